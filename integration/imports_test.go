@@ -1,0 +1,152 @@
+// Package integration holds what concerns the project as a whole: the import rules, the
+// command's scripts, and the checks of its files by other programs.
+package integration
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers lists the packages from the bottom up, as path prefixes: a package imports only from layers
+// before its own, or from its own. pipelines/manifest is the format that transforms write and
+// readers read, so it stands below both; internal/param has no layer and imports nothing of ours.
+var layers = [][]string{
+	{"internal/param"},
+	{"sampling/stream"},
+	{"sampling", "mechanism"},
+	{"accounting"},
+	{"pipelines/manifest"},
+	{"transforms"},
+	{"pipelines"},
+	{"cmd"},
+	{"integration"},
+}
+
+// mayImport says where imports with a prefix are allowed.
+var mayImport = []struct {
+	prefix string
+	within []string
+}{
+	{"github.com/apache/beam/", []string{"transforms", "pipelines", "cmd", "integration"}},
+	{"cloud.google.com/go/", []string{"transforms/manifestio", "pipelines", "cmd", "integration"}},
+	{"C", nil}, // no cgo
+}
+
+// beamFree lists exceptions of the above: parts of allowed places that stay free of it.
+var beamFree = []string{"pipelines/manifest"}
+
+func under(dir, prefix string) bool { return dir == prefix || strings.HasPrefix(dir, prefix+"/") }
+
+// layerOf returns the most specific layer of dir, or -1.
+func layerOf(dir string) int {
+	best, layer := -1, -1
+	for i, prefixes := range layers {
+		for _, p := range prefixes {
+			if under(dir, p) && len(p) > best {
+				best, layer = len(p), i
+			}
+		}
+	}
+	return layer
+}
+
+// fault returns why a file in dir must not import path, or "".
+func fault(dir, path string) string {
+	for _, m := range mayImport {
+		if path != m.prefix && (!strings.HasSuffix(m.prefix, "/") || !strings.HasPrefix(path, m.prefix)) {
+			continue
+		}
+		allowed := slices.ContainsFunc(m.within, func(p string) bool { return under(dir, p) }) &&
+			!slices.ContainsFunc(beamFree, func(p string) bool { return under(dir, p) })
+		if !allowed {
+			return "only " + strings.Join(m.within, ", ") + " may import it"
+		}
+	}
+	target, ours := strings.CutPrefix(path, "minsep/")
+	if !ours {
+		return ""
+	}
+	from, to := layerOf(dir), layerOf(target)
+	switch {
+	case to < 0:
+		return "it has no layer"
+	case to > from:
+		return "imports go one way, and its layer is above"
+	case to == from && from == layerOf("sampling") && strings.Split(dir, "/")[0] != strings.Split(target, "/")[0]:
+		return "sampling and mechanism do not know each other"
+	}
+	return ""
+}
+
+func TestImportRules(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); path != ".." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		files++
+		dir := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, "../")))
+		if layerOf(dir) < 0 {
+			t.Errorf("%s: its folder has no layer: add it to the layout or move the file", path)
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, imp := range f.Imports {
+			target, _ := strconv.Unquote(imp.Path.Value)
+			if why := fault(dir, target); why != "" {
+				t.Errorf("%s imports %s: %s", path, target, why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 5 {
+		t.Fatalf("only %d Go files were looked at", files)
+	}
+}
+
+// TestImportRulesBite shows that the rules refuse what they are there to refuse.
+func TestImportRulesBite(t *testing.T) {
+	for _, c := range []struct {
+		dir, path string
+		refused   bool
+	}{
+		{"sampling", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
+		{"pipelines/manifest", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
+		{"transforms/formation", "github.com/apache/beam/sdks/v2/go/pkg/beam", false},
+		{"transforms/formation", "cloud.google.com/go/storage", true},
+		{"transforms/manifestio", "cloud.google.com/go/storage", false},
+		{"sampling/stream", "minsep/sampling", true},
+		{"sampling", "minsep/mechanism", true},
+		{"accounting", "minsep/sampling", false},
+		{"accounting", "minsep/transforms/losses", true},
+		{"transforms/manifestio", "minsep/pipelines/manifest", false},
+		{"transforms/manifestio", "minsep/pipelines", true},
+		{"mechanism", "C", true},
+		{"cmd/minsep", "minsep/pipelines", false},
+	} {
+		if why := fault(c.dir, c.path); (why != "") != c.refused {
+			t.Errorf("%s importing %s: got %q, want refused = %v", c.dir, c.path, why, c.refused)
+		}
+	}
+}

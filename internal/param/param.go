@@ -1,0 +1,64 @@
+// Package param reports faulty parameters, all of them in one pass.
+//
+// Every Validate method of minsep collects its faults with a [Checker] and
+// returns them joined, so that a user mends a plan once and not ten times.
+// The packages that users import re-export [Error] as ParamError.
+package param
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Error is a parameter whose value breaks a rule. It never holds record
+// contents, owner ids or keys.
+type Error struct {
+	Package string // the package that refuses, for example "sampling"
+	Param   string // the parameter in words, for example "min-sep"
+	Value   any    // the value as given
+	Rule    string // the rule it breaks, for example "must be at least 1"
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: %s %v: %s", e.Package, e.Param, e.Value, e.Rule)
+}
+
+// Checker collects the faults of one set of parameters. The zero value with
+// Package set is ready to use.
+type Checker struct {
+	Package string
+	errs    []error
+}
+
+// Require records a fault unless ok.
+func (c *Checker) Require(ok bool, name string, value any, rule string) {
+	if !ok {
+		c.errs = append(c.errs, &Error{c.Package, name, value, rule})
+	}
+}
+
+// AtLeast requires value ≥ low.
+func (c *Checker) AtLeast(name string, value, low int) {
+	c.Require(value >= low, name, value, fmt.Sprintf("must be at least %d", low))
+}
+
+// Positive requires a finite value > 0.
+func (c *Checker) Positive(name string, value float64) {
+	c.Require(value > 0 && !math.IsInf(value, 1), name, value, "must be a finite number above 0")
+}
+
+// Probability requires 0 < value ≤ 1.
+func (c *Checker) Probability(name string, value float64) {
+	c.Require(value > 0 && value <= 1, name, value, "must be above 0 and at most 1")
+}
+
+// Add records err, which may join several, unless it is nil.
+func (c *Checker) Add(err error) {
+	if err != nil {
+		c.errs = append(c.errs, err)
+	}
+}
+
+// Err returns every recorded fault joined, or nil.
+func (c *Checker) Err() error { return errors.Join(c.errs...) }

@@ -1,0 +1,119 @@
+package ownergraph
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"strconv"
+
+	"minsep/sampling/stream"
+)
+
+// IDType says what the ids of a column are.
+type IDType uint8
+
+const (
+	Int64  IDType = iota // 64-bit signed integers, ordered by value
+	String               // strings of at most stream.MaxStringID bytes, ordered by their bytes
+)
+
+func (t IDType) String() string {
+	switch t {
+	case Int64:
+		return "int64"
+	case String:
+		return "string"
+	}
+	return fmt.Sprintf("IDType(%d)", uint8(t))
+}
+
+// MarshalText writes "int64" or "string".
+func (t IDType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (t *IDType) UnmarshalText(b []byte) error {
+	switch string(b) {
+	case "int64":
+		*t = Int64
+	case "string":
+		*t = String
+	default:
+		return fmt.Errorf("ownergraph: id type %q: must be int64 or string", b)
+	}
+	return nil
+}
+
+// IDs is a column of ids, all of one type. The zero value is an empty column of integers. It holds
+// strings back to back, so that a column of any length is a few allocations.
+type IDs struct {
+	Type IDType
+	ints []int64
+	text []byte
+	ends []int // text[ends[i-1]:ends[i]] is string i
+}
+
+// Len returns the number of ids.
+func (c *IDs) Len() int {
+	if c.Type == Int64 {
+		return len(c.ints)
+	}
+	return len(c.ends)
+}
+
+// Reset empties the column, keeps its memory, and sets its type.
+func (c *IDs) Reset(t IDType) { c.Type, c.ints, c.text, c.ends = t, c.ints[:0], c.text[:0], c.ends[:0] }
+
+// AppendInt adds an integer id to a column of type Int64.
+func (c *IDs) AppendInt(id int64) { c.ints = append(c.ints, id) }
+
+// AppendBytes adds a string id to a column of type String. It copies id.
+func (c *IDs) AppendBytes(id []byte) {
+	c.text = append(c.text, id...)
+	c.ends = append(c.ends, len(c.text))
+}
+
+// AppendFrom adds id i of another column of the same type.
+func (c *IDs) AppendFrom(o *IDs, i int) {
+	if c.Type == Int64 {
+		c.AppendInt(o.ints[i])
+	} else {
+		c.AppendBytes(o.Bytes(i))
+	}
+}
+
+// Int returns id i of a column of type Int64.
+func (c *IDs) Int(i int) int64 { return c.ints[i] }
+
+// Bytes returns id i of a column of type String. The bytes are the column's own: do not change or keep them.
+func (c *IDs) Bytes(i int) []byte {
+	start := 0
+	if i > 0 {
+		start = c.ends[i-1]
+	}
+	return c.text[start:c.ends[i]]
+}
+
+// Format returns id i as text.
+func (c *IDs) Format(i int) string {
+	if c.Type == Int64 {
+		return strconv.FormatInt(c.ints[i], 10)
+	}
+	return string(c.Bytes(i))
+}
+
+// Compare orders id i of c against id j of o: integers by value, strings by their bytes. Both
+// columns are of one type.
+func (c *IDs) Compare(i int, o *IDs, j int) int {
+	if c.Type == Int64 {
+		return cmp.Compare(c.ints[i], o.ints[j])
+	}
+	return bytes.Compare(c.Bytes(i), o.Bytes(j))
+}
+
+// Address is the address of copy (0 for the first) of id i under src's key.
+func (c *IDs) Address(src *stream.Source, i int, copy uint32) stream.Address {
+	if c.Type == Int64 {
+		return src.IntAddress(c.ints[i], copy)
+	}
+	return src.BytesAddress(c.Bytes(i), copy)
+}

@@ -1,0 +1,171 @@
+package stream
+
+import (
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"minsep/internal/param"
+)
+
+// RootSize is the length of a root key in bytes, and of a key file.
+const RootSize = 32
+
+// Root is the secret that all of a deployment's randomness comes from. It lives in
+// a file that only its owner can read, never on a command line, in a log or in
+// a pipeline graph. Its zero value is not a key.
+type Root struct{ secret [RootSize]byte }
+
+// String hides the secret from every formatting verb.
+func (Root) String() string { return "stream.Root(hidden)" }
+
+// GoString hides the secret from %#v.
+func (Root) GoString() string { return "stream.Root(hidden)" }
+
+// NewRoot draws a root key from the operating system.
+func NewRoot() (r Root) {
+	rand.Read(r.secret[:]) // never fails: crypto/rand ends the program instead
+	return r
+}
+
+// ParseRoot takes the contents of a key file: exactly [RootSize] bytes, not all zero.
+func ParseRoot(b []byte) (r Root, err error) {
+	if len(b) != RootSize {
+		return r, &param.Error{Package: "stream", Param: "key file length", Value: len(b),
+			Rule: fmt.Sprintf("must be exactly %d bytes; make one with `minsep keygen`", RootSize)}
+	}
+	copy(r.secret[:], b)
+	if r.secret == [RootSize]byte{} {
+		return r, errors.New("stream: key file: all bytes are zero, which is no secret")
+	}
+	return r, nil
+}
+
+// CreateKeyFile makes a new root key and writes it to path with mode 0600. It
+// refuses to overwrite: a lost key cannot be had back.
+func CreateKeyFile(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("stream: key file %s: exists already and is never overwritten", path)
+		}
+		return fmt.Errorf("stream: key file: %w", err)
+	}
+	r := NewRoot()
+	_, err = f.Write(r.secret[:])
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(path)
+		return fmt.Errorf("stream: key file: %w", err)
+	}
+	return nil
+}
+
+// ReadKeyFile reads the root key in a local file. It refuses a file that others may
+// read or write, a file of another length, and anything that is not a regular file.
+func ReadKeyFile(path string) (Root, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Root{}, fmt.Errorf("stream: key file: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Root{}, fmt.Errorf("stream: key file: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return Root{}, fmt.Errorf("stream: key file %s: must be a regular file", path)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return Root{}, fmt.Errorf("stream: key file %s: mode %#o lets others use it: must be 0600 (chmod 600)", path, mode)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, RootSize+1))
+	if err != nil {
+		return Root{}, fmt.Errorf("stream: key file: %w", err)
+	}
+	r, err := ParseRoot(b)
+	if err != nil {
+		return Root{}, fmt.Errorf("%w (file %s)", err, path)
+	}
+	return r, nil
+}
+
+// RunID names one training run. It is public, drawn at random when the run directory
+// is made, and serves one run only: two trainings with the same noise reveal their difference.
+type RunID [16]byte
+
+// NewRunID draws a run id from the operating system.
+func NewRunID() (id RunID) {
+	rand.Read(id[:])
+	return id
+}
+
+// ParseRunID reads the 32 hexadecimal digits of a run id.
+func ParseRunID(s string) (id RunID, err error) {
+	if len(s) != hex.EncodedLen(len(id)) {
+		return id, &param.Error{Package: "stream", Param: "run id", Value: s, Rule: "must be 32 hexadecimal digits"}
+	}
+	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
+		return RunID{}, &param.Error{Package: "stream", Param: "run id", Value: s, Rule: "must be 32 hexadecimal digits"}
+	}
+	return id, nil
+}
+
+func (id RunID) String() string { return hex.EncodeToString(id[:]) }
+
+// MarshalText writes the 32 hexadecimal digits.
+func (id RunID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (id *RunID) UnmarshalText(b []byte) (err error) {
+	*id, err = ParseRunID(string(b))
+	return err
+}
+
+// Key is the sub-key of one purpose of one stage of one run.
+type Key struct{ secret [32]byte }
+
+// String hides the secret from every formatting verb.
+func (Key) String() string { return "stream.Key(hidden)" }
+
+// GoString hides the secret from %#v.
+func (Key) GoString() string { return "stream.Key(hidden)" }
+
+// Key derives the sub-key HKDF-SHA256(root, salt = run ‖ params, info = purpose).
+// params is the SHA-256 of the parameters that change the stage's result, and of nothing
+// else: the number of shards or workers has no part in it. Keys of different runs, parameters or
+// purposes are independent.
+func (r Root) Key(run RunID, params [sha256.Size]byte, purpose string) Key {
+	salt := append(run[:], params[:]...)
+	return expand(r.secret[:], salt, purpose)
+}
+
+// PublicKey is the key for draws that anybody must be able to repeat, such as a
+// verification: SHA-256(purpose ‖ 0 ‖ config). It is no secret.
+func PublicKey(purpose string, config []byte) Key {
+	h := sha256.New()
+	h.Write([]byte(purpose))
+	h.Write([]byte{0})
+	h.Write(config)
+	return Key{[32]byte(h.Sum(nil))}
+}
+
+// Sub derives an independent key of k for a part of its purpose.
+func (k Key) Sub(purpose string) Key { return expand(k.secret[:], nil, purpose) }
+
+// Commitment is a public value that binds to k without revealing it: two
+// commitments are equal iff the keys are.
+func (k Key) Commitment() [sha256.Size]byte { return expand(k.secret[:], nil, "commitment").secret }
+
+func expand(secret, salt []byte, info string) Key {
+	b, err := hkdf.Key(sha256.New, secret, salt, info, 32)
+	if err != nil { // 32 bytes are never too many for SHA-256
+		panic("stream: hkdf: " + err.Error())
+	}
+	return Key{[32]byte(b)}
+}
