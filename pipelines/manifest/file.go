@@ -1,0 +1,154 @@
+package manifest
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Modes of files and folders. Batches and noise are secret, the rest is public.
+const (
+	SecretFile fs.FileMode = 0o600
+	SecretDir  fs.FileMode = 0o700
+	PublicFile fs.FileMode = 0o644
+	PublicDir  fs.FileMode = 0o755
+)
+
+// tempPrefix begins the name of every file that is not finished. Readers ignore such files, and the next
+// writer of the folder removes them.
+const tempPrefix = ".minsep-tmp-"
+
+// Digest is a SHA-256, 64 hexadecimal digits in JSON.
+type Digest [sha256.Size]byte
+
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText writes 64 hexadecimal digits.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (d *Digest) UnmarshalText(b []byte) error {
+	if len(b) != hex.EncodedLen(len(d)) {
+		return fmt.Errorf("manifest: SHA-256 of %d digits: must be %d", len(b), hex.EncodedLen(len(d)))
+	}
+	if _, err := hex.Decode(d[:], b); err != nil {
+		return fmt.Errorf("manifest: SHA-256: %w", err)
+	}
+	return nil
+}
+
+// File is a finished file as an index lists it.
+type File struct {
+	Name   string `json:"name"` // slash-separated, relative to the index
+	Bytes  int64  `json:"bytes"`
+	SHA256 Digest `json:"sha256"`
+}
+
+// WriteFile writes dir/name whole or not at all: under a temporary name in the same folder, synced, then
+// renamed. It replaces a file of that name, so that a task that runs twice leaves one result. name may
+// hold slashes; its folders must exist.
+func WriteFile(dir, name string, mode fs.FileMode, write func(io.Writer) error) (File, error) {
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	temp := filepath.Join(filepath.Dir(path), tempPrefix+rand.Text())
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return File{}, fmt.Errorf("manifest: %w", err)
+	}
+	defer os.Remove(temp) // fails, as it should, once the file has been renamed
+	sum := sha256.New()
+	count := &countWriter{w: f}
+	w := bufio.NewWriterSize(io.MultiWriter(count, sum), 1<<18)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return File{}, fmt.Errorf("manifest: writing %s: %w", name, err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return File{}, fmt.Errorf("manifest: %w", err)
+	}
+	return File{Name: name, Bytes: count.n, SHA256: Digest(sum.Sum(nil))}, syncDir(filepath.Dir(path))
+}
+
+type countWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("manifest: syncing folder %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Check compares the file with its size and SHA-256 as listed.
+func (f File) Check(dir string) error {
+	if err := f.CheckSize(dir); err != nil {
+		return err
+	}
+	r, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.Name)))
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	defer r.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, r); err != nil {
+		return fmt.Errorf("manifest: reading %s: %w", f.Name, err)
+	}
+	if got := Digest(sum.Sum(nil)); got != f.SHA256 {
+		return &MismatchError{f.Name, "SHA-256", got.String(), f.SHA256.String()}
+	}
+	return nil
+}
+
+// CheckSize compares the file's size only.
+func (f File) CheckSize(dir string) error {
+	if !localName(f.Name) {
+		return fmt.Errorf("manifest: file name %q in the index leads out of its folder", f.Name)
+	}
+	info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(f.Name)))
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	if info.Size() != f.Bytes {
+		return &MismatchError{f.Name, "size", fmt.Sprint(info.Size()), fmt.Sprint(f.Bytes)}
+	}
+	return nil
+}
+
+func localName(name string) bool {
+	return filepath.IsLocal(filepath.FromSlash(name)) && !strings.Contains(name, "\\")
+}
+
+// MismatchError is a file that is not what its index says.
+type MismatchError struct {
+	Name, What string // the file, and "size" or "SHA-256"
+	Got, Want  string
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("manifest: %s: %s is %s, the index says %s", e.Name, e.What, e.Got, e.Want)
+}

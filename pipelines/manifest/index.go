@@ -1,0 +1,304 @@
+// Package manifest is the format of a run directory: which files a stage leaves, how they appear
+// whole or not at all, and how a reader knows that they are what the stage wrote.
+//
+// Each stage owns a folder. Its files are written under temporary names, synced and renamed; its
+// index.json comes last, with the size and SHA-256 of every file, the parameters that made them and the
+// hashes of what they were made from. A folder without a matching index is refused by every reader.
+// The package knows no Beam and no object store.
+package manifest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"minsep/sampling/stream"
+)
+
+// Version is the version of the code, as files and certificates name it.
+const Version = "0.1.0"
+
+// Names of the files that every stage folder and run directory has.
+const (
+	IndexName      = "index.json"
+	incompleteName = "incomplete.json"
+)
+
+// Index is what a stage leaves beside its files, and the last thing it writes.
+type Index struct {
+	Format       string            `json:"format"` // for example "minsep-batches/1"
+	Version      string            `json:"minsep_version"`
+	RunID        stream.RunID      `json:"run_id"`
+	Params       json.RawMessage   `json:"params"` // every parameter that changes the result, no other
+	ParamsSHA256 Digest            `json:"params_sha256"`
+	Inputs       map[string]Digest `json:"inputs,omitempty"` // what the result was made from: name → SHA-256 of its index
+	Facts        json.RawMessage   `json:"facts,omitempty"`  // what the stage found out
+	Files        []File            `json:"files"`
+}
+
+// Params encodes the parameters of a stage and hashes them. The hash is part of every key of the stage, so
+// that other parameters share no random word.
+func Params(v any) (json.RawMessage, Digest, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, Digest{}, fmt.Errorf("manifest: parameters: %w", err)
+	}
+	return b, sha256.Sum256(b), nil
+}
+
+// Stage is a folder while its stage writes it.
+type Stage struct {
+	Dir    string
+	Secret bool // mode 0700 with files of 0600
+	made   bool // the folder was not there before
+}
+
+// ErrExists says that a folder holds a finished result.
+var ErrExists = errors.New("holds a finished result: nothing is overwritten without --overwrite")
+
+// Begin takes a folder for a stage: it makes it, or takes over what a killed run left in it. A folder with a
+// finished result is refused with [ErrExists] unless overwrite, which removes that result and nothing else; a
+// folder with files that are not the stage's is always refused.
+func Begin(dir string, secret, overwrite bool) (*Stage, error) {
+	s := &Stage{Dir: dir, Secret: secret}
+	_, err := os.Stat(dir)
+	s.made = errors.Is(err, fs.ErrNotExist)
+	if err := os.MkdirAll(filepath.Dir(dir), PublicDir); err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	if s.made {
+		if err := os.Mkdir(dir, s.dirMode()); err != nil {
+			return nil, fmt.Errorf("manifest: %w", err)
+		}
+	}
+	if err := s.clear(overwrite); err != nil {
+		return nil, err
+	}
+	_, err = WriteFile(dir, incompleteName, s.fileMode(), func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, `{"what": "a stage that writes this folder, or was killed while it did"}`)
+		return err
+	})
+	return s, err
+}
+
+func (s *Stage) dirMode() fs.FileMode {
+	if s.Secret {
+		return SecretDir
+	}
+	return PublicDir
+}
+
+func (s *Stage) fileMode() fs.FileMode {
+	if s.Secret {
+		return SecretFile
+	}
+	return PublicFile
+}
+
+// clear empties the folder of an earlier run's files, or says why it must not.
+func (s *Stage) clear(overwrite bool) error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	names := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	switch {
+	case len(names) == 0:
+		return nil
+	case names[incompleteName]: // a killed run's: all of it is the stage's own
+		delete(names, incompleteName)
+	case !names[IndexName]:
+		return fmt.Errorf("manifest: folder %s: holds files and no %s: they are not minsep's and are left alone; give another --out", s.Dir, IndexName)
+	case !overwrite:
+		return fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
+	default:
+		ix, err := Read(s.Dir)
+		if err != nil {
+			return fmt.Errorf("%w: only a readable result can be overwritten", err)
+		}
+		own := map[string]bool{IndexName: true}
+		for _, f := range ix.Files {
+			own[strings.SplitN(f.Name, "/", 2)[0]] = true
+		}
+		for n := range names {
+			if !own[n] {
+				return fmt.Errorf("manifest: folder %s: holds %s, which is not in its index: remove it yourself first", s.Dir, n)
+			}
+		}
+	}
+	// The index goes first: from here on no reader accepts the folder.
+	if err := os.Remove(filepath.Join(s.Dir, IndexName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	for n := range names {
+		if err := os.RemoveAll(filepath.Join(s.Dir, n)); err != nil {
+			return fmt.Errorf("manifest: %w", err)
+		}
+	}
+	return nil
+}
+
+// Write writes one file of the stage. See [WriteFile].
+func (s *Stage) Write(name string, write func(io.Writer) error) (File, error) {
+	return WriteFile(s.Dir, name, s.fileMode(), write)
+}
+
+// Publish finishes the stage: it sorts and checks the listed files, removes temporary files that a repeated task may
+// have left, and writes the index. After it the folder is a result.
+func (s *Stage) Publish(ix Index) error {
+	slices.SortFunc(ix.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	for i, f := range ix.Files {
+		if i > 0 && ix.Files[i-1].Name == f.Name {
+			return fmt.Errorf("manifest: file %s is listed twice", f.Name)
+		}
+		if err := f.CheckSize(s.Dir); err != nil {
+			return err
+		}
+	}
+	if err := removeTemporary(s.Dir); err != nil {
+		return err
+	}
+	ix.Version = Version
+	b, err := json.MarshalIndent(ix, "", "  ")
+	if err != nil {
+		return fmt.Errorf("manifest: index: %w", err)
+	}
+	// The mark of an unfinished folder goes last: a crash between the two leaves
+	// a folder that the next run clears, never one that is taken for finished without being so.
+	if _, err := s.Write(IndexName, func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err }); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(s.Dir, incompleteName)); err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	return syncDir(s.Dir)
+}
+
+// Abort removes everything that the stage has written, and the folder itself if Begin made it.
+func (s *Stage) Abort() error {
+	if s.made {
+		return os.RemoveAll(s.Dir)
+	}
+	entries, err := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(s.Dir, e.Name())))
+	}
+	return err
+}
+
+func removeTemporary(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(d.Name(), tempPrefix) {
+			err = os.Remove(path)
+		}
+		return err
+	})
+}
+
+// maxIndex bounds the size of an index that Read accepts, in bytes.
+const maxIndex = 64 << 20
+
+// Read reads the index of a finished folder. It refuses a folder that is unfinished, an unknown
+// field, a parameter hash that does not match, and file names that lead out of the folder. It does not look at the files.
+func Read(dir string) (*Index, error) {
+	path := filepath.Join(dir, IndexName)
+	if _, err := os.Stat(filepath.Join(dir, incompleteName)); err == nil {
+		return nil, fmt.Errorf("manifest: folder %s: a stage was stopped before it finished here: run it again", dir)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	ix, err := parseIndex(b)
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %s: %w", path, err)
+	}
+	return ix, nil
+}
+
+func parseIndex(b []byte) (*Index, error) {
+	if len(b) > maxIndex {
+		return nil, fmt.Errorf("more than %d bytes", maxIndex)
+	}
+	ix := new(Index)
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(ix); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("has something behind its end")
+	}
+	if ix.Format == "" {
+		return nil, errors.New("has no format")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, ix.Params); err != nil {
+		return nil, fmt.Errorf("params: %w", err)
+	}
+	if got := Digest(sha256.Sum256(compact.Bytes())); got != ix.ParamsSHA256 {
+		return nil, &MismatchError{"params", "SHA-256", got.String(), ix.ParamsSHA256.String()}
+	}
+	ix.Params = compact.Bytes()
+	seen := make(map[string]bool, len(ix.Files))
+	for _, f := range ix.Files {
+		if !localName(f.Name) {
+			return nil, fmt.Errorf("file name %q leads out of the folder", f.Name)
+		}
+		if seen[f.Name] {
+			return nil, fmt.Errorf("file %q is listed twice", f.Name)
+		}
+		seen[f.Name] = true
+	}
+	return ix, nil
+}
+
+// Open reads the index of a finished folder, which must be of the given format, and checks the size of every
+// file. Use [Index.Verify] to check the contents as well.
+func Open(dir, format string) (*Index, error) {
+	ix, err := Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if ix.Format != format {
+		return nil, fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, format)
+	}
+	for _, f := range ix.Files {
+		err = errors.Join(err, f.CheckSize(dir))
+	}
+	return ix, err
+}
+
+// Verify compares every file with its size and SHA-256, and reports every mismatch.
+func (ix *Index) Verify(dir string) error {
+	var err error
+	for _, f := range ix.Files {
+		err = errors.Join(err, f.Check(dir))
+	}
+	return err
+}
+
+// DigestOf is the SHA-256 of a folder's index: what a stage that reads the folder names as its input.
+func DigestOf(dir string) (Digest, error) {
+	b, err := os.ReadFile(filepath.Join(dir, IndexName))
+	if err != nil {
+		return Digest{}, fmt.Errorf("manifest: %w", err)
+	}
+	return sha256.Sum256(b), nil
+}

@@ -1,0 +1,272 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"minsep/sampling/stream"
+)
+
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
+}
+
+// publish writes a small finished folder.
+func publish(t *testing.T, dir string, overwrite bool) *Index {
+	t.Helper()
+	s, err := Begin(dir, true, overwrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix := Index{Format: "test/1", RunID: stream.RunID{1}}
+	ix.Params, ix.ParamsSHA256, err = Params(map[string]int{"steps": 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b.txt", "a.txt"} {
+		f, err := s.Write(name, text("hello "+name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix.Files = append(ix.Files, f)
+	}
+	if err := s.Publish(ix); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Open(dir, "test/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestPublishedFolderReadsBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	ix := publish(t, dir, false)
+	if len(ix.Files) != 2 || ix.Files[0].Name != "a.txt" || string(ix.Params) != `{"steps":3}` || ix.Version != Version {
+		t.Errorf("read back %+v", ix)
+	}
+	if err := ix.Verify(dir); err != nil {
+		t.Error(err)
+	}
+	for name, mode := range map[string]os.FileMode{dir: SecretDir, filepath.Join(dir, "a.txt"): SecretFile, filepath.Join(dir, IndexName): SecretFile} {
+		if info, _ := os.Stat(name); info.Mode().Perm() != mode {
+			t.Errorf("%s has mode %v, want %v", name, info.Mode().Perm(), mode)
+		}
+	}
+}
+
+func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
+	damage := map[string]func(dir string){
+		"size is":             func(dir string) { os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello"), 0o600) },
+		"SHA-256 is":          func(dir string) { os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello A.txt"), 0o600) },
+		"no such file":        func(dir string) { os.Remove(filepath.Join(dir, "b.txt")) },
+		"index.json: no such": func(dir string) { os.Remove(filepath.Join(dir, IndexName)) },
+		"stopped before":      func(dir string) { os.WriteFile(filepath.Join(dir, incompleteName), nil, 0o600) },
+		"params: SHA-256": func(dir string) {
+			edit(dir, `"steps": 3`, `"steps": 4`)
+		},
+		"unknown field":   func(dir string) { edit(dir, `"format"`, `"extra": 1, "format"`) },
+		"behind its end":  func(dir string) { edit(dir, "]\n}", "]\n} {}") },
+		"leads out":       func(dir string) { edit(dir, `"a.txt"`, `"../a.txt"`) },
+		"listed twice":    func(dir string) { edit(dir, `"b.txt"`, `"a.txt"`) },
+		"this version re": func(dir string) { edit(dir, `"test/1"`, `"test/2"`) },
+	}
+	for want, harm := range damage {
+		dir := filepath.Join(t.TempDir(), "batches")
+		publish(t, dir, false)
+		harm(dir)
+		ix, err := Open(dir, "test/1")
+		if err == nil {
+			err = ix.Verify(dir)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+}
+
+func edit(dir, old, new string) {
+	path := filepath.Join(dir, IndexName)
+	b, _ := os.ReadFile(path)
+	os.WriteFile(path, bytes.Replace(b, []byte(old), []byte(new), 1), 0o600)
+}
+
+func TestBeginProtectsWhatIsThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	publish(t, dir, false)
+	if _, err := Begin(dir, true, false); !errors.Is(err, ErrExists) {
+		t.Errorf("got %v, want ErrExists", err)
+	}
+	publish(t, dir, true)
+
+	os.WriteFile(filepath.Join(dir, "mine.txt"), nil, 0o600)
+	if _, err := Begin(dir, true, true); err == nil || !strings.Contains(err.Error(), "mine.txt") {
+		t.Errorf("overwriting beside a foreign file: %v", err)
+	}
+	foreign := t.TempDir()
+	os.WriteFile(filepath.Join(foreign, "mine.txt"), nil, 0o600)
+	if _, err := Begin(foreign, true, true); err == nil || !strings.Contains(err.Error(), "left alone") {
+		t.Errorf("taking over a foreign folder: %v", err)
+	}
+}
+
+func TestKilledStageIsTakenOver(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	s, err := Begin(dir, true, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write("half.npy", text("x")); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(dir, tempPrefix+"abc"), nil, 0o600)
+	ix := publish(t, dir, false) // as the next run does
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != len(ix.Files)+1 {
+		t.Errorf("%d entries remain: %v", len(entries), entries)
+	}
+}
+
+func TestAbortLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	s, err := Begin(dir, true, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write("x", text("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+func TestFailedWriteLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	fault := errors.New("disk full")
+	_, err := WriteFile(dir, "x", SecretFile, func(w io.Writer) error { w.Write(make([]byte, 1<<20)); return fault })
+	if !errors.Is(err, fault) {
+		t.Errorf("got %v", err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("left %v", entries)
+	}
+}
+
+func TestRunDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	made, err := OpenRun(dir, stream.RunID{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenRun(dir, made.RunID)
+	if err != nil || again != made {
+		t.Errorf("opened again: %+v, %v", again, err)
+	}
+	if _, err := OpenRun(dir, stream.RunID{9}); err == nil || !strings.Contains(err.Error(), "belongs to run") {
+		t.Errorf("another run id: %v", err)
+	}
+}
+
+func TestNPYRoundTrip(t *testing.T) {
+	for _, h := range []NPYHeader{{DInt32, []int{0}}, {DInt64, []int{3}}, {DFloat32, []int{1000, 64}}, {DFloat64, []int{2, 0}}} {
+		var b bytes.Buffer
+		if err := h.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len()%64 != 0 {
+			t.Errorf("%v: header of %d bytes is not aligned", h, b.Len())
+		}
+		got, err := ReadNPYHeader(&b)
+		if err != nil || !cmp.Equal(got, h) {
+			t.Errorf("got %v, %v, want %v", got, err, h)
+		}
+	}
+}
+
+func npyInts(dtype DType, n int, body []byte) []byte {
+	var b bytes.Buffer
+	NPYHeader{dtype, []int{n}}.Write(&b)
+	b.Write(body)
+	return b.Bytes()
+}
+
+func TestReadNPYInts(t *testing.T) {
+	body := binary.LittleEndian.AppendUint32(nil, 7)
+	body = binary.LittleEndian.AppendUint32(body, uint32(0xffffffff))
+	file := npyInts(DInt32, 2, body)
+	got, err := ReadNPYInts(bytes.NewReader(file), int64(len(file)))
+	if err != nil || !cmp.Equal(got, []int64{7, -1}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for name, bad := range map[string][]byte{
+		"short":     npyInts(DInt32, 3, body),
+		"long":      npyInts(DInt32, 1, body),
+		"float":     npyInts(DFloat32, 2, body),
+		"empty":     {},
+		"no magic":  bytes.Repeat([]byte{7}, 128),
+		"huge":      npyInts(DInt32, 1<<47, nil),
+		"truncated": file[:70],
+	} {
+		if _, err := ReadNPYInts(bytes.NewReader(bad), int64(len(bad))); err == nil {
+			t.Errorf("%s file was read", name)
+		}
+	}
+}
+
+func FuzzReadNPYInts(f *testing.F) {
+	f.Add(npyInts(DInt32, 2, make([]byte, 8)))
+	f.Add(npyInts(DInt64, 1, make([]byte, 8)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		values, err := ReadNPYInts(bytes.NewReader(b), int64(len(b)))
+		if err == nil && len(values) > len(b)/4 {
+			t.Errorf("%d values out of %d bytes", len(values), len(b))
+		}
+	})
+}
+
+func FuzzParseIndex(f *testing.F) {
+	f.Add([]byte(`{"format":"x/1","params":{},"params_sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","files":[{"name":"a"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ix, err := parseIndex(b)
+		if err != nil {
+			return
+		}
+		for _, file := range ix.Files {
+			if strings.HasPrefix(filepath.Clean(file.Name), "..") || filepath.IsAbs(file.Name) {
+				t.Errorf("file name %q was accepted", file.Name)
+			}
+		}
+	})
+}
+
+func Example() {
+	dir, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(dir)
+	out := filepath.Join(dir, "batches")
+
+	stage, _ := Begin(out, true, false)
+	file, _ := stage.Write("rows.txt", text("1 2 3"))
+	ix := Index{Format: "example/1", Files: []File{file}}
+	ix.Params, ix.ParamsSHA256, _ = Params(struct{ Steps int }{3})
+	fmt.Println(stage.Publish(ix))
+
+	back, _ := Open(out, "example/1")
+	fmt.Println(back.Files[0].Name, back.Files[0].Bytes, back.Verify(out))
+	// Output:
+	// <nil>
+	// rows.txt 5 <nil>
+}

@@ -1,0 +1,158 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// DType is the element type of an .npy file, as NumPy spells it. All are little endian.
+type DType string
+
+const (
+	DInt32   DType = "<i4"
+	DInt64   DType = "<i8"
+	DFloat32 DType = "<f4"
+	DFloat64 DType = "<f8"
+)
+
+// Size is the length of an element in bytes, 0 for an unknown type.
+func (d DType) Size() int {
+	switch d {
+	case DInt32, DFloat32:
+		return 4
+	case DInt64, DFloat64:
+		return 8
+	}
+	return 0
+}
+
+// NPYHeader is the head of an .npy file (NumPy's format 1.0) in C order; the elements follow it.
+type NPYHeader struct {
+	DType DType
+	Shape []int // one or two dimensions, each at least 0
+}
+
+// Elements is the number of elements, the product of the shape.
+func (h NPYHeader) Elements() int {
+	n := 1
+	for _, d := range h.Shape {
+		n *= d
+	}
+	return n
+}
+
+const npyMagic = "\x93NUMPY\x01\x00"
+
+// Write writes the header, padded so that the elements begin at a multiple of 64 bytes.
+func (h NPYHeader) Write(w io.Writer) error {
+	dims := make([]string, len(h.Shape))
+	for i, d := range h.Shape {
+		dims[i] = strconv.Itoa(d)
+	}
+	shape := strings.Join(dims, ", ")
+	if len(dims) == 1 {
+		shape += ","
+	}
+	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", h.DType, shape)
+	length := (len(npyMagic) + 2 + len(dict) + 1 + 63) / 64 * 64
+	var b bytes.Buffer
+	b.WriteString(npyMagic)
+	binary.Write(&b, binary.LittleEndian, uint16(length-len(npyMagic)-2))
+	b.WriteString(dict)
+	b.WriteString(strings.Repeat(" ", length-b.Len()-1))
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+var npyDict = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_order': (True|False), 'shape': \(([0-9]+)(?:,|, ([0-9]+))\), \} *\n$`)
+
+// maxNPYElements bounds the elements of a file, so that no size computed from a header overflows.
+const maxNPYElements = 1 << 48
+
+// ReadNPYHeader reads the head of an .npy file of one or two dimensions as [NPYHeader.Write] or NumPy writes it.
+func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
+	var h NPYHeader
+	var head [len(npyMagic) + 2]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return h, fmt.Errorf("manifest: npy header: %w", err)
+	}
+	if string(head[:len(npyMagic)]) != npyMagic {
+		return h, fmt.Errorf("manifest: not an .npy file of format 1.0")
+	}
+	dict := make([]byte, binary.LittleEndian.Uint16(head[len(npyMagic):]))
+	if _, err := io.ReadFull(r, dict); err != nil {
+		return h, fmt.Errorf("manifest: npy header: %w", err)
+	}
+	m := npyDict.FindSubmatch(dict)
+	if m == nil || string(m[2]) == "True" {
+		return h, fmt.Errorf("manifest: npy header: must be of one or two dimensions in C order")
+	}
+	h.DType = DType(m[1])
+	if h.DType.Size() == 0 {
+		return h, fmt.Errorf("manifest: npy header: element type %q: must be one of <i4, <i8, <f4, <f8", m[1])
+	}
+	total := 1
+	for _, d := range m[3:] {
+		if d == nil {
+			continue
+		}
+		v, err := strconv.Atoi(string(d))
+		if err != nil || v > maxNPYElements || (v > 0 && total > maxNPYElements/v) {
+			return h, fmt.Errorf("manifest: npy header: shape has too many elements")
+		}
+		total *= v
+		h.Shape = append(h.Shape, v)
+	}
+	return h, nil
+}
+
+// ReadNPYInts reads a one-dimensional .npy file of int32 or int64 whole. size is the length of the
+// file in bytes: a header that promises more or less is refused before anything is allocated.
+func ReadNPYInts(r io.Reader, size int64) ([]int64, error) {
+	counted := &countReader{r: r}
+	h, err := ReadNPYHeader(counted)
+	if err != nil {
+		return nil, err
+	}
+	if len(h.Shape) != 1 || (h.DType != DInt32 && h.DType != DInt64) {
+		return nil, fmt.Errorf("manifest: npy of %s with %d dimensions: must be int32 or int64 with one", h.DType, len(h.Shape))
+	}
+	if want := counted.n + int64(h.Elements())*int64(h.DType.Size()); size != want {
+		return nil, fmt.Errorf("manifest: npy file of %d bytes: its header promises %d", size, want)
+	}
+	out := make([]int64, h.Elements())
+	buf := make([]byte, 1<<16)
+	for i := 0; i < len(out); {
+		n := min(len(buf)/h.DType.Size(), len(out)-i)
+		chunk := buf[:n*h.DType.Size()]
+		if _, err := io.ReadFull(r, chunk); err != nil {
+			return nil, fmt.Errorf("manifest: npy: %w", err)
+		}
+		for j := range n {
+			if h.DType == DInt32 {
+				out[i+j] = int64(int32(binary.LittleEndian.Uint32(chunk[4*j:])))
+			} else {
+				out[i+j] = int64(binary.LittleEndian.Uint64(chunk[8*j:]))
+			}
+		}
+		i += n
+	}
+	return out, nil
+}
+
+type countReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	return n, err
+}
