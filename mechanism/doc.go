@@ -1,0 +1,20 @@
+// Package mechanism holds the strategies that correlate noise across training steps: what they
+// are, what they cost in error, how sensitive they are, and how to find the best of a family.
+//
+// A mechanism releases G + ζ σ C⁻¹ Z: the clipped gradient sums G [steps, coordinates] with noise
+// that is correlated by the inverse of the strategy matrix C, Z iid N(0,1), ζ the clip norm and σ
+// the noise multiplier. Its privacy is that of C G + ζ σ Z, so it follows from C, from σ and from the
+// participations alone; package accounting does that. This package never adds noise and never reads data:
+// everything in it is public.
+//
+// C is not normalised implicitly: σ is the standard deviation of Z in units of the clip norm, whatever the norms of
+// C's columns are. Steps are 0-based here and 1-based in the papers.
+//
+// Formula labels F0… are those of the design notes; 000…004 are
+//
+//   - 000: Scaling up the Banded Matrix Factorization Mechanism for Differentially Private ML
+//   - 001: Multi-Epoch Matrix Factorization Mechanisms for Private Machine Learning
+//   - 002: Beyond Square Roots: Explicit Memory-Efficient Factorization for Multi-Epoch Private Learning
+//   - 003: Privacy Amplification for BandMF via b-Min-Sep Subsampling
+//   - 004: DP-λCGD: Efficient Noise Correlation for Differentially Private Model Training
+package mechanism

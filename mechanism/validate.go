@@ -1,0 +1,93 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/internal/param"
+)
+
+var kinds = []string{
+	KindIdentity, KindToeplitz, KindBandedToeplitz, KindOneParameter, KindBSR, KindBFR, KindBISR, KindBIFR, KindBandInv,
+	KindLambdaCGD, KindBLT, KindBanded, KindDense, KindStamped,
+}
+
+// Validate returns every fault of s joined, or nil. It refuses entries that are not finite, a diagonal that
+// is not positive, columns longer than the matrix, and an inverse that grows beyond the range of float32: it applies
+// C⁻¹ to two vectors, in O(Steps·Bands).
+func (s *Strategy) Validate() error {
+	check := param.Checker{Package: "mechanism"}
+	check.Require(slices.Contains(kinds, s.Kind), "kind", s.Kind, "must be a known kind of strategy")
+	check.AtLeast("steps", s.Steps, 1)
+	ways := s.representations()
+	check.Require(ways == 1, "representations", ways, "a strategy is held in exactly one of toeplitz, inverse_toeplitz, blt, columns")
+	if check.Err() != nil {
+		return check.Err()
+	}
+	switch {
+	case s.Toeplitz != nil:
+		checkColumn(&check, "toeplitz column", s.Toeplitz, s.Steps)
+	case s.InverseToeplitz != nil:
+		checkColumn(&check, "inverse toeplitz column", s.InverseToeplitz, s.Steps)
+	case s.BLT != nil:
+		s.BLT.check(&check)
+	default:
+		check.Require(len(s.Columns) == s.Steps, "columns", len(s.Columns), "must be as many as the steps")
+		if len(s.Columns) == s.Steps {
+			for i, c := range s.Columns {
+				checkColumn(&check, fmt.Sprintf("column %d", i), c, s.Steps-i)
+			}
+		}
+	}
+	if check.Err() == nil {
+		s.checkInverse(&check)
+	}
+	return check.Err()
+}
+
+// checkColumn requires 1 to size finite entries, the first positive.
+func checkColumn(check *param.Checker, name string, c []float64, size int) {
+	if len(c) == 0 || len(c) > size {
+		check.Require(false, "length of "+name, len(c), fmt.Sprintf("must be 1 to %d", size))
+		return
+	}
+	check.Positive("diagonal of "+name, c[0])
+	for j, v := range c[1:] {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			check.Require(false, fmt.Sprintf("entry %d of %s", j+1, name), v, "must be finite")
+		}
+	}
+}
+
+func (b *BLT) check(check *param.Checker) {
+	check.Require(len(b.Scales) == len(b.Decays), "scales of blt", len(b.Scales), fmt.Sprintf("must be as many as the decays, %d", len(b.Decays)))
+	for _, v := range b.Scales {
+		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), "scale of blt", v, "must be finite")
+	}
+	for _, v := range b.Decays {
+		check.Require(v >= 0 && v < 1, "decay of blt", v, "must be in [0, 1)")
+	}
+}
+
+// checkInverse requires that C and C⁻¹ stay in the range of float32 on the first unit vector and on a vector of
+// scattered signs: noise would overflow otherwise.
+func (s *Strategy) checkInverse(check *param.Checker) {
+	unit, signs := make([]float64, s.Steps), make([]float64, s.Steps)
+	unit[0] = 1
+	state := uint64(1)
+	for i := range signs { // a linear congruential generator with Knuth's MMIX constants
+		state = state*6364136223846793005 + 1442695040888963407
+		signs[i] = 1 - 2*float64(state>>63)
+	}
+	for _, x := range [][]float64{unit, signs} {
+		for _, y := range [][]float64{s.Multiply(x), s.Solve(x)} {
+			for i, v := range y {
+				if !(math.Abs(v) <= math.MaxFloat32) {
+					check.Require(false, "growth of the matrix or its inverse at step", i, "must stay in the range of float32: the strategy is unstable")
+					return
+				}
+			}
+		}
+	}
+}
