@@ -17,7 +17,7 @@ import (
 // before its own, or from its own. pipelines/manifest is the format that transforms write and
 // readers read, so it stands below both; internal/param has no layer and imports nothing of ours.
 var layers = [][]string{
-	{"internal/param"},
+	{"internal/param", "internal/stattest"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
 	{"accounting"},
