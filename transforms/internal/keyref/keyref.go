@@ -1,0 +1,73 @@
+// Package keyref lets a DoFn find its key without carrying it: the fields of a DoFn travel in the pipeline graph,
+// which runners store and show, so they hold where the key is and what to derive from it, never the key.
+package keyref
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"minsep/internal/param"
+	"minsep/sampling/stream"
+)
+
+// Ref says where a root key is and which run and parameters a key of it is for. It is public. Every worker must
+// be able to read the key file at KeyURI.
+type Ref struct {
+	KeyURI string       `json:"key_uri"`       // path of a local file, or file:///path
+	RunID  stream.RunID `json:"run_id"`        // of the training run
+	Params string       `json:"params_sha256"` // hexadecimal SHA-256 of the stage's parameters
+}
+
+// New returns the reference for parameters with the given SHA-256.
+func New(keyURI string, run stream.RunID, params [sha256.Size]byte) Ref {
+	return Ref{KeyURI: keyURI, RunID: run, Params: hex.EncodeToString(params[:])}
+}
+
+// Validate reports every fault of r. It does not read the key file.
+func (r Ref) Validate() error {
+	c := param.Checker{Package: "keyref"}
+	_, err := r.path()
+	c.Add(err)
+	_, err = r.params()
+	c.Add(err)
+	return c.Err()
+}
+
+// Key reads the key file and derives the sub-key of purpose. Call it in Setup.
+func (r Ref) Key(ctx context.Context, purpose string) (stream.Key, error) {
+	if err := ctx.Err(); err != nil {
+		return stream.Key{}, err
+	}
+	path, err := r.path()
+	if err != nil {
+		return stream.Key{}, err
+	}
+	params, err := r.params()
+	if err != nil {
+		return stream.Key{}, err
+	}
+	root, err := stream.ReadKeyFile(path)
+	if err != nil {
+		return stream.Key{}, err
+	}
+	return root.Key(r.RunID, params, purpose), nil
+}
+
+func (r Ref) path() (string, error) {
+	path, ok := strings.CutPrefix(r.KeyURI, "file://")
+	if path == "" || ok && !strings.HasPrefix(path, "/") || !ok && strings.Contains(path, "://") {
+		return "", &param.Error{Package: "keyref", Param: "key file", Value: fmt.Sprintf("%q", r.KeyURI), Rule: "must be a path or file:///path that every worker can read"}
+	}
+	return path, nil
+}
+
+func (r Ref) params() (sum [sha256.Size]byte, err error) {
+	b, err := hex.DecodeString(r.Params)
+	if err != nil || len(b) != len(sum) {
+		return sum, &param.Error{Package: "keyref", Param: "parameters' SHA-256", Value: fmt.Sprintf("%q", r.Params), Rule: "must be 64 hexadecimal digits"}
+	}
+	return [sha256.Size]byte(b), nil
+}

@@ -1,0 +1,126 @@
+// Package packed moves small records through a shuffle in chunks.
+//
+// A GroupByKey pays for each element it moves; a graph has 1e8 edges. So records of a few bytes are gathered by hash
+// bucket into chunks of about [ChunkSize] bytes, the pair (bucket, chunk) is what a Beam GroupByKey sees (a
+// KV<uint32, []byte>, with Beam's own coders), and the DoFn behind it sorts the bucket:
+//
+//	Packer.Add(bucket, record, emit) → beam.GroupByKey → Sorter.AddAll(chunks), Sorter.Each(func(record))
+//
+// A record is a byte string, ordered by its bytes: write numbers big endian. All records of one collection have one
+// width, or, with width 0, any length. The number of buckets comes from the size of the data ([Buckets]); a
+// bucket that is larger all the same, for one hot owner, is sorted through temporary files, not in memory.
+package packed
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+const (
+	// ChunkSize is the number of bytes at which a chunk is emitted. A longer record makes a longer chunk.
+	ChunkSize = 64 << 10
+	// BucketSize is the number of bytes that a bucket is meant to stay under.
+	BucketSize = 64 << 20
+	// MaxBuckets bounds the number of buckets, so that one fits in three bytes.
+	MaxBuckets = 1 << 24
+)
+
+// Buckets returns the number of buckets, at least 1, for a shuffle of total bytes.
+func Buckets(total int64) int {
+	return int(min(max(1, (total+BucketSize-1)/BucketSize), MaxBuckets))
+}
+
+// Bucket maps a uniform word to one of n buckets by its leading bits: buckets are ranges of words, in their order.
+func Bucket(word uint64, n int) uint32 {
+	hi, _ := bits.Mul64(word, uint64(n))
+	return uint32(hi)
+}
+
+// Emit takes a full chunk. The chunk is not touched again.
+type Emit = func(bucket uint32, chunk []byte)
+
+// Packer gathers records into chunks by bucket. Make one in StartBundle, Add in ProcessElement, Flush in
+// FinishBundle. It is not safe for concurrent use.
+type Packer struct {
+	width  int
+	chunks [][]byte
+}
+
+// NewPacker returns a packer for records of width bytes, or of any length if width is 0.
+func NewPacker(width, buckets int) *Packer {
+	return &Packer{width: width, chunks: make([][]byte, buckets)}
+}
+
+// Add packs a record into bucket, and emits the bucket's chunk when it is full. It copies the record.
+func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
+	chunk := p.chunks[bucket]
+	if p.width == 0 {
+		chunk = p.room(bucket, binary.MaxVarintLen32+len(record), emit)
+		chunk = binary.AppendUvarint(chunk, uint64(len(record)))
+	} else {
+		if len(record) != p.width {
+			panic(fmt.Sprintf("packed: record of %d bytes in chunks of width %d", len(record), p.width))
+		}
+		chunk = p.room(bucket, p.width, emit)
+	}
+	p.chunks[bucket] = append(chunk, record...)
+}
+
+// room returns the bucket's chunk with capacity for n more bytes.
+func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
+	chunk := p.chunks[bucket]
+	if len(chunk)+n <= cap(chunk) {
+		return chunk
+	}
+	if len(chunk)+n > ChunkSize && len(chunk) > 0 {
+		emit(bucket, chunk)
+		return make([]byte, 0, max(ChunkSize, n))
+	}
+	grown := make([]byte, len(chunk), min(max(512, 4*cap(chunk), len(chunk)+n), max(ChunkSize, len(chunk)+n)))
+	copy(grown, chunk)
+	return grown
+}
+
+// Flush emits what is left, in the order of buckets.
+func (p *Packer) Flush(emit Emit) {
+	for bucket, chunk := range p.chunks {
+		if len(chunk) > 0 {
+			emit(uint32(bucket), slices.Clip(chunk))
+		}
+		p.chunks[bucket] = nil
+	}
+}
+
+// Records calls f for each record of a chunk, in their order in it, until f fails. Records are parts of the chunk.
+// It fails if the chunk does not hold whole records.
+func Records(chunk []byte, width int, f func(record []byte) error) error {
+	for off := 0; off < len(chunk); {
+		start, end, err := next(chunk, off, width)
+		if err != nil {
+			return err
+		}
+		if err := f(chunk[start:end:end]); err != nil {
+			return err
+		}
+		off = end
+	}
+	return nil
+}
+
+// next finds the record at off.
+func next(chunk []byte, off, width int) (start, end int, err error) {
+	start = off
+	if width == 0 {
+		n, k := binary.Uvarint(chunk[off:])
+		if k <= 0 || n > uint64(len(chunk)-off-k) {
+			return 0, 0, fmt.Errorf("packed: chunk of %d bytes: no whole record at byte %d", len(chunk), off)
+		}
+		start, width = off+k, int(n)
+	}
+	if width > len(chunk)-start {
+		return 0, 0, fmt.Errorf("packed: chunk of %d bytes: no whole record of %d bytes at byte %d", len(chunk), width, off)
+	}
+	return start, start + width, nil
+}

@@ -1,0 +1,102 @@
+package packed
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// ref is a record in a sorter's chunks with eight of its bytes as a number, which decide most comparisons.
+type ref struct {
+	key   uint64
+	chunk uint32
+	off   uint32
+}
+
+// keyAt reads the eight bytes of record from depth on, zeros standing for what is missing.
+func keyAt(record []byte, depth int) uint64 {
+	if depth+8 <= len(record) {
+		return binary.BigEndian.Uint64(record[depth:])
+	}
+	var b [8]byte
+	if depth < len(record) {
+		copy(b[:], record[depth:])
+	}
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// refSorter sorts refs by the bytes of their records: it spreads them over bins by the eight bytes at a depth, as
+// numbers, sorts small bins by comparison, and goes on within large ones, deeper where all eight bytes agree.
+type refSorter struct {
+	record  func(ref) []byte
+	scratch []ref
+	ends    []uint32
+}
+
+// small is the length below which comparison sorting is faster than spreading.
+const small = 48
+
+func (s *refSorter) sort(refs []ref, depth int) {
+	if len(refs) <= small {
+		slices.SortFunc(refs, func(a, b ref) int {
+			if c := cmp.Compare(a.key, b.key); c != 0 {
+				return c
+			}
+			return bytes.Compare(s.record(a), s.record(b))
+		})
+		return
+	}
+	low, high := refs[0].key, refs[0].key
+	for _, r := range refs {
+		low, high = min(low, r.key), max(high, r.key)
+	}
+	if low == high {
+		s.deeper(refs, depth)
+		return
+	}
+	shift := max(0, bits.Len64(high-low)-bits.Len(uint(len(refs)/4)))
+	bins := int((high-low)>>shift) + 1
+	ends := make([]uint32, bins+1)
+	for _, r := range refs {
+		ends[(r.key-low)>>shift+1]++
+	}
+	for i := 1; i <= bins; i++ {
+		ends[i] += ends[i-1]
+	}
+	if len(s.scratch) < len(refs) {
+		s.scratch = make([]ref, len(refs))
+	}
+	out := s.scratch[:len(refs)]
+	for _, r := range refs {
+		bin := (r.key - low) >> shift
+		out[ends[bin]] = r
+		ends[bin]++ // becomes the end of the bin
+	}
+	copy(refs, out)
+	start := uint32(0)
+	for _, end := range ends[:bins] {
+		if end > start+1 {
+			s.sort(refs[start:end], depth)
+		}
+		start = end
+	}
+}
+
+// deeper sorts refs whose records agree up to depth+8, or end before it.
+func (s *refSorter) deeper(refs []ref, depth int) {
+	depth += 8
+	more := false
+	for i, r := range refs {
+		record := s.record(r)
+		more = more || len(record) > depth
+		refs[i].key = keyAt(record, depth)
+	}
+	if more {
+		s.sort(refs, depth)
+		return
+	}
+	// Nothing but trailing zeros can differ.
+	slices.SortFunc(refs, func(a, b ref) int { return cmp.Compare(len(s.record(a)), len(s.record(b))) })
+}

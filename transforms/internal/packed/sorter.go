@@ -1,0 +1,225 @@
+package packed
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// DefaultLimit is the number of bytes that a Sorter holds before it spills.
+const DefaultLimit = 256 << 20
+
+// Sorter sorts the records of a bucket by their bytes. What does not fit under Limit is sorted in runs
+// in temporary files that are merged when read, so a bucket of any size is sorted in bounded memory. The zero
+// value with Width set is ready to use; Close it. It is not safe for concurrent use.
+type Sorter struct {
+	Width int    // of a record in bytes, or 0 for records of any length
+	Limit int    // bytes of records and of their index held in memory; 0 means DefaultLimit
+	Dir   string // of temporary files; empty means os.TempDir
+
+	chunks [][]byte
+	refs   []ref
+	held   int
+	runs   []*run
+	sorter refSorter
+}
+
+// AddAll adds the chunks of a GroupByKey's iterator. The chunks must not change until Close.
+func (s *Sorter) AddAll(next func(*[]byte) bool) error {
+	var chunk []byte
+	for next(&chunk) {
+		if err := s.Add(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Add adds the records of a chunk. The chunk must not change until Close.
+func (s *Sorter) Add(chunk []byte) error {
+	number := uint32(len(s.chunks))
+	for off := 0; off < len(chunk); {
+		start, end, err := next(chunk, off, s.Width)
+		if err != nil {
+			return err
+		}
+		s.refs = append(s.refs, ref{key: keyAt(chunk[start:end], 0), chunk: number, off: uint32(off)})
+		s.held += refBytes
+		off = end
+	}
+	s.chunks = append(s.chunks, chunk)
+	s.held += len(chunk)
+	limit := s.Limit
+	if limit == 0 {
+		limit = DefaultLimit
+	}
+	if s.held >= limit {
+		return s.spill()
+	}
+	return nil
+}
+
+// refBytes is what a ref and its place in the scratch space take.
+const refBytes = 32
+
+func (s *Sorter) record(r ref) []byte {
+	chunk := s.chunks[r.chunk]
+	if s.Width > 0 {
+		return chunk[r.off : int(r.off)+s.Width]
+	}
+	n, k := binary.Uvarint(chunk[r.off:])
+	start := int(r.off) + k
+	return chunk[start : start+int(n)]
+}
+
+// sortHeld sorts what is in memory.
+func (s *Sorter) sortHeld() {
+	s.sorter.record = s.record
+	s.sorter.sort(s.refs, 0)
+}
+
+// forget drops what is in memory, and keeps the space of the index.
+func (s *Sorter) forget() { s.chunks, s.refs, s.held = nil, s.refs[:0], 0 }
+
+// Spilled says whether temporary files are in use.
+func (s *Sorter) Spilled() bool { return len(s.runs) > 0 }
+
+// spill writes what is in memory as a sorted run. The file has no name any more when spill returns, so that nothing is
+// left behind by a process that is killed.
+func (s *Sorter) spill() error {
+	s.sortHeld()
+	f, err := os.CreateTemp(s.Dir, "minsep-sort-*")
+	if err != nil {
+		return fmt.Errorf("packed: spilling a bucket: %w", err)
+	}
+	s.runs = append(s.runs, &run{file: f})
+	if err := os.Remove(f.Name()); err != nil {
+		return fmt.Errorf("packed: spilling a bucket: %w", err)
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	var length [binary.MaxVarintLen64]byte
+	for _, r := range s.refs {
+		record := s.record(r)
+		w.Write(length[:binary.PutUvarint(length[:], uint64(len(record)))]) // a bufio.Writer keeps its first error
+		w.Write(record)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("packed: spilling a bucket: %w", err)
+	}
+	s.forget()
+	return nil
+}
+
+// Each calls f for every record in order until f fails. A record is valid during the call only. Each may be
+// called again.
+func (s *Sorter) Each(f func(record []byte) error) error {
+	if len(s.runs) == 0 {
+		s.sortHeld()
+		for _, r := range s.refs {
+			if err := f(s.record(r)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(s.refs) > 0 {
+		if err := s.spill(); err != nil {
+			return err
+		}
+	}
+	return s.merge(f)
+}
+
+// merge reads the runs in parallel. The heap's first run has the smallest record.
+func (s *Sorter) merge(f func(record []byte) error) error {
+	heap := make([]*run, 0, len(s.runs))
+	for _, r := range s.runs {
+		if _, err := r.file.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("packed: reading a spilled bucket: %w", err)
+		}
+		r.r = bufio.NewReaderSize(r.file, 1<<18)
+		ok, err := r.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			heap = append(heap, r)
+		}
+	}
+	for i := len(heap)/2 - 1; i >= 0; i-- {
+		sink(heap, i)
+	}
+	for len(heap) > 0 {
+		if err := f(heap[0].record); err != nil {
+			return err
+		}
+		ok, err := heap[0].next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			heap[0] = heap[len(heap)-1]
+			heap = heap[:len(heap)-1]
+		}
+		sink(heap, 0)
+	}
+	return nil
+}
+
+// Close frees the memory and the temporary files.
+func (s *Sorter) Close() error {
+	var errs []error
+	for _, r := range s.runs {
+		errs = append(errs, r.file.Close())
+	}
+	s.runs = nil
+	s.forget()
+	return errors.Join(errs...)
+}
+
+// run is a sorted temporary file, read from the start.
+type run struct {
+	file   *os.File
+	r      *bufio.Reader
+	record []byte
+}
+
+// next reads the next record, or says that there is none.
+func (r *run) next() (bool, error) {
+	n, err := binary.ReadUvarint(r.r)
+	if err == io.EOF {
+		return false, nil
+	}
+	if err == nil {
+		if uint64(cap(r.record)) < n {
+			r.record = make([]byte, n)
+		}
+		r.record = r.record[:n]
+		_, err = io.ReadFull(r.r, r.record)
+	}
+	if err != nil {
+		return false, fmt.Errorf("packed: reading a spilled bucket: %w", err)
+	}
+	return true, nil
+}
+
+// sink restores the heap's order below i.
+func sink(heap []*run, i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
+			if bytes.Compare(heap[child].record, heap[least].record) < 0 {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		heap[i], heap[least] = heap[least], heap[i]
+		i = least
+	}
+}
