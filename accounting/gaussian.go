@@ -1,0 +1,131 @@
+package accounting
+
+import (
+	"math"
+
+	"minsep/accounting/internal/normal"
+	"minsep/internal/param"
+)
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// Gaussian is the Gaussian mechanism without amplification: a sum of sensitivity
+// Sensitivity plus normal noise of standard deviation NoiseMultiplier, both in units of the clip norm.
+// With a strategy C, Sensitivity is that of C under the participation schema (F2).
+type Gaussian struct {
+	Sensitivity     float64 `json:"sensitivity"`
+	NoiseMultiplier float64 `json:"noise_multiplier"`
+}
+
+// Validate reports every fault.
+func (g Gaussian) Validate() error {
+	c := param.Checker{Package: "accounting"}
+	c.Positive("sensitivity", g.Sensitivity)
+	c.Positive("noise multiplier", g.NoiseMultiplier)
+	return c.Err()
+}
+
+// Delta is the smallest δ at which the mechanism is (epsilon, δ)-DP, with a relative error
+// below 1e-11 down to 1e-300 (F6; Balle and Wang 2018, Theorem 8).
+func (g Gaussian) Delta(epsilon float64) (float64, error) {
+	c := param.Checker{Package: "accounting"}
+	c.Add(g.Validate())
+	checkEpsilon(&c, epsilon)
+	if err := c.Err(); err != nil {
+		return 0, err
+	}
+	return gaussianDelta(epsilon, g.Sensitivity/g.NoiseMultiplier), nil
+}
+
+// Epsilon is the smallest ε ≥ 0 at which the mechanism is (ε, delta)-DP, rounded up: its Delta is at most delta.
+func (g Gaussian) Epsilon(delta float64) (float64, error) {
+	c := param.Checker{Package: "accounting"}
+	c.Add(g.Validate())
+	checkDelta(&c, delta)
+	if err := c.Err(); err != nil {
+		return 0, err
+	}
+	mu := g.Sensitivity / g.NoiseMultiplier
+	if gaussianDelta(0, mu) <= delta {
+		return 0, nil
+	}
+	// δ(ε) ≤ Tail(ε/μ - μ/2)
+	high := mu * (math.Max(0, normal.Quantile(delta)) + mu/2) * (1 + 1e-12)
+	return smallest(0, high, func(e float64) bool { return gaussianDelta(e, mu) <= delta }), nil
+}
+
+// GaussianNoiseMultiplier is the smallest noise multiplier that makes the Gaussian mechanism of the given
+// sensitivity (epsilon, delta)-DP, rounded up.
+func GaussianNoiseMultiplier(epsilon, delta, sensitivity float64) (float64, error) {
+	c := param.Checker{Package: "accounting"}
+	c.Positive("sensitivity", sensitivity)
+	checkEpsilon(&c, epsilon)
+	checkDelta(&c, delta)
+	if err := c.Err(); err != nil {
+		return 0, err
+	}
+	private := func(sigma float64) bool { return gaussianDelta(epsilon, 1/sigma) <= delta }
+	high := 1.0
+	for !private(high) {
+		high *= 2
+	}
+	low := high / 2
+	for private(low) {
+		high, low = low, low/2
+	}
+	// One more ulp keeps the promise after the multiplication by the sensitivity.
+	sigma := smallest(low, high, private) * sensitivity
+	for gaussianDelta(epsilon, sensitivity/sigma) > delta {
+		sigma = math.Nextafter(sigma, math.Inf(1))
+	}
+	return sigma, nil
+}
+
+func checkEpsilon(c *param.Checker, epsilon float64) {
+	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
+}
+
+func checkDelta(c *param.Checker, delta float64) {
+	c.Require(delta >= 1e-300 && delta < 1, "delta", delta, "must be at least 1e-300 and below 1")
+}
+
+// gaussianDelta is δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ), μ = sensitivity/σ. With x = ε/μ - μ/2 and
+// e^ε φ(x+μ) = φ(x) it is φ(x) (R(x) - R(x+μ)), R the Mills ratio: nothing overflows, and where
+// the two ratios are close their difference is the integral of -R'.
+func gaussianDelta(epsilon, mu float64) float64 {
+	x := epsilon/mu - mu/2
+	switch {
+	case x < -1: // here μ > 2: no cancellation
+		return normal.Tail(x) - normal.Density(x)*normal.Mills(x+mu)
+	case mu > 0.25*math.Max(1, x):
+		return normal.Density(x) * (normal.Mills(x) - normal.Mills(x+mu))
+	}
+	sum := 0.0
+	for i, node := range legendre8 {
+		sum += weight8[i] * (normal.MillsSlope(x+mu*(1+node)/2) + normal.MillsSlope(x+mu*(1-node)/2))
+	}
+	return normal.Density(x) * sum * mu / 2
+}
+
+// Nodes and weights of the 8-point Gauss–Legendre rule on [-1,1] (Abramowitz and Stegun, table 25.4).
+var (
+	legendre8 = [4]float64{0.183434642495649805, 0.525532409916328986, 0.796666477413626740, 0.960289856497536232}
+	weight8   = [4]float64{0.362683783378361983, 0.313706645877887287, 0.222381034453374471, 0.101228536290376259}
+)
+
+// smallest bisects (low, high] for the smallest number that is ok, to the last bits; high is ok.
+func smallest(low, high float64, ok func(float64) bool) float64 {
+	for range 200 {
+		mid := low + (high-low)/2
+		if mid <= low || mid >= high {
+			break
+		}
+		if ok(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
