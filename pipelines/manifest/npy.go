@@ -112,9 +112,16 @@ func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 	return h, nil
 }
 
-// ReadNPYInts reads a one-dimensional .npy file of int32 or int64 whole. size is the length of the
-// file in bytes: a header that promises more or less is refused before anything is allocated.
-func ReadNPYInts(r io.Reader, size int64) ([]int64, error) {
+// NPYInts reads a one-dimensional .npy file of int32 or int64 from its beginning to its end.
+type NPYInts struct {
+	r     io.Reader
+	dtype DType
+	left  int
+	buf   [1 << 15]byte
+}
+
+// NewNPYInts reads the header. size is the length of the file in bytes: a header that promises more or less is refused.
+func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 	counted := &countReader{r: r}
 	h, err := ReadNPYHeader(counted)
 	if err != nil {
@@ -126,24 +133,35 @@ func ReadNPYInts(r io.Reader, size int64) ([]int64, error) {
 	if want := counted.n + int64(h.Elements())*int64(h.DType.Size()); size != want {
 		return nil, fmt.Errorf("manifest: npy file of %d bytes: its header promises %d", size, want)
 	}
-	out := make([]int64, h.Elements())
-	buf := make([]byte, 1<<16)
-	for i := 0; i < len(out); {
-		n := min(len(buf)/h.DType.Size(), len(out)-i)
-		chunk := buf[:n*h.DType.Size()]
-		if _, err := io.ReadFull(r, chunk); err != nil {
-			return nil, fmt.Errorf("manifest: npy: %w", err)
+	return &NPYInts{r: r, dtype: h.DType, left: h.Elements()}, nil
+}
+
+// Len is the number of elements that have not been read.
+func (x *NPYInts) Len() int { return x.left }
+
+// Read fills dst with the next elements; fewer than len(dst) being left is an error.
+func (x *NPYInts) Read(dst []int64) error {
+	if len(dst) > x.left {
+		return fmt.Errorf("manifest: npy: %d elements wanted, %d left", len(dst), x.left)
+	}
+	size := x.dtype.Size()
+	for len(dst) > 0 {
+		n := min(len(x.buf)/size, len(dst))
+		chunk := x.buf[:n*size]
+		if _, err := io.ReadFull(x.r, chunk); err != nil {
+			return fmt.Errorf("manifest: npy: %w", err)
 		}
-		for j := range n {
-			if h.DType == DInt32 {
-				out[i+j] = int64(int32(binary.LittleEndian.Uint32(chunk[4*j:])))
+		for i := range n {
+			if x.dtype == DInt32 {
+				dst[i] = int64(int32(binary.LittleEndian.Uint32(chunk[4*i:])))
 			} else {
-				out[i+j] = int64(binary.LittleEndian.Uint64(chunk[8*j:]))
+				dst[i] = int64(binary.LittleEndian.Uint64(chunk[8*i:]))
 			}
 		}
-		i += n
+		dst = dst[n:]
+		x.left -= n
 	}
-	return out, nil
+	return nil
 }
 
 type countReader struct {
