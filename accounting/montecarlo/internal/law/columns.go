@@ -1,0 +1,238 @@
+// Package law holds the likelihood-ratio recursions: one number a step, backward in time, in log domain.
+//
+// Every law gives ln P(y)/Q(y) for one family of participation processes, with Q = N(0, σ²I) over Steps steps (F3.6:
+// with both P and Q away from zero). It sees the output y only through u_i = ⟨c_i, y⟩/σ², c_i the i-th column of C, and
+// C itself through norms and inner products of columns divided by σ². So the matrix, the
+// randomness and the recursions are checked apart from each other. Results hold to 1e-9 for log ratios up to
+// 1e4 in size. Steps are 0-based here and 1-based in the formulas.
+package law
+
+import (
+	"math"
+
+	"minsep/mechanism"
+)
+
+// Columns is the strategy matrix as the recursions and the kernel see it: its columns from the diagonal down, cut after
+// the last step. It is read-only after construction and safe for concurrent use.
+type Columns struct {
+	Steps, Bands int
+
+	first   []float64   // the first column of a Toeplitz matrix, before scale; nil when columns is set
+	scale   []float64   // factors of the columns of a normalised Toeplitz matrix; nil for 1
+	columns [][]float64 // otherwise
+}
+
+// NewColumns returns the columns of a valid strategy.
+func NewColumns(s *mechanism.Strategy) *Columns {
+	if s.Columns != nil {
+		columns := make([][]float64, s.Steps)
+		for i := range columns {
+			columns[i] = s.Column(nil, i)
+		}
+		return General(columns)
+	}
+	c := Toeplitz(s.Steps, s.FirstColumn(nil))
+	if s.Normalized {
+		c.scale = s.ColumnNorms()
+		for i, norm := range c.scale {
+			c.scale[i] = 1 / norm
+		}
+	}
+	return c
+}
+
+// Toeplitz returns the columns of the Toeplitz matrix with a first column of any length, zeros beyond it.
+func Toeplitz(steps int, first []float64) *Columns {
+	first = first[:min(len(first), steps)]
+	return &Columns{Steps: steps, Bands: len(first), first: first}
+}
+
+// General returns columns given one by one; column i has at most len(columns)-i entries, zeros beyond.
+func General(columns [][]float64) *Columns {
+	c := &Columns{Steps: len(columns), columns: columns}
+	for _, column := range columns {
+		c.Bands = max(c.Bands, len(column))
+	}
+	return c
+}
+
+// Column returns column i from the diagonal down and the factor to multiply it with. The slice is not to be changed.
+func (c *Columns) Column(i int) (entries []float64, scale float64) {
+	if c.columns != nil {
+		return c.columns[i], 1
+	}
+	return c.first[:min(c.Bands, c.Steps-i)], c.Scale(i)
+}
+
+// Scale returns the factor of column i.
+func (c *Columns) Scale(i int) float64 {
+	if c.scale == nil {
+		return 1
+	}
+	return c.scale[i]
+}
+
+// First returns the column that every column is a cut multiple of, or nil when there is none.
+func (c *Columns) First() []float64 { return c.first }
+
+// NonNegative reports whether no entry is negative or NaN.
+func (c *Columns) NonNegative() bool {
+	for i := range c.Steps {
+		column, _ := c.Column(i)
+		for _, v := range column {
+			if !(v >= 0) {
+				return false
+			}
+		}
+		if c.columns == nil {
+			return true
+		}
+	}
+	return true
+}
+
+// Dot returns ⟨c_i, y⟩ for y of Steps entries.
+func (c *Columns) Dot(i int, y []float64) float64 {
+	column, scale := c.Column(i)
+	return scale * dot(column, y[i:i+len(column)])
+}
+
+// SquaredNorms returns ‖c_i‖²·factor for every i.
+func (c *Columns) SquaredNorms(factor float64) []float64 {
+	norms := make([]float64, c.Steps)
+	if c.columns != nil {
+		for i, column := range c.columns {
+			norms[i] = factor * dot(column, column)
+		}
+		return norms
+	}
+	sum := 0.0
+	for i := c.Steps - 1; i >= 0; i-- {
+		if size := c.Steps - i; size <= c.Bands {
+			sum += c.first[size-1] * c.first[size-1]
+		}
+		norms[i] = factor * sum * c.Scale(i) * c.Scale(i)
+	}
+	return norms
+}
+
+// Inner returns ⟨c_i, c_j⟩.
+func (c *Columns) Inner(i, j int) float64 {
+	if i > j {
+		i, j = j, i
+	}
+	a, scaleA := c.Column(i)
+	b, scaleB := c.Column(j)
+	if j-i >= len(a) {
+		return 0
+	}
+	a = a[j-i:]
+	size := min(len(a), len(b))
+	return scaleA * scaleB * dot(a[:size], b[:size])
+}
+
+// Cross gives rows of the inner products of columns with the ones before them, one row a step. It keeps the row
+// that all steps of a Toeplitz matrix but the last share, so that a table of it takes no memory in n.
+type Cross struct {
+	columns  *Columns
+	factor   float64
+	size     int
+	interior []float64
+	cut      [][]float64 // rows of the last steps, or of all
+	from     int         // step of cut[0]
+}
+
+// NewCross prepares rows of size entries: entry t of row i is ⟨c_{i-t}, c_i⟩·factor for 1 ≤ t ≤ i, and 0
+// otherwise; columns before the first step count as zero.
+func NewCross(c *Columns, size int, factor float64) *Cross {
+	x := &Cross{columns: c, factor: factor, size: size}
+	if c.columns == nil && c.scale == nil && c.Steps > c.Bands {
+		x.from = c.Steps - c.Bands + 1
+		x.interior = x.row(x.from-1, false)
+	}
+	for i := x.from; i < c.Steps; i++ {
+		x.cut = append(x.cut, x.row(i, true))
+	}
+	return x
+}
+
+func (x *Cross) row(i int, cutAtStart bool) []float64 {
+	row := make([]float64, x.size)
+	for t := 1; t < x.size && t < x.columns.Bands; t++ {
+		if t <= i {
+			row[t] = x.factor * x.columns.Inner(i-t, i)
+		} else if !cutAtStart { // a Toeplitz row that later steps share
+			first := x.columns.first
+			row[t] = x.factor * dot(first[t:], first[:len(first)-t])
+		}
+	}
+	return row
+}
+
+// At returns ⟨c_{i-t}, c_i⟩·factor.
+func (x *Cross) At(i, t int) float64 {
+	if t > i {
+		return 0
+	}
+	return x.Row(i)[t]
+}
+
+// Row returns the row of step i. Entries t > i are not to be used: they may be those of a later step.
+func (x *Cross) Row(i int) []float64 {
+	if i < x.from {
+		return x.interior
+	}
+	return x.cut[i-x.from]
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i, v := range a {
+		sum += v * b[i]
+	}
+	return sum
+}
+
+// LogSum returns ln(e^a + e^b). Minus infinity stands for zero.
+func LogSum(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if math.IsInf(b, -1) {
+		return a
+	}
+	return a + math.Log1p(math.Exp(b-a))
+}
+
+// logSum returns ln Σ e^v.
+func logSum(values []float64) float64 {
+	top := math.Inf(-1)
+	for _, v := range values {
+		top = max(top, v)
+	}
+	if math.IsInf(top, -1) {
+		return top
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += math.Exp(v - top)
+	}
+	return top + math.Log(sum)
+}
+
+// logBinomial returns ln Pr[Binom(n, p) = k].
+func logBinomial(n, k int, p float64) float64 {
+	choose := 0.0
+	for i := range k {
+		choose += math.Log(float64(n-i)) - math.Log(float64(i+1))
+	}
+	return choose + timesLog(k, math.Log(p)) + timesLog(n-k, math.Log1p(-p))
+}
+
+// timesLog returns k·x with 0·(-∞) = 0.
+func timesLog(k int, x float64) float64 {
+	if k == 0 {
+		return 0
+	}
+	return float64(k) * x
+}

@@ -1,0 +1,453 @@
+package law
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// pattern is how many examples participate at each step, with its probability.
+type pattern struct {
+	x    []float64
+	prob float64
+}
+
+// minSepPatterns enumerates b-min-sep sampling by Algorithms 1 and 2, coin by coin.
+func minSepPatterns(p Process) []pattern {
+	var out []pattern
+	waits := map[int]float64{0: 1}
+	if p.WarmStart {
+		total := 1 + float64(p.MinSep-1)*p.Prob
+		waits[0] = 1 / total
+		for r := 1; r < p.MinSep; r++ {
+			waits[r] = p.Prob / total
+		}
+	}
+	var walk func(i int, x []float64, prob float64)
+	walk = func(i int, x []float64, prob float64) {
+		if prob == 0 {
+			return
+		}
+		if i >= p.Steps {
+			out = append(out, pattern{append([]float64(nil), x...), prob})
+			return
+		}
+		walk(i+1, x, prob*(1-p.Prob))
+		x[i] = 1
+		walk(i+p.MinSep, x, prob*p.Prob)
+		x[i] = 0
+	}
+	for r, prob := range waits {
+		walk(r, make([]float64, p.Steps), prob)
+	}
+	return out
+}
+
+// together enumerates the sum of independent patterns.
+func together(a, b []pattern) []pattern {
+	var out []pattern
+	for _, s := range a {
+		for _, t := range b {
+			x := make([]float64, len(s.x))
+			for i := range x {
+				x[i] = s.x[i] + t.x[i]
+			}
+			out = append(out, pattern{x, s.prob * t.prob})
+		}
+	}
+	return out
+}
+
+// enumerated returns ln P(y)/Q(y) of a mixture, with C as a full matrix.
+func enumerated(c *Columns, sigma float64, patterns []pattern, y []float64) float64 {
+	total := math.Inf(-1)
+	for _, s := range patterns {
+		mean := make([]float64, c.Steps)
+		for i, m := range s.x {
+			column, scale := c.Column(i)
+			for k, v := range column {
+				mean[i+k] += m * scale * v
+			}
+		}
+		total = LogSum(total, math.Log(s.prob)+(dot(mean, y)-dot(mean, mean)/2)/(sigma*sigma))
+	}
+	return total
+}
+
+func randomColumns(rng *rand.Rand, n, bands, kind int) *Columns {
+	first := make([]float64, bands)
+	for k := range first {
+		first[k] = 0.2 + rng.Float64()
+	}
+	switch kind {
+	case 0:
+		return Toeplitz(n, first)
+	case 1: // every column by its norm
+		c := Toeplitz(n, first)
+		c.scale = c.SquaredNorms(1)
+		for i, v := range c.scale {
+			c.scale[i] = 1 / math.Sqrt(v)
+		}
+		return c
+	}
+	columns := make([][]float64, n)
+	for i := range columns {
+		columns[i] = make([]float64, min(bands, n-i))
+		for k := range columns[i] {
+			columns[i][k] = rng.Float64()
+		}
+	}
+	return General(columns)
+}
+
+func randomOutput(rng *rand.Rand, c *Columns, sigma float64, patterns []pattern) []float64 {
+	y := make([]float64, c.Steps)
+	s := patterns[rng.IntN(len(patterns))]
+	for i := range y {
+		y[i] += sigma * rng.NormFloat64()
+		column, scale := c.Column(i)
+		for k, v := range column {
+			y[i+k] += s.x[i] * scale * v
+		}
+	}
+	return y
+}
+
+type grid struct {
+	process Process
+	c       *Columns
+	sigma   float64
+}
+
+// each runs over sizes, starts, probabilities (1 among them) and kinds of C.
+func each(seed uint64, steps int, bands func(b int) int, f func(name string, g grid, rng *rand.Rand)) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, b := range []int{1, 2, 3, 5} {
+		for _, n := range []int{1, 2, steps - 1, steps} {
+			for _, p := range []float64{0.05, 0.4, 1} {
+				for _, warm := range []bool{false, true} {
+					kind := rng.IntN(3)
+					sigma := []float64{0.1, 0.7, 3}[rng.IntN(3)]
+					g := grid{Process{n, b, p, warm}, randomColumns(rng, n, min(bands(b), n), kind), sigma}
+					f(fmt.Sprintf("n=%d b=%d w=%d p=%g warm=%v σ=%g kind=%d", n, b, g.c.Bands, p, warm, sigma, kind), g, rng)
+				}
+			}
+		}
+	}
+}
+
+func equal(t *testing.T, name string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-11*(1+math.Abs(want))) {
+		t.Errorf("%s: %.16g, want %.16g", name, got, want)
+	}
+}
+
+func (g grid) factor() float64 { return 1 / (g.sigma * g.sigma) }
+
+func TestMinSepByEnumeration(t *testing.T) {
+	each(1, 12, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
+		patterns := minSepPatterns(g.process)
+		law := MinSep(g.process, g.c.SquaredNorms(g.factor()))
+		for range 3 {
+			y := randomOutput(rng, g.c, g.sigma, patterns)
+			equal(t, name, LogRatio(law, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
+		}
+	})
+}
+
+// TestBoundsOfMoreBands: F3.3 above and F3.7 below the enumeration, and both equal to it when columns do not overlap.
+func TestBoundsOfMoreBands(t *testing.T) {
+	strict := 0
+	each(2, 12, func(b int) int { return b + 3 }, func(name string, g grid, rng *rand.Rand) {
+		patterns := minSepPatterns(g.process)
+		upper := MinSep(g.process, g.c.SquaredNorms(g.factor()))
+		lower := MinSepLower(g.process, g.c, g.factor())
+		for range 3 {
+			y := randomOutput(rng, g.c, g.sigma, patterns)
+			exact := enumerated(g.c, g.sigma, patterns, y)
+			above, below := LogRatio(upper, g.c, g.sigma, y)-exact, exact-LogRatio(lower, g.c, g.sigma, y)
+			slack := 1e-11 * (1 + math.Abs(exact))
+			if above < -slack || below < -slack {
+				t.Errorf("%s: upper bound %g and lower bound %g away from %g", name, above, below, exact)
+			}
+			if above > 1e-3 && below > 1e-3 {
+				strict++
+			}
+		}
+	})
+	if strict < 20 {
+		t.Errorf("only %d cases in which the bounds are not exact: the test shows nothing", strict)
+	}
+	each(3, 12, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
+		for i, kappa := range overlaps(g.c, g.process.MinSep, g.factor()) {
+			if kappa != 0 {
+				t.Errorf("%s: overlap %g at step %d of columns that do not overlap", name, kappa, i)
+			}
+		}
+	})
+}
+
+// TestOverlaps holds κ_i to a search over all sets.
+func TestOverlaps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	for _, b := range []int{1, 2, 3, 4} {
+		c := randomColumns(rng, 11, 7, b%3)
+		for i, got := range overlaps(c, b, 2) {
+			want := 0.0
+			var walk func(j int, sum float64)
+			walk = func(j int, sum float64) {
+				want = max(want, sum)
+				for ; j < c.Steps; j++ {
+					walk(j+b, sum+2*c.Inner(i, j))
+				}
+			}
+			walk(i+b, 0)
+			equal(t, fmt.Sprintf("b=%d i=%d", b, i), got, want)
+		}
+	}
+}
+
+func TestBallsInBins(t *testing.T) {
+	each(5, 12, func(b int) int { return b + 4 }, func(name string, g grid, rng *rand.Rand) {
+		var patterns []pattern
+		for s := range g.process.MinSep {
+			x := make([]float64, g.process.Steps)
+			for i := s; i < len(x); i += g.process.MinSep {
+				x[i] = 1
+			}
+			patterns = append(patterns, pattern{x, 1 / float64(g.process.MinSep)})
+		}
+		law := NewBallsInBins(g.c, g.process.MinSep, g.factor())
+		y := randomOutput(rng, g.c, g.sigma, patterns)
+		equal(t, name, LogRatio(law, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
+		if g.process.Prob == 1 && g.process.WarmStart && g.c.Bands <= g.process.MinSep {
+			equal(t, name+" against p = 1", LogRatio(law, g.c, g.sigma, y), LogRatio(MinSep(g.process, g.c.SquaredNorms(g.factor())), g.c, g.sigma, y))
+		}
+	})
+}
+
+func TestCyclic(t *testing.T) {
+	each(6, 12, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
+		n, b, p := g.process.Steps, g.process.MinSep, g.process.Prob
+		var patterns []pattern
+		parts := 1
+		if g.process.WarmStart {
+			parts = b
+		}
+		for s := range parts {
+			var walk func(i int, x []float64, prob float64)
+			walk = func(i int, x []float64, prob float64) {
+				if i >= n {
+					patterns = append(patterns, pattern{append([]float64(nil), x...), prob / float64(parts)})
+					return
+				}
+				walk(i+b, x, prob*(1-p))
+				x[i] = 1
+				walk(i+b, x, prob*p)
+				x[i] = 0
+			}
+			walk(s, make([]float64, n), 1)
+		}
+		y := randomOutput(rng, g.c, g.sigma, patterns)
+		equal(t, name, LogRatio(NewCyclic(g.process, g.c.SquaredNorms(g.factor())), g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
+	})
+}
+
+// TestOwnerByEnumeration: all pairs of paths, all triples for three examples and quadruples for four; the bounds around them.
+func TestOwnerByEnumeration(t *testing.T) {
+	for k, steps := range map[int]int{1: 10, 2: 8, 3: 6, 4: 4} {
+		each(uint64(10+k), steps, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
+			single := minSepPatterns(g.process)
+			patterns := single
+			for range k - 1 {
+				patterns = together(patterns, single)
+			}
+			name = fmt.Sprintf("k=%d %s", k, name)
+			law := NewOwner(g.process, g.c, k, g.factor())
+			if len(law.states) != OwnerStates(g.process.MinSep, k) {
+				t.Errorf("%s: %d states, %d announced", name, len(law.states), OwnerStates(g.process.MinSep, k))
+			}
+			norms := g.c.SquaredNorms(g.factor())
+			y := randomOutput(rng, g.c, g.sigma, patterns)
+			exact := enumerated(g.c, g.sigma, patterns, y)
+			equal(t, name, LogRatio(law, g.c, g.sigma, y), exact)
+			slack := 1e-11 * (1 + math.Abs(exact))
+			if upper := LogRatio(IndependentUpper(g.process, norms, k), g.c, g.sigma, y); upper < exact-slack {
+				t.Errorf("%s: upper bound %g below %g", name, upper, exact)
+			}
+			if lower := LogRatio(IndependentLower(g.process, norms, k), g.c, g.sigma, y); lower > exact+slack {
+				t.Errorf("%s: lower bound %g above %g", name, lower, exact)
+			}
+			if g.process.Steps == 1 && !g.process.WarmStart {
+				equal(t, name+" lower bound of one step", LogRatio(IndependentLower(g.process, norms, k), g.c, g.sigma, y), exact)
+			}
+		})
+	}
+}
+
+// sampledPatterns enumerates Algorithm 3 seen by one owner: counts of sampled examples at every step, and participation
+// when none was sampled in the b-1 steps before.
+func sampledPatterns(p Process, k int) []pattern {
+	burn := 0
+	if p.WarmStart {
+		burn = p.MinSep - 1
+	}
+	var out []pattern
+	counts := make([]int, burn+p.Steps)
+	var walk func(i int, prob float64)
+	walk = func(i int, prob float64) {
+		if i == len(counts) {
+			x := make([]float64, p.Steps)
+			for i := range x {
+				blocked := false
+				for j := max(0, i+burn-p.MinSep+1); j < i+burn; j++ {
+					blocked = blocked || counts[j] > 0
+				}
+				if !blocked {
+					x[i] = float64(counts[i+burn])
+				}
+			}
+			out = append(out, pattern{x, prob})
+			return
+		}
+		for j := range k + 1 {
+			if q := math.Exp(logBinomial(k, j, p.Prob)); q > 0 {
+				counts[i] = j
+				walk(i+1, prob*q)
+			}
+		}
+	}
+	walk(0, 1)
+	return out
+}
+
+// publishedPatterns enumerates the law of 003, Theorem 6.1: after a participation the owner is blocked for b-1 steps.
+func publishedPatterns(p Process, k int) []pattern {
+	var out []pattern
+	var walk func(i int, x []float64, prob float64)
+	walk = func(i int, x []float64, prob float64) {
+		if i >= p.Steps {
+			out = append(out, pattern{append([]float64(nil), x...), prob})
+			return
+		}
+		for j := range k + 1 {
+			next := i + 1
+			if j > 0 {
+				next = i + p.MinSep
+			}
+			x[i] = float64(j)
+			if q := math.Exp(logBinomial(k, j, p.Prob)); q > 0 {
+				walk(next, x, prob*q)
+			}
+			x[i] = 0
+		}
+	}
+	walk(0, make([]float64, p.Steps), 1)
+	return out
+}
+
+func TestAlgorithm3ByEnumeration(t *testing.T) {
+	for k := 1; k <= 3; k++ {
+		each(uint64(20+k), 5, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
+			name = fmt.Sprintf("k=%d %s", k, name)
+			norms := g.c.SquaredNorms(g.factor())
+			published := publishedPatterns(g.process, k)
+			y := randomOutput(rng, g.c, g.sigma, published)
+			equal(t, name+" published", LogRatio(PublishedOwner(g.process, norms, k), g.c, g.sigma, y), enumerated(g.c, g.sigma, published, y))
+			sampled := sampledPatterns(g.process, k)
+			equal(t, name+" sampled", LogRatio(&SampledOwner{Process: g.process, Examples: k, Norms: norms}, g.c, g.sigma, y),
+				enumerated(g.c, g.sigma, sampled, y))
+		})
+	}
+}
+
+// TestTruncatedByEnumeration enumerates sampling and survival at every participation, of P and of Q.
+func TestTruncatedByEnumeration(t *testing.T) {
+	each(30, 8, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
+		law := &Truncated{Process: g.process, MaxBatch: 3, Norms: g.c.SquaredNorms(g.factor()), Counts: make([]int, g.process.Steps)}
+		for i := range law.Counts {
+			law.Counts[i] = rng.IntN(7)
+		}
+		var p, q []pattern
+		for _, s := range minSepPatterns(g.process) {
+			var walk func(i int, x, y []float64, prob float64)
+			walk = func(i int, x, y []float64, prob float64) {
+				if i == len(s.x) {
+					p = append(p, pattern{append([]float64(nil), x...), prob})
+					q = append(q, pattern{append([]float64(nil), y...), prob})
+					return
+				}
+				if s.x[i] == 0 {
+					walk(i+1, x, y, prob)
+					return
+				}
+				if law.Counts[i] < law.MaxBatch {
+					x[i] = 1
+					walk(i+1, x, y, prob)
+				} else {
+					stays := 3 / float64(law.Counts[i]+1)
+					walk(i+1, x, y, prob*(1-stays))
+					x[i], y[i] = 2, -1
+					walk(i+1, x, y, prob*stays)
+				}
+				x[i], y[i] = 0, 0
+			}
+			walk(0, make([]float64, len(s.x)), make([]float64, len(s.x)), s.prob)
+		}
+		y := randomOutput(rng, g.c, g.sigma, p)
+		equal(t, name, LogRatio(law, g.c, g.sigma, y), enumerated(g.c, g.sigma, p, y)-enumerated(g.c, g.sigma, q, y))
+	})
+}
+
+// TestLargeRatios: p = 1 cold is one Gaussian pair, so ratios of ±10000 have a closed form.
+func TestLargeRatios(t *testing.T) {
+	const n, sigma = 400, 0.1
+	c := Toeplitz(n, []float64{1, 0.5, 0.25})
+	norms := c.SquaredNorms(1 / (sigma * sigma))
+	for _, level := range []float64{-0.35, 0.9, 1.1} {
+		y := make([]float64, n)
+		want := 0.0
+		for i := range y {
+			y[i] = level
+		}
+		for i := 0; i < n; i += 5 {
+			want += c.Dot(i, y)/(sigma*sigma) - norms[i]/2
+		}
+		got := LogRatio(MinSep(Process{n, 5, 1, false}, norms), c, sigma, y)
+		if !(math.Abs(got-want) < 1e-9) || math.Abs(want) < 5000 || math.Abs(want) > 12000 {
+			t.Errorf("level %g: %.15g, want %.15g", level, got, want)
+		}
+	}
+}
+
+// TestCrossRows holds the shared rows of a Toeplitz matrix to inner products taken one by one.
+func TestCrossRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	for kind := range 3 {
+		for _, n := range []int{3, 9} {
+			c := randomColumns(rng, n, min(4, n), kind)
+			x := NewCross(c, 6, 2)
+			for i := range n {
+				for s := 1; s < 6; s++ {
+					want := 0.0
+					if s <= i {
+						a, b := dense(c, i-s), dense(c, i)
+						want = 2 * dot(a, b)
+					}
+					equal(t, fmt.Sprintf("kind %d n=%d i=%d t=%d", kind, n, i, s), x.At(i, s), want)
+				}
+			}
+		}
+	}
+}
+
+func dense(c *Columns, i int) []float64 {
+	full := make([]float64, c.Steps)
+	column, scale := c.Column(i)
+	for k, v := range column {
+		full[i+k] = scale * v
+	}
+	return full
+}

@@ -1,0 +1,303 @@
+package montecarlo
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/param"
+	"minsep/mechanism"
+)
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// Schemes of participation that have a loss here.
+const (
+	BMinSep       = "b-min-sep"
+	Poisson       = "poisson" // b-min-sep with min-sep 1
+	BallsInBins   = "balls-in-bins"
+	CyclicPoisson = "cyclic-poisson"
+	MultiOwner    = "multi-owner" // Algorithm 3 of 003: never certified
+)
+
+// Direction says which of the pair the outputs are drawn from.
+type Direction string
+
+const (
+	P Direction = "P" // with the owner's data: for H(P,Q)
+	Q Direction = "Q" // without: for H(Q,P)
+)
+
+// Directions lists both: a privacy claim needs both.
+var Directions = [...]Direction{P, Q}
+
+// Exactness says what a loss is worth.
+type Exactness string
+
+const (
+	Exact     Exactness = "exact"
+	Bound     Exactness = "bound" // P/Q is bounded from the side that makes δ too large
+	NotProven Exactness = "published accounting, not proven"
+)
+
+// Limits of the exact law of several examples per owner: its cost a step is proportional to the states, its memory to the
+// states times min-sep.
+const (
+	maxOwnerStates = 600 // of three and more
+	maxOwnerMemory = 1 << 22
+)
+
+// maxSquaredNorm limits ‖c_i‖²/σ²: beyond it a loss of 64-bit floats does not hold its 1e-9.
+const maxSquaredNorm = 1e6
+
+// maxSteps bounds what a loss may need memory for.
+const (
+	maxSteps    = 1 << 22
+	maxPerOwner = 1000
+)
+
+// Spec is one accounting problem: a sampler, a strategy and a noise multiplier. All of it is public.
+type Spec struct {
+	Scheme string `json:"scheme"`
+	Steps  int    `json:"steps"`
+
+	// MinSep is b: two participations of an example are at least b steps apart. The period (an epoch) of balls-in-bins, the
+	// number of parts of cyclic Poisson, 1 for Poisson.
+	MinSep int `json:"min_sep"`
+
+	// Prob is the probability with which an available example participates at a step: for cyclic Poisson at the steps of its
+	// part, for Algorithm 3 of being sampled, blocked or not. Balls-in-bins has none: 0.
+	Prob float64 `json:"prob"`
+
+	// WarmStart starts in the stationary law: Algorithm 2 of 003. Of cyclic Poisson it makes the part of the example
+	// uniform instead of the first, which has the most steps.
+	WarmStart bool `json:"warm_start"`
+
+	// NoiseMultiplier is σ, the standard deviation of z in units of the clip norm, whatever the norms of C's columns.
+	NoiseMultiplier float64             `json:"noise_multiplier"`
+	Strategy        *mechanism.Strategy `json:"strategy"`
+
+	// MaxExamplesPerOwner is k_u; 0 stands for 1. Each example is in a process of its own, but for MultiOwner.
+	MaxExamplesPerOwner int `json:"max_examples_per_owner,omitempty"`
+
+	// PublishedLaw takes, for MultiOwner, the published law F4.1 (cold start) and not the exact law F4.4 of one owner's examples alone.
+	PublishedLaw bool `json:"published_law,omitempty"`
+
+	// MaxBatchSize, unless 0, is the size that batches are cut to at random; Examples, the size of the data set, is
+	// needed with it.
+	MaxBatchSize int `json:"max_batch_size,omitempty"`
+	Examples     int `json:"examples,omitempty"`
+}
+
+// examplesPerOwner is k_u.
+func (s Spec) examplesPerOwner() int { return max(1, s.MaxExamplesPerOwner) }
+
+func (s Spec) process() law.Process {
+	return law.Process{Steps: s.Steps, MinSep: s.MinSep, Prob: s.Prob, WarmStart: s.WarmStart}
+}
+
+// Validate returns every fault joined, among them the combinations that have no exact loss and no bound. Its cost is
+// that of validating the strategy.
+func (s Spec) Validate() error {
+	check := param.Checker{Package: "montecarlo"}
+	s.checkNumbers(&check)
+	if s.Strategy == nil {
+		check.Require(false, "strategy", "nil", "is needed")
+		return check.Err()
+	}
+	if err := s.Strategy.Validate(); err != nil {
+		check.Add(err)
+		return check.Err()
+	}
+	check.Require(s.Strategy.Steps == s.Steps, "strategy's steps", s.Strategy.Steps, fmt.Sprintf("must be the %d steps of the sampler", s.Steps))
+	s.checkColumns(&check, law.NewColumns(s.Strategy))
+	return check.Err()
+}
+
+// checkNumbers checks all but the strategy.
+func (s Spec) checkNumbers(check *param.Checker) {
+	check.AtLeast("steps", s.Steps, 1)
+	check.AtLeast("min-sep", s.MinSep, 1)
+	check.Require(s.Steps <= maxSteps, "steps", s.Steps, fmt.Sprintf("must be at most %d", maxSteps))
+	check.Require(s.MinSep <= maxSteps, "min-sep", s.MinSep, fmt.Sprintf("must be at most %d", maxSteps))
+	check.Positive("noise multiplier", s.NoiseMultiplier)
+	k := s.examplesPerOwner()
+	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= maxPerOwner, "examples per owner", s.MaxExamplesPerOwner,
+		fmt.Sprintf("must be 0 to %d", maxPerOwner))
+	check.AtLeast("max batch size", s.MaxBatchSize, 0)
+	switch s.Scheme {
+	case BMinSep, MultiOwner:
+	case Poisson:
+		check.Require(s.MinSep == 1, "min-sep", s.MinSep, "must be 1 for Poisson sampling")
+	case BallsInBins:
+		check.Require(s.Prob == 0, "probability", s.Prob, "must be 0 for balls-in-bins: an example participates once a period")
+	case CyclicPoisson:
+	default:
+		check.Require(false, "scheme", s.Scheme, "must be b-min-sep, poisson, balls-in-bins, cyclic-poisson or multi-owner")
+		return
+	}
+	if s.Scheme != BallsInBins {
+		check.Probability("probability", s.Prob)
+	}
+	if s.Scheme == BallsInBins || s.Scheme == CyclicPoisson {
+		check.Require(k == 1, "examples per owner", k, "must be 1 for "+s.Scheme+": no loss is known for more")
+		check.Require(s.MaxBatchSize == 0, "max batch size", s.MaxBatchSize, "must be 0 for "+s.Scheme+": no loss is known for truncated batches")
+	}
+	if s.Scheme == MultiOwner {
+		check.Require(s.MaxBatchSize == 0, "max batch size", s.MaxBatchSize, "must be 0 for multi-owner: no loss is known for truncated batches")
+		check.Require(!s.PublishedLaw || !s.WarmStart, "warm start", s.WarmStart, "must be false for the published law of Algorithm 3")
+	} else {
+		check.Require(!s.PublishedLaw, "published law", s.PublishedLaw, "is for multi-owner only")
+	}
+	if s.MaxBatchSize > 0 {
+		check.Require(k == 1, "examples per owner", k, "must be 1 with a max batch size: no loss is known for more")
+		check.AtLeast("examples", s.Examples, 1)
+	}
+}
+
+// checkColumns checks what the recursions need of C.
+func (s Spec) checkColumns(check *param.Checker, c *law.Columns) {
+	check.Require(c.NonNegative(), "strategy", s.kind(), "must have no negative entry: the analysis of random participations needs it")
+	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	largest := 0.0
+	for _, norm := range c.SquaredNorms(factor) {
+		largest = max(largest, norm)
+	}
+	check.Require(largest <= maxSquaredNorm, "squared column norm over squared noise multiplier", largest,
+		fmt.Sprintf("must be at most %g: losses lose their accuracy beyond", maxSquaredNorm))
+	if c.Bands <= s.MinSep || s.Scheme == BallsInBins {
+		return
+	}
+	const rule = "must be at most min-sep, %d, for %s: no loss is known otherwise"
+	switch {
+	case s.Scheme == CyclicPoisson || s.Scheme == MultiOwner:
+		check.Require(false, "bands", c.Bands, fmt.Sprintf(rule, s.MinSep, s.Scheme))
+	case s.examplesPerOwner() > 1:
+		check.Require(false, "bands", c.Bands, fmt.Sprintf(rule, s.MinSep, "several examples per owner"))
+	case s.MaxBatchSize > 0:
+		check.Require(false, "bands", c.Bands, fmt.Sprintf(rule, s.MinSep, "truncated batches"))
+	}
+}
+
+func (s Spec) kind() string {
+	if s.Strategy == nil {
+		return "given"
+	}
+	return s.Strategy.Kind
+}
+
+// Exactness says what losses of a valid Spec are worth; it is the same in both directions.
+func (s Spec) Exactness() Exactness {
+	return s.exactness(s.Strategy.Bands())
+}
+
+func (s Spec) exactness(bands int) Exactness {
+	switch {
+	case s.Scheme == MultiOwner:
+		return NotProven
+	case s.Scheme == BallsInBins || s.Scheme == CyclicPoisson:
+		return Exact
+	case bands > s.MinSep:
+		return Bound
+	case s.examplesPerOwner() == 1:
+		return Exact
+	}
+	states := law.OwnerStates(s.MinSep, s.examplesPerOwner())
+	if states*s.MinSep > maxOwnerMemory || s.examplesPerOwner() > 2 && states > maxOwnerStates {
+		return Bound
+	}
+	return Exact
+}
+
+// newLaw returns the recursion of the loss in one direction.
+func (s Spec) newLaw(d Direction, c *law.Columns) law.Law {
+	p, k := s.process(), s.examplesPerOwner()
+	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	norms := c.SquaredNorms(factor)
+	bound := s.exactness(c.Bands) == Bound
+	switch {
+	case s.Scheme == BallsInBins:
+		return law.NewBallsInBins(c, s.MinSep, factor)
+	case s.Scheme == CyclicPoisson:
+		return law.NewCyclic(p, norms)
+	case s.Scheme == MultiOwner && s.PublishedLaw:
+		return law.PublishedOwner(p, norms, k)
+	case s.Scheme == MultiOwner:
+		return &law.SampledOwner{Process: p, Examples: k, Norms: norms}
+	case s.MaxBatchSize > 0:
+		return &law.Truncated{Process: p, MaxBatch: s.MaxBatchSize, Norms: norms}
+	case k > 1 && !bound:
+		return law.NewOwner(p, c, k, factor)
+	case k > 1 && d == P:
+		return law.IndependentUpper(p, norms, k)
+	case k > 1:
+		return law.IndependentLower(p, norms, k)
+	case bound && d == Q:
+		return law.MinSepLower(p, c, factor)
+	}
+	return law.MinSep(p, norms)
+}
+
+// Evaluator computes losses of given outputs in log domain, one at a time: the reference for the sampler, and the
+// arithmetic of `minsep loss`. It is not safe for concurrent use.
+type Evaluator struct {
+	spec    Spec
+	columns *law.Columns
+	law     law.Law
+}
+
+// NewEvaluator validates s. Where the loss is a bound, the direction decides which.
+func NewEvaluator(s Spec, d Direction) (*Evaluator, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if d != P && d != Q {
+		return nil, &ParamError{Package: "montecarlo", Param: "direction", Value: d, Rule: "must be P or Q"}
+	}
+	return newEvaluator(s, d, law.NewColumns(s.Strategy)), nil
+}
+
+func newEvaluator(s Spec, d Direction, c *law.Columns) *Evaluator {
+	return &Evaluator{s, c, s.newLaw(d, c)}
+}
+
+// LogRatio returns ln P(y)/Q(y), or its bound, for Steps finite entries of y. It holds to 1e-9 for ratios up to e^±10000.
+// For a Spec with MaxBatchSize use LogRatioCounts.
+func (e *Evaluator) LogRatio(y []float64) (float64, error) {
+	if e.spec.MaxBatchSize > 0 {
+		return 0, &ParamError{Package: "montecarlo", Param: "counts", Value: "none", Rule: "are needed for truncated batches"}
+	}
+	return e.logRatio(y)
+}
+
+// LogRatioCounts is LogRatio for truncated batches, conditional on counts: how many other examples were
+// sampled at each step (F3.6).
+func (e *Evaluator) LogRatioCounts(y []float64, counts []int) (float64, error) {
+	truncated, ok := e.law.(*law.Truncated)
+	check := param.Checker{Package: "montecarlo"}
+	check.Require(ok, "counts", "given", "are for truncated batches only")
+	check.Require(len(counts) == e.spec.Steps, "counts", len(counts), fmt.Sprintf("must be one a step, %d", e.spec.Steps))
+	for i, count := range counts {
+		check.AtLeast(fmt.Sprintf("count at step %d", i), count, 0)
+	}
+	if err := check.Err(); err != nil {
+		return 0, err
+	}
+	truncated.Counts = counts
+	return e.logRatio(y)
+}
+
+func (e *Evaluator) logRatio(y []float64) (float64, error) {
+	check := param.Checker{Package: "montecarlo"}
+	check.Require(len(y) == e.spec.Steps, "length of y", len(y), fmt.Sprintf("must be the number of steps, %d", e.spec.Steps))
+	for i, v := range y {
+		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), fmt.Sprintf("y[%d]", i), v, "must be finite")
+	}
+	if err := check.Err(); err != nil {
+		return 0, err
+	}
+	loss := law.LogRatio(e.law, e.columns, e.spec.NoiseMultiplier, y)
+	check.Require(!math.IsNaN(loss) && !math.IsInf(loss, 0), "log ratio", loss, "is out of range for this y")
+	return loss, check.Err()
+}
