@@ -1,0 +1,3 @@
+package tilt
+
+const maxTheta = 8

@@ -1,0 +1,160 @@
+package tilt
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"minsep/internal/stattest"
+	"minsep/mechanism"
+	"minsep/sampling/stream"
+)
+
+func toeplitz(steps int, c ...float64) *mechanism.Strategy {
+	return &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: c}
+}
+
+// varying has columns of different norms and shapes, with the given bands.
+func varying(steps, bands int) *mechanism.Strategy {
+	s := &mechanism.Strategy{Kind: mechanism.KindBanded, Steps: steps, Columns: make([][]float64, steps)}
+	for i := range s.Columns {
+		for r := range min(bands, steps-i) {
+			s.Columns[i] = append(s.Columns[i], 1/float64(1+r)+0.1*math.Sin(float64(i*(r+1)))*math.Sin(float64(i)))
+		}
+	}
+	return s
+}
+
+func newProcess(c *mechanism.Strategy, sep int, p float64, warm bool, sigma float64) process {
+	return process{steps: c.Steps, sep: sep, prob: p, warm: warm, gram: newGram(c, sep, sigma)}
+}
+
+type tableCase struct {
+	c     *mechanism.Strategy
+	sep   int
+	p     float64
+	sigma float64
+	theta int
+}
+
+func (c tableCase) String() string {
+	return fmt.Sprintf("%s n=%d b=%d p=%v σ=%v θ=%d", c.c.Kind, c.c.Steps, c.sep, c.p, c.sigma, c.theta)
+}
+
+var tableCases = []tableCase{
+	{toeplitz(7, 1, .6), 2, .3, .8, 2},
+	{toeplitz(8, 1, .6, .4), 3, .3, .7, 2},
+	{toeplitz(8, 1, .6, .4), 3, .3, .7, 3},
+	{toeplitz(7, 1, .6, .4), 4, .2, .9, 4},
+	{toeplitz(5, 1, .5), 2, .4, .9, 5},
+	{toeplitz(6, 1, .6, .4), 3, .9, .7, 3},
+	{toeplitz(7, 1, .6, .4), 3, 1, .7, 3},
+	{toeplitz(3, 1), 1, .3, .7, 3},
+	{toeplitz(3, 1, .5, .25), 4, .3, .7, 3}, // fewer steps than the separation
+	{varying(8, 3), 3, .3, .7, 3},
+	{varying(7, 2), 3, .4, .8, 4},
+	{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 8, Toeplitz: []float64{1, .6, .4}, Normalized: true}, 3, .3, .7, 3},
+}
+
+func TestNormaliserIsTheSumOverAllTuples(t *testing.T) {
+	for _, c := range tableCases {
+		for _, warm := range []bool{false, true} {
+			want := 0.0
+			eachTuple(c.c, patterns(c.c.Steps, c.sep, c.p, warm), c.sigma, c.theta, func(_ []int, w float64) { want += w })
+			for _, keep := range []bool{false, true} {
+				table, err := newTable(newProcess(c.c, c.sep, c.p, warm, c.sigma), c.theta, keep, maxTableBytes)
+				if err != nil {
+					t.Fatalf("%v: %v", c, err)
+				}
+				if got := math.Exp(table.lnN); math.Abs(got/want-1) > 1e-12 {
+					t.Errorf("%v warm=%v keep=%v: N = %v, want %v (relative %g)", c, warm, keep, got, want, got/want-1)
+				}
+			}
+		}
+	}
+}
+
+// tupleKey writes a tuple of patterns as the walk reports it: replicas by step.
+func tupleKey(list []pattern, tuple []int) string {
+	var count [64]int
+	for _, k := range tuple {
+		for _, i := range list[k].hits {
+			count[i]++
+		}
+	}
+	key := ""
+	for i, n := range count {
+		if n > 0 {
+			key += fmt.Sprintf("%d:%d ", i, n)
+		}
+	}
+	return key
+}
+
+func hitsKey(hits []Hit) string {
+	key := ""
+	for _, h := range hits {
+		key += fmt.Sprintf("%d:%d ", h.Step, h.Count)
+	}
+	return key
+}
+
+// testLaw draws tuples and tests how often each was drawn against enumeration.
+func testLaw(t *testing.T, c tableCase, warm bool, table *table, draws int) error {
+	t.Helper()
+	list := patterns(c.c.Steps, c.sep, c.p, warm)
+	law, total := map[string]float64{}, 0.0
+	eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) {
+		law[tupleKey(list, tuple)] += w
+		total += w
+	})
+	seen := map[string]int{}
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(c.String())))}
+	w := newWalker(table)
+	var hits []Hit
+	for i := range draws {
+		u.reset(uint64(i))
+		hits = w.walk(hits, u)
+		key := hitsKey(hits)
+		if law[key] == 0 {
+			return fmt.Errorf("drew an impossible tuple %s", key)
+		}
+		seen[key]++
+	}
+	observed, prob := []int{0}, []float64{0}
+	for key, weight := range law {
+		if q := weight / total; q > 0.002 {
+			observed, prob = append(observed, seen[key]), append(prob, q)
+		} else { // the rare tuples together
+			observed[0] += seen[key]
+			prob[0] += q
+		}
+	}
+	return stattest.Distribution(observed, prob)
+}
+
+func TestTuplesFollowTheirLaw(t *testing.T) {
+	for _, c := range tableCases {
+		for _, warm := range []bool{false, true} {
+			process := newProcess(c.c, c.sep, c.p, warm, c.sigma)
+			table, err := newTable(process, c.theta, true, maxTableBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.p == 1 && !warm {
+				continue // one tuple only: the normaliser tests it
+			}
+			if err := testLaw(t, c, warm, table, 40000); err != nil {
+				t.Errorf("%v warm=%v: %v", c, warm, err)
+			}
+			if c.p == 1 {
+				continue
+			}
+			process.prob *= 0.75 // a wrong twin
+			table, _ = newTable(process, c.theta, true, maxTableBytes)
+			if testLaw(t, c, warm, table, 40000) == nil {
+				t.Errorf("%v warm=%v: the test accepts the tuples of another probability", c, warm)
+			}
+		}
+	}
+}
