@@ -41,17 +41,20 @@ func Sum(got, mean, variance, bound float64) error {
 	return nil
 }
 
-// Distribution tests how often each cell was drawn against the cells' probabilities, which add up to 1. For k cells and
+// Distribution tests how often each cell was drawn against the cells' probabilities, which add up to 1. For k possible cells and
 // n draws the relative entropy D of the observed to the expected frequencies obeys Pr[nD > x] ≤
 // exp(-x) (e x/(k-1))^(k-1) for x > k-1 (Agrawal, Finite-sample concentration of the multinomial in relative entropy, 2020, Theorem 1.2).
 func Distribution(observed []int, prob []float64) error {
 	if len(observed) != len(prob) || len(prob) < 2 {
 		return fmt.Errorf("%d cells observed, %d in the law: must be equal and at least 2", len(observed), len(prob))
 	}
-	n, total := 0, 0.0
+	n, total, possible := 0, 0.0, 0
 	for i, o := range observed {
 		n += o
 		total += prob[i]
+		if prob[i] > 0 {
+			possible++
+		}
 	}
 	if math.Abs(total-1) > 1e-9 {
 		return fmt.Errorf("the law's probabilities add up to %.12g", total)
@@ -63,7 +66,7 @@ func Distribution(observed []int, prob []float64) error {
 			worst, most = i, d
 		}
 	}
-	if limit := entropyLimit(float64(len(prob) - 1)); stat > limit {
+	if limit := entropyLimit(float64(max(possible-1, 1))); stat > limit {
 		return fmt.Errorf("%d draws over %d cells: divergence %.1f is above %.1f; furthest off is cell %d with %d draws where %.1f are expected",
 			n, len(prob), stat, limit, worst, observed[worst], float64(n)*prob[worst])
 	}

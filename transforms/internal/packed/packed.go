@@ -55,7 +55,7 @@ func NewPacker(width, buckets int) *Packer {
 
 // Add packs a record into bucket, and emits the bucket's chunk when it is full. It copies the record.
 func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
-	chunk := p.chunks[bucket]
+	var chunk []byte
 	if p.width == 0 {
 		chunk = p.room(bucket, binary.MaxVarintLen32+len(record), emit)
 		chunk = binary.AppendUvarint(chunk, uint64(len(record)))

@@ -32,7 +32,6 @@ func keyAt(record []byte, depth int) uint64 {
 type refSorter struct {
 	record  func(ref) []byte
 	scratch []ref
-	ends    []uint32
 }
 
 // small is the length below which comparison sorting is faster than spreading.

@@ -1,0 +1,172 @@
+package mechanism
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// bandedCovariance evaluates the error of a banded strategy on a recursive workload in O(n·bands²) and its gradient in as
+// much: far below the O(n²·bands) of 000 Alg. 3, with the same result.
+//
+// The noise y = C⁻¹z is an autoregression, y_i = Σ_j u_j y_{i-j} + z_i/C[i][i] with u_j = -C[i][i-j]/C[i][i], and the model's noise
+// (sum s, velocity v) is a linear state driven by y: v_i = β v_{i-1} + y_i, s_i = s_{i-1} + η_i v_i. So it is enough to carry
+// K, the covariance of the last m = bands-1 values y, and R, that of s and v with them. Value y_t lives in slot t mod m.
+type bandedCovariance struct {
+	a    *Workload
+	n, m int
+	rows []float64 // [n × (m+1)] C[i][i-j] at j, zero where i < j; set before forward
+	tape *covarianceTape
+}
+
+// covarianceTape is what forward leaves for backward: for every step, [n × m] each.
+type covarianceTape struct {
+	k, old, rs, rv []float64
+}
+
+// newBandedCovariance holds the rows of s, normalised when it is.
+func (s *Strategy) newBandedCovariance(a *Workload) *bandedCovariance {
+	e := &bandedCovariance{a: a, n: s.Steps, m: max(1, s.Bands()-1)}
+	e.rows = make([]float64, e.n*(e.m+1))
+	var column []float64
+	for i := range e.n {
+		column = s.Column(column, i)
+		for j, v := range column {
+			e.rows[(i+j)*(e.m+1)+j] = v
+		}
+	}
+	return e
+}
+
+// autoregression sets u to the coefficients of step i by slot and returns 1/C[i][i].
+func (e *bandedCovariance) autoregression(u []float64, i int) float64 {
+	row := e.rows[i*(e.m+1) : (i+1)*(e.m+1)]
+	inverse := 1 / row[0]
+	slot := i % e.m
+	for _, c := range row[1:] {
+		if slot--; slot < 0 {
+			slot = e.m - 1
+		}
+		u[slot] = -c * inverse
+	}
+	return inverse
+}
+
+func symmetricTimes(dst, k, x []float64, m int) {
+	blas64.Implementation().Dgemv(blas.NoTrans, m, m, 1, k, m, x, 1, 0, dst, 1)
+}
+
+// forward returns the variance of s_i at every step, and fills tape unless it is nil.
+func (e *bandedCovariance) forward(tape *covarianceTape) []float64 {
+	n, m, beta := e.n, e.m, e.a.Momentum
+	if tape != nil && len(tape.k) != n*m {
+		*tape = covarianceTape{make([]float64, n*m), make([]float64, n*m), make([]float64, n*m), make([]float64, n*m)}
+	}
+	e.tape = tape
+	K, k, u := make([]float64, m*m), make([]float64, m), make([]float64, m)
+	rs, rv := make([]float64, m), make([]float64, m)
+	var ss, sv, vv float64
+	variance := make([]float64, n)
+	for i := range n {
+		p, eta := i%m, e.a.rate(i)
+		inverse := e.autoregression(u, i)
+		symmetricTimes(k, K, u, m)
+		if tape != nil {
+			at := i * m
+			copy(tape.k[at:], k)
+			copy(tape.old[at:at+m], K[p*m:])
+			copy(tape.rs[at:], rs)
+			copy(tape.rv[at:], rv)
+		}
+		y, cs, cv := inverse*inverse, 0.0, 0.0 // Var y_i; covariance of the old s and v with y_i
+		for b, v := range u {
+			y += v * k[b]
+			cs += v * rs[b]
+			cv += v * rv[b]
+		}
+		vv = beta*beta*vv + 2*beta*cv + y
+		sv = beta*sv + cs // old s with new v
+		ss += 2*eta*sv + eta*eta*vv
+		sv += eta * vv
+		variance[i] = ss
+		for b, v := range k {
+			rv[b] = beta*rv[b] + v
+			rs[b] += eta * rv[b]
+			K[b*m+p] = v
+		}
+		copy(K[p*m:(p+1)*m], k)
+		K[p*m+p] = y
+		rv[p] = beta*cv + y
+		rs[p] = cs + eta*rv[p]
+	}
+	return variance
+}
+
+// backward adds to grad, of the shape of rows, the gradient of Σ_i weights[i]·variance[i] after a forward with a
+// tape: the same recursion in reverse. A name with G is the derivative by that quantity.
+func (e *bandedCovariance) backward(grad, weights []float64) {
+	n, m, beta := e.n, e.m, e.a.Momentum
+	K, KG := make([]float64, m*m), make([]float64, m*m)
+	kG, u, uG := make([]float64, m), make([]float64, m), make([]float64, m)
+	rsG, rvG := make([]float64, m), make([]float64, m)
+	var ssG, svG, vvG float64
+	e.lastCovariance(K)
+	for i := n - 1; i >= 0; i-- {
+		p, at, eta := i%m, i*m, e.a.rate(i)
+		k, old, rs, rv := e.tape.k[at:at+m], e.tape.old[at:at+m], e.tape.rs[at:at+m], e.tape.rv[at:at+m]
+		inverse := e.autoregression(u, i)
+
+		ssG += weights[i]
+		newV := vvG + eta*eta*ssG + eta*svG
+		cross := 2*eta*ssG + svG
+		vvG, svG = beta*beta*newV, beta*cross
+		rvG[p] += eta * rsG[p]
+		csG := cross + rsG[p]
+		cvG := 2*beta*newV + beta*rvG[p]
+		yG := newV + rvG[p] + KG[p*m+p]
+		for b := range kG {
+			rvG[b] += eta * rsG[b]
+			kG[b] = rvG[b] + KG[p*m+b] + KG[b*m+p] + yG*u[b]
+			rvG[b] = beta*rvG[b] + cvG*u[b]
+			rsG[b] += csG * u[b]
+			KG[b*m+p] = 0
+			K[b*m+p] = old[b]
+		}
+		kG[p] = yG * u[p]
+		rvG[p], rsG[p] = cvG*u[p], csG*u[p]
+		clear(KG[p*m : (p+1)*m])
+		copy(K[p*m:(p+1)*m], old)
+
+		symmetricTimes(uG, K, kG, m)
+		blas64.Implementation().Dger(m, m, 1, kG, 1, u, 1, KG, m)
+		diagonal := -2 * yG * inverse * inverse * inverse
+		slot := p
+		g := grad[i*(m+1) : (i+1)*(m+1)]
+		for b := range uG {
+			uG[b] += yG*k[b] + csG*rs[b] + cvG*rv[b]
+			diagonal -= uG[b] * u[b] * inverse
+		}
+		for j := 1; j <= m; j++ {
+			if slot--; slot < 0 {
+				slot = m - 1
+			}
+			g[j] -= uG[slot] * inverse
+		}
+		g[0] += diagonal
+	}
+}
+
+// lastCovariance rebuilds K after the last step from the tape: covariances of y_t with earlier y, which step t made.
+func (e *bandedCovariance) lastCovariance(K []float64) {
+	n, m := e.n, e.m
+	u := make([]float64, m)
+	for t := max(0, n-m); t < n; t++ {
+		k, p := e.tape.k[t*m:(t+1)*m], t%m
+		inverse := e.autoregression(u, t)
+		y := inverse * inverse
+		for b, v := range k {
+			y += u[b] * v
+			K[p*m+b], K[b*m+p] = v, v
+		}
+		K[p*m+p] = y
+	}
+}

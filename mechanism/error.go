@@ -1,0 +1,183 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Error is the expected error of a strategy on a workload at noise multiplier 1 and clip norm 1 (F1): that of
+// A C⁻¹ z, z iid N(0,1). Multiply RMSE and MaxSE by the noise multiplier σ to have the error of a mechanism; without amplification
+// σ is the sensitivity times that of a Gaussian mechanism of sensitivity 1, with amplification it is what the accounting finds.
+type Error struct {
+	Variance []float64 // [steps]: row i's squared error, ‖(A C⁻¹)[i,:]‖²
+	RMSE     float64   // ‖A C⁻¹‖_F / √steps
+	MaxSE    float64   // ‖A C⁻¹‖_{2→∞}, the largest row norm
+}
+
+// MeanSquared is the squared RMSE, the mean of Variance.
+func (e Error) MeanSquared() float64 { return e.RMSE * e.RMSE }
+
+func newError(variance []float64) Error {
+	sum := 0.0
+	for _, v := range variance {
+		sum += v
+	}
+	return Error{variance, math.Sqrt(sum / float64(len(variance))), math.Sqrt(slices.Max(variance))}
+}
+
+// Error returns the expected error of s on workload a, which must have as many steps. Both must be valid.
+//
+// Toeplitz strategies with Toeplitz workloads take O(n·bands) (000 Prop. 3.1), BLT O(n·buffers); banded strategies, normalised or
+// not, with momentum and learning rates O(n·bands²), and inverse-banded ones O(n·bands): the covariance of the
+// noise's last bands-1 rows is carried from step to step. The rest goes row by row of A, O(n²·bands) (000 Alg. 3). No case
+// takes more than O(n·bands) memory.
+func (s *Strategy) Error(a *Workload) (Error, error) {
+	if s.Steps != a.Steps {
+		return Error{}, &ParamError{Package: "mechanism", Param: "workload steps", Value: a.Steps,
+			Rule: fmt.Sprintf("must be the strategy's, %d", s.Steps)}
+	}
+	var variance []float64
+	switch {
+	case s.IsToeplitz() && a.IsToeplitz():
+		variance = s.toeplitzVariance(a)
+	case a.isRecursive() && s.InverseToeplitz != nil:
+		variance = s.inverseVariance(a)
+	case a.isRecursive() && s.BLT == nil && s.Bands() <= s.Steps/4:
+		variance = s.newBandedCovariance(a).forward(nil)
+	default:
+		variance = s.rowVariance(a)
+	}
+	for i, v := range variance {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return Error{}, &ParamError{Package: "mechanism", Param: "error at step", Value: i, Rule: "must be finite: the strategy is unstable"}
+		}
+	}
+	return newError(variance), nil
+}
+
+// toeplitzVariance uses that row i of the Toeplitz matrix A C⁻¹ holds the first i+1 entries of w = C⁻¹ a
+// (000 Prop. 3.1 and D.1).
+func (s *Strategy) toeplitzVariance(a *Workload) []float64 {
+	plain := *s
+	if s.Normalized { // one band: C is the identity
+		plain = *Identity(s.Steps)
+	}
+	w := plain.Solve(a.FirstColumn(a.Steps))
+	sum := 0.0
+	for i, v := range w {
+		sum += v * v
+		w[i] = sum
+	}
+	return w
+}
+
+// rowVariance solves C^T b = a for every row a of A.
+func (s *Strategy) rowVariance(a *Workload) []float64 {
+	var norms, row, held []float64
+	if s.Normalized {
+		norms = s.ColumnNorms()
+	}
+	if s.Columns == nil && s.InverseToeplitz == nil && s.BLT == nil {
+		held = s.Toeplitz
+	}
+	variance := make([]float64, a.Steps)
+	for i := range variance {
+		row = a.Row(row, i)
+		if norms != nil { // rows of A D
+			for j := range row {
+				row[j] *= norms[j]
+			}
+		}
+		switch {
+		case s.BLT != nil:
+			s.BLT.solveTransposed(row)
+		case s.InverseToeplitz != nil:
+			multiplyTransposed(row, s.InverseToeplitz)
+		default:
+			for t := i; t >= 0; t-- {
+				c := held
+				if c == nil {
+					c = s.Columns[t]
+				}
+				sum := row[t]
+				for j, v := range c[1:min(len(c), i-t+1)] {
+					sum -= v * row[t+1+j]
+				}
+				row[t] = sum / c[0]
+			}
+		}
+		for _, v := range row {
+			variance[i] += v * v
+		}
+	}
+	return variance
+}
+
+// multiplyTransposed replaces x by T^T x, T lower triangular Toeplitz with first column h.
+func multiplyTransposed(x, h []float64) {
+	for t := range x {
+		sum := 0.0
+		for j, v := range h[:min(len(h), len(x)-t)] {
+			sum += v * x[t+j]
+		}
+		x[t] = sum
+	}
+}
+
+// solveTransposed replaces x by C^{-T} x.
+func (b *BLT) solveTransposed(x []float64) {
+	buffers := make([]float64, len(b.Scales))
+	for t := len(x) - 1; t >= 0; t-- {
+		v := x[t]
+		for m, scale := range b.Scales {
+			v -= scale * buffers[m]
+		}
+		x[t] = v
+		for m, decay := range b.Decays {
+			buffers[m] = decay*buffers[m] + v
+		}
+	}
+}
+
+// inverseVariance carries the covariance of the workload's state x_i = (sum, velocity) with the last inputs z:
+// y_i = d_i Σ_j h_j z_{i-j} enters x_{i} = Φ_i x_{i-1} + γ_i y_i.
+func (s *Strategy) inverseVariance(a *Workload) []float64 {
+	h := s.InverseToeplitz
+	var norms []float64
+	if s.Normalized {
+		norms = s.ColumnNorms()
+	}
+	var p [3]float64                     // covariance of (sum, velocity): ss, sv, vv
+	r := make([][2]float64, len(h))      // covariance of the state with z_{i-j}, at slot (i-j) mod len(h)
+	variance := make([]float64, a.Steps) //
+	for i := range variance {
+		d, eta, beta := 1.0, a.rate(i), a.Momentum
+		if norms != nil {
+			d = norms[i]
+		}
+		r[i%len(h)] = [2]float64{} // z_i is new, and z_{i-len(h)} is no longer needed
+		var square float64
+		var cross [2]float64 // covariance of the old state with y_i
+		for j, v := range h[:min(len(h), i+1)] {
+			slot := r[(i-j)%len(h)]
+			square += v * v
+			cross[0] += v * slot[0]
+			cross[1] += v * slot[1]
+		}
+		square *= d * d
+		cross[0] *= d
+		cross[1] *= d
+		// velocity' = β velocity + y, sum' = sum + η velocity'
+		vv := beta*beta*p[2] + 2*beta*cross[1] + square
+		sv := beta*p[1] + cross[0]
+		p = [3]float64{p[0] + 2*eta*sv + eta*eta*vv, sv + eta*vv, vv}
+		for j, v := range h[:min(len(h), i+1)] {
+			slot := &r[(i-j)%len(h)]
+			slot[1] = beta*slot[1] + d*v
+			slot[0] += eta * slot[1]
+		}
+		variance[i] = p[0]
+	}
+	return variance
+}

@@ -1,0 +1,166 @@
+package mechanism_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"minsep/mechanism"
+)
+
+// workloads are small workloads of every form.
+func workloads(n int) []*mechanism.Workload {
+	lower := make([][]float64, n)
+	for i := range lower {
+		for j := 0; j <= i; j++ {
+			lower[i] = append(lower[i], math.Sin(float64(3*i+7*j+1)))
+		}
+	}
+	return []*mechanism.Workload{
+		mechanism.Prefix(n),
+		mechanism.Momentum(n, .9, nil),
+		mechanism.Momentum(n, .95, mechanism.Cooldown(n, .25, .05)),
+		mechanism.Momentum(n, 0, mechanism.LinearDecay(n, .05)),
+		{Steps: n, Toeplitz: []float64{1, .7, .2}},
+		{Steps: n, Matrix: lower},
+	}
+}
+
+func workloadMatrix(a *mechanism.Workload) *mat.Dense {
+	m := mat.NewDense(a.Steps, a.Steps, nil)
+	for i := range a.Steps {
+		for j, v := range a.Row(nil, i) {
+			m.Set(i, j, v)
+		}
+	}
+	return m
+}
+
+func TestWorkloadViewsAgree(t *testing.T) {
+	const n = 12
+	for w, a := range workloads(n) {
+		if err := a.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		m := workloadMatrix(a)
+		for j := range n {
+			x := make([]float64, n)
+			x[j] = 1
+			for i, v := range a.Multiply(x) {
+				if math.Abs(v-m.At(i, j)) > 1e-14 {
+					t.Errorf("workload %d: (A e_%d)[%d] = %v, Row says %v", w, j, i, v, m.At(i, j))
+				}
+			}
+		}
+		if a.IsToeplitz() {
+			for i, v := range a.FirstColumn(n) {
+				if math.Abs(v-m.At(i, 0)) > 1e-14 {
+					t.Errorf("workload %d: first column[%d] = %v, Row says %v", w, i, v, m.At(i, 0))
+				}
+			}
+		}
+	}
+	// momentum by its definition: A[i][j] = Σ_{t=j}^{i} η_t β^{t-j}
+	rates := mechanism.Cooldown(n, .5, .1)
+	a := mechanism.Momentum(n, .8, rates)
+	for i := range n {
+		for j, v := range a.Row(nil, i) {
+			want := 0.0
+			for s := j; s <= i; s++ {
+				want += rates[s] * math.Pow(.8, float64(s-j))
+			}
+			if math.Abs(v-want) > 1e-14 {
+				t.Errorf("A[%d][%d] = %v, want %v", i, j, v, want)
+			}
+		}
+	}
+}
+
+func TestWorkloadRefuses(t *testing.T) {
+	for _, a := range []*mechanism.Workload{
+		{},
+		{Steps: 2, Momentum: 1},
+		{Steps: 2, LearningRates: []float64{1}},
+		{Steps: 2, LearningRates: []float64{1, 0}},
+		{Steps: 2, Toeplitz: []float64{1, 2, 3}},
+		{Steps: 2, Toeplitz: []float64{math.NaN()}},
+		{Steps: 2, Momentum: .5, Toeplitz: []float64{1}},
+		{Steps: 2, Matrix: [][]float64{{1}, {1}}},
+	} {
+		if a.Validate() == nil {
+			t.Errorf("%+v is accepted", a)
+		}
+	}
+}
+
+func TestSchedules(t *testing.T) {
+	c := mechanism.Cooldown(2052, 512./2052, .05)
+	if c[1539] != 1 || c[1540] >= 1 || math.Abs(c[2051]-.05) > 1e-15 || math.Abs(c[1540]-1+.95/512) > 1e-12 {
+		t.Errorf("cooldown: %v %v %v", c[1539], c[1540], c[2051])
+	}
+	d := mechanism.LinearDecay(1000, .05)
+	if d[249] != 1 || math.Abs(d[499]-.525) > 1e-12 || math.Abs(d[749]-.05) > 1e-12 || math.Abs(d[999]-.05) > 1e-12 {
+		t.Errorf("linear decay: %v %v %v %v", d[249], d[499], d[749], d[999])
+	}
+}
+
+// TestErrorAgainstDense compares every way of computing the error with A C⁻¹ by dense linear algebra.
+func TestErrorAgainstDense(t *testing.T) {
+	const n = 23
+	strategies := []*mechanism.Strategy{
+		mechanism.Identity(n),
+		{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: []float64{1.5, .5, .1, .25}},
+		{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: []float64{1, .5, .4, .3, .2, .15, .1, .1, .1, .05}},
+		{Kind: mechanism.KindBISR, Steps: n, InverseToeplitz: []float64{1, -.5, -.125, -.0625}},
+		{Kind: mechanism.KindBLT, Steps: n, BLT: &mechanism.BLT{Scales: []float64{.3, .2}, Decays: []float64{.9, .5}}},
+	}
+	columns := make([][]float64, n)
+	for i := range columns {
+		columns[i] = []float64{1 + .1*float64(i), .3, .2 / float64(i+1), -.1}[:min(4, n-i)]
+	}
+	strategies = append(strategies, &mechanism.Strategy{Kind: mechanism.KindBanded, Steps: n, Columns: columns})
+	for _, plain := range strategies {
+		normalized := *plain
+		normalized.Normalized = true
+		for _, s := range []*mechanism.Strategy{plain, &normalized} {
+			if err := s.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			var inverse mat.Dense
+			if err := inverse.Inverse(matrix(s)); err != nil {
+				t.Fatal(err)
+			}
+			for w, a := range workloads(n) {
+				name := fmt.Sprintf("%s normalised=%v workload %d", s.Kind, s.Normalized, w)
+				got, err := s.Error(a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var b mat.Dense
+				b.Mul(workloadMatrix(a), &inverse)
+				largest := 0.0
+				for i := range n {
+					norm := mat.Norm(b.RowView(i), 2)
+					largest = max(largest, norm)
+					if math.Abs(got.Variance[i]-norm*norm) > 1e-12*(1+norm*norm) {
+						t.Errorf("%s: variance of row %d is %v, want %v", name, i, got.Variance[i], norm*norm)
+					}
+				}
+				if want := mat.Norm(&b, 2) / math.Sqrt(n); math.Abs(got.RMSE-want) > 1e-12*want {
+					t.Errorf("%s: RMSE %v, want %v", name, got.RMSE, want)
+				}
+				if math.Abs(got.MaxSE-largest) > 1e-12*largest {
+					t.Errorf("%s: MaxSE %v, want %v", name, got.MaxSE, largest)
+				}
+			}
+		}
+	}
+}
+
+func TestErrorRefusesOtherSteps(t *testing.T) {
+	if _, err := mechanism.Identity(4).Error(mechanism.Prefix(5)); err == nil {
+		t.Error("a workload of other steps is accepted")
+	}
+}

@@ -1,0 +1,12 @@
+package mechanism
+
+import "math"
+
+// RowBound gives the tests the bound that Sensitivity takes only for large strategies.
+func (s *Strategy) RowBound(b, k int) (float64, error) {
+	g, err := s.newGram()
+	if err != nil {
+		return 0, err
+	}
+	return math.Sqrt(g.rowBound(b, k)), nil
+}

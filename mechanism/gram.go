@@ -1,0 +1,168 @@
+package mechanism
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// gram holds the band of |CᵀC| and its signs: entry [i][d] is (CᵀC)[i][i+d], d < bands.
+type gram struct {
+	n, bands int
+	band     []float64 // [n × bands], signed
+}
+
+// newGram computes CᵀC, whose bands are those of C, in O(n·bands²).
+func (s *Strategy) newGram() (*gram, error) {
+	g := &gram{n: s.Steps, bands: s.Bands()}
+	if g.bands > gramLimit/g.n {
+		return nil, errTooLarge("steps·bands", g.n*g.bands, gramLimit)
+	}
+	g.band = make([]float64, g.n*g.bands)
+	columns, scales := s.Columns, make([]float64, g.n)
+	if columns == nil {
+		columns = make([][]float64, g.n)
+		c := s.FirstColumn(nil)
+		for i := range columns {
+			columns[i] = c[:min(len(c), g.n-i)]
+		}
+	}
+	for i, norm := range s.ColumnNorms() {
+		scales[i] = 1
+		if s.Normalized {
+			scales[i] = 1 / norm
+		}
+	}
+	for i, c := range columns {
+		for d := 0; d < len(c) && d < g.bands; d++ {
+			other := columns[i+d]
+			size := min(len(c)-d, len(other))
+			g.band[i*g.bands+d] = floats.Dot(c[d:d+size], other[:size]) * scales[i] * scales[i+d]
+		}
+	}
+	return g, nil
+}
+
+// at returns |CᵀC|[i][i+d].
+func (g *gram) at(i, d int) float64 {
+	if d >= g.bands {
+		return 0
+	}
+	return math.Abs(g.band[i*g.bands+d])
+}
+
+func (g *gram) diagonal() []float64 {
+	x := make([]float64, g.n)
+	for i := range x {
+		x[i] = g.band[i*g.bands]
+	}
+	return x
+}
+
+// sum returns Σ |CᵀC| over pairs of set, which is in increasing order.
+func (g *gram) sum(set []int) float64 {
+	total := 0.0
+	for a, i := range set {
+		total += g.at(i, 0)
+		for _, j := range set[a+1:] {
+			total += 2 * g.at(i, j-i)
+		}
+	}
+	return total
+}
+
+// balanced reports whether signs exist that make every entry of CᵀC over set non-negative: whether the graph of its
+// entries can be coloured with two colours, equal across positive and different across negative ones.
+func (g *gram) balanced(set []int) bool {
+	smallest := 0.0
+	for _, i := range set {
+		smallest = max(smallest, balanceTolerance*g.at(i, 0))
+	}
+	sign := make([]int, len(set))
+	var visit func(a int) bool
+	visit = func(a int) bool {
+		for b := range set {
+			i, j := min(set[a], set[b]), max(set[a], set[b])
+			if a == b || j-i >= g.bands {
+				continue
+			}
+			v := g.band[i*g.bands+j-i]
+			if math.Abs(v) <= smallest {
+				continue
+			}
+			want := sign[a]
+			if v < 0 {
+				want = -want
+			}
+			switch {
+			case sign[b] == 0:
+				sign[b] = want
+				if !visit(b) {
+					return false
+				}
+			case sign[b] != want:
+				return false
+			}
+		}
+		return true
+	}
+	for a := range set {
+		if sign[a] == 0 {
+			sign[a] = 1
+			if !visit(a) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// enumerate returns the largest sum over all sets of at most k steps, at least b apart, and whether signs attain it.
+func (g *gram) enumerate(b, k int) (best float64, exact bool) {
+	var set, argmax []int
+	var extend func(from int, total float64)
+	extend = func(from int, total float64) {
+		if total > best {
+			best, argmax = total, append(argmax[:0], set...)
+		}
+		if len(set) == k {
+			return
+		}
+		for i := from; i < g.n; i++ {
+			more := g.at(i, 0)
+			for _, j := range set {
+				more += 2 * g.at(j, i-j)
+			}
+			set = append(set, i)
+			extend(i+b, total+more)
+			set = set[:len(set)-1]
+		}
+	}
+	extend(0, 0)
+	return best, g.balanced(argmax)
+}
+
+// rowBound returns the largest Σ_{i∈π} r_i over sets π of at most k steps, at least b apart, where r_i is the largest
+// Σ_{j∈π'} |CᵀC|[i][j] over such sets π' with i: at least the largest Σ_{i,j∈π} |CᵀC|[i][j].
+func (g *gram) rowBound(b, k int) float64 {
+	r := make([]float64, g.n)
+	window := make([]float64, 0, 2*g.bands)
+	for i := range r {
+		low, high := max(0, i-g.bands+1), min(g.n, i+g.bands)
+		window = window[:0]
+		for j := low; j < high; j++ {
+			v := 0.0
+			if d := j - i; d <= -b {
+				v = g.at(j, -d)
+			} else if d >= b {
+				v = g.at(i, d)
+			}
+			window = append(window, v)
+		}
+		r[i] = g.at(i, 0)
+		if others := min(k-1, (len(window)+b-1)/b); others > 0 {
+			r[i] += chain(window, nil, b, b, others)
+		}
+	}
+	return chain(r, nil, b, b, k)
+}

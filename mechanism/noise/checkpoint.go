@@ -1,0 +1,97 @@
+package noise
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+)
+
+// checkpointMagic begins a checkpoint.
+const checkpointMagic = "minsep-noise-checkpoint/1\n"
+
+// ErrCheckpoint says that a checkpoint is damaged, or of other noise than the generator's.
+var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
+
+// WriteCheckpoint writes what a generator of the same recipe, key and coordinates needs to go on from the present step:
+// the rows or buffers that it holds, as secret as the noise. What follows has the same bytes as without the interruption.
+func (g *Generator) WriteCheckpoint(w io.Writer) error {
+	sum := sha256.New()
+	out := io.MultiWriter(w, sum)
+	if _, err := out.Write(g.checkpointHead(g.step)); err != nil {
+		return fmt.Errorf("noise: checkpoint: %w", err)
+	}
+	buf := make([]byte, 0, 8*4096)
+	for state := g.state; len(state) > 0; {
+		n := min(len(state), 4096)
+		buf = buf[:0]
+		for _, v := range state[:n] {
+			buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
+		}
+		if _, err := out.Write(buf); err != nil {
+			return fmt.Errorf("noise: checkpoint: %w", err)
+		}
+		state = state[n:]
+	}
+	if _, err := w.Write(sum.Sum(nil)); err != nil {
+		return fmt.Errorf("noise: checkpoint: %w", err)
+	}
+	return nil
+}
+
+// checkpointHead is the magic, the commitment to the key, which binds all parameters, the coordinates, the step and the
+// size of the state.
+func (g *Generator) checkpointHead(step int) []byte {
+	b := append([]byte(checkpointMagic), g.binding[:]...)
+	for _, v := range []int64{g.lo, g.hi, int64(step), int64(len(g.state))} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}
+
+// ReadCheckpoint goes to the step of a checkpoint, which must be of the same recipe, key and coordinates; else, and when it is
+// damaged, it returns an error that wraps [ErrCheckpoint], and the generator must be sent to a step again before it is used.
+func (g *Generator) ReadCheckpoint(r io.Reader) error {
+	sum := sha256.New()
+	in := io.TeeReader(r, sum)
+	head := make([]byte, len(g.checkpointHead(0)))
+	if _, err := io.ReadFull(in, head); err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	step := int64(binary.LittleEndian.Uint64(head[len(head)-16:]))
+	if step < 0 || step > int64(g.steps) || string(head) != string(g.checkpointHead(int(step))) {
+		return ErrCheckpoint
+	}
+	if err := readState(g.state, in, r, sum); err != nil {
+		clear(g.state)
+		return err
+	}
+	g.step = int(step)
+	return nil
+}
+
+// readState reads the state through in, and the digest behind it from r.
+func readState(state []float64, in, r io.Reader, sum hash.Hash) error {
+	buf := make([]byte, 8*4096)
+	for len(state) > 0 {
+		n := min(len(state), 4096)
+		if _, err := io.ReadFull(in, buf[:8*n]); err != nil {
+			return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+		}
+		for i := range n {
+			state[i] = math.Float64frombits(binary.LittleEndian.Uint64(buf[8*i:]))
+		}
+		state = state[n:]
+	}
+	var want [sha256.Size]byte
+	if _, err := io.ReadFull(r, want[:]); err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	if string(sum.Sum(nil)) != string(want[:]) {
+		return fmt.Errorf("%w: its SHA-256 does not match", ErrCheckpoint)
+	}
+	return nil
+}

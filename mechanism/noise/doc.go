@@ -1,0 +1,65 @@
+// Package noise makes the correlated noise that a training with a strategy C adds: row t of ζ σ C⁻¹ Z, for
+// any range of coordinates, step by step. It knows no Beam and no network.
+//
+// A value is a function of (key, step, coordinate) and of the public coefficients in the [Recipe]. It
+// does not depend on how the coordinates are split into shards, on the order of the work, on the machine, or on whether its
+// vector instructions are used: the same bytes come out. So a shard can be made anywhere, and made again.
+//
+// # Guarantee
+//
+// With the noise in exact arithmetic, the released rows x_t + round_g(y_t), y = ζ σ C⁻¹ Z, are a post-processing of the
+// Gaussian mechanism C G + ζ σ Z whenever every clipped gradient has been rounded to the grid g: rounding y to a
+// multiple of g commutes with adding multiples of g, so the release is round_g(x_t + y_t). What a trainer must do:
+//
+//   - clip each gradient to ζ, then round each of its coordinates to the nearest multiple of g;
+//   - account with the sensitivity ζ + g √d / 2 in place of ζ ([Recipe.Sensitivity]), d coordinates: rounding moves
+//     each coordinate by at most g/2;
+//   - add gradients and noise without rounding: float64 or integers; float32 only while sums stay below 2²⁴ g.
+//
+// This closes the channel by which the low bits of a floating point sum tell x apart from its neighbour (Mironov, On
+// significance of the least significant bits for differential privacy, CCS 2012): what can be released is the set of
+// multiples of g whatever the gradients are.
+//
+// Not proven: that replacing Z by its computed values costs nothing. A word is a pseudorandom one (AES-128), and a normal deviates
+// from the exact Box–Muller value of its words by less than 1e-15 of its pair's radius, so before rounding a value is off by about
+// 1e-15 of its size, and after it by one step of the grid for about one value in 1e8. No bound in ε or δ is claimed for that.
+//
+// Noise is secret, and serves one training: two trainings with the same noise reveal the difference of their
+// gradients. See [Claim].
+//
+// # Words
+//
+// The noise key K is HKDF-SHA256(root, salt = run id ‖ SHA-256 of the parameters, info = "noise"), 32 bytes; its sub-keys are
+// HKDF-SHA256(K, no salt, info = "normals") and HKDF-SHA256(K, no salt, info = "tails"). Of a sub-key the first 16 bytes
+// are an AES-128 key (package stream, Bulk). The block of step t (0-based) and pair c is AES(t ‖ c), both fields 64 bits, big
+// endian; it is read as two 64-bit words, little endian. Pair c gives coordinates 2c and 2c+1.
+//
+// # Normals
+//
+// Let w0, w1 be the words of (t, c) under "normals". All operations are IEEE double precision, rounded to
+// nearest, and fma is fused.
+//
+//   - U: where w0 ≥ 2⁵², U = float64(w0)·2⁻⁶⁴. Else, once in 4096 pairs, w0 is followed by the words of the blocks AES(t ‖ c + r 2⁴⁸),
+//     r = 0, 1, …, under "tails"; in the string of bits of w0 and these words, most significant first, e zeros come before the
+//     first one, and X is the 64 bits from that one on: U = float64(X)·2⁻⁶⁴⁻ᵉ. So U has its full precision however small it
+//     is, and the tail of a normal has no end.
+//   - U = 2ᵏ m, m in [√½, √2): s = (m-1)/(m+1), q = s², -2 ln U = fma(-k, 2 ln 2, -fma(s q, M(q), 4 s)), and R its square root.
+//   - x = ((w1 >> 12) + ½)·2⁻⁵², y = x²: sn = x S(y), cs = C(y) are the sine and cosine of π x / 4. Where bit 0 of w1 is
+//     set they change places; bit 1 is the sign of cs and bit 2 that of sn, after the exchange.
+//   - Coordinate 2c has the normal R·cs, coordinate 2c+1 has R·sn.
+//
+// M, S and C are polynomials of degree 6 by Horner's rule in fma; their errors are below 7e-16, 1e-16 and 2e-16 on the ranges
+// used. Their coefficients are in normal.go.
+//
+// # Correlation
+//
+// The coefficients of the recipe give u_t, z_t being the normals of one coordinate and zero before step 0:
+//
+//   - feedback (banded C): u_t = gain_t z_t, then fma(f_{t,j}, u_{t-j}, u_t) for j = bands-1 down to 1, where f_{t,j} = -C[t][t-j]/C[t][t]
+//     and gain_t = 1/C[t][t];
+//   - filter (banded C⁻¹): u_t = 0, then fma(h_j, z_{t-j}, u_t) for j = bands-1 down to 0;
+//   - buffers (BLT): u_t = z_t, then for each buffer m in order fma(-scale_m, s_m, u_t); after that s_m = fma(decay_m, s_m, u_t).
+//
+// The value is u_t·(σ ζ)·D_t, multiplied from left to right with (σ ζ)·D_t first, D_t being the row's scale of a normalised strategy, rounded to
+// the nearest multiple of g, ties to even multiples.
+package noise

@@ -1,0 +1,312 @@
+package noise
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"minsep/sampling/stream"
+)
+
+// ErrRange says that a value is beyond what float32 holds on the grid: more than 16 deviations of the noise, which has a
+// probability below 1e-56, or a strategy whose numbers overflow.
+var ErrRange = errors.New("noise: a value is beyond 2^24 steps of the grid")
+
+// Generator makes the rows of noise of a range of coordinates, step after step. Its values do not depend on how many
+// steps a call asks for; a call for some dozens of them, or for as many as there are bands, is the fastest. Between calls it holds what its
+// strategy needs: bands-1 rows of float64 for feedback, one row a buffer for a BLT, nothing for a filter or
+// independent steps. After an error it must not be used again. It is not safe for concurrent use.
+type Generator struct {
+	// Workers is the number of goroutines that a call uses; 0 is one a processor.
+	Workers int
+
+	noising        *Noising
+	steps          int
+	lo, hi         int64 // coordinates
+	base           int64 // lo rounded down to a whole panel
+	panels         int
+	scale, grid    float64 // σ ζ and g
+	normals, tails stream.Key
+	binding        Digest // of checkpoints
+	step           int    // the next one
+	history        int
+	stateRows      int
+	state          []float64 // [panels][stateRows][lanes]
+	workers        []*worker
+	filter         []float64 // oldest first
+	minusScales    []float64
+}
+
+func newGenerator(r *Recipe, key stream.Key, lo, hi int64) *Generator {
+	g := &Generator{
+		noising: r.Noising,
+		steps:   r.Params.Steps,
+		lo:      lo, hi: hi, base: lo / lanes * lanes,
+		scale: float64(r.Params.NoiseMultiplier) * float64(r.Params.ClipNorm), grid: float64(r.Params.Grid),
+		normals: key.Sub("normals"), tails: key.Sub("tails"),
+		binding: key.Commitment(),
+		history: r.Noising.history(),
+	}
+	g.panels = int((hi - g.base + lanes - 1) / lanes)
+	g.filter = slices.Clone(r.Noising.Filter)
+	slices.Reverse(g.filter)
+	for _, s := range r.Noising.Scales {
+		g.minusScales = append(g.minusScales, -s)
+	}
+	switch {
+	case r.Noising.Feedback != nil:
+		g.stateRows = g.history
+	default:
+		g.stateRows = len(r.Noising.Decays)
+	}
+	g.state = make([]float64, g.panels*g.stateRows*lanes)
+	return g
+}
+
+// Width returns the number of coordinates.
+func (g *Generator) Width() int { return int(g.hi - g.lo) }
+
+// Step returns the next step, 0-based.
+func (g *Generator) Step() int { return g.step }
+
+// Seek goes to a step. Filters and independent steps can go to any; the others only to 0, and elsewhere by
+// [Generator.ReadCheckpoint].
+func (g *Generator) Seek(step int) error {
+	if step < 0 || step > g.steps {
+		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: fmt.Sprintf("must be 0 to %d", g.steps)}
+	}
+	if step != 0 && step != g.step && !g.noising.restartable() {
+		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: "this strategy's noise starts at step 0 or from a checkpoint"}
+	}
+	if step == 0 {
+		clear(g.state)
+	}
+	g.step = step
+	return nil
+}
+
+// Fill32 sets dst to the next len(dst)/Width rows: [steps, coordinates] in C order.
+func (g *Generator) Fill32(dst []float32) error { return fill(g, dst, roundRow32) }
+
+// Fill64 is Fill32 in float64. The values are the same: the grid is one that float32 holds.
+func (g *Generator) Fill64(dst []float64) error { return fill(g, dst, roundRow64) }
+
+// FillUnrounded is Fill64 before rounding to the grid, to compare implementations with each other. Never train with these
+// values: their low bits are not covered by any guarantee.
+func (g *Generator) FillUnrounded(dst []float64) error {
+	return fill(g, dst, func(dst, row []float64, scale, _, limit float64) bool {
+		ok := true
+		for l := range dst {
+			dst[l] = row[l] * scale
+			ok = ok && math.Abs(dst[l]) <= limit
+		}
+		return ok
+	})
+}
+
+// fill makes rows and hands each panel's part of each row to round.
+func fill[T float32 | float64](g *Generator, dst []T, round func(dst []T, row []float64, scale, magic, limit float64) bool) error {
+	width := g.Width()
+	rows := len(dst) / width
+	if rows*width != len(dst) {
+		panic(fmt.Sprintf("noise: %d values are not rows of %d", len(dst), width))
+	}
+	if rows > g.steps-g.step {
+		return &ParamError{Package: "noise", Param: "rows asked for", Value: rows, Rule: fmt.Sprintf("must be at most the %d that are left", g.steps-g.step)}
+	}
+	magic, limit := 0x1.8p52*g.grid, 0x1p24*g.grid
+	ok := g.run(rows, func(panel, row int, values []float64) bool {
+		first := g.base + int64(panel)*lanes
+		from, to := max(first, g.lo), min(first+lanes, g.hi)
+		out := dst[row*width+int(from-g.lo) : row*width+int(to-g.lo)]
+		scale := g.scale * g.noising.rowScale(g.step+row)
+		return round(out, values[from-first:to-first], scale, magic, limit)
+	})
+	if !ok {
+		return ErrRange
+	}
+	g.step += rows
+	return nil
+}
+
+// scratchBytes is about the size of a worker's panels: they stay in the second level of cache.
+const scratchBytes = 1 << 19
+
+// run makes rows for all panels and calls emit for each row of each panel, from several goroutines.
+func (g *Generator) run(rows int, emit func(panel, row int, values []float64) bool) bool {
+	if rows == 0 {
+		return true
+	}
+	chunk := min(rows, max(32, g.history/2))
+	tile := min(g.panels, max(1, scratchBytes/8/lanes/(g.history+chunk)), 128)
+	tiles := (g.panels + tile - 1) / tile
+	count := g.Workers
+	if count <= 0 {
+		count = runtime.GOMAXPROCS(0)
+	}
+	count = min(count, tiles)
+	for len(g.workers) < count {
+		g.workers = append(g.workers, &worker{g: g, normals: stream.NewBulk(g.normals), tails: stream.NewBulk(g.tails)})
+	}
+	var next atomic.Int64
+	var failed atomic.Bool
+	var group sync.WaitGroup
+	for _, w := range g.workers[:count] {
+		group.Go(func() {
+			for !failed.Load() {
+				i := int(next.Add(1)) - 1
+				if i >= tiles {
+					return
+				}
+				if !w.tile(i*tile, min(g.panels, (i+1)*tile), rows, chunk, emit) {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return !failed.Load()
+}
+
+// worker makes one tile of panels at a time.
+type worker struct {
+	g              *Generator
+	normals, tails *stream.Bulk
+	words          []uint64
+	rows           []float64 // [panels of the tile][history + chunk][lanes]
+	coef           []float64 // feedback of a chunk, oldest first, [steps][history]
+	gain           []float64
+}
+
+// tile makes all rows of the panels [from, to), chunk steps at a time.
+func (w *worker) tile(from, to, rows, chunk int, emit func(panel, row int, values []float64) bool) bool {
+	g := w.g
+	stride := (g.history + chunk) * lanes
+	w.rows = grow(w.rows, (to-from)*stride)
+	w.words = grow(w.words, (to-from)*lanes)
+	w.begin(from, to, stride)
+	first := 0 // where a chunk's results begin in a panel
+	if g.noising.Feedback != nil {
+		first = g.history
+	}
+	ok := true
+	for row := 0; row < rows; row += chunk {
+		steps := min(chunk, rows-row)
+		for t := range steps {
+			w.normalsRow(from, to, g.step+row+t, g.history+t, stride)
+		}
+		w.prepare(g.step+row, steps)
+		for p := from; p < to; p++ {
+			panel := w.rows[(p-from)*stride:][:stride]
+			w.correlate(panel, p, steps)
+			for t := range steps {
+				ok = emit(p, row+t, panel[(first+t)*lanes:][:lanes]) && ok
+			}
+			copy(panel[:g.history*lanes], panel[steps*lanes:])
+		}
+	}
+	if g.noising.Feedback != nil {
+		for p := from; p < to; p++ {
+			copy(w.state(p), w.rows[(p-from)*stride:])
+		}
+	}
+	return ok
+}
+
+// begin puts the rows before the next step in front of each panel: outputs that the generator has kept, or inputs made again.
+func (w *worker) begin(from, to, stride int) {
+	g := w.g
+	switch {
+	case g.noising.Feedback != nil:
+		for p := from; p < to; p++ {
+			copy(w.rows[(p-from)*stride:], w.state(p))
+		}
+	default:
+		for i := range g.history {
+			if t := g.step - g.history + i; t >= 0 {
+				w.normalsRow(from, to, t, i, stride)
+				continue
+			}
+			for p := from; p < to; p++ {
+				clear(w.rows[(p-from)*stride+i*lanes:][:lanes])
+			}
+		}
+	}
+}
+
+func (w *worker) state(panel int) []float64 {
+	size := w.g.stateRows * lanes
+	return w.g.state[panel*size:][:size]
+}
+
+// prepare lays out the coefficients of a chunk of steps.
+func (w *worker) prepare(step, steps int) {
+	g, n := w.g, w.g.noising
+	if len(n.Gain) == 0 {
+		return
+	}
+	w.gain = grow(w.gain, steps)
+	w.coef = grow(w.coef, steps*g.history)
+	for t := range steps {
+		w.gain[t] = at(n.Gain, step+t)
+		if n.Feedback == nil {
+			continue
+		}
+		c, f := w.coef[t*g.history:][:g.history], at(n.Feedback, step+t)
+		clear(c)
+		for j, v := range f {
+			c[g.history-1-j] = v
+		}
+	}
+}
+
+// correlate turns the normals of one panel into the correlated rows.
+func (w *worker) correlate(panel []float64, p, steps int) {
+	g := w.g
+	switch {
+	case g.noising.Gain != nil:
+		feedback(panel, g.history, steps, w.gain, w.coef)
+	case g.noising.Filter != nil:
+		filter(panel, steps, g.filter)
+	default:
+		buffers(panel, steps, w.state(p), g.minusScales, g.noising.Decays)
+	}
+}
+
+// normalsRow puts the normals of a step into one row of the panels [from, to).
+func (w *worker) normalsRow(from, to, step, row, stride int) {
+	pair := uint64(w.g.base/2) + uint64(from)*(lanes/2)
+	words := w.words[:(to-from)*lanes]
+	w.normals.Words(words, uint64(step), pair)
+	dst := w.rows[row*lanes:]
+	if !normals(dst, stride, words) {
+		return
+	}
+	for i := 0; i < len(words); i += 2 {
+		if words[i] < shortWord {
+			r := tailRadius(w.tails, words[i], uint64(step), pair+uint64(i/2))
+			cs, sn := circle(words[i+1])
+			at := i/lanes*stride + i%lanes
+			dst[at], dst[at+1] = r*cs, r*sn
+		}
+	}
+}
+
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+func roundRow32(dst []float32, row []float64, scale, magic, limit float64) bool {
+	return roundGeneric(dst, row, scale, magic, limit)
+}
+
+func roundRow64(dst []float64, row []float64, scale, magic, limit float64) bool {
+	return roundGeneric(dst, row, scale, magic, limit)
+}

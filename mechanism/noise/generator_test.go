@@ -1,0 +1,347 @@
+package noise
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"minsep/internal/stattest"
+	"minsep/mechanism"
+	"minsep/sampling/stream"
+)
+
+func bind(t testing.TB, c Config) *Recipe {
+	t.Helper()
+	r, err := NewRecipe(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Bind(testRoot(t), stream.RunID{7}, "root.key")
+	return r
+}
+
+func generator(t testing.TB, r *Recipe, lo, hi int64) *Generator {
+	t.Helper()
+	g, err := r.Generator(testRoot(t), lo, hi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func identityGenerator(t testing.TB, n int64) *Generator {
+	r := bind(t, Config{Strategy: mechanism.Identity(1 << 20), Coordinates: n, NoiseMultiplier: 1, ClipNorm: 1})
+	return generator(t, r, 0, n)
+}
+
+// strategies has one strategy of every way of making noise.
+func strategies(steps int) map[string]*mechanism.Strategy {
+	toeplitz := func(bands int) []float64 {
+		c := make([]float64, bands)
+		c[0] = 1.25
+		for j := 1; j < bands; j++ {
+			c[j] = c[j-1] * (1 - 0.5/float64(j)) * 0.97
+		}
+		return c
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
+	columns := func(bands int) [][]float64 {
+		all := make([][]float64, steps)
+		for i := range all {
+			c := slices.Clone(toeplitz(min(bands, steps-i)))
+			for j := range c {
+				c[j] *= 0.8 + 0.4*rng.Float64()
+			}
+			all[i] = c
+		}
+		return all
+	}
+	diagonal := columns(1)
+	return map[string]*mechanism.Strategy{
+		"identity":          mechanism.Identity(steps),
+		"toeplitz 2":        {Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: toeplitz(2)},
+		"toeplitz 5":        {Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: toeplitz(5)},
+		"toeplitz all":      {Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: toeplitz(steps)},
+		"normalised":        {Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: toeplitz(4), Normalized: true},
+		"columns":           {Kind: mechanism.KindBanded, Steps: steps, Columns: columns(7)},
+		"columns, diagonal": {Kind: mechanism.KindBanded, Steps: steps, Columns: diagonal},
+		"dense":             {Kind: mechanism.KindDense, Steps: steps, Columns: columns(steps)},
+		"inverse 2":         {Kind: mechanism.KindLambdaCGD, Steps: steps, InverseToeplitz: []float64{1, -0.9}},
+		"inverse 6":         {Kind: mechanism.KindBandInv, Steps: steps, InverseToeplitz: []float64{1, -0.5, -0.125, -0.0625, -0.04, -0.03}, Normalized: true},
+		"blt":               {Kind: mechanism.KindBLT, Steps: steps, BLT: &mechanism.BLT{Scales: []float64{.2, .15, .1, .05}, Decays: []float64{.99, .9, .6, .1}}},
+		"blt of none":       {Kind: mechanism.KindBLT, Steps: steps, BLT: &mechanism.BLT{Scales: []float64{}, Decays: []float64{}}},
+	}
+}
+
+// TestRowsAreTheInverseTimesNormals compares every kind with the strategy's own solver applied to the normals of
+// independent steps.
+func TestRowsAreTheInverseTimesNormals(t *testing.T) {
+	const steps, width = 50, 37
+	const scale = 1.5 * 0.25
+	for name, s := range strategies(steps) {
+		t.Run(name, func(t *testing.T) {
+			r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 1.5, ClipNorm: .25})
+			got := make([]float64, steps*width)
+			if err := generator(t, r, 0, width).FillUnrounded(got); err != nil {
+				t.Fatal(err)
+			}
+			z := normalsOf(t, r, steps, width)
+			column := make([]float64, steps)
+			for c := range width {
+				for i := range steps {
+					column[i] = z[i*width+c]
+				}
+				for i, want := range s.Solve(column) {
+					if v := got[i*width+c]; math.Abs(v-scale*want) > 1e-13 {
+						t.Fatalf("step %d, coordinate %d: %v, want %v", i, c, v, scale*want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// normalsOf makes the normals of a recipe without the generator's tiles.
+func normalsOf(t testing.TB, r *Recipe, steps, width int) []float64 {
+	key := r.Key(testRoot(t), r.RunID)
+	main, tails := stream.NewBulk(key.Sub("normals")), stream.NewBulk(key.Sub("tails"))
+	z := make([]float64, steps*(width+1))
+	for i := range steps {
+		var w [2]uint64
+		for c := 0; c < width; c += 2 {
+			main.Words(w[:], uint64(i), uint64(c/2))
+			rad := tailRadius(tails, w[0], uint64(i), uint64(c/2))
+			if w[0] >= shortWord {
+				rad = radius(float64(w[0]), 64)
+			}
+			cs, sn := circle(w[1])
+			z[i*width+c] = rad * cs
+			if c+1 < width {
+				z[i*width+c+1] = rad * sn
+			}
+		}
+	}
+	return z[:steps*width]
+}
+
+// TestSplitsGiveTheSameValues makes the same noise in one piece, in shards of all widths, in calls of all lengths, and
+// with several workers.
+func TestSplitsGiveTheSameValues(t *testing.T) {
+	const steps, width = 70, 301
+	for name, s := range strategies(steps) {
+		t.Run(name, func(t *testing.T) {
+			r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 2, ClipNorm: 1})
+			whole := make([]float32, steps*width)
+			g := generator(t, r, 0, width)
+			g.Workers = 1
+			if err := g.Fill32(whole); err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(5, 6))
+			for lo := int64(0); lo < width; {
+				hi := min(width, lo+1+rng.Int64N(60))
+				part := generator(t, r, lo, hi)
+				part.Workers = 1 + rng.IntN(3)
+				for part.Step() < steps {
+					first := part.Step()
+					rows := make([]float64, part.Width()*(1+rng.IntN(steps-first)))
+					if err := part.Fill64(rows); err != nil {
+						t.Fatal(err)
+					}
+					for i, v := range rows {
+						step, c := first+i/part.Width(), lo+int64(i%part.Width())
+						if want := whole[step*width+int(c)]; float32(v) != want || float64(want) != v {
+							t.Fatalf("step %d, coordinate %d: %v in a part, %v in the whole", step, c, v, want)
+						}
+					}
+				}
+				lo = hi
+			}
+		})
+	}
+}
+
+func TestSeek(t *testing.T) {
+	const steps, width = 40, 20
+	for name, s := range strategies(steps) {
+		r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 2, ClipNorm: 1})
+		whole, part := make([]float32, steps*width), make([]float32, 5*width)
+		g := generator(t, r, 0, width)
+		if err := g.Fill32(whole); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Seek(11); err != nil {
+			var pe *ParamError
+			if !errors.As(err, &pe) || r.Noising.restartable() {
+				t.Errorf("%s: %v", name, err)
+			}
+		} else if err := g.Fill32(part); err != nil || !slices.Equal(part, whole[11*width:16*width]) {
+			t.Errorf("%s: other values after Seek (%v)", name, err)
+		}
+		if err := errors.Join(g.Seek(0), g.Fill32(part)); err != nil || !slices.Equal(part, whole[:5*width]) {
+			t.Errorf("%s: other values after Seek(0) (%v)", name, err)
+		}
+		if g.Seek(steps+1) == nil || g.Seek(-1) == nil || g.Fill32(make([]float32, steps*width)) == nil {
+			t.Errorf("%s: steps out of range are accepted", name)
+		}
+	}
+}
+
+// TestCovariance estimates the covariance of all pairs of steps over many coordinates. With T = L⁻¹ y, L the Cholesky factor of the
+// claimed covariance C⁻¹C⁻ᵀ, that is T = C y, all entries of T are iid N(0,1): their sum of squares is χ², and products of
+// different steps have mean 0. A wrong twin takes a neighbouring strategy for the right one.
+func TestCovariance(t *testing.T) {
+	const steps, width = 12, 60000
+	for name, s := range strategies(steps) {
+		r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1})
+		y := make([]float64, steps*width)
+		if err := generator(t, r, 0, width).Fill64(y); err != nil {
+			t.Fatal(err)
+		}
+		if err := whiteness(s, y, steps, width); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		twin := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: s.FirstColumn(nil)}
+		if s.Columns != nil {
+			twin.Toeplitz = s.Column(nil, 0)
+		}
+		if len(twin.Toeplitz) < 2 {
+			twin.Toeplitz = append(twin.Toeplitz, 0)
+		}
+		twin.Toeplitz[1] += 0.06
+		if whiteness(twin, y, steps, width) == nil {
+			t.Errorf("%s: the covariance of another strategy is accepted", name)
+		}
+	}
+}
+
+// chi2Bound returns t such that a χ² of k degrees is further than t from k with probability at most 1e-9 (Laurent and
+// Massart 2000, Lemma 1: 2 sqrt(k x) + 2x with x = ln(2/1e-9)).
+func chi2Bound(k float64) float64 {
+	x := math.Log(2 / stattest.FalseReject)
+	return 2*math.Sqrt(k*x) + 2*x
+}
+
+// whiteness tests C y against iid N(0,1): the sum of squares of each step, and for all pairs of steps the χ² of the
+// squared correlations; each with the false-reject probability shared.
+func whiteness(s *mechanism.Strategy, y []float64, steps, width int) error {
+	white := make([][]float64, steps)
+	for i := range white {
+		white[i] = make([]float64, width)
+	}
+	column := make([]float64, steps)
+	for c := range width {
+		for i := range steps {
+			column[i] = y[i*width+c]
+		}
+		for i, v := range s.Multiply(column) {
+			white[i][c] = v
+		}
+	}
+	norm := make([]float64, steps)
+	for i, row := range white {
+		for _, v := range row {
+			norm[i] += v * v
+		}
+		if off := math.Abs(norm[i] - float64(width)); off > chi2Bound(float64(width)) {
+			return fmt.Errorf("step %d: sum of squares %.1f of %d normals", i, norm[i], width)
+		}
+	}
+	// Given row i, ⟨row i, row j⟩/|row i| is N(0,1) for every j > i, and these are independent for one i.
+	for i := range steps {
+		sum := 0.0
+		for j := i + 1; j < steps; j++ {
+			dot := 0.0
+			for c, v := range white[i] {
+				dot += v * white[j][c]
+			}
+			sum += dot * dot / norm[i]
+		}
+		if k := float64(steps - 1 - i); math.Abs(sum-k) > chi2Bound(k) {
+			return fmt.Errorf("step %d: χ² %.1f of its correlations with the %g later steps", i, sum, k)
+		}
+	}
+	return nil
+}
+
+func TestMoments(t *testing.T) {
+	steps, width := 40, 100000
+	switch {
+	case os.Getenv("MINSEP_LONG") != "": // 1e9 normals, a minute or so
+		steps = 10000
+	case testing.Short():
+		steps = 8
+	}
+	g := identityGenerator(t, int64(width))
+	right := func(step int, z []float64) {
+		if err := errors.Join(g.Seek(step), g.FillUnrounded(z)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range momentsOf(steps, width, right) {
+		t.Error(err)
+	}
+	twins := map[string]func(float64) float64{
+		"deviation 1 % too large": func(v float64) float64 { return 1.01 * v },
+		"tail cut at 4":           func(v float64) float64 { return max(-4, min(4, v)) },
+		"mean 0.01":               func(v float64) float64 { return v + 0.01 },
+	}
+	for name, wrong := range twins {
+		errs := momentsOf(steps, width, func(step int, z []float64) {
+			right(step, z)
+			for i := range z {
+				z[i] = wrong(z[i])
+			}
+		})
+		if len(errs) == 0 {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestRowDeviations compares with the rows of the inverse, column by column.
+func TestRowDeviations(t *testing.T) {
+	const steps = 30
+	for name, s := range strategies(steps) {
+		want := make([]float64, steps)
+		unit := make([]float64, steps)
+		for j := range steps {
+			clear(unit)
+			unit[j] = 1
+			for i, v := range s.Solve(unit) {
+				want[i] += v * v
+			}
+		}
+		n, err := NewNoising(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range n.RowDeviations(steps) {
+			if math.Abs(v-math.Sqrt(want[i])) > 1e-12*v {
+				t.Errorf("%s: step %d: %v, want %v", name, i, v, math.Sqrt(want[i]))
+			}
+		}
+	}
+}
+
+func TestValuesAreOnTheGrid(t *testing.T) {
+	const steps, width = 5, 5000
+	r := bind(t, Config{Strategy: mechanism.Identity(steps), Coordinates: width, NoiseMultiplier: 3, ClipNorm: .1})
+	if r.Params.Grid != 0x1p-21 { // 2^-1 is the power of two above .3
+		t.Errorf("grid %v, want 2^-21", r.Params.Grid)
+	}
+	exact, rounded := make([]float64, steps*width), make([]float64, steps*width)
+	if err := errors.Join(generator(t, r, 0, width).FillUnrounded(exact), generator(t, r, 0, width).Fill64(rounded)); err != nil {
+		t.Fatal(err)
+	}
+	grid := float64(r.Params.Grid)
+	for i, v := range rounded {
+		if v != math.RoundToEven(exact[i]/grid)*grid || math.Signbit(v) && v == 0 {
+			t.Fatalf("value %v for %v on the grid %v", v, exact[i], grid)
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package noise
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"minsep/internal/param"
+	"minsep/mechanism"
+)
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// Noising holds the coefficients by which C⁻¹ is applied to independent normals, exactly as the arithmetic of the
+// package comment uses them. One of Feedback, Filter and Decays says how; with none of them steps are independent.
+type Noising struct {
+	Gain     Coefs   `json:"gain,omitempty"`     // 1/C[t][t]: one entry for all steps, or one a step
+	Feedback []Coefs `json:"feedback,omitempty"` // f_{t,1}, f_{t,2}, …: one row for all steps, or one a step
+	Filter   Coefs   `json:"filter,omitempty"`   // h_0, h_1, …
+	Scales   Coefs   `json:"scales,omitempty"`   // of a BLT's buffers
+	Decays   Coefs   `json:"decays,omitempty"`
+	RowScale Coefs   `json:"row_scale,omitempty"` // D_t of a normalised strategy, one a step
+}
+
+// Coefs are numbers that JSON holds as hexadecimal floating point strings, so that every reader gets the same bits.
+type Coefs []float64
+
+// MarshalJSON writes strings such as "0x1.8p+00".
+func (c Coefs) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 2+26*len(c))
+	b = append(b, '[')
+	for i, v := range c {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = strconv.AppendFloat(b, v, 'x', -1, 64)
+		b = append(b, '"')
+	}
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote, finite numbers only.
+func (c *Coefs) UnmarshalJSON(data []byte) error {
+	var text []Hex
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	*c = make(Coefs, len(text))
+	for i, v := range text {
+		(*c)[i] = float64(v)
+	}
+	return nil
+}
+
+// Hex is one number in the form of [Coefs].
+type Hex float64
+
+// MarshalText writes hexadecimal floating point.
+func (h Hex) MarshalText() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(h), 'x', -1, 64), nil
+}
+
+// UnmarshalText reads a finite number.
+func (h *Hex) UnmarshalText(b []byte) error {
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		return fmt.Errorf("noise: number %q: must be finite, such as 0x1.8p+00", b)
+	}
+	*h = Hex(v)
+	return nil
+}
+
+// NewNoising returns the coefficients of a strategy, which it validates.
+func NewNoising(s *mechanism.Strategy) (*Noising, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	n := new(Noising)
+	switch {
+	case s.InverseToeplitz != nil:
+		n.Filter = append(n.Filter, s.InverseToeplitz...)
+	case s.BLT != nil && len(s.BLT.Scales) == 0:
+		n.Gain = Coefs{1}
+	case s.BLT != nil:
+		n.Scales = append(n.Scales, s.BLT.Scales...)
+		n.Decays = append(n.Decays, s.BLT.Decays...)
+	case s.Columns != nil:
+		n.fromColumns(s)
+	default:
+		c := s.FirstColumn(nil)
+		n.Gain = Coefs{1 / c[0]}
+		if len(c) > 1 {
+			row := make(Coefs, len(c)-1)
+			for j := range row {
+				row[j] = -c[j+1] / c[0]
+			}
+			n.Feedback = []Coefs{row}
+		}
+	}
+	if s.Normalized {
+		n.RowScale = s.ColumnNorms()
+	}
+	return n, n.Validate(s.Steps)
+}
+
+// fromColumns fills gains and feedback, row t from the entries C[t][t-j] = Columns[t-j][j].
+func (n *Noising) fromColumns(s *mechanism.Strategy) {
+	bands := s.Bands()
+	n.Gain = make(Coefs, s.Steps)
+	for t := range n.Gain {
+		n.Gain[t] = 1 / s.Columns[t][0]
+	}
+	if bands == 1 {
+		return
+	}
+	n.Feedback = make([]Coefs, s.Steps)
+	for t := range n.Feedback {
+		row := make(Coefs, min(t, bands-1))
+		for j := 1; j <= len(row); j++ {
+			if c := s.Columns[t-j]; j < len(c) && c[j] != 0 {
+				row[j-1] = -c[j] / s.Columns[t][0]
+			}
+		}
+		n.Feedback[t] = row
+	}
+}
+
+// Validate returns every fault of n for a number of steps, joined, or nil.
+func (n *Noising) Validate(steps int) error {
+	check := param.Checker{Package: "noise"}
+	check.AtLeast("steps", steps, 1)
+	count := func(name string, got int) {
+		check.Require(got <= 1 || got == steps, name, got, "must be one for all steps, or one for each")
+	}
+	count("number of gains", len(n.Gain))
+	count("number of feedback rows", len(n.Feedback))
+	check.Require(len(n.RowScale) == 0 || len(n.RowScale) == steps, "number of row scales", len(n.RowScale), "must be none, or one for each step")
+	for _, v := range n.Gain {
+		check.Positive("gain", v)
+	}
+	for _, v := range n.RowScale {
+		check.Positive("row scale", v)
+	}
+	kinds := 0
+	for _, used := range []bool{n.Gain != nil || n.Feedback != nil, n.Filter != nil, n.Scales != nil || n.Decays != nil} {
+		if used {
+			kinds++
+		}
+	}
+	check.Require(kinds == 1, "kinds of coefficients", kinds, "must be one of gain and feedback, filter, scales and decays")
+	check.Require(n.Feedback == nil || n.Gain != nil, "feedback without gain", len(n.Feedback), "must have a gain")
+	check.Require(len(n.Scales) == len(n.Decays), "number of scales", len(n.Scales), fmt.Sprintf("must be that of the decays, %d", len(n.Decays)))
+	for t, row := range n.Feedback {
+		limit := steps - 1
+		if len(n.Feedback) > 1 {
+			limit = t
+		}
+		check.Require(len(row) <= limit, "length of a feedback row", len(row), fmt.Sprintf("must be at most %d", limit))
+		n.finite(&check, "feedback", row)
+	}
+	check.Require(len(n.Filter) <= steps, "length of the filter", len(n.Filter), "must be at most the steps")
+	for _, c := range []struct {
+		name string
+		c    Coefs
+	}{{"filter", n.Filter}, {"scale", n.Scales}, {"decay", n.Decays}} {
+		n.finite(&check, c.name, c.c)
+	}
+	return check.Err()
+}
+
+func (n *Noising) finite(check *param.Checker, name string, c Coefs) {
+	for _, v := range c {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			check.Require(false, name, v, "must be finite")
+		}
+	}
+}
+
+// near reports whether n and m are the same but for row scales, which may differ by rounding: they are norms that processors
+// that fuse a multiplication with an addition compute a little better.
+func (n *Noising) near(m *Noising) bool {
+	a, b := *n, *m
+	a.RowScale, b.RowScale = nil, nil
+	return reflect.DeepEqual(a, b) && slices.EqualFunc(n.RowScale, m.RowScale, func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y })
+}
+
+// history returns the number of earlier rows that a step needs: outputs for feedback, inputs for a filter.
+func (n *Noising) history() int {
+	bands := len(n.Filter) - 1
+	for _, row := range n.Feedback {
+		bands = max(bands, len(row))
+	}
+	return max(bands, 0)
+}
+
+// restartable reports whether any step can be made without the steps before it.
+func (n *Noising) restartable() bool { return n.Feedback == nil && len(n.Decays) == 0 }
+
+func (n *Noising) rowScale(t int) float64 {
+	if n.RowScale == nil {
+		return 1
+	}
+	return n.RowScale[t]
+}
+
+// at returns the entry of c for step t: its only one, or one a step.
+func at[T any](c []T, t int) T {
+	if len(c) == 1 {
+		return c[0]
+	}
+	return c[t]
+}
+
+// RowDeviations returns the standard deviation of each row of D C⁻¹ Z: the row norms of the inverse, before σ ζ.
+// It takes O(steps·bands), for feedback that varies O(steps·bands²).
+func (n *Noising) RowDeviations(steps int) []float64 {
+	variance := make([]float64, steps)
+	if len(n.Feedback) > 1 {
+		n.varyingVariances(variance)
+	} else {
+		n.impulseResponse(variance)
+		sum := 0.0
+		for t, h := range variance {
+			sum += h * h
+			variance[t] = sum
+		}
+		if len(n.Gain) > 1 { // independent steps
+			for t, g := range n.Gain {
+				variance[t] = g * g
+			}
+		}
+	}
+	for t := range variance {
+		variance[t] = math.Sqrt(variance[t]) * n.rowScale(t)
+	}
+	return variance
+}
+
+// impulseResponse sets h to the first column of C⁻¹.
+func (n *Noising) impulseResponse(h []float64) {
+	buffers := make([]float64, len(n.Decays))
+	for t := range h {
+		u := 0.0
+		switch {
+		case n.Filter != nil:
+			if t < len(n.Filter) {
+				u = n.Filter[t]
+			}
+		case n.Gain == nil:
+			if t == 0 {
+				u = 1
+			}
+			for m, s := range n.Scales {
+				u -= s * buffers[m]
+			}
+			for m, d := range n.Decays {
+				buffers[m] = d*buffers[m] + u
+			}
+		default:
+			if t == 0 {
+				u = n.Gain[0]
+			}
+			if n.Feedback != nil {
+				for j, f := range n.Feedback[0][:min(t, len(n.Feedback[0]))] {
+					u += f * h[t-1-j]
+				}
+			}
+		}
+		h[t] = u
+	}
+}
+
+// varyingVariances sets v to the diagonal of C⁻¹C⁻ᵀ by the recursion of its entries within the bands: with
+// u_t = gain_t z_t + Σ_j f_{t,j} u_{t-j}, cov(u_t, u_i) = Σ_j f_{t,j} cov(u_{t-j}, u_i) for i < t.
+func (n *Noising) varyingVariances(v []float64) {
+	bands := n.history() + 1
+	window := make([][]float64, bands) // window[t%bands][d] = cov(u_t, u_{t-d})
+	for i := range window {
+		window[i] = make([]float64, bands)
+	}
+	cov := func(t, i int) float64 { return window[max(t, i)%bands][max(t, i)-min(t, i)] }
+	for t := range v {
+		row := window[t%bands]
+		clear(row)
+		f := n.Feedback[t]
+		for d := min(t, bands-1); d > 0; d-- {
+			sum := 0.0
+			for j := range f {
+				sum += f[j] * cov(t-1-j, t-d)
+			}
+			row[d] = sum
+		}
+		gain := at(n.Gain, t)
+		sum := gain * gain
+		for j := range f {
+			sum += f[j] * row[j+1]
+		}
+		row[0], v[t] = sum, sum
+	}
+}

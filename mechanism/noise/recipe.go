@@ -1,0 +1,272 @@
+package noise
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"minsep/internal/param"
+	"minsep/mechanism"
+	"minsep/sampling/stream"
+)
+
+// Format is the format of a recipe.
+const Format = "minsep-noise-recipe/1"
+
+// MaxCoordinates is the largest number of coordinates.
+const MaxCoordinates = 1 << 48
+
+// gridBits: the default grid is 2⁻²⁰ of the largest deviation of a step, rounded up to a power of two, so that the
+// 24 bits of a float32 reach 16 deviations. Beyond that a value is refused with [ErrRange] (probability below 1e-56).
+const gridBits = 20
+
+// Config is the noise of one training.
+type Config struct {
+	Strategy        *mechanism.Strategy
+	Coordinates     int64   // d, 1 to [MaxCoordinates]
+	NoiseMultiplier float64 // σ, the deviation of Z in units of ClipNorm, as the certificate has it
+	ClipNorm        float64 // ζ
+	Grid            float64 // g, a power of two; 0 for the default
+}
+
+// Params are the parameters of which every change changes all of the noise: their SHA-256 is part of its key.
+type Params struct {
+	Steps           int    `json:"steps"`
+	Coordinates     int64  `json:"coordinates"`
+	NoiseMultiplier Hex    `json:"noise_multiplier"`
+	ClipNorm        Hex    `json:"clip_norm"`
+	Grid            Hex    `json:"grid"`
+	NoisingSHA256   Digest `json:"noising_sha256"` // of the compact JSON of the recipe's noising
+}
+
+// Recipe is all that another implementation needs to make the same noise, beside the root key. It holds no secret.
+type Recipe struct {
+	Format        string              `json:"format"`
+	RunID         stream.RunID        `json:"run_id"`
+	Params        Params              `json:"params"`
+	ParamsSHA256  Digest              `json:"params_sha256"` // of the compact JSON of params
+	Sensitivity   Hex                 `json:"sensitivity"`   // ζ + g √d / 2: what the certificate must use in place of ζ
+	KeyFile       string              `json:"key_file"`      // where the root key was; a reference, never the key
+	KeyCommitment Digest              `json:"key_commitment"`
+	Derivation    []string            `json:"derivation"`
+	Noising       *Noising            `json:"noising"`
+	Strategy      *mechanism.Strategy `json:"strategy"`
+}
+
+// derivation is the package comment in short, for readers of the file.
+var derivation = []string{
+	"K = HKDF-SHA256(root key, salt = run_id (16 bytes) || params_sha256 (32 bytes), info = 'noise', 32 bytes); key_commitment = HKDF-SHA256(K, no salt, info = 'commitment', 32 bytes)",
+	"Kn, Kt = first 16 bytes of HKDF-SHA256(K, no salt, info = 'normals' and 'tails', 32 bytes): AES-128 keys",
+	"block(key, t, c) = AES(key, t || c), 64 bits each, big endian; read as two 64-bit words, little endian; step t from 0; pair c gives coordinates 2c, 2c+1",
+	"(w0, w1) = block(Kn, t, c); U = w0 2^-64 if w0 >= 2^52, else 0.b with the bits b of w0 followed by the words of block(Kt, t, c + r 2^48), r = 0, 1, ..., from the first bit that is one 64 bits",
+	"x = ((w1 >> 12) + 1/2) 2^-52; cs, sn = cos, sin(pi x / 4); swapped if bit 0 of w1; cs negated if bit 1; sn negated if bit 2",
+	"normals z[t, 2c], z[t, 2c+1] = sqrt(-2 ln U) cs, sqrt(-2 ln U) sn",
+	"feedback: u[t] = gain[t] z[t] + sum_j feedback[t][j-1] u[t-j]; filter: u[t] = sum_j filter[j] z[t-j]; scales: u[t] = z[t] - sum_m scales[m] s_m, then s_m = decays[m] s_m + u[t]",
+	"value = u[t] (noise_multiplier clip_norm row_scale[t]), rounded to the nearest multiple of grid, ties to even multiples",
+	"the trainer rounds each clipped gradient to multiples of grid, accounts with the sensitivity above, and adds without rounding",
+}
+
+// Digest is a SHA-256, 64 hexadecimal digits in JSON.
+type Digest [sha256.Size]byte
+
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText writes 64 hexadecimal digits.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (d *Digest) UnmarshalText(b []byte) error {
+	if len(b) != hex.EncodedLen(len(d)) {
+		return fmt.Errorf("noise: SHA-256 of %d digits: must be %d", len(b), hex.EncodedLen(len(d)))
+	}
+	if _, err := hex.Decode(d[:], b); err != nil {
+		return fmt.Errorf("noise: SHA-256: %w", err)
+	}
+	return nil
+}
+
+func digestJSON(v any) (Digest, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return Digest{}, fmt.Errorf("noise: %w", err)
+	}
+	return sha256.Sum256(b), nil
+}
+
+// GrowthError is a strategy whose inverse grows so much that no grid serves all steps: some step's noise is more than
+// 2²⁰ times σ ζ, or out of the range of float32.
+type GrowthError struct {
+	Step   int     // of the largest deviation
+	Growth float64 // that deviation in units of σ ζ
+}
+
+func (e *GrowthError) Error() string {
+	return fmt.Sprintf("noise: strategy: the inverse is unstable: the noise of step %d is %.3g times that of independent noise", e.Step, e.Growth)
+}
+
+// NewRecipe returns the recipe of a training, except for its run and its key: see [Recipe.Bind].
+func NewRecipe(c Config) (*Recipe, error) {
+	check := param.Checker{Package: "noise"}
+	check.Positive("noise multiplier", c.NoiseMultiplier)
+	check.Positive("clip norm", c.ClipNorm)
+	check.Require(c.Coordinates >= 1 && c.Coordinates <= MaxCoordinates, "coordinates", c.Coordinates, "must be 1 to 2^48")
+	check.Require(c.Grid == 0 || isPowerOfTwo(c.Grid), "grid", c.Grid, "must be a power of two, or 0 for the default")
+	check.Require(c.Strategy != nil, "strategy", "nil", "must be given")
+	if check.Err() != nil {
+		return nil, check.Err()
+	}
+	noising, err := NewNoising(c.Strategy)
+	if err != nil {
+		return nil, err
+	}
+	scale := c.NoiseMultiplier * c.ClipNorm
+	grid, err := chooseGrid(noising.RowDeviations(c.Strategy.Steps), scale, c.Grid)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recipe{
+		Format: Format,
+		Params: Params{
+			Steps: c.Strategy.Steps, Coordinates: c.Coordinates,
+			NoiseMultiplier: Hex(c.NoiseMultiplier), ClipNorm: Hex(c.ClipNorm), Grid: Hex(grid),
+		},
+		Sensitivity: Hex(sensitivity(c.ClipNorm, grid, c.Coordinates)),
+		Derivation:  derivation,
+		Noising:     noising,
+		Strategy:    c.Strategy,
+	}
+	if r.Params.NoisingSHA256, err = digestJSON(noising); err != nil {
+		return nil, err
+	}
+	r.ParamsSHA256, err = digestJSON(r.Params)
+	return r, err
+}
+
+func isPowerOfTwo(v float64) bool {
+	f, _ := math.Frexp(v)
+	return f == 0.5
+}
+
+// chooseGrid returns the default grid for rows of the given deviations times scale, or the one wanted if it serves.
+func chooseGrid(deviations []float64, scale, want float64) (float64, error) {
+	step := 0
+	for t, v := range deviations {
+		if !(v <= deviations[step]) {
+			step = t
+		}
+	}
+	largest := deviations[step] * scale
+	_, e := math.Frexp(largest)
+	smallest := math.Ldexp(1, e-gridBits)
+	if !(largest < 0x1p+96) || !(deviations[step] < 1<<gridBits) {
+		return 0, &GrowthError{step, deviations[step]}
+	}
+	check := param.Checker{Package: "noise"}
+	check.Require(scale >= 0x1p-96, "noise multiplier times clip norm", scale, "must be at least 2^-96")
+	check.Require(want == 0 || want >= smallest && want <= scale, "grid", want,
+		fmt.Sprintf("must be between %v, for which a float32 holds 16 deviations of the noise, and %v, one deviation of independent noise", smallest, scale))
+	if want == 0 {
+		want = smallest
+	}
+	return want, check.Err()
+}
+
+// sensitivity returns ζ + g √d / 2, rounded upward.
+func sensitivity(clip, grid float64, coordinates int64) float64 {
+	return (clip + float64(grid/2*math.Sqrt(float64(coordinates)))) * (1 + 0x1p-50)
+}
+
+// Key derives the noise key of a run from the root key. Only the parameters of r matter, not what Bind sets.
+func (r *Recipe) Key(root stream.Root, run stream.RunID) stream.Key {
+	return root.Key(run, r.ParamsSHA256, "noise")
+}
+
+// Bind names the run, the commitment to its key and the file where the root key is.
+func (r *Recipe) Bind(root stream.Root, run stream.RunID, keyFile string) {
+	r.RunID, r.KeyFile, r.KeyCommitment = run, keyFile, r.Key(root, run).Commitment()
+}
+
+// ErrKey says that a key is not the one that a recipe names.
+var ErrKey = errors.New("noise: the key is not the one that the recipe was made with")
+
+// Generator returns the generator of coordinates [lo, hi) from step 0 on. The key must be the one of r's run
+// ([ErrKey]).
+func (r *Recipe) Generator(root stream.Root, lo, hi int64) (*Generator, error) {
+	key := r.Key(root, r.RunID)
+	if key.Commitment() != r.KeyCommitment {
+		return nil, ErrKey
+	}
+	check := param.Checker{Package: "noise"}
+	check.Require(0 <= lo && lo < hi && hi <= r.Params.Coordinates, "coordinates", fmt.Sprintf("[%d,%d)", lo, hi),
+		fmt.Sprintf("must be a range within [0,%d)", r.Params.Coordinates))
+	if check.Err() != nil {
+		return nil, check.Err()
+	}
+	return newGenerator(r, key, lo, hi), nil
+}
+
+// Write writes r as indented JSON.
+func (r *Recipe) Write(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// Read reads a recipe and checks all that it says: format, hashes, ranges, and that the coefficients are those of the
+// strategy. It refuses unknown fields and anything behind the end.
+func Read(rd io.Reader) (*Recipe, error) {
+	d := json.NewDecoder(rd)
+	d.DisallowUnknownFields()
+	r := new(Recipe)
+	if err := d.Decode(r); err != nil {
+		return nil, fmt.Errorf("noise: recipe: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("noise: recipe: something follows its end")
+	}
+	if r.Format != Format {
+		return nil, fmt.Errorf("noise: recipe: format %q: this version reads %q", r.Format, Format)
+	}
+	if r.Strategy == nil || r.Noising == nil {
+		return nil, errors.New("noise: recipe: has no strategy or no noising")
+	}
+	if r.Strategy.Steps != r.Params.Steps {
+		return nil, fmt.Errorf("noise: recipe: %d steps with a strategy of %d", r.Params.Steps, r.Strategy.Steps)
+	}
+	p := r.Params
+	want, err := NewRecipe(Config{r.Strategy, p.Coordinates, float64(p.NoiseMultiplier), float64(p.ClipNorm), float64(p.Grid)})
+	if err != nil {
+		return nil, err
+	}
+	if !r.Noising.near(want.Noising) || r.Sensitivity != want.Sensitivity || !slices.Equal(r.Derivation, want.Derivation) {
+		return nil, errors.New("noise: recipe: its coefficients, sensitivity or derivation are not those of its strategy and parameters")
+	}
+	noising, err := digestJSON(r.Noising)
+	if err != nil {
+		return nil, err
+	}
+	params, err := digestJSON(p)
+	if err != nil {
+		return nil, err
+	}
+	if noising != p.NoisingSHA256 || params != r.ParamsSHA256 {
+		return nil, errors.New("noise: recipe: a SHA-256 does not match what it is of")
+	}
+	return r, nil
+}
+
+// SHA256 is the digest of r as [Recipe.Write] writes it.
+func (r *Recipe) SHA256() (Digest, error) {
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		return Digest{}, err
+	}
+	return sha256.Sum256(b.Bytes()), nil
+}

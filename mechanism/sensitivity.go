@@ -1,0 +1,246 @@
+package mechanism
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
+
+// Participation is the (k, b) schema: one example participates at most MaxParticipations times, at least MinSep steps
+// apart. MaxParticipations 0 means as often as fits.
+type Participation struct {
+	MinSep            int `json:"min_sep"`
+	MaxParticipations int `json:"max_participations"`
+}
+
+// Validate returns every fault of p joined, or nil.
+func (p Participation) Validate() error {
+	check := param.Checker{Package: "mechanism"}
+	check.AtLeast("min-sep", p.MinSep, 1)
+	check.AtLeast("max participations", p.MaxParticipations, 0)
+	return check.Err()
+}
+
+// most returns the largest number of participations in n steps.
+func (p Participation) most(n int) int {
+	fits := (n + p.MinSep - 1) / p.MinSep
+	if p.MaxParticipations == 0 {
+		return fits
+	}
+	return min(fits, p.MaxParticipations)
+}
+
+// Ways of computing a sensitivity.
+const (
+	MethodColumnSum  = "column-sum"  // ‖Σ_j C[:, jb]‖: non-negative, non-increasing Toeplitz (002), normalised λ-CGD (004 Lemma 8)
+	MethodChain      = "chain"       // dynamic program: bands ≤ 2·min-sep, so that only neighbouring participations overlap
+	MethodEnumerated = "enumerated"  // all allowed sets
+	MethodPhases     = "phases"      // the sets {s, s+b, s+2b, …} of fixed epochs (001)
+	MethodRowBound   = "row-bound"   // max over sets of Σ_i r_i, r_i the largest Σ_j |CᵀC|[i][j] of a set with i
+	enumerationLimit = 1 << 20       // sets
+	gramLimit        = 1 << 27       // entries of CᵀC's band
+	balanceTolerance = 4 * 0x1p-52   // of the largest entry: smaller ones have no sign
+	monotoneSlack    = 1 + 8*0x1p-52 // rounding in a non-increasing first column
+)
+
+// Sensitivity is the largest change of C G in Euclidean norm that one example can make, at clip norm 1: the maximum
+// over its participations and over contributions of norm at most one each.
+type Sensitivity struct {
+	Value  float64 `json:"value"`
+	Exact  bool    `json:"exact"` // false: an upper bound
+	Method string  `json:"method"`
+}
+
+// ErrTooLarge is returned where only a method that needs too much memory would apply.
+var ErrTooLarge = errors.New("mechanism: too large")
+
+// Sensitivity returns the sensitivity of s under p (F2). s must be valid.
+//
+// It is exact for non-negative, non-increasing Toeplitz strategies, for normalised λ-CGD, for any strategy of at most 2·MinSep bands,
+// and where all sets of participations can be enumerated and CᵀC has signs that contributions can follow; otherwise an upper bound. Contributions of an
+// example are vectors, so a set π gives at most Σ_{i,j∈π} |CᵀC|[i][j], and exactly that when signs ±1 of the contributions
+// make every term non-negative: always so for CᵀC ≥ 0, and along a chain of participations that overlap only pairwise.
+func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
+	if err := p.Validate(); err != nil {
+		return Sensitivity{}, err
+	}
+	k, bands := p.most(s.Steps), s.Bands()
+	if s.columnSumHolds() {
+		return Sensitivity{s.columnSum(p.MinSep, k), true, MethodColumnSum}, nil
+	}
+	if bands <= p.MinSep {
+		return Sensitivity{math.Sqrt(chain(s.columnSquares(), nil, p.MinSep, p.MinSep, k)), true, MethodChain}, nil
+	}
+	g, err := s.newGram()
+	if err != nil {
+		return Sensitivity{}, err
+	}
+	if bands <= 2*p.MinSep {
+		return Sensitivity{math.Sqrt(chain(g.diagonal(), g, p.MinSep, bands, k)), true, MethodChain}, nil
+	}
+	if countSets(s.Steps, p.MinSep, k) <= enumerationLimit {
+		square, exact := g.enumerate(p.MinSep, k)
+		return Sensitivity{math.Sqrt(square), exact, MethodEnumerated}, nil
+	}
+	return Sensitivity{math.Sqrt(g.rowBound(p.MinSep, k)), false, MethodRowBound}, nil
+}
+
+// PhaseSensitivity returns the sensitivity over the b sets {s, s+b, s+2b, …} of at most k steps, b = p.MinSep: examples
+// in a fixed order, epoch after epoch (001). It is exact when signs allow it, see [Strategy.Sensitivity].
+func (s *Strategy) PhaseSensitivity(p Participation) (Sensitivity, error) {
+	if err := p.Validate(); err != nil {
+		return Sensitivity{}, err
+	}
+	g, err := s.newGram()
+	if err != nil {
+		return Sensitivity{}, err
+	}
+	k := p.most(s.Steps)
+	best, exact := 0.0, true
+	for start := range min(p.MinSep, s.Steps) {
+		var set []int
+		for i := start; i < s.Steps && len(set) < k; i += p.MinSep {
+			set = append(set, i)
+		}
+		if sum := g.sum(set); sum > best {
+			best, exact = sum, g.balanced(set)
+		}
+	}
+	return Sensitivity{math.Sqrt(best), exact, MethodPhases}, nil
+}
+
+// columnSumHolds reports whether the worst set of participations is known to be {0, b, 2b, …}.
+func (s *Strategy) columnSumHolds() bool {
+	if s.Columns != nil {
+		return false
+	}
+	if s.Normalized {
+		h := s.InverseToeplitz // normalised λ-CGD: C⁻¹ has the bands (h, -λh) with 0 ≤ λ ≤ 1
+		return s.Bands() == 1 || len(h) == 2 && h[1] <= 0 && -h[1] <= h[0]
+	}
+	c := s.FirstColumn(nil)
+	for t, v := range c {
+		if v < 0 || t > 0 && v > c[t-1]*monotoneSlack {
+			return false
+		}
+	}
+	return true
+}
+
+// columnSum returns ‖Σ_{j<k} C[:, jb]‖ of a strategy that is not held by columns.
+func (s *Strategy) columnSum(b, k int) float64 {
+	c := s.FirstColumn(nil)
+	var norms []float64
+	if s.Normalized {
+		norms = s.ColumnNorms()
+	}
+	sum := make([]float64, s.Steps)
+	for j := range k {
+		scale := 1.0
+		if norms != nil {
+			scale = 1 / norms[j*b]
+		}
+		for t, v := range c[:min(len(c), s.Steps-j*b)] {
+			sum[j*b+t] += scale * v
+		}
+	}
+	return euclidean(sum)
+}
+
+// columnSquares returns the squared norms of C's columns.
+func (s *Strategy) columnSquares() []float64 {
+	norms := s.ColumnNorms()
+	for i, v := range norms {
+		norms[i] = v * v
+		if s.Normalized {
+			norms[i] = 1
+		}
+	}
+	return norms
+}
+
+// chain returns the largest Σ squares[i] + 2 Σ |X[i][j]| over neighbours i, j of a set of at most k steps, at least b apart.
+// Pairs at least reach apart do not overlap; g may be nil when reach ≤ b.
+func chain(squares []float64, g *gram, b, reach, k int) float64 {
+	n := len(squares)
+	if reach <= b && nonIncreasing(squares) { // an earlier step is never worse: {0, b, 2b, …}
+		sum := 0.0
+		for j := range k {
+			sum += squares[j*b]
+		}
+		return sum
+	}
+	limited := k < (n+b-1)/b
+	rounds := 1
+	if limited {
+		rounds = k
+	}
+	best := make([]float64, n)  // best[i]: largest value of a set that ends at i
+	ahead := make([]float64, n) // largest best[j], j ≤ i
+	last := make([]float64, n)  // of the round before; unlimited: this round
+	for i := range last {
+		last[i] = math.Inf(-1) // no set yet
+	}
+	if !limited {
+		last = best
+	}
+	for range rounds {
+		for i := range n {
+			v := 0.0
+			if i >= reach {
+				v = ahead[i-reach]
+			}
+			for d := b; d < reach && d <= i; d++ {
+				v = max(v, last[i-d]+2*g.at(i-d, d))
+			}
+			best[i] = squares[i] + v
+			if !limited {
+				ahead[i] = best[i]
+				if i > 0 {
+					ahead[i] = max(ahead[i], ahead[i-1])
+				}
+			}
+		}
+		if limited {
+			copy(last, best)
+			copy(ahead, best)
+			for i := 1; i < n; i++ {
+				ahead[i] = max(ahead[i], ahead[i-1])
+			}
+		}
+	}
+	return ahead[n-1]
+}
+
+func nonIncreasing(x []float64) bool {
+	for i := 1; i < len(x); i++ {
+		if x[i] > x[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
+// countSets returns the number of sets of at most k of n steps, at least b apart, or more than the enumeration limit.
+func countSets(n, b, k int) float64 {
+	total, term := 1.0, 1.0
+	for m := 1; m <= k && total <= enumerationLimit; m++ {
+		free := n - (m-1)*(b-1) // C(free, m) sets of m
+		if free < m {
+			break
+		}
+		term = 1
+		for j := range m {
+			term *= float64(free-j) / float64(m-j)
+		}
+		total += term
+	}
+	return total
+}
+
+// errTooLarge wraps ErrTooLarge with the figure.
+func errTooLarge(what string, size, limit int) error {
+	return fmt.Errorf("%w: %s %d: must be at most %d", ErrTooLarge, what, size, limit)
+}

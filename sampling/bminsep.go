@@ -1,0 +1,126 @@
+package sampling
+
+import (
+	"fmt"
+
+	"minsep/internal/param"
+)
+
+// BMinSep is b-min-sep subsampling of each example on its own: at each step an example that did not take part in the last
+// MinSep-1 steps takes part with probability Prob, independently of all else (003, Algorithms 1 and 2; F3).
+//
+// # Formal guarantees
+//
+// Two participations of one copy of an example are at least MinSep steps apart. Copies and examples are
+// independent of each other, so an owner of several examples may take part more often: the accounting counts that
+// (F4.2). With WarmStart every step has participation rate exactly p0 = 1/(MinSep-1+1/Prob); without, every example
+// is available at the first step, whose rate is Prob, and p0 is reached after the first steps. MinSep 1 is [Poisson], Prob 1 with
+// WarmStart is [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector follows
+// this law whatever the others do, which is what 003, Theorem 5.1 (F3.2) needs.
+type BMinSep struct {
+	Prob      float64 `json:"prob"`
+	Steps     int     `json:"steps"`
+	MinSep    int     `json:"min_sep"`
+	WarmStart bool    `json:"warm_start"`
+}
+
+// Name returns "b-min-sep".
+func (BMinSep) Name() string { return "b-min-sep" }
+
+// NumSteps returns Steps.
+func (s BMinSep) NumSteps() int { return s.Steps }
+
+// Separation returns MinSep.
+func (s BMinSep) Separation() int { return s.MinSep }
+
+// Validate returns every fault of the parameters, joined.
+func (s BMinSep) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	checkProb(&c, s.Prob)
+	checkSteps(&c, s.Steps, s.MinSep)
+	return c.Err()
+}
+
+func checkProb(c *param.Checker, p float64) {
+	c.Require(p >= leastProb && p <= 1, "prob", p, "must be from 2^-53 to 1")
+}
+
+// Renewal implements [Independent].
+func (s BMinSep) Renewal() *Renewal {
+	r := &Renewal{gap: geometric(s.Prob, s.Steps), lead: s.MinSep, stride: 1, steps: s.Steps}
+	r.first = r.gap
+	if s.WarmStart {
+		r.first = stationary(s.Prob, s.MinSep, s.Steps)
+	}
+	return r
+}
+
+// Rate is the stationary participation rate p0 of one example per step (F3.1).
+func (s BMinSep) Rate() float64 { return s.Prob / (1 + float64(float64(s.MinSep-1)*s.Prob)) }
+
+// ExpectedBatchSize is examples times [BMinSep.Rate]; a cold start reaches it after the first steps.
+func (s BMinSep) ExpectedBatchSize(examples int64) float64 { return float64(examples) * s.Rate() }
+
+// WithBatchSize returns the scheme with the probability that gives the expected batch size in the stationary state:
+// p = p0/(1-p0(b-1)), p0 = batch/examples (F3.1). If that needs p0·MinSep > 1 the error is an [InfeasibleError].
+func (s BMinSep) WithBatchSize(batch float64, examples int64) (BMinSep, error) {
+	if err := checkBatch(batch, examples); err != nil {
+		return s, err
+	}
+	d, b := float64(examples), float64(s.MinSep)
+	if float64(batch*b) > d {
+		return s, infeasible(batch, d/b, fmt.Sprintf("examples / min-sep = %d / %d", examples, s.MinSep))
+	}
+	s.Prob = min(1, batch/(d-float64(batch*(b-1))))
+	return s, s.Validate()
+}
+
+// Rates returns the probability of one example to take part in each step.
+func (s BMinSep) Rates() []float64 {
+	if !s.WarmStart {
+		return s.coldRates()
+	}
+	rates := make([]float64, s.Steps)
+	for i := range rates {
+		rates[i] = s.Rate()
+	}
+	return rates
+}
+
+// coldRates is the renewal sequence u_t = p (1 - Σ_{j=1}^{b-1} u_{t-j}).
+func (s BMinSep) coldRates() []float64 {
+	u := make([]float64, s.Steps)
+	blocked := 0.0
+	for t := range u {
+		u[t] = s.Prob * (1 - blocked)
+		blocked += u[t]
+		if t >= s.MinSep-1 {
+			blocked -= u[t-s.MinSep+1]
+		}
+	}
+	return u
+}
+
+// ParticipationMoments returns mean and variance of the number N of participations of one example. With rates r_t,
+// and cold rates u_t, E[N] = Σ r_t and E[N(N-1)] = 2 Σ_t r_t Σ_{j ≤ n-1-t-b} u_j, since the process starts
+// cold b steps after each participation.
+func (s BMinSep) ParticipationMoments() (mean, variance float64) {
+	cold := s.coldRates()
+	for t := 1; t < len(cold); t++ {
+		cold[t] += cold[t-1]
+	}
+	pairs := 0.0
+	for t, r := range s.Rates() {
+		mean += r
+		if rest := s.Steps - 1 - t - s.MinSep; rest >= 0 {
+			pairs += 2 * r * cold[rest]
+		}
+	}
+	return mean, pairs + mean - mean*mean
+}
+
+// TotalMoments implements [Independent].
+func (s BMinSep) TotalMoments(examples int64) (mean, variance float64) {
+	mean, variance = s.ParticipationMoments()
+	return float64(examples) * mean, float64(examples) * variance
+}

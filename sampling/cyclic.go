@@ -1,0 +1,86 @@
+package sampling
+
+import (
+	"fmt"
+
+	"minsep/internal/param"
+)
+
+// CyclicPoisson divides the examples into MinSep parts and goes through the parts in turn: at step i the
+// examples of part i mod MinSep take part with probability Prob each.
+//
+// # Formal guarantees
+//
+// An example takes part only in steps congruent to its part modulo MinSep, hence at least MinSep steps apart, and there with
+// independent probability Prob: Poisson subsampling of its turns, with either partition (F3.5). The public partition
+// is row mod MinSep, whose parts differ in size by at most one when MinSep does not divide the examples. The secret partition draws each
+// copy's part uniformly (to 2^-64) from its own stream, so that parts have random sizes and every
+// step has participation rate exactly Prob/MinSep.
+type CyclicPoisson struct {
+	Prob            float64 `json:"prob"`
+	Steps           int     `json:"steps"`
+	MinSep          int     `json:"min_sep"`
+	SecretPartition bool    `json:"secret_partition"`
+}
+
+// Name returns "cyclic-poisson".
+func (CyclicPoisson) Name() string { return "cyclic-poisson" }
+
+// NumSteps returns Steps.
+func (s CyclicPoisson) NumSteps() int { return s.Steps }
+
+// Separation returns MinSep.
+func (s CyclicPoisson) Separation() int { return s.MinSep }
+
+// Validate returns every fault of the parameters, joined.
+func (s CyclicPoisson) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	checkProb(&c, s.Prob)
+	checkSteps(&c, s.Steps, s.MinSep)
+	return c.Err()
+}
+
+// Renewal implements [Independent].
+func (s CyclicPoisson) Renewal() *Renewal {
+	turns := (s.Steps + s.MinSep - 1) / s.MinSep
+	gap := geometric(s.Prob, turns)
+	return &Renewal{first: gap, gap: gap, stride: s.MinSep, lead: 1, steps: s.Steps, parts: s.MinSep, secret: s.SecretPartition}
+}
+
+// ExpectedBatchSize is examples·Prob/MinSep: exact for every step of a secret partition, and for a public one up to the
+// part's excess over examples/MinSep, which is below one example.
+func (s CyclicPoisson) ExpectedBatchSize(examples int64) float64 {
+	return float64(examples) * s.Prob / float64(s.MinSep)
+}
+
+// WithBatchSize returns the scheme with Prob = MinSep·batch/examples. The error may be an [InfeasibleError].
+func (s CyclicPoisson) WithBatchSize(batch float64, examples int64) (CyclicPoisson, error) {
+	if err := checkBatch(batch, examples); err != nil {
+		return s, err
+	}
+	s.Prob = batch * float64(s.MinSep) / float64(examples)
+	if s.Prob > 1 {
+		return s, infeasible(batch, float64(examples)/float64(s.MinSep), fmt.Sprintf("examples / min-sep = %d / %d", examples, s.MinSep))
+	}
+	return s, s.Validate()
+}
+
+// TotalMoments implements [Independent]. For a public partition the rows must be 0 to examples-1, one copy each.
+func (s CyclicPoisson) TotalMoments(examples int64) (mean, variance float64) {
+	b, p := s.MinSep, s.Prob
+	sum, squares := 0.0, 0.0 // of one example's turns under the secret partition, or of all under the public one
+	for part := range min(b, s.Steps) {
+		turns := float64((s.Steps - part + b - 1) / b)
+		size := float64(max(0, (examples-int64(part)+int64(b)-1)/int64(b)))
+		if s.SecretPartition {
+			size = 1 / float64(b)
+		}
+		sum += size * turns
+		squares += size * turns * turns
+	}
+	if s.SecretPartition {
+		n := float64(examples)
+		return n * p * sum, n * (p*(1-p)*sum + p*p*(squares-sum*sum))
+	}
+	return p * sum, p * (1 - p) * sum
+}

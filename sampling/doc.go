@@ -1,0 +1,82 @@
+// Package sampling decides which examples take part in which training step.
+//
+// A scheme is a plain struct of public parameters: [BMinSep], [Poisson], [BallsInBins], [CyclicPoisson],
+// [MultiOwner] and [Fixed], with [Truncation] after it. Its Validate reports every fault, its doc comment says under
+// "Formal guarantees" what its batches promise, and JSON holds it word for word in a manifest and a certificate.
+// [Spec] holds one of them.
+//
+// In the schemes of which [Independent] speaks, each copy of an example draws its own participations from its own stream
+// (package stream), so any part of a result can be made again on its own, in any order, on any machine:
+//
+//	process := scheme.Renewal()            // tables, shared
+//	src := stream.NewSource(key)           // one for each worker
+//	sampler := process.Sampler(src)
+//	steps = sampler.Append(steps[:0], src.IntAddress(id, copy), row)
+//
+// Whether an example takes part is decided with integers only: a 64-bit word of the stream
+// against thresholds that are computed once from the probability with more than 64 exact bits, so a
+// probability is met to 2^-64 and the result is the same on every processor.
+//
+// Steps are 0-based here; the papers count from 1. Batches, batch sizes and masks are secret for every scheme:
+// the accounting lets an adversary know all other coins, and then a size reveals a participation.
+package sampling
+
+import (
+	"fmt"
+
+	"minsep/internal/param"
+)
+
+// ParamError is a faulty parameter.
+type ParamError = param.Error
+
+// MaxSteps is the greatest number of steps of a scheme.
+const MaxSteps = 1 << 24
+
+// Scheme is what every scheme tells about itself.
+type Scheme interface {
+	Name() string    // as on the command line
+	NumSteps() int   // n
+	Separation() int // least distance in steps of two participations that the scheme promises
+	Validate() error // every fault, joined
+}
+
+// Independent is a scheme in which the copies of examples draw independently of each other.
+type Independent interface {
+	Scheme
+	// Renewal returns the process that one copy of an example follows. The scheme must be valid.
+	Renewal() *Renewal
+	// ExpectedBatchSize is the expected batch size once the scheme is stationary.
+	ExpectedBatchSize(examples int64) float64
+	// TotalMoments returns mean and variance of the number of participations of all examples in all steps.
+	TotalMoments(examples int64) (mean, variance float64)
+}
+
+// InfeasibleError is a batch size that a scheme cannot give.
+type InfeasibleError struct {
+	Fault   *ParamError
+	Largest float64 // largest batch size that is feasible
+}
+
+func (e *InfeasibleError) Error() string { return e.Fault.Error() }
+func (e *InfeasibleError) Unwrap() error { return e.Fault }
+
+func infeasible(batch, largest float64, why string) error {
+	return &InfeasibleError{
+		Fault:   &ParamError{Package: "sampling", Param: "batch size", Value: batch, Rule: fmt.Sprintf("must be at most %.6f, the largest feasible: %s", largest, why)},
+		Largest: largest,
+	}
+}
+
+func checkSteps(c *param.Checker, steps, minSep int) {
+	c.Require(steps >= 1 && steps <= MaxSteps, "steps", steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+	c.Require(minSep >= 1 && minSep <= MaxSteps, "min-sep", minSep, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+}
+
+// checkBatch checks what is given to find a probability.
+func checkBatch(batch float64, examples int64) error {
+	c := param.Checker{Package: "sampling"}
+	c.Positive("batch size", batch)
+	c.Require(examples >= 1, "examples", examples, "must be at least 1")
+	return c.Err()
+}

@@ -1,0 +1,187 @@
+package sampling
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+
+	"minsep/internal/param"
+)
+
+// Fixed forms batches of exactly BatchSize for training without amplification.
+//
+// # Formal guarantees
+//
+// Without owners: the examples are shuffled once and gone through in passes, so two participations of an example are at least
+// MinSep steps apart and there are at most MaxParticipations. With owners: the same for the examples of one owner
+// together, by a greedy pass (the baseline of 003, §7.3). That is all the accounting of F2 uses: it needs no
+// randomness and no secrecy of the order. A scheme that cannot be met is an [InfeasibleError].
+type Fixed struct {
+	BatchSize         int `json:"batch_size"`
+	Steps             int `json:"steps"`
+	MinSep            int `json:"min_sep"`
+	MaxParticipations int `json:"max_participations,omitempty"` // k; 0: as many as MinSep allows
+}
+
+// Owners are the owners of examples 0, 1, …: those of example e are Of[Ends[e-1]:Ends[e]], numbered from 0.
+type Owners struct {
+	Ends []int
+	Of   []int32
+}
+
+func (o *Owners) of(e int32) []int32 {
+	if e == 0 {
+		return o.Of[:o.Ends[0]]
+	}
+	return o.Of[o.Ends[e-1]:o.Ends[e]]
+}
+
+// Name returns "fixed".
+func (Fixed) Name() string { return "fixed" }
+
+// NumSteps returns Steps.
+func (s Fixed) NumSteps() int { return s.Steps }
+
+// Separation returns MinSep, for the examples of one owner together.
+func (s Fixed) Separation() int { return s.MinSep }
+
+// Validate returns every fault of the parameters, joined.
+func (s Fixed) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	c.AtLeast("batch size", s.BatchSize, 1)
+	checkSteps(&c, s.Steps, s.MinSep)
+	c.Require(s.MaxParticipations >= 0, "max participations", s.MaxParticipations, "must be at least 1, or 0 for no bound but that of min-sep")
+	return c.Err()
+}
+
+// bound is the greatest number of participations of one example or owner.
+func (s Fixed) bound() int {
+	most := (s.Steps + s.MinSep - 1) / s.MinSep
+	if s.MaxParticipations > 0 {
+		return min(most, s.MaxParticipations)
+	}
+	return most
+}
+
+// Form returns the rows of all batches: batch t is the result's [t·BatchSize, (t+1)·BatchSize), in no particular order.
+// priority[e] decides example e's place in the shuffle, the smallest first: a word of e's own stream. owners may be
+// nil. It works in memory in one goroutine: about 40 bytes an example and 8 an owner entry.
+func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
+	order := shuffled(priority)
+	if owners == nil {
+		return s.passes(order)
+	}
+	rows, failed, got := s.greedy(order, owners)
+	if failed < 0 {
+		return rows, nil
+	}
+	// A smaller batch may work. The size that is reported has been formed.
+	low, high := 0, s.BatchSize
+	for high-low > 1 {
+		smaller := s
+		smaller.BatchSize = low + (high-low)/2
+		if _, f, _ := smaller.greedy(order, owners); f < 0 {
+			low = smaller.BatchSize
+		} else {
+			high = smaller.BatchSize
+		}
+	}
+	return nil, infeasible(float64(s.BatchSize), float64(low), fmt.Sprintf(
+		"step %d of %d finds only %d examples whose owners may take part at min-sep %d, at most %d times each", failed, s.Steps, got, s.MinSep, s.bound()))
+}
+
+func shuffled(priority []uint64) []int32 {
+	order := make([]int32, len(priority))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(priority[a], priority[b]), cmp.Compare(a, b))
+	})
+	return order
+}
+
+// passes goes through the order again and again. Slot x of the sequence is in step x / BatchSize, so an example
+// comes back after at least floor(examples / BatchSize) steps.
+func (s Fixed) passes(order []int32) ([]int32, error) {
+	examples, slots := len(order), s.BatchSize*s.Steps
+	if passes := (slots + examples - 1) / max(1, examples); s.BatchSize > examples/s.MinSep && s.Steps > 1 || s.BatchSize > examples || passes > s.bound() {
+		largest := examples
+		if s.Steps > 1 {
+			largest = min(examples/s.MinSep, s.bound()*examples/s.Steps)
+		}
+		return nil, infeasible(float64(s.BatchSize), float64(largest), fmt.Sprintf(
+			"%d examples at min-sep %d, at most %d times each, in %d steps", examples, s.MinSep, s.bound(), s.Steps))
+	}
+	rows := make([]int32, 0, slots)
+	for len(rows) < slots {
+		rows = append(rows, order[:min(examples, slots-len(rows))]...)
+	}
+	return rows, nil
+}
+
+// greedy fills one step after the other with the examples that took part least often, in the shuffled order, and whose owners
+// are all free. failed is the first step that could not be filled, with got examples, or -1.
+func (s Fixed) greedy(order []int32, owners *Owners) (rows []int32, failed, got int) {
+	numOwners := int32(-1)
+	for _, u := range owners.Of {
+		numOwners = max(numOwners, u)
+	}
+	free := make([]int32, numOwners+1) // first step in which the owner may take part
+	used := make([]int32, numOwners+1)
+	ready := make(queue, len(order)) // participations so far << 32 | place in the order
+	for i := range ready {
+		ready[i] = uint64(i)
+	}
+	later := make([][]uint64, s.Steps) // those that become free at a step
+	wait := func(item uint64, step int) {
+		if step < s.Steps {
+			later[step] = append(later[step], item)
+		}
+	}
+	rows = make([]int32, 0, s.BatchSize*s.Steps)
+	for t := range s.Steps {
+		for _, item := range later[t] {
+			heap.Push(&ready, item)
+		}
+		later[t] = nil
+		for got = 0; got < s.BatchSize; {
+			if len(ready) == 0 {
+				return nil, t, got
+			}
+			item := heap.Pop(&ready).(uint64)
+			example := order[uint32(item)]
+			from, most := t, int32(0)
+			for _, u := range owners.of(example) {
+				from, most = max(from, int(free[u])), max(most, used[u])
+			}
+			switch {
+			case int(most) >= s.bound(): // an owner is used up, and so is the example
+			case from > t:
+				wait(item, from)
+			default:
+				rows = append(rows, example)
+				got++
+				for _, u := range owners.of(example) {
+					free[u], used[u] = int32(t+s.MinSep), used[u]+1
+				}
+				wait(item+1<<32, t+s.MinSep)
+			}
+		}
+	}
+	return rows, -1, 0
+}
+
+// queue is a heap of the least first.
+type queue []uint64
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i] < q[j] }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)        { *q = append(*q, x.(uint64)) }
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}

@@ -1,0 +1,184 @@
+package sampling_test
+
+import (
+	"errors"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"minsep/internal/stattest"
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+// breaks says which promise of s the batches break for the owners, or "".
+func breaks(s sampling.Fixed, rows []int32, owners [][]int32) string {
+	if len(rows) != s.BatchSize*s.Steps {
+		return "batch sizes"
+	}
+	last, times := map[int32]int{}, map[int32]int{}
+	for slot, e := range rows {
+		t := slot / s.BatchSize
+		for _, u := range owners[e] {
+			if before, ok := last[u]; ok && t-before < s.MinSep {
+				return "min-sep"
+			}
+			last[u] = t
+			times[u]++
+			if s.MaxParticipations > 0 && times[u] > s.MaxParticipations {
+				return "max participations"
+			}
+		}
+	}
+	return ""
+}
+
+func flat(owners [][]int32) *sampling.Owners {
+	o := &sampling.Owners{}
+	for _, us := range owners {
+		o.Of = append(o.Of, us...)
+		o.Ends = append(o.Ends, len(o.Of))
+	}
+	return o
+}
+
+func TestFixedKeepsItsPromises(t *testing.T) {
+	formed, refused := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		s := sampling.Fixed{
+			BatchSize: rapid.IntRange(1, 12).Draw(t, "batch"), Steps: rapid.IntRange(1, 40).Draw(t, "steps"),
+			MinSep: rapid.IntRange(1, 10).Draw(t, "min-sep"), MaxParticipations: rapid.IntRange(0, 6).Draw(t, "k"),
+		}
+		examples := rapid.IntRange(1, 80).Draw(t, "examples")
+		priority := make([]uint64, examples)
+		own := make([][]int32, examples)
+		for e := range own {
+			priority[e], own[e] = rng.Uint64(), []int32{int32(e)}
+		}
+		owners, given := own, (*sampling.Owners)(nil)
+		if rapid.Bool().Draw(t, "shared") {
+			owners = randomOwners(rng, examples, examples, 3)
+			given = flat(owners)
+		}
+		rows, err := s.Form(priority, given)
+		var fault *sampling.InfeasibleError
+		switch {
+		case err == nil:
+			formed++
+			if what := breaks(s, rows, owners); what != "" {
+				t.Fatalf("%+v, %d examples: breaks %s", s, examples, what)
+			}
+		case !errors.As(err, &fault) || fault.Largest >= float64(s.BatchSize):
+			t.Fatalf("%+v: %v", s, err)
+		case fault.Largest > 0:
+			refused++
+			s.BatchSize = int(fault.Largest)
+			if rows, err := s.Form(priority, given); err != nil || breaks(s, rows, owners) != "" {
+				t.Fatalf("%+v: the size that was said to be feasible is not: %v", s, err)
+			}
+		}
+	})
+	if formed < 5 || refused < 5 {
+		t.Errorf("formed %d, refused %d: one of them was hardly tested", formed, refused)
+	}
+}
+
+// TestFixedIsTight: every size up to the largest is formed, and the next is not.
+func TestFixedIsTight(t *testing.T) {
+	priority := make([]uint64, 100)
+	for b := 1; b <= 101; b++ {
+		s := sampling.Fixed{BatchSize: b, Steps: 10, MinSep: 5, MaxParticipations: 1}
+		if _, err := s.Form(priority, nil); (err == nil) != (b <= 10) {
+			t.Errorf("k = 1, batch size %d: %v", b, err)
+		}
+		s.MaxParticipations = 0
+		if _, err := s.Form(priority, nil); (err == nil) != (b <= 20) {
+			t.Errorf("any k, batch size %d: %v", b, err)
+		}
+		s.Steps = 1
+		if _, err := s.Form(priority, nil); (err == nil) != (b <= 100) {
+			t.Errorf("one step, batch size %d: %v", b, err)
+		}
+	}
+}
+
+// TestCutIsUniform counts which subset of a batch stays. The twin keeps what comes first.
+func TestCutIsUniform(t *testing.T) {
+	const size, most, steps = 6, 3, 60000
+	tr := sampling.Truncation{MaxBatchSize: most}.Truncator(key("cut"))
+	subsets := 0
+	law := make([]float64, 1<<size)
+	for mask := range law {
+		if bits.OnesCount(uint(mask)) == most {
+			subsets++
+			law[mask] = 1
+		}
+	}
+	for mask := range law {
+		law[mask] /= float64(subsets)
+	}
+	seen, first := make([]int, 1<<size), make([]int, 1<<size)
+	inverse := map[int32]int{3: 0, 4: 1, 17: 2, 18: 3, 40: 4, 41: 5}
+	for step := range steps {
+		kept := sampling.Cut(tr, step, []int32{3, 4, 17, 18, 40, 41})
+		if !slices.IsSorted(kept) {
+			t.Fatalf("step %d: %v", step, kept)
+		}
+		mask := 0
+		for _, r := range kept {
+			mask |= 1 << inverse[r]
+		}
+		seen[mask]++
+		first[0b111]++
+	}
+	if err := stattest.Distribution(seen, law); err != nil {
+		t.Error(err)
+	}
+	if stattest.Distribution(first, law) == nil {
+		t.Error("keeping what comes first is not found out")
+	}
+}
+
+// TestCutTreatsCopiesAlike: of rows 1, 1, 2, each pair of entries stays equally often.
+func TestCutTreatsCopiesAlike(t *testing.T) {
+	tr := sampling.Truncation{MaxBatchSize: 2}.Truncator(key("copies"))
+	both := 0
+	const steps = 60000
+	for step := range steps {
+		if kept := sampling.Cut(tr, step, []int64{1, 1, 2}); kept[1] == 1 {
+			both++
+		}
+	}
+	if err := stattest.Count(both, steps, 1.0/3); err != nil {
+		t.Error(err)
+	}
+	if stattest.Count(both, steps, 1.0/2) == nil {
+		t.Error("copies with one priority are not found out")
+	}
+}
+
+func TestCutLeavesSmallBatches(t *testing.T) {
+	tr := sampling.Truncation{MaxBatchSize: 3}.Truncator(key("small"))
+	if got := sampling.Cut(tr, 0, []int32{5, 6, 7}); !slices.Equal(got, []int32{5, 6, 7}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func BenchmarkFixedGreedy(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	owners := flat(randomOwners(rng, 300000, 400000, 3))
+	src := stream.NewSource(key("bench"))
+	priority := make([]uint64, 300000)
+	for e := range priority {
+		priority[e] = src.IntAddress(int64(e), 0).Uint64()
+	}
+	for range b.N {
+		if _, err := (sampling.Fixed{BatchSize: 512, Steps: 1000, MinSep: 32}).Form(priority, owners); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

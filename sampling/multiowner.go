@@ -1,0 +1,177 @@
+package sampling
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
+
+// MultiOwner is b-min-sep subsampling of examples with several owners (003, Algorithm 3), as published. Each example is sampled
+// with probability Prob at every step, blocked or not; it takes part unless an example that shares an owner with it, itself
+// included, was sampled in one of the last MinSep-1 steps. The coins begin MinSep-1 steps before the first
+// step, so that the batches are stationary from the first step on.
+//
+// # Formal guarantees
+//
+// Two participations of examples of one owner (other than at the same step) are at least MinSep steps apart. The published
+// accounting (003, Theorem 6.1) is not proven: who is blocked depends on the neighbours' coins, which an adversary
+// knows, and there are graphs for which it fails. Use [BMinSep] for a certificate; this scheme never gets one.
+type MultiOwner struct {
+	Prob   float64 `json:"prob"`
+	Steps  int     `json:"steps"`
+	MinSep int     `json:"min_sep"`
+}
+
+// Neighborhoods is the histogram of neighbourhood sizes: how many copies of examples have a given |N(e)|, the number
+// of copies of examples that share an owner with e, e included.
+type Neighborhoods map[int]int64
+
+// Name returns "multi-owner".
+func (MultiOwner) Name() string { return "multi-owner" }
+
+// NumSteps returns Steps.
+func (s MultiOwner) NumSteps() int { return s.Steps }
+
+// Separation returns MinSep, for the examples of one owner together.
+func (s MultiOwner) Separation() int { return s.MinSep }
+
+// Validate returns every fault of the parameters, joined.
+func (s MultiOwner) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	checkProb(&c, s.Prob)
+	checkSteps(&c, s.Steps, s.MinSep)
+	return c.Err()
+}
+
+// Coins returns the process of one copy's coins: independent Bernoulli(Prob) draws at the steps from 1-MinSep, which is
+// negative, to Steps-1. [MultiOwner.Exclude] says which of them become participations.
+func (s MultiOwner) Coins() *Renewal {
+	gap := geometric(s.Prob, s.Steps+s.MinSep-1)
+	return &Renewal{first: gap, gap: gap, start: 1 - s.MinSep, lead: 1, stride: 1, steps: s.Steps}
+}
+
+// ExpectedBatchSize is E|B_i| = Σ_e p (1-p)^{(b-1)|N(e)|} at every step.
+func (s MultiOwner) ExpectedBatchSize(hood Neighborhoods) float64 {
+	return newHoodPolynomial(hood, s.MinSep).value(s.Prob)
+}
+
+// WithBatchSize returns the scheme with the smallest probability that gives the expected batch size. Beyond the
+// largest size that any probability gives, the error is an [InfeasibleError].
+func (s MultiOwner) WithBatchSize(batch float64, hood Neighborhoods) (MultiOwner, error) {
+	c := param.Checker{Package: "sampling"}
+	c.Positive("batch size", batch)
+	c.Require(s.MinSep >= 1 && s.MinSep <= MaxSteps, "min-sep", s.MinSep, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+	for size, count := range hood {
+		c.Require(size >= 1 && count >= 0, "neighbourhood size and count", [2]int64{int64(size), count}, "must be at least 1 and 0")
+	}
+	if err := c.Err(); err != nil {
+		return s, err
+	}
+	f := newHoodPolynomial(hood, s.MinSep)
+	p, ok := f.reach(batch)
+	if !ok {
+		return s, infeasible(batch, f.largest(), fmt.Sprintf("no probability gives these neighbourhoods more at min-sep %d", s.MinSep))
+	}
+	s.Prob = p
+	return s, s.Validate()
+}
+
+// TotalMoments returns the mean of the number of participations of all examples in all steps, and an upper bound of
+// its variance. By Efron and Stein the variance is at most Σ p(1-p) E[Δ²] over all coins, where turning a coin of e adds its own
+// participation or takes away at most X ~ Binom((b-1)|N(e)|, p) later ones, so Δ² ≤ 1 + X².
+func (s MultiOwner) TotalMoments(hood Neighborhoods) (mean, varianceBound float64) {
+	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
+	for size, count := range hood {
+		lost := (b - 1) * float64(size) * p
+		varianceBound += float64(count) * (n + b - 1) * p * (1 - p) * (1 + lost + lost*lost)
+	}
+	return n * s.ExpectedBatchSize(hood), varianceBound
+}
+
+// hoodPolynomial is f(p) = Σ_m count_m p (1-p)^{k_m} with k_m = (b-1) m.
+type hoodPolynomial struct{ counts, powers []float64 }
+
+func newHoodPolynomial(hood Neighborhoods, minSep int) hoodPolynomial {
+	var f hoodPolynomial
+	for _, size := range sortedKeys(hood) { // one order, so that sums have the same bits
+		f.counts = append(f.counts, float64(hood[size]))
+		f.powers = append(f.powers, float64(minSep-1)*float64(size))
+	}
+	return f
+}
+
+func (f hoodPolynomial) value(p float64) float64 {
+	sum := 0.0
+	for i, c := range f.counts {
+		sum += c * p * math.Pow(1-p, f.powers[i])
+	}
+	return sum
+}
+
+// slope bounds f' = Σ count (1-p)^{k-1} (1-(k+1)p) over low ≤ p ≤ high.
+func (f hoodPolynomial) slope(low, high float64) (least, most float64) {
+	for i, c := range f.counts {
+		k := f.powers[i]
+		if k == 0 {
+			least, most = least+c, most+c
+			continue
+		}
+		big, small := math.Pow(1-low, k-1), math.Pow(1-high, k-1)
+		up, down := 1-(k+1)*low, 1-(k+1)*high // up ≥ down
+		if up >= 0 {
+			most += c * up * big
+		} else {
+			most += c * up * small
+		}
+		if down >= 0 {
+			least += c * down * small
+		} else {
+			least += c * down * big
+		}
+	}
+	return least, most
+}
+
+// monotone calls visit for the pieces of [0, 1] from left to right on each of which f rises or falls; a piece around a
+// turning point is cut until it has no more than some ulps. It stops when visit returns true.
+func (f hoodPolynomial) monotone(low, high float64, visit func(low, high float64) bool) bool {
+	least, most := f.slope(low, high)
+	mid := low + (high-low)/2
+	if least >= 0 || most <= 0 || high-low <= 1e-15*high || mid == low || mid == high {
+		return visit(low, high)
+	}
+	return f.monotone(low, mid, visit) || f.monotone(mid, high, visit)
+}
+
+// reach returns the smallest p with f(p) ≥ value.
+func (f hoodPolynomial) reach(value float64) (p float64, ok bool) {
+	ok = f.monotone(0, 1, func(low, high float64) bool {
+		if f.value(high) < value { // f(low) < value, or an earlier piece would have ended here
+			return false
+		}
+		for {
+			mid := low + (high-low)/2
+			if mid == low || mid == high {
+				p = high
+				return true
+			}
+			if f.value(mid) >= value {
+				high = mid
+			} else {
+				low = mid
+			}
+		}
+	})
+	return p, ok
+}
+
+// largest returns the maximum of f over [0, 1].
+func (f hoodPolynomial) largest() float64 {
+	best := 0.0
+	f.monotone(0, 1, func(_, high float64) bool {
+		best = max(best, f.value(high))
+		return false
+	})
+	return best
+}

@@ -1,0 +1,131 @@
+package ownergraph
+
+import (
+	"math"
+
+	"minsep/internal/param"
+	"minsep/sampling/stream"
+)
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// Bound bounds how much of one owner's data a run uses (F4, "Contribution bounding"; 003 §6).
+//
+// Examples are taken in a random order: by their priority, the first 64 bits of the keyed hash of their id
+// ([IDs.Address]), equal ones by id. An example is kept iff each of its owners has room, that is owns fewer than
+// MaxExamplesPerOwner of those kept before it. With Duplicates the kept examples are gone through again in the same
+// order, each getting one more copy iff each of its owners still has room, until a pass adds nothing.
+// An example that once found an owner full finds it full in every later pass.
+//
+// With MaxNeighborhood k_e > 0, the examples e whose neighbourhood |N(e)| in the graph bounded so far exceeds k_e are
+// then dropped, all at once. Since dropping examples only makes the neighbourhoods of others smaller, every |N(e)| of the result
+// is at most k_e, and the outcome depends on no order. The room that they leave is not filled again.
+//
+// The result is a function of the graph and the key.
+type Bound struct {
+	MaxExamplesPerOwner int  `json:"max_examples_per_owner"` // k_u, at least 1; copies count
+	Duplicates          bool `json:"duplicates"`
+	MaxNeighborhood     int  `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
+}
+
+// PriorityPurpose is the purpose of the key that the order of examples is drawn from.
+const PriorityPurpose = "bound: priority"
+
+// Validate reports every fault of b.
+func (b Bound) Validate() error {
+	c := param.Checker{Package: "ownergraph"}
+	c.Require(b.MaxExamplesPerOwner >= 1 && b.MaxExamplesPerOwner <= math.MaxInt32, "max examples per owner", b.MaxExamplesPerOwner, "must be from 1 to 2147483647")
+	c.Require(b.MaxNeighborhood >= 0, "max neighborhood", b.MaxNeighborhood, "must be at least 1, or 0 for no bound")
+	return c.Err()
+}
+
+// MaxCopies is how often one example can be kept.
+func (b Bound) MaxCopies() uint32 {
+	if b.Duplicates {
+		return uint32(b.MaxExamplesPerOwner)
+	}
+	return 1
+}
+
+// Bounded is a graph after bounding.
+type Bounded struct {
+	Graph   *Graph
+	Copies  []uint32 // by example of Graph: how often it is kept, 0 if it is dropped
+	Summary Summary
+}
+
+// Greedy bounds g, one example after the other. It is the reference for the distributed transform.
+func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Bounded{Graph: g, Copies: b.Copies(g, key)}
+	r.summarize(b)
+	return r, nil
+}
+
+// Copies is the part of Greedy before any look at neighbourhoods: it returns how often each example is kept. The
+// parameters must be valid.
+func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
+	copies, rooms := make([]uint32, g.Examples.Len()), make([]uint32, g.Owners.Len())
+	for i := range rooms {
+		rooms[i] = uint32(b.MaxExamplesPerOwner)
+	}
+	Fill(&g.OwnersOf, g.order(key), rooms, copies, b.MaxCopies())
+	return copies
+}
+
+// order returns the examples in the order of their priority.
+func (g *Graph) order(key stream.Key) []uint32 {
+	src := stream.NewSource(key)
+	keys, order := make([]uint64, g.Examples.Len()), make([]uint32, g.Examples.Len())
+	for i := range keys {
+		keys[i], order[i] = g.Examples.Address(src, i, 0).Uint64(), uint32(i)
+	}
+	return sortByKey(keys, order)
+}
+
+// Fill is the greedy pass of [Bound], from any state of it: owners has the owners of each example, order
+// the examples to be considered, by priority, rooms how many more examples each owner may have, and copies how often each example
+// has been kept. An example whose copies are c waits for pass c; pass most-1 is the last. Fill changes rooms and copies.
+func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
+	live := order
+	for pass := uint32(0); pass < most && len(live) > 0; pass++ {
+		fillOnce(owners, live, rooms, copies, pass)
+		if pass+1 == most {
+			return
+		}
+		if pass == 0 {
+			live = make([]uint32, 0, len(order))
+		} else {
+			live = live[:0]
+		}
+		for _, e := range order {
+			if copies[e] > pass {
+				live = append(live, e)
+			}
+		}
+		order = live
+	}
+}
+
+// fillOnce makes one pass.
+func fillOnce(owners *Lists, live, rooms, copies []uint32, pass uint32) {
+next:
+	for _, e := range live {
+		if copies[e] != pass {
+			continue
+		}
+		list := owners.At(int(e))
+		for _, u := range list {
+			if rooms[u] == 0 {
+				continue next
+			}
+		}
+		for _, u := range list {
+			rooms[u]--
+		}
+		copies[e]++
+	}
+}

@@ -1,0 +1,113 @@
+package ownergraph
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Rows is a run of consecutive rows of a bounded graph: its kept examples in the order of their ids.
+type Rows struct {
+	First    int64    // number of the first row; rows are numbered from 0
+	Examples IDs      // ascending
+	Copies   []uint32 // by row: how often the example is kept, at least 1
+	Ends     []uint32 // by row: where its owners end in Owners; they begin where those of the row before end
+	Owners   IDs      // each row's ascending and distinct
+}
+
+// Len returns the number of rows.
+func (r *Rows) Len() int { return r.Examples.Len() }
+
+// OwnersOf returns the range in r.Owners of the owners of row i, counted from the first of r.
+func (r *Rows) OwnersOf(i int) (start, end int) {
+	if i > 0 {
+		start = int(r.Ends[i-1])
+	}
+	return start, int(r.Ends[i])
+}
+
+// Reset empties r, keeps its memory, and sets the number of its first row and the types of its ids.
+func (r *Rows) Reset(first int64, example, owner IDType) {
+	r.First, r.Copies, r.Ends = first, r.Copies[:0], r.Ends[:0]
+	r.Examples.Reset(example)
+	r.Owners.Reset(owner)
+}
+
+// AppendFrom adds row i of o, which has ids of the same types.
+func (r *Rows) AppendFrom(o *Rows, i int) {
+	r.Examples.AppendFrom(&o.Examples, i)
+	r.Copies = append(r.Copies, o.Copies[i])
+	for j, end := o.OwnersOf(i); j < end; j++ {
+		r.Owners.AppendFrom(&o.Owners, j)
+	}
+	r.Ends = append(r.Ends, uint32(r.Owners.Len()))
+}
+
+// AppendBinary appends r to b, in the form that [Rows.UnmarshalBinary] reads.
+func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
+	n := r.Len()
+	if len(r.Copies) != n || len(r.Ends) != n || n > 0 && int(r.Ends[n-1]) != r.Owners.Len() {
+		return b, fmt.Errorf("ownergraph: columns of %d rows do not agree", n)
+	}
+	b = binary.AppendVarint(b, r.First)
+	b = r.Owners.appendBinary(r.Examples.appendBinary(b))
+	start := uint32(0)
+	for i, end := range r.Ends {
+		b = binary.AppendUvarint(b, uint64(r.Copies[i]))
+		b = binary.AppendUvarint(b, uint64(end-start))
+		start = end
+	}
+	return b, nil
+}
+
+// UnmarshalBinary replaces r with what AppendBinary wrote. It copies what it keeps.
+func (r *Rows) UnmarshalBinary(b []byte) error {
+	first, k := binary.Varint(b)
+	if k <= 0 {
+		return ErrEncoding
+	}
+	r.First, r.Copies, r.Ends = first, r.Copies[:0], r.Ends[:0]
+	b, err := r.Examples.decode(b[k:])
+	if err == nil {
+		b, err = r.Owners.decode(b)
+	}
+	if err != nil {
+		return err
+	}
+	end := uint64(0)
+	for range r.Len() {
+		copies, k := binary.Uvarint(b)
+		if k <= 0 || copies == 0 || copies > 1<<31-1 {
+			return ErrEncoding
+		}
+		owners, l := binary.Uvarint(b[k:])
+		if l <= 0 || owners > uint64(r.Owners.Len())-end {
+			return ErrEncoding
+		}
+		end += owners
+		r.Copies, r.Ends = append(r.Copies, uint32(copies)), append(r.Ends, uint32(end))
+		b = b[k+l:]
+	}
+	if len(b) > 0 || end != uint64(r.Owners.Len()) {
+		return ErrEncoding
+	}
+	return nil
+}
+
+// Rows returns the kept examples.
+func (r *Bounded) Rows() *Rows {
+	rows := new(Rows)
+	g := r.Graph
+	rows.Reset(0, g.Examples.Type, g.Owners.Type)
+	for e, c := range r.Copies {
+		if c == 0 {
+			continue
+		}
+		rows.Examples.AppendFrom(&g.Examples, e)
+		rows.Copies = append(rows.Copies, c)
+		for _, u := range g.OwnersOf.At(e) {
+			rows.Owners.AppendFrom(&g.Owners, int(u))
+		}
+		rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
+	}
+	return rows
+}

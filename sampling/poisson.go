@@ -1,0 +1,96 @@
+package sampling
+
+import (
+	"fmt"
+
+	"minsep/internal/param"
+)
+
+// Poisson is Poisson subsampling: at each step each example takes part with probability Prob.
+//
+// # Formal guarantees
+//
+// All participations are independent Bernoulli(Prob) draws. It is [BMinSep] with MinSep 1.
+type Poisson struct {
+	Prob  float64 `json:"prob"`
+	Steps int     `json:"steps"`
+}
+
+func (s Poisson) asBMinSep() BMinSep { return BMinSep{Prob: s.Prob, Steps: s.Steps, MinSep: 1} }
+
+// Name returns "poisson".
+func (Poisson) Name() string { return "poisson" }
+
+// NumSteps returns Steps.
+func (s Poisson) NumSteps() int { return s.Steps }
+
+// Separation returns 1: nothing is promised.
+func (Poisson) Separation() int { return 1 }
+
+// Validate returns every fault of the parameters, joined.
+func (s Poisson) Validate() error { return s.asBMinSep().Validate() }
+
+// Renewal implements [Independent].
+func (s Poisson) Renewal() *Renewal { return s.asBMinSep().Renewal() }
+
+// ExpectedBatchSize is examples times Prob.
+func (s Poisson) ExpectedBatchSize(examples int64) float64 { return float64(examples) * s.Prob }
+
+// WithBatchSize returns the scheme with Prob = batch/examples. The error may be an [InfeasibleError].
+func (s Poisson) WithBatchSize(batch float64, examples int64) (Poisson, error) {
+	b, err := s.asBMinSep().WithBatchSize(batch, examples)
+	s.Prob = b.Prob
+	return s, err
+}
+
+// TotalMoments implements [Independent].
+func (s Poisson) TotalMoments(examples int64) (mean, variance float64) {
+	mean = float64(examples) * float64(s.Steps) * s.Prob
+	return mean, mean * (1 - s.Prob)
+}
+
+// BallsInBins throws each example into one of Period steps, uniformly, and repeats that step with the period.
+//
+// # Formal guarantees
+//
+// Two participations of one copy of an example are exactly Period steps apart, the phases are
+// independent and uniform to 2^-64, and no phase is public. Every step has participation rate exactly 1/Period.
+type BallsInBins struct {
+	Steps  int `json:"steps"`
+	Period int `json:"period"` // T, the epoch
+}
+
+func (s BallsInBins) asBMinSep() BMinSep {
+	return BMinSep{Prob: 1, Steps: s.Steps, MinSep: s.Period, WarmStart: true}
+}
+
+// Name returns "balls-in-bins".
+func (BallsInBins) Name() string { return "balls-in-bins" }
+
+// NumSteps returns Steps.
+func (s BallsInBins) NumSteps() int { return s.Steps }
+
+// Separation returns Period.
+func (s BallsInBins) Separation() int { return s.Period }
+
+// Validate returns every fault of the parameters, joined.
+func (s BallsInBins) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	c.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+	c.Require(s.Period >= 1 && s.Period <= MaxSteps, "period", s.Period, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+	return c.Err()
+}
+
+// Renewal implements [Independent].
+func (s BallsInBins) Renewal() *Renewal { return s.asBMinSep().Renewal() }
+
+// ExpectedBatchSize is examples / Period: the period decides it and nothing else does.
+func (s BallsInBins) ExpectedBatchSize(examples int64) float64 {
+	return float64(examples) / float64(s.Period)
+}
+
+// TotalMoments implements [Independent]. An example whose phase is below Steps mod Period takes part once more.
+func (s BallsInBins) TotalMoments(examples int64) (mean, variance float64) {
+	more := float64(s.Steps%s.Period) / float64(s.Period)
+	return float64(examples) * float64(s.Steps) / float64(s.Period), float64(examples) * more * (1 - more)
+}

@@ -1,0 +1,456 @@
+package sampling_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/internal/stattest"
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+func key(purpose string) stream.Key { return stream.PublicKey("sampling tests", []byte(purpose)) }
+
+// draws calls visit with the participations of examples 0, 1, ….
+func draws(s interface{ Renewal() *sampling.Renewal }, purpose string, examples int, visit func(row int, steps []int32)) {
+	src := stream.NewSource(key(purpose))
+	sampler := s.Renewal().Sampler(src)
+	var steps []int32
+	for row := range examples {
+		steps = sampler.Append(steps[:0], src.IntAddress(int64(row), 0), int64(row))
+		visit(row, steps)
+	}
+}
+
+// patternLaw is the probability of every set of steps, as a bit mask, by walking through the definition: an example that
+// waits w more steps before it is available, then draws each step.
+func patternLaw(p float64, n, b int, warm bool) []float64 {
+	law := make([]float64, 1<<n)
+	var walk func(step, wait, mask int, prob float64)
+	walk = func(step, wait, mask int, prob float64) {
+		switch {
+		case step == n:
+			law[mask] += prob
+		case wait > 0:
+			walk(step+1, wait-1, mask, prob)
+		default:
+			walk(step+1, 0, mask, prob*(1-p))
+			walk(step+1, b-1, mask|1<<step, prob*p)
+		}
+	}
+	if !warm {
+		walk(0, 0, 0, 1)
+		return law
+	}
+	pi := 1 / (1 + float64(b-1)*p)
+	walk(0, 0, 0, pi)
+	for s := 1; s < b; s++ {
+		walk(0, s, 0, p*pi)
+	}
+	return law
+}
+
+// patterns counts the masks that a process draws.
+func patterns(s interface{ Renewal() *sampling.Renewal }, purpose string, n, examples int) []int {
+	seen := make([]int, 1<<n)
+	draws(s, purpose, examples, func(_ int, steps []int32) {
+		mask := 0
+		for _, t := range steps {
+			mask |= 1 << t
+		}
+		seen[mask]++
+	})
+	return seen
+}
+
+// TestPatternLaw tests the joint law of all steps of one example against enumeration, which includes rate per step,
+// gaps and independence across steps; and laws that are a little wrong must be rejected.
+func TestPatternLaw(t *testing.T) {
+	const n, examples = 7, 200000
+	for _, c := range []struct {
+		name  string
+		s     sampling.Independent
+		law   []float64
+		twins map[string][]float64
+	}{
+		{"cold", sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3}, patternLaw(0.3, n, 3, false), map[string][]float64{
+			"warm": patternLaw(0.3, n, 3, true), "min-sep 2": patternLaw(0.3, n, 2, false), "prob 0.31": patternLaw(0.31, n, 3, false)}},
+		{"warm", sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, patternLaw(0.3, n, 3, true), map[string][]float64{
+			"cold": patternLaw(0.3, n, 3, false), "min-sep 4": patternLaw(0.3, n, 4, true), "prob 0.31": patternLaw(0.31, n, 3, true)}},
+		{"long warm", sampling.BMinSep{Prob: 0.5, Steps: n, MinSep: 12, WarmStart: true}, patternLaw(0.5, n, 12, true), map[string][]float64{
+			"uniform start": uniformStart(0.5, n, 12)}},
+		{"poisson", sampling.Poisson{Prob: 0.2, Steps: n}, patternLaw(0.2, n, 1, false), map[string][]float64{
+			"min-sep 2": patternLaw(0.2, n, 2, false)}},
+		{"balls-in-bins", sampling.BallsInBins{Steps: n, Period: 4}, patternLaw(1, n, 4, true), map[string][]float64{
+			"period 5": patternLaw(1, n, 5, true)}},
+		{"balls-in-bins, long period", sampling.BallsInBins{Steps: n, Period: 9}, patternLaw(1, n, 9, true), nil},
+		{"cyclic secret", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 3, SecretPartition: true}, cyclicLaw(0.4, n, 3, 3), map[string][]float64{
+			"part 2 missing": cyclicLaw(0.4, n, 3, 2), "prob 0.42": cyclicLaw(0.42, n, 3, 3)}},
+		{"cyclic public", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4}, cyclicLaw(0.4, n, 4, 4), nil},
+	} {
+		if err := c.s.Validate(); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		seen := patterns(c.s, c.name, n, examples)
+		if err := stattest.Distribution(seen, c.law); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		for twin, law := range c.twins {
+			if stattest.Distribution(seen, law) == nil {
+				t.Errorf("%s: cannot be told from %s", c.name, twin)
+			}
+		}
+	}
+}
+
+// uniformStart is a wrong warm start: the initial wait uniform on 0..b-1.
+func uniformStart(p float64, n, b int) []float64 {
+	law := make([]float64, 1<<n)
+	for s := range b {
+		for mask, q := range patternLaw(p, n, b, false) {
+			law[mask<<s&(1<<n-1)] += q / float64(b)
+		}
+	}
+	return law
+}
+
+// cyclicLaw is the law of a uniformly drawn part of the first parts of b.
+func cyclicLaw(p float64, n, b, parts int) []float64 {
+	law := make([]float64, 1<<n)
+	for part := range parts {
+		turns := 0
+		for t := part; t < n; t += b {
+			turns |= 1 << t
+		}
+		for mask := range law {
+			if mask&^turns == 0 {
+				k := bits.OnesCount(uint(mask))
+				law[mask] += math.Pow(p, float64(k)) * math.Pow(1-p, float64(bits.OnesCount(uint(turns))-k)) / float64(parts)
+			}
+		}
+	}
+	return law
+}
+
+func TestCyclicPublicPartitionIsTheRow(t *testing.T) {
+	s := sampling.CyclicPoisson{Prob: 0.9, Steps: 50, MinSep: 7}
+	draws(s, "public", 100, func(row int, steps []int32) {
+		for _, step := range steps {
+			if int(step)%7 != row%7 {
+				t.Fatalf("row %d takes part in step %d", row, step)
+			}
+		}
+	})
+}
+
+// TestRates tests the number of participants of each step at a length where nothing can be enumerated.
+func TestRates(t *testing.T) {
+	const n, b, p, examples = 300, 32, 0.04, 30000
+	for _, warm := range []bool{true, false} {
+		s := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: warm}
+		counts := make([]int, n)
+		draws(s, fmt.Sprint("rates", warm), examples, func(_ int, steps []int32) {
+			if i := sampling.MinSepViolation(steps, b, false); i >= 0 {
+				t.Fatalf("steps %v break min-sep %d", steps, b)
+			}
+			for _, t := range steps {
+				counts[t]++
+			}
+		})
+		wrong := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: !warm}.Rates()
+		rejected := 0
+		for step, r := range s.Rates() {
+			if warm && r != s.Rate() {
+				t.Fatalf("warm rate of step %d is %v, want %v", step, r, s.Rate())
+			}
+			if err := stattest.Count(counts[step], examples, r); err != nil {
+				t.Errorf("warm %v, step %d: %v", warm, step, err)
+			}
+			if stattest.Count(counts[step], examples, wrong[step]) != nil {
+				rejected++
+			}
+		}
+		if rejected == 0 {
+			t.Errorf("warm %v cannot be told from the other start", warm)
+		}
+	}
+}
+
+// TestGaps tests the distance of two participations against b plus a geometric wait. Gaps that begin
+// in the last 100 steps are left out and longer ones than 99 are one cell, so that the end of training does not choose.
+func TestGaps(t *testing.T) {
+	const n, b, p = 400, 20, 0.1
+	s := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: true}
+	seen := make([]int, 100-b+1)
+	draws(s, "gaps", 10000, func(_ int, steps []int32) {
+		for i, t := range steps {
+			switch {
+			case t >= n-100:
+			case i+1 < len(steps) && steps[i+1]-t < 100:
+				seen[steps[i+1]-t-b]++
+			default:
+				seen[100-b]++
+			}
+		}
+	})
+	law := func(p float64) []float64 {
+		l, rest := make([]float64, 100-b+1), 1.0
+		for g := range 100 - b {
+			l[g], rest = rest*p, rest*(1-p)
+		}
+		l[100-b] = rest
+		return l
+	}
+	if err := stattest.Distribution(seen, law(p)); err != nil {
+		t.Error(err)
+	}
+	if stattest.Distribution(seen, law(1.05*p)) == nil {
+		t.Error("cannot be told from a prob 5 % higher")
+	}
+}
+
+// TestCopiesAndExamplesAreIndependent counts coincidences in one step of two copies and of two neighbouring examples.
+func TestCopiesAndExamplesAreIndependent(t *testing.T) {
+	const n, examples = 64, 20000
+	s := sampling.BMinSep{Prob: 0.1, Steps: n, MinSep: 8, WarmStart: true}
+	src := stream.NewSource(key("copies"))
+	sampler := s.Renewal().Sampler(src)
+	participations := func(id int64, copy uint32) uint64 {
+		mask := uint64(0)
+		for _, t := range sampler.Append(nil, src.IntAddress(id, copy), 0) {
+			mask |= 1 << t
+		}
+		return mask
+	}
+	perStep := func(other func(i int) uint64) (together [n]int) {
+		for i := range examples {
+			both := participations(int64(2*i), 0) & other(i)
+			for t := range n {
+				together[t] += int(both >> t & 1)
+			}
+		}
+		return together
+	}
+	both := s.Rate() * s.Rate()
+	for name, other := range map[string]func(i int) uint64{
+		"copies":     func(i int) uint64 { return participations(int64(2*i), 1) },
+		"neighbours": func(i int) uint64 { return participations(int64(2*i+1), 0) },
+	} {
+		for step, c := range perStep(other) {
+			if err := stattest.Count(c, examples, both); err != nil {
+				t.Errorf("%s, step %d: %v", name, step, err)
+			}
+		}
+	}
+	same := perStep(func(i int) uint64 { return participations(int64(2*i), 0) })
+	if stattest.Count(same[0], examples, both) == nil {
+		t.Error("two copies with one stream are not found out")
+	}
+}
+
+// TestMoments compares mean and variance with enumeration of all patterns.
+func TestMoments(t *testing.T) {
+	const n = 9
+	moments := func(law []float64) (mean, variance float64) {
+		for mask, p := range law {
+			k := float64(bits.OnesCount(uint(mask)))
+			mean, variance = mean+p*k, variance+p*k*k
+		}
+		return mean, variance - mean*mean
+	}
+	for _, c := range []struct {
+		s   sampling.Independent
+		law []float64
+	}{
+		{sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3}, patternLaw(0.3, n, 3, false)},
+		{sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, patternLaw(0.3, n, 3, true)},
+		{sampling.BMinSep{Prob: 0.7, Steps: n, MinSep: 20, WarmStart: true}, patternLaw(0.7, n, 20, true)},
+		{sampling.BMinSep{Prob: 1, Steps: n, MinSep: 2}, patternLaw(1, n, 2, false)},
+		{sampling.Poisson{Prob: 0.2, Steps: n}, patternLaw(0.2, n, 1, false)},
+		{sampling.BallsInBins{Steps: n, Period: 4}, patternLaw(1, n, 4, true)},
+		{sampling.BallsInBins{Steps: n, Period: 20}, patternLaw(1, n, 20, true)},
+		{sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4, SecretPartition: true}, cyclicLaw(0.4, n, 4, 4)},
+		{sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 20, SecretPartition: true}, cyclicLaw(0.4, n, 20, 20)},
+	} {
+		mean, variance := c.s.TotalMoments(10)
+		wantMean, wantVariance := moments(c.law)
+		if math.Abs(mean-10*wantMean) > 1e-12 || math.Abs(variance-10*wantVariance) > 1e-12 {
+			t.Errorf("%+v: mean %v, variance %v, want %v, %v", c.s, mean, variance, 10*wantMean, 10*wantVariance)
+		}
+	}
+	// Ten rows in four public parts: 3, 3, 2, 2 rows with 3, 2, 2, 2 turns.
+	mean, variance := sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4}.TotalMoments(10)
+	if turns := 3*3 + 3*2 + 2*2 + 2*2.0; math.Abs(mean-0.4*turns) > 1e-12 || math.Abs(variance-0.24*turns) > 1e-12 {
+		t.Errorf("public: mean %v, variance %v", mean, variance)
+	}
+}
+
+// TestTotal tests the total of a long training, as `minsep inspect` does; the wrong twin takes the binomial law that would
+// hold if steps were independent: its variance is larger, so it is caught by the spread over many trainings.
+func TestTotal(t *testing.T) {
+	const n, b, p, examples = 2000, 64, 0.02, 20000
+	for _, warm := range []bool{true, false} {
+		s := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: warm}
+		mean, variance := s.ParticipationMoments()
+		total, squares := 0.0, 0.0
+		draws(s, fmt.Sprint("total", warm), examples, func(_ int, steps []int32) {
+			total += float64(len(steps))
+			squares += (float64(len(steps)) - mean) * (float64(len(steps)) - mean)
+		})
+		most := float64(n/b + 1)
+		m, v := s.TotalMoments(examples)
+		if err := stattest.Sum(total, m, v, most); err != nil {
+			t.Errorf("warm %v: %v", warm, err)
+		}
+		if stattest.Sum(total, m*1.01, v, most) == nil {
+			t.Errorf("warm %v: a mean 1 %% higher is not found out", warm)
+		}
+		// A square deviation is at most most² and has at most most² times the variance as its own.
+		fourth := most * most * variance
+		if err := stattest.Sum(squares, variance*examples, fourth*examples, most*most); err != nil {
+			t.Errorf("warm %v, spread: %v", warm, err)
+		}
+		if binomial := mean * (1 - s.Rate()); stattest.Sum(squares, binomial*examples, fourth*examples, most*most) == nil {
+			t.Errorf("warm %v: the spread cannot be told from independent steps", warm)
+		}
+	}
+}
+
+func TestBatchSizes(t *testing.T) {
+	s, err := sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14745600)
+	if got := s.ExpectedBatchSize(14745600); err != nil || math.Abs(got-1793) > 1e-9 {
+		t.Errorf("%v: batch size %v", err, got)
+	}
+	c, err := sampling.CyclicPoisson{Steps: 100, MinSep: 8}.WithBatchSize(12, 1000)
+	if err != nil || math.Abs(c.Prob-0.096) > 1e-15 || math.Abs(c.ExpectedBatchSize(1000)-12) > 1e-12 {
+		t.Errorf("%v: %+v", err, c)
+	}
+	p, err := sampling.Poisson{Steps: 100}.WithBatchSize(12, 1000)
+	if err != nil || p.Prob != 0.012 {
+		t.Errorf("%v: %+v", err, p)
+	}
+	full, err := sampling.BMinSep{Steps: 10, MinSep: 3}.WithBatchSize(4, 12)
+	if err != nil || full.Prob != 1 {
+		t.Errorf("batch size |D|/b: %v: %+v, want prob 1", err, full)
+	}
+	for name, f := range map[string]func() error{
+		"b-min-sep": func() error { _, err := sampling.BMinSep{Steps: 10, MinSep: 4}.WithBatchSize(300, 1000); return err },
+		"cyclic": func() error {
+			_, err := sampling.CyclicPoisson{Steps: 10, MinSep: 4}.WithBatchSize(300, 1000)
+			return err
+		},
+	} {
+		fault, ok := f().(*sampling.InfeasibleError)
+		if !ok || fault.Largest != 250 || !strings.Contains(fault.Error(), "250") {
+			t.Errorf("%s: got %v, want an InfeasibleError with 250", name, fault)
+		}
+	}
+	if _, err := (sampling.BMinSep{Steps: 10, MinSep: 4}).WithBatchSize(math.NaN(), 0); len(strings.Split(fmt.Sprint(err), "\n")) != 2 {
+		t.Errorf("got %v, want both faults", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []struct {
+		s      interface{ Validate() error }
+		faults int
+	}{
+		{sampling.BMinSep{Prob: math.NaN(), Steps: 0, MinSep: 0}, 3},
+		{sampling.BMinSep{Prob: 1.5, Steps: 1 << 25, MinSep: 1}, 2},
+		{sampling.Poisson{Prob: -1, Steps: 5}, 1},
+		{sampling.BallsInBins{}, 2},
+		{sampling.CyclicPoisson{}, 3},
+		{sampling.MultiOwner{}, 3},
+		{sampling.Fixed{MaxParticipations: -1}, 4},
+		{sampling.Truncation{}, 1},
+		{sampling.Spec{}, 1},
+		{sampling.Spec{Poisson: &sampling.Poisson{}, BMinSep: &sampling.BMinSep{}}, 6},
+		{sampling.Spec{Poisson: &sampling.Poisson{Prob: 1, Steps: 1}, Truncation: &sampling.Truncation{}}, 1},
+		{sampling.Spec{Poisson: &sampling.Poisson{Prob: 1, Steps: 1}, Truncation: &sampling.Truncation{MaxBatchSize: 1}}, 0},
+	} {
+		got := 0
+		if err := c.s.Validate(); err != nil {
+			got = len(strings.Split(err.Error(), "\n"))
+		}
+		if got != c.faults {
+			t.Errorf("%+v: %d faults, want %d: %v", c.s, got, c.faults, c.s.Validate())
+		}
+	}
+}
+
+func TestSpecJSON(t *testing.T) {
+	s := sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.25, Steps: 1000, MinSep: 16, WarmStart: true}, Truncation: &sampling.Truncation{MaxBatchSize: 9}}
+	const want = `{"b-min-sep":{"prob":0.25,"steps":1000,"min_sep":16,"warm_start":true},"truncation":{"max_batch_size":9}}`
+	b, err := json.Marshal(s)
+	if err != nil || string(b) != want {
+		t.Errorf("%v: %s, want %s", err, b, want)
+	}
+	var back sampling.Spec
+	if err := json.Unmarshal(b, &back); err != nil || *back.BMinSep != *s.BMinSep || back.Scheme().Name() != "b-min-sep" {
+		t.Errorf("%v: %+v", err, back)
+	}
+}
+
+// TestFrozenParticipations: what a key draws never changes. Do not change these numbers.
+func TestFrozenParticipations(t *testing.T) {
+	var got []string
+	for _, s := range []sampling.Independent{
+		sampling.BMinSep{Prob: 0.25, Steps: 40, MinSep: 5, WarmStart: true},
+		sampling.BMinSep{Prob: 0.25, Steps: 40, MinSep: 5},
+		sampling.CyclicPoisson{Prob: 0.5, Steps: 40, MinSep: 5, SecretPartition: true},
+		sampling.BallsInBins{Steps: 40, Period: 13},
+	} {
+		draws(s, "frozen", 2, func(_ int, steps []int32) { got = append(got, fmt.Sprint(steps)) })
+	}
+	if !slices.Equal(got, frozen) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
+var frozen = []string{
+	"[5 10 16 21 27 32 37]", "[1 8 19 26 32 39]",
+	"[4 9 15 20 26 31 36]", "[0 7 18 25 31 38]",
+	"[1 6 11 16 21 26]", "[4 19 24 29 34]",
+	"[9 22 35]", "[1 14 27]",
+}
+
+func ExampleBMinSep() {
+	s, err := sampling.BMinSep{Steps: 1000, MinSep: 16, WarmStart: true}.WithBatchSize(500, 10000)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	src := stream.NewSource(stream.PublicKey("example", nil))
+	steps := s.Renewal().Sampler(src).Append(nil, src.IntAddress(42, 0), 42)
+	mean, _ := s.ParticipationMoments()
+	fmt.Printf("prob %.4f; example 42 takes part %d times, %.0f expected; min-sep kept: %v\n", s.Prob, len(steps), mean,
+		sampling.MinSepViolation(steps, s.MinSep, false) < 0)
+	// Output: prob 0.2000; example 42 takes part 50 times, 50 expected; min-sep kept: true
+}
+
+func benchmarkSampler(b *testing.B, examples int64, batch float64, n, minSep int) {
+	s, err := sampling.BMinSep{Steps: n, MinSep: minSep, WarmStart: true}.WithBatchSize(batch, examples)
+	if err != nil {
+		b.Fatal(err)
+	}
+	src := stream.NewSource(key("bench"))
+	sampler := s.Renewal().Sampler(src)
+	steps := make([]int32, 0, 4096)
+	b.ReportAllocs()
+	for i := range b.N {
+		steps = sampler.Append(steps[:0], src.IntAddress(int64(i), 0), 0)
+	}
+}
+
+func BenchmarkSamplerProduction(b *testing.B) { benchmarkSampler(b, 14745600, 1793, 7200, 256) }
+func BenchmarkSamplerMillion(b *testing.B)    { benchmarkSampler(b, 1e6, 1024, 1000, 16) }
+func BenchmarkTables(b *testing.B) {
+	for range b.N {
+		sampling.BMinSep{Prob: 0.001, Steps: 7200, MinSep: 256, WarmStart: true}.Renewal()
+	}
+}

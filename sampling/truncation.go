@@ -1,0 +1,71 @@
+package sampling
+
+import (
+	"slices"
+
+	"minsep/internal/param"
+	"minsep/sampling/stream"
+)
+
+// Truncation cuts batches that are larger than MaxBatchSize (003, Appendix D).
+//
+// # Formal guarantees
+//
+// A larger batch is replaced by a uniformly random subset of MaxBatchSize of its entries, drawn with the key of the
+// truncation for this step. It comes after the sampling, so an example that is cut stays ineligible as if it had
+// taken part. With Pad, smaller batches are filled up with row -1, an example of zero gradient. Batches' sizes
+// before and after, and which entries are padding, are secret.
+type Truncation struct {
+	MaxBatchSize int  `json:"max_batch_size"`
+	Pad          bool `json:"pad,omitempty"`
+}
+
+// PadRow is the row of an entry that is no example.
+const PadRow = -1
+
+// Validate returns every fault of the parameters, joined.
+func (t Truncation) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	c.AtLeast("max batch size", t.MaxBatchSize, 1)
+	return c.Err()
+}
+
+// Truncator truncates under one key. It is not safe for concurrent use.
+type Truncator struct {
+	Truncation
+	src              *stream.Source
+	words            *stream.Stream
+	priority, sorted []uint64
+}
+
+// Truncator returns a truncator under key.
+func (t Truncation) Truncator(key stream.Key) *Truncator {
+	src := stream.NewSource(key)
+	return &Truncator{Truncation: t, src: src, words: src.Stream(stream.Address{})}
+}
+
+// Cut returns the batch of a step cut to MaxBatchSize, in place. rows must be ascending; equal rows are
+// copies of one example. Each entry has a random priority, word j of the address (row, step) for copy j of the
+// row, and the smallest stay. Rows stay ascending. It does not pad.
+func Cut[R int32 | int64](t *Truncator, step int, rows []R) []R {
+	if len(rows) <= t.MaxBatchSize {
+		return rows
+	}
+	t.priority = t.priority[:0]
+	for i, r := range rows {
+		if i == 0 || rows[i-1] != r {
+			t.words.Reset(t.src.IntAddress(int64(r), uint32(step)))
+		}
+		t.priority = append(t.priority, t.words.Uint64())
+	}
+	t.sorted = append(t.sorted[:0], t.priority...)
+	slices.Sort(t.sorted)
+	last := t.sorted[t.MaxBatchSize-1]
+	kept := rows[:0]
+	for i, r := range rows {
+		if t.priority[i] <= last && len(kept) < t.MaxBatchSize {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
