@@ -1,0 +1,259 @@
+package sampling
+
+import (
+	"fmt"
+	"math"
+)
+
+// Audited is what an audit knows of the examples whose batches it reads.
+type Audited struct {
+	Examples      int64         // rows are in [0, Examples)
+	Copies        []uint32      // of each row; nil: one each
+	Owners        *Owners       // of each row; needed for multi-owner, and for fixed batches formed with owners
+	Neighborhoods Neighborhoods // of the copies; needed for multi-owner
+}
+
+// copies returns the number of entries that row may have in one batch.
+func (x *Audited) copies(row int64) uint32 {
+	if x.Copies == nil {
+		return 1
+	}
+	return x.Copies[row]
+}
+
+// total returns the number of copies of all examples.
+func (x *Audited) total() (n int64) {
+	if x.Copies == nil {
+		return x.Examples
+	}
+	for _, c := range x.Copies {
+		n += int64(c)
+	}
+	return n
+}
+
+// Promise is one thing that a scheme promises of its batches, and whether they keep it. It holds nothing
+// secret: how often a broken promise was broken tells of a fault, not of who takes part.
+type Promise struct {
+	Name   string `json:"name"`
+	Rule   string `json:"rule"`
+	Held   bool   `json:"held"`
+	Broken int64  `json:"broken,omitempty"` // how often
+}
+
+// Realized is what came out by chance. It is secret.
+type Realized struct {
+	Participations           int64   `json:"participations"` // of all examples in all steps
+	Mean                     float64 `json:"mean"`           // expected number of them, 0 where it is not known
+	StandardDeviation        float64 `json:"standard_deviation"`
+	SmallestBatch            int     `json:"smallest_batch"`
+	LargestBatch             int     `json:"largest_batch"`
+	MostParticipations       int64   `json:"most_participations"`                 // of one example
+	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given
+}
+
+// Audit reads batches without trusting whoever formed them and checks what their scheme promises. Call
+// Step for every step in order, then Promises. It takes about 8 bytes a copy, and 8 an owner.
+type Audit struct {
+	spec     Spec
+	of       Audited
+	examples separation
+	owners   *separation
+	realized Realized
+	steps    int
+
+	outOfRange, disorder, tooMany, wrongSize int64
+}
+
+// separation follows the participations of numbered things, of each of which a number of independent copies may
+// take part: copies that keep a distance b can be told apart iff any copies+1 participations in a row span b steps or more.
+type separation struct {
+	start  []int64 // of the ring of each thing's last participations; nil: rings of one
+	last   []int32 // rings
+	count  []uint32
+	broken int64
+}
+
+func newSeparation(things int64, copies []uint32) separation {
+	s := separation{count: make([]uint32, things)}
+	size := things
+	if copies != nil {
+		s.start = make([]int64, things)
+		size = 0
+		for i, c := range copies {
+			s.start[i] = size
+			size += int64(c)
+		}
+	}
+	s.last = make([]int32, size)
+	return s
+}
+
+// visit records that thing takes part at step. sameStep allows several participations at one step.
+func (s *separation) visit(thing int64, copies uint32, step, minSep int, sameStep bool) {
+	at := thing
+	if s.start != nil {
+		at = s.start[thing] + int64(s.count[thing]%copies)
+	}
+	if s.count[thing] >= copies {
+		gap := step - int(s.last[at])
+		if gap < minSep && !(sameStep && gap == 0) {
+			s.broken++
+		}
+	}
+	s.last[at] = int32(step)
+	s.count[thing]++
+}
+
+func (s *separation) most() (most int64) {
+	for _, c := range s.count {
+		most = max(most, int64(c))
+	}
+	return most
+}
+
+// NewAudit returns an audit of batches that were formed by a valid spec.
+func NewAudit(spec Spec, of Audited) *Audit {
+	a := &Audit{spec: spec, of: of, examples: newSeparation(of.Examples, of.Copies)}
+	a.realized.SmallestBatch = math.MaxInt
+	if of.Owners != nil {
+		users := int64(0)
+		for _, u := range of.Owners.Of {
+			users = max(users, int64(u)+1)
+		}
+		s := newSeparation(users, nil)
+		a.owners = &s
+	}
+	return a
+}
+
+// Step takes the rows of the next step.
+func (a *Audit) Step(rows []int64) {
+	step := a.steps
+	a.steps++
+	entries := len(rows)
+	for entries > 0 && rows[entries-1] == PadRow {
+		entries--
+	}
+	a.realized.Participations += int64(entries)
+	a.realized.SmallestBatch = min(a.realized.SmallestBatch, entries)
+	a.realized.LargestBatch = max(a.realized.LargestBatch, entries)
+	a.size(len(rows), entries)
+
+	scheme := a.spec.Scheme()
+	same := uint32(0) // entries of this row so far
+	for i, row := range rows[:entries] {
+		if row < 0 || row >= a.of.Examples {
+			a.outOfRange++
+			continue
+		}
+		switch {
+		case i > 0 && rows[i-1] > row:
+			a.disorder++
+		case i > 0 && rows[i-1] == row:
+			same++
+		default:
+			same = 1
+		}
+		if copies := a.of.copies(row); same <= copies {
+			a.examples.visit(row, copies, step, scheme.Separation(), false)
+		} else {
+			a.tooMany++
+		}
+		if a.owners != nil {
+			for _, u := range a.of.Owners.of(int32(row)) {
+				a.owners.visit(int64(u), 1, step, scheme.Separation(), a.spec.MultiOwner != nil)
+			}
+		}
+	}
+}
+
+func (a *Audit) size(size, entries int) {
+	ok := size == entries // padding only where it is promised
+	if t := a.spec.Truncation; t != nil {
+		ok = entries <= t.MaxBatchSize && (ok && !t.Pad || t.Pad && size == t.MaxBatchSize)
+	}
+	if f := a.spec.Fixed; f != nil {
+		ok = ok && size == f.BatchSize
+	}
+	if !ok {
+		a.wrongSize++
+	}
+}
+
+// falseAlarm is the probability with which sound batches fail the check of their total.
+const falseAlarm = 1e-9
+
+// Promises finishes the audit.
+func (a *Audit) Promises() []Promise {
+	scheme := a.spec.Scheme()
+	b := scheme.Separation()
+	count := func(name, rule string, broken int64) Promise { return Promise{name, rule, broken == 0, broken} }
+	promises := []Promise{
+		count("steps", fmt.Sprintf("there are %d", scheme.NumSteps()), int64(max(a.steps-scheme.NumSteps(), scheme.NumSteps()-a.steps))),
+		count("rows", fmt.Sprintf("every row is in [0, %d)", a.of.Examples), a.outOfRange),
+		count("order", "rows ascend in every batch", a.disorder),
+		count("copies", "no batch has more entries of an example than it has copies", a.tooMany),
+		count("batch sizes", a.sizeRule(), a.wrongSize),
+		count("separation of examples", fmt.Sprintf("two participations of a copy are at least %d steps apart", b), a.examples.broken),
+	}
+	a.realized.MostParticipations = a.examples.most()
+	if a.owners != nil {
+		a.realized.MostParticipationsByUser = a.owners.most()
+		promises = append(promises, count("separation of owners", fmt.Sprintf("two participations of an owner are at least %d steps apart", b), a.owners.broken))
+	}
+	if f := a.spec.Fixed; f != nil {
+		most := max(a.realized.MostParticipations, a.realized.MostParticipationsByUser)
+		promises = append(promises, count("participations", fmt.Sprintf("nobody takes part more than %d times", f.bound()), max(0, most-int64(f.bound()))))
+	} else {
+		promises = append(promises, a.totalPromise())
+	}
+	return promises
+}
+
+func (a *Audit) sizeRule() string {
+	switch t, f := a.spec.Truncation, a.spec.Fixed; {
+	case f != nil:
+		return fmt.Sprintf("every batch has %d examples", f.BatchSize)
+	case t != nil && t.Pad:
+		return fmt.Sprintf("every batch has %d entries, padding last", t.MaxBatchSize)
+	case t != nil:
+		return fmt.Sprintf("no batch has more than %d examples", t.MaxBatchSize)
+	}
+	return "no batch has padding"
+}
+
+// totalPromise compares the number of participations with the law of the scheme. Batches of different
+// steps are not independent, but copies of examples are, and each takes part at most m = ceil(n/b) times:
+// Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2 exp(-t²/(2(v + m t/3))) for any size.
+// Algorithm 3 has only a bound of its variance, so Chebyshev's inequality stands in. A truncated batch can
+// only lack participations.
+func (a *Audit) totalPromise() Promise {
+	mean, variance, tolerance := 0.0, 0.0, 0.0
+	if s := a.spec.MultiOwner; s != nil {
+		mean, variance = s.TotalMoments(a.of.Neighborhoods)
+		tolerance = math.Sqrt(variance / falseAlarm)
+	} else {
+		s := a.spec.Scheme().(Independent)
+		mean, variance = s.TotalMoments(a.of.total())
+		most := float64((s.NumSteps() + s.Separation() - 1) / s.Separation())
+		l := math.Log(2 / falseAlarm)
+		tolerance = most*l/3 + math.Sqrt(most*l/3*(most*l/3)+2*variance*l)
+	}
+	a.realized.Mean, a.realized.StandardDeviation = mean, math.Sqrt(variance)
+	got := float64(a.realized.Participations)
+	held := math.Abs(got-mean) <= tolerance
+	rule := fmt.Sprintf("the number of participations is within %.6g of its mean %.6g (false alarm %g)", tolerance, mean, falseAlarm)
+	if a.spec.Truncation != nil {
+		held = got <= mean+tolerance
+		rule = fmt.Sprintf("the number of participations is at most %.6g, the mean %.6g before truncation and its tolerance (false alarm %g)", mean+tolerance, mean, falseAlarm)
+	}
+	p := Promise{Name: "participations", Rule: rule, Held: held}
+	if !held {
+		p.Broken = 1
+	}
+	return p
+}
+
+// Realized returns what came out by chance, which is secret, once Promises has been called.
+func (a *Audit) Realized() Realized { return a.realized }

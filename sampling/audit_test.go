@@ -1,0 +1,133 @@
+package sampling_test
+
+import (
+	"slices"
+	"testing"
+
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+// formed draws the batches of an independent scheme for examples of one or two copies each.
+func formed(t *testing.T, s sampling.Independent, copies []uint32) [][]int64 {
+	t.Helper()
+	root, err := stream.ParseRoot([]byte("the key of the tests of an audit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := stream.NewSource(root.Key(stream.RunID{1}, [32]byte{}, "audit"))
+	sampler := s.Renewal().Sampler(src)
+	batches := make([][]int64, s.NumSteps())
+	for row, c := range copies {
+		for j := range c {
+			for _, step := range sampler.Append(nil, src.IntAddress(int64(row), j), int64(row)) {
+				batches[step] = append(batches[step], int64(row))
+			}
+		}
+	}
+	return batches
+}
+
+func audit(spec sampling.Spec, of sampling.Audited, batches [][]int64) (broken []string) {
+	a := sampling.NewAudit(spec, of)
+	for _, rows := range batches {
+		a.Step(rows)
+	}
+	for _, p := range a.Promises() {
+		if !p.Held {
+			broken = append(broken, p.Name)
+		}
+	}
+	return broken
+}
+
+func ones(n int) []uint32 { return slices.Repeat([]uint32{1}, n) }
+
+func TestAuditPassesSoundBatches(t *testing.T) {
+	copies := ones(2000)
+	for i := range copies {
+		copies[i] += uint32(i % 2)
+	}
+	for _, spec := range []sampling.Spec{
+		{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 200, MinSep: 8, WarmStart: true}},
+		{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 200, MinSep: 8}},
+		{Poisson: &sampling.Poisson{Prob: 0.02, Steps: 200}},
+		{BallsInBins: &sampling.BallsInBins{Steps: 205, Period: 20}},
+		{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: 200, MinSep: 7, SecretPartition: true}},
+	} {
+		s, _ := spec.Independent()
+		batches := formed(t, s, copies)
+		if broken := audit(spec, sampling.Audited{Examples: 2000, Copies: copies}, batches); broken != nil {
+			t.Errorf("%s: sound batches fail %v", s.Name(), broken)
+		}
+	}
+}
+
+func TestAuditFindsEachFault(t *testing.T) {
+	const examples = 2000
+	spec := sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.05, Steps: 100, MinSep: 8, WarmStart: true}}
+	for _, c := range []struct {
+		want string
+		harm func(batches [][]int64) [][]int64
+	}{
+		{"steps", func(b [][]int64) [][]int64 { return b[1:] }},
+		{"rows", func(b [][]int64) [][]int64 { b[3] = append(b[3], examples); return b }},
+		{"order", func(b [][]int64) [][]int64 { slices.Reverse(b[3]); return b }},
+		{"copies", func(b [][]int64) [][]int64 { b[3] = append(b[3], b[3][len(b[3])-1]); return b }},
+		{"batch sizes", func(b [][]int64) [][]int64 { b[3] = append(b[3], sampling.PadRow); return b }},
+		{"separation of examples", func(b [][]int64) [][]int64 {
+			b[4] = append(slices.Clone(b[3][:1]), b[4]...)
+			slices.Sort(b[4])
+			return b
+		}},
+		{"participations", func(b [][]int64) [][]int64 {
+			for t := range b {
+				b[t] = b[t][:len(b[t])*3/4]
+			}
+			return b
+		}},
+	} {
+		batches := c.harm(formed(t, spec.BMinSep, ones(examples)))
+		broken := audit(spec, sampling.Audited{Examples: examples}, batches)
+		if !slices.Contains(broken, c.want) {
+			t.Errorf("a fault of %q was not found: %v", c.want, broken)
+		}
+	}
+}
+
+func TestAuditOfOwners(t *testing.T) {
+	owners := &sampling.Owners{Ends: []int{1, 3, 4}, Of: []int32{0, 0, 1, 1}} // example 1 has both owners
+	of := sampling.Audited{Examples: 3, Owners: owners, Neighborhoods: sampling.Neighborhoods{2: 2, 3: 1}}
+	multi := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 4, MinSep: 3}}
+	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 1, Steps: 4, MinSep: 3, MaxParticipations: 1}}
+	for _, c := range []struct {
+		spec    sampling.Spec
+		batches [][]int64
+		want    string // "" for none
+	}{
+		{multi, [][]int64{{0, 1}, {}, {}, {2}}, ""}, // two examples of one owner may share a batch
+		{multi, [][]int64{{0}, {}, {1}, {}}, "separation of owners"},
+		{fixed, [][]int64{{0}, {2}, {0}, {2}}, "separation of owners"},
+		{fixed, [][]int64{{0}, {2}, {1}, {2}}, "separation of owners"},
+		{fixed, [][]int64{{0}, {2}, {}, {0}}, "batch sizes"},
+		{fixed, [][]int64{{0}, {2}, {2}, {0}}, "participations"},
+	} {
+		broken := audit(c.spec, of, c.batches)
+		if c.want == "" && broken != nil || c.want != "" && !slices.Contains(broken, c.want) {
+			t.Errorf("%v: broken %v, want %q", c.batches, broken, c.want)
+		}
+	}
+}
+
+func TestAuditOfTruncation(t *testing.T) {
+	spec := sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.5, Steps: 3}, Truncation: &sampling.Truncation{MaxBatchSize: 2, Pad: true}}
+	of := sampling.Audited{Examples: 4}
+	if broken := audit(spec, of, [][]int64{{0, 1}, {3, -1}, {-1, -1}}); broken != nil {
+		t.Errorf("sound batches fail %v", broken)
+	}
+	for _, bad := range [][][]int64{{{0, 1, 2}, {3, -1}, {-1, -1}}, {{0}, {3, -1}, {-1, -1}}, {{-1, 0}, {3, -1}, {-1, -1}}} {
+		if broken := audit(spec, of, bad); len(broken) == 0 {
+			t.Errorf("%v passes", bad)
+		}
+	}
+}
