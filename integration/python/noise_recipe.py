@@ -1,0 +1,219 @@
+"""Makes minsep's noise from a recipe with NumPy alone, and compares it with what minsep wrote.
+
+    noise_recipe.py --key FILE NOISE_DIR     every shard in NOISE_DIR
+    noise_recipe.py --vectors FILE           frozen test vectors
+
+Before rounding to the grid values agree to 1e-12 of their size or of the deviation of independent noise, whichever
+is larger; after it to one step of the grid. It needs numpy and cryptography. Use `rows` in a trainer that makes its own noise.
+"""
+
+import argparse
+import hashlib
+import json
+import pathlib
+import re
+import sys
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+FORMAT = "minsep-noise-recipe/1"
+
+
+def expand(secret, salt, info):
+    return HKDF(hashes.SHA256(), 32, salt, info.encode()).derive(secret)
+
+
+def check(recipe):
+    """Checks the hashes of a recipe."""
+    if recipe["format"] != FORMAT:
+        raise ValueError(f"format {recipe['format']!r}: this script reads {FORMAT!r}")
+
+    def digest(value):
+        return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+
+    if digest(recipe["noising"]) != recipe["params"]["noising_sha256"]:
+        raise ValueError("the coefficients are not those of noising_sha256")
+    if digest(recipe["params"]) != recipe["params_sha256"]:
+        raise ValueError("the parameters are not those of params_sha256")
+
+
+def noise_key(recipe, root):
+    """Derives the key of the noise and checks that it is the one of the recipe."""
+    salt = bytes.fromhex(recipe["run_id"]) + bytes.fromhex(recipe["params_sha256"])
+    key = expand(root, salt, "noise")
+    if expand(key, None, "commitment").hex() != recipe["key_commitment"]:
+        raise ValueError("the key is not the one that the recipe was made with")
+    return key
+
+
+def blocks(key, step, counters):
+    """The two words of each block (step, counter): uint64 [counters, 2]."""
+    plain = np.empty((len(counters), 2), dtype=">u8")
+    plain[:, 0] = step
+    plain[:, 1] = counters
+    cipher = Cipher(algorithms.AES(key[:16]), modes.ECB()).encryptor()
+    return np.frombuffer(cipher.update(plain.tobytes()), dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
+def tail_radius(key, word, step, pair):
+    """sqrt(-2 ln U) for a radius word with 12 leading zeros or more, from all of its bits."""
+    number, size, r = word, 64, 0
+    while number.bit_length() < 64:
+        for w in blocks(key, step, np.array([pair + (r << 48)], dtype=np.uint64))[0]:
+            number, size = number << 64 | int(w), size + 64
+        r += 1
+    shift = number.bit_length() - 64
+    return np.sqrt(-2 * (np.log(float(number >> shift) / 2.0**64) - (size - number.bit_length()) * np.log(2.0)))
+
+
+def normals(keys, step, lo, hi):
+    """z[step, lo:hi]."""
+    main, tails = keys
+    pairs = np.arange(lo // 2, (hi + 1) // 2, dtype=np.uint64)
+    w0, w1 = blocks(main, step, pairs).T
+    u = w0.astype(np.float64) * 2.0**-64
+    near_one = u > 0.5
+    with np.errstate(divide="ignore"):
+        log_u = np.log(u)
+    log_u[near_one] = np.log1p(u[near_one] - 1)
+    radius = np.sqrt(-2 * log_u)
+    for i in np.flatnonzero(w0 < np.uint64(1 << 52)):
+        radius[i] = tail_radius(tails, int(w0[i]), step, int(pairs[i]))
+    x = ((w1 >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    cos, sin = np.cos(np.pi / 4 * x), np.sin(np.pi / 4 * x)
+    swap = (w1 & np.uint64(1)) != 0
+    cos, sin = np.where(swap, sin, cos), np.where(swap, cos, sin)
+    cos = np.where((w1 & np.uint64(2)) != 0, -cos, cos)
+    sin = np.where((w1 & np.uint64(4)) != 0, -sin, sin)
+    z = np.stack([radius * cos, radius * sin], axis=1).reshape(-1)
+    return z[lo - 2 * (lo // 2) :][: hi - lo]
+
+
+def correlated(noising, keys, first, steps, lo, hi):
+    """u[first : first+steps, lo:hi], one row at a time."""
+
+    def floats(name):
+        return [float.fromhex(v) for v in noising.get(name, [])]
+
+    def at(rows, t):
+        return rows[0] if len(rows) == 1 else rows[t]
+
+    if "filter" in noising:
+        h = floats("filter")
+        z = {}
+        for t in range(max(0, first - len(h) + 1), first + steps):
+            z[t] = normals(keys, t, lo, hi)
+            z.pop(t - len(h), None)
+            if t >= first:
+                yield sum(c * z[t - j] for j, c in enumerate(h) if t - j in z)
+    elif "scales" in noising:
+        scales, decays = floats("scales"), floats("decays")
+        buffers = np.zeros((len(scales), hi - lo))
+        for t in range(first + steps):
+            u = normals(keys, t, lo, hi)
+            for scale, s in zip(scales, buffers):
+                u = u - scale * s
+            for m, decay in enumerate(decays):
+                buffers[m] = decay * buffers[m] + u
+            if t >= first:
+                yield u
+    else:
+        gain = floats("gain")
+        feedback = [[float.fromhex(v) for v in row] for row in noising.get("feedback", [])]
+        bands = 1 + max((len(row) for row in feedback), default=0)
+        past = []  # the latest first
+        for t in range(0 if feedback else first, first + steps):
+            u = at(gain, t) * normals(keys, t, lo, hi)
+            for f, v in zip(at(feedback, t) if feedback else [], past):
+                u = u + f * v
+            past = [u, *past][: bands - 1]
+            if t >= first:
+                yield u
+
+
+def rows(recipe, root, first, steps, lo, hi, rounded=True):
+    """Yields the noise of steps [first, first+steps) and coordinates [lo, hi), one float64 row a step."""
+    key = noise_key(recipe, root)
+    keys = expand(key, None, "normals"), expand(key, None, "tails")
+    params, noising = recipe["params"], recipe["noising"]
+    scale = float.fromhex(params["noise_multiplier"]) * float.fromhex(params["clip_norm"])
+    grid = float.fromhex(params["grid"])
+    row_scale = [float.fromhex(v) for v in noising.get("row_scale", [])]
+    for t, u in enumerate(correlated(noising, keys, first, steps, lo, hi), first):
+        value = u * (scale * row_scale[t] if row_scale else scale)
+        yield np.rint(value / grid) * grid if rounded else value
+
+
+def compare(what, got, want, tolerance):
+    """Prints and returns whether got is within tolerance of want."""
+    off = np.abs(np.asarray(got, dtype=np.float64) - want)
+    if off.shape != np.shape(want) or not np.all(off <= tolerance):
+        print(f"{what}: differs by up to {off.max():.3g}")
+        return False
+    return True
+
+
+def check_vectors(path):
+    ok, values = True, 0
+    for v in json.loads(path.read_text()):
+        recipe, root = v["recipe"], bytes.fromhex(v["root_key"])
+        check(recipe)
+        scale = float.fromhex(recipe["params"]["noise_multiplier"]) * float.fromhex(recipe["params"]["clip_norm"])
+        grid = float.fromhex(recipe["params"]["grid"])
+        shape = v["steps"], v["hi"] - v["lo"]
+        for name, rounded in ("unrounded", False), ("rounded", True):
+            want = np.array([float.fromhex(x) for x in v[name]]).reshape(shape)
+            got = np.array(list(rows(recipe, root, v["first_step"], v["steps"], v["lo"], v["hi"], rounded)))
+            tolerance = grid if rounded else 1e-12 * np.maximum(np.abs(want), scale)
+            ok = compare(f"vector {v['name']}, {name}", got, want, tolerance) and ok
+            values += want.size
+    print(f"{values} values of {path.name}: {'agree' if ok else 'DIFFER'}")
+    return ok
+
+
+def shard_range(coordinates, shard, shards):
+    """Coordinates of a shard: the first coordinates mod shards of them have one more than the others."""
+    size, more = divmod(coordinates, shards)
+    lo = shard * size + min(shard, more)
+    return lo, lo + size + (shard < more)
+
+
+def check_shards(folder, root):
+    recipe = json.loads((folder / "recipe.json").read_text())
+    check(recipe)
+    coordinates = recipe["params"]["coordinates"]
+    grid = float.fromhex(recipe["params"]["grid"])
+    ok, values, equal = True, 0, 0
+    for path in sorted(folder.glob("shard-*/steps-*.npy")):
+        shard, shards = map(int, re.fullmatch(r"shard-(\d+)-of-(\d+)", path.parent.name).groups())
+        first, last = map(int, re.fullmatch(r"steps-(\d+)-(\d+)", path.stem).groups())
+        lo, hi = shard_range(coordinates, shard, shards)
+        stored = np.load(path, mmap_mode="r")
+        if stored.shape != (last - first + 1, hi - lo):
+            print(f"{path}: shape {stored.shape}")
+            ok = False
+            continue
+        for t, row in enumerate(rows(recipe, root, first, last - first + 1, lo, hi)):
+            ok = compare(f"{path} step {first + t}", stored[t], row, grid) and ok
+            values, equal = values + row.size, equal + np.count_nonzero(stored[t] == row)
+    print(f"{values} values, {equal} of them equal, the rest within one step of the grid: {'agree' if ok else 'DIFFER'}")
+    return ok and values > 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--key", type=pathlib.Path, help="file of the root key")
+    parser.add_argument("--vectors", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path, nargs="?")
+    args = parser.parse_args()
+    if (args.vectors is None) == (args.folder is None) or (args.folder is not None and args.key is None):
+        parser.error("give --vectors FILE, or --key FILE and a folder")
+    ok = check_vectors(args.vectors) if args.vectors else check_shards(args.folder, args.key.read_bytes())
+    sys.exit(0 if ok else 1)
+
+
+if __name__ == "__main__":
+    main()

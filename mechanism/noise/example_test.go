@@ -1,0 +1,46 @@
+package noise_test
+
+import (
+	"fmt"
+
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+	"minsep/sampling/stream"
+)
+
+// Two rows of noise for coordinates 2 to 4 of 5. The key of an example is no secret; take yours from a key file.
+func Example() {
+	root, err := stream.ParseRoot([]byte("an example key, 32 bytes of it.."))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	recipe, err := noise.NewRecipe(noise.Config{
+		Strategy:        &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 100, Toeplitz: []float64{1, 0.5}},
+		Coordinates:     5,
+		NoiseMultiplier: 0.75,
+		ClipNorm:        1,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	recipe.Bind(root, stream.RunID{1}, "root.key")
+	fmt.Printf("grid %v, sensitivity %.7f\n", float64(recipe.Params.Grid), float64(recipe.Sensitivity))
+
+	g, err := recipe.Generator(root, 2, 5)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	rows := make([]float32, 2*g.Width())
+	if err := g.Fill32(rows); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%.4f\n%.4f\n", rows[:3], rows[3:])
+	// Output:
+	// grid 9.5367431640625e-07, sensitivity 1.0000011
+	// [-0.6158 0.0145 -0.4661]
+	// [-1.3060 0.3983 0.1359]
+}

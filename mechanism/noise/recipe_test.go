@@ -1,0 +1,203 @@
+package noise
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"minsep/mechanism"
+	"minsep/sampling/stream"
+)
+
+func TestRecipeRoundTrip(t *testing.T) {
+	for name, s := range strategies(20) {
+		r := bind(t, Config{Strategy: s, Coordinates: 1000, NoiseMultiplier: 1.1, ClipNorm: .3})
+		var b bytes.Buffer
+		if err := r.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		back, err := Read(bytes.NewReader(b.Bytes()))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(r, back); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if bytes.Contains(b.Bytes(), []byte("hidden")) {
+			t.Errorf("%s: the file holds a key's name", name)
+		}
+	}
+}
+
+// TestReadRefuses changes one thing of a recipe at a time.
+func TestReadRefuses(t *testing.T) {
+	r := bind(t, Config{Strategy: strategies(20)["toeplitz 2"], Coordinates: 1000, NoiseMultiplier: 1, ClipNorm: 1})
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, change := range [][2]string{
+		{`"format": "minsep-noise-recipe/1"`, `"format": "minsep-noise-recipe/2"`},
+		{`"steps": 20`, `"steps": 21`},
+		{`"coordinates": 1000`, `"coordinates": 1001`},
+		{`"noise_multiplier": "0x1p+00"`, `"noise_multiplier": "0x1p+01"`},
+		{`"noise_multiplier": "0x1p+00"`, `"noise_multiplier": "NaN"`},
+		{`"noise_multiplier": "0x1p+00"`, `"noise_multiplier": "-0x1p+00"`},
+		{`"clip_norm": "0x1p+00"`, `"clip_norm": 1`},
+		{`"gain": [`, `"gain": ["0x1p+00",`},
+		{`"gain": [`, `"filter": [],"gain": [`},
+		{`"sensitivity": "0x1`, `"sensitivity": "0x0`},
+		{`"version": 1`, `"version": 2`},
+		{`"key_file"`, `"keyfile"`},
+		{`"derivation": [`, `"derivation": ["other",`},
+	} {
+		changed := strings.Replace(text, change[0], change[1], 1)
+		if changed == text {
+			t.Errorf("%q is not in the recipe", change[0])
+		}
+		if _, err := Read(strings.NewReader(changed)); err == nil {
+			t.Errorf("%q in place of %q is accepted", change[1], change[0])
+		}
+	}
+	for _, s := range []string{"", "{}", text[:len(text)/2], text + "{}"} {
+		if _, err := Read(strings.NewReader(s)); err == nil {
+			t.Errorf("a recipe of %d bytes is accepted", len(s))
+		}
+	}
+}
+
+func TestNewRecipeReportsEveryFault(t *testing.T) {
+	_, err := NewRecipe(Config{NoiseMultiplier: math.NaN(), ClipNorm: -1, Coordinates: 0, Grid: 3})
+	if err == nil || len(strings.Split(err.Error(), "\n")) != 5 {
+		t.Errorf("got %v, want 5 faults", err)
+	}
+}
+
+func TestGrid(t *testing.T) {
+	s := mechanism.Identity(4)
+	for _, c := range []struct {
+		multiplier, clip, grid, want float64 // want 0: refused
+	}{
+		{1, 1, 0, 0x1p-19}, // the power of two above 1, in the sense of math.Frexp, is 2
+		{0.99, 1, 0, 0x1p-20},
+		{0.99, 1, 0x1p-20, 0x1p-20},
+		{0.99, 1, 0x1p-10, 0x1p-10},
+		{0.99, 1, 0x1p-21, 0},
+		{0.99, 1, 1, 0},
+		{0.99, 1, 0x1.8p-10, 0},
+		{0x1p-99, 1, 0, 0},
+		{0x1p99, 1, 0, 0},
+	} {
+		r, err := NewRecipe(Config{s, 100, c.multiplier, c.clip, c.grid})
+		switch {
+		case err != nil && c.want != 0:
+			t.Errorf("%+v: %v", c, err)
+		case err == nil && float64(r.Params.Grid) != c.want:
+			t.Errorf("%+v: grid %x", c, float64(r.Params.Grid))
+		}
+	}
+	r := bind(t, Config{Strategy: s, Coordinates: 1 << 20, NoiseMultiplier: .99, ClipNorm: 1})
+	if got, want := float64(r.Sensitivity), 1+0x1p-20*0x1p10/2; got < want || got > want*(1+1e-14) {
+		t.Errorf("sensitivity %v, want %v", got, want)
+	}
+}
+
+// TestUnstableInverse: C⁻¹ of 1, 1.2 grows by 1.2 a step.
+func TestUnstableInverse(t *testing.T) {
+	s := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 100, Toeplitz: []float64{1, 1.2}}
+	_, err := NewRecipe(Config{Strategy: s, Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1})
+	var growth *GrowthError
+	if !errors.As(err, &growth) || growth.Step != 99 || growth.Growth < 1e7 {
+		t.Errorf("error %v", err)
+	}
+	s.Steps = 10
+	if _, err := NewRecipe(Config{Strategy: s, Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1}); err != nil {
+		t.Errorf("10 steps: %v", err)
+	}
+}
+
+// TestNoSharedWords: two trainings under one root key share no word, and no normal, whatever of run, σ, ζ, strategy,
+// coordinates and grid they differ in; two steps, and two coordinates, of one training share none either.
+func TestNoSharedWords(t *testing.T) {
+	const steps, width = 8, 512
+	base := Config{Strategy: mechanism.Identity(steps), Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1}
+	change := func(f func(*Config)) Config { c := base; f(&c); return c }
+	configs := []Config{
+		base,
+		change(func(c *Config) { c.NoiseMultiplier = 1.01 }),
+		change(func(c *Config) { c.ClipNorm = 2 }),
+		change(func(c *Config) { c.Coordinates++ }),
+		change(func(c *Config) { c.Grid = 0x1p-15 }),
+		change(func(c *Config) { c.Strategy = mechanism.Identity(steps + 1) }),
+		change(func(c *Config) { c.Strategy = strategies(steps)["toeplitz 2"] }),
+	}
+	seen := make(map[uint64]bool)
+	collect := func(r *Recipe, run stream.RunID) (repeated int) {
+		key := r.Key(testRoot(t), run)
+		for _, purpose := range []string{"normals", "tails"} {
+			bulk := stream.NewBulk(key.Sub(purpose))
+			words := make([]uint64, width)
+			for step := range steps {
+				bulk.Words(words, uint64(step), 0)
+				for _, w := range words {
+					if seen[w] {
+						repeated++
+					}
+					seen[w] = true
+				}
+			}
+		}
+		return repeated
+	}
+	for i, c := range configs {
+		r, err := NewRecipe(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for run := range byte(2) { // 2^17 words of 64 bits meet by chance with probability 2^-31
+			if n := collect(r, stream.RunID{run}); n > 0 {
+				t.Errorf("configuration %d, run %d: %d words were there before", i, run, n)
+			}
+		}
+		if n := collect(r, stream.RunID{0}); n != 2*steps*width {
+			t.Errorf("configuration %d: of the same run only %d words are the same", i, n)
+		}
+	}
+}
+
+var longNumber = regexp.MustCompile(`[0-9]{7}|[0-9][eE]`)
+
+func FuzzRead(f *testing.F) {
+	r, err := NewRecipe(Config{Strategy: strategies(3)["toeplitz 2"], Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte(`{"format":"minsep-noise-recipe/1","noising":{},"strategy":{"version":1,"kind":"identity","steps":1,"toeplitz":[1]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if longNumber.Match(data) {
+			t.Skip("a strategy of so many steps takes too much memory to fuzz")
+		}
+		r, err := Read(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		if err := r.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(&b); err != nil {
+			t.Fatalf("a recipe that was read is refused once written: %v", err)
+		}
+	})
+}

@@ -1,0 +1,108 @@
+package noise
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+
+	"minsep/sampling/stream"
+)
+
+var update = flag.Bool("update", false, "write testdata/vectors.json anew: only when noise is meant to change")
+
+// vector is some noise of a recipe. integration/python/noise_recipe.py makes the same.
+type vector struct {
+	Name      string  `json:"name"`
+	RootKey   string  `json:"root_key"` // of the test, no secret
+	Recipe    *Recipe `json:"recipe"`
+	FirstStep int     `json:"first_step"`
+	Steps     int     `json:"steps"`
+	Lo        int64   `json:"lo"`
+	Hi        int64   `json:"hi"`
+	Unrounded Coefs   `json:"unrounded"` // [steps, hi-lo]
+	Rounded   Coefs   `json:"rounded"`
+}
+
+func (v *vector) fill(t *testing.T) {
+	root := testRoot(t)
+	for _, unrounded := range []bool{true, false} {
+		g := generator(t, v.Recipe, v.Lo, v.Hi)
+		if err := g.Seek(v.FirstStep); err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]float64, v.Steps*g.Width())
+		var err error
+		if unrounded {
+			v.Unrounded, err = dst, g.FillUnrounded(dst)
+		} else {
+			v.Rounded, err = dst, g.Fill64(dst)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b [stream.RootSize]byte
+	for i := range b { // as in testRoot
+		b[i] = byte(i + 1)
+	}
+	if r, err := stream.ParseRoot(b[:]); err != nil || r != root {
+		t.Fatal("not the key of testRoot")
+	}
+	v.RootKey = hex.EncodeToString(b[:])
+}
+
+// shortPair finds a step and a pair whose radius needs its tail.
+func shortPair(t *testing.T, r *Recipe) (step int, pair int64) {
+	bulk := stream.NewBulk(r.Key(testRoot(t), r.RunID).Sub("normals"))
+	words := make([]uint64, r.Params.Coordinates)
+	for step := range r.Params.Steps {
+		bulk.Words(words, uint64(step), 0)
+		for i := 0; i < len(words); i += 2 {
+			if words[i] < shortWord {
+				return step, int64(i / 2)
+			}
+		}
+	}
+	t.Fatal("no short word")
+	return 0, 0
+}
+
+// Noise is frozen: a training that was started must be able to go on with another version. Do not change these values.
+func TestFrozenVectors(t *testing.T) {
+	const steps = 12
+	names := []string{"identity", "toeplitz 5", "columns", "normalised", "inverse 6", "blt"}
+	var got []vector
+	for _, name := range names {
+		c := Config{Strategy: strategies(steps)[name], Coordinates: 1 << 20, NoiseMultiplier: 0.9, ClipNorm: 1.7}
+		v := vector{Name: name, Recipe: bind(t, c), Steps: steps, Lo: 4099, Hi: 4104}
+		v.fill(t)
+		got = append(got, v)
+	}
+	v := vector{Name: "tail", Recipe: got[0].Recipe, Steps: 1}
+	step, pair := shortPair(t, v.Recipe)
+	v.FirstStep, v.Lo, v.Hi = step, 2*pair, 2*pair+2
+	v.fill(t)
+	got = append(got, v)
+
+	text, err := json.MarshalIndent(got, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, '\n')
+	const path = "testdata/vectors.json"
+	if *update {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text, want) {
+		t.Errorf("noise is not what %s holds", path)
+	}
+}
