@@ -1,0 +1,62 @@
+package graphio
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Fault is something wrong with an input file. It names the place and the kind of value found, never the value.
+type Fault struct {
+	File     string
+	Line     int64  // 1-based, of a text file; 0 if the fault is no line's
+	RowGroup int    // 1-based, of a Parquet file; 0 if the fault is no row group's
+	Row      int64  // 1-based within the row group; 0 if unknown
+	Column   string // name or 1-based position; empty if the fault is no column's
+	Found    string // what was found, for example "an empty field"
+	Rule     string // what must be, and which option changes it
+	Err      error  // the cause, or nil
+}
+
+func (f *Fault) Error() string {
+	var b strings.Builder
+	b.WriteString("graphio: ")
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ": line %d", f.Line)
+	}
+	if f.RowGroup > 0 {
+		fmt.Fprintf(&b, ": row group %d", f.RowGroup)
+	}
+	if f.Row > 0 {
+		fmt.Fprintf(&b, ": row %d", f.Row)
+	}
+	if f.Column != "" {
+		b.WriteString(": " + f.Column)
+	}
+	for _, part := range []string{f.Found, f.Rule} {
+		if part != "" {
+			b.WriteString(": " + part)
+		}
+	}
+	if f.Err != nil {
+		fmt.Fprintf(&b, ": %v", f.Err)
+	}
+	return b.String()
+}
+
+func (f *Fault) Unwrap() error { return f.Err }
+
+// MaxFaults is how many faults the reading of one split reports before it gives up.
+const MaxFaults = 10
+
+// faults collects what is wrong with one split.
+type faults struct{ list []error }
+
+// add records f and says whether there is room for more.
+func (c *faults) add(f *Fault) bool {
+	c.list = append(c.list, f)
+	return len(c.list) < MaxFaults
+}
+
+func (c *faults) err() error { return errors.Join(c.list...) }

@@ -1,0 +1,201 @@
+package graphio
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// MaxLine is the greatest length of a line, or of a quoted CSV record, in bytes.
+const MaxLine = 64 << 20
+
+var errLongLine = fmt.Errorf("a line of more than %d MiB", MaxLine>>20)
+
+// lines gives the lines of a text, one at a time.
+type lines struct {
+	r      io.Reader
+	buf    []byte
+	start  int   // of what has not been given yet in buf
+	end    int   // of what has been read into buf
+	offset int64 // of buf[start] in the text
+	number int64 // lines given so far
+	err    error // of r, once it came
+}
+
+const lineBuffer = 1 << 18
+
+// newLines reads a text of about size bytes that begins at offset of the file.
+func newLines(r io.Reader, offset, size int64) *lines {
+	return &lines{r: r, buf: make([]byte, min(lineBuffer, max(size, 0)+512)), offset: offset}
+}
+
+// next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a "\r" there is dropped, as
+// encoding/csv does, and so is a UTF-8 mark at the very beginning. The bytes are good until the next call. io.EOF says that there is none left.
+func (l *lines) next() ([]byte, error) {
+	for scanned := 0; ; {
+		if i := bytes.IndexByte(l.buf[l.start+scanned:l.end], '\n'); i >= 0 {
+			line := l.buf[l.start : l.start+scanned+i]
+			return l.take(line, 1), nil
+		}
+		scanned = l.end - l.start
+		if scanned > MaxLine {
+			return nil, errLongLine
+		}
+		if l.err != nil {
+			if l.err != io.EOF || scanned == 0 {
+				return nil, l.err
+			}
+			line := l.buf[l.start:l.end]
+			return l.take(line, 0), nil
+		}
+		l.fill()
+	}
+}
+
+// take moves past a line and its end, and trims it.
+func (l *lines) take(line []byte, end int) []byte {
+	n := len(line)
+	if n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	if l.offset == 0 {
+		line = bytes.TrimPrefix(line, byteOrderMark)
+	}
+	l.start += n + end
+	l.offset += int64(n + end)
+	l.number++
+	return line
+}
+
+// fill reads more, after making room for it.
+func (l *lines) fill() {
+	if l.start > 0 {
+		l.end = copy(l.buf, l.buf[l.start:l.end])
+		l.start = 0
+	}
+	if l.end == len(l.buf) {
+		l.buf = append(l.buf, make([]byte, len(l.buf))...)
+	}
+	for range 100 {
+		n, err := l.r.Read(l.buf[l.end:])
+		l.end += n
+		if l.err = err; n > 0 || err != nil {
+			return
+		}
+	}
+	l.err = io.ErrNoProgress
+}
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// table gives the records of CSV or TSV.
+type table struct {
+	lines   *lines
+	delim   byte
+	quotes  bool     // RFC 4180 quotes mean something
+	part    bool     // the text may begin in the middle: a quote is an error
+	fields  [][]byte // of the record
+	scratch []byte   // text of a record with quotes
+	ends    []int    // of its fields in scratch
+}
+
+var (
+	errBareQuote = errors.New("a quote in a field that does not begin with one")
+	errQuote     = errors.New("a closing quote with more of the field after it")
+	errUnclosed  = errors.New("a quoted field without closing quote")
+	errNewQuote  = errors.New("a quote where there was none when the file was opened")
+)
+
+// next returns the fields of the next record and the number of its first line. Blank lines are passed over. The fields are good until
+// the next call. After an error in the quotes, it goes on with the next line.
+func (t *table) next() ([][]byte, int64, error) {
+	for {
+		line, err := t.lines.next()
+		if err != nil {
+			return nil, t.lines.number + 1, err
+		}
+		number := t.lines.number
+		if len(line) == 0 {
+			continue
+		}
+		t.fields = t.fields[:0]
+		if t.quotes && bytes.IndexByte(line, '"') >= 0 {
+			err := t.quoted(line)
+			return t.fields, number, err
+		}
+		for {
+			i := bytes.IndexByte(line, t.delim)
+			if i < 0 {
+				break
+			}
+			t.fields = append(t.fields, line[:i])
+			line = line[i+1:]
+		}
+		t.fields = append(t.fields, line)
+		return t.fields, number, nil
+	}
+}
+
+// quoted reads a record that begins with line and has quotes in it, as encoding/csv reads it.
+func (t *table) quoted(line []byte) error {
+	if t.part {
+		return errNewQuote
+	}
+	t.scratch, t.ends = t.scratch[:0], t.ends[:0]
+	for more := true; more; {
+		var err error
+		if len(line) > 0 && line[0] == '"' {
+			line, more, err = t.quotedField(line[1:])
+		} else {
+			var field []byte
+			field, line, more = bytes.Cut(line, []byte{t.delim})
+			if bytes.IndexByte(field, '"') >= 0 {
+				err = errBareQuote
+			}
+			t.scratch = append(t.scratch, field...)
+		}
+		if err != nil {
+			return err
+		}
+		t.ends = append(t.ends, len(t.scratch))
+	}
+	start := 0
+	for _, end := range t.ends {
+		t.fields = append(t.fields, t.scratch[start:end])
+		start = end
+	}
+	return nil
+}
+
+// quotedField reads the rest of a field after its opening quote, and says what is left of the line and whether
+// another field follows.
+func (t *table) quotedField(line []byte) (rest []byte, more bool, err error) {
+	for {
+		i := bytes.IndexByte(line, '"')
+		if i < 0 { // the field goes on in the next line
+			t.scratch = append(append(t.scratch, line...), '\n')
+			if len(t.scratch) > MaxLine {
+				return nil, false, errLongLine
+			}
+			if line, err = t.lines.next(); err == io.EOF {
+				return nil, false, errUnclosed
+			} else if err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		t.scratch = append(t.scratch, line[:i]...)
+		line = line[i+1:]
+		switch {
+		case len(line) == 0:
+			return nil, false, nil
+		case line[0] == t.delim:
+			return line[1:], true, nil
+		case line[0] != '"':
+			return nil, false, errQuote
+		}
+		t.scratch = append(t.scratch, '"')
+		line = line[1:]
+	}
+}

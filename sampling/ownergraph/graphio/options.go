@@ -1,0 +1,107 @@
+package graphio
+
+import (
+	"minsep/internal/param"
+)
+
+// ParamError is an option whose value breaks a rule.
+type ParamError = param.Error
+
+// The formats of files. A one-column list is CSV or TSV with one column.
+const (
+	CSV     = "csv"     // RFC 4180, as encoding/csv reads it; ids are kept byte by byte
+	TSV     = "tsv"     // tabs, no quoting: every byte between two tabs is the field's
+	NDJSON  = "ndjson"  // one JSON object a line
+	Parquet = "parquet" // flat columns, or owners as a list
+)
+
+// Auto lets the reader decide.
+const Auto = "auto"
+
+// Options say how to read a graph. The zero value decides by the files' names and contents.
+type Options struct {
+	// Format of all files: CSV, TSV, NDJSON, Parquet. Empty or Auto: by the extension of each
+	// (.csv; .tsv, .tab, .txt; .ndjson, .jsonl, .json; .parquet, .pq), in front of .gz, .gzip, .zst, .zstd.
+	Format string
+	// ExampleColumn and OwnerColumn say which columns: digits are a 1-based position, the rest a name. Empty:
+	// "example_id", and "owner_id" or "owners", whichever is there; in text without header, 1 and 2.
+	ExampleColumn, OwnerColumn string
+	// Delimiter between the fields of CSV and TSV: one byte. Empty: comma for CSV, tab for TSV.
+	Delimiter string
+	// Header says whether the first line of CSV and TSV names the columns: "yes", "no", or Auto or empty. Auto: yes if
+	// it holds the names looked for, no if it has canonical integers there, else a fault, since a header taken for
+	// an edge, or an edge for a header, would go unnoticed.
+	Header string
+	// ExampleType and OwnerType of text columns: "int64", "string", or Auto or empty, which takes the type of
+	// the Parquet or JSON files that are read along or, without any, of the first record: int64 if it is a
+	// canonical integer (no sign +, no leading zeros, no -0), else string. Parquet and JSON have types of
+	// their own, and asking for another one is a fault.
+	ExampleType, OwnerType string
+	// SingleOwner reads examples only; each is its own owner. Lists of one column need not say so.
+	SingleOwner bool
+	// SkipOwnerless leaves out examples whose list of owners is empty or null, and counts them. Otherwise
+	// they are faults.
+	SkipOwnerless bool
+	// SplitBytes is the size of a split to aim at. 0: 32 MiB.
+	SplitBytes int64
+	// FS is where the files are. Nil: [Local].
+	FS FS
+}
+
+const defaultSplitBytes = 32 << 20
+
+// Validate reports every fault.
+func (o *Options) Validate() error {
+	c := param.Checker{Package: "graphio"}
+	oneOf := func(name, value string, allowed ...string) {
+		rule, ok := "must be auto", value == "" || value == Auto
+		for _, a := range allowed {
+			rule += ", " + a
+			ok = ok || value == a
+		}
+		c.Require(ok, name, value, rule)
+	}
+	oneOf("format", o.Format, CSV, TSV, NDJSON, Parquet)
+	oneOf("header", o.Header, "yes", "no")
+	oneOf("type of example ids", o.ExampleType, "int64", "string")
+	oneOf("type of owner ids", o.OwnerType, "int64", "string")
+	d := o.Delimiter
+	c.Require(len(d) == 0 || len(d) == 1 && d[0] != '"' && d[0] != '\n' && d[0] != '\r' && d[0] != 0, "delimiter", d, "must be one byte, and no quote, line end or NUL")
+	c.Require(o.ExampleColumn == "" || o.ExampleColumn != o.OwnerColumn, "owner column", o.OwnerColumn, "must differ from the example column")
+	c.Require(!o.SingleOwner || o.OwnerColumn == "", "owner column", o.OwnerColumn, "must not be given with single owners")
+	c.Require(o.SplitBytes >= 0, "split bytes", o.SplitBytes, "must not be negative")
+	return c.Err()
+}
+
+func (o *Options) fs() FS {
+	if o.FS == nil {
+		return Local{}
+	}
+	return o.FS
+}
+
+func (o *Options) splitBytes() int64 {
+	if o.SplitBytes == 0 {
+		return defaultSplitBytes
+	}
+	return o.SplitBytes
+}
+
+// exampleNames are the names that the example column may have.
+func (o *Options) exampleNames() []string {
+	if o.ExampleColumn != "" {
+		return []string{o.ExampleColumn}
+	}
+	return []string{"example_id"}
+}
+
+// ownerNames are the names that the owner column may have; none of them with SingleOwner.
+func (o *Options) ownerNames() []string {
+	switch {
+	case o.SingleOwner:
+		return nil
+	case o.OwnerColumn != "":
+		return []string{o.OwnerColumn}
+	}
+	return []string{"owner_id", "owners"}
+}

@@ -1,0 +1,217 @@
+package graphio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"minsep/sampling/ownergraph"
+)
+
+// Source is a graph in files that [Open] has looked at.
+type Source struct {
+	ExampleType, OwnerType ownergraph.IDType
+	SingleOwner            bool  // each example is its own owner
+	Files                  int   // how many files there are
+	Bytes                  int64 // their size as stored
+
+	fs     FS
+	splits []Split
+}
+
+// Open looks at every file that the paths stand for (files, folders, patterns: see [FS]): its format and compression, the columns, the
+// types of the ids and, for Parquet, the footer. It returns every fault that it finds, joined; those inside the files come to light
+// in [Split.Read]. A file named twice is read once.
+func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if len(paths) == 0 {
+		return nil, &ParamError{Package: "graphio", Param: "graph", Value: "(none)", Rule: "name at least one file, folder or pattern"}
+	}
+	var errs []error
+	var files []*inspected
+	seen := map[string]bool{}
+	for _, p := range paths {
+		names, err := o.fs().Expand(ctx, p)
+		if err != nil {
+			errs = append(errs, &Fault{File: p, Err: err})
+			continue
+		}
+		for _, name := range names {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			in, fault := inspect(ctx, name, &o)
+			if fault != nil {
+				errs = append(errs, fault)
+				continue
+			}
+			files = append(files, in)
+		}
+	}
+	s := &Source{fs: o.fs(), Files: len(files)}
+	for _, f := range s.agree(files, &o) {
+		errs = append(errs, f)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	for _, in := range files {
+		in.split.ExampleType, in.split.OwnerType = s.ExampleType, s.OwnerType
+		if s.SingleOwner {
+			in.split.OwnerType = s.ExampleType
+		}
+		s.Bytes += in.size
+		parts, err := in.splits(ctx, &o)
+		if err != nil {
+			return nil, &Fault{File: in.split.Path, Err: err}
+		}
+		s.splits = append(s.splits, parts...)
+	}
+	return s, nil
+}
+
+// agree decides the types for all files and reports those that cannot be read with them.
+func (s *Source) agree(files []*inspected, o *Options) []*Fault {
+	files = slices.DeleteFunc(slices.Clone(files), func(in *inspected) bool { return !in.records })
+	if len(files) == 0 {
+		if s.Files == 0 {
+			return nil // each has had its fault
+		}
+		return []*Fault{{File: "the graph", Found: "no record in any file", Rule: "it needs at least one edge"}}
+	}
+	s.SingleOwner = files[0].split.SingleOwner
+	var list []*Fault
+	for _, in := range files {
+		if in.split.SingleOwner != s.SingleOwner {
+			list = append(list, &Fault{File: in.split.Path, Found: "only one of this file and " + files[0].split.Path + " has owners", Rule: "either all files have owners or none"})
+		}
+	}
+	var f []*Fault
+	s.ExampleType, f = agreeType(files, "examples", o.ExampleType, func(in *inspected) idType { return in.example })
+	list = append(list, f...)
+	s.OwnerType = s.ExampleType
+	if !s.SingleOwner {
+		s.OwnerType, f = agreeType(files, "owners", o.OwnerType, func(in *inspected) idType { return in.owner })
+		list = append(list, f...)
+	}
+	return list
+}
+
+// agreeType decides the type of one column: by the formats that have types, else by the option, else by the first record of the first
+// text file.
+func agreeType(files []*inspected, column, option string, of func(*inspected) idType) (t ownergraph.IDType, list []*Fault) {
+	var decided *inspected
+	asked := option != "" && option != Auto
+	if asked {
+		t.UnmarshalText([]byte(option)) // Validate has seen it
+	}
+	for _, fixed := range []bool{true, false} {
+		for _, in := range files {
+			c := of(in)
+			if !c.known || c.fixed != fixed {
+				continue
+			}
+			switch {
+			case decided == nil && !asked:
+				t, decided = c.t, in
+			case c.t == t, !fixed && t == ownergraph.String:
+			case decided == nil:
+				list = append(list, &Fault{File: in.split.Path, Column: column, Found: c.t.String() + " ids", Rule: fmt.Sprintf("--id-type asks for %v, but the format decides", t)})
+			default:
+				list = append(list, &Fault{File: in.split.Path, Column: column, Found: c.t.String() + " ids",
+					Rule: fmt.Sprintf("must be %v as in %s, or set --id-type string if all files are text", t, decided.split.Path)})
+			}
+		}
+	}
+	return t, list
+}
+
+// Splits returns the units of work in the order of the files.
+func (s *Source) Splits() []Split { return slices.Clone(s.splits) }
+
+// Read reads the whole graph, split by split in order, as [Split.Read] does.
+func (s *Source) Read(ctx context.Context, emit func(*Batch) error) error {
+	var errs []error
+	for i := range s.splits {
+		err := s.splits[i].Read(ctx, s.fs, func(b *Batch) error {
+			if len(errs) > 0 {
+				return nil // only faults are looked for
+			}
+			return emit(b)
+		})
+		if err == nil {
+			continue
+		}
+		errs = append(errs, err)
+		if _, ok := errors.AsType[*Fault](err); !ok || len(errs) == MaxFaults {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// splits divides a file.
+func (in *inspected) splits(ctx context.Context, o *Options) ([]Split, error) {
+	size := o.splitBytes()
+	whole := in.split
+	if whole.Format == Parquet {
+		var list []Split
+		sum := int64(0)
+		for g, bytes := range in.groups {
+			if g == 0 || sum >= size {
+				part := whole
+				part.FirstRowGroup = g
+				list, sum = append(list, part), 0
+			}
+			list[len(list)-1].RowGroups++
+			sum += bytes
+		}
+		return list, nil
+	}
+	if whole.Compression != "" || in.size <= size {
+		return []Split{whole}, nil
+	}
+	if whole.Format == CSV { // a line may begin in a quoted field: then it can be read from the beginning only
+		quotes, err := hasQuotes(ctx, o.fs(), whole.Path)
+		if err != nil || quotes {
+			return []Split{whole}, err
+		}
+		whole.NoQuotes = true
+	}
+	var list []Split
+	for from := int64(0); from < in.size; from += size {
+		part := whole
+		part.From, part.To = from, min(from+size, in.size)
+		list = append(list, part)
+	}
+	return list, nil
+}
+
+// hasQuotes looks for a quote in a file.
+func hasQuotes(ctx context.Context, fs FS, name string) (bool, error) {
+	f, err := fs.Open(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	buf := make([]byte, 1<<20)
+	for at := int64(0); at < f.Size(); at += int64(len(buf)) {
+		n, err := f.ReadAt(buf, at)
+		if bytes.IndexByte(buf[:n], '"') >= 0 {
+			return true, nil
+		}
+		if err != nil && err != io.EOF {
+			return false, cause(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,247 @@
+package graphio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"minsep/sampling/ownergraph"
+)
+
+// Split is a unit of work: a part of one file and all that is needed to read it. It travels as JSON, and needs only that
+// the file can be opened under the same path where it is read.
+type Split struct {
+	Path        string            `json:"path"`
+	Format      string            `json:"format"`
+	Compression string            `json:"compression,omitempty"` // "gzip", "zstd" or none
+	ExampleType ownergraph.IDType `json:"example_type"`
+	OwnerType   ownergraph.IDType `json:"owner_type"`
+	SingleOwner bool              `json:"single_owner,omitempty"`
+	// SkipOwnerless as in [Options].
+	SkipOwnerless bool `json:"skip_ownerless,omitempty"`
+
+	// Text: the lines that begin in the bytes From to To; To is 0 for all.
+	From int64 `json:"from,omitempty"`
+	To   int64 `json:"to,omitempty"`
+
+	// CSV and TSV: the shape of a record.
+	Delimiter string `json:"delimiter,omitempty"`
+	Fields    int    `json:"fields,omitempty"`
+	Header    bool   `json:"header,omitempty"` // the file's first record is one
+	NoQuotes  bool   `json:"no_quotes,omitempty"`
+	Example   int    `json:"example,omitempty"` // 0-based positions
+	Owner     int    `json:"owner,omitempty"`
+
+	// NDJSON and Parquet: the columns by name. NDJSON may have one of several names for the owners.
+	ExampleColumn string   `json:"example_column,omitempty"`
+	OwnerColumns  []string `json:"owner_columns,omitempty"`
+
+	// Parquet: row groups FirstRowGroup (0-based) and on.
+	FirstRowGroup int `json:"first_row_group,omitempty"`
+	RowGroups     int `json:"row_groups,omitempty"`
+}
+
+var errTooMany = errors.New("graphio: too many faults")
+
+// Read gives the edges of the split in the order of the file, in batches of about [BatchEdges]. The batch is reused: emit must not keep
+// it. On a fault, Read goes on to look for more, up to [MaxFaults], and returns them joined; edges that follow the first fault
+// are not emitted, and what was emitted before must not be used. An error of emit is returned as it is. A nil fs is [Local].
+func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error {
+	if fs == nil {
+		fs = Local{}
+	}
+	f, err := fs.Open(ctx, s.Path)
+	if err != nil {
+		return &Fault{File: s.Path, Err: err}
+	}
+	b := newBatcher(ctx, s, emit)
+	if s.Format == Parquet {
+		err = s.readParquet(f, b)
+	} else {
+		err = s.readText(f, b)
+	}
+	if err == nil {
+		err = b.flush()
+	}
+	if err == errTooMany {
+		err = nil
+	}
+	b.countFrom(f)
+	return errors.Join(b.err(), err, f.Close())
+}
+
+// countFrom turns line numbers within the split into those of the file.
+func (b *batcher) countFrom(f File) {
+	if len(b.list) == 0 || b.before == 0 {
+		return
+	}
+	lines := int64(0)
+	buf := make([]byte, lineBuffer)
+	for at := int64(0); at < b.before; {
+		n, err := f.ReadAt(buf[:min(int64(len(buf)), b.before-at)], at)
+		lines += int64(bytes.Count(buf[:n], []byte{'\n'}))
+		at += int64(n)
+		if err != nil {
+			break
+		}
+	}
+	for _, err := range b.list {
+		if fault := err.(*Fault); fault.Line > 0 {
+			fault.Line += lines
+		}
+	}
+}
+
+// readText reads the lines of a split.
+func (s *Split) readText(f File, b *batcher) error {
+	in, err := decompress(io.NewSectionReader(f, 0, f.Size()), s.Compression)
+	if err != nil {
+		return b.fault(&Fault{Err: err})
+	}
+	defer in.Close()
+	var l *lines
+	if s.From == 0 {
+		l = newLines(in, 0, s.length(f))
+	} else {
+		// The line that goes on at From began before it. One that begins at From does not: hence the byte before.
+		l = newLines(io.NewSectionReader(f, s.From-1, f.Size()-s.From+1), s.From-1, s.length(f))
+		if _, err := l.next(); err != nil && err != io.EOF {
+			return b.fault(&Fault{Line: 1, Err: err})
+		}
+		b.before, l.number = l.offset, 0
+	}
+	if s.Format == NDJSON {
+		return s.readJSON(l, b)
+	}
+	return s.readTable(l, b)
+}
+
+// length is about how many bytes the split reads.
+func (s *Split) length(f File) int64 {
+	switch {
+	case s.Compression != "":
+		return lineBuffer
+	case s.To > 0:
+		return s.To - s.From
+	}
+	return f.Size()
+}
+
+// done says whether the next line belongs to another split.
+func (s *Split) done(l *lines) bool { return s.To > 0 && l.offset >= s.To }
+
+// textEnd handles an error of reading lines: nil at the end of the text, else a fault.
+func (s *Split) textEnd(b *batcher, err error, line int64) error {
+	switch {
+	case err == io.EOF:
+		return nil
+	case err != errLongLine && s.Compression != "":
+		err = corrupt(err)
+	}
+	if b.fault(&Fault{Line: line, Err: err}) != nil {
+		return errTooMany
+	}
+	return nil
+}
+
+// readTable reads CSV or TSV.
+func (s *Split) readTable(l *lines, b *batcher) error {
+	t := &table{lines: l, delim: s.Delimiter[0], quotes: s.Format == CSV, part: s.NoQuotes}
+	header := s.Header && s.From == 0
+	for !s.done(l) {
+		fields, line, err := t.next()
+		switch {
+		case err == errBareQuote || err == errQuote:
+			if err := b.fault(&Fault{Line: line, Found: err.Error(), Rule: "CSV is read as RFC 4180 says"}); err != nil {
+				return err
+			}
+			continue
+		case err == errUnclosed:
+			return b.fault(&Fault{Line: line, Found: err.Error(), Rule: "CSV is read as RFC 4180 says"})
+		case err != nil:
+			return s.textEnd(b, err, line)
+		case header:
+			header = false
+			continue
+		}
+		if f := s.appendRecord(fields, b); f != nil {
+			f.Line = line
+			if err := b.fault(f); err != nil {
+				return err
+			}
+		}
+		if err := b.full(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendRecord adds the edge of a record to the batch.
+func (s *Split) appendRecord(fields [][]byte, b *batcher) *Fault {
+	if len(fields) != s.Fields {
+		return &Fault{Found: plural(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", s.Fields)}
+	}
+	if k := appendText(&b.Examples, fields[s.Example]); k != fits {
+		return &Fault{Column: fmt.Sprintf("column %d", s.Example+1), Found: k.String(), Rule: k.rule(s.ExampleType)}
+	}
+	if s.SingleOwner {
+		return nil
+	}
+	if k := appendText(&b.Owners, fields[s.Owner]); k != fits {
+		return &Fault{Column: fmt.Sprintf("column %d", s.Owner+1), Found: k.String(), Rule: k.rule(s.OwnerType)}
+	}
+	return nil
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+const ownerlessRule = "every example needs an owner, or set --skip-ownerless"
+
+// readJSON reads NDJSON.
+func (s *Split) readJSON(l *lines, b *batcher) error {
+	var example ownergraph.IDs
+	j := &jsonLine{
+		example: jsonColumn{names: []string{s.ExampleColumn}, ids: &example, known: true},
+		owner:   jsonColumn{names: s.OwnerColumns, ids: &b.Owners, known: true},
+	}
+	for !s.done(l) {
+		text, err := l.next()
+		if err != nil {
+			return s.textEnd(b, err, l.number+1)
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		example.Reset(s.ExampleType)
+		fault := j.parse(text)
+		switch {
+		case fault == nil && s.SingleOwner:
+			j.owners = 1
+		case fault == nil && j.owners == 0 && s.SkipOwnerless:
+			b.Ownerless++
+		case fault == nil && j.owners == 0:
+			fault = &jsonFault{s.OwnerColumns[0], "an example without owners", ownerlessRule}
+		}
+		if fault != nil {
+			if err := b.fault(&Fault{Line: l.number, Column: fault.column, Found: fault.found, Rule: fault.rule}); err != nil {
+				return err
+			}
+			continue
+		}
+		for range j.owners {
+			b.Examples.AppendFrom(&example, 0)
+		}
+		if err := b.full(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
