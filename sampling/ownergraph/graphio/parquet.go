@@ -1,8 +1,10 @@
 package graphio
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -15,6 +17,13 @@ import (
 // openParquet reads a footer. The library may panic on a damaged file.
 func openParquet(f File) (file *parquet.File, err error) {
 	defer recoverCorrupt(&err)
+	var tail [8]byte // the footer's length and the magic: the library allocates what it says
+	if _, err := f.ReadAt(tail[:], f.Size()-8); err != nil && err != io.EOF {
+		return nil, cause(err)
+	}
+	if int64(binary.LittleEndian.Uint32(tail[:])) > f.Size()-12 {
+		return nil, errors.New("the footer is longer than the file")
+	}
 	return parquet.OpenFile(f, f.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(1<<16))
 }
 
@@ -67,10 +76,7 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 				return &Fault{RowGroup: g + 1, Found: errCorrupt.Error()}
 			}
 			m := &rg.Columns[c.leaf].MetaData
-			start := m.DataPageOffset
-			if m.DictionaryPageOffset > 0 {
-				start = min(start, m.DictionaryPageOffset)
-			}
+			start := chunkStart(m)
 			if m.Type != format.Type(c.physical) {
 				return &Fault{RowGroup: g + 1, Column: c.name, Found: errCorrupt.Error()}
 			}

@@ -203,13 +203,27 @@ func (s *Split) readParquet(f File, b *batcher) error {
 	for i := range s.RowGroups {
 		g := s.FirstRowGroup + i
 		rg := &rowGroup{batcher: b, number: g + 1, rows: groups[g].NumRows()}
-		if err := rg.read(groups[g], examples, owners); err != nil {
+		for _, c := range []*parquetColumn{examples, owners} {
+			if c == nil {
+				continue
+			}
+			if err = checkPages(f, &file.Metadata().RowGroups[g].Columns[c.leaf].MetaData); err != nil {
+				break
+			}
+		}
+		if err != nil {
+			err = rg.damaged(err)
+		} else {
+			err = rg.read(groups[g], examples, owners)
+		}
+		if err != nil && err != errDamaged {
 			return err
 		}
 	}
 	return nil
 }
 
+// read gives the edges of the row group.
 func (g *rowGroup) read(rg parquet.RowGroup, examples, owners *parquetColumn) (err error) {
 	emit := g.emit
 	emitting := false
@@ -226,9 +240,6 @@ func (g *rowGroup) read(rg parquet.RowGroup, examples, owners *parquetColumn) (e
 		}
 		if r := recover(); r != nil { // the library's, or an index of a damaged page
 			err = g.damaged(errCorrupt)
-		}
-		if err == errDamaged {
-			err = nil
 		}
 	}()
 	g.examples = newLeafReader(rg, examples)
