@@ -26,6 +26,11 @@ func NewBallsInBins(c *Columns, period int, factor float64) *BallsInBins {
 	return law
 }
 
+// Fork shares the norms.
+func (b *BallsInBins) Fork() Law {
+	return &BallsInBins{half: b.half, sums: make([]float64, len(b.sums))}
+}
+
 func (b *BallsInBins) Reset()                { clear(b.sums) }
 func (b *BallsInBins) Step(i int, u float64) { b.sums[i%len(b.sums)] += u }
 
@@ -53,6 +58,13 @@ func NewCyclic(p Process, norms []float64) *Cyclic {
 		law.half[i] = s / 2
 	}
 	return law
+}
+
+// Fork shares the norms.
+func (c *Cyclic) Fork() Law {
+	fork := *c
+	fork.sums = make([]float64, len(c.sums))
+	return &fork
 }
 
 func (c *Cyclic) Reset() { clear(c.sums) }

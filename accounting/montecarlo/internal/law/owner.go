@@ -21,9 +21,7 @@ type Owner struct {
 
 	states []ownerState
 	start  []ownerStart
-	binom  []float64   // scratch
 	rows   [][]float64 // ring of b+1 rows of ln V_i(state), step j at j mod (b+1)
-	latest int
 }
 
 // ownerState is a state with its ways on: way j has j new participations.
@@ -67,10 +65,7 @@ func NewOwner(p Process, c *Columns, examples int, factor float64) *Owner {
 		}
 	}
 	o.warm(index)
-	for i := range o.rows {
-		o.rows[i] = make([]float64, len(o.states))
-	}
-	return o
+	return o.Fork().(*Owner)
 }
 
 func key(ages []int) string { return fmt.Sprint(ages) }
@@ -145,6 +140,16 @@ func logArrangements(sorted []int) float64 {
 	return log
 }
 
+// Fork shares the tables.
+func (o *Owner) Fork() Law {
+	fork := *o
+	fork.rows = make([][]float64, len(o.rows))
+	for i := range fork.rows {
+		fork.rows[i] = make([]float64, len(o.states))
+	}
+	return &fork
+}
+
 func (o *Owner) Reset() {
 	for _, row := range o.rows {
 		clear(row)
@@ -187,6 +192,11 @@ type SampledOwner struct {
 
 	ring []float64
 	next float64
+}
+
+// Fork shares the norms.
+func (o *SampledOwner) Fork() Law {
+	return &SampledOwner{Process: o.Process, Examples: o.Examples, Norms: o.Norms}
 }
 
 func (o *SampledOwner) Reset() {

@@ -9,6 +9,8 @@ type Law interface {
 	// Step takes u = ⟨c_i, y⟩/σ².
 	Step(i int, u float64)
 	LogRatio() float64
+	// Fork returns the same law with a state of its own.
+	Fork() Law
 }
 
 // LogRatio evaluates a law at y of Steps entries.
@@ -150,6 +152,13 @@ func log1mexp(x float64) float64 {
 		return math.Log(-math.Expm1(x))
 	}
 	return math.Log1p(-math.Exp(x))
+}
+
+// Fork shares the tables.
+func (r *Renewal) Fork() Law {
+	fork := *r
+	fork.ring, fork.terms = nil, nil
+	return &fork
 }
 
 func (r *Renewal) Reset() {

@@ -24,6 +24,11 @@ func (t *Truncated) Survival(count int) float64 {
 	return float64(t.MaxBatch) / float64(count+1)
 }
 
+// Fork shares the norms, not the counts.
+func (t *Truncated) Fork() Law {
+	return &Truncated{Process: t.Process, MaxBatch: t.MaxBatch, Norms: t.Norms}
+}
+
 func (t *Truncated) Reset() {
 	if t.upper == nil {
 		t.upper, t.lower = make([]float64, t.MinSep), make([]float64, t.MinSep)

@@ -1,0 +1,33 @@
+package kernel
+
+import (
+	"fmt"
+	"testing"
+
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+func benchmark(b *testing.B, n, minSep int, sigma, p float64, laws func(p law.Process, c *law.Columns) law.Law) {
+	c := law.Toeplitz(n, sqrtColumn(minSep))
+	k := New(c, sigma, laws(law.Process{Steps: n, MinSep: minSep, Prob: p, WarmStart: true}, c))
+	in, out := &Input{Bulk: testBulk()}, new(Output)
+	b.ResetTimer()
+	for i := range b.N {
+		in.Number = uint64(i)
+		k.Batch(in, out)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/Lanes, "µs/sample")
+}
+
+func BenchmarkMinSep(b *testing.B) {
+	for _, c := range []struct {
+		n, minSep int
+		sigma, p  float64
+	}{{7200, 256, 0.45, 1.255e-4}, {1024, 16, 0.8, 0.02}, {1000, 32, 1, 0.03}, {10000, 64, 0.8, 0.005}} {
+		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
+			benchmark(b, c.n, c.minSep, c.sigma, c.p, func(p law.Process, m *law.Columns) law.Law {
+				return law.MinSep(p, m.SquaredNorms(1/(c.sigma*c.sigma)))
+			})
+		})
+	}
+}

@@ -1,0 +1,20 @@
+// Package kernel computes losses of eight samples at a time: normals, outputs, correlation with the columns of C, and the
+// recursions of package law, in one walk backward in time over blocks that stay in the cache.
+//
+// A [Row] is one step of eight samples. Lanes 0–3 and 4–7 of a row are also the real and imaginary parts of four complex
+// numbers, so that one transform serves eight samples without moving a number between lanes.
+//
+// # Exactness
+//
+// Losses agree with the log-domain recursions of package law at the same outputs to 1e-12 of their size. Where
+// ratios could leave the range of 64-bit floats between two looks, or the correlations of a batch that of the
+// exponential, the batch is computed with the log-domain recursions instead: never a silent overflow.
+//
+// The normals have 52 bits of radius: their tail ends at 8.49 standard deviations, which changes the law of 10,000 of them by 2e-12
+// in total variation. Fewer bits would change it by more than a δ of 1e-8.
+//
+// # Bits
+//
+// A batch is a function of (columns, noise multiplier, recursions, hits, key, number) for one [ID]: the size of a block or the order of
+// batches has no part in it.
+package kernel

@@ -1,0 +1,358 @@
+package kernel
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"sync"
+
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/sampling/stream"
+)
+
+// Hit is how often columns of C are added to the mean of a sample: Times·c_Step.
+type Hit struct{ Step, Times int }
+
+// Input is what a batch is computed from: sample l has the output y = Σ Times·c_Step + Shift + σz, z standard normal.
+type Input struct {
+	Hits   *[Lanes][]Hit // sorted by step; nil: none
+	Shift  []float64     // Steps entries; nil: none
+	Bulk   *stream.Bulk
+	Number uint64 // of the batch: its z are words 0 … Lanes·Steps-1 of this number
+}
+
+// FirstFreeBlock is the first block of words of a number that normals never use.
+const FirstFreeBlock = 1 << 40
+
+// Output is what comes of a batch.
+type Output struct {
+	LogRatio   []Row // of every recursion
+	Projection Row   // ⟨v, y⟩, when the kernel has a Project
+}
+
+// Kernel computes batches. It is not safe for concurrent use; Fork it.
+type Kernel struct {
+	// Project, unless nil, is a vector v of Steps entries to take ⟨v, y⟩ with.
+	Project []float64
+
+	columns    *law.Columns
+	sigma      float64
+	correlator *correlator
+	recursions []recursion
+	carry      []Row     // rows of z that the next block overlaps
+	words      []uint64  // of a few rows
+	norms      []float64 // ‖c_i‖²/σ²
+	reachNoise float64   // |t| that noise alone cannot exceed
+	reachShift float64   // |t| a unit of shift cannot exceed
+	reachHit   float64   // |t| one hit cannot exceed
+}
+
+// recursion is one law of the eight samples. fast is nil where the range does not allow it.
+type recursion struct {
+	fast Recursion
+	slow [Lanes]law.Law
+}
+
+// Recursion is a law in linear scale. Rows may refuse: then the batch is computed again in log domain.
+type Recursion interface {
+	Reset()
+	// Rows takes t_i = log2(e)·⟨c_i, y⟩/σ² for the rows first … first+len(t)-1, the later ones having come before. With
+	// check it looks whether |t| exceeds Limit, and returns false then.
+	Rows(first int, t []Row, check bool) bool
+	LogRatio(dst *Row)
+	// Limit is the largest |t| that keeps the recursion in range.
+	Limit() float64
+	Fork() Recursion
+}
+
+const maxNormal = 8.5 // normals do not exceed it: see the package comment
+
+// New returns a kernel for some laws of one strategy and noise multiplier.
+func New(c *law.Columns, noiseMultiplier float64, laws ...law.Law) *Kernel {
+	k := &Kernel{columns: c, sigma: noiseMultiplier, norms: c.SquaredNorms(1 / (noiseMultiplier * noiseMultiplier))}
+	k.correlator = newCorrelator(c, math.Log2E/noiseMultiplier)
+	for _, l := range laws {
+		r := recursion{fast: linear(l)}
+		for i := range r.slow {
+			r.slow[i] = l.Fork()
+		}
+		k.recursions = append(k.recursions, r)
+	}
+	for i := range c.Steps {
+		column, scale := c.Column(i)
+		sum := 0.0
+		for _, v := range column {
+			sum += math.Abs(v)
+		}
+		k.reachShift = max(k.reachShift, math.Log2E*scale*sum/(noiseMultiplier*noiseMultiplier))
+		k.reachHit = max(k.reachHit, math.Log2E*k.norms[i])
+	}
+	k.reachNoise = maxNormal * k.reachShift * noiseMultiplier
+	k.makeBuffers()
+	return k
+}
+
+func (k *Kernel) makeBuffers() {
+	k.carry = make([]Row, k.columns.Bands-1)
+	k.words = make([]uint64, Lanes*min(128, k.columns.Steps))
+}
+
+// linear returns the fast form of a law, or nil.
+func linear(l law.Law) Recursion {
+	switch l := l.(type) {
+	case *law.Renewal:
+		return newRenewal(l)
+	}
+	return nil
+}
+
+// Fork returns an equal kernel with buffers of its own.
+func (k *Kernel) Fork() *Kernel {
+	fork := *k
+	fork.makeBuffers()
+	correlator := *k.correlator
+	correlator.work = make([]Row, len(k.correlator.work))
+	if k.correlator.fft == nil {
+		correlator.out = make([]Row, len(k.correlator.out))
+	}
+	fork.correlator = &correlator
+	fork.recursions = make([]recursion, len(k.recursions))
+	for i, r := range k.recursions {
+		if r.fast != nil {
+			fork.recursions[i].fast = r.fast.Fork()
+		}
+		for l, slow := range r.slow {
+			fork.recursions[i].slow[l] = slow.Fork()
+		}
+	}
+	return &fork
+}
+
+// Laws returns the log-domain laws of one recursion, a lane each, for what a sample's law needs besides y.
+func (k *Kernel) Laws(recursion int) *[Lanes]law.Law { return &k.recursions[recursion].slow }
+
+// Batch computes eight samples.
+func (k *Kernel) Batch(in *Input, out *Output) {
+	reach := k.reach(in)
+	var fast, slow []int
+	var check bool
+	for i, r := range k.recursions {
+		if r.fast == nil {
+			slow = append(slow, i)
+			continue
+		}
+		fast = append(fast, i)
+		check = check || reach > r.fast.Limit()
+	}
+	out.LogRatio = append(out.LogRatio[:0], make([]Row, len(k.recursions))...)
+	out.Projection = Row{}
+	if fast != nil {
+		slow = append(slow, k.walkFast(in, out, fast, check)...)
+	}
+	if slow != nil {
+		k.walkSlow(in, out, slow)
+	}
+}
+
+// walkFast runs recursions in linear scale and returns those that refused.
+func (k *Kernel) walkFast(in *Input, out *Output, fast []int, check bool) (refused []int) {
+	ok := make([]bool, len(k.recursions))
+	for _, i := range fast {
+		k.recursions[i].fast.Reset()
+		ok[i] = true
+	}
+	k.walk(in, out, func(first int, t []Row) {
+		for _, i := range fast {
+			ok[i] = ok[i] && k.recursions[i].fast.Rows(first, t, check)
+		}
+	})
+	for _, i := range fast {
+		if !ok[i] {
+			refused = append(refused, i)
+			continue
+		}
+		k.recursions[i].fast.LogRatio(&out.LogRatio[i])
+	}
+	return refused
+}
+
+// walkSlow runs recursions in log domain.
+func (k *Kernel) walkSlow(in *Input, out *Output, slow []int) {
+	for _, i := range slow {
+		for _, l := range k.recursions[i].slow {
+			l.Reset()
+		}
+	}
+	k.walk(in, out, func(first int, t []Row) {
+		for _, r := range slow {
+			for l, law := range k.recursions[r].slow {
+				for i := len(t) - 1; i >= 0; i-- {
+					law.Step(first+i, t[i][l]*math.Ln2)
+				}
+			}
+		}
+	})
+	for _, i := range slow {
+		for l, law := range k.recursions[i].slow {
+			out.LogRatio[i][l] = law.LogRatio()
+		}
+	}
+}
+
+// reach returns a bound on |t| of the batch.
+func (k *Kernel) reach(in *Input) float64 {
+	reach := k.reachNoise
+	if in.Shift != nil {
+		largest := 0.0
+		for _, v := range in.Shift {
+			largest = max(largest, math.Abs(v))
+		}
+		reach += k.reachShift * largest
+	}
+	if in.Hits == nil {
+		return reach
+	}
+	overlap := 0 // hits that one column meets
+	for _, hits := range in.Hits {
+		total, last := 0, 0
+		for _, hit := range hits {
+			total += abs(hit.Times)
+			for ; hits[last].Step < hit.Step-2*(k.columns.Bands-1); last++ {
+				total -= abs(hits[last].Times)
+			}
+			overlap = max(overlap, total)
+		}
+	}
+	return reach + float64(overlap)*k.reachHit
+}
+
+func abs(x int) int { return max(x, -x) }
+
+// walk makes the outputs of a batch and calls visit with blocks of t, the last steps first.
+func (k *Kernel) walk(in *Input, out *Output, visit func(first int, t []Row)) {
+	n, c := k.columns.Steps, k.correlator
+	out.Projection = Row{}
+	overlap := len(k.carry)
+	clear(k.carry)
+	for first := (n - 1) / c.block * c.block; first >= 0; first -= c.block {
+		count := min(c.block, n-first)
+		z := c.work[:count]
+		k.fill(z, in, first)
+		copy(c.work[count:], k.carry)
+		k.addHits(z, in.Hits, first)
+		k.addShift(z, in.Shift, first)
+		k.project(z, first, &out.Projection)
+		copy(k.carry, c.work[:overlap])
+		visit(first, c.correlate(first, count))
+	}
+}
+
+// fill sets rows to standard normals.
+func (k *Kernel) fill(z []Row, in *Input, first int) {
+	for len(z) > 0 {
+		rows := min(len(z), len(k.words)/Lanes)
+		words := k.words[:Lanes*rows]
+		in.Bulk.Words(words, in.Number, uint64(first)*(Lanes/2))
+		for i := range rows {
+			w, row := (*[Lanes]uint64)(words[Lanes*i:]), &z[i]
+			for l := range Lanes / 2 {
+				row[l], row[l+4] = normals(w[l], w[l+4])
+			}
+		}
+		z, first = z[rows:], first+rows
+	}
+}
+
+// addHits adds Times·c_Step/σ to the rows first … first+len(z)-1.
+func (k *Kernel) addHits(z []Row, hits *[Lanes][]Hit, first int) {
+	if hits == nil {
+		return
+	}
+	for l := range hits {
+		for _, hit := range hits[l] {
+			from, end := max(hit.Step, first), min(hit.Step+k.columns.Bands, first+len(z))
+			if from >= end {
+				continue
+			}
+			column, scale := k.columns.Column(hit.Step)
+			factor := float64(hit.Times) * scale / k.sigma
+			rows := z[from-first:]
+			for j, v := range column[min(len(column), from-hit.Step):min(len(column), end-hit.Step)] {
+				rows[j][l] += factor * v
+			}
+		}
+	}
+}
+
+func (k *Kernel) addShift(z []Row, shift []float64, first int) {
+	if shift == nil {
+		return
+	}
+	for i, v := range shift[first : first+len(z)] {
+		for l := range z[i] {
+			z[i][l] += v / k.sigma
+		}
+	}
+}
+
+func (k *Kernel) project(z []Row, first int, sum *Row) {
+	if k.Project == nil {
+		return
+	}
+	for i, v := range k.Project[first : first+len(z)] {
+		for l := range sum {
+			sum[l] += v * k.sigma * z[i][l]
+		}
+	}
+}
+
+// Outputs returns y of one lane of a batch, computed apart from the walk: for tests and for other evaluators.
+func (k *Kernel) Outputs(in *Input, lane int) []float64 {
+	n := k.columns.Steps
+	z := make([]Row, n)
+	k.fill(z, in, 0)
+	y := make([]float64, n)
+	for i := range y {
+		y[i] = k.sigma * z[i][lane]
+		if in.Shift != nil {
+			y[i] += in.Shift[i]
+		}
+	}
+	if in.Hits != nil {
+		for _, hit := range in.Hits[lane] {
+			column, scale := k.columns.Column(hit.Step)
+			for j, v := range column {
+				y[hit.Step+j] += float64(hit.Times) * scale * v
+			}
+		}
+	}
+	return y
+}
+
+// ID names the arithmetic of this build on this processor: results of one ID are equal bit for bit. It is the name of the
+// implementation and a hash of results of a fixed problem and of the mathematical functions in use, which
+// differ in the last bit between processors and compilers.
+var ID = sync.OnceValue(func() string {
+	hash := sha256.New()
+	for i := 1; i < 4000; i++ {
+		x := float64(i) / 131
+		for _, v := range []float64{math.Log(x), math.Exp(-x), math.Log1p(x / 31), math.Expm1(-x), exp2(-x)} {
+			fmt.Fprintf(hash, "%x ", math.Float64bits(v))
+		}
+	}
+	bulk := stream.NewBulk(stream.PublicKey("kernel id", nil))
+	for _, bands := range []int{5, directBands + 8} {
+		column := make([]float64, bands)
+		for j := range column {
+			column[j] = 1 / float64(j+1)
+		}
+		c := law.Toeplitz(300, column)
+		p := law.Process{Steps: 300, MinSep: bands, Prob: 0.01, WarmStart: true}
+		var out Output
+		New(c, 1.5, law.MinSep(p, c.SquaredNorms(1/2.25))).Batch(&Input{Bulk: bulk}, &out)
+		for _, v := range out.LogRatio[0] {
+			fmt.Fprintf(hash, "%x ", math.Float64bits(v))
+		}
+	}
+	return fmt.Sprintf("portable/1-%x", hash.Sum(nil)[:4])
+})

@@ -1,0 +1,163 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/sampling/stream"
+)
+
+func testBulk() *stream.Bulk { return stream.NewBulk(stream.PublicKey("kernel test", nil)) }
+
+// sqrtColumn is the first column of the banded square root, of norm 1.
+func sqrtColumn(bands int) []float64 {
+	c := make([]float64, bands)
+	c[0] = 1
+	sum := 1.0
+	for j := 1; j < bands; j++ {
+		c[j] = c[j-1] * (1 - 0.5/float64(j))
+		sum += c[j] * c[j]
+	}
+	for j := range c {
+		c[j] /= math.Sqrt(sum)
+	}
+	return c
+}
+
+func general(c *law.Columns) *law.Columns {
+	columns := make([][]float64, c.Steps)
+	for i := range columns {
+		column, scale := c.Column(i)
+		columns[i] = multiplied(column, scale)
+	}
+	return law.General(columns)
+}
+
+func randomHits(rng *rand.Rand, n, most int) *[Lanes][]Hit {
+	hits := new([Lanes][]Hit)
+	for l := range hits {
+		for i := range n {
+			if rng.IntN(n) < most {
+				hits[l] = append(hits[l], Hit{i, 1 + rng.IntN(2)})
+			}
+		}
+	}
+	return hits
+}
+
+func compare(t *testing.T, name string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-12*(10+math.Abs(want))) {
+		t.Errorf("%s: %.16g, want %.16g: off by %.2g", name, got, want, got-want)
+	}
+}
+
+// TestBatchAgainstLogDomain holds every lane to the log-domain law at the same y, at lengths around the blocks, bands around the change of method,
+// and noise multipliers from where nothing is checked to where the linear scale is refused.
+func TestBatchAgainstLogDomain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	bulk := testBulk()
+	modes := map[string]int{}
+	for _, n := range []int{1, 2, 7, 191, 192, 193, 385, 1000} {
+		for _, w := range []int{1, 2, 5, directBands, directBands + 1, 40, 257} {
+			if w > n {
+				continue
+			}
+			for _, sigma := range []float64{0.1, 0.25, 0.6, 2} {
+				for _, kind := range []string{"toeplitz", "general"} {
+					if kind == "general" && rng.IntN(3) > 0 {
+						continue
+					}
+					c := law.Toeplitz(n, sqrtColumn(w))
+					if kind == "general" {
+						c = general(c)
+					}
+					p := law.Process{Steps: n, MinSep: w + rng.IntN(3), Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0}
+					l := law.MinSep(p, c.SquaredNorms(1/(sigma*sigma)))
+					k := New(c, sigma, l)
+					in := &Input{Bulk: bulk, Number: rng.Uint64(), Hits: randomHits(rng, n, 1+n/(2*w))}
+					if rng.IntN(3) == 0 {
+						in.Shift = make([]float64, n)
+						for i := range in.Shift {
+							in.Shift[i] = 0.2 * rng.NormFloat64()
+						}
+					}
+					k.Project = sqrtColumn(n)
+					var out Output
+					k.Batch(in, &out)
+					switch r := k.recursions[0].fast; {
+					case r == nil:
+						modes["log domain"]++
+					case k.reach(in) <= r.Limit():
+						modes["unchecked"]++
+					default:
+						modes["checked"]++
+					}
+					name := fmt.Sprintf("n=%d w=%d σ=%g %s %+v", n, w, sigma, kind, p)
+					for lane := range Lanes {
+						y := k.Outputs(in, lane)
+						compare(t, name, out.LogRatio[0][lane], law.LogRatio(l, c, sigma, y))
+						want := 0.0
+						for i, v := range k.Project {
+							want += v * y[i]
+						}
+						compare(t, name+" projection", out.Projection[lane], want)
+					}
+				}
+			}
+		}
+	}
+	t.Log(modes)
+	if len(modes) < 3 {
+		t.Errorf("modes %v: not all were tested", modes)
+	}
+}
+
+// TestForkAndOrder: batches do not depend on the ones before them, nor a fork on its kernel.
+func TestForkAndOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, w := range []int{3, 64} {
+		c := law.Toeplitz(500, sqrtColumn(w))
+		k := New(c, 0.5, law.MinSep(law.Process{Steps: 500, MinSep: w, Prob: 0.05, WarmStart: true}, c.SquaredNorms(4)))
+		hits := randomHits(rng, 500, 10)
+		var first, again, forked Output
+		k.Batch(&Input{Bulk: testBulk(), Number: 7, Hits: hits}, &first)
+		k.Batch(&Input{Bulk: testBulk(), Number: 8}, &again)
+		if again.LogRatio[0] == first.LogRatio[0] {
+			t.Error("two numbers, one result")
+		}
+		k.Batch(&Input{Bulk: testBulk(), Number: 7, Hits: hits}, &again)
+		fork := k.Fork()
+		fork.Batch(&Input{Bulk: testBulk(), Number: 7, Hits: hits}, &forked)
+		if again.LogRatio[0] != first.LogRatio[0] || forked.LogRatio[0] != first.LogRatio[0] {
+			t.Errorf("%v, again %v, forked %v", first.LogRatio[0], again.LogRatio[0], forked.LogRatio[0])
+		}
+	}
+	if len(ID()) != len("portable/1-")+8 {
+		t.Error(ID())
+	}
+}
+
+// TestSeveralLaws: laws together give what each gives alone.
+func TestSeveralLaws(t *testing.T) {
+	c := law.Toeplitz(200, sqrtColumn(8))
+	p := law.Process{Steps: 200, MinSep: 8, Prob: 0.1, WarmStart: true}
+	norms := c.SquaredNorms(1)
+	laws := []law.Law{law.MinSep(p, norms), law.IndependentLower(p, norms, 3), law.IndependentUpper(p, norms, 2), law.NewOwner(p, c, 2, 1)}
+	in := &Input{Bulk: testBulk(), Hits: &[Lanes][]Hit{{{3, 2}, {30, 1}}}}
+	var all, one Output
+	together := New(c, 1, laws...)
+	together.Batch(in, &all)
+	for i, l := range laws {
+		New(c, 1, l).Batch(in, &one)
+		if one.LogRatio[0] != all.LogRatio[i] {
+			t.Errorf("law %d: %v, alone %v", i, all.LogRatio[i], one.LogRatio[0])
+		}
+		for lane := range Lanes {
+			compare(t, fmt.Sprint("law ", i), all.LogRatio[i][lane], law.LogRatio(l, c, 1, together.Outputs(in, lane)))
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package kernel
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// renewal is f_i = q f_{i+1} + 2^(t_i + a_i) f_{i+b} in linear scale (F3.2).
+//
+// Range. A lane is divided by a power of two when f_i leaves [2^-top, 2^top], looked at every J·b rows. Let |t| ≤ limit, X =
+// limit + max(a, 0), Λ = b·log2(1/q). Since f_i ≥ q f_{i+1}, and since one jump from b rows multiplies by at most 2^X in
+// all, the b values that are needed lie in 2^(-X-Λ-1) … 2^Λ times the latest. Until the next look they grow by at most
+// J·(X+1) and shrink by at most J·Λ in log2. So top + Λ + J·(X+1+Λ) ≤ maxRange keeps all of them normal numbers.
+type renewal struct {
+	law      *law.Renewal
+	b        int
+	q        float64
+	a        []float64 // log2 of the weight of a jump
+	limit    float64
+	interval int
+
+	f     []Row // f of the rows of a block and of the b after it
+	ahead []Row // f of the b rows after the next block
+	log2  Row   // what lanes were divided by
+}
+
+const (
+	top      = 100 // log2 of the values that are rescaled
+	maxRange = 1000
+)
+
+// newRenewal returns nil when the law has no range in linear scale, or more than one kind of jump.
+func newRenewal(l *law.Renewal) Recursion {
+	if len(l.Jump) != 1 || math.IsInf(l.LogStay, -1) {
+		return nil
+	}
+	r := &renewal{law: l, b: l.MinSep, q: math.Exp(l.LogStay), a: make([]float64, l.Steps)}
+	largest, deepest := math.Inf(-1), 0.0
+	for i, jump := range l.Jump[0] {
+		r.a[i] = jump * math.Log2E
+		largest, deepest = max(largest, r.a[i]), min(deepest, r.a[i])
+	}
+	loss := -l.LogStay * math.Log2E // log2(1/q), a row
+	shrink := float64(r.b) * loss
+	jumps := max(1, 32/r.b)
+	for ; ; jumps-- { // rare looks, unless they cost range that may be needed
+		r.limit = (maxRange-top-shrink)/float64(jumps) - shrink - 1 - max(largest, 0)
+		if r.limit >= 200 || jumps == 1 {
+			break
+		}
+	}
+	r.limit = min(r.limit, maxExponent+deepest)
+	if r.limit < 20 {
+		return nil
+	}
+	r.interval = jumps * r.b
+	return r.Fork()
+}
+
+func (r *renewal) Fork() Recursion {
+	fork := *r
+	fork.f, fork.ahead = nil, make([]Row, r.b)
+	return &fork
+}
+
+func (r *renewal) Limit() float64 { return r.limit }
+
+func (r *renewal) Reset() {
+	for i := range r.ahead {
+		r.ahead[i] = Row{1, 1, 1, 1, 1, 1, 1, 1}
+	}
+	r.log2 = Row{}
+}
+
+func (r *renewal) Rows(first int, t []Row, check bool) bool {
+	if check && !within(t, r.limit) {
+		return false
+	}
+	count := len(t)
+	if len(r.f) < count+r.b {
+		r.f = make([]Row, count+r.b)
+	}
+	copy(r.f[count:], r.ahead)
+	for end := count; end > 0; {
+		from := max(0, end-r.interval)
+		renewalRows(r.f[from:end+r.b], t[from:end], r.a[first+from:first+end], r.q, r.b)
+		r.rescale(r.f[from : from+r.b])
+		end = from
+	}
+	copy(r.ahead, r.f[:r.b])
+	return true
+}
+
+// within reports whether all |t| are at most limit.
+func within(t []Row, limit float64) bool {
+	for i := range t {
+		for _, v := range t[i] {
+			if !(math.Abs(v) <= limit) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// renewalRows computes f[:len(t)] from the rows after them.
+func renewalRows(f, t []Row, a []float64, q float64, b int) {
+	a = a[:len(t)]
+	for i := len(t) - 1; i >= 0; i-- {
+		next, jump, x, weight := &f[i+1], &f[i+b], &t[i], a[i]
+		out := &f[i]
+		for l := range out {
+			out[l] = q*next[l] + exp2(x[l]+weight)*jump[l]
+		}
+	}
+}
+
+// rescale divides the lanes of rows that have left the range by a power of two; f[0] is the latest row.
+func (r *renewal) rescale(f []Row) {
+	for l := range Lanes {
+		if v := f[0][l]; v > 1/smallest || v < smallest {
+			e := math.Ilogb(v)
+			factor := math.Ldexp(1, -e)
+			for i := range f {
+				f[i][l] *= factor
+			}
+			r.log2[l] += float64(e)
+		}
+	}
+}
+
+const smallest = 1.0 / (1 << 50) / (1 << 50) // 2^-top
+
+func (r *renewal) LogRatio(dst *Row) {
+	var sum Row
+	for i, weight := range r.law.Start {
+		w := math.Exp(weight)
+		for l := range sum {
+			sum[l] += w * r.ahead[i][l]
+		}
+	}
+	for l, v := range sum {
+		dst[l] = r.law.Times * (math.Log(v) + r.log2[l]*math.Ln2)
+	}
+}
