@@ -1,0 +1,81 @@
+// Package manifestio moves a run directory's files in and out of Beam pipelines: it reads graphs and tables of examples
+// into packed chunks, writes tables and batches, and brings what a pipeline has to say back to the program that launched it.
+//
+// A task writes its file under a temporary name, syncs and renames it, so that a task that runs twice leaves one file; the
+// index that makes a folder readable is the launching program's, when the pipeline has succeeded.
+package manifestio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/pipelines/manifest"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, int, func(*string) bool, error](&collectFn{})
+	register.Iter1[string]()
+}
+
+// Collect writes the strings of a small PCollection<string>, sorted, to dir/name as a JSON array, for [Collected]
+// to read in the launching program. Metrics would not do: a retried task counts twice.
+func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
+	s = s.Scope("manifestio.Collect")
+	beam.ParDo0(s, &collectFn{Dir: dir, Name: name}, beam.GroupByKey(s, beam.AddFixedKey(s, lines)))
+}
+
+type collectFn struct{ Dir, Name string }
+
+func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string) bool) error {
+	var all []string
+	for line := ""; lines(&line); {
+		all = append(all, line)
+	}
+	slices.Sort(all)
+	_, err := manifest.WriteFile(f.Dir, f.Name, manifest.SecretFile, func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(all)
+	})
+	return err
+}
+
+// Collected reads what Collect wrote, calls f for each line, and removes the file. No file means no line.
+func Collected(dir, name string, f func(line []byte) error) error {
+	path := filepath.Join(dir, name)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("manifestio: %w", err)
+	}
+	var all []string
+	if err := json.Unmarshal(b, &all); err != nil {
+		return fmt.Errorf("manifestio: %s: %w", name, err)
+	}
+	for _, line := range all {
+		if err := f([]byte(line)); err != nil {
+			return err
+		}
+	}
+	return os.Remove(path)
+}
+
+// CollectedFiles reads collected [manifest.File]s.
+func CollectedFiles(dir, name string) (files []manifest.File, err error) {
+	err = Collected(dir, name, func(line []byte) error {
+		var file manifest.File
+		err := json.Unmarshal(line, &file)
+		files = append(files, file)
+		return err
+	})
+	return files, err
+}

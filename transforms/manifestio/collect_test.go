@@ -1,0 +1,40 @@
+package manifestio
+
+import (
+	"os"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMain(m *testing.M) { ptest.MainWithDefault(m, "direct") }
+
+func TestCollectBringsLinesBack(t *testing.T) {
+	dir := t.TempDir()
+	p, s := beam.NewPipelineWithRoot()
+	Collect(s, dir, "files", beam.Create(s, `{"name":"b","bytes":2,"sha256":"`+zeros+`"}`, `{"name":"a","bytes":1,"sha256":"`+zeros+`"}`))
+	if err := ptest.Run(p); err != nil {
+		t.Fatal(err)
+	}
+	files, err := CollectedFiles(dir, "files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	if !cmp.Equal(names, []string{"a", "b"}) {
+		t.Errorf("got %v", names)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+	if files, err := CollectedFiles(dir, "files"); err != nil || files != nil {
+		t.Errorf("without a file: %v, %v", files, err)
+	}
+}
+
+const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
