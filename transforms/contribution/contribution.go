@@ -1,0 +1,160 @@
+// Package contribution bounds, with Beam, how many examples an owner contributes to a run.
+//
+// # Behavior
+//
+// [Bound] gives, bit for bit, what the sequential greedy pass of [ownergraph.Bound] gives, for any number of
+// buckets and workers, order of the edges, and retries.
+//
+// Examples get numbers in the order of their priority: a bucket is a range of priorities, and a number is the bucket and the
+// place in it. From then on only numbers and rooms travel. In a round each owner looks at its undecided examples in that order and
+// says of each how many more copies it may take whatever the others do, or that it is full; an example takes the
+// least of what its owners allow, is dropped when one is full, and otherwise waits. Both answers are those of the
+// sequential pass:
+//
+//   - Let an owner have room r left after all decided examples, and let x be undecided. If fewer than r undecided ones come before x, then
+//     x finds room in the sequential pass, since at most those and the decided ones have taken any.
+//   - Undecided examples that come before a kept one were within the room when that one was kept and, as it took
+//     only its own place, still are. So when r = 0, all kept ones come before x, which finds the owner full.
+//
+// An owner with room for all its undecided examples never refuses one and takes no further part. Who hears from no
+// owner is kept. After a few rounds one worker finishes what is left, with the same code as the reference.
+//
+// # Determinism
+//
+// Every bucket is sorted before it is read, so nothing depends on the order in which a runner delivers. Counts are
+// elements, not metrics, so a retried bundle is counted once.
+package contribution
+
+import (
+	"fmt"
+	"math/bits"
+
+	"minsep/internal/param"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+	"minsep/transforms/internal/keyref"
+	"minsep/transforms/internal/packed"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+)
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// Config is what [Bound] needs besides the edges. Nothing in it is secret.
+type Config struct {
+	Bound ownergraph.Bound
+
+	KeyURI       string       // of the key file, which every worker must be able to read
+	RunID        stream.RunID // of the training run
+	ParamsSHA256 [32]byte     // of the stage's parameters, as its index has them
+
+	Examples, Owners ownergraph.IDType // of the ids in every batch of edges
+
+	// The result does not depend on what follows.
+
+	Edges       int64  // about how many edges there are; 0 means ten million
+	Buckets     int    // of each shuffle; 0 for as many as Edges calls for
+	Rounds      int    // before one worker finishes; 0 for as many as Edges calls for
+	SortMemory  int    // bytes a worker sorts in memory, the rest through files; 0 means 256 MiB
+	RowsPerPart int    // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
+	TempDir     string // of those files on each worker; empty for the system's
+}
+
+// DefaultRowsPerPart is the number of rows in every part of the result but the last.
+const DefaultRowsPerPart = 1 << 20
+
+// Validate reports every fault of c. It does not read the key file.
+func (c Config) Validate() error {
+	check := param.Checker{Package: "contribution"}
+	check.Add(c.Bound.Validate())
+	check.Add(c.key().Validate())
+	check.Require(c.Examples <= ownergraph.String, "type of the example ids", c.Examples, "must be int64 or string")
+	check.Require(c.Owners <= ownergraph.String, "type of the owner ids", c.Owners, "must be int64 or string")
+	check.Require(c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets, "buckets", c.Buckets, fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets))
+	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
+	check.AtLeast("rounds", c.Rounds, 0)
+	check.AtLeast("sort memory", c.SortMemory, 0)
+	check.AtLeast("rows per part", c.RowsPerPart, 0)
+	return check.Err()
+}
+
+func (c Config) key() keyref.Ref { return keyref.New(c.KeyURI, c.RunID, c.ParamsSHA256) }
+
+const (
+	edgeBytes     = 32      // of an edge in its largest shuffle, about
+	aloneEdges    = 1 << 26 // that one worker finishes
+	defaultEdges  = 10_000_000
+	maxAutoRounds = 12
+)
+
+// spec returns c with its defaults, as the DoFns carry it.
+func (c Config) spec() spec {
+	edges := c.Edges
+	if edges == 0 {
+		edges = defaultEdges
+	}
+	s := spec{Bound: c.Bound, Key: c.key(), Examples: c.Examples, Owners: c.Owners,
+		Buckets: c.Buckets, SortMemory: c.SortMemory, TempDir: c.TempDir, RowsPerPart: c.RowsPerPart}
+	if s.Buckets == 0 {
+		s.Buckets = packed.Buckets(edges * edgeBytes)
+	}
+	if s.RowsPerPart == 0 {
+		s.RowsPerPart = DefaultRowsPerPart
+	}
+	return s
+}
+
+// rounds returns how many rounds are made: each leaves about half of the edges or fewer.
+func (c Config) rounds() int {
+	if c.Rounds > 0 {
+		return c.Rounds
+	}
+	return min(bits.Len64(uint64(max(c.Edges-1, 0)/aloneEdges)), maxAutoRounds)
+}
+
+// Result is a bounded graph.
+type Result struct {
+	// Rows are the kept examples: KV<uint32, []byte>, part number and an encoded [ownergraph.Rows] of about 64 KiB within
+	// that part. Rows are numbered from 0 in the order of the example ids; part i holds the rows from i·RowsPerPart on.
+	// Group by part and order a part's chunks by Rows.First.
+	Rows beam.PCollection
+	// Summary is one element, []byte: an [ownergraph.Summary] as JSON.
+	Summary beam.PCollection
+}
+
+// Bound bounds the graph whose edges are chunks, []byte, each an encoded [ownergraph.Edges] of the configured types.
+// Chunks of about 64 KiB serve well. It fails with every fault of the configuration.
+func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
+	if err := c.Validate(); err != nil {
+		return Result{}, err
+	}
+	s = s.Scope("contribution.Bound")
+	spec := c.spec()
+	byExample := beam.GroupByKey(s, beam.ParDo(s, &scatterFn{Spec: spec}, edges))
+	toOwners, examples, gathered := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
+	decisions, ownersSeen := decide(s, spec, c.rounds(), toOwners)
+	kept, dropped := beam.ParDo2(s, &joinFn{Spec: spec, Last: c.Bound.MaxNeighborhood == 0}, beam.CoGroupByKey(s, examples, decisions))
+	counts := []beam.PCollection{gathered, ownersSeen, dropped}
+	if c.Bound.MaxNeighborhood > 0 {
+		tooLarge, _ := neighborhoods(s.Scope("first"), spec, kept)
+		kept, dropped = beam.ParDo2(s, &joinFn{Spec: spec, Neighborhoods: true, Last: true}, beam.CoGroupByKey(s, kept, tooLarge))
+		counts = append(counts, dropped)
+	}
+	_, sizes := neighborhoods(s, spec, kept)
+	return Result{Rows: numberRows(s, spec, kept), Summary: total(s, append(counts, sizes...))}, nil
+}
+
+// decide makes the rounds and returns the decisions, by bucket of the example, and the counts of owners.
+func decide(s beam.Scope, spec spec, rounds int, toOwners beam.PCollection) (decisions, counts beam.PCollection) {
+	s = s.Scope("decide")
+	verdicts, counts := beam.ParDo2(s, &ownerFn{Spec: spec, First: true, Last: rounds == 0}, beam.GroupByKey(s, toOwners))
+	var all []beam.PCollection
+	for round := 1; round <= rounds; round++ {
+		toOwners, decided := beam.ParDo2(s, &exampleFn{Spec: spec}, beam.GroupByKey(s, verdicts))
+		all = append(all, decided)
+		verdicts, _ = beam.ParDo2(s, &ownerFn{Spec: spec, Last: round == rounds}, beam.GroupByKey(s, toOwners))
+	}
+	all = append(all, beam.ParDo(s, &finishFn{Spec: spec}, beam.GroupByKey(s, verdicts)))
+	return beam.Flatten(s, all...), counts
+}

@@ -1,0 +1,140 @@
+package contribution
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+	"minsep/transforms/internal/packed"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, []byte, func(uint32, []byte), error](&scatterFn{})
+	register.DoFn5x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), func(uint32, []byte), error](&gatherFn{})
+	register.Iter1[[]byte]()
+	register.Emitter1[[]byte]()
+	register.Emitter2[uint32, []byte]()
+}
+
+// scatterFn sends every edge to the bucket of its example: a range of priorities.
+type scatterFn struct {
+	Spec spec
+
+	src    *stream.Source
+	packer *packed.Packer
+	edges  ownergraph.Edges
+	record []byte
+}
+
+func (f *scatterFn) Setup(ctx context.Context) error {
+	key, err := f.Spec.Key.Key(ctx, ownergraph.PriorityPurpose)
+	if err != nil {
+		return err
+	}
+	f.src = stream.NewSource(key)
+	return nil
+}
+
+func (f *scatterFn) StartBundle(packed.Emit) {
+	f.packer = packed.NewPacker(f.Spec.edgeWidth(), f.Spec.Buckets)
+}
+
+func (f *scatterFn) ProcessElement(ctx context.Context, chunk []byte, emit func(uint32, []byte)) error {
+	if err := f.edges.UnmarshalBinary(chunk); err != nil {
+		return err
+	}
+	if f.edges.Len() == 0 {
+		return nil
+	}
+	if err := f.Spec.checkTypes(&f.edges); err != nil {
+		return err
+	}
+	var priority uint64
+	for i := range f.edges.Len() {
+		if i == 0 || f.edges.Examples.Compare(i, &f.edges.Examples, i-1) != 0 {
+			priority = f.edges.Examples.Address(f.src, i, 0).Uint64()
+		}
+		f.record = binary.BigEndian.AppendUint64(f.record[:0], priority)
+		f.record = appendID(f.record, &f.edges.Examples, i)
+		f.record = appendID(f.record, &f.edges.Owners, i)
+		f.packer.Add(packed.Bucket(priority, f.Spec.Buckets), f.record, emit)
+	}
+	edgesRead.Add(ctx, f.edges.Len())
+	return nil
+}
+
+func (f *scatterFn) FinishBundle(emit func(uint32, []byte)) { f.packer.Flush(emit) }
+
+// gatherFn makes the examples of a bucket from their edges and numbers them. It emits a membership for each owner, the
+// examples, and counts.
+type gatherFn struct {
+	Spec spec
+
+	memberships, examples *packed.Packer
+	counts                tally
+	record, example       []byte
+}
+
+func (f *gatherFn) StartBundle(_, _, _ packed.Emit) {
+	f.memberships = packed.NewPacker(f.Spec.membershipWidth(), f.Spec.Buckets)
+	f.examples = packed.NewPacker(0, f.Spec.Buckets)
+	f.counts = newTally()
+}
+
+func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOwner, toExamples, _ func(uint32, []byte)) error {
+	return f.Spec.sortAndClose(f.Spec.edgeWidth(), chunks, func(s *packed.Sorter) error {
+		var last []byte // owner
+		place := int64(-1)
+		return eachGroup(s, f.Spec.exampleLen,
+			func(edge []byte, n int, first bool) error {
+				owner := edge[n:]
+				switch {
+				case first:
+					if place++; place > math.MaxUint32 {
+						return fmt.Errorf("contribution: bucket %d has more than 2^32 examples: take more than %d buckets", bucket, f.Spec.Buckets)
+					}
+					f.example = binary.BigEndian.AppendUint32(f.example[:0], uint32(place))
+					f.example = binary.BigEndian.AppendUint32(f.example, f.Spec.Bound.MaxCopies())
+					f.example = append(f.example, edge[priorityBytes:]...)
+					f.counts.Examples++
+				case bytes.Equal(last, owner):
+					f.counts.DuplicateEdges++
+					return nil
+				default:
+					f.example = append(f.example, owner...)
+				}
+				last = append(last[:0], owner...)
+				f.counts.Edges++
+				f.record = f.Spec.appendOwner(f.record[:0], owner)
+				to := f.Spec.ownerBucket(f.record)
+				f.record = appendNumber(f.record, newNumber(bucket, uint32(place)))
+				f.memberships.Add(to, f.record, toOwner)
+				return nil
+			},
+			func() error {
+				f.examples.Add(bucket, f.example, toExamples)
+				return nil
+			})
+	})
+}
+
+func (f *gatherFn) FinishBundle(toOwner, toExamples, counts func(uint32, []byte)) error {
+	f.memberships.Flush(toOwner)
+	f.examples.Flush(toExamples)
+	return f.counts.emit(counts)
+}
+
+// exampleLen is the length of the part of an edge that names its example.
+func (s *spec) exampleLen(edge []byte) (int, error) {
+	if len(edge) < priorityBytes {
+		return 0, errRecord
+	}
+	n, err := idLen(edge[priorityBytes:], s.Examples)
+	return priorityBytes + n, err
+}

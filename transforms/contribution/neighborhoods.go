@@ -1,0 +1,247 @@
+package contribution
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"minsep/transforms/internal/packed"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+)
+
+func init() {
+	register.DoFn3x1[uint32, []byte, func(uint32, []byte), error](&spreadFn{})
+	register.DoFn4x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&listFn{})
+	register.DoFn4x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&sizeFn{})
+}
+
+// neighborhoods counts |N(e)| of the kept examples exactly: every owner's list of examples goes once to each bucket that
+// holds one of them, and there an example's neighbourhood is the union of its owners' lists. It returns decisions
+// to drop those above the bound, if there is one, and counts.
+func neighborhoods(s beam.Scope, spec spec, kept beam.PCollection) (tooLarge beam.PCollection, counts []beam.PCollection) {
+	s = s.Scope("neighborhoods")
+	shares := beam.GroupByKey(s, beam.ParDo(s, &spreadFn{Spec: spec}, kept))
+	lists, perOwner := beam.ParDo2(s, &listFn{Spec: spec}, shares)
+	tooLarge, sizes := beam.ParDo2(s, &sizeFn{Spec: spec}, beam.GroupByKey(s, lists))
+	return tooLarge, []beam.PCollection{perOwner, sizes}
+}
+
+// spreadFn sends every kept example to its owners.
+type spreadFn struct {
+	Spec spec
+
+	packer *packed.Packer
+	record []byte
+}
+
+func (f *spreadFn) StartBundle(packed.Emit) {
+	f.packer = packed.NewPacker(f.Spec.shareWidth(), f.Spec.Buckets)
+}
+
+func (f *spreadFn) ProcessElement(bucket uint32, chunk []byte, emit func(uint32, []byte)) error {
+	size := f.Spec.countBytes()
+	return packed.Records(chunk, 0, func(example []byte) error {
+		place, copies := readCount(example, 4), readCount(example[4:], 4)
+		return f.Spec.eachOwner(example[exampleHead:], func(id []byte) {
+			f.record = f.Spec.appendOwner(f.record[:0], id)
+			to := f.Spec.ownerBucket(f.record)
+			f.record = appendNumber(f.record, newNumber(bucket, place))
+			f.record = appendCount(f.record, size, copies)
+			f.packer.Add(to, f.record, emit)
+		})
+	})
+}
+
+func (f *spreadFn) FinishBundle(emit func(uint32, []byte)) { f.packer.Flush(emit) }
+
+// listFn makes the owners' lists, numbers and copies by number, and counts how much each owner keeps. A list of one
+// example tells it nothing and is not sent.
+type listFn struct {
+	Spec spec
+
+	packer *packed.Packer
+	counts tally
+	list   []byte
+}
+
+func (f *listFn) StartBundle(_, _ packed.Emit) {
+	f.packer = packed.NewPacker(0, f.Spec.Buckets)
+	f.counts = newTally()
+}
+
+func (f *listFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, lists, _ func(uint32, []byte)) error {
+	size := f.Spec.countBytes()
+	member := numberBytes + size
+	total := int64(0)
+	keyLen := func(share []byte) (int, error) { return len(share) - member, nil }
+	return f.Spec.sortAndClose(f.Spec.shareWidth(), chunks, func(s *packed.Sorter) error {
+		return eachGroup(s, keyLen,
+			func(share []byte, n int, first bool) error {
+				if first {
+					f.list, total = f.list[:0], 0
+				}
+				f.list = append(f.list, share[n:]...)
+				total += int64(readCount(share[n+numberBytes:], size))
+				return nil
+			},
+			func() error {
+				f.counts.kept[total]++
+				if len(f.list) > member {
+					f.send(member, lists)
+				}
+				return nil
+			})
+	})
+}
+
+// send sends the list to the buckets of its examples, which are in order.
+func (f *listFn) send(member int, emit packed.Emit) {
+	last := int64(-1)
+	for at := 0; at < len(f.list); at += member {
+		if b := readNumber(f.list[at:]).bucket(); int64(b) != last {
+			f.packer.Add(b, f.list, emit)
+			last = int64(b)
+		}
+	}
+}
+
+func (f *listFn) FinishBundle(lists, counts func(uint32, []byte)) error {
+	f.packer.Flush(lists)
+	return f.counts.emit(counts)
+}
+
+// sizeFn counts the neighbourhoods of the examples of a bucket, correcting the count that joinFn made for examples alone.
+type sizeFn struct {
+	Spec spec
+
+	packer *packed.Packer
+	counts tally
+	record []byte
+}
+
+func (f *sizeFn) StartBundle(_, _ packed.Emit) {
+	f.packer = packed.NewPacker(decisionBytes, f.Spec.Buckets)
+	f.counts = newTally()
+}
+
+func (f *sizeFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, tooLarge, _ func(uint32, []byte)) error {
+	h, err := newHood(bucket, f.Spec.countBytes(), chunks)
+	if err != nil {
+		return err
+	}
+	bound := int64(f.Spec.Bound.MaxNeighborhood)
+	if bound == 0 {
+		bound = math.MaxInt64
+	}
+	h.each(func(place, copies uint32, size int64) {
+		f.counts.sizes[int64(copies)] -= int64(copies)
+		f.counts.sizes[size] += int64(copies)
+		if size > bound {
+			f.record = appendDecision(f.record[:0], place, 0)
+			f.packer.Add(bucket, f.record, tooLarge)
+		}
+	})
+	return nil
+}
+
+func (f *sizeFn) FinishBundle(tooLarge, counts func(uint32, []byte)) error {
+	f.packer.Flush(tooLarge)
+	return f.counts.emit(counts)
+}
+
+// member is an example of an owner's list.
+type member struct {
+	example number
+	copies  uint32
+}
+
+// hood holds the lists that reach one bucket.
+type hood struct {
+	members []member
+	lists   []list
+	local   []incidence // sorted by place
+	others  []member
+}
+
+// list is a part of the members of a hood, and the copies in it.
+type list struct {
+	start, end int
+	copies     int64
+}
+
+// incidence says that the example at a place of the bucket is in a list.
+type incidence struct{ place, copies, list uint32 }
+
+func newHood(bucket uint32, countBytes int, chunks func(*[]byte) bool) (*hood, error) {
+	h := new(hood)
+	width := numberBytes + countBytes
+	var chunk []byte
+	for chunks(&chunk) {
+		err := packed.Records(chunk, 0, func(record []byte) error {
+			l := list{start: len(h.members)}
+			for ; len(record) >= width; record = record[width:] {
+				m := member{readNumber(record), readCount(record[numberBytes:], countBytes)}
+				h.members = append(h.members, m)
+				l.copies += int64(m.copies)
+				if m.example.bucket() == bucket {
+					h.local = append(h.local, incidence{m.example.place(), m.copies, uint32(len(h.lists))})
+				}
+			}
+			l.end = len(h.members)
+			h.lists = append(h.lists, l)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(h.local, func(a, b incidence) int { return cmp.Compare(a.place, b.place) })
+	return h, nil
+}
+
+// each calls f for every local example that is in a list, with the size of its neighbourhood.
+func (h *hood) each(f func(place, copies uint32, size int64)) {
+	for start := 0; start < len(h.local); {
+		end := start + 1
+		for end < len(h.local) && h.local[end].place == h.local[start].place {
+			end++
+		}
+		f(h.local[start].place, h.local[start].copies, h.union(h.local[start:end]))
+		start = end
+	}
+}
+
+// union returns the number of copies of the examples in the union of lists: the largest list, and of the others what is
+// not in it, so that an example with one hot owner costs little.
+func (h *hood) union(of []incidence) int64 {
+	largest := of[0].list
+	for _, i := range of[1:] {
+		if l, m := h.lists[i.list], h.lists[largest]; l.end-l.start > m.end-m.start {
+			largest = i.list
+		}
+	}
+	base := h.lists[largest]
+	size := base.copies
+	if len(of) == 1 {
+		return size
+	}
+	h.others = h.others[:0]
+	for _, i := range of {
+		if l := h.lists[i.list]; i.list != largest {
+			h.others = append(h.others, h.members[l.start:l.end]...)
+		}
+	}
+	byExample := func(a, b member) int { return cmp.Compare(a.example, b.example) }
+	slices.SortFunc(h.others, byExample)
+	for i, m := range h.others {
+		if i > 0 && m.example == h.others[i-1].example {
+			continue
+		}
+		if _, in := slices.BinarySearchFunc(h.members[base.start:base.end], m, byExample); !in {
+			size += int64(m.copies)
+		}
+	}
+	return size
+}

@@ -1,0 +1,180 @@
+package contribution
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"sort"
+
+	"minsep/sampling/ownergraph"
+	"minsep/transforms/internal/packed"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+)
+
+func init() {
+	register.DoFn3x1[uint32, []byte, func([]byte), error](&sampleFn{})
+	register.DoFn5x1[uint32, []byte, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&rangeFn{})
+	register.DoFn4x1[uint32, func(*[]byte) bool, func(*uint32, *[]byte) bool, func(uint32, []byte), error](&rowsFn{})
+	register.Iter2[uint32, []byte]()
+}
+
+// numberRows sorts the kept examples by their ids and numbers them: a sample of the ids divides them into ranges, a range is sorted
+// behind the shuffle, and its first row comes from the sizes of those before it. Neither the sample nor the number of
+// ranges shows in the result.
+func numberRows(s beam.Scope, spec spec, kept beam.PCollection) beam.PCollection {
+	s = s.Scope("rows")
+	sample := beam.ParDo(s, &sampleFn{Spec: spec}, kept)
+	rows, counts := beam.ParDo2(s, &rangeFn{Spec: spec}, kept, beam.SideInput{Input: sample})
+	return beam.ParDo(s, &rowsFn{Spec: spec}, beam.GroupByKey(s, rows), beam.SideInput{Input: counts})
+}
+
+// sampleFn emits the ids of a few examples of every chunk: one in about every 8 KiB.
+type sampleFn struct{ Spec spec }
+
+func (f *sampleFn) ProcessElement(_ uint32, chunk []byte, emit func([]byte)) error {
+	const every = 8 << 10
+	passed := every // take the first
+	return packed.Records(chunk, 0, func(example []byte) error {
+		if passed += len(example); passed < every {
+			return nil
+		}
+		passed = 0
+		example = example[exampleHead:]
+		n, err := idLen(example, f.Spec.Examples)
+		if err == nil {
+			emit(bytes.Clone(example[:n]))
+		}
+		return err
+	})
+}
+
+// rangeFn sends every kept example to the range of its id and counts the examples of each range.
+type rangeFn struct {
+	Spec spec
+
+	splits [][]byte // ids at which ranges after the first begin
+	ready  bool
+	packer *packed.Packer
+	counts []uint64
+	record []byte
+}
+
+func (f *rangeFn) StartBundle(_ func(*[]byte) bool, _, _ packed.Emit) {
+	f.ready = false
+	f.packer = packed.NewPacker(0, f.Spec.Buckets)
+	f.counts = make([]uint64, f.Spec.Buckets)
+}
+
+func (f *rangeFn) ProcessElement(_ uint32, chunk []byte, sample func(*[]byte) bool, rows, _ func(uint32, []byte)) error {
+	if !f.ready {
+		f.splits, f.ready = splits(sample, f.Spec.Buckets), true
+	}
+	return packed.Records(chunk, 0, func(example []byte) error {
+		copies, rest := example[4:exampleHead], example[exampleHead:]
+		n, err := idLen(rest, f.Spec.Examples)
+		if err != nil {
+			return err
+		}
+		id := rest[:n]
+		to := uint32(sort.Search(len(f.splits), func(i int) bool { return bytes.Compare(f.splits[i], id) > 0 }))
+		f.record = append(append(append(f.record[:0], id...), copies...), rest[n:]...)
+		f.packer.Add(to, f.record, rows)
+		f.counts[to]++
+		return nil
+	})
+}
+
+func (f *rangeFn) FinishBundle(_ func(*[]byte) bool, rows, counts func(uint32, []byte)) {
+	f.packer.Flush(rows)
+	for to, n := range f.counts {
+		if n > 0 {
+			counts(uint32(to), binary.BigEndian.AppendUint64(nil, n))
+		}
+	}
+}
+
+// splits returns the sampled ids that divide the sample into n equal parts.
+func splits(sample func(*[]byte) bool, n int) [][]byte {
+	var ids [][]byte
+	for id := []byte(nil); sample(&id); id = nil {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, bytes.Compare)
+	var out [][]byte
+	for i := 1; i < n && len(ids) > 0; i++ {
+		out = append(out, ids[i*len(ids)/n])
+	}
+	return slices.CompactFunc(out, bytes.Equal)
+}
+
+// rowsFn sorts the examples of a range and emits them as rows.
+type rowsFn struct {
+	Spec spec
+
+	rows ownergraph.Rows
+}
+
+// rowsChunk is the number of bytes of ids at which rows are emitted.
+const rowsChunk = 60 << 10
+
+func (f *rowsFn) ProcessElement(rang uint32, chunks func(*[]byte) bool, counts func(*uint32, *[]byte) bool, emit func(uint32, []byte)) error {
+	row := int64(0)
+	var r uint32
+	var n []byte
+	for counts(&r, &n) {
+		if r < rang {
+			row += int64(binary.BigEndian.Uint64(n))
+		}
+	}
+	f.rows.Reset(row, f.Spec.Examples, f.Spec.Owners)
+	held := 0
+	return f.Spec.sortAndClose(0, chunks, func(s *packed.Sorter) error {
+		err := s.Each(func(record []byte) error {
+			if held += len(record); held > rowsChunk && f.rows.Len() > 0 || row%int64(f.Spec.RowsPerPart) == 0 && f.rows.Len() > 0 {
+				if err := f.flush(row, emit); err != nil {
+					return err
+				}
+				held = len(record)
+			}
+			row++
+			return f.add(record)
+		})
+		if err != nil {
+			return err
+		}
+		return f.flush(row, emit)
+	})
+}
+
+// add adds a row.
+func (f *rowsFn) add(record []byte) error {
+	n, err := idLen(record, f.Spec.Examples)
+	if err != nil || len(record) < n+4 {
+		return errRecord
+	}
+	decodeID(&f.rows.Examples, record[:n])
+	f.rows.Copies = append(f.rows.Copies, binary.BigEndian.Uint32(record[n:]))
+	for owners := record[n+4:]; len(owners) > 0; owners = owners[n:] {
+		if n, err = idLen(owners, f.Spec.Owners); err != nil {
+			return err
+		}
+		decodeID(&f.rows.Owners, owners[:n])
+	}
+	f.rows.Ends = append(f.rows.Ends, uint32(f.rows.Owners.Len()))
+	return nil
+}
+
+// flush emits the rows held, all of one part, and goes on at row.
+func (f *rowsFn) flush(row int64, emit packed.Emit) error {
+	if f.rows.Len() > 0 {
+		chunk, err := f.rows.AppendBinary(nil)
+		if err != nil {
+			return err
+		}
+		emit(uint32(f.rows.First/int64(f.Spec.RowsPerPart)), chunk)
+	}
+	f.rows.Reset(row, f.Spec.Examples, f.Spec.Owners)
+	return nil
+}
