@@ -54,13 +54,13 @@ func TestCheckpoint(t *testing.T) {
 func TestGeneratorRefusesAnotherKey(t *testing.T) {
 	r := bind(t, Config{Strategy: mechanism.Identity(3), Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1})
 	r.RunID[0]++
-	if _, err := r.Generator(testRoot(t), 0, 10); !errors.Is(err, ErrKey) {
+	if _, err := r.Generator(r.Key(testRoot(t), r.RunID), 0, 10); !errors.Is(err, ErrKey) {
 		t.Errorf("another run: error %v", err)
 	}
 	r.RunID[0]--
 	for _, c := range [][2]int64{{-1, 3}, {3, 3}, {4, 3}, {0, 11}} {
 		var pe *ParamError
-		if _, err := r.Generator(testRoot(t), c[0], c[1]); !errors.As(err, &pe) {
+		if _, err := r.Generator(r.Key(testRoot(t), r.RunID), c[0], c[1]); !errors.As(err, &pe) {
 			t.Errorf("coordinates %v: error %v", c, err)
 		}
 	}

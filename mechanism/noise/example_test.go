@@ -28,7 +28,7 @@ func Example() {
 	recipe.Bind(root, stream.RunID{1}, "root.key")
 	fmt.Printf("grid %v, sensitivity %.7f\n", float64(recipe.Params.Grid), float64(recipe.Sensitivity))
 
-	g, err := recipe.Generator(root, 2, 5)
+	g, err := recipe.Generator(recipe.Key(root, recipe.RunID), 2, 5)
 	if err != nil {
 		fmt.Println(err)
 		return

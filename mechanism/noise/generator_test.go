@@ -26,7 +26,7 @@ func bind(t testing.TB, c Config) *Recipe {
 
 func generator(t testing.TB, r *Recipe, lo, hi int64) *Generator {
 	t.Helper()
-	g, err := r.Generator(testRoot(t), lo, hi)
+	g, err := r.Generator(r.Key(testRoot(t), r.RunID), lo, hi)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,9 +182,12 @@ func sensitivity(clip, grid float64, coordinates int64) float64 {
 	return (clip + float64(grid/2*math.Sqrt(float64(coordinates)))) * (1 + 0x1p-50)
 }
 
+// KeyPurpose is the purpose of the noise key.
+const KeyPurpose = "noise"
+
 // Key derives the noise key of a run from the root key. Only the parameters of r matter, not what Bind sets.
 func (r *Recipe) Key(root stream.Root, run stream.RunID) stream.Key {
-	return root.Key(run, r.ParamsSHA256, "noise")
+	return root.Key(run, r.ParamsSHA256, KeyPurpose)
 }
 
 // Bind names the run, the commitment to its key and the file where the root key is.
@@ -196,9 +199,8 @@ func (r *Recipe) Bind(root stream.Root, run stream.RunID, keyFile string) {
 var ErrKey = errors.New("noise: the key is not the one that the recipe was made with")
 
 // Generator returns the generator of coordinates [lo, hi) from step 0 on. The key must be the one of r's run
-// ([ErrKey]).
-func (r *Recipe) Generator(root stream.Root, lo, hi int64) (*Generator, error) {
-	key := r.Key(root, r.RunID)
+// ([Recipe.Key], [ErrKey]).
+func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
 	if key.Commitment() != r.KeyCommitment {
 		return nil, ErrKey
 	}
