@@ -73,6 +73,10 @@ func (g *Generator) Width() int { return int(g.hi - g.lo) }
 // Step returns the next step, 0-based.
 func (g *Generator) Step() int { return g.step }
 
+// Restartable reports whether the noise of a step can be made without that of the steps before it: [Generator.Seek]
+// goes anywhere, and nothing is worth a checkpoint.
+func (g *Generator) Restartable() bool { return g.noising.restartable() }
+
 // Seek goes to a step. Filters and independent steps can go to any; the others only to 0, and elsewhere by
 // [Generator.ReadCheckpoint].
 func (g *Generator) Seek(step int) error {

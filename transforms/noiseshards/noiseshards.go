@@ -1,0 +1,278 @@
+// Package noiseshards writes the correlated noise of a training to files, shard by shard, on any Beam runner.
+//
+// # Behavior
+//
+// Coordinates are split into shards of nearly equal size ([Range]), steps into files of [Config.StepsPerFile]:
+// shard-00000-of-00064/steps-000000-000999.npy holds noise [steps, coordinates] in C order, float32 or float64, of the same values. A
+// worker makes the noise of a shard from step 0 to the last on all of its processors and writes the files itself, each whole or not at
+// all, with mode 0600 in folders of mode 0700. What travels through the pipeline is names, sizes and hashes.
+//
+// A task that is killed or repeated goes on where a task of the same shard stopped: after each file it notes the hashes of the
+// finished ones, and now and then a checkpoint of the noise. Files are used again only if their contents have the noted
+// hashes. The notes have names of temporary files, which publishing the index removes.
+//
+// # Determinism
+//
+// The bytes depend on the recipe and the root key only. The same values come out for every number of shards and of steps a
+// file, every runner, and every way of stopping and going on.
+//
+// The recipe is in the same folder, which every worker must be able to read and write, as recipe.json; the key is read by each worker from
+// its file. Neither the noise nor the key is part of the pipeline graph.
+package noiseshards
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/internal/param"
+	"minsep/mechanism/noise"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/stream"
+	"minsep/transforms/internal/keyref"
+	"minsep/transforms/progress"
+)
+
+func init() {
+	register.DoFn2x1[[]byte, func(int), error](&shardsFn{})
+	register.DoFn3x1[context.Context, int, func(string), error](&writeFn{})
+	register.Emitter1[int]()
+	register.Emitter1[string]()
+}
+
+// RecipeName is the name of the recipe in the folder of noise.
+const RecipeName = "recipe.json"
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// MaxShards is the largest number of shards.
+const MaxShards = 100000
+
+// Config says what to write where. It travels in the pipeline graph.
+type Config struct {
+	Dir          string          // the folder of noise, which holds the recipe
+	RecipeSHA256 manifest.Digest // of the recipe's file, as [WriteRecipe] returns it
+	KeyURI       string          // where each worker reads the root key
+	Shards       int             // 1 to the number of coordinates
+	DType        manifest.DType  // float32 or float64
+	StepsPerFile int             // 0 for the default, 1000
+}
+
+// DefaultStepsPerFile is the number of steps of a file where Config does not say.
+const DefaultStepsPerFile = 1000
+
+func (c Config) stepsPerFile() int {
+	if c.StepsPerFile == 0 {
+		return DefaultStepsPerFile
+	}
+	return c.StepsPerFile
+}
+
+// Validate returns every fault of c that does not need the recipe.
+func (c Config) Validate() error {
+	check := param.Checker{Package: "noiseshards"}
+	check.Require(c.Dir != "", "folder", `""`, "must be named")
+	check.Require(c.Shards >= 1 && c.Shards <= MaxShards, "shards", c.Shards, fmt.Sprintf("must be 1 to %d", MaxShards))
+	check.Require(c.DType == manifest.DFloat32 || c.DType == manifest.DFloat64, "dtype", c.DType, "must be float32 or float64")
+	check.AtLeast("steps per file", c.StepsPerFile, 0)
+	check.Add(keyref.New(c.KeyURI, stream.RunID{}, [sha256.Size]byte{}).Validate())
+	return check.Err()
+}
+
+// validateFor adds the faults that the recipe shows.
+func (c Config) validateFor(r *noise.Recipe) error {
+	check := param.Checker{Package: "noiseshards"}
+	check.Add(c.Validate())
+	check.Require(int64(c.Shards) <= r.Params.Coordinates, "shards", c.Shards, fmt.Sprintf("must be at most the coordinates, %d", r.Params.Coordinates))
+	return check.Err()
+}
+
+// WriteRecipe writes the recipe into the folder of noise, secret as the folder is. It must be bound to its run.
+func WriteRecipe(dir string, r *noise.Recipe) (manifest.File, error) {
+	return manifest.WriteFile(dir, RecipeName, manifest.SecretFile, r.Write)
+}
+
+// readRecipe reads the recipe of a folder and compares it with the digest.
+func readRecipe(dir string, want manifest.Digest) (*noise.Recipe, error) {
+	b, err := os.ReadFile(filepath.Join(dir, RecipeName))
+	if err != nil {
+		return nil, fmt.Errorf("noiseshards: %w", err)
+	}
+	if got := manifest.Digest(sha256.Sum256(b)); got != want {
+		return nil, &manifest.MismatchError{Name: RecipeName, What: "SHA-256", Got: got.String(), Want: want.String()}
+	}
+	return noise.Read(bytes.NewReader(b))
+}
+
+// Range returns the coordinates [lo, hi) of a shard: the first coordinates mod shards of them have one more than the
+// others.
+func Range(coordinates int64, shard, shards int) (lo, hi int64) {
+	size, more := coordinates/int64(shards), coordinates%int64(shards)
+	lo = int64(shard)*size + min(int64(shard), more)
+	hi = lo + size
+	if int64(shard) < more {
+		hi++
+	}
+	return lo, hi
+}
+
+// ShardName is the folder of a shard.
+func ShardName(shard, shards int) string { return fmt.Sprintf("shard-%05d-of-%05d", shard, shards) }
+
+// FileName is the name, in the folder of noise, of a shard's file of the steps [first, first+steps).
+func FileName(shard, shards, first, steps int) string {
+	return fmt.Sprintf("%s/steps-%06d-%06d.npy", ShardName(shard, shards), first, first+steps-1)
+}
+
+// Names returns the names of all files of noise, in the order of shards and steps.
+func (c Config) Names(steps int) []string {
+	var names []string
+	for shard := range c.Shards {
+		for first := 0; first < steps; first += c.stepsPerFile() {
+			names = append(names, FileName(shard, c.Shards, first, min(c.stepsPerFile(), steps-first)))
+		}
+	}
+	return names
+}
+
+// CheckCover requires that files, in any order, are those that a pipeline of c must return for the number of steps: that the
+// shards cover all coordinates and steps.
+func (c Config) CheckCover(steps int, files []manifest.File) error {
+	missing := make(map[string]bool)
+	for _, name := range c.Names(steps) {
+		missing[name] = true
+	}
+	for _, f := range files {
+		if !missing[f.Name] {
+			return fmt.Errorf("noiseshards: file %s: is there twice, or does not belong to the noise", f.Name)
+		}
+		delete(missing, f.Name)
+	}
+	if len(missing) > 0 {
+		names := make([]string, 0, len(missing))
+		for n := range missing {
+			names = append(names, n)
+		}
+		return fmt.Errorf("noiseshards: %d files are missing, the first is %s", len(missing), slices.Min(names))
+	}
+	return nil
+}
+
+// Write writes all shards. The recipe must be in the folder already ([WriteRecipe]). It returns a PCollection<string> of JSON
+// [manifest.File], one a file.
+func Write(s beam.Scope, c Config) (beam.PCollection, error) {
+	s = s.Scope("noiseshards.Write")
+	if err := c.Validate(); err != nil {
+		return beam.PCollection{}, err
+	}
+	r, err := readRecipe(c.Dir, c.RecipeSHA256)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	if err := c.validateFor(r); err != nil {
+		return beam.PCollection{}, err
+	}
+	shards := beam.ParDo(s, &shardsFn{Shards: c.Shards}, beam.Impulse(s))
+	return beam.ParDo(s, &writeFn{Config: c}, beam.Reshuffle(s, shards)), nil
+}
+
+// shardsFn emits the numbers of the shards.
+type shardsFn struct{ Shards int }
+
+func (f *shardsFn) ProcessElement(_ []byte, emit func(int)) error {
+	for i := range f.Shards {
+		emit(i)
+	}
+	return nil
+}
+
+var filesWritten = progress.New("noise files written")
+
+// writeFn writes the files of a shard.
+type writeFn struct {
+	Config Config
+
+	recipe *noise.Recipe
+	key    stream.Key
+}
+
+func (f *writeFn) Setup(ctx context.Context) (err error) {
+	if f.recipe, err = readRecipe(f.Config.Dir, f.Config.RecipeSHA256); err != nil {
+		return err
+	}
+	f.key, err = keyref.New(f.Config.KeyURI, f.recipe.RunID, f.recipe.ParamsSHA256).Key(ctx, noise.KeyPurpose)
+	return err
+}
+
+func (f *writeFn) ProcessElement(ctx context.Context, shard int, emit func(string)) error {
+	lo, hi := Range(f.recipe.Params.Coordinates, shard, f.Config.Shards)
+	g, err := f.recipe.Generator(f.key, lo, hi)
+	if err != nil {
+		return err
+	}
+	w := &shardWriter{config: f.Config, shard: shard, steps: f.recipe.Params.Steps, generator: g,
+		done: func() { filesWritten.Add(ctx, 1) }}
+	files, err := w.run(ctx)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		b, err := json.Marshal(file)
+		if err != nil {
+			return err
+		}
+		emit(string(b))
+	}
+	return nil
+}
+
+// notes is what a task leaves for the next task of its shard.
+type notes struct {
+	RecipeSHA256 manifest.Digest `json:"recipe_sha256"`
+	DType        manifest.DType  `json:"dtype"`
+	StepsPerFile int             `json:"steps_per_file"`
+	Files        []manifest.File `json:"files"`
+	Checkpoint   *manifest.File  `json:"checkpoint,omitempty"` // of the state after CheckpointStep steps
+	Step         int             `json:"checkpoint_step,omitempty"`
+}
+
+// readNotes returns the notes of a shard, or empty ones where there are none that belong to want.
+func readNotes(path string, want notes) notes {
+	f, err := os.Open(path)
+	if err != nil {
+		return want
+	}
+	defer f.Close()
+	var got notes
+	d := json.NewDecoder(io.LimitReader(f, 64<<20))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil {
+		return want
+	}
+	head := got
+	head.Files, head.Checkpoint, head.Step = nil, nil, 0
+	if !reflect.DeepEqual(head, want) {
+		return want
+	}
+	return got
+}
+
+// mkdir makes the folder of a shard where it is not there.
+func mkdir(dir string) error {
+	if err := os.Mkdir(dir, manifest.SecretDir); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("noiseshards: %w", err)
+	}
+	return nil
+}

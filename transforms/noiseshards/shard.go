@@ -1,0 +1,222 @@
+package noiseshards
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+	"unsafe"
+
+	"minsep/mechanism/noise"
+	"minsep/pipelines/manifest"
+)
+
+// Names of the notes and the checkpoint in a shard's folder: temporary files, as package manifest names them, which
+// its Publish removes.
+const (
+	notesName      = ".minsep-tmp-notes.json"
+	checkpointName = ".minsep-tmp-checkpoint"
+)
+
+// checkpointInterval is the time between checkpoints: they can be as large as a file of noise.
+var checkpointInterval = 30 * time.Second
+
+// bufferBytes is about the size of each of the two buffers between making noise and writing it.
+const bufferBytes = 16 << 20
+
+// shardWriter writes the files of one shard.
+type shardWriter struct {
+	config    Config
+	shard     int
+	steps     int
+	generator *noise.Generator
+	done      func() // called after each file
+
+	dir     string
+	step    int // all before it is written
+	notes   notes
+	buffers [2]buffer
+}
+
+// run writes the files that are not there yet and returns all of them.
+func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
+	w.dir = filepath.Join(w.config.Dir, ShardName(w.shard, w.config.Shards))
+	if err := mkdir(w.dir); err != nil {
+		return nil, err
+	}
+	if err := w.resume(); err != nil {
+		return nil, err
+	}
+	saved := time.Now()
+	for w.step < w.steps {
+		rows := min(w.config.stepsPerFile(), w.steps-w.step)
+		file, err := w.file(ctx, FileName(w.shard, w.config.Shards, w.step, rows), rows)
+		if err != nil {
+			return nil, err
+		}
+		w.step += rows
+		w.notes.Files = append(w.notes.Files, file)
+		if time.Since(saved) >= checkpointInterval && w.step < w.steps && !w.generator.Restartable() {
+			if err := w.checkpoint(); err != nil {
+				return nil, err
+			}
+			saved = time.Now()
+		}
+		if err := w.note(); err != nil {
+			return nil, err
+		}
+		w.done()
+	}
+	if err := os.Remove(filepath.Join(w.dir, checkpointName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("noiseshards: %w", err)
+	}
+	return w.notes.Files, nil
+}
+
+// resume goes to the step where an earlier task of this shard stopped, and keeps the files before it that are what its
+// notes say. Whatever is missing or damaged is made again.
+func (w *shardWriter) resume() error {
+	empty := notes{RecipeSHA256: w.config.RecipeSHA256, DType: w.config.DType, StepsPerFile: w.config.stepsPerFile()}
+	w.notes = readNotes(filepath.Join(w.dir, notesName), empty)
+	good := 0 // files
+	for good < len(w.notes.Files) {
+		first := good * w.config.stepsPerFile()
+		rows := min(w.config.stepsPerFile(), w.steps-first)
+		f := w.notes.Files[good]
+		if rows <= 0 || f.Name != FileName(w.shard, w.config.Shards, first, rows) || f.Check(w.config.Dir) != nil {
+			break
+		}
+		good++
+	}
+	w.step = min(good*w.config.stepsPerFile(), w.steps)
+	switch {
+	case w.step == w.steps: // all done
+		w.notes.Files = w.notes.Files[:good]
+		return nil
+	case w.generator.Restartable():
+		err := w.generator.Seek(w.step)
+		w.notes.Files = w.notes.Files[:good]
+		return err
+	case w.readCheckpoint(w.step):
+		w.step = w.notes.Step
+		w.notes.Files = w.notes.Files[:w.step/w.config.stepsPerFile()]
+		return nil
+	}
+	w.step, w.notes = 0, empty
+	return w.generator.Seek(0)
+}
+
+// readCheckpoint brings the generator to the step of the checkpoint, if that is good and not beyond the step that is reached.
+func (w *shardWriter) readCheckpoint(reached int) bool {
+	c := w.notes.Checkpoint
+	if c == nil || c.Name != checkpointName || w.notes.Step > reached || w.notes.Step%w.config.stepsPerFile() != 0 || c.Check(w.dir) != nil {
+		return false
+	}
+	f, err := os.Open(filepath.Join(w.dir, checkpointName))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return w.generator.ReadCheckpoint(f) == nil && w.generator.Step() == w.notes.Step
+}
+
+func (w *shardWriter) checkpoint() error {
+	file, err := manifest.WriteFile(w.dir, checkpointName, manifest.SecretFile, w.generator.WriteCheckpoint)
+	w.notes.Checkpoint, w.notes.Step = &file, w.generator.Step()
+	return err
+}
+
+func (w *shardWriter) note() error {
+	_, err := manifest.WriteFile(w.dir, notesName, manifest.SecretFile, func(out io.Writer) error {
+		return json.NewEncoder(out).Encode(w.notes)
+	})
+	return err
+}
+
+// file writes the next rows under name, making some while others are written.
+func (w *shardWriter) file(ctx context.Context, name string, rows int) (manifest.File, error) {
+	width := w.generator.Width()
+	chunk := max(1, min(rows, bufferBytes/w.config.DType.Size()/width))
+	return manifest.WriteFile(w.config.Dir, name, manifest.SecretFile, func(out io.Writer) error {
+		if err := (manifest.NPYHeader{DType: w.config.DType, Shape: []int{rows, width}}).Write(out); err != nil {
+			return err
+		}
+		made := make(chan error, 1)
+		turn := 0
+		next := func(left int) { // makes a chunk in the buffer whose turn it is
+			b, n := &w.buffers[turn%2], min(chunk, left)
+			turn++
+			go func() { made <- b.fill(w.generator, w.config.DType, n*width) }()
+		}
+		next(rows)
+		for left := rows; left > 0; left -= chunk {
+			full := &w.buffers[(turn-1)%2]
+			if err := errors.Join(<-made, ctx.Err()); err != nil {
+				return err
+			}
+			more := left > chunk
+			if more {
+				next(left - chunk)
+			}
+			if _, err := out.Write(full.bytes()); err != nil {
+				if more {
+					<-made
+				}
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// buffer holds rows of noise, in the one of its slices that has the type of the files.
+type buffer struct {
+	float32s []float32
+	float64s []float64
+}
+
+func (b *buffer) fill(g *noise.Generator, dtype manifest.DType, n int) error {
+	if dtype == manifest.DFloat32 {
+		b.float32s = grow(b.float32s, n)
+		return g.Fill32(b.float32s)
+	}
+	b.float64s = grow(b.float64s, n)
+	return g.Fill64(b.float64s)
+}
+
+// bytes returns the values in little endian; the buffer's memory itself where that is the processor's order.
+func (b *buffer) bytes() []byte {
+	if len(b.float32s) > 0 {
+		raw := unsafe.Slice((*byte)(unsafe.Pointer(&b.float32s[0])), 4*len(b.float32s))
+		return littleEndian(raw, 4)
+	}
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&b.float64s[0])), 8*len(b.float64s))
+	return littleEndian(raw, 8)
+}
+
+var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
+
+// littleEndian turns numbers of the given size in the processor's order into little endian.
+func littleEndian(raw []byte, size int) []byte {
+	if !bigEndian {
+		return raw
+	}
+	out := make([]byte, len(raw))
+	for i := range raw {
+		out[i] = raw[i-i%size+size-1-i%size]
+	}
+	return out
+}
+
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
