@@ -6,12 +6,12 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// BatchEdges is about how many edges a batch holds.
-const BatchEdges = 1 << 16
+// BatchEdges is about how many edges a batch holds: 64 KiB of integers.
+const BatchEdges = 1 << 12
 
 // Batch is a run of edges: example i belongs to owner i.
 type Batch struct {
-	Examples, Owners ownergraph.IDs
+	ownergraph.Edges
 	// SingleOwner: each example is its own owner, and Owners is empty.
 	SingleOwner bool
 	// Ownerless counts the examples without owners that were left out here, see [Options].SkipOwnerless.
@@ -37,8 +37,7 @@ func newBatcher(ctx context.Context, s *Split, emit func(*Batch) error) *batcher
 }
 
 func (b *batcher) reset() {
-	b.Examples.Reset(b.split.ExampleType)
-	b.Owners.Reset(b.split.OwnerType)
+	b.Reset(b.split.ExampleType, b.split.OwnerType)
 	b.Ownerless = 0
 }
 

@@ -284,11 +284,10 @@ func TestParquetFaults(t *testing.T) {
 // TestDamagedParquet cuts a file and changes each byte of it: it is read as it was, or refused, never otherwise in length.
 func TestDamagedParquet(t *testing.T) {
 	g := graph{false, true, []edge{{"x1", "1"}, {"x1", "2"}, {"x2", "3"}, {"x3", "4"}, {"x3", "5"}}}
-	dir := t.TempDir()
 	for _, name := range []string{"edges.parquet", "list.parquet"} {
 		b := formats[name](g)
 		for n := range b {
-			if _, _, _, err := read([]string{write(t, dir, "cut.parquet", b[:n])}, graphio.Options{}); err == nil {
+			if _, err := readMemory("cut.parquet", b[:n], graphio.Options{}); err == nil {
 				t.Fatalf("%s cut to %d of %d bytes was read", name, n, len(b))
 			}
 		}
@@ -296,7 +295,7 @@ func TestDamagedParquet(t *testing.T) {
 			for _, x := range []byte{1, 0x80, 0xff} {
 				c := bytes.Clone(b)
 				c[i] ^= x
-				got, _, _, err := read([]string{write(t, dir, "changed.parquet", c)}, graphio.Options{})
+				got, err := readMemory("changed.parquet", c, graphio.Options{})
 				var f *graphio.Fault
 				if err != nil && !errors.As(err, &f) {
 					t.Fatalf("%s with byte %d changed: %v is no Fault", name, i, err)

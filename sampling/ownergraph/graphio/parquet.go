@@ -1,198 +1,254 @@
 package graphio
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
-
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/stream"
+	"minsep/sampling/ownergraph/idcolumn"
 )
 
-// openParquet reads a footer. The library may panic on a damaged file.
-func openParquet(f File) (file *parquet.File, err error) {
-	defer recoverCorrupt(&err)
-	var tail [8]byte // the footer's length and the magic: the library allocates what it says
-	if _, err := f.ReadAt(tail[:], f.Size()-8); err != nil && err != io.EOF {
-		return nil, cause(err)
+// parquetFault is a fault of the file or, counted from 1, of one of its row groups.
+func parquetFault(group int, err error) *Fault {
+	f := &Fault{RowGroup: group, Found: idcolumn.ErrCorrupt.Error()}
+	if err != idcolumn.ErrCorrupt {
+		f.Found, f.Err = "", err
 	}
-	if int64(binary.LittleEndian.Uint32(tail[:])) > f.Size()-12 {
-		return nil, errors.New("the footer is longer than the file")
-	}
-	return parquet.OpenFile(f, f.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(1<<16))
-}
-
-var errCorrupt = errors.New("the Parquet file is corrupt or truncated")
-
-func recoverCorrupt(err *error) {
-	if r := recover(); r != nil {
-		*err = errCorrupt
-	}
+	return f
 }
 
 // parquet looks at the footer of a Parquet file.
 func (in *inspected) parquet(f File, o *Options) *Fault {
-	file, err := openParquet(f)
+	file, err := idcolumn.Open(f, f.Size())
 	if err != nil {
-		return &Fault{Found: errCorrupt.Error(), Err: err}
+		return parquetFault(0, err)
 	}
 	s := &in.split
 	examples, fault := findColumn(file, o.exampleNames(), position(o.ExampleColumn))
 	if fault != nil {
 		return fault
 	}
-	s.ExampleColumn = examples.name
-	columns := []*parquetColumn{examples}
-	in.example = idType{true, true, examples.id}
-	top := file.Root().Columns()
-	if len(top) == 1 && o.OwnerColumn == "" {
-		s.SingleOwner = true
+	if examples.List {
+		return &Fault{Column: examples.Name, Found: "a list", Rule: "the example of a row is one id"}
 	}
-	if examples.list {
-		return &Fault{Column: examples.name, Found: "a list", Rule: "the example of a row is one id"}
-	}
+	s.ExampleColumn = examples.Name
+	in.example = idType{true, true, examples.Type}
+	columns := []*idcolumn.Column{examples}
+	s.SingleOwner = s.SingleOwner || len(file.Top()) == 1 && o.OwnerColumn == ""
 	if !s.SingleOwner {
 		owners, fault := findColumn(file, o.ownerNames(), position(o.OwnerColumn))
 		if fault != nil {
 			return fault
 		}
-		if owners.name == examples.name {
-			return &Fault{Column: owners.name, Found: "examples and owners in one column", Rule: "set --example-column and --owner-column"}
+		if owners.Name == examples.Name {
+			return &Fault{Column: owners.Name, Found: "examples and owners in one column", Rule: columnsRule}
 		}
-		s.OwnerColumns = []string{owners.name}
-		in.owner = idType{true, true, owners.id}
+		s.OwnerColumns = []string{owners.Name}
+		in.owner = idType{true, true, owners.Type}
 		columns = append(columns, owners)
 	}
-	in.records = true
-	for g, rg := range file.Metadata().RowGroups {
-		in.groups = append(in.groups, 0)
+	in.groups = make([]int64, file.Groups())
+	for g := range in.groups {
 		for _, c := range columns {
-			if c.leaf >= len(rg.Columns) {
-				return &Fault{RowGroup: g + 1, Found: errCorrupt.Error()}
+			size, err := file.Check(c, g)
+			if err != nil {
+				return parquetFault(g+1, err)
 			}
-			m := &rg.Columns[c.leaf].MetaData
-			start := chunkStart(m)
-			if m.Type != format.Type(c.physical) {
-				return &Fault{RowGroup: g + 1, Column: c.name, Found: errCorrupt.Error()}
-			}
-			if start < 4 || m.TotalCompressedSize < 0 || start > f.Size()-m.TotalCompressedSize || m.NumValues < 0 || rg.NumRows < 0 || !c.list && m.NumValues != rg.NumRows {
-				return &Fault{RowGroup: g + 1, Column: c.name, Found: errCorrupt.Error()}
-			}
-			in.groups[g] += m.TotalCompressedSize
+			in.groups[g] += size
 		}
-	}
-	if len(in.groups) == 0 {
-		in.records = false
+		in.records = in.records || file.GroupRows(g) > 0
 	}
 	return nil
 }
 
-// parquetColumn is a column of ids in a schema.
-type parquetColumn struct {
-	name     string
-	leaf     int // its index among the leaves
-	id       ownergraph.IDType
-	physical parquet.Kind
-	unsigned bool
-	list     bool
-	maxDef   byte // definition level of a value
-	entryDef byte // and of an entry of the list, null or not
-}
+const columnsRule = "set --example-column and --owner-column"
 
-// findColumn looks for a top-level column by name or position.
-func findColumn(file *parquet.File, names []string, at int) (column *parquetColumn, fault *Fault) {
-	defer func() {
-		if recover() != nil { // the library, at a damaged schema
-			fault = &Fault{Found: errCorrupt.Error()}
-		}
-	}()
-	top := file.Root().Columns()
-	var found *parquet.Column
-	if at >= 0 {
-		if at >= len(top) {
-			return nil, &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "the file has " + plural(len(top), "column"), Rule: "set --example-column and --owner-column"}
-		}
-		found = top[at]
-	} else {
-		for _, c := range top {
+// findColumn looks for a top-level column by position or, if that is negative, by name.
+func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, *Fault) {
+	top := file.Top()
+	if at < 0 {
+		for i, c := range top {
 			for _, n := range names {
 				if c.Name() != n {
 					continue
 				}
-				if found != nil {
-					return nil, &Fault{Column: strings.Join(names, " or "), Found: "more than one such column", Rule: "set --example-column and --owner-column"}
+				if at >= 0 {
+					return nil, &Fault{Column: strings.Join(names, " or "), Found: "more than one such column", Rule: columnsRule}
 				}
-				found = c
+				at = i
 			}
 		}
+		if at < 0 {
+			return nil, &Fault{Column: strings.Join(names, " or "), Found: "no such column", Rule: columnsRule}
+		}
 	}
-	if found == nil {
-		return nil, &Fault{Column: strings.Join(names, " or "), Found: "no such column", Rule: "set --example-column and --owner-column"}
+	if at >= len(top) {
+		return nil, &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "the file has " + plural(len(top), "column"), Rule: columnsRule}
 	}
-	return newParquetColumn(found)
-}
-
-const columnRule = "must be integers or strings, or for owners a list of them"
-
-// newParquetColumn understands a flat column, a repeated one and the list of Parquet's logical types.
-func newParquetColumn(top *parquet.Column) (*parquetColumn, *Fault) {
-	c := &parquetColumn{name: top.Name()}
-	leaf := top
-	def := 0
-	for {
-		if leaf.Repeated() {
-			if c.list {
-				return nil, &Fault{Column: c.name, Found: "a list of lists", Rule: columnRule}
-			}
-			c.list = true
-			c.entryDef = byte(def + 1)
-		}
-		if !leaf.Required() {
-			def++
-		}
-		if leaf.Leaf() {
-			break
-		}
-		if len(leaf.Columns()) != 1 {
-			return nil, &Fault{Column: c.name, Found: "a group of columns", Rule: columnRule}
-		}
-		leaf = leaf.Columns()[0]
-	}
-	c.leaf, c.maxDef, c.physical = leaf.Index(), byte(leaf.MaxDefinitionLevel()), leaf.Type().Kind()
-	var ok bool
-	if c.id, c.unsigned, ok = idTypeOf(leaf.Type()); !ok {
-		return nil, &Fault{Column: c.name, Found: fmt.Sprintf("type %v", leaf.Type()), Rule: columnRule}
+	c, err := idcolumn.NewColumn(top[at])
+	if err != nil {
+		return nil, &Fault{Column: top[at].Name(), Found: err.Error(), Rule: "must be integers or strings, or for owners a list of them"}
 	}
 	return c, nil
 }
 
-// idTypeOf says which ids a Parquet type holds. Dates, decimals and the like are none.
-func idTypeOf(t parquet.Type) (id ownergraph.IDType, unsigned, ok bool) {
-	var logical any
-	if l := t.LogicalType(); l != nil {
-		logical = l.Value
+// rowGroup reads one row group into a batcher.
+type rowGroup struct {
+	*batcher
+	number           int // 1-based
+	rows             int64
+	columns          [2]*idcolumn.Column // examples, owners or nil
+	examples, owners *idcolumn.Reader
+}
+
+// readParquet reads the row groups of a split.
+func (s *Split) readParquet(f File, b *batcher) error {
+	file, err := idcolumn.Open(f, f.Size())
+	if err != nil {
+		return b.fault(parquetFault(0, err))
 	}
-	plain := logical == nil && t.ConvertedType() == nil
-	switch t.Kind() {
-	case parquet.Int32, parquet.Int64:
-		if i, is := logical.(*format.IntType); is {
-			return ownergraph.Int64, !i.IsSigned, true
-		}
-		return ownergraph.Int64, false, plain
-	case parquet.ByteArray:
-		switch logical.(type) {
-		case *format.StringType, *format.EnumType, *format.JsonType:
-			return ownergraph.String, false, true
-		}
-		return ownergraph.String, false, plain
-	case parquet.FixedLenByteArray:
-		_, uuid := logical.(*format.UUIDType)
-		return ownergraph.String, false, (plain || uuid) && t.Length() <= stream.MaxStringID
+	var columns [2]*idcolumn.Column
+	var fault *Fault
+	if columns[0], fault = findColumn(file, []string{s.ExampleColumn}, -1); fault != nil {
+		return b.fault(fault)
 	}
-	return 0, false, false
+	if !s.SingleOwner {
+		if columns[1], fault = findColumn(file, s.OwnerColumns, -1); fault != nil {
+			return b.fault(fault)
+		}
+	}
+	if s.FirstRowGroup+s.RowGroups > file.Groups() || columns[0].Type != s.ExampleType || columns[0].List || !s.SingleOwner && columns[1].Type != s.OwnerType {
+		return b.fault(&Fault{Found: "another file than when the graph was opened"})
+	}
+	for i := range s.RowGroups {
+		group := s.FirstRowGroup + i
+		g := &rowGroup{batcher: b, number: group + 1, rows: file.GroupRows(group), columns: columns}
+		if err := g.read(file, group); err == nil || err == errDamaged {
+			continue
+		} else {
+			return err
+		}
+	}
+	return nil
+}
+
+// errDamaged says that a row group cannot be read on.
+var errDamaged = errors.New("graphio: the row group is damaged")
+
+// read gives the edges of the row group.
+func (g *rowGroup) read(file *idcolumn.File, group int) (err error) {
+	for i, r := range []**idcolumn.Reader{&g.examples, &g.owners} {
+		c := g.columns[i]
+		if c == nil {
+			continue
+		}
+		if _, err := file.Check(c, group); err != nil {
+			return g.idFault(0, c, err)
+		}
+		if *r, err = file.Reader(c, group); err != nil {
+			return g.idFault(0, c, err)
+		}
+		defer (*r).Close()
+	}
+	if g.owners != nil && g.columns[1].List {
+		return g.readLists()
+	}
+	return g.readFlat()
+}
+
+// idFault records what is wrong with a row of a column, and returns errTooMany, or errDamaged if it is no fault of one value.
+func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
+	value, isValue := err.(idcolumn.ValueError)
+	if !isValue {
+		f := parquetFault(g.number, err)
+		f.Column = c.Name
+		if err := g.fault(f); err != nil {
+			return err
+		}
+		return errDamaged
+	}
+	f := &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name, Found: value.Error()}
+	switch value {
+	case idcolumn.Null, idcolumn.Empty:
+		f.Rule = empty.rule(c.Type)
+	case idcolumn.Long:
+		f.Rule = long.rule(c.Type)
+	case idcolumn.Big:
+		f.Rule = "must be a 64-bit signed integer"
+	}
+	return g.fault(f)
+}
+
+// readFlat reads an edge list, or examples alone.
+func (g *rowGroup) readFlat() error {
+	for row := int64(0); row < g.rows; {
+		n := int(min(g.rows-row, int64(max(1, BatchEdges-g.Examples.Len()))))
+		if err := g.fill(&g.Examples, g.examples, g.columns[0], row, n); err != nil {
+			return err
+		}
+		if g.owners != nil {
+			if err := g.fill(&g.Owners, g.owners, g.columns[1], row, n); err != nil {
+				return err
+			}
+		}
+		row += int64(n)
+		if err := g.full(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill takes the next n ids of a flat column, and records those that are none.
+func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Column, row int64, n int) error {
+	for n > 0 {
+		done, err := r.Fill(dst, n)
+		row += int64(done)
+		n -= done
+		if err != nil {
+			if err := g.idFault(row-1, c, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readLists reads rows of an example and a list of owners.
+func (g *rowGroup) readLists() error {
+	var example ownergraph.IDs
+	for row := range g.rows {
+		example.Reset(g.split.ExampleType)
+		if err := g.fill(&example, g.examples, g.columns[0], row, 1); err != nil {
+			return err
+		}
+		n, err := g.owners.Row(&g.Owners)
+		switch {
+		case err == io.EOF:
+			err = idcolumn.ErrCorrupt
+		case err == nil && n == 0 && g.split.SkipOwnerless:
+			g.Ownerless++
+		case err == nil && n == 0:
+			if err := g.fault(&Fault{RowGroup: g.number, Row: row + 1, Column: g.columns[1].Name, Found: "an example without owners", Rule: ownerlessRule}); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			if err := g.idFault(row, g.columns[1], err); err != nil {
+				return err
+			}
+		}
+		for range n * example.Len() { // the example is missing if it had a fault
+			g.Examples.AppendFrom(&example, 0)
+		}
+		if err := g.full(); err != nil {
+			return err
+		}
+	}
+	if _, err := g.owners.Row(&g.Owners); err != io.EOF {
+		return g.idFault(0, g.columns[1], idcolumn.ErrCorrupt)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package graphio
+package idcolumn
 
 import (
 	"bufio"
@@ -32,7 +32,7 @@ func checkPages(f io.ReaderAt, m *format.ColumnMetaData) error {
 		buffered.Reset(section)
 		var h format.PageHeader
 		if err := thrift.NewDecoder(protocol.NewReader(buffered)).Decode(&h); err != nil {
-			return errCorrupt
+			return ErrCorrupt
 		}
 		offset, err := section.Seek(0, io.SeekCurrent)
 		if err != nil {
@@ -40,12 +40,12 @@ func checkPages(f io.ReaderAt, m *format.ColumnMetaData) error {
 		}
 		at = offset - int64(buffered.Buffered()) + int64(h.CompressedPageSize)
 		if h.CompressedPageSize < 0 || h.UncompressedPageSize < 0 || at > end {
-			return errCorrupt
+			return ErrCorrupt
 		}
 		values := int64(h.DataPageHeader.V.NumValues) + int64(h.DataPageHeaderV2.V.NumValues)
 		entries := int64(h.DictionaryPageHeader.V.NumValues) // one byte each at least
 		if values < 0 || values > left || entries < 0 || entries > int64(h.UncompressedPageSize) {
-			return errCorrupt
+			return ErrCorrupt
 		}
 		if h.UncompressedPageSize > maxPageBytes || values > maxPageValues {
 			return errLargePage

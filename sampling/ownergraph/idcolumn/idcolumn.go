@@ -1,0 +1,164 @@
+// Package idcolumn reads columns of ids from Parquet files, page by page, into [ownergraph.IDs].
+//
+// A file may be damaged or hostile: what it says of its own sizes is checked before memory is allocated for it, and the reader
+// returns [ErrCorrupt] where the library below panics. Ids are integers of at most 64 bits, or strings and fixed-length
+// bytes of at most 255 bytes, and neither null nor empty; others are a [ValueError].
+package idcolumn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+)
+
+// ErrCorrupt is returned for a file that is not as Parquet files are.
+var ErrCorrupt = errors.New("the Parquet file is corrupt or truncated")
+
+// ValueError is a value that is no id. It does not say which value it is.
+type ValueError string
+
+func (e ValueError) Error() string { return string(e) }
+
+// Values that are no ids.
+const (
+	Null  ValueError = "null"
+	Empty ValueError = "an empty id"
+	Long  ValueError = "a string of more than 255 bytes"
+	Big   ValueError = "an integer beyond 64 bits"
+)
+
+// File is an open Parquet file.
+type File struct {
+	*parquet.File
+	r io.ReaderAt
+}
+
+// Open reads the footer of a file of size bytes.
+func Open(r io.ReaderAt, size int64) (f *File, err error) {
+	defer guard(&err)
+	var tail [8]byte // the footer's length and the magic: the library allocates what it says
+	if size < 12 {
+		return nil, ErrCorrupt
+	}
+	if _, err := r.ReadAt(tail[:], size-8); err != nil && err != io.EOF {
+		return nil, err
+	}
+	if int64(binary.LittleEndian.Uint32(tail[:])) > size-12 {
+		return nil, ErrCorrupt
+	}
+	file, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(1<<16))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return &File{file, r}, nil
+}
+
+// guard turns a panic of the library, or an index out of the range of a damaged page, into ErrCorrupt.
+func guard(err *error) {
+	if recover() != nil {
+		*err = ErrCorrupt
+	}
+}
+
+// Column is a column of ids, or of lists of ids.
+type Column struct {
+	Name string
+	Type ownergraph.IDType
+	List bool
+
+	leaf     int // its index among the leaves
+	physical parquet.Kind
+	unsigned bool
+	maxDef   byte // definition level of a value
+	entryDef byte // and of an entry of a list, null or not
+}
+
+// Top returns the top-level columns.
+func (f *File) Top() []*parquet.Column { return f.Root().Columns() }
+
+// NewColumn understands a flat column, a repeated one, and a list as Parquet's logical type LIST makes it. The
+// error says what else it found.
+func NewColumn(top *parquet.Column) (c *Column, err error) {
+	defer guard(&err)
+	c = &Column{Name: top.Name()}
+	leaf := top
+	for def := byte(0); ; {
+		if leaf.Repeated() {
+			if c.List {
+				return nil, errors.New("a list of lists")
+			}
+			c.List, c.entryDef = true, def+1
+		}
+		if !leaf.Required() {
+			def++
+		}
+		if leaf.Leaf() {
+			break
+		}
+		if len(leaf.Columns()) != 1 {
+			return nil, errors.New("a group of columns")
+		}
+		leaf = leaf.Columns()[0]
+	}
+	c.leaf, c.maxDef, c.physical = leaf.Index(), byte(leaf.MaxDefinitionLevel()), leaf.Type().Kind()
+	var ok bool
+	if c.Type, c.unsigned, ok = idTypeOf(leaf.Type()); !ok {
+		return nil, fmt.Errorf("type %v", leaf.Type())
+	}
+	return c, nil
+}
+
+// idTypeOf says which ids a Parquet type holds. Dates, decimals and the like are none.
+func idTypeOf(t parquet.Type) (id ownergraph.IDType, unsigned, ok bool) {
+	var logical any
+	if l := t.LogicalType(); l != nil {
+		logical = l.Value
+	}
+	plain := logical == nil && t.ConvertedType() == nil
+	switch t.Kind() {
+	case parquet.Int32, parquet.Int64:
+		if i, is := logical.(*format.IntType); is {
+			return ownergraph.Int64, !i.IsSigned, true
+		}
+		return ownergraph.Int64, false, plain
+	case parquet.ByteArray:
+		switch logical.(type) {
+		case *format.StringType, *format.EnumType, *format.JsonType:
+			return ownergraph.String, false, true
+		}
+		return ownergraph.String, false, plain
+	case parquet.FixedLenByteArray:
+		_, uuid := logical.(*format.UUIDType)
+		return ownergraph.String, false, (plain || uuid) && t.Length() <= stream.MaxStringID
+	}
+	return 0, false, false
+}
+
+// Groups returns the number of row groups.
+func (f *File) Groups() int { return len(f.Metadata().RowGroups) }
+
+// GroupRows returns the number of rows of a row group.
+func (f *File) GroupRows(group int) int64 { return f.Metadata().RowGroups[group].NumRows }
+
+// Check compares what the footer says of a column in a row group with the column and the file, and returns
+// its size in the file.
+func (f *File) Check(c *Column, group int) (bytes int64, err error) {
+	rg := &f.Metadata().RowGroups[group]
+	if c.leaf >= len(rg.Columns) {
+		return 0, ErrCorrupt
+	}
+	m := &rg.Columns[c.leaf].MetaData
+	start := chunkStart(m)
+	if m.Type != format.Type(c.physical) || start < 4 || m.TotalCompressedSize < 0 || start > f.Size()-m.TotalCompressedSize ||
+		m.NumValues < 0 || rg.NumRows < 0 || m.NumValues < rg.NumRows || !c.List && m.NumValues > rg.NumRows {
+		return 0, ErrCorrupt
+	}
+	return m.TotalCompressedSize, nil
+}
