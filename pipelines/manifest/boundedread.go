@@ -1,0 +1,219 @@
+package manifest
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/ownergraph/idcolumn"
+)
+
+// TableError is a part of a bounded graph that is not as [BoundedWriter] writes it. It never holds ids.
+type TableError struct {
+	RowGroup int    // counted from 1, or 0
+	Column   string // or empty
+	Rule     string // what does not hold
+	Err      error  // the cause, or nil
+}
+
+func (e *TableError) Error() string {
+	s := "manifest: bounded table"
+	if e.RowGroup > 0 {
+		s += fmt.Sprintf(": row group %d", e.RowGroup)
+	}
+	for _, part := range []string{e.Column, e.Rule} {
+		if part != "" {
+			s += ": " + part
+		}
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *TableError) Unwrap() error { return e.Err }
+
+// BoundedPart is an open part of a bounded graph.
+type BoundedPart struct {
+	ExampleType, OwnerType ownergraph.IDType
+	Rows                   int64 // how many it has
+
+	file    *idcolumn.File
+	columns [4]*idcolumn.Column
+}
+
+// OpenBoundedPart reads the footer of a part, which is a file of size bytes, and checks its columns.
+func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
+	f, err := idcolumn.Open(r, size)
+	if err != nil {
+		return nil, &TableError{Err: err}
+	}
+	p := &BoundedPart{file: f}
+	top := f.Top()
+	for i, name := range []string{rowColumn: "row", exampleColumn: "example_id", copiesColumn: "copies", ownersColumn: "owners"} {
+		if len(top) != len(p.columns) || top[i].Name() != name {
+			return nil, &TableError{Column: name, Rule: "the columns must be row, example_id, copies and owners"}
+		}
+		c, err := idcolumn.NewColumn(top[i])
+		if err != nil {
+			return nil, &TableError{Column: name, Err: err}
+		}
+		if c.List != (i == ownersColumn) || i%2 == 0 && c.Type != ownergraph.Int64 { // row and copies
+			return nil, &TableError{Column: name, Rule: "has another type than this version writes"}
+		}
+		p.columns[i] = c
+	}
+	p.ExampleType, p.OwnerType = p.columns[exampleColumn].Type, p.columns[ownersColumn].Type
+	for g := range f.Groups() {
+		for _, c := range p.columns {
+			if _, err := f.Check(c, g); err != nil {
+				return nil, &TableError{g + 1, c.Name, "", err}
+			}
+		}
+		p.Rows += f.GroupRows(g)
+		if p.Rows < 0 {
+			return nil, &TableError{RowGroup: g + 1, Err: idcolumn.ErrCorrupt}
+		}
+	}
+	return p, nil
+}
+
+// Each calls use with the rows of the part in order, at most size at a time. The first row must have the number first. With
+// owners false, the owners are not read and r.Owners and r.Ends are empty. The rows are good until use returns; its error
+// ends the reading and is returned as it is.
+func (p *BoundedPart) Each(first int64, owners bool, size int, use func(r *ownergraph.Rows) error) error {
+	var rows ownergraph.Rows
+	var last ownergraph.IDs // the example before rows, or none
+	for g := range p.file.Groups() {
+		t := &boundedGroup{part: p, group: g, rows: &rows, last: &last}
+		err := t.open(owners)
+		for left := p.file.GroupRows(g); err == nil && left > 0; {
+			n := int(min(left, int64(size)))
+			if err = t.read(first, n); err == nil {
+				err = use(&rows)
+			}
+			first += int64(n)
+			left -= int64(n)
+		}
+		if err == nil {
+			err = t.end()
+		}
+		t.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundedGroup is a row group that is being read.
+type boundedGroup struct {
+	part    *BoundedPart
+	group   int
+	readers [4]*idcolumn.Reader
+	numbers ownergraph.IDs
+	rows    *ownergraph.Rows
+	last    *ownergraph.IDs
+}
+
+func (t *boundedGroup) fault(column int, rule string, err error) error {
+	return &TableError{t.group + 1, t.part.columns[column].Name, rule, err}
+}
+
+func (t *boundedGroup) open(owners bool) error {
+	for i, c := range t.part.columns {
+		if i == ownersColumn && !owners {
+			break
+		}
+		r, err := t.part.file.Reader(c, t.group)
+		if err != nil {
+			return t.fault(i, "", err)
+		}
+		t.readers[i] = r
+	}
+	return nil
+}
+
+func (t *boundedGroup) close() {
+	for _, r := range t.readers {
+		if r != nil {
+			r.Close()
+		}
+	}
+}
+
+// read replaces t.rows with the next n rows.
+func (t *boundedGroup) read(first int64, n int) error {
+	t.rows.Reset(first, t.part.ExampleType, t.part.OwnerType)
+	if err := t.fill(rowColumn, &t.numbers, n); err != nil {
+		return err
+	}
+	for i := range n {
+		if t.numbers.Int(i) != first+int64(i) {
+			return t.fault(rowColumn, "rows are not numbered one after the other", nil)
+		}
+	}
+	if err := t.fill(copiesColumn, &t.numbers, n); err != nil {
+		return err
+	}
+	for i := range n {
+		c := t.numbers.Int(i)
+		if c < 1 || c > math.MaxInt32 {
+			return t.fault(copiesColumn, "must be at least 1", nil)
+		}
+		t.rows.Copies = append(t.rows.Copies, uint32(c))
+	}
+	if err := t.fill(exampleColumn, &t.rows.Examples, n); err != nil {
+		return err
+	}
+	for i := range n {
+		if i > 0 && t.rows.Examples.Compare(i-1, &t.rows.Examples, i) >= 0 || i == 0 && t.last.Len() > 0 && t.last.Compare(0, &t.rows.Examples, 0) >= 0 {
+			return t.fault(exampleColumn, "the ids must ascend", nil)
+		}
+	}
+	t.last.Reset(t.part.ExampleType)
+	t.last.AppendFrom(&t.rows.Examples, n-1)
+	if t.readers[ownersColumn] == nil {
+		return nil
+	}
+	for range n {
+		if _, err := t.readers[ownersColumn].Row(&t.rows.Owners); err != nil {
+			return t.fault(ownersColumn, "", corruptEnd(err))
+		}
+		if t.rows.Owners.Len() > math.MaxInt32 {
+			return t.fault(ownersColumn, "more owners at once than memory is for", nil)
+		}
+		t.rows.Ends = append(t.rows.Ends, uint32(t.rows.Owners.Len()))
+	}
+	return nil
+}
+
+// fill replaces dst with the next n values of a flat column.
+func (t *boundedGroup) fill(column int, dst *ownergraph.IDs, n int) error {
+	dst.Reset(t.part.columns[column].Type)
+	if _, err := t.readers[column].Fill(dst, n); err != nil {
+		return t.fault(column, "", err)
+	}
+	return nil
+}
+
+// end checks that no owners are left.
+func (t *boundedGroup) end() error {
+	r := t.readers[ownersColumn]
+	if r == nil {
+		return nil
+	}
+	if _, err := r.Row(&t.rows.Owners); err != io.EOF {
+		return t.fault(ownersColumn, "", corruptEnd(err))
+	}
+	return nil
+}
+
+func corruptEnd(err error) error {
+	if err == nil || err == io.EOF {
+		return idcolumn.ErrCorrupt
+	}
+	return err
+}
