@@ -1,0 +1,54 @@
+package montecarlo
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+// speedSpecs are the rows of the speed table.
+func speedSpecs() map[string]Spec {
+	spec := func(n, b int, p, sigma float64) Spec {
+		return Spec{Scheme: BMinSep, Steps: n, MinSep: b, Prob: p, WarmStart: true, NoiseMultiplier: sigma, Strategy: toeplitz(n, sqrtColumn(b)...)}
+	}
+	two, three, truncated := spec(1000, 32, 0.004, 1.5), spec(1000, 8, 0.004, 1.5), spec(1000, 32, 0.0038, 1)
+	two.MaxExamplesPerOwner, three.MaxExamplesPerOwner = 2, 3
+	truncated.Examples, truncated.MaxBatchSize = 300000, 1100
+	return map[string]Spec{
+		"n=7200,b=256": spec(7200, 256, 1.255e-4, 0.45),
+		"n=1024,b=16":  spec(1024, 16, 0.0204, 0.8),
+		"n=1000,b=32":  spec(1000, 32, 0.03, 1),
+		"two examples": two, "three examples, b=8": three, "truncated": truncated,
+	}
+}
+
+func BenchmarkLosses(b *testing.B) {
+	for name, s := range speedSpecs() {
+		for _, d := range Directions {
+			b.Run(fmt.Sprintf("%s/%s", name, d), func(b *testing.B) {
+				sampler := mustSampler(b, s, d, testKeyOf(name))
+				losses := make([]float64, 64)
+				b.ResetTimer()
+				for i := range b.N {
+					sampler.Losses(losses, uint64(64*i))
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/1000/float64(64*b.N), "µs/sample")
+			})
+		}
+	}
+}
+
+// BenchmarkWorkers compares one goroutine with two.
+func BenchmarkWorkers(b *testing.B) {
+	s := speedSpecs()["n=1024,b=16"]
+	for _, workers := range []int{1, 2} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			sampler := mustSampler(b, s, P, testKeyOf("workers"))
+			for range b.N {
+				if _, err := sampler.Record(context.Background(), 0, 1<<15, []float64{1}, workers); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
