@@ -1,0 +1,112 @@
+package pld
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
+
+// ErrNotReached says that no noise multiplier up to 1e6 gives the privacy asked for: a probability that has to count as a
+// total loss, such as Options.Tail, is above δ.
+var ErrNotReached = errors.New("pld: no noise multiplier up to 1e6 is enough")
+
+// Calibrate finds the smallest noise multiplier σ at which compose(σ) is (epsilon, delta)-DP. Upper is proven to be enough, and within
+// 1e-6 of the smallest for which this accountant can prove it; Lower is proven to be too small. More noise must not hurt.
+func Calibrate(epsilon, delta float64, compose func(noiseMultiplier float64) (*Composition, error)) (Bracket, error) {
+	c := param.Checker{Package: "pld"}
+	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
+	c.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
+	if err := c.Err(); err != nil {
+		return Bracket{}, err
+	}
+	// excess is ln δ(ε) - ln δ by the upper bounds, at ln σ = x: a falling function.
+	excess := func(x float64) (float64, error) {
+		composition, err := compose(math.Exp(x))
+		if err != nil {
+			return 0, err
+		}
+		d, err := composition.Delta(epsilon)
+		return math.Log(max(d.Upper, 1e-300)) - math.Log(delta), err
+	}
+	low, high, err := enclose(excess)
+	if err != nil {
+		return Bracket{}, err
+	}
+	for side := 0; high.x-low.x > 1e-6; {
+		// Regula falsi on the two ends, Illinois variant, kept away from the ends.
+		x := (low.x*high.y - high.x*low.y) / (high.y - low.y)
+		x = min(max(x+5e-7, low.x+4e-7), high.x-4e-7)
+		y, err := excess(x)
+		if err != nil {
+			return Bracket{}, err
+		}
+		if y > 0 {
+			low = end{x, y}
+			if side == -1 {
+				high.y /= 2
+			}
+			side = -1
+		} else {
+			high = end{x, min(y, -1e-12)}
+			if side == 1 {
+				low.y /= 2
+			}
+			side = 1
+		}
+	}
+	b := Bracket{Upper: math.Exp(high.x)}
+	for gap := 2e-6; gap < 1; gap *= 4 {
+		sigma := math.Exp(high.x - gap)
+		composition, err := compose(sigma)
+		if err != nil {
+			return Bracket{}, err
+		}
+		d, err := composition.Delta(epsilon)
+		if err != nil {
+			return Bracket{}, err
+		}
+		if d.Lower > delta {
+			b.Lower = sigma
+			break
+		}
+	}
+	return b, nil
+}
+
+// end is one end of a bracket of ln σ with the excess there.
+type end struct{ x, y float64 }
+
+// enclose finds x on both sides of the zero of a falling function, starting at 0.
+func enclose(excess func(float64) (float64, error)) (low, high end, err error) {
+	const step = 0.7
+	y, err := excess(0)
+	if err != nil {
+		return low, high, err
+	}
+	at := end{0, y}
+	for {
+		next := end{x: at.x + step}
+		if at.y <= 0 {
+			next.x = at.x - step
+		}
+		if next.x > math.Log(1e6) {
+			return low, high, ErrNotReached
+		}
+		if next.y, err = excess(next.x); err != nil {
+			var fault *ParamError
+			if at.y <= 0 && errors.As(err, &fault) {
+				return low, high, fmt.Errorf("pld: the noise multiplier sought is below %.3g: %w", math.Exp(at.x), err)
+			}
+			return low, high, err
+		}
+		switch {
+		case at.y > 0 && next.y <= 0:
+			return at, end{next.x, min(next.y, -1e-12)}, nil
+		case at.y <= 0 && next.y > 0:
+			return next, end{at.x, min(at.y, -1e-12)}, nil
+		}
+		at = next
+	}
+}

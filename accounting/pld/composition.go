@@ -1,0 +1,219 @@
+package pld
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
+
+// Step is an event that happens Count times.
+type Step struct {
+	Event
+	Count int `json:"count"`
+}
+
+// Options say how finely losses are rounded. The zero value chooses by itself.
+type Options struct {
+	// Grid is the spacing of losses. 0 chooses one at which the bracket of ε is about 1e-4 wide or less.
+	Grid float64 `json:"grid,omitempty"`
+	// Tail is the probability that may be cut off, over all steps; it is counted in δ. 0 means 1e-20. Choose
+	// it well below the smallest δ of interest.
+	Tail float64 `json:"tail,omitempty"`
+}
+
+// Bracket holds two proven bounds of a number: Lower ≤ number ≤ Upper. Upper is the figure to promise.
+type Bracket struct {
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
+}
+
+// worse is the bracket of the maximum.
+func (b Bracket) worse(o Bracket) Bracket {
+	return Bracket{max(b.Lower, o.Lower), max(b.Upper, o.Upper)}
+}
+
+// Composition is a sequence of events, released together. It is safe for concurrent use.
+type Composition struct {
+	// PQ and QP are the two directions: H(P,Q), with P the run that has the owner's data, and H(Q,P).
+	PQ, QP Loss
+}
+
+// Loss is the distribution of the privacy loss in one direction, as a bracket of two discrete ones.
+type Loss struct{ lower, upper product }
+
+// maxCells bounds the size of one discrete distribution.
+const maxCells = 1 << 21
+
+// Compose composes the steps, in any order.
+func Compose(steps []Step, o Options) (*Composition, error) {
+	c := param.Checker{Package: "pld"}
+	c.Require(len(steps) > 0, "steps", len(steps), "must not be empty")
+	for i, s := range steps {
+		if err := s.Validate(); err != nil {
+			c.Add(fmt.Errorf("step entry %d: %w", i, err))
+		}
+		c.AtLeast("count", s.Count, 1)
+	}
+	c.Require(o.Grid == 0 || o.Grid >= 1e-7 && o.Grid <= 1, "grid", o.Grid, "must be 0 or in [1e-7, 1]")
+	c.Require(o.Tail == 0 || o.Tail >= 1e-280 && o.Tail < 1e-3, "tail", o.Tail, "must be 0 or in [1e-280, 1e-3)")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	count := 0
+	for _, s := range steps {
+		count += s.Count
+	}
+	tail := o.Tail
+	if tail == 0 {
+		tail = 1e-20
+	}
+	tail /= 2 * float64(count)
+	grid := o.Grid
+	if grid == 0 {
+		grid = chooseGrid(steps, count, tail)
+	}
+	out := &Composition{}
+	for _, s := range steps {
+		parts, rest := s.parts()
+		for _, direction := range []struct {
+			loss *Loss
+			view func(pair) pair
+		}{{&out.PQ, func(p pair) pair { return p }}, {&out.QP, pair.mirrored}} {
+			lower, upper, err := discretizeParts(parts, rest, direction.view, grid, tail)
+			if err != nil {
+				return nil, err
+			}
+			l := direction.loss
+			l.lower.grid, l.upper.grid = grid, grid
+			l.lower.terms = append(l.lower.terms, term{lower, float64(s.Count)})
+			l.upper.terms = append(l.upper.terms, term{upper, float64(s.Count)})
+		}
+	}
+	return out, nil
+}
+
+// discretizeParts discretises every alternative of an event and adds them up by probability.
+func discretizeParts(parts []part, rest float64, view func(pair) pair, grid, tail float64) (lower, upper atoms, err error) {
+	upper.inf = rest
+	for _, part := range parts {
+		up, low := view(part.upper), view(part.lower)
+		first, last := up.support(tail)
+		if n := (up.at(last).loss - up.at(first).loss) / grid; n > maxCells {
+			return lower, upper, &ParamError{Package: "pld", Param: "grid", Value: grid,
+				Rule: fmt.Sprintf("is too fine for losses between %.3g and %.3g: at most %d cells", up.at(first).loss, up.at(last).loss, maxCells)}
+		}
+		l, u := up.discretize(grid, tail)
+		if part.distinct() {
+			l, _ = low.discretize(grid, tail)
+		}
+		lower = lower.plus(l, part.probability)
+		upper = upper.plus(u, part.probability)
+	}
+	return lower, upper, nil
+}
+
+// distinct says whether the part's bounds differ.
+func (p part) distinct() bool {
+	if len(p.lower.num) != len(p.upper.num) {
+		return true
+	}
+	for i := range p.lower.num {
+		if p.lower.num[i] != p.upper.num[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// plus adds weight times b.
+func (a atoms) plus(b atoms, weight float64) atoms {
+	if a.mass == nil {
+		a.low = b.low
+	}
+	low := min(a.low, b.low)
+	high := max(a.low+len(a.mass), b.low+len(b.mass))
+	out := atoms{low: low, mass: make([]float64, high-low), inf: a.inf + weight*b.inf}
+	copy(out.mass[a.low-low:], a.mass)
+	for i, m := range b.mass {
+		out.mass[b.low-low+i] += weight * m
+	}
+	return out
+}
+
+// chooseGrid takes the second-order error of the discretisation, about T·grid² in ε for usual tilts and relative to the
+// spread of a step's loss, to 1e-5 and 1e-4, if the number of cells permits.
+func chooseGrid(steps []Step, count int, tail float64) float64 {
+	grid := math.Sqrt(1e-5 / float64(count))
+	floor := 0.0
+	for _, s := range steps {
+		parts, _ := s.parts()
+		for _, part := range parts {
+			grid = min(grid, 0.02*part.upper.spread(), 0.02*part.upper.mirrored().spread())
+			for _, p := range []pair{part.upper, part.upper.mirrored()} {
+				first, last := p.support(tail)
+				floor = max(floor, (p.at(last).loss-p.at(first).loss)/(1<<19))
+			}
+		}
+	}
+	return min(1, max(grid, floor, 1e-7))
+}
+
+// Delta brackets the smallest δ at which the composition is (epsilon, δ)-DP, epsilon ≥ 0: the worse of the two directions.
+func (c *Composition) Delta(epsilon float64) (Bracket, error) {
+	pq, err := c.PQ.Delta(epsilon)
+	if err != nil {
+		return Bracket{}, err
+	}
+	qp, err := c.QP.Delta(epsilon)
+	return pq.worse(qp), err
+}
+
+// Epsilon brackets the smallest ε ≥ 0 at which the composition is (ε, delta)-DP: the worse of the two directions. Its Upper
+// is +Inf when delta is not above the mass that was cut off (Options.Tail).
+func (c *Composition) Epsilon(delta float64) (Bracket, error) {
+	pq, err := c.PQ.Epsilon(delta)
+	if err != nil {
+		return Bracket{}, err
+	}
+	qp, err := c.QP.Epsilon(delta)
+	return pq.worse(qp), err
+}
+
+// Delta brackets the divergence of one direction.
+func (l Loss) Delta(epsilon float64) (Bracket, error) {
+	c := param.Checker{Package: "pld"}
+	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
+	if err := c.Err(); err != nil {
+		return Bracket{}, err
+	}
+	return Bracket{
+		Lower: l.lower.compose(l.lower.tiltForEpsilon(epsilon)).delta(epsilon, false),
+		Upper: l.upper.compose(l.upper.tiltForEpsilon(epsilon)).delta(epsilon, true),
+	}, nil
+}
+
+// Epsilon brackets the ε of one direction.
+func (l Loss) Epsilon(delta float64) (Bracket, error) {
+	c := param.Checker{Package: "pld"}
+	c.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
+	if err := c.Err(); err != nil {
+		return Bracket{}, err
+	}
+	return Bracket{Lower: l.lower.epsilon(delta, false), Upper: l.upper.epsilon(delta, true)}, nil
+}
+
+// epsilon composes under the tilt that suits delta, and under smaller ones if the answer is not in the window.
+func (p product) epsilon(delta float64, upper bool) (epsilon float64) {
+	tilt := p.tiltForDelta(delta)
+	for {
+		var inside bool
+		epsilon, inside = p.compose(tilt).epsilon(delta, upper)
+		if inside || tilt == 0 {
+			return epsilon
+		}
+		if tilt /= 2; tilt < 1e-3 {
+			tilt = 0
+		}
+	}
+}

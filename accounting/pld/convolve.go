@@ -1,0 +1,328 @@
+package pld
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+// What rounding does to the figures of this package, as bounds.
+const (
+	unit = 0x1p-53
+	// atomError bounds the relative error of one atom's mass: quadrature, tilting, sums.
+	atomError = 1e-11
+	// fftError bounds the error of one transform per doubling of its length, in the 2-norm relative to the result's and in any
+	// one coefficient relative to the input's 1-norm: Higham 2002, theorem 24.2, has 7 units for radix 2 and
+	// correctly rounded roots of unity; the rest is for the roots' own error. A test measures it.
+	fftError = 20 * unit
+	// windowTail is the logarithm of the mass, under the tilted law, that may lie outside the
+	// transform's window at either end.
+	windowTail = -34
+	// maxTilt bounds tilts times the grid.
+	maxTilt = 4
+)
+
+// term is one discrete distribution, composed with itself count times.
+type term struct {
+	atoms
+	count float64
+}
+
+// product is a composition of terms, not yet carried out.
+type product struct {
+	terms []term
+	grid  float64
+}
+
+// cumulants returns the logarithm of the moment generating function of the composed loss (its infinite part
+// left out) at tilt, and its first two derivatives.
+func (p product) cumulants(tilt float64) (k, k1, k2 float64) {
+	for _, t := range p.terms {
+		a, b, c := t.cumulants(tilt, p.grid)
+		k += t.count * a
+		k1 += t.count * b
+		k2 += t.count * c
+	}
+	return k, k1, k2
+}
+
+// cumulants sums mass·exp(tilt·loss)·(1, loss, loss²) in blocks that share one exponential, that of the
+// block's smallest factor: nothing underflows, and for |tilt| ≤ maxTilt/grid nothing overflows.
+func (a atoms) cumulants(tilt, grid float64) (k, mean, variance float64) {
+	const block = 128
+	ratio := math.Exp(tilt * grid)
+	shift := math.Inf(-1)
+	var s0, s1, s2 float64 // scaled by exp(-shift)
+	for from := 0; from < len(a.mass); from += block {
+		var b0, b1, b2 float64
+		part := a.mass[from:min(from+block, len(a.mass))]
+		anchor, w := 0, 1.0
+		if tilt < 0 {
+			anchor, w = len(part)-1, math.Exp(-tilt*grid*float64(len(part)-1))
+		}
+		for i, m := range part {
+			v, x := m*w, float64(i)
+			b0 += v
+			b1 += v * x
+			b2 += v * x * x
+			w *= ratio
+		}
+		if b0 <= 0 {
+			continue
+		}
+		base := float64(a.low + from)
+		exponent := tilt * grid * float64(a.low+from+anchor)
+		b2 += base * (2*b1 + base*b0)
+		b1 += base * b0
+		if exponent > shift {
+			f := math.Exp(shift - exponent)
+			s0, s1, s2, shift = s0*f, s1*f, s2*f, exponent
+		}
+		f := math.Exp(exponent - shift)
+		s0 += b0 * f
+		s1 += b1 * f
+		s2 += b2 * f
+	}
+	mean = s1 / s0
+	return shift + math.Log(s0), mean * grid, max(0, s2/s0-mean*mean) * grid * grid
+}
+
+// support returns the lowest and highest loss of the composition in grid units.
+func (p product) support() (low, high float64) {
+	for _, t := range p.terms {
+		low += t.count * float64(t.low)
+		high += t.count * float64(t.low+len(t.mass)-1)
+	}
+	return low, high
+}
+
+// infinite is the mass at infinite loss.
+func (p product) infinite() float64 {
+	sum := 0.0
+	for _, t := range p.terms {
+		sum += t.count * math.Log1p(-t.inf)
+	}
+	return -math.Expm1(sum)
+}
+
+// steps is the number of compositions.
+func (p product) steps() (sum float64) {
+	for _, t := range p.terms {
+		sum += t.count
+	}
+	return sum
+}
+
+// blur bounds how far the composed losses may be off by rounding of ε and of logarithms.
+func (p product) blur() (sum float64) {
+	for _, t := range p.terms {
+		edge := math.Max(math.Abs(float64(t.low)), math.Abs(float64(t.low+len(t.mass))))
+		sum += t.count * 8 * unit * (1 + edge*p.grid)
+	}
+	return sum
+}
+
+// tiltForDelta returns the λ with λK'(λ) - K(λ) = -ln δ, where Chernoff's bound on the loss at that δ is best.
+func (p product) tiltForDelta(delta float64) float64 {
+	return p.relax(p.solveTilt(func(tilt float64) (float64, float64) {
+		k, k1, k2 := p.cumulants(tilt)
+		return tilt*k1 - k + math.Log(delta), tilt * k2
+	}))
+}
+
+// tiltForEpsilon returns the λ ≥ 0 with K'(λ) = ε, or 0.
+func (p product) tiltForEpsilon(epsilon float64) float64 {
+	return p.relax(p.solveTilt(func(tilt float64) (float64, float64) {
+		_, k1, k2 := p.cumulants(tilt)
+		return k1 - epsilon, k2
+	}))
+}
+
+// relax lowers a tilt as long as the loss it aims at stays within four deviations of the tilted mean. It costs
+// little of Chernoff's bound, and where the loss has heavy tails it keeps the window short.
+func (p product) relax(tilt float64) float64 {
+	_, aim, _ := p.cumulants(tilt)
+	for _, f := range []float64{0.75, 0.9} {
+		if _, mean, variance := p.cumulants(f * tilt); aim-mean <= 4*math.Sqrt(variance) {
+			return f * tilt
+		}
+	}
+	return tilt
+}
+
+// solveTilt finds roughly where the rising function f is zero: the choice of λ affects the size of the
+// error bounds, never their validity.
+func (p product) solveTilt(f func(float64) (value, slope float64)) float64 {
+	most := maxTilt / 2 / p.grid
+	low, high := 0.0, most
+	tilt := min(1, most)
+	for range 40 {
+		v, slope := f(tilt)
+		if v < 0 {
+			low = tilt
+		} else {
+			high = tilt
+		}
+		next := tilt - v/slope
+		if !(next > low && next < high) || math.IsNaN(next) {
+			next = low + (high-low)/2
+			if high == most {
+				next = min(4*tilt+1, most)
+			}
+		}
+		if math.Abs(next-tilt) <= 0.02*tilt || high < 1e-3 {
+			return next
+		}
+		tilt = next
+	}
+	return tilt
+}
+
+// composed is the law of the composed loss, tilted by exp(λ loss): mass[i] is at loss (low+i)·grid.
+type composed struct {
+	grid  float64
+	tilt  float64
+	log   float64 // K(λ): the true mass is tilted mass · exp(log - λ loss)
+	low   int
+	mass  []float64
+	stray float64 // bound on the tilted mass outside the window
+	noise float64 // bound on the 2-norm of the rounding error of mass
+
+	infinite, blur, relative float64
+}
+
+// compose carries the composition out under a tilt.
+func (p product) compose(tilt float64) *composed {
+	k, k1, k2 := p.cumulants(tilt)
+	low, high, stray := p.window(tilt, k, k1, k2)
+	n := 1 << int(math.Ceil(math.Log2(float64(high-low+1))))
+	n = max(n, 16)
+	fft := fourier.NewFFT(n)
+	depth := math.Log2(float64(n))
+
+	x := make([]float64, n)
+	spectrum := make([]complex128, n/2+1)
+	all := make([]complex128, n/2+1)
+	noise := 0.0
+	for i, t := range p.terms {
+		t.fold(x, tilt, p.grid)
+		size := norm(x)
+		dst := spectrum
+		if i == 0 {
+			dst = all
+		}
+		fft.Coefficients(dst, x)
+		noise += t.count * fftError * depth * min(size, raise(dst, int(t.count)))
+		if i > 0 {
+			for j := range all {
+				all[j] *= spectrum[j]
+			}
+		}
+	}
+	fft.Sequence(x, all)
+	c := &composed{grid: p.grid, tilt: tilt, log: k, low: low, stray: stray, mass: make([]float64, n),
+		infinite: p.infinite(), blur: p.blur(), relative: p.steps() * atomError}
+	scale := 1 / float64(n)
+	first := ((low % n) + n) % n
+	for i := range c.mass {
+		c.mass[i] = x[(first+i)&(n-1)] * scale
+	}
+	// An error d of a spectrum becomes at most count·|d|·|spectrum|^(count-1) of its power, other spectra being at most 1 in modulus.
+	c.noise = 1.01*noise + (fftError*depth+4*unit*p.steps())*norm(c.mass)
+	return c
+}
+
+// fold writes the tilted atoms, of total 1, into x modulo its length, a power of 2.
+func (t term) fold(x []float64, tilt, grid float64) {
+	clear(x)
+	k, _, _ := t.cumulants(tilt, grid)
+	ratio := math.Exp(tilt * grid)
+	w := 0.0
+	for i, m := range t.mass {
+		if i%128 == 0 {
+			w = math.Exp(tilt*grid*float64(t.low+i) - k)
+		}
+		if v := m * w; v != 0 {
+			x[(t.low+i)&(len(x)-1)] += v
+		}
+		w *= ratio
+	}
+}
+
+// raise raises every number of a real sequence's spectrum to a power by squaring, and returns the root mean square, over
+// the whole spectrum, of its modulus to the power less one: the factor by which errors of the spectrum reach the result.
+func raise(z []complex128, power int) float64 {
+	sum := 0.0
+	for i, base := range z {
+		square := real(base)*real(base) + imag(base)*imag(base)
+		result := complex(1, 0)
+		for e := power; ; base *= base {
+			if e&1 == 1 {
+				result *= base
+			}
+			if e >>= 1; e == 0 {
+				break
+			}
+		}
+		z[i] = result
+		if square > 1e-290 {
+			sum += (real(result)*real(result) + imag(result)*imag(result)) / square
+		} else if power == 1 {
+			sum++
+		}
+	}
+	return math.Sqrt(sum / float64(len(z)-1)) // the sum runs over half the spectrum
+}
+
+func norm(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum)
+}
+
+// window returns grid indices between which the tilted law of the composed loss lies, up to the mass stray, by Chernoff's
+// bound: Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u).
+func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) {
+	bottom, top := p.support()
+	if top-bottom < 1<<12 {
+		return int(bottom), int(top), 0
+	}
+	reach := func(sign float64) func(s float64) float64 { // distance of the edge from 0, in grid units, times sign
+		return func(s float64) float64 {
+			if s > maxTilt/2/p.grid {
+				return math.Inf(1)
+			}
+			other, _, _ := p.cumulants(tilt + sign*s)
+			return (other - k - windowTail) / s / p.grid
+		}
+	}
+	s0 := math.Sqrt(-2 * windowTail / max(k2, p.grid*p.grid)) // the best s for a normal law
+	s0 = min(s0, maxTilt/2/p.grid)
+	up := min(top, descend(reach(1), s0))
+	down := max(bottom, -descend(reach(-1), s0))
+	if up < top {
+		stray += math.Exp(windowTail)
+	}
+	if down > bottom {
+		stray += math.Exp(windowTail)
+	}
+	return int(math.Floor(down)), int(math.Ceil(up)), stray
+}
+
+// descend walks s from start, by factors, as long as the convex f falls, and returns the smallest value seen.
+func descend(f func(float64) float64, start float64) float64 {
+	best := f(start)
+	for _, factor := range []float64{0.5, 0.8, 1.25} {
+		for s := start; ; {
+			next := f(s * factor)
+			if !(next < best) {
+				break
+			}
+			best, start = next, s*factor
+			s *= factor
+		}
+	}
+	return best
+}

@@ -1,0 +1,117 @@
+package pld
+
+import (
+	"fmt"
+	"slices"
+
+	"minsep/internal/param"
+)
+
+// CyclicPoisson is DP-MF with cyclic Poisson sampling and a strategy of at most MinSep bands (003 §3; F3.5): examples are divided into
+// MinSep parts, step i draws from part i mod MinSep, and each example of the part is in the batch with probability Prob. One example takes
+// part in every MinSep-th step only, where the strategy's columns do not overlap: independent events, one for each of its steps,
+// whose sensitivities are the columns' norms. The worst part counts.
+type CyclicPoisson struct {
+	Prob            float64     `json:"prob"`    // within the part whose turn it is: MinSep·p0; the largest one for parts of unequal size
+	Steps           int         `json:"steps"`   // n
+	MinSep          int         `json:"min_sep"` // b, the number of parts; 1 is DP-SGD with Poisson sampling
+	NoiseMultiplier float64     `json:"noise_multiplier"`
+	ColumnNorms     []float64   `json:"column_norms,omitempty"` // of C, one a step; nil: all 1
+	Truncation      *Truncation `json:"truncation,omitempty"`   // Others: one less than the size of the largest part
+}
+
+// Validate reports every fault.
+func (c CyclicPoisson) Validate() error {
+	k := param.Checker{Package: "pld"}
+	k.AtLeast("steps", c.Steps, 1)
+	k.AtLeast("min-sep", c.MinSep, 1)
+	k.Probability("prob", c.Prob)
+	k.Positive("noise multiplier", c.NoiseMultiplier)
+	if c.ColumnNorms != nil {
+		k.Require(len(c.ColumnNorms) == c.Steps, "column norms", len(c.ColumnNorms), fmt.Sprintf("must be as many as steps, %d", c.Steps))
+	}
+	for _, norm := range c.ColumnNorms {
+		if !(norm > 0) {
+			k.Positive("column norm", norm)
+			break
+		}
+	}
+	return k.Err()
+}
+
+// normTolerance is the relative difference below which column norms share one event, with the larger norm in the upper
+// bound and the smaller one in the lower.
+const normTolerance = 1e-5
+
+// Compose returns the composition of one example's events.
+func (c CyclicPoisson) Compose(o Options) (*Composition, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	lower, upper := c.worstPhase()
+	low, high := c.group(lower, false), c.group(upper, true)
+	out, err := Compose(high, o)
+	if err != nil || slices.Equal(low, high) {
+		return out, err
+	}
+	under, err := Compose(low, o)
+	if err != nil {
+		return nil, err
+	}
+	out.PQ.lower, out.QP.lower = under.PQ.lower, under.QP.lower
+	return out, nil
+}
+
+// worstPhase returns column norms in falling order: those of one part of the examples, and a list that dominates every part's:
+// its j-th norm is the largest j-th norm of any part.
+func (c CyclicPoisson) worstPhase() (lower, upper []float64) {
+	best := -1.0
+	for phase := range min(c.MinSep, c.Steps) {
+		var norms []float64
+		squares := 0.0
+		for i := phase; i < c.Steps; i += c.MinSep {
+			norm := 1.0
+			if c.ColumnNorms != nil {
+				norm = c.ColumnNorms[i]
+			}
+			norms = append(norms, norm)
+			squares += norm * norm
+		}
+		slices.SortFunc(norms, func(a, b float64) int {
+			switch {
+			case a > b:
+				return -1
+			case a < b:
+				return 1
+			}
+			return 0
+		})
+		if squares > best {
+			best, lower = squares, norms
+		}
+		for j, norm := range norms {
+			if j == len(upper) {
+				upper = append(upper, norm)
+			}
+			upper[j] = max(upper[j], norm)
+		}
+	}
+	return lower, upper
+}
+
+// group makes steps of falling norms.
+func (c CyclicPoisson) group(norms []float64, up bool) (steps []Step) {
+	for from := 0; from < len(norms); {
+		to := from + 1
+		for to < len(norms) && norms[to] >= norms[from]*(1-normTolerance) {
+			to++
+		}
+		norm := norms[to-1]
+		if up {
+			norm = norms[from]
+		}
+		steps = append(steps, Step{Event{c.Prob, c.NoiseMultiplier, norm, 1, c.Truncation}, to - from})
+		from = to
+	}
+	return steps
+}

@@ -1,0 +1,126 @@
+package pld
+
+import (
+	"fmt"
+
+	"minsep/internal/param"
+)
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// Event is one release: a clipped gradient sum over a random batch plus normal noise.
+//
+// Each of the owner's examples is in the batch with probability Prob, independently of everything else. Its dominating
+// pair, in units of the noise, is a mixture of normals with means j·Sensitivity/NoiseMultiplier and weights
+// Pr[Binom(Examples, Prob) = j], against the standard normal. That it dominates, for gradients that the adversary chooses
+// adaptively, is lemma 4.5 of Choquette-Choo et al. 2023 (003, Lemma D.1); an owner of fewer examples has
+// zeros among the gradients.
+type Event struct {
+	Prob            float64     `json:"prob"`                 // participation probability of one example, in (0,1]
+	NoiseMultiplier float64     `json:"noise_multiplier"`     // standard deviation of the noise in units of the clip norm
+	Sensitivity     float64     `json:"sensitivity"`          // norm of the strategy's column at this step; 1 without a strategy
+	Examples        int         `json:"examples"`             // the owner's examples, at most; 1 for example-level privacy
+	Truncation      *Truncation `json:"truncation,omitempty"` // nil: batches of any size
+}
+
+// Truncation cuts a batch that is larger than MaxBatchSize down to a uniformly random subset of that size.
+//
+// One example's zero-out adjacency only, in which its zeroed twin still takes a place in the batch. Let r be the number of
+// the other examples in the untruncated batch. The adversary is told r, and in which order the others
+// would leave, so that exactly one known other example o makes room if the example is sampled and survives, which has probability
+// Prob·s, s = MaxBatchSize/(r+1). Then the sums differ by g - g_o against -g_o, of norms ≤ 2 and ≤ 1, and the dominating pair given
+// r ≥ MaxBatchSize is a mixture of means 0 and 2 against one of means 0 and -1 with weight Prob·s each (003,
+// Corollary D.2, with min-sep 1; F3.6). Given r < MaxBatchSize it is that of no truncation. Steps are independent: r is
+// Binom(Others, Prob) afresh each time, whatever happened before. A smaller s is dominated by a larger one, since its pair is a
+// mixture of the other's with (N(0,1), N(0,1)) and hockey-stick divergences are jointly convex; so values of r are grouped.
+type Truncation struct {
+	MaxBatchSize int `json:"max_batch_size"`
+	Others       int `json:"others"` // other examples that are sampled at this step
+}
+
+// Validate reports every fault.
+func (e Event) Validate() error {
+	c := param.Checker{Package: "pld"}
+	c.Probability("prob", e.Prob)
+	c.Positive("noise multiplier", e.NoiseMultiplier)
+	c.Positive("sensitivity", e.Sensitivity)
+	c.AtLeast("examples per owner", e.Examples, 1)
+	if r := e.Sensitivity / e.NoiseMultiplier * float64(e.Examples); r > maxRatio {
+		c.Require(false, "examples × sensitivity / noise multiplier", r, fmt.Sprintf("must be at most %d for this accountant", maxRatio))
+	}
+	if t := e.Truncation; t != nil {
+		c.AtLeast("max batch size", t.MaxBatchSize, 1)
+		c.AtLeast("other examples", t.Others, 0)
+		c.Require(e.Examples == 1, "examples per owner", e.Examples, "must be 1 with a maximum batch size: truncation for several examples an owner is not derived")
+	}
+	return c.Err()
+}
+
+// maxRatio keeps losses below about maxRatio²: beyond it there is no privacy to speak of.
+const maxRatio = 200
+
+// part is a pair that the adversary knows to be the one at work, with its probability.
+type part struct {
+	probability  float64
+	lower, upper pair // dominated by and dominating the true pair; usually equal
+}
+
+// parts returns the event's dominating pair as a list of alternatives, and the probability that is left over, to be counted as
+// a total loss of privacy.
+func (e Event) parts() (list []part, rest float64) {
+	mu := e.Sensitivity / e.NoiseMultiplier
+	standard := []component{{1, 0}}
+	whole := part{
+		probability: 1,
+		lower:       pair{num: binomial(e.Examples, e.Prob, mu, false), den: standard},
+		upper:       pair{num: binomial(e.Examples, e.Prob, mu, true), den: standard},
+	}
+	if e.Truncation == nil {
+		return []part{whole}, 0
+	}
+	truncated := func(r int) pair {
+		a := e.Prob * float64(e.Truncation.MaxBatchSize) / float64(r+1)
+		if a == 1 {
+			return pair{num: []component{{1, 2 * mu}}, den: []component{{1, -mu}}}
+		}
+		return pair{num: []component{{1 - a, 0}, {a, 2 * mu}}, den: []component{{1 - a, 0}, {a, -mu}}}
+	}
+	below, groups, rest := e.Truncation.groups(e.Prob)
+	if below > 0 {
+		list = append(list, part{below, whole.lower, whole.upper})
+	}
+	for _, g := range groups {
+		list = append(list, part{g.probability, truncated(g.last), truncated(g.first)})
+	}
+	return list, rest
+}
+
+// binomial is the mixture of means 0, mu, …, k·mu with binomial weights. Weights below 1e-30 are moved to the
+// next larger mean, or with up = false to the next smaller one.
+func binomial(k int, p, mu float64, up bool) []component {
+	weights := make([]float64, k+1)
+	for j := range weights {
+		weights[j] = binomialMass(k, p, j)
+	}
+	carry := func(from, to int) {
+		if weights[from] < 1e-30 {
+			weights[to] += weights[from]
+			weights[from] = 0
+		}
+	}
+	for i := range k {
+		if up {
+			carry(i, i+1)
+		} else {
+			carry(k-i, k-i-1)
+		}
+	}
+	var cs []component
+	for j, w := range weights {
+		if w > 0 {
+			cs = append(cs, component{w, float64(j) * mu})
+		}
+	}
+	return cs
+}

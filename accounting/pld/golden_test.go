@@ -1,0 +1,79 @@
+package pld
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"testing"
+)
+
+type goldenCase struct {
+	Case  string
+	Sigma float64
+	Q     *float64
+	T     int
+	Res   map[string]struct {
+		Eps   map[string]float64 `json:"eps_at_delta"`
+		Delta map[string]float64 `json:"delta_at_eps"`
+	}
+	Optimistic map[string]float64 `json:"optimistic_1e-4_eps"`
+}
+
+func goldenCases(t *testing.T) (cases []goldenCase) {
+	raw, err := os.ReadFile("testdata/dp_accounting_eps.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Cases []goldenCase }
+	if err := json.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Cases) != 13 {
+		t.Fatalf("%d cases, want 13", len(file.Cases))
+	}
+	return file.Cases
+}
+
+func (g goldenCase) compose(t *testing.T, grid float64) *Composition {
+	e := Event{Prob: 1, NoiseMultiplier: g.Sigma, Sensitivity: 1, Examples: 1}
+	if g.Q != nil {
+		e.Prob = *g.Q
+	}
+	c, err := Compose([]Step{{e, g.T}}, Options{Grid: grid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestGoldenEpsilon: our bracket at the grid of dp_accounting lies within its own.
+func TestGoldenEpsilon(t *testing.T) {
+	for _, g := range goldenCases(t) {
+		c := g.compose(t, 1e-4)
+		for key, theirs := range g.Res["0.0001"].Eps {
+			delta, _ := strconv.ParseFloat(key, 64)
+			got, err := c.Epsilon(delta)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s σ=%g T=%d δ=%g: ours [%.7f %.7f] gap %.2g, theirs [%.7f %.7f]", g.Case, g.Sigma, g.T, delta, got.Lower, got.Upper, got.Upper-got.Lower, g.Optimistic[key], theirs)
+			if got.Lower > got.Upper || got.Upper > theirs+1e-6 || got.Lower < g.Optimistic[key] || got.Upper-got.Lower > 5e-4 {
+				t.Errorf("%s σ=%g T=%d: ε(%g) in [%.7f, %.7f], dp_accounting [%.7f, %.7f]",
+					g.Case, g.Sigma, g.T, delta, got.Lower, got.Upper, g.Optimistic[key], theirs)
+			}
+		}
+	}
+}
+
+func BenchmarkPoisson(b *testing.B) {
+	e := Event{Prob: 0.01, NoiseMultiplier: 1, Sensitivity: 1, Examples: 1}
+	for b.Loop() {
+		c, err := Compose([]Step{{e, 1000}}, Options{Grid: 1e-4})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.Epsilon(1e-5); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package pld
+
+import (
+	"math"
+
+	"minsep/accounting/internal/normal"
+)
+
+// component is one term of a mixture of normal densities of variance 1.
+type component struct{ weight, mean float64 }
+
+// pair is two mixtures of unit normals on the line. Every mean of num is ≥ 0 and every mean of den ≤ 0, so
+// that the loss ln(num/den) rises with x.
+type pair struct{ num, den []component }
+
+// mirrored is the same pair of distributions with the roles exchanged, reflected so that the loss rises again.
+func (p pair) mirrored() pair {
+	flip := func(cs []component) []component {
+		out := make([]component, len(cs))
+		for i, c := range cs {
+			out[i] = component{c.weight, -c.mean}
+		}
+		return out
+	}
+	return pair{num: flip(p.den), den: flip(p.num)}
+}
+
+// point is what the pair looks like at one x.
+type point struct {
+	x        float64
+	density  float64 // of num
+	loss     float64 // ln(num/den)
+	slope    float64 // of the loss
+	logSlope float64 // of ln density
+}
+
+func (p pair) at(x float64) point {
+	logNum, meanNum := tilted(p.num, x)
+	logDen, meanDen := tilted(p.den, x)
+	return point{
+		x:        x,
+		density:  math.Exp(logNum-x*x/2) / math.Sqrt(2*math.Pi),
+		loss:     logNum - logDen,
+		slope:    meanNum - meanDen,
+		logSlope: meanNum - x,
+	}
+}
+
+// tilted returns ln Σ w exp(m x - m²/2), the log density of the mixture against the standard normal, and the
+// mean of m under the posterior weights at x, which is its derivative.
+func tilted(cs []component, x float64) (logSum, mean float64) {
+	if len(cs) == 1 {
+		m := cs[0].mean
+		return m*x - m*m/2 + math.Log(cs[0].weight), m
+	}
+	top := math.Inf(-1)
+	for _, c := range cs {
+		top = max(top, c.mean*(x-c.mean/2))
+	}
+	sum, moment := 0.0, 0.0
+	for _, c := range cs {
+		e := c.weight
+		if d := c.mean*(x-c.mean/2) - top; d != 0 {
+			e *= math.Exp(d)
+		}
+		sum += e
+		moment += e * c.mean
+	}
+	return top + math.Log(sum), moment / sum
+}
+
+// tailAbove and tailBelow are Pr[X > x] and Pr[X < x] under the mixture.
+func tailAbove(cs []component, x float64) (sum float64) {
+	for _, c := range cs {
+		sum += c.weight * normal.Tail(x-c.mean)
+	}
+	return sum
+}
+
+func tailBelow(cs []component, x float64) (sum float64) {
+	for _, c := range cs {
+		sum += c.weight * normal.Tail(c.mean-x)
+	}
+	return sum
+}
+
+// support returns an interval outside which num has at most the given mass on either side.
+func (p pair) support(tail float64) (low, high float64) {
+	z := normal.Quantile(tail)
+	largest, smallest := 0.0, math.Inf(1)
+	for _, c := range p.num {
+		largest, smallest = max(largest, c.mean), min(smallest, c.mean)
+	}
+	low = bisect(largest, smallest-z, func(x float64) bool { return tailBelow(p.num, x) <= tail })
+	high = bisect(smallest, largest+z, func(x float64) bool { return tailAbove(p.num, x) <= tail })
+	return low, high
+}
+
+// bisect narrows between no, where ok need not hold, and yes, where it does, to about 1e-6; either may be the larger.
+func bisect(no, yes float64, ok func(float64) bool) float64 {
+	for math.Abs(yes-no) > 1e-6 {
+		mid := (no + yes) / 2
+		if ok(mid) {
+			yes = mid
+		} else {
+			no = mid
+		}
+	}
+	return yes
+}
+
+// spread is the standard deviation of the loss under num, roughly.
+func (p pair) spread() float64 {
+	low, high := p.support(1e-9)
+	const panels = 500
+	d := (high - low) / panels
+	var mass, first, second float64
+	for i := range panels {
+		pt := p.at(low + (float64(i)+0.5)*d)
+		mass += pt.density
+		first += pt.density * pt.loss
+		second += pt.density * pt.loss * pt.loss
+	}
+	mean := first / mass
+	return math.Sqrt(max(0, second/mass-mean*mean))
+}

@@ -1,0 +1,104 @@
+package pld
+
+import "math"
+
+// slack bounds what the composed law's errors add to or take from δ at ε = loss index·grid: the mass outside the window
+// and the rounding noise, Σ noise_j exp(-λ(loss_j - ε)) over loss_j ≥ ε by Cauchy–Schwarz.
+func (c *composed) slack(index int) float64 {
+	return c.scale(index) * c.tiltedSlack()
+}
+
+// scale turns tilted sums at a grid index into true ones.
+func (c *composed) scale(index int) float64 { return math.Exp(c.log - c.tilt*c.grid*float64(index)) }
+
+func (c *composed) tiltedSlack() float64 {
+	weights := float64(len(c.mass))
+	if d := -math.Expm1(-2 * c.tilt * c.grid); d > 0 {
+		weights = min(weights, 1/d)
+	}
+	return 2*c.stray + c.noise*math.Sqrt(weights)
+}
+
+// sums are two weighted tails of the composed law.
+type sums struct{ above, scaled float64 }
+
+// tails walks down from the highest loss. At index j it gives the sums over i ≥ j
+// above = Σ mass_i exp(-λ(loss_i - loss_j)), scaled = Σ mass_i exp(-(λ+1)(loss_i - loss_j)), so that
+// for ε in (loss_{j-1}, loss_j]: δ(ε) = exp(K - λ loss_j) (above - exp(ε - loss_j) scaled).
+func (c *composed) tails(yield func(index int, t sums) bool) {
+	r1, r2 := math.Exp(-c.tilt*c.grid), math.Exp(-(c.tilt+1)*c.grid)
+	above, scaled := 0.0, 0.0
+	for i := len(c.mass) - 1; i >= 0; i-- {
+		above = above*r1 + c.mass[i]
+		scaled = scaled*r2 + c.mass[i]
+		if !yield(c.low+i, sums{above, scaled}) {
+			return
+		}
+	}
+}
+
+// delta bounds δ at epsilon ≥ 0: from above, with everything doubtful added, or from below.
+func (c *composed) delta(epsilon float64, upper bool) float64 {
+	if upper {
+		epsilon -= c.blur
+	} else {
+		epsilon += c.blur
+	}
+	want := int(math.Ceil(epsilon / c.grid)) // first loss at or above ε
+	slack := c.slack(int(math.Floor(epsilon / c.grid)))
+	main := 0.0
+	from := max(want, c.low)
+	for index, t := range c.tails {
+		if index == from {
+			loss := float64(index) * c.grid
+			main = math.Exp(c.log-c.tilt*loss) * (t.above - math.Exp(epsilon-loss)*t.scaled)
+			break
+		}
+	}
+	if upper {
+		return min(1, max(0, main)*(1+c.relative)+slack+c.infinite)
+	}
+	return max(0, main*(1-c.relative)-slack)
+}
+
+// epsilon inverts delta: from above, the smallest ε at which the upper bound is at most delta; from below, the largest at which
+// the lower bound is at least delta. It reports whether the answer lies inside the window.
+func (c *composed) epsilon(delta float64, upper bool) (epsilon float64, inside bool) {
+	relative, sign, infinite := 1+c.relative, 1.0, c.infinite
+	if !upper {
+		relative, sign, infinite = 1-c.relative, -1, 0
+	}
+	if upper && delta <= infinite {
+		return math.Inf(1), true
+	}
+	var prev sums // at the next higher index
+	slack := sign * c.tiltedSlack()
+	for index, t := range c.tails {
+		if scale := c.scale(index); scale*((t.above-t.scaled)*relative+slack) > delta-infinite {
+			loss := float64(index) * c.grid
+			rest := delta - infinite - scale*slack
+			// The answer lies in [loss, next]: solve exp(K - λ next)(above - exp(ε-next) scaled) = rest/relative.
+			next := loss + c.grid
+			switch {
+			case prev.scaled > 0:
+				e := (prev.above - rest/relative*math.Exp(c.tilt*next-c.log)) / prev.scaled
+				epsilon = min(max(next+math.Log(max(e, 0)), loss), next)
+			case !upper:
+				epsilon = loss
+			case rest > 0:
+				epsilon = next
+			default:
+				return math.Inf(1), false
+			}
+			return max(0, epsilon+sign*c.blur), true
+		}
+		prev = t
+		if index < 0 { // nothing below ε = 0 matters
+			return 0, true
+		}
+	}
+	if upper {
+		return max(0, float64(c.low)*c.grid), c.low <= 0
+	}
+	return 0, c.low <= 0
+}

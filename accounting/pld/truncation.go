@@ -1,0 +1,62 @@
+package pld
+
+import "math"
+
+// group is a range of counts r of other sampled examples, first to last, all of which truncate.
+type group struct {
+	first, last int
+	probability float64
+}
+
+// groups divides the law of r ~ Binom(Others, prob) into the probability that r < MaxBatchSize, at most 24 groups of
+// larger r, and what is left over, which is below 1e-25.
+func (t Truncation) groups(prob float64) (below float64, list []group, rest float64) {
+	if t.Others < t.MaxBatchSize {
+		return 1, nil, 0
+	}
+	// The survival probability changes by less than a thousandth within a group, or the group is a 24th
+	// of the range that matters.
+	n := t.Others
+	last := t.MaxBatchSize
+	above := 0.0
+	mean := float64(n) * prob
+	for ; last <= n; last++ {
+		m := binomialMass(n, prob, last)
+		if float64(last) > mean && m < 1e-30 {
+			break
+		}
+		above += m
+	}
+	last--
+	if last < t.MaxBatchSize { // even r = MaxBatchSize hardly ever happens
+		rest = min(1, tailBound(n, prob, t.MaxBatchSize))
+		return 1 - rest, nil, rest
+	}
+	width := max(1, (last-t.MaxBatchSize)/24+1)
+	for from := t.MaxBatchSize; from <= last; from += width {
+		g := group{first: from, last: min(from+width-1, last)}
+		for r := g.first; r <= g.last; r++ {
+			g.probability += binomialMass(n, prob, r)
+		}
+		if g.probability > 0 {
+			list = append(list, g)
+		}
+	}
+	if last < n {
+		rest = tailBound(n, prob, last+1)
+	}
+	return max(0, 1-above), list, rest
+}
+
+// tailBound is Chernoff's bound on Pr[Binom(n,p) ≥ m] for m above the mean: exp(-n kl(m/n, p)).
+func tailBound(n int, p float64, m int) float64 {
+	x := float64(m) / float64(n)
+	if x <= p {
+		return 1
+	}
+	kl := x * math.Log(x/p)
+	if x < 1 {
+		kl += (1 - x) * math.Log((1-x)/(1-p))
+	}
+	return math.Exp(-float64(n) * kl)
+}
