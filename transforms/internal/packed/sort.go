@@ -8,9 +8,11 @@ import (
 	"slices"
 )
 
-// ref is a record in a sorter's chunks with eight of its bytes as a number, which decide most comparisons.
+// ref is a record in a sorter's chunks with sixteen of its bytes as numbers, which decide most comparisons: to
+// look at the record itself is to wait for memory.
 type ref struct {
-	key   uint64
+	key   uint64 // at the depth sorted by
+	after uint64 // the eight bytes behind
 	chunk uint32
 	off   uint32
 }
@@ -40,8 +42,11 @@ const small = 48
 func (s *refSorter) sort(refs []ref, depth int) {
 	if len(refs) <= small {
 		slices.SortFunc(refs, func(a, b ref) int {
-			if c := cmp.Compare(a.key, b.key); c != 0 {
-				return c
+			switch {
+			case a.key != b.key:
+				return cmp.Compare(a.key, b.key)
+			case a.after != b.after:
+				return cmp.Compare(a.after, b.after)
 			}
 			return bytes.Compare(s.record(a), s.record(b))
 		})
@@ -90,7 +95,7 @@ func (s *refSorter) deeper(refs []ref, depth int) {
 	for i, r := range refs {
 		record := s.record(r)
 		more = more || len(record) > depth
-		refs[i].key = keyAt(record, depth)
+		refs[i].key, refs[i].after = r.after, keyAt(record, depth+8)
 	}
 	if more {
 		s.sort(refs, depth)

@@ -3,6 +3,7 @@ package packed
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Sorter struct {
 	chunks [][]byte
 	refs   []ref
 	held   int
+	sorted bool // refs are
 	runs   []*run
 	sorter refSorter
 }
@@ -39,7 +41,7 @@ func (s *Sorter) AddAll(next func(*[]byte) bool) error {
 	return nil
 }
 
-// Add adds the records of a chunk. The chunk must not change until Close.
+// Add adds the records of a chunk, before any call of Each. The chunk must not change until Close.
 func (s *Sorter) Add(chunk []byte) error {
 	number := uint32(len(s.chunks))
 	for off := 0; off < len(chunk); {
@@ -47,7 +49,7 @@ func (s *Sorter) Add(chunk []byte) error {
 		if err != nil {
 			return err
 		}
-		s.refs = append(s.refs, ref{key: keyAt(chunk[start:end], 0), chunk: number, off: uint32(off)})
+		s.refs = append(s.refs, ref{key: keyAt(chunk[start:end], 0), after: keyAt(chunk[start:end], 8), chunk: number, off: uint32(off)})
 		s.held += refBytes
 		off = end
 	}
@@ -64,7 +66,7 @@ func (s *Sorter) Add(chunk []byte) error {
 }
 
 // refBytes is what a ref and its place in the scratch space take.
-const refBytes = 32
+const refBytes = 48
 
 func (s *Sorter) record(r ref) []byte {
 	chunk := s.chunks[r.chunk]
@@ -76,14 +78,17 @@ func (s *Sorter) record(r ref) []byte {
 	return chunk[start : start+int(n)]
 }
 
-// sortHeld sorts what is in memory.
+// sortHeld sorts what is in memory. Sorting leaves other bytes of the records in the index, so it is done once.
 func (s *Sorter) sortHeld() {
-	s.sorter.record = s.record
-	s.sorter.sort(s.refs, 0)
+	if !s.sorted {
+		s.sorter.record = s.record
+		s.sorter.sort(s.refs, 0)
+		s.sorted = true
+	}
 }
 
 // forget drops what is in memory, and keeps the space of the index.
-func (s *Sorter) forget() { s.chunks, s.refs, s.held = nil, s.refs[:0], 0 }
+func (s *Sorter) forget() { s.chunks, s.refs, s.held, s.sorted = nil, s.refs[:0], 0, false }
 
 // Spilled says whether temporary files are in use.
 func (s *Sorter) Spilled() bool { return len(s.runs) > 0 }
@@ -102,12 +107,12 @@ func (s *Sorter) spill() error {
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
 	var length [binary.MaxVarintLen64]byte
-	for _, r := range s.refs {
-		record := s.record(r)
-		w.Write(length[:binary.PutUvarint(length[:], uint64(len(record)))]) // a bufio.Writer keeps its first error
-		w.Write(record)
-	}
-	if err := w.Flush(); err != nil {
+	err = s.eachHeld(func(record []byte) error {
+		w.Write(length[:binary.PutUvarint(length[:], uint64(len(record)))])
+		_, err := w.Write(record)
+		return err
+	})
+	if err = cmp.Or(err, w.Flush()); err != nil {
 		return fmt.Errorf("packed: spilling a bucket: %w", err)
 	}
 	s.forget()
@@ -119,12 +124,7 @@ func (s *Sorter) spill() error {
 func (s *Sorter) Each(f func(record []byte) error) error {
 	if len(s.runs) == 0 {
 		s.sortHeld()
-		for _, r := range s.refs {
-			if err := f(s.record(r)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.eachHeld(f)
 	}
 	if len(s.refs) > 0 {
 		if err := s.spill(); err != nil {
@@ -132,6 +132,31 @@ func (s *Sorter) Each(f func(record []byte) error) error {
 		}
 	}
 	return s.merge(f)
+}
+
+// eachHeld calls f for what is in memory. It copies a block of records together before it calls: sorted
+// records lie anywhere in their chunks, and the processor waits for many at once only when nothing stands between.
+func (s *Sorter) eachHeld(f func(record []byte) error) error {
+	const block = 128
+	var ends [block]int
+	buf := make([]byte, 0, block*max(s.Width, 32))
+	for refs := s.refs; len(refs) > 0; {
+		n := min(block, len(refs))
+		buf = buf[:0]
+		for i, r := range refs[:n] {
+			buf = append(buf, s.record(r)...)
+			ends[i] = len(buf)
+		}
+		start := 0
+		for _, end := range ends[:n] {
+			if err := f(buf[start:end:end]); err != nil {
+				return err
+			}
+			start = end
+		}
+		refs = refs[n:]
+	}
+	return nil
 }
 
 // merge reads the runs in parallel. The heap's first run has the smallest record.
