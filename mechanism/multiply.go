@@ -1,6 +1,11 @@
 package mechanism
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // Multiply returns C x for x of Steps entries, in O(Steps·Bands), or O(Steps·buffers) for a BLT.
 func (s *Strategy) Multiply(x []float64) []float64 {
@@ -83,23 +88,31 @@ func (s *Strategy) checkLength(x []float64) {
 
 // multiplyToeplitz sets dst to T x, T lower triangular Toeplitz with first column c.
 func multiplyToeplitz(dst, c, x []float64) {
+	reversed := backwards(c)
 	for i := range dst {
-		sum := 0.0
-		for j, v := range c[:min(len(c), i+1)] {
-			sum += v * x[i-j]
+		if head := len(c) - 1 - i; head > 0 {
+			dst[i] = floats.Dot(reversed[head:], x[:i+1])
+		} else {
+			dst[i] = floats.Dot(reversed, x[i+1-len(c):i+1])
 		}
-		dst[i] = sum
 	}
 }
 
 // solveToeplitz sets dst to T⁻¹ x, T lower triangular Toeplitz with first column c.
 func solveToeplitz(dst, c, x []float64) {
 	inverse := 1 / c[0]
+	reversed := backwards(c[1:])
 	for i := range dst {
-		sum := x[i]
-		for j := 1; j < len(c) && j <= i; j++ {
-			sum -= c[j] * dst[i-j]
+		if head := len(reversed) - i; head > 0 {
+			dst[i] = (x[i] - floats.Dot(reversed[head:], dst[:i])) * inverse
+		} else {
+			dst[i] = (x[i] - floats.Dot(reversed, dst[i-len(reversed):i])) * inverse
 		}
-		dst[i] = sum * inverse
 	}
+}
+
+func backwards(c []float64) []float64 {
+	r := slices.Clone(c)
+	slices.Reverse(r)
+	return r
 }

@@ -148,15 +148,9 @@ func (b *BLT) appendColumn(dst []float64, n int) []float64 {
 func appendSeriesInverse(dst, h []float64, n int) []float64 {
 	start := len(dst)
 	dst = append(dst, make([]float64, n)...)
-	c := dst[start:]
-	c[0] = 1 / h[0]
-	for t := 1; t < n; t++ {
-		sum := 0.0
-		for j := 1; j < len(h) && j <= t; j++ {
-			sum += h[j] * c[t-j]
-		}
-		c[t] = -sum / h[0]
-	}
+	unit := make([]float64, n)
+	unit[0] = 1
+	solveToeplitz(dst[start:], h[:min(n, len(h))], unit)
 	return dst
 }
 

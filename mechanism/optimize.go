@@ -1,0 +1,149 @@
+package mechanism
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/optimize"
+
+	"minsep/internal/param"
+)
+
+// Objectives of an optimisation.
+const (
+	MeanError = "mean" // ‖A C⁻¹‖_F² / n, the squared RMSE
+	MaxError  = "max"  // ‖A C⁻¹‖_{2→∞}², the squared MaxSE
+)
+
+// Problem is what a strategy is optimised for: the loss is the objective's squared error on the workload times the
+// squared sensitivity under the participation.
+type Problem struct {
+	Workload      *Workload
+	Objective     string        // MeanError or MaxError; empty: MeanError
+	Participation Participation // zero: one participation, the sensitivity is the largest column norm
+}
+
+// Validate returns every fault of p joined, or nil.
+func (p Problem) Validate() error {
+	check := param.Checker{Package: "mechanism"}
+	if p.Workload == nil {
+		check.Require(false, "workload", nil, "must be given")
+	} else {
+		check.Add(p.Workload.Validate())
+	}
+	check.Require(p.Objective == "" || p.Objective == MeanError || p.Objective == MaxError, "objective", p.Objective, "must be mean or max")
+	if p.Participation != (Participation{}) {
+		check.Add(p.Participation.Validate())
+	}
+	return check.Err()
+}
+
+// validate is Validate and a size, of bands or buffers, from 1 to limit.
+func (p Problem) validate(name string, size, limit int) error {
+	check := param.Checker{Package: "mechanism"}
+	check.Add(p.Validate())
+	check.Require(size >= 1 && (limit == 0 || size <= limit), name, size, fmt.Sprintf("must be 1 to %d", limit))
+	return check.Err()
+}
+
+// participation is p.Participation, or the schema of one participation.
+func (p Problem) participation() Participation {
+	if p.Participation == (Participation{}) {
+		return Participation{MinSep: p.Workload.Steps, MaxParticipations: 1}
+	}
+	return p.Participation
+}
+
+// weights returns ω_i such that the objective is Σ_i ω_i v_i for the variances v of a strategy whose last row is the worst.
+func (p Problem) weights() []float64 {
+	n := p.Workload.Steps
+	w := make([]float64, n)
+	if p.Objective == MaxError {
+		w[n-1] = 1
+		return w
+	}
+	for i := range w {
+		w[i] = 1 / float64(n)
+	}
+	return w
+}
+
+// Loss returns the loss of s: squared error times squared sensitivity. With a sensitivity that is only
+// bounded, it is an upper bound.
+func (p Problem) Loss(s *Strategy) (float64, error) {
+	e, err := s.Error(p.Workload)
+	if err != nil {
+		return 0, err
+	}
+	sensitivity, err := s.Sensitivity(p.participation())
+	if err != nil {
+		return 0, err
+	}
+	root := e.RMSE
+	if p.Objective == MaxError {
+		root = e.MaxSE
+	}
+	return root * root * sensitivity.Value * sensitivity.Value, nil
+}
+
+// Convergence says how well an optimisation ended.
+type Convergence struct {
+	Loss       float64 // squared error times squared sensitivity
+	Gap        float64 // relative: see the optimisation
+	Iterations int
+}
+
+// ErrNotConverged is wrapped by every optimisation that did not reach its tolerance.
+var ErrNotConverged = errors.New("mechanism: the optimisation did not converge")
+
+func notConverged(c Convergence, limit float64) error {
+	return fmt.Errorf("%w: gap %.3g after %d iterations, must be at most %.3g", ErrNotConverged, c.Gap, c.Iterations, limit)
+}
+
+// gradientTolerance is the largest entry of the gradient of ln(loss) by scale-free parameters at which an
+// optimisation by L-BFGS has converged. The loss is then within about its square over the curvature.
+const gradientTolerance = 1e-6
+
+// minimize minimises f by L-BFGS from x, in place. The function returns +Inf outside its domain. Gap is the largest
+// entry of the last gradient: f must be the logarithm of a loss.
+func minimize(x []float64, iterations int, f func(x, grad []float64) float64) (Convergence, error) {
+	if len(x) == 0 {
+		return Convergence{Loss: math.Exp(f(x, nil))}, nil
+	}
+	// gonum asks for value and gradient apart, at the same place
+	at, grad, value := make([]float64, len(x)), make([]float64, len(x)), math.NaN()
+	evaluate := func(y []float64) {
+		if math.IsNaN(value) || !floats.Equal(y, at) {
+			copy(at, y)
+			clear(grad)
+			value = f(at, grad)
+			if math.IsNaN(value) {
+				value = math.Inf(1)
+			}
+		}
+	}
+	problem := optimize.Problem{
+		Func: func(y []float64) float64 { evaluate(y); return value },
+		Grad: func(g, y []float64) { evaluate(y); copy(g, grad) },
+	}
+	settings := &optimize.Settings{
+		GradientThreshold: gradientTolerance / 10,
+		MajorIterations:   iterations,
+		FuncEvaluations:   20 * iterations,
+		Converger:         &optimize.FunctionConverge{Relative: 1e-15, Absolute: 1e-15, Iterations: 20},
+	}
+	result, err := optimize.Minimize(problem, x, settings, &optimize.LBFGS{Store: 20, Linesearcher: &optimize.Bisection{CurvatureFactor: .9}})
+	if result == nil {
+		return Convergence{Gap: math.Inf(1)}, fmt.Errorf("%w: %w", ErrNotConverged, err)
+	}
+	copy(x, result.X)
+	evaluate(x)
+	c := Convergence{math.Exp(value), floats.Norm(grad, math.Inf(1)), result.MajorIterations}
+	// A line search that finds no better point near the minimum is no failure: the gradient decides.
+	if !(c.Gap <= gradientTolerance) {
+		return c, notConverged(c, gradientTolerance)
+	}
+	return c, nil
+}

@@ -1,0 +1,187 @@
+package mechanism
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// OptimalToeplitz returns the banded Toeplitz strategy of least loss (000 §3.2), scaled to column norm one. The workload must be
+// Toeplitz. An evaluation with gradient takes O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged
+// to its limit in double precision (000 App. I, without its approximation).
+//
+// Gap is the largest derivative of ln(loss) by a coefficient relative to the first one.
+func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
+	if err := p.validateToeplitz("bands", bands); err != nil {
+		return nil, Convergence{}, err
+	}
+	o := p.newToeplitzObjective()
+	x := make([]float64, bands-1)
+	fractional(x, .5)
+	result, err := minimize(x, 2000, func(x, grad []float64) float64 {
+		c := append([]float64{1}, x...)
+		g := make([]float64, len(c))
+		value := o.logError(c, g) + o.logSensitivity(c, g)
+		copy(grad, g[1:])
+		return value
+	})
+	if err != nil {
+		return nil, result, err
+	}
+	c := append([]float64{1}, x...)
+	floats.Scale(1/euclidean(c), c)
+	s := &Strategy{Kind: KindBandedToeplitz, Steps: p.Workload.Steps, Toeplitz: c}
+	return p.finish(s, result)
+}
+
+// validateToeplitz also requires a Toeplitz workload.
+func (p Problem) validateToeplitz(name string, size int) error {
+	limit := 0
+	if p.Workload != nil {
+		limit = p.Workload.Steps
+	}
+	if err := p.validate(name, size, limit); err != nil {
+		return err
+	}
+	if !p.Workload.IsToeplitz() {
+		return &ParamError{Package: "mechanism", Param: "workload", Value: "with learning rates or a matrix", Rule: "must be Toeplitz for a Toeplitz strategy"}
+	}
+	return nil
+}
+
+// finish validates s and recomputes its loss by the definition, which the optimiser's own must agree with.
+func (p Problem) finish(s *Strategy, c Convergence) (*Strategy, Convergence, error) {
+	if err := s.Validate(); err != nil {
+		return nil, c, err
+	}
+	loss, err := p.Loss(s)
+	if err != nil {
+		return nil, c, err
+	}
+	if gap := math.Abs(loss/c.Loss - 1); gap > 1e-8 { // the optimiser took the sensitivity of another worst set
+		c.Gap = max(c.Gap, gap)
+		c.Loss = loss
+		return nil, c, notConverged(c, 1e-8)
+	}
+	c.Loss = loss
+	return s, c, nil
+}
+
+// fractional sets x to the coefficients 1, 2, … of (1-t)^-γ.
+func fractional(x []float64, gamma float64) {
+	v := 1.0
+	for j := range x {
+		v *= (float64(j) + gamma) / float64(j+1)
+		x[j] = v
+	}
+}
+
+// toeplitzObjective evaluates the logarithms of the squared error and of the squared sensitivity of a banded Toeplitz C
+// with first column c, and their gradients.
+type toeplitzObjective struct {
+	n, b, k int
+	max     bool
+	a       []float64 // first column of A
+	settled int       // a is constant from here on
+	buffer  []float64
+	w, l    []float64
+}
+
+func (p Problem) newToeplitzObjective() *toeplitzObjective {
+	schema := p.participation()
+	o := &toeplitzObjective{n: p.Workload.Steps, b: schema.MinSep, max: p.Objective == MaxError}
+	o.k = schema.most(o.n)
+	o.a = p.Workload.FirstColumn(o.n)
+	o.settled = o.n - 1
+	for o.settled > 0 && o.a[o.settled-1] == o.a[o.n-1] {
+		o.settled--
+	}
+	return o
+}
+
+// weight is how often w_i² counts: in the mean over rows n-i of n times (0-based), in the last row once.
+func (o *toeplitzObjective) weight(i int) float64 {
+	if o.max {
+		return 1
+	}
+	return float64(o.n-i) / float64(o.n)
+}
+
+// tailWeight is Σ_{i≥m} weight(i).
+func (o *toeplitzObjective) tailWeight(m int) float64 {
+	rest := float64(o.n - m)
+	if o.max {
+		return rest
+	}
+	return rest * (rest + 1) / 2 / float64(o.n)
+}
+
+// logError returns ln Σ_i weight_i w_i², w = C⁻¹a (000 Prop. 3.1, D.1), and adds its gradient to grad.
+func (o *toeplitzObjective) logError(c, grad []float64) float64 {
+	pad := len(c) - 1
+	if len(o.w) != pad+o.n {
+		o.w, o.l, o.buffer = make([]float64, pad+o.n), make([]float64, pad+o.n), make([]float64, pad)
+	}
+	reversed := o.buffer
+	for j := range reversed {
+		reversed[j] = c[pad-j]
+	}
+	inverse := 1 / c[0]
+	limit := o.a[o.n-1] / floats.Sum(c)
+	w := o.w // w_i at pad+i, after zeros
+	total, m, calm := 0.0, 0, 0
+	for m < o.n && calm <= 2*pad+2 {
+		v := (o.a[m] - floats.Dot(reversed, w[m:m+pad])) * inverse
+		w[pad+m] = v
+		total += o.weight(m) * v * v
+		if calm++; m < o.settled || !(math.Abs(v-limit) <= 1e-15*math.Abs(limit)) {
+			calm = 0
+		}
+		m++
+	}
+	tail := o.tailWeight(m)
+	total += limit * limit * tail
+	if math.IsInf(total, 0) || math.IsNaN(total) || !(total > 0) {
+		return math.Inf(1)
+	}
+	// l = C^-T of the derivative by w; the derivative by c_j is -Σ_i l_i w_{i-j}
+	l := o.l[:m+pad]
+	clear(l[m:])
+	for i := m - 1; i >= 0; i-- {
+		l[i] = (2*o.weight(i)*w[pad+i] - floats.Dot(c[1:], l[i+1:i+1+pad])) * inverse
+	}
+	drift := -2 * limit * limit * tail / floats.Sum(c)
+	for j := range c {
+		grad[j] += (drift - floats.Dot(l[j:m], w[pad:pad+m-j])) / total
+	}
+	return math.Log(total)
+}
+
+// logSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖², the sensitivity of a non-negative, non-increasing column, and adds its
+// gradient to grad. For columns that do not overlap it is k‖c‖² whatever their signs, short of cut columns.
+func (o *toeplitzObjective) logSensitivity(c, grad []float64) float64 {
+	if len(c) <= o.b {
+		var square float64
+		for j := range o.k {
+			part := c[:min(len(c), o.n-j*o.b)]
+			square += floats.Dot(part, part)
+		}
+		for j := range o.k {
+			for t, v := range c[:min(len(c), o.n-j*o.b)] {
+				grad[t] += 2 * v / square
+			}
+		}
+		return math.Log(square)
+	}
+	sum := make([]float64, o.n)
+	for j := range o.k {
+		part := sum[j*o.b : min(o.n, j*o.b+len(c))]
+		floats.Add(part, c[:len(part)])
+	}
+	square := floats.Dot(sum, sum)
+	for j := range o.k {
+		part := sum[j*o.b : min(o.n, j*o.b+len(c))]
+		floats.AddScaled(grad[:len(part)], 2/square, part)
+	}
+	return math.Log(square)
+}
