@@ -8,27 +8,54 @@ import (
 
 // OptimalToeplitz returns the banded Toeplitz strategy of least loss (000 §3.2), scaled to column norm one. The workload must be
 // Toeplitz. An evaluation with gradient takes O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged
-// to its limit in double precision (000 App. I, without its approximation).
+// to its limit in double precision (000 App. I, without its approximation). With more bands than MinSep the optimum is that among
+// non-negative, non-increasing columns, whose sensitivity is known (F2).
 //
-// Gap is the largest derivative of ln(loss) by a coefficient relative to the first one.
+// Gap is the largest derivative of ln(loss) by a coefficient relative to the first one, or by the log-odds
+// of the ratio of neighbours where bands exceed MinSep.
 func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
 	if err := p.validateToeplitz("bands", bands); err != nil {
 		return nil, Convergence{}, err
 	}
 	o := p.newToeplitzObjective()
+	c := make([]float64, bands)
 	x := make([]float64, bands-1)
-	fractional(x, .5)
+	c[0] = 1
+	fractional(c[1:], .5)
+	falling := bands > o.b // only then must the column be non-negative and non-increasing: c_j = c_{j-1}/(1+e^{-x_j})
+	for j := range x {
+		x[j] = c[j+1]
+		if falling {
+			x[j] = -math.Log(c[j]/c[j+1] - 1)
+		}
+	}
+	set := func(x []float64) {
+		for j, v := range x {
+			c[j+1] = v
+			if falling {
+				c[j+1] = c[j] / (1 + math.Exp(-v))
+			}
+		}
+	}
+	g := make([]float64, bands)
 	result, err := minimize(x, 2000, func(x, grad []float64) float64 {
-		c := append([]float64{1}, x...)
-		g := make([]float64, len(c))
+		set(x)
+		clear(g)
 		value := o.logError(c, g) + o.logSensitivity(c, g)
 		copy(grad, g[1:])
+		if falling {
+			sum := 0.0 // a change of x_j moves c_j and all after it in proportion
+			for j := len(x) - 1; j >= 0; j-- {
+				sum += g[j+1] * c[j+1]
+				grad[j] = sum * (1 - c[j+1]/c[j])
+			}
+		}
 		return value
 	})
 	if err != nil {
 		return nil, result, err
 	}
-	c := append([]float64{1}, x...)
+	set(x)
 	floats.Scale(1/euclidean(c), c)
 	s := &Strategy{Kind: KindBandedToeplitz, Steps: p.Workload.Steps, Toeplitz: c}
 	return p.finish(s, result)

@@ -1,0 +1,173 @@
+package mechanism_test
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"minsep/mechanism"
+)
+
+func must[T any](t testing.TB, v T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestClosedForms(t *testing.T) {
+	const n = 40
+	// with all bands the fractional roots are exact: γ and 1-γ multiply to the prefix matrix, and inverse roots are inverses
+	for _, gamma := range []float64{.2, .5, .8, 1} {
+		root := must2(mechanism.BFR(n, n, gamma))(t)
+		rest := must2(mechanism.BFR(n, n, 1-gamma))(t)
+		inverse := must2(mechanism.BIFR(n, n, gamma))(t)
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = math.Cos(float64(i))
+		}
+		product := root.Multiply(rest.Multiply(x))
+		same := inverse.Multiply(x)
+		for i, v := range mechanism.Prefix(n).Multiply(x) {
+			if math.Abs(product[i]-v) > 1e-12 {
+				t.Errorf("γ %v: (A^γ A^(1-γ) x)[%d] = %v, want %v", gamma, i, product[i], v)
+			}
+			if r := root.Multiply(x); math.Abs(same[i]-r[i]) > 1e-12 {
+				t.Errorf("γ %v: inverse of A^-γ gives %v, A^γ %v", gamma, same[i], r[i])
+			}
+		}
+	}
+	bsr := must2(mechanism.BSR(n, 4))(t)
+	for j, want := range []float64{1, .5, .375, .3125} {
+		if bsr.Toeplitz[j] != want {
+			t.Errorf("BSR[%d] = %v, want %v", j, bsr.Toeplitz[j], want)
+		}
+	}
+	bisr := must2(mechanism.BISR(n, 4))(t)
+	for j, want := range []float64{1, -.5, -.125, -.0625} {
+		if bisr.InverseToeplitz[j] != want {
+			t.Errorf("BISR[%d] = %v, want %v", j, bisr.InverseToeplitz[j], want)
+		}
+	}
+	cgd := must2(mechanism.LambdaCGD(n, .9, false))(t)
+	for j, v := range cgd.Column(nil, 3) {
+		if math.Abs(v-math.Pow(.9, float64(j))) > 1e-14 {
+			t.Errorf("λ-CGD[%d] = %v", j, v)
+		}
+	}
+	one := must2(mechanism.OneParameter(n, 3, .5))(t)
+	if one.Toeplitz[1] != 1 || one.Toeplitz[0] != 1.5 {
+		t.Errorf("one parameter: %v", one.Toeplitz)
+	}
+	for _, err := range []error{
+		second(mechanism.BSR(3, 4)), second(mechanism.BIFR(3, 2, 1.5)), second(mechanism.LambdaCGD(3, -.1, false)),
+		second(mechanism.OneParameter(3, 2, -1)), second(mechanism.Toeplitz(2, []float64{1, 2, 3})), second(mechanism.Stamped(cgd, 0)),
+	} {
+		if err == nil {
+			t.Error("a parameter out of range is accepted")
+		}
+	}
+}
+
+func must2[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T { t.Helper(); return must(t, v, err) }
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestStamped(t *testing.T) {
+	for _, s := range samples() {
+		stamped := must2(mechanism.Stamped(s, 3))(t)
+		block := matrix(s)
+		all := matrix(stamped)
+		for i := range stamped.Steps {
+			for j := range stamped.Steps {
+				want := 0.0
+				if i/s.Steps == j/s.Steps {
+					want = block.At(i%s.Steps, j%s.Steps)
+				}
+				if math.Abs(all.At(i, j)-want) > 1e-14 {
+					t.Fatalf("%s: entry %d, %d is %v, want %v", s.Kind, i, j, all.At(i, j), want)
+				}
+			}
+		}
+	}
+}
+
+// TestOptimaAreOptimal perturbs every optimised coefficient: no direction may lower the loss, which Problem.Loss
+// computes without the optimisers' code.
+func TestOptimaAreOptimal(t *testing.T) {
+	const n = 60
+	for _, p := range []mechanism.Problem{
+		{Workload: mechanism.Prefix(n)},
+		{Workload: mechanism.Prefix(n), Participation: mechanism.Participation{MinSep: 10}},
+		{Workload: mechanism.Prefix(n), Objective: mechanism.MaxError, Participation: mechanism.Participation{MinSep: 7, MaxParticipations: 3}},
+		{Workload: mechanism.Momentum(n, .9, nil), Participation: mechanism.Participation{MinSep: 20, MaxParticipations: 2}},
+	} {
+		for _, c := range []struct {
+			name         string
+			find         func(int) (*mechanism.Strategy, mechanism.Convergence, error)
+			size         int
+			coefficients func(*mechanism.Strategy) [][]float64
+		}{
+			{"toeplitz", p.OptimalToeplitz, 5, func(s *mechanism.Strategy) [][]float64 { return [][]float64{s.Toeplitz} }},
+			{"toeplitz", p.OptimalToeplitz, 15, func(s *mechanism.Strategy) [][]float64 { return [][]float64{s.Toeplitz} }},
+			{"inverse", p.OptimalInverseToeplitz, 4, func(s *mechanism.Strategy) [][]float64 { return [][]float64{s.InverseToeplitz} }},
+			{"blt", p.OptimalBLT, 2, func(s *mechanism.Strategy) [][]float64 { return [][]float64{s.BLT.Scales, s.BLT.Decays} }},
+		} {
+			start := time.Now()
+			s, conv, err := c.find(c.size)
+			if err != nil {
+				t.Errorf("%s %d, %+v: %v", c.name, c.size, p.Participation, err)
+				continue
+			}
+			t.Logf("%s %d: loss %.6f, %d iterations, gap %.2g, %v", c.name, c.size, conv.Loss, conv.Iterations, conv.Gap, time.Since(start))
+			best := must2(p.Loss(s))(t)
+			for _, x := range c.coefficients(s) {
+				for i := range x {
+					for _, step := range []float64{-3e-3, 3e-3} {
+						old := x[i]
+						x[i] *= 1 + step
+						monotone := p.Participation.MinSep == 0 || c.size <= p.Participation.MinSep || slices.IsSortedFunc(s.Toeplitz, func(a, b float64) int { return cmp.Compare(b, a) })
+						if loss, err := p.Loss(s); monotone && err == nil && loss < best*(1-1e-9) {
+							t.Errorf("%s %d: loss %v falls to %v at coefficient %d times %v", c.name, c.size, best, loss, i, 1+step)
+						}
+						x[i] = old
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestFamiliesAreInOrder(t *testing.T) {
+	const n, bands = 512, 16
+	p := mechanism.Problem{Workload: mechanism.Prefix(n), Participation: mechanism.Participation{MinSep: bands}}
+	best, conv, err := p.OptimalToeplitz(bands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, c, _, err := p.OptimalOneParameter(bands, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oneLoss := must2(p.Loss(one))(t)
+	normalized := must2(p.Loss(mechanism.NormalizedColumns(best)))(t)
+	bsr := must2(p.Loss(must2(mechanism.BSR(n, bands))(t)))(t)
+	t.Logf("optimum %.4f, its normalised twin %.4f, one parameter %.4f (c %.4f), BSR %.4f", conv.Loss, normalized, oneLoss, c, bsr)
+	if !(normalized < conv.Loss && conv.Loss < oneLoss && oneLoss < 1.05*conv.Loss && oneLoss < bsr) {
+		t.Error("not in order")
+	}
+}
+
+func BenchmarkOptimalBLT(b *testing.B) {
+	for b.Loop() {
+		p := mechanism.Problem{Workload: mechanism.Prefix(4096), Participation: mechanism.Participation{MinSep: 512}}
+		if _, _, err := p.OptimalBLT(4); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
