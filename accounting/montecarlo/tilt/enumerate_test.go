@@ -97,3 +97,11 @@ func eachTuple(c *mechanism.Strategy, list []pattern, sigma float64, theta int, 
 	}
 	walk(0, 1)
 }
+
+func dot(x, y []float64) float64 {
+	s := 0.0
+	for i, v := range x {
+		s += v * y[i]
+	}
+	return s
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/sampling/stream"
 )
 
@@ -46,21 +47,21 @@ func TestSteadyRateGivesTheSameNormaliser(t *testing.T) {
 // middle and the joint with the tail.
 func TestSteadyWalkEqualsTheWholeTable(t *testing.T) {
 	const draws = 8000
-	statistic := map[string]func(hits []Hit) int{
-		"first": func(h []Hit) int { return h[0].Step*4 + h[0].Count },
-		"last":  func(h []Hit) int { return (250-h[len(h)-1].Step)*4 + h[len(h)-1].Count },
-		"count": func(h []Hit) int {
+	statistic := map[string]func(hits []kernel.Hit) int{
+		"first": func(h []kernel.Hit) int { return h[0].Step*4 + h[0].Times },
+		"last":  func(h []kernel.Hit) int { return (250-h[len(h)-1].Step)*4 + h[len(h)-1].Times },
+		"count": func(h []kernel.Hit) int {
 			n := 0
 			for _, x := range h {
-				n += x.Count * x.Count
+				n += x.Times * x.Times
 			}
 			return n
 		},
-		"joint": func(h []Hit) int {
+		"joint": func(h []kernel.Hit) int {
 			n := 0
 			for _, x := range h {
 				if x.Step >= 250-10 && x.Step < 250-8 {
-					n += x.Count
+					n += x.Times
 				}
 			}
 			return n
@@ -73,7 +74,7 @@ func TestSteadyWalkEqualsTheWholeTable(t *testing.T) {
 		}
 		u := &uniforms{bulk: stream.NewBulk(stream.PublicKey(label, nil))}
 		w := newWalker(table)
-		var hits []Hit
+		var hits []kernel.Hit
 		for i := range draws {
 			u.reset(uint64(i))
 			hits = w.walk(hits, u)

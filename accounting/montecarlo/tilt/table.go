@@ -33,6 +33,8 @@ type table struct {
 	spread   float64   // bound of the relative error of Σ from the steady rate
 	residual float64   // largest relative difference of U from one more step of the recursion
 
+	walkable bool // a table of this order can be kept
+
 	lnN     float64     // ln N_θ, not yet rounded upward
 	waits   [][]float64 // warm: partial sums over the initial waits, see startWarm
 	scratch []uint16
@@ -109,6 +111,7 @@ func newTable(p process, theta int, keep bool, maxBytes int) (*table, error) {
 			}
 		}
 	}
+	t.walkable = fits(n+1) || t.steady >= 3*b && n >= 6*b && fits(3*b+4)
 	if keep && !whole && t.steady < 0 {
 		return nil, tooLarge(theta, p, maxBytes)
 	}
@@ -135,14 +138,20 @@ func tryStates(theta, sep, maxBytes int) (*states, error) {
 	if sep > math.MaxUint16 {
 		return nil, fmt.Errorf("%w: min-sep %d is above %d", ErrTable, sep, math.MaxUint16)
 	}
-	count := 1.0
-	for k := 1; k < theta; k++ {
-		count *= float64(sep+k-1) / float64(k)
-	}
+	count := countStates(theta, sep)
 	if count*float64(sep+2)*8 > float64(maxBytes) {
 		return nil, fmt.Errorf("%w: order %d at min-sep %d has %.3g states", ErrTable, theta, sep, count)
 	}
 	return newStates(theta, sep), nil
+}
+
+// countStates is C(b+θ-2, θ-1).
+func countStates(theta, sep int) float64 {
+	count := 1.0
+	for k := 1; k < theta; k++ {
+		count *= float64(sep+k-1) / float64(k)
+	}
+	return count
 }
 
 func take(spare [][]float64, size int) (slice []float64, rest [][]float64) {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling/stream"
@@ -26,7 +28,7 @@ func varying(steps, bands int) *mechanism.Strategy {
 }
 
 func newProcess(c *mechanism.Strategy, sep int, p float64, warm bool, sigma float64) process {
-	return process{steps: c.Steps, sep: sep, prob: p, warm: warm, gram: newGram(c, sep, sigma)}
+	return process{steps: c.Steps, sep: sep, prob: p, warm: warm, gram: newGram(law.NewColumns(c), sep, 1/(sigma*sigma))}
 }
 
 type tableCase struct {
@@ -91,10 +93,10 @@ func tupleKey(list []pattern, tuple []int) string {
 	return key
 }
 
-func hitsKey(hits []Hit) string {
+func hitsKey(hits []kernel.Hit) string {
 	key := ""
 	for _, h := range hits {
-		key += fmt.Sprintf("%d:%d ", h.Step, h.Count)
+		key += fmt.Sprintf("%d:%d ", h.Step, h.Times)
 	}
 	return key
 }
@@ -103,27 +105,27 @@ func hitsKey(hits []Hit) string {
 func testLaw(t *testing.T, c tableCase, warm bool, table *table, draws int) error {
 	t.Helper()
 	list := patterns(c.c.Steps, c.sep, c.p, warm)
-	law, total := map[string]float64{}, 0.0
+	weights, total := map[string]float64{}, 0.0
 	eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) {
-		law[tupleKey(list, tuple)] += w
+		weights[tupleKey(list, tuple)] += w
 		total += w
 	})
 	seen := map[string]int{}
 	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(c.String())))}
 	w := newWalker(table)
-	var hits []Hit
+	var hits []kernel.Hit
 	for i := range draws {
 		u.reset(uint64(i))
 		hits = w.walk(hits, u)
 		key := hitsKey(hits)
-		if law[key] == 0 {
+		if weights[key] == 0 {
 			return fmt.Errorf("drew an impossible tuple %s", key)
 		}
 		seen[key]++
 	}
 	observed, prob := []int{0}, []float64{0}
-	for key, weight := range law {
-		if q := weight / total; q > 0.002 {
+	for key, weight := range weights {
+		if q := weight / total; q > 0.004 {
 			observed, prob = append(observed, seen[key]), append(prob, q)
 		} else { // the rare tuples together
 			observed[0] += seen[key]
@@ -144,15 +146,15 @@ func TestTuplesFollowTheirLaw(t *testing.T) {
 			if c.p == 1 && !warm {
 				continue // one tuple only: the normaliser tests it
 			}
-			if err := testLaw(t, c, warm, table, 40000); err != nil {
+			if err := testLaw(t, c, warm, table, 15000); err != nil {
 				t.Errorf("%v warm=%v: %v", c, warm, err)
 			}
 			if c.p == 1 {
 				continue
 			}
-			process.prob *= 0.75 // a wrong twin
+			process.prob *= 0.65 // a wrong twin
 			table, _ = newTable(process, c.theta, true, maxTableBytes)
-			if testLaw(t, c, warm, table, 40000) == nil {
+			if testLaw(t, c, warm, table, 15000) == nil {
 				t.Errorf("%v warm=%v: the test accepts the tuples of another probability", c, warm)
 			}
 		}

@@ -4,11 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/sampling/stream"
 )
-
-// Hit says that Count replicas participate at Step (0-based).
-type Hit struct{ Step, Count int }
 
 // uniforms gives the numbers in (0,1) of one sample, in order. Two walks through one address are alike.
 type uniforms struct {
@@ -56,7 +54,7 @@ func newWalker(t *table) *walker {
 // where S runs down meanwhile; so one uniform number finds the next participation by bisection. With a steady rate, the
 // V of the walk are those of an endless run, Ũ, up to step joint. There the tuple so far has probability ∝ weight · Ũ, and is
 // kept with probability V/(κŨ), which makes it ∝ weight · V as it must be; else the walk starts again.
-func (w *walker) walk(hits []Hit, u *uniforms) []Hit {
+func (w *walker) walk(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	t := w.t
 restart:
 	hits = hits[:0]
@@ -88,7 +86,7 @@ restart:
 			continue
 		}
 		j := w.choose(i, u.float64())
-		hits = append(hits, Hit{i, j})
+		hits = append(hits, kernel.Hit{Step: i, Times: j})
 		w.pass(1)
 		w.join(j)
 		i++
@@ -169,7 +167,7 @@ func (w *walker) choose(i int, u float64) int {
 			gamma += w.row[t.sep-int(r)]
 		}
 	}
-	var weight [maxTheta + 1]float64
+	var weight [maxOrder + 1]float64
 	sum := 0.0
 	for j := 1; j <= m; j++ {
 		copy(w.rest, w.all)

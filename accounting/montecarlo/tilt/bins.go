@@ -1,0 +1,122 @@
+package tilt
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// bins is the tuple law of balls-in-bins (F3.4) for any C, orders 1 to 3.
+//
+// P = (1/T) Σ_t N(m_t, σ²I), so f(y) = (1/T) Σ_t e^{⟨m_t,y⟩/σ² - ‖m_t‖²/2σ²} and, expanding the product over θ replicas,
+//
+//	f^θ = T^-θ Σ_{t_1..t_θ} e^{⟨m_{t_1}+…+m_{t_θ}, y⟩/σ² - Σ_j ‖m_{t_j}‖²/2σ²}.
+//
+// With E_Q e^{⟨m,y⟩/σ²} = e^{‖m‖²/2σ²} each term has mean e^{Σ_{j<k} G(t_j,t_k)}, G(s,t) = ⟨m_s,m_t⟩/σ², and, over its mean, is the density of
+// N(m_{t_1}+…+m_{t_θ}, σ²I) against Q. So N_θ = T^-θ Σ e^{Σ_{j<k} G(t_j,t_k)}, and y with density f^θ/N_θ is made from a tuple of bins drawn with
+// probability proportional to its term. With W = e^G entrywise: N_2 = T^-2 Σ W, N_3 = T^-3 Σ_{s,t} W(s,t) (W²)(s,t), and given (s,t) the third
+// bin has probability ∝ W(s,u) W(t,u).
+type bins struct {
+	steps, period, order int
+	w                    []float64 // W/max W, T×T
+	cumulative           []float64 // of the weights of (s,t)
+	logN                 float64
+}
+
+// maxBinWork bounds multiplications for the Gram matrix and for W².
+const maxBinWork = 4e10
+
+func newBins(c *law.Columns, period, order int, factor float64) (*bins, error) {
+	t := period
+	if order > 3 || float64(t)*float64(t)*float64(c.Steps+t) > maxBinWork || 2*8*t*t > maxTableBytes {
+		return nil, fmt.Errorf("%w: order %d of balls-in-bins with period %d and %d steps is too much work", ErrTable, order, t, c.Steps)
+	}
+	b := &bins{steps: c.Steps, period: t, order: order}
+	if order == 1 {
+		return b, nil
+	}
+	means := make([][]float64, t)
+	for s := range means {
+		means[s] = make([]float64, c.Steps)
+		for i := s; i < c.Steps; i += t {
+			column, scale := c.Column(i)
+			for k, v := range column {
+				means[s][i+k] += scale * v
+			}
+		}
+	}
+	b.w = make([]float64, t*t)
+	for s := range t {
+		for u := range s + 1 {
+			g := 0.0
+			for k, v := range means[s][min(s, c.Steps):] { // m_s is 0 before step s
+				g += v * means[u][s+k]
+			}
+			b.w[s*t+u], b.w[u*t+s] = factor*g, factor*g
+		}
+	}
+	top := slices.Max(b.w)
+	for i := range b.w {
+		b.w[i] = math.Exp(b.w[i] - top)
+	}
+	b.cumulative = make([]float64, t*t)
+	total := 0.0
+	for s := range t {
+		for u := range t {
+			weight := b.w[s*t+u]
+			if order == 3 {
+				sum := 0.0
+				for v, x := range b.w[s*t : s*t+t] {
+					sum += x * b.w[u*t+v]
+				}
+				weight *= sum
+			}
+			total += weight
+			b.cumulative[s*t+u] = total
+		}
+	}
+	pairs := float64(order * (order - 1) / 2)
+	b.logN = math.Log(total) + pairs*top - float64(order)*math.Log(float64(t))
+	return b, nil
+}
+
+// draw appends one tuple to hits[:0].
+func (b *bins) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+	hits = hits[:0]
+	t := b.period
+	if b.order == 1 {
+		return b.appendBin(hits, min(t-1, int(u.float64()*float64(t))))
+	}
+	total := b.cumulative[t*t-1]
+	pair, _ := slices.BinarySearch(b.cumulative, u.float64()*total)
+	pair = min(pair, t*t-1)
+	s, v := pair/t, pair%t
+	hits = b.appendBin(hits, s)
+	hits = b.appendBin(hits, v)
+	if b.order == 3 {
+		sum := 0.0
+		for r := range t {
+			sum += b.w[s*t+r] * b.w[v*t+r]
+		}
+		x, third := u.float64()*sum, t-1
+		for r := range t {
+			if x -= b.w[s*t+r] * b.w[v*t+r]; x < 0 {
+				third = r
+				break
+			}
+		}
+		hits = b.appendBin(hits, third)
+	}
+	slices.SortFunc(hits, func(a, b kernel.Hit) int { return a.Step - b.Step })
+	return hits
+}
+
+func (b *bins) appendBin(hits []kernel.Hit, t int) []kernel.Hit {
+	for i := t; i < b.steps; i += b.period {
+		hits = append(hits, kernel.Hit{Step: i, Times: 1})
+	}
+	return hits
+}

@@ -1,3 +1,0 @@
-package tilt
-
-const maxTheta = 8

@@ -1,0 +1,253 @@
+package tilt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/param"
+)
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// ErrNotTilted is wrapped by errors that say why a problem has no tilted proposal. Plain sampling may serve.
+var ErrNotTilted = errors.New("tilt: no tilted proposal")
+
+// Methods of drawing.
+const (
+	Zero    = "zero"    // the divergence is 0: no sample is needed, and none is drawn
+	Tilted  = "tilted"  // y with density Σ λ_θ f^θ/N_θ against Q (F5.2), for H(P,Q)
+	Shifted = "shifted" // y around a shifted mean (F5.4), for H(Q,P)
+	Plain   = "plain"   // y ~ Q, for H(Q,P) where no shift helps
+)
+
+// Config is one divergence to bound: H(P,Q) at e^Epsilon in direction montecarlo.P, H(Q,P) in direction montecarlo.Q.
+type Config struct {
+	Spec      montecarlo.Spec      `json:"spec"`
+	Epsilon   float64              `json:"epsilon"`
+	Direction montecarlo.Direction `json:"direction"`
+}
+
+// Validate returns every fault joined. It does not say whether there is a tilted proposal; NewPlan does.
+func (c Config) Validate() error {
+	check := param.Checker{Package: "tilt"}
+	check.Add(c.Spec.Validate())
+	check.Require(c.Epsilon >= 0 && !math.IsInf(c.Epsilon, 1), "epsilon", c.Epsilon, "must be a finite number, at least 0")
+	check.Require(c.Direction == montecarlo.P || c.Direction == montecarlo.Q, "direction", c.Direction, "must be P or Q")
+	return check.Err()
+}
+
+// Plan says how the values of a Config are drawn. It is public, is fixed before the first sample, and holds all that a worker
+// needs: the values depend on it and on a key alone.
+type Plan struct {
+	Config
+	Method string `json:"method"`
+
+	// Members are the parts of a Tilted proposal.
+	Members []Member `json:"members,omitempty"`
+
+	// Kappa is where on its ray the tangent of a Shifted proposal touches: y0 = -Kappa·direction.
+	Kappa float64 `json:"kappa,omitempty"`
+
+	// Bound is M: every value is in [0, M].
+	Bound float64 `json:"bound"`
+
+	// Divergence is a proven upper bound of the divergence, at most Bound: when it is at most δ, no sample is needed.
+	Divergence float64 `json:"divergence"`
+}
+
+// Validate returns every fault of a plan that was read from a file. NewVerifier computes the moments again.
+func (p Plan) Validate() error {
+	check := param.Checker{Package: "tilt"}
+	check.Add(p.Config.Validate())
+	check.Require(p.Bound >= 0 && p.Bound <= math.MaxFloat64, "bound", p.Bound, "must be finite and at least 0")
+	switch p.Method {
+	case Zero, Plain:
+	case Shifted:
+		check.Positive("kappa", p.Kappa)
+	case Tilted:
+		total := 0.0
+		for _, m := range p.Members {
+			check.Require(m.Order >= 1 && m.Order <= maxOrder, "order", m.Order, fmt.Sprintf("must be 1 to %d", maxOrder))
+			check.Probability("weight", m.Weight)
+			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
+			total += m.Weight
+		}
+		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
+	default:
+		check.Require(false, "method", p.Method, "must be zero, tilted, shifted or plain")
+	}
+	check.Require((p.Method == Tilted) == (p.Direction == montecarlo.P), "method", p.Method, "must be tilted in direction P, and only there")
+	return check.Err()
+}
+
+// slack is what rounding can take from the mean of values, as a part of M: the total variation between the law
+// of the draws and that of the formulas, and the error of log ratios. Every value is raised by it.
+const slack = 4e-9
+
+// inflation is the relative error of N_θ and of densities that the raised N_θ covers at least.
+const inflation = 1e-9
+
+// maxStateSteps limits what NewPlan spends on an order.
+const maxStateSteps = 1e9
+
+// affordable reports whether an order is worth its time: states of the table times steps.
+func affordable(s montecarlo.Spec, order int) bool {
+	if s.Scheme == montecarlo.BallsInBins {
+		return order <= 3
+	}
+	return countStates(order, s.MinSep)*float64(s.Steps) <= maxStateSteps
+}
+
+// NewPlan validates c and chooses the orders and weights, or the shift, with the least M. It costs the recursion F5.3 once for
+// each order that is tried: 0.4 s for 7200 steps and min-sep 256. Its errors wrap ErrNotTilted when only
+// plain sampling is left, in either direction: several bands more than min-sep, truncated batches, cyclic Poisson (which has a PLD),
+// Algorithm 3.
+func NewPlan(c Config) (Plan, error) {
+	if err := c.Validate(); err != nil {
+		return Plan{}, err
+	}
+	columns := law.NewColumns(c.Spec.Strategy)
+	if err := tiltable(c.Spec, columns); err != nil {
+		return Plan{}, err
+	}
+	if c.Direction == montecarlo.Q {
+		return reversePlan(c, columns), nil
+	}
+	return forwardPlan(c, columns)
+}
+
+func tiltable(s montecarlo.Spec, columns *law.Columns) error {
+	switch {
+	case s.Scheme == montecarlo.BallsInBins:
+	case s.Scheme != montecarlo.BMinSep && s.Scheme != montecarlo.Poisson:
+		return fmt.Errorf("%w for scheme %s", ErrNotTilted, s.Scheme)
+	case s.MaxBatchSize > 0:
+		return fmt.Errorf("%w for truncated batches", ErrNotTilted)
+	case columns.Bands > s.MinSep:
+		return fmt.Errorf("%w for %d bands and min-sep %d: needs at most min-sep bands", ErrNotTilted, columns.Bands, s.MinSep)
+	}
+	return nil
+}
+
+// source draws tuples of one order and knows their total weight.
+type source struct {
+	table *table
+	bins  *bins
+}
+
+func newSource(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
+	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	if s.Scheme == montecarlo.BallsInBins {
+		b, err := newBins(columns, s.MinSep, order, factor)
+		return source{bins: b}, err
+	}
+	t, err := newTable(processOf(s, columns), order, keep, maxTableBytes)
+	return source{table: t}, err
+}
+
+func processOf(s montecarlo.Spec, columns *law.Columns) process {
+	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	return process{steps: s.Steps, sep: s.MinSep, prob: s.Prob, warm: s.WarmStart, gram: newGram(columns, s.MinSep, factor)}
+}
+
+// logN is ln N_θ, raised by a bound of what rounding can do to it and to the densities.
+func (s source) logN() float64 {
+	if s.bins != nil {
+		if s.bins.order == 1 {
+			return 0
+		}
+		return s.bins.logN + inflation
+	}
+	if s.table.states.theta == 1 {
+		return 0
+	}
+	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
+}
+
+// roundingBound bounds the relative error of N_θ. Each step of a path through the recursion rounds at most 4θ+16 times,
+// and an exponent Σ⟨Cx_j,Cx_k⟩/σ² has a relative error of a sum of `bands` products; a pair of patterns overlaps in at
+// most 2 ceil(n/b) pairs of columns.
+func (t *table) roundingBound() float64 {
+	theta := float64(t.states.theta)
+	overlaps := theta * (theta - 1) * math.Ceil(float64(t.steps)/float64(t.sep))
+	most := 0.0
+	for _, norm := range t.gram.columns.SquaredNorms(t.gram.factor) {
+		most = max(most, norm)
+	}
+	rounding := float64(t.steps)*(4*theta+16) + overlaps*most*float64(t.gram.columns.Bands+8)
+	return rounding*0x1p-53 + t.spread + float64(t.steps)*t.residual
+}
+
+func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
+	k := max(1, c.Spec.MaxExamplesPerOwner)
+	m := mixture{epsilon: c.Epsilon, examples: k}
+	if k == 1 {
+		m.members = []Member{{Order: 1}}
+	}
+	least := math.Inf(1)
+	var failed error
+	for order := max(2, k); order <= maxOrder; order++ {
+		if order > max(2, k) && !affordable(c.Spec, order) {
+			break
+		}
+		s, err := newSource(c.Spec, columns, order, false)
+		if err != nil {
+			failed = err
+			break
+		}
+		member := Member{Order: order, Weight: 1, LogN: s.logN()}
+		if s.table == nil || s.table.walkable {
+			m.members = append(m.members, member)
+		}
+		bound := mixture{[]Member{member}, c.Epsilon, k}.bound()
+		if bound > least {
+			break // M_θ is log-convex in θ: it only grows from here
+		}
+		least = bound
+	}
+	if len(m.members) == 0 {
+		return Plan{}, fmt.Errorf("%w: %w", ErrNotTilted, failed)
+	}
+	m = m.best()
+	bound := m.bound() * (1 + 2*slack)
+	return Plan{Config: c, Method: Tilted, Members: m.members, Bound: bound, Divergence: min(1, least, bound)}, nil
+}
+
+// reversePlan is the plan of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f ≥ e^-ε everywhere.
+func reversePlan(c Config, columns *law.Columns) Plan {
+	k := max(1, c.Spec.MaxExamplesPerOwner)
+	sigma := c.Spec.NoiseMultiplier
+	post := posteriorOf(c.Spec, columns)
+	never := math.Inf(-1)
+	if r, ok := post.(*renewal); ok {
+		never = float64(k) * r.logNever()
+	}
+	if never >= -c.Epsilon {
+		return Plan{Config: c, Method: Zero}
+	}
+	// f ≥ Pr[no participation], so no value of a plain sample is above this.
+	plain := -math.Expm1(c.Epsilon + never)
+	kappa, divergence := bestTangent(c.Epsilon, k, columns, sigma, post)
+	plan := Plan{Config: c, Method: Plain, Bound: plain}
+	if kappa > 0 {
+		t := shiftTangent(kappa, k, columns, sigma, post)
+		if bound := math.Exp(t.logBound(c.Epsilon, sigma)); bound < plain {
+			plan = Plan{Config: c, Method: Shifted, Kappa: kappa, Bound: bound}
+		}
+	}
+	plan.Bound *= 1 + 2*slack
+	plan.Divergence = min(plan.Bound, divergence*(1+slack))
+	return plan
+}
+
+func posteriorOf(s montecarlo.Spec, columns *law.Columns) posterior {
+	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	if s.Scheme == montecarlo.BallsInBins {
+		return newBinPosterior(columns, s.MinSep, factor)
+	}
+	return newRenewal(processOf(s, columns), columns.SquaredNorms(factor))
+}

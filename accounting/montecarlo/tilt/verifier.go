@@ -1,0 +1,245 @@
+package tilt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/sampling/stream"
+)
+
+// ErrTooFewSamples is wrapped by errors that refuse an estimate: with fewer than 10 M/δ samples its standard error
+// is itself a matter of luck.
+var ErrTooFewSamples = errors.New("tilt: too few samples")
+
+// Verifier computes the values of a Plan: sample i of a (plan, key) is the same wherever, whenever and in whatever range
+// it is computed, for one montecarlo.KernelID. It is not safe for concurrent use; Fork it.
+type Verifier struct {
+	plan    Plan
+	mixture mixture
+	draw    []func(hits []kernel.Hit, u *uniforms) []kernel.Hit // of every member
+	sources []source
+
+	tangent tangent
+	shift   []float64
+
+	kernel   *kernel.Kernel
+	bulk     *stream.Bulk // of outputs
+	uniforms uniforms     // of tuples
+	hits     [kernel.Lanes][]kernel.Hit
+	in       kernel.Input
+	out      kernel.Output
+	values   [kernel.Lanes]float64
+	batch    uint64 // of values, when ready
+	ready    bool
+}
+
+// NewVerifier prepares the tables of a plan that NewPlan made. A verification's key is
+// stream.PublicKey("verify", …) of a configuration that names the plan; each candidate and direction has its own. The cost is that of the
+// recursions of the plan's orders; memory stays below 300 MB.
+func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	columns := law.NewColumns(p.Spec.Strategy)
+	if err := tiltable(p.Spec, columns); err != nil {
+		return nil, err
+	}
+	v := &Verifier{plan: p, bulk: stream.NewBulk(key.Sub("outputs"))}
+	v.uniforms.bulk = stream.NewBulk(key.Sub("tuples"))
+	v.in.Bulk = v.bulk
+	specs := []montecarlo.Spec{p.Spec}
+	var err error
+	switch p.Method {
+	case Zero:
+		return v, nil
+	case Tilted:
+		if p.Spec.MaxExamplesPerOwner > 1 {
+			single := p.Spec
+			single.MaxExamplesPerOwner = 0
+			specs = append(specs, single)
+		}
+		err = v.prepareTuples(columns)
+	case Shifted:
+		v.prepareShift(columns)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if v.kernel, err = montecarlo.NewKernel(p.Direction, specs...); err != nil {
+		return nil, err
+	}
+	if p.Method == Shifted {
+		v.kernel.Project = v.tangent.direction
+	}
+	return v, nil
+}
+
+func (v *Verifier) prepareTuples(columns *law.Columns) error {
+	p := v.plan
+	v.mixture = mixture{p.Members, p.Epsilon, max(1, p.Spec.MaxExamplesPerOwner)}
+	for _, m := range p.Members {
+		s, err := newSource(p.Spec, columns, m.Order, true)
+		if err != nil {
+			return err
+		}
+		if got := s.logN(); got > m.LogN+1e-9 {
+			return fmt.Errorf("tilt: moment of order %d: the plan says %v, it is %v: another version made the plan", m.Order, m.LogN, got)
+		}
+		v.sources = append(v.sources, s)
+	}
+	v.connect()
+	if bound := v.mixture.bound(); bound > p.Bound {
+		return fmt.Errorf("tilt: bound: the plan says %v, it is %v: another version made the plan", p.Bound, bound)
+	}
+	return nil
+}
+
+// connect gives the verifier walkers of its own.
+func (v *Verifier) connect() {
+	v.draw = nil
+	for _, s := range v.sources {
+		if s.bins != nil {
+			v.draw = append(v.draw, s.bins.draw)
+		} else {
+			v.draw = append(v.draw, newWalker(s.table).walk)
+		}
+	}
+}
+
+func (v *Verifier) prepareShift(columns *law.Columns) {
+	p := v.plan
+	sigma := p.Spec.NoiseMultiplier
+	v.tangent = shiftTangent(p.Kappa, max(1, p.Spec.MaxExamplesPerOwner), columns, sigma, posteriorOf(p.Spec, columns))
+	v.shift = make([]float64, p.Spec.Steps)
+	for i, g := range v.tangent.direction {
+		v.shift[i] = -v.tangent.distance(p.Epsilon) * g
+	}
+	v.in.Shift = v.shift
+}
+
+// Fork returns an equal verifier that shares the tables and may be used by another goroutine.
+func (v *Verifier) Fork() *Verifier {
+	fork := *v
+	if v.kernel != nil {
+		fork.kernel = v.kernel.Fork()
+	}
+	bulk, tuples := *v.bulk, *v.uniforms.bulk
+	fork.bulk, fork.uniforms.bulk, fork.in.Bulk = &bulk, &tuples, &bulk
+	fork.hits, fork.out, fork.ready = [kernel.Lanes][]kernel.Hit{}, kernel.Output{}, false
+	fork.connect()
+	return &fork
+}
+
+// Plan returns the plan.
+func (v *Verifier) Plan() Plan { return v.plan }
+
+// Values fills dst with the values of samples first, first+1, …: each in [0, M] with mean at least the divergence, and by at most
+// a few 1e-9 M above it.
+func (v *Verifier) Values(dst []float64, first uint64) {
+	if v.plan.Method == Zero {
+		clear(dst)
+		return
+	}
+	for i := range dst {
+		sample := first + uint64(i)
+		if batch := sample / kernel.Lanes; !v.ready || batch != v.batch {
+			v.compute(batch)
+		}
+		dst[i] = v.values[sample%kernel.Lanes]
+	}
+}
+
+// compute sets values to those of one batch of samples.
+func (v *Verifier) compute(batch uint64) {
+	v.batch, v.ready = batch, true
+	if v.draw != nil {
+		for l := range v.hits {
+			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
+			v.hits[l] = v.draw[v.member()](v.hits[l], &v.uniforms)
+		}
+		v.in.Hits = &v.hits
+	}
+	v.in.Number = batch
+	v.kernel.Batch(&v.in, &v.out)
+	for l := range v.values {
+		x := v.value(l)
+		v.values[l] = min(x+slack*v.plan.Bound, v.plan.Bound)
+	}
+}
+
+// member draws which part of the mixture a sample comes from.
+func (v *Verifier) member() int {
+	last := len(v.mixture.members) - 1
+	if last == 0 {
+		return 0
+	}
+	u := v.uniforms.float64()
+	for i, m := range v.mixture.members[:last] {
+		if u -= m.Weight; u < 0 {
+			return i
+		}
+	}
+	return last
+}
+
+// value is the value of one lane of the batch, before its slack.
+func (v *Verifier) value(lane int) float64 {
+	logF := v.out.LogRatio[0][lane]
+	switch v.plan.Method {
+	case Tilted:
+		return v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
+	case Shifted:
+		if v.plan.Epsilon+logF >= 0 {
+			return 0
+		}
+		d, sigma := v.tangent.distance(v.plan.Epsilon), v.plan.Spec.NoiseMultiplier
+		h := v.out.Projection[lane]
+		return -math.Expm1(v.plan.Epsilon+logF) * math.Exp((2*h*d+d*d)/(2*sigma*sigma))
+	}
+	return max(0, -math.Expm1(v.plan.Epsilon+logF))
+}
+
+// Estimate is an estimate of a divergence: never a certificate.
+type Estimate struct {
+	Samples uint64  `json:"samples"`
+	Mean    float64 `json:"mean"`
+	StdErr  float64 `json:"std_err"`
+	Bound   float64 `json:"bound"`  // M, the largest value possible
+	Effort  float64 `json:"effort"` // M over the larger of mean and δ
+}
+
+// Estimate draws samples 0 … samples-1 and returns their mean. It refuses, with an error that wraps ErrTooFewSamples and before
+// drawing, when samples are fewer than p.MinSamples(delta), delta being the size of divergence that matters.
+func (v *Verifier) Estimate(samples uint64, delta float64) (Estimate, error) {
+	e := Estimate{Samples: samples, Bound: v.plan.Bound}
+	if v.plan.Method == Zero {
+		return e, nil
+	}
+	if need := v.plan.MinSamples(delta); samples < need {
+		return e, fmt.Errorf("%w: %d for M/δ = %.4g: needs at least %d", ErrTooFewSamples, samples, v.plan.Bound/delta, need)
+	}
+	var buffer [512]float64
+	sum, squares := 0.0, 0.0
+	for first := uint64(0); first < samples; first += uint64(len(buffer)) {
+		dst := buffer[:min(uint64(len(buffer)), samples-first)]
+		v.Values(dst, first)
+		for _, x := range dst {
+			sum += x
+			squares += x * x
+		}
+	}
+	n := float64(samples)
+	e.Mean = sum / n
+	e.StdErr = math.Sqrt(max(0, squares/n-e.Mean*e.Mean) / n)
+	e.Effort = e.Bound / max(e.Mean, delta)
+	return e, nil
+}
+
+// MinSamples is the number of samples below which an estimate of a divergence of size delta is refused: 10 M/δ.
+func (p Plan) MinSamples(delta float64) uint64 {
+	return uint64(math.Ceil(10 * p.Bound / delta))
+}

@@ -1,0 +1,107 @@
+package tilt
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/sampling/stream"
+)
+
+// goldenCase is a case of mc_bminsep.json or mc_bnb_cyclic.json: Monte Carlo estimates by plain sampling.
+type goldenCase struct {
+	Scheme string    `json:"scheme"`
+	Steps  int       `json:"n"`
+	MinSep int       `json:"b"`
+	Prob   float64   `json:"p"`
+	Sigma  float64   `json:"sigma"`
+	Start  string    `json:"start"`
+	C      []float64 `json:"c"`
+	Deltas []struct {
+		Epsilon float64 `json:"eps"`
+		PQ      float64 `json:"delta_PQ"`
+		PQErr   float64 `json:"se_PQ"`
+		QP      float64 `json:"delta_QP"`
+		QPErr   float64 `json:"se_QP"`
+	} `json:"deltas"`
+}
+
+func (c goldenCase) spec() montecarlo.Spec {
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: c.Start == "warm",
+		NoiseMultiplier: c.Sigma, Strategy: toeplitz(c.Steps, c.C...)}
+	if c.Scheme == "balls_in_bins" {
+		s.Scheme, s.Prob, s.WarmStart = montecarlo.BallsInBins, 0, false
+	}
+	return s
+}
+
+func readGolden(t *testing.T, file string) []goldenCase {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Cases []goldenCase }
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Cases
+}
+
+func testVerifier(t testing.TB, c Config) *Verifier {
+	t.Helper()
+	plan, err := NewPlan(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := NewVerifier(plan, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestGolden compares means of values with plain sampling, in both directions, within 4 combined standard errors as the files say,
+// where the estimate may be made.
+func TestGolden(t *testing.T) {
+	compared := 0
+	cases := readGolden(t, "mc_bminsep.json")
+	for _, c := range readGolden(t, "mc_bnb_cyclic.json") {
+		if c.Scheme == "balls_in_bins" {
+			cases = append(cases, c)
+		}
+	}
+	for _, c := range cases {
+		for _, d := range c.Deltas {
+			for _, direction := range montecarlo.Directions {
+				want, wantErr := d.PQ, d.PQErr
+				if direction == montecarlo.Q {
+					want, wantErr = d.QP, d.QPErr
+				}
+				v := testVerifier(t, Config{c.spec(), d.Epsilon, direction})
+				name := fmt.Sprintf("%s n=%d b=%d p=%.3g σ=%v %s ε=%v %s", c.Scheme, c.Steps, c.MinSep, c.Prob, c.Sigma, c.Start, d.Epsilon, direction)
+				const samples = 2000
+				e, err := v.Estimate(samples, max(want, v.plan.Bound/100))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v.plan.MinSamples(want) > samples {
+					continue
+				}
+				compared++
+				if diff := math.Abs(e.Mean - want); diff > 4*math.Hypot(e.StdErr, wantErr) {
+					t.Errorf("%s: %.6g ± %.2g, by plain sampling %.6g ± %.2g", name, e.Mean, e.StdErr, want, wantErr)
+				}
+				if e.Mean > v.plan.Divergence+4*e.StdErr {
+					t.Errorf("%s: mean %g above the proven bound %g", name, e.Mean, v.plan.Divergence)
+				}
+			}
+		}
+	}
+	if compared < 30 {
+		t.Errorf("only %d comparisons were made", compared)
+	}
+}
