@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -349,5 +350,76 @@ func BenchmarkBounded(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds()/1e6, "Mrows/s")
 		})
+	}
+}
+
+// TestOpenBounded writes a folder of parts and reads it, then spoils it.
+func TestOpenBounded(t *testing.T) {
+	dir := t.TempDir() + "/bounded"
+	write := func(parts []*ownergraph.Rows, names ...string) {
+		t.Helper()
+		stage, err := Begin(dir, false, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix := Index{Format: BoundedFormat}
+		ix.Params, ix.ParamsSHA256, _ = Params(struct{}{})
+		for i, r := range parts {
+			name := BoundedPartName(i)
+			if i < len(names) {
+				name = names[i]
+			}
+			f, err := stage.Write(name, func(w io.Writer) error { _, err := w.Write(writePart(t, r, 10)); return err })
+			if err != nil {
+				t.Fatal(err)
+			}
+			ix.Files = append(ix.Files, f)
+		}
+		if err := stage.Publish(ix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := func() int { return 1 }
+	const i64, str = ownergraph.Int64, ownergraph.String
+	write([]*ownergraph.Rows{makeRows(str, i64, 0, 30, one), makeRows(str, i64, 30, 12, one)})
+	b, err := OpenBounded(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []BoundedFile{{BoundedPartName(0), 0, 30}, {BoundedPartName(1), 30, 12}}
+	if b.Rows != 42 || b.ExampleType != str || b.OwnerType != i64 || !slices.Equal(b.Parts, want) {
+		t.Errorf("got %+v", b)
+	}
+	next := int64(0)
+	for _, p := range b.Parts {
+		err := p.Each(dir, false, 7, func(r *ownergraph.Rows) error {
+			if r.First != next {
+				t.Errorf("rows from %d, want %d", r.First, next)
+			}
+			next += int64(r.Len())
+			encoded, err := r.AppendBinary(nil)
+			return errors.Join(err, new(ownergraph.Rows).UnmarshalBinary(encoded))
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if next != 42 {
+		t.Errorf("%d rows", next)
+	}
+	if err := (BoundedFile{BoundedPartName(1), 29, 12}).Each(dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil || !strings.Contains(err.Error(), "manifest: bounded table part-00001.parquet: row group 1: row") {
+		t.Errorf("with another first row: %v", err)
+	}
+	if err := (BoundedFile{BoundedPartName(1), 30, 13}).Each(dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil {
+		t.Error("another number of rows was fine")
+	}
+
+	write([]*ownergraph.Rows{makeRows(str, i64, 0, 30, one), makeRows(i64, i64, 30, 12, one)})
+	if _, err := OpenBounded(dir); err == nil || !strings.Contains(err.Error(), "other types") {
+		t.Errorf("types that differ: %v", err)
+	}
+	write([]*ownergraph.Rows{makeRows(i64, i64, 0, 3, one)}, "part-00001.parquet")
+	if _, err := OpenBounded(dir); err == nil || !strings.Contains(err.Error(), "in the place of part-00000.parquet") {
+		t.Errorf("a part missing: %v", err)
 	}
 }

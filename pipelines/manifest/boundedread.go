@@ -11,6 +11,7 @@ import (
 
 // TableError is a part of a bounded graph that is not as [BoundedWriter] writes it. It never holds ids.
 type TableError struct {
+	File     string // or empty, if the reader was given no name
 	RowGroup int    // counted from 1, or 0
 	Column   string // or empty
 	Rule     string // what does not hold
@@ -19,6 +20,9 @@ type TableError struct {
 
 func (e *TableError) Error() string {
 	s := "manifest: bounded table"
+	if e.File != "" {
+		s += " " + e.File
+	}
 	if e.RowGroup > 0 {
 		s += fmt.Sprintf(": row group %d", e.RowGroup)
 	}
@@ -69,7 +73,7 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	for g := range f.Groups() {
 		for _, c := range p.columns {
 			if _, err := f.Check(c, g); err != nil {
-				return nil, &TableError{g + 1, c.Name, "", err}
+				return nil, &TableError{RowGroup: g + 1, Column: c.Name, Err: err}
 			}
 		}
 		p.Rows += f.GroupRows(g)
@@ -81,7 +85,7 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 }
 
 // Each calls use with the rows of the part in order, at most size at a time. The first row must have the number first. With
-// owners false, the owners are not read and r.Owners and r.Ends are empty. The rows are good until use returns; its error
+// owners false, the owners are not read, and every row has none. The rows are good until use returns; its error
 // ends the reading and is returned as it is.
 func (p *BoundedPart) Each(first int64, owners bool, size int, use func(r *ownergraph.Rows) error) error {
 	var rows ownergraph.Rows
@@ -119,7 +123,7 @@ type boundedGroup struct {
 }
 
 func (t *boundedGroup) fault(column int, rule string, err error) error {
-	return &TableError{t.group + 1, t.part.columns[column].Name, rule, err}
+	return &TableError{RowGroup: t.group + 1, Column: t.part.columns[column].Name, Rule: rule, Err: err}
 }
 
 func (t *boundedGroup) open(owners bool) error {
@@ -176,6 +180,7 @@ func (t *boundedGroup) read(first int64, n int) error {
 	t.last.Reset(t.part.ExampleType)
 	t.last.AppendFrom(&t.rows.Examples, n-1)
 	if t.readers[ownersColumn] == nil {
+		t.rows.Ends = append(t.rows.Ends, make([]uint32, n)...)
 		return nil
 	}
 	for range n {

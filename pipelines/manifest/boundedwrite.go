@@ -26,15 +26,18 @@ type boundedRow[E, O int64 | string] struct {
 }
 
 func boundedSchema(example, owner ownergraph.IDType) *parquet.Schema {
+	var row any
 	switch {
 	case example == ownergraph.Int64 && owner == ownergraph.Int64:
-		return parquet.SchemaOf(boundedRow[int64, int64]{})
+		row = boundedRow[int64, int64]{}
 	case example == ownergraph.Int64:
-		return parquet.SchemaOf(boundedRow[int64, string]{})
+		row = boundedRow[int64, string]{}
 	case owner == ownergraph.Int64:
-		return parquet.SchemaOf(boundedRow[string, int64]{})
+		row = boundedRow[string, int64]{}
+	default:
+		row = boundedRow[string, string]{}
 	}
-	return parquet.SchemaOf(boundedRow[string, string]{})
+	return parquet.NewSchema("bounded", parquet.SchemaOf(row))
 }
 
 const (
@@ -47,7 +50,7 @@ const (
 // string), copies (int32) and owners (list of int64 or string). The bytes are a function of the rows: it does not matter in which
 // portions they are written.
 type BoundedWriter struct {
-	w       *parquet.Writer
+	w       *parquet.GenericWriter[any]
 	columns [4][]parquet.Value // that wait to be written
 	text    []byte             // of their strings
 	types   [2]ownergraph.IDType
@@ -67,7 +70,7 @@ const (
 // NewBoundedWriter writes a part to w.
 func NewBoundedWriter(w io.Writer, example, owner ownergraph.IDType) *BoundedWriter {
 	return &BoundedWriter{
-		w: parquet.NewWriter(w, boundedSchema(example, owner),
+		w: parquet.NewGenericWriter[any](w, boundedSchema(example, owner),
 			parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.CreatedBy("minsep", Version, ""),
 			parquet.KeyValueMetadata("format", BoundedFormat)),
 		types: [2]ownergraph.IDType{example, owner},

@@ -1,0 +1,103 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"minsep/sampling/ownergraph"
+)
+
+// Bounded is a folder with a bounded graph that has been opened.
+type Bounded struct {
+	Dir                    string
+	Index                  *Index
+	ExampleType, OwnerType ownergraph.IDType // of all parts; without parts they are Int64 and say nothing
+	Rows                   int64
+	Parts                  []BoundedFile // in the order of their rows
+}
+
+// BoundedFile is a part of a bounded graph.
+type BoundedFile struct {
+	Name  string `json:"name"`
+	First int64  `json:"first"` // number of its first row
+	Rows  int64  `json:"rows"`
+}
+
+// OpenBounded opens a folder with a bounded graph: it checks the index, the sizes of the files and the footers of the
+// parts, and reports every fault. It does not read the rows.
+func OpenBounded(dir string) (*Bounded, error) {
+	ix, err := Open(dir, BoundedFormat)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bounded{Dir: dir, Index: ix}
+	for i, f := range ix.Files {
+		if name := BoundedPartName(i); f.Name != name {
+			err = errors.Join(err, fmt.Errorf("manifest: %s: file %s in the place of %s", dir, f.Name, name))
+			continue
+		}
+		part, perr := openPartFile(dir, f.Name)
+		if perr != nil {
+			err = errors.Join(err, perr)
+			continue
+		}
+		if i == 0 {
+			b.ExampleType, b.OwnerType = part.ExampleType, part.OwnerType
+		}
+		if part.ExampleType != b.ExampleType || part.OwnerType != b.OwnerType {
+			err = errors.Join(err, fmt.Errorf("manifest: %s: %s has ids of other types than the first part", dir, f.Name))
+		}
+		b.Parts = append(b.Parts, BoundedFile{f.Name, b.Rows, part.Rows})
+		b.Rows += part.Rows
+		err = errors.Join(err, part.close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// partFile is a part with its file.
+type partFile struct {
+	*BoundedPart
+	close func() error
+}
+
+func openPartFile(dir, name string) (partFile, error) {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return partFile{}, fmt.Errorf("manifest: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return partFile{}, errors.Join(fmt.Errorf("manifest: %w", err), f.Close())
+	}
+	p, err := OpenBoundedPart(f, info.Size())
+	if err != nil {
+		return partFile{}, errors.Join(inFile(name, err), f.Close())
+	}
+	return partFile{p, f.Close}, nil
+}
+
+// inFile puts the file's name into a TableError.
+func inFile(name string, err error) error {
+	if t, ok := errors.AsType[*TableError](err); ok {
+		t.File = name
+	}
+	return err
+}
+
+// Each reads the part, which is in dir, as [BoundedPart.Each] does, and checks the number of its rows.
+func (f BoundedFile) Each(dir string, owners bool, size int, use func(r *ownergraph.Rows) error) error {
+	p, err := openPartFile(dir, f.Name)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if p.Rows != f.Rows {
+		return fmt.Errorf("manifest: %s: %d rows in the place of %d", f.Name, p.Rows, f.Rows)
+	}
+	return inFile(f.Name, p.Each(f.First, owners, size, use))
+}
