@@ -5,8 +5,13 @@ import (
 	"slices"
 )
 
-// OptimalBLT returns the buffered linear Toeplitz strategy of least loss with so many buffers, with positive scales, so that its
-// first column falls; the workload must be Toeplitz. An evaluation with gradient takes O(n·buffers).
+// maxDecay keeps decays apart from 1 in double precision.
+const maxDecay = 1 - 1e-9
+
+// OptimalBLT returns the buffered linear Toeplitz strategy of least loss with at most so many buffers, with positive scales, so that its
+// first column falls; the workload must be Toeplitz. Buffers are added one by one where the loss falls fastest, and
+// all are optimised each time; when no further buffer of positive scale lowers the loss, fewer are returned. An evaluation with
+// gradient takes O(n·buffers).
 //
 // Gap is the largest derivative of ln(loss) by the logarithm of a scale or the log-odds of a decay.
 func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
@@ -14,40 +19,77 @@ func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
 		return nil, Convergence{}, err
 	}
 	o := p.newToeplitzObjective()
-	n := float64(o.n)
+	blt := &BLT{}
+	var result Convergence
+	for len(blt.Scales) < buffers {
+		decay, found := o.nextDecay(blt)
+		if !found {
+			break
+		}
+		scale := .25
+		for _, s := range blt.Scales {
+			scale = min(scale, s/10)
+		}
+		blt = &BLT{append(slices.Clone(blt.Scales), scale), append(slices.Clone(blt.Decays), decay)}
+		var err error
+		if result, err = o.minimizeBLT(blt); err != nil {
+			return nil, result, err
+		}
+	}
+	if len(blt.Scales) == 0 { // independent noise is best
+		result.Loss = math.Exp(o.logBLTError(blt, nil) + o.logBLTSensitivity(blt, nil))
+	}
+	blt.sort()
+	return p.finish(&Strategy{Kind: KindBLT, Steps: o.n, BLT: blt}, result)
+}
+
+// nextDecay returns the decay at which a new buffer lowers the loss fastest, on a grid of decays, relative to what it
+// adds to the first column's norm; found is false when none lowers it.
+func (o *toeplitzObjective) nextDecay(b *BLT) (decay float64, found bool) {
+	const grid = 64
+	trial := &BLT{slices.Clone(b.Scales), slices.Clone(b.Decays)}
+	for i := range grid { // 1 - decay from 0.9 to 1/(4n)
+		rate := .9 * math.Pow(3.6*float64(o.n), -float64(i)/(grid-1))
+		trial.Scales, trial.Decays = append(trial.Scales, 0), append(trial.Decays, 1-rate)
+	}
+	grad := make([]float64, 2*len(trial.Scales))
+	o.logBLTError(trial, grad)
+	o.logBLTSensitivity(trial, grad)
+	best := -1e-9
+	for m := len(b.Scales); m < len(trial.Scales); m++ {
+		d := trial.Decays[m]
+		if slope := grad[m] * math.Sqrt(1-d*d); slope < best {
+			best, decay, found = slope, d, true
+		}
+	}
+	return decay, found
+}
+
+// minimizeBLT optimises scales and decays in place.
+func (o *toeplitzObjective) minimizeBLT(b *BLT) (Convergence, error) {
+	buffers := len(b.Scales)
 	x := make([]float64, 2*buffers) // ln scale, then log-odds of the decay
-	total := 0.0
-	for m := range buffers { // 1 - decay spread between 1 and 1/n, scales like 1/√t, together ½
-		rate := math.Pow(n, -(float64(m)+.5)/float64(buffers)) * .8
-		x[buffers+m] = math.Log(1/rate - 1)
-		x[m] = math.Sqrt(rate)
-		total += x[m]
-	}
 	for m := range buffers {
-		x[m] = math.Log(x[m] / total / 2)
+		x[m] = math.Log(b.Scales[m])
+		x[buffers+m] = math.Log(b.Decays[m] / (1 - b.Decays[m]))
 	}
-	blt := &BLT{Scales: make([]float64, buffers), Decays: make([]float64, buffers)}
 	set := func(x []float64) {
 		for m := range buffers {
-			blt.Scales[m] = math.Exp(x[m])
-			blt.Decays[m] = 1 / (1 + math.Exp(-x[buffers+m]))
+			b.Scales[m] = math.Exp(x[m])
+			b.Decays[m] = min(maxDecay, 1/(1+math.Exp(-x[buffers+m])))
 		}
 	}
 	result, err := minimize(x, 5000, func(x, grad []float64) float64 {
 		set(x)
-		value := o.logBLTError(blt, grad) + o.logBLTSensitivity(blt, grad)
+		value := o.logBLTError(b, grad) + o.logBLTSensitivity(b, grad)
 		for m := range buffers {
-			grad[m] *= blt.Scales[m]
-			grad[buffers+m] *= blt.Decays[m] * (1 - blt.Decays[m])
+			grad[m] *= b.Scales[m]
+			grad[buffers+m] *= b.Decays[m] * (1 - b.Decays[m])
 		}
 		return value
 	})
-	if err != nil {
-		return nil, result, err
-	}
 	set(x)
-	blt.sort()
-	return p.finish(&Strategy{Kind: KindBLT, Steps: o.n, BLT: blt}, result)
+	return result, err
 }
 
 // sort puts the slowest buffer first.

@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -27,6 +28,9 @@ func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, erro
 		return nil, result, err
 	}
 	s := &Strategy{Kind: KindBandInv, Steps: p.Workload.Steps, InverseToeplitz: append([]float64{1}, x...)}
+	if !s.columnSumHolds() {
+		return nil, result, fmt.Errorf("%w: the first column of C rises or is negative somewhere, so that its sensitivity is not known; take fewer bands", ErrNotConverged)
+	}
 	return p.finish(s, result)
 }
 

@@ -56,20 +56,6 @@ func (p Problem) participation() Participation {
 	return p.Participation
 }
 
-// weights returns ω_i such that the objective is Σ_i ω_i v_i for the variances v of a strategy whose last row is the worst.
-func (p Problem) weights() []float64 {
-	n := p.Workload.Steps
-	w := make([]float64, n)
-	if p.Objective == MaxError {
-		w[n-1] = 1
-		return w
-	}
-	for i := range w {
-		w[i] = 1 / float64(n)
-	}
-	return w
-}
-
 // Loss returns the loss of s: squared error times squared sensitivity. With a sensitivity that is only
 // bounded, it is an upper bound.
 func (p Problem) Loss(s *Strategy) (float64, error) {
@@ -102,9 +88,12 @@ func notConverged(c Convergence, limit float64) error {
 	return fmt.Errorf("%w: gap %.3g after %d iterations, must be at most %.3g", ErrNotConverged, c.Gap, c.Iterations, limit)
 }
 
-// gradientTolerance is the largest entry of the gradient of ln(loss) by scale-free parameters at which an
-// optimisation by L-BFGS has converged. The loss is then within about its square over the curvature.
-const gradientTolerance = 1e-6
+// An optimisation by L-BFGS ends when no entry of the gradient of ln(loss) by scale-free parameters exceeds gradientTarget, or
+// when the loss has stopped falling in double precision; then the gradient must be below gradientLimit.
+const (
+	gradientTarget = 1e-7
+	gradientLimit  = 1e-4
+)
 
 // minimize minimises f by L-BFGS from x, in place. The function returns +Inf outside its domain. Gap is the largest
 // entry of the last gradient: f must be the logarithm of a loss.
@@ -129,10 +118,10 @@ func minimize(x []float64, iterations int, f func(x, grad []float64) float64) (C
 		Grad: func(g, y []float64) { evaluate(y); copy(g, grad) },
 	}
 	settings := &optimize.Settings{
-		GradientThreshold: gradientTolerance / 10,
+		GradientThreshold: gradientTarget,
 		MajorIterations:   iterations,
 		FuncEvaluations:   20 * iterations,
-		Converger:         &optimize.FunctionConverge{Relative: 1e-15, Absolute: 1e-15, Iterations: 20},
+		Converger:         &optimize.FunctionConverge{Relative: 1e-14, Absolute: 1e-14, Iterations: 20},
 	}
 	result, err := optimize.Minimize(problem, x, settings, &optimize.LBFGS{Store: 20, Linesearcher: &optimize.Bisection{CurvatureFactor: .9}})
 	if result == nil {
@@ -142,8 +131,8 @@ func minimize(x []float64, iterations int, f func(x, grad []float64) float64) (C
 	evaluate(x)
 	c := Convergence{math.Exp(value), floats.Norm(grad, math.Inf(1)), result.MajorIterations}
 	// A line search that finds no better point near the minimum is no failure: the gradient decides.
-	if !(c.Gap <= gradientTolerance) {
-		return c, notConverged(c, gradientTolerance)
+	if !(c.Gap <= gradientLimit) {
+		return c, notConverged(c, gradientLimit)
 	}
 	return c, nil
 }
