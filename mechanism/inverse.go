@@ -8,8 +8,8 @@ import (
 )
 
 // OptimalInverseToeplitz returns the strategy of least loss whose inverse is Toeplitz with so many bands (BandInvMF).
-// The workload must be Toeplitz. The sensitivity is that of a non-negative, non-increasing first column of C; an optimum that has
-// not such a column is refused with [ErrNotConverged]. Gap as for [Problem.OptimalToeplitz].
+// The workload must be Toeplitz. With several participations C's first column must be non-negative and not rise
+// from index MinSep on, for its sensitivity to be known (F2): another optimum is refused with [ErrNotConverged]. Gap as for [Problem.OptimalToeplitz].
 func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, error) {
 	if err := p.validateToeplitz("bands", bands); err != nil {
 		return nil, Convergence{}, err
@@ -28,8 +28,8 @@ func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, erro
 		return nil, result, err
 	}
 	s := &Strategy{Kind: KindBandInv, Steps: p.Workload.Steps, InverseToeplitz: append([]float64{1}, x...)}
-	if !s.columnSumHolds() {
-		return nil, result, fmt.Errorf("%w: the first column of C rises or is negative somewhere, so that its sensitivity is not known; take fewer bands", ErrNotConverged)
+	if o.k > 1 && !s.columnSumHolds(o.b) {
+		return nil, result, fmt.Errorf("%w: C's first column is negative, or rises beyond min-sep, so that its sensitivity is not known; take fewer bands", ErrNotConverged)
 	}
 	return p.finish(s, result)
 }

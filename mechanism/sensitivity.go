@@ -34,7 +34,7 @@ func (p Participation) most(n int) int {
 
 // Ways of computing a sensitivity.
 const (
-	MethodColumnSum  = "column-sum"  // ‖Σ_j C[:, jb]‖: non-negative, non-increasing Toeplitz (002), normalised λ-CGD (004 Lemma 8)
+	MethodColumnSum  = "column-sum"  // ‖Σ_j C[:, jb]‖: non-negative Toeplitz, non-increasing from index b on (002), normalised λ-CGD (004 Lemma 8)
 	MethodChain      = "chain"       // dynamic program: bands ≤ 2·min-sep, so that only neighbouring participations overlap
 	MethodEnumerated = "enumerated"  // all allowed sets
 	MethodPhases     = "phases"      // the sets {s, s+b, s+2b, …} of fixed epochs (001)
@@ -58,7 +58,7 @@ var ErrTooLarge = errors.New("mechanism: too large")
 
 // Sensitivity returns the sensitivity of s under p (F2). s must be valid.
 //
-// It is exact for non-negative, non-increasing Toeplitz strategies, for normalised λ-CGD, for any strategy of at most 2·MinSep bands,
+// It is exact for one participation, for non-negative Toeplitz strategies that do not rise from index MinSep on, for normalised λ-CGD, for any strategy of at most 2·MinSep bands,
 // and where all sets of participations can be enumerated and CᵀC has signs that contributions can follow; otherwise an upper bound. Contributions of an
 // example are vectors, so a set π gives at most Σ_{i,j∈π} |CᵀC|[i][j], and exactly that when signs ±1 of the contributions
 // make every term non-negative: always so for CᵀC ≥ 0, and along a chain of participations that overlap only pairwise.
@@ -67,11 +67,11 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 		return Sensitivity{}, err
 	}
 	k, bands := p.most(s.Steps), s.Bands()
-	if s.columnSumHolds() {
+	if s.columnSumHolds(p.MinSep) {
 		return Sensitivity{s.columnSum(p.MinSep, k), true, MethodColumnSum}, nil
 	}
-	if bands <= p.MinSep {
-		return Sensitivity{math.Sqrt(chain(s.columnSquares(), nil, p.MinSep, p.MinSep, k)), true, MethodChain}, nil
+	if bands <= p.MinSep || k == 1 {
+		return Sensitivity{math.Sqrt(chain(s.columnSquares(), nil, max(bands, p.MinSep), max(bands, p.MinSep), k)), true, MethodChain}, nil
 	}
 	g, err := s.newGram()
 	if err != nil {
@@ -111,8 +111,12 @@ func (s *Strategy) PhaseSensitivity(p Participation) (Sensitivity, error) {
 	return Sensitivity{math.Sqrt(best), exact, MethodPhases}, nil
 }
 
-// columnSumHolds reports whether the worst set of participations is known to be {0, b, 2b, …}.
-func (s *Strategy) columnSumHolds() bool {
+// columnSumHolds reports whether the worst set of participations b apart is known to be {0, b, 2b, …}.
+//
+// It is for a Toeplitz C ≥ 0 whose first column does not rise from index b on, a little more than 002 asks for: (CᵀC)[i][i+d] =
+// Σ_{t<n-i-d} c_t c_{t+d} falls with i, and with d ≥ b since c_{t+d} does and terms drop out; so moving every
+// participation to its earliest place, which shortens no distance below b, lowers no term.
+func (s *Strategy) columnSumHolds(b int) bool {
 	if s.Columns != nil {
 		return false
 	}
@@ -122,7 +126,7 @@ func (s *Strategy) columnSumHolds() bool {
 	}
 	c := s.FirstColumn(nil)
 	for t, v := range c {
-		if v < 0 || t > 0 && v > c[t-1]*monotoneSlack {
+		if v < 0 || t > b && v > c[t-1]*monotoneSlack {
 			return false
 		}
 	}
