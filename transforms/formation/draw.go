@@ -1,0 +1,128 @@
+package formation
+
+import (
+	"encoding/binary"
+
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+	"minsep/transforms/internal/packed"
+)
+
+// drawer draws the participations, or coins, of jobs, one after the other.
+type drawer struct {
+	src     *stream.Source
+	sampler *sampling.Sampler
+	events  *eventPacker
+	names   *namePacker // nil unless the long form needs ids
+	coins   *coinPacker // nil unless the scheme looks at owners
+	rows    ownergraph.Rows
+	steps   []int32
+}
+
+func (d *drawer) draw(j job) output {
+	var out output
+	for i := range j.count {
+		row := j.first + i
+		d.steps = d.sampler.Append(d.steps[:0], d.src.IntAddress(row, 0), row)
+		d.pack(row)
+		if d.coins != nil && len(d.steps) > 0 {
+			d.coins.add(d.coins.src.IntAddress(row, 0), row, d.steps)
+		}
+	}
+	out.examples = int(j.count)
+	for _, b := range j.rows {
+		if out.err = d.drawRows(b); out.err != nil {
+			return out
+		}
+		out.examples += d.rows.Len()
+	}
+	out.events = d.events.flush(out.events)
+	if d.names != nil {
+		out.events, out.err = d.names.flush(out.events)
+	}
+	if d.coins != nil {
+		out.coins = d.coins.flush()
+	}
+	return out
+}
+
+func (d *drawer) drawRows(b []byte) error {
+	if err := d.rows.UnmarshalBinary(b); err != nil {
+		return err
+	}
+	for i := range d.rows.Len() {
+		row := d.rows.First + int64(i)
+		for c := range d.rows.Copies[i] {
+			d.steps = d.sampler.Append(d.steps[:0], d.rows.Examples.Address(d.src, i, c), row)
+			if len(d.steps) == 0 {
+				continue
+			}
+			d.pack(row)
+			if d.names != nil {
+				d.names.add(&d.rows.Examples, i, row, d.steps)
+			}
+			if d.coins != nil {
+				d.coins.addOwners(&d.rows, i, row, d.steps)
+			}
+		}
+	}
+	return nil
+}
+
+// pack packs d.steps as events, without the coins before the first step.
+func (d *drawer) pack(row int64) {
+	for _, t := range d.steps {
+		if t >= 0 {
+			d.events.add(row, t)
+		}
+	}
+}
+
+// coinPacker gathers for each owner the coins of its examples. A record is the owner's address, the row (8 bytes, big endian)
+// and the coins: differences of ascending steps, as varints, the first counted from 1-b. The owner's
+// address is a keyed hash of 128 bits; two of N owners meet with probability below N²/2^129.
+type coinPacker struct {
+	src    *stream.Source
+	packer *packed.Packer
+	number int // of buckets
+	minSep int
+	record []byte
+	chunks []chunk
+}
+
+func newCoinPacker(key stream.Key, buckets, minSep int) *coinPacker {
+	return &coinPacker{src: stream.NewSource(key), packer: packed.NewPacker(0, buckets), number: buckets, minSep: minSep}
+}
+
+func (p *coinPacker) emit(bucket uint32, b []byte) { p.chunks = append(p.chunks, chunk{bucket, b}) }
+
+func (p *coinPacker) add(owner stream.Address, row int64, coins []int32) {
+	b := append(p.record[:0], owner[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(row))
+	last := int32(1 - p.minSep)
+	for _, t := range coins {
+		b = binary.AppendUvarint(b, uint64(t-last))
+		last = t
+	}
+	p.record = b
+	p.packer.Add(packed.Bucket(owner.Uint64(), p.number), b, p.emit)
+}
+
+// addOwners adds the coins of row i for each of its owners. An example that nobody owns is its own owner.
+func (p *coinPacker) addOwners(rows *ownergraph.Rows, i int, row int64, coins []int32) {
+	start, end := rows.OwnersOf(i)
+	for j := start; j < end; j++ {
+		p.add(rows.Owners.Address(p.src, j, 0), row, coins)
+	}
+	if start == end {
+		p.add(rows.Examples.Address(p.src, i, 0), row, coins)
+	}
+}
+
+func (p *coinPacker) flush() []chunk {
+	p.packer.Flush(p.emit)
+	out := p.chunks
+	p.chunks = nil
+	return out
+}

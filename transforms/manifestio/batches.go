@@ -1,0 +1,90 @@
+// Package manifestio writes and reads the files of stages from within Beam transforms: a task writes its files whole or not
+// at all, a task that runs twice leaves the same bytes, and the driver publishes the index last.
+package manifestio
+
+import (
+	"encoding/binary"
+	"io"
+
+	"minsep/pipelines/manifest"
+	"minsep/sampling"
+)
+
+// BatchSink writes the batches of one shard of steps. R is the type of row numbers in the file.
+type BatchSink[R int32 | int64] struct {
+	Dir           string // exists
+	Shard, Shards int
+	First         int // first step of the shard
+	Pad           int // if above 0: smaller batches are filled up to this size with [sampling.PadRow]
+}
+
+// Write writes indptr (int64[steps+1]) and rows of a shard. Batch t is rows[starts[t]:starts[t+1]], ascending.
+func (s BatchSink[R]) Write(starts []int64, rows []R) ([]manifest.File, error) {
+	steps := len(starts) - 1
+	indptr := make([]int64, steps+1)
+	for t := range steps {
+		indptr[t+1] = indptr[t] + max(int64(s.Pad), starts[t+1]-starts[t])
+	}
+	index, err := manifest.WriteFile(s.Dir, manifest.IndptrName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
+		if err := (manifest.NPYHeader{DType: manifest.DInt64, Shape: []int{len(indptr)}}).Write(w); err != nil {
+			return err
+		}
+		return writeInts(w, indptr)
+	})
+	if err != nil {
+		return nil, err
+	}
+	data, err := manifest.WriteFile(s.Dir, manifest.RowsName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
+		h := manifest.NPYHeader{DType: dtype[R](), Shape: []int{int(indptr[steps])}}
+		if err := h.Write(w); err != nil {
+			return err
+		}
+		return s.writeRows(w, starts, indptr, rows)
+	})
+	return []manifest.File{index, data}, err
+}
+
+func (s BatchSink[R]) writeRows(w io.Writer, starts, indptr []int64, rows []R) error {
+	if s.Pad == 0 {
+		return writeInts(w, rows[:starts[len(starts)-1]])
+	}
+	var batch []R
+	for t := range len(starts) - 1 {
+		batch = append(batch[:0], rows[starts[t]:starts[t+1]]...)
+		for int64(len(batch)) < indptr[t+1]-indptr[t] {
+			batch = append(batch, sampling.PadRow)
+		}
+		if err := writeInts(w, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func dtype[R int32 | int64]() manifest.DType {
+	if _, ok := any(R(0)).(int32); ok {
+		return manifest.DInt32
+	}
+	return manifest.DInt64
+}
+
+// writeInts writes little endian.
+func writeInts[R int32 | int64](w io.Writer, v []R) error {
+	var buf [1 << 15]byte
+	size := dtype[R]().Size()
+	for len(v) > 0 {
+		n := min(len(v), len(buf)/size)
+		for i, x := range v[:n] {
+			if size == 4 {
+				binary.LittleEndian.PutUint32(buf[4*i:], uint32(x))
+			} else {
+				binary.LittleEndian.PutUint64(buf[8*i:], uint64(x))
+			}
+		}
+		if _, err := w.Write(buf[:n*size]); err != nil {
+			return err
+		}
+		v = v[n:]
+	}
+	return nil
+}
