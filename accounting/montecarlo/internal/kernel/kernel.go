@@ -102,6 +102,10 @@ func linear(l law.Law) Recursion {
 	switch l := l.(type) {
 	case *law.Renewal:
 		return newRenewal(l)
+	case *law.Owner:
+		if l.Examples == 2 {
+			return newPair(l)
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo/internal/law"
+	"minsep/mechanism"
 	"minsep/sampling/stream"
 )
 
@@ -67,13 +68,16 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 				continue
 			}
 			for _, sigma := range []float64{0.1, 0.25, 0.6, 2} {
-				for _, kind := range []string{"toeplitz", "general"} {
-					if kind == "general" && rng.IntN(3) > 0 {
+				for _, kind := range []string{"toeplitz", "general", "normalized"} {
+					if kind != "toeplitz" && rng.IntN(3) > 0 {
 						continue
 					}
 					c := law.Toeplitz(n, sqrtColumn(w))
-					if kind == "general" {
+					switch kind {
+					case "general":
 						c = general(c)
+					case "normalized":
+						c = law.NewColumns(&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: sqrtColumn(w), Normalized: true})
 					}
 					p := law.Process{Steps: n, MinSep: w + rng.IntN(3), Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0}
 					l := law.MinSep(p, c.SquaredNorms(1/(sigma*sigma)))
@@ -112,6 +116,39 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 	}
 	t.Log(modes)
 	if len(modes) < 3 {
+		t.Errorf("modes %v: not all were tested", modes)
+	}
+}
+
+// TestPairAgainstLogDomain does the same for two examples, at all positions of the table's lines, with n below and above b.
+func TestPairAgainstLogDomain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 2))
+	modes := map[bool]int{}
+	for _, n := range []int{1, 2, 3, 9, 40, 193, 250} {
+		for _, b := range []int{1, 2, 3, 4, 9, 31} {
+			for _, sigma := range []float64{0.1, 0.5, 2} {
+				for _, warm := range []bool{false, true} {
+					c := law.Toeplitz(n, sqrtColumn(1+rng.IntN(min(b, n))))
+					if rng.IntN(3) == 0 {
+						c = general(c)
+					}
+					p := law.Process{Steps: n, MinSep: b, Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: warm}
+					l := law.NewOwner(p, c, 2, 1/(sigma*sigma))
+					k := New(c, sigma, l)
+					in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 2+2*n/b)}
+					var out Output
+					k.Batch(in, &out)
+					modes[k.recursions[0].fast != nil]++
+					name := fmt.Sprintf("n=%d w=%d σ=%g %+v", n, c.Bands, sigma, p)
+					for lane := range Lanes {
+						compare(t, name, out.LogRatio[0][lane], law.LogRatio(l, c, sigma, k.Outputs(in, lane)))
+					}
+				}
+			}
+		}
+	}
+	t.Log(modes)
+	if modes[true] < 150 || modes[false] == 0 {
 		t.Errorf("modes %v: not all were tested", modes)
 	}
 }

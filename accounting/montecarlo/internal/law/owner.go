@@ -140,6 +140,21 @@ func logArrangements(sorted []int) float64 {
 	return log
 }
 
+// Norms returns ‖c_i‖²/σ², not to be changed.
+func (o *Owner) Norms() []float64 { return o.norms }
+
+// Overlaps returns ⟨c_{j-t}, c_j⟩/σ² at t, for t = 1 … min(j, MinSep-1). Not to be changed; steps of equal overlaps may share it.
+func (o *Owner) Overlaps(j int) []float64 { return o.cross.Row(j) }
+
+// Waits returns the probabilities of the waits of one example before its first step.
+func (o *Owner) Waits() []float64 {
+	waits := o.logWaits()
+	for r, log := range waits {
+		waits[r] = math.Exp(log)
+	}
+	return waits
+}
+
 // Fork shares the tables.
 func (o *Owner) Fork() Law {
 	fork := *o
