@@ -2,16 +2,14 @@ package noise
 
 import "math"
 
-// The inner loops. A panel is lanes coordinates side by side: row t of it is p[lanes·t : lanes·(t+1)]. Each lane does the same
+// The inner loops, portable; kernels.go chooses. A panel is lanes coordinates side by side: row t of it is p[lanes·t : lanes·(t+1)]. Each lane does the same
 // operations in the same order, so that a loop over one lane at a time, over four in a vector or over all gives the same bits.
 
-// feedbackGeneric replaces the rows of a panel after its first history rows by u_t, where the rows before a row are
-// its earlier outputs. f holds the coefficients of a step with the oldest first; a step's are
-// fStride entries after those of the step before it, its gain gainStride entries.
-func feedbackGeneric(p []float64, history, steps int, gain []float64, gainStride int, f []float64, fStride int) {
+// feedbackGeneric is feedback in portable Go.
+func feedbackGeneric(p []float64, history, steps int, gain, f []float64) {
 	for t := range steps {
-		g := gain[t*gainStride]
-		c := f[t*fStride:][:history]
+		g := gain[t]
+		c := f[t*history:][:history]
 		for q := 0; q < lanes; q += 4 {
 			out := p[(history+t)*lanes+q:][:4]
 			u0, u1, u2, u3 := out[0]*g, out[1]*g, out[2]*g, out[3]*g
@@ -27,8 +25,7 @@ func feedbackGeneric(p []float64, history, steps int, gain []float64, gainStride
 	}
 }
 
-// filterGeneric replaces row t of a panel by the sum of h[j] times row t+j, for the first steps rows. h has the
-// coefficient of the oldest input first.
+// filterGeneric is filter in portable Go.
 func filterGeneric(p []float64, steps int, h []float64) {
 	for t := range steps {
 		for q := 0; q < lanes; q += 4 {
@@ -46,8 +43,7 @@ func filterGeneric(p []float64, steps int, h []float64) {
 	}
 }
 
-// buffersGeneric replaces the rows of a panel by u_t of a BLT with the buffers s, lanes entries each. minusScales and decays
-// have one entry a buffer.
+// buffersGeneric is buffers in portable Go.
 func buffersGeneric(p []float64, steps int, s, minusScales, decays []float64) {
 	for t := range steps {
 		row := p[t*lanes:][:lanes]
@@ -66,15 +62,17 @@ func buffersGeneric(p []float64, steps int, s, minusScales, decays []float64) {
 	}
 }
 
-// roundGeneric sets dst[l] to row[l]·scale rounded to the nearest multiple of g, where magic is 1.5·2⁵²·g, and reports
-// whether all of them are within ±limit.
-func roundGeneric[T float32 | float64](dst []T, row []float64, scale, magic, limit float64) (ok bool) {
+// roundGeneric is [rounding.round32] in portable Go, for either type.
+func roundGeneric[T float32 | float64](r rounding, dst []T, stride int, p []float64, from, to int, scales []float64) (ok bool) {
 	ok = true
-	for l := range dst {
-		v := float64(row[l] * scale)
-		v = (v + magic) - magic
-		ok = ok && math.Abs(v) <= limit
-		dst[l] = T(v)
+	for t, scale := range scales {
+		out := dst[t*stride:][:to-from]
+		for l, u := range p[t*lanes+from : t*lanes+to] {
+			v := float64(u * scale)
+			v = (v + r.magic) - r.magic
+			ok = ok && math.Abs(v) <= r.limit
+			out[l] = T(v)
+		}
 	}
 	return ok
 }

@@ -94,26 +94,39 @@ func (g *Generator) Seek(step int) error {
 }
 
 // Fill32 sets dst to the next len(dst)/Width rows: [steps, coordinates] in C order.
-func (g *Generator) Fill32(dst []float32) error { return fill(g, dst, roundRow32) }
+func (g *Generator) Fill32(dst []float32) error { return fill(g, dst, g.rounding().round32) }
 
 // Fill64 is Fill32 in float64. The values are the same: the grid is one that float32 holds.
-func (g *Generator) Fill64(dst []float64) error { return fill(g, dst, roundRow64) }
+func (g *Generator) Fill64(dst []float64) error {
+	r := g.rounding()
+	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
+		return roundGeneric(r, dst, stride, p, from, to, scales)
+	})
+}
 
 // FillUnrounded is Fill64 before rounding to the grid, to compare implementations with each other. Never train with these
 // values: their low bits are not covered by any guarantee.
 func (g *Generator) FillUnrounded(dst []float64) error {
-	return fill(g, dst, func(dst, row []float64, scale, _, limit float64) bool {
+	limit := g.rounding().limit
+	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
 		ok := true
-		for l := range dst {
-			dst[l] = row[l] * scale
-			ok = ok && math.Abs(dst[l]) <= limit
+		for t, scale := range scales {
+			out := dst[t*stride:][:to-from]
+			for l, u := range p[t*lanes+from : t*lanes+to] {
+				out[l] = u * scale
+				ok = ok && math.Abs(out[l]) <= limit
+			}
 		}
 		return ok
 	})
 }
 
-// fill makes rows and hands each panel's part of each row to round.
-func fill[T float32 | float64](g *Generator, dst []T, round func(dst []T, row []float64, scale, magic, limit float64) bool) error {
+func (g *Generator) rounding() rounding {
+	return rounding{magic: 0x1.8p52 * g.grid, limit: 0x1p24 * g.grid}
+}
+
+// fill makes rows and hands each panel's part of some rows to store, with its place in dst.
+func fill[T float32 | float64](g *Generator, dst []T, store func(dst []T, stride int, p []float64, from, to int, scales []float64) bool) error {
 	width := g.Width()
 	rows := len(dst) / width
 	if rows*width != len(dst) {
@@ -122,13 +135,14 @@ func fill[T float32 | float64](g *Generator, dst []T, round func(dst []T, row []
 	if rows > g.steps-g.step {
 		return &ParamError{Package: "noise", Param: "rows asked for", Value: rows, Rule: fmt.Sprintf("must be at most the %d that are left", g.steps-g.step)}
 	}
-	magic, limit := 0x1.8p52*g.grid, 0x1p24*g.grid
-	ok := g.run(rows, func(panel, row int, values []float64) bool {
+	scales := make([]float64, rows)
+	for t := range scales {
+		scales[t] = g.scale * g.noising.rowScale(g.step+t)
+	}
+	ok := g.run(rows, func(panel, row, steps int, values []float64) bool {
 		first := g.base + int64(panel)*lanes
 		from, to := max(first, g.lo), min(first+lanes, g.hi)
-		out := dst[row*width+int(from-g.lo) : row*width+int(to-g.lo)]
-		scale := g.scale * g.noising.rowScale(g.step+row)
-		return round(out, values[from-first:to-first], scale, magic, limit)
+		return store(dst[row*width+int(from-g.lo):], width, values, int(from-first), int(to-first), scales[row:row+steps])
 	})
 	if !ok {
 		return ErrRange
@@ -140,8 +154,8 @@ func fill[T float32 | float64](g *Generator, dst []T, round func(dst []T, row []
 // scratchBytes is about the size of a worker's panels: they stay in the second level of cache.
 const scratchBytes = 1 << 19
 
-// run makes rows for all panels and calls emit for each row of each panel, from several goroutines.
-func (g *Generator) run(rows int, emit func(panel, row int, values []float64) bool) bool {
+// run makes rows for all panels and calls emit with some rows of a panel at a time, from several goroutines.
+func (g *Generator) run(rows int, emit func(panel, row, steps int, values []float64) bool) bool {
 	if rows == 0 {
 		return true
 	}
@@ -187,7 +201,7 @@ type worker struct {
 }
 
 // tile makes all rows of the panels [from, to), chunk steps at a time.
-func (w *worker) tile(from, to, rows, chunk int, emit func(panel, row int, values []float64) bool) bool {
+func (w *worker) tile(from, to, rows, chunk int, emit func(panel, row, steps int, values []float64) bool) bool {
 	g := w.g
 	stride := (g.history + chunk) * lanes
 	w.rows = grow(w.rows, (to-from)*stride)
@@ -207,9 +221,7 @@ func (w *worker) tile(from, to, rows, chunk int, emit func(panel, row int, value
 		for p := from; p < to; p++ {
 			panel := w.rows[(p-from)*stride:][:stride]
 			w.correlate(panel, p, steps)
-			for t := range steps {
-				ok = emit(p, row+t, panel[(first+t)*lanes:][:lanes]) && ok
-			}
+			ok = emit(p, row, steps, panel[first*lanes:][:steps*lanes]) && ok
 			copy(panel[:g.history*lanes], panel[steps*lanes:])
 		}
 	}
@@ -305,12 +317,4 @@ func grow[T any](s []T, n int) []T {
 		return make([]T, n)
 	}
 	return s[:n]
-}
-
-func roundRow32(dst []float32, row []float64, scale, magic, limit float64) bool {
-	return roundGeneric(dst, row, scale, magic, limit)
-}
-
-func roundRow64(dst []float64, row []float64, scale, magic, limit float64) bool {
-	return roundGeneric(dst, row, scale, magic, limit)
 }

@@ -70,8 +70,7 @@ func circle(w uint64) (cs, sn float64) {
 // lanes is the width of a panel: the coordinates that the inner loops take side by side.
 const lanes = 16
 
-// normalsGeneric sets dst[stride·g : stride·g+lanes] to the normals of words[lanes·g : lanes·(g+1)] for every group of words,
-// and reports whether a radius word among them needs its tail, in which case those pairs are not yet right.
+// normalsGeneric is normals in portable Go.
 func normalsGeneric(dst []float64, stride int, words []uint64) (short bool) {
 	for g := 0; g*lanes < len(words); g++ {
 		w := words[g*lanes:][:lanes]
