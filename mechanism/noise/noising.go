@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"reflect"
-	"slices"
 	"strconv"
 
 	"minsep/internal/param"
@@ -103,9 +101,63 @@ func NewNoising(s *mechanism.Strategy) (*Noising, error) {
 		}
 	}
 	if s.Normalized {
-		n.RowScale = s.ColumnNorms()
+		n.RowScale = columnNorms(s)
 	}
 	return n, n.Validate(s.Steps)
+}
+
+// columnNorms returns the norms of the columns before they are normalised. [mechanism.Strategy.ColumnNorms] may change its last
+// digits with the version or the processor; these are part of the noise, so they are computed here with the same
+// operations in the same order everywhere (no product is fused with a sum).
+func columnNorms(s *mechanism.Strategy) Coefs {
+	norms := make(Coefs, s.Steps)
+	if s.Columns != nil {
+		for i, c := range s.Columns {
+			square := 0.0
+			for _, v := range c {
+				square += float64(v * v)
+			}
+			norms[i] = math.Sqrt(square)
+		}
+		return norms
+	}
+	column := firstColumn(s)
+	square := 0.0
+	for size := 1; size <= s.Steps; size++ {
+		if size <= len(column) {
+			square += float64(column[size-1] * column[size-1])
+		}
+		norms[s.Steps-size] = math.Sqrt(square)
+	}
+	return norms
+}
+
+// firstColumn returns the first column of C before it is normalised, with trailing zeros or without.
+func firstColumn(s *mechanism.Strategy) []float64 {
+	if s.Toeplitz != nil {
+		return s.Toeplitz
+	}
+	c := make([]float64, s.Steps)
+	if s.BLT != nil {
+		c[0] = 1
+		for m, power := range s.BLT.Scales {
+			for t := 1; t < len(c); t++ {
+				c[t] += power
+				power *= s.BLT.Decays[m]
+			}
+		}
+		return c
+	}
+	h := s.InverseToeplitz
+	c[0] = 1 / h[0]
+	for t := 1; t < len(c); t++ {
+		sum := 0.0
+		for j := 1; j < len(h) && j <= t; j++ {
+			sum += float64(h[j] * c[t-j])
+		}
+		c[t] = -sum / h[0]
+	}
+	return c
 }
 
 // fromColumns fills gains and feedback, row t from the entries C[t][t-j] = Columns[t-j][j].
@@ -179,14 +231,6 @@ func (n *Noising) finite(check *param.Checker, name string, c Coefs) {
 			check.Require(false, name, v, "must be finite")
 		}
 	}
-}
-
-// near reports whether n and m are the same but for row scales, which may differ by rounding: they are norms that processors
-// that fuse a multiplication with an addition compute a little better.
-func (n *Noising) near(m *Noising) bool {
-	a, b := *n, *m
-	a.RowScale, b.RowScale = nil, nil
-	return reflect.DeepEqual(a, b) && slices.EqualFunc(n.RowScale, m.RowScale, func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y })
 }
 
 // history returns the number of earlier rows that a step needs: outputs for feedback, inputs for a filter.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 
 	"minsep/internal/param"
@@ -247,7 +248,7 @@ func Read(rd io.Reader) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !r.Noising.near(want.Noising) || r.Sensitivity != want.Sensitivity || !slices.Equal(r.Derivation, want.Derivation) {
+	if !reflect.DeepEqual(r.Noising, want.Noising) || r.Sensitivity != want.Sensitivity || !slices.Equal(r.Derivation, want.Derivation) {
 		return nil, errors.New("noise: recipe: its coefficients, sensitivity or derivation are not those of its strategy and parameters")
 	}
 	noising, err := digestJSON(r.Noising)
