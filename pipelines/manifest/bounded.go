@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +15,9 @@ import (
 type Bounded struct {
 	Dir                    string
 	Index                  *Index
-	ExampleType, OwnerType ownergraph.IDType // of all parts; without parts they are Int64 and say nothing
+	Digest                 Digest             // of the index
+	Summary                ownergraph.Summary // the facts of the index
+	ExampleType, OwnerType ownergraph.IDType  // of all parts; without parts they are Int64 and say nothing
 	Rows                   int64
 	Parts                  []BoundedFile // in the order of their rows
 }
@@ -33,6 +37,14 @@ func OpenBounded(dir string) (*Bounded, error) {
 		return nil, err
 	}
 	b := &Bounded{Dir: dir, Index: ix}
+	if b.Digest, err = DigestOf(dir); err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(ix.Facts))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b.Summary); err != nil {
+		return nil, fmt.Errorf("manifest: %s: facts: %w", dir, err)
+	}
 	for i, f := range ix.Files {
 		if name := BoundedPartName(i); f.Name != name {
 			err = errors.Join(err, fmt.Errorf("manifest: %s: file %s in the place of %s", dir, f.Name, name))
@@ -53,10 +65,23 @@ func OpenBounded(dir string) (*Bounded, error) {
 		b.Rows += part.Rows
 		err = errors.Join(err, part.close())
 	}
+	if err == nil && b.Rows != b.Summary.Kept {
+		err = fmt.Errorf("manifest: %s: %d rows, the index says %d", dir, b.Rows, b.Summary.Kept)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+// Each calls use with all rows in order, at most size at a time. See [BoundedPart.Each].
+func (b *Bounded) Each(owners bool, size int, use func(r *ownergraph.Rows) error) error {
+	for _, f := range b.Parts {
+		if err := f.Each(b.Dir, owners, size, use); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // partFile is a part with its file.

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -364,6 +365,11 @@ func TestOpenBounded(t *testing.T) {
 		}
 		ix := Index{Format: BoundedFormat}
 		ix.Params, ix.ParamsSHA256, _ = Params(struct{}{})
+		told := ownergraph.Summary{}
+		for _, r := range parts {
+			told.Kept += int64(r.Len())
+		}
+		ix.Facts, _ = json.Marshal(told)
 		for i, r := range parts {
 			name := BoundedPartName(i)
 			if i < len(names) {
