@@ -1,0 +1,188 @@
+package accounting
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
+
+// certificateFormat is the format of certificate.json.
+const certificateFormat = 1
+
+// Status says what a certificate is worth.
+type Status string
+
+// The two kinds of certificate file.
+const (
+	Verified  Status = "verified"
+	NotProven Status = "published accounting, not proven"
+)
+
+// Adjacency of all certificates, in words.
+const (
+	exampleAdjacency = "zero-out of one example: its gradients are replaced by zero"
+	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
+)
+
+// Assumption is something a certificate rests on, and where it is stated or proven.
+type Assumption struct {
+	Text   string `json:"text"`
+	Source string `json:"source"`
+}
+
+// Claimed is one certified point.
+type Claimed struct {
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+	// Verify is δ_v; FailureProbability, of all points and earlier protocols, is the rest of Delta.
+	Verify             float64   `json:"verify"`
+	FailureProbability float64   `json:"failure_probability"`
+	Directions         []Verdict `json:"directions"`
+}
+
+// Certificate is the public record of what was verified, certificate.json. It is made by Protocol.Certificate only, a function of the
+// protocol and its sums, so that anybody can make it again and compare.
+type Certificate struct {
+	Format          int     `json:"format"`
+	Status          Status  `json:"status"`
+	Reason          string  `json:"reason,omitempty"` // why it is not proven
+	Epsilon         float64 `json:"epsilon"`
+	Delta           float64 `json:"delta"`
+	NoiseMultiplier float64 `json:"noise_multiplier"` // σ: standard deviation of z in units of the clip norm
+	Method          Method  `json:"method"`           // of the weaker direction
+
+	Run         Run          `json:"run"`
+	Adjacency   string       `json:"adjacency"`
+	Assumptions []Assumption `json:"assumptions"`
+	Points      []Claimed    `json:"points"` // the first is (Epsilon, Delta)
+
+	ProtocolSHA256 string `json:"protocol_sha256"`
+	PlanSHA256     string `json:"plan_sha256,omitempty"`
+	KernelID       string `json:"kernel_id,omitempty"`
+	CodeVersion    string `json:"code_version"`
+}
+
+// unprovenReason is why Algorithm 3's accounting is not certified.
+const unprovenReason = "the published analysis of multi-owner exclusion (003, Theorem 6.1) sets the other examples' gradients to zero, but whom a sampled " +
+	"example blocks depends on it: for a star of owners the true delta exceeds the published one"
+
+// Certificate applies the release rule to the sums and writes down the result. The error wraps ErrNotVerified when nothing was verified.
+func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
+	hash, err := p.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	method, err := p.Run.Method()
+	if err != nil {
+		return nil, err
+	}
+	released, err := p.Release(tallies)
+	if err != nil {
+		return nil, err
+	}
+	c := &Certificate{
+		Format:          certificateFormat,
+		Status:          Verified,
+		Epsilon:         p.Points[0].Epsilon,
+		Delta:           p.Points[0].Delta,
+		NoiseMultiplier: p.Candidates[released.Candidate].NoiseMultiplier,
+		Run:             p.Run,
+		Adjacency:       exampleAdjacency,
+		ProtocolSHA256:  hash,
+		PlanSHA256:      p.PlanSHA256,
+		CodeVersion:     p.CodeVersion,
+	}
+	if p.Run.MaxExamplesPerOwner > 1 || method == Unproven {
+		c.Adjacency = ownerAdjacency
+	}
+	for i, pt := range p.Points {
+		if released.Certified[i] {
+			c.Points = append(c.Points, Claimed{pt.Epsilon, pt.Delta, pt.Verify, p.failure(), released.Verdicts[i]})
+		}
+	}
+	for _, v := range c.Points[0].Directions {
+		if c.Method == "" || v.Samples > 0 {
+			c.Method = v.Method
+		}
+		if v.Samples > 0 {
+			c.KernelID = p.KernelID
+		}
+	}
+	if method == Unproven {
+		c.Status, c.Reason, c.Method = NotProven, unprovenReason, Unproven
+	}
+	c.Assumptions = p.assumptions(method, c)
+	return c, nil
+}
+
+func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
+	list := []Assumption{
+		{"every contribution has norm at most the clip norm, and only noisy sums are released", "F1; 000, 001"},
+		{"noise is exact Gaussian; floating-point rounding of noise and sums is not accounted for", "F1"},
+	}
+	if method == ClosedForm {
+		return append(list, Assumption{"the sensitivity of the strategy under the participation schema", "F2; 001, 002"},
+			Assumption{"delta of the Gaussian mechanism in closed form", "F6; Balle and Wang 2018, Theorem 8"})
+	}
+	list = append(list,
+		Assumption{"participations, batch sizes, truncation and padding stay secret", "003, Section 2"},
+		Assumption{"vector gradients, chosen adaptively, are dominated by the scalar pair of distributions", "003, Lemma D.1; Choquette-Choo et al. 2023, Lemma 4.5"})
+	if p.Run.Sampler.Truncation != nil {
+		list = append(list, Assumption{"the pair for truncated batches, with the number of other sampled examples known", "F3.6; 003, Corollary D.2"})
+	}
+	for _, v := range c.Points[0].Directions {
+		switch {
+		case v.Samples > 0:
+			return append(list,
+				Assumption{"likelihood ratios by dynamic program", "F3, F4; 003, Theorem 5.1"},
+				Assumption{"estimate-verify-release: the candidates were fixed before the first sample, and q is part of delta", "F5; 003, Theorem A.1"},
+				Assumption{"AES in counter mode gives independent uniform words", "NIST SP 800-38A"})
+		case v.Method == RenyiBound:
+			return append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "F5.2, F5.4"})
+		}
+	}
+	return append(list, Assumption{"independent events are composed by their privacy loss distributions", "F3.5, F6"})
+}
+
+// Encode returns the bytes of certificate.json.
+func (c *Certificate) Encode() ([]byte, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return encode(c)
+}
+
+// Validate reports every fault of a certificate that was read. It says nothing of whether the claim is true: for that, make the certificate again from
+// its protocol and ledger.
+func (c *Certificate) Validate() error {
+	k := param.Checker{Package: "accounting"}
+	k.Require(c.Format == certificateFormat, "certificate format", c.Format, fmt.Sprintf("must be %d", certificateFormat))
+	k.Require(c.Status == Verified || c.Status == NotProven, "status", c.Status, "must be one that this version writes")
+	k.Require((c.Status == NotProven) == (c.Reason != ""), "reason", c.Reason, "must be given when, and only when, nothing is proven")
+	checkEpsilon(&k, c.Epsilon)
+	checkDelta(&k, c.Delta)
+	k.Positive("noise multiplier", c.NoiseMultiplier)
+	k.Add(c.Run.Validate())
+	k.Require(isDigest(c.ProtocolSHA256), "protocol SHA-256", c.ProtocolSHA256, "must be 64 hexadecimal digits")
+	k.Require(c.PlanSHA256 == "" || isDigest(c.PlanSHA256), "plan SHA-256", c.PlanSHA256, "must be 64 hexadecimal digits")
+	k.Require(len(c.Points) > 0 && c.Points[0].Epsilon == c.Epsilon && c.Points[0].Delta == c.Delta, "points", len(c.Points), "must begin with the certificate's own epsilon and delta")
+	for _, pt := range c.Points {
+		k.Require(len(pt.Directions) == 2, "directions of a point", len(pt.Directions), "must be 2")
+		for _, v := range pt.Directions {
+			k.Require(v.Accepted && !math.IsNaN(v.Mean) && v.Mean <= v.Accept || v.Samples == 0 && v.Accepted, "verdict", v.Direction, "must be an accepted one")
+		}
+		total := Thresholds{Verify: pt.Verify, FailureProbability: pt.FailureProbability}.Total()
+		k.Require(total <= pt.Delta*(1+1e-12), "δ_v + q(1-δ_v)", total, fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta))
+	}
+	return k.Err()
+}
+
+// ParseCertificate reads certificate.json strictly.
+func ParseCertificate(data []byte) (*Certificate, error) {
+	var c Certificate
+	if err := decode(data, &c); err != nil {
+		return nil, fmt.Errorf("accounting: certificate: %w", err)
+	}
+	return &c, c.Validate()
+}

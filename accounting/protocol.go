@@ -1,0 +1,212 @@
+package accounting
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/internal/param"
+)
+
+// protocolFormat is the format of a Protocol in JSON.
+const protocolFormat = 1
+
+// Protocol is a verification, fixed and recorded before its first sample (F5; 003, Algorithm 5). What it certifies is a function of
+// it and of the sums of its trials, see [Protocol.Certificate].
+//
+// Candidates have rising noise multipliers, so that each is at least as private as those before it. Every candidate has, for every
+// point (ε, δ), one trial in each direction. A trial without samples is a proof: its divergence is at most Bound ≤ δ_v. A trial
+// with samples accepts when the mean of its values, each in [0, Bound] with expectation at least the divergence, is at most
+// δ'. Trials use independent randomness. The result is the smallest candidate that is accepted, with all larger ones, in both directions at the
+// first point. By Theorem A.1 the whole is (ε, δ_v + q(1-δ_v))-DP with one q, that of a single trial: a wrong release needs the largest
+// candidate that is not private to be accepted, and of its two directions one has a divergence above δ_v.
+//
+// Further points are certified by the same rule at the same candidate, and every point counts the failure probabilities of all.
+type Protocol struct {
+	Format     int         `json:"format"`
+	Run        Run         `json:"run"`
+	Points     []Point     `json:"points"`
+	Candidates []Candidate `json:"candidates"`
+	// Earlier are protocols for the same run whose samples were seen before this one was fixed: they add their failure probability.
+	Earlier     []Earlier `json:"earlier,omitempty"`
+	KernelID    string    `json:"kernel_id,omitempty"` // of the samples
+	CodeVersion string    `json:"code_version"`
+	PlanSHA256  string    `json:"plan_sha256,omitempty"` // of the plan that forms the batches
+}
+
+// Point is one claim, with its thresholds.
+type Point struct {
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+	Thresholds
+}
+
+// Candidate is one noise multiplier with its trials.
+type Candidate struct {
+	NoiseMultiplier float64 `json:"noise_multiplier"`
+	Trials          []Trial `json:"trials"`
+}
+
+// Trial is the test of one direction at one point.
+type Trial struct {
+	Point     int                  `json:"point"` // index into Points
+	Direction montecarlo.Direction `json:"direction"`
+	Method    Method               `json:"method"`
+	Bound     float64              `json:"bound"`             // M: of the values; without samples, of the divergence
+	Samples   uint64               `json:"samples,omitempty"` // s
+	// Values says how the values are drawn, in the words of whoever draws them. It is public and part of the protocol.
+	Values json.RawMessage `json:"values,omitempty"`
+}
+
+// Earlier is what an earlier protocol adds.
+type Earlier struct {
+	ProtocolSHA256     string  `json:"protocol_sha256"`
+	FailureProbability float64 `json:"failure_probability"` // of all its points
+}
+
+// Validate reports every fault: among them thresholds that do not add up to the δ claimed, too few samples for q, directions that are missing.
+func (p *Protocol) Validate() error {
+	c := param.Checker{Package: "accounting"}
+	c.Require(p.Format == protocolFormat, "protocol format", p.Format, fmt.Sprintf("must be %d", protocolFormat))
+	c.Add(p.Run.Validate())
+	c.Require(len(p.Points) > 0, "points", len(p.Points), "must not be empty")
+	c.Require(len(p.Candidates) > 0, "candidates", len(p.Candidates), "must not be empty")
+	failure := p.failure()
+	for _, e := range p.Earlier {
+		c.Require(e.FailureProbability >= 0 && e.FailureProbability < 1, "earlier failure probability", e.FailureProbability, "must be at least 0 and below 1")
+		c.Require(isDigest(e.ProtocolSHA256), "earlier protocol", e.ProtocolSHA256, "must be a SHA-256 in 64 hexadecimal digits")
+	}
+	c.Require(p.PlanSHA256 == "" || isDigest(p.PlanSHA256), "plan SHA-256", p.PlanSHA256, "must be 64 hexadecimal digits")
+	for _, pt := range p.Points {
+		checkEpsilon(&c, pt.Epsilon)
+		checkDelta(&c, pt.Delta)
+		ok := pt.Accept >= 0 && pt.Accept <= pt.Verify && pt.FailureProbability >= 0 && pt.FailureProbability < 1
+		c.Require(ok, "thresholds", pt.Thresholds, "must have 0 ≤ accept ≤ verify and a failure probability in [0,1)")
+		total := Thresholds{pt.Accept, pt.Verify, failure}.Total()
+		c.Require(total <= pt.Delta*(1+1e-12), "δ_v + q(1-δ_v)", total, fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta))
+	}
+	last := 0.0
+	for _, candidate := range p.Candidates {
+		c.Positive("noise multiplier", candidate.NoiseMultiplier)
+		c.Require(candidate.NoiseMultiplier > last, "noise multiplier", candidate.NoiseMultiplier, "must be above that of the candidate before it")
+		last = candidate.NoiseMultiplier
+		p.checkTrials(&c, candidate)
+	}
+	return c.Err()
+}
+
+func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
+	type place struct {
+		point     int
+		direction montecarlo.Direction
+	}
+	seen := map[place]int{}
+	for _, t := range candidate.Trials {
+		c.Require(t.Direction == montecarlo.P || t.Direction == montecarlo.Q, "direction", t.Direction, "must be P or Q")
+		c.Require(t.Bound >= 0 && !math.IsInf(t.Bound, 1), "bound", t.Bound, "must be finite and at least 0")
+		if t.Point < 0 || t.Point >= len(p.Points) {
+			c.Require(false, "point of a trial", t.Point, fmt.Sprintf("must be below %d", len(p.Points)))
+			continue
+		}
+		seen[place{t.Point, t.Direction}]++
+		pt := p.Points[t.Point]
+		if t.Samples == 0 {
+			c.Require(t.Method != MonteCarlo, "method of a trial without samples", t.Method, "must be a proof")
+			c.Require(t.Bound <= pt.Verify, "bound of a trial without samples", t.Bound, fmt.Sprintf("must be at most δ_v, %g", pt.Verify))
+			continue
+		}
+		c.Require(t.Method == MonteCarlo || t.Method == Unproven, "method of a trial with samples", t.Method, fmt.Sprintf("must be %q", MonteCarlo))
+		c.Require(t.Samples <= maxSamples, "samples", t.Samples, fmt.Sprintf("must be at most %g", maxSamples))
+		q := FailureProbability(t.Samples, t.Bound, pt.Accept, pt.Verify)
+		c.Require(q <= pt.FailureProbability*(1+1e-9), "failure probability of a trial", q, fmt.Sprintf("must be at most %g: more samples are needed", pt.FailureProbability))
+	}
+	for point := range p.Points {
+		for _, d := range montecarlo.Directions {
+			n := seen[place{point, d}]
+			c.Require(n == 1, "trials of a point and direction", n, fmt.Sprintf("must be 1 for point %d, direction %s, noise multiplier %g", point, d, candidate.NoiseMultiplier))
+		}
+	}
+}
+
+// failure is the failure probability that counts for every point: of all points and of earlier protocols.
+func (p *Protocol) failure() (q float64) {
+	for _, pt := range p.Points {
+		q += pt.FailureProbability
+	}
+	for _, e := range p.Earlier {
+		q += e.FailureProbability
+	}
+	return q
+}
+
+// Encode validates the protocol and returns its bytes: one form for one protocol, with which it is recorded and hashed.
+func (p *Protocol) Encode() ([]byte, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return encode(p)
+}
+
+// SHA256 is the hash of Encode, in hexadecimal digits.
+func (p *Protocol) SHA256() (string, error) {
+	b, err := p.Encode()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// ParseProtocol reads what Encode wrote and nothing else: unknown fields, another spelling of the same values, or
+// trailing bytes are errors.
+func ParseProtocol(data []byte) (*Protocol, error) {
+	var p Protocol
+	if err := decode(data, &p); err != nil {
+		return nil, fmt.Errorf("accounting: protocol: %w", err)
+	}
+	again, err := p.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(again, data) {
+		return nil, fmt.Errorf("accounting: protocol: must be in the form that Encode writes")
+	}
+	return &p, nil
+}
+
+// encode writes indented JSON and a newline.
+func encode(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// decode reads one JSON value without unknown fields and nothing after it.
+func decode(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("bytes after the JSON value")
+	}
+	return nil
+}
+
+func isDigest(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == sha256.Size
+}

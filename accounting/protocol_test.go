@@ -1,0 +1,367 @@
+package accounting
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/internal/stattest"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// toyRun is one release with certain participation: the Gaussian mechanism, of known δ, that the protocol sees as one to be sampled.
+func toyRun() Run {
+	return Run{
+		Sampler:             sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 1, Steps: 1, MinSep: 1}},
+		Strategy:            mechanism.Identity(1),
+		MaxExamplesPerOwner: 1,
+	}
+}
+
+// toyValue draws the verifier's value for the Gaussian mechanism; by symmetry both directions are alike.
+func toyValue(rng *rand.Rand, sigma, epsilon float64) float64 {
+	loss := (rng.NormFloat64() + 0.5/sigma) / sigma
+	return montecarlo.Value(epsilon, loss)
+}
+
+// toyProtocol verifies the sigmas at (epsilon, delta), the last one by its proof.
+func toyProtocol(t *testing.T, epsilon, delta, accept float64, sigmas ...float64) *Protocol {
+	t.Helper()
+	th, samples, err := Claim{Delta: delta}.Samples(accept, []float64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Protocol{Format: 1, Run: toyRun(), Points: []Point{{epsilon, delta, th}}, KernelID: "toy", CodeVersion: "test"}
+	for i, sigma := range sigmas {
+		c := Candidate{NoiseMultiplier: sigma}
+		for _, d := range montecarlo.Directions {
+			trial := Trial{Direction: d, Method: MonteCarlo, Bound: 1, Samples: samples[0]}
+			if i == len(sigmas)-1 {
+				proof, err := Gaussian{1, sigma}.Delta(epsilon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				trial = Trial{Direction: d, Method: PLD, Bound: proof}
+			}
+			c.Trials = append(c.Trials, trial)
+		}
+		p.Candidates = append(p.Candidates, c)
+	}
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// run draws all samples of a protocol.
+func run(p *Protocol, rng *rand.Rand) (tallies []Tally) {
+	for c, candidate := range p.Candidates {
+		for i, trial := range candidate.Trials {
+			if trial.Samples == 0 {
+				continue
+			}
+			tally := Tally{Candidate: c, Trial: i, Count: trial.Samples}
+			for range trial.Samples {
+				AddValue(&tally.Sum, toyValue(rng, candidate.NoiseMultiplier, p.Points[trial.Point].Epsilon), trial.Bound)
+			}
+			tallies = append(tallies, tally)
+		}
+	}
+	return tallies
+}
+
+// TestToyProtocol runs the whole protocol where δ is known: the certificate is right, at the smallest candidate that it can be.
+func TestToyProtocol(t *testing.T) {
+	const epsilon, delta = 1.0, 0.01
+	need, err := GaussianNoiseMultiplier(epsilon, delta, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := toyProtocol(t, epsilon, delta, 0.9*delta, 0.97*need, 0.99*need, 1.01*need, 1.03*need, 1.1*need)
+	c, err := p.Certificate(run(p, rand.New(rand.NewPCG(1, 1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, _ := Gaussian{1, c.NoiseMultiplier}.Delta(epsilon)
+	if truth > delta {
+		t.Errorf("released σ = %g has δ = %g above %g", c.NoiseMultiplier, truth, delta)
+	}
+	if c.NoiseMultiplier != 1.03*need {
+		t.Errorf("released σ = %g, want the first whose δ is below .9: %g", c.NoiseMultiplier, 1.03*need)
+	}
+	if c.Method != MonteCarlo || c.Status != Verified || len(c.Points) != 1 || c.KernelID != "toy" {
+		t.Errorf("certificate %+v", c)
+	}
+	data, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ParseCertificate(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := back.Encode(); !bytes.Equal(again, data) {
+		t.Error("a certificate does not survive being read")
+	}
+}
+
+// TestTooLittleNoiseIsAcceptedNoOftenerThanQ: many small verifications of a mechanism whose δ is just δ_v, in the worst law (values 0 and M)
+// and in the toy; a verifier that accepts up to δ_v itself exceeds the bound.
+func TestTooLittleNoiseIsAcceptedNoOftenerThanQ(t *testing.T) {
+	const verify, accept, bound, samples, runs = 0.02, 0.01, 0.2, 150, 20_000
+	q := FailureProbability(samples, bound, accept, verify)
+	if q < 0.01 || q > 0.5 {
+		t.Fatalf("q = %g tests nothing", q)
+	}
+	sigma, err := GaussianNoiseMultiplier(0, 0.3, 1) // the toy's δ at ε = 0 is .3
+	if err != nil {
+		t.Fatal(err)
+	}
+	toyQ := FailureProbability(60, 1, 0.2, 0.3)
+	rng := rand.New(rand.NewPCG(2, 3))
+	worst, twin, toy := 0, 0, 0
+	for range runs {
+		var sum, toySum montecarlo.Sum
+		for range samples {
+			value := 0.0
+			if rng.Float64() < verify/bound {
+				value = bound
+			}
+			AddValue(&sum, value, bound)
+		}
+		for range 60 {
+			AddValue(&toySum, toyValue(rng, sigma, 0), 1)
+		}
+		mean := sum.Mean(samples) * bound
+		if mean <= accept {
+			worst++
+		}
+		if mean <= verify {
+			twin++
+		}
+		if toySum.Mean(60) <= 0.2 {
+			toy++
+		}
+	}
+	// The number of acceptances is dominated by a binomial law of probability q.
+	if float64(worst) > q*runs && stattest.Count(worst, runs, q) != nil {
+		t.Errorf("two values: accepted %d times of %d, bound %g", worst, runs, q)
+	}
+	if float64(toy) > toyQ*runs && stattest.Count(toy, runs, toyQ) != nil {
+		t.Errorf("toy: accepted %d times of %d, bound %g", toy, runs, toyQ)
+	}
+	if worst == 0 || toy == 0 {
+		t.Errorf("accepted %d and %d times: the bound is not tested", worst, toy)
+	}
+	if !(float64(twin) > q*runs && stattest.Count(twin, runs, q) != nil) {
+		t.Errorf("the wrong verifier was accepted %d times of %d, not above q = %g", twin, runs, q)
+	}
+}
+
+// TestWrongReleases: over many runs of the whole protocol with several candidates that are not private, one of these is
+// released no oftener than q: one q, not the sum over candidates and directions.
+func TestWrongReleases(t *testing.T) {
+	const epsilon, verify, accept, runs, samples = 0.5, 0.1, 0.06, 3000, 100
+	q := FailureProbability(samples, 1, accept, verify)
+	sigmaAt := func(delta float64) float64 {
+		s, err := GaussianNoiseMultiplier(epsilon, delta, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	p := &Protocol{Format: 1, Run: toyRun(), CodeVersion: "test",
+		Points: []Point{{epsilon, verify + q, Thresholds{accept, verify, q}}}}
+	for _, delta := range []float64{0.106, 0.104, 0.102, 0.1001, 0.03} { // four of them not private
+		c := Candidate{NoiseMultiplier: sigmaAt(delta)}
+		for _, d := range montecarlo.Directions {
+			c.Trials = append(c.Trials, Trial{Direction: d, Method: MonteCarlo, Bound: 1, Samples: samples})
+		}
+		p.Candidates = append(p.Candidates, c)
+	}
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(5, 8))
+	wrong, none := 0, 0
+	for range runs {
+		r, err := p.Release(run(p, rng))
+		switch {
+		case errors.Is(err, ErrNotVerified):
+			none++
+		case err != nil:
+			t.Fatal(err)
+		case r.Candidate < 4:
+			wrong++
+		}
+	}
+	if float64(wrong) > q*runs && stattest.Count(wrong, runs, q) != nil {
+		t.Errorf("%d of %d releases were not private, bound %g", wrong, runs, q)
+	}
+	if none == runs {
+		t.Error("nothing was ever released")
+	}
+}
+
+func TestReleaseRule(t *testing.T) {
+	p := toyProtocol(t, 1, 0.1, 0.05, 0.5, 0.6, 0.7, 3)
+	n := p.Candidates[0].Trials[0].Samples
+	tally := func(candidate, trial int, mean float64) Tally {
+		ta := Tally{Candidate: candidate, Trial: trial, Count: n}
+		for i := range n {
+			if float64(i) < mean*float64(n) {
+				AddValue(&ta.Sum, 1, 1)
+			}
+		}
+		return ta
+	}
+	good, bad := 0.01, 0.2
+	for name, c := range map[string]struct {
+		tallies []Tally
+		want    int
+	}{
+		"nothing was run":              {nil, 3},
+		"all accepted":                 {[]Tally{tally(0, 0, good), tally(0, 1, good), tally(1, 0, good), tally(1, 1, good), tally(2, 0, good), tally(2, 1, good)}, 0},
+		"a gap":                        {[]Tally{tally(0, 0, good), tally(0, 1, good), tally(1, 0, good), tally(1, 1, bad), tally(2, 0, good), tally(2, 1, good)}, 2},
+		"one direction only":           {[]Tally{tally(2, 0, good)}, 3},
+		"smaller ones without larger":  {[]Tally{tally(1, 0, good), tally(1, 1, good)}, 3},
+		"rejected in direction Q only": {[]Tally{tally(2, 0, good), tally(2, 1, bad)}, 3},
+	} {
+		r, err := p.Release(c.tallies)
+		if err != nil || r.Candidate != c.want {
+			t.Errorf("%s: released %+v, want candidate %d, %v", name, r, c.want, err)
+		}
+	}
+	short := tally(2, 0, good)
+	short.Count--
+	if _, err := p.Release([]Tally{short}); err == nil {
+		t.Error("an incomplete trial was judged")
+	}
+	if _, err := p.Release([]Tally{tally(2, 0, good), tally(2, 0, good)}); err == nil {
+		t.Error("a trial was counted twice")
+	}
+	p.Candidates = p.Candidates[:3]
+	_, err := p.Release([]Tally{tally(2, 0, good), tally(2, 1, bad)})
+	var nv *NotVerifiedError
+	if !errors.As(err, &nv) || !errors.Is(err, ErrNotVerified) || nv.NoiseMultiplier != 0.7 || !strings.Contains(err.Error(), "direction Q") {
+		t.Errorf("got %v, want a NotVerifiedError for direction Q", err)
+	}
+}
+
+// TestFurtherPoints: a second ε is certified by the same rule, at the same candidate, and counts both failure probabilities.
+func TestFurtherPoints(t *testing.T) {
+	claim := Claim{Delta: 0.1, Points: 2}
+	th, samples, err := claim.Samples(0.05, []float64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Protocol{Format: 1, Run: toyRun(), CodeVersion: "test", Points: []Point{{1, 0.1, th}, {2, 0.1, th}}}
+	for _, sigma := range []float64{0.8, 0.9} {
+		c := Candidate{NoiseMultiplier: sigma}
+		for point := range p.Points {
+			for _, d := range montecarlo.Directions {
+				c.Trials = append(c.Trials, Trial{Point: point, Direction: d, Method: MonteCarlo, Bound: 1, Samples: samples[0]})
+			}
+		}
+		p.Candidates = append(p.Candidates, c)
+	}
+	var tallies []Tally
+	for candidate := range 2 {
+		for trial := range 4 {
+			ta := Tally{Candidate: candidate, Trial: trial, Count: samples[0]}
+			if candidate == 1 && trial == 3 { // the second point fails at the larger candidate
+				for range samples[0] {
+					AddValue(&ta.Sum, 0.5, 1)
+				}
+			}
+			tallies = append(tallies, ta)
+		}
+	}
+	c, err := p.Certificate(tallies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.NoiseMultiplier != 0.8 || len(c.Points) != 1 {
+		t.Errorf("released %g with %d points, want 0.8 with the first point only", c.NoiseMultiplier, len(c.Points))
+	}
+	if got := c.Points[0].FailureProbability; got != 2*th.FailureProbability {
+		t.Errorf("failure probability %g, want that of both points, %g", got, 2*th.FailureProbability)
+	}
+	p.Points[1].Delta = 0.0999 * 0.5
+	if err := p.Validate(); err == nil {
+		t.Error("a point whose δ does not cover all failure probabilities was taken")
+	}
+}
+
+func TestProtocolIsStrict(t *testing.T) {
+	p := toyProtocol(t, 1, 0.1, 0.05, 0.5, 3)
+	data, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := ParseProtocol(data); err != nil {
+		t.Error(err)
+	} else if a, _ := back.SHA256(); len(a) != 64 {
+		t.Errorf("hash %q", a)
+	}
+	for name, bad := range map[string][]byte{
+		"unknown field":    bytes.Replace(data, []byte(`"format"`), []byte(`"colour": 1, "format"`), 1),
+		"other spelling":   bytes.Replace(data, []byte(`"epsilon": 1,`), []byte(`"epsilon": 1.0,`), 1),
+		"bytes after":      append(bytes.Clone(data), '1'),
+		"truncated":        data[:len(data)/2],
+		"other thresholds": bytes.Replace(data, []byte(`"accept": 0.05`), []byte(`"accept": 0.09`), 1),
+	} {
+		if bytes.Equal(bad, data) {
+			t.Fatalf("%s: the test changed nothing", name)
+		}
+		if _, err := ParseProtocol(bad); err == nil {
+			t.Errorf("%s: was taken", name)
+		}
+	}
+	for name, change := range map[string]func(p *Protocol){
+		"too few samples":   func(p *Protocol) { p.Candidates[0].Trials[0].Samples /= 2 },
+		"one direction":     func(p *Protocol) { p.Candidates[0].Trials = p.Candidates[0].Trials[:1] },
+		"P twice":           func(p *Protocol) { p.Candidates[0].Trials[1].Direction = montecarlo.P },
+		"order":             func(p *Protocol) { p.Candidates[0].NoiseMultiplier = 4 },
+		"bound above δ_v":   func(p *Protocol) { p.Candidates[1].Trials[0].Bound = 0.2 },
+		"smaller δ":         func(p *Protocol) { p.Points[0].Delta = 0.05 },
+		"earlier protocols": func(p *Protocol) { p.Earlier = []Earlier{{strings.Repeat("00", 32), 0.05}} },
+		"NaN":               func(p *Protocol) { p.Points[0].Verify = math.NaN() },
+		"format":            func(p *Protocol) { p.Format = 2 },
+	} {
+		p := toyProtocol(t, 1, 0.1, 0.05, 0.5, 3)
+		change(p)
+		if _, err := p.Encode(); err == nil {
+			t.Errorf("%s: was taken", name)
+		}
+	}
+}
+
+func FuzzParseProtocol(f *testing.F) {
+	f.Add([]byte(`{"format":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := ParseProtocol(data)
+		if err != nil {
+			return
+		}
+		if again, err := p.Encode(); err != nil || !bytes.Equal(again, data) {
+			t.Errorf("a protocol that was taken encodes to something else, %v", err)
+		}
+	})
+}
+
+func FuzzParseCertificate(f *testing.F) {
+	f.Add([]byte(`{"format":1,"status":"verified"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if c, err := ParseCertificate(data); err == nil {
+			if _, err := c.Encode(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

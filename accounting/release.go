@@ -1,0 +1,127 @@
+package accounting
+
+import (
+	"errors"
+	"fmt"
+
+	"minsep/accounting/montecarlo"
+)
+
+// Tally is what the samples of one trial came to, in integers, so that it is the same in whatever order they were added.
+type Tally struct {
+	Candidate int            `json:"candidate"` // index into Protocol.Candidates
+	Trial     int            `json:"trial"`     // index into its Trials
+	Count     uint64         `json:"count"`
+	Sum       montecarlo.Sum `json:"sum"` // of values over the trial's Bound, see AddValue
+}
+
+// AddValue adds a value in [0, bound] to a sum, as a share of bound rounded upward by 1e-9 of itself and more. Sums of 1e15 values do not overflow.
+func AddValue(sum *montecarlo.Sum, value, bound float64) {
+	sum.Add(min(1, value/bound*(1+1e-9)))
+}
+
+// Verdict is the outcome of one trial.
+type Verdict struct {
+	Direction montecarlo.Direction `json:"direction"`
+	Method    Method               `json:"method"`
+	Bound     float64              `json:"bound"`
+	Samples   uint64               `json:"samples,omitempty"`
+	Mean      float64              `json:"mean,omitempty"` // of the values, rounded upward
+	Accept    float64              `json:"accept,omitempty"`
+	Accepted  bool                 `json:"accepted"`
+}
+
+// ErrNotVerified is wrapped by a NotVerifiedError.
+var ErrNotVerified = errors.New("accounting: not verified")
+
+// NotVerifiedError says that no candidate was accepted, with the best result: that of the candidate with the most noise.
+type NotVerifiedError struct {
+	Epsilon, Delta  float64
+	NoiseMultiplier float64
+	Verdicts        []Verdict // both directions
+}
+
+func (e *NotVerifiedError) Error() string {
+	s := fmt.Sprintf("accounting: not verified: (%g, %g)-DP at noise multiplier %g", e.Epsilon, e.Delta, e.NoiseMultiplier)
+	for _, v := range e.Verdicts {
+		if !v.Accepted {
+			s += fmt.Sprintf("; direction %s: mean %.4g of %d samples is above %.4g", v.Direction, v.Mean, v.Samples, v.Accept)
+		}
+	}
+	return s
+}
+
+func (e *NotVerifiedError) Unwrap() error { return ErrNotVerified }
+
+// verdict judges one trial. tally is nil for a trial that was not run.
+func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err error) {
+	v = Verdict{Direction: t.Direction, Method: t.Method, Bound: t.Bound, Samples: t.Samples}
+	switch {
+	case t.Samples == 0 && tally != nil:
+		return v, false, fmt.Errorf("accounting: samples for a trial that has none")
+	case t.Samples == 0:
+		v.Accepted = true
+		return v, true, nil
+	case tally == nil:
+		return v, false, nil
+	case tally.Count != t.Samples:
+		return v, false, fmt.Errorf("accounting: %d samples in a trial of %d: a verification is complete or not at all", tally.Count, t.Samples)
+	}
+	v.Accept = p.Points[t.Point].Accept
+	v.Mean = tally.Sum.Mean(tally.Count) * t.Bound
+	v.Accepted = v.Mean <= v.Accept
+	return v, true, nil
+}
+
+// Released is what a protocol came to.
+type Released struct {
+	Candidate int
+	Verdicts  [][]Verdict // of the candidate, for each point: both directions
+	Certified []bool      // for each point; true for the first
+}
+
+// Release applies the rule of Algorithm 5. Trials may be missing only for candidates below one that was rejected or that is missing too: what was
+// not run counts as rejected. Unless the first point is verified at some candidate the error is a NotVerifiedError.
+func (p *Protocol) Release(tallies []Tally) (*Released, error) {
+	byTrial := map[[2]int]*Tally{}
+	for i, t := range tallies {
+		key := [2]int{t.Candidate, t.Trial}
+		if t.Candidate < 0 || t.Candidate >= len(p.Candidates) || t.Trial < 0 || t.Trial >= len(p.Candidates[t.Candidate].Trials) {
+			return nil, fmt.Errorf("accounting: samples for candidate %d, trial %d: the protocol has none such", t.Candidate, t.Trial)
+		}
+		if byTrial[key] != nil {
+			return nil, fmt.Errorf("accounting: candidate %d, trial %d is there twice", t.Candidate, t.Trial)
+		}
+		byTrial[key] = &tallies[i]
+	}
+	alive := make([]bool, len(p.Points)) // accepted at all candidates so far
+	for i := range alive {
+		alive[i] = true
+	}
+	var best *Released
+	var rejected *NotVerifiedError
+	for c := len(p.Candidates) - 1; c >= 0 && alive[0]; c-- {
+		r := &Released{Candidate: c, Verdicts: make([][]Verdict, len(p.Points))}
+		for i, t := range p.Candidates[c].Trials {
+			v, run, err := p.verdict(t, byTrial[[2]int{c, i}])
+			if err != nil {
+				return nil, err
+			}
+			alive[t.Point] = alive[t.Point] && run && v.Accepted
+			r.Verdicts[t.Point] = append(r.Verdicts[t.Point], v)
+		}
+		if !alive[0] {
+			if rejected == nil {
+				pt := p.Points[0]
+				rejected = &NotVerifiedError{pt.Epsilon, pt.Delta, p.Candidates[c].NoiseMultiplier, r.Verdicts[0]}
+			}
+			break
+		}
+		r.Certified = append([]bool(nil), alive...)
+		best = r
+	}
+	if best == nil {
+		return nil, rejected
+	}
+	return best, nil
+}

@@ -1,0 +1,122 @@
+package accounting
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+func banded(steps, bands int) *mechanism.Strategy {
+	c := make([]float64, bands)
+	for i := range c {
+		c[i] = math.Pow(0.5, float64(i))
+	}
+	return &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: c}
+}
+
+// TestMethodTable is the table of schemes: what is exact or bounded, and by what, and what is refused.
+func TestMethodTable(t *testing.T) {
+	cut := &sampling.Truncation{MaxBatchSize: 50}
+	negative := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 32, Toeplitz: []float64{1, -0.5}}
+	bMinSep := sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 32, MinSep: 4, WarmStart: true}}
+	poisson := sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 32}}
+	bins := sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 32, Period: 8}}
+	cyclic := sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 32, MinSep: 4}}
+	secret := sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 32, MinSep: 4, SecretPartition: true}}
+	multi := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 32, MinSep: 4}}
+	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 10, Steps: 32, MinSep: 4}}
+	with := func(s sampling.Spec) sampling.Spec { s.Truncation = cut; return s }
+	for _, c := range []struct {
+		name     string
+		sampler  sampling.Spec
+		strategy *mechanism.Strategy
+		owners   int
+		want     Method // "": refused
+	}{
+		{"b-min-sep", bMinSep, banded(32, 4), 1, MonteCarlo},
+		{"b-min-sep k_u = 3", bMinSep, banded(32, 4), 3, MonteCarlo},
+		{"b-min-sep bands > b", bMinSep, banded(32, 6), 1, MonteCarlo},
+		{"b-min-sep bands > b, k_u = 2", bMinSep, banded(32, 6), 2, ""},
+		{"b-min-sep truncated", with(bMinSep), banded(32, 4), 1, MonteCarlo},
+		{"b-min-sep truncated k_u = 2", with(bMinSep), banded(32, 4), 2, ""},
+		{"b-min-sep truncated bands > b", with(bMinSep), banded(32, 5), 1, ""},
+		{"b-min-sep negative", bMinSep, negative, 1, ""},
+		{"poisson", poisson, mechanism.Identity(32), 1, PLD},
+		{"poisson k_u = 4", poisson, mechanism.Identity(32), 4, PLD},
+		{"poisson truncated", with(poisson), mechanism.Identity(32), 1, PLD},
+		{"poisson bands > 1", poisson, banded(32, 2), 1, MonteCarlo},
+		{"poisson bands > 1, truncated", with(poisson), banded(32, 2), 1, ""},
+		{"poisson bands > 1, k_u = 2", poisson, banded(32, 2), 2, ""},
+		{"balls-in-bins", bins, banded(32, 20), 1, MonteCarlo},
+		{"balls-in-bins k_u = 2", bins, banded(32, 4), 2, ""},
+		{"balls-in-bins truncated", with(bins), banded(32, 4), 1, ""},
+		{"cyclic", cyclic, banded(32, 4), 1, PLD},
+		{"cyclic truncated", with(cyclic), banded(32, 4), 1, PLD},
+		{"cyclic secret parts truncated", with(secret), banded(32, 4), 1, ""},
+		{"cyclic bands > b", cyclic, banded(32, 5), 1, ""},
+		{"cyclic k_u = 2", cyclic, banded(32, 4), 2, ""},
+		{"multi-owner", multi, banded(32, 4), 2, Unproven},
+		{"multi-owner bands > b", multi, banded(32, 5), 2, ""},
+		{"multi-owner truncated", with(multi), banded(32, 4), 1, ""},
+		{"fixed", fixed, banded(32, 8), 1, ClosedForm},
+		{"fixed owners", fixed, negative, 5, ClosedForm},
+	} {
+		r := Run{Sampler: c.sampler, Strategy: c.strategy, MaxExamplesPerOwner: c.owners, Examples: 1000}
+		got, err := r.Method()
+		var refused *RefusedError
+		switch {
+		case got != c.want:
+			t.Errorf("%s: %q, want %q (%v)", c.name, got, c.want, err)
+		case c.want == "" && !errors.As(err, &refused):
+			t.Errorf("%s: got %v, want a RefusedError", c.name, err)
+		case c.want == MonteCarlo || c.want == Unproven:
+			if err := r.Loss(1).Validate(); err != nil {
+				t.Errorf("%s: its loss is refused: %v", c.name, err)
+			}
+		case c.want == PLD || c.want == ClosedForm:
+			if pq, qp, err := r.Prove(2, 1); err != nil || !(pq.Upper > 0 && pq.Upper < 1 && qp.Upper > 0 && pq.Lower <= pq.Upper) {
+				t.Errorf("%s: %v %v %v", c.name, pq, qp, err)
+			}
+		}
+	}
+	_, _, err := Run{Sampler: bMinSep, Strategy: banded(32, 4), MaxExamplesPerOwner: 1}.Prove(1, 1)
+	if !errors.Is(err, ErrNoProof) {
+		t.Errorf("b-min-sep has a proof: %v", err)
+	}
+	var pe *ParamError
+	if _, err := (Run{Sampler: bMinSep, Strategy: banded(31, 4)}).Method(); !errors.As(err, &pe) {
+		t.Errorf("wrong steps and no k_u: %v", err)
+	}
+}
+
+// TestProveAgrees: the same mechanism by different routes.
+func TestProveAgrees(t *testing.T) {
+	const sigma, epsilon = 1.3, 1.0
+	// Cyclic Poisson with one part is Poisson.
+	a := Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 20}}, Strategy: mechanism.Identity(20), MaxExamplesPerOwner: 1}
+	b := a
+	b.Sampler = sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 20, MinSep: 1}}
+	x, _, err := a.Prove(sigma, epsilon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, _, err := b.Prove(sigma, epsilon)
+	if err != nil || x != y {
+		t.Errorf("poisson %v, cyclic with one part %v, %v", x, y, err)
+	}
+	// Certain participation once every 4 steps, 5 times, is the fixed scheme at its most.
+	strategy := banded(20, 4)
+	c := Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 1, Steps: 20, MinSep: 4}}, Strategy: strategy, MaxExamplesPerOwner: 1}
+	d := Run{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 7, Steps: 20, MinSep: 4}}, Strategy: strategy, MaxExamplesPerOwner: 1}
+	cyclic, _, err := c.Prove(3, epsilon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed, _, err := d.Prove(3, epsilon)
+	if err != nil || cyclic.Lower > fixed.Upper || cyclic.Upper < fixed.Lower || cyclic.Upper > fixed.Upper*(1+1e-3) {
+		t.Errorf("cyclic with certainty %v, fixed %v, %v", cyclic, fixed, err)
+	}
+}

@@ -1,0 +1,188 @@
+package accounting
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
+
+// ErrTooFewSamples is wrapped by errors that say how many samples would be enough.
+var ErrTooFewSamples = errors.New("accounting: too few samples")
+
+// Divergence is kl(a, b) = a ln(a/b) + (1-a) ln((1-a)/(1-b)) for 0 ≤ a ≤ b ≤ 1, rounded down.
+func divergence(a, b float64) float64 {
+	switch {
+	case !(a < b):
+		return 0
+	case b >= 1:
+		return math.Inf(1)
+	}
+	kl := (1 - a) * (math.Log1p(-a) - math.Log1p(-b))
+	if a > 0 {
+		kl += a * math.Log(a/b)
+	}
+	// The terms cancel to about (b-a)²/b; their rounding is below 4 units of b.
+	return max(0, kl-0x1p-50*b) * (1 - 1e-12)
+}
+
+// FailureProbability bounds the probability that the mean of samples independent values in [0, bound] is at most accept
+// although their expectation is at least verify > accept: q = exp(-s kl(δ'/M, δ_v/M)) (F5.1′; F5.1 for bound 1), rounded up.
+// With verify ≥ bound it is 0, since no expectation exceeds the bound.
+func FailureProbability(samples uint64, bound, accept, verify float64) float64 {
+	if verify >= bound {
+		return 0
+	}
+	return math.Exp(-float64(samples)*divergence(accept/bound, verify/bound)) * (1 + 1e-12)
+}
+
+// samplesFor is the smallest number of samples at which FailureProbability is at most q, as a real number.
+func samplesFor(bound, accept, verify, q float64) float64 {
+	if verify >= bound {
+		return 0
+	}
+	return math.Ceil(-math.Log(q) / divergence(accept/bound, verify/bound) * (1 + 1e-9))
+}
+
+// Thresholds are the numbers of one verification: accept when the mean is at most Accept (δ'); a mechanism whose δ is above Verify
+// (δ_v) is then released with probability at most FailureProbability (q), and Verify + q(1 - Verify) is at most the δ that is
+// claimed (003, Theorem A.1).
+type Thresholds struct {
+	Accept             float64 `json:"accept"`
+	Verify             float64 `json:"verify"`
+	FailureProbability float64 `json:"failure_probability"`
+}
+
+// Total is δ_v + q(1 - δ_v), rounded up.
+func (t Thresholds) Total() float64 {
+	return (t.Verify + t.FailureProbability*(1-t.Verify)) * (1 + 1e-15)
+}
+
+// Claim is a δ to be claimed, and who else draws on its failure probability.
+type Claim struct {
+	Delta float64 // δ
+	// Points is how many points (ε, δ) are certified from the same samples; their failure probabilities add up. 0 means 1.
+	Points int
+	// Earlier is the failure probability of protocols for the same run that came before this one.
+	Earlier float64
+}
+
+func (c Claim) check(k *param.Checker) {
+	checkDelta(k, c.Delta)
+	k.Require(c.Points >= 0, "points", c.Points, "must be at least 1, or 0 for 1")
+	k.Require(c.Earlier >= 0 && c.Earlier < c.Delta, "earlier failure probability", c.Earlier, fmt.Sprintf("must be at least 0 and below delta, %g", c.Delta))
+}
+
+// allowed is the largest q with δ_v + (points·q + earlier)(1 - δ_v) ≤ δ, rounded down.
+func (c Claim) allowed(verify float64) float64 {
+	return ((c.Delta-verify)/(1-verify)*(1-1e-9) - c.Earlier) / float64(max(1, c.Points))
+}
+
+// most is the largest δ_v that leaves a failure probability.
+func (c Claim) most() float64 { return (c.Delta - c.Earlier) * (1 - 1e-9) }
+
+// Samples returns the fewest samples in total, over one trial for each bound, at which a mechanism is accepted at means up to accept <
+// delta, with the thresholds and the samples of each trial. A trial whose bound is at most the threshold δ_v needs none. This
+// is one entry of the table of noise multipliers against samples: the σ whose δ is accept costs these samples.
+func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, error) {
+	check := param.Checker{Package: "accounting"}
+	c.check(&check)
+	checkBounds(&check, bounds)
+	check.Require(accept >= 0 && accept < c.most(), "accepted mean", accept, fmt.Sprintf("must be at least 0 and below %g", c.most()))
+	if err := check.Err(); err != nil {
+		return Thresholds{}, nil, err
+	}
+	t, total := c.bestThresholds(accept, bounds)
+	if total > maxSamples {
+		return t, nil, fmt.Errorf("%w: accepting means up to %.4g of δ = %.4g takes %.3g of them, more than %.3g", ErrTooFewSamples, accept, c.Delta, total, maxSamples)
+	}
+	samples := make([]uint64, len(bounds))
+	for i, bound := range bounds {
+		samples[i] = uint64(samplesFor(bound, t.Accept, t.Verify, t.FailureProbability))
+	}
+	return t, samples, nil
+}
+
+// maxSamples bounds the samples of a verification: sums in fixed point hold more than these.
+const maxSamples = 1e15
+
+func checkBounds(c *param.Checker, bounds []float64) {
+	c.Require(len(bounds) > 0, "bounds", len(bounds), "must not be empty")
+	for _, bound := range bounds {
+		c.Require(bound >= 0 && !math.IsInf(bound, 1), "bound of the values", bound, "must be finite and at least 0")
+	}
+}
+
+// bestThresholds minimises the total number of samples over δ_v.
+func (c Claim) bestThresholds(accept float64, bounds []float64) (Thresholds, float64) {
+	cost := func(verify float64) (total float64) {
+		q := c.allowed(verify)
+		if q <= 0 {
+			return math.Inf(1)
+		}
+		for _, bound := range bounds {
+			total += samplesFor(bound, accept, verify, q)
+		}
+		return total
+	}
+	free := true // no samples at all
+	for _, bound := range bounds {
+		free = free && bound <= c.Delta
+	}
+	if free {
+		return Thresholds{Accept: accept, Verify: c.Delta}, 0
+	}
+	// In u = ln((δ-δ_v)/(δ-δ')) the cost falls, then rises; the best u is near -ln of the number of nats.
+	low, high := -80.0, -1e-9
+	most := c.most()
+	at := func(u float64) float64 { return most - (most-accept)*math.Exp(u) }
+	const golden = 0.6180339887498949
+	x1, x2 := high-golden*(high-low), low+golden*(high-low)
+	f1, f2 := cost(at(x1)), cost(at(x2))
+	for high-low > 1e-4 {
+		if f1 < f2 {
+			high, x2, f2 = x2, x1, f1
+			x1 = high - golden*(high-low)
+			f1 = cost(at(x1))
+		} else {
+			low, x1, f1 = x1, x2, f2
+			x2 = low + golden*(high-low)
+			f2 = cost(at(x2))
+		}
+	}
+	verify := at((low + high) / 2)
+	return Thresholds{accept, verify, c.allowed(verify)}, cost(verify)
+}
+
+// Spend returns the thresholds with the largest accepted mean that a budget of samples allows, over one trial for each bound, and
+// the samples of each trial. When the budget is too small even to accept a mean of 0 the error wraps ErrTooFewSamples and says what
+// is needed.
+func (c Claim) Spend(bounds []float64, budget uint64) (Thresholds, []uint64, error) {
+	check := param.Checker{Package: "accounting"}
+	c.check(&check)
+	checkBounds(&check, bounds)
+	if err := check.Err(); err != nil {
+		return Thresholds{}, nil, err
+	}
+	affordable := func(accept float64) bool {
+		_, total := c.bestThresholds(accept, bounds)
+		return total <= float64(min(budget, maxSamples))
+	}
+	if !affordable(0) {
+		_, need := c.bestThresholds(0, bounds)
+		_, half := c.bestThresholds(c.Delta/2, bounds)
+		return Thresholds{}, nil, fmt.Errorf("%w: %d, where accepting a mean of 0 takes %.4g and one of δ/2 takes %.4g",
+			ErrTooFewSamples, budget, need, half)
+	}
+	low, high := 0.0, 1.0 // of accept over delta
+	for range 40 {
+		mid := (low + high) / 2
+		if affordable(mid * c.most()) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return c.Samples(min(low, 1-1e-9)*c.most(), bounds)
+}

@@ -1,0 +1,114 @@
+package accounting
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+// TestPublishedSampleCounts: the figures of the design for δ = 1.301e-8 and values in [0,1].
+func TestPublishedSampleCounts(t *testing.T) {
+	const delta = 1.301e-8
+	for _, c := range []struct{ accept, want float64 }{{0, 1.7e9}, {0.5, 1.2e10}, {0.9, 3.8e11}} {
+		th, samples, err := Claim{Delta: delta}.Samples(c.accept*delta, []float64{1})
+		if err != nil || math.Abs(float64(samples[0])/c.want-1) > 0.05 {
+			t.Errorf("δ' = %g δ: %d samples, want about %g, %v", c.accept, samples[0], c.want, err)
+		}
+		q := FailureProbability(samples[0], 1, th.Accept, th.Verify)
+		if total := (Thresholds{th.Accept, th.Verify, q}).Total(); total > delta {
+			t.Errorf("δ' = %g δ: total %g exceeds δ", c.accept, total)
+		}
+		if q := FailureProbability(samples[0]*99/100, 1, th.Accept, th.Verify); q <= th.FailureProbability {
+			t.Errorf("δ' = %g δ: 1 %% fewer samples would do", c.accept)
+		}
+	}
+}
+
+// TestSamplesScaleWithBound: s ≈ 150 M/δ at δ/2, 1100 at .8 δ and 4900 at .9 δ (F5).
+func TestSamplesScaleWithBound(t *testing.T) {
+	const delta, bound = 1.301e-8, 1.7e-7
+	for _, c := range []struct{ accept, want float64 }{{0.5, 150}, {0.8, 1100}, {0.9, 4900}} {
+		_, samples, err := Claim{Delta: delta}.Samples(c.accept*delta, []float64{bound})
+		if got := float64(samples[0]) * delta / bound; err != nil || math.Abs(got/c.want-1) > 0.1 {
+			t.Errorf("δ' = %g δ: %.0f M/δ samples, want about %.0f, %v", c.accept, got, c.want, err)
+		}
+	}
+}
+
+// TestDivergence against series in the gap for close arguments, and the definition for others.
+func TestDivergence(t *testing.T) {
+	for _, b := range []float64{1e-12, 1e-8, 1e-3, 0.3} {
+		for _, gap := range []float64{1e-4, 1e-2, 0.1} {
+			a := b * (1 - gap)
+			// kl(a,b) = Σ over both outcomes of p g(r), g(r) = 1/r-1 + ln r … by its integral: ∫_a^b (x-a)/(x(1-x)) dx.
+			want, n := 0.0, 2000
+			for i := range n {
+				x := a + (float64(i)+0.5)*(b-a)/float64(n)
+				want += (x - a) / (x * (1 - x)) * (b - a) / float64(n)
+			}
+			got := divergence(a, b)
+			if got > want*(1+1e-6) || got < want*(1-2e-6) {
+				t.Errorf("kl(%g, %g) = %g, want %g", a, b, got, want)
+			}
+		}
+	}
+	if got := divergence(0, 0.5); got > math.Ln2 || got < math.Ln2*(1-1e-9) {
+		t.Errorf("kl(0, ½) = %g", got)
+	}
+	if divergence(0.2, 0.1) != 0 || divergence(0.2, 0.2) != 0 || !math.IsInf(divergence(0.2, 1), 1) {
+		t.Error("kl at its ends")
+	}
+}
+
+func TestSpend(t *testing.T) {
+	const delta = 1e-6
+	bounds := []float64{1e-4, 5e-5, 0, 9e-7} // the last two need no samples: M ≤ δ_v
+	last := 0.0
+	for _, budget := range []uint64{10_000, 100_000, 10_000_000} {
+		th, samples, err := Claim{Delta: delta}.Spend(bounds, budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := samples[0] + samples[1]
+		if total > budget || float64(total) < 0.99*float64(budget) {
+			t.Errorf("budget %d: spent %d", budget, total)
+		}
+		if th.Accept <= last || th.Accept >= th.Verify || th.Total() > delta {
+			t.Errorf("budget %d: %+v", budget, th)
+		}
+		for i, bound := range bounds {
+			if q := FailureProbability(samples[i], bound, th.Accept, th.Verify); q > th.FailureProbability {
+				t.Errorf("budget %d, trial %d: q = %g above %g", budget, i, q, th.FailureProbability)
+			}
+		}
+		last = th.Accept
+	}
+	if _, _, err := (Claim{Delta: delta}).Spend(bounds, 100); !errors.Is(err, ErrTooFewSamples) {
+		t.Errorf("100 samples: got %v", err)
+	}
+	if th, samples, err := (Claim{Delta: delta}).Spend([]float64{1e-7, 0}, 0); err != nil || samples[0] != 0 || th.FailureProbability != 0 || th.Verify != delta {
+		t.Errorf("bounds below δ: %+v %v %v", th, samples, err)
+	}
+	var pe *ParamError
+	if _, _, err := (Claim{Delta: delta}).Spend([]float64{math.NaN()}, 5); !errors.As(err, &pe) {
+		t.Errorf("NaN bound: got %v", err)
+	}
+	if _, _, err := (Claim{Delta: delta}).Samples(delta, bounds); !errors.As(err, &pe) {
+		t.Errorf("δ' = δ: got %v", err)
+	}
+}
+
+// TestSharedFailureProbability: three points after an earlier protocol leave a third of what is left.
+func TestSharedFailureProbability(t *testing.T) {
+	c := Claim{Delta: 1e-6, Points: 3, Earlier: 1e-8}
+	th, samples, err := c.Spend([]float64{1e-4}, 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total := th.Verify + (3*th.FailureProbability+c.Earlier)*(1-th.Verify); total > c.Delta || total < c.Delta*(1-1e-6) {
+		t.Errorf("%+v comes to %g, want at most and nearly %g", th, total, c.Delta)
+	}
+	if q := FailureProbability(samples[0], 1e-4, th.Accept, th.Verify); q > th.FailureProbability {
+		t.Errorf("q = %g above %g", q, th.FailureProbability)
+	}
+}
