@@ -223,10 +223,12 @@ func nonNegative(x []float64) bool {
 	return true
 }
 
-func euclidean(x []float64) float64 {
+func euclidean(x []float64) float64 { return math.Sqrt(square(x)) }
+
+func square(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
 		sum += v * v
 	}
-	return math.Sqrt(sum)
+	return sum
 }

@@ -1,0 +1,127 @@
+package mechanism
+
+import (
+	"math"
+
+	"minsep/internal/param"
+)
+
+// OptimalBanded returns the banded strategy with columns of norm one of least loss (000 Alg. 3), by L-BFGS from the
+// optimal Toeplitz strategy. The workload must be one of momentum and learning rates. With several participations bands may not exceed MinSep,
+// so that the sensitivity is √k for equal column norms (F2). An evaluation with gradient takes O(n·bands²) by
+// the noise's covariance in place of O(n²·bands). For MaxError the last row must be the worst: it is refused with [ErrNotConverged] otherwise.
+//
+// Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times the number of steps.
+func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
+	limit := 0
+	if p.Workload != nil {
+		limit = p.Workload.Steps
+	}
+	if err := p.validate("bands", bands, limit); err != nil {
+		return nil, Convergence{}, err
+	}
+	n, schema := p.Workload.Steps, p.participation()
+	k := schema.most(n)
+	check := param.Checker{Package: "mechanism"}
+	check.Require(p.Workload.isRecursive(), "workload", "toeplitz or matrix", "must be momentum and learning rates for a banded strategy")
+	check.Require(k == 1 || bands <= schema.MinSep, "bands", bands, "must be at most min-sep with several participations")
+	if err := check.Err(); err != nil {
+		return nil, Convergence{}, err
+	}
+	like := Problem{Workload: Momentum(n, p.Workload.Momentum, nil), Objective: p.Objective}
+	start, result, err := like.OptimalToeplitz(bands)
+	if err != nil {
+		return nil, result, err
+	}
+	o := newBandedObjective(p.Workload, bands, p.Objective == MaxError)
+	x := make([]float64, 0, n*(bands-1))
+	for i := range n {
+		for _, v := range start.Toeplitz[1:min(bands, n-i)] {
+			x = append(x, v/start.Toeplitz[0])
+		}
+	}
+	result, err = minimize(x, 20000, o.logError)
+	result.Loss *= float64(k)
+	result.Gap *= float64(n)
+	if err != nil {
+		return nil, result, err
+	}
+	s := &Strategy{Kind: KindBanded, Steps: n, Columns: make([][]float64, n)}
+	for i := range n {
+		column := append([]float64{1}, x[:min(bands, n-i)-1]...)
+		x = x[len(column)-1:]
+		norm := euclidean(column)
+		for j := range column {
+			column[j] /= norm
+		}
+		s.Columns[i] = column
+	}
+	return p.finish(s, result)
+}
+
+// bandedObjective evaluates ln(error) of the banded C with unit columns as a function of x: for every column its entries
+// below the diagonal over the diagonal.
+type bandedObjective struct {
+	*bandedCovariance
+	bands   int
+	weights []float64
+	tape    covarianceTape
+	grad    []float64 // by rows
+}
+
+func newBandedObjective(a *Workload, bands int, last bool) *bandedObjective {
+	n, m := a.Steps, max(1, bands-1)
+	o := &bandedObjective{
+		bandedCovariance: &bandedCovariance{a: a, n: n, m: m, rows: make([]float64, n*(m+1))},
+		bands:            bands, weights: make([]float64, n), grad: make([]float64, n*(m+1)),
+	}
+	for i := range o.weights {
+		o.weights[i] = 1 / float64(n)
+		if last {
+			o.weights[i] = 0
+		}
+	}
+	if last {
+		o.weights[n-1] = 1
+	}
+	return o
+}
+
+// logError sets grad, which may be nil when x is empty, to the gradient.
+func (o *bandedObjective) logError(x, grad []float64) float64 {
+	width := o.m + 1
+	norms := make([]float64, o.n)
+	at := x
+	for i := range o.n {
+		size := min(o.bands, o.n-i) - 1
+		norms[i] = math.Sqrt(1 + square(at[:size]))
+		o.rows[i*width] = 1 / norms[i]
+		for j, v := range at[:size] {
+			o.rows[(i+1+j)*width+1+j] = v / norms[i]
+		}
+		at = at[size:]
+	}
+	total := 0.0
+	for i, v := range o.forward(&o.tape) {
+		total += o.weights[i] * v
+	}
+	if !(total > 0) || math.IsInf(total, 0) {
+		return math.Inf(1)
+	}
+	clear(o.grad)
+	o.backward(o.grad, o.weights)
+	at = x
+	for i := range o.n {
+		size := min(o.bands, o.n-i) - 1
+		inner := o.grad[i*width] // ⟨gradient, column of x with diagonal 1⟩
+		for j, v := range at[:size] {
+			inner += o.grad[(i+1+j)*width+1+j] * v
+		}
+		inner /= norms[i] * norms[i]
+		for j, v := range at[:size] {
+			grad[j] = (o.grad[(i+1+j)*width+1+j] - inner*v) / norms[i] / total
+		}
+		at, grad = at[size:], grad[size:]
+	}
+	return math.Log(total)
+}

@@ -1,0 +1,124 @@
+package mechanism_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"minsep/mechanism"
+)
+
+type denseCase struct {
+	N         int       `json:"n"`
+	Epochs    int       `json:"epochs"`
+	Bands     int       `json:"bands"`
+	EqualNorm bool      `json:"equal_norm"`
+	Loss      float64   `json:"mse_times_sens2"`
+	First     []float64 `json:"first_column_first8"`
+}
+
+func denseGolden(t testing.TB) []denseCase {
+	var golden struct {
+		Cases []denseCase `json:"cases"`
+	}
+	readGolden(t, "dense_banded_strategies.json", &golden)
+	return golden.Cases
+}
+
+func TestOptimalBandedGolden(t *testing.T) {
+	tried := 0
+	for _, c := range denseGolden(t) {
+		if c.Bands == 0 {
+			continue
+		}
+		tried++
+		start := time.Now()
+		s, conv, err := mechanism.Problem{Workload: mechanism.Prefix(c.N)}.OptimalBanded(c.Bands)
+		if err != nil {
+			t.Errorf("n %d, bands %d: %v", c.N, c.Bands, err)
+			continue
+		}
+		t.Logf("n %d, bands %d: loss/golden-1 %.2g, %d iterations, gap %.2g, %v", c.N, c.Bands, conv.Loss/c.Loss-1, conv.Iterations, conv.Gap, time.Since(start))
+		if math.Abs(conv.Loss/c.Loss-1) > 1e-6 {
+			t.Errorf("n %d, bands %d: loss %v, want %v", c.N, c.Bands, conv.Loss, c.Loss)
+		}
+		if s.Bands() != c.Bands {
+			t.Errorf("n %d: %d bands, want %d", c.N, s.Bands(), c.Bands)
+		}
+	}
+	if tried == 0 {
+		t.Fatal("no case")
+	}
+}
+
+// TestOptimalBandedWorkloads perturbs entries of the optimum under workloads whose gradient goes through the momentum's state.
+func TestOptimalBandedWorkloads(t *testing.T) {
+	const n, bands = 40, 4
+	for w, a := range []*mechanism.Workload{
+		mechanism.Prefix(n), mechanism.Momentum(n, .9, mechanism.Cooldown(n, .5, .05)), mechanism.Momentum(n, 0, mechanism.LinearDecay(n, .05)),
+	} {
+		p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: 8, MaxParticipations: 3}}
+		s, conv, err := p.OptimalBanded(bands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(n)}.OptimalToeplitz(bands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		like := must2(p.Loss(mechanism.NormalizedColumns(toeplitz)))(t)
+		t.Logf("workload %d: loss %v after %d iterations, Toeplitz %v", w, conv.Loss, conv.Iterations, like)
+		if conv.Loss > like {
+			t.Errorf("workload %d: loss %v is above the Toeplitz optimum's %v", w, conv.Loss, like)
+		}
+		s.Normalized = true // perturbed columns keep norm one
+		for i, c := range s.Columns {
+			for j := range c {
+				for _, step := range []float64{-1e-2, 1e-2} {
+					old := c[j]
+					c[j] += step
+					if loss := must2(p.Loss(s))(t); loss < conv.Loss*(1-1e-10) {
+						t.Errorf("workload %d: loss %v falls to %v at column %d, entry %d, by %v", w, conv.Loss, loss, i, j, step)
+					}
+					c[j] = old
+				}
+			}
+		}
+	}
+}
+
+func TestOptimalBandedRefuses(t *testing.T) {
+	for _, c := range []struct {
+		p     mechanism.Problem
+		bands int
+	}{
+		{mechanism.Problem{}, 1},
+		{mechanism.Problem{Workload: mechanism.Prefix(8)}, 0},
+		{mechanism.Problem{Workload: mechanism.Prefix(8)}, 9},
+		{mechanism.Problem{Workload: mechanism.Prefix(8), Objective: "median"}, 2},
+		{mechanism.Problem{Workload: mechanism.Prefix(8), Participation: mechanism.Participation{MinSep: 2}}, 3},
+		{mechanism.Problem{Workload: &mechanism.Workload{Steps: 2, Matrix: [][]float64{{1}, {1, 1}}}}, 2},
+	} {
+		if _, _, err := c.p.OptimalBanded(c.bands); err == nil {
+			t.Errorf("%+v with %d bands is accepted", c.p, c.bands)
+		}
+	}
+}
+
+func BenchmarkOptimalBanded(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		n    int
+	}{{"n=512/b=16", 512}, {"n=2048/b=16", 2048}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				_, conv, err := mechanism.Problem{Workload: mechanism.Prefix(c.n)}.OptimalBanded(16)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(conv.Loss, "loss")
+				b.ReportMetric(float64(conv.Iterations), "iterations")
+			}
+		})
+	}
+}
