@@ -2,7 +2,6 @@ package sampling
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 
@@ -77,7 +76,7 @@ func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
 		return rows, nil
 	}
 	// A smaller batch may work. The size that is reported has been formed.
-	low, high := 0, s.BatchSize
+	low, high := 0, min(s.BatchSize, len(order)+1)
 	for high-low > 1 {
 		smaller := s
 		smaller.BatchSize = low + (high-low)/2
@@ -102,18 +101,27 @@ func shuffled(priority []uint64) []int32 {
 	return order
 }
 
+// CheckExamples returns an [InfeasibleError] unless batches can be formed of examples of different owners.
+func (s Fixed) CheckExamples(examples int64) error {
+	largest := examples
+	if s.Steps > 1 {
+		largest = min(examples/int64(s.MinSep), int64(s.bound())*examples/int64(s.Steps))
+	}
+	if int64(s.BatchSize) <= largest {
+		return nil
+	}
+	return infeasible(float64(s.BatchSize), float64(largest), fmt.Sprintf(
+		"%d examples at min-sep %d, at most %d times each, in %d steps", examples, s.MinSep, s.bound(), s.Steps))
+}
+
 // passes goes through the order again and again. Slot x of the sequence is in step x / BatchSize, so an example
 // comes back after at least floor(examples / BatchSize) steps.
 func (s Fixed) passes(order []int32) ([]int32, error) {
-	examples, slots := len(order), s.BatchSize*s.Steps
-	if passes := (slots + examples - 1) / max(1, examples); s.BatchSize > examples/s.MinSep && s.Steps > 1 || s.BatchSize > examples || passes > s.bound() {
-		largest := examples
-		if s.Steps > 1 {
-			largest = min(examples/s.MinSep, s.bound()*examples/s.Steps)
-		}
-		return nil, infeasible(float64(s.BatchSize), float64(largest), fmt.Sprintf(
-			"%d examples at min-sep %d, at most %d times each, in %d steps", examples, s.MinSep, s.bound(), s.Steps))
+	examples := len(order)
+	if err := s.CheckExamples(int64(examples)); err != nil {
+		return nil, err
 	}
+	slots := s.BatchSize * s.Steps
 	rows := make([]int32, 0, slots)
 	for len(rows) < slots {
 		rows = append(rows, order[:min(examples, slots-len(rows))]...)
@@ -140,17 +148,17 @@ func (s Fixed) greedy(order []int32, owners *Owners) (rows []int32, failed, got 
 			later[step] = append(later[step], item)
 		}
 	}
-	rows = make([]int32, 0, s.BatchSize*s.Steps)
+	rows = make([]int32, 0, min(s.BatchSize, len(order))*s.Steps)
 	for t := range s.Steps {
 		for _, item := range later[t] {
-			heap.Push(&ready, item)
+			ready.push(item)
 		}
 		later[t] = nil
 		for got = 0; got < s.BatchSize; {
 			if len(ready) == 0 {
 				return nil, t, got
 			}
-			item := heap.Pop(&ready).(uint64)
+			item := ready.pop()
 			example := order[uint32(item)]
 			from, most := t, int32(0)
 			for _, u := range owners.of(example) {
@@ -173,15 +181,35 @@ func (s Fixed) greedy(order []int32, owners *Owners) (rows []int32, failed, got 
 	return rows, -1, 0
 }
 
-// queue is a heap of the least first.
+// queue is a binary heap of the least first.
 type queue []uint64
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i] < q[j] }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)        { *q = append(*q, x.(uint64)) }
-func (q *queue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+func (q *queue) push(x uint64) {
+	*q = append(*q, x)
+	h, i := *q, len(*q)-1
+	for ; i > 0 && h[(i-1)/2] > x; i = (i - 1) / 2 {
+		h[i] = h[(i-1)/2]
+	}
+	h[i] = x
+}
+
+func (q *queue) pop() uint64 {
+	h := *q
+	least, x := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	*q = h
+	i := 0
+	for child := 1; child < len(h); child = 2*i + 1 {
+		if child+1 < len(h) && h[child+1] < h[child] {
+			child++
+		}
+		if h[child] >= x {
+			break
+		}
+		h[i], i = h[child], child
+	}
+	if len(h) > 0 {
+		h[i] = x
+	}
+	return least
 }

@@ -2,6 +2,7 @@ package formation
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"minsep/sampling"
@@ -14,6 +15,7 @@ type assembly[R int32 | int64] struct {
 	first     int // its first step
 	truncator *sampling.Truncator
 	events    [2][][]byte // by kind
+	ids       ownergraph.IDType
 	names     []ownergraph.Edges
 }
 
@@ -26,6 +28,9 @@ func (a *assembly[R]) add(b []byte) error {
 		var n ownergraph.Edges
 		if err := n.UnmarshalBinary(b[1:]); err != nil {
 			return err
+		}
+		if n.Examples.Type != a.ids {
+			return fmt.Errorf("formation: ids of the table are of type %v, the configuration says %v", n.Examples.Type, a.ids)
 		}
 		a.names = append(a.names, n)
 	default:

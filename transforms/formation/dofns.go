@@ -245,7 +245,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(
 
 func writeShard[R int32 | int64](ctx context.Context, f *writeFn, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {
 	first := int(f.shards.start[shard])
-	a := &assembly[R]{first: first, steps: int(f.shards.start[shard+1]) - first, truncator: f.truncator}
+	a := &assembly[R]{first: first, steps: int(f.shards.start[shard+1]) - first, truncator: f.truncator, ids: f.Config.IDs.Type}
 	var b []byte
 	for chunks(&b) {
 		if err := a.add(b); err != nil {

@@ -120,6 +120,9 @@ func Range(s beam.Scope, c Config) (beam.PCollection, error) {
 		return beam.PCollection{}, err
 	}
 	if c.Spec.Fixed != nil {
+		if err := c.Spec.Fixed.CheckExamples(c.Examples); err != nil {
+			return beam.PCollection{}, err
+		}
 		events := beam.ParDo(s, &fixedRangeFn{Config: c}, beam.Impulse(s))
 		return write(s, c, events), nil
 	}
@@ -129,7 +132,8 @@ func Range(s beam.Scope, c Config) (beam.PCollection, error) {
 }
 
 // Table forms batches of the examples of a table: rows is a PCollection<[]byte> of encoded ownergraph.Rows, which together
-// hold the rows 0 to Examples-1 in any order. It returns what Range returns.
+// hold the rows 0 to Examples-1 in any order. Their owners may be left out unless the scheme is MultiOwner or Fixed. It returns
+// what Range returns.
 func Table(s beam.Scope, c Config, rows beam.PCollection) (beam.PCollection, error) {
 	s = s.Scope("formation.Table")
 	c.IDs.AreRow = false

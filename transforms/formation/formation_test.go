@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -120,11 +122,11 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if err != nil {
 		return nil, err
 	}
-	manifestio.ListFiles(s, dir, files)
+	manifestio.Collect(s, dir, "files.json", files)
 	if _, err := beam.Run(context.Background(), h.runner, p); err != nil {
 		return nil, err
 	}
-	list, err := manifestio.TakeFiles(dir)
+	list, err := manifestio.CollectedFiles(dir, "files.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,6 +273,19 @@ func TestEqualsTheSequentialReference(t *testing.T) {
 	}
 }
 
+// TestMultiOwnerEqualsTheSequentialReference looks at graphs of many shapes: hot owners, one owner of all, copies.
+func TestMultiOwnerEqualsTheSequentialReference(t *testing.T) {
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		tb := randomTable(100+seed, 20+rng.IntN(100), 1+rng.IntN(1<<rng.IntN(7)))
+		spec := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.002 + 0.05*rng.Float64(), Steps: 1 + rng.IntN(60), MinSep: 1 + rng.IntN(20)}}
+		h := with(func(h *how) { h.shards, h.buckets = 1+rng.IntN(spec.MultiOwner.Steps), 1+rng.IntN(9) })
+		if got, want := read(t, form(t, spec, tb, h)), sequential(t, spec, tb); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%+v, %d examples: formed %v, want %v", spec.MultiOwner, tb.n, got, want)
+		}
+	}
+}
+
 func with(f func(h *how)) how {
 	h := plain
 	f(&h)
@@ -356,8 +371,13 @@ func TestFixed(t *testing.T) {
 		}
 	}
 	spec.Fixed.BatchSize = 100
-	if _, err := tryForm(t, spec, tb, plain); err == nil || !bytes.Contains([]byte(err.Error()), []byte("the largest feasible")) {
-		t.Errorf("got %v, want what is feasible", err)
+	var fault *sampling.InfeasibleError
+	if _, err := tryForm(t, spec, table{n: 300}, plain); !errors.As(err, &fault) || fault.Largest != 75 {
+		t.Errorf("range: got %v, want what is feasible", err)
+	}
+	// A runner hands on the text of an error only.
+	if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "sampling: batch size 100: must be at most ") {
+		t.Errorf("table: got %v, want what is feasible", err)
 	}
 }
 

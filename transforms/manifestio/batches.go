@@ -1,5 +1,3 @@
-// Package manifestio writes and reads the files of stages from within Beam transforms: a task writes its files whole or not
-// at all, a task that runs twice leaves the same bytes, and the driver publishes the index last.
 package manifestio
 
 import (
