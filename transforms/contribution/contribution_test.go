@@ -18,6 +18,7 @@ import (
 	"minsep/transforms/contribution"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	//lint:ignore SA1019 the local default: it shuffles chunks several times faster than Prism
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
@@ -33,8 +34,14 @@ func init() {
 
 func TestMain(m *testing.M) {
 	beam.Init()
+	log.SetLogger(quiet{})
 	os.Exit(m.Run())
 }
+
+// quiet keeps Beam's plans out of the tests' output.
+type quiet struct{}
+
+func (quiet) Log(context.Context, log.Severity, int, string) {}
 
 // sink is where the test's pipelines, which run in this process, leave their results.
 var sink struct {

@@ -1,0 +1,111 @@
+package contribution
+
+import (
+	"bytes"
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"minsep/sampling/ownergraph"
+
+	"pgregory.net/rapid"
+)
+
+// TestIDsSortAsTheyAreEncoded takes pairs of ids there and back and compares their order.
+func TestIDsSortAsTheyAreEncoded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var ids, back ownergraph.IDs
+		typ := rapid.SampledFrom([]ownergraph.IDType{ownergraph.Int64, ownergraph.String}).Draw(t, "type")
+		ids.Reset(typ)
+		back.Reset(typ)
+		var enc [2][]byte
+		for i := range enc {
+			if typ == ownergraph.Int64 {
+				ids.AppendInt(rapid.Int64().Draw(t, "id"))
+			} else {
+				ids.AppendBytes(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 254, 255}), 0, 5).Draw(t, "id"))
+			}
+			enc[i] = appendID(nil, &ids, i)
+			tail := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 255}), 0, 3).Draw(t, "tail")
+			n, err := idLen(append(slices.Clone(enc[i]), tail...), typ)
+			if err != nil || n != len(enc[i]) {
+				t.Fatalf("%x followed by %x ends at %d, %v", enc[i], tail, n, err)
+			}
+			decodeID(&back, enc[i])
+			if back.Compare(i, &ids, i) != 0 {
+				t.Fatalf("%q came back as %q", ids.Format(i), back.Format(i))
+			}
+		}
+		if got, want := bytes.Compare(enc[0], enc[1]), ids.Compare(0, &ids, 1); got != want {
+			t.Fatalf("%q and %q compare as %d, their encodings as %d", ids.Format(0), ids.Format(1), want, got)
+		}
+	})
+}
+
+func FuzzIDLen(f *testing.F) {
+	f.Add([]byte{'a', 0, 255, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, typ := range []ownergraph.IDType{ownergraph.Int64, ownergraph.String} {
+			n, err := idLen(b, typ)
+			if err != nil {
+				continue
+			}
+			var ids ownergraph.IDs
+			ids.Reset(typ)
+			if decodeID(&ids, b[:n]); ids.Len() != 1 {
+				t.Errorf("%x gave %d ids", b[:n], ids.Len())
+			}
+		}
+	})
+}
+
+// TestAllow compares with the definition: walk the sequence of all copies to come, each of which finds room or not.
+func TestAllow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	for range 2000 {
+		most := uint32(1 + rng.IntN(5))
+		examples := make([]undecided, rng.IntN(6))
+		for i := range examples {
+			examples[i] = undecided{example: number(i), copies: uint32(rng.IntN(int(most)))}
+		}
+		room := uint32(rng.IntN(12))
+		type copyOf struct {
+			pass uint32
+			i    int
+		}
+		var sequence []copyOf
+		for i, e := range examples {
+			for c := e.copies; c < most; c++ {
+				sequence = append(sequence, copyOf{c, i})
+			}
+		}
+		slices.SortFunc(sequence, func(a, b copyOf) int {
+			return cmp.Or(cmp.Compare(a.pass, b.pass), cmp.Compare(a.i, b.i))
+		})
+		if uint64(len(sequence)) != wanted(examples, most) {
+			t.Fatalf("%d copies to come, wanted says %d", len(sequence), wanted(examples, most))
+		}
+		want := make([]uint32, len(examples))
+		for _, c := range sequence[:min(len(sequence), int(room))] {
+			want[c.i]++
+		}
+		allow(examples, room, most)
+		for i, e := range examples {
+			if e.allowed != want[i] {
+				t.Fatalf("room %d, most %d, %+v: example %d should be allowed %d", room, most, examples, i, want[i])
+			}
+		}
+	}
+}
+
+func TestRoundsGoInPairs(t *testing.T) {
+	for edges, want := range map[int64]int{0: 0, aloneEdges: 0, aloneEdges + 1: 2, 4 * aloneEdges: 2, 1 << 40: 14} {
+		if got := (Config{Edges: edges}).rounds(); got != want {
+			t.Errorf("%d edges: %d rounds, want %d", edges, got, want)
+		}
+	}
+	if got := (Config{Edges: 1 << 40, Rounds: 1}).rounds(); got != 1 {
+		t.Errorf("%d rounds, want the one asked for", got)
+	}
+}
