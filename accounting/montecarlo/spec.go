@@ -45,7 +45,7 @@ const (
 // states times min-sep.
 const (
 	maxOwnerStates = 600 // of three and more
-	maxOwnerMemory = 1 << 22
+	maxOwnerMemory = 1 << 19
 )
 
 // maxSquaredNorm limits ‖c_i‖²/σ²: beyond it a loss of 64-bit floats does not hold its 1e-9.

@@ -106,6 +106,7 @@ func linear(l law.Law) Recursion {
 		if l.Examples == 2 {
 			return newPair(l)
 		}
+		return newOwner(l)
 	}
 	return nil
 }

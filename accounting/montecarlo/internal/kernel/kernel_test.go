@@ -120,8 +120,8 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 	}
 }
 
-// TestPairAgainstLogDomain does the same for two examples, at all positions of the table's lines, with n below and above b.
-func TestPairAgainstLogDomain(t *testing.T) {
+// TestOwnersAgainstLogDomain does the same for owners of two and three examples, with n below and above b.
+func TestOwnersAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
 	modes := map[bool]int{}
 	for _, n := range []int{1, 2, 3, 9, 40, 193, 250} {
@@ -133,13 +133,17 @@ func TestPairAgainstLogDomain(t *testing.T) {
 						c = general(c)
 					}
 					p := law.Process{Steps: n, MinSep: b, Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: warm}
-					l := law.NewOwner(p, c, 2, 1/(sigma*sigma))
+					examples := 2
+					if b < 10 {
+						examples += rng.IntN(2)
+					}
+					l := law.NewOwner(p, c, examples, 1/(sigma*sigma))
 					k := New(c, sigma, l)
 					in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 2+2*n/b)}
 					var out Output
 					k.Batch(in, &out)
 					modes[k.recursions[0].fast != nil]++
-					name := fmt.Sprintf("n=%d w=%d σ=%g %+v", n, c.Bands, sigma, p)
+					name := fmt.Sprintf("k=%d n=%d w=%d σ=%g %+v", examples, n, c.Bands, sigma, p)
 					for lane := range Lanes {
 						compare(t, name, out.LogRatio[0][lane], law.LogRatio(l, c, sigma, k.Outputs(in, lane)))
 					}

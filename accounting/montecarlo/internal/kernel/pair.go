@@ -163,14 +163,12 @@ func advance(line *[2]Row, jump, other *Row, weight float64) {
 // rescale divides the lanes that have left the range by a power of two.
 func (r *pair) rescale() {
 	for l, v := range r.free {
-		if v > 1/smallest || v < smallest {
-			e := math.Ilogb(v)
-			factor := math.Ldexp(1, -e)
+		if factor, log2 := backInRange(v); log2 != 0 {
 			r.free[l] *= factor
 			for i := range r.table {
 				r.table[i][l] *= factor
 			}
-			r.log2[l] += float64(e)
+			r.log2[l] += log2
 		}
 	}
 }

@@ -116,18 +116,25 @@ func renewalRows(f, t []Row, a []float64, q float64, b int) {
 	}
 }
 
-// rescale divides the lanes of rows that have left the range by a power of two; f[0] is the latest row.
+// rescale divides the lanes of rows that have left the range; f[0] is the latest row.
 func (r *renewal) rescale(f []Row) {
 	for l := range Lanes {
-		if v := f[0][l]; v > 1/smallest || v < smallest {
-			e := math.Ilogb(v)
-			factor := math.Ldexp(1, -e)
+		if factor, log2 := backInRange(f[0][l]); log2 != 0 {
 			for i := range f {
 				f[i][l] *= factor
 			}
-			r.log2[l] += float64(e)
+			r.log2[l] += log2
 		}
 	}
+}
+
+// backInRange returns the power of two to multiply v > 0 with, and log2 of its inverse, when v has left [2^-top, 2^top]; else 1 and 0.
+func backInRange(v float64) (factor, log2 float64) {
+	if v <= 1/smallest && v >= smallest {
+		return 1, 0
+	}
+	e := math.Ilogb(v)
+	return math.Ldexp(1, -e), float64(e)
 }
 
 const smallest = 1.0 / (1 << 50) / (1 << 50) // 2^-top

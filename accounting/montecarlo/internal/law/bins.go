@@ -43,9 +43,9 @@ func (b *BallsInBins) LogRatio() float64 {
 }
 
 // Cyclic is the law of cyclic Poisson sampling for at most b bands (F3.5): an example participates with probability p, independently, at
-// the steps of its part s, s+b, …; s = 0, or uniform with RandomPhase.
+// the steps of its part s, s+b, …; s = 0, or uniform with WarmStart.
 type Cyclic struct {
-	p           float64
+	logP, logQ  float64
 	randomPhase bool
 	half        []float64
 	sums        []float64
@@ -53,7 +53,7 @@ type Cyclic struct {
 
 // NewCyclic takes ‖c_i‖²/σ².
 func NewCyclic(p Process, norms []float64) *Cyclic {
-	law := &Cyclic{p: p.Prob, randomPhase: p.WarmStart, half: make([]float64, p.Steps), sums: make([]float64, p.MinSep)}
+	law := &Cyclic{logP: math.Log(p.Prob), logQ: math.Log1p(-p.Prob), randomPhase: p.WarmStart, half: make([]float64, p.Steps), sums: make([]float64, p.MinSep)}
 	for i, s := range norms {
 		law.half[i] = s / 2
 	}
@@ -70,7 +70,7 @@ func (c *Cyclic) Fork() Law {
 func (c *Cyclic) Reset() { clear(c.sums) }
 
 func (c *Cyclic) Step(i int, u float64) {
-	c.sums[i%len(c.sums)] += LogSum(math.Log1p(-c.p), math.Log(c.p)+u-c.half[i])
+	c.sums[i%len(c.sums)] += LogSum(c.logQ, c.logP+u-c.half[i])
 }
 
 func (c *Cyclic) LogRatio() float64 {

@@ -132,6 +132,27 @@ func (c *Columns) Inner(i, j int) float64 {
 	return scaleA * scaleB * dot(a[:size], b[:size])
 }
 
+// backward calls visit with i = Steps-1, …, 0 and ⟨c_i, c_{i+t}⟩ at t = 0 … min(Bands, Steps-i)-1. It takes O(Bands) a step
+// for a Toeplitz matrix.
+func (c *Columns) backward(visit func(i int, inner []float64)) {
+	inner := make([]float64, c.Bands)
+	sums := make([]float64, c.Bands) // of products of entries t apart, as far as both columns go
+	for i := c.Steps - 1; i >= 0; i-- {
+		reach := min(c.Bands, c.Steps-i)
+		for t := range reach {
+			if c.first == nil {
+				inner[t] = c.Inner(i, i+t)
+				continue
+			}
+			if last := c.Steps - i - 1; last < c.Bands { // column i+t goes one entry further than for i+1
+				sums[t] += c.first[last] * c.first[last-t]
+			}
+			inner[t] = c.Scale(i) * c.Scale(i+t) * sums[t]
+		}
+		visit(i, inner[:reach])
+	}
+}
+
 // Cross gives rows of the inner products of columns with the ones before them, one row a step. It keeps the row
 // that all steps of a Toeplitz matrix but the last share, so that a table of it takes no memory in n.
 type Cross struct {

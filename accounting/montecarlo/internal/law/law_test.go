@@ -266,8 +266,8 @@ func TestOwnerByEnumeration(t *testing.T) {
 			}
 			name = fmt.Sprintf("k=%d %s", k, name)
 			law := NewOwner(g.process, g.c, k, g.factor())
-			if len(law.states) != OwnerStates(g.process.MinSep, k) {
-				t.Errorf("%s: %d states, %d announced", name, len(law.states), OwnerStates(g.process.MinSep, k))
+			if len(law.States) != OwnerStates(g.process.MinSep, k) {
+				t.Errorf("%s: %d states, %d announced", name, len(law.States), OwnerStates(g.process.MinSep, k))
 			}
 			norms := g.c.SquaredNorms(g.factor())
 			y := randomOutput(rng, g.c, g.sigma, patterns)
@@ -450,4 +450,21 @@ func dense(c *Columns, i int) []float64 {
 		full[i+k] = scale * v
 	}
 	return full
+}
+
+func TestBackwardInner(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 1))
+	for kind := range 3 {
+		for _, n := range []int{1, 4, 11} {
+			c := randomColumns(rng, n, min(5, n), kind)
+			c.backward(func(i int, inner []float64) {
+				for s, got := range inner {
+					equal(t, fmt.Sprintf("kind %d n=%d i=%d t=%d", kind, n, i, s), got, dot(dense(c, i), dense(c, i+s)))
+				}
+				if len(inner) != min(c.Bands, n-i) {
+					t.Errorf("n=%d i=%d: %d products", n, i, len(inner))
+				}
+			})
+		}
+	}
 }

@@ -19,26 +19,28 @@ type Owner struct {
 	norms    []float64
 	cross    *Cross
 
-	states []ownerState
-	start  []ownerStart
+	States []State // the first has all examples free
+	Starts []Start
 	rows   [][]float64 // ring of b+1 rows of ln V_i(state), step j at j mod (b+1)
 }
 
-// ownerState is a state with its ways on: way j has j new participations.
-type ownerState struct {
-	ages []int // of blocked examples, largest first
-	ways []ownerWay
+// State is a state with its ways on: way j has j new participations.
+type State struct {
+	Ages []int // of blocked examples, largest first
+	Ways []Way
 }
 
-type ownerWay struct {
-	logProb float64
-	ahead   int // steps to the next row
-	state   int // its state
+// Way leads to a state some steps ahead.
+type Way struct {
+	LogProb float64
+	Ahead   int
+	State   int
 }
 
-type ownerStart struct {
-	logProb    float64
-	row, state int
+// Start is a row and a state that the first waits lead to.
+type Start struct {
+	LogProb    float64
+	Row, State int
 }
 
 // OwnerStates returns how many states the law has: binom(b+k-2, k-1).
@@ -52,20 +54,19 @@ func OwnerStates(minSep, examples int) int {
 
 // NewOwner prepares the law; factor is 1/σ².
 func NewOwner(p Process, c *Columns, examples int, factor float64) *Owner {
-	o := &Owner{Process: p, Examples: examples, norms: c.SquaredNorms(factor), cross: NewCross(c, p.MinSep, factor),
-		rows: make([][]float64, p.MinSep+1)}
+	o := &Owner{Process: p, Examples: examples, norms: c.SquaredNorms(factor), cross: NewCross(c, p.MinSep, factor)}
 	index := o.enumerate()
-	for s := range o.states {
-		state := &o.states[s]
-		free := examples - len(state.ages)
+	for s := range o.States {
+		state := &o.States[s]
+		free := examples - len(state.Ages)
 		for j := range free + 1 {
-			ages := append(slices.Clone(state.ages), make([]int, j)...)
+			ages := append(slices.Clone(state.Ages), make([]int, j)...)
 			ahead, next := o.advance(ages)
-			state.ways = append(state.ways, ownerWay{logBinomial(free, j, p.Prob), ahead, index[key(next)]})
+			state.Ways = append(state.Ways, Way{logBinomial(free, j, p.Prob), ahead, index[key(next)]})
 		}
 	}
 	o.warm(index)
-	return o.Fork().(*Owner)
+	return o
 }
 
 func key(ages []int) string { return fmt.Sprint(ages) }
@@ -75,8 +76,8 @@ func (o *Owner) enumerate() map[string]int {
 	index := make(map[string]int)
 	var add func(ages []int, largest int)
 	add = func(ages []int, largest int) {
-		index[key(ages)] = len(o.states)
-		o.states = append(o.states, ownerState{ages: slices.Clone(ages)})
+		index[key(ages)] = len(o.States)
+		o.States = append(o.States, State{Ages: slices.Clone(ages)})
 		if len(ages) == o.Examples-1 {
 			return
 		}
@@ -121,7 +122,7 @@ func (o *Owner) warm(index map[string]int) {
 				ages = append(ages, o.MinSep-(r-row))
 			}
 		}
-		o.start = append(o.start, ownerStart{logProb + logArrangements(chosen), row, index[key(ages)]})
+		o.Starts = append(o.Starts, Start{logProb + logArrangements(chosen), row, index[key(ages)]})
 	}
 	add(nil, len(waits)-1, 0)
 }
@@ -158,14 +159,17 @@ func (o *Owner) Waits() []float64 {
 // Fork shares the tables.
 func (o *Owner) Fork() Law {
 	fork := *o
-	fork.rows = make([][]float64, len(o.rows))
-	for i := range fork.rows {
-		fork.rows[i] = make([]float64, len(o.states))
-	}
+	fork.rows = nil
 	return &fork
 }
 
 func (o *Owner) Reset() {
+	if o.rows == nil {
+		o.rows = make([][]float64, o.MinSep+1)
+		for i := range o.rows {
+			o.rows[i] = make([]float64, len(o.States))
+		}
+	}
 	for _, row := range o.rows {
 		clear(row)
 	}
@@ -173,17 +177,17 @@ func (o *Owner) Reset() {
 
 func (o *Owner) Step(i int, u float64) {
 	row := o.rows[i%len(o.rows)]
-	for s := range o.states {
-		state := &o.states[s]
+	for s := range o.States {
+		state := &o.States[s]
 		overlap := 0.0
-		for _, age := range state.ages {
+		for _, age := range state.Ages {
 			overlap += o.cross.At(i, age)
 		}
 		total := math.Inf(-1)
-		for j, way := range state.ways {
+		for j, way := range state.Ways {
 			m := float64(j)
-			ahead := o.rows[(i+way.ahead)%len(o.rows)][way.state]
-			total = LogSum(total, way.logProb+m*(u-overlap)-m*m*o.norms[i]/2+ahead)
+			ahead := o.rows[(i+way.Ahead)%len(o.rows)][way.State]
+			total = LogSum(total, way.LogProb+m*(u-overlap)-m*m*o.norms[i]/2+ahead)
 		}
 		row[s] = total
 	}
@@ -191,8 +195,8 @@ func (o *Owner) Step(i int, u float64) {
 
 func (o *Owner) LogRatio() float64 {
 	total := math.Inf(-1)
-	for _, s := range o.start {
-		total = LogSum(total, s.logProb+o.rows[s.row%len(o.rows)][s.state])
+	for _, s := range o.Starts {
+		total = LogSum(total, s.LogProb+o.rows[s.Row%len(o.rows)][s.State])
 	}
 	return total
 }
@@ -205,8 +209,10 @@ type SampledOwner struct {
 	Examples int
 	Norms    []float64 // ‖c_i‖²/σ²
 
-	ring []float64
-	next float64
+	ring  []float64
+	next  float64
+	log   []float64 // ln Pr[Binom(k, p) = j]
+	terms []float64
 }
 
 // Fork shares the norms.
@@ -217,6 +223,10 @@ func (o *SampledOwner) Fork() Law {
 func (o *SampledOwner) Reset() {
 	if o.ring == nil {
 		o.ring = make([]float64, o.MinSep)
+		o.terms = make([]float64, o.Examples)
+		for j := range o.Examples + 1 {
+			o.log = append(o.log, logBinomial(o.Examples, j, o.Prob))
+		}
 	}
 	clear(o.ring)
 	o.next = 0
@@ -224,12 +234,12 @@ func (o *SampledOwner) Reset() {
 
 // Step: F_i = F_{i+1} + q^{b-1} F_{i+b} (A_i - (1-q)), with the exponent min(b-1, i) after a cold start.
 func (o *SampledOwner) Step(i int, u float64) {
-	logQ := timesLog(o.Examples, math.Log1p(-o.Prob))
-	logA := math.Inf(-1)
-	for j := 1; j <= o.Examples; j++ {
-		m := float64(j)
-		logA = LogSum(logA, logBinomial(o.Examples, j, o.Prob)+m*u-m*m*o.Norms[i]/2)
+	logQ := o.log[0]
+	for j := range o.terms {
+		m := float64(j + 1)
+		o.terms[j] = o.log[j+1] + m*u - m*m*o.Norms[i]/2
 	}
+	logA := logSum(o.terms)
 	silent := o.MinSep - 1
 	if !o.WarmStart {
 		silent = min(silent, i)

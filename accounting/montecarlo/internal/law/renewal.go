@@ -87,15 +87,15 @@ func MinSepLower(p Process, c *Columns, factor float64) *Renewal {
 func overlaps(c *Columns, minSep int, factor float64) []float64 {
 	kappa := make([]float64, c.Steps)
 	best := make([]float64, c.Bands+minSep+1) // best[t]: over sets within i+t and later
-	for i := range kappa {
+	c.backward(func(i int, inner []float64) {
 		clear(best)
-		for t := min(c.Bands, c.Steps-i) - 1; t >= minSep; t-- {
-			best[t] = max(best[t+1], factor*c.Inner(i, i+t)+best[t+minSep])
+		for t := len(inner) - 1; t >= minSep; t-- {
+			best[t] = max(best[t+1], factor*inner[t]+best[t+minSep])
 		}
 		if minSep < len(best) {
 			kappa[i] = best[minSep]
 		}
-	}
+	})
 	return kappa
 }
 

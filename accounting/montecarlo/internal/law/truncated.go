@@ -14,6 +14,7 @@ type Truncated struct {
 
 	upper, lower []float64 // rings of ln P/R and ln Q/R
 	next         [2]float64
+	logP, logQ   float64
 }
 
 // Survival returns s_i, the probability that a sampled example stays in its batch when count others were sampled.
@@ -32,6 +33,7 @@ func (t *Truncated) Fork() Law {
 func (t *Truncated) Reset() {
 	if t.upper == nil {
 		t.upper, t.lower = make([]float64, t.MinSep), make([]float64, t.MinSep)
+		t.logP, t.logQ = math.Log(t.Prob), math.Log1p(-t.Prob)
 	}
 	clear(t.upper)
 	clear(t.lower)
@@ -39,7 +41,7 @@ func (t *Truncated) Reset() {
 }
 
 func (t *Truncated) Step(i int, u float64) {
-	logQ, logP, s := math.Log1p(-t.Prob), math.Log(t.Prob), t.Norms[i]
+	s := t.Norms[i]
 	jumpP, jumpQ := u-s/2, 0.0
 	if t.Counts[i] >= t.MaxBatch {
 		survives := t.Survival(t.Counts[i])
@@ -48,8 +50,8 @@ func (t *Truncated) Step(i int, u float64) {
 		jumpQ = LogSum(in-u-s/2, out)
 	}
 	slot := i % t.MinSep
-	t.next[0] = LogSum(logQ+t.next[0], logP+jumpP+t.upper[slot])
-	t.next[1] = LogSum(logQ+t.next[1], logP+jumpQ+t.lower[slot])
+	t.next[0] = LogSum(t.logQ+t.next[0], t.logP+jumpP+t.upper[slot])
+	t.next[1] = LogSum(t.logQ+t.next[1], t.logP+jumpQ+t.lower[slot])
 	t.upper[slot], t.lower[slot] = t.next[0], t.next[1]
 }
 
