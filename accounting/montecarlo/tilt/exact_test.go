@@ -249,6 +249,18 @@ func TestValuesDependOnPlanAndKeyAlone(t *testing.T) {
 				}
 			}
 		}
+		var sums [3]montecarlo.Sum
+		for i, x := range whole {
+			sums[0].Add(x / v.plan.Bound)
+			if i == 60 {
+				sums[2], _ = v.Sum(t.Context(), 0, 61, 1)
+				rest, _ := v.Sum(t.Context(), 61, 39, 3)
+				sums[2].Merge(rest)
+			}
+		}
+		if sums[1], err = v.Sum(t.Context(), 0, 100, 2); err != nil || sums[0] != sums[1] || sums[0] != sums[2] {
+			t.Errorf("%v: sums of 100 values differ: %v, %v", c, sums, err)
+		}
 		other, err := NewVerifier(plan, stream.PublicKey("another", nil))
 		if err != nil {
 			t.Fatal(err)

@@ -19,7 +19,7 @@ func steadyTables(t *testing.T, warm, keep bool) (whole, steady *table) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steady, err = newTable(p, 3, keep, 8*10*16+8)
+	steady, err = newTable(p, 3, keep, 8*10*12+8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestSteadyWalkEqualsTheWholeTable(t *testing.T) {
 		"joint": func(h []kernel.Hit) int {
 			n := 0
 			for _, x := range h {
-				if x.Step >= 250-10 && x.Step < 250-8 {
+				if x.Step >= 250-6 && x.Step < 250-4 {
 					n += x.Times
 				}
 			}

@@ -35,14 +35,13 @@ type table struct {
 
 	walkable bool // a table of this order can be kept
 
-	lnN     float64     // ln N_θ, not yet rounded upward
-	waits   [][]float64 // warm: partial sums over the initial waits, see startWarm
-	scratch []uint16
-	factor  []float64 // factor[lag]: scale of step i+lag over that of step i
-	ahead   [][]float64
-	gamma   []float64
-	row     []float64
-	coef    [][]float64
+	lnN    float64     // ln N_θ, not yet rounded upward
+	waits  [][]float64 // warm: partial sums over the initial waits, see startWarm
+	factor []float64   // factor[lag]: scale of step i+lag over that of step i
+	ahead  [][]float64
+	gamma  []float64
+	row    []float64
+	coef   [][]float64
 }
 
 // process is one example's participation, F3: cold or warm b-min-sep.
@@ -54,7 +53,7 @@ type process struct {
 }
 
 // maxTableBytes bounds the slices held at one time: all of them, or the tail, the head and the working ring.
-const maxTableBytes = 240 << 20
+const maxTableBytes = 140 << 20
 
 // steadyTolerance is the spread of V_i/V_{i+1} over states and b steps at which it counts as constant.
 const steadyTolerance = 2e-14
@@ -68,7 +67,7 @@ func newTable(p process, theta int, keep bool, maxBytes int) (*table, error) {
 	n, b := p.steps, p.sep
 	t := &table{process: p, states: states, steady: -1,
 		slice: make([][]float64, n+1), exp2: make([]int, n+1), ln: make([]float64, n+1),
-		scratch: make([]uint16, theta), factor: make([]float64, b+1), ahead: make([][]float64, b+1),
+		factor: make([]float64, b+1), ahead: make([][]float64, b+1),
 		gamma: make([]float64, b), row: make([]float64, b), coef: make([][]float64, theta+1),
 	}
 	for m := range t.coef {
@@ -79,13 +78,13 @@ func newTable(p process, theta int, keep bool, maxBytes int) (*table, error) {
 	switch {
 	case keep && fits(n+1):
 	case keep && p.gram.interior > 0:
-		t.joint = max(0, n-2*b)
-		if !fits(3*b + 4) {
+		t.joint = max(0, n-b)
+		if !fits(2*b + 4) {
 			return nil, tooLarge(theta, p, maxBytes)
 		}
 	case keep:
 		return nil, tooLarge(theta, p, maxBytes)
-	case !fits(2*b + 2):
+	case !fits(b + 2):
 		return nil, tooLarge(theta, p, maxBytes)
 	}
 	whole := keep && t.joint > n
@@ -111,7 +110,7 @@ func newTable(p process, theta int, keep bool, maxBytes int) (*table, error) {
 			}
 		}
 	}
-	t.walkable = fits(n+1) || t.steady >= 3*b && n >= 6*b && fits(3*b+4)
+	t.walkable = fits(n+1) || t.steady >= 3*b && n >= 5*b && fits(2*b+4)
 	if keep && !whole && t.steady < 0 {
 		return nil, tooLarge(theta, p, maxBytes)
 	}

@@ -1,9 +1,14 @@
 package tilt
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
@@ -37,9 +42,9 @@ type Verifier struct {
 	ready    bool
 }
 
-// NewVerifier prepares the tables of a plan that NewPlan made. A verification's key is
-// stream.PublicKey("verify", …) of a configuration that names the plan; each candidate and direction has its own. The cost is that of the
-// recursions of the plan's orders; memory stays below 300 MB.
+// NewVerifier prepares the tables of a plan that NewPlan made. Its randomness is derived from key and the JSON form of the plan, so that one
+// key serves any number of candidates and directions; an estimate must have another key than the verification. The cost is that of
+// the recursions of the plan's orders, and their tables take at most 140 MB an order.
 func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -48,11 +53,15 @@ func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 	if err := tiltable(p.Spec, columns); err != nil {
 		return nil, err
 	}
+	config, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("tilt: %w", err)
+	}
+	key = key.Sub("values of " + string(config))
 	v := &Verifier{plan: p, bulk: stream.NewBulk(key.Sub("outputs"))}
 	v.uniforms.bulk = stream.NewBulk(key.Sub("tuples"))
 	v.in.Bulk = v.bulk
 	specs := []montecarlo.Spec{p.Spec}
-	var err error
 	switch p.Method {
 	case Zero:
 		return v, nil
@@ -151,6 +160,47 @@ func (v *Verifier) Values(dst []float64, first uint64) {
 		}
 		dst[i] = v.values[sample%kernel.Lanes]
 	}
+}
+
+// pieceSize is how many samples a goroutine takes at a time.
+const pieceSize = 32 * kernel.Lanes
+
+// Sum adds the values over M of the samples first … first+count-1, in fixed point and so the same for any order and number of workers, with
+// as many goroutines as workers, or as there are processors for 0. It ends early, with the context's error, when ctx is done.
+// The mean of the values is Mean(count)·M.
+func (v *Verifier) Sum(ctx context.Context, first, count uint64, workers int) (total montecarlo.Sum, err error) {
+	if v.plan.Method == Zero {
+		return total, ctx.Err()
+	}
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Uint64
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	for range workers {
+		fork := v.Fork()
+		group.Go(func() {
+			var values [pieceSize]float64
+			var sum montecarlo.Sum
+			for ctx.Err() == nil {
+				from := next.Add(pieceSize) - pieceSize
+				if from >= count {
+					break
+				}
+				piece := values[:min(pieceSize, count-from)]
+				fork.Values(piece, first+from)
+				for _, x := range piece {
+					sum.Add(x / v.plan.Bound)
+				}
+			}
+			mutex.Lock()
+			total.Merge(sum)
+			mutex.Unlock()
+		})
+	}
+	group.Wait()
+	return total, ctx.Err()
 }
 
 // compute sets values to those of one batch of samples.

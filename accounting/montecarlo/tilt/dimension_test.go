@@ -1,0 +1,60 @@
+package tilt
+
+import (
+	"errors"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/mechanism"
+)
+
+func TestNothingIsProvableWhereOrdersAreFew(t *testing.T) {
+	spec := montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: 40, MinSep: 5, Strategy: toeplitz(40, 1, .5), NoiseMultiplier: 1}
+	if _, err := SmallestProvable(spec, 3, 1e-4); !errors.Is(err, ErrNotProvable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSmallestProvable(t *testing.T) {
+	bands := []float64{1, .5, .375, .3125}
+	for name, spec := range map[string]montecarlo.Spec{
+		"b-min-sep":     {Scheme: montecarlo.BMinSep, Steps: 100, MinSep: 4, Prob: .05, WarmStart: true, Strategy: toeplitz(100, bands...)},
+		"from far":      {Scheme: montecarlo.BMinSep, Steps: 100, MinSep: 4, Prob: .05, WarmStart: true, Strategy: toeplitz(100, bands...), NoiseMultiplier: 40},
+		"from below":    {Scheme: montecarlo.BMinSep, Steps: 100, MinSep: 4, Prob: .05, WarmStart: true, Strategy: toeplitz(100, bands...), NoiseMultiplier: .1},
+		"two examples":  {Scheme: montecarlo.BMinSep, Steps: 40, MinSep: 4, Prob: .05, Strategy: toeplitz(40, bands...), MaxExamplesPerOwner: 2},
+		"balls-in-bins": {Scheme: montecarlo.BallsInBins, Steps: 40, MinSep: 5, Strategy: toeplitz(40, bands...)},
+		"poisson":       {Scheme: montecarlo.Poisson, Steps: 40, MinSep: 1, Prob: .05, Strategy: mechanism.Identity(40)},
+	} {
+		if spec.NoiseMultiplier == 0 {
+			spec.NoiseMultiplier = 1
+		}
+		const delta = 1e-4
+		epsilon := 3.0
+		if name == "balls-in-bins" { // N_θ ≥ 1 and θ ≤ 3 prove nothing below e^-2ε 4/27
+			epsilon = 6
+		}
+		found, err := SmallestProvable(spec, epsilon, delta)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for i, direction := range montecarlo.Directions {
+			p := found.Plans[i]
+			if p.Direction != direction || p.Divergence > delta || p.Spec.NoiseMultiplier != found.NoiseMultiplier {
+				t.Errorf("%s: plan of direction %s is for %s at σ = %v and proves %g", name, direction, p.Direction, p.Spec.NoiseMultiplier, p.Divergence)
+			}
+		}
+		worst := 0.0
+		for _, direction := range montecarlo.Directions {
+			spec.NoiseMultiplier = found.NoiseMultiplier * 0.9965
+			p, err := NewPlan(Config{spec, epsilon, direction})
+			if err != nil {
+				t.Fatal(err)
+			}
+			worst = max(worst, p.Divergence)
+		}
+		if worst <= delta {
+			t.Errorf("%s: σ = %v is not the smallest: 0.35 %% less proves %g", name, found.NoiseMultiplier, worst)
+		}
+	}
+}
