@@ -1,0 +1,175 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+)
+
+// Verify is the purpose of a verifier's units.
+const Verify = "verify"
+
+// Unit is a range of samples of one trial of a protocol.
+type Unit struct {
+	Configuration string `json:"configuration"` // SHA-256 of the protocol
+	Purpose       string `json:"purpose"`       // Verify
+	Candidate     int    `json:"candidate"`     // index into the protocol's candidates
+	Trial         int    `json:"trial"`         // index into the candidate's trials: the point and the direction
+	First         uint64 `json:"first"`         // first sample
+	Count         uint64 `json:"count"`         // how many
+	KernelID      string `json:"kernel_id"`
+}
+
+// Result is what a unit came to: integers only.
+type Result struct {
+	Sum    montecarlo.Sum       `json:"sum"`              // of values over the trial's bound, by accounting.AddValue
+	Losses montecarlo.Histogram `json:"losses,omitempty"` // for estimates at other ε
+}
+
+// entry is one line of the log.
+type entry struct {
+	Unit
+	Result Result `json:"result"`
+}
+
+const checksumDigits = 16
+
+// line returns the entry as a line of the log: a checksum, a space, JSON, a newline.
+func (e entry) line() ([]byte, error) {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(b)
+	out := make([]byte, 0, checksumDigits+1+len(b)+1)
+	out = hex.AppendEncode(out, sum[:checksumDigits/2])
+	out = append(out, ' ')
+	out = append(out, b...)
+	return append(out, '\n'), nil
+}
+
+// parseLine reads a line without its newline.
+func parseLine(b []byte) (e entry, err error) {
+	if len(b) <= checksumDigits || b[checksumDigits] != ' ' {
+		return e, fmt.Errorf("no checksum")
+	}
+	body := b[checksumDigits+1:]
+	sum := sha256.Sum256(body)
+	if hex.EncodeToString(sum[:checksumDigits/2]) != string(b[:checksumDigits]) {
+		return e, fmt.Errorf("wrong checksum")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return e, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return e, fmt.Errorf("bytes after the entry")
+	}
+	return e, nil
+}
+
+// RefusedError says why a unit does not belong into a ledger.
+type RefusedError struct {
+	Unit   Unit
+	Reason string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("ledger: unit of candidate %d, trial %d, samples %d to %d: refused: %s",
+		e.Unit.Candidate, e.Unit.Trial, e.Unit.First, e.Unit.First+e.Unit.Count, e.Reason)
+}
+
+// book is the contents of a ledger in memory.
+type book struct {
+	protocol *accounting.Protocol
+	hash     string
+	trials   map[[2]int]*trial
+}
+
+// trial is the finished units of one trial, by rising first sample.
+type trial struct {
+	spec    accounting.Trial
+	entries []entry
+	done    uint64 // samples
+}
+
+func newBook(p *accounting.Protocol) (*book, error) {
+	hash, err := p.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	b := &book{protocol: p, hash: hash, trials: map[[2]int]*trial{}}
+	for c, candidate := range p.Candidates {
+		for t, spec := range candidate.Trials {
+			b.trials[[2]int{c, t}] = &trial{spec: spec}
+		}
+	}
+	return b, nil
+}
+
+// add takes an entry. It reports fresh = false for one that is there already.
+func (b *book) add(e entry) (fresh bool, err error) {
+	refuse := func(format string, args ...any) (bool, error) {
+		return false, &RefusedError{e.Unit, fmt.Sprintf(format, args...)}
+	}
+	t := b.trials[[2]int{e.Candidate, e.Trial}]
+	switch {
+	case e.Configuration != b.hash:
+		return refuse("it is of another configuration")
+	case e.Purpose != Verify:
+		return refuse("its purpose is %q, not %q", e.Purpose, Verify)
+	case e.KernelID != b.protocol.KernelID:
+		return refuse("it is of kernel %q, the protocol's is %q: results of different kernels are not mixed", e.KernelID, b.protocol.KernelID)
+	case t == nil:
+		return refuse("the protocol has no such trial")
+	case e.Count == 0 || e.First+e.Count < e.First || e.First+e.Count > t.spec.Samples:
+		return refuse("the trial has samples 0 to %d", t.spec.Samples)
+	case e.Result.Sum.Mean(e.Count) > 1+1e-9:
+		return refuse("its sum is more than one a sample")
+	}
+	i := t.search(e.First)
+	if i < len(t.entries) && t.entries[i].First == e.First && t.entries[i].Count == e.Count {
+		same, err := sameResult(t.entries[i].Result, e.Result)
+		if err == nil && !same {
+			return refuse("the ledger has another result for it: one of the two was not computed from the protocol")
+		}
+		return false, err
+	}
+	if i < len(t.entries) && t.entries[i].First < e.First+e.Count || i > 0 && t.entries[i-1].First+t.entries[i-1].Count > e.First {
+		return refuse("it overlaps a finished unit")
+	}
+	t.entries = append(t.entries, entry{})
+	copy(t.entries[i+1:], t.entries[i:])
+	t.entries[i] = e
+	t.done += e.Count
+	return true, nil
+}
+
+// search returns the index of the first entry that starts at or after a sample.
+func (t *trial) search(first uint64) int {
+	low, high := 0, len(t.entries)
+	for low < high {
+		if mid := (low + high) / 2; t.entries[mid].First < first {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+func sameResult(a, b Result) (bool, error) {
+	x, err := json.Marshal(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := json.Marshal(b)
+	return bytes.Equal(x, y), err
+}
