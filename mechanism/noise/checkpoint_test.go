@@ -65,3 +65,30 @@ func TestGeneratorRefusesAnotherKey(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReadCheckpoint: whatever is read, a generator stands at a step of its own afterwards or reports an error.
+func FuzzReadCheckpoint(f *testing.F) {
+	r := bind(f, Config{Strategy: strategies(9)["toeplitz 2"], Coordinates: 20, NoiseMultiplier: 1, ClipNorm: 1})
+	g := generator(f, r, 0, 20)
+	if err := g.Fill32(make([]float32, 5*20)); err != nil {
+		f.Fatal(err)
+	}
+	var saved bytes.Buffer
+	if err := g.WriteCheckpoint(&saved); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(saved.Bytes())
+	f.Add([]byte(checkpointMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g := generator(t, r, 0, 20)
+		if err := g.ReadCheckpoint(bytes.NewReader(data)); err != nil {
+			if !errors.Is(err, ErrCheckpoint) || g.Step() != 0 {
+				t.Errorf("step %d after %v", g.Step(), err)
+			}
+			return
+		}
+		if !bytes.HasPrefix(data, saved.Bytes()) {
+			t.Error("a checkpoint that was never written is accepted")
+		}
+	})
+}

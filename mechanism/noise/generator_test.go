@@ -227,7 +227,7 @@ func chi2Bound(k float64) float64 {
 }
 
 // whiteness tests C y against iid N(0,1): the sum of squares of each step, and for all pairs of steps the χ² of the
-// squared correlations; each with the false-reject probability shared.
+// squared correlations, each with false-reject probability 1e-9.
 func whiteness(s *mechanism.Strategy, y []float64, steps, width int) error {
 	white := make([][]float64, steps)
 	for i := range white {

@@ -375,6 +375,23 @@ func TestCheckCover(t *testing.T) {
 	}
 }
 
+func TestRemoveOthers(t *testing.T) {
+	c := Config{Dir: t.TempDir(), Shards: 3}
+	keep := []string{ShardName(0, 3), ShardName(2, 3), "shards", "recipe.json"}
+	for _, name := range append([]string{ShardName(0, 4), ShardName(3, 3)}, keep...) {
+		if err := os.Mkdir(filepath.Join(c.Dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.RemoveOthers(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(c.Dir)
+	if err != nil || len(entries) != len(keep) {
+		t.Errorf("%v are left (%v), want %v", entries, err, keep)
+	}
+}
+
 func TestRangeCovers(t *testing.T) {
 	for _, n := range []int64{1, 7, 64, 1000, math.MaxInt32} {
 		for _, shards := range []int{1, 2, 7, 64} {
@@ -396,4 +413,37 @@ func TestRangeCovers(t *testing.T) {
 func ExampleFileName() {
 	fmt.Println(FileName(0, 64, 0, 1000))
 	// Output: shard-00000-of-00064/steps-000000-000999.npy
+}
+
+// BenchmarkWrite makes and writes float32 noise of 1e6 coordinates and 100 steps on all processors, hashes and syncs included.
+func BenchmarkWrite(b *testing.B) {
+	key := newKey(b)
+	root, err := stream.ReadKeyFile(key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := noise.NewRecipe(noise.Config{
+		Strategy:    &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 100, Toeplitz: []float64{1, .5, .375, .3125}},
+		Coordinates: 1000000, NoiseMultiplier: 1, ClipNorm: 1,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Bind(root, stream.RunID{1}, key)
+	for b.Loop() {
+		c := Config{Dir: b.TempDir(), KeyURI: key, Shards: 8, DType: manifest.DFloat32}
+		f, err := WriteRecipe(c.Dir, r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.RecipeSHA256 = f.SHA256
+		p, s := beam.NewPipelineWithRoot()
+		if _, err := Write(s, c); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := beam.Run(context.Background(), "direct", p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*1e8/b.Elapsed().Seconds()/1e6, "Mvalues/s")
 }
