@@ -2,6 +2,7 @@ package formation
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
@@ -18,6 +19,8 @@ type drawer struct {
 	coins   *coinPacker // nil unless the scheme looks at owners
 	rows    ownergraph.Rows
 	steps   []int32
+
+	examples int64 // rows of the table
 }
 
 func (d *drawer) draw(j job) output {
@@ -50,6 +53,9 @@ func (d *drawer) draw(j job) output {
 func (d *drawer) drawRows(b []byte) error {
 	if err := d.rows.UnmarshalBinary(b); err != nil {
 		return err
+	}
+	if d.rows.First < 0 || d.rows.First > d.examples-int64(d.rows.Len()) {
+		return fmt.Errorf("formation: rows %d to %d of the table: the configuration says %d rows", d.rows.First, d.rows.First+int64(d.rows.Len())-1, d.examples)
 	}
 	for i := range d.rows.Len() {
 		row := d.rows.First + int64(i)

@@ -57,22 +57,25 @@ type how struct {
 	shuffle uint64 // > 0: seed of the order of input chunks
 	chunk   int    // rows of an input chunk
 	parquet bool
+
+	wrongType bool // of ids in the configuration
 }
 
 var plain = how{runner: "direct", shards: 3, chunk: 50}
 
 // table is a test's examples: nil rows mean a range.
 type table struct {
-	n    int64
-	rows *ownergraph.Rows
+	n     int64
+	rows  *ownergraph.Rows
+	first int64 // number of rows' first row, for tests of long tables
 }
 
 func (tb table) chunks(t testing.TB, h how) [][]byte {
 	var out [][]byte
-	for first := 0; first < int(tb.n); first += h.chunk {
+	for first := 0; first < tb.rows.Len(); first += h.chunk {
 		var r ownergraph.Rows
-		r.Reset(int64(first), tb.rows.Examples.Type, tb.rows.Owners.Type)
-		for i := first; i < min(first+h.chunk, int(tb.n)); i++ {
+		r.Reset(tb.first+int64(first), tb.rows.Examples.Type, tb.rows.Owners.Type)
+		for i := first; i < min(first+h.chunk, tb.rows.Len()); i++ {
 			r.AppendFrom(tb.rows, i)
 		}
 		b, err := r.AppendBinary(nil)
@@ -116,7 +119,9 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if tb.rows == nil {
 		files, err = formation.Range(s, c)
 	} else {
-		c.IDs.Type = tb.rows.Examples.Type
+		if !h.wrongType {
+			c.IDs.Type = tb.rows.Examples.Type
+		}
 		files, err = formation.Table(s, c, beam.CreateList(s, tb.chunks(t, h)))
 	}
 	if err != nil {
@@ -162,7 +167,7 @@ func read(t testing.TB, b *manifest.Batches) [][]int64 {
 	return out
 }
 
-// content is what must not depend on how: the concatenated files, without headers, indptr as differences.
+// content is what must not depend on how.
 func content(t testing.TB, b *manifest.Batches) string { return fmt.Sprint(read(t, b)) }
 
 // randomTable has string ids, some examples twice, and shared owners.
@@ -180,7 +185,7 @@ func randomTable(seed uint64, n, owners int) table {
 		}
 		rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
 	}
-	return table{int64(n), rows}
+	return table{n: int64(n), rows: rows}
 }
 
 // keyOf derives the key of a purpose as formation does.
@@ -439,6 +444,41 @@ func testLong[T int64 | string](t *testing.T, b *manifest.Batches, id func(row i
 	}
 }
 
+// TestManyRows forms batches of a few rows at the end of a table that is too long for 32 bits.
+func TestManyRows(t *testing.T) {
+	tb := randomTable(6, 50, 30)
+	spec := specs()["b-min-sep"]
+	few := read(t, form(t, spec, tb, plain))
+	const first = 1 << 33
+	many := form(t, spec, table{n: first + 50, rows: tb.rows, first: first}, plain)
+	if many.Facts.RowType != manifest.DInt64 {
+		t.Errorf("rows of type %v", many.Facts.RowType)
+	}
+	for step, rows := range read(t, many) {
+		for i := range rows {
+			rows[i] -= first
+		}
+		if !slices.Equal(rows, few[step]) {
+			t.Fatalf("step %d: rows %v, want %v", step, rows, few[step])
+		}
+	}
+}
+
+func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
+	tb := randomTable(7, 50, 30)
+	if _, err := tryForm(t, specs()["poisson"], table{n: 49, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "says 49 rows") {
+		t.Errorf("got %v, want a row out of range", err)
+	}
+	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 1, Steps: 5, MinSep: 2}}
+	if _, err := tryForm(t, fixed, table{n: 50, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "formation: row 1 ") {
+		t.Errorf("got %v, want a missing row", err)
+	}
+	wrong := with(func(h *how) { h.parquet, h.wrongType = true, true })
+	if _, err := tryForm(t, specs()["balls-in-bins"], tb, wrong); err == nil || !strings.Contains(err.Error(), "ids of the table are of type string") {
+		t.Errorf("got %v, want ids of another type", err)
+	}
+}
+
 func TestFaults(t *testing.T) {
 	_, s := beam.NewPipelineWithRoot()
 	_, err := formation.Range(s, formation.Config{Spec: specs()["poisson"], Shards: 41, Buckets: -1})
@@ -472,7 +512,7 @@ func BenchmarkFormMultiOwner(b *testing.B) {
 		rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
 	}
 	spec, err := sampling.MultiOwner{Steps: 1000, MinSep: 32}.WithBatchSize(1024, sampling.Neighborhoods{3: n})
-	benchmarkForm(b, sampling.Spec{MultiOwner: &spec}, table{n, rows}, err)
+	benchmarkForm(b, sampling.Spec{MultiOwner: &spec}, table{n: n, rows: rows}, err)
 }
 
 func benchmarkForm(b *testing.B, spec sampling.Spec, tb table, err error) {
