@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Error is the expected error of a strategy on a workload at noise multiplier 1 and clip norm 1 (F1): that of
@@ -100,11 +102,8 @@ func (s *Strategy) rowVariance(a *Workload) []float64 {
 				if c == nil {
 					c = s.Columns[t]
 				}
-				sum := row[t]
-				for j, v := range c[1:min(len(c), i-t+1)] {
-					sum -= v * row[t+1+j]
-				}
-				row[t] = sum / c[0]
+				below := c[1:min(len(c), i-t+1)]
+				row[t] = (row[t] - floats.Dot(below, row[t+1:t+1+len(below)])) / c[0]
 			}
 		}
 		for _, v := range row {

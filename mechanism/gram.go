@@ -6,19 +6,20 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// gram holds the band of |CᵀC| and its signs: entry [i][d] is (CᵀC)[i][i+d], d < bands.
+// gram holds entries of the band of CᵀC: (CᵀC)[i][i+d] for d < bands, d a multiple of step.
 type gram struct {
-	n, bands int
-	band     []float64 // [n × bands], signed
+	n, bands, step, width int
+	band                  []float64 // [n × width], signed
 }
 
-// newGram computes CᵀC, whose bands are those of C, in O(n·bands²).
-func (s *Strategy) newGram() (*gram, error) {
-	g := &gram{n: s.Steps, bands: s.Bands()}
-	if g.bands > gramLimit/g.n {
-		return nil, errTooLarge("steps·bands", g.n*g.bands, gramLimit)
+// newGram computes entries of CᵀC, whose bands are those of C, in O(n·bands²/step).
+func (s *Strategy) newGram(step int) (*gram, error) {
+	g := &gram{n: s.Steps, bands: s.Bands(), step: step}
+	g.width = (g.bands + step - 1) / step
+	if g.width > gramLimit/g.n {
+		return nil, errTooLarge("steps·bands", g.n*g.width, gramLimit)
 	}
-	g.band = make([]float64, g.n*g.bands)
+	g.band = make([]float64, g.n*g.width)
 	columns, scales := s.Columns, make([]float64, g.n)
 	if columns == nil {
 		columns = make([][]float64, g.n)
@@ -34,10 +35,10 @@ func (s *Strategy) newGram() (*gram, error) {
 		}
 	}
 	for i, c := range columns {
-		for d := 0; d < len(c) && d < g.bands; d++ {
+		for d := 0; d < len(c) && d < g.bands; d += step {
 			other := columns[i+d]
 			size := min(len(c)-d, len(other))
-			g.band[i*g.bands+d] = floats.Dot(c[d:d+size], other[:size]) * scales[i] * scales[i+d]
+			g.band[i*g.width+d/step] = floats.Dot(c[d:d+size], other[:size]) * scales[i] * scales[i+d]
 		}
 	}
 	return g, nil
@@ -48,13 +49,16 @@ func (g *gram) at(i, d int) float64 {
 	if d >= g.bands {
 		return 0
 	}
-	return math.Abs(g.band[i*g.bands+d])
+	return math.Abs(g.signed(i, d))
 }
+
+// signed returns (CᵀC)[i][i+d], d < bands.
+func (g *gram) signed(i, d int) float64 { return g.band[i*g.width+d/g.step] }
 
 func (g *gram) diagonal() []float64 {
 	x := make([]float64, g.n)
 	for i := range x {
-		x[i] = g.band[i*g.bands]
+		x[i] = g.signed(i, 0)
 	}
 	return x
 }
@@ -86,7 +90,7 @@ func (g *gram) balanced(set []int) bool {
 			if a == b || j-i >= g.bands {
 				continue
 			}
-			v := g.band[i*g.bands+j-i]
+			v := g.signed(i, j-i)
 			if math.Abs(v) <= smallest {
 				continue
 			}

@@ -9,10 +9,12 @@ import (
 )
 
 // Participation is the (k, b) schema: one example participates at most MaxParticipations times, at least MinSep steps
-// apart. MaxParticipations 0 means as often as fits.
+// apart. MaxParticipations 0 means as often as fits. With Phases it participates at steps s, s+b, s+2b, … for one of the b
+// possible s: the data come in a fixed order, in epochs of MinSep steps (001).
 type Participation struct {
-	MinSep            int `json:"min_sep"`
-	MaxParticipations int `json:"max_participations"`
+	MinSep            int  `json:"min_sep"`
+	MaxParticipations int  `json:"max_participations"`
+	Phases            bool `json:"phases,omitempty"`
 }
 
 // Validate returns every fault of p joined, or nil.
@@ -70,10 +72,13 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 	if s.columnSumHolds(p.MinSep) {
 		return Sensitivity{s.columnSum(p.MinSep, k), true, MethodColumnSum}, nil
 	}
+	if p.Phases {
+		return s.phaseSensitivity(p)
+	}
 	if bands <= p.MinSep || k == 1 {
 		return Sensitivity{math.Sqrt(chain(s.columnSquares(), nil, max(bands, p.MinSep), max(bands, p.MinSep), k)), true, MethodChain}, nil
 	}
-	g, err := s.newGram()
+	g, err := s.newGram(1)
 	if err != nil {
 		return Sensitivity{}, err
 	}
@@ -87,13 +92,9 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 	return Sensitivity{math.Sqrt(g.rowBound(p.MinSep, k)), false, MethodRowBound}, nil
 }
 
-// PhaseSensitivity returns the sensitivity over the b sets {s, s+b, s+2b, …} of at most k steps, b = p.MinSep: examples
-// in a fixed order, epoch after epoch (001). It is exact when signs allow it, see [Strategy.Sensitivity].
-func (s *Strategy) PhaseSensitivity(p Participation) (Sensitivity, error) {
-	if err := p.Validate(); err != nil {
-		return Sensitivity{}, err
-	}
-	g, err := s.newGram()
+// phaseSensitivity goes through the b sets {s, s+b, s+2b, …} of at most k steps.
+func (s *Strategy) phaseSensitivity(p Participation) (Sensitivity, error) {
+	g, err := s.newGram(p.MinSep)
 	if err != nil {
 		return Sensitivity{}, err
 	}

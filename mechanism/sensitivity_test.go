@@ -91,7 +91,7 @@ func TestSensitivityGolden(t *testing.T) {
 			}
 		}
 		if c.FixedEpoch2 > 0 {
-			phases, err := s.PhaseSensitivity(mechanism.Participation{MinSep: (c.N + 1) / 2})
+			phases, err := s.Sensitivity(mechanism.Participation{MinSep: (c.N + 1) / 2, Phases: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +208,7 @@ func TestSensitivityLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	phases, err := s.PhaseSensitivity(mechanism.Participation{MinSep: 4, MaxParticipations: 50})
+	phases, err := s.Sensitivity(mechanism.Participation{MinSep: 4, MaxParticipations: 50, Phases: true})
 	if err != nil {
 		t.Fatal(err)
 	}
