@@ -1,0 +1,306 @@
+package mechanism
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+
+	"minsep/internal/param"
+)
+
+// dual is the Lagrange dual of the dense optimum (001): minimise tr(M X⁻¹), M = AᵀA, X = CᵀC, where the steps
+// {s, s+b, …} of one class of examples have orthogonal columns of total squared norm at most 1. Its variables are a positive
+// definite matrix U_s for every class, with a constant diagonal u_s; at U = diag(U_s) the Lagrangian's minimum is at
+// X = U⁻¹ # M, the geometric mean, that is X U X = M, and the dual value is tr(U X)² / Σ_s u_s.
+//
+// X is evaluated as Σ_q weight_q (U + shift_q M⁻¹)⁻¹, a rational approximation of the square root. M⁻¹ is banded for
+// momentum and learning rates, and U joins only the steps of a class, so with steps ordered by class every term is block
+// cyclic tridiagonal: a class costs its size cubed and nothing of size n×n is built until the end.
+type dual struct {
+	n, b      int
+	classes   [][]int // steps of every class
+	groups    [][]int // neighbouring classes that form one block
+	order     []int   // steps in the order of the blocks' rows
+	place     []int   // row of a step in that order
+	offset    []int   // first row of a block
+	minv      *mat.SymBandDense
+	low, high float64 // bounds of M's eigenvalues
+	blocks    *cyclicBlocks
+}
+
+// newDual prepares the dual for epochs of b steps.
+func newDual(a *Workload, b int) *dual {
+	n := a.Steps
+	d := &dual{n: n, b: min(b, n)}
+	for s := range d.b {
+		var class []int
+		for i := s; i < n; i += d.b {
+			class = append(class, i)
+		}
+		d.classes = append(d.classes, class)
+	}
+	d.minv = a.inverseGram()
+	_, reach := d.minv.SymBand()
+	// classes a block: as many as M⁻¹ reaches, and enough rows for dense arithmetic
+	size := max(reach, (8+len(d.classes[0])-1)/len(d.classes[0]))
+	if d.b < 2*size {
+		size = d.b
+	}
+	for s := 0; s < d.b; s += size {
+		if rest := d.b - s; rest < 2*size {
+			size = rest // no last block that M⁻¹ reaches across
+		}
+		var group []int
+		for c := s; c < s+size; c++ {
+			group = append(group, c)
+		}
+		d.groups = append(d.groups, group)
+	}
+	var sizes []int
+	d.place = make([]int, n)
+	for _, group := range d.groups {
+		d.offset = append(d.offset, len(d.order))
+		for _, s := range group {
+			for _, i := range d.classes[s] {
+				d.place[i] = len(d.order)
+				d.order = append(d.order, i)
+			}
+		}
+		sizes = append(sizes, len(d.order)-d.offset[len(d.offset)-1])
+	}
+	d.offset = append(d.offset, n)
+	d.blocks = newCyclicBlocks(sizes)
+	d.low, d.high = a.gramBounds(d.minv)
+	return d
+}
+
+// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ: A⁻¹ = (1 - β shift) η⁻¹ (1 - shift) for a recursive workload, of any other by inversion.
+func (a *Workload) inverseGram() *mat.SymBandDense {
+	n := a.Steps
+	rows := make([][]float64, n) // row i of A⁻¹ backwards from the diagonal
+	reach := min(n-1, 2)
+	if a.isRecursive() {
+		if a.Momentum == 0 {
+			reach = min(n-1, 1)
+		}
+		for i := range rows {
+			rows[i] = make([]float64, min(reach, i)+1)
+			eta := 1 / a.rate(i)
+			rows[i][0] = eta
+			if i > 0 {
+				before := a.Momentum / a.rate(i-1)
+				rows[i][1] = -eta - before
+				if a.Momentum != 0 && i > 1 {
+					rows[i][2] = before
+				}
+			}
+		}
+	} else {
+		reach = n - 1
+		for j := range n { // column by column: A x = e_j
+			x := make([]float64, n)
+			for i := j; i < n; i++ {
+				row := a.Row(nil, i)
+				if i == j {
+					x[i] = 1
+				}
+				for t := j; t < i; t++ {
+					x[i] -= row[t] * x[t]
+				}
+				x[i] /= row[i]
+				rows[i] = append(rows[i], x[i])
+			}
+		}
+		for _, r := range rows {
+			reverse(r)
+		}
+	}
+	m := mat.NewSymBandDense(n, reach, nil)
+	for i := range n {
+		for j := i; j < min(n, i+reach+1); j++ {
+			sum := 0.0
+			for t := max(0, i-len(rows[i])+1, j-len(rows[j])+1); t <= i; t++ {
+				sum += rows[i][i-t] * rows[j][j-t]
+			}
+			m.SetSymBand(i, j, sum)
+		}
+	}
+	return m
+}
+
+func reverse(x []float64) {
+	for i, j := 0, len(x)-1; i < j; i, j = i+1, j-1 {
+		x[i], x[j] = x[j], x[i]
+	}
+}
+
+// gramBounds returns bounds of the eigenvalues of M from the largest absolute row sums of A, Aᵀ and M⁻¹.
+func (a *Workload) gramBounds(minv *mat.SymBandDense) (low, high float64) {
+	n := a.Steps
+	var row []float64
+	columns := make([]float64, n)
+	largestRow, largestColumn := 0.0, 0.0
+	for i := range n {
+		row = a.Row(row, i)
+		sum := 0.0
+		for j, v := range row {
+			sum += math.Abs(v)
+			columns[j] += math.Abs(v)
+		}
+		largestRow = max(largestRow, sum)
+	}
+	for _, v := range columns {
+		largestColumn = max(largestColumn, v)
+	}
+	return 1 / mat.Norm(minv, math.Inf(1)), largestRow * largestColumn
+}
+
+// class is U_s, its square root and its eigenvalues' range.
+type class struct {
+	u, root   *mat.SymDense
+	low, high float64
+}
+
+// evaluate returns the class blocks X_s of X and tr(U X).
+func (d *dual) evaluate(classes []class) ([]*mat.SymDense, float64, error) {
+	low, high := math.Inf(1), 0.0
+	xs := make([]*mat.SymDense, len(d.classes))
+	for s, c := range classes {
+		low, high = min(low, c.low), max(high, c.high)
+		xs[s] = mat.NewSymDense(len(d.classes[s]), nil)
+	}
+	for _, q := range sqrtNodes(d.low*low, d.high*high, 1e-11) {
+		d.assemble(classes, q.shift)
+		if err := d.blocks.eliminate(); err != nil {
+			return nil, 0, err
+		}
+		d.blocks.diagonalBlocks(func(g int, block blas64.General) {
+			row := 0
+			for _, s := range d.groups[g] {
+				x, size := xs[s], len(d.classes[s])
+				for i := range size {
+					for j := i; j < size; j++ {
+						x.SetSym(i, j, x.At(i, j)+q.weight*block.Data[(row+i)*block.Stride+row+j])
+					}
+				}
+				row += size
+			}
+		})
+	}
+	trace := 0.0
+	for s, x := range xs {
+		for i := range x.SymmetricDim() {
+			for j := range x.SymmetricDim() {
+				trace += x.At(i, j) * classes[s].u.At(i, j)
+			}
+		}
+	}
+	return xs, trace, nil
+}
+
+// assemble sets the blocks to U + shift M⁻¹.
+func (d *dual) assemble(classes []class, shift float64) {
+	d.blocks.clear()
+	last := len(d.groups) - 1
+	put := func(i, j int, v float64) { // i and j in the blocks' order
+		g, h := d.blockOf(i), d.blockOf(j)
+		var m blas64.General
+		switch {
+		case g == h:
+			m = d.blocks.diagonal[g]
+		case h == last:
+			m = d.blocks.border[g]
+		case h == g+1:
+			m = d.blocks.next[g]
+		default:
+			return // the transposed block
+		}
+		m.Data[(i-d.offset[g])*m.Stride+j-d.offset[h]] += v
+	}
+	for s, c := range classes {
+		for x, i := range d.classes[s] {
+			for y, j := range d.classes[s] {
+				put(d.place[i], d.place[j], c.u.At(x, y))
+			}
+		}
+	}
+	_, reach := d.minv.SymBand()
+	for i := range d.n {
+		for j := max(0, i-reach); j <= min(d.n-1, i+reach); j++ {
+			put(d.place[i], d.place[j], shift*d.minv.At(i, j))
+		}
+	}
+}
+
+// blockOf returns the block that holds a row.
+func (d *dual) blockOf(row int) int {
+	low, high := 0, len(d.groups)
+	for high-low > 1 {
+		if mid := (low + high) / 2; d.offset[mid] <= row {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// full returns X in the order of steps.
+func (d *dual) full(classes []class) (*mat.SymDense, error) {
+	low, high := math.Inf(1), 0.0
+	for _, c := range classes {
+		low, high = min(low, c.low), max(high, c.high)
+	}
+	x := mat.NewSymDense(d.n, nil)
+	inverse, spare := newGeneral(d.n, d.n), newGeneral(d.n, d.n)
+	for _, q := range sqrtNodes(d.low*low, d.high*high, 1e-11) {
+		d.assemble(classes, q.shift)
+		if err := d.blocks.eliminate(); err != nil {
+			return nil, err
+		}
+		clear(inverse.Data)
+		for i := range d.n {
+			inverse.Data[i*d.n+i] = 1
+		}
+		d.blocks.solve(inverse, spare)
+		for i := range d.n {
+			for j := i; j < d.n; j++ {
+				a, b := d.place[i], d.place[j]
+				x.SetSym(i, j, x.At(i, j)+q.weight*(inverse.Data[a*d.n+b]+inverse.Data[b*d.n+a])/2)
+			}
+		}
+	}
+	return x, nil
+}
+
+// OptimalDense returns the lower triangular strategy of least mean error for examples that participate in phases (001): in epochs of
+// MinSep steps in a fixed order, as often as fits, with orthogonal columns for the steps of one example, and
+// sensitivity 1. It stops when the duality gap, which is computed from the strategy's loss and the dual's value, is at most gap, for
+// example 1e-5; Gap is that figure and certifies Loss: no such strategy has a loss below Loss·(1-Gap).
+//
+// The Participation must have Phases and no MaxParticipations below what fits, or be empty for one participation.
+func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
+	if err := p.Validate(); err != nil {
+		return nil, Convergence{}, err
+	}
+	schema, n := p.participation(), p.Workload.Steps
+	fits := Participation{MinSep: schema.MinSep}.most(n)
+	check := param.Checker{Package: "mechanism"}
+	check.Require(p.Objective != MaxError, "objective", p.Objective, "must be mean for a dense strategy")
+	check.Require(schema.most(n) == fits, "max participations", schema.MaxParticipations, "must be as many as fit for a dense strategy")
+	check.Require(schema.Phases || fits == 1, "phases", schema.Phases, "must be set for a dense strategy with several participations")
+	check.Positive("gap", gap)
+	if a := p.Workload; !a.isRecursive() {
+		for i := range n {
+			if row := a.Row(nil, i); !(math.Abs(row[i]) > 0) {
+				check.Require(false, "workload diagonal", row[i], "must not be zero for a dense strategy")
+				break
+			}
+		}
+	}
+	if err := check.Err(); err != nil {
+		return nil, Convergence{}, err
+	}
+	return p.denseFixedPoint(newDual(p.Workload, schema.MinSep), gap)
+}

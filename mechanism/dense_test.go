@@ -1,0 +1,108 @@
+package mechanism_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"minsep/mechanism"
+)
+
+func TestOptimalDenseGolden(t *testing.T) {
+	tried := 0
+	for _, c := range denseGolden(t) {
+		if c.Bands != 0 {
+			continue
+		}
+		tried++
+		p := mechanism.Problem{Workload: mechanism.Prefix(c.N), Participation: mechanism.Participation{MinSep: c.N / c.Epochs, Phases: true}}
+		start := time.Now()
+		s, conv, err := p.OptimalDense(1e-7)
+		if err != nil {
+			t.Errorf("n %d, %d epochs: %v", c.N, c.Epochs, err)
+			continue
+		}
+		t.Logf("n %d, %d epochs: loss/golden-1 %.2g, gap %.2g, %d sweeps, %v", c.N, c.Epochs, conv.Loss/c.Loss-1, conv.Gap, conv.Iterations, time.Since(start))
+		if math.Abs(conv.Loss/c.Loss-1) > 1e-6 {
+			t.Errorf("n %d, %d epochs: loss %v, want %v", c.N, c.Epochs, conv.Loss, c.Loss)
+		}
+		for i, v := range c.First {
+			if math.Abs(s.Columns[0][i]-v) > 2e-3 {
+				t.Errorf("n %d, %d epochs: C[%d][0] = %v, want %v", c.N, c.Epochs, i, s.Columns[0][i], v)
+			}
+		}
+	}
+	if tried == 0 {
+		t.Fatal("no case")
+	}
+}
+
+func TestOptimalDenseWorkloads(t *testing.T) {
+	for _, c := range []struct{ n, b int }{{30, 10}, {31, 10}, {24, 4}, {13, 3}, {20, 1}, {9, 9}, {40, 19}} {
+		for w, a := range workloads(c.n) {
+			if a.Matrix != nil { // with a regular diagonal
+				for i, row := range a.Matrix {
+					row[i] = 2
+				}
+			}
+			p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: c.b, Phases: true}}
+			s, conv, err := p.OptimalDense(1e-5)
+			if err != nil {
+				t.Errorf("n %d, b %d, workload %d: %v", c.n, c.b, w, err)
+				continue
+			}
+			// the certificate's two figures are computed apart: a gap below zero would show an error in one of them
+			if conv.Gap < -1e-9 || conv.Gap > 1e-5 {
+				t.Errorf("n %d, b %d, workload %d: gap %v", c.n, c.b, w, conv.Gap)
+			}
+			sensitivity := must2(s.Sensitivity(p.Participation))(t)
+			if math.Abs(sensitivity.Value-1) > 1e-9 {
+				t.Errorf("n %d, b %d, workload %d: sensitivity %+v, want 1", c.n, c.b, w, sensitivity)
+			}
+			if c.b == c.n && a.IsToeplitz() && a.Matrix == nil {
+				toeplitz, best, err := mechanism.Problem{Workload: a}.OptimalToeplitz(c.n)
+				if err != nil || best.Loss < conv.Loss {
+					t.Errorf("workload %d: Toeplitz loss %v below the dense optimum %v (%v %v)", w, best.Loss, conv.Loss, toeplitz, err)
+				}
+			}
+		}
+	}
+}
+
+func TestOptimalDenseRefuses(t *testing.T) {
+	a := mechanism.Prefix(8)
+	for _, p := range []mechanism.Problem{
+		{Workload: a, Objective: mechanism.MaxError},
+		{Workload: a, Participation: mechanism.Participation{MinSep: 2}},
+		{Workload: a, Participation: mechanism.Participation{MinSep: 2, MaxParticipations: 3, Phases: true}},
+		{Workload: &mechanism.Workload{Steps: 2, Matrix: [][]float64{{1}, {1, 0}}}},
+	} {
+		if _, _, err := p.OptimalDense(1e-5); err == nil {
+			t.Errorf("%+v is accepted", p)
+		}
+	}
+	if _, _, err := (mechanism.Problem{Workload: a}).OptimalDense(0); err == nil {
+		t.Error("gap 0 is accepted")
+	}
+}
+
+func BenchmarkOptimalDense(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		n, k int
+		gap  float64
+	}{{"n=512/k=8", 512, 8, 1e-6}, {"n=2000/k=20", 2000, 20, 1e-3}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				p := mechanism.Problem{Workload: mechanism.Prefix(c.n), Participation: mechanism.Participation{MinSep: c.n / c.k, Phases: true}}
+				_, conv, err := p.OptimalDense(c.gap)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(conv.Loss, "loss")
+				b.ReportMetric(conv.Gap, "gap")
+				b.ReportMetric(float64(conv.Iterations), "sweeps")
+			}
+		})
+	}
+}
