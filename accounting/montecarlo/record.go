@@ -18,12 +18,16 @@ import (
 const slack = 1e-9
 
 // Value is the hockey-stick value max(1 - e^(ε-loss), 0) of a privacy loss, rounded upward: its mean over losses in direction P is H(P,Q) at e^ε,
-// and H(Q,P) in direction Q.
+// and H(Q,P) in direction Q. NaN counts as an infinite loss.
 func Value(epsilon, loss float64) float64 {
-	if excess := loss + slack - epsilon; excess > 0 {
+	excess := loss + slack - epsilon
+	switch {
+	case excess <= 0:
+		return 0
+	case excess > 0:
 		return -math.Expm1(-excess)
 	}
-	return 0
+	return 1
 }
 
 // Sum adds values in [0, 1] in fixed point, each rounded upward to a multiple of 2^-60, so that the order of adding does not

@@ -72,6 +72,9 @@ func TestSumIsExact(t *testing.T) {
 }
 
 func TestValue(t *testing.T) {
+	if Value(1, math.NaN()) != 1 {
+		t.Error("NaN is no infinite loss")
+	}
 	for _, c := range []struct{ epsilon, loss float64 }{{1, 2}, {1, 1}, {1, 0.999}, {0, 1e-12}, {3, 900}, {2, -5}, {2, math.Inf(1)}} {
 		exact := max(0, 1-math.Exp(c.epsilon-c.loss))
 		if got := Value(c.epsilon, c.loss); got < exact || got > exact+2*slack || got > 1 {
@@ -178,4 +181,20 @@ func TestRecordsThatDoNotMix(t *testing.T) {
 	if _, err := mustSampler(t, kinds()["warm"], Q, testKey(t)).Record(ctx, 0, 1<<40, nil, 2); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled record: %v", err)
 	}
+}
+
+func FuzzRecord(f *testing.F) {
+	r := NewRecord([]float64{1, 2})
+	r.Add([]float64{0.5, 1.5, 200, -3})
+	f.Add(must(json.Marshal(r)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var read, again Record
+		if json.Unmarshal(data, &read) != nil {
+			return
+		}
+		text := must(json.Marshal(read))
+		if err := json.Unmarshal(text, &again); err != nil || !bytes.Equal(must(json.Marshal(again)), text) {
+			t.Errorf("%s does not come back: %v", text, err)
+		}
+	})
 }

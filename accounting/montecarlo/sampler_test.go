@@ -300,7 +300,8 @@ func TestSpecialCases(t *testing.T) {
 	for i := range y {
 		y[i] = math.Sin(float64(i*i)) * 2
 	}
-	for name, pair := range map[string][2]Spec{"balls-in-bins": {base, balls}, "poisson": {one, poisson}, "cyclic": {one, cyclic}, "one example": {one, alone},
+	for name, pair := range map[string][2]Spec{"balls-in-bins": {base, balls}, "poisson": {one, poisson},
+		"cyclic": {one, cyclic}, "one example": {one, alone},
 		"algorithm 3": {one, algorithm3}, "its published law": {one, published}} {
 		var losses [2]float64
 		for i, s := range pair {
@@ -314,6 +315,28 @@ func TestSpecialCases(t *testing.T) {
 		}
 		if math.Abs(losses[0]-losses[1]) > 1e-12*(1+math.Abs(losses[0])) {
 			t.Errorf("%s: %.15g and %.15g", name, losses[0], losses[1])
+		}
+	}
+}
+
+// TestFrozenLosses holds the addresses: do not change these figures. A verification is repeated by anybody from its key.
+func TestFrozenLosses(t *testing.T) {
+	for name, want := range map[string][2]float64{
+		"warm":      {0.127476861762, -0.682315442106},
+		"balls":     {0.659869966714, 0.715402017071},
+		"cyclic":    {-0.123944789534, 0.073685958242},
+		"two":       {1.151175600521, 0.528304722384},
+		"sampled":   {0.617400145400, 0.870260380692},
+		"truncated": {0.065819467967, 0.726679380334},
+	} {
+		var got [2]float64
+		for i, d := range Directions {
+			losses := make([]float64, 1)
+			mustSampler(t, kinds()[name], d, stream.PublicKey("frozen", []byte("losses"))).Losses(losses, 1<<33+5)
+			got[i] = losses[0]
+		}
+		if !(math.Abs(got[0]-want[0])+math.Abs(got[1]-want[1]) < 1e-10) {
+			t.Errorf("%q: {%.12f, %.12f},", name, got[0], got[1])
 		}
 	}
 }

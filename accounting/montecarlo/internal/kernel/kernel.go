@@ -217,13 +217,16 @@ func (k *Kernel) reach(in *Input) float64 {
 	if in.Hits == nil {
 		return reach
 	}
-	overlap := 0 // hits that one column meets
+	overlap := 0 // hits that one column meets, at most
 	for _, hits := range in.Hits {
 		total, last := 0, 0
-		for _, hit := range hits {
+		for i, hit := range hits {
 			total += abs(hit.Times)
-			for ; hits[last].Step < hit.Step-2*(k.columns.Bands-1); last++ {
+			for ; last < i && hits[last].Step < hit.Step-2*(k.columns.Bands-1); last++ {
 				total -= abs(hits[last].Times)
+			}
+			if i > 0 && hit.Step < hits[i-1].Step {
+				panic("kernel: hits are not sorted by step")
 			}
 			overlap = max(overlap, total)
 		}
