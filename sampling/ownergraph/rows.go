@@ -59,6 +59,15 @@ func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
+// FirstRow returns the number of the first row of what [Rows.AppendBinary] wrote, without decoding the rest.
+func FirstRow(b []byte) (int64, error) {
+	first, k := binary.Varint(b)
+	if k <= 0 {
+		return 0, ErrEncoding
+	}
+	return first, nil
+}
+
 // UnmarshalBinary replaces r with what AppendBinary wrote. It copies what it keeps.
 func (r *Rows) UnmarshalBinary(b []byte) error {
 	first, k := binary.Varint(b)

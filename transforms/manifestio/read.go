@@ -1,0 +1,133 @@
+package manifestio
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/pipelines/manifest"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/ownergraph/graphio"
+	"minsep/transforms/progress"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, string, func([]byte), error](&readGraphFn{})
+	register.DoFn3x1[context.Context, string, func([]byte), error](&readBoundedFn{})
+	register.Emitter1[[]byte]()
+}
+
+var (
+	edgesRead     = progress.New("edges read")
+	ownerlessRead = progress.New("examples without owners left out")
+	rowsRead      = progress.New("rows read")
+)
+
+// ReadGraph reads the splits of a graph ([graphio.Source]) into a PCollection<[]byte> of encoded [ownergraph.Edges], about
+// 64 KiB each. In a graph of single owners each example is its own owner. The files must be readable by every
+// worker under the same paths.
+//
+// A fault in a file fails the pipeline, with the file, the line or row group and the rule; no value is in the message.
+func ReadGraph(s beam.Scope, splits []graphio.Split) (beam.PCollection, error) {
+	s = s.Scope("manifestio.ReadGraph")
+	work, err := units(s, splits)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	return beam.ParDo(s, &readGraphFn{}, work), nil
+}
+
+// units spreads units of work, as JSON, over the workers.
+func units[T any](s beam.Scope, list []T) (beam.PCollection, error) {
+	if len(list) == 0 {
+		return beam.PCollection{}, fmt.Errorf("manifestio: there is nothing to read")
+	}
+	texts := make([]string, len(list))
+	for i, unit := range list {
+		b, err := json.Marshal(unit)
+		if err != nil {
+			return beam.PCollection{}, fmt.Errorf("manifestio: unit of work: %w", err)
+		}
+		texts[i] = string(b)
+	}
+	return beam.Reshuffle(s, beam.CreateList(s, texts)), nil
+}
+
+// readGraphFn reads a split.
+type readGraphFn struct{}
+
+func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([]byte)) error {
+	var split graphio.Split
+	if err := json.Unmarshal([]byte(unit), &split); err != nil {
+		return fmt.Errorf("manifestio: unit of work: %w", err)
+	}
+	return split.Read(ctx, nil, func(b *graphio.Batch) error {
+		if b.SingleOwner {
+			b.Owners.Reset(b.Examples.Type)
+			for i := range b.Examples.Len() {
+				b.Owners.AppendFrom(&b.Examples, i)
+			}
+		}
+		chunk, err := b.AppendBinary(nil)
+		if err != nil {
+			return err
+		}
+		if b.Ownerless > 0 {
+			ownerlessRead.Add(ctx, int(b.Ownerless))
+		}
+		edgesRead.Add(ctx, b.Len())
+		if b.Len() > 0 {
+			emit(chunk)
+		}
+		return nil
+	})
+}
+
+// Rows of a chunk that make about 64 KiB of integers.
+const (
+	chunkRows      = 1 << 11
+	chunkRowsAlone = 3 * chunkRows // without owners
+)
+
+// ReadBounded reads a bounded graph into a PCollection<[]byte> of encoded [ownergraph.Rows], about 64 KiB each: every row
+// once, the rows of a chunk in their order. With owners false the owners are not read, and every row has none. The folder must be
+// readable by every worker under the same path.
+//
+// A table that is not as [manifest.BoundedWriter] writes it fails the pipeline with a [manifest.TableError].
+func ReadBounded(s beam.Scope, table *manifest.Bounded, owners bool) (beam.PCollection, error) {
+	s = s.Scope("manifestio.ReadBounded")
+	work, err := units(s, table.Parts)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	return beam.ParDo(s, &readBoundedFn{Dir: table.Dir, Owners: owners}, work), nil
+}
+
+// readBoundedFn reads a part.
+type readBoundedFn struct {
+	Dir    string
+	Owners bool
+}
+
+func (f *readBoundedFn) ProcessElement(ctx context.Context, unit string, emit func([]byte)) error {
+	var part manifest.BoundedFile
+	if err := json.Unmarshal([]byte(unit), &part); err != nil {
+		return fmt.Errorf("manifestio: unit of work: %w", err)
+	}
+	size := chunkRows
+	if !f.Owners {
+		size = chunkRowsAlone
+	}
+	return part.Each(f.Dir, f.Owners, size, func(r *ownergraph.Rows) error {
+		chunk, err := r.AppendBinary(nil)
+		if err != nil {
+			return err
+		}
+		rowsRead.Add(ctx, r.Len())
+		emit(chunk)
+		return ctx.Err()
+	})
+}
