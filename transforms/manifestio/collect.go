@@ -23,7 +23,9 @@ import (
 
 func init() {
 	register.DoFn3x1[context.Context, int, func(*string) bool, error](&collectFn{})
+	register.DoFn2x0[[]byte, func(string)](&lineFn{})
 	register.Iter1[string]()
+	register.Emitter1[string]()
 }
 
 // Collect writes the strings of a small PCollection<string>, sorted, to dir/name as a JSON array, for [Collected]
@@ -32,6 +34,15 @@ func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
 	s = s.Scope("manifestio.Collect")
 	beam.ParDo0(s, &collectFn{Dir: dir, Name: name}, beam.GroupByKey(s, beam.AddFixedKey(s, lines)))
 }
+
+// Lines turns a PCollection<[]byte> of texts into strings, for [Collect].
+func Lines(s beam.Scope, texts beam.PCollection) beam.PCollection {
+	return beam.ParDo(s, &lineFn{}, texts)
+}
+
+type lineFn struct{}
+
+func (*lineFn) ProcessElement(text []byte, emit func(string)) { emit(string(text)) }
 
 type collectFn struct{ Dir, Name string }
 
