@@ -3,6 +3,7 @@ package manifestio_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -174,6 +175,9 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	ix := manifest.Index{Format: manifest.BoundedFormat}
 	ix.Params, ix.ParamsSHA256, err = manifest.Params(struct{}{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if ix.Facts, err = json.Marshal(ownergraph.Summary{Kept: tableRows}); err != nil {
 		t.Fatal(err)
 	}
 	if ix.Files, err = manifestio.CollectedFiles(dir, "collected"); err != nil {
