@@ -60,6 +60,9 @@
 //   - filter (banded C⁻¹): u_t = 0, then fma(h_j, z_{t-j}, u_t) for j = bands-1 down to 0;
 //   - buffers (BLT): u_t = z_t, then for each buffer m in order fma(-scale_m, s_m, u_t); after that s_m = fma(decay_m, s_m, u_t).
 //
-// The value is u_t·(σ ζ)·D_t, multiplied from left to right with (σ ζ)·D_t first, D_t being the row's scale of a normalised strategy, rounded to
-// the nearest multiple of g, ties to even multiples.
+// The value is u_t·((σ·ζ)·D_t), D_t being the row's scale of a normalised strategy, rounded to the nearest multiple of g,
+// ties to even multiples.
+//
+// Fused operations are [math.FMA]: where a processor has none, the bits are the same and the noise is slow. Where it has AVX2 and FMA
+// vector instructions do the same operations in each coordinate.
 package noise
