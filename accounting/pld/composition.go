@@ -203,16 +203,25 @@ func (l Loss) Epsilon(delta float64) (Bracket, error) {
 	return Bracket{Lower: l.lower.epsilon(delta, false), Upper: l.upper.epsilon(delta, true)}, nil
 }
 
-// epsilon composes under the tilt that suits delta, and under smaller ones if the answer is not in the window.
-func (p product) epsilon(delta float64, upper bool) (epsilon float64) {
+// epsilon composes under the tilt that suits delta, and under smaller ones while the answer is not in the window. Each
+// answer is a bound: the best counts.
+func (p product) epsilon(delta float64, upper bool) float64 {
 	tilt := p.tiltForDelta(delta)
+	best := 0.0
+	if upper {
+		best = math.Inf(1)
+	}
 	for {
-		var inside bool
-		epsilon, inside = p.compose(tilt).epsilon(delta, upper)
-		if inside || tilt == 0 {
-			return epsilon
+		epsilon, inside := p.compose(tilt).epsilon(delta, upper)
+		if upper {
+			best = min(best, epsilon)
+		} else {
+			best = max(best, epsilon)
 		}
-		if tilt /= 2; tilt < 1e-3 {
+		if inside || tilt == 0 {
+			return best
+		}
+		if tilt *= 0.7; tilt < 0.1 {
 			tilt = 0
 		}
 	}

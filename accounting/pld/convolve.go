@@ -2,6 +2,7 @@ package pld
 
 import (
 	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/dsp/fourier"
 )
@@ -197,7 +198,8 @@ func (p product) compose(tilt float64) *composed {
 	low, high, stray := p.window(tilt, k, k1, k2)
 	n := 1 << int(math.Ceil(math.Log2(float64(high-low+1))))
 	n = max(n, 16)
-	fft := fourier.NewFFT(n)
+	fft := newTransform(n)
+	defer freeTransform(fft)
 	depth := math.Log2(float64(n))
 
 	x := make([]float64, n)
@@ -230,6 +232,20 @@ func (p product) compose(tilt float64) *composed {
 	// An error d of a spectrum becomes at most count·|d|·|spectrum|^(count-1) of its power, other spectra being at most 1 in modulus.
 	c.noise = 1.01*noise + (fftError*depth+4*unit*p.steps())*norm(c.mass)
 	return c
+}
+
+// transforms keeps transforms and their roots of unity for reuse, by length: a *sync.Pool of *fourier.FFT each.
+var transforms sync.Map
+
+func newTransform(n int) *fourier.FFT {
+	pool, _ := transforms.LoadOrStore(n, &sync.Pool{New: func() any { return fourier.NewFFT(n) }})
+	return pool.(*sync.Pool).Get().(*fourier.FFT)
+}
+
+func freeTransform(fft *fourier.FFT) {
+	if pool, ok := transforms.Load(fft.Len()); ok {
+		pool.(*sync.Pool).Put(fft)
+	}
 }
 
 // fold writes the tilted atoms, of total 1, into x modulo its length, a power of 2.
@@ -286,7 +302,7 @@ func norm(x []float64) float64 {
 // bound: Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u).
 func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) {
 	bottom, top := p.support()
-	if top-bottom < 1<<12 {
+	if top-bottom < 1<<15 {
 		return int(bottom), int(top), 0
 	}
 	reach := func(sign float64) func(s float64) float64 { // distance of the edge from 0, in grid units, times sign

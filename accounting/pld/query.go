@@ -73,8 +73,12 @@ func (c *composed) epsilon(delta float64, upper bool) (epsilon float64, inside b
 	}
 	var prev sums // at the next higher index
 	slack := sign * c.tiltedSlack()
+	scale, ratio := 0.0, math.Exp(c.tilt*c.grid)
 	for index, t := range c.tails {
-		if scale := c.scale(index); scale*((t.above-t.scaled)*relative+slack) > delta-infinite {
+		if scale *= ratio; index%64 == 0 || scale == 0 {
+			scale = c.scale(index)
+		}
+		if scale*((t.above-t.scaled)*relative+slack) > delta-infinite {
 			loss := float64(index) * c.grid
 			rest := delta - infinite - scale*slack
 			// The answer lies in [loss, next]: solve exp(K - λ next)(above - exp(ε-next) scaled) = rest/relative.
