@@ -168,16 +168,22 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 
 func TestRunDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	made, err := OpenRun(dir, stream.RunID{})
-	if err != nil {
+	run, made, err := OpenRun(dir, stream.RunID{})
+	if err != nil || !made {
+		t.Fatal(made, err)
+	}
+	again, made, err := OpenRun(dir, run.RunID)
+	if err != nil || made || again != run {
+		t.Errorf("opened again: %+v, %v, %v", again, made, err)
+	}
+	if _, _, err := OpenRun(dir, stream.RunID{9}); err == nil || !strings.Contains(err.Error(), "to which") {
+		t.Errorf("another run id: %v", err)
+	}
+	if err := RemoveRun(dir); err != nil {
 		t.Fatal(err)
 	}
-	again, err := OpenRun(dir, made.RunID)
-	if err != nil || again != made {
-		t.Errorf("opened again: %+v, %v", again, err)
-	}
-	if _, err := OpenRun(dir, stream.RunID{9}); err == nil || !strings.Contains(err.Error(), "belongs to run") {
-		t.Errorf("another run id: %v", err)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is still there: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"minsep/internal/param"
 	"minsep/sampling/stream"
 )
 
@@ -27,31 +28,44 @@ type Run struct {
 }
 
 // OpenRun returns the run of a directory, and makes directory and run where there is none: with the run
-// id want, or a fresh one where want is the zero id. A directory with another run id than want is refused.
-func OpenRun(dir string, want stream.RunID) (Run, error) {
-	run, err := ReadRun(dir)
+// id want, or a fresh one where want is the zero id. A directory with another run id than want is refused. made says that
+// there was no run.
+func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
+	run, err = ReadRun(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return Run{}, err
+		return Run{}, false, err
 	case want != (stream.RunID{}) && run.RunID != want:
-		return Run{}, fmt.Errorf("manifest: %s: belongs to run %v, not %v: give another --out", dir, run.RunID, want)
+		return Run{}, false, &param.Error{Package: "manifest", Param: "run id", Value: want, Rule: fmt.Sprintf("must be %v, to which %s belongs; give another --out for another run", run.RunID, dir)}
 	default:
-		return run, nil
+		return run, false, nil
 	}
 	if want == (stream.RunID{}) {
 		want = stream.NewRunID()
 	}
 	run = Run{RunFormat, Version, want}
 	if err := os.MkdirAll(dir, PublicDir); err != nil {
-		return Run{}, fmt.Errorf("manifest: %w", err)
+		return Run{}, false, fmt.Errorf("manifest: %w", err)
 	}
 	b, err := json.MarshalIndent(run, "", "  ")
 	if err != nil {
-		return Run{}, fmt.Errorf("manifest: %w", err)
+		return Run{}, false, fmt.Errorf("manifest: %w", err)
 	}
 	_, err = WriteFile(dir, runName, PublicFile, func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
-	return run, err
+	return run, true, err
+}
+
+// RemoveRun undoes an OpenRun that made a run in which no stage has succeeded. It leaves a directory that holds anything else.
+func RemoveRun(dir string) error {
+	if err := os.Remove(filepath.Join(dir, runName)); err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) == 0 {
+		err = os.Remove(dir)
+	}
+	return err
 }
 
 // ReadRun reads run.json. The error wraps fs.ErrNotExist where there is none.

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"minsep/pipelines"
+	"minsep/sampling/ownergraph/graphio"
+)
+
+// addGraphFlags adds the flags that say which graph to read, and how.
+func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
+	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of an example–owner graph; may be repeated")
+	f.StringVar(&read.Format, "format", graphio.Auto, "format of the files: auto (by their names), csv, tsv, ndjson, parquet")
+	f.StringVar(&read.ExampleColumn, "example-column", "", "name or 1-based position of the example column (default example_id)")
+	f.StringVar(&read.OwnerColumn, "owner-column", "", "name or 1-based position of the owner column (default owner_id or owners)")
+	f.StringVar(&read.Delimiter, "delimiter", "", "delimiter of CSV and TSV, one byte")
+	f.StringVar(&read.Header, "header", graphio.Auto, "whether CSV and TSV begin with a header: auto, yes, no")
+	f.Var(bothTypes{read}, "id-type", "type of text ids: auto, int64, string")
+	f.StringVar(&read.ExampleType, "example-type", "", "type of text example ids, where owners have another")
+	f.StringVar(&read.OwnerType, "owner-type", "", "type of text owner ids, where examples have another")
+	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without owners instead of refusing them")
+}
+
+// bothTypes sets the types of both columns.
+type bothTypes struct{ read *graphio.Options }
+
+func (b bothTypes) String() string {
+	if b.read == nil || b.read.ExampleType == "" {
+		return graphio.Auto
+	}
+	return b.read.ExampleType
+}
+
+func (b bothTypes) Set(s string) error {
+	b.read.ExampleType, b.read.OwnerType = s, s
+	return nil
+}
+
+func (bothTypes) Type() string { return "type" }
+
+func (a *app) boundCommand() *cobra.Command {
+	var stage pipelines.Bound
+	c := &cobra.Command{
+		Use:   "bound --graph PATH --max-per-owner K --key FILE --out DIR",
+		Short: "Bound how many examples each owner contributes",
+		Long: `bound reads an example–owner graph and keeps a part of its examples such that no owner has more than K of
+them: it goes through the examples in a random order and keeps each whose owners all have room. The result is the same
+for any number of workers. The graph is taken to be public; see docs on adjacency before you bound a secret one.
+
+The graph is an edge list (CSV, TSV or Parquet with the columns example_id and owner_id), or examples with their
+owners (NDJSON {"example_id": 1, "owners": [7, 8]}, or Parquet with a list column owners), or a list of examples only,
+each its own owner. Files may be compressed with gzip or zstd.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := a.options()
+			if err != nil {
+				return err
+			}
+			stop := a.watch("bound")
+			result, err := stage.Run(cmd.Context(), o)
+			stop()
+			if err != nil {
+				return err
+			}
+			return a.print(result, func(w io.Writer) { printBounded(w, result) })
+		},
+	}
+	a.addStageFlags(c)
+	f := c.Flags()
+	addGraphFlags(f, &stage.Graph, &stage.Read)
+	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of an owner")
+	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, adding copies until nothing fits")
+	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop examples that share owners with more examples than this, themselves included")
+	f.IntVar(&stage.Buckets, "buckets", 0, "buckets of the shuffles (default: by the size of the graph); does not change the result")
+	return c
+}
+
+func printBounded(w io.Writer, b pipelines.BoundResult) {
+	s := b.Summary
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
+	fmt.Fprintf(t, "graph\t%s edges, %s examples, %s owners\t%s equal edges merged\n", grouped(s.Edges), grouped(s.Examples), grouped(s.Owners), grouped(s.DuplicateEdges))
+	fmt.Fprintf(t, "kept\t%s examples, %s copies, %s edges\n", grouped(s.Kept), grouped(s.KeptCopies), grouped(s.KeptEdges))
+	fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", grouped(s.DroppedOwnerFull), grouped(s.DroppedNeighborhood))
+	if n := len(s.Neighborhoods); n > 0 {
+		fmt.Fprintf(t, "largest neighbourhood\t%d\n", s.Neighborhoods[n-1].Value)
+	}
+	t.Flush()
+}

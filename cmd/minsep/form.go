@@ -1,0 +1,71 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"minsep/pipelines"
+)
+
+func (a *app) formCommand() *cobra.Command {
+	var stage pipelines.Form
+	c := &cobra.Command{
+		Use:   "form (--bounded DIR | --examples N) --scheme S --steps N --min-sep B (--batch-size X | --prob P) --key FILE --out DIR",
+		Short: "Form the batches of a training",
+		Long: `form draws which examples take part in which step and writes them as files that NumPy maps as they are.
+
+Schemes: ` + strings.Join(pipelines.Schemes, ", ") + `
+  b-min-sep       each example on its own: at least B steps between two participations; --cold starts all examples
+                  available, by default every step has the same rate
+  poisson         each example at each step with the same probability
+  balls-in-bins   each example once in every epoch of B steps, always at the same place
+  cyclic-poisson  B parts of the examples take turns; --secret-partition draws the parts
+  multi-owner     003, Algorithm 3: examples that share an owner keep B steps apart; its accounting is not proven
+  fixed           batches of exactly X examples for training without amplification
+
+Batches and their sizes are secret. The run directory's batches folder is readable by you alone.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := a.options()
+			if err != nil {
+				return err
+			}
+			stop := a.watch("form")
+			result, err := stage.Run(cmd.Context(), o)
+			stop()
+			if err != nil {
+				return err
+			}
+			return a.print(result, func(w io.Writer) { printFormed(w, result) })
+		},
+	}
+	a.addStageFlags(c)
+	f := c.Flags()
+	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, made by minsep bound")
+	addGraphFlags(f, &stage.Graph, &stage.Read)
+	f.Int64Var(&stage.Examples, "examples", 0, "number of examples, where each is its own owner: ids 0 to N-1")
+	addSchemeFlags(f, &stage.SchemeParams)
+	f.IntVar(&stage.Shards, "shards", 0, "number of output shards (default: by the expected size); does not change the batches")
+	f.BoolVar(&stage.Parquet, "parquet", false, "write Parquet files of (step, slot, example_id) as well")
+	f.IntVar(&stage.Buckets, "buckets", 0, "buckets of the shuffle by owner (default: by the size); does not change the batches")
+	return c
+}
+
+func printFormed(w io.Writer, f pipelines.Formed) {
+	scheme, _ := json.Marshal(f.Scheme)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "run\t%s\t%s\n", f.RunID, f.Out)
+	fmt.Fprintf(t, "examples\t%s\n", grouped(f.Examples))
+	if f.Copies != f.Examples {
+		fmt.Fprintf(t, "copies\t%s\n", grouped(f.Copies))
+	}
+	fmt.Fprintf(t, "scheme\t%s\n", scheme)
+	fmt.Fprintf(t, "expected batch size\t%.6g\n", f.ExpectedBatchSize)
+	fmt.Fprintf(t, "shards\t%d\n", f.Shards)
+	t.Flush()
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"minsep/sampling/stream"
+)
+
+func (a *app) keygenCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "keygen FILE",
+		Short: "Make a root key, from which all secret randomness comes",
+		Long: `keygen draws 32 random bytes from the operating system and writes them to FILE with mode 0600. It never
+overwrites. Keep the key as secret as the data: whoever has it and the run id knows every batch and all noise.
+One key file serves many runs; each run directory has a run id of its own, and no two runs share a random number.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := stream.CreateKeyFile(args[0]); err != nil {
+				return usageError{err}
+			}
+			return a.print(map[string]string{"key": args[0]}, func(w io.Writer) {
+				fmt.Fprintf(w, "wrote a new root key to %s\n", args[0])
+			})
+		},
+	}
+}

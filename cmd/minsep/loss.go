@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"minsep/accounting/montecarlo"
+)
+
+func (a *app) lossCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "loss CASES.json",
+		Short: "Compute privacy losses ln P(y)/Q(y) of given outputs",
+		Long: `loss fills in "log_loss" for every case of a file: outputs y of a mechanism, its sampling and its strategy. Hold
+it against a computation of your own. The result goes to standard output as JSON.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			cases, err := os.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			filled, err := montecarlo.EvaluateCases(cases)
+			if err != nil {
+				return usageError{err}
+			}
+			_, err = a.stdout.Write(append(filled, '\n'))
+			return err
+		},
+	}
+}

@@ -1,0 +1,32 @@
+// Command minsep is the data stage of differentially private training with correlated noise: it bounds
+// each owner's contribution, forms b-min-sep batches, accounts for their privacy and makes the noise.
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	// A runner starts this binary again as a worker, with flags that are Beam's own.
+	for _, arg := range os.Args[1:] {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker") && strings.HasPrefix(arg, "-") && !strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker_") {
+			flag.Parse()
+			beam.Init() // serves until the runner is done, then exits
+			return 0
+		}
+	}
+	flag.CommandLine.Parse(nil) // Beam's flags have their defaults; the command line is cobra's
+	beam.Init()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"minsep/internal/param"
+	"minsep/pipelines"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/stream"
+)
+
+// Exit codes, which scripts rely on.
+const (
+	exitOK          = 0
+	exitFailure     = 1 // a fault of the machine, a runner or this program
+	exitUsage       = 2 // a fault of the command line, a plan or the input
+	exitNotVerified = 3 // a guarantee that could not be verified
+)
+
+// app is what the subcommands share: where to print, and the common flags.
+type app struct {
+	stdout, stderr io.Writer
+
+	runner    string
+	json      bool
+	quiet     bool
+	overwrite bool
+	dryRun    bool
+	runID     string
+	key       string
+	out       string
+	log       string
+}
+
+// usageError marks a fault of the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// execute runs one command line and returns its exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr}
+	root := a.command()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(stderr, "minsep: interrupted: run the same command again to go on")
+		return exitFailure
+	}
+	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(message(err), "\n", "\nminsep: "))
+	return exitCode(err)
+}
+
+// message drops what a runner wraps around the fault of a task, where the fault itself came through.
+func message(err error) string {
+	if faults, ok := pipelines.InputFaults(err); ok {
+		return faults
+	}
+	return err.Error()
+}
+
+func exitCode(err error) int {
+	var usage usageError
+	var bad *param.Error
+	_, input := pipelines.InputFaults(err)
+	switch {
+	case errors.Is(err, pipelines.ErrBrokenPromise):
+		return exitNotVerified
+	case errors.As(err, &usage), errors.As(err, &bad), input,
+		errors.Is(err, manifest.ErrExists), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return exitUsage
+	}
+	return exitFailure
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "minsep",
+		Short: "Data stage of differentially private training with correlated noise",
+		Long: `minsep bounds each owner's contribution in an example–owner graph, forms b-min-sep batches,
+finds and verifies the noise multiplier they need, and makes the correlated noise.
+
+Start with:  minsep keygen KEY
+             minsep bound --graph edges.tsv --max-per-owner 2 --key KEY --out RUN
+             minsep form --bounded RUN --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 128 --key KEY --out RUN
+             minsep inspect RUN`,
+		Version:           manifest.Version,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see minsep %s --help", err, cmd.Name())}
+	})
+	f := root.PersistentFlags()
+	f.BoolVar(&a.json, "json", false, "print the result as JSON")
+	f.BoolVar(&a.quiet, "quiet", false, "no progress and no summary")
+	f.StringVar(&a.log, "log", "text", "logs on standard error: text, json or off")
+	addBeamFlags(f, &a.runner)
+	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.inspectCommand(), a.lossCommand())
+	for _, c := range append(root.Commands(), root) {
+		wrapArgs(c)
+	}
+	return root
+}
+
+// wrapArgs makes a wrong number of arguments a usage fault.
+func wrapArgs(c *cobra.Command) {
+	check := c.Args
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{fmt.Errorf("%w; see minsep %s --help", err, cmd.Name())}
+		}
+		return nil
+	}
+}
+
+// addBeamFlags adds the flags that Beam's runners define, hidden except for --runner: they are for those who know them.
+func addBeamFlags(f *pflag.FlagSet, runner *string) {
+	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: direct, prism, flink, dataflow; its own flags are taken too")
+	own := map[string]bool{"runner": true, "worker": true, "id": true, "options": true, "logging_endpoint": true, "control_endpoint": true, "semi_persist_dir": true}
+	flag.CommandLine.VisitAll(func(g *flag.Flag) {
+		if own[g.Name] || strings.HasPrefix(g.Name, "test.") || f.Lookup(g.Name) != nil {
+			return
+		}
+		f.AddGoFlag(g)
+		f.Lookup(g.Name).Hidden = true
+	})
+}
+
+// addStageFlags adds the flags of the commands that write a stage of a run directory.
+func (a *app) addStageFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&a.key, "key", "", "file of the root key, made by minsep keygen")
+	f.StringVar(&a.out, "out", "", "run directory to write to")
+	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits, to repeat a run elsewhere; by default the run directory's own, or a fresh one")
+	f.BoolVar(&a.overwrite, "overwrite", false, "replace a finished result")
+	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, print what would be done, write nothing")
+}
+
+// options collects the common flags for a stage.
+func (a *app) options() (pipelines.Options, error) {
+	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun}
+	var err error
+	if a.runID != "" {
+		o.RunID, err = stream.ParseRunID(a.runID)
+	}
+	switch a.log {
+	case "text":
+		o.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	case "json":
+		o.Log = slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	case "off":
+	default:
+		err = errors.Join(err, &param.Error{Package: "minsep", Param: "log", Value: a.log, Rule: "must be text, json or off"})
+	}
+	return o, err
+}
+
+// print writes v as JSON with --json, else as the text that table makes, unless --quiet.
+func (a *app) print(v any, table func(w io.Writer)) error {
+	if a.json {
+		e := json.NewEncoder(a.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	if !a.quiet {
+		table(a.stdout)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"minsep": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		RequireExplicitExec: true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits,
+			"same":  same,
+			"cut":   cut,
+			"flip":  flip,
+		},
+	})
+}
+
+// exits CODE COMMAND [ARG…] runs a command and requires its exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG…]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		text := err.Error()
+		got = text[strings.LastIndexByte(text, ' ')+1:]
+	}
+	if got != args[0] {
+		ts.Fatalf("exit code %s, want %s (%v)", got, args[0], err)
+	}
+}
+
+// same A B requires two files to have the same bytes.
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: same A B")
+	}
+	if equal := ts.ReadFile(args[0]) == ts.ReadFile(args[1]); equal == neg {
+		ts.Fatalf("%s and %s: equal is %v", args[0], args[1], equal)
+	}
+}
+
+// cut FILE N keeps the first N bytes of a file, counted from the end if N is negative.
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	content := ts.ReadFile(args[0])
+	n := atoi(ts, args[1])
+	if n < 0 {
+		n += len(content)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(content[:n]), 0o600))
+}
+
+// flip FILE N inverts a bit of byte N of a file, counted from the end if N is negative.
+func flip(ts *testscript.TestScript, _ bool, args []string) {
+	content := []byte(ts.ReadFile(args[0]))
+	n := atoi(ts, args[1])
+	if n < 0 {
+		n += len(content)
+	}
+	content[n] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), content, 0o600))
+}
+
+func atoi(ts *testscript.TestScript, s string) int {
+	n, err := strconv.Atoi(s)
+	ts.Check(err)
+	return n
+}

@@ -1,0 +1,115 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/param"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/ownergraph/graphio"
+	"minsep/transforms/contribution"
+	"minsep/transforms/manifestio"
+)
+
+// Bound bounds the contribution of each owner: graph in, run/bounded out.
+type Bound struct {
+	Graph []string        // files, folders and patterns
+	Read  graphio.Options // how to read them
+	ownergraph.Bound
+
+	Buckets int // of the shuffles; 0 for as many as the size calls for; does not change the result
+}
+
+// BoundResult is what there is to say of a bounded graph. The graph is public, and so is this.
+type BoundResult struct {
+	RunID   string             `json:"run_id"`
+	Out     string             `json:"out"`
+	Summary ownergraph.Summary `json:"summary"`
+}
+
+// Validate reports every fault that can be seen without the graph.
+func (b Bound) Validate() error {
+	c := param.Checker{Package: "pipelines"}
+	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
+	c.Add(b.Bound.Validate())
+	c.Add(b.Read.Validate())
+	c.Require(b.Buckets >= 0, "buckets", b.Buckets, "must be at least 1")
+	return c.Err()
+}
+
+// Run bounds the graph.
+func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
+	c := param.Checker{Package: "pipelines"}
+	c.Add(b.Validate())
+	o.validate(&c)
+	var source *graphio.Source
+	if len(b.Graph) > 0 && b.Read.Validate() == nil {
+		var err error
+		source, err = graphio.Open(ctx, b.Graph, b.Read)
+		c.Add(err)
+	}
+	if err := c.Err(); err != nil {
+		return BoundResult{}, err
+	}
+	result := BoundResult{Out: o.Out}
+	if o.DryRun {
+		return result, nil
+	}
+	err := o.write(BoundedFolder, false, func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+		result.RunID = run.RunID.String()
+		index, summary, err := b.bound(ctx, o, source, run, stage)
+		result.Summary = summary
+		return index, err
+	})
+	return result, err
+}
+
+func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run manifest.Run, stage *manifest.Stage) (manifest.Index, ownergraph.Summary, error) {
+	index := manifest.Index{Format: manifest.BoundedFormat}
+	var summary ownergraph.Summary
+	var err error
+	if index.Params, index.ParamsSHA256, err = manifest.Params(b.Bound); err != nil {
+		return index, summary, err
+	}
+	dir, err := filepath.Abs(stage.Dir)
+	if err != nil {
+		return index, summary, err
+	}
+	key, err := filepath.Abs(o.KeyFile)
+	if err != nil {
+		return index, summary, err
+	}
+	p, s := beam.NewPipelineWithRoot()
+	edges, err := manifestio.ReadGraph(s, source.Splits())
+	if err != nil {
+		return index, summary, err
+	}
+	bounded, err := contribution.Bound(s, contribution.Config{Bound: b.Bound, KeyURI: key, RunID: run.RunID, ParamsSHA256: index.ParamsSHA256,
+		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets}, edges)
+	if err != nil {
+		return index, summary, err
+	}
+	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, source.ExampleType, source.OwnerType, bounded.Rows))
+	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, bounded.Summary))
+	if _, err := o.run(ctx, p); err != nil {
+		return index, summary, err
+	}
+	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
+		return index, summary, err
+	}
+	err = manifestio.Collected(dir, collectedSummary, func(line []byte) error { return json.Unmarshal(line, &summary) })
+	if err != nil {
+		return index, summary, err
+	}
+	index.Facts, err = json.Marshal(summary)
+	return index, summary, err
+}
+
+const (
+	collectedSummary = "collected-summary.json"
+	bytesPerEdge     = 4 // in a compressed file: an estimate from above of how many edges there are
+)

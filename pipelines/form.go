@@ -1,0 +1,241 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/param"
+	"minsep/pipelines/manifest"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/ownergraph/graphio"
+	"minsep/transforms/formation"
+	"minsep/transforms/manifestio"
+)
+
+// Folders of a run directory.
+const (
+	BoundedFolder = "bounded"
+	BatchesFolder = "batches"
+)
+
+// Form forms the batches of a training: run directory in, run/batches out. The examples are those of a bounded table, or the
+// numbers 0 to Examples-1, each its own owner.
+type Form struct {
+	SchemeParams
+	Bounded  string          // run directory or folder of a bounded table; or
+	Graph    []string        // a graph, which is not bounded but only written as a table to run/bounded; or
+	Read     graphio.Options // how to read it
+	Examples int64           // this many examples
+
+	// What follows does not change the batches.
+
+	Shards  int  // of the files; 0 for as many as the expected size calls for
+	Parquet bool // write (step, slot, example_id) besides
+	Buckets int  // of the shuffle by owner; 0 for as many as the size calls for
+}
+
+// formParams are the parameters that batches depend on, with the key and the examples: what the index holds and the keys are derived with.
+type formParams struct {
+	Scheme sampling.Spec `json:"scheme"`
+}
+
+// Formed is what there is to say of formed batches. All of it is public: it follows from the parameters.
+type Formed struct {
+	RunID             string        `json:"run_id"`
+	Out               string        `json:"out"`
+	Scheme            sampling.Spec `json:"scheme"`
+	Examples          int64         `json:"examples"` // rows
+	Copies            int64         `json:"copies"`   // of them
+	ExpectedBatchSize float64       `json:"expected_batch_size"`
+	Shards            int           `json:"shards"`
+}
+
+// Validate reports every fault that can be seen without the examples.
+func (f Form) Validate() error {
+	c := param.Checker{Package: "pipelines"}
+	c.Add(f.SchemeParams.Validate())
+	given := 0
+	for _, is := range []bool{f.Bounded != "", len(f.Graph) > 0, f.Examples != 0} {
+		if is {
+			given++
+		}
+	}
+	c.Require(given == 1, "bounded, graph and examples", fmt.Sprintf("%q, %q, %d", f.Bounded, f.Graph, f.Examples), "exactly one of them must be given")
+	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
+	c.Require(f.Scheme != "multi-owner" || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
+	c.Require(f.Shards >= 0, "shards", f.Shards, "must be at least 1")
+	c.Require(f.Buckets >= 0, "buckets", f.Buckets, "must be at least 1")
+	return c.Err()
+}
+
+// Run forms the batches.
+func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
+	c := param.Checker{Package: "pipelines"}
+	c.Add(f.Validate())
+	o.validate(&c)
+	if err := c.Err(); err != nil {
+		return Formed{}, err
+	}
+	if len(f.Graph) > 0 {
+		return f.runGraph(ctx, o)
+	}
+	source, err := f.source()
+	if err != nil {
+		return Formed{}, err
+	}
+	spec, err := f.Spec(source.population())
+	if err != nil {
+		return Formed{}, err
+	}
+	formed := Formed{Out: o.Out, Scheme: spec, Examples: source.rows, Copies: source.population().Examples, ExpectedBatchSize: expectedBatchSize(spec, source.population())}
+	formed.Shards = min(f.Shards, spec.Scheme().NumSteps())
+	if f.Shards == 0 {
+		formed.Shards = formation.Shards(formed.ExpectedBatchSize*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
+	}
+	if o.DryRun {
+		return formed, nil
+	}
+	err = o.write(BatchesFolder, true, func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+		formed.RunID = run.RunID.String()
+		return f.form(ctx, o, source, formed, run, stage)
+	})
+	return formed, err
+}
+
+// runGraph writes the table of a graph of which all examples are kept, and forms batches of it.
+func (f Form) runGraph(ctx context.Context, o Options) (Formed, error) {
+	table := Bound{Graph: f.Graph, Read: f.Read, Bound: ownergraph.Bound{MaxExamplesPerOwner: math.MaxInt32}, Buckets: f.Buckets}
+	if _, err := table.Run(ctx, o); err != nil {
+		return Formed{}, err
+	}
+	if o.DryRun {
+		return Formed{Out: o.Out}, nil // the number of examples, which decides the rest, is not known yet
+	}
+	f.Graph, f.Bounded = nil, o.Out
+	return f.Run(ctx, o)
+}
+
+func (f Form) form(ctx context.Context, o Options, source examples, formed Formed, run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+	index := manifest.Index{Format: manifest.BatchesFormat, Inputs: source.inputs()}
+	var err error
+	if index.Params, index.ParamsSHA256, err = manifest.Params(formParams{formed.Scheme}); err != nil {
+		return index, err
+	}
+	dir, err := filepath.Abs(stage.Dir)
+	if err != nil {
+		return index, err
+	}
+	key, err := filepath.Abs(o.KeyFile)
+	if err != nil {
+		return index, err
+	}
+	config := formation.Config{Spec: formed.Scheme, Examples: source.rows, Shards: formed.Shards, Dir: dir, Parquet: f.Parquet,
+		KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Buckets: f.Buckets}
+	p, s := beam.NewPipelineWithRoot()
+	files, err := source.form(s, config)
+	if err != nil {
+		return index, err
+	}
+	manifestio.Collect(s, dir, collectedFiles, files)
+	if _, err := o.run(ctx, p); err != nil {
+		return index, err
+	}
+	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
+		return index, err
+	}
+	facts := manifest.BatchesFacts{Examples: source.rows, Steps: formed.Scheme.Scheme().NumSteps(), Shards: formed.Shards, RowType: config.RowType(), RowsOf: source.rowsOf()}
+	if t := formed.Scheme.Truncation; t != nil && t.Pad {
+		facts.BatchSize = t.MaxBatchSize
+	}
+	index.Facts, err = json.Marshal(facts)
+	return index, err
+}
+
+// collectedFiles is the name of the file through which a pipeline tells its launcher what it wrote.
+const collectedFiles = "collected-files.json"
+
+// examples are what batches are formed of: a bounded table, or numbers.
+type examples struct {
+	rows    int64
+	bounded *manifest.Bounded // nil: numbers
+}
+
+func (f Form) source() (examples, error) {
+	if f.Bounded == "" {
+		return examples{rows: f.Examples}, nil
+	}
+	b, err := openBounded(f.Bounded)
+	if err != nil {
+		return examples{}, err
+	}
+	if b.Rows == 0 {
+		return examples{}, &ParamError{Package: "pipelines", Param: "bounded", Value: f.Bounded, Rule: "has no examples"}
+	}
+	return examples{rows: b.Rows, bounded: b}, nil
+}
+
+// openBounded opens the bounded table of a run directory, or a folder that is one.
+func openBounded(dir string) (*manifest.Bounded, error) {
+	b, err := manifest.OpenBounded(filepath.Join(dir, BoundedFolder))
+	if err == nil {
+		return b, nil
+	}
+	if inFolder, errFolder := manifest.OpenBounded(dir); errFolder == nil {
+		return inFolder, nil
+	}
+	return nil, err
+}
+
+func (x examples) population() Population {
+	if x.bounded == nil {
+		return Population{Examples: x.rows, Neighborhoods: sampling.Neighborhoods{1: x.rows}}
+	}
+	hood := make(sampling.Neighborhoods)
+	for _, bin := range x.bounded.Summary.Neighborhoods {
+		hood[int(bin.Value)] = bin.Count
+	}
+	return Population{Examples: x.bounded.Summary.KeptCopies, Neighborhoods: hood}
+}
+
+func (x examples) inputs() map[string]manifest.Digest {
+	if x.bounded == nil {
+		return nil
+	}
+	return map[string]manifest.Digest{BoundedFolder: x.bounded.Digest}
+}
+
+func (x examples) rowsOf() string {
+	if x.bounded == nil {
+		return manifest.RowsOfRange
+	}
+	return manifest.RowsOfBounded
+}
+
+func (x examples) form(s beam.Scope, c formation.Config) (beam.PCollection, error) {
+	if x.bounded == nil {
+		return formation.Range(s, c)
+	}
+	needOwners := c.Spec.MultiOwner != nil || c.Spec.Fixed != nil
+	rows, err := manifestio.ReadBounded(s, x.bounded, needOwners)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	return formation.Table(s, c, rows)
+}
+
+func expectedBatchSize(spec sampling.Spec, of Population) float64 {
+	switch {
+	case spec.Fixed != nil:
+		return float64(spec.Fixed.BatchSize)
+	case spec.MultiOwner != nil:
+		return spec.MultiOwner.ExpectedBatchSize(of.Neighborhoods)
+	}
+	s, _ := spec.Independent()
+	return s.ExpectedBatchSize(of.Examples)
+}

@@ -1,0 +1,146 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"minsep/pipelines/manifest"
+	"minsep/sampling"
+)
+
+// Inspection is what [Inspect] found in one folder of a run directory. Realized is secret.
+type Inspection struct {
+	Folder   string             `json:"folder"`
+	Promises []sampling.Promise `json:"promises"`
+	Realized *sampling.Realized `json:"realized,omitempty"`
+}
+
+// Inspect re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken promise;
+// it returns an error only where there is nothing to inspect.
+func Inspect(dir string) (found []Inspection, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, err
+	}
+	folders, err := foldersOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range folders {
+		one, err := f.inspect(f.path)
+		one.Folder = f.path
+		if err != nil {
+			one.Promises = append(one.Promises, sampling.Promise{Name: "readable", Rule: err.Error(), Broken: 1})
+		}
+		found = append(found, one)
+	}
+	return found, nil
+}
+
+// Broken returns [ErrBrokenPromise] if any promise is broken.
+func Broken(found []Inspection) error {
+	for _, i := range found {
+		for _, p := range i.Promises {
+			if !p.Held {
+				return ErrBrokenPromise
+			}
+		}
+	}
+	return nil
+}
+
+type folder struct {
+	path    string
+	inspect func(path string) (Inspection, error)
+}
+
+// inspectors are the stages' folders in the order of the stages.
+var inspectors = []struct {
+	folder, format string
+	inspect        func(path string) (Inspection, error)
+}{
+	{BoundedFolder, manifest.BoundedFormat, inspectBounded},
+	{BatchesFolder, manifest.BatchesFormat, inspectBatches},
+}
+
+// foldersOf returns the folders of a run directory that are there, or dir itself if it is one of them.
+func foldersOf(dir string) (folders []folder, err error) {
+	if ix, err := manifest.Read(dir); err == nil {
+		for _, i := range inspectors {
+			if i.format == ix.Format {
+				return []folder{{dir, i.inspect}}, nil
+			}
+		}
+	}
+	for _, i := range inspectors {
+		path := filepath.Join(dir, i.folder)
+		switch _, err := os.Stat(path); {
+		case err == nil:
+			folders = append(folders, folder{path, i.inspect})
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	if len(folders) == 0 {
+		return nil, &ParamError{Package: "pipelines", Param: "directory", Value: dir, Rule: "must be a run directory or a folder of one"}
+	}
+	return folders, nil
+}
+
+// filesPromise checks sizes and hashes.
+func filesPromise(ix *manifest.Index, dir string) sampling.Promise {
+	p := sampling.Promise{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: true}
+	for _, f := range ix.Files {
+		if f.Check(dir) != nil {
+			p.Held = false
+			p.Broken++
+		}
+	}
+	return p
+}
+
+func inspectBatches(dir string) (Inspection, error) {
+	var found Inspection
+	batches, err := manifest.OpenBatches(dir)
+	if err != nil {
+		return found, err
+	}
+	found.Promises = []sampling.Promise{filesPromise(batches.Index, dir)}
+	var params formParams
+	if err := json.Unmarshal(batches.Index.Params, &params); err != nil {
+		return found, fmt.Errorf("pipelines: %s: params: %w", dir, err)
+	}
+	if err := params.Scheme.Validate(); err != nil {
+		return found, err
+	}
+	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
+	if batches.Facts.RowsOf == manifest.RowsOfBounded {
+		table := filepath.Join(filepath.Dir(filepath.Clean(dir)), BoundedFolder)
+		matches := sampling.Promise{Name: "input", Rule: "the batches were formed of the bounded table beside them"}
+		digest, err := manifest.DigestOf(table)
+		if err != nil {
+			return found, fmt.Errorf("the batches' rows are those of a bounded table, which must lie beside them: %w", err)
+		}
+		matches.Held = digest == batches.Index.Inputs[BoundedFolder]
+		found.Promises = append(found.Promises, matches)
+		if !matches.Held {
+			matches.Broken = 1
+			return found, nil
+		}
+		if of, err = auditedTable(table, params.Scheme.MultiOwner != nil || params.Scheme.Fixed != nil); err != nil {
+			return found, err
+		}
+	}
+	audit := sampling.NewAudit(params.Scheme, of)
+	err = batches.Each(func(_ int, rows []int64) error { audit.Step(rows); return nil })
+	if err != nil {
+		return found, err
+	}
+	found.Promises = append(found.Promises, audit.Promises()...)
+	realized := audit.Realized()
+	found.Realized = &realized
+	return found, nil
+}

@@ -1,0 +1,141 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"minsep/pipelines/manifest"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// tableRows is how many rows of a table are looked at at once.
+const tableRows = 1 << 13
+
+// inspectBounded recomputes from the rows what the index says of a bounded graph.
+func inspectBounded(dir string) (Inspection, error) {
+	var found Inspection
+	table, err := manifest.OpenBounded(dir)
+	if err != nil {
+		return found, err
+	}
+	found.Promises = []sampling.Promise{filesPromise(table.Index, dir)}
+	var bound ownergraph.Bound
+	if err := json.Unmarshal(table.Index.Params, &bound); err != nil {
+		return found, fmt.Errorf("pipelines: %s: params: %w", dir, err)
+	}
+	var edges ownergraph.Edges
+	var copies []uint32
+	edges.Reset(table.ExampleType, table.OwnerType)
+	err = table.Each(true, tableRows, func(r *ownergraph.Rows) error {
+		for i := range r.Len() {
+			copies = append(copies, r.Copies[i])
+			for o, end := r.OwnersOf(i); o < end; o++ {
+				edges.Examples.AppendFrom(&r.Examples, i)
+				edges.Owners.AppendFrom(&r.Owners, o)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return found, err
+	}
+	g, err := ownergraph.New(&edges)
+	if err != nil {
+		return found, err
+	}
+	told, promise := table.Summary, func(name, rule string, held bool) {
+		p := sampling.Promise{Name: name, Rule: rule, Held: held}
+		if !held {
+			p.Broken = 1
+		}
+		found.Promises = append(found.Promises, p)
+	}
+	perOwner := keptPerOwner(g, copies, told.Owners)
+	most := int64(0)
+	if len(perOwner) > 0 {
+		most = perOwner[len(perOwner)-1].Value
+	}
+	total := int64(0)
+	for _, c := range copies {
+		total += int64(c)
+	}
+	promise("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
+		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == total && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
+	promise("owners", fmt.Sprintf("no owner has more than %d examples", bound.MaxExamplesPerOwner), most <= int64(bound.MaxExamplesPerOwner))
+	promise("examples per owner", "their histogram is that of the index", slices.Equal(perOwner, told.KeptPerOwner))
+	if g.Examples.Len() != len(copies) {
+		return found, nil
+	}
+	hoods := neighborhoodHistogram(g, copies)
+	promise("neighbourhoods", "their histogram is that of the index", slices.Equal(hoods, told.Neighborhoods))
+	if bound.MaxNeighborhood > 0 {
+		largest := int64(0)
+		if len(hoods) > 0 {
+			largest = hoods[len(hoods)-1].Value
+		}
+		promise("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), largest <= int64(bound.MaxNeighborhood))
+	}
+	return found, nil
+}
+
+// keptPerOwner is the histogram of copies per owner, over all owners of the graph that was bounded.
+func keptPerOwner(g *ownergraph.Graph, copies []uint32, owners int64) ownergraph.Histogram {
+	counts := map[int64]int64{0: owners - int64(g.Owners.Len())}
+	for u := range g.Owners.Len() {
+		n := int64(0)
+		for _, e := range g.ExamplesOf.At(u) {
+			n += int64(copies[e])
+		}
+		counts[n]++
+	}
+	return ownergraph.NewHistogram(counts)
+}
+
+func neighborhoodHistogram(g *ownergraph.Graph, copies []uint32) ownergraph.Histogram {
+	counts := make(map[int64]int64)
+	for e, size := range g.Neighborhoods(copies) {
+		counts[size] += int64(copies[e])
+	}
+	return ownergraph.NewHistogram(counts)
+}
+
+// auditedTable reads from a bounded table what an audit of batches of it needs.
+func auditedTable(dir string, withOwners bool) (sampling.Audited, error) {
+	table, err := manifest.OpenBounded(dir)
+	if err != nil {
+		return sampling.Audited{}, err
+	}
+	source := examples{rows: table.Rows, bounded: table}
+	of := sampling.Audited{Examples: source.rows, Neighborhoods: source.population().Neighborhoods}
+	several := false
+	numbers := make(map[string]int32) // of owners, by their text: ids of one type differ in it
+	if withOwners {
+		of.Owners = new(sampling.Owners)
+	}
+	err = table.Each(withOwners, tableRows, func(r *ownergraph.Rows) error {
+		for i := range r.Len() {
+			of.Copies = append(of.Copies, r.Copies[i])
+			several = several || r.Copies[i] > 1
+			if !withOwners {
+				continue
+			}
+			for o, end := r.OwnersOf(i); o < end; o++ {
+				name := r.Owners.Format(o)
+				number, ok := numbers[name]
+				if !ok {
+					number = int32(len(numbers))
+					numbers[name] = number
+				}
+				of.Owners.Of = append(of.Owners.Of, number)
+			}
+			of.Owners.Ends = append(of.Owners.Ends, len(of.Owners.Of))
+		}
+		return nil
+	})
+	if !several {
+		of.Copies = nil
+	}
+	return of, err
+}
