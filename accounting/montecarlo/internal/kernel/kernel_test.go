@@ -157,6 +157,39 @@ func TestOwnersAgainstLogDomain(t *testing.T) {
 	}
 }
 
+// TestPolynomialAgainstLogDomain: the laws with several terms.
+func TestPolynomialAgainstLogDomain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 2))
+	fast := 0
+	for _, n := range []int{1, 5, 192, 500} {
+		for _, b := range []int{1, 4, 40} {
+			for _, sigma := range []float64{0.1, 0.5, 2} {
+				for _, examples := range []int{2, 3, 7} {
+					c := law.Toeplitz(n, sqrtColumn(min(b, n)))
+					p := law.Process{Steps: n, MinSep: b, Prob: []float64{1e-5, 0.01, 0.3}[rng.IntN(3)], WarmStart: rng.IntN(2) == 0}
+					norms := c.SquaredNorms(1 / (sigma * sigma))
+					laws := []law.Law{law.IndependentLower(p, norms, examples), law.PublishedOwner(p, norms, examples)}
+					k := New(c, sigma, laws...)
+					in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 2+2*n/b)}
+					var out Output
+					k.Batch(in, &out)
+					for i, l := range laws {
+						if r := k.recursions[i].fast; r != nil && k.reach(in) <= r.Limit() {
+							fast++
+						}
+						for lane := range Lanes {
+							compare(t, fmt.Sprintf("law %d k=%d n=%d σ=%g %+v", i, examples, n, sigma, p), out.LogRatio[i][lane], law.LogRatio(l, c, sigma, k.Outputs(in, lane)))
+						}
+					}
+				}
+			}
+		}
+	}
+	if fast < 50 {
+		t.Errorf("only %d in linear scale", fast)
+	}
+}
+
 // TestForkAndOrder: batches do not depend on the ones before them, nor a fork on its kernel.
 func TestForkAndOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))

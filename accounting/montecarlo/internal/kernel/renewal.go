@@ -6,17 +6,18 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 )
 
-// renewal is f_i = q f_{i+1} + 2^(t_i + a_i) f_{i+b} in linear scale (F3.2).
+// renewal is f_i = q f_{i+1} + Σ_m 2^(m t_i + a_im) f_{i+b} in linear scale: law.Renewal, mostly with the one term m = 1 (F3.2).
 //
 // Range. A lane is divided by a power of two when f_i leaves [2^-top, 2^top], looked at every J·b rows. Let |t| ≤ limit, X =
-// limit + max(a, 0), Λ = b·log2(1/q). Since f_i ≥ q f_{i+1}, and since one jump from b rows multiplies by at most 2^X in
+// terms·limit + max(a, 0) + log2(terms), Λ = b·log2(1/q). Since f_i ≥ q f_{i+1}, and since one jump from b rows multiplies by at most 2^X in
 // all, the b values that are needed lie in 2^(-X-Λ-1) … 2^Λ times the latest. Until the next look they grow by at most
 // J·(X+1) and shrink by at most J·Λ in log2. So top + Λ + J·(X+1+Λ) ≤ maxRange keeps all of them normal numbers.
 type renewal struct {
 	law      *law.Renewal
 	b        int
 	q        float64
-	a        []float64 // log2 of the weight of a jump
+	a        []float64   // log2 of the weight of a jump, or nil with several terms
+	weights  [][]float64 // of the terms at each step, when there are several
 	limit    float64
 	interval int
 
@@ -30,27 +31,43 @@ const (
 	maxRange = 1000
 )
 
-// newRenewal returns nil when the law has no range in linear scale, or more than one kind of jump.
+// newRenewal returns nil when the law has no range in linear scale.
 func newRenewal(l *law.Renewal) Recursion {
-	if len(l.Jump) != 1 || math.IsInf(l.LogStay, -1) {
+	if math.IsInf(l.LogStay, -1) {
 		return nil
 	}
-	r := &renewal{law: l, b: l.MinSep, q: math.Exp(l.LogStay), a: make([]float64, l.Steps)}
+	terms := float64(len(l.Jump))
+	r := &renewal{law: l, b: l.MinSep, q: math.Exp(l.LogStay)}
 	largest, deepest := math.Inf(-1), 0.0
-	for i, jump := range l.Jump[0] {
-		r.a[i] = jump * math.Log2E
-		largest, deepest = max(largest, r.a[i]), min(deepest, r.a[i])
+	for _, jump := range l.Jump {
+		for _, v := range jump {
+			largest = max(largest, v*math.Log2E)
+			if !math.IsInf(v, -1) {
+				deepest = min(deepest, v*math.Log2E)
+			}
+		}
+	}
+	if len(l.Jump) == 1 {
+		r.a = multiplied(l.Jump[0], math.Log2E)
+	} else {
+		for i := range l.Steps {
+			weights := make([]float64, len(l.Jump))
+			for m, jump := range l.Jump {
+				weights[m] = math.Exp(jump[i])
+			}
+			r.weights = append(r.weights, weights)
+		}
 	}
 	loss := -l.LogStay * math.Log2E // log2(1/q), a row
 	shrink := float64(r.b) * loss
 	jumps := max(1, 32/r.b)
 	for ; ; jumps-- { // rare looks, unless they cost range that may be needed
-		r.limit = (maxRange-top-shrink)/float64(jumps) - shrink - 1 - max(largest, 0)
-		if r.limit >= 200 || jumps == 1 {
+		r.limit = ((maxRange-top-shrink)/float64(jumps) - shrink - 1 - max(largest, 0) - math.Log2(terms)) / terms
+		if r.limit >= 200/terms || jumps == 1 {
 			break
 		}
 	}
-	r.limit = min(r.limit, maxExponent+deepest)
+	r.limit = min(r.limit, (maxExponent+deepest)/terms)
 	if r.limit < 20 {
 		return nil
 	}
@@ -84,7 +101,11 @@ func (r *renewal) Rows(first int, t []Row, check bool) bool {
 	copy(r.f[count:], r.ahead)
 	for end := count; end > 0; {
 		from := max(0, end-r.interval)
-		renewalRows(r.f[from:end+r.b], t[from:end], r.a[first+from:first+end], r.q, r.b)
+		if r.a != nil {
+			renewalRows(r.f[from:end+r.b], t[from:end], r.a[first+from:first+end], r.q, r.b)
+		} else {
+			polynomialRows(r.f[from:end+r.b], t[from:end], r.weights[first+from:first+end], r.q, r.b)
+		}
 		r.rescale(r.f[from : from+r.b])
 		end = from
 	}
@@ -112,6 +133,20 @@ func renewalRows(f, t []Row, a []float64, q float64, b int) {
 		out := &f[i]
 		for l := range out {
 			out[l] = q*next[l] + exp2(x[l]+weight)*jump[l]
+		}
+	}
+}
+
+// polynomialRows does the same with several terms.
+func polynomialRows(f, t []Row, weights [][]float64, q float64, b int) {
+	for i := len(t) - 1; i >= 0; i-- {
+		next, jump, out := &f[i+1], &f[i+b], &f[i]
+		for l, x := range t[i] {
+			x, sum := exp2(x), 0.0
+			for m := len(weights[i]) - 1; m >= 0; m-- {
+				sum = (sum + weights[i][m]) * x
+			}
+			out[l] = q*next[l] + sum*jump[l]
 		}
 	}
 }
