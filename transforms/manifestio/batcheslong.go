@@ -38,7 +38,8 @@ func (s BatchSink[R]) WriteLong(starts []int64, rows []R, ids ownergraph.IDType,
 
 func writeLong[R int32 | int64, T int64 | string](out io.Writer, first int, starts []int64, rows []R, typ ownergraph.IDType,
 	appendID func(R, *ownergraph.IDs), get func(*ownergraph.IDs, int) T) error {
-	w := parquet.NewGenericWriter[longEntry[T]](out, parquet.Compression(&parquet.Snappy),
+	schema := parquet.NewSchema("batches", parquet.SchemaOf(longEntry[T]{}))
+	w := parquet.NewGenericWriter[longEntry[T]](out, schema, parquet.Compression(&parquet.Snappy),
 		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("step"), parquet.Ascending("slot"))))
 	var ids ownergraph.IDs
 	var entries []longEntry[T]
