@@ -166,26 +166,7 @@ func (d *dual) strategy(classes []class, a *Workload) (*Strategy, error) {
 		}
 		dense = mat.DenseCopyOf(dense.T())
 	}
-	flipped := mat.NewSymDense(n, nil)
-	for i := range n {
-		for j := i; j < n; j++ {
-			flipped.SetSym(i, j, (dense.At(n-1-i, n-1-j)+dense.At(n-1-j, n-1-i))/2)
-		}
-	}
-	var factor mat.Cholesky
-	if !factor.Factorize(flipped) {
-		return nil, errNotPositive
-	}
-	upper := factor.RawU() // flipped = UᵀU, and C[i][j] = U[n-1-i][n-1-j]
-	s := &Strategy{Kind: KindDense, Steps: n, Columns: make([][]float64, n)}
-	for j := range n {
-		column := make([]float64, n-j)
-		for i := j; i < n; i++ {
-			column[i-j] = upper.At(n-1-i, n-1-j)
-		}
-		s.Columns[j] = column
-	}
-	return s, s.Validate()
+	return fromGram(KindDense, symmetric(dense))
 }
 
 // matrixFunction returns f of a symmetric matrix.

@@ -26,6 +26,9 @@ const (
 	KindBanded         = "banded"          // banded, columns of norm one (000 Alg. 3)
 	KindDense          = "dense"           // any lower triangular C, such as the optimum of 001
 	KindStamped        = "stamped"         // block diagonal repetition of a shorter strategy
+	KindFenwick        = "fenwick"         // 0/1 tree of one row a step (002 App. B)
+	KindTree           = "tree"            // tree aggregation with the full Honaker estimator
+	KindFFT            = "fft"             // FFT mechanism with the optimal decoder (001 §4)
 )
 
 // Strategy is the strategy matrix C (F0): Steps×Steps, lower triangular, with a positive diagonal. It is

@@ -11,6 +11,7 @@ import (
 var kinds = []string{
 	KindIdentity, KindToeplitz, KindBandedToeplitz, KindOneParameter, KindBSR, KindBFR, KindBISR, KindBIFR, KindBandInv,
 	KindLambdaCGD, KindBLT, KindBanded, KindDense, KindStamped,
+	KindFenwick, KindTree, KindFFT,
 }
 
 // Validate returns every fault of s joined, or nil. It refuses entries that are not finite, a diagonal that

@@ -1,0 +1,137 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Makeable lists the kinds that [Problem.Make] makes, in the order of a comparison.
+var Makeable = []string{
+	KindIdentity, KindBandedToeplitz, KindBanded, KindOneParameter, KindBSR, KindBFR, KindBISR, KindBIFR, KindBandInv,
+	KindLambdaCGD, KindBLT, KindFenwick, KindTree, KindFFT, KindDense,
+}
+
+// Make returns the strategy of a kind for p. Size is the number of bands, of C or of C⁻¹ as the kind has it, of buffers of a BLT, or the arity of
+// a tree; it is not used by identity, λ-CGD, FFT and dense. Free parameters (γ, λ, c) are chosen for the
+// least loss. Kinds that are not in [Makeable] are refused.
+func (p Problem) Make(kind string, size int) (*Strategy, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	n := p.Workload.Steps
+	var s *Strategy
+	var err error
+	switch kind {
+	case KindIdentity:
+		s = Identity(n)
+	case KindBandedToeplitz:
+		s, _, err = p.OptimalToeplitz(size)
+	case KindBanded:
+		s, _, err = p.OptimalBanded(size)
+	case KindOneParameter:
+		s, _, _, err = p.OptimalOneParameter(size, false)
+	case KindBSR:
+		s, err = BSR(n, size)
+	case KindBFR:
+		s, _, _, err = p.Search(0, 1, func(gamma float64) (*Strategy, error) { return BFR(n, size, gamma) })
+	case KindBISR:
+		s, err = BISR(n, size)
+	case KindBIFR:
+		s, _, _, err = p.Search(0, 1, func(gamma float64) (*Strategy, error) { return BIFR(n, size, gamma) })
+	case KindBandInv:
+		s, _, err = p.OptimalInverseToeplitz(size)
+	case KindLambdaCGD:
+		s, _, _, err = p.Search(0, 1, func(lambda float64) (*Strategy, error) { return LambdaCGD(n, lambda, true) })
+	case KindBLT:
+		s, _, err = p.OptimalBLT(size)
+	case KindFenwick:
+		s, err = Fenwick(size, n)
+	case KindTree:
+		s, err = Tree(size, n)
+	case KindFFT:
+		s, err = FFT(n)
+	case KindDense:
+		s, _, err = p.OptimalDense(1e-5)
+	default:
+		err = &ParamError{Package: "mechanism", Param: "kind", Value: kind, Rule: fmt.Sprintf("must be one of %v", Makeable)}
+	}
+	return s, err
+}
+
+// StartingBands is 000's rule of thumb for the number of bands that does best with amplification, ε√n/k, at least 1.
+func StartingBands(epsilon float64, steps, participations int) int {
+	return int(max(1, min(float64(steps), math.Round(epsilon*math.Sqrt(float64(steps))/float64(participations)))))
+}
+
+// Tried is one number of bands that [Problem.ChooseBands] tried.
+type Tried struct {
+	Bands           int     `json:"bands"`
+	NoiseMultiplier float64 `json:"noise_multiplier"`
+	Error           float64 `json:"error"` // RMSE or MaxSE times the noise multiplier
+}
+
+// ChooseBands returns the strategy with the least amplified error over numbers of bands up to limit: its RMSE, or MaxSE for MaxError, times the
+// noise multiplier that amplified accounting gives it. It climbs from start in steps of two while the error falls, then looks
+// halfway, so it calls noiseMultiplier, the expensive part, about five to ten times. family makes the strategy of so many
+// bands. The choice is as good as noiseMultiplier's estimates: certify the result anew.
+func (p Problem) ChooseBands(start, limit int, family func(bands int) (*Strategy, error), noiseMultiplier func(*Strategy) (float64, error)) (*Strategy, []Tried, error) {
+	if err := p.validate("first bands", start, limit); err != nil {
+		return nil, nil, err
+	}
+	var tried []Tried
+	made := map[int]*Strategy{}
+	attempt := func(bands int) (float64, error) {
+		for _, t := range tried {
+			if t.Bands == bands {
+				return t.Error, nil
+			}
+		}
+		s, err := family(bands)
+		if err != nil {
+			return 0, err
+		}
+		sigma, err := noiseMultiplier(s)
+		if err != nil {
+			return 0, err
+		}
+		e, err := s.Error(p.Workload)
+		if err != nil {
+			return 0, err
+		}
+		root := e.RMSE
+		if p.Objective == MaxError {
+			root = e.MaxSE
+		}
+		made[bands] = s
+		tried = append(tried, Tried{bands, sigma, sigma * root})
+		return sigma * root, nil
+	}
+	best := start
+	least, err := attempt(start)
+	if err != nil {
+		return nil, nil, err
+	}
+	improve := func(bands int) (bool, error) {
+		e, err := attempt(bands)
+		if err != nil || e >= least {
+			return false, err
+		}
+		best, least = bands, e
+		return true, nil
+	}
+	for _, factor := range []float64{2, .5, 1.5, .75} {
+		for {
+			next := min(limit, max(1, int(math.Round(float64(best)*factor))))
+			better, err := improve(next)
+			if err != nil {
+				return nil, tried, err
+			}
+			if !better {
+				break
+			}
+		}
+	}
+	slices.SortFunc(tried, func(a, b Tried) int { return a.Bands - b.Bands })
+	return made[best], tried, nil
+}
