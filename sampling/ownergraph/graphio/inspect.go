@@ -50,11 +50,11 @@ func inspect(ctx context.Context, name string, o *Options) (*inspected, *Fault) 
 	}
 	switch {
 	case format == "":
-		return fail("the name does not tell the format", "use .csv, .tsv, .ndjson or .parquet, or set --graph-format")
+		return fail("the name does not tell the format", "use .csv, .tsv, .ndjson or .parquet, or set --format")
 	case format == Parquet && magic != Parquet:
 		return fail("not a Parquet file", "it must begin with PAR1 and not be compressed as a whole")
 	case format != Parquet && magic == Parquet:
-		return fail("a Parquet file", "its name or --graph-format says "+format)
+		return fail("a Parquet file", "its name or --format says "+format)
 	case format != Parquet && compression != "" && compression != magic:
 		return fail("not a "+compression+" file", "its name says that it is one")
 	}
@@ -217,7 +217,7 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 	}
 	if single && !o.SingleOwner {
 		if _, k := parseInt(first[0]); k != fits {
-			return &Fault{Found: "a first record of one field that is no integer", Rule: "call it example_id, or set --single-owner for a list of examples, or --delimiter"}
+			return &Fault{Found: "a first record of one field that is no integer", Rule: "head it example_id if this is a list of examples, or set --delimiter"}
 		}
 	}
 	for _, at := range []int{s.Example, s.Owner} {
