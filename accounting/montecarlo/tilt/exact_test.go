@@ -285,6 +285,8 @@ func TestWrongPlansAreRefused(t *testing.T) {
 		"weights below 1":  func(p *Plan) { p.Members[0].Weight *= 0.5 },
 		"another method":   func(p *Plan) { p.Method = Zero },
 		"another σ":        func(p *Plan) { p.Spec.NoiseMultiplier = 0.9 },
+		"no slack":         func(p *Plan) { p.Slack = 0 },
+		"no bound":         func(p *Plan) { p.Bound = 0 },
 		"no direction":     func(p *Plan) { p.Direction = "" },
 	} {
 		p := good
@@ -307,6 +309,19 @@ func TestWrongPlansAreRefused(t *testing.T) {
 				t.Errorf("%s, direction %s: got %v", name, direction, err)
 			}
 		}
+	}
+	tiny := spec // M underflows: the values are small, but not undefined
+	tiny.NoiseMultiplier = 200
+	for _, direction := range montecarlo.Directions {
+		v := testVerifier(t, Config{tiny, 60, direction})
+		if sum, err := v.Sum(t.Context(), 0, 16, 1); err != nil || sum.Mean(16)*v.plan.Bound > 1e-200 {
+			t.Errorf("direction %s: mean %v of M = %v, %v", direction, sum.Mean(16), v.plan.Bound, err)
+		}
+	}
+	crowd := spec
+	crowd.MaxExamplesPerOwner = 50
+	if _, err := NewPlan(Config{crowd, 1, montecarlo.P}); !errors.Is(err, ErrNotTilted) {
+		t.Errorf("50 examples per owner: got %v", err)
 	}
 	negative := spec
 	negative.Strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 20, Toeplitz: []float64{1, -.5}}

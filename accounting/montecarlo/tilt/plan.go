@@ -55,6 +55,10 @@ type Plan struct {
 	// Bound is M: every value is in [0, M].
 	Bound float64 `json:"bound"`
 
+	// Slack is what rounding can take from the mean of values, as a part of Bound: the total variation between the law of the draws and
+	// that of the formulas, and the error of log ratios. Every value is raised by it.
+	Slack float64 `json:"slack"`
+
 	// Divergence is a proven upper bound of the divergence, at most Bound: when it is at most δ, no sample is needed.
 	Divergence float64 `json:"divergence"`
 }
@@ -64,6 +68,8 @@ func (p Plan) Validate() error {
 	check := param.Checker{Package: "tilt"}
 	check.Add(p.Config.Validate())
 	check.Require(p.Bound >= 0 && p.Bound <= math.MaxFloat64, "bound", p.Bound, "must be finite and at least 0")
+	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))
+	check.Require(p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon), "bound and slack", p.Bound, "are too small")
 	switch p.Method {
 	case Zero, Plain:
 	case Shifted:
@@ -84,9 +90,15 @@ func (p Plan) Validate() error {
 	return check.Err()
 }
 
-// slack is what rounding can take from the mean of values, as a part of M: the total variation between the law
-// of the draws and that of the formulas, and the error of log ratios. Every value is raised by it.
-const slack = 4e-9
+// lossError bounds, as a part of M, what the error of log ratios, below 1e-12 of their size, and the resolution of random words
+// do to a value of a proposal of density: near f = e^ε, where a value changes fastest, by less than M·θ·e for a unit of ln f.
+func lossError(epsilon float64) float64 { return 2e-9 * (1 + epsilon/20) }
+
+// maxSlack is the largest slack that a plan may have.
+const maxSlack = 1e-3
+
+// leastBound keeps M, and values over M, in the range of float64.
+const leastBound = 1e-250
 
 // inflation is the relative error of N_θ and of densities that the raised N_θ covers at least.
 const inflation = 1e-9
@@ -170,6 +182,15 @@ func (s source) logN() float64 {
 	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
 }
 
+// walkError bounds the total variation between tuples and their law: a step of the walk adds what rounding, and U in the place of V, change
+// in the probability of a participation.
+func (s source) walkError() float64 {
+	if s.bins != nil {
+		return 1e-12
+	}
+	return float64(s.table.steps) * (s.table.residual + 4e-15)
+}
+
 // roundingBound bounds the relative error of N_θ. Each step of a path through the recursion rounds at most 4θ+16 times,
 // and an exponent Σ⟨Cx_j,Cx_k⟩/σ² has a relative error of a sum of `bands` products; a pair of patterns overlaps in at
 // most 2 ceil(n/b) pairs of columns.
@@ -191,6 +212,7 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 		m.members = []Member{{Order: 1}}
 	}
 	least, last := math.Inf(1), math.Inf(1) // M so far, and how the last order changed it
+	walkError := 0.0
 	var failed error
 	for order := max(2, k); order <= maxOrder; order++ {
 		if order > max(2, k) && !affordable(c.Spec, order) {
@@ -203,6 +225,7 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 		}
 		member := Member{Order: order, Weight: 1, LogN: s.logN()}
 		if s.table == nil || s.table.walkable {
+			walkError = max(walkError, s.walkError())
 			m.members = append(m.members, member)
 		}
 		bound := mixture{[]Member{member}, c.Epsilon, k}.bound()
@@ -218,12 +241,16 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 		}
 		last = ratio
 	}
+	if len(m.members) == 0 && failed == nil {
+		return Plan{}, fmt.Errorf("%w for %d examples per owner", ErrNotTilted, k)
+	}
 	if len(m.members) == 0 {
 		return Plan{}, fmt.Errorf("%w: %w", ErrNotTilted, failed)
 	}
 	m = m.best()
-	bound := m.bound() * (1 + 2*slack)
-	return Plan{Config: c, Method: Tilted, Members: m.members, Bound: bound, Divergence: min(1, least, bound)}, nil
+	slack := lossError(c.Epsilon) + 2*walkError
+	bound := max(leastBound, m.bound()*(1+2*slack))
+	return Plan{Config: c, Method: Tilted, Members: m.members, Bound: bound, Slack: slack, Divergence: min(1, max(least, leastBound), bound)}, nil
 }
 
 // reversePlan is the plan of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f ≥ e^-ε everywhere.
@@ -241,15 +268,17 @@ func reversePlan(c Config, columns *law.Columns) Plan {
 	// f ≥ Pr[no participation], so no value of a plain sample is above this.
 	plain := -math.Expm1(c.Epsilon + never)
 	kappa, divergence := bestTangent(c.Epsilon, k, columns, sigma, post)
-	plan := Plan{Config: c, Method: Plain, Bound: plain}
+	plan := Plan{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
 	if kappa > 0 {
 		t := shiftTangent(kappa, k, columns, sigma, post)
 		if bound := math.Exp(t.logBound(c.Epsilon, sigma)); bound < plain {
-			plan = Plan{Config: c, Method: Shifted, Kappa: kappa, Bound: bound}
+			// Weights reach e (A+G)/G times M where f = e^-ε.
+			slack := plan.Slack * (1 + t.distance(c.Epsilon)/(sigma*sigma*t.slope))
+			plan = Plan{Config: c, Method: Shifted, Kappa: kappa, Bound: bound, Slack: slack}
 		}
 	}
-	plan.Bound *= 1 + 2*slack
-	plan.Divergence = min(plan.Bound, divergence*(1+slack))
+	plan.Bound = max(leastBound, plan.Bound*(1+2*plan.Slack))
+	plan.Divergence = min(plan.Bound, max(leastBound, divergence*(1+inflation)))
 	return plan
 }
 

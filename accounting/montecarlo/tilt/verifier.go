@@ -95,7 +95,10 @@ func (v *Verifier) prepareTuples(columns *law.Columns) error {
 		if err != nil {
 			return err
 		}
-		if got := s.logN(); got > m.LogN+1e-9 {
+		if s.walkError() > p.Slack-lossError(p.Epsilon)/2 {
+			return fmt.Errorf("tilt: slack: the plan says %v, walks of order %d need %v more: another version made the plan", p.Slack, m.Order, s.walkError())
+		}
+		if got := s.logN(); got > m.LogN+inflation/10 {
 			return fmt.Errorf("tilt: moment of order %d: the plan says %v, it is %v: another version made the plan", m.Order, m.LogN, got)
 		}
 		v.sources = append(v.sources, s)
@@ -217,7 +220,7 @@ func (v *Verifier) compute(batch uint64) {
 	v.kernel.Batch(&v.in, &v.out)
 	for l := range v.values {
 		x := v.value(l)
-		v.values[l] = min(x+slack*v.plan.Bound, v.plan.Bound)
+		v.values[l] = min(x+v.plan.Slack*v.plan.Bound, v.plan.Bound)
 	}
 }
 
