@@ -15,6 +15,7 @@ type states struct {
 	binomial   [][]int  // binomial[k][r] = C(r+k-1, k): multisets of size k with entries below r
 	rest       []uint16 // count × (θ-1): the entries of each state
 	list       []state  // in an order that keeps the reads of a step close together
+	listed     []uint16 // rest, in the order of list
 	moves      []move   // of list[i]: moves[list[i].first : list[i].first+free+1]
 }
 
@@ -56,6 +57,7 @@ func newStates(theta, sep int) *states {
 	s.list = make([]state, s.count)
 	for i, number := range order {
 		free := s.free(int(number))
+		s.listed = append(s.listed, s.entries(int(number))...)
 		s.list[i] = state{number, uint32(len(s.moves)), uint8(free)}
 		for j := range free + 1 {
 			next, lag := s.after(entries, int(number), j)

@@ -35,13 +35,14 @@ type table struct {
 
 	walkable bool // a table of this order can be kept
 
-	lnN    float64     // ln N_θ, not yet rounded upward
-	waits  [][]float64 // warm: partial sums over the initial waits, see startWarm
-	factor []float64   // factor[lag]: scale of step i+lag over that of step i
-	ahead  [][]float64
-	gamma  []float64
-	row    []float64
-	coef   [][]float64
+	lnN       float64     // ln N_θ, not yet rounded upward
+	waits     [][]float64 // warm: partial sums over the initial waits, see startWarm
+	waitScale []float64   // the scale of each of the first b slices over that of the first
+	factor    []float64   // factor[lag]: scale of step i+lag over that of step i
+	ahead     [][]float64
+	gamma     []float64
+	row       []float64
+	coef      [][]float64
 }
 
 // process is one example's participation, F3: cold or warm b-min-sep.
@@ -206,15 +207,16 @@ func (t *table) step(i int) {
 
 // apply evaluates F5.3 for all states with the prepared constants.
 func (t *table) apply(dst []float64) {
-	rest, k := t.states.rest, t.states.theta-1
+	rest, k := t.states.listed, t.states.theta-1
 	moves := t.states.moves
 	next := t.ahead[1]
 	scale := t.factor[1]
 	for _, st := range t.states.list {
 		gamma := 1.0
-		for _, r := range rest[int(st.number)*k : int(st.number)*k+k] {
+		for _, r := range rest[:k] {
 			gamma *= t.gamma[r]
 		}
+		rest = rest[k:]
 		m := int(st.free)
 		coef, mv := t.coef[m], moves[st.first:int(st.first)+m+1]
 		sum := coef[0] * scale * next[mv[0].number]

@@ -218,6 +218,10 @@ func (t *table) measureJoint() {
 // waits, the sum over the others; waits[0] is N_θ up to the scale of slice 0.
 func (t *table) startWarm() {
 	theta, b := t.states.theta, t.sep
+	t.waitScale = make([]float64, b)
+	for i := range t.waitScale {
+		t.waitScale[i] = t.level(min(i, t.steps), false).over(t.level(0, false))
+	}
 	t.waits = make([][]float64, theta)
 	known, all := make([]uint16, theta), make([]uint16, theta)
 	for k := theta - 1; k >= 0; k-- {
@@ -259,8 +263,7 @@ func (t *table) waitSum(known []uint16) float64 {
 		return t.waits[len(known)][t.states.number(known)]
 	}
 	s, i := t.states.settle(known)
-	to := t.level(min(i, t.steps), false)
-	return to.slice[s] * to.over(t.level(0, false))
+	return t.at(min(i, t.steps))[s] * t.waitScale[i]
 }
 
 // drawWait draws one more wait given the known ones, descending.
