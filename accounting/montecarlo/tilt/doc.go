@@ -1,4 +1,5 @@
-// Package tilt estimates and bounds the hockey-stick divergences of b-min-sep batches with few samples: Rényi-tilted sampling.
+// Package tilt estimates and bounds the hockey-stick divergences of b-min-sep and balls-in-bins batches with few samples: Rényi-tilted
+// sampling.
 //
 // # What it is for
 //
@@ -16,9 +17,25 @@
 // the sum of the tuples' weights; a backward recursion over the blocked steps of θ replicas gives it, and a forward walk through
 // the same table draws tuples (F5.3). Both need C ≥ 0 with at most b bands.
 //
+// H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, its tangents bound it from below, and y is drawn around a
+// shifted mean with weights that the tangent bounds (F5.4). Its M/δ is often a hundred times that of H(P,Q), though the
+// divergence itself is far below δ: a verification does well to accept smaller means in this direction.
+//
+// # Use
+//
+// [NewPlan] chooses the proposal; a [Plan] is public, goes through JSON, and is fixed before the first sample. [NewVerifier] makes the
+// tables of a plan, in any process; [Verifier.Values] and [Verifier.Sum] compute any range of samples, always alike.
+// [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvable] finds a noise multiplier with M ≤ δ.
+//
+// # Limits
+//
+// The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep 256 the orders end at 3 (for columns of
+// different shapes at 2), at 32 at 5, at 16 at 7. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε with a large b leaves a large M/δ. Balls-in-bins
+// has orders to 3. Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 of 003, cyclic Poisson.
+//
 // # Rounding
 //
-// Everything is float64. What that can change is bounded, and N_θ is raised by at least 1e-9 to cover it, so that a mean of values can
-// only be too large. Labels F… are those of the design notes, 003 is the paper on b-min-sep subsampling. Steps are 0-based here
+// Everything is float64. What that can change is bounded: N_θ is raised by at least 1e-9, and every value by Plan.Slack of M, so that a
+// mean of values can only be too large. Labels F… are those of the design notes, 003 is the paper on b-min-sep subsampling. Steps are 0-based here
 // and 1-based there.
 package tilt

@@ -17,7 +17,7 @@ var ErrTable = errors.New("tilt: no tuple table")
 // same at every step, and V_i/V_{i+1} tends to a constant λ. It is a positive linear map of the next b steps: once
 // lo ≤ V_i(S)/V_{i+1}(S) ≤ hi for all S at b steps in a row, the same holds at all earlier ones. So one slice U stands for them,
 // V_i ≈ hi^{steady-i} U, an upper bound within (hi/lo)^n. A sampler needs the later steps too: the last ones are kept and those
-// between are replaced by U as well; the walk mends that by rejection at step `joint` (see [table.walk]).
+// between are replaced by U as well; the walk mends that by rejection at step `joint` (see [walker.walk]).
 type table struct {
 	process
 	states *states
