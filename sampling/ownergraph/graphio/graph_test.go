@@ -295,6 +295,19 @@ func TestEveryFormatGivesTheSameGraph(t *testing.T) {
 	}
 }
 
+// TestBlankLinesBetweenSplits: a split that ends with blank lines does not go on to the next one's.
+func TestBlankLinesBetweenSplits(t *testing.T) {
+	want := []edge{{"1", "2"}, {"3", "4"}}
+	for name, text := range map[string]string{"g.csv": "1,2\n\n\r\n\n3,4\n\n", "g.ndjson": "{\"example_id\":1,\"owner_id\":2}\n\n \n{\"example_id\":3,\"owner_id\":4}"} {
+		path := write(t, t.TempDir(), name, []byte(text))
+		for size := range int64(len(text)) {
+			if got, _, _, err := read([]string{path}, graphio.Options{SplitBytes: size + 1}); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s in splits of %d: got %q, %v", name, size+1, got, err)
+			}
+		}
+	}
+}
+
 // TestFolderOfAllFormats reads a folder with one graph in every format.
 func TestFolderOfAllFormats(t *testing.T) {
 	dir := t.TempDir()

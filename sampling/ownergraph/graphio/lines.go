@@ -19,6 +19,7 @@ type lines struct {
 	start  int   // of what has not been given yet in buf
 	end    int   // of what has been read into buf
 	offset int64 // of buf[start] in the text
+	to     int64 // lines that begin at this offset or later are not given; 0 for all
 	number int64 // lines given so far
 	err    error // of r, once it came
 }
@@ -33,6 +34,9 @@ func newLines(r io.Reader, offset, size int64) *lines {
 // next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a "\r" there is dropped, as
 // encoding/csv does, and so is a UTF-8 mark at the very beginning. The bytes are good until the next call. io.EOF says that there is none left.
 func (l *lines) next() ([]byte, error) {
+	if l.to > 0 && l.offset >= l.to {
+		return nil, io.EOF
+	}
 	for scanned := 0; ; {
 		if i := bytes.IndexByte(l.buf[l.start+scanned:l.end], '\n'); i >= 0 {
 			line := l.buf[l.start : l.start+scanned+i]

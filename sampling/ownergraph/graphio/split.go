@@ -112,6 +112,7 @@ func (s *Split) readText(f File, b *batcher) error {
 		}
 		b.before, l.number = l.offset, 0
 	}
+	l.to = s.To
 	if s.Format == NDJSON {
 		return s.readJSON(l, b)
 	}
@@ -128,9 +129,6 @@ func (s *Split) length(f File) int64 {
 	}
 	return f.Size()
 }
-
-// done says whether the next line belongs to another split.
-func (s *Split) done(l *lines) bool { return s.To > 0 && l.offset >= s.To }
 
 // textEnd handles an error of reading lines: nil at the end of the text, else a fault.
 func (s *Split) textEnd(b *batcher, err error, line int64) error {
@@ -150,7 +148,7 @@ func (s *Split) textEnd(b *batcher, err error, line int64) error {
 func (s *Split) readTable(l *lines, b *batcher) error {
 	t := &table{lines: l, delim: s.Delimiter[0], quotes: s.Format == CSV, part: s.NoQuotes}
 	header := s.Header && s.From == 0
-	for !s.done(l) {
+	for {
 		fields, line, err := t.next()
 		switch {
 		case err == errBareQuote || err == errQuote:
@@ -176,7 +174,6 @@ func (s *Split) readTable(l *lines, b *batcher) error {
 			return err
 		}
 	}
-	return nil
 }
 
 // appendRecord adds the edge of a record to the batch.
@@ -212,7 +209,7 @@ func (s *Split) readJSON(l *lines, b *batcher) error {
 		example: jsonColumn{names: []string{s.ExampleColumn}, ids: &example, known: true},
 		owner:   jsonColumn{names: s.OwnerColumns, ids: &b.Owners, known: true},
 	}
-	for !s.done(l) {
+	for {
 		text, err := l.next()
 		if err != nil {
 			return s.textEnd(b, err, l.number+1)
@@ -243,5 +240,4 @@ func (s *Split) readJSON(l *lines, b *batcher) error {
 			return err
 		}
 	}
-	return nil
 }
