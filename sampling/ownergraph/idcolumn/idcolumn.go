@@ -21,6 +21,9 @@ import (
 // ErrCorrupt is returned for a file that is not as Parquet files are.
 var ErrCorrupt = errors.New("the Parquet file is corrupt or truncated")
 
+// ErrLZ4 is returned for columns that are compressed with LZ4, whose decoder takes all memory when the data are damaged.
+var ErrLZ4 = errors.New("LZ4 compression is not read: write the file with zstd, snappy or gzip")
+
 // ValueError is a value that is no id. It does not say which value it is.
 type ValueError string
 
@@ -155,6 +158,9 @@ func (f *File) Check(c *Column, group int) (bytes int64, err error) {
 		return 0, ErrCorrupt
 	}
 	m := &rg.Columns[c.leaf].MetaData
+	if m.Codec == format.Lz4Raw || m.Codec == format.Lz4 {
+		return 0, ErrLZ4
+	}
 	start := chunkStart(m)
 	if m.Type != format.Type(c.physical) || start < 4 || m.TotalCompressedSize < 0 || start > f.Size()-m.TotalCompressedSize ||
 		m.NumValues < 0 || rg.NumRows < 0 || m.NumValues < rg.NumRows || !c.List && m.NumValues > rg.NumRows {

@@ -75,6 +75,24 @@ func TestFillWantsNoMoreThanThereIs(t *testing.T) {
 	}
 }
 
+func TestLZ4IsRefused(t *testing.T) {
+	var b bytes.Buffer
+	if err := parquet.Write(&b, []paper{{ID: 1}}, parquet.Compression(&parquet.Lz4Raw)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := idcolumn.Open(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := idcolumn.NewColumn(f.Top()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Check(c, 0); !errors.Is(err, idcolumn.ErrLZ4) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func ExampleReader_Row() {
 	var b bytes.Buffer
 	if err := parquet.Write(&b, []paper{{17, []string{"ada", "emmy"}}, {23, []string{"ada"}}}); err != nil {
