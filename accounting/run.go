@@ -154,14 +154,61 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 	return pq, qp, ErrNoProof
 }
 
-// gaussianDelta is the same in both directions.
-func (r Run) gaussianDelta(noiseMultiplier, epsilon float64) (pld.Bracket, error) {
+// Calibrate returns the smallest noise multiplier at which the run is proven (epsilon, delta)-DP, Upper, and one that is proven to
+// be too small, Lower (0 if none is known), for a run whose method is ClosedForm or PLD; for others the error is ErrNoProof.
+func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
+	method, err := r.Method()
+	if err != nil {
+		return pld.Bracket{}, err
+	}
+	switch method {
+	case ClosedForm:
+		sens, err := r.sensitivity()
+		if err != nil {
+			return pld.Bracket{}, err
+		}
+		sigma, err := GaussianNoiseMultiplier(epsilon, delta*(1-2e-9), sens.Value)
+		b := pld.Bracket{Upper: sigma}
+		if sens.Exact {
+			b.Lower = sigma * (1 - 1e-6)
+		}
+		return b, err
+	case PLD:
+		var worst pld.Bracket
+		for i := 0; ; i++ {
+			cases := 0
+			b, err := pld.Calibrate(epsilon, delta, func(sigma float64) (*pld.Composition, error) {
+				list, err := r.compositions(sigma)
+				if err != nil {
+					return nil, err
+				}
+				cases = len(list)
+				return list[i], nil
+			})
+			if err != nil {
+				return pld.Bracket{}, err
+			}
+			worst = pld.Bracket{Lower: max(worst.Lower, b.Lower), Upper: max(worst.Upper, b.Upper)}
+			if i+1 == cases {
+				return worst, nil
+			}
+		}
+	}
+	return pld.Bracket{}, ErrNoProof
+}
+
+func (r Run) sensitivity() (mechanism.Sensitivity, error) {
 	fixed := r.Sampler.Fixed
 	most := fixed.MaxParticipations
 	if most == 0 {
 		most = (fixed.Steps + fixed.MinSep - 1) / fixed.MinSep
 	}
-	sens, err := r.Strategy.Sensitivity(mechanism.Participation{MinSep: fixed.MinSep, MaxParticipations: most})
+	return r.Strategy.Sensitivity(mechanism.Participation{MinSep: fixed.MinSep, MaxParticipations: most})
+}
+
+// gaussianDelta is the same in both directions.
+func (r Run) gaussianDelta(noiseMultiplier, epsilon float64) (pld.Bracket, error) {
+	sens, err := r.sensitivity()
 	if err != nil {
 		return pld.Bracket{}, err
 	}

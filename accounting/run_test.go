@@ -80,6 +80,18 @@ func TestMethodTable(t *testing.T) {
 			if pq, qp, err := r.Prove(2, 1); err != nil || !(pq.Upper > 0 && pq.Upper < 1 && qp.Upper > 0 && pq.Lower <= pq.Upper) {
 				t.Errorf("%s: %v %v %v", c.name, pq, qp, err)
 			}
+			if c.name != "poisson" && c.name != "cyclic" && c.name != "fixed" {
+				continue
+			}
+			sigma, err := r.Calibrate(1, 1e-3)
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+				continue
+			}
+			enough, other, _ := r.Prove(sigma.Upper, 1)
+			if d := max(enough.Upper, other.Upper); d > 1e-3 || d < 0.999e-3 {
+				t.Errorf("%s: calibrated to %g, where δ is %g", c.name, sigma.Upper, d)
+			}
 		}
 	}
 	_, _, err := Run{Sampler: bMinSep, Strategy: banded(32, 4), MaxExamplesPerOwner: 1}.Prove(1, 1)

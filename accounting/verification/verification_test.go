@@ -1,0 +1,122 @@
+package verification
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// smallRun is a case of sigma.json: n = 64, b = 4, p0 = 1/16, bands of the square root, normalised. Its exact σ at (2, 1e-3) is
+// 1.4841 ± .0045 by Monte Carlo; cyclic Poisson needs 1.728.
+func smallRun() accounting.Run {
+	c := []float64{1, 0.5, 0.375, 0.3125}
+	square := 0.0
+	for _, x := range c {
+		square += x * x
+	}
+	for i := range c {
+		c[i] /= math.Sqrt(square)
+	}
+	return accounting.Run{
+		Sampler:             sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.07692307692307693, Steps: 64, MinSep: 4, WarmStart: true}},
+		Strategy:            &mechanism.Strategy{Kind: mechanism.KindBSR, Steps: 64, Toeplitz: c},
+		MaxExamplesPerOwner: 1,
+	}
+}
+
+func certify(t *testing.T, p *accounting.Protocol, unit uint64, workers int) ([]byte, *accounting.Certificate) {
+	t.Helper()
+	l, err := ledger.Create(t.TempDir(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := Finish(context.Background(), l, unit, workers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, c
+}
+
+// TestCertifyBMinSep makes a certificate from scratch, close to the exact answer, the same for any units and workers.
+func TestCertifyBMinSep(t *testing.T) {
+	p, err := Design(smallRun(), 2, 1e-3, Options{CodeVersion: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, c := certify(t, p, 10_000, 2)
+	t.Logf("σ = %.4f of %d candidates, %d and %d samples", c.NoiseMultiplier, len(p.Candidates), c.Points[0].Directions[0].Samples, c.Points[0].Directions[1].Samples)
+	if c.NoiseMultiplier < 1.4841-4*0.0046 || c.NoiseMultiplier > 1.4841*1.05 {
+		t.Errorf("σ = %g, want at most 5 %% above 1.484", c.NoiseMultiplier)
+	}
+	if c.Method != accounting.MonteCarlo || c.Status != accounting.Verified {
+		t.Errorf("%s, %s", c.Method, c.Status)
+	}
+	if again, _ := certify(t, p, 1777, 1); !bytes.Equal(again, data) {
+		t.Error("other units give another certificate")
+	}
+}
+
+// TestBudget: what is spent stays within the budget, and too small a budget is refused.
+func TestBudget(t *testing.T) {
+	const budget = 20_000
+	p, err := Design(smallRun(), 2, 1e-3, Options{Samples: budget, Accept: 0.6, CodeVersion: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := uint64(0)
+	for _, c := range p.Candidates {
+		for _, trial := range c.Trials {
+			total += trial.Samples
+		}
+	}
+	if total == 0 || total > budget {
+		t.Errorf("%d samples of a budget of %d", total, budget)
+	}
+	if _, err := Design(smallRun(), 2, 1e-3, Options{Samples: 10}); !errors.Is(err, accounting.ErrTooFewSamples) {
+		t.Errorf("10 samples: got %v", err)
+	}
+}
+
+// TestProofsNeedNoSamples: cyclic Poisson by PLD.
+func TestProofsNeedNoSamples(t *testing.T) {
+	run := smallRun()
+	run.Sampler = sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.25, Steps: 64, MinSep: 4}}
+	p, err := Design(run, 2, 1e-3, Options{CodeVersion: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, c := certify(t, p, 1, 1)
+	if c.Method != accounting.PLD || math.Abs(c.NoiseMultiplier-1.72804) > 1e-4 {
+		t.Errorf("%s: σ = %g, want 1.72804", c.Method, c.NoiseMultiplier)
+	}
+}
+
+func TestDesignRefuses(t *testing.T) {
+	run := smallRun()
+	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 30}
+	run.Examples = 300
+	if _, err := Design(run, 2, 1e-3, Options{}); !errors.Is(err, tilt.ErrNotTilted) {
+		t.Errorf("truncated: got %v", err)
+	}
+	multi := smallRun()
+	multi.Sampler = sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.01, Steps: 64, MinSep: 4}}
+	if _, err := Design(multi, 2, 1e-3, Options{}); !errors.Is(err, accounting.ErrNotVerified) {
+		t.Errorf("multi-owner: got %v", err)
+	}
+	if _, err := NewWorker(&accounting.Protocol{}, 0, 0); err == nil {
+		t.Error("a worker for nothing")
+	}
+}

@@ -1,0 +1,128 @@
+package verification
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/sampling/stream"
+)
+
+// Plain is the method of values that are hockey-stick values of losses, drawn from the direction's own law.
+const Plain = "losses"
+
+// Values says how the values of a trial are drawn, apart from what the protocol says already: its Values field in JSON.
+type Values struct {
+	Method     string        `json:"method"` // Plain, or a method of package tilt
+	Members    []tilt.Member `json:"members,omitempty"`
+	Kappa      float64       `json:"kappa,omitempty"`
+	Divergence float64       `json:"divergence,omitempty"` // the plan's proven bound of the divergence
+}
+
+// Worker computes samples of one trial of a protocol.
+type Worker struct {
+	bound    float64
+	kernelID string
+	tilted   *tilt.Verifier
+	plain    *montecarlo.Sampler
+	epsilon  float64
+}
+
+// NewWorker prepares the tables of a trial, which may take seconds. The trial must have samples.
+func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
+	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 || trial >= len(p.Candidates[candidate].Trials) {
+		return nil, fmt.Errorf("verification: the protocol has no trial %d of candidate %d", trial, candidate)
+	}
+	t := p.Candidates[candidate].Trials[trial]
+	hash, err := p.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	if id := montecarlo.KernelID(); id != p.KernelID {
+		return nil, fmt.Errorf("verification: this machine's kernel is %s, the protocol's is %s: results of different kernels are not mixed", id, p.KernelID)
+	}
+	var v Values
+	if err := json.Unmarshal(t.Values, &v); err != nil {
+		return nil, fmt.Errorf("verification: values of trial %d of candidate %d: %w", trial, candidate, err)
+	}
+	key, err := verifierKey(hash, candidate, trial)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{bound: t.Bound, kernelID: p.KernelID, epsilon: p.Points[t.Point].Epsilon}
+	spec := p.Run.Loss(p.Candidates[candidate].NoiseMultiplier)
+	if v.Method == Plain {
+		if t.Bound < 1 {
+			return nil, fmt.Errorf("verification: bound %g of plain values: must be at least 1", t.Bound)
+		}
+		w.plain, err = montecarlo.NewSampler(spec, t.Direction, key)
+		return w, err
+	}
+	w.tilted, err = tilt.NewVerifier(tilt.Plan{
+		Config: tilt.Config{Spec: spec, Epsilon: w.epsilon, Direction: t.Direction},
+		Method: v.Method, Members: v.Members, Kappa: v.Kappa, Bound: t.Bound, Divergence: v.Divergence,
+	}, key)
+	return w, err
+}
+
+// verifierKey is public: anybody can repeat a verification. No two trials of any protocols share it.
+func verifierKey(protocolSHA256 string, candidate, trial int) (stream.Key, error) {
+	config, err := json.Marshal(struct {
+		Protocol  string `json:"protocol"`
+		Candidate int    `json:"candidate"`
+		Trial     int    `json:"trial"`
+	}{protocolSHA256, candidate, trial})
+	return stream.PublicKey("verify", config), err
+}
+
+// Run computes the samples first … first+count-1, with as many goroutines as workers, or as there are processors for 0.
+func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r ledger.Result, err error) {
+	if w.tilted != nil {
+		r.Sum, err = w.tilted.Sum(ctx, first, count, workers)
+		return r, err
+	}
+	record, err := w.plain.Record(ctx, first, count, []float64{w.epsilon}, workers)
+	if err != nil {
+		return r, err
+	}
+	r.Sum, r.Losses = record.Sums[0], record.Losses
+	return r, nil
+}
+
+// Finish computes what a ledger lacks, candidates from the most noise down, and returns the certificate. It stops at the first
+// candidate that is rejected, since smaller ones cannot be released then. progress, if not nil, is called after every unit.
+func Finish(ctx context.Context, l *ledger.Ledger, unitSize uint64, workers int, progress func(candidate int, done, of uint64)) (*accounting.Certificate, error) {
+	p := l.Protocol()
+	for c := len(p.Candidates) - 1; c >= 0; c-- {
+		var worker *Worker
+		trial := -1
+		for _, u := range l.Missing(c, unitSize) {
+			if u.Trial != trial {
+				var err error
+				if worker, err = NewWorker(p, c, u.Trial); err != nil {
+					return nil, err
+				}
+				trial = u.Trial
+			}
+			result, err := worker.Run(ctx, u.First, u.Count, workers)
+			if err != nil {
+				return nil, err
+			}
+			if err := l.Add(u, result); err != nil {
+				return nil, err
+			}
+			if progress != nil {
+				done, of := l.Progress(c)
+				progress(c, done, of)
+			}
+		}
+		if released, err := p.Release(l.Tallies()); err != nil || released.Candidate != c {
+			break
+		}
+	}
+	return l.Certificate()
+}
