@@ -193,7 +193,8 @@ func fill(p *accounting.Protocol, o Options, accept, sigma float64, estimated in
 
 // trialOf is the trial of a plan: proven, or with samples to be filled in.
 func trialOf(plan tilt.Plan, delta float64) (accounting.Trial, error) {
-	values, err := json.Marshal(Values{plan.Method, plan.Members, plan.Kappa, plan.Divergence})
+	plan.Spec.Strategy = nil
+	values, err := json.Marshal(Values{&plan})
 	t := accounting.Trial{Direction: plan.Direction, Method: accounting.MonteCarlo, Bound: plan.Bound, Values: values}
 	if plan.Divergence <= provableShare*delta {
 		t.Method, t.Bound = accounting.RenyiBound, plan.Divergence

@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
+	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -56,6 +57,16 @@ func TestCertifyBMinSep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := CheckProofs(p); err != nil {
+		t.Error(err)
+	}
+	last := &p.Candidates[len(p.Candidates)-1].Trials[0]
+	kept := last.Bound
+	last.Bound /= 2
+	if err := CheckProofs(p); !errors.Is(err, accounting.ErrNotVerified) {
+		t.Errorf("half the proven bound: got %v", err)
+	}
+	last.Bound = kept
 	data, c := certify(t, p, 10_000, 2)
 	t.Logf("σ = %.4f of %d candidates, %d and %d samples", c.NoiseMultiplier, len(p.Candidates), c.Points[0].Directions[0].Samples, c.Points[0].Directions[1].Samples)
 	if c.NoiseMultiplier < 1.4841-4*0.0046 || c.NoiseMultiplier > 1.4841*1.05 {
@@ -101,6 +112,36 @@ func TestProofsNeedNoSamples(t *testing.T) {
 	_, c := certify(t, p, 1, 1)
 	if c.Method != accounting.PLD || math.Abs(c.NoiseMultiplier-1.72804) > 1e-4 {
 		t.Errorf("%s: σ = %g, want 1.72804", c.Method, c.NoiseMultiplier)
+	}
+}
+
+// TestPlainValues verifies by plain losses at a large δ, with enough noise and with too little.
+func TestPlainValues(t *testing.T) {
+	const epsilon, delta = 1, 0.05
+	th, samples, err := accounting.Claim{Delta: delta}.Samples(0.8*delta, []float64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		sigma    float64
+		verified bool
+	}{{1.6, true}, {0.8, false}} {
+		p := &accounting.Protocol{Format: 1, Run: smallRun(), CodeVersion: "test", KernelID: montecarlo.KernelID(),
+			Points:     []accounting.Point{{Epsilon: epsilon, Delta: delta, Thresholds: th}},
+			Candidates: []accounting.Candidate{{NoiseMultiplier: c.sigma}}}
+		for _, d := range montecarlo.Directions {
+			p.Candidates[0].Trials = append(p.Candidates[0].Trials,
+				accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: samples[0], Values: []byte("{}")})
+		}
+		l, err := ledger.Create(t.TempDir(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Finish(context.Background(), l, 5000, 0, nil)
+		if c.verified && err != nil || !c.verified && !errors.Is(err, accounting.ErrNotVerified) {
+			t.Errorf("σ = %g: got %v, want verified = %t", c.sigma, err, c.verified)
+		}
+		l.Close()
 	}
 }
 

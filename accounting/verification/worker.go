@@ -12,24 +12,18 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Plain is the method of values that are hockey-stick values of losses, drawn from the direction's own law.
-const Plain = "losses"
-
-// Values says how the values of a trial are drawn, apart from what the protocol says already: its Values field in JSON.
+// Values says how the values of a trial are drawn: its Values field in JSON.
 type Values struct {
-	Method     string        `json:"method"` // Plain, or a method of package tilt
-	Members    []tilt.Member `json:"members,omitempty"`
-	Kappa      float64       `json:"kappa,omitempty"`
-	Divergence float64       `json:"divergence,omitempty"` // the plan's proven bound of the divergence
+	// Tilt is the plan of tilted or shifted sampling; its strategy is left out, being the run's. Without a plan the values are
+	// hockey-stick values of losses drawn from the direction's own law, with bound 1.
+	Tilt *tilt.Plan `json:"tilt,omitempty"`
 }
 
 // Worker computes samples of one trial of a protocol.
 type Worker struct {
-	bound    float64
-	kernelID string
-	tilted   *tilt.Verifier
-	plain    *montecarlo.Sampler
-	epsilon  float64
+	tilted  *tilt.Verifier
+	plain   *montecarlo.Sampler
+	epsilon float64
 }
 
 // NewWorker prepares the tables of a trial, which may take seconds. The trial must have samples.
@@ -53,19 +47,21 @@ func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{bound: t.Bound, kernelID: p.KernelID, epsilon: p.Points[t.Point].Epsilon}
+	w := &Worker{epsilon: p.Points[t.Point].Epsilon}
 	spec := p.Run.Loss(p.Candidates[candidate].NoiseMultiplier)
-	if v.Method == Plain {
+	if v.Tilt == nil {
 		if t.Bound < 1 {
 			return nil, fmt.Errorf("verification: bound %g of plain values: must be at least 1", t.Bound)
 		}
 		w.plain, err = montecarlo.NewSampler(spec, t.Direction, key)
 		return w, err
 	}
-	w.tilted, err = tilt.NewVerifier(tilt.Plan{
-		Config: tilt.Config{Spec: spec, Epsilon: w.epsilon, Direction: t.Direction},
-		Method: v.Method, Members: v.Members, Kappa: v.Kappa, Bound: t.Bound, Divergence: v.Divergence,
-	}, key)
+	plan := *v.Tilt
+	plan.Config = tilt.Config{Spec: spec, Epsilon: w.epsilon, Direction: t.Direction}
+	if plan.Bound != t.Bound {
+		return nil, fmt.Errorf("verification: bound %g of a trial whose plan has %g", t.Bound, plan.Bound)
+	}
+	w.tilted, err = tilt.NewVerifier(plan, key)
 	return w, err
 }
 

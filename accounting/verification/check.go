@@ -1,0 +1,45 @@
+package verification
+
+import (
+	"fmt"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+)
+
+// CheckProofs computes every proof of a protocol again: the bounds of its trials without samples. The bounds of sampled trials are computed again by
+// NewWorker. Together with the sums of a ledger this is all that a certificate rests on.
+func CheckProofs(p *accounting.Protocol) error {
+	for c, candidate := range p.Candidates {
+		for i, t := range candidate.Trials {
+			if t.Samples > 0 {
+				continue
+			}
+			proven, err := prove(p.Run, candidate.NoiseMultiplier, p.Points[t.Point].Epsilon, t)
+			if err != nil {
+				return err
+			}
+			if proven > t.Bound*(1+1e-9) {
+				return fmt.Errorf("%w: trial %d of candidate %d claims a bound of %g, proven is %g", accounting.ErrNotVerified, i, c, t.Bound, proven)
+			}
+		}
+	}
+	return nil
+}
+
+// prove returns an upper bound of the divergence of a trial.
+func prove(run accounting.Run, noiseMultiplier, epsilon float64, t accounting.Trial) (float64, error) {
+	switch t.Method {
+	case accounting.ClosedForm, accounting.PLD:
+		pq, qp, err := run.Prove(noiseMultiplier, epsilon)
+		if t.Direction == montecarlo.Q {
+			return qp.Upper, err
+		}
+		return pq.Upper, err
+	case accounting.RenyiBound:
+		plan, err := tilt.NewPlan(tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: epsilon, Direction: t.Direction})
+		return plan.Divergence, err
+	}
+	return 0, fmt.Errorf("%w: %q is no proof", accounting.ErrNotVerified, t.Method)
+}

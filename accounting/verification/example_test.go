@@ -1,0 +1,47 @@
+package verification_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/verification"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// A verified noise multiplier for b-min-sep sampling at (2, 1e-3).
+func Example() {
+	run := accounting.Run{
+		Sampler:             sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.08, Steps: 64, MinSep: 4, WarmStart: true}},
+		Strategy:            &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 64, Toeplitz: []float64{0.8, 0.6}},
+		MaxExamplesPerOwner: 1,
+	}
+	protocol, err := verification.Design(run, 2, 1e-3, verification.Options{CodeVersion: "example"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	dir, err := os.MkdirTemp("", "verification")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	l, err := ledger.Create(dir, protocol)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Close()
+	c, err := verification.Finish(context.Background(), l, 100_000, 0, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s by %s: noise multiplier below 1.6: %t\n", c.Status, c.Method, c.NoiseMultiplier < 1.6)
+	// Output:
+	// verified by monte carlo: noise multiplier below 1.6: true
+}
