@@ -3,7 +3,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 GO ?= go
 
-.PHONY: help build test race lint fuzz bench
+# NumPy, pyarrow and cryptography for the checks of our files by another program, in a folder of the project's own.
+VENV := .venv
+DEMO := out/demo
+
+.PHONY: help build demo test python race lint fuzz bench
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -11,8 +15,25 @@ help: ## print this help
 build: ## build the command at bin/minsep
 	$(GO) build -o bin/minsep ./cmd/minsep
 
-test: lint ## lint and run every test
-	$(GO) test -timeout 30m ./...
+demo: build ## bound a real graph of 1.8 million edges, form batches, check them
+	@rm -rf $(DEMO) && mkdir -p $(DEMO)
+	bin/minsep keygen $(DEMO)/key
+	bin/minsep bound --graph integration/testdata/gene2pubmed.tsv.gz --max-per-owner 2 --key $(DEMO)/key --out $(DEMO)/run
+	bin/minsep form --bounded $(DEMO)/run --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 128 --key $(DEMO)/key --out $(DEMO)/run
+	bin/minsep inspect $(DEMO)/run
+	@echo "The first rows of step 0 (secret in a real run), as od sees the file behind its header of 128 bytes:"
+	@od -A n -t d4 -j 128 -N 32 $(DEMO)/run/batches/rows-00000-of-00001.npy
+
+test: lint python ## lint and run every test
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -v ./... > out/test.log 2>&1 || { grep -E '^(---|\s+---) FAIL|^FAIL|panic:|_test.go:' out/test.log | head -100; exit 1; }
+	@grep -E '^(ok|FAIL)' out/test.log
+	@echo "skipped:"; grep -A 1 -E '^\s*--- SKIP' out/test.log || echo "  nothing"
+
+python: ## fetch what the checks in Python need, where there is a Python
+	@mkdir -p out
+	@if ! command -v python3 > /dev/null; then echo "python3 is not here: the checks of our files by NumPy and pyarrow are skipped"; \
+	elif ! $(VENV)/bin/python -c 'import numpy, pyarrow, cryptography' 2> /dev/null; then \
+	  python3 -m venv $(VENV) && $(VENV)/bin/pip install -q numpy pyarrow cryptography || { echo "NumPy, pyarrow and cryptography could not be fetched: their checks are skipped"; rm -rf $(VENV); }; fi
 
 race: ## run the tests of the concurrent packages under the race detector
 	$(GO) test -race -short -timeout 60m ./...
