@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
@@ -64,12 +65,20 @@ func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResult
 	beamlog.SetLogger(beamLogger{o.logger()})
 	result, err := beam.Run(ctx, runner, p)
 	if err != nil {
-		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: %w", runner, err)
+		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: %w", runner, cause(err))
 	}
 	if result == nil {
 		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s gave no result: the job was cancelled or only translated", runner)
 	}
 	return result.Metrics().AllMetrics(), ctx.Err()
+}
+
+// cause is the error of a task without the plan of the pipeline, which Beam's own type of error puts before it.
+func cause(err error) error {
+	for strings.HasSuffix(fmt.Sprintf("%T", err), ".beamError") && errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err
 }
 
 // beamLogger passes Beam's warnings and errors on, and drops its chatter.

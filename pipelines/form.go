@@ -136,7 +136,7 @@ func (f Form) form(ctx context.Context, o Options, source examples, formed Forme
 		return index, err
 	}
 	config := formation.Config{Spec: formed.Scheme, Examples: source.rows, Shards: formed.Shards, Dir: dir, Parquet: f.Parquet,
-		KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Buckets: f.Buckets}
+		IDs: source.ids(), KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Buckets: f.Buckets}
 	p, s := beam.NewPipelineWithRoot()
 	files, err := source.form(s, config)
 	if err != nil {
@@ -208,6 +208,13 @@ func (x examples) inputs() map[string]manifest.Digest {
 		return nil
 	}
 	return map[string]manifest.Digest{BoundedFolder: x.bounded.Digest}
+}
+
+func (x examples) ids() formation.IDs {
+	if x.bounded == nil {
+		return formation.IDs{} // formation.Range knows
+	}
+	return formation.IDs{Type: x.bounded.ExampleType}
 }
 
 func (x examples) rowsOf() string {

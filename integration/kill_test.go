@@ -1,0 +1,102 @@
+package integration
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"minsep/pipelines/manifest"
+)
+
+// buildCommand builds the command once for a test.
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "minsep")
+	if out, err := exec.Command("go", "build", "-o", bin, "minsep/cmd/minsep").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// TestKilledFormLeavesNoResult kills form at random moments. Whatever is left is either refused by readers or the whole
+// result, and running again gives the bytes of an undisturbed run.
+func TestKilledFormLeavesNoResult(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills some dozen processes: not with -short")
+	}
+	bin, dir := buildCommand(t), t.TempDir()
+	key := filepath.Join(dir, "key")
+	if out, err := exec.Command(bin, "keygen", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	form := func(out string) *exec.Cmd {
+		return exec.Command(bin, "form", "--examples", "300000", "--scheme", "b-min-sep", "--steps", "1000", "--min-sep", "16", "--batch-size", "2000",
+			"--shards", "8", "--key", key, "--out", out, "--run-id", "0123456789abcdef0123456789abcdef", "--quiet")
+	}
+	want := filepath.Join(dir, "want")
+	begin := time.Now()
+	if out, err := form(want).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	whole := time.Since(begin)
+	rng := rand.New(rand.NewPCG(1, 1))
+	interrupted := 0
+	for try := range 12 {
+		out := filepath.Join(dir, "killed")
+		cmd := form(out)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rng.Float64() * float64(whole)))
+		cmd.Process.Kill()
+		cmd.Wait()
+		if batches, err := manifest.OpenBatches(filepath.Join(out, "batches")); err == nil {
+			if err := batches.Index.Verify(batches.Dir); err != nil {
+				t.Errorf("try %d: a reader accepts a folder that is not whole: %v", try, err)
+			}
+		} else {
+			interrupted++
+			if again, err := form(out).CombinedOutput(); err != nil {
+				t.Fatalf("try %d: running again: %v\n%s", try, err, again)
+			}
+		}
+		sameFolder(t, filepath.Join(want, "batches"), filepath.Join(out, "batches"))
+		if err := os.RemoveAll(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if interrupted == 0 {
+		t.Error("no run was interrupted before its end")
+	}
+}
+
+// sameFolder compares the files of two folders.
+func sameFolder(t *testing.T, a, b string) {
+	t.Helper()
+	names := func(dir string) map[string][]byte {
+		files := make(map[string][]byte)
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			content, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
+			files[e.Name()], err = content, errors.Join(err, readErr)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	left, right := names(a), names(b)
+	if len(left) != len(right) {
+		t.Errorf("%d and %d files", len(left), len(right))
+	}
+	for name, content := range left {
+		if !bytes.Equal(content, right[name]) {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
