@@ -108,6 +108,8 @@ func (t *fixedTable) sort(examples int64) error {
 		}
 		if p == 0 {
 			t.ids.Reset(r.Examples.Type)
+		} else if r.Examples.Type != t.ids.Type {
+			return fmt.Errorf("formation: ids of the table are of types %v and %v", t.ids.Type, r.Examples.Type)
 		}
 		for i := range r.Len() {
 			t.ids.AppendFrom(&r.Examples, i)
