@@ -106,7 +106,8 @@ func designSamples(p *accounting.Protocol, o Options) error {
 		}
 		return true, nil
 	}
-	low, high := 0, 4 // low passes
+	const stride = 3       // far below the answer samples are dear
+	low, high := 0, stride // low passes
 	for {
 		ok, err := passes(high)
 		if err != nil {
@@ -115,7 +116,7 @@ func designSamples(p *accounting.Protocol, o Options) error {
 		if !ok {
 			break
 		}
-		low, high = high, 2*high
+		low, high = high, high+stride
 	}
 	for high-low > 1 {
 		mid := (low + high) / 2
@@ -225,6 +226,6 @@ func estimate(plan tilt.Plan, delta float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	e, err := v.Estimate(max(4000, 40*plan.MinSamples(delta)), delta)
+	e, err := v.Estimate(max(4000, 15*plan.MinSamples(delta)), delta)
 	return min(e.Mean+2*e.StdErr, plan.Divergence), err
 }
