@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -26,6 +27,16 @@ type ParamError = param.Error
 
 // DefaultRunner runs pipelines in this process.
 const DefaultRunner = "direct"
+
+// Runners are the names of Beam's runners.
+var Runners = []string{"direct", "prism", "flink", "dataflow", "spark", "universal"}
+
+func (o Options) runner() string {
+	if o.Runner == "" {
+		return DefaultRunner
+	}
+	return o.Runner
+}
 
 // Options are what a stage takes besides its parameters. They never change its result.
 type Options struct {
@@ -47,6 +58,7 @@ func (o Options) logger() *slog.Logger {
 
 // validate records the faults of the options that every stage with an output has.
 func (o Options) validate(c *param.Checker) {
+	c.Require(slices.Contains(Runners, o.runner()), "runner", o.runner(), "must be one of "+strings.Join(Runners, ", "))
 	c.Require(o.Out != "", "out", `""`, "must name the run directory")
 	if o.KeyFile == "" {
 		c.Require(false, "key", `""`, "must name a key file; make one with `minsep keygen`")
@@ -58,27 +70,16 @@ func (o Options) validate(c *param.Checker) {
 // run executes p and returns its metrics. Runners differ in what they return: some give no result for
 // a job that was cancelled or not submitted, which is an error here, since the caller needs the job's output.
 func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {
-	runner := o.Runner
-	if runner == "" {
-		runner = DefaultRunner
-	}
+	runner := o.runner()
 	beamlog.SetLogger(beamLogger{o.logger()})
 	result, err := beam.Run(ctx, runner, p)
 	if err != nil {
-		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: %w", runner, cause(err))
+		return metrics.QueryResults{}, runnerError(runner, err)
 	}
 	if result == nil {
 		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s gave no result: the job was cancelled or only translated", runner)
 	}
 	return result.Metrics().AllMetrics(), ctx.Err()
-}
-
-// cause is the error of a task without the plan of the pipeline, which Beam's own type of error puts before it.
-func cause(err error) error {
-	for strings.HasSuffix(fmt.Sprintf("%T", err), ".beamError") && errors.Unwrap(err) != nil {
-		err = errors.Unwrap(err)
-	}
-	return err
 }
 
 // beamLogger passes Beam's warnings and errors on, and drops its chatter.

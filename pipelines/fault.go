@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"minsep/sampling/ownergraph/graphio"
@@ -11,22 +12,41 @@ import (
 // a bound or a distribution.
 var ErrBrokenPromise = errors.New("pipelines: a promise does not hold")
 
-// InputFaults returns the faults of the user's input in err, without what a runner wraps around them, one a line. A runner
-// whose workers are other processes hands on only the text of an error: then a fault is known by how it begins.
-func InputFaults(err error) (faults string, ok bool) {
-	var lines []string
-	collectFaults(err, &lines)
-	if lines == nil && err != nil {
+// ErrInput says that the user's input is at fault, and the message how to mend it.
+var ErrInput = errors.New("pipelines: input")
+
+// inputError is what tasks of a pipeline found wrong with the input.
+type inputError struct{ faults []string }
+
+func (e *inputError) Error() string        { return strings.Join(e.faults, "\n") }
+func (e *inputError) Is(target error) bool { return target == ErrInput }
+
+// runnerError returns what a user can do something with in the error of a run: the faults of the input, or the error of
+// the task without the plan of the pipeline that Beam puts before it. A runner whose workers are other processes hands
+// on only the text of an error: there a fault is known by how it begins.
+func runnerError(runner string, err error) error {
+	var faults []string
+	collectFaults(err, &faults)
+	if faults == nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
-			if _, fault, found := strings.Cut(line, faultPrefix); found {
-				lines = append(lines, faultPrefix+fault)
+			for _, prefix := range faultPrefixes {
+				if _, fault, found := strings.Cut(line, prefix); found {
+					faults = append(faults, prefix+fault)
+				}
 			}
 		}
 	}
-	return strings.Join(lines, "\n"), lines != nil
+	if faults != nil {
+		return &inputError{faults}
+	}
+	for strings.HasSuffix(fmt.Sprintf("%T", err), ".beamError") && errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return fmt.Errorf("pipelines: runner %s: %w", runner, err)
 }
 
-const faultPrefix = "graphio: "
+// faultPrefixes begin the faults of graphs, tables and batch sizes.
+var faultPrefixes = []string{"graphio: ", "manifest: bounded table", "sampling: batch size"}
 
 func collectFaults(err error, lines *[]string) {
 	switch e := err.(type) {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,6 +18,7 @@ import (
 	"minsep/internal/param"
 	"minsep/pipelines"
 	"minsep/pipelines/manifest"
+	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
 )
 
@@ -63,27 +65,19 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "minsep: interrupted: run the same command again to go on")
 		return exitFailure
 	}
-	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(message(err), "\n", "\nminsep: "))
+	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(err.Error(), "\n", "\nminsep: "))
 	return exitCode(err)
-}
-
-// message drops what a runner wraps around the fault of a task, where the fault itself came through.
-func message(err error) string {
-	if faults, ok := pipelines.InputFaults(err); ok {
-		return faults
-	}
-	return err.Error()
 }
 
 func exitCode(err error) int {
 	var usage usageError
 	var bad *param.Error
-	_, input := pipelines.InputFaults(err)
+	var fault *graphio.Fault
 	switch {
 	case errors.Is(err, pipelines.ErrBrokenPromise):
 		return exitNotVerified
-	case errors.As(err, &usage), errors.As(err, &bad), input,
-		errors.Is(err, manifest.ErrExists), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.Is(err, pipelines.ErrInput),
+		errors.Is(err, manifest.ErrExists), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
 		return exitUsage
 	}
 	return exitFailure

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	"minsep/internal/param"
 	"minsep/sampling/stream"
 )
 
@@ -119,7 +120,7 @@ func (s *Stage) clear(overwrite bool) error {
 	case names[incompleteName]: // a killed run's: all of it is the stage's own
 		delete(names, incompleteName)
 	case !names[IndexName]:
-		return fmt.Errorf("manifest: folder %s: holds files and no %s: they are not minsep's and are left alone; give another --out", s.Dir, IndexName)
+		return &param.Error{Package: "manifest", Param: "folder", Value: s.Dir, Rule: "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out"}
 	case !overwrite:
 		return fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
 	default:

@@ -42,7 +42,7 @@ func ParseRoot(b []byte) (r Root, err error) {
 	}
 	copy(r.secret[:], b)
 	if r.secret == [RootSize]byte{} {
-		return r, errors.New("stream: key file: all bytes are zero, which is no secret")
+		return r, &param.Error{Package: "stream", Param: "key file", Value: "all bytes are zero", Rule: "must be random; make one with `minsep keygen`"}
 	}
 	return r, nil
 }
@@ -79,10 +79,10 @@ func ReadKeyFile(path string) (Root, error) {
 		return Root{}, fmt.Errorf("stream: key file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return Root{}, fmt.Errorf("stream: key file %s: must be a regular file", path)
+		return Root{}, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "must be a regular file"}
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return Root{}, fmt.Errorf("stream: key file %s: mode %#o lets others use it: must be 0600 (chmod 600)", path, mode)
+		return Root{}, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: fmt.Sprintf("mode %#o lets others use it: must be 0600 (chmod 600)", mode)}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, RootSize+1))
 	if err != nil {
