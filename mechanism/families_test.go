@@ -171,3 +171,22 @@ func BenchmarkOptimalBLT(b *testing.B) {
 		}
 	}
 }
+
+// TestInverseBeyondColumnSum optimises so many inverse bands that C's first column turns negative after min-sep unless it is
+// held back. Its sensitivity is then an upper bound, and the loss with it must still fall with the number of bands.
+func TestInverseBeyondColumnSum(t *testing.T) {
+	p := mechanism.Problem{Workload: mechanism.Prefix(512), Participation: mechanism.Participation{MinSep: 64}}
+	last := math.Inf(1)
+	for _, bands := range []int{16, 32, 64} {
+		s, conv, err := p.OptimalInverseToeplitz(bands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sensitivity := must2(s.Sensitivity(p.Participation))(t)
+		t.Logf("%d bands: loss %v, %+v, %d iterations", bands, conv.Loss, sensitivity, conv.Iterations)
+		if conv.Loss > last {
+			t.Errorf("%d bands: loss %v is above that of fewer bands, %v", bands, conv.Loss, last)
+		}
+		last = conv.Loss
+	}
+}

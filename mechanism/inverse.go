@@ -1,37 +1,89 @@
 package mechanism
 
 import (
-	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 )
 
 // OptimalInverseToeplitz returns the strategy of least loss whose inverse is Toeplitz with so many bands (BandInvMF).
-// The workload must be Toeplitz. With several participations C's first column must be non-negative and not rise
-// from index MinSep on, for its sensitivity to be known (F2): another optimum is refused with [ErrNotConverged]. Gap as for [Problem.OptimalToeplitz].
+// The workload must be Toeplitz. With several participations the sensitivity is known exactly only when C's first column is non-negative
+// and does not rise from index MinSep on (F2). Where the optimum by that formula breaks this, rises are penalised more and
+// more, and of these optima the one is returned whose loss is least with the certified upper bound of its sensitivity, which Loss
+// then holds. Gap as for [Problem.OptimalToeplitz].
 func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, error) {
 	if err := p.validateToeplitz("bands", bands); err != nil {
 		return nil, Convergence{}, err
 	}
 	o := p.newToeplitzObjective()
-	x := make([]float64, bands-1)
-	fractional(x, -.5)
-	result, err := minimize(x, 2000, func(x, grad []float64) float64 {
-		h := append([]float64{1}, x...)
-		g := make([]float64, len(h))
-		value := o.logInverseError(h, g) + o.logInverseSensitivity(h, g)
-		copy(grad, g[1:])
-		return value
-	})
-	if err != nil {
-		return nil, result, err
+	// The variables are the sums h_0 + … + h_j, in which the loss is well conditioned: for prefix sums they are the terms of the
+	// error, and since C is near a root, C² near the prefix matrix, their changes are near those of C's first column. The last
+	// sum counts for all steps after it.
+	h, g, x := make([]float64, bands), make([]float64, bands), make([]float64, bands-1)
+	h[0] = 1
+	fractional(h[1:], -.5)
+	last := math.Sqrt(1 + o.tailWeight(bands-1)/o.weight(0))
+	sum := 1.0
+	for j := range x {
+		sum += h[j+1]
+		x[j] = sum
 	}
-	s := &Strategy{Kind: KindBandInv, Steps: p.Workload.Steps, InverseToeplitz: append([]float64{1}, x...)}
-	if o.k > 1 && !s.columnSumHolds(o.b) {
-		return nil, result, fmt.Errorf("%w: C's first column is negative, or rises beyond min-sep, so that its sensitivity is not known; take fewer bands", ErrNotConverged)
+	if bands > 1 {
+		x[bands-2] *= last
 	}
-	return p.finish(s, result)
+	set := func(x []float64) {
+		before := 1.0
+		for j, v := range x {
+			if j == len(x)-1 {
+				v /= last
+			}
+			h[j+1] = v - before
+			before = v
+		}
+	}
+	evaluate := func(penalty float64) func(x, grad []float64) float64 {
+		return func(x, grad []float64) float64 {
+			set(x)
+			clear(g)
+			value := o.logInverseError(h, g) + o.logInverseSensitivity(h, g, penalty)
+			for j := range grad {
+				grad[j] = g[j+1]
+				if j+2 < len(g) {
+					grad[j] -= g[j+2]
+				} else {
+					grad[j] /= last
+				}
+			}
+			return value
+		}
+	}
+	best, result, loss := (*Strategy)(nil), Convergence{}, math.Inf(1)
+	for penalty := 0.; penalty <= 1e8; penalty = max(100, 10*penalty) {
+		now, err := minimize(x, 10000, evaluate(penalty))
+		if err != nil && best == nil {
+			return nil, now, err
+		} else if err != nil {
+			break
+		}
+		set(x)
+		s := &Strategy{Kind: KindBandInv, Steps: p.Workload.Steps, InverseToeplitz: slices.Clone(h)}
+		if s.Validate() == nil {
+			if l, err := p.Loss(s); err == nil && l < loss {
+				best, result, loss = s, now, l
+			}
+		}
+		if penalty == 0 {
+			if o.k == 1 || s.columnSumHolds(o.b) {
+				return p.finish(s, now)
+			}
+		}
+	}
+	if best == nil {
+		return nil, result, notConverged(result, gradientLimit)
+	}
+	result.Loss = loss
+	return best, result, nil
 }
 
 // logInverseError returns ln Σ_i weight_i w_i², w = H a with the first column h of H = C⁻¹, and adds its gradient.
@@ -57,12 +109,29 @@ func (o *toeplitzObjective) logInverseError(h, grad []float64) float64 {
 	return math.Log(total)
 }
 
-// logInverseSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² with C = H⁻¹ and adds its gradient by h.
-func (o *toeplitzObjective) logInverseSensitivity(h, grad []float64) float64 {
+// logInverseSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² with C = H⁻¹ and adds its gradient by h. The value also
+// holds penalty times the squares of the rises of C's first column from index b on, with a last entry of zero.
+func (o *toeplitzObjective) logInverseSensitivity(h, grad []float64, penalty float64) float64 {
 	c := appendSeriesInverse(nil, h, o.n)
 	square, g := columnSumSquare(c, o.b, o.k)
 	if math.IsInf(square, 0) || math.IsNaN(square) {
 		return math.Inf(1)
+	}
+	value := math.Log(square)
+	if penalty > 0 {
+		for t := o.b; t < o.n; t++ {
+			next := 0.0
+			if t+1 < o.n {
+				next = c[t+1]
+			}
+			if rise := next - c[t]; rise > 0 {
+				value += penalty * rise * rise
+				g[t] -= 2 * penalty * rise * square
+				if t+1 < o.n {
+					g[t+1] += 2 * penalty * rise * square
+				}
+			}
+		}
 	}
 	// g becomes H^-T g; the derivative by h_j is -Σ_i g_i c_{i-j}
 	inverse := 1 / h[0]
@@ -73,7 +142,7 @@ func (o *toeplitzObjective) logInverseSensitivity(h, grad []float64) float64 {
 	for j := range h {
 		grad[j] -= floats.Dot(g[j:], c[:o.n-j]) / square
 	}
-	return math.Log(square)
+	return value
 }
 
 // columnSumSquare returns ‖Σ_{j<k} C[:, jb]‖² of the Toeplitz matrix with first column c, and its gradient by c, in O(n).

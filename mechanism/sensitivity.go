@@ -41,7 +41,9 @@ const (
 	MethodEnumerated = "enumerated"  // all allowed sets
 	MethodPhases     = "phases"      // the sets {s, s+b, s+2b, …} of fixed epochs (001)
 	MethodRowBound   = "row-bound"   // max over sets of Σ_i r_i, r_i the largest Σ_j |CᵀC|[i][j] of a set with i
+	MethodMajorant   = "majorant"    // the column sum of a Toeplitz matrix that is nowhere smaller and does not rise from index b on
 	enumerationLimit = 1 << 20       // sets
+	smallGram        = 1 << 18       // entries of CᵀC's band up to which a Toeplitz matrix has more than its majorant looked at
 	gramLimit        = 1 << 27       // entries of CᵀC's band
 	balanceTolerance = 4 * 0x1p-52   // of the largest entry: smaller ones have no sign
 	monotoneSlack    = 1 + 8*0x1p-52 // rounding in a non-increasing first column
@@ -78,6 +80,10 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 	if bands <= p.MinSep || k == 1 {
 		return Sensitivity{math.Sqrt(chain(s.columnSquares(), nil, max(bands, p.MinSep), max(bands, p.MinSep), k)), true, MethodChain}, nil
 	}
+	toeplitz := s.IsToeplitz()
+	if toeplitz && bands > 2*p.MinSep && bands > smallGram/s.Steps {
+		return Sensitivity{s.majorantBound(p.MinSep, k), false, MethodMajorant}, nil
+	}
 	g, err := s.newGram(1)
 	if err != nil {
 		return Sensitivity{}, err
@@ -89,7 +95,13 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 		square, exact := g.enumerate(p.MinSep, k)
 		return Sensitivity{math.Sqrt(square), exact, MethodEnumerated}, nil
 	}
-	return Sensitivity{math.Sqrt(g.rowBound(p.MinSep, k)), false, MethodRowBound}, nil
+	bound := Sensitivity{math.Sqrt(g.rowBound(p.MinSep, k)), false, MethodRowBound}
+	if toeplitz {
+		if v := s.majorantBound(p.MinSep, k); v < bound.Value {
+			bound = Sensitivity{v, false, MethodMajorant}
+		}
+	}
+	return bound, nil
 }
 
 // phaseSensitivity goes through the b sets {s, s+b, s+2b, …} of at most k steps.
@@ -152,6 +164,21 @@ func (s *Strategy) columnSum(b, k int) float64 {
 		}
 	}
 	return euclidean(sum)
+}
+
+// majorantBound returns the column sum of the Toeplitz matrix with first column max_{s≥t} |c_s| from index b on and |c_t| before: entry by
+// entry at least |C|, so that its Gram matrix is at least |CᵀC|, and one whose worst set is known.
+func (s *Strategy) majorantBound(b, k int) float64 {
+	c := s.FirstColumn(nil)
+	largest := 0.0
+	for t := len(c) - 1; t >= 0; t-- {
+		c[t] = math.Abs(c[t])
+		if t >= b {
+			largest = max(largest, c[t])
+			c[t] = largest
+		}
+	}
+	return (&Strategy{Kind: KindToeplitz, Steps: s.Steps, Toeplitz: c}).columnSum(b, k)
 }
 
 // columnSquares returns the squared norms of C's columns.

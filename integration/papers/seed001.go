@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/mat"
+
+	"minsep/mechanism"
+)
+
+const steps001, epoch001 = 2000, 100
+
+// seed001 is Table 1 of 001: sens²·‖B‖_F² for prefix sums over 20 epochs of 100 steps in a fixed order.
+func seed001() []table {
+	return []table{{
+		"001, Table 1: sens²·‖B‖_F², n = 2000, (k, b) = (20, 100). Trees and MF: sensitivity over the 100 exact patterns;\n" +
+			"FFT: the spectral bound of its Theorem 2.1. MF(k, n)×s: optimum for k epochs, s times, optimal decoder.\n" +
+			"Rows without a published figure are illegible in the text we have.", rows001,
+	}}
+}
+
+func rows001() ([]row, error) {
+	var rows []row
+	schema := mechanism.Participation{MinSep: epoch001, Phases: true}
+	exact := func(s *mechanism.Strategy) (float64, error) {
+		sensitivity, err := s.Sensitivity(schema)
+		return sensitivity.Value * sensitivity.Value, err
+	}
+	// add appends the row of block, stamped, with the optimal decoder, or with the error given
+	add := func(name, published string, block *mechanism.Strategy, squared func(*mechanism.Strategy) (float64, error), own *mechanism.Error) error {
+		s, err := mechanism.Stamped(block, steps001/block.Steps)
+		if err != nil {
+			return err
+		}
+		square, err := squared(s)
+		if err != nil {
+			return err
+		}
+		if own == nil {
+			e, err := s.Error(mechanism.Prefix(steps001))
+			if err != nil {
+				return err
+			}
+			own = &e
+		}
+		rows = append(rows, row{name: fmt.Sprintf("%s×%d", name, steps001/block.Steps), published: published, computed: square * own.MeanSquared() * steps001})
+		return nil
+	}
+	for _, c := range []struct {
+		n            int
+		online, full string
+	}{{2000, "", ""}, {1000, "", ""}, {500, "", ""}, {400, "", ""}, {200, "", "1.4e6"}, {100, "", "1.8e6"}} {
+		tree, err := mechanism.Tree(2, c.n)
+		if err != nil {
+			return nil, err
+		}
+		online, err := mechanism.OnlineTree(2, c.n)
+		if err != nil {
+			return nil, err
+		}
+		e := mechanism.ErrorOfStamps(online.Error(), steps001/c.n)
+		if err := add(fmt.Sprintf("Online Honaker(n=%d)", c.n), c.online, tree, exact, &e); err != nil {
+			return nil, err
+		}
+		if err := add(fmt.Sprintf("Optimal Decoder Honaker(n=%d)", c.n), c.full, tree, exact, nil); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range []struct {
+		k, n      int
+		published string
+	}{
+		{20, 2000, "6.5e5"}, {10, 1000, "8.8e5"}, {5, 500, "1.2e6"}, {1, 2000, "1.6e6"}, {1, 1000, "1.37e6"},
+		{1, 500, "1.4e6"}, {1, 400, "1.5e6"}, {1, 200, "1.8e6"}, {1, 100, "2.5e6"},
+	} {
+		p := mechanism.Problem{Workload: mechanism.Prefix(c.n)}
+		if c.k > 1 {
+			p.Participation = mechanism.Participation{MinSep: c.n / c.k, Phases: true}
+		}
+		s, convergence, err := p.OptimalDense(1e-4)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(fmt.Sprintf("MF(k=%d, n=%d)", c.k, c.n), c.published, s, exact, nil); err != nil {
+			return nil, err
+		}
+		if c.n == steps001 {
+			rows[len(rows)-1].note = fmt.Sprintf("duality gap %.2g", convergence.Gap)
+		}
+		if c.k == 20 {
+			bound := convergence.Loss * (1 - convergence.Gap) * steps001
+			rows = append(rows, row{name: "lower bound of MF(k=20, n=2000)", published: "6.53e5", computed: bound})
+		}
+	}
+	for _, c := range []struct {
+		n            int
+		own, optimal string
+	}{{2000, "2.3e6", "2.2e6"}, {1000, "1.8e6", "1.5e6"}, {400, "1.6e6", "1.1e6"}, {200, "1.9e6", "1.2e6"}, {100, "2.5e6", "1.7e6"}} {
+		s, err := mechanism.FFT(c.n)
+		if err != nil {
+			return nil, err
+		}
+		e := mechanism.ErrorOfStamps(mechanism.FFTError(c.n), steps001/c.n)
+		if err := add(fmt.Sprintf("FFT(n=%d)", c.n), c.own, s, spectralBound, &e); err != nil {
+			return nil, err
+		}
+		if err := add(fmt.Sprintf("FFT Optimal Decoder(n=%d)", c.n), c.optimal, s, spectralBound, nil); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// spectralBound is k·max_π ‖C[:, π]‖₂² over the exact patterns (001 Theorem 2.1).
+func spectralBound(s *mechanism.Strategy) (float64, error) {
+	largest := 0.0
+	k := s.Steps / epoch001
+	for start := range epoch001 {
+		columns := mat.NewDense(s.Steps, k, nil)
+		for j := range k {
+			i := start + j*epoch001
+			for t, v := range s.Column(nil, i) {
+				columns.Set(i+t, j, v)
+			}
+		}
+		var svd mat.SVD
+		if !svd.Factorize(columns, mat.SVDNone) {
+			return 0, fmt.Errorf("no singular values of pattern %d", start)
+		}
+		largest = max(largest, svd.Values(nil)[0])
+	}
+	return float64(k) * largest * largest, nil
+}
