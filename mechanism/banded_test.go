@@ -122,3 +122,24 @@ func BenchmarkOptimalBanded(b *testing.B) {
 		})
 	}
 }
+
+// TestOptimalBandedMaxError: the optimum for the largest error has a lower one than the optimum for the mean, and the other way round.
+func TestOptimalBandedMaxError(t *testing.T) {
+	const n, bands = 50, 5
+	mean := mechanism.Problem{Workload: mechanism.Prefix(n)}
+	largest := mechanism.Problem{Workload: mechanism.Prefix(n), Objective: mechanism.MaxError}
+	a, forMean, err := mean.OptimalBanded(bands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, forLargest, err := largest.OptimalBanded(bands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other := must2(mean.Loss(b))(t); other <= forMean.Loss {
+		t.Errorf("mean: %v, by the optimum for the largest error %v", forMean.Loss, other)
+	}
+	if other := must2(largest.Loss(a))(t); other <= forLargest.Loss {
+		t.Errorf("largest: %v, by the optimum for the mean %v", forLargest.Loss, other)
+	}
+}
