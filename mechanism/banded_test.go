@@ -77,7 +77,7 @@ func TestOptimalBandedWorkloads(t *testing.T) {
 				for _, step := range []float64{-1e-2, 1e-2} {
 					old := c[j]
 					c[j] += step
-					if loss := must2(p.Loss(s))(t); loss < conv.Loss*(1-1e-10) {
+					if loss := must2(p.Loss(s))(t); loss < conv.Loss*(1-1e-9) {
 						t.Errorf("workload %d: loss %v falls to %v at column %d, entry %d, by %v", w, conv.Loss, loss, i, j, step)
 					}
 					c[j] = old
