@@ -64,7 +64,7 @@ var inspectors = []struct {
 }{
 	{BoundedFolder, manifest.BoundedFormat, inspectBounded},
 	{BatchesFolder, manifest.BatchesFormat, inspectBatches},
-	{NoiseFolder, NoiseFormat, inspectNoise},
+	{CertificateFile, "minsep-certificate/1", inspectCertificate},
 }
 
 // foldersOf returns the folders of a run directory that are there, or dir itself if it is one of them.

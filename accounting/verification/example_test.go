@@ -19,7 +19,7 @@ func Example() {
 		Strategy:            &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 64, Toeplitz: []float64{0.8, 0.6}},
 		MaxExamplesPerOwner: 1,
 	}
-	protocol, err := verification.Design(run, 2, 1e-3, verification.Options{CodeVersion: "example"})
+	plan, err := verification.Problem{Run: run, Epsilon: 2, Delta: 1e-3, CodeVersion: "example"}.Plan(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -30,7 +30,7 @@ func Example() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	l, err := ledger.Create(dir, protocol)
+	l, err := ledger.Create(dir, plan.Protocol)
 	if err != nil {
 		fmt.Println(err)
 		return

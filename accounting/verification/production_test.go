@@ -26,9 +26,13 @@ func TestPublishedProduction(t *testing.T) {
 	}
 	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &scheme}, Strategy: strategy, MaxExamplesPerOwner: 1}
 	start := time.Now()
-	p, err := Design(run, 10, 1.301e-8, Options{CodeVersion: "test"})
+	plan, err := Problem{Run: run, Epsilon: 10, Delta: 1.301e-8, Accept: 0.8, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	p := plan.Protocol
+	for _, l := range plan.Looks {
+		t.Logf("estimate at σ = %.5f: %.3g of M = %.3g", l.NoiseMultiplier, l.Delta(), l.Estimates[0].Bound)
 	}
 	for _, c := range p.Candidates {
 		t.Logf("σ = %.5f: M = %.3g, %d samples", c.NoiseMultiplier, c.Trials[0].Bound, c.Trials[0].Samples)

@@ -10,7 +10,6 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -53,10 +52,11 @@ func certify(t *testing.T, p *accounting.Protocol, unit uint64, workers int) ([]
 
 // TestCertifyBMinSep makes a certificate from scratch, close to the exact answer, the same for any units and workers.
 func TestCertifyBMinSep(t *testing.T) {
-	p, err := Design(smallRun(), 2, 1e-3, Options{CodeVersion: "test"})
+	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := plan.Protocol
 	if err := CheckProofs(p); err != nil {
 		t.Error(err)
 	}
@@ -83,10 +83,11 @@ func TestCertifyBMinSep(t *testing.T) {
 // TestBudget: what is spent stays within the budget, and too small a budget is refused.
 func TestBudget(t *testing.T) {
 	const budget = 20_000
-	p, err := Design(smallRun(), 2, 1e-3, Options{Samples: budget, Accept: 0.6, CodeVersion: "test"})
+	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := plan.Protocol
 	total := uint64(0)
 	for _, c := range p.Candidates {
 		for _, trial := range c.Trials {
@@ -96,7 +97,8 @@ func TestBudget(t *testing.T) {
 	if total == 0 || total > budget {
 		t.Errorf("%d samples of a budget of %d", total, budget)
 	}
-	if _, err := Design(smallRun(), 2, 1e-3, Options{Samples: 10}); !errors.Is(err, accounting.ErrTooFewSamples) {
+	_, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10}.Plan(t.Context())
+	if !errors.Is(err, accounting.ErrTooFewSamples) {
 		t.Errorf("10 samples: got %v", err)
 	}
 }
@@ -105,10 +107,11 @@ func TestBudget(t *testing.T) {
 func TestProofsNeedNoSamples(t *testing.T) {
 	run := smallRun()
 	run.Sampler = sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.25, Steps: 64, MinSep: 4}}
-	p, err := Design(run, 2, 1e-3, Options{CodeVersion: "test"})
+	plan, err := Problem{Run: run, Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := plan.Protocol
 	_, c := certify(t, p, 1, 1)
 	if c.Method != accounting.PLD || math.Abs(c.NoiseMultiplier-1.72804) > 1e-4 {
 		t.Errorf("%s: σ = %g, want 1.72804", c.Method, c.NoiseMultiplier)
@@ -145,17 +148,23 @@ func TestPlainValues(t *testing.T) {
 	}
 }
 
-func TestDesignRefuses(t *testing.T) {
+// TestPlainPlan: where nothing is tilted, plain losses are estimated and verified, if δ is large enough.
+func TestPlainPlan(t *testing.T) {
 	run := smallRun()
 	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 30}
 	run.Examples = 300
-	if _, err := Design(run, 2, 1e-3, Options{}); !errors.Is(err, tilt.ErrNotTilted) {
-		t.Errorf("truncated: got %v", err)
+	plan, err := Problem{Run: run, Epsilon: 2, Delta: 0.02, Samples: 100_000, CodeVersion: "test"}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	multi := smallRun()
-	multi.Sampler = sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.01, Steps: 64, MinSep: 4}}
-	if _, err := Design(multi, 2, 1e-3, Options{}); !errors.Is(err, accounting.ErrNotVerified) {
-		t.Errorf("multi-owner: got %v", err)
+	_, c := certify(t, plan.Protocol, 5000, 0)
+	if c.NoiseMultiplier < plan.Estimate {
+		t.Errorf("σ = %g is below the estimate %g", c.NoiseMultiplier, plan.Estimate)
+	}
+	_, err = Problem{Run: run, Epsilon: 2, Delta: 1e-8, CodeVersion: "test"}.Plan(t.Context())
+	var few *TooFewError
+	if !errors.As(err, &few) || few.Need < 1e9 || few.Each <= 0 {
+		t.Errorf("δ = 1e-8 by plain losses: got %v", err)
 	}
 	if _, err := NewWorker(&accounting.Protocol{}, 0, 0); err == nil {
 		t.Error("a worker for nothing")

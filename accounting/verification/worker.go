@@ -61,6 +61,16 @@ func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
 	if plan.Bound != t.Bound {
 		return nil, fmt.Errorf("verification: bound %g of a trial whose plan has %g", t.Bound, plan.Bound)
 	}
+	if plan.Method != tilt.Tilted {
+		// A verifier computes the moments of a tilted plan again, but no other bound.
+		again, err := tilt.NewPlan(plan.Config)
+		if err != nil {
+			return nil, err
+		}
+		if again.Method != plan.Method || again.Bound > plan.Bound*(1+1e-9) || again.Slack > plan.Slack*(1+1e-9) {
+			return nil, fmt.Errorf("verification: bound %g of trial %d of candidate %d: is %g when it is computed again", plan.Bound, trial, candidate, again.Bound)
+		}
+	}
 	w.tilted, err = tilt.NewVerifier(plan, key)
 	return w, err
 }

@@ -11,18 +11,27 @@ import (
 
 func (a *app) inspectCommand() *cobra.Command {
 	var showSecret bool
+	var recheck int
 	c := &cobra.Command{
 		Use:   "inspect DIR",
 		Short: "Read a run directory again and check every promise",
 		Long: `inspect reads a run directory, or one of its folders, without trusting it: sizes and hashes of the files, the
 bound of every owner, the separation of every example and owner, batch sizes, and the number of participations against
-its law. It exits with 3 when a promise does not hold. What came out by chance, such as batch sizes, is secret and
-shown only with --show-secret.`,
+its law. A certificate is made again from its ledger, bit for bit, and compared with the batches beside it: --recheck
+computes some units of its verification again as well. It exits with 3 when a promise does not hold. What came out by
+chance, such as batch sizes, is secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := pipelines.Inspect(args[0])
 			if err != nil {
 				return err
+			}
+			if recheck > 0 {
+				units, err := pipelines.Recheck(cmd.Context(), args[0], recheck)
+				if err != nil {
+					return err
+				}
+				found = append(found, units)
 			}
 			if !showSecret {
 				for i := range found {
@@ -36,6 +45,7 @@ shown only with --show-secret.`,
 		},
 	}
 	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show what came out by chance")
+	c.Flags().IntVar(&recheck, "recheck", 0, "compute this many units of the verification again, chosen at random")
 	return c
 }
 

@@ -74,7 +74,7 @@ func exitCode(err error) int {
 	var bad *param.Error
 	var fault *graphio.Fault
 	switch {
-	case errors.Is(err, pipelines.ErrBrokenPromise):
+	case errors.Is(err, pipelines.ErrBrokenPromise), unverified(err):
 		return exitNotVerified
 	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.Is(err, pipelines.ErrInput),
 		errors.Is(err, manifest.ErrExists), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
@@ -110,8 +110,7 @@ Start with:  minsep keygen KEY
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no summary")
 	f.StringVar(&a.log, "log", "text", "logs on standard error: text, json or off")
 	addBeamFlags(f, &a.runner)
-	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.inspectCommand(), a.lossCommand())
-	root.AddCommand(a.strategyCommand(), a.noiseCommand())
+	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.accountCommand(), a.inspectCommand(), a.lossCommand())
 	for _, c := range append(root.Commands(), root) {
 		wrapArgs(c)
 	}

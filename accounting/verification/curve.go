@@ -1,0 +1,132 @@
+package verification
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+)
+
+// Dot is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen by samples, and no protocol covers this point.
+type Dot struct {
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"` // the worse direction
+	StdErr  float64 `json:"std_err,omitempty"`
+	Effort  float64 `json:"effort,omitempty"` // M/δ
+	Proven  bool    `json:"proven"`
+}
+
+// curveParts are the ε of a curve, as parts of the claim's.
+var curveParts = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2}
+
+// Curve returns δ at ε around epsilon: proven where the run's method needs no samples, else estimated. An ε at which an estimate would take too many
+// samples is left out.
+func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (dots []Dot, err error) {
+	method, err := run.Method()
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range curveParts {
+		dot := Dot{Epsilon: part * epsilon, Proven: method == accounting.ClosedForm || method == accounting.PLD}
+		if dot.Proven {
+			pq, qp, err := run.Prove(noiseMultiplier, dot.Epsilon)
+			if err != nil {
+				return nil, err
+			}
+			dot.Delta = max(pq.Upper, qp.Upper)
+			dots = append(dots, dot)
+			continue
+		}
+		enough := true
+		for _, d := range montecarlo.Directions {
+			s, err := newSide(run, noiseMultiplier, dot.Epsilon, d)
+			if err != nil {
+				return nil, err
+			}
+			e, ok, err := unaimed(ctx, run, s)
+			if err != nil {
+				return nil, err
+			}
+			enough = enough && ok
+			if e.Mean >= dot.Delta {
+				dot.Delta, dot.StdErr, dot.Effort = e.Mean, e.StdErr, e.Bound/e.Mean
+			}
+		}
+		if enough && dot.Delta > 0 {
+			dots = append(dots, dot)
+		}
+	}
+	return dots, nil
+}
+
+// unaimed estimates a divergence of unknown size: a few samples say how many are needed.
+func unaimed(ctx context.Context, run accounting.Run, s side) (e Estimate, ok bool, err error) {
+	e = Estimate{Direction: s.direction, Bound: s.bound()}
+	if s.divergence() == 0 {
+		return e, true, nil
+	}
+	draw := estimator{run: run, epsilon: s.epsilon, workers: runtime.GOMAXPROCS(0)}
+	limit := estimateWork / float64(s.spec.Steps) / 4
+	e.Samples = leastSamples
+	for {
+		if e.Mean, err = draw.mean(ctx, s, e.Samples); err != nil {
+			return e, false, err
+		}
+		e.StdErr = math.Sqrt(e.Bound * e.Mean / float64(e.Samples))
+		need := limit
+		if e.Mean > 0 {
+			need = usual / 2 * e.Bound / e.Mean
+		}
+		switch next := math.Ceil(min(need, 8*float64(e.Samples), limit)); {
+		case float64(e.Samples) >= need || next <= float64(e.Samples):
+			return e, float64(e.Samples)*e.Mean >= 10*e.Bound, nil
+		default:
+			e.Samples = uint64(next)
+		}
+	}
+}
+
+// Law is the estimated δ of Algorithm 3 for an owner of so many examples, by one of the two laws: none of it is proven.
+type Law struct {
+	Law      string  `json:"law"` // F4.1, as published (cold start), or F4.4, of the owner's examples alone
+	Examples int     `json:"examples"`
+	Delta    float64 `json:"delta"`
+	StdErr   float64 `json:"std_err"`
+	Effort   float64 `json:"effort"` // M/δ
+}
+
+// Laws estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples, by both laws: fewer examples may be worse. Figures for which
+// an estimate would take too many samples are left out.
+func Laws(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (laws []Law, err error) {
+	if run.Sampler.MultiOwner == nil {
+		return nil, fmt.Errorf("verification: laws are for multi-owner only")
+	}
+	for k := 1; k <= run.MaxExamplesPerOwner; k++ {
+		for _, published := range []bool{true, false} {
+			law := Law{Law: "F4.4", Examples: k}
+			enough := true
+			for _, d := range montecarlo.Directions {
+				s := side{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
+				s.spec.MaxExamplesPerOwner = k
+				if published {
+					law.Law, s.spec.PublishedLaw, s.spec.WarmStart = "F4.1", true, false
+				}
+				e, ok, err := unaimed(ctx, run, s)
+				if err != nil {
+					return nil, err
+				}
+				enough = enough && (ok || e.Mean == 0)
+				if e.Mean >= law.Delta {
+					law.Delta, law.StdErr, law.Effort = e.Mean, e.StdErr, e.Bound/e.Mean
+				}
+			}
+			if enough && law.Delta > 0 {
+				laws = append(laws, law)
+			}
+		}
+	}
+	return laws, nil
+}

@@ -1,0 +1,290 @@
+package verification
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/sampling/stream"
+)
+
+// Estimate is an estimate of one divergence, never a certificate.
+type Estimate struct {
+	Direction montecarlo.Direction `json:"direction"`
+	Samples   uint64               `json:"samples"` // 0: Mean is a proven bound, too small to matter
+	Mean      float64              `json:"mean"`
+	StdErr    float64              `json:"std_err"` // at most √(M·mean/samples)
+	Bound     float64              `json:"bound"`   // M
+	Effort    float64              `json:"effort"`  // M/δ: an estimate takes at least 10 times as many samples
+}
+
+// Look is what estimates say of one noise multiplier.
+type Look struct {
+	NoiseMultiplier float64     `json:"noise_multiplier"`
+	Estimates       [2]Estimate `json:"estimates"` // in the order of montecarlo.Directions
+}
+
+// Delta is the estimate of δ: the worse direction.
+func (l Look) Delta() float64 { return max(l.Estimates[0].Mean, l.Estimates[1].Mean) }
+
+// usual is how many times M/δ samples an estimate takes: a relative standard error of 7 % where the divergence is δ.
+const (
+	usual        = 200
+	leastSamples = 4000
+)
+
+// estimateWork bounds an estimate's samples times steps.
+const estimateWork = 1e9
+
+// TooFewError says how many samples something takes and how long that is here. It wraps accounting.ErrTooFewSamples.
+type TooFewError struct {
+	What    string
+	Need    float64       // samples
+	Allowed float64       // samples
+	Each    time.Duration // a sample, on this machine; 0 when that is not known
+}
+
+func (e *TooFewError) Error() string {
+	s := fmt.Sprintf("verification: too few samples: %s takes at least %.3g, and %.3g are allowed", e.What, e.Need, e.Allowed)
+	if e.Each > 0 {
+		s += fmt.Sprintf("; on this machine they take about %s", roughly(e.Need*e.Each.Seconds()))
+	}
+	return s
+}
+
+func (e *TooFewError) Unwrap() error { return accounting.ErrTooFewSamples }
+
+// roughly writes a time in words of two digits.
+func roughly(seconds float64) string {
+	switch {
+	case seconds < 100:
+		return fmt.Sprintf("%.2g s", seconds)
+	case seconds < 6000:
+		return fmt.Sprintf("%.2g min", seconds/60)
+	case seconds < 48*3600:
+		return fmt.Sprintf("%.2g h", seconds/3600)
+	}
+	return fmt.Sprintf("%.2g days", seconds/86400)
+}
+
+// estimator estimates δ at noise multipliers.
+type estimator struct {
+	run            accounting.Run
+	epsilon, delta float64
+	limit          float64 // samples of one estimate
+	workers        int
+
+	drawn uint64
+	spent time.Duration
+}
+
+// each is the time of a sample so far, in wall time.
+func (e *estimator) each() time.Duration {
+	if e.drawn == 0 {
+		return 0
+	}
+	return e.spent / time.Duration(e.drawn)
+}
+
+// look estimates both directions at one noise multiplier.
+func (e *estimator) look(ctx context.Context, noiseMultiplier float64) (l Look, err error) {
+	l.NoiseMultiplier = noiseMultiplier
+	for i, d := range montecarlo.Directions {
+		s, err := newSide(e.run, noiseMultiplier, e.epsilon, d)
+		if err != nil {
+			return l, err
+		}
+		if l.Estimates[i], err = e.estimate(ctx, s); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// estimate draws at least 10 M/δ samples, or none where a proven bound says enough.
+func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
+	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta}
+	if s.divergence() <= e.delta/1000 {
+		out.Bound, out.Mean, out.Effort = s.divergence(), s.divergence(), 0
+		return out, nil
+	}
+	if need := math.Ceil(10 * out.Effort); need > e.limit {
+		each, err := e.time(ctx, s)
+		if err != nil {
+			return out, err
+		}
+		return out, &TooFewError{fmt.Sprintf("an estimate for δ = %.3g at noise multiplier %.4g (10 M/δ, M = %.3g)", e.delta, s.spec.NoiseMultiplier, out.Bound),
+			need, e.limit, each}
+	}
+	out.Samples = uint64(min(e.limit, max(leastSamples, math.Ceil(usual*out.Effort))))
+	mean, err := e.mean(ctx, s, out.Samples)
+	if err != nil {
+		return out, err
+	}
+	out.Mean = mean
+	out.StdErr = math.Sqrt(out.Bound * out.Mean / float64(out.Samples))
+	return out, nil
+}
+
+// mean draws samples with a key of the estimates.
+func (e *estimator) mean(ctx context.Context, s side, samples uint64) (float64, error) {
+	config, err := json.Marshal(tilt.Config{Spec: s.spec, Epsilon: s.epsilon, Direction: s.direction})
+	if err != nil {
+		return 0, fmt.Errorf("verification: %w", err)
+	}
+	worker, err := s.worker(stream.PublicKey("estimate", config))
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	r, err := worker.Run(ctx, 0, samples, e.workers)
+	e.drawn, e.spent = e.drawn+samples, e.spent+time.Since(begin)
+	return r.Sum.Mean(samples) * s.bound(), err
+}
+
+// time measures a sample.
+func (e *estimator) time(ctx context.Context, s side) (time.Duration, error) {
+	const few = 512
+	before := *e
+	_, err := e.mean(ctx, s, few)
+	return (e.spent - before.spent) / few, err
+}
+
+// gridRatio is that of the noise multipliers that are tried (003, Algorithm 5).
+const gridRatio = 1.01
+
+func onGrid(j int) float64 { return math.Pow(gridRatio, float64(j)) }
+
+func gridIndex(noiseMultiplier float64) int {
+	return int(math.Round(math.Log(noiseMultiplier) / math.Log(gridRatio)))
+}
+
+// maxLooks bounds the search for a noise multiplier.
+const maxLooks = 24
+
+// search looks at noise multipliers of the grid, from the first on, until two neighbours, at most three grid steps apart, have δ on both sides
+// of target. It returns the looks by rising noise multiplier. Where M is so large that an estimate takes too many samples, the
+// noise multiplier counts as too small.
+func (e *estimator) search(ctx context.Context, first int, target float64) (looks []Look, err error) {
+	slope := -0.15 // of ln δ by grid steps
+	excess := func(l Look) float64 { return math.Log(max(l.Delta(), 1e-6*e.delta) / target) }
+	low, high := math.MinInt, math.MaxInt // grid indices with δ above and at most target
+	var atLow, atHigh float64             // excess there; +Inf where there is no estimate
+	var tooFew error
+	next := first
+	for range maxLooks {
+		l, err := e.look(ctx, onGrid(next))
+		var few *TooFewError
+		value := math.Inf(1)
+		switch {
+		case errors.As(err, &few):
+			tooFew = err
+			if few.Need >= 10/e.delta { // plain losses: more noise does not help
+				return nil, err
+			}
+		case err != nil:
+			return nil, err
+		default:
+			looks = insert(looks, l)
+			value = excess(l)
+		}
+		if value > 0 {
+			low, atLow = next, value
+		} else {
+			high, atHigh = next, value
+		}
+		switch {
+		case low == math.MinInt:
+			next = high - min(8, step(atHigh/slope)) // M grows quickly on the way down
+		case high == math.MaxInt:
+			next = low + step(min(atLow, 3)/-slope)
+		case high-low <= 3 && !math.IsInf(atLow, 1), high-low == 1:
+			return e.widen(ctx, looks, low, high)
+		default:
+			if !math.IsInf(atLow, 1) {
+				slope = min(-0.02, (atHigh-atLow)/float64(high-low))
+				next = low + int(math.Round(atLow/-slope))
+			} else {
+				next = (low + high) / 2
+			}
+			next = min(max(next, low+1), high-1)
+		}
+	}
+	if tooFew != nil {
+		return nil, tooFew
+	}
+	return nil, fmt.Errorf("verification: δ = %g at ε = %g: no noise multiplier found near %.4g", e.delta, e.epsilon, onGrid(next))
+}
+
+// widen adds looks until they are far enough apart for a slope.
+func (e *estimator) widen(ctx context.Context, looks []Look, low, high int) ([]Look, error) {
+	for _, j := range []int{low - 3, high + 4} {
+		if len(looks) > 1 && looks[len(looks)-1].NoiseMultiplier > looks[0].NoiseMultiplier*math.Pow(gridRatio, 3.5) && looks[0].Delta() > e.delta {
+			break
+		}
+		l, err := e.look(ctx, onGrid(j))
+		var few *TooFewError
+		if errors.As(err, &few) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		looks = insert(looks, l)
+	}
+	return looks, nil
+}
+
+// step is a number of grid steps to go where the target has not been passed yet: a little beyond the guess.
+func step(guess float64) int {
+	return int(min(40, max(1, math.Ceil(guess*1.1))))
+}
+
+// insert keeps looks sorted by noise multiplier.
+func insert(looks []Look, l Look) []Look {
+	i := 0
+	for i < len(looks) && looks[i].NoiseMultiplier < l.NoiseMultiplier {
+		i++
+	}
+	looks = append(looks, Look{})
+	copy(looks[i+1:], looks[i:])
+	looks[i] = l
+	return looks
+}
+
+// fit is a line through ln δ by ln noise multiplier of the looks near δ.
+type fit struct{ x, y, slope float64 }
+
+// fitReach is how far ln δ of a look may be from the target for the line to go through it.
+const fitReach = 1.5
+
+func fitLooks(looks []Look, target float64) fit {
+	var n, x, y, xx, xy float64
+	for _, l := range looks {
+		d := math.Log(max(l.Delta(), 1e-300) / target)
+		if math.Abs(d) > fitReach && len(looks) > 2 {
+			continue
+		}
+		s := math.Log(l.NoiseMultiplier)
+		n, x, y, xx, xy = n+1, x+s, y+d, xx+s*s, xy+s*d
+	}
+	f := fit{x: x / n, y: y/n + math.Log(target), slope: flattest}
+	if spread := xx - x*x/n; spread > 0 {
+		f.slope = min(f.slope, (xy-x*y/n)/spread)
+	}
+	return f
+}
+
+// flattest is a slope flatter than any in use: the errors of estimates close to each other must not turn the line around.
+const flattest = -2
+
+// at is the noise multiplier at which the line has δ = delta.
+func (f fit) at(delta float64) float64 {
+	return math.Exp(f.x + (math.Log(delta)-f.y)/f.slope)
+}

@@ -1,0 +1,77 @@
+package verification
+
+import (
+	"encoding/json"
+	"errors"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/sampling/stream"
+)
+
+// side is one direction of one claim at one noise multiplier.
+type side struct {
+	spec      montecarlo.Spec
+	epsilon   float64
+	direction montecarlo.Direction
+	plan      *tilt.Plan // nil: values of plain losses, in [0, 1]
+}
+
+// newSide plans how values are drawn: tilted or shifted where that is possible and has M < 1, else as plain losses.
+func newSide(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (side, error) {
+	s := side{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
+	plan, err := tilt.NewPlan(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
+	switch {
+	case errors.Is(err, tilt.ErrNotTilted):
+		return s, s.spec.Validate()
+	case err != nil:
+		return s, err
+	case plan.Bound < 1:
+		s.plan = &plan
+	}
+	return s, nil
+}
+
+// bound is M, which no value exceeds.
+func (s side) bound() float64 {
+	if s.plan == nil {
+		return 1
+	}
+	return s.plan.Bound
+}
+
+// divergence is a proven bound of the divergence.
+func (s side) divergence() float64 {
+	if s.plan == nil {
+		return 1
+	}
+	return s.plan.Divergence
+}
+
+// trial is the side's trial at the first point of a protocol. Without samples the divergence must be proven.
+func (s side) trial(method accounting.Method, samples uint64) (accounting.Trial, error) {
+	if samples == 0 {
+		return accounting.Trial{Direction: s.direction, Method: accounting.RenyiBound, Bound: s.divergence()}, nil
+	}
+	var v Values
+	if s.plan != nil {
+		plan := *s.plan
+		plan.Spec.Strategy = nil
+		v.Tilt = &plan
+	}
+	values, err := json.Marshal(v)
+	return accounting.Trial{Direction: s.direction, Method: method, Bound: s.bound(), Samples: samples, Values: values}, err
+}
+
+// worker draws values with a key.
+func (s side) worker(key stream.Key) (*Worker, error) {
+	w := &Worker{epsilon: s.epsilon}
+	var err error
+	if s.plan != nil {
+		w.tilted, err = tilt.NewVerifier(*s.plan, key)
+	} else {
+		w.plain, err = montecarlo.NewSampler(s.spec, s.direction, key)
+	}
+	return w, err
+}

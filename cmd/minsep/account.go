@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"minsep/accounting"
+	"minsep/pipelines"
+)
+
+func (a *app) accountCommand() *cobra.Command {
+	var stage pipelines.Account
+	c := &cobra.Command{
+		Use:   "account --scheme S --steps N --min-sep B (--prob P | --batch-size X) [--examples N | --bounded DIR] (--strategy FILE | --bands W) --epsilon E --delta D --out DIR",
+		Short: "Find and verify the noise multiplier of a training",
+		Long: `account finds the smallest noise multiplier at which a training with these batches and this strategy can be proven
+(E, D)-differentially private, and writes the proof: certificate.json, and the ledger from which anybody makes it again.
+
+How it is proven depends on the scheme: in closed form (fixed), by privacy loss distributions (poisson with one band,
+cyclic-poisson), else by estimate-verify-release: candidates and thresholds are written to the ledger before the first
+sample of the verification. --samples is its budget; more samples give less noise, as the table shows. A command that was
+stopped, or killed, goes on where it was when it is repeated.
+
+What cannot be certified exits with 3 and leaves no certificate. The accounting of multi-owner is the published one, which
+is not proven: its certificate says so.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := a.options()
+			if err != nil {
+				return err
+			}
+			stop := a.watch("account")
+			result, err := stage.Run(cmd.Context(), o)
+			stop()
+			if err != nil && (!unverified(err) || result.Method == "") {
+				return err
+			}
+			if cert := result.Certificate; cert != nil && cert.Status == accounting.NotProven {
+				fmt.Fprintf(a.stderr, "minsep: warning: %s: %s\n", cert.Status, cert.Reason)
+			}
+			return errors.Join(a.print(result, func(w io.Writer) { printAccounted(w, result) }), err)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&a.out, "out", "", "run directory to write to")
+	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits; by default the run directory's own, or a fresh one")
+	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; the ledger of another request is put aside, and its failure probability still counts")
+	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
+	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph: the number of examples, and how many an owner has")
+	f.Int64Var(&stage.Examples, "examples", 0, "number of examples")
+	addSchemeFlags(f, &stage.SchemeParams)
+	f.StringVar(&stage.Strategy, "strategy", "", "file of the strategy, made by minsep strategy")
+	f.IntVar(&stage.Bands, "bands", 0, "bands of the optimal Toeplitz strategy for prefix sums, instead of a file")
+	f.IntVar(&stage.MaxPerOwner, "max-per-owner", 0, "examples that one owner has at most (default: the bounded table's, or 1)")
+	f.Float64Var(&stage.Epsilon, "epsilon", 0, "epsilon of the claim")
+	f.Float64Var(&stage.Delta, "delta", 0, "delta of the claim")
+	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
+	f.Uint64Var(&stage.Samples, "samples", 0, "budget of the verification in samples (default: what takes about a minute of one processor, or less)")
+	f.BoolVar(&stage.Curve, "curve", false, "also print delta at other epsilon: estimates, where samples are needed")
+	return c
+}
+
+// unverified says whether an error means that nothing could be certified.
+func unverified(err error) bool {
+	var refused *accounting.RefusedError
+	return errors.Is(err, accounting.ErrNotVerified) || errors.Is(err, accounting.ErrTooFewSamples) || errors.As(err, &refused)
+}
+
+func printAccounted(w io.Writer, r pipelines.Accounted) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	if c := r.Certificate; c != nil {
+		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", c.Status, c.Epsilon, c.Delta, c.NoiseMultiplier)
+		fmt.Fprintf(t, "adjacency\t%s\n", c.Adjacency)
+		fmt.Fprintf(t, "method\t%s\n", c.Method)
+		if r.Exactness != "" {
+			fmt.Fprintf(t, "losses\t%s\n", r.Exactness)
+		}
+		p := c.Points[0]
+		for _, v := range p.Directions {
+			if v.Samples == 0 {
+				fmt.Fprintf(t, "direction %s\tat most %.4g, proven without samples\n", v.Direction, v.Bound)
+				continue
+			}
+			fmt.Fprintf(t, "direction %s\tmean %.4g of %s samples, accepted up to %.4g (M/delta %.3g)\n", v.Direction, v.Mean, grouped(int64(v.Samples)), v.Accept, v.Bound/c.Delta)
+		}
+		if p.FailureProbability > 0 {
+			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
+		}
+	} else {
+		fmt.Fprintf(t, "not certified\t(%g, %g)-DP; method: %s\n", r.Epsilon, r.Delta, r.Method)
+	}
+	printEstimates(t, r)
+}
+
+// printEstimates prints what certifies nothing.
+func printEstimates(t io.Writer, r pipelines.Accounted) {
+	if len(r.Looks) > 0 {
+		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\n")
+		for _, l := range r.Looks {
+			worse := l.Estimates[0]
+			if l.Estimates[1].Mean > worse.Mean {
+				worse = l.Estimates[1]
+			}
+			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\n", l.NoiseMultiplier, worse.Mean, worse.StdErr, worse.Effort)
+		}
+		fmt.Fprintf(t, "\t%.5g\t%.4g\tinterpolated\n", r.Estimate, r.Delta)
+	}
+	if len(r.Table) > 0 {
+		fmt.Fprintf(t, "\nto verify\tnoise multiplier\taccepted up to\tsamples\tseconds here, one candidate\n")
+		for _, row := range r.Table {
+			fmt.Fprintf(t, "\t%.5g\t%.4g\t%s\t%.2g\n", row.NoiseMultiplier, row.Accept, grouped(int64(math.Ceil(row.Samples))), row.Seconds)
+		}
+	}
+	if len(r.Curve) > 0 {
+		what := "estimated"
+		if r.Curve[0].Proven {
+			what = "proven"
+		}
+		fmt.Fprintf(t, "\ncurve, %s\tepsilon\tdelta\tstandard error\tM/delta\n", what)
+		for _, d := range r.Curve {
+			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\n", d.Epsilon, d.Delta, d.StdErr, d.Effort)
+		}
+	}
+	if len(r.Laws) > 0 {
+		fmt.Fprintf(t, "\nnot proven\tlaw\texamples of an owner\tdelta\tstandard error\tM/delta\n")
+		for _, l := range r.Laws {
+			fmt.Fprintf(t, "\t%s\t%d\t%.4g\t%.1g\t%.3g\n", l.Law, l.Examples, l.Delta, l.StdErr, l.Effort)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/verification"
+	"minsep/internal/param"
+	"minsep/mechanism"
+	"minsep/pipelines/manifest"
+	"minsep/sampling"
+)
+
+// Account finds and verifies the noise multiplier that a training needs: parameters in, run/certificate.json and run/ledger
+// out. Everything it reads and writes is public; it needs no key.
+//
+// The combination of scheme, bands, owners and truncation decides how: in closed form, by privacy loss distributions, or by the
+// samples of a protocol that is in the ledger before the first of them. The first two take no samples. A combination without an analysis
+// is an accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger.
+type Account struct {
+	SchemeParams
+	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or
+	Examples int64  // this many examples; needed for a batch size and with a max batch size
+
+	Strategy string // file of a strategy; or
+	Bands    int    // of the optimal Toeplitz strategy for prefix sums
+
+	MaxPerOwner int // k_u; 0 for the bounded table's own, or 1
+
+	Epsilon         float64
+	Delta           float64
+	NoiseMultiplier float64 // verify this one only; 0 for the smallest that can be verified
+	Samples         uint64  // budget of the verification; 0 for the default of package verify
+	Curve           bool    // estimate δ at other ε as well
+}
+
+// Accounted is what an account came to.
+type Accounted struct {
+	RunID  string            `json:"run_id,omitempty"`
+	Out    string            `json:"out"`
+	Method accounting.Method `json:"method"`
+	// Exactness says what a sampled loss is worth: exact, or a bound that makes δ too large, or not proven. Empty without samples.
+	Exactness montecarlo.Exactness `json:"exactness,omitempty"`
+	Run       accounting.Run       `json:"run"`
+	Epsilon   float64              `json:"epsilon"`
+	Delta     float64              `json:"delta"`
+
+	// Certificate is what was verified; nil when nothing was, and in a dry run.
+	Certificate *accounting.Certificate `json:"certificate,omitempty"`
+
+	// What follows are estimates, and certify nothing.
+
+	Estimate float64             `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
+	Looks    []verification.Look `json:"estimates,omitempty"`
+	Table    []verification.Row  `json:"table,omitempty"`
+	Curve    []verification.Dot  `json:"curve,omitempty"`
+	Laws     []verification.Law  `json:"laws,omitempty"` // of Algorithm 3
+}
+
+// Validate reports every fault that can be seen without the files.
+func (a Account) Validate() error {
+	c := param.Checker{Package: "pipelines"}
+	c.Add(a.SchemeParams.Validate())
+	c.Require(a.Bounded == "" || a.Examples == 0, "bounded and examples", fmt.Sprintf("%q, %d", a.Bounded, a.Examples), "only one of them may be given")
+	c.Require(a.Examples >= 0, "examples", a.Examples, "must be at least 1")
+	known := a.Bounded != "" || a.Examples > 0
+	c.Require(known || a.BatchSize == 0 || a.Scheme == "fixed", "batch size", a.BatchSize, "needs the number of examples or a bounded table")
+	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs the number of examples or a bounded table")
+	c.Require(a.Bounded != "" || a.Scheme != "multi-owner" || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for multi-owner")
+	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", fmt.Sprintf("%q, %d", a.Strategy, a.Bands), "exactly one of them must be given")
+	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
+	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
+	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be at least 0 and finite")
+	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be above 0 and below 1")
+	if a.NoiseMultiplier != 0 {
+		c.Positive("noise multiplier", a.NoiseMultiplier)
+	}
+	return c.Err()
+}
+
+// Run accounts. An error that wraps accounting.ErrNotVerified comes with a result: what was estimated.
+func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
+	c := param.Checker{Package: "pipelines"}
+	c.Add(a.Validate())
+	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	if err := c.Err(); err != nil {
+		return Accounted{}, err
+	}
+	problem, request, err := a.problem()
+	if err != nil {
+		return Accounted{}, err
+	}
+	result := Accounted{Out: o.Out, Run: problem.Run, Epsilon: a.Epsilon, Delta: a.Delta}
+	if result.Method, err = problem.Run.Method(); err != nil {
+		return result, err
+	}
+	if result.Method == accounting.MonteCarlo || result.Method == accounting.Unproven {
+		result.Exactness = problem.Run.Loss(1).Exactness()
+	}
+	if o.DryRun {
+		return result, nil
+	}
+	certificate, err := a.certify(ctx, o, problem, request, &result)
+	if err != nil {
+		return result, err
+	}
+	result.Certificate = certificate
+	if a.Curve {
+		if result.Curve, err = verification.Curve(ctx, certificate.Run, certificate.NoiseMultiplier, a.Epsilon); err != nil {
+			return result, err
+		}
+	}
+	if result.Method == accounting.Unproven {
+		result.Laws, err = verification.Laws(ctx, certificate.Run, certificate.NoiseMultiplier, a.Epsilon)
+	}
+	return result, err
+}
+
+// problem reads the inputs.
+func (a Account) problem() (p verification.Problem, r request, err error) {
+	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.source()
+	if err != nil {
+		return p, r, err
+	}
+	spec, err := a.Spec(source.population())
+	if err != nil {
+		return p, r, err
+	}
+	most, err := a.examplesPerOwner(source)
+	if err != nil {
+		return p, r, err
+	}
+	if spec.Fixed != nil && source.bounded == nil && most > 1 {
+		return p, r, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
+	}
+	strategy, err := a.strategy(spec)
+	if err != nil {
+		return p, r, err
+	}
+	_, plan, err := manifest.Params(formParams{spec})
+	if err != nil {
+		return p, r, err
+	}
+	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: most, Examples: source.population().Examples}
+	if err := run.Validate(); err != nil {
+		return p, r, err
+	}
+	p = verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples,
+		CodeVersion: manifest.Version, PlanSHA256: plan.String()}
+	r, err = a.request(p)
+	return p, r, err
+}
+
+// examplesPerOwner is k_u: what the user says, or how many copies of examples the owner with the most has in the bounded table.
+func (a Account) examplesPerOwner(x examples) (int, error) {
+	if x.bounded == nil {
+		return max(1, a.MaxPerOwner), nil
+	}
+	most := mostPerOwner(x.bounded)
+	if a.MaxPerOwner > 0 && a.MaxPerOwner < most {
+		return 0, &ParamError{Package: "pipelines", Param: "max per owner", Value: a.MaxPerOwner, Rule: fmt.Sprintf("must be at least %d: an owner in the bounded table has so many examples", most)}
+	}
+	return max(most, a.MaxPerOwner), nil
+}
+
+func mostPerOwner(b *manifest.Bounded) int {
+	most := int64(1)
+	for _, bin := range b.Summary.KeptPerOwner {
+		most = max(most, bin.Value)
+	}
+	return int(most)
+}
+
+func (a Account) strategy(spec sampling.Spec) (*mechanism.Strategy, error) {
+	if a.Strategy == "" {
+		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)
+		return s, err
+	}
+	f, err := os.Open(a.Strategy)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := mechanism.ReadStrategy(f)
+	if err != nil {
+		return nil, &ParamError{Package: "pipelines", Param: "strategy", Value: a.Strategy, Rule: "must be a strategy file: " + err.Error()}
+	}
+	return s, nil
+}
+
+// certify plans, or goes on with what the ledger holds, and verifies.
+func (a Account) certify(ctx context.Context, o Options, problem verification.Problem, r request, result *Accounted) (*accounting.Certificate, error) {
+	book := filepath.Join(o.Out, LedgerFolder)
+	resume, err := o.lookAt(book, r)
+	if err != nil {
+		return nil, err
+	}
+	var protocol *accounting.Protocol
+	if !resume {
+		if problem.Earlier, err = earlier(book, problem.Run); err != nil {
+			return nil, err
+		}
+		plan, err := problem.Plan(ctx)
+		if plan != nil {
+			result.Estimate, result.Looks, result.Table = plan.Estimate, plan.Looks, plan.Table
+		}
+		if err != nil {
+			return nil, err
+		}
+		protocol = plan.Protocol
+	}
+	run, made, err := manifest.OpenRun(o.Out, o.RunID)
+	if err != nil {
+		return nil, err
+	}
+	result.RunID = run.RunID.String()
+	l, err := r.open(book, protocol)
+	if err != nil {
+		if made {
+			err = errors.Join(err, manifest.RemoveRun(o.Out))
+		}
+		return nil, err
+	}
+	defer l.Close()
+	if err := o.verify(ctx, book, l); err != nil {
+		return nil, err
+	}
+	certificate, err := l.Certificate()
+	if err != nil {
+		return nil, err
+	}
+	return certificate, writeCertificate(o.Out, certificate)
+}

@@ -1,0 +1,243 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/verification"
+	"minsep/pipelines/manifest"
+	"minsep/sampling"
+	"minsep/transforms/losses"
+)
+
+// What an account leaves in a run directory.
+const (
+	LedgerFolder    = "ledger"
+	CertificateFile = "certificate.json"
+
+	requestName    = "request.json" // in the ledger: what was asked for
+	finishedFolder = "finished"     // in the ledger: units that are not in the log yet
+	earlierFolder  = "earlier"      // in the ledger: protocols that were replaced, by hash
+)
+
+// request is what an account was asked for. A run that was stopped goes on with the protocol of its ledger if the request is the
+// same; another machine may well estimate, and so choose candidates, differently in the last digits.
+type request struct {
+	Sampler             sampling.Spec   `json:"sampler"`
+	Strategy            manifest.Digest `json:"strategy_sha256"` // of its JSON, unless it is made from Bands
+	Bands               int             `json:"bands,omitempty"`
+	MaxExamplesPerOwner int             `json:"max_examples_per_owner"`
+	Examples            int64           `json:"examples,omitempty"`
+	Epsilon             float64         `json:"epsilon"`
+	Delta               float64         `json:"delta"`
+	NoiseMultiplier     float64         `json:"noise_multiplier,omitempty"`
+	Samples             uint64          `json:"samples,omitempty"`
+}
+
+func (a Account) request(p verification.Problem) (request, error) {
+	r := request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Examples: p.Run.Examples,
+		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples}
+	if a.Bands == 0 {
+		b, err := json.Marshal(p.Run.Strategy)
+		if err != nil {
+			return r, fmt.Errorf("pipelines: %w", err)
+		}
+		r.Strategy = sha256.Sum256(b)
+	}
+	return r, nil
+}
+
+func (r request) encode() ([]byte, error) {
+	b, err := json.MarshalIndent(r, "", "  ")
+	return append(b, '\n'), err
+}
+
+// lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate, and a protocol of
+// another request, are refused unless they may be overwritten.
+func (o Options) lookAt(book string, r request) (resume bool, err error) {
+	if _, err := os.Stat(filepath.Join(o.Out, CertificateFile)); err == nil && !o.Overwrite {
+		return false, fmt.Errorf("pipelines: %s: %w", filepath.Join(o.Out, CertificateFile), manifest.ErrExists)
+	}
+	if _, err := os.Stat(filepath.Join(book, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("pipelines: %w", err)
+	}
+	want, err := r.encode()
+	if err != nil {
+		return false, err
+	}
+	got, err := os.ReadFile(filepath.Join(book, requestName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("pipelines: %w", err)
+	}
+	if bytes.Equal(got, want) {
+		return true, nil
+	}
+	if !o.Overwrite {
+		return false, &ParamError{Package: "pipelines", Param: "out", Value: o.Out,
+			Rule: "has the ledger of another request: repeat that one to go on with it, or --overwrite to put it aside, where its failure probability still counts"}
+	}
+	return false, nil
+}
+
+// open opens the ledger: with its own protocol if p is nil, else for p, after putting a protocol that is there aside.
+func (r request) open(book string, p *accounting.Protocol) (*ledger.Ledger, error) {
+	if p == nil {
+		l, err := ledger.Open(book)
+		if err != nil {
+			return nil, err
+		}
+		if own := l.Protocol().KernelID; own != "" && own != montecarlo.KernelID() {
+			return nil, errors.Join(fmt.Errorf("pipelines: the ledger's samples are of kernel %s, this machine's is %s: results of different kernels are not mixed", own, montecarlo.KernelID()), l.Close())
+		}
+		return l, nil
+	}
+	if err := putAside(book); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(book, finishedFolder), manifest.PublicDir); err != nil {
+		return nil, fmt.Errorf("pipelines: %w", err)
+	}
+	b, err := r.encode()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := manifest.WriteFile(book, requestName, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+		return nil, err
+	}
+	return ledger.Create(book, p)
+}
+
+// putAside moves a protocol, its units and the certificate that was made of them to a folder of its own.
+func putAside(book string) error {
+	l, err := ledger.Open(book)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = losses.Collect(filepath.Join(book, finishedFolder), l)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	dir := filepath.Join(book, earlierFolder, l.Configuration())
+	if err := os.MkdirAll(dir, manifest.PublicDir); err != nil {
+		return fmt.Errorf("pipelines: %w", err)
+	}
+	// The protocol goes last: until then the ledger is what it was.
+	certificate := filepath.Join(filepath.Dir(book), CertificateFile)
+	if err := os.Rename(certificate, filepath.Join(dir, CertificateFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pipelines: %w", err)
+	}
+	for _, name := range []string{ledger.UnitsFile, ledger.ProtocolFile} {
+		if err := os.Rename(filepath.Join(book, name), filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("pipelines: %w", err)
+		}
+	}
+	return nil
+}
+
+// earlier lists the protocols in and beside a ledger that are for the same run and have samples: they were seen before the next
+// protocol is fixed.
+func earlier(book string, run accounting.Run) (list []accounting.Earlier, err error) {
+	want, err := json.Marshal(run)
+	if err != nil {
+		return nil, fmt.Errorf("pipelines: %w", err)
+	}
+	dirs, err := filepath.Glob(filepath.Join(book, earlierFolder, "*"))
+	if err != nil {
+		return nil, fmt.Errorf("pipelines: %w", err)
+	}
+	for _, dir := range append(dirs, book) {
+		l, err := ledger.Read(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		got, err := json.Marshal(l.Protocol().Run)
+		if err != nil {
+			return nil, fmt.Errorf("pipelines: %w", err)
+		}
+		if !bytes.Equal(got, want) || l.Protocol().KernelID == "" {
+			continue
+		}
+		q := 0.0
+		for _, point := range l.Protocol().Points {
+			q += point.FailureProbability
+		}
+		list = append(list, accounting.Earlier{ProtocolSHA256: l.Configuration(), FailureProbability: q})
+	}
+	return list, nil
+}
+
+// verify draws what is missing, from the candidate with the most noise down to the first that is not accepted.
+func (o Options) verify(ctx context.Context, book string, l *ledger.Ledger) error {
+	finished, err := filepath.Abs(filepath.Join(book, finishedFolder))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(finished, manifest.PublicDir); err != nil {
+		return fmt.Errorf("pipelines: %w", err)
+	}
+	if err := losses.Collect(finished, l); err != nil {
+		return err
+	}
+	p := l.Protocol()
+	encoded, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	size := losses.UnitSize(p.Run.Sampler.Scheme().NumSteps())
+	for c := len(p.Candidates) - 1; c >= 0; c-- {
+		if units := l.Missing(c, size); len(units) > 0 {
+			pipeline, s := beam.NewPipelineWithRoot()
+			if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {
+				return err
+			}
+			_, err := o.run(ctx, pipeline)
+			if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
+				return err
+			}
+		}
+		released, err := p.Release(l.Tallies())
+		if errors.Is(err, accounting.ErrNotVerified) {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if released.Candidate > c {
+			break
+		}
+	}
+	return nil
+}
+
+func writeCertificate(out string, c *accounting.Certificate) error {
+	b, err := c.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = manifest.WriteFile(out, CertificateFile, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err })
+	return err
+}

@@ -1,0 +1,210 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/verification"
+	"minsep/pipelines/manifest"
+	"minsep/sampling"
+)
+
+// inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and compares what it was made for with
+// the batches and the bounded table beside it.
+func inspectCertificate(path string) (Inspection, error) {
+	var found Inspection
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return found, err
+	}
+	c, err := accounting.ParseCertificate(data)
+	if err != nil {
+		return found, err
+	}
+	run := filepath.Dir(path)
+	l, err := ledger.Read(filepath.Join(run, LedgerFolder))
+	if err != nil {
+		return found, err
+	}
+	promise := found.promise
+	again, err := l.Certificate()
+	var bytesAgain []byte
+	if err == nil {
+		bytesAgain, err = again.Encode()
+	}
+	promise("certificate", "its bytes are those that the ledger gives", err == nil && bytes.Equal(bytesAgain, data))
+	promise("proofs", "every bound without samples holds when it is computed again", verification.CheckProofs(l.Protocol()) == nil)
+	missed, err := uncounted(run, l)
+	if err != nil {
+		return found, err
+	}
+	promise("earlier protocols", "those for the same run whose samples are in the ledger are counted in delta", missed == 0)
+	return found, matchBatches(&found, c, run)
+}
+
+// promise records one that holds or is broken once.
+func (i *Inspection) promise(name, rule string, held bool) {
+	p := sampling.Promise{Name: name, Rule: rule, Held: held}
+	if !held {
+		p.Broken = 1
+	}
+	i.Promises = append(i.Promises, p)
+}
+
+// uncounted is how many protocols that were put aside the protocol of the ledger should count and does not.
+func uncounted(run string, l *ledger.Ledger) (missed int, err error) {
+	if l.Protocol().KernelID == "" {
+		return 0, nil
+	}
+	before, err := earlier(filepath.Join(run, LedgerFolder), l.Protocol().Run)
+	counted := map[accounting.Earlier]bool{}
+	for _, e := range l.Protocol().Earlier {
+		counted[e] = true
+	}
+	for _, e := range before {
+		if e.ProtocolSHA256 != l.Configuration() && !counted[e] {
+			missed++
+		}
+	}
+	return missed, err
+}
+
+// matchBatches compares a certificate with the batches and the bounded table of its run directory, where there are any.
+func matchBatches(found *Inspection, c *accounting.Certificate, run string) error {
+	ix, err := manifest.Read(filepath.Join(run, BatchesFolder))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return matchTable(found, c, run)
+	case err != nil:
+		return err
+	}
+	var params formParams
+	if err := json.Unmarshal(ix.Params, &params); err != nil {
+		return fmt.Errorf("pipelines: %s: params: %w", BatchesFolder, err)
+	}
+	for _, d := range differences(c.Run.Sampler, params.Scheme) {
+		found.promise("sampler", d, false)
+	}
+	found.promise("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
+	b, err := manifest.OpenBatches(filepath.Join(run, BatchesFolder))
+	if err != nil {
+		return err
+	}
+	if b.Facts.RowsOf == manifest.RowsOfBounded {
+		return matchTable(found, c, run)
+	}
+	if c.Run.Examples > 0 {
+		found.promise("examples", fmt.Sprintf("the certificate is for %d examples, the batches were formed of %d", c.Run.Examples, b.Facts.Examples), c.Run.Examples == b.Facts.Examples)
+	}
+	return nil
+}
+
+// matchTable compares a certificate with the bounded table of its run directory.
+func matchTable(found *Inspection, c *accounting.Certificate, run string) error {
+	table, err := manifest.OpenBounded(filepath.Join(run, BoundedFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	most := mostPerOwner(table)
+	found.promise("examples per owner", fmt.Sprintf("the certificate allows an owner %d, the bounded table has one with %d", c.Run.MaxExamplesPerOwner, most), most <= c.Run.MaxExamplesPerOwner)
+	if c.Run.Examples > 0 {
+		found.promise("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
+	}
+	return nil
+}
+
+// differences says how two samplers differ, parameter by parameter.
+func differences(certified, formed sampling.Spec) (list []string) {
+	a, b := parameters(certified), parameters(formed)
+	for name, value := range a {
+		if b[name] != value {
+			list = append(list, fmt.Sprintf("%s is %s in the certificate, %s in the batches", name, value, or(b[name], "absent")))
+		}
+	}
+	for name, value := range b {
+		if a[name] == "" {
+			list = append(list, fmt.Sprintf("%s is absent in the certificate, %s in the batches", name, value))
+		}
+	}
+	return list
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// parameters flattens a sampler: "b-min-sep prob" → "0.25".
+func parameters(s sampling.Spec) map[string]string {
+	flat := map[string]string{}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return flat
+	}
+	var schemes map[string]map[string]json.RawMessage
+	if json.Unmarshal(b, &schemes) != nil {
+		return flat
+	}
+	for scheme, fields := range schemes {
+		for name, value := range fields {
+			flat[scheme+" "+name] = string(value)
+		}
+	}
+	return flat
+}
+
+// Recheck computes units of the ledger of a run directory again, chosen at random, and compares them. It finds sums that were not computed
+// from the protocol with the probability that one of the chosen units is among them; it says nothing of the other units.
+func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
+	found := Inspection{Folder: filepath.Join(dir, LedgerFolder)}
+	l, err := ledger.Read(found.Folder)
+	if err != nil {
+		return found, err
+	}
+	p := l.Protocol()
+	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
+		return found, fmt.Errorf("pipelines: the ledger's samples are of kernel %s, this machine's is %s: they cannot be compared", p.KernelID, montecarlo.KernelID())
+	}
+	type finished struct {
+		unit   ledger.Unit
+		result ledger.Result
+	}
+	var all []finished
+	for u, r := range l.Units {
+		all = append(all, finished{u, r})
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = all[:min(units, len(all))]
+	check := sampling.Promise{Name: "units", Rule: fmt.Sprintf("%d of the ledger's units, chosen at random, are the same when they are computed again", len(all)), Held: true}
+	for _, f := range all {
+		w, err := verification.NewWorker(p, f.unit.Candidate, f.unit.Trial)
+		if err != nil {
+			return found, err
+		}
+		got, err := w.Run(ctx, f.unit.First, f.unit.Count, 0)
+		if err != nil {
+			return found, err
+		}
+		if got.Sum != f.result.Sum {
+			check.Held = false
+			check.Broken++
+		}
+	}
+	found.Promises = append(found.Promises, check)
+	return found, nil
+}

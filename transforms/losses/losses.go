@@ -1,0 +1,229 @@
+// Package losses draws the samples of a verification on any Beam runner: work units in, sums of integers out.
+//
+// # Behavior
+//
+// A unit is a range of samples of one trial of an [accounting.Protocol]. A worker prepares the tables of the trial once, from the protocol
+// alone, and computes each unit on all of its processors. What comes out is an encoded [Done] a unit: the unit and its
+// integers. With [Config.Dir] a worker also leaves it there as a file as soon as the unit is finished, so that a pipeline that is killed loses
+// the units in flight and no others; [Collect] moves these files into a ledger.
+//
+// # Determinism
+//
+// The result of a unit depends on the protocol and the unit alone, for one kernel id; a worker of another kernel is an
+// error. Results add up to the same bits for any cut into units, order, retry and number of workers.
+//
+// Nothing here is secret: verification uses public randomness.
+package losses
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/verification"
+	"minsep/internal/param"
+	"minsep/pipelines/manifest"
+	"minsep/transforms/progress"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, []byte, func([]byte), error](&sumFn{})
+	register.Emitter1[[]byte]()
+}
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// Config says what to compute. It travels in the pipeline graph.
+type Config struct {
+	Protocol string // as accounting.Protocol.Encode writes it
+	Dir      string // a folder that every worker and the launcher share, where finished units are left; "" for none
+	Workers  int    // goroutines of a unit; 0 for one a processor
+}
+
+// Done is a finished unit.
+type Done struct {
+	Unit   ledger.Unit   `json:"unit"`
+	Result ledger.Result `json:"result"`
+}
+
+// UnitSize is the size of units, in samples, that take about a second each for so many steps.
+func UnitSize(steps int) uint64 {
+	const work, piece = 4e7, 1024 // samples times steps; whole pieces keep every processor busy
+	return uint64(max(1, int(work/float64(steps))/piece)) * piece
+}
+
+// Sum computes units. It returns a PCollection<[]byte> of JSON [Done].
+func Sum(s beam.Scope, c Config, units []ledger.Unit) (beam.PCollection, error) {
+	s = s.Scope("losses.Sum")
+	if _, err := accounting.ParseProtocol([]byte(c.Protocol)); err != nil {
+		return beam.PCollection{}, err
+	}
+	check := param.Checker{Package: "losses"}
+	check.AtLeast("units", len(units), 1)
+	check.AtLeast("workers", c.Workers, 0)
+	if err := check.Err(); err != nil {
+		return beam.PCollection{}, err
+	}
+	encoded := make([][]byte, len(units))
+	for i, u := range units {
+		var err error
+		if encoded[i], err = json.Marshal(u); err != nil {
+			return beam.PCollection{}, fmt.Errorf("losses: %w", err)
+		}
+	}
+	spread := beam.Reshuffle(s, beam.CreateList(s, encoded))
+	return beam.ParDo(s, &sumFn{Config: c}, spread), nil
+}
+
+var samplesDrawn = progress.New("samples")
+
+// sumFn computes units.
+type sumFn struct {
+	Config Config
+
+	protocol *accounting.Protocol
+	hash     string
+}
+
+func (f *sumFn) Setup() (err error) {
+	if f.protocol, err = accounting.ParseProtocol([]byte(f.Config.Protocol)); err != nil {
+		return err
+	}
+	f.hash, err = f.protocol.SHA256()
+	return err
+}
+
+func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byte)) error {
+	done := Done{}
+	if err := decode(unit, &done.Unit); err != nil {
+		return err
+	}
+	worker, err := f.worker(done.Unit)
+	if err != nil {
+		return err
+	}
+	if done.Result, err = worker.Run(ctx, done.Unit.First, done.Unit.Count, f.Config.Workers); err != nil {
+		return err
+	}
+	b, err := json.Marshal(done)
+	if err != nil {
+		return fmt.Errorf("losses: %w", err)
+	}
+	if f.Config.Dir != "" {
+		if err := leave(f.Config.Dir, done.Unit, b); err != nil {
+			return err
+		}
+	}
+	samplesDrawn.Add(ctx, int(done.Unit.Count))
+	emit(b)
+	return nil
+}
+
+// worker checks a unit and returns the worker of its trial.
+func (f *sumFn) worker(u ledger.Unit) (*verification.Worker, error) {
+	if u.Configuration != f.hash || u.KernelID != f.protocol.KernelID {
+		return nil, fmt.Errorf("losses: a unit of another protocol")
+	}
+	return workers.get(trial{f.hash, u.Candidate, u.Trial}, f.protocol)
+}
+
+// trial names a worker.
+type trial struct {
+	protocol         string
+	candidate, trial int
+}
+
+// cache holds the workers of the trials that this process works on: their tables are large.
+type cache struct {
+	sync.Mutex
+	made map[trial]*entry
+}
+
+type entry struct {
+	once   sync.Once
+	worker *verification.Worker
+	err    error
+}
+
+var workers = cache{made: map[trial]*entry{}}
+
+func (c *cache) get(t trial, p *accounting.Protocol) (*verification.Worker, error) {
+	c.Lock()
+	e := c.made[t]
+	if e == nil {
+		for old := range c.made { // candidates are verified one after another
+			if old.protocol != t.protocol || old.candidate != t.candidate {
+				delete(c.made, old)
+			}
+		}
+		e = new(entry)
+		c.made[t] = e
+	}
+	c.Unlock()
+	e.once.Do(func() { e.worker, e.err = verification.NewWorker(p, t.candidate, t.trial) })
+	return e.worker, e.err
+}
+
+// unitPrefix begins the names of the files of finished units.
+const unitPrefix = "unit-"
+
+// leave writes a finished unit. A unit that is computed twice leaves one file.
+func leave(dir string, u ledger.Unit, done []byte) error {
+	name := fmt.Sprintf("%s%d-%d-%d-%d.json", unitPrefix, u.Candidate, u.Trial, u.First, u.Count)
+	_, err := manifest.WriteFile(dir, name, manifest.PublicFile, func(w io.Writer) error {
+		_, err := w.Write(done)
+		return err
+	})
+	return err
+}
+
+// Collect adds the finished units that workers have left in dir to a ledger and removes their files. It may run while others
+// are being left, and after a crash.
+func Collect(dir string, l *ledger.Ledger) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("losses: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), unitPrefix) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("losses: %w", err)
+		}
+		var done Done
+		if err := decode(b, &done); err != nil {
+			return fmt.Errorf("losses: %s: %w", path, err)
+		}
+		if err := l.Add(done.Unit, done.Result); err != nil {
+			return fmt.Errorf("losses: %s: %w", path, err)
+		}
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("losses: %w", err)
+		}
+	}
+	return nil
+}
+
+func decode(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("losses: %w", err)
+	}
+	return nil
+}
