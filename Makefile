@@ -7,7 +7,7 @@ GO ?= go
 VENV := .venv
 DEMO := out/demo
 
-.PHONY: help build demo test python race lint fuzz bench
+.PHONY: help build demo test python race lint fuzz bench papers
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,3 +52,6 @@ fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
 
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+papers: ## recompute the papers' tables, published beside computed
+	$(GO) run ./integration/papers
