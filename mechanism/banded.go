@@ -2,6 +2,7 @@ package mechanism
 
 import (
 	"math"
+	"slices"
 
 	"minsep/internal/param"
 )
@@ -9,9 +10,11 @@ import (
 // OptimalBanded returns the banded strategy with columns of norm one of least loss (000 Alg. 3), by L-BFGS from the
 // optimal Toeplitz strategy. The workload must be one of momentum and learning rates. With several participations bands may not exceed MinSep,
 // so that the sensitivity is √k for equal column norms (F2). An evaluation with gradient takes O(n·bands²) by
-// the noise's covariance in place of O(n²·bands). For MaxError the last row must be the worst: it is refused with [ErrNotConverged] otherwise.
+// the noise's covariance in place of O(n²·bands).
 //
-// Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times the number of steps.
+// Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times the number of steps. For MaxError the
+// p-norm of the rows' variances is minimised for growing p, and Gap is the duality gap: the least weighted mean of variances, with the p-norm's own weights, is
+// at the same C, the problem being convex in CᵀC, and no C has a largest variance below it.
 func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	limit := 0
 	if p.Workload != nil {
@@ -33,7 +36,7 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	if err != nil {
 		return nil, result, err
 	}
-	o := newBandedObjective(p.Workload, bands, p.Objective == MaxError)
+	o := newBandedObjective(p.Workload, bands)
 	x := make([]float64, 0, n*(bands-1))
 	for i := range n {
 		for _, v := range start.Toeplitz[1:min(bands, n-i)] {
@@ -41,8 +44,18 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 		}
 	}
 	result, err = minimize(x, 20000, o.logError)
-	result.Loss *= float64(k)
 	result.Gap *= float64(n)
+	if p.Objective == MaxError {
+		for o.power = 4; err == nil && o.power <= 4096; o.power *= 4 {
+			result, err = minimize(x, 20000, o.logError)
+			o.logError(x, make([]float64, len(x)))
+			result.Loss, result.Gap = o.largest, 1-o.lower/o.largest
+		}
+		if err == nil && result.Gap > maxErrorGap {
+			err = notConverged(result, maxErrorGap)
+		}
+	}
+	result.Loss *= float64(k)
 	if err != nil {
 		return nil, result, err
 	}
@@ -64,27 +77,23 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 type bandedObjective struct {
 	*bandedCovariance
 	bands   int
+	power   float64 // of the norm over rows; 1 for the mean
 	weights []float64
 	tape    covarianceTape
 	grad    []float64 // by rows
+
+	largest, lower float64 // of the last evaluation: the largest variance, and the mean of variances by weights
 }
 
-func newBandedObjective(a *Workload, bands int, last bool) *bandedObjective {
+// maxErrorGap is the largest duality gap of an optimum for the largest error.
+const maxErrorGap = 1e-2
+
+func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	n, m := a.Steps, max(1, bands-1)
-	o := &bandedObjective{
+	return &bandedObjective{
 		bandedCovariance: &bandedCovariance{a: a, n: n, m: m, rows: make([]float64, n*(m+1))},
-		bands:            bands, weights: make([]float64, n), grad: make([]float64, n*(m+1)),
+		bands:            bands, power: 1, weights: make([]float64, n), grad: make([]float64, n*(m+1)),
 	}
-	for i := range o.weights {
-		o.weights[i] = 1 / float64(n)
-		if last {
-			o.weights[i] = 0
-		}
-	}
-	if last {
-		o.weights[n-1] = 1
-	}
-	return o
 }
 
 // logError sets grad, which may be nil when x is empty, to the gradient.
@@ -101,13 +110,18 @@ func (o *bandedObjective) logError(x, grad []float64) float64 {
 		}
 		at = at[size:]
 	}
-	total := 0.0
-	for i, v := range o.forward(&o.tape) {
-		total += o.weights[i] * v
-	}
-	if !(total > 0) || math.IsInf(total, 0) {
+	variance := o.forward(&o.tape)
+	o.largest = slices.Max(variance)
+	if !(o.largest > 0) || math.IsInf(o.largest, 0) {
 		return math.Inf(1)
 	}
+	sum, total := 0.0, 0.0 // of weights v^(power-1), and of v^power, v over the largest
+	for i, v := range variance {
+		o.weights[i] = math.Pow(v/o.largest, o.power-1)
+		sum += o.weights[i]
+		total += o.weights[i] * v
+	}
+	o.lower = total / sum
 	clear(o.grad)
 	o.backward(o.grad, o.weights)
 	at = x
@@ -123,5 +137,5 @@ func (o *bandedObjective) logError(x, grad []float64) float64 {
 		}
 		at, grad = at[size:], grad[size:]
 	}
-	return math.Log(total)
+	return math.Log(o.largest) + math.Log(total/o.largest/float64(o.n))/o.power
 }

@@ -77,7 +77,7 @@ func TestOptimalBandedWorkloads(t *testing.T) {
 				for _, step := range []float64{-1e-2, 1e-2} {
 					old := c[j]
 					c[j] += step
-					if loss := must2(p.Loss(s))(t); loss < conv.Loss*(1-1e-10) {
+					if loss := must2(p.Loss(s))(t); loss < conv.Loss*(1-1e-9) {
 						t.Errorf("workload %d: loss %v falls to %v at column %d, entry %d, by %v", w, conv.Loss, loss, i, j, step)
 					}
 					c[j] = old
@@ -120,5 +120,26 @@ func BenchmarkOptimalBanded(b *testing.B) {
 				b.ReportMetric(float64(conv.Iterations), "iterations")
 			}
 		})
+	}
+}
+
+// TestOptimalBandedMaxError: the optimum for the largest error has a lower one than the optimum for the mean, and the other way round.
+func TestOptimalBandedMaxError(t *testing.T) {
+	const n, bands = 50, 5
+	mean := mechanism.Problem{Workload: mechanism.Prefix(n)}
+	largest := mechanism.Problem{Workload: mechanism.Prefix(n), Objective: mechanism.MaxError}
+	a, forMean, err := mean.OptimalBanded(bands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, forLargest, err := largest.OptimalBanded(bands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other := must2(mean.Loss(b))(t); other <= forMean.Loss {
+		t.Errorf("mean: %v, by the optimum for the largest error %v", forMean.Loss, other)
+	}
+	if other := must2(largest.Loss(a))(t); other <= forLargest.Loss {
+		t.Errorf("largest: %v, by the optimum for the mean %v", forLargest.Loss, other)
 	}
 }

@@ -1,12 +1,20 @@
 package mechanism
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
 	"minsep/internal/param"
+)
+
+// quadratureTolerance is the relative error of the rational square root, and leastGap the least duality gap that may be
+// asked for, so that neither it nor rounding decides.
+const (
+	quadratureTolerance = 1e-11
+	leastGap            = 1e-8
 )
 
 // dual is the Lagrange dual of the dense optimum (001): minimise tr(M X⁻¹), M = AᵀA, X = CᵀC, where the steps
@@ -170,7 +178,7 @@ func (d *dual) evaluate(classes []class) ([]*mat.SymDense, float64, error) {
 		low, high = min(low, c.low), max(high, c.high)
 		xs[s] = mat.NewSymDense(len(d.classes[s]), nil)
 	}
-	for _, q := range sqrtNodes(d.low*low, d.high*high, 1e-11) {
+	for _, q := range sqrtNodes(d.low*low, d.high*high, quadratureTolerance) {
 		d.assemble(classes, q.shift)
 		if err := d.blocks.eliminate(); err != nil {
 			return nil, 0, err
@@ -254,7 +262,7 @@ func (d *dual) full(classes []class) (*mat.SymDense, error) {
 	}
 	x := mat.NewSymDense(d.n, nil)
 	inverse, spare := newGeneral(d.n, d.n), newGeneral(d.n, d.n)
-	for _, q := range sqrtNodes(d.low*low, d.high*high, 1e-11) {
+	for _, q := range sqrtNodes(d.low*low, d.high*high, quadratureTolerance) {
 		d.assemble(classes, q.shift)
 		if err := d.blocks.eliminate(); err != nil {
 			return nil, err
@@ -290,7 +298,7 @@ func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
 	check.Require(p.Objective != MaxError, "objective", p.Objective, "must be mean for a dense strategy")
 	check.Require(schema.most(n) == fits, "max participations", schema.MaxParticipations, "must be as many as fit for a dense strategy")
 	check.Require(schema.Phases || fits == 1, "phases", schema.Phases, "must be set for a dense strategy with several participations")
-	check.Positive("gap", gap)
+	check.Require(gap >= leastGap && gap < 1, "gap", gap, fmt.Sprintf("must be at least %g and below 1", leastGap))
 	if a := p.Workload; !a.isRecursive() {
 		for i := range n {
 			if row := a.Row(nil, i); !(math.Abs(row[i]) > 0) {

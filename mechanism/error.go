@@ -20,6 +20,15 @@ type Error struct {
 // MeanSquared is the squared RMSE, the mean of Variance.
 func (e Error) MeanSquared() float64 { return e.RMSE * e.RMSE }
 
+// Times is the error at a noise multiplier.
+func (e Error) Times(noiseMultiplier float64) Error {
+	variance := make([]float64, len(e.Variance))
+	for i, v := range e.Variance {
+		variance[i] = noiseMultiplier * noiseMultiplier * v
+	}
+	return Error{variance, noiseMultiplier * e.RMSE, noiseMultiplier * e.MaxSE}
+}
+
 func newError(variance []float64) Error {
 	sum := 0.0
 	for _, v := range variance {

@@ -45,7 +45,7 @@ func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, 
 			if err != nil {
 				return nil, result, err
 			}
-			result.Loss, result.Gap = loss, 1-value/loss
+			result.Loss, result.Gap = loss, 1-value/loss+leastGap/10
 			if result.Gap <= gap {
 				return s, result, nil
 			}

@@ -62,3 +62,20 @@ func ReadStrategy(r io.Reader) (*Strategy, error) {
 	}
 	return s, nil
 }
+
+// ReadWorkload reads one workload from JSON, refuses fields that it does not know and validates it.
+func ReadWorkload(r io.Reader) (*Workload, error) {
+	decoder := json.NewDecoder(r)
+	decoder.DisallowUnknownFields()
+	a := new(Workload)
+	if err := decoder.Decode(a); err != nil {
+		return nil, fmt.Errorf("mechanism: workload: %w", err)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, errors.New("mechanism: workload: something follows it")
+	}
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}

@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"errors"
 	"math"
 	"testing"
 )
@@ -21,5 +22,25 @@ func TestSqrtNodes(t *testing.T) {
 		if worst > 1e-10 {
 			t.Errorf("[%g, %g]: error %.2g with %d nodes", c.low, c.high, worst, len(nodes))
 		}
+	}
+}
+
+// TestNotConverged stops an optimisation early: it must say so, with the gap.
+func TestNotConverged(t *testing.T) {
+	valley := func(x, grad []float64) float64 { // Rosenbrock's
+		a, b := 1-x[0], x[1]-x[0]*x[0]
+		if grad != nil {
+			grad[0], grad[1] = -2*a-400*x[0]*b, 200*b
+		}
+		return a*a + 100*b*b
+	}
+	result, err := minimize([]float64{-1.2, 1}, 3, valley)
+	if !errors.Is(err, ErrNotConverged) || !(result.Gap > gradientLimit) {
+		t.Errorf("after 3 iterations: %+v, %v", result, err)
+	}
+	x := []float64{-1.2, 1}
+	result, err = minimize(x, 200, valley)
+	if err != nil || math.Abs(x[0]-1) > 1e-6 || math.Abs(x[1]-1) > 1e-6 {
+		t.Errorf("%+v, %v at %v, want the minimum at 1, 1", result, err, x)
 	}
 }

@@ -104,6 +104,7 @@ func TestReadStrategyRefuses(t *testing.T) {
 		{`{"version":1,"kind":"toeplitz","steps":1,"toeplitz":[1,2]}`, "must be 1 to 1"},
 		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[0,2]}`, "above 0"},
 		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[1e999]}`, "1e999"},
+		{`{"version":1,"kind":"toeplitz","steps":3000000000,"toeplitz":[1]}`, "must be 1 to 100000000"},
 		{`{"version":1,"kind":"toeplitz","steps":3}`, "exactly one"},
 		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[1],"columns":[[1],[1],[1]]}`, "exactly one"},
 		{`{"version":1,"kind":"dense","steps":3,"columns":[[1],[1],[1,1]]}`, "must be 1 to 1"},
@@ -157,4 +158,26 @@ func FuzzReadStrategy(f *testing.F) {
 			t.Error(diff)
 		}
 	})
+}
+
+func TestReadWorkload(t *testing.T) {
+	a, err := mechanism.ReadWorkload(strings.NewReader(`{"steps":3,"momentum":0.5,"learning_rates":[1,1,0.5]}`))
+	if err != nil || a.Momentum != .5 || a.LearningRates[2] != .5 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for _, text := range []string{`{"steps":0}`, `{"steps":3,"beta":1}`, `{"steps":3} 1`, `{"steps":3,"momentum":2}`, `{`} {
+		if _, err := mechanism.ReadWorkload(strings.NewReader(text)); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
+func TestErrorTimes(t *testing.T) {
+	e, err := mechanism.Identity(4).Error(mechanism.Prefix(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.Times(3); got.RMSE != 3*e.RMSE || got.MaxSE != 6 || got.Variance[2] != 27 {
+		t.Errorf("%+v times 3 is %+v", e, got)
+	}
 }

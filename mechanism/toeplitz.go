@@ -103,6 +103,10 @@ func fractional(x []float64, gamma float64) {
 	}
 }
 
+// settledTolerance is the relative distance from its limit, above rounding, within which C⁻¹a has converged when it stays there for two
+// turns of the recurrence; it falls further geometrically.
+const settledTolerance = 1e-13
+
 // toeplitzObjective evaluates the logarithms of the squared error and of the squared sensitivity of a banded Toeplitz C
 // with first column c, and their gradients.
 type toeplitzObjective struct {
@@ -161,7 +165,7 @@ func (o *toeplitzObjective) logError(c, grad []float64) float64 {
 		v := (o.a[m] - floats.Dot(reversed, w[m:m+pad])) * inverse
 		w[pad+m] = v
 		total += o.weight(m) * v * v
-		if calm++; m < o.settled || !(math.Abs(v-limit) <= 1e-15*math.Abs(limit)) {
+		if calm++; m < o.settled || !(math.Abs(v-limit) <= settledTolerance*math.Abs(limit)) {
 			calm = 0
 		}
 		m++

@@ -14,13 +14,19 @@ var kinds = []string{
 	KindFenwick, KindTree, KindFFT,
 }
 
-// Validate returns every fault of s joined, or nil. It refuses entries that are not finite, a diagonal that
-// is not positive, columns longer than the matrix, and an inverse that grows beyond the range of float32: it applies
-// C⁻¹ to two vectors, in O(Steps·Bands).
+// MaxSteps is the largest number of steps of a strategy.
+const MaxSteps = 100_000_000
+
+// stabilitySteps is how many leading steps of a longer Toeplitz strategy are tried for stability.
+const stabilitySteps = 1 << 21
+
+// Validate returns every fault of s joined, or nil. It refuses more than [MaxSteps] steps, entries that are not finite, a diagonal that
+// is not positive, columns longer than the matrix, and a matrix or an inverse that grows beyond the range of float32: it applies
+// both to two vectors, in O(Steps·Bands), for Toeplitz strategies over the first 2²¹ steps only.
 func (s *Strategy) Validate() error {
 	check := param.Checker{Package: "mechanism"}
 	check.Require(slices.Contains(kinds, s.Kind), "kind", s.Kind, "must be a known kind of strategy")
-	check.AtLeast("steps", s.Steps, 1)
+	check.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	ways := s.representations()
 	check.Require(ways == 1, "representations", ways, "a strategy is held in exactly one of toeplitz, inverse_toeplitz, blt, columns")
 	if check.Err() != nil {
@@ -74,6 +80,13 @@ func (b *BLT) check(check *param.Checker) {
 // checkInverse requires that C and C⁻¹ stay in the range of float32 on the first unit vector and on a vector of
 // scattered signs: noise would overflow otherwise.
 func (s *Strategy) checkInverse(check *param.Checker) {
+	if s.Columns == nil && s.Steps > stabilitySteps {
+		leading := *s
+		leading.Steps = stabilitySteps
+		leading.Toeplitz = leading.Toeplitz[:min(len(s.Toeplitz), stabilitySteps)]
+		leading.InverseToeplitz = leading.InverseToeplitz[:min(len(s.InverseToeplitz), stabilitySteps)]
+		s = &leading
+	}
 	unit, signs := make([]float64, s.Steps), make([]float64, s.Steps)
 	unit[0] = 1
 	state := uint64(1)

@@ -64,6 +64,7 @@ var inspectors = []struct {
 }{
 	{BoundedFolder, manifest.BoundedFormat, inspectBounded},
 	{BatchesFolder, manifest.BatchesFormat, inspectBatches},
+	{NoiseFolder, NoiseFormat, inspectNoise},
 	{CertificateFile, "minsep-certificate/1", inspectCertificate},
 }
 

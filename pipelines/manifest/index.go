@@ -65,10 +65,27 @@ type Stage struct {
 // ErrExists says that a folder holds a finished result.
 var ErrExists = errors.New("holds a finished result: nothing is overwritten without --overwrite")
 
+// mark is the file that a folder has while its stage writes it. A reader refuses the folder as long as it is there.
+type mark struct {
+	What   string  `json:"what"`
+	Resume *Digest `json:"resume_sha256,omitempty"` // what [Resume] was given
+}
+
 // Begin takes a folder for a stage: it makes it, or takes over what a killed run left in it. A folder with a
 // finished result is refused with [ErrExists] unless overwrite, which removes that result and nothing else; a
 // folder with files that are not the stage's is always refused.
 func Begin(dir string, secret, overwrite bool) (*Stage, error) {
+	return begin(dir, secret, overwrite, nil)
+}
+
+// Resume is Begin for a stage that can go on where it was stopped: what a killed or interrupted run left in the folder is kept if
+// that run was given the same digest, and removed if not. The digest must cover everything that decides which files the stage
+// writes; the stage must itself find out which of its files are whole.
+func Resume(dir string, secret, overwrite bool, same Digest) (*Stage, error) {
+	return begin(dir, secret, overwrite, &same)
+}
+
+func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 	s := &Stage{Dir: dir, Secret: secret}
 	_, err := os.Stat(dir)
 	s.made = errors.Is(err, fs.ErrNotExist)
@@ -80,14 +97,36 @@ func Begin(dir string, secret, overwrite bool) (*Stage, error) {
 			return nil, fmt.Errorf("manifest: %w", err)
 		}
 	}
-	if err := s.clear(overwrite); err != nil {
+	old, err := s.leftovers(overwrite)
+	if err != nil {
 		return nil, err
 	}
-	_, err = WriteFile(dir, incompleteName, s.fileMode(), func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, `{"what": "a stage that writes this folder, or was killed while it did"}`)
-		return err
+	if same != nil && s.marked(*same) {
+		if slices.Contains(old, IndexName) { // of a run that was killed just before it was done
+			err = os.Remove(filepath.Join(dir, IndexName))
+		}
+		return s, err
+	}
+	// From the mark on no reader accepts the folder and every run clears it. It names what may be
+	// resumed only when nothing else is left in the folder.
+	if err := s.clear(old); err != nil {
+		return nil, err
+	}
+	return s, s.mark(same)
+}
+
+func (s *Stage) mark(same *Digest) error {
+	_, err := WriteFile(s.Dir, incompleteName, s.fileMode(), func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(mark{"a stage that writes this folder, or was stopped while it did", same})
 	})
-	return s, err
+	return err
+}
+
+// marked reports whether the folder has the mark of a run with the same digest.
+func (s *Stage) marked(same Digest) bool {
+	var m mark
+	b, err := os.ReadFile(filepath.Join(s.Dir, incompleteName))
+	return err == nil && json.Unmarshal(b, &m) == nil && m.Resume != nil && *m.Resume == same
 }
 
 func (s *Stage) dirMode() fs.FileMode {
@@ -104,45 +143,61 @@ func (s *Stage) fileMode() fs.FileMode {
 	return PublicFile
 }
 
-// clear empties the folder of an earlier run's files, or says why it must not.
-func (s *Stage) clear(overwrite bool) error {
+// leftovers returns the names of what an earlier run left in the folder, except for its mark, or says why that must stay.
+func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	names := make(map[string]bool, len(entries))
+	var names []string
+	marked, finished, foreign := false, false, false
 	for _, e := range entries {
-		names[e.Name()] = true
+		switch n := e.Name(); n {
+		case incompleteName:
+			marked = true
+		case IndexName:
+			finished = true
+			names = append(names, n)
+		default:
+			foreign = foreign || !strings.HasPrefix(n, tempPrefix)
+			names = append(names, n)
+		}
 	}
 	switch {
-	case len(names) == 0:
-		return nil
-	case names[incompleteName]: // a killed run's: all of it is the stage's own
-		delete(names, incompleteName)
-	case !names[IndexName]:
-		return &param.Error{Package: "manifest", Param: "folder", Value: s.Dir, Rule: "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out"}
+	case marked: // a killed run's: all of it is the stage's own
+		return names, nil
+	case !finished && foreign:
+		return nil, &param.Error{Package: "manifest", Param: "folder", Value: s.Dir, Rule: "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out"}
+	case !finished: // a run that was killed before it made the mark
+		return names, nil
 	case !overwrite:
-		return fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
-	default:
-		ix, err := Read(s.Dir)
-		if err != nil {
-			return fmt.Errorf("%w: only a readable result can be overwritten", err)
-		}
-		own := map[string]bool{IndexName: true}
-		for _, f := range ix.Files {
-			own[strings.SplitN(f.Name, "/", 2)[0]] = true
-		}
-		for n := range names {
-			if !own[n] {
-				return fmt.Errorf("manifest: folder %s: holds %s, which is not in its index: remove it yourself first", s.Dir, n)
-			}
+		return nil, fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
+	}
+	ix, err := Read(s.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: only a readable result can be overwritten", err)
+	}
+	own := map[string]bool{IndexName: true}
+	for _, f := range ix.Files {
+		own[strings.SplitN(f.Name, "/", 2)[0]] = true
+	}
+	for _, n := range names {
+		if !own[n] && !strings.HasPrefix(n, tempPrefix) {
+			return nil, fmt.Errorf("manifest: folder %s: holds %s, which is not in its index: remove it yourself first", s.Dir, n)
 		}
 	}
-	// The index goes first: from here on no reader accepts the folder.
-	if err := os.Remove(filepath.Join(s.Dir, IndexName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("manifest: %w", err)
+	return names, nil
+}
+
+// clear removes what an earlier run left.
+func (s *Stage) clear(names []string) error {
+	if len(names) == 0 {
+		return nil
 	}
-	for n := range names {
+	if err := s.mark(nil); err != nil {
+		return err
+	}
+	for _, n := range names {
 		if err := os.RemoveAll(filepath.Join(s.Dir, n)); err != nil {
 			return fmt.Errorf("manifest: %w", err)
 		}

@@ -137,6 +137,89 @@ func TestKilledStageIsTakenOver(t *testing.T) {
 	}
 }
 
+// TestResumeKeepsWhatIsTheSame: files of a killed run stay only for a run of the same digest.
+func TestResumeKeepsWhatIsTheSame(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after *Digest // nil: Begin
+		keep          bool
+	}{
+		"same":          {&Digest{1}, &Digest{1}, true},
+		"other":         {&Digest{1}, &Digest{2}, false},
+		"not resumable": {nil, &Digest{1}, false},
+		"begun anew":    {&Digest{1}, nil, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "noise")
+		s, err := begin(dir, true, false, c.before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"whole.npy", tempPrefix + "notes.json", IndexName} {
+			if _, err := s.Write(file, text("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := begin(dir, true, false, c.after); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{incompleteName}
+		if c.keep {
+			want = []string{tempPrefix + "notes.json", incompleteName, "whole.npy"}
+		}
+		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if _, err := Read(dir); err == nil {
+			t.Errorf("%s: a reader accepts the folder", name)
+		}
+		if got := s.marked(Digest{2}); got != (name == "other") {
+			t.Errorf("%s: marked %v", name, got)
+		}
+	}
+}
+
+// TestResumeProtectsWhatIsThere: a finished result is no leftover, even of the same digest.
+func TestResumeProtectsWhatIsThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "noise")
+	publish(t, dir, false)
+	if _, err := Resume(dir, true, false, Digest{1}); !errors.Is(err, ErrExists) {
+		t.Errorf("got %v, want ErrExists", err)
+	}
+	if _, err := Resume(dir, true, true, Digest{1}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{incompleteName}, names(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestKilledBeforeTheMark: a run that is killed while it makes the mark, or while it removes an earlier result, does not stop the next one.
+func TestKilledBeforeTheMark(t *testing.T) {
+	dir := t.TempDir()
+	os.WriteFile(filepath.Join(dir, tempPrefix+"abc"), nil, 0o600)
+	publish(t, dir, false)
+
+	s := &Stage{Dir: dir, Secret: true}
+	if err := s.clear([]string{IndexName}); err != nil { // and killed here
+		t.Fatal(err)
+	}
+	ix := publish(t, dir, false)
+	if got := names(t, dir); len(got) != len(ix.Files)+1 {
+		t.Errorf("%v remain", got)
+	}
+}
+
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
 func TestAbortLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "batches")
 	s, err := Begin(dir, true, false)

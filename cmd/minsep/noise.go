@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"minsep/mechanism/noise"
+	"minsep/pipelines"
+)
+
+func (a *app) noiseCommand() *cobra.Command {
+	var stage pipelines.Noise
+	c := &cobra.Command{
+		Use:   "noise --strategy FILE --noise-multiplier σ --steps N --coordinates D --key FILE --out DIR",
+		Short: "Make the correlated noise of a training",
+		Long: `noise writes the noise that a training adds to its sums of clipped gradients, one row a step, as files that NumPy
+maps as they are, and a recipe by which another program can make the same noise from the root key.
+
+The values depend on the key, the run id, the strategy, σ, the clip norm, the grid, steps and coordinates only: not on
+shards, machines or interruptions. Stopped or killed, the same command goes on where it was.
+
+What the trainer must do: round every clipped gradient to the grid, as the noise is; account with the sensitivity that
+is printed; never use a step's noise with other gradients. One run id serves one training: noise is refused for another
+directory, σ, strategy or size with the same run id and key file. The noise is secret.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := a.options()
+			if err != nil {
+				return err
+			}
+			stop := a.watch("noise")
+			result, err := stage.Run(cmd.Context(), o)
+			stop()
+			var claimed *noise.ClaimError
+			var grows *noise.GrowthError
+			if errors.As(err, &claimed) || errors.As(err, &grows) {
+				return usageError{err}
+			}
+			if err != nil {
+				return err
+			}
+			return a.print(result, func(w io.Writer) { printNoise(w, result) })
+		},
+	}
+	a.addStageFlags(c)
+	f := c.Flags()
+	f.StringVar(&stage.Strategy, "strategy", "", "strategy file, made by minsep strategy")
+	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "σ: the deviation of the noise before it is correlated, in units of the clip norm, as the certificate has it")
+	f.IntVar(&stage.Steps, "steps", 0, "number of training steps, those of the strategy")
+	f.Int64Var(&stage.Coordinates, "coordinates", 0, "length of a gradient")
+	f.Float64Var(&stage.ClipNorm, "clip-norm", 1, "ζ: the norm to which gradients are clipped")
+	f.Float64Var(&stage.Grid, "grid", 0, "power of two to multiples of which the noise is rounded (default: by the size of the noise)")
+	f.IntVar(&stage.Shards, "shards", 0, "number of ranges of coordinates, one folder each (default: by their number); does not change the values")
+	f.StringVar(&stage.DType, "dtype", "float32", "type of the files: float32 or float64; does not change the values")
+	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "steps of a file (default 1000); does not change the values")
+	f.BoolVar(&stage.RecipeOnly, "recipe-only", false, "write the recipe and no noise")
+	return c
+}
+
+func printNoise(w io.Writer, n pipelines.Noised) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
+	fmt.Fprintf(t, "noise\t%s coordinates, %s steps, strategy %s\n", grouped(n.Coordinates), grouped(int64(n.Steps)), n.Kind)
+	fmt.Fprintf(t, "noise multiplier\t%v\tclip norm %v\n", n.NoiseMultiplier, n.ClipNorm)
+	fmt.Fprintf(t, "grid\t%v\tround each clipped gradient to its multiples\n", n.Grid)
+	fmt.Fprintf(t, "sensitivity\t%v\taccount with it in place of the clip norm\n", n.Sensitivity)
+	if n.Shards == 0 {
+		fmt.Fprintf(t, "files\tthe recipe\n")
+	} else {
+		fmt.Fprintf(t, "shards\t%d\t%s bytes, type %s\n", n.Shards, grouped(n.Bytes), n.DType)
+	}
+	t.Flush()
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"minsep/internal/param"
+	"minsep/mechanism"
+	"minsep/pipelines"
+	"minsep/pipelines/manifest"
+)
+
+func (a *app) strategyCommand() *cobra.Command {
+	var kinds, files []string
+	var params pipelines.StrategyParams
+	var lambda, gamma, offset float64
+	var normalized bool
+	c := &cobra.Command{
+		Use:   "strategy --kind K[,K…] --steps N [--bands W] [--min-sep B] [--out FILE]",
+		Short: "Make strategies that correlate noise, and compare them",
+		Long: `strategy makes the strategy of a kind with the least error for a workload, and prints its figures at noise multiplier
+1; of several kinds, and of strategy files, a table. Parameters of a kind that are not given are chosen for the least
+error times sensitivity. What does not converge is an error, never a result.
+
+Kinds: ` + strings.Join(pipelines.StrategyKinds, ", ") + `, or all
+  identity         independent noise, DP-SGD
+  banded-toeplitz  the best Toeplitz strategy of W bands; banded: the best with columns of norm one
+  one-parameter    W bands 1/i + --offset;  bsr, bfr: the banded (fractional, --gamma) root of prefix sums
+  bisr, bifr       the inverse has W bands of the (fractional, --gamma) root;  band-inv: the best such inverse
+  lambda-cgd       the noise of a step takes back --lambda of the step before;  blt: at most --buffers exponentials
+  tree, fenwick    trees of --arity, read with the best decoder or by one node a step;  fft: for prefix sums
+  dense            the best matrix for epochs of B steps in a fixed order (--phases)
+  toeplitz         the first column given by --column
+
+The sensitivity is that of B steps between two participations and at most K of them, without amplification.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			given := func(name string, value *float64) *float64 {
+				if cmd.Flags().Changed(name) {
+					return value
+				}
+				return nil
+			}
+			params.Lambda, params.Gamma, params.Offset = given("lambda", &lambda), given("gamma", &gamma), given("offset", &offset)
+			if cmd.Flags().Changed("normalized") {
+				params.Normalized = &normalized
+			}
+			if params.Workload == "momentum" && !cmd.Flags().Changed("momentum") {
+				params.Momentum = .9
+			}
+			if len(kinds) == 1 && kinds[0] == "all" {
+				kinds = mechanism.Makeable
+			}
+			err := a.strategies(cmd.Context(), kinds, files, params)
+			if errors.Is(err, mechanism.ErrTooLarge) {
+				err = usageError{err}
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVar(&kinds, "kind", nil, "kind of strategy; may be repeated, or several with commas")
+	f.StringArrayVar(&files, "strategy", nil, "also show the figures of this strategy file; may be repeated")
+	f.IntVar(&params.Steps, "steps", 0, "number of training steps")
+	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds")
+	f.IntVar(&params.MinSep, "min-sep", 0, "least distance in steps of two participations (default: one participation)")
+	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as fit)")
+	f.BoolVar(&params.Phases, "phases", false, "examples take part every min-sep steps exactly: epochs in a fixed order")
+	f.StringVar(&params.Workload, "workload", "prefix", "what the error is of: prefix, momentum, or a JSON file")
+	f.Float64Var(&params.Momentum, "momentum", 0, "momentum of the momentum workload (default 0.9)")
+	f.StringVar(&params.LearningRates, "learning-rates", pipelines.ConstantRates, "schedule of the momentum workload: constant, cooldown, linear-decay")
+	f.StringVar(&params.Objective, "objective", mechanism.MeanError, "which error to make least: mean or max")
+	f.Float64Var(&lambda, "lambda", 0, "λ of lambda-cgd, 0 to 1 (default: the best)")
+	f.Float64Var(&gamma, "gamma", 0, "γ of bfr and bifr, 0 to 1 (default: the best)")
+	f.Float64Var(&offset, "offset", 0, "c of one-parameter (default: the best)")
+	f.BoolVar(&normalized, "normalized", false, "divide the columns by their norms (default: for lambda-cgd)")
+	f.IntVar(&params.Buffers, "buffers", 0, "buffers of blt, at most (default 4)")
+	f.IntVar(&params.Arity, "arity", 0, "arity of tree and fenwick (default 2)")
+	f.Float64SliceVar(&params.Column, "column", nil, "first column of toeplitz, with commas")
+	f.IntVar(&params.Stamps, "stamps", 0, "make the strategy for 1/STAMPS of the steps and repeat it")
+	f.StringVar(&a.out, "out", "", "strategy file to write, for noise and account")
+	f.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
+	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, make nothing")
+	return c
+}
+
+// strategyFigures are what is shown of one strategy.
+type strategyFigures struct {
+	mechanism.Figures
+	Steps         int                     `json:"steps"`
+	File          string                  `json:"file,omitempty"` // that it was read from
+	Parameter     map[string]float64      `json:"parameter,omitempty"`
+	NonNegative   bool                    `json:"non_negative"` // as the accounting of participations at random needs it
+	Participation mechanism.Participation `json:"participation"`
+	Out           string                  `json:"out,omitempty"`
+	Strategy      *mechanism.Strategy     `json:"strategy,omitempty"` // of a single one that is not written
+}
+
+// strategies makes and reads strategies, and shows or writes them. Those that can be made are shown also when others cannot.
+func (a *app) strategies(ctx context.Context, kinds, files []string, params pipelines.StrategyParams) error {
+	read, err := readStrategies(files, &params)
+	if err != nil {
+		return err
+	}
+	c := param.Checker{Package: "minsep"}
+	c.Require(len(kinds)+len(files) > 0, "kind", "[]", "must be given")
+	c.Require(a.out == "" || len(kinds) == 1 && len(files) == 0, "out", a.out, "takes exactly one kind")
+	for _, kind := range kinds {
+		of := params
+		of.Kind = kind
+		c.Add(of.Validate())
+	}
+	if err := c.Err(); err != nil {
+		return err
+	}
+	problem, err := params.Problem()
+	if err != nil {
+		return err
+	}
+	if err := a.mayWriteStrategy(); err != nil || a.dryRun {
+		return err
+	}
+	var all []strategyFigures
+	var faults []error
+	show := func(name string, s *mechanism.Strategy, err error) {
+		var f mechanism.Figures
+		if err == nil {
+			f, err = problem.Figures(s)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("strategy %s: %w", name, err))
+			return
+		}
+		one := strategyFigures{Figures: f, Steps: s.Steps, NonNegative: s.NonNegative(), Participation: problem.Participation, Strategy: s}
+		if name, value := pipelines.FamilyParameter(s); name != "" {
+			one.Parameter = map[string]float64{name: value}
+		}
+		all = append(all, one)
+	}
+	for i, s := range read {
+		show(files[i], s, nil)
+		if len(all) > 0 {
+			all[len(all)-1].File = files[i]
+		}
+	}
+	for _, kind := range kinds {
+		of := params
+		of.Kind = kind
+		s, err := of.Make(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		show(kind, s, err)
+	}
+	if a.out != "" && len(faults) == 0 {
+		faults = append(faults, writeStrategy(a.out, all[0].Strategy))
+		all[0].Strategy, all[0].Out = nil, a.out
+	}
+	return errors.Join(a.printStrategies(all), errors.Join(faults...))
+}
+
+// readStrategies reads the files, which must have as many steps as params, or decide them.
+func readStrategies(files []string, params *pipelines.StrategyParams) (read []*mechanism.Strategy, err error) {
+	for _, path := range files {
+		s, err := pipelines.ReadStrategyFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if params.Steps == 0 {
+			params.Steps = s.Steps
+		}
+		if s.Steps != params.Steps {
+			return nil, &param.Error{Package: "minsep", Param: "steps", Value: params.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path)}
+		}
+		read = append(read, s)
+	}
+	return read, nil
+}
+
+// mayWriteStrategy refuses an output file that must stay, before time is spent on what goes in.
+func (a *app) mayWriteStrategy() error {
+	if a.out == "" {
+		return nil
+	}
+	info, err := os.Stat(a.out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_, err = os.Stat(filepath.Dir(a.out))
+		return err
+	case err != nil:
+		return err
+	case info.IsDir():
+		return &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "must be a file, not a folder"}
+	case !a.overwrite:
+		return fmt.Errorf("minsep: file %s: %w", a.out, manifest.ErrExists)
+	}
+	return nil
+}
+
+func writeStrategy(path string, s *mechanism.Strategy) error {
+	_, err := manifest.WriteFile(filepath.Dir(path), filepath.Base(path), manifest.PublicFile, func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(s)
+	})
+	return err
+}
+
+// printStrategies shows one strategy in full and several as a table.
+func (a *app) printStrategies(all []strategyFigures) error {
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return a.print(all[0], func(w io.Writer) { printStrategy(w, all[0]) })
+	}
+	var table []mechanism.Figures
+	for i, f := range all {
+		if f.File != "" {
+			f.Figures.Kind = f.File
+		}
+		all[i].Strategy = nil
+		table = append(table, f.Figures)
+	}
+	return a.print(all, func(w io.Writer) { mechanism.WriteTable(w, table) })
+}
+
+func printStrategy(w io.Writer, s strategyFigures) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "strategy\t%s, %s steps, %s\n", s.Kind, grouped(int64(s.Steps)), plural(s.Bands, "band"))
+	for name, value := range s.Parameter {
+		fmt.Fprintf(t, "%s\t%.9g\n", name, value)
+	}
+	fmt.Fprintf(t, "RMSE\t%.9g\tat noise multiplier 1\n", s.RMSE)
+	fmt.Fprintf(t, "MaxSE\t%.9g\n", s.MaxSE)
+	exact := "exact"
+	if !s.Sensitivity.Exact {
+		exact = "an upper bound"
+	}
+	fmt.Fprintf(t, "sensitivity\t%.9g\t%s, by %s\n", s.Sensitivity.Value, exact, s.Sensitivity.Method)
+	fmt.Fprintf(t, "RMSE·sensitivity\t%.9g\twithout amplification\n", s.RMSE*s.Sensitivity.Value)
+	fmt.Fprintf(t, "noise\t%s of state, %s and %s for each step and coordinate\n", plural(s.State, "number"), plural(s.Normals, "normal"), plural(s.MultiplyAdds, "multiply-add"))
+	if !s.NonNegative {
+		fmt.Fprintf(t, "entries\tsome are negative: no accounting of participations at random\n")
+	}
+	if s.Out != "" {
+		fmt.Fprintf(t, "written\t%s\n", s.Out)
+	}
+	t.Flush()
+}
+
+// plural counts things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return grouped(int64(n)) + " " + thing + "s"
+}

@@ -1,0 +1,274 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/param"
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/stream"
+	"minsep/transforms/manifestio"
+	"minsep/transforms/noiseshards"
+)
+
+// NoiseFolder is the folder of noise in a run directory.
+const NoiseFolder = "noise"
+
+// NoiseFormat is the format of its index.
+const NoiseFormat = "minsep-noise/1"
+
+// Noise makes the correlated noise of a training: strategy in, run/noise out. The folder has a recipe by which a trainer
+// can make the noise itself, and, unless RecipeOnly, the noise.
+//
+// One run id serves one training: Run refuses ([noise.ClaimError]) a run id that serves another directory or other parameters, as
+// far as the records beside the key file say.
+type Noise struct {
+	Strategy        string  // file
+	Steps           int     // must be those of the strategy
+	Coordinates     int64   // of the gradients
+	NoiseMultiplier float64 // σ, as the certificate has it
+	ClipNorm        float64 // ζ
+	Grid            float64 // a power of two; 0 for the default
+
+	// What follows does not change the values.
+
+	RecipeOnly   bool
+	DType        string // float32 or float64; "" for float32
+	Shards       int    // 0 for as many as the size calls for
+	StepsPerFile int    // 0 for the default, 1000
+}
+
+// NoiseFacts are what the index of a folder of noise says of its files. Shards 0 is a folder with the recipe only.
+type NoiseFacts struct {
+	Steps        int            `json:"steps"`
+	Coordinates  int64          `json:"coordinates"`
+	Shards       int            `json:"shards"`
+	StepsPerFile int            `json:"steps_per_file,omitempty"`
+	DType        manifest.DType `json:"dtype,omitempty"`
+}
+
+// Noised is what there is to say of a training's noise. All of it is public.
+type Noised struct {
+	RunID           string  `json:"run_id"`
+	Out             string  `json:"out"`
+	Kind            string  `json:"kind"` // of the strategy
+	NoiseMultiplier float64 `json:"noise_multiplier"`
+	ClipNorm        float64 `json:"clip_norm"`
+	Grid            float64 `json:"grid"`
+	Sensitivity     float64 `json:"sensitivity"` // ζ + g √d / 2, which the accounting uses in place of ζ
+	NoiseFacts
+	Bytes int64 `json:"bytes"` // of the noise, headers aside
+}
+
+// dtypes are the element types of noise by their names on the command line.
+var dtypes = map[string]manifest.DType{"": manifest.DFloat32, "float32": manifest.DFloat32, "float64": manifest.DFloat64}
+
+// Validate reports every fault that can be seen without the strategy.
+func (n Noise) Validate() error {
+	c := param.Checker{Package: "pipelines"}
+	c.Require(n.Strategy != "", "strategy", `""`, "must name a strategy file; make one with `minsep strategy --out`")
+	c.AtLeast("steps", n.Steps, 1)
+	c.Require(n.Coordinates >= 1 && n.Coordinates <= noise.MaxCoordinates, "coordinates", n.Coordinates, "must be 1 to 2^48")
+	c.Positive("noise multiplier", n.NoiseMultiplier)
+	c.Positive("clip norm", n.ClipNorm)
+	c.Require(n.Grid >= 0, "grid", n.Grid, "must be a power of two, or 0 for the default")
+	c.Require(dtypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
+	most := max(1, min(n.Coordinates, noiseshards.MaxShards))
+	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
+	c.Require(n.StepsPerFile >= 0, "steps per file", n.StepsPerFile, "must be at least 1")
+	return c.Err()
+}
+
+// ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. What is wrong with it is a [ParamError].
+func ReadStrategyFile(path string) (*mechanism.Strategy, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := mechanism.ReadStrategy(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "strategy", Value: path, Rule: "cannot be used"}, err)
+	}
+	return s, nil
+}
+
+// recipe returns the recipe, not bound to a run, and the facts.
+func (n Noise) recipe() (*noise.Recipe, NoiseFacts, error) {
+	s, err := ReadStrategyFile(n.Strategy)
+	if err != nil {
+		return nil, NoiseFacts{}, err
+	}
+	if s.Steps != n.Steps {
+		return nil, NoiseFacts{}, &ParamError{Package: "pipelines", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
+	}
+	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm, Grid: n.Grid})
+	facts := NoiseFacts{Steps: n.Steps, Coordinates: n.Coordinates}
+	if !n.RecipeOnly {
+		facts.DType, facts.Shards, facts.StepsPerFile = dtypes[n.DType], n.Shards, n.StepsPerFile
+		if facts.Shards == 0 {
+			facts.Shards = defaultNoiseShards(n.Coordinates)
+		}
+		if facts.StepsPerFile == 0 {
+			facts.StepsPerFile = noiseshards.DefaultStepsPerFile
+		}
+	}
+	return r, facts, err
+}
+
+// shardCoordinates is the width of a shard of which 255 rows of state take half a GiB, and 1000 steps of float32 a file of one GiB.
+const shardCoordinates = 1 << 18
+
+func defaultNoiseShards(coordinates int64) int {
+	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, noiseshards.MaxShards))
+}
+
+// Run makes the noise. After an interruption the folder stays unfinished, so that the same call goes on where it was; after
+// another failure it is as empty as before.
+func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
+	c := param.Checker{Package: "pipelines"}
+	c.Add(n.Validate())
+	o.validate(&c)
+	if err := c.Err(); err != nil {
+		return Noised{}, err
+	}
+	r, facts, err := n.recipe()
+	if err != nil {
+		return Noised{}, err
+	}
+	noised = Noised{
+		Out: o.Out, Kind: r.Strategy.Kind, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
+		Grid: float64(r.Params.Grid), Sensitivity: float64(r.Sensitivity), NoiseFacts: facts,
+		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
+	}
+	if o.DryRun {
+		return noised, nil
+	}
+	w := noiseWriter{options: o, recipe: r, facts: facts}
+	err = w.run(ctx)
+	noised.RunID = r.RunID.String()
+	return noised, err
+}
+
+// noiseWriter writes a folder of noise.
+type noiseWriter struct {
+	options Options
+	recipe  *noise.Recipe
+	facts   NoiseFacts
+
+	key string // absolute path
+}
+
+func (w *noiseWriter) run(ctx context.Context) (err error) {
+	if w.key, err = filepath.Abs(w.options.KeyFile); err != nil {
+		return err
+	}
+	root, err := stream.ReadKeyFile(w.key)
+	if err != nil {
+		return err
+	}
+	run, made, err := manifest.OpenRun(w.options.Out, w.options.RunID)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil && made && ctx.Err() == nil {
+			err = errors.Join(err, manifest.RemoveRun(w.options.Out))
+		}
+	}()
+	w.recipe.Bind(root, run.RunID, w.key)
+	// The claim comes before anything is removed: a refused overwrite leaves the result that is there.
+	if err := noise.Claim(noise.ClaimDir(w.key), w.recipe, w.options.Out); err != nil {
+		return err
+	}
+	same, err := w.digest()
+	if err != nil {
+		return err
+	}
+	stage, err := manifest.Resume(filepath.Join(w.options.Out, NoiseFolder), true, w.options.Overwrite, same)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			err = errors.Join(err, stage.Abort())
+		}
+	}()
+	index, err := w.write(ctx, stage)
+	if err != nil {
+		return err
+	}
+	return stage.Publish(index)
+}
+
+// digest covers everything that decides the files: the recipe, which names run and key, and their layout.
+func (w *noiseWriter) digest() (manifest.Digest, error) {
+	recipe, err := w.recipe.SHA256()
+	if err != nil {
+		return manifest.Digest{}, err
+	}
+	_, same, err := manifest.Params(struct {
+		RecipeSHA256 noise.Digest
+		NoiseFacts
+	}{recipe, w.facts})
+	return same, err
+}
+
+// write writes the recipe and the noise, and returns the index.
+func (w *noiseWriter) write(ctx context.Context, stage *manifest.Stage) (index manifest.Index, err error) {
+	index = manifest.Index{Format: NoiseFormat, RunID: w.recipe.RunID}
+	if index.Params, index.ParamsSHA256, err = manifest.Params(w.recipe.Params); err != nil {
+		return index, err
+	}
+	if index.Facts, err = json.Marshal(w.facts); err != nil {
+		return index, err
+	}
+	dir, err := filepath.Abs(stage.Dir)
+	if err != nil {
+		return index, err
+	}
+	recipe, err := noiseshards.WriteRecipe(dir, w.recipe)
+	if err != nil {
+		return index, err
+	}
+	if w.facts.Shards > 0 {
+		c := w.facts.config(dir)
+		c.KeyURI, c.RecipeSHA256 = w.key, recipe.SHA256
+		if index.Files, err = w.options.writeNoise(ctx, c, w.facts.Steps); err != nil {
+			return index, err
+		}
+	}
+	index.Files = append(index.Files, recipe)
+	return index, nil
+}
+
+// config is the layout of the files as their writer has it.
+func (f NoiseFacts) config(dir string) noiseshards.Config {
+	return noiseshards.Config{Dir: dir, Shards: f.Shards, DType: f.DType, StepsPerFile: f.StepsPerFile}
+}
+
+// writeNoise runs the pipeline.
+func (o Options) writeNoise(ctx context.Context, c noiseshards.Config, steps int) ([]manifest.File, error) {
+	p, s := beam.NewPipelineWithRoot()
+	files, err := noiseshards.Write(s, c)
+	if err != nil {
+		return nil, err
+	}
+	manifestio.Collect(s, c.Dir, collectedFiles, files)
+	if _, err := o.run(ctx, p); err != nil {
+		return nil, err
+	}
+	written, err := manifestio.CollectedFiles(c.Dir, collectedFiles)
+	if err != nil {
+		return nil, err
+	}
+	return written, c.CheckCover(steps, written)
+}

@@ -1,0 +1,140 @@
+package pipelines
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"minsep/mechanism/noise"
+	"minsep/pipelines/manifest"
+	"minsep/sampling"
+	"minsep/transforms/noiseshards"
+)
+
+// inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the values are those of the recipe
+// cannot be known without the key.
+func inspectNoise(dir string) (found Inspection, err error) {
+	index, err := manifest.Open(dir, NoiseFormat)
+	if err != nil {
+		return found, err
+	}
+	promise := func(name, rule string, broken int64) {
+		found.Promises = append(found.Promises, sampling.Promise{Name: name, Rule: rule, Held: broken == 0, Broken: broken})
+	}
+	found.Promises = []sampling.Promise{filesPromise(index, dir)}
+	recipe, err := readRecipe(filepath.Join(dir, noiseshards.RecipeName))
+	if err != nil {
+		return found, err
+	}
+	var facts NoiseFacts
+	if err := json.Unmarshal(index.Facts, &facts); err != nil {
+		return found, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
+	}
+	agrees := manifest.Digest(recipe.ParamsSHA256) == index.ParamsSHA256 && recipe.RunID == index.RunID &&
+		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
+	promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", one(!agrees))
+
+	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == noiseshards.RecipeName })
+	listed := len(index.Files) == len(noiseFiles)+1
+	if facts.Shards == 0 {
+		promise("cover", "the folder has the recipe only", one(!listed || len(noiseFiles) > 0))
+		return found, nil
+	}
+	layout := facts.config(dir)
+	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates || facts.Shards > noiseshards.MaxShards {
+		return found, fmt.Errorf("pipelines: %s: facts: %d shards of %d coordinates and files of %d of %d steps cannot be", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
+	}
+	if err := layout.CheckCover(facts.Steps, noiseFiles); err != nil || !listed {
+		promise("cover", "the shards cover all coordinates and steps", 1)
+		return found, nil
+	}
+	promise("cover", "the shards cover all coordinates and steps", 0)
+	shapes, offGrid, err := checkNoiseFiles(layout, facts, float64(recipe.Params.Grid))
+	promise("shapes", "every file has the element type, steps and coordinates of its place", shapes)
+	promise("grid", "every value is a multiple of the grid that a float32 holds", offGrid)
+	return found, err
+}
+
+func one(broken bool) int64 {
+	if broken {
+		return 1
+	}
+	return 0
+}
+
+func readRecipe(path string) (*noise.Recipe, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return noise.Read(f)
+}
+
+// checkNoiseFiles reads every file and counts those of a wrong shape, and the values off the grid.
+func checkNoiseFiles(layout noiseshards.Config, facts NoiseFacts, grid float64) (shapes, offGrid int64, err error) {
+	for shard := range facts.Shards {
+		lo, hi := noiseshards.Range(facts.Coordinates, shard, facts.Shards)
+		for first := 0; first < facts.Steps; first += facts.StepsPerFile {
+			rows := min(facts.StepsPerFile, facts.Steps-first)
+			name := noiseshards.FileName(shard, facts.Shards, first, rows)
+			off, err := checkNoiseFile(filepath.Join(layout.Dir, filepath.FromSlash(name)), facts.DType, []int{rows, int(hi - lo)}, grid)
+			switch {
+			case errors.Is(err, errShape):
+				shapes++
+			case err != nil:
+				return shapes, offGrid, err
+			}
+			offGrid += off
+		}
+	}
+	return shapes, offGrid, nil
+}
+
+var errShape = errors.New("pipelines: a file of noise of another shape")
+
+// checkNoiseFile returns the number of values that are not on the grid.
+func checkNoiseFile(path string, dtype manifest.DType, shape []int, grid float64) (off int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<20)
+	h, err := manifest.ReadNPYHeader(r)
+	if err != nil || h.DType != dtype || !slices.Equal(h.Shape, shape) || dtype.Size() < 4 {
+		return 0, errShape
+	}
+	size, left := dtype.Size(), h.Elements()
+	for left > 0 {
+		b, err := r.Peek(min(left*size, 1<<16))
+		if err != nil {
+			return off, errShape
+		}
+		for i := 0; i < len(b); i += size {
+			v := 0.0
+			if size == 4 {
+				v = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[i:])))
+			} else {
+				v = math.Float64frombits(binary.LittleEndian.Uint64(b[i:]))
+			}
+			steps := v / grid // exact: the grid is a power of two
+			if !(math.Abs(steps) <= 1<<24 && steps == math.Trunc(steps)) {
+				off++
+			}
+		}
+		left -= len(b) / size
+		r.Discard(len(b))
+	}
+	if _, err := r.ReadByte(); err != io.EOF {
+		return off, errShape
+	}
+	return off, nil
+}
