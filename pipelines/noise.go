@@ -264,6 +264,9 @@ func (o Options) writeNoise(ctx context.Context, c noiseshards.Config, steps int
 	}
 	manifestio.Collect(s, c.Dir, collectedFiles, files)
 	if _, err := o.run(ctx, p); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return nil, err
 	}
 	written, err := manifestio.CollectedFiles(c.Dir, collectedFiles)

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"minsep/pipelines"
+	"minsep/pipelines/manifest"
+)
+
+const killedRunID = "0123456789abcdef0123456789abcdef"
+
+// command runs minsep as a process of its own.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	bin, err := exec.LookPath("minsep") // the test binary under the command's name, put there by testscript.Main
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exec.Command(bin, args...)
+}
+
+func mustRun(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := command(t, args...).CombinedOutput(); err != nil {
+		t.Fatalf("minsep %v: %v\n%s", args, err, out)
+	}
+}
+
+// TestKilledNoise kills and interrupts noise at random moments, one run after the other in the same directory. No reader accepts what is left
+// before the last run has finished; that has the bytes of an undisturbed run, and has not made finished files again.
+func TestKilledNoise(t *testing.T) {
+	for _, kind := range []string{"bisr", "banded-toeplitz"} {
+		t.Run(kind, func(t *testing.T) { testKilledNoise(t, kind) })
+	}
+}
+
+func testKilledNoise(t *testing.T, kind string) {
+	dir := t.TempDir()
+	strategy, key := filepath.Join(dir, "strategy.json"), filepath.Join(dir, "key")
+	mustRun(t, "strategy", "--kind", kind, "--steps", "240", "--bands", "16", "--out", strategy)
+	mustRun(t, "keygen", key)
+	noise := func(key, out string) *exec.Cmd {
+		return command(t, "noise", "--strategy", strategy, "--noise-multiplier", "1.5", "--steps", "240", "--coordinates", "30000", "--shards", "3",
+			"--steps-per-file", "10", "--key", key, "--out", out, "--run-id", killedRunID, "--quiet")
+	}
+	// The undisturbed run has a copy of the key elsewhere, since its run id serves two directories here.
+	if err := os.Mkdir(filepath.Join(dir, "copy"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(dir, "copy", "key")
+	b, err := os.ReadFile(key)
+	if err == nil {
+		err = os.WriteFile(copied, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "out")
+	begin := time.Now()
+	if b, err := noise(copied, want).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	whole := time.Since(begin)
+
+	folder := filepath.Join(out, pipelines.NoiseFolder)
+	rng := rand.New(rand.NewPCG(1, 1))
+	kept := map[string]os.FileInfo{} // files of noise that were there after a kill
+	killed := 0
+	for range 8 {
+		cmd := noise(key, out)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration((.1 + .5*rng.Float64()) * float64(whole)))
+		if killed%2 == 0 {
+			cmd.Process.Kill()
+		} else {
+			cmd.Process.Signal(os.Interrupt)
+		}
+		if err := cmd.Wait(); err == nil {
+			if killed > 0 {
+				break
+			}
+			if err := os.RemoveAll(out); err != nil { // it was faster: try again
+				t.Fatal(err)
+			}
+			continue
+		}
+		ix, err := manifest.Open(folder, pipelines.NoiseFormat)
+		if err == nil { // killed between the last word and the end of the process
+			if err := ix.Verify(folder); err != nil {
+				t.Fatalf("a reader accepts a folder that is not whole: %v", err)
+			}
+			break
+		}
+		killed++
+		for path, info := range notedFiles(t, folder) {
+			if old := kept[path]; old == nil {
+				kept[path] = info
+			}
+		}
+	}
+	if _, err := manifest.Open(folder, pipelines.NoiseFormat); err != nil {
+		mustRun(t, noise(key, out).Args[1:]...)
+	}
+	if killed == 0 {
+		t.Error("no run was killed before its end")
+	}
+	ix, err := manifest.Open(folder, pipelines.NoiseFormat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := 0
+	for _, f := range ix.Files {
+		if f.Name == "recipe.json" {
+			continue // it names the key file
+		}
+		got, err := os.ReadFile(filepath.Join(folder, f.Name))
+		other, errOther := os.ReadFile(filepath.Join(want, pipelines.NoiseFolder, f.Name))
+		if err := errors.Join(err, errOther); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, other) {
+			t.Errorf("%s: other bytes than from an undisturbed run", f.Name)
+		}
+		path := filepath.Join(folder, f.Name)
+		if info, err := os.Stat(path); err == nil && kept[path] != nil && !(os.SameFile(info, kept[path]) && info.ModTime().Equal(kept[path].ModTime())) {
+			again++
+		}
+	}
+	t.Logf("killed %d times in runs of %v; %d files were there at a kill, %d of them made again", killed, whole, len(kept), again)
+	if kind == "bisr" && again > 0 { // others go on from a checkpoint, which is seldom made
+		t.Errorf("%d finished files were made again", again)
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != 3+2 {
+		t.Errorf("%d entries in the folder (%v): want three shards, recipe and index", len(entries), err)
+	}
+	mustRun(t, "inspect", out)
+}
+
+// notedFiles returns the files that shards' notes say are finished.
+func notedFiles(t *testing.T, folder string) map[string]os.FileInfo {
+	found := map[string]os.FileInfo{}
+	paths, err := filepath.Glob(filepath.Join(folder, "shard-*", ".minsep-tmp-notes.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		var notes struct {
+			Files []manifest.File `json:"files"`
+		}
+		if err == nil {
+			err = json.Unmarshal(b, &notes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range notes.Files {
+			name := filepath.Join(folder, f.Name)
+			if found[name], err = os.Stat(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,273 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+	"minsep/pipelines"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/stream"
+)
+
+// newNoise returns a small stage, and options with a key and a run directory that is not there yet.
+func newNoise(t *testing.T) (pipelines.Noise, pipelines.Options) {
+	t.Helper()
+	dir := t.TempDir()
+	key, strategy := filepath.Join(dir, "key"), filepath.Join(dir, "strategy.json")
+	s, err := mechanism.BSR(20, 4)
+	if err == nil {
+		err = stream.CreateKeyFile(key)
+	}
+	b, errJSON := json.Marshal(s)
+	if err := errors.Join(err, errJSON, os.WriteFile(strategy, b, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return pipelines.Noise{Strategy: strategy, Steps: 20, Coordinates: 7, NoiseMultiplier: 1.5, ClipNorm: 1, Shards: 2, StepsPerFile: 8},
+		pipelines.Options{KeyFile: key, Out: filepath.Join(dir, "run")}
+}
+
+// TestNoiseIsReadBack reads what a trainer reads: the files against the recipe's own generator.
+func TestNoiseIsReadBack(t *testing.T) {
+	stage, o := newNoise(t)
+	stage.DType = "float64"
+	made, err := stage.Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(o.Out, pipelines.NoiseFolder)
+	f, err := os.Open(filepath.Join(folder, "recipe.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := noise.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := stream.ReadKeyFile(o.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := r.Generator(r.Key(root, r.RunID), 4, 7) // the second shard
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]float64, 20*3)
+	if err := g.Fill64(want); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	manifest.NPYHeader{DType: manifest.DFloat64, Shape: []int{4, 3}}.Write(&file)
+	for _, v := range want[16*3:] {
+		binary.Write(&file, binary.LittleEndian, v)
+	}
+	got, err := os.ReadFile(filepath.Join(folder, "shard-00001-of-00002", "steps-000016-000019.npy"))
+	if err != nil || !bytes.Equal(got, file.Bytes()) {
+		t.Errorf("the last file of the second shard is not the recipe's (%v)", err)
+	}
+	if made.Bytes != 20*7*8 || made.Grid != float64(r.Params.Grid) || made.Sensitivity != float64(r.Sensitivity) || made.RunID != r.RunID.String() {
+		t.Errorf("result %+v", made)
+	}
+}
+
+// TestNoiseFailsWithoutLeftovers: a failure leaves nothing, an interruption what can be gone on with.
+func TestNoiseFailsWithoutLeftovers(t *testing.T) {
+	stage, o := newNoise(t)
+	o.Runner = "no such runner"
+	if _, err := stage.Run(context.Background(), o); err == nil {
+		t.Fatal("an unknown runner is accepted")
+	}
+	if _, err := os.Stat(o.Out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the run directory is left: %v", err)
+	}
+
+	o.Runner = ""
+	interrupted, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := stage.Run(interrupted, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want an interruption", err)
+	}
+	if _, err := manifest.Open(filepath.Join(o.Out, pipelines.NoiseFolder), pipelines.NoiseFormat); err == nil {
+		t.Error("a reader accepts an unfinished folder")
+	}
+	before, err := manifest.ReadRun(o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := stage.Run(context.Background(), o)
+	if err != nil || made.RunID != before.RunID.String() {
+		t.Errorf("run %s went on as %s (%v)", before.RunID, made.RunID, err)
+	}
+}
+
+// TestNoiseServesOneTraining: neither another directory nor another σ has the noise of a run id, and a refused
+// overwrite leaves the noise that is there.
+func TestNoiseServesOneTraining(t *testing.T) {
+	stage, o := newNoise(t)
+	made, err := stage.Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claimed *noise.ClaimError
+	other := o
+	other.Out += "2"
+	if other.RunID, err = stream.ParseRunID(made.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stage.Run(context.Background(), other); !errors.As(err, &claimed) || claimed.What != "directory" {
+		t.Errorf("another directory: %v", err)
+	}
+	louder := stage
+	louder.NoiseMultiplier = 2
+	o.Overwrite = true
+	if _, err := louder.Run(context.Background(), o); !errors.As(err, &claimed) || claimed.What != "parameters" {
+		t.Errorf("another noise multiplier: %v", err)
+	}
+	if found, err := pipelines.Inspect(o.Out); err != nil || pipelines.Broken(found) != nil {
+		t.Errorf("the noise is no longer there: %+v (%v)", found, err)
+	}
+}
+
+// TestInspectNoiseFindsFaults changes files and makes the index agree with them, so that only the promise in question breaks.
+func TestInspectNoiseFindsFaults(t *testing.T) {
+	name := "shard-00001-of-00002/steps-000008-000015.npy"
+	for want, harm := range map[string]func(folder string, ix *manifest.Index){
+		"": func(string, *manifest.Index) {},
+		"grid": func(folder string, ix *manifest.Index) {
+			rewrite(t, folder, ix, name, func(b []byte) []byte { b[len(b)-4] ^= 1; return b })
+		},
+		"shapes": func(folder string, ix *manifest.Index) {
+			rewrite(t, folder, ix, name, func(b []byte) []byte { return bytes.Replace(b, []byte("<f4"), []byte("<i4"), 1) })
+		},
+		"cover": func(_ string, ix *manifest.Index) {
+			ix.Files = slices.DeleteFunc(ix.Files, func(f manifest.File) bool { return f.Name == name })
+		},
+		"recipe": func(_ string, ix *manifest.Index) { ix.RunID[0]++ },
+		"files": func(folder string, _ *manifest.Index) {
+			path := filepath.Join(folder, name)
+			b, _ := os.ReadFile(path)
+			b[len(b)-1] ^= 0x80 // the sign: on the grid still
+			os.WriteFile(path, b, 0o600)
+		},
+		"readable": func(folder string, ix *manifest.Index) {
+			rewrite(t, folder, ix, "recipe.json", func(b []byte) []byte {
+				return bytes.Replace(b, []byte(`"sensitivity": "0x1.`), []byte(`"sensitivity": "0x2.`), 1)
+			})
+		},
+	} {
+		stage, o := newNoise(t)
+		if _, err := stage.Run(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(o.Out, pipelines.NoiseFolder)
+		ix, err := manifest.Read(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		harm(folder, ix)
+		b, err := json.Marshal(ix)
+		if err := errors.Join(err, os.WriteFile(filepath.Join(folder, manifest.IndexName), b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		found, err := pipelines.Inspect(o.Out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var broken []string
+		for _, p := range found[0].Promises {
+			if !p.Held {
+				broken = append(broken, p.Name)
+			}
+		}
+		if strings.Join(broken, " ") != want {
+			t.Errorf("broken are %v, want %q", broken, want)
+		}
+	}
+}
+
+// rewrite changes a file and its entry in the index.
+func rewrite(t *testing.T, folder string, ix *manifest.Index, name string, change func(b []byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := change(bytes.Clone(b))
+	if bytes.Equal(b, changed) {
+		t.Fatalf("%s is not changed", name)
+	}
+	f, err := manifest.WriteFile(folder, name, manifest.SecretFile, func(w io.Writer) error { _, err := w.Write(changed); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ix.Files {
+		if ix.Files[i].Name == name {
+			ix.Files[i] = f
+		}
+	}
+}
+
+func TestStrategyParams(t *testing.T) {
+	half, yes := .5, true
+	for _, p := range []pipelines.StrategyParams{
+		{Kind: mechanism.KindLambdaCGD, Lambda: &half},
+		{Kind: mechanism.KindBIFR, Bands: 3, Gamma: &half},
+		{Kind: mechanism.KindBFR, Bands: 3, Gamma: &half},
+		{Kind: mechanism.KindOneParameter, Bands: 3, Offset: &half, Normalized: &yes},
+	} {
+		p.Steps = 12
+		s, err := p.Make(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name, value := pipelines.FamilyParameter(s); name == "" || value != half {
+			t.Errorf("%s: parameter %s %v, want %v", p.Kind, name, value, half)
+		}
+		if s.Normalized != (p.Kind == mechanism.KindLambdaCGD || p.Normalized != nil) {
+			t.Errorf("%s: normalized is %v", p.Kind, s.Normalized)
+		}
+	}
+	// A chosen parameter is at least as good as a given one.
+	best := pipelines.StrategyParams{Kind: mechanism.KindBIFR, Steps: 64, Bands: 4, MinSep: 16}
+	problem, err := best.Problem()
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := best
+	given.Gamma = &half
+	var loss [2]float64
+	for i, p := range []pipelines.StrategyParams{best, given} {
+		s, err := p.Make(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if loss[i], err = problem.Loss(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !(loss[0] < loss[1]) {
+		t.Errorf("the best γ has loss %v, ½ has %v", loss[0], loss[1])
+	}
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	slow := pipelines.StrategyParams{Kind: mechanism.KindDense, Steps: 512, MinSep: 64}
+	if _, err := slow.Make(stopped); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted optimisation: %v", err)
+	}
+	var faults interface{ Unwrap() []error }
+	err = pipelines.StrategyParams{Kind: "banded", Bands: 9, Steps: 5, MaxParticipations: 2, Momentum: .5, Arity: -1, Stamps: 2}.Validate()
+	if !errors.As(err, &faults) || len(faults.Unwrap()) != 5 {
+		t.Errorf("got %v, want five faults", err)
+	}
+}
