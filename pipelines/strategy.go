@@ -2,7 +2,6 @@ package pipelines
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -52,19 +51,16 @@ type StrategyParams struct {
 // maxEntries bounds the entries of a matrix that has to be held, which is about 2 GiB.
 const maxEntries = 1 << 28
 
-// maxSteps bounds the steps of every strategy: vectors of so many numbers are held.
-const maxSteps = 1 << 26
-
 // Validate reports every fault that can be seen before the strategy is made.
 func (p StrategyParams) Validate() error {
 	c := param.Checker{Package: "pipelines"}
 	c.Require(slices.Contains(StrategyKinds, p.Kind), "kind", fmt.Sprintf("%q", p.Kind), "must be one of "+strings.Join(StrategyKinds, ", "))
-	c.Require(p.Steps >= 1 && p.Steps <= maxSteps, "steps", p.Steps, "must be 1 to 2^26")
+	c.Require(p.Steps >= 1 && p.Steps <= mechanism.MaxSteps, "steps", p.Steps, fmt.Sprintf("must be 1 to %d", mechanism.MaxSteps))
 	switch p.Kind {
 	case mechanism.KindTree, mechanism.KindFenwick, mechanism.KindFFT, mechanism.KindDense:
 		c.Require(p.Steps <= 1<<14, "steps", p.Steps, "must be at most 2^14 for "+p.Kind+", which is held as a whole matrix")
 	case mechanism.KindBanded:
-		c.Require(p.Bands <= maxEntries/max(1, min(p.Steps, maxSteps)), "bands", p.Bands, "steps times bands must be at most 2^28 for banded, which is held as a whole")
+		c.Require(p.Bands <= maxEntries/max(1, p.Steps), "bands", p.Bands, "steps times bands must be at most 2^28 for banded, which is held as a whole")
 	case mechanism.KindToeplitz:
 		c.Require(len(p.Column) > 0, "column", "[]", "must be given for toeplitz")
 	}
@@ -152,16 +148,7 @@ func readWorkload(path string) (*mechanism.Workload, error) {
 		return nil, fmt.Errorf("pipelines: workload: must be prefix, momentum or a file: %w", err)
 	}
 	defer f.Close()
-	a := new(mechanism.Workload)
-	d := json.NewDecoder(f)
-	d.DisallowUnknownFields()
-	err = d.Decode(a)
-	if err == nil && d.More() {
-		err = fmt.Errorf("something follows its end")
-	}
-	if err == nil {
-		err = a.Validate()
-	}
+	a, err := mechanism.ReadWorkload(f)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "workload", Value: path, Rule: "cannot be used"}, err)
 	}
