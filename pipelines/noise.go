@@ -1,15 +1,18 @@
 package pipelines
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
+	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
@@ -63,7 +66,10 @@ type Noised struct {
 	NoiseMultiplier float64 `json:"noise_multiplier"`
 	ClipNorm        float64 `json:"clip_norm"`
 	Grid            float64 `json:"grid"`
-	Sensitivity     float64 `json:"sensitivity"` // ζ + g √d / 2, which the accounting uses in place of ζ
+	Sensitivity     float64 `json:"sensitivity"` // ζ + g √d / 2: what a gradient rounded to the grid can have
+
+	// EffectiveNoiseMultiplier is σ in units of the sensitivity, σ ζ / (ζ + g √d / 2): the noise multiplier that the trained model has.
+	EffectiveNoiseMultiplier float64 `json:"effective_noise_multiplier"`
 	NoiseFacts
 	Bytes int64 `json:"bytes"` // of the noise, headers aside
 }
@@ -149,6 +155,10 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 		Grid: float64(r.Params.Grid), Sensitivity: float64(r.Sensitivity), NoiseFacts: facts,
 		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
 	}
+	noised.EffectiveNoiseMultiplier = n.NoiseMultiplier * n.ClipNorm / noised.Sensitivity
+	if err := certified(o.Out, r); err != nil {
+		return noised, err
+	}
 	if o.DryRun {
 		return noised, nil
 	}
@@ -156,6 +166,40 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	err = w.run(ctx)
 	noised.RunID = r.RunID.String()
 	return noised, err
+}
+
+// certified returns what is wrong with noise for a run directory whose certificate is for another strategy or for more noise.
+func certified(run string, r *noise.Recipe) error {
+	data, err := os.ReadFile(filepath.Join(run, CertificateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c, err := accounting.ParseCertificate(data)
+	if err != nil {
+		return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "certificate", Value: filepath.Join(run, CertificateFile), Rule: "cannot be read"}, err)
+	}
+	check := param.Checker{Package: "pipelines"}
+	sigma := float64(r.Params.NoiseMultiplier)
+	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, which the certificate in %s is for", c.NoiseMultiplier, run))
+	same, err := sameMatrix(r.Strategy, c.Run.Strategy)
+	check.Add(err)
+	check.Require(same, "strategy", r.Strategy.Kind, "must be the one that the certificate in "+run+" is for")
+	return check.Err()
+}
+
+// sameMatrix reports whether two strategies are held alike, by whatever name.
+func sameMatrix(a, b *mechanism.Strategy) (bool, error) {
+	if a == nil || b == nil {
+		return false, nil
+	}
+	x, y := *a, *b
+	x.Kind, y.Kind = "", ""
+	jsonX, errX := json.Marshal(&x)
+	jsonY, errY := json.Marshal(&y)
+	return bytes.Equal(jsonX, jsonY), errors.Join(errX, errY)
 }
 
 // noiseWriter writes a folder of noise.

@@ -41,6 +41,10 @@ func inspectNoise(dir string) (found Inspection, err error) {
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
 	promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", one(!agrees))
 
+	run := filepath.Dir(filepath.Clean(dir))
+	if _, err := os.Stat(filepath.Join(run, CertificateFile)); err == nil {
+		promise("certificate", "the certificate beside it is for this strategy and no more noise", one(certified(run, recipe) != nil))
+	}
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == noiseshards.RecipeName })
 	listed := len(index.Files) == len(noiseFiles)+1
 	if facts.Shards == 0 {

@@ -67,7 +67,8 @@ func printNoise(w io.Writer, n pipelines.Noised) {
 	fmt.Fprintf(t, "noise\t%s coordinates, %s steps, strategy %s\n", grouped(n.Coordinates), grouped(int64(n.Steps)), n.Kind)
 	fmt.Fprintf(t, "noise multiplier\t%v\tclip norm %v\n", n.NoiseMultiplier, n.ClipNorm)
 	fmt.Fprintf(t, "grid\t%v\tround each clipped gradient to its multiples\n", n.Grid)
-	fmt.Fprintf(t, "sensitivity\t%v\taccount with it in place of the clip norm\n", n.Sensitivity)
+	fmt.Fprintf(t, "sensitivity\t%v\tnorm of a clipped gradient after rounding\n", n.Sensitivity)
+	fmt.Fprintf(t, "effective\t%v\tnoise multiplier in units of the sensitivity: hold it against the certificate\n", n.EffectiveNoiseMultiplier)
 	if n.Shards == 0 {
 		fmt.Fprintf(t, "files\tthe recipe\n")
 	} else {
