@@ -3,8 +3,11 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -98,14 +101,43 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	if f.Shards == 0 {
 		formed.Shards = formation.Shards(formed.ExpectedBatchSize*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
 	}
-	if o.DryRun {
-		return formed, nil
+	copyTo, err := source.copyTo(o.Out)
+	if err != nil || o.DryRun {
+		return formed, err
 	}
-	err = o.write(BatchesFolder, true, func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+	err = o.write(BatchesFolder, true, func(run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
+		if copyTo != "" {
+			if err := source.bounded.Copy(copyTo); err != nil {
+				return index, err
+			}
+			defer func() {
+				if err != nil {
+					err = errors.Join(err, os.RemoveAll(copyTo))
+				}
+			}()
+		}
 		formed.RunID = run.RunID.String()
 		return f.form(ctx, o, source, formed, run, stage)
 	})
 	return formed, err
+}
+
+// copyTo is where a table of another run directory must be copied to, since batches are of no use without the table
+// that they number: "" if it is there, or if there is none.
+func (x examples) copyTo(out string) (string, error) {
+	if x.bounded == nil {
+		return "", nil
+	}
+	dir := filepath.Join(out, BoundedFolder)
+	switch digest, err := manifest.DigestOf(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return dir, nil
+	case err != nil:
+		return "", err
+	case digest != x.bounded.Digest:
+		return "", &ParamError{Package: "pipelines", Param: "out", Value: out, Rule: "holds another bounded table than the one given: give that run directory or another --out"}
+	}
+	return "", nil
 }
 
 // runGraph writes the table of a graph of which all examples are kept, and forms batches of it.

@@ -104,6 +104,31 @@ func filesPromise(ix *manifest.Index, dir string) sampling.Promise {
 	return p
 }
 
+// runPromise checks that a folder is of the run whose directory it lies in: the run id is a part of every key.
+func runPromise(ix *manifest.Index, runDir string) sampling.Promise {
+	p := sampling.Promise{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
+	if run, err := manifest.ReadRun(runDir); err != nil || run.RunID != ix.RunID {
+		p.Held, p.Broken = false, 1
+	}
+	return p
+}
+
+// factsPromise checks what readers take from the index against the scheme and the number of rows of the table.
+func factsPromise(b *manifest.Batches, scheme sampling.Spec, rows int64) sampling.Promise {
+	padded := 0
+	if t := scheme.Truncation; t != nil && t.Pad {
+		padded = t.MaxBatchSize
+	}
+	_, ofTable := b.Index.Inputs[BoundedFolder]
+	p := sampling.Promise{Name: "facts", Rule: "steps, examples, batch size and table of the index are those of its parameters and inputs"}
+	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows && b.Facts.BatchSize == padded &&
+		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
+	if !p.Held {
+		p.Broken = 1
+	}
+	return p
+}
+
 func inspectBatches(dir string) (Inspection, error) {
 	var found Inspection
 	batches, err := manifest.OpenBatches(dir)
@@ -118,6 +143,7 @@ func inspectBatches(dir string) (Inspection, error) {
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
 	}
+	found.Promises = append(found.Promises, runPromise(batches.Index, filepath.Dir(filepath.Clean(dir))))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := filepath.Join(filepath.Dir(filepath.Clean(dir)), BoundedFolder)
@@ -136,6 +162,7 @@ func inspectBatches(dir string) (Inspection, error) {
 			return found, err
 		}
 	}
+	found.Promises = append(found.Promises, factsPromise(batches, params.Scheme, of.Examples))
 	audit := sampling.NewAudit(params.Scheme, of)
 	err = batches.Each(func(_ int, rows []int64) error { audit.Step(rows); return nil })
 	if err != nil {

@@ -63,6 +63,10 @@ func inspectBounded(dir string) (Inspection, error) {
 	}
 	promise("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
 		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == total && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
+	promise("given graph", "the index's counts of what was given, kept and dropped add up", countsAddUp(told))
+	if !bound.Duplicates {
+		promise("copies", "one of every example", total == int64(len(copies)))
+	}
 	promise("owners", fmt.Sprintf("no owner has more than %d examples", bound.MaxExamplesPerOwner), most <= int64(bound.MaxExamplesPerOwner))
 	promise("examples per owner", "their histogram is that of the index", slices.Equal(perOwner, told.KeptPerOwner))
 	if g.Examples.Len() != len(copies) {
@@ -78,6 +82,17 @@ func inspectBounded(dir string) (Inspection, error) {
 		promise("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), largest <= int64(bound.MaxNeighborhood))
 	}
 	return found, nil
+}
+
+// countsAddUp checks what the index says of the graph that was bounded, which is not here, against itself.
+func countsAddUp(s ownergraph.Summary) bool {
+	owners, edges := int64(0), int64(0)
+	for _, bin := range s.GivenPerOwner {
+		owners += bin.Count
+		edges += bin.Value * bin.Count
+	}
+	return owners == s.Owners && edges == s.Edges && s.DuplicateEdges >= 0 &&
+		s.DroppedOwnerFull >= 0 && s.DroppedNeighborhood >= 0 && s.Kept+s.DroppedOwnerFull+s.DroppedNeighborhood == s.Examples
 }
 
 // keptPerOwner is the histogram of copies per owner, over all owners of the graph that was bounded.

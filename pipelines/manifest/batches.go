@@ -113,6 +113,9 @@ func (b *Batches) eachOf(shard int, f func(step int, rows []int64) error) error 
 		return err
 	}
 	defer all.Close()
+	if all.dtype != b.Facts.RowType {
+		return fmt.Errorf("rows are %s, the index says %s", all.dtype, b.Facts.RowType)
+	}
 	if starts[0] != 0 || !slices.IsSorted(starts) || starts[len(starts)-1] != int64(all.Len()) {
 		return errors.New("indptr does not rise from 0 to the number of rows")
 	}

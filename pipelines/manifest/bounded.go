@@ -2,9 +2,11 @@ package manifest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -72,6 +74,46 @@ func OpenBounded(dir string) (*Bounded, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// Copy makes dir, which must hold no finished result, the same folder byte for byte. A file that is not what the index
+// says is a [MismatchError]; after an error nothing is left of the copy.
+func (b *Bounded) Copy(dir string) (err error) {
+	stage, err := Begin(dir, false, false)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stage.Abort())
+		}
+	}()
+	for _, f := range b.Index.Files {
+		written, err := stage.Write(f.Name, func(w io.Writer) error { return copyFile(w, filepath.Join(b.Dir, f.Name)) })
+		if err != nil {
+			return err
+		}
+		if written != f {
+			return &MismatchError{f.Name, "SHA-256", written.SHA256.String(), f.SHA256.String()}
+		}
+	}
+	var index bytes.Buffer
+	if err := copyFile(&index, filepath.Join(b.Dir, IndexName)); err != nil {
+		return err
+	}
+	if got := Digest(sha256.Sum256(index.Bytes())); got != b.Digest {
+		return &MismatchError{IndexName, "SHA-256", got.String(), b.Digest.String()}
+	}
+	return stage.finish(index.Bytes())
+}
+
+func copyFile(w io.Writer, path string) error {
+	r, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	_, err = io.Copy(w, r)
+	return errors.Join(err, r.Close())
 }
 
 // Each calls use with all rows in order, at most size at a time. See [BoundedPart.Each].

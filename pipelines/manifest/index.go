@@ -230,9 +230,14 @@ func (s *Stage) Publish(ix Index) error {
 	if err != nil {
 		return fmt.Errorf("manifest: index: %w", err)
 	}
+	return s.finish(append(b, '\n'))
+}
+
+// finish writes the encoded index.
+func (s *Stage) finish(index []byte) error {
 	// The mark of an unfinished folder goes last: a crash between the two leaves
 	// a folder that the next run clears, never one that is taken for finished without being so.
-	if _, err := s.Write(IndexName, func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err }); err != nil {
+	if _, err := s.Write(IndexName, func(w io.Writer) error { _, err := w.Write(index); return err }); err != nil {
 		return err
 	}
 	if err := os.Remove(filepath.Join(s.Dir, incompleteName)); err != nil {

@@ -1,0 +1,140 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"minsep/pipelines"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+)
+
+// formedRun bounds a small graph in one run directory and forms batches of it in another.
+func formedRun(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	key, graph := filepath.Join(dir, "key"), filepath.Join(dir, "graph.csv")
+	if err := stream.CreateKeyFile(key); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(graph, []byte("example_id,owner_id\n1,7\n2,7\n3,7\n4,8\n5,9\n5,8\n6,6\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 2}}
+	if _, err := table.Run(t.Context(), pipelines.Options{Out: filepath.Join(dir, "table"), KeyFile: key}); err != nil {
+		t.Fatal(err)
+	}
+	form := pipelines.Form{Bounded: filepath.Join(dir, "table"), SchemeParams: pipelines.SchemeParams{Scheme: "poisson", Steps: 40, Prob: 0.5, MaxBatchSize: 4, Pad: true}}
+	run := filepath.Join(dir, "run")
+	if _, err := form.Run(t.Context(), pipelines.Options{Out: run, KeyFile: key}); err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func brokenPromises(t *testing.T, run string) (names []string) {
+	t.Helper()
+	found, err := pipelines.Inspect(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range found {
+		for _, p := range folder.Promises {
+			if !p.Held {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names
+}
+
+type object = map[string]any
+
+// lie changes the index of a folder such that its hashes match again, and those of the batches, whose input the table is.
+func lie(t *testing.T, run, folder string, change func(index object)) {
+	t.Helper()
+	path := filepath.Join(run, folder, manifest.IndexName)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index object
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&index); err != nil {
+		t.Fatal(err)
+	}
+	change(index)
+	params, _ := json.Marshal(index["params"])
+	index["params_sha256"] = manifest.Digest(sha256.Sum256(params)).String()
+	if b, err = json.Marshal(index); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if folder == pipelines.BoundedFolder {
+		lie(t, run, pipelines.BatchesFolder, func(ix object) {
+			ix["inputs"].(object)[folder] = manifest.Digest(sha256.Sum256(b)).String()
+		})
+	}
+}
+
+func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
+	run := formedRun(t)
+	if broken := brokenPromises(t, run); broken != nil {
+		t.Fatalf("a sound run breaks %v", broken)
+	}
+	pristine := os.DirFS(run)
+	for _, c := range []struct {
+		folder, part, field string
+		value               any
+		want                string
+	}{
+		{"bounded", "facts", "examples", 7, "given graph"},
+		{"bounded", "facts", "edges", 8, "given graph"},
+		{"bounded", "facts", "duplicate_edges", -1, "given graph"},
+		{"bounded", "facts", "dropped_owner_full", 3, "given graph"},
+		{"bounded", "facts", "dropped_neighborhood", 1, "given graph"},
+		{"bounded", "facts", "given_examples_per_owner", []any{object{"value": 1, "count": 7}}, "given graph"},
+		{"bounded", "facts", "owners", 5, "examples per owner"},
+		{"bounded", "facts", "neighborhoods", []any{object{"value": 1, "count": 5}}, "neighbourhoods"},
+		{"bounded", "facts", "kept_edges", 5, "rows"},
+		{"bounded", "params", "max_examples_per_owner", 1, "owners"},
+		{"bounded", "params", "max_neighborhood", 1, "largest neighbourhood"},
+		{"batches", "facts", "examples", 7, "facts"},
+		{"batches", "facts", "batch_size", 5, "facts"},
+		{"batches", "facts", "rows_of", "range", "facts"},
+		{"batches", "facts", "row_type", "<i8", "readable"},
+		{"batches", "facts", "steps", 39, "readable"},
+		{"batches", "", "run_id", "0123456789abcdef0123456789abcdef", "run"},
+		{"batches", "inputs", "bounded", "00000000000000000000000000000000ffffffffffffffffffffffffffffffff", "input"},
+	} {
+		other := filepath.Join(t.TempDir(), "run")
+		if err := os.CopyFS(other, pristine); err != nil {
+			t.Fatal(err)
+		}
+		lie(t, other, c.folder, func(index object) {
+			if c.part != "" {
+				index = index[c.part].(object)
+			}
+			maps.Copy(index, object{c.field: c.value})
+		})
+		if broken := brokenPromises(t, other); !slices.Contains(broken, c.want) {
+			t.Errorf("%s: %s %s = %v: broken %v, want %q", c.folder, c.part, c.field, c.value, broken, c.want)
+		}
+	}
+	if err := os.Remove(filepath.Join(run, "run.json")); err != nil {
+		t.Fatal(err)
+	}
+	if broken := brokenPromises(t, run); !slices.Equal(broken, []string{"run"}) {
+		t.Errorf("without run.json: broken %v", broken)
+	}
+}
