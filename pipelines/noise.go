@@ -37,7 +37,7 @@ type Noise struct {
 	Strategy        string  // file
 	Steps           int     // must be those of the strategy
 	Coordinates     int64   // of the gradients
-	NoiseMultiplier float64 // σ, as the certificate has it
+	NoiseMultiplier float64 // σ, as the certificate has it: in units of the sensitivity that rounding to the grid leaves
 	ClipNorm        float64 // ζ
 	Grid            float64 // a power of two; 0 for the default
 
@@ -68,8 +68,8 @@ type Noised struct {
 	Grid            float64 `json:"grid"`
 	Sensitivity     float64 `json:"sensitivity"` // ζ + g √d / 2: what a gradient rounded to the grid can have
 
-	// EffectiveNoiseMultiplier is σ in units of the sensitivity, σ ζ / (ζ + g √d / 2): the noise multiplier that the trained model has.
-	EffectiveNoiseMultiplier float64 `json:"effective_noise_multiplier"`
+	// RecipeNoiseMultiplier is σ in units of the clip norm, σ (ζ + g √d / 2) / ζ: that of the recipe.
+	RecipeNoiseMultiplier float64 `json:"recipe_noise_multiplier"`
 	NoiseFacts
 	Bytes int64 `json:"bytes"` // of the noise, headers aside
 }
@@ -116,7 +116,15 @@ func (n Noise) recipe() (*noise.Recipe, NoiseFacts, error) {
 	if s.Steps != n.Steps {
 		return nil, NoiseFacts{}, &ParamError{Package: "pipelines", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
 	}
-	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm, Grid: n.Grid})
+	config := noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm, Grid: n.Grid}
+	r, err := noise.NewRecipe(config)
+	for err == nil { // noise in units of the sensitivity that its grid leaves: a larger grid may need larger noise, once
+		before := r.Sensitivity
+		config.NoiseMultiplier = toSensitivity(n.NoiseMultiplier, r)
+		if r, err = noise.NewRecipe(config); err == nil && r.Sensitivity == before {
+			break
+		}
+	}
 	facts := NoiseFacts{Steps: n.Steps, Coordinates: n.Coordinates}
 	if !n.RecipeOnly {
 		facts.DType, facts.Shards, facts.StepsPerFile = dtypes[n.DType], n.Shards, n.StepsPerFile
@@ -128,6 +136,11 @@ func (n Noise) recipe() (*noise.Recipe, NoiseFacts, error) {
 		}
 	}
 	return r, facts, err
+}
+
+// toSensitivity is the multiple of the clip norm that is sigma times the recipe's sensitivity, rounded upward.
+func toSensitivity(sigma float64, r *noise.Recipe) float64 {
+	return sigma * (float64(r.Sensitivity) / float64(r.Params.ClipNorm)) * (1 + 0x1p-50)
 }
 
 // shardCoordinates is the width of a shard of which 255 rows of state take half a GiB, and 1000 steps of float32 a file of one GiB.
@@ -155,7 +168,7 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 		Grid: float64(r.Params.Grid), Sensitivity: float64(r.Sensitivity), NoiseFacts: facts,
 		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
 	}
-	noised.EffectiveNoiseMultiplier = n.NoiseMultiplier * n.ClipNorm / noised.Sensitivity
+	noised.RecipeNoiseMultiplier = float64(r.Params.NoiseMultiplier)
 	if err := certified(o.Out, r); err != nil {
 		return noised, err
 	}
@@ -182,7 +195,7 @@ func certified(run string, r *noise.Recipe) error {
 		return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "certificate", Value: filepath.Join(run, CertificateFile), Rule: "cannot be read"}, err)
 	}
 	check := param.Checker{Package: "pipelines"}
-	sigma := float64(r.Params.NoiseMultiplier)
+	sigma := float64(r.Params.NoiseMultiplier) * float64(r.Params.ClipNorm) / float64(r.Sensitivity)
 	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, which the certificate in %s is for", c.NoiseMultiplier, run))
 	same, err := sameMatrix(r.Strategy, c.Run.Strategy)
 	check.Add(err)

@@ -65,10 +65,10 @@ func printNoise(w io.Writer, n pipelines.Noised) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
 	fmt.Fprintf(t, "noise\t%s coordinates, %s steps, strategy %s\n", grouped(n.Coordinates), grouped(int64(n.Steps)), n.Kind)
-	fmt.Fprintf(t, "noise multiplier\t%v\tclip norm %v\n", n.NoiseMultiplier, n.ClipNorm)
+	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the sensitivity, as a certificate has it\n", n.NoiseMultiplier)
+	fmt.Fprintf(t, "in the recipe\t%v\tin units of the clip norm %v\n", n.RecipeNoiseMultiplier, n.ClipNorm)
 	fmt.Fprintf(t, "grid\t%v\tround each clipped gradient to its multiples\n", n.Grid)
 	fmt.Fprintf(t, "sensitivity\t%v\tnorm of a clipped gradient after rounding\n", n.Sensitivity)
-	fmt.Fprintf(t, "effective\t%v\tnoise multiplier in units of the sensitivity: hold it against the certificate\n", n.EffectiveNoiseMultiplier)
 	if n.Shards == 0 {
 		fmt.Fprintf(t, "files\tthe recipe\n")
 	} else {
