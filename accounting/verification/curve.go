@@ -69,24 +69,24 @@ func unaimed(ctx context.Context, run accounting.Run, s side) (e Estimate, ok bo
 		return e, true, nil
 	}
 	draw := estimator{run: run, epsilon: s.epsilon, workers: runtime.GOMAXPROCS(0)}
+	worker, err := draw.worker(s)
+	if err != nil {
+		return e, false, err
+	}
 	limit := estimateWork / float64(s.spec.Steps) / 4
-	e.Samples = leastSamples
-	for {
-		if e.Mean, err = draw.mean(ctx, s, e.Samples); err != nil {
+	var sum montecarlo.Sum
+	for next := uint64(leastSamples); next > e.Samples; {
+		more, err := draw.draw(ctx, worker, e.Samples, next-e.Samples)
+		if err != nil {
 			return e, false, err
 		}
-		e.StdErr = math.Sqrt(e.Bound * e.Mean / float64(e.Samples))
-		need := limit
-		if e.Mean > 0 {
-			need = usual / 2 * e.Bound / e.Mean
-		}
-		switch next := math.Ceil(min(need, 8*float64(e.Samples), limit)); {
-		case float64(e.Samples) >= need || next <= float64(e.Samples):
-			return e, float64(e.Samples)*e.Mean >= 10*e.Bound, nil
-		default:
-			e.Samples = uint64(next)
-		}
+		sum.Merge(more)
+		e.Samples = next
+		e.Mean = sum.Mean(next) * e.Bound
+		e.StdErr = math.Sqrt(e.Bound * e.Mean / float64(next))
+		next = uint64(min(limit, 8*float64(next), usual*e.Bound/max(e.Mean, 1e-300)))
 	}
+	return e, float64(e.Samples)*e.Mean >= 10*e.Bound, nil
 }
 
 // Law is the estimated δ of Algorithm 3 for an owner of so many examples, by one of the two laws: none of it is proven.

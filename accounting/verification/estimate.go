@@ -122,38 +122,61 @@ func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
 		return out, &TooFewError{fmt.Sprintf("an estimate for δ = %.3g at noise multiplier %.4g (10 M/δ, M = %.3g)", e.delta, s.spec.NoiseMultiplier, out.Bound),
 			need, e.limit, each}
 	}
-	out.Samples = uint64(min(e.limit, max(leastSamples, math.Ceil(usual*out.Effort))))
-	mean, err := e.mean(ctx, s, out.Samples)
+	worker, err := e.worker(s)
 	if err != nil {
 		return out, err
 	}
-	out.Mean = mean
+	// The fewest samples say how many there must be.
+	out.Samples = uint64(max(leastSamples, math.Ceil(10*out.Effort)))
+	sum, err := e.draw(ctx, worker, 0, out.Samples)
+	if err != nil {
+		return out, err
+	}
+	out.Mean = sum.Mean(out.Samples) * out.Bound
+	goal := usual * out.Bound / max(out.Mean, e.delta/4)
+	if out.Mean > 2*e.delta || out.Mean < e.delta/4 {
+		goal /= 5 // far from the target only the direction matters
+	}
+	if all := uint64(min(goal, e.limit)); all > out.Samples {
+		more, err := e.draw(ctx, worker, out.Samples, all-out.Samples)
+		if err != nil {
+			return out, err
+		}
+		sum.Merge(more)
+		out.Samples = all
+		out.Mean = sum.Mean(all) * out.Bound
+	}
 	out.StdErr = math.Sqrt(out.Bound * out.Mean / float64(out.Samples))
 	return out, nil
 }
 
-// mean draws samples with a key of the estimates.
-func (e *estimator) mean(ctx context.Context, s side, samples uint64) (float64, error) {
+// worker draws with a key of the estimates.
+func (e *estimator) worker(s side) (*Worker, error) {
 	config, err := json.Marshal(tilt.Config{Spec: s.spec, Epsilon: s.epsilon, Direction: s.direction})
 	if err != nil {
-		return 0, fmt.Errorf("verification: %w", err)
+		return nil, fmt.Errorf("verification: %w", err)
 	}
-	worker, err := s.worker(stream.PublicKey("estimate", config))
-	if err != nil {
-		return 0, err
-	}
+	return s.worker(stream.PublicKey("estimate", config))
+}
+
+// draw sums values over M, and keeps the time.
+func (e *estimator) draw(ctx context.Context, w *Worker, first, count uint64) (montecarlo.Sum, error) {
 	begin := time.Now()
-	r, err := worker.Run(ctx, 0, samples, e.workers)
-	e.drawn, e.spent = e.drawn+samples, e.spent+time.Since(begin)
-	return r.Sum.Mean(samples) * s.bound(), err
+	r, err := w.Run(ctx, first, count, e.workers)
+	e.drawn, e.spent = e.drawn+count, e.spent+time.Since(begin)
+	return r.Sum, err
 }
 
 // time measures a sample.
 func (e *estimator) time(ctx context.Context, s side) (time.Duration, error) {
 	const few = 512
-	before := *e
-	_, err := e.mean(ctx, s, few)
-	return (e.spent - before.spent) / few, err
+	worker, err := e.worker(s)
+	if err != nil {
+		return 0, err
+	}
+	before := e.spent
+	_, err = e.draw(ctx, worker, 0, few)
+	return (e.spent - before) / few, err
 }
 
 // gridRatio is that of the noise multipliers that are tried (003, Algorithm 5).

@@ -2,9 +2,12 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -19,10 +22,11 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits,
-			"same":  same,
-			"cut":   cut,
-			"flip":  flip,
+			"exits":    exits,
+			"same":     same,
+			"cut":      cut,
+			"flip":     flip,
+			"killwhen": killWhen,
 		},
 	})
 }
@@ -78,4 +82,34 @@ func atoi(ts *testscript.TestScript, s string) int {
 	n, err := strconv.Atoi(s)
 	ts.Check(err)
 	return n
+}
+
+// killwhen GLOB COMMAND [ARG…] starts a command and kills it, with no warning, as soon as a file that is not empty matches the pattern.
+func killWhen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: killwhen GLOB COMMAND [ARG…]")
+	}
+	program, err := exec.LookPath(args[1])
+	ts.Check(err)
+	c := exec.Command(program, args[2:]...)
+	c.Dir, c.Env = ts.MkAbs("."), append(os.Environ(), "PATH="+ts.Getenv("PATH"))
+	ts.Check(c.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			ts.Fatalf("the command ended by itself: %v", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+		paths, err := filepath.Glob(ts.MkAbs(args[0]))
+		ts.Check(err)
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+				ts.Check(c.Process.Kill())
+				<-ended
+				return
+			}
+		}
+	}
 }
