@@ -127,7 +127,7 @@ func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 	case s.CyclicPoisson != nil:
 		spec.Prob, spec.WarmStart = s.CyclicPoisson.Prob, s.CyclicPoisson.SecretPartition
 	case s.MultiOwner != nil:
-		spec.Prob = s.MultiOwner.Prob
+		spec.Prob, spec.WarmStart = s.MultiOwner.Prob, true // its coins begin before the first step
 	}
 	if t := r.Sampler.Truncation; t != nil {
 		spec.MaxBatchSize, spec.Examples = t.MaxBatchSize, int(r.Examples)
@@ -247,7 +247,7 @@ func (r Run) compositions(noiseMultiplier float64) (list []*pld.Composition, err
 		return []*pld.Composition{c}, nil
 	}
 	s := r.Sampler.CyclicPoisson
-	events := pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: r.Strategy.ColumnNorms()}
+	events := pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: r.ColumnNorms()}
 	sizes := []int{0}
 	if t := r.Sampler.Truncation; t != nil {
 		small := int(r.Examples) / s.MinSep
@@ -270,6 +270,18 @@ func (r Run) compositions(noiseMultiplier float64) (list []*pld.Composition, err
 	return list, nil
 }
 
+// ColumnNorms returns the Euclidean norms of the columns of C, one a step: of a normalised strategy they are 1, whatever the columns that it
+// is held by.
+func (r Run) ColumnNorms() []float64 {
+	norms := r.Strategy.ColumnNorms()
+	if r.Strategy.Normalized {
+		for i := range norms {
+			norms[i] = 1
+		}
+	}
+	return norms
+}
+
 // poissonSteps are the events of a run with independent noise, equal ones together.
 func (r Run) poissonSteps(p sampling.Poisson, noiseMultiplier float64) (steps []pld.Step) {
 	event := pld.Event{Prob: p.Prob, NoiseMultiplier: noiseMultiplier, Examples: r.MaxExamplesPerOwner}
@@ -277,7 +289,7 @@ func (r Run) poissonSteps(p sampling.Poisson, noiseMultiplier float64) (steps []
 		event.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: int(r.Examples) - 1}
 	}
 	counts := map[float64]int{}
-	for _, norm := range r.Strategy.ColumnNorms() {
+	for _, norm := range r.ColumnNorms() {
 		if counts[norm] == 0 {
 			event.Sensitivity = norm
 			steps = append(steps, pld.Step{Event: event})

@@ -132,3 +132,31 @@ func TestProveAgrees(t *testing.T) {
 		t.Errorf("cyclic with certainty %v, fixed %v, %v", cyclic, fixed, err)
 	}
 }
+
+// TestNormalizedColumns: a normalised strategy is accounted for with columns of norm 1, whatever it is held by.
+func TestNormalizedColumns(t *testing.T) {
+	for name, sampler := range map[string]sampling.Spec{
+		"poisson": {Poisson: &sampling.Poisson{Prob: 0.1, Steps: 32}},
+		"cyclic":  {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 32, MinSep: 4}},
+	} {
+		var deltas [2]float64
+		for i, s := range []*mechanism.Strategy{mechanism.Identity(32), {Kind: mechanism.KindToeplitz, Steps: 32, Toeplitz: []float64{0.25}, Normalized: true}} {
+			pq, qp, err := Run{Sampler: sampler, Strategy: s, MaxExamplesPerOwner: 1}.Prove(1, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			deltas[i] = max(pq.Upper, qp.Upper)
+		}
+		if deltas[0] != deltas[1] || deltas[0] == 0 {
+			t.Errorf("%s: δ = %g for the identity, %g for its multiple, normalised", name, deltas[0], deltas[1])
+		}
+	}
+}
+
+// TestMultiOwnerStart: the batches of Algorithm 3 are stationary from the first step, and so is the law.
+func TestMultiOwnerStart(t *testing.T) {
+	r := Run{Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 32, MinSep: 4}}, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 2}
+	if spec := r.Loss(1); !spec.WarmStart || spec.Validate() != nil {
+		t.Errorf("%+v, %v: want a warm start", spec, spec.Validate())
+	}
+}

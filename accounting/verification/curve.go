@@ -73,7 +73,7 @@ func unaimed(ctx context.Context, run accounting.Run, s side) (e Estimate, ok bo
 	if err != nil {
 		return e, false, err
 	}
-	limit := estimateWork / float64(s.spec.Steps) / 4
+	limit := estimateSamples(s.spec.Steps) / 4
 	var sum montecarlo.Sum
 	for next := uint64(leastSamples); next > e.Samples; {
 		more, err := draw.draw(ctx, worker, e.Samples, next-e.Samples)

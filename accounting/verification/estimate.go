@@ -39,8 +39,8 @@ const (
 	leastSamples = 4000
 )
 
-// estimateWork bounds an estimate's samples times steps.
-const estimateWork = 1e9
+// estimateSamples bounds an estimate: some ten seconds of one processor.
+func estimateSamples(steps int) float64 { return math.Floor(2e9 / float64(2000+steps)) }
 
 // TooFewError says how many samples something takes and how long that is here. It wraps accounting.ErrTooFewSamples.
 type TooFewError struct {

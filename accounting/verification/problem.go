@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"minsep/accounting"
@@ -98,7 +99,7 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 	if e.workers <= 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}
-	e.limit = max(math.Floor(estimateWork/p.steps()), float64(p.Samples)/4)
+	e.limit = max(estimateSamples(p.steps()), float64(p.Samples)/4)
 	if p.NoiseMultiplier != 0 {
 		err = p.fixed(ctx, e, out)
 	} else {
@@ -108,7 +109,7 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 	return out, err
 }
 
-func (p Problem) steps() float64 { return float64(p.Run.Sampler.Scheme().NumSteps()) }
+func (p Problem) steps() int { return p.Run.Sampler.Scheme().NumSteps() }
 
 // protocol is one without candidates.
 func (p Problem) protocol(t accounting.Thresholds) *accounting.Protocol {
@@ -146,18 +147,6 @@ func (p Problem) proven(out *Plan) error {
 	return nil
 }
 
-// largestNorm is that of the columns of C.
-func (p Problem) largestNorm() float64 {
-	if p.Run.Strategy.Normalized {
-		return 1
-	}
-	largest := 0.0
-	for _, norm := range p.Run.Strategy.ColumnNorms() {
-		largest = max(largest, norm)
-	}
-	return largest
-}
-
 // DefaultSamples is the budget where none is given: as many samples as take a minute or less of one processor.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
 
@@ -180,7 +169,7 @@ func (p Problem) spend(bounds []float64) (accounting.Thresholds, []uint64, error
 		return claim.Samples(p.Accept*(p.Delta-claim.Earlier), bounds)
 	}
 	if budget == 0 {
-		budget = DefaultSamples(int(p.steps()))
+		budget = DefaultSamples(p.steps())
 		t, samples, err := claim.Samples(defaultShare*(p.Delta-claim.Earlier), bounds)
 		total := 0.0
 		for _, s := range samples {
@@ -285,7 +274,7 @@ const provableShare = 0.9
 
 // calibrated estimates the noise multiplier, then fixes candidates around it.
 func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
-	start, err := accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, p.largestNorm())
+	start, err := accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms()))
 	if err != nil {
 		return err
 	}
