@@ -32,7 +32,7 @@ func smallRun() accounting.Run {
 	}
 }
 
-func certify(t *testing.T, p *accounting.Protocol, unit uint64, workers int) ([]byte, *accounting.Certificate) {
+func certify(t testing.TB, p *accounting.Protocol, unit uint64, workers int) ([]byte, *accounting.Certificate) {
 	t.Helper()
 	l, err := ledger.Create(t.TempDir(), p)
 	if err != nil {
