@@ -13,6 +13,7 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/transforms/contribution"
 	"minsep/transforms/manifestio"
+	"minsep/transforms/progress"
 )
 
 // Bound bounds the contribution of each owner: graph in, run/bounded out.
@@ -26,9 +27,18 @@ type Bound struct {
 
 // BoundResult is what there is to say of a bounded graph. The graph is public, and so is this.
 type BoundResult struct {
-	RunID   string             `json:"run_id"`
+	RunID   string             `json:"run_id,omitempty"` // none after a dry run
 	Out     string             `json:"out"`
-	Summary ownergraph.Summary `json:"summary"`
+	Input   BoundInput         `json:"input"`
+	Summary ownergraph.Summary `json:"summary,omitzero"` // none after a dry run
+}
+
+// BoundInput is what can be said of a graph's files without reading them through.
+type BoundInput struct {
+	Files       int    `json:"files"`
+	Bytes       int64  `json:"bytes"` // as stored
+	ExampleType string `json:"example_type"`
+	OwnerType   string `json:"owner_type"`
 }
 
 // Validate reports every fault that can be seen without the graph.
@@ -55,9 +65,9 @@ func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
 	if err := c.Err(); err != nil {
 		return BoundResult{}, err
 	}
-	result := BoundResult{Out: o.Out}
+	result := BoundResult{Out: o.Out, Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()}}
 	if o.DryRun {
-		return result, nil
+		return result, o.mayWrite(BoundedFolder)
 	}
 	err := o.write(BoundedFolder, false, func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 		result.RunID = run.RunID.String()
@@ -83,6 +93,7 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 	if err != nil {
 		return index, summary, err
 	}
+	progress.Expect(manifestio.BytesRead, source.ReadBytes)
 	p, s := beam.NewPipelineWithRoot()
 	edges, err := manifestio.ReadGraph(s, source.Splits())
 	if err != nil {

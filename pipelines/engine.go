@@ -67,6 +67,15 @@ func (o Options) validate(c *param.Checker) {
 	}
 }
 
+// mayWrite returns the error that a stage would meet because its folder holds a result.
+func (o Options) mayWrite(folder string) error {
+	dir := filepath.Join(o.Out, folder)
+	if _, err := manifest.Read(dir); err == nil && !o.Overwrite {
+		return fmt.Errorf("pipelines: folder %s: %w", dir, manifest.ErrExists)
+	}
+	return nil
+}
+
 // run executes p and returns its metrics. Runners differ in what they return: some give no result for
 // a job that was cancelled or not submitted, which is an error here, since the caller needs the job's output.
 func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {

@@ -19,6 +19,7 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/transforms/formation"
 	"minsep/transforms/manifestio"
+	"minsep/transforms/progress"
 )
 
 // Folders of a run directory.
@@ -50,10 +51,10 @@ type formParams struct {
 
 // Formed is what there is to say of formed batches. All of it is public: it follows from the parameters.
 type Formed struct {
-	RunID             string        `json:"run_id"`
+	RunID             string        `json:"run_id,omitempty"` // none after a dry run
 	Out               string        `json:"out"`
 	Scheme            sampling.Spec `json:"scheme"`
-	Examples          int64         `json:"examples"` // rows
+	Examples          int64         `json:"examples"` // rows; 0 after a dry run on a graph, as all that follows
 	Copies            int64         `json:"copies"`   // of them
 	ExpectedBatchSize float64       `json:"expected_batch_size"`
 	Shards            int           `json:"shards"`
@@ -102,6 +103,9 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 		formed.Shards = formation.Shards(formed.ExpectedBatchSize*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
 	}
 	copyTo, err := source.copyTo(o.Out)
+	if err == nil && o.DryRun {
+		err = o.mayWrite(BatchesFolder)
+	}
 	if err != nil || o.DryRun {
 		return formed, err
 	}
@@ -143,14 +147,41 @@ func (x examples) copyTo(out string) (string, error) {
 // runGraph writes the table of a graph of which all examples are kept, and forms batches of it.
 func (f Form) runGraph(ctx context.Context, o Options) (Formed, error) {
 	table := Bound{Graph: f.Graph, Read: f.Read, Bound: ownergraph.Bound{MaxExamplesPerOwner: math.MaxInt32}, Buckets: f.Buckets}
-	if _, err := table.Run(ctx, o); err != nil {
+	if o.DryRun { // the number of examples, which decides the rest, is not known before the graph is read
+		_, err := table.Run(ctx, o)
+		return Formed{Out: o.Out}, errors.Join(err, o.mayWrite(BatchesFolder))
+	}
+	_, err := manifest.ReadRun(o.Out)
+	made := errors.Is(err, fs.ErrNotExist)
+	withTable := o
+	withTable.Overwrite = o.Overwrite || table.leftIn(o.Out)
+	if _, err := table.Run(ctx, withTable); err != nil {
 		return Formed{}, err
 	}
-	if o.DryRun {
-		return Formed{Out: o.Out}, nil // the number of examples, which decides the rest, is not known yet
-	}
 	f.Graph, f.Bounded = nil, o.Out
-	return f.Run(ctx, o)
+	formed, err := f.Run(ctx, o)
+	if err != nil { // such as a batch size that the graph cannot give
+		err = errors.Join(err, os.RemoveAll(filepath.Join(o.Out, BoundedFolder)))
+		if made {
+			if _, there := manifest.ReadRun(o.Out); there == nil {
+				err = errors.Join(err, manifest.RemoveRun(o.Out))
+			}
+		}
+	}
+	return formed, err
+}
+
+// leftIn says that a run directory has a table of the same bound and no batches: that of a run that was killed.
+func (b Bound) leftIn(out string) bool {
+	_, want, err := manifest.Params(b.Bound)
+	if err != nil {
+		return false
+	}
+	if _, err := manifest.Read(filepath.Join(out, BatchesFolder)); err == nil {
+		return false
+	}
+	ix, err := manifest.Read(filepath.Join(out, BoundedFolder))
+	return err == nil && ix.ParamsSHA256 == want
 }
 
 func (f Form) form(ctx context.Context, o Options, source examples, formed Formed, run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
@@ -169,6 +200,7 @@ func (f Form) form(ctx context.Context, o Options, source examples, formed Forme
 	}
 	config := formation.Config{Spec: formed.Scheme, Examples: source.rows, Shards: formed.Shards, Dir: dir, Parquet: f.Parquet,
 		IDs: source.ids(), KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Buckets: f.Buckets}
+	progress.Expect(formation.ExamplesSampled, source.rows)
 	p, s := beam.NewPipelineWithRoot()
 	files, err := source.form(s, config)
 	if err != nil {

@@ -83,6 +83,12 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 func printBounded(w io.Writer, b pipelines.BoundResult) {
 	s := b.Summary
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if b.RunID == "" {
+		fmt.Fprintf(t, "dry run\t%s\tnothing is written\n", b.Out)
+		fmt.Fprintf(t, "graph\t%d files, %s bytes\texamples are %s, owners %s\n", b.Input.Files, grouped(b.Input.Bytes), b.Input.ExampleType, b.Input.OwnerType)
+		t.Flush()
+		return
+	}
 	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
 	fmt.Fprintf(t, "graph\t%s edges, %s examples, %s owners\t%s equal edges merged\n", grouped(s.Edges), grouped(s.Examples), grouped(s.Owners), grouped(s.DuplicateEdges))
 	fmt.Fprintf(t, "kept\t%s examples, %s copies, %s edges\n", grouped(s.Kept), grouped(s.KeptCopies), grouped(s.KeptEdges))

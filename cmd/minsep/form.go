@@ -59,7 +59,16 @@ Batches and their sizes are secret. The run directory's batches folder is readab
 func printFormed(w io.Writer, f pipelines.Formed) {
 	scheme, _ := json.Marshal(f.Scheme)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "run\t%s\t%s\n", f.RunID, f.Out)
+	if f.RunID == "" {
+		fmt.Fprintf(t, "dry run\t%s\tnothing is written\n", f.Out)
+	} else {
+		fmt.Fprintf(t, "run\t%s\t%s\n", f.RunID, f.Out)
+	}
+	if f.Examples == 0 {
+		fmt.Fprintf(t, "examples\tnot known before the graph is read\n")
+		t.Flush()
+		return
+	}
 	fmt.Fprintf(t, "examples\t%s\n", grouped(f.Examples))
 	if f.Copies != f.Examples {
 		fmt.Fprintf(t, "copies\t%s\n", grouped(f.Copies))

@@ -49,7 +49,15 @@ func (a *app) progressLine(stage string, elapsed time.Duration, terminal bool) {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", stage, elapsed.Round(time.Second))
 	for _, c := range progress.Counts() {
-		fmt.Fprintf(&line, "  %s %s (%s/s)", c.Name, grouped(c.Total), grouped(int64(float64(c.Total)/elapsed.Seconds())))
+		fmt.Fprintf(&line, "  %s %s", c.Name, grouped(c.Total))
+		if c.Expected > 0 {
+			fmt.Fprintf(&line, " of %s", grouped(c.Expected))
+		}
+		fmt.Fprintf(&line, " (%s/s", grouped(int64(float64(c.Total)/elapsed.Seconds())))
+		if left, ok := c.Left(elapsed); ok {
+			fmt.Fprintf(&line, ", %s left", left.Round(time.Second))
+		}
+		line.WriteByte(')')
 	}
 	if terminal {
 		io.WriteString(a.stderr, "\r\x1b[K"+line.String())

@@ -20,7 +20,7 @@ func init() {
 }
 
 var (
-	edgesRead       = progress.New("edges read")
+	edgesRead       = progress.New("edges sorted")
 	examplesDecided = progress.New("examples decided")
 )
 

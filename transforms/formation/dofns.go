@@ -30,7 +30,10 @@ func init() {
 	register.Iter1[[]byte]()
 }
 
-var examplesSampled = progress.New("examples sampled")
+// ExamplesSampled names the counter of rows whose participations have been drawn.
+const ExamplesSampled = "examples sampled"
+
+var examplesSampled = progress.New(ExamplesSampled)
 
 // span is a range of rows that one worker draws.
 type span struct{ First, Count int64 }

@@ -20,7 +20,11 @@ func init() {
 	register.Emitter1[[]byte]()
 }
 
+// BytesRead names the counter of bytes read of a graph, of which [graphio.Source.ReadBytes] are expected.
+const BytesRead = "graph bytes read"
+
 var (
+	bytesRead     = progress.New(BytesRead)
 	edgesRead     = progress.New("edges read")
 	ownerlessRead = progress.New("examples without owners left out")
 	rowsRead      = progress.New("rows read")
@@ -64,7 +68,7 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 	if err := json.Unmarshal([]byte(unit), &split); err != nil {
 		return fmt.Errorf("manifestio: unit of work: %w", err)
 	}
-	return split.Read(ctx, nil, func(b *graphio.Batch) error {
+	return split.Read(ctx, countedFS{}, func(b *graphio.Batch) error {
 		if b.SingleOwner {
 			b.Owners.Reset(b.Examples.Type)
 			for i := range b.Examples.Len() {
@@ -84,6 +88,28 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 		}
 		return nil
 	})
+}
+
+// countedFS counts the bytes that are read.
+type countedFS struct{ graphio.Local }
+
+func (l countedFS) Open(ctx context.Context, name string) (graphio.File, error) {
+	f, err := l.Local.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &countedFile{f, ctx}, nil
+}
+
+type countedFile struct {
+	graphio.File
+	ctx context.Context
+}
+
+func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
+	n, err := f.File.ReadAt(b, at)
+	bytesRead.Add(f.ctx, n)
+	return n, err
 }
 
 // Rows of a chunk that make about 64 KiB of integers.

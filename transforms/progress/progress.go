@@ -10,6 +10,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
@@ -23,9 +24,10 @@ var registry struct {
 
 // Counter counts one kind of public event. Make one a package with [New] and keep it in a variable.
 type Counter struct {
-	name  string
-	total atomic.Int64
-	beam  beam.Counter
+	name     string
+	total    atomic.Int64
+	expected atomic.Int64
+	beam     beam.Counter
 }
 
 // New returns the counter of a name such as "edges read". Call it once a name, at package level.
@@ -43,10 +45,31 @@ func (c *Counter) Add(ctx context.Context, n int) {
 	c.beam.Inc(ctx, int64(n))
 }
 
+// Expect says how far the counter of a name will count in the stage that is about to begin. Counters of other processes
+// do not hear of it. A name that has no counter is passed over.
+func Expect(name string, total int64) {
+	registry.Lock()
+	defer registry.Unlock()
+	for _, c := range registry.counters {
+		if c.name == name {
+			c.expected.Store(total)
+		}
+	}
+}
+
 // Count is the state of a counter in this process.
 type Count struct {
-	Name  string
-	Total int64
+	Name     string
+	Total    int64
+	Expected int64 // at the end of the stage; 0 if that is not known
+}
+
+// Left is how long the rest will take at the average rate of the time elapsed so far; ok says that it is known.
+func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
+	if c.Total <= 0 || c.Expected <= c.Total {
+		return 0, false
+	}
+	return time.Duration(float64(elapsed) * (float64(c.Expected)/float64(c.Total) - 1)), true
 }
 
 // Counts returns the counters of this process that are not zero, in the order in which they were made.
@@ -56,7 +79,7 @@ func Counts() []Count {
 	var out []Count
 	for _, c := range registry.counters {
 		if n := c.total.Load(); n != 0 {
-			out = append(out, Count{c.name, n})
+			out = append(out, Count{c.name, n, c.expected.Load()})
 		}
 	}
 	return out
@@ -68,5 +91,6 @@ func Reset() {
 	defer registry.Unlock()
 	for _, c := range registry.counters {
 		c.total.Store(0)
+		c.expected.Store(0)
 	}
 }

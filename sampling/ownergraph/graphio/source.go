@@ -17,6 +17,7 @@ type Source struct {
 	SingleOwner            bool  // each example is its own owner
 	Files                  int   // how many files there are
 	Bytes                  int64 // their size as stored
+	ReadBytes              int64 // about how many of them reading takes: of Parquet, the columns looked for
 
 	fs     FS
 	splits []Split
@@ -67,6 +68,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 			in.split.OwnerType = s.ExampleType
 		}
 		s.Bytes += in.size
+		s.ReadBytes += in.readBytes()
 		parts, err := in.splits(ctx, &o)
 		if err != nil {
 			return nil, &Fault{File: in.split.Path, Err: err}
@@ -154,6 +156,17 @@ func (s *Source) Read(ctx context.Context, emit func(*Batch) error) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// readBytes is about how many bytes reading the file takes.
+func (in *inspected) readBytes() (n int64) {
+	if in.split.Format != Parquet {
+		return in.size
+	}
+	for _, bytes := range in.groups {
+		n += bytes
+	}
+	return n
 }
 
 // splits divides a file.
