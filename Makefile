@@ -7,7 +7,7 @@ GO ?= go
 VENV := .venv
 DEMO := out/demo
 
-.PHONY: help build demo test python race lint fuzz bench papers
+.PHONY: help build demo test python race lint fuzz bench papers amplified
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,3 +65,6 @@ bench: ## measure the tables of docs/benchmarks.md: whole stages in a process of
 
 papers: ## recompute the papers' tables, published beside computed
 	$(GO) run ./integration/papers
+
+amplified: ## recompute those with amplification by sampling, about 8 minutes of processor time
+	$(GO) run ./integration/papers -amplified

@@ -1,9 +1,10 @@
-// Command papers recomputes figures of the papers that need no training run and no amplification, and prints the published
-// figure beside the computed one with the relative difference. Labels are those of package mechanism; settings that the papers leave
+// Command papers recomputes figures of the papers that need no training run, and prints the published figure beside the computed one with
+// the relative difference; with -amplified, those with amplification by sampling. Labels are those of package mechanism; settings that the papers leave
 // open are the ones that give their numbers, and are named in the heading of each table.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -28,7 +29,13 @@ type table struct {
 }
 
 func main() {
-	if err := write(os.Stdout, tables()); err != nil {
+	amplified := flag.Bool("amplified", false, "print the tables with amplification by sampling, which take minutes, in place of the others")
+	flag.Parse()
+	all := tables()
+	if *amplified {
+		all = amplifiedTables()
+	}
+	if err := write(os.Stdout, all); err != nil {
 		fmt.Fprintln(os.Stderr, "papers:", err)
 		os.Exit(1)
 	}

@@ -79,16 +79,20 @@ func rows002() ([]row, error) {
 	return rows, nil
 }
 
-// damped is the best of the strategies with the first column of (1-(1-ν)x)^(-1/2).
+// damped is the best of the strategies that dampedBy makes.
 func damped(p mechanism.Problem) (*mechanism.Strategy, error) {
-	n := p.Workload.Steps
 	s, _, _, err := p.Search(math.Log(1e-6), 0, func(lnNu float64) (*mechanism.Strategy, error) {
-		c := make([]float64, n)
-		c[0] = 1
-		for t := 1; t < n; t++ {
-			c[t] = c[t-1] * (float64(t) - .5) / float64(t) * (1 - math.Exp(lnNu))
-		}
-		return mechanism.Toeplitz(n, c)
+		return dampedBy(p.Workload.Steps, math.Exp(lnNu))
 	})
 	return s, err
+}
+
+// dampedBy is the strategy with the first column of (1-(1-ν)x)^(-1/2).
+func dampedBy(n int, nu float64) (*mechanism.Strategy, error) {
+	c := make([]float64, n)
+	c[0] = 1
+	for t := 1; t < n; t++ {
+		c[t] = c[t-1] * (float64(t) - .5) / float64(t) * (1 - nu)
+	}
+	return mechanism.Toeplitz(n, c)
 }
