@@ -66,5 +66,5 @@ bench: ## measure the tables of docs/benchmarks.md: whole stages in a process of
 papers: ## recompute the papers' tables, published beside computed
 	$(GO) run ./integration/papers
 
-amplified: ## recompute those with amplification by sampling, about 8 minutes of processor time
+amplified: ## recompute those with amplification by sampling, about 6 minutes of processor time
 	$(GO) run ./integration/papers -amplified
