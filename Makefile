@@ -27,7 +27,7 @@ demo: build ## bound a real graph of 1.8 million edges, form batches, check them
 test: lint python ## lint and run every test
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -v ./... > out/test.log 2>&1 || { grep -E '^(---|\s+---) FAIL|^FAIL|panic:|_test.go:' out/test.log | head -100; exit 1; }
 	@grep -E '^(ok|FAIL)' out/test.log
-	@echo "skipped:"; grep -A 1 -E '^\s*--- SKIP' out/test.log || echo "  nothing"
+	@echo "skipped:"; grep -B 1 -E '^\s*--- SKIP' out/test.log || echo "  nothing"
 
 python: ## fetch what the checks in Python need, where there is a Python
 	@mkdir -p out

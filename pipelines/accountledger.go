@@ -21,6 +21,7 @@ import (
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/transforms/losses"
+	"minsep/transforms/progress"
 )
 
 // What an account leaves in a run directory.
@@ -208,6 +209,13 @@ func (o Options) verify(ctx context.Context, book string, l *ledger.Ledger) erro
 		return err
 	}
 	size := losses.UnitSize(p.Run.Sampler.Scheme().NumSteps())
+	missing := uint64(0) // at most: a candidate that is rejected ends the verification
+	for c := range p.Candidates {
+		for _, u := range l.Missing(c, size) {
+			missing += u.Count
+		}
+	}
+	progress.Expect(losses.SamplesDrawn, int64(missing))
 	for c := len(p.Candidates) - 1; c >= 0; c-- {
 		if units := l.Missing(c, size); len(units) > 0 {
 			pipeline, s := beam.NewPipelineWithRoot()

@@ -168,6 +168,11 @@ func (a *app) options() (pipelines.Options, error) {
 	default:
 		err = errors.Join(err, &param.Error{Package: "minsep", Param: "log", Value: a.log, Rule: "must be text, json or off"})
 	}
+	if o.Log == nil {
+		slog.SetDefault(slog.New(slog.DiscardHandler))
+	} else {
+		slog.SetDefault(o.Log) // Prism logs there
+	}
 	return o, err
 }
 

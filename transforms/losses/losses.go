@@ -87,7 +87,10 @@ func Sum(s beam.Scope, c Config, units []ledger.Unit) (beam.PCollection, error) 
 	return beam.ParDo(s, &sumFn{Config: c}, spread), nil
 }
 
-var samplesDrawn = progress.New("samples")
+// SamplesDrawn is the name of the counter of samples.
+const SamplesDrawn = "samples"
+
+var samplesDrawn = progress.New(SamplesDrawn)
 
 // sumFn computes units.
 type sumFn struct {
