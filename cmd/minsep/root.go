@@ -111,7 +111,7 @@ Start with:  minsep keygen KEY
 	f.StringVar(&a.log, "log", "text", "logs on standard error: text, json or off")
 	addBeamFlags(f, &a.runner)
 	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.accountCommand(), a.inspectCommand(), a.lossCommand())
-	root.AddCommand(a.strategyCommand(), a.noiseCommand())
+	root.AddCommand(a.strategyCommand(), a.noiseCommand(), a.runCommand())
 	for _, c := range append(root.Commands(), root) {
 		wrapArgs(c)
 	}

@@ -13,6 +13,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(beCommand) != "" { // started again by a test that kills it
+		main()
+	}
 	testscript.Main(m, map[string]func(){"minsep": main})
 }
 

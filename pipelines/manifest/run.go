@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,14 @@ type Run struct {
 	Format  string       `json:"format"`
 	Version string       `json:"minsep_version"` // of the code that made the directory
 	RunID   stream.RunID `json:"run_id"`
+	Plan    *RunPlan     `json:"plan,omitempty"` // of a directory that a whole plan is run in
+}
+
+// RunPlan is the plan that a run directory is for.
+type RunPlan struct {
+	SHA256        Digest          `json:"sha256"`         // of Plan, compact
+	KeyCommitment Digest          `json:"key_commitment"` // to the root key, for this run id
+	Plan          json.RawMessage `json:"plan"`           // all that decides the results; inputs are there by SHA-256
 }
 
 // OpenRun returns the run of a directory, and makes directory and run where there is none: with the run
@@ -44,16 +53,21 @@ func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
 	if want == (stream.RunID{}) {
 		want = stream.NewRunID()
 	}
-	run = Run{RunFormat, Version, want}
+	run = Run{Format: RunFormat, Version: Version, RunID: want}
+	return run, true, WriteRun(dir, run)
+}
+
+// WriteRun makes the directory where there is none, and writes or replaces its run.json.
+func WriteRun(dir string, run Run) error {
 	if err := os.MkdirAll(dir, PublicDir); err != nil {
-		return Run{}, false, fmt.Errorf("manifest: %w", err)
+		return fmt.Errorf("manifest: %w", err)
 	}
 	b, err := json.MarshalIndent(run, "", "  ")
 	if err != nil {
-		return Run{}, false, fmt.Errorf("manifest: %w", err)
+		return fmt.Errorf("manifest: %w", err)
 	}
 	_, err = WriteFile(dir, runName, PublicFile, func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
-	return run, true, err
+	return err
 }
 
 // RemoveRun undoes an OpenRun that made a run in which no stage has succeeded. It leaves a directory that holds anything else.
@@ -87,5 +101,22 @@ func ReadRun(dir string) (Run, error) {
 	if run.RunID == (stream.RunID{}) {
 		return run, fmt.Errorf("manifest: %s: has no run id", path)
 	}
+	if run.Plan != nil {
+		var plan bytes.Buffer
+		if err := json.Compact(&plan, run.Plan.Plan); err != nil {
+			return run, fmt.Errorf("manifest: %s: plan: %w", path, err)
+		}
+		if got := Digest(sha256.Sum256(plan.Bytes())); got != run.Plan.SHA256 {
+			return run, fmt.Errorf("manifest: %s: %w", path, &MismatchError{"plan", "SHA-256", got.String(), run.Plan.SHA256.String()})
+		}
+		run.Plan.Plan = plan.Bytes()
+	}
 	return run, nil
+}
+
+// Finished reports whether a stage has left a result in a folder. Whether the result is whole is for [Open] and [Index.Verify] to say.
+func Finished(dir string) bool {
+	_, index := os.Stat(filepath.Join(dir, IndexName))
+	_, mark := os.Stat(filepath.Join(dir, incompleteName))
+	return index == nil && errors.Is(mark, fs.ErrNotExist)
 }

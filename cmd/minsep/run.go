@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"minsep/mechanism/noise"
+	"minsep/pipelines"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var how pipelines.PlanRun
+	var example bool
+	c := &cobra.Command{
+		Use:   "run PLAN.json",
+		Short: "Run a whole plan: bound, strategy, account, form, noise",
+		Long: `run takes a plan, a graph or a number of examples with all parameters of a training, to a run directory with a
+certificate, batches and noise. The noise has the multiplier of the certificate.
+
+Stages: ` + strings.Join(pipelines.Stages, ", ") + `. A stage whose result is there and matches is skipped. Stopped or killed, the
+same command goes on where it was, with the same result. What is there of another plan is refused; with --overwrite it is
+replaced, under a new run id.
+
+Start with:  minsep run --example > plan.json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if example {
+				_, err := io.WriteString(a.stdout, pipelines.PlanExample)
+				return err
+			}
+			if len(args) == 0 {
+				return usageError{errors.New("run: name a plan; see minsep run --help")}
+			}
+			o, err := a.options()
+			if err != nil {
+				return err
+			}
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			plan, err := pipelines.ParsePlan(args[0], text)
+			if err != nil {
+				return err
+			}
+			how.Watch = a.watch
+			result, err := plan.Run(cmd.Context(), o, how)
+			var claimed *noise.ClaimError
+			var grows *noise.GrowthError
+			if errors.As(err, &claimed) || errors.As(err, &grows) {
+				return usageError{err}
+			}
+			if err != nil {
+				return err
+			}
+			if result.Reason != "" {
+				fmt.Fprintf(a.stderr, "minsep: warning: %s: %s\n", result.Status, result.Reason)
+			}
+			return a.print(result, func(w io.Writer) { printRun(w, result, a.dryRun) })
+		},
+	}
+	a.addStageFlags(c)
+	f := c.Flags()
+	f.Lookup("key").Usage = "file of the root key, instead of the plan's"
+	f.Lookup("out").Usage = "run directory to write to, instead of the plan's"
+	f.Lookup("overwrite").Usage = "replace what is there of another plan, or does not match"
+	f.StringVar(&how.Until, "until", "", "stop after this stage")
+	f.BoolVar(&example, "example", false, "print a commented plan to start from")
+	return c
+}
+
+func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	if dry {
+		fmt.Fprintf(t, "plan\t%s\n", r.Plan)
+	}
+	fmt.Fprintf(t, "plan SHA-256\t%s\n", r.PlanSHA256)
+	if r.RunID != "" {
+		fmt.Fprintf(t, "run\t%s\t%s\n", r.RunID, r.Out)
+	}
+	if r.Examples > 0 {
+		fmt.Fprintf(t, "kept\t%s examples, %s copies\n", grouped(r.Examples), grouped(r.Copies))
+	}
+	if r.ExpectedBatchSize > 0 {
+		fmt.Fprintf(t, "expected batch size\t%.6g\n", r.ExpectedBatchSize)
+	}
+	if r.Status != "" {
+		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", r.Status, r.Epsilon, r.Delta, r.NoiseMultiplier)
+	}
+	for _, s := range r.Stages {
+		fmt.Fprintf(t, "%s\t%s\t%.1f s\t%s", s.Stage, s.State, s.Seconds, s.Path)
+		if s.Files > 0 {
+			fmt.Fprintf(t, "\t%s", plural(s.Files, "file"))
+		}
+		fmt.Fprintln(t)
+	}
+}

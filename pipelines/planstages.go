@@ -1,0 +1,369 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/verification"
+	"minsep/mechanism"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/stream"
+	"minsep/transforms/noiseshards"
+)
+
+// StrategyFolder is the folder of a plan's strategy in its run directory.
+const StrategyFolder = "strategy"
+
+// StrategyFormat is the format of its index.
+const StrategyFormat = "minsep-strategy/1"
+
+const strategyName = "strategy.json"
+
+// planStage is a stage as a plan runs it.
+type planStage struct {
+	path string // of what it leaves
+	// look says whether a finished result is there, and what of it is not what the stage would make.
+	look func(ctx context.Context) (there bool, differs []string, err error)
+	run  func(ctx context.Context, o Options) error
+	// report takes what there is to say from a finished result, and returns the number of its files.
+	report func(ctx context.Context) (files int, err error)
+}
+
+func (r *planRun) stageOf(name string) planStage {
+	switch name {
+	case "bound":
+		return r.boundStage()
+	case "strategy":
+		return r.strategyStage()
+	case "account":
+		return r.accountStage()
+	case "form":
+		return r.formStage()
+	}
+	return r.noiseStage()
+}
+
+// folder is a result that has an index, held against what it should have.
+type folderResult struct {
+	dir, format string
+	params      any
+	inputs      map[string]manifest.Digest
+}
+
+// look compares the folder's index with the plan and every file with the index. It does not say how large files are: those of
+// batches tell how large the batches are.
+func (f folderResult) look(run stream.RunID) (ix *manifest.Index, differs []string, err error) {
+	if !manifest.Finished(f.dir) {
+		return nil, nil, nil
+	}
+	if ix, err = manifest.Read(f.dir); err != nil {
+		return nil, nil, err
+	}
+	params, digest, err := manifest.Params(f.params)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ix.Format != f.format {
+		differs = append(differs, fmt.Sprintf("its format is %s, this version writes %s", ix.Format, f.format))
+	}
+	if ix.RunID != run {
+		differs = append(differs, "it is of another run")
+	}
+	if ix.ParamsSHA256 != digest {
+		differs = append(differs, jsonDifferences(ix.Params, params)...)
+	}
+	for name, want := range f.inputs {
+		if ix.Inputs[name] != want {
+			differs = append(differs, "it was made from another "+name)
+		}
+	}
+	if len(ix.Inputs) != len(f.inputs) {
+		differs = append(differs, "it was made from other inputs")
+	}
+	if p := filesPromise(ix, f.dir); !p.Held {
+		differs = append(differs, fmt.Sprintf("%d of its files are not what its index says", p.Broken))
+	}
+	return ix, differs, nil
+}
+
+func filesOf(dir string) (int, error) {
+	ix, err := manifest.Read(dir)
+	if err != nil {
+		return 0, err
+	}
+	return len(ix.Files), nil
+}
+
+func (r *planRun) path(folder string) string { return filepath.Join(r.options.Out, folder) }
+
+func (r *planRun) boundStage() planStage {
+	dir, bound := r.path(BoundedFolder), r.plan.bound()
+	return planStage{
+		path: dir,
+		look: func(context.Context) (bool, []string, error) {
+			ix, differs, err := folderResult{dir, manifest.BoundedFormat, bound.Bound, nil}.look(r.run.RunID)
+			return ix != nil, differs, err
+		},
+		run: func(ctx context.Context, o Options) error { _, err := bound.Run(ctx, o); return err },
+		report: func(context.Context) (int, error) {
+			b, err := manifest.OpenBounded(dir)
+			if err != nil {
+				return 0, err
+			}
+			r.result.Examples, r.result.Copies = b.Rows, b.Summary.KeptCopies
+			return filesOf(dir)
+		},
+	}
+}
+
+func (r *planRun) strategyStage() planStage {
+	dir, params := r.path(StrategyFolder), r.plan.Strategy
+	inputs := func() (map[string]manifest.Digest, error) {
+		if !params.fromFile() {
+			return nil, nil
+		}
+		d, err := fileDigest(params.Workload)
+		return map[string]manifest.Digest{"workload": d}, err
+	}
+	return planStage{
+		path: dir,
+		look: func(context.Context) (bool, []string, error) {
+			in, err := inputs()
+			if err != nil {
+				return false, nil, err
+			}
+			ix, differs, err := folderResult{dir, StrategyFormat, params, in}.look(r.run.RunID)
+			return ix != nil, differs, err
+		},
+		run: func(ctx context.Context, o Options) error {
+			index := manifest.Index{Format: StrategyFormat}
+			var err error
+			if index.Params, index.ParamsSHA256, err = manifest.Params(params); err != nil {
+				return err
+			}
+			if index.Inputs, err = inputs(); err != nil {
+				return err
+			}
+			return o.write(StrategyFolder, false, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+				s, err := params.Make(ctx)
+				if err != nil {
+					return index, strategyFault(params, err)
+				}
+				file, err := stage.Write(strategyName, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
+				index.Files = []manifest.File{file}
+				return index, err
+			})
+		},
+		report: func(context.Context) (int, error) { return filesOf(dir) },
+	}
+}
+
+// strategyFault makes a strategy that is too large to make a fault of its parameters.
+func strategyFault(p StrategyParams, err error) error {
+	if errors.Is(err, mechanism.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "strategy", Value: p.Kind, Rule: "must be smaller"}, err)
+	}
+	return err
+}
+
+func (r *planRun) accountStage() planStage {
+	path, account := r.path(CertificateFile), r.plan.account()
+	return planStage{
+		path: path,
+		look: func(context.Context) (bool, []string, error) {
+			certificate, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return false, nil, nil
+			}
+			if err != nil {
+				return false, nil, err
+			}
+			differs, err := account.differences(r.path(LedgerFolder), certificate)
+			return true, differs, err
+		},
+		run: func(ctx context.Context, o Options) error { _, err := account.Run(ctx, o); return err },
+		report: func(context.Context) (int, error) {
+			c, err := r.certificate()
+			if err != nil {
+				return 0, err
+			}
+			r.result.NoiseMultiplier, r.result.Epsilon, r.result.Delta = c.NoiseMultiplier, c.Epsilon, c.Delta
+			r.result.Status, r.result.Reason = string(c.Status), c.Reason
+			return 1, nil
+		},
+	}
+}
+
+// differences says what of a certificate is not what the account would write: another request, or bytes that the ledger does not give.
+func (a Account) differences(book string, certificate []byte) (differs []string, err error) {
+	_, r, err := a.problem()
+	if err != nil {
+		return nil, err
+	}
+	want, err := r.encode()
+	if err != nil {
+		return nil, err
+	}
+	got, err := os.ReadFile(filepath.Join(book, requestName))
+	if err != nil {
+		return []string{"its ledger cannot be read"}, nil
+	}
+	if !bytes.Equal(got, want) {
+		return jsonDifferences(got, want), nil
+	}
+	l, err := ledger.Read(book)
+	if err != nil {
+		return []string{"its ledger cannot be read"}, nil
+	}
+	again, err := l.Certificate()
+	if err != nil {
+		return []string{"its ledger gives no certificate"}, nil
+	}
+	b, err := again.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(b, certificate) {
+		differs = append(differs, "its bytes are not those that its ledger gives")
+	}
+	if verification.CheckProofs(l.Protocol()) != nil {
+		differs = append(differs, "a bound in its ledger does not hold when it is computed again")
+	}
+	return differs, nil
+}
+
+func (r *planRun) certificate() (*accounting.Certificate, error) {
+	b, err := os.ReadFile(r.path(CertificateFile))
+	if err != nil {
+		return nil, err
+	}
+	return accounting.ParseCertificate(b)
+}
+
+func (r *planRun) formStage() planStage {
+	dir, form := r.path(BatchesFolder), r.plan.form()
+	// The public part of what the stage comes to, by a dry run of it.
+	formed := func(ctx context.Context) (Formed, error) {
+		o := r.options
+		o.DryRun = true
+		return form.Run(ctx, o)
+	}
+	return planStage{
+		path: dir,
+		look: func(ctx context.Context) (bool, []string, error) {
+			if !manifest.Finished(dir) {
+				return false, nil, nil
+			}
+			want, err := formed(ctx)
+			if err != nil {
+				return false, nil, err
+			}
+			source, err := form.source()
+			if err != nil {
+				return false, nil, err
+			}
+			ix, differs, err := folderResult{dir, manifest.BatchesFormat, formParams{want.Scheme}, source.inputs()}.look(r.run.RunID)
+			if err != nil || differs != nil {
+				return ix != nil, differs, err
+			}
+			b, err := manifest.OpenBatches(dir)
+			if err != nil {
+				return false, nil, err
+			}
+			parquet := slices.ContainsFunc(ix.Files, func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") })
+			if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
+				differs = append(differs, "its examples, shards or kinds of files are others")
+			}
+			return true, differs, nil
+		},
+		run: func(ctx context.Context, o Options) error { _, err := form.Run(ctx, o); return err },
+		report: func(ctx context.Context) (int, error) {
+			f, err := formed(ctx)
+			if err != nil {
+				return 0, err
+			}
+			r.result.Examples, r.result.Copies, r.result.ExpectedBatchSize = f.Examples, f.Copies, f.ExpectedBatchSize
+			return filesOf(dir)
+		},
+	}
+}
+
+func (r *planRun) noiseStage() planStage {
+	dir := r.path(NoiseFolder)
+	noise := func() (Noise, error) {
+		c, err := r.certificate()
+		if err != nil {
+			return Noise{}, err
+		}
+		return r.plan.noise(c.NoiseMultiplier), nil
+	}
+	return planStage{
+		path: dir,
+		look: func(context.Context) (bool, []string, error) {
+			if !manifest.Finished(dir) {
+				return false, nil, nil
+			}
+			n, err := noise()
+			if err != nil {
+				return false, nil, err
+			}
+			return n.differences(dir, r.run.RunID, r.options.KeyFile)
+		},
+		run: func(ctx context.Context, o Options) error {
+			n, err := noise()
+			if err != nil {
+				return err
+			}
+			_, err = n.Run(ctx, o)
+			return err
+		},
+		report: func(context.Context) (int, error) { return filesOf(dir) },
+	}
+}
+
+// differences says what of a folder of noise is not what the stage would write.
+func (n Noise) differences(dir string, run stream.RunID, keyFile string) (there bool, differs []string, err error) {
+	want, facts, err := n.recipe()
+	if err != nil {
+		return false, nil, err
+	}
+	root, err := stream.ReadKeyFile(keyFile)
+	if err != nil {
+		return false, nil, err
+	}
+	ix, differs, err := folderResult{dir, NoiseFormat, want.Params, nil}.look(run)
+	if err != nil || differs != nil {
+		return ix != nil, differs, err
+	}
+	got, err := readRecipe(filepath.Join(dir, noiseshards.RecipeName))
+	if err != nil {
+		return false, nil, err
+	}
+	want.Bind(root, run, got.KeyFile) // where the key lies does not matter
+	same, err := want.SHA256()
+	if err != nil {
+		return false, nil, err
+	}
+	if have, err := got.SHA256(); err != nil || have != same {
+		differs = append(differs, "its recipe is another one")
+	}
+	var has NoiseFacts
+	if err := json.Unmarshal(ix.Facts, &has); err != nil {
+		return false, nil, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
+	}
+	if has != facts {
+		differs = append(differs, "its shards, steps of a file or element type are others")
+	}
+	return true, differs, nil
+}
