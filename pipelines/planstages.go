@@ -256,7 +256,7 @@ func (r *planRun) formStage() planStage {
 	// The public part of what the stage comes to, by a dry run of it.
 	formed := func(ctx context.Context) (Formed, error) {
 		o := r.options
-		o.DryRun = true
+		o.DryRun, o.Overwrite = true, true // what is there is no fault here
 		return form.Run(ctx, o)
 	}
 	return planStage{
