@@ -25,7 +25,7 @@ demo: build ## bound a real graph of 1.8 million edges, form batches, check them
 	@od -A n -t d4 -j 128 -N 32 $(DEMO)/run/batches/rows-00000-of-00001.npy
 
 test: lint python ## lint and run every test
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -v ./... > out/test.log 2>&1 || { grep -E '^(---|\s+---) FAIL|^FAIL|panic:|_test.go:' out/test.log | head -100; exit 1; }
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -v ./... > out/test.log 2>&1 || { grep -E '^(---|\s+---) FAIL|^FAIL|panic:|_test.go:' out/test.log | tail -n 60; exit 1; }
 	@grep -E '^(ok|FAIL)' out/test.log
 	@echo "skipped:"; grep -B 1 -E '^\s*--- SKIP' out/test.log || echo "  nothing"
 
