@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"minsep/accounting"
@@ -181,16 +180,7 @@ func (a Account) strategy(spec sampling.Spec) (*mechanism.Strategy, error) {
 		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)
 		return s, err
 	}
-	f, err := os.Open(a.Strategy)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	s, err := mechanism.ReadStrategy(f)
-	if err != nil {
-		return nil, &ParamError{Package: "pipelines", Param: "strategy", Value: a.Strategy, Rule: "must be a strategy file: " + err.Error()}
-	}
-	return s, nil
+	return ReadStrategyFile(a.Strategy)
 }
 
 // certify plans, or goes on with what the ledger holds, and verifies.

@@ -19,9 +19,6 @@ func Tail(x float64) float64 {
 	return Density(x) * Mills(x)
 }
 
-// CDF is Pr[z ≤ x].
-func CDF(x float64) float64 { return Tail(-x) }
-
 // Mills is the Mills ratio Tail(x)/Density(x), for x ≥ -37. It falls from large
 // values through 1.2533 at 0 like 1/x.
 func Mills(x float64) float64 {
