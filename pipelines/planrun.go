@@ -88,6 +88,11 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	if o.DryRun && made {
 		r.result.RunID = "" // that of the run will be another
 	}
+	if !o.DryRun {
+		if err := manifest.RemoveTemporary(o.Out); err != nil {
+			return r.result, err
+		}
+	}
 	begin := time.Now()
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {

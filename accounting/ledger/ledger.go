@@ -303,7 +303,7 @@ func (l *Ledger) Close() error {
 
 // writeWhole writes a file that appears whole or not at all.
 func writeWhole(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".protocol-*")
+	f, err := os.CreateTemp(filepath.Dir(path), ".minsep-tmp-*")
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,11 @@ func Claim(folder string, r *Recipe, directory string) error {
 	}
 	record := filepath.Join(folder, r.RunID.String()+".json")
 	err = want.create(folder, record)
-	if err == nil || !errors.Is(err, fs.ErrExist) {
+	if err == nil {
+		return want.removeTemporary(folder)
+	}
+	// A temporary file that is gone was removed by the process whose claim came first.
+	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	b, err := os.ReadFile(record)
@@ -77,8 +81,25 @@ func Claim(folder string, r *Recipe, directory string) error {
 	case got != want:
 		return &ClaimError{want.RunID, "parameters", got.Directory, record}
 	}
+	return want.removeTemporary(folder)
+}
+
+// removeTemporary removes what killed processes have left of their claims of the run id, which is claimed.
+func (c claim) removeTemporary(folder string) error {
+	left, err := filepath.Glob(filepath.Join(folder, c.temporary()))
+	for _, path := range left {
+		if e := os.Remove(path); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("noise: record of a run id: %w", err)
+	}
 	return nil
 }
+
+// temporary is the pattern of the names of unfinished records.
+func (c claim) temporary() string { return ".claim-" + c.RunID.String() + "-*" }
 
 func realPath(directory string) (string, error) {
 	path, err := filepath.EvalSymlinks(directory)
@@ -97,7 +118,7 @@ func (c claim) create(folder, record string) error {
 	if err != nil {
 		return fmt.Errorf("noise: record of a run id: %w", err)
 	}
-	f, err := os.CreateTemp(folder, ".claim-*") // mode 0600
+	f, err := os.CreateTemp(folder, c.temporary()) // mode 0600
 	if err != nil {
 		return fmt.Errorf("noise: record of a run id: %w", err)
 	}

@@ -222,7 +222,7 @@ func (s *Stage) Publish(ix Index) error {
 			return err
 		}
 	}
-	if err := removeTemporary(s.Dir); err != nil {
+	if err := RemoveTemporary(s.Dir); err != nil {
 		return err
 	}
 	ix.Version = Version
@@ -258,7 +258,8 @@ func (s *Stage) Abort() error {
 	return err
 }
 
-func removeTemporary(dir string) error {
+// RemoveTemporary removes what killed writers have left in a folder and all below it. Nothing must be writing there.
+func RemoveTemporary(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), tempPrefix) {
 			err = os.Remove(path)

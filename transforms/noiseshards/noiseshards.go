@@ -170,25 +170,6 @@ func (c Config) CheckCover(steps int, files []manifest.File) error {
 	return nil
 }
 
-// RemoveOthers removes the shards of another number of shards from the folder of noise, such as a killed run with
-// other settings leaves behind. It leaves everything else alone.
-func (c Config) RemoveOthers() error {
-	paths, err := filepath.Glob(filepath.Join(c.Dir, "shard-[0-9]*-of-[0-9]*"))
-	if err != nil {
-		return fmt.Errorf("noiseshards: %w", err)
-	}
-	for _, path := range paths {
-		var shard, shards int
-		if n, _ := fmt.Sscanf(filepath.Base(path), "shard-%d-of-%d", &shard, &shards); n != 2 || shards == c.Shards && shard < shards {
-			continue
-		}
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("noiseshards: %w", err)
-		}
-	}
-	return nil
-}
-
 // Write writes all shards. The recipe must be in the folder already ([WriteRecipe]). It returns a PCollection<string> of JSON
 // [manifest.File], one a file.
 func Write(s beam.Scope, c Config) (beam.PCollection, error) {

@@ -375,23 +375,6 @@ func TestCheckCover(t *testing.T) {
 	}
 }
 
-func TestRemoveOthers(t *testing.T) {
-	c := Config{Dir: t.TempDir(), Shards: 3}
-	keep := []string{ShardName(0, 3), ShardName(2, 3), "shards", "recipe.json"}
-	for _, name := range append([]string{ShardName(0, 4), ShardName(3, 3)}, keep...) {
-		if err := os.Mkdir(filepath.Join(c.Dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := c.RemoveOthers(); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(c.Dir)
-	if err != nil || len(entries) != len(keep) {
-		t.Errorf("%v are left (%v), want %v", entries, err, keep)
-	}
-}
-
 func TestRangeCovers(t *testing.T) {
 	for _, n := range []int64{1, 7, 64, 1000, math.MaxInt32} {
 		for _, shards := range []int{1, 2, 7, 64} {
