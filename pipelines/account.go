@@ -86,7 +86,7 @@ func (a Account) Validate() error {
 func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(a.Validate())
-	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	o.validateJob(&c)
 	if err := c.Err(); err != nil {
 		return Accounted{}, err
 	}
@@ -185,6 +185,11 @@ func (a Account) strategy(spec sampling.Spec) (*mechanism.Strategy, error) {
 
 // certify plans, or goes on with what the ledger holds, and verifies.
 func (a Account) certify(ctx context.Context, o Options, problem verification.Problem, r request, result *Accounted) (*accounting.Certificate, error) {
+	o, unlock, err := o.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	book := filepath.Join(o.Out, LedgerFolder)
 	resume, err := o.lookAt(book, r)
 	if err != nil {

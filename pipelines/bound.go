@@ -100,7 +100,7 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 		return index, summary, err
 	}
 	bounded, err := contribution.Bound(s, contribution.Config{Bound: b.Bound, KeyURI: key, RunID: run.RunID, ParamsSHA256: index.ParamsSHA256,
-		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets}, edges)
+		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets, TempDir: o.WorkDir}, edges)
 	if err != nil {
 		return index, summary, err
 	}

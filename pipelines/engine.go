@@ -4,18 +4,12 @@
 package pipelines
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
-	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
-	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
 	"minsep/internal/param"
 	"minsep/pipelines/manifest"
@@ -46,24 +40,32 @@ type Options struct {
 	RunID     stream.RunID // zero: the run directory's own, or a fresh one
 	Overwrite bool         // replace a finished result
 	DryRun    bool         // validate, look at the input, write nothing
-	Log       *slog.Logger // nil: no logs
-}
+	WorkDir   string       // of temporary files, on every worker; "" for the system's
+	Log       *slog.Logger // nil: no logs. What is logged names no example, owner or key, and no size that is secret
 
-func (o Options) logger() *slog.Logger {
-	if o.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return o.Log
+	locked bool // the run directory is this process's alone
 }
 
 // validate records the faults of the options that every stage with an output has.
 func (o Options) validate(c *param.Checker) {
-	c.Require(slices.Contains(Runners, o.runner()), "runner", o.runner(), "must be one of "+strings.Join(Runners, ", "))
-	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	o.validateJob(c)
 	if o.KeyFile == "" {
 		c.Require(false, "key", `""`, "must name a key file; make one with `minsep keygen`")
 	} else if _, err := stream.ReadKeyFile(o.KeyFile); err != nil {
 		c.Add(err)
+	}
+}
+
+// validateJob records the faults of where a job runs and where its results go.
+func (o Options) validateJob(c *param.Checker) {
+	c.Require(slices.Contains(Runners, o.runner()), "runner", o.runner(), "must be one of "+strings.Join(Runners, ", "))
+	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
+	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made")
+	if o.runner() == "dataflow" {
+		c.Require(o.translates() || o.DryRun || o.Out == "" || strings.Contains(o.Out, "://"), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
+	} else {
+		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
 	}
 }
 
@@ -76,43 +78,20 @@ func (o Options) mayWrite(folder string) error {
 	return nil
 }
 
-// run executes p and returns its metrics. Runners differ in what they return: some give no result for
-// a job that was cancelled or not submitted, which is an error here, since the caller needs the job's output.
-func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {
-	runner := o.runner()
-	beamlog.SetLogger(beamLogger{o.logger()})
-	result, err := beam.Run(ctx, runner, p)
-	if err != nil {
-		return metrics.QueryResults{}, runnerError(runner, err)
-	}
-	if result == nil {
-		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s gave no result: the job was cancelled or only translated", runner)
-	}
-	return result.Metrics().AllMetrics(), ctx.Err()
-}
-
-// beamLogger passes Beam's warnings and errors on, and drops its chatter.
-type beamLogger struct{ log *slog.Logger }
-
-func (l beamLogger) Log(ctx context.Context, sev beamlog.Severity, _ int, msg string) {
-	level := slog.LevelDebug
-	if sev >= beamlog.SevError {
-		level = slog.LevelError
-	} else if sev >= beamlog.SevWarn {
-		level = slog.LevelWarn
-	}
-	l.log.Log(ctx, level, msg, "from", "beam")
-}
-
 // write runs a stage's work in its folder of the run directory: begin, work, publish; after a failure
 // the folder is as empty as before.
 func (o Options) write(folder string, secret bool, work func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error)) (err error) {
+	o, unlock, err := o.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	run, made, err := manifest.OpenRun(o.Out, o.RunID)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if err != nil && made {
+		if err != nil && made && !errors.Is(err, errLeft) {
 			err = errors.Join(err, manifest.RemoveRun(o.Out))
 		}
 	}()
@@ -121,7 +100,7 @@ func (o Options) write(folder string, secret bool, work func(run manifest.Run, s
 		return err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.Is(err, errLeft) {
 			err = errors.Join(err, stage.Abort())
 		}
 	}()

@@ -151,7 +151,12 @@ func (f Form) runGraph(ctx context.Context, o Options) (Formed, error) {
 		_, err := table.Run(ctx, o)
 		return Formed{Out: o.Out}, errors.Join(err, o.mayWrite(BatchesFolder))
 	}
-	_, err := manifest.ReadRun(o.Out)
+	o, unlock, err := o.lock()
+	if err != nil {
+		return Formed{}, err
+	}
+	defer unlock()
+	_, err = manifest.ReadRun(o.Out)
 	made := errors.Is(err, fs.ErrNotExist)
 	withTable := o
 	withTable.Overwrite = o.Overwrite || table.leftIn(o.Out)

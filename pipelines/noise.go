@@ -232,6 +232,12 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	o, unlock, err := w.options.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	w.options = o
 	run, made, err := manifest.OpenRun(w.options.Out, w.options.RunID)
 	if err != nil {
 		return err

@@ -79,6 +79,13 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	if err != nil {
 		return PlanResult{}, err
 	}
+	if !o.DryRun {
+		var unlock func()
+		if o, unlock, err = o.lock(); err != nil {
+			return PlanResult{}, err
+		}
+		defer unlock()
+	}
 	run, made, err := o.take(record)
 	if err != nil {
 		return PlanResult{}, err
@@ -239,9 +246,10 @@ func refuse(path, what string, differs []string) error {
 	return &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: what + ": " + strings.Join(differs, "; ") + "; give another --out, or --overwrite"}
 }
 
-// removeEmptyRun removes a run directory in which nothing is but run.json.
+// removeEmptyRun removes a run directory in which nothing is but run.json and the lock.
 func removeEmptyRun(dir string) error {
 	entries, err := os.ReadDir(dir)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == LockName })
 	if err != nil || len(entries) > 1 {
 		return err
 	}

@@ -50,6 +50,7 @@ is not proven: its certificate says so.`,
 	f.StringVar(&a.out, "out", "", "run directory to write to")
 	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits; by default the run directory's own, or a fresh one")
 	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; the ledger of another request is put aside, and its failure probability still counts")
+	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph: the number of examples, and how many an owner has")
 	f.Int64Var(&stage.Examples, "examples", 0, "number of examples")

@@ -71,6 +71,7 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 		},
 	}
 	a.addStageFlags(c)
+	a.addJobFlags(c, "the same command begins again")
 	f := c.Flags()
 	addGraphFlags(f, &stage.Graph, &stage.Read)
 	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of an owner")

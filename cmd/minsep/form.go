@@ -45,6 +45,7 @@ Batches and their sizes are secret. The run directory's batches folder is readab
 		},
 	}
 	a.addStageFlags(c)
+	a.addJobFlags(c, "the same command begins again")
 	f := c.Flags()
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, made by minsep bound")
 	addGraphFlags(f, &stage.Graph, &stage.Read)

@@ -6,9 +6,7 @@ import (
 	"context"
 	"flag"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
@@ -26,7 +24,5 @@ func run() int {
 	}
 	flag.CommandLine.Parse(nil) // Beam's flags have their defaults; the command line is cobra's
 	beam.Init()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	return execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
 }

@@ -47,6 +47,7 @@ directory, σ, strategy or size with the same run id and key file. The noise is 
 		},
 	}
 	a.addStageFlags(c)
+	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
 	f := c.Flags()
 	f.StringVar(&stage.Strategy, "strategy", "", "strategy file, made by minsep strategy")
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "σ: the deviation of the noise before it is correlated, in units of the clip norm, as the certificate has it")

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"strings"
 	"syscall"
 
@@ -42,7 +41,7 @@ type app struct {
 	runID     string
 	key       string
 	out       string
-	log       string
+	operation
 }
 
 // usageError marks a fault of the command line.
@@ -53,6 +52,9 @@ func (e usageError) Unwrap() error { return e.error }
 // execute runs one command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{stdout: stdout, stderr: stderr}
+	ctx, stop := a.onSignal(ctx, stderr)
+	defer stop()
+	defer a.removeTemp()
 	root := a.command()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -61,9 +63,14 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	if ctx.Err() != nil {
-		fmt.Fprintln(stderr, "minsep: interrupted: run the same command again to go on")
-		return exitFailure
+	var stopped stopError
+	if errors.As(context.Cause(ctx), &stopped) {
+		fmt.Fprintln(stderr, "minsep: "+strings.TrimSuffix(stopped.Error()+": "+a.onward, ": "))
+		return stopped.code()
+	}
+	if errors.Is(err, pipelines.ErrTranslated) {
+		fmt.Fprintln(stdout, "translated, not run: nothing was written; --log-level info shows the job")
+		return exitOK
 	}
 	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(err.Error(), "\n", "\nminsep: "))
 	return exitCode(err)
@@ -77,7 +84,7 @@ func exitCode(err error) int {
 	case errors.Is(err, pipelines.ErrBrokenPromise), unverified(err):
 		return exitNotVerified
 	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.Is(err, pipelines.ErrInput),
-		errors.Is(err, manifest.ErrExists), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
+		errors.Is(err, manifest.ErrExists), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
 		return exitUsage
 	}
 	return exitFailure
@@ -108,7 +115,8 @@ Start with:  minsep keygen KEY
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no summary")
-	f.StringVar(&a.log, "log", "text", "logs on standard error: text, json or off")
+	a.addLogFlags(root)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.makeLog(a.stderr) }
 	addBeamFlags(f, &a.runner)
 	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.accountCommand(), a.inspectCommand(), a.lossCommand())
 	root.AddCommand(a.strategyCommand(), a.noiseCommand(), a.runCommand())
@@ -154,24 +162,10 @@ func (a *app) addStageFlags(c *cobra.Command) {
 
 // options collects the common flags for a stage.
 func (a *app) options() (pipelines.Options, error) {
-	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun}
+	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log}
 	var err error
 	if a.runID != "" {
 		o.RunID, err = stream.ParseRunID(a.runID)
-	}
-	switch a.log {
-	case "text":
-		o.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	case "json":
-		o.Log = slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	case "off":
-	default:
-		err = errors.Join(err, &param.Error{Package: "minsep", Param: "log", Value: a.log, Rule: "must be text, json or off"})
-	}
-	if o.Log == nil {
-		slog.SetDefault(slog.New(slog.DiscardHandler))
-	} else {
-		slog.SetDefault(o.Log) // Prism logs there
 	}
 	return o, err
 }

@@ -66,6 +66,7 @@ Start with:  minsep run --example > plan.json`,
 		},
 	}
 	a.addStageFlags(c)
+	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
 	f := c.Flags()
 	f.Lookup("key").Usage = "file of the root key, instead of the plan's"
 	f.Lookup("out").Usage = "run directory to write to, instead of the plan's"

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"minsep/internal/param"
+	"minsep/pipelines"
+)
+
+// operation is how a command is run, whatever it does: its logs, its temporary files, and what may end it early.
+type operation struct {
+	logFormat, logLevel string
+	workDir             string
+	timeout             time.Duration
+
+	log *slog.Logger
+	// onward is what a user who stopped the command should know, in one line.
+	onward string
+
+	mu   sync.Mutex
+	temp string // folder of this command's temporary files; "" if there is none
+}
+
+// stopError is the cause of a context that a signal ended.
+type stopError struct{ signal syscall.Signal }
+
+func (e stopError) Error() string { return "stopped by " + e.signal.String() }
+
+// code is the exit code of a command that the signal ended, as shells have it.
+func (e stopError) code() int { return 128 + int(e.signal) }
+
+// errTimeout is the cause of a context that --timeout ended.
+var errTimeout = errors.New("timeout")
+
+// onSignal returns a context that the first SIGINT or SIGTERM ends. The second ends the process.
+func (op *operation) onSignal(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals, done := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for first := true; ; first = false {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				e := stopError{s.(syscall.Signal)}
+				if !first {
+					op.removeTemp()
+					os.Exit(e.code())
+				}
+				fmt.Fprintln(stderr, "minsep: stopping; again to end at once")
+				cancel(e)
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+}
+
+// addLogFlags adds the flags of every command.
+func (op *operation) addLogFlags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(&op.logFormat, "log-format", "text", "format of the logs on standard error: text or json")
+	f.StringVar(&op.logLevel, "log-level", "warn", "what is logged: debug, info, warn, error, or off")
+}
+
+// addJobFlags adds the flags of the commands that run jobs. onward says how to go on after the command was stopped.
+func (op *operation) addJobFlags(c *cobra.Command, onward string) {
+	f := c.Flags()
+	f.StringVar(&op.workDir, "work-dir", "", "folder for temporary files, on every worker (default: the system's, $TMPDIR)")
+	f.DurationVar(&op.timeout, "timeout", 0, "cancel the job and end after this time, such as 90m (default: never)")
+	run := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		op.onward = onward
+		if err := op.begin(); err != nil {
+			return err
+		}
+		if op.timeout > 0 {
+			ctx, stop := context.WithTimeoutCause(cmd.Context(), op.timeout, errTimeout)
+			defer stop()
+			cmd.SetContext(ctx)
+		}
+		err := run(cmd, args)
+		if err != nil && errors.Is(context.Cause(cmd.Context()), errTimeout) {
+			return op.timedOut(cmd)
+		}
+		return err
+	}
+}
+
+// begin makes a folder for the temporary files of this process, ours and Beam's.
+func (op *operation) begin() error {
+	c := param.Checker{Package: "minsep"}
+	c.Require(op.timeout >= 0, "timeout", op.timeout, "must be above 0")
+	var err error
+	if op.workDir != "" {
+		op.workDir, err = filepath.Abs(op.workDir)
+		c.Add(err)
+	}
+	temp, err := os.MkdirTemp(op.workDir, "minsep-")
+	if err != nil {
+		c.Add(&param.Error{Package: "minsep", Param: "work-dir", Value: op.workDir, Rule: "must be a folder that can be written to"})
+	}
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.temp = temp
+	c.Add(os.Setenv("TMPDIR", temp))
+	return c.Err()
+}
+
+func (op *operation) removeTemp() {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.temp != "" {
+		os.RemoveAll(op.temp)
+	}
+}
+
+// timedOut says what to look at.
+func (op *operation) timedOut(cmd *cobra.Command) error {
+	runner, endpoint := cmd.Flag("runner").Value.String(), cmd.Flag("endpoint").Value.String()
+	text := fmt.Sprintf("not done after the --timeout of %v, with runner %s", op.timeout, runner)
+	switch runner {
+	case pipelines.DefaultRunner, "prism":
+		text += ": look at the memory of this machine, and at --log-level info for how far it came"
+	case "dataflow":
+		text += ": look at the job in Dataflow's console, where it may still run"
+	default:
+		text += fmt.Sprintf(", job server %s; the job was cancelled there. Look at:\n"+
+			"- the logs of the job server and of the TaskManagers: workers that do not start, or that die\n"+
+			"- memory of TaskManagers and workers, and --parallelism, which is 1 if it is not set\n"+
+			"- a task that hangs near its end: Flink's runner deadlocks at bundles of about 400 MB of output\n"+
+			"See docs/clusters.md", endpoint)
+	}
+	return errors.New(text + "\n" + op.onward)
+}
+
+// makeLog sets up the logs. Beam and Prism log there too.
+func (op *operation) makeLog(stderr io.Writer) error {
+	c := param.Checker{Package: "minsep"}
+	var level slog.Level
+	off := op.logLevel == "off"
+	c.Require(off || level.UnmarshalText([]byte(op.logLevel)) == nil, "log-level", op.logLevel, "must be debug, info, warn, error or off")
+	var h slog.Handler = slog.DiscardHandler
+	switch {
+	case op.logFormat != "text" && op.logFormat != "json":
+		c.Require(false, "log-format", op.logFormat, "must be text or json")
+	case off:
+	case op.logFormat == "text":
+		h = slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
+	default:
+		h = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
+	}
+	op.log = slog.New(h)
+	slog.SetDefault(op.log)
+	return c.Err()
+}

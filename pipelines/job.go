@@ -1,0 +1,176 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
+	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
+)
+
+// ErrTranslated says that a job was translated for Dataflow, as --dry_run asks, and not run. Nothing was written.
+var ErrTranslated = errors.New("pipelines: translated, not run")
+
+// errLeft marks an error after which tasks of the job may still be writing in this process: what they have written stays, marked as unfinished.
+var errLeft = errors.New("the runner did not stop in time")
+
+// stopTime is how long a runner may take to end after its job is to stop.
+const stopTime = 5 * time.Second
+
+// run executes p and returns its metrics. When ctx ends, the job is cancelled, and run returns ctx's error.
+//
+// Runners differ in what they return: some give no result for a job that was cancelled or not submitted, which is an error here,
+// since the caller needs the job's output.
+func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {
+	runner, job := o.runner(), &jobLog{log: o.logger()}
+	beamlog.SetLogger(job)
+	o.logger().Info("job begins", "runner", runner)
+	begin := time.Now()
+	type outcome struct {
+		result beam.PipelineResult
+		err    error
+	}
+	// The job's context has no deadline, but is cancelled at ctx's: Prism panics when a worker meets its deadline.
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := beam.Run(within, runner, p)
+		ended <- outcome{result, err}
+	}()
+	var got outcome
+	var left error
+	select {
+	case got = <-ended:
+	case <-ctx.Done(): // not every runner looks at it
+		select {
+		case got = <-ended:
+		case <-time.After(stopTime):
+			left = errLeft
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		if err := job.cancel(runner); err != nil {
+			o.logger().Error("job could not be cancelled", "runner", runner, "job", job.id(), "error", err)
+			left = errLeft
+		}
+		return metrics.QueryResults{}, stopped(ctx, left)
+	case got.err != nil:
+		return metrics.QueryResults{}, runnerError(runner, got.err)
+	case got.result == nil && o.translates():
+		return metrics.QueryResults{}, ErrTranslated
+	case got.result == nil:
+		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: gave no result: the job was cancelled there", runner)
+	}
+	o.logger().Info("job ended", "runner", runner, "seconds", time.Since(begin).Seconds())
+	found := got.result.Metrics().AllMetrics()
+	for _, c := range found.Counters() {
+		if c.Key.Namespace == "minsep" {
+			o.logger().Info("counter", "name", c.Key.Name, "total", c.Result())
+		}
+	}
+	return found, nil
+}
+
+// stopped is the error of a job that ended because ctx did.
+func stopped(ctx context.Context, left error) error {
+	if left == nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), left)
+}
+
+// translates says that the job is translated for Dataflow and not run.
+func (o Options) translates() bool { return o.runner() == "dataflow" && beamFlag("dry_run") == "true" }
+
+// beamFlag is the value of one of the flags that Beam's runners define; "" if there is none.
+func beamFlag(name string) string {
+	if f := flag.Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+func (o Options) logger() *slog.Logger {
+	if o.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return o.Log
+}
+
+// jobLog passes on what Beam logs, and takes from it the name under which the runner holds the job.
+type jobLog struct {
+	log *slog.Logger
+
+	sync.Mutex
+	submitted string
+}
+
+func (l *jobLog) Log(ctx context.Context, sev beamlog.Severity, _ int, msg string) {
+	if id, found := strings.CutPrefix(msg, "Submitted job: "); found {
+		l.Lock()
+		l.submitted = id
+		l.Unlock()
+	}
+	level := slog.LevelDebug
+	switch {
+	case sev >= beamlog.SevError:
+		level = slog.LevelError
+	case sev >= beamlog.SevWarn:
+		level = slog.LevelWarn
+	case sev >= beamlog.SevInfo:
+		level = slog.LevelInfo
+	}
+	l.log.Log(ctx, level, msg, "from", "beam")
+}
+
+func (l *jobLog) id() string {
+	l.Lock()
+	defer l.Unlock()
+	return l.submitted
+}
+
+// cancel cancels the job at a job service, and waits for its end there. Jobs in this process end with it.
+func (l *jobLog) cancel(runner string) error {
+	id := l.id()
+	switch {
+	case id == "" || runner == "direct":
+		return nil
+	case runner == "dataflow":
+		return fmt.Errorf("it goes on at Dataflow: gcloud dataflow jobs cancel %s", id)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), stopTime)
+	defer stop()
+	conn, err := grpcx.Dial(ctx, *jobopts.Endpoint, stopTime)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	service := jobpb.NewJobServiceClient(conn)
+	if _, err := service.Cancel(ctx, &jobpb.CancelJobRequest{JobId: id}); err != nil {
+		return err
+	}
+	for tick := time.Tick(100 * time.Millisecond); ; <-tick {
+		state, err := service.GetState(ctx, &jobpb.GetJobStateRequest{JobId: id})
+		if err != nil {
+			return err
+		}
+		switch state.GetState() {
+		case jobpb.JobState_CANCELLED, jobpb.JobState_DONE, jobpb.JobState_FAILED, jobpb.JobState_STOPPED, jobpb.JobState_DRAINED:
+			return nil
+		}
+	}
+}

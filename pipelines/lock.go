@@ -1,0 +1,42 @@
+package pipelines
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"minsep/pipelines/manifest"
+)
+
+// LockName is the file of a run directory that is there while a command writes in it.
+const LockName = "lock"
+
+// ErrLocked says that another command is writing in the run directory.
+var ErrLocked = errors.New("another minsep command is writing there: wait for it to end, or stop it")
+
+// lock keeps every other command out of the run directory until unlock is called or this process ends, however it ends: the
+// system holds the lock, on an open file, and a file that a killed process has left locks nothing. It makes the directory,
+// and unlock removes it if it is still empty. A run directory in an object store is not locked here: what is written
+// there is written under preconditions. Neither is one on a system without such locks.
+//
+// The returned options are for the work under the lock. Stages that a plan runs are under the plan's.
+func (o Options) lock() (locked Options, unlock func(), err error) {
+	if o.locked || strings.Contains(o.Out, "://") {
+		return o, func() {}, nil
+	}
+	made := os.MkdirAll(filepath.Dir(filepath.Clean(o.Out)), manifest.PublicDir) == nil && os.Mkdir(o.Out, manifest.PublicDir) == nil
+	removeEmpty := func() {
+		if made {
+			os.Remove(o.Out) // fails if anything is in it
+		}
+	}
+	release, err := lockFile(filepath.Join(o.Out, LockName))
+	if err != nil {
+		removeEmpty()
+		return o, nil, fmt.Errorf("pipelines: run directory %s: %w", o.Out, err)
+	}
+	o.locked = true
+	return o, func() { release(); removeEmpty() }, nil
+}
