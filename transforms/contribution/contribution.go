@@ -72,7 +72,7 @@ func (c Config) Validate() error {
 	check.Require(c.Owners <= ownergraph.String, "type of the owner ids", c.Owners, "must be int64 or string")
 	check.Require(c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets, "buckets", c.Buckets, fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets))
 	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
-	check.AtLeast("rounds", c.Rounds, 0)
+	check.Require(c.Rounds >= 0 && c.Rounds <= maxRounds, "rounds", c.Rounds, fmt.Sprintf("must be from 0 to %d", maxRounds))
 	check.AtLeast("sort memory", c.SortMemory, 0)
 	check.AtLeast("rows per part", c.RowsPerPart, 0)
 	return check.Err()
@@ -84,6 +84,7 @@ const (
 	edgeBytes    = 32      // of an edge in its largest shuffle, about
 	aloneEdges   = 1 << 26 // that one worker finishes in about 2 GiB
 	defaultEdges = 10_000_000
+	maxRounds    = 64
 )
 
 // spec returns c with its defaults, as the DoFns carry it.
@@ -152,12 +153,12 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 // decide makes the rounds and returns the decisions, by bucket of the example, and the counts of owners.
 func decide(s beam.Scope, spec spec, rounds int, toOwners beam.PCollection) (decisions, counts beam.PCollection) {
 	s = s.Scope("decide")
-	verdicts, counts := beam.ParDo2(s, &ownerFn{Spec: spec, First: true, Last: rounds == 0}, beam.GroupByKey(s, toOwners))
+	verdicts, counts := beam.ParDo2(s, &ownerFn{Spec: spec, Last: rounds == 0}, beam.GroupByKey(s, toOwners))
 	var all []beam.PCollection
 	for round := 1; round <= rounds; round++ {
 		toOwners, decided := beam.ParDo2(s, &exampleFn{Spec: spec}, beam.GroupByKey(s, verdicts))
 		all = append(all, decided)
-		verdicts, _ = beam.ParDo2(s, &ownerFn{Spec: spec, Last: round == rounds}, beam.GroupByKey(s, toOwners))
+		verdicts, _ = beam.ParDo2(s, &ownerFn{Spec: spec, Round: round, Last: round == rounds}, beam.GroupByKey(s, toOwners))
 	}
 	all = append(all, beam.ParDo(s, &finishFn{Spec: spec}, beam.GroupByKey(s, verdicts)))
 	return beam.Flatten(s, all...), counts

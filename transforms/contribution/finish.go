@@ -1,14 +1,15 @@
 package contribution
 
 import (
-	"maps"
-	"slices"
+	"cmp"
+	"math"
 
-	"minsep/sampling/ownergraph"
 	"minsep/transforms/internal/packed"
 )
 
-// finishFn decides, in one worker, every example that the rounds left undecided, by the reference's own greedy pass.
+// finishFn decides, in one worker, every example that the rounds left undecided, by the sequential greedy pass itself. The
+// verdicts are sorted by example, and so by priority, and read pass by pass: from files when memory does not hold them. What is in
+// memory for certain is the room of each owner, about 40 bytes.
 type finishFn struct {
 	Spec spec
 
@@ -19,87 +20,81 @@ func (f *finishFn) StartBundle(packed.Emit) {
 	f.packer = packed.NewPacker(decisionBytes, f.Spec.Buckets)
 }
 
-func (f *finishFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, emit func(uint32, []byte)) error {
-	// A chunk holds verdicts on examples of one bucket, and the order of buckets is that of priorities.
-	byBucket := make(map[uint32][][]byte)
-	var chunk []byte
-	for chunks(&chunk) {
-		if len(chunk) < f.Spec.verdictWidth() {
-			return errRecord
-		}
-		b := readNumber(chunk).bucket()
-		byBucket[b] = append(byBucket[b], chunk)
+func (f *finishFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, emit func(uint32, []byte)) (err error) {
+	g := greedy{spec: &f.Spec, rooms: map[number]uint32{}, refuse: func(example number, copies uint32) {
+		var record [decisionBytes]byte
+		f.packer.Add(example.bucket(), appendDecision(record[:0], example.place(), copies), emit)
+	}}
+	for _, s := range []*packed.Spool{&g.owners, &g.live, &g.next} {
+		*s = f.Spec.spool(f.Spec.verdictWidth())
+		defer func() { err = cmp.Or(err, s.Close()) }()
 	}
-	r := remainder{size: f.Spec.countBytes(), owners: ownergraph.Lists{Starts: []uint32{0}}}
-	for _, b := range slices.Sorted(maps.Keys(byBucket)) {
-		if err := f.load(&r, byBucket[b]); err != nil {
-			return err
-		}
-		delete(byBucket, b)
+	err = f.Spec.sortAndClose(f.Spec.verdictWidth(), chunks, func(s *packed.Sorter) error { return g.pass(s, 0) })
+	for pass := g.least; err == nil && g.next.Len() > 0; pass = g.least {
+		g.live, g.next = g.next, g.live
+		g.next.Reset()
+		err = g.pass(&g.live, pass)
 	}
-	most := f.Spec.Bound.MaxCopies()
-	order := make([]uint32, len(r.examples))
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	ownergraph.Fill(&r.owners, order, r.rooms, r.copies, most)
-	var record [decisionBytes]byte
-	for i, example := range r.examples {
-		if r.copies[i] < most {
-			f.packer.Add(example.bucket(), appendDecision(record[:0], example.place(), r.copies[i]), emit)
-		}
-	}
-	return nil
-}
-
-// load adds the verdicts of one bucket to r.
-func (f *finishFn) load(r *remainder, chunks [][]byte) error {
-	next := func(chunk *[]byte) bool {
-		if len(chunks) == 0 {
-			return false
-		}
-		*chunk, chunks = chunks[0], chunks[1:]
-		return true
-	}
-	return f.Spec.sortAndClose(f.Spec.verdictWidth(), next, func(s *packed.Sorter) error { return s.Each(r.add) })
+	return err
 }
 
 func (f *finishFn) FinishBundle(emit func(uint32, []byte)) { f.packer.Flush(emit) }
 
-// remainder is the graph of the undecided examples, numbered by priority, and their owners, numbered as they occur.
-type remainder struct {
-	size     int // of a count in bytes
-	examples []number
-	copies   []uint32
-	owners   ownergraph.Lists
-	rooms    []uint32
-	numbers  [][]uint32 // by bucket and place of an owner: 1 + its number, or 0
+// greedy is the state of the greedy pass over undecided examples, see [ownergraph.Bound]: an example of c copies waits for pass c.
+type greedy struct {
+	spec   *spec
+	rooms  map[number]uint32                   // by owner
+	owners packed.Spool                        // of the current example: verdicts
+	live   packed.Spool                        // verdicts on the examples that may get more copies, in order
+	next   packed.Spool                        // those that may after this pass
+	least  uint32                              // copies of an example of next
+	refuse func(example number, copies uint32) // takes the examples that get less than all copies
 }
 
-// add takes the next verdict in the order of examples.
-func (r *remainder) add(verdict []byte) error {
-	example, owner := readNumber(verdict), readNumber(verdict[numberBytes:])
-	counts := verdict[2*numberBytes:]
-	if n := len(r.examples); n == 0 || r.examples[n-1] != example {
-		r.examples = append(r.examples, example)
-		r.copies = append(r.copies, readCount(counts[2*r.size:], r.size))
-		r.owners.Starts = append(r.owners.Starts, uint32(len(r.owners.Items)))
-	}
-	if len(r.owners.Items) == 1<<32-2 {
-		return ownergraph.ErrTooLarge
-	}
-	for int(owner.bucket()) >= len(r.numbers) {
-		r.numbers = append(r.numbers, nil)
-	}
-	places := &r.numbers[owner.bucket()]
-	if missing := int(owner.place()) + 1 - len(*places); missing > 0 {
-		*places = append(*places, make([]uint32, missing)...)
-	}
-	if (*places)[owner.place()] == 0 {
-		r.rooms = append(r.rooms, readCount(counts, r.size))
-		(*places)[owner.place()] = uint32(len(r.rooms))
-	}
-	r.owners.Items = append(r.owners.Items, (*places)[owner.place()]-1)
-	r.owners.Starts[len(r.examples)] = uint32(len(r.owners.Items))
-	return nil
+// pass considers the examples of so many copies.
+func (g *greedy) pass(verdicts records, pass uint32) error {
+	size, most := g.spec.countBytes(), g.spec.Bound.MaxCopies()
+	var example number
+	var copies uint32
+	var full bool
+	g.least = math.MaxUint32
+	return eachGroup(verdicts, fixedLen(numberBytes),
+		func(verdict []byte, n int, first bool) error {
+			counts := verdict[2*numberBytes:]
+			if first {
+				g.owners.Reset()
+				example, copies, full = readNumber(verdict), readCount(counts[2*size:], size), false
+			}
+			owner := readNumber(verdict[n:])
+			room, seen := g.rooms[owner]
+			if !seen {
+				room = readCount(counts, size)
+				g.rooms[owner] = room
+			}
+			full = full || room == 0
+			return g.owners.Add(verdict)
+		},
+		func() error {
+			took := copies == pass && !full
+			switch {
+			case copies == pass && full:
+				g.refuse(example, copies)
+				return nil
+			case took:
+				copies++
+			}
+			if copies < most {
+				g.least = min(g.least, copies)
+			}
+			return g.owners.Each(func(verdict []byte) error {
+				if took {
+					g.rooms[readNumber(verdict[numberBytes:])]--
+				}
+				if copies == most {
+					return nil
+				}
+				copy(verdict[2*numberBytes+2*size:], appendCount(nil, size, copies))
+				return g.next.Add(verdict)
+			})
+		})
 }

@@ -69,7 +69,10 @@ func (f *scatterFn) ProcessElement(ctx context.Context, chunk []byte, emit func(
 	return nil
 }
 
-func (f *scatterFn) FinishBundle(emit func(uint32, []byte)) { f.packer.Flush(emit) }
+func (f *scatterFn) FinishBundle(ctx context.Context, emit func(uint32, []byte)) {
+	f.packer.Flush(emit)
+	edgesPacked.Add(ctx, f.packer.Packed())
+}
 
 // gatherFn makes the examples of a bucket from their edges and numbers them. It emits a membership for each owner, the
 // examples, and counts.
@@ -124,9 +127,11 @@ func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOw
 	})
 }
 
-func (f *gatherFn) FinishBundle(toOwner, toExamples, counts func(uint32, []byte)) error {
+func (f *gatherFn) FinishBundle(ctx context.Context, toOwner, toExamples, counts func(uint32, []byte)) error {
 	f.memberships.Flush(toOwner)
 	f.examples.Flush(toExamples)
+	membershipsPacked.Add(ctx, f.memberships.Packed())
+	examplesPacked.Add(ctx, f.examples.Packed())
 	return f.counts.emit(counts)
 }
 

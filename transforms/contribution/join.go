@@ -104,8 +104,9 @@ func (f *joinFn) count(example []byte, copies uint32) error {
 	return f.Spec.eachOwner(example[exampleHead:], func([]byte) { f.counts.KeptEdges++ })
 }
 
-func (f *joinFn) FinishBundle(kept, counts func(uint32, []byte)) error {
+func (f *joinFn) FinishBundle(ctx context.Context, kept, counts func(uint32, []byte)) error {
 	f.packer.Flush(kept)
+	keptPacked.Add(ctx, f.packer.Packed())
 	return f.counts.emit(counts)
 }
 

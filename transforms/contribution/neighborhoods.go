@@ -2,6 +2,7 @@ package contribution
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 
@@ -54,7 +55,10 @@ func (f *spreadFn) ProcessElement(bucket uint32, chunk []byte, emit func(uint32,
 	})
 }
 
-func (f *spreadFn) FinishBundle(emit func(uint32, []byte)) { f.packer.Flush(emit) }
+func (f *spreadFn) FinishBundle(ctx context.Context, emit func(uint32, []byte)) {
+	f.packer.Flush(emit)
+	sharesPacked.Add(ctx, f.packer.Packed())
+}
 
 // listFn makes the owners' lists, numbers and copies by number, and counts how much each owner keeps. A list of one
 // example tells it nothing and is not sent.
@@ -107,8 +111,9 @@ func (f *listFn) send(member int, emit packed.Emit) {
 	}
 }
 
-func (f *listFn) FinishBundle(lists, counts func(uint32, []byte)) error {
+func (f *listFn) FinishBundle(ctx context.Context, lists, counts func(uint32, []byte)) error {
 	f.packer.Flush(lists)
+	listsPacked.Add(ctx, f.packer.Packed())
 	return f.counts.emit(counts)
 }
 

@@ -118,6 +118,11 @@ func (s *spec) sorter(width int) *packed.Sorter {
 	return &packed.Sorter{Width: width, Limit: s.SortMemory, Dir: s.TempDir}
 }
 
+// spool returns one for records of width bytes. It holds a quarter of what a sorter does.
+func (s *spec) spool(width int) packed.Spool {
+	return packed.Spool{Width: width, Limit: (s.SortMemory + 3) / 4, Dir: s.TempDir}
+}
+
 // appendID appends id i of c so that encodings sort as ids and none is the beginning of another: integers with
 // their sign bit flipped, big endian; strings with each 0 as 0 255, and an end of 0 0.
 func appendID(b []byte, c *ownergraph.IDs, i int) []byte {
@@ -197,9 +202,14 @@ func (s *spec) ownerBucket(record []byte) uint32 {
 	return packed.Bucket(binary.BigEndian.Uint64(record), s.Buckets)
 }
 
+// records are read in their order: those of a [packed.Sorter] or a [packed.Spool].
+type records interface {
+	Each(func(record []byte) error) error
+}
+
 // eachGroup calls each for every record in order, first telling whether its first keyLen(record) bytes are new, and
 // end after the last record of every group.
-func eachGroup(s *packed.Sorter, keyLen func(record []byte) (int, error), each func(record []byte, n int, first bool) error, end func() error) error {
+func eachGroup(s records, keyLen func(record []byte) (int, error), each func(record []byte, n int, first bool) error, end func() error) error {
 	var key []byte
 	any := false
 	err := s.Each(func(record []byte) error {

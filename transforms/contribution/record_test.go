@@ -60,40 +60,37 @@ func FuzzIDLen(f *testing.F) {
 	})
 }
 
-// TestAllow compares with the definition: walk the sequence of all copies to come, each of which finds room or not.
-func TestAllow(t *testing.T) {
+// TestGrant compares with the definition: walk the sequence of all copies to come, each of which finds room or not.
+func TestGrant(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
-	for range 2000 {
+	for range 5000 {
 		most := uint32(1 + rng.IntN(5))
-		examples := make([]undecided, rng.IntN(6))
-		for i := range examples {
-			examples[i] = undecided{example: number(i), copies: uint32(rng.IntN(int(most)))}
-		}
-		room := uint32(rng.IntN(12))
+		copies := make([]uint32, 1+rng.IntN(6))
+		levels := map[uint32]uint64{}
 		type copyOf struct {
 			pass uint32
 			i    int
 		}
 		var sequence []copyOf
-		for i, e := range examples {
-			for c := e.copies; c < most; c++ {
+		for i := range copies {
+			copies[i] = uint32(rng.IntN(int(most)))
+			levels[copies[i]]++
+			for c := copies[i]; c < most; c++ {
 				sequence = append(sequence, copyOf{c, i})
 			}
 		}
 		slices.SortFunc(sequence, func(a, b copyOf) int {
 			return cmp.Or(cmp.Compare(a.pass, b.pass), cmp.Compare(a.i, b.i))
 		})
-		if uint64(len(sequence)) != wanted(examples, most) {
-			t.Fatalf("%d copies to come, wanted says %d", len(sequence), wanted(examples, most))
-		}
-		want := make([]uint32, len(examples))
-		for _, c := range sequence[:min(len(sequence), int(room))] {
+		room := rng.IntN(len(sequence))
+		want := make([]uint32, len(copies))
+		for _, c := range sequence[:room] {
 			want[c.i]++
 		}
-		allow(examples, room, most)
-		for i, e := range examples {
-			if e.allowed != want[i] {
-				t.Fatalf("room %d, most %d, %+v: example %d should be allowed %d", room, most, examples, i, want[i])
+		g := newGrant(levels, uint32(room), most)
+		for i, c := range copies {
+			if got := g.take(c); got != want[i] {
+				t.Fatalf("room %d, most %d, copies %v: example %d is allowed %d, want %d", room, most, copies, i, got, want[i])
 			}
 		}
 	}

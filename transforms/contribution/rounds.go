@@ -1,9 +1,13 @@
 package contribution
 
 import (
+	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"minsep/transforms/internal/packed"
 
@@ -16,39 +20,73 @@ func init() {
 	register.DoFn3x1[uint32, func(*[]byte) bool, func(uint32, []byte), error](&finishFn{})
 }
 
-// undecided is an example as one of its owners sees it.
-type undecided struct {
-	example number
-	copies  uint32 // that it has
-	allowed uint32 // how many more it may take, whatever the others do
+// grant is what an owner with some room left allows its undecided examples, which come in the order of their priority. Sequentially,
+// copy c of each is considered before copy c+1 of any: the first room of all copies to come, up to most each, find room whatever
+// becomes of those before them. So all that have fewer copies get level of them, and the first extra of those that then have level get one more.
+type grant struct {
+	level uint32
+	extra uint64
 }
 
-// allow sets what an owner with room for so many more copies allows its undecided examples, which are in the order
-// of their priority. Sequentially, copy c of each is considered before copy c+1 of any: the first room of all copies
-// to come, up to most each, find room whatever becomes of those before them.
-func allow(examples []undecided, room, most uint32) {
-	pass := most
-	for _, e := range examples {
-		pass = min(pass, e.copies)
-	}
-	for ; pass < most && room > 0; pass++ {
-		for i := range examples {
-			if e := &examples[i]; e.copies+e.allowed == pass {
-				e.allowed++
-				if room--; room == 0 {
-					return
-				}
-			}
+// newGrant returns the grant of an owner that has room for so many more copies. levels says how many undecided examples have so many copies,
+// and together they want more than room.
+func newGrant(levels map[uint32]uint64, room, most uint32) grant {
+	left, active := uint64(room), uint64(0)
+	copies := slices.Sorted(maps.Keys(levels))
+	var g grant
+	for i, c := range copies {
+		g.level = c
+		active += levels[c]
+		until := most
+		if i+1 < len(copies) {
+			until = copies[i+1]
+		}
+		passes := min(uint64(until-c), left/active)
+		g.level += uint32(passes)
+		if left -= passes * active; g.level < until {
+			g.extra = left
+			break
 		}
 	}
+	return g
 }
 
-// wanted returns how many more copies the examples could take at all.
-func wanted(examples []undecided, most uint32) (n uint64) {
-	for _, e := range examples {
-		n += uint64(most - e.copies)
+// take returns how many more copies the next undecided example, which has so many, is allowed.
+func (g *grant) take(copies uint32) (allowed uint32) {
+	if copies > g.level {
+		return 0
 	}
-	return n
+	allowed = g.level - copies
+	if g.extra > 0 {
+		g.extra--
+		allowed++
+	}
+	return allowed
+}
+
+// waiting are the undecided examples of one owner, of any number.
+type waiting struct {
+	spool  packed.Spool // example's number, copies
+	levels map[uint32]uint64
+	wanted uint64 // how many more copies they could take at all
+	record []byte
+}
+
+func (w *waiting) reset() {
+	w.spool.Reset()
+	clear(w.levels)
+	w.wanted = 0
+}
+
+func (w *waiting) add(example []byte, copies uint32, s *spec) error {
+	most := s.Bound.MaxCopies()
+	if copies >= most {
+		return nil
+	}
+	w.levels[copies]++
+	w.wanted += uint64(most - copies)
+	w.record = appendCount(append(w.record[:0], example[:numberBytes]...), s.countBytes(), copies)
+	return w.spool.Add(w.record)
 }
 
 // ownerFn makes the verdicts of the owners of a bucket on their undecided examples, from their memberships in the
@@ -56,31 +94,33 @@ func wanted(examples []undecided, most uint32) (n uint64) {
 // numbers the owners and counts them.
 type ownerFn struct {
 	Spec  spec
-	First bool
+	Round int  // that come before
 	Last  bool // the verdicts go to the one worker that finishes
 
-	packer   *packed.Packer
-	counts   tally
-	examples []undecided
-	record   []byte
+	packer  *packed.Packer
+	counts  tally
+	waiting waiting
+	record  []byte
 }
 
 func (f *ownerFn) StartBundle(_, _ packed.Emit) {
 	f.packer = packed.NewPacker(f.Spec.verdictWidth(), f.Spec.Buckets)
 	f.counts = newTally()
+	f.waiting = waiting{spool: f.Spec.spool(numberBytes + f.Spec.countBytes()), levels: map[uint32]uint64{}}
 }
 
 func (f *ownerFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, verdicts, _ func(uint32, []byte)) error {
 	verdicts = f.destination(verdicts)
-	if f.First {
+	if f.Round == 0 {
 		return f.first(bucket, chunks, verdicts)
 	}
 	return f.later(chunks, verdicts)
 }
 
-func (f *ownerFn) FinishBundle(verdicts, counts func(uint32, []byte)) error {
+func (f *ownerFn) FinishBundle(ctx context.Context, verdicts, counts func(uint32, []byte)) error {
 	f.packer.Flush(f.destination(verdicts))
-	return f.counts.emit(counts)
+	verdictsPacked[min(f.Round, len(verdictsPacked)-1)].Add(ctx, f.packer.Packed())
+	return cmp.Or(f.waiting.spool.Close(), f.counts.emit(counts))
 }
 
 // destination sends chunks to the buckets of their examples, or all to bucket 0.
@@ -98,26 +138,24 @@ func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packe
 		return eachGroup(s, keyLen,
 			func(record []byte, n int, first bool) error {
 				if first {
-					f.examples = f.examples[:0]
+					f.waiting.reset()
 				}
-				f.examples = append(f.examples, undecided{example: readNumber(record[n:])})
-				return nil
+				return f.waiting.add(record[n:], 0, &f.Spec)
 			},
 			func() error {
 				f.counts.Owners++
-				f.counts.given[int64(len(f.examples))]++
+				f.counts.given[f.waiting.spool.Len()]++
 				if owners > math.MaxUint32 {
 					return fmt.Errorf("contribution: bucket %d has more than 2^32 owners: take more than %d buckets", bucket, f.Spec.Buckets)
 				}
-				f.judge(newNumber(bucket, uint32(owners)), uint32(f.Spec.Bound.MaxExamplesPerOwner), verdicts)
 				owners++
-				return nil
+				return f.judge(newNumber(bucket, uint32(owners-1)), uint32(f.Spec.Bound.MaxExamplesPerOwner), verdicts)
 			})
 	})
 }
 
 func (f *ownerFn) later(chunks func(*[]byte) bool, verdicts packed.Emit) error {
-	size, most := f.Spec.countBytes(), f.Spec.Bound.MaxCopies()
+	size := f.Spec.countBytes()
 	var owner number
 	var room uint32
 	return f.Spec.sortAndClose(f.Spec.verdictWidth(), chunks, func(s *packed.Sorter) error {
@@ -125,35 +163,33 @@ func (f *ownerFn) later(chunks func(*[]byte) bool, verdicts packed.Emit) error {
 			func(report []byte, n int, first bool) error {
 				counts := report[2*numberBytes:]
 				if first {
-					f.examples = f.examples[:0]
+					f.waiting.reset()
 					owner, room = readNumber(report), readCount(counts, size)
 				}
 				room -= readCount(counts[size:], size)
-				if copies := readCount(counts[2*size:], size); copies < most {
-					f.examples = append(f.examples, undecided{example: readNumber(report[n:]), copies: copies})
-				}
-				return nil
+				return f.waiting.add(report[n:], readCount(counts[2*size:], size), &f.Spec)
 			},
-			func() error { f.judge(owner, room, verdicts); return nil })
+			func() error { return f.judge(owner, room, verdicts) })
 	})
 }
 
 // judge emits an owner's verdicts.
-func (f *ownerFn) judge(owner number, room uint32, verdicts packed.Emit) {
-	most := f.Spec.Bound.MaxCopies()
-	if wanted(f.examples, most) <= uint64(room) {
-		return
+func (f *ownerFn) judge(owner number, room uint32, verdicts packed.Emit) error {
+	if f.waiting.wanted <= uint64(room) {
+		return nil
 	}
-	allow(f.examples, room, most)
+	grant := newGrant(f.waiting.levels, room, f.Spec.Bound.MaxCopies())
 	size := f.Spec.countBytes()
-	for _, e := range f.examples {
-		f.record = appendNumber(f.record[:0], e.example)
+	return f.waiting.spool.Each(func(e []byte) error {
+		copies := readCount(e[numberBytes:], size)
+		f.record = append(f.record[:0], e[:numberBytes]...)
 		f.record = appendNumber(f.record, owner)
 		f.record = appendCount(f.record, size, room)
-		f.record = appendCount(f.record, size, e.allowed)
-		f.record = appendCount(f.record, size, e.copies)
-		f.packer.Add(e.example.bucket(), f.record, verdicts)
-	}
+		f.record = appendCount(f.record, size, grant.take(copies))
+		f.record = appendCount(f.record, size, copies)
+		f.packer.Add(readNumber(e).bucket(), f.record, verdicts)
+		return nil
+	})
 }
 
 // exampleFn draws the examples' conclusions from the verdicts on them: it reports to the owners of those that took copies
@@ -163,19 +199,14 @@ type exampleFn struct {
 	Spec spec
 
 	reports, decisions *packed.Packer
-	verdicts           []verdict
+	verdicts           packed.Spool // on one example, of any number: owner's number, room
 	record             []byte
-}
-
-// verdict is what one owner says of an example.
-type verdict struct {
-	owner number
-	room  uint32
 }
 
 func (f *exampleFn) StartBundle(_, _ packed.Emit) {
 	f.reports = packed.NewPacker(f.Spec.verdictWidth(), f.Spec.Buckets)
 	f.decisions = packed.NewPacker(decisionBytes, f.Spec.Buckets)
+	f.verdicts = f.Spec.spool(numberBytes + f.Spec.countBytes())
 }
 
 func (f *exampleFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, reports, decisions func(uint32, []byte)) error {
@@ -189,13 +220,13 @@ func (f *exampleFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, rep
 				counts := record[2*numberBytes:]
 				room := readCount(counts, size)
 				if first {
-					f.verdicts, full = f.verdicts[:0], false
+					f.verdicts.Reset()
+					full = false
 					example, allowed, copies = readNumber(record), math.MaxUint32, readCount(counts[2*size:], size)
 				}
-				f.verdicts = append(f.verdicts, verdict{readNumber(record[n:]), room})
 				allowed = min(allowed, readCount(counts[size:], size))
 				full = full || room == 0
-				return nil
+				return f.verdicts.Add(record[n : n+numberBytes+size])
 			},
 			func() error {
 				if full {
@@ -203,28 +234,30 @@ func (f *exampleFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, rep
 					f.decisions.Add(bucket, f.record, decisions)
 					return nil
 				}
-				f.report(example, allowed, copies+allowed, reports)
-				return nil
+				return f.report(example, allowed, copies+allowed, reports)
 			})
 	})
 }
 
 // report tells the owners that example took so many copies and now has copies.
-func (f *exampleFn) report(example number, taken, copies uint32, reports packed.Emit) {
+func (f *exampleFn) report(example number, taken, copies uint32, reports packed.Emit) error {
 	size := f.Spec.countBytes()
-	for _, v := range f.verdicts {
-		f.record = appendNumber(f.record[:0], v.owner)
-		f.record = appendNumber(f.record, example)
-		f.record = appendCount(f.record, size, v.room)
+	return f.verdicts.Each(func(v []byte) error {
+		f.record = appendNumber(append(f.record[:0], v[:numberBytes]...), example)
+		f.record = append(f.record, v[numberBytes:]...)
 		f.record = appendCount(f.record, size, taken)
 		f.record = appendCount(f.record, size, copies)
-		f.reports.Add(v.owner.bucket(), f.record, reports)
-	}
+		f.reports.Add(readNumber(v).bucket(), f.record, reports)
+		return nil
+	})
 }
 
-func (f *exampleFn) FinishBundle(reports, decisions func(uint32, []byte)) {
+func (f *exampleFn) FinishBundle(ctx context.Context, reports, decisions func(uint32, []byte)) error {
 	f.reports.Flush(reports)
 	f.decisions.Flush(decisions)
+	reportsPacked.Add(ctx, f.reports.Packed())
+	decisionsPacked.Add(ctx, f.decisions.Packed())
+	return f.verdicts.Close()
 }
 
 // appendDecision says that the example at place is kept so often, maybe never.

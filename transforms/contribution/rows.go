@@ -2,6 +2,7 @@ package contribution
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"slices"
 	"sort"
@@ -86,8 +87,9 @@ func (f *rangeFn) ProcessElement(_ uint32, chunk []byte, sample func(*[]byte) bo
 	})
 }
 
-func (f *rangeFn) FinishBundle(_ func(*[]byte) bool, rows, counts func(uint32, []byte)) {
+func (f *rangeFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, rows, counts func(uint32, []byte)) {
 	f.packer.Flush(rows)
+	rowsPacked.Add(ctx, f.packer.Packed())
 	for to, n := range f.counts {
 		if n > 0 {
 			counts(uint32(to), binary.BigEndian.AppendUint64(nil, n))

@@ -25,14 +25,21 @@ var registry struct {
 // Counter counts one kind of public event. Make one a package with [New] and keep it in a variable.
 type Counter struct {
 	name     string
+	detail   bool
 	total    atomic.Int64
 	expected atomic.Int64
 	beam     beam.Counter
 }
 
 // New returns the counter of a name such as "edges read". Call it once a name, at package level.
-func New(name string) *Counter {
-	c := &Counter{name: name, beam: beam.NewCounter(namespace, name)}
+func New(name string) *Counter { return register(&Counter{name: name}) }
+
+// NewDetail returns a counter that tells those who plan how a pipeline went, and nobody who waits for it: [Details] has it
+// and [Counts] has not.
+func NewDetail(name string) *Counter { return register(&Counter{name: name, detail: true}) }
+
+func register(c *Counter) *Counter {
+	c.beam = beam.NewCounter(namespace, c.name)
 	registry.Lock()
 	defer registry.Unlock()
 	registry.counters = append(registry.counters, c)
@@ -72,13 +79,18 @@ func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
 	return time.Duration(float64(elapsed) * (float64(c.Expected)/float64(c.Total) - 1)), true
 }
 
-// Counts returns the counters of this process that are not zero, in the order in which they were made.
-func Counts() []Count {
+// Counts returns the counters of [New] of this process that are not zero, in the order in which they were made.
+func Counts() []Count { return counts(false) }
+
+// Details returns those of [NewDetail].
+func Details() []Count { return counts(true) }
+
+func counts(detail bool) []Count {
 	registry.Lock()
 	defer registry.Unlock()
 	var out []Count
 	for _, c := range registry.counters {
-		if n := c.total.Load(); n != 0 {
+		if n := c.total.Load(); n != 0 && c.detail == detail {
 			out = append(out, Count{c.name, n, c.expected.Load()})
 		}
 	}

@@ -23,6 +23,8 @@ const (
 	ChunkSize = 64 << 10
 	// BucketSize is the number of bytes that a bucket is meant to stay under.
 	BucketSize = 64 << 20
+	// PackerSize is the number of bytes that a Packer holds before it emits all, full or not: with very many buckets, most chunks are small.
+	PackerSize = 128 << 20
 	// MaxBuckets bounds the number of buckets, so that one fits in three bytes.
 	MaxBuckets = 1 << 24
 )
@@ -41,11 +43,13 @@ func Bucket(word uint64, n int) uint32 {
 // Emit takes a full chunk. The chunk is not touched again.
 type Emit = func(bucket uint32, chunk []byte)
 
-// Packer gathers records into chunks by bucket. Make one in StartBundle, Add in ProcessElement, Flush in
+// Packer gathers records into chunks by bucket, in memory of about [PackerSize]. Make one in StartBundle, Add in ProcessElement, Flush in
 // FinishBundle. It is not safe for concurrent use.
 type Packer struct {
 	width  int
 	chunks [][]byte
+	held   int   // bytes allocated for chunks
+	packed int64 // bytes of the chunks emitted
 }
 
 // NewPacker returns a packer for records of width bytes, or of any length if width is 0.
@@ -74,23 +78,43 @@ func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
 	if len(chunk)+n <= cap(chunk) {
 		return chunk
 	}
+	if p.held > PackerSize {
+		p.Flush(emit)
+		chunk = nil
+	}
 	if len(chunk)+n > ChunkSize && len(chunk) > 0 {
-		emit(bucket, chunk)
-		return make([]byte, 0, max(ChunkSize, n))
+		p.emit(bucket, chunk, emit)
+		fresh := make([]byte, 0, max(ChunkSize, n))
+		p.held += cap(fresh) - cap(chunk)
+		return fresh
 	}
 	grown := make([]byte, len(chunk), min(max(512, 4*cap(chunk), len(chunk)+n), max(ChunkSize, len(chunk)+n)))
 	copy(grown, chunk)
+	p.held += cap(grown) - cap(chunk)
 	return grown
+}
+
+func (p *Packer) emit(bucket uint32, chunk []byte, emit Emit) {
+	emit(bucket, chunk)
+	p.packed += int64(len(chunk))
+}
+
+// Packed is the number of bytes emitted since it was last called.
+func (p *Packer) Packed() int {
+	n := int(p.packed)
+	p.packed = 0
+	return n
 }
 
 // Flush emits what is left, in the order of buckets.
 func (p *Packer) Flush(emit Emit) {
 	for bucket, chunk := range p.chunks {
 		if len(chunk) > 0 {
-			emit(uint32(bucket), slices.Clip(chunk))
+			p.emit(uint32(bucket), slices.Clip(chunk), emit)
 		}
 		p.chunks[bucket] = nil
 	}
+	p.held = 0
 }
 
 // Records calls f for each record of a chunk, in their order in it, until f fails. Records are parts of the chunk.

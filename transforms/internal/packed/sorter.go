@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 )
@@ -15,7 +14,7 @@ import (
 const DefaultLimit = 256 << 20
 
 // Sorter sorts the records of a bucket by their bytes. What does not fit under Limit is sorted in runs
-// in temporary files that are merged when read, so a bucket of any size is sorted in bounded memory. The zero
+// in temporary files that are merged when there are many and when read, so a bucket of any size is sorted in bounded memory. The zero
 // value with Width set is ready to use; Close it. It is not safe for concurrent use.
 type Sorter struct {
 	Width int    // of a record in bytes, or 0 for records of any length
@@ -93,30 +92,52 @@ func (s *Sorter) forget() { s.chunks, s.refs, s.held, s.sorted = nil, s.refs[:0]
 // Spilled says whether temporary files are in use.
 func (s *Sorter) Spilled() bool { return len(s.runs) > 0 }
 
-// spill writes what is in memory as a sorted run. The file has no name any more when spill returns, so that nothing is
-// left behind by a process that is killed.
+// mergeRuns is the number of runs that are merged to one before more are written: a run that is read takes 256 KiB and an
+// open file.
+const mergeRuns = 64
+
+// spill writes what is in memory as a sorted run, and merges runs of equal rank when there are many.
 func (s *Sorter) spill() error {
 	s.sortHeld()
-	f, err := os.CreateTemp(s.Dir, "minsep-sort-*")
+	if err := s.write(0, s.eachHeld); err != nil {
+		return err
+	}
+	s.forget()
+	for {
+		n := len(s.runs)
+		if n < mergeRuns || s.runs[n-mergeRuns].rank != s.runs[n-1].rank {
+			return nil
+		}
+		merged := s.runs[n-mergeRuns:]
+		rank := merged[0].rank + 1
+		s.runs = s.runs[: n-len(merged) : n-len(merged)]
+		err := s.write(rank, func(f func([]byte) error) error { return merge(merged, f) })
+		for _, r := range merged {
+			err = cmp.Or(err, r.file.Close())
+		}
+		if err != nil {
+			return fault("spilling a bucket", err)
+		}
+	}
+}
+
+// write writes records as a run.
+func (s *Sorter) write(rank int, each func(func([]byte) error) error) error {
+	f, err := tempFile(s.Dir, "minsep-sort-*")
 	if err != nil {
-		return fmt.Errorf("packed: spilling a bucket: %w", err)
+		return err
 	}
-	s.runs = append(s.runs, &run{file: f})
-	if err := os.Remove(f.Name()); err != nil {
-		return fmt.Errorf("packed: spilling a bucket: %w", err)
-	}
+	s.runs = append(s.runs, &run{file: f, rank: rank, width: s.Width})
 	w := bufio.NewWriterSize(f, 1<<20)
 	var length [binary.MaxVarintLen64]byte
-	err = s.eachHeld(func(record []byte) error {
-		w.Write(length[:binary.PutUvarint(length[:], uint64(len(record)))])
+	err = each(func(record []byte) error {
+		if s.Width == 0 {
+			w.Write(length[:binary.PutUvarint(length[:], uint64(len(record)))])
+		}
 		_, err := w.Write(record)
 		return err
 	})
-	if err = cmp.Or(err, w.Flush()); err != nil {
-		return fmt.Errorf("packed: spilling a bucket: %w", err)
-	}
-	s.forget()
-	return nil
+	return fault("spilling a bucket", cmp.Or(err, w.Flush()))
 }
 
 // Each calls f for every record in order until f fails. A record is valid during the call only. Each may be
@@ -131,7 +152,7 @@ func (s *Sorter) Each(f func(record []byte) error) error {
 			return err
 		}
 	}
-	return s.merge(f)
+	return merge(s.runs, f)
 }
 
 // eachHeld calls f for what is in memory. It copies a block of records together before it calls: sorted
@@ -159,12 +180,12 @@ func (s *Sorter) eachHeld(f func(record []byte) error) error {
 	return nil
 }
 
-// merge reads the runs in parallel. The heap's first run has the smallest record.
-func (s *Sorter) merge(f func(record []byte) error) error {
-	heap := make([]*run, 0, len(s.runs))
-	for _, r := range s.runs {
+// merge reads runs in parallel. The heap's first run has the smallest record.
+func merge(runs []*run, f func(record []byte) error) error {
+	heap := make([]*run, 0, len(runs))
+	for _, r := range runs {
 		if _, err := r.file.Seek(0, io.SeekStart); err != nil {
-			return fmt.Errorf("packed: reading a spilled bucket: %w", err)
+			return fault("reading a spilled bucket", err)
 		}
 		r.r = bufio.NewReaderSize(r.file, 1<<18)
 		ok, err := r.next()
@@ -209,27 +230,30 @@ func (s *Sorter) Close() error {
 // run is a sorted temporary file, read from the start.
 type run struct {
 	file   *os.File
+	rank   int // how often its records have been merged
+	width  int
 	r      *bufio.Reader
 	record []byte
 }
 
 // next reads the next record, or says that there is none.
 func (r *run) next() (bool, error) {
-	n, err := binary.ReadUvarint(r.r)
-	if err == io.EOF {
-		return false, nil
+	n, err := uint64(r.width), error(nil)
+	if r.width == 0 {
+		if n, err = binary.ReadUvarint(r.r); err == io.EOF {
+			return false, nil
+		}
 	}
 	if err == nil {
 		if uint64(cap(r.record)) < n {
 			r.record = make([]byte, n)
 		}
 		r.record = r.record[:n]
-		_, err = io.ReadFull(r.r, r.record)
+		if _, err = io.ReadFull(r.r, r.record); err == io.EOF && r.width > 0 {
+			return false, nil
+		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("packed: reading a spilled bucket: %w", err)
-	}
-	return true, nil
+	return err == nil, fault("reading spilled records", err)
 }
 
 // sink restores the heap's order below i.

@@ -1,0 +1,30 @@
+package contribution
+
+import (
+	"fmt"
+
+	"minsep/transforms/progress"
+)
+
+// The details of what the stage moved, for those who plan larger ones: bytes given to each shuffle.
+var (
+	edgesPacked       = packedBytes("edges")
+	membershipsPacked = packedBytes("memberships")
+	examplesPacked    = packedBytes("examples")
+	reportsPacked     = packedBytes("reports")
+	decisionsPacked   = packedBytes("decisions")
+	keptPacked        = packedBytes("kept examples")
+	sharesPacked      = packedBytes("shares")
+	listsPacked       = packedBytes("lists")
+	rowsPacked        = packedBytes("rows")
+
+	// Of those of a round: verdicts are as many as undecided edges.
+	verdictsPacked = func() (c [maxRounds + 1]*progress.Counter) {
+		for round := range c {
+			c[round] = packedBytes(fmt.Sprintf("verdicts after round %d", round))
+		}
+		return c
+	}()
+)
+
+func packedBytes(of string) *progress.Counter { return progress.NewDetail("bytes shuffled: " + of) }
