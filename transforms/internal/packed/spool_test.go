@@ -108,7 +108,7 @@ func TestManyRuns(t *testing.T) {
 
 // TestPackerOfManyBuckets packs for more buckets than there is memory for chunks: nothing is lost, and what is held stays bounded.
 func TestPackerOfManyBuckets(t *testing.T) {
-	const buckets, records = 1 << 18, 4
+	const buckets, records = 3 << 17, 4
 	p := packed.NewPacker(8, buckets)
 	emitted, early := 0, 0
 	emit := func(_ uint32, chunk []byte) { emitted += len(chunk) }
