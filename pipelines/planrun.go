@@ -198,6 +198,7 @@ func (o Options) take(record *manifest.RunPlan) (run manifest.Run, made bool, er
 		r.KeyCommitment = manifest.Digest(root.Key(id, r.SHA256, planPurpose).Commitment())
 		return &r
 	}
+	var old *manifest.Run
 	run, err = manifest.ReadRun(o.Out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return run, false, err
@@ -213,6 +214,7 @@ func (o Options) take(record *manifest.RunPlan) (run manifest.Run, made bool, er
 		if o.RunID == run.RunID {
 			return run, false, &ParamError{Package: "pipelines", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
 		}
+		old = &manifest.Run{RunID: run.RunID}
 	}
 	run = manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID}
 	if run.RunID == (stream.RunID{}) {
@@ -222,7 +224,7 @@ func (o Options) take(record *manifest.RunPlan) (run manifest.Run, made bool, er
 	if o.DryRun {
 		return run, true, nil
 	}
-	return run, true, manifest.WriteRun(o.Out, run)
+	return run, true, manifest.WriteRun(o.Out, run, old)
 }
 
 // differences says what of a run directory is not this plan's; nil is nothing.

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
+
+	"minsep/internal/store"
 )
 
 // BatchesFormat is the format of a folder of batches.
@@ -139,16 +139,13 @@ type npyFile struct {
 }
 
 func (b *Batches) open(name string) (npyFile, error) {
-	f, err := os.Open(filepath.Join(b.Dir, name))
+	f, err := store.Open(background, store.Join(b.Dir, name))
 	if err != nil {
 		return npyFile{}, err
 	}
-	info, err := f.Stat()
+	ints, err := NewNPYInts(bufio.NewReaderSize(store.Reader(f), 1<<18), f.Size())
 	if err == nil {
-		var ints *NPYInts
-		if ints, err = NewNPYInts(bufio.NewReaderSize(f, 1<<18), info.Size()); err == nil {
-			return npyFile{ints, f}, nil
-		}
+		return npyFile{ints, f}, nil
 	}
 	return npyFile{}, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 }

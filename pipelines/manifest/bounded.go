@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
+	"minsep/internal/store"
 	"minsep/sampling/ownergraph"
 )
 
@@ -89,7 +88,7 @@ func (b *Bounded) Copy(dir string) (err error) {
 		}
 	}()
 	for _, f := range b.Index.Files {
-		written, err := stage.Write(f.Name, func(w io.Writer) error { return copyFile(w, filepath.Join(b.Dir, f.Name)) })
+		written, err := stage.Write(f.Name, func(w io.Writer) error { return copyFile(w, store.Join(b.Dir, f.Name)) })
 		if err != nil {
 			return err
 		}
@@ -98,7 +97,7 @@ func (b *Bounded) Copy(dir string) (err error) {
 		}
 	}
 	var index bytes.Buffer
-	if err := copyFile(&index, filepath.Join(b.Dir, IndexName)); err != nil {
+	if err := copyFile(&index, store.Join(b.Dir, IndexName)); err != nil {
 		return err
 	}
 	if got := Digest(sha256.Sum256(index.Bytes())); got != b.Digest {
@@ -108,11 +107,11 @@ func (b *Bounded) Copy(dir string) (err error) {
 }
 
 func copyFile(w io.Writer, path string) error {
-	r, err := os.Open(path)
+	r, err := store.Open(background, path)
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	_, err = io.Copy(w, r)
+	_, err = io.Copy(w, store.Reader(r))
 	return errors.Join(err, r.Close())
 }
 
@@ -133,15 +132,11 @@ type partFile struct {
 }
 
 func openPartFile(dir, name string) (partFile, error) {
-	f, err := os.Open(filepath.Join(dir, name))
+	f, err := store.Open(background, store.Join(dir, name))
 	if err != nil {
 		return partFile{}, fmt.Errorf("manifest: %w", err)
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return partFile{}, errors.Join(fmt.Errorf("manifest: %w", err), f.Close())
-	}
-	p, err := OpenBoundedPart(f, info.Size())
+	p, err := OpenBoundedPart(f, f.Size())
 	if err != nil {
 		return partFile{}, errors.Join(inFile(name, err), f.Close())
 	}

@@ -2,16 +2,16 @@ package manifest
 
 import (
 	"bufio"
-	"crypto/rand"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"minsep/internal/store"
 )
 
 // Modes of files and folders. Batches and noise are secret, the rest is public.
@@ -22,9 +22,8 @@ const (
 	PublicDir  fs.FileMode = 0o755
 )
 
-// tempPrefix begins the name of every file that is not finished. Readers ignore such files, and the next
-// writer of the folder removes them.
-const tempPrefix = ".minsep-tmp-"
+// background is the context of what has none of its own: requests to object stores end by their limits.
+var background = context.Background()
 
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
 type Digest [sha256.Size]byte
@@ -52,34 +51,26 @@ type File struct {
 	SHA256 Digest `json:"sha256"`
 }
 
-// WriteFile writes dir/name whole or not at all: under a temporary name in the same folder, synced, then
-// renamed. It replaces a file of that name, so that a task that runs twice leaves one result. name may
-// hold slashes; its folders must exist.
+// WriteFile writes dir/name whole or not at all, as package store does. It replaces a file of that name, so that a task that
+// runs twice leaves one result. name may hold slashes; its folders must exist. mode is that of a local file.
 func WriteFile(dir, name string, mode fs.FileMode, write func(io.Writer) error) (File, error) {
-	path := filepath.Join(dir, filepath.FromSlash(name))
-	temp := filepath.Join(filepath.Dir(path), tempPrefix+rand.Text())
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	return writeFile(dir, name, store.Options{Mode: mode}, write)
+}
+
+func writeFile(dir, name string, o store.Options, write func(io.Writer) error) (File, error) {
+	sum, count := sha256.New(), new(countWriter)
+	err := store.Write(background, store.Join(dir, name), o, func(out io.Writer) error {
+		count.w = out
+		w := bufio.NewWriterSize(io.MultiWriter(count, sum), 1<<18)
+		if err := write(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	})
 	if err != nil {
-		return File{}, fmt.Errorf("manifest: %w", err)
-	}
-	defer os.Remove(temp) // fails, as it should, once the file has been renamed
-	sum := sha256.New()
-	count := &countWriter{w: f}
-	w := bufio.NewWriterSize(io.MultiWriter(count, sum), 1<<18)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
 		return File{}, fmt.Errorf("manifest: writing %s: %w", name, err)
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return File{}, fmt.Errorf("manifest: %w", err)
-	}
-	return File{Name: name, Bytes: count.n, SHA256: Digest(sum.Sum(nil))}, syncDir(filepath.Dir(path))
+	return File{Name: name, Bytes: count.n, SHA256: Digest(sum.Sum(nil))}, nil
 }
 
 type countWriter struct {
@@ -93,29 +84,18 @@ func (c *countWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("manifest: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("manifest: syncing folder %s: %w", dir, err)
-	}
-	return nil
-}
-
 // Check compares the file with its size and SHA-256 as listed.
 func (f File) Check(dir string) error {
 	if err := f.CheckSize(dir); err != nil {
 		return err
 	}
-	r, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.Name)))
+	r, err := store.Open(background, store.Join(dir, f.Name))
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
 	defer r.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, r); err != nil {
+	if _, err := io.Copy(sum, store.Reader(r)); err != nil {
 		return fmt.Errorf("manifest: reading %s: %w", f.Name, err)
 	}
 	if got := Digest(sum.Sum(nil)); got != f.SHA256 {
@@ -129,12 +109,12 @@ func (f File) CheckSize(dir string) error {
 	if !localName(f.Name) {
 		return fmt.Errorf("manifest: file name %q in the index leads out of its folder", f.Name)
 	}
-	info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(f.Name)))
+	info, err := store.Stat(background, store.Join(dir, f.Name))
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	if info.Size() != f.Bytes {
-		return &MismatchError{f.Name, "size", fmt.Sprint(info.Size()), fmt.Sprint(f.Bytes)}
+	if info.Size != f.Bytes {
+		return &MismatchError{f.Name, "size", fmt.Sprint(info.Size), fmt.Sprint(f.Bytes)}
 	}
 	return nil
 }

@@ -4,7 +4,7 @@
 // Each stage owns a folder. Its files are written under temporary names, synced and renamed; its
 // index.json comes last, with the size and SHA-256 of every file, the parameters that made them and the
 // hashes of what they were made from. A folder without a matching index is refused by every reader.
-// The package knows no Beam and no object store.
+// The package knows no Beam, and of object stores no more than package store does.
 package manifest
 
 import (
@@ -15,12 +15,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/sampling/stream"
 )
 
@@ -87,15 +86,10 @@ func Resume(dir string, secret, overwrite bool, same Digest) (*Stage, error) {
 
 func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 	s := &Stage{Dir: dir, Secret: secret}
-	_, err := os.Stat(dir)
+	_, err := store.Stat(background, dir)
 	s.made = errors.Is(err, fs.ErrNotExist)
-	if err := os.MkdirAll(filepath.Dir(dir), PublicDir); err != nil {
+	if err := store.MkdirAll(background, dir, s.dirMode()); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	if s.made {
-		if err := os.Mkdir(dir, s.dirMode()); err != nil {
-			return nil, fmt.Errorf("manifest: %w", err)
-		}
 	}
 	old, err := s.leftovers(overwrite)
 	if err != nil {
@@ -103,7 +97,7 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 	}
 	if same != nil && s.marked(*same) {
 		if slices.Contains(old, IndexName) { // of a run that was killed just before it was done
-			err = os.Remove(filepath.Join(dir, IndexName))
+			err = store.Remove(background, store.Join(dir, IndexName))
 		}
 		return s, err
 	}
@@ -125,7 +119,7 @@ func (s *Stage) mark(same *Digest) error {
 // marked reports whether the folder has the mark of a run with the same digest.
 func (s *Stage) marked(same Digest) bool {
 	var m mark
-	b, err := os.ReadFile(filepath.Join(s.Dir, incompleteName))
+	b, err := store.ReadFile(background, store.Join(s.Dir, incompleteName), maxIndex)
 	return err == nil && json.Unmarshal(b, &m) == nil && m.Resume != nil && *m.Resume == same
 }
 
@@ -145,21 +139,21 @@ func (s *Stage) fileMode() fs.FileMode {
 
 // leftovers returns the names of what an earlier run left in the folder, except for its mark, or says why that must stay.
 func (s *Stage) leftovers(overwrite bool) ([]string, error) {
-	entries, err := os.ReadDir(s.Dir)
-	if err != nil {
+	entries, err := store.List(background, s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an object store has no empty folders
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
 	var names []string
 	marked, finished, foreign := false, false, false
 	for _, e := range entries {
-		switch n := e.Name(); n {
+		switch n := e.Name; n {
 		case incompleteName:
 			marked = true
 		case IndexName:
 			finished = true
 			names = append(names, n)
 		default:
-			foreign = foreign || !strings.HasPrefix(n, tempPrefix)
+			foreign = foreign || !strings.HasPrefix(n, store.TempPrefix)
 			names = append(names, n)
 		}
 	}
@@ -182,7 +176,7 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 		own[strings.SplitN(f.Name, "/", 2)[0]] = true
 	}
 	for _, n := range names {
-		if !own[n] && !strings.HasPrefix(n, tempPrefix) {
+		if !own[n] && !strings.HasPrefix(n, store.TempPrefix) {
 			return nil, fmt.Errorf("manifest: folder %s: holds %s, which is not in its index: remove it yourself first", s.Dir, n)
 		}
 	}
@@ -198,7 +192,7 @@ func (s *Stage) clear(names []string) error {
 		return err
 	}
 	for _, n := range names {
-		if err := os.RemoveAll(filepath.Join(s.Dir, n)); err != nil {
+		if err := store.RemoveAll(background, store.Join(s.Dir, n)); err != nil {
 			return fmt.Errorf("manifest: %w", err)
 		}
 	}
@@ -237,35 +231,58 @@ func (s *Stage) Publish(ix Index) error {
 func (s *Stage) finish(index []byte) error {
 	// The mark of an unfinished folder goes last: a crash between the two leaves
 	// a folder that the next run clears, never one that is taken for finished without being so.
-	if _, err := s.Write(IndexName, func(w io.Writer) error { _, err := w.Write(index); return err }); err != nil {
+	// Of several writers at once, which nothing else keeps apart in an object store, only one can create the index.
+	_, err := writeFile(s.Dir, IndexName, store.Options{Mode: s.fileMode(), New: true}, func(w io.Writer) error { _, err := w.Write(index); return err })
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("manifest: folder %s: another run has published a result here meanwhile: %w", s.Dir, err)
+	}
+	if err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(s.Dir, incompleteName)); err != nil {
+	if err := store.Remove(background, store.Join(s.Dir, incompleteName)); err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	return syncDir(s.Dir)
+	return nil
 }
 
-// Abort removes everything that the stage has written, and the folder itself if Begin made it.
+// Abort removes everything that the stage has written, the mark last, and the folder itself if Begin made it.
 func (s *Stage) Abort() error {
-	if s.made {
-		return os.RemoveAll(s.Dir)
+	entries, err := store.List(background, s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	entries, err := os.ReadDir(s.Dir)
 	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(s.Dir, e.Name())))
+		if e.Name != incompleteName {
+			err = errors.Join(err, store.RemoveAll(background, store.Join(s.Dir, e.Name)))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if s.made {
+		return store.RemoveAll(background, s.Dir)
+	}
+	return store.RemoveAll(background, store.Join(s.Dir, incompleteName))
+}
+
+// RemoveTemporary removes what killed writers have left in a local folder and all below it. Nothing must be writing there.
+func RemoveTemporary(dir string) error {
+	if !store.IsLocal(dir) {
+		return nil
+	}
+	entries, err := store.List(background, dir)
+	for _, e := range entries {
+		if err != nil {
+			break
+		}
+		switch {
+		case strings.HasPrefix(e.Name, store.TempPrefix):
+			err = store.RemoveAll(background, store.Join(dir, e.Name))
+		case e.Dir:
+			err = RemoveTemporary(store.Join(dir, e.Name))
+		}
 	}
 	return err
-}
-
-// RemoveTemporary removes what killed writers have left in a folder and all below it. Nothing must be writing there.
-func RemoveTemporary(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(d.Name(), tempPrefix) {
-			err = os.Remove(path)
-		}
-		return err
-	})
 }
 
 // maxIndex bounds the size of an index that Read accepts, in bytes.
@@ -274,16 +291,11 @@ const maxIndex = 64 << 20
 // Read reads the index of a finished folder. It refuses a folder that is unfinished, an unknown
 // field, a parameter hash that does not match, and file names that lead out of the folder. It does not look at the files.
 func Read(dir string) (*Index, error) {
-	path := filepath.Join(dir, IndexName)
-	if _, err := os.Stat(filepath.Join(dir, incompleteName)); err == nil {
+	path := store.Join(dir, IndexName)
+	if _, err := store.Stat(background, store.Join(dir, incompleteName)); err == nil {
 		return nil, fmt.Errorf("manifest: folder %s: a stage was stopped before it finished here: run it again", dir)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
+	b, err := store.ReadFile(background, path, maxIndex)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
@@ -358,7 +370,7 @@ func (ix *Index) Verify(dir string) error {
 
 // DigestOf is the SHA-256 of a folder's index: what a stage that reads the folder names as its input.
 func DigestOf(dir string) (Digest, error) {
-	b, err := os.ReadFile(filepath.Join(dir, IndexName))
+	b, err := store.ReadFile(background, store.Join(dir, IndexName), maxIndex)
 	if err != nil {
 		return Digest{}, fmt.Errorf("manifest: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/store"
 	"minsep/sampling/stream"
 )
 
@@ -129,7 +130,7 @@ func TestKilledStageIsTakenOver(t *testing.T) {
 	if _, err := s.Write("half.npy", text("x")); err != nil {
 		t.Fatal(err)
 	}
-	os.WriteFile(filepath.Join(dir, tempPrefix+"abc"), nil, 0o600)
+	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)
 	ix := publish(t, dir, false) // as the next run does
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != len(ix.Files)+1 {
@@ -153,7 +154,7 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range []string{"whole.npy", tempPrefix + "notes.json", IndexName} {
+		for _, file := range []string{"whole.npy", store.TempPrefix + "notes.json", IndexName} {
 			if _, err := s.Write(file, text("x")); err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +164,7 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 		}
 		want := []string{incompleteName}
 		if c.keep {
-			want = []string{tempPrefix + "notes.json", incompleteName, "whole.npy"}
+			want = []string{store.TempPrefix + "notes.json", incompleteName, "whole.npy"}
 		}
 		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -195,7 +196,7 @@ func TestResumeProtectsWhatIsThere(t *testing.T) {
 // TestKilledBeforeTheMark: a run that is killed while it makes the mark, or while it removes an earlier result, does not stop the next one.
 func TestKilledBeforeTheMark(t *testing.T) {
 	dir := t.TempDir()
-	os.WriteFile(filepath.Join(dir, tempPrefix+"abc"), nil, 0o600)
+	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)
 	publish(t, dir, false)
 
 	s := &Stage{Dir: dir, Secret: true}

@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/sampling/stream"
 )
 
@@ -54,42 +53,71 @@ func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
 		want = stream.NewRunID()
 	}
 	run = Run{Format: RunFormat, Version: Version, RunID: want}
-	return run, true, WriteRun(dir, run)
+	err = WriteRun(dir, run, nil)
+	if errors.Is(err, fs.ErrExist) { // of another process, just now
+		return OpenRun(dir, want)
+	}
+	return run, true, err
 }
 
-// WriteRun makes the directory where there is none, and writes or replaces its run.json.
-func WriteRun(dir string, run Run) error {
-	if err := os.MkdirAll(dir, PublicDir); err != nil {
+// WriteRun makes the directory where there is none, and writes its run.json: in the place of old, or, if that is nil, where there is
+// none, else the error wraps fs.ErrExist. It is an error if another process has replaced old meanwhile.
+func WriteRun(dir string, run Run, old *Run) error {
+	if err := store.MkdirAll(background, dir, PublicDir); err != nil {
 		return fmt.Errorf("manifest: %w", err)
+	}
+	o := store.Options{Mode: PublicFile, New: old == nil}
+	if old != nil {
+		now, version, err := readRun(dir)
+		if err == nil && now.RunID != old.RunID {
+			err = store.ErrChanged
+		}
+		if err != nil {
+			return fmt.Errorf("manifest: %s: %w", store.Join(dir, runName), err)
+		}
+		o.Replaces = version
 	}
 	b, err := json.MarshalIndent(run, "", "  ")
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	_, err = WriteFile(dir, runName, PublicFile, func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
+	_, err = writeFile(dir, runName, o, func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
 	return err
 }
 
 // RemoveRun undoes an OpenRun that made a run in which no stage has succeeded. It leaves a directory that holds anything else.
 func RemoveRun(dir string) error {
-	if err := os.Remove(filepath.Join(dir, runName)); err != nil {
+	if err := store.Remove(background, store.Join(dir, runName)); err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := store.List(background, dir)
+	if errors.Is(err, fs.ErrNotExist) { // a folder of objects went with the last of them
+		return nil
+	}
 	if err == nil && len(entries) == 0 {
-		err = os.Remove(dir)
+		err = store.Remove(background, dir)
 	}
 	return err
 }
 
 // ReadRun reads run.json. The error wraps fs.ErrNotExist where there is none.
 func ReadRun(dir string) (Run, error) {
-	var run Run
-	path := filepath.Join(dir, runName)
-	b, err := os.ReadFile(path)
+	run, _, err := readRun(dir)
+	return run, err
+}
+
+// readRun returns the version of the file too.
+func readRun(dir string) (run Run, version string, err error) {
+	path := store.Join(dir, runName)
+	b, version, err := store.ReadVersion(background, path, maxIndex)
 	if err != nil {
-		return run, fmt.Errorf("manifest: %w", err)
+		return run, "", fmt.Errorf("manifest: %w", err)
 	}
+	run, err = parseRun(path, b)
+	return run, version, err
+}
+
+func parseRun(path string, b []byte) (run Run, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&run); err != nil {
@@ -116,7 +144,7 @@ func ReadRun(dir string) (Run, error) {
 
 // Finished reports whether a stage has left a result in a folder. Whether the result is whole is for [Open] and [Index.Verify] to say.
 func Finished(dir string) bool {
-	_, index := os.Stat(filepath.Join(dir, IndexName))
-	_, mark := os.Stat(filepath.Join(dir, incompleteName))
+	_, index := store.Stat(background, store.Join(dir, IndexName))
+	_, mark := store.Stat(background, store.Join(dir, incompleteName))
 	return index == nil && errors.Is(mark, fs.ErrNotExist)
 }

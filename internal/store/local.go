@@ -1,0 +1,131 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// TempPrefix begins the name of every local file that is not finished. A process that is killed leaves it behind; readers
+// ignore such files.
+const TempPrefix = ".minsep-tmp-"
+
+// local is the file system of this machine.
+type local struct{}
+
+type localFile struct {
+	*os.File
+	size int64
+}
+
+func (f localFile) Size() int64     { return f.size }
+func (f localFile) Version() string { return "" }
+
+// Open opens a regular file.
+func (local) Open(_ context.Context, name string) (File, error) {
+	f, err := os.Open(localPath(name))
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fault("open", name, errors.New("not a regular file"))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return localFile{f, info.Size()}, nil
+}
+
+// Write writes under a temporary name in the same folder, syncs, and renames, or links if there must be no file: a link is refused where
+// its name exists.
+func (local) Write(_ context.Context, name string, o Options, write func(io.Writer) error) error {
+	path := localPath(name)
+	temp := filepath.Join(filepath.Dir(path), TempPrefix+rand.Text())
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.Mode)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp) // fails, as it should, once the file has been renamed
+	w := bufio.NewWriterSize(f, 1<<18)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	place := os.Rename
+	if o.New {
+		place = os.Link
+	}
+	if err := place(temp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return fault("sync", dir, errors.Join(d.Sync(), d.Close()))
+}
+
+func (local) Stat(_ context.Context, name string) (Info, error) {
+	info, err := os.Stat(localPath(name))
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{Size: info.Size(), Dir: info.IsDir()}, nil
+}
+
+func (local) List(_ context.Context, dir string) ([]Entry, error) {
+	entries, err := os.ReadDir(localPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Entry, len(entries))
+	for i, e := range entries {
+		list[i] = Entry{e.Name(), e.IsDir()}
+	}
+	return list, nil
+}
+
+func (local) MkdirAll(_ context.Context, dir string, mode fs.FileMode) error {
+	dir = localPath(dir)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fault("mkdir", dir, errors.New("is a file"))
+	}
+	return err
+}
+
+// Remove returns when the file is gone for good.
+func (local) Remove(_ context.Context, name string) error {
+	if err := os.Remove(localPath(name)); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(localPath(name)))
+}
+
+func (local) RemoveAll(_ context.Context, name string) error { return os.RemoveAll(localPath(name)) }
+
+func (local) Move(_ context.Context, from, to string) error {
+	return os.Rename(localPath(from), localPath(to))
+}

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"minsep/internal/param"
+)
+
+// IsLocal reports whether a name is a path of this machine: it has no scheme, or file://.
+func IsLocal(name string) bool {
+	s := scheme(name)
+	return s == "" || s == "file"
+}
+
+// scheme returns what stands before "://", or "".
+func scheme(name string) string {
+	s, _, found := strings.Cut(name, "://")
+	if !found || s == "" || strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+		return ""
+	}
+	return s
+}
+
+// localPath is the path of a local name.
+func localPath(name string) string { return strings.TrimPrefix(name, "file://") }
+
+// split takes the name of an object apart. Key is "" for a whole bucket.
+func split(name string) (bucket, key string, err error) {
+	_, rest, _ := strings.Cut(name, "://")
+	bucket, key, _ = strings.Cut(rest, "/")
+	key = strings.TrimSuffix(key, "/")
+	if bucket == "" || key != "" && (path.Clean("/"+key) != "/"+key) {
+		return "", "", &param.Error{Package: "store", Param: "name", Value: name, Rule: "must be " + scheme(name) + "://bucket/key, without empty, . and .. parts"}
+	}
+	return bucket, key, nil
+}
+
+// Check reports a name that no store can have: of a scheme that is not registered, or without a bucket.
+func Check(name string) error {
+	s, err := of(name)
+	if err != nil {
+		return err
+	}
+	if _, isLocal := s.(local); isLocal {
+		if p := localPath(name); p == "" || p != name && !strings.HasPrefix(p, "/") {
+			return &param.Error{Package: "store", Param: "name", Value: fmt.Sprintf("%q", name), Rule: "must be a path, or file:///path"}
+		}
+		return nil
+	}
+	_, _, err = split(name)
+	return err
+}
+
+// Join adds slash-separated names to a folder's.
+func Join(dir string, names ...string) string {
+	if IsLocal(dir) {
+		return filepath.Join(localPath(dir), filepath.FromSlash(path.Join(names...)))
+	}
+	head, rest, _ := strings.Cut(dir, "://")
+	bucket, key, _ := strings.Cut(rest, "/")
+	// Within the bucket, whatever the names are.
+	key = strings.TrimPrefix(path.Join(slices.Concat([]string{"/" + key}, names)...), "/")
+	return strings.TrimSuffix(head+"://"+bucket+"/"+key, "/")
+}
+
+// Dir is the folder that a name is in. That of a bucket is the bucket.
+func Dir(name string) string {
+	if IsLocal(name) {
+		return filepath.Dir(filepath.Clean(localPath(name)))
+	}
+	return Join(name, "..")
+}
+
+// Base is the last part of a name.
+func Base(name string) string {
+	if IsLocal(name) {
+		return filepath.Base(localPath(name))
+	}
+	return path.Base(strings.TrimSuffix(name, "/"))
+}
+
+// Abs is a name that means the same in every process of this machine.
+func Abs(name string) (string, error) {
+	if IsLocal(name) {
+		return filepath.Abs(localPath(name))
+	}
+	return Join(name), nil
+}
+
+// Real is one name for a folder, which must exist if it is local: an absolute path without symbolic links, or as [Abs].
+func Real(dir string) (string, error) {
+	if !IsLocal(dir) {
+		return Join(dir), nil
+	}
+	real, err := filepath.EvalSymlinks(localPath(dir))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(real)
+}

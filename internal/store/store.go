@@ -1,0 +1,227 @@
+// Package store reads and writes files by their names, wherever they are: a local path, or an object of a store such as
+// gs://bucket/key or s3://bucket/key.
+//
+// A file appears whole or not at all: locally under a temporary name that is synced and renamed, in an object store when its upload
+// is closed. A file that is open keeps its contents: an object that is replaced meanwhile is [ErrChanged], never a mixture. Requests to
+// object stores are repeated within [Limits], reads from the byte they reached.
+//
+// The package knows no cloud's client. The packages that do [Register] their schemes; a program imports those that it needs.
+// Names of a scheme that is not registered are refused.
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+
+	"minsep/internal/param"
+)
+
+// ErrChanged says that an object is no longer the one that was opened, or that was to be replaced.
+var ErrChanged = errors.New("the object was replaced meanwhile")
+
+// File is an open file. Reads at different places may run at the same time.
+type File interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+	// Version names the contents in an object store; it is "" for a local file.
+	Version() string
+}
+
+// Info is what is known of a name.
+type Info struct {
+	Size    int64  // of a file
+	Dir     bool   // a folder; in an object store, a name under which there are objects
+	Version string // see [File]
+}
+
+// Entry is a name in a folder.
+type Entry struct {
+	Name string // without the folder's
+	Dir  bool
+}
+
+// Options say how a file is written.
+type Options struct {
+	Mode fs.FileMode // of a local file; what access others have to an object is its bucket's policy
+
+	// New makes it an error that wraps fs.ErrExist if there is a file already. One of several writers at once succeeds.
+	New bool
+	// Replaces is the version of the object that there must be, or the error wraps [ErrChanged]. It is not for local files,
+	// whose writers lock.
+	Replaces string
+}
+
+// FS is where the files of a scheme are. Names are whole, with the scheme. Errors wrap fs.ErrNotExist, fs.ErrExist and
+// fs.ErrPermission where they are of those kinds. A folder of an object store is there as long as there are objects in it.
+type FS interface {
+	Open(ctx context.Context, name string) (File, error)
+	// Write makes the file of what write writes, once write has returned nil, and replaces one that is there. The folder must exist.
+	Write(ctx context.Context, name string, o Options, write func(io.Writer) error) error
+	Stat(ctx context.Context, name string) (Info, error)
+	// List returns the names in a folder, in order. A folder that does not exist is an error.
+	List(ctx context.Context, dir string) ([]Entry, error)
+	// MkdirAll makes a local folder and those above it, the last one with the mode, where they are not there.
+	MkdirAll(ctx context.Context, dir string, mode fs.FileMode) error
+	Remove(ctx context.Context, name string) error
+	// RemoveAll removes a file, or a folder with all that is in it. It is no error if there is none.
+	RemoveAll(ctx context.Context, name string) error
+	// Move gives a file another name within its store. In an object store the new object is whole before the old one goes.
+	Move(ctx context.Context, from, to string) error
+}
+
+var registry = struct {
+	sync.Mutex
+	made map[string]func() (FS, error)
+}{made: map[string]func() (FS, error){}}
+
+// Register says how the store of a scheme is reached. open is called once, when the first name of the scheme is used.
+func Register(scheme string, open func() (FS, error)) {
+	registry.Lock()
+	defer registry.Unlock()
+	registry.made[scheme] = sync.OnceValues(open)
+}
+
+// of returns the store that a name belongs to.
+func of(name string) (FS, error) {
+	if IsLocal(name) {
+		return local{}, nil
+	}
+	registry.Lock()
+	open := registry.made[scheme(name)]
+	known := slices.Sorted(maps.Keys(registry.made))
+	registry.Unlock()
+	if open == nil {
+		rule := "must be a local path"
+		for _, k := range known {
+			rule += ", or " + k + "://bucket/key"
+		}
+		return nil, &param.Error{Package: "store", Param: "name", Value: name, Rule: rule}
+	}
+	s, err := open()
+	if err != nil {
+		return nil, fmt.Errorf("store: %s://: %w", scheme(name), err)
+	}
+	return s, nil
+}
+
+// Open opens a file to be read. The context is also that of the reads.
+func Open(ctx context.Context, name string) (File, error) {
+	s, err := of(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.Open(ctx, name)
+}
+
+// Reader reads an open file from its beginning.
+func Reader(f File) io.Reader { return io.NewSectionReader(f, 0, f.Size()) }
+
+// ReadFile returns the contents of a file of at most limit bytes.
+func ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
+	b, _, err := ReadVersion(ctx, name, limit)
+	return b, err
+}
+
+// ReadVersion returns the contents of a file of at most limit bytes, and their version.
+func ReadVersion(ctx context.Context, name string, limit int64) ([]byte, string, error) {
+	f, err := Open(ctx, name)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	if f.Size() > limit {
+		return nil, "", fault("read", name, fmt.Errorf("has %d bytes, more than %d", f.Size(), limit))
+	}
+	b := make([]byte, f.Size())
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return nil, "", fault("read", name, err)
+	}
+	return b, f.Version(), nil
+}
+
+// Write makes a file of what write writes. See [FS].
+func Write(ctx context.Context, name string, o Options, write func(io.Writer) error) error {
+	s, err := of(name)
+	if err != nil {
+		return err
+	}
+	return s.Write(ctx, name, o, write)
+}
+
+// WriteFile makes a file of data.
+func WriteFile(ctx context.Context, name string, o Options, data []byte) error {
+	return Write(ctx, name, o, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader(data)); return err })
+}
+
+// Stat says what a name is.
+func Stat(ctx context.Context, name string) (Info, error) {
+	s, err := of(name)
+	if err != nil {
+		return Info{}, err
+	}
+	return s.Stat(ctx, name)
+}
+
+// List returns the names in a folder, in order.
+func List(ctx context.Context, dir string) ([]Entry, error) {
+	s, err := of(dir)
+	if err != nil {
+		return nil, err
+	}
+	return s.List(ctx, dir)
+}
+
+// MkdirAll makes a folder where folders are made.
+func MkdirAll(ctx context.Context, dir string, mode fs.FileMode) error {
+	s, err := of(dir)
+	if err != nil {
+		return err
+	}
+	return s.MkdirAll(ctx, dir, mode)
+}
+
+// Remove removes a file, or an empty local folder.
+func Remove(ctx context.Context, name string) error {
+	s, err := of(name)
+	if err != nil {
+		return err
+	}
+	return s.Remove(ctx, name)
+}
+
+// RemoveAll removes a file or a folder with all that is in it.
+func RemoveAll(ctx context.Context, name string) error {
+	s, err := of(name)
+	if err != nil {
+		return err
+	}
+	return s.RemoveAll(ctx, name)
+}
+
+// Move gives a file another name in the same store.
+func Move(ctx context.Context, from, to string) error {
+	s, err := of(from)
+	if err != nil {
+		return err
+	}
+	if scheme(from) != scheme(to) {
+		return fault("move", from, fmt.Errorf("to another store"))
+	}
+	return s.Move(ctx, from, to)
+}
+
+// fault puts operation and name to an error that does not have them.
+func fault(op, name string, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok || err == nil {
+		return err
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+)
+
+// partSize is what is kept in memory of an object that is written. S3 takes 10,000 parts, and none but the last under 5 MiB.
+const partSize = 8 << 20
+
+// objectWriter writes an object that appears when it is finished.
+type objectWriter struct {
+	objects   *Objects
+	ctx       context.Context
+	name      string
+	condition Condition
+
+	buffer []byte
+	upload Upload // nil while one request is enough
+	parts  int
+	fault  error
+}
+
+func (w *objectWriter) Write(b []byte) (n int, err error) {
+	for len(b) > 0 && w.fault == nil {
+		m := min(len(b), partSize-len(w.buffer))
+		w.buffer = append(w.buffer, b[:m]...)
+		n, b = n+m, b[m:]
+		if len(w.buffer) == partSize {
+			w.fault = w.part()
+		}
+	}
+	return n, w.fault
+}
+
+func (w *objectWriter) do(f func(ctx context.Context, n int, bucket, key string) error) error {
+	return w.objects.at(w.ctx, "write", w.name, f)
+}
+
+// part sends the buffer.
+func (w *objectWriter) part() error {
+	if w.upload == nil {
+		err := w.do(func(ctx context.Context, _ int, bucket, key string) (err error) {
+			w.upload, err = w.objects.Service.Upload(w.ctx, bucket, key, w.condition)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	w.parts++
+	err := w.do(func(ctx context.Context, _ int, _, _ string) error { return w.upload.Part(ctx, w.parts, w.buffer) })
+	w.buffer = w.buffer[:0]
+	return err
+}
+
+// finish makes the object appear.
+func (w *objectWriter) finish() error {
+	if w.fault != nil {
+		return w.fault
+	}
+	if w.upload != nil && len(w.buffer) > 0 {
+		if err := w.part(); err != nil {
+			return err
+		}
+	}
+	err := w.do(func(ctx context.Context, n int, bucket, key string) error {
+		err := w.request(ctx, bucket, key)
+		if err == nil || n == 1 && !errors.Is(err, ErrCondition) {
+			return err
+		}
+		// An earlier attempt may have succeeded, and only its answer been lost.
+		there, errStat := w.objects.Service.Stat(ctx, bucket, key)
+		switch {
+		case errStat == nil && there.Writer == w.condition.Writer:
+			return nil
+		case errStat != nil && !errors.Is(errStat, fs.ErrNotExist):
+			return errStat
+		case errors.Is(err, ErrCondition):
+			return conditionFault(w.condition)
+		}
+		return err
+	})
+	if err == nil {
+		w.upload = nil
+	}
+	return err
+}
+
+func (w *objectWriter) request(ctx context.Context, bucket, key string) error {
+	if w.upload != nil {
+		return w.upload.Complete(ctx)
+	}
+	return w.objects.Service.Put(ctx, bucket, key, w.buffer, w.condition)
+}
+
+// abort takes back an upload that was not finished. What it leaves when it fails is never an object.
+func (w *objectWriter) abort() {
+	if w.upload == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), 10*time.Second)
+	defer cancel()
+	_ = w.upload.Abort(ctx)
+}
