@@ -5,9 +5,11 @@ GO ?= go
 
 # NumPy, pyarrow and cryptography for the checks of our files by another program, in a folder of the project's own.
 VENV := .venv
+# Flink's jars from Maven Central, and Beam's program that starts workers, likewise.
+FLINK := .flink
 DEMO := out/demo
 
-.PHONY: help build demo test python race lint fuzz bench papers amplified
+.PHONY: help build demo test test-flink test-cluster flink python race lint fuzz bench papers amplified
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,10 +26,27 @@ demo: build ## bound a real graph of 1.8 million edges, form batches, check them
 	@echo "The first rows of step 0 (secret in a real run), as od sees the file behind its header of 128 bytes:"
 	@od -A n -t d4 -j 128 -N 32 $(DEMO)/run/batches/rows-00000-of-00001.npy
 
-test: lint python ## lint and run every test
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -v ./... > out/test.log 2>&1 || { grep -E '^(---|\s+---) FAIL|^FAIL|panic:|_test.go:' out/test.log | tail -n 60; exit 1; }
+test: lint python flink ## lint and run every test
+	@$(flink_env) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -v ./... > out/test.log 2>&1 || { grep -E '^(---|\s+---) FAIL|^FAIL|panic:|_test.go:' out/test.log | tail -n 60; exit 1; }
 	@grep -E '^(ok|FAIL)' out/test.log
 	@echo "skipped:"; grep -B 1 -E '^\s*--- SKIP' out/test.log || echo "  nothing"
+
+# MINSEP_FLINK says where Flink is, if it could be fetched.
+flink_env = if [ -e $(FLINK)/fetched ]; then export MINSEP_FLINK="$(CURDIR)/$(FLINK)"; fi;
+
+test-flink: flink ## run every pipeline on Flink in one process, where java and mvn are
+	@$(flink_env) $(GO) test -timeout 40m -count=1 -v ./integration/flink
+
+test-cluster: flink ## run every pipeline, and the tests with faults, on a JobManager and two TaskManagers
+	@$(flink_env) MINSEP_FLINK_CLUSTER=1 $(GO) test -timeout 60m -count=1 -v ./integration/flink
+
+flink: ## fetch Flink, where java and mvn are; anew when its versions change
+	@if ! command -v java > /dev/null || ! command -v mvn > /dev/null; then echo "java or mvn is not here: the tests on Flink are skipped"; \
+	elif ! cmp -s integration/flink/pom.xml $(FLINK)/fetched; then \
+	  rm -rf $(FLINK) && mkdir -p $(FLINK) && \
+	  mvn -B -q -f integration/flink/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(FLINK)/lib" -DincludeScope=runtime && \
+	  cp integration/flink/pom.xml $(FLINK)/fetched || { echo "Flink could not be fetched: the tests on it are skipped"; rm -rf $(FLINK); }; fi
+	@if [ -e $(FLINK)/fetched ]; then $(GO) build -ldflags='-s -w' -o $(FLINK)/boot github.com/apache/beam/sdks/v2/go/container; fi
 
 python: ## fetch what the checks in Python need, where there is a Python
 	@mkdir -p out

@@ -1,0 +1,317 @@
+package flink_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"minsep/integration/flink"
+)
+
+// Environment variables that switch the tests on: `make test-flink` and `make test-cluster` set them.
+const (
+	homeVariable    = "MINSEP_FLINK"         // where `make flink` put Flink
+	clusterVariable = "MINSEP_FLINK_CLUSTER" // not empty: test a JobManager and TaskManagers besides
+)
+
+const jobLimit = 5 * time.Minute // of one command
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if embedded != nil {
+		if err := embedded.Stop(code != 0); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	if binDir != "" {
+		os.RemoveAll(binDir)
+	}
+	os.Exit(code)
+}
+
+// home returns where Flink is, or skips the test.
+func home(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv(homeVariable)
+	if dir == "" {
+		t.Skip("no Flink: " + homeVariable + " is not set; `make test-flink` fetches Flink, where java and mvn are, and sets it")
+	}
+	return dir
+}
+
+// embedded is the Flink in one process that the tests share, and binDir has the programs they build.
+var (
+	embedded *flink.Cluster
+	binDir   string
+	lock     sync.Mutex
+)
+
+// loopback returns a Flink that runs inside the job server.
+func loopback(t *testing.T) *flink.Cluster {
+	t.Helper()
+	dir := home(t)
+	lock.Lock()
+	defer lock.Unlock()
+	if embedded == nil {
+		var err error
+		if embedded, err = flink.Start(t.Context(), flink.Config{Home: dir}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return embedded
+}
+
+// build builds a program of the module, small enough to be sent to workers, once.
+func build(t *testing.T, pkg string) string {
+	t.Helper()
+	lock.Lock()
+	defer lock.Unlock()
+	if binDir == "" {
+		var err error
+		if binDir, err = os.MkdirTemp("", "minsep-flink-"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bin := filepath.Join(binDir, filepath.Base(pkg))
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, pkg).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// bench is a folder where commands run. Both runners use the same one, one after the other, since paths are part of some results.
+type bench struct {
+	t         *testing.T
+	bin       string
+	dir, temp string
+	graph     string // the demo's
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	graph, err := filepath.Abs("../testdata/gene2pubmed.tsv.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, bin: build(t, "minsep/cmd/minsep"), dir: t.TempDir(), temp: t.TempDir(), graph: graph}
+	if _, err := b.command(nil, "keygen", "key"); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// command runs minsep and returns standard output. A run that takes too long is killed, and the error says where to look.
+func (b *bench) command(on *flink.Cluster, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), jobLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, b.bin, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), &stdout, &stderr
+	err := cmd.Run()
+	if err == nil {
+		return stdout.String(), nil
+	}
+	err = fmt.Errorf("minsep %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+	if ctx.Err() != nil {
+		err = fmt.Errorf("it did not end within %v: %w", jobLimit, err)
+	}
+	if on != nil {
+		err = fmt.Errorf("%w\nlook at the logs in %s; the end of the job server's:\n%s", err, on.Logs(),
+			flink.Tail(filepath.Join(filepath.Dir(on.Logs()), "jobserver.log"), 30))
+	}
+	return stdout.String(), err
+}
+
+// must runs minsep.
+func (b *bench) must(args ...string) {
+	b.t.Helper()
+	if _, err := b.command(nil, args...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// outcome is what a command left and said.
+type outcome struct {
+	Stdout string
+	Files  map[string]string // mode and SHA-256
+}
+
+func (b *bench) outcome(stdout string, folders ...string) outcome {
+	b.t.Helper()
+	o := outcome{stdout, make(map[string]string)}
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(b.dir, folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			name, _ := filepath.Rel(b.dir, path)
+			info, err := d.Info()
+			if err != nil || d.IsDir() {
+				o.Files[name] = fmt.Sprint(info.Mode())
+				return err
+			}
+			content, err := os.ReadFile(path)
+			sum := sha256.Sum256(content)
+			o.Files[name] = fmt.Sprint(info.Mode(), " ", hex.EncodeToString(sum[:]))
+			return err
+		})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return o
+}
+
+// emptyTemp requires that nothing is left in the folder for temporary files, but for the empty stand-in for a worker binary that
+// Beam makes with LOOPBACK.
+func (b *bench) emptyTemp() {
+	b.t.Helper()
+	left, err := os.ReadDir(b.temp)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, e := range left {
+		if !strings.HasPrefix(e.Name(), "beamloopbackworker-") {
+			b.t.Errorf("left in the folder for temporary files: %s", e.Name())
+		}
+	}
+}
+
+// both runs a command that writes the folder out with the direct runner and then with flags, and requires the same files with the
+// same content and modes, and the same result on standard output.
+func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...string) {
+	b.t.Helper()
+	id := sha256.Sum256([]byte(out))
+	args = append(args, "--quiet", "--run-id", hex.EncodeToString(id[:16])) // one run id serves one training
+	run := func(flags ...string) outcome {
+		b.t.Helper()
+		begin := time.Now()
+		stdout, err := b.command(on, append(args, flags...)...)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.t.Logf("%s: %.1f s", cmp.Or(strings.Join(flags[:min(1, len(flags))], ""), "--runner=direct"), time.Since(begin).Seconds())
+		return b.outcome(stdout, out)
+	}
+	want := run()
+	if err := os.Rename(filepath.Join(b.dir, out), filepath.Join(b.dir, out+".direct")); err != nil {
+		b.t.Fatal(err)
+	}
+	got := run(flags...)
+	b.emptyTemp()
+	if len(want.Files) < 3 {
+		b.t.Errorf("only %d files and folders to compare", len(want.Files))
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		b.t.Errorf("-direct +flink:\n%s", diff)
+		for name, sum := range want.Files {
+			if got.Files[name] != sum && strings.HasSuffix(name, ".json") {
+				for _, dir := range []string{out + ".direct", out} {
+					content, _ := os.ReadFile(filepath.Join(b.dir, dir, strings.TrimPrefix(name, out)))
+					b.t.Logf("%s in %s:\n%s", name, dir, content)
+				}
+			}
+		}
+	}
+}
+
+// forms are the ways to form batches: every scheme, and what changes how its files are made.
+var forms = []struct{ name, args string }{
+	{"b-min-sep", "--bounded graph --scheme b-min-sep --steps 200 --min-sep 8 --batch-size 64 --parquet --shards 3"},
+	{"b-min-sep-cold", "--examples 3000000 --scheme b-min-sep --steps 300 --min-sep 16 --batch-size 512 --cold --shards 4"},
+	{"truncated", "--examples 100000 --scheme b-min-sep --steps 100 --min-sep 4 --batch-size 200 --max-batch-size 210 --pad --parquet"},
+	{"poisson", "--bounded graph --scheme poisson --steps 100 --batch-size 64"},
+	{"balls-in-bins", "--examples 100000 --scheme balls-in-bins --steps 100 --min-sep 20"},
+	{"cyclic-poisson", "--examples 100000 --scheme cyclic-poisson --steps 100 --min-sep 10 --batch-size 100 --secret-partition"},
+	{"multi-owner", "--bounded wide --scheme multi-owner --steps 200 --min-sep 4 --batch-size 100 --buckets 5"},
+	{"fixed", "--bounded graph --scheme fixed --steps 100 --min-sep 4 --batch-size 64 --max-participations 2"},
+}
+
+// noises are strategies, whose noise is made.
+var noises = []struct{ name, args string }{
+	{"banded", "--kind banded-toeplitz --steps 100 --bands 8"},
+	{"blt", "--kind blt --steps 100"},
+}
+
+// allPipelines runs every pipeline on a Flink and compares with the direct runner.
+func allPipelines(t *testing.T, on *flink.Cluster, flags []string) {
+	b := newBench(t)
+	both := func(name, out, args string) {
+		t.Run(name, func(t *testing.T) {
+			inner := *b
+			inner.t = t
+			inner.both(on, flags, out, strings.Fields(args)...)
+		})
+	}
+	both("bound", "graph", "bound --graph "+b.graph+" --max-per-owner 2 --key key --out graph --json")
+	both("bound-copies", "copies", "bound --graph "+b.graph+" --max-per-owner 3 --duplicates --max-neighborhood 40 --buckets 3 --key key --out copies --json")
+	b.must(strings.Fields("bound --graph " + b.graph + " --max-per-owner 20 --key key --out wide --quiet")...)
+	for _, f := range forms {
+		both("form-"+f.name, f.name, "form "+f.args+" --key key --out "+f.name+" --json")
+	}
+	both("account", "account", "account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --examples 320 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000 --out account")
+	for _, n := range noises {
+		b.must(strings.Fields("strategy " + n.args + " --out " + n.name + ".json --quiet")...)
+		both("noise-"+n.name, "noise-"+n.name, "noise --strategy "+n.name+".json --noise-multiplier 0.9 --steps 100 --coordinates 30000 --shards 3 --key key --out noise-"+n.name+" --json")
+	}
+	plan := fmt.Sprintf(`{
+		"graph": {"paths": [%q]}, "bound": {"max_examples_per_owner": 1},
+		"scheme": {"scheme": "b-min-sep", "steps": 100, "min_sep": 8, "batch_size": 64},
+		"strategy": {"kind": "banded-toeplitz", "bands": 8},
+		"privacy": {"epsilon": 8, "delta": 1e-3, "samples": 20000},
+		"noise": {"coordinates": 1000, "clip_norm": 1},
+		"key": "key", "out": "whole"
+	}`, b.graph)
+	if err := os.WriteFile(filepath.Join(b.dir, "plan.json"), []byte(plan), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both("run", "whole", "run plan.json")
+	b.keyIsNowhere(on)
+}
+
+// keyIsNowhere requires that the root key is in none of the logs.
+func (b *bench) keyIsNowhere(on *flink.Cluster) {
+	b.t.Helper()
+	key, err := os.ReadFile(filepath.Join(b.dir, "key"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	logs, err := filepath.Glob(on.Logs())
+	if err != nil || len(logs) == 0 {
+		b.t.Fatalf("logs %v: %v", logs, err)
+	}
+	for _, path := range logs {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if len(text) == 0 || bytes.Contains(text, bytes.TrimSpace(key)) {
+			b.t.Errorf("%s is empty or has the root key", path)
+		}
+	}
+}
+
+// TestLoopback runs every pipeline on Flink inside the job server, with two subtasks in the command's own process.
+func TestLoopback(t *testing.T) {
+	k := loopback(t)
+	allPipelines(t, k, k.Flags(2))
+}
