@@ -27,6 +27,7 @@ package contribution
 
 import (
 	"fmt"
+	"math"
 
 	"minsep/internal/param"
 	"minsep/sampling/ownergraph"
@@ -56,6 +57,7 @@ type Config struct {
 	Buckets     int    // of each shuffle; 0 for as many as Edges calls for
 	Rounds      int    // before one worker finishes; 0 for as many as Edges calls for
 	SortMemory  int    // bytes a worker sorts in memory, the rest through files; 0 means 256 MiB
+	HeavyOwner  int    // examples of an owner above which its list is not sent about; 0 for as many as Edges calls for
 	RowsPerPart int    // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
 	TempDir     string // of those files on each worker; empty for the system's
 }
@@ -74,6 +76,7 @@ func (c Config) Validate() error {
 	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
 	check.Require(c.Rounds >= 0 && c.Rounds <= maxRounds, "rounds", c.Rounds, fmt.Sprintf("must be from 0 to %d", maxRounds))
 	check.AtLeast("sort memory", c.SortMemory, 0)
+	check.AtLeast("heavy owner", c.HeavyOwner, 0)
 	check.AtLeast("rows per part", c.RowsPerPart, 0)
 	return check.Err()
 }
@@ -94,9 +97,12 @@ func (c Config) spec() spec {
 		edges = defaultEdges
 	}
 	s := spec{Bound: c.Bound, Key: c.key(), Examples: c.Examples, Owners: c.Owners,
-		Buckets: c.Buckets, SortMemory: c.SortMemory, TempDir: c.TempDir, RowsPerPart: c.RowsPerPart}
+		Buckets: c.Buckets, SortMemory: c.SortMemory, TempDir: c.TempDir, RowsPerPart: c.RowsPerPart, Heavy: c.HeavyOwner}
 	if s.Buckets == 0 {
 		s.Buckets = packed.Buckets(edges * edgeBytes)
+	}
+	if s.Heavy == 0 {
+		s.Heavy = int(min(max(leastHeavy, edges/heavyPart), math.MaxInt32))
 	}
 	if s.RowsPerPart == 0 {
 		s.RowsPerPart = DefaultRowsPerPart
@@ -138,28 +144,28 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	spec := c.spec()
 	byExample := beam.GroupByKey(s, beam.ParDo(s, &scatterFn{Spec: spec}, edges))
 	toOwners, examples, gathered := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
-	decisions, ownersSeen := decide(s, spec, c.rounds(), toOwners)
+	decisions, ownersSeen, heavy := decide(s, spec, c.rounds(), toOwners)
 	kept, dropped := beam.ParDo2(s, &joinFn{Spec: spec, Last: c.Bound.MaxNeighborhood == 0}, beam.CoGroupByKey(s, examples, decisions))
 	counts := []beam.PCollection{gathered, ownersSeen, dropped}
 	if c.Bound.MaxNeighborhood > 0 {
-		tooLarge, _ := neighborhoods(s.Scope("first"), spec, kept)
+		tooLarge, _ := neighborhoods(s.Scope("first"), spec, kept, heavy)
 		kept, dropped = beam.ParDo2(s, &joinFn{Spec: spec, Neighborhoods: true, Last: true}, beam.CoGroupByKey(s, kept, tooLarge))
 		counts = append(counts, dropped)
 	}
-	_, sizes := neighborhoods(s, spec, kept)
+	_, sizes := neighborhoods(s, spec, kept, heavy)
 	return Result{Rows: numberRows(s, spec, kept), Summary: total(s, append(counts, sizes...))}, nil
 }
 
-// decide makes the rounds and returns the decisions, by bucket of the example, and the counts of owners.
-func decide(s beam.Scope, spec spec, rounds int, toOwners beam.PCollection) (decisions, counts beam.PCollection) {
+// decide makes the rounds and returns the decisions, by bucket of the example, the counts of owners and the heavy ones.
+func decide(s beam.Scope, spec spec, rounds int, toOwners beam.PCollection) (decisions, counts, heavy beam.PCollection) {
 	s = s.Scope("decide")
-	verdicts, counts := beam.ParDo2(s, &ownerFn{Spec: spec, Last: rounds == 0}, beam.GroupByKey(s, toOwners))
+	verdicts, counts, heavy := beam.ParDo3(s, &ownerFn{Spec: spec, Last: rounds == 0}, beam.GroupByKey(s, toOwners))
 	var all []beam.PCollection
 	for round := 1; round <= rounds; round++ {
 		toOwners, decided := beam.ParDo2(s, &exampleFn{Spec: spec}, beam.GroupByKey(s, verdicts))
 		all = append(all, decided)
-		verdicts, _ = beam.ParDo2(s, &ownerFn{Spec: spec, Round: round, Last: round == rounds}, beam.GroupByKey(s, toOwners))
+		verdicts, _, _ = beam.ParDo3(s, &ownerFn{Spec: spec, Round: round, Last: round == rounds}, beam.GroupByKey(s, toOwners))
 	}
 	all = append(all, beam.ParDo(s, &finishFn{Spec: spec}, beam.GroupByKey(s, verdicts)))
-	return beam.Flatten(s, all...), counts
+	return beam.Flatten(s, all...), counts, heavy
 }

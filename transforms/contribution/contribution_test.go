@@ -202,6 +202,7 @@ func TestBoundEqualsReference(t *testing.T) {
 		c.Buckets = rapid.SampledFrom([]int{1, 2, 5, 16, 64}).Draw(t, "buckets")
 		c.Rounds = rapid.IntRange(0, 3).Draw(t, "rounds")
 		c.RowsPerPart = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows per part")
+		c.HeavyOwner = rapid.SampledFrom([]int{0, 1, 2, 4}).Draw(t, "heavy owner")
 		c.SortMemory = rapid.SampledFrom([]int{0, 1, 1000}).Draw(t, "sort memory")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		e := graph(rng, c.Examples, c.Owners, rapid.IntRange(1, 60).Draw(t, "examples"), rapid.IntRange(1, 40).Draw(t, "owners"), rapid.IntRange(0, 200).Draw(t, "edges"))

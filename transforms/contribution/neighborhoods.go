@@ -21,12 +21,19 @@ func init() {
 // neighborhoods counts |N(e)| of the kept examples exactly: every owner's list of examples goes once to each bucket that
 // holds one of them, and there an example's neighbourhood is the union of its owners' lists. It returns decisions
 // to drop those above the bound, if there is one, and counts.
-func neighborhoods(s beam.Scope, spec spec, kept beam.PCollection) (tooLarge beam.PCollection, counts []beam.PCollection) {
+func neighborhoods(s beam.Scope, spec spec, kept, heavy beam.PCollection) (tooLarge beam.PCollection, counts []beam.PCollection) {
 	s = s.Scope("neighborhoods")
-	shares := beam.GroupByKey(s, beam.ParDo(s, &spreadFn{Spec: spec}, kept))
-	lists, perOwner := beam.ParDo2(s, &listFn{Spec: spec}, shares)
-	tooLarge, sizes := beam.ParDo2(s, &sizeFn{Spec: spec}, beam.GroupByKey(s, lists))
-	return tooLarge, []beam.PCollection{perOwner, sizes}
+	if !spec.mayBeHeavy() {
+		shares := beam.GroupByKey(s, beam.ParDo(s, &spreadFn{Spec: spec}, kept))
+		lists, perOwner := beam.ParDo2(s, &listFn{Spec: spec}, shares)
+		tooLarge, sizes := beam.ParDo2(s, &sizeFn{Spec: spec}, beam.GroupByKey(s, lists))
+		return tooLarge, []beam.PCollection{perOwner, sizes}
+	}
+	shares, selves, patterns, perHeavy := heavyNeighborhoods(s, spec, kept, heavy)
+	lists, perOwner := beam.ParDo2(s, &listFn{Spec: spec}, beam.GroupByKey(s, shares))
+	tooLarge, sizes := beam.ParDo2(s, &sizeHeavyFn{sizeFn: sizeFn{Spec: spec}},
+		beam.GroupByKey(s, beam.Flatten(s, lists, selves)), beam.SideInput{Input: patterns})
+	return tooLarge, []beam.PCollection{perOwner, sizes, perHeavy}
 }
 
 // spreadFn sends every kept example to its owners.
@@ -77,23 +84,22 @@ func (f *listFn) StartBundle(_, _ packed.Emit) {
 
 func (f *listFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, lists, _ func(uint32, []byte)) error {
 	size := f.Spec.countBytes()
-	member := numberBytes + size
-	total := int64(0)
-	keyLen := func(share []byte) (int, error) { return len(share) - member, nil }
+	total, members := int64(0), 0
 	return f.Spec.sortAndClose(f.Spec.shareWidth(), chunks, func(s *packed.Sorter) error {
-		return eachGroup(s, keyLen,
+		return eachGroup(s, f.Spec.shareOwner,
 			func(share []byte, n int, first bool) error {
 				if first {
-					f.list, total = f.list[:0], 0
+					f.list, total, members = f.list[:0], 0, 0
 				}
 				f.list = append(f.list, share[n:]...)
 				total += int64(readCount(share[n+numberBytes:], size))
+				members++
 				return nil
 			},
 			func() error {
 				f.counts.kept[total]++
-				if len(f.list) > member {
-					f.send(member, lists)
+				if members > 1 {
+					return f.send(lists)
 				}
 				return nil
 			})
@@ -101,14 +107,20 @@ func (f *listFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, lists, _ fu
 }
 
 // send sends the list to the buckets of its examples, which are in order.
-func (f *listFn) send(member int, emit packed.Emit) {
+func (f *listFn) send(emit packed.Emit) error {
 	last := int64(-1)
-	for at := 0; at < len(f.list); at += member {
-		if b := readNumber(f.list[at:]).bucket(); int64(b) != last {
+	for rest := f.list; len(rest) > 0; {
+		n, err := f.Spec.memberLen(rest)
+		if err != nil {
+			return err
+		}
+		if b := readNumber(rest).bucket(); int64(b) != last {
 			f.packer.Add(b, f.list, emit)
 			last = int64(b)
 		}
+		rest = rest[n:]
 	}
+	return nil
 }
 
 func (f *listFn) FinishBundle(ctx context.Context, lists, counts func(uint32, []byte)) error {
@@ -132,7 +144,12 @@ func (f *sizeFn) StartBundle(_, _ packed.Emit) {
 }
 
 func (f *sizeFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, tooLarge, _ func(uint32, []byte)) error {
-	h, err := newHood(bucket, f.Spec.countBytes(), chunks)
+	return f.sizes(bucket, chunks, nil, tooLarge)
+}
+
+// sizes counts with the patterns of heavy owners, or without any.
+func (f *sizeFn) sizes(bucket uint32, chunks func(*[]byte) bool, p *patterns, tooLarge packed.Emit) error {
+	h, err := newHood(&f.Spec, bucket, chunks, p)
 	if err != nil {
 		return err
 	}
@@ -160,6 +177,7 @@ func (f *sizeFn) FinishBundle(tooLarge, counts func(uint32, []byte)) error {
 type member struct {
 	example number
 	copies  uint32
+	pattern uint32 // of its heavy owners: its number in hood.patterns
 }
 
 // hood holds the lists that reach one bucket.
@@ -168,6 +186,9 @@ type hood struct {
 	lists   []list
 	local   []incidence // sorted by place
 	others  []member
+
+	all      *patterns // of all examples; nil if there are no heavy owners
+	patterns []string  // that occur, the first one empty
 }
 
 // list is a part of the members of a hood, and the copies in it.
@@ -177,22 +198,37 @@ type list struct {
 }
 
 // incidence says that the example at a place of the bucket is in a list.
-type incidence struct{ place, copies, list uint32 }
+type incidence struct{ place, copies, pattern, list uint32 }
 
-func newHood(bucket uint32, countBytes int, chunks func(*[]byte) bool) (*hood, error) {
-	h := new(hood)
-	width := numberBytes + countBytes
+func newHood(s *spec, bucket uint32, chunks func(*[]byte) bool, all *patterns) (*hood, error) {
+	h := &hood{all: all, patterns: []string{""}}
+	size := s.countBytes()
+	numbers := make(map[string]uint32)
 	var chunk []byte
 	for chunks(&chunk) {
 		err := packed.Records(chunk, 0, func(record []byte) error {
 			l := list{start: len(h.members)}
-			for ; len(record) >= width; record = record[width:] {
-				m := member{readNumber(record), readCount(record[numberBytes:], countBytes)}
+			for len(record) > 0 {
+				n, err := s.memberLen(record)
+				if err != nil {
+					return err
+				}
+				m := member{example: readNumber(record), copies: readCount(record[numberBytes:], size)}
+				if p := record[numberBytes+size : n]; len(p) > 2*heavyBytes {
+					p = patternOwners(p)
+					var seen bool
+					if m.pattern, seen = numbers[string(p)]; !seen {
+						m.pattern = uint32(len(h.patterns))
+						numbers[string(p)] = m.pattern
+						h.patterns = append(h.patterns, string(p))
+					}
+				}
 				h.members = append(h.members, m)
 				l.copies += int64(m.copies)
 				if m.example.bucket() == bucket {
-					h.local = append(h.local, incidence{m.example.place(), m.copies, uint32(len(h.lists))})
+					h.local = append(h.local, incidence{m.example.place(), m.copies, m.pattern, uint32(len(h.lists))})
 				}
+				record = record[n:]
 			}
 			l.end = len(h.members)
 			h.lists = append(h.lists, l)
@@ -213,14 +249,27 @@ func (h *hood) each(f func(place, copies uint32, size int64)) {
 		for end < len(h.local) && h.local[end].place == h.local[start].place {
 			end++
 		}
-		f(h.local[start].place, h.local[start].copies, h.union(h.local[start:end]))
+		size := h.union(h.local[start:end])
+		f(h.local[start].place, h.local[start].copies, size)
 		start = end
 	}
 }
 
-// union returns the number of copies of the examples in the union of lists: the largest list, and of the others what is
-// not in it, so that an example with one hot owner costs little.
+// union returns the number of copies of the examples in the union of lists, and of the lists of the heavy owners of
+// the example that the lists are of.
 func (h *hood) union(of []incidence) int64 {
+	if of[0].pattern > 0 {
+		pattern := h.patterns[of[0].pattern]
+		h.gather(of, -1)
+		size := h.all.union(pattern)
+		for i, m := range h.others {
+			if (i == 0 || m.example != h.others[i-1].example) && !meet(pattern, h.patterns[m.pattern]) {
+				size += int64(m.copies)
+			}
+		}
+		return size
+	}
+	// The largest list, and of the others what is not in it.
 	largest := of[0].list
 	for _, i := range of[1:] {
 		if l, m := h.lists[i.list], h.lists[largest]; l.end-l.start > m.end-m.start {
@@ -232,14 +281,7 @@ func (h *hood) union(of []incidence) int64 {
 	if len(of) == 1 {
 		return size
 	}
-	h.others = h.others[:0]
-	for _, i := range of {
-		if l := h.lists[i.list]; i.list != largest {
-			h.others = append(h.others, h.members[l.start:l.end]...)
-		}
-	}
-	byExample := func(a, b member) int { return cmp.Compare(a.example, b.example) }
-	slices.SortFunc(h.others, byExample)
+	h.gather(of, int64(largest))
 	for i, m := range h.others {
 		if i > 0 && m.example == h.others[i-1].example {
 			continue
@@ -250,3 +292,16 @@ func (h *hood) union(of []incidence) int64 {
 	}
 	return size
 }
+
+// gather sorts the members of the lists, but for one, as h.others.
+func (h *hood) gather(of []incidence, but int64) {
+	h.others = h.others[:0]
+	for _, i := range of {
+		if l := h.lists[i.list]; int64(i.list) != but {
+			h.others = append(h.others, h.members[l.start:l.end]...)
+		}
+	}
+	slices.SortFunc(h.others, byExample)
+}
+
+func byExample(a, b member) int { return cmp.Compare(a.example, b.example) }

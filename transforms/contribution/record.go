@@ -20,6 +20,7 @@ type spec struct {
 	SortMemory       int
 	TempDir          string
 	RowsPerPart      int
+	Heavy            int // examples of an owner above which it is heavy
 }
 
 // Records are byte strings that sort as what they hold:
@@ -30,7 +31,8 @@ type spec struct {
 //	report     owner's number, example's number, room, taken, copies
 //	decision   place 4, copies 4                        by bucket of the example
 //	example    place 4, copies 4, example id, owner ids by bucket of the example
-//	share      owner's hash and id, example's number, copies
+//	share      owner's hash and id, example's number, copies; the example's pattern where there are heavy owners
+//	list       of an owner: example's number, copies and pattern of each of its examples
 //	row        example id, copies 4, owner ids          by range of ids
 //
 // A number is a bucket, 3 bytes, and a place in it, 4 bytes. Integer ids take 8 bytes, strings their own and an end.
@@ -108,7 +110,7 @@ func (s *spec) membershipWidth() int {
 func (s *spec) verdictWidth() int { return 2*numberBytes + 3*s.countBytes() } // and that of a report
 
 func (s *spec) shareWidth() int {
-	if s.Owners == ownergraph.String {
+	if s.Owners == ownergraph.String || s.mayBeHeavy() {
 		return 0
 	}
 	return hashBytes + numberBytes + s.countBytes()

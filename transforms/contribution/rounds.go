@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&ownerFn{})
+	register.DoFn5x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), func([]byte), error](&ownerFn{})
 	register.DoFn4x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&exampleFn{})
 	register.DoFn3x1[uint32, func(*[]byte) bool, func(uint32, []byte), error](&finishFn{})
 }
@@ -91,7 +91,7 @@ func (w *waiting) add(example []byte, copies uint32, s *spec) error {
 
 // ownerFn makes the verdicts of the owners of a bucket on their undecided examples, from their memberships in the
 // first round and from the examples' reports later. An owner with room for all it could be asked for is done. The first round
-// numbers the owners and counts them.
+// numbers the owners and counts them, and tells of those that are heavy.
 type ownerFn struct {
 	Spec  spec
 	Round int  // that come before
@@ -103,21 +103,21 @@ type ownerFn struct {
 	record  []byte
 }
 
-func (f *ownerFn) StartBundle(_, _ packed.Emit) {
+func (f *ownerFn) StartBundle(_, _ packed.Emit, _ func([]byte)) {
 	f.packer = packed.NewPacker(f.Spec.verdictWidth(), f.Spec.Buckets)
 	f.counts = newTally()
 	f.waiting = waiting{spool: f.Spec.spool(numberBytes + f.Spec.countBytes()), levels: map[uint32]uint64{}}
 }
 
-func (f *ownerFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, verdicts, _ func(uint32, []byte)) error {
+func (f *ownerFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, verdicts, _ func(uint32, []byte), heavy func([]byte)) error {
 	verdicts = f.destination(verdicts)
 	if f.Round == 0 {
-		return f.first(bucket, chunks, verdicts)
+		return f.first(bucket, chunks, verdicts, heavy)
 	}
 	return f.later(chunks, verdicts)
 }
 
-func (f *ownerFn) FinishBundle(ctx context.Context, verdicts, counts func(uint32, []byte)) error {
+func (f *ownerFn) FinishBundle(ctx context.Context, verdicts, counts func(uint32, []byte), _ func([]byte)) error {
 	f.packer.Flush(f.destination(verdicts))
 	verdictsPacked[min(f.Round, len(verdictsPacked)-1)].Add(ctx, f.packer.Packed())
 	return cmp.Or(f.waiting.spool.Close(), f.counts.emit(counts))
@@ -131,7 +131,8 @@ func (f *ownerFn) destination(emit packed.Emit) packed.Emit {
 	return func(_ uint32, chunk []byte) { emit(0, chunk) }
 }
 
-func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packed.Emit) error {
+func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packed.Emit, heavy func([]byte)) error {
+	var owner []byte
 	owners := int64(0)
 	keyLen := func(record []byte) (int, error) { return len(record) - numberBytes, nil }
 	return f.Spec.sortAndClose(f.Spec.membershipWidth(), chunks, func(s *packed.Sorter) error {
@@ -139,12 +140,17 @@ func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packe
 			func(record []byte, n int, first bool) error {
 				if first {
 					f.waiting.reset()
+					owner = append(owner[:0], record[:n]...)
 				}
 				return f.waiting.add(record[n:], 0, &f.Spec)
 			},
 			func() error {
 				f.counts.Owners++
-				f.counts.given[f.waiting.spool.Len()]++
+				given := f.waiting.spool.Len()
+				f.counts.given[given]++
+				if f.Spec.mayBeHeavy() && given > int64(f.Spec.Heavy) {
+					heavy(heavyRecord(given, owner))
+				}
 				if owners > math.MaxUint32 {
 					return fmt.Errorf("contribution: bucket %d has more than 2^32 owners: take more than %d buckets", bucket, f.Spec.Buckets)
 				}

@@ -17,6 +17,7 @@ import (
 func init() {
 	register.DoFn3x1[uint32, []byte, func([]byte), error](&sampleFn{})
 	register.DoFn5x1[uint32, []byte, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&rangeFn{})
+	register.DoFn3x1[uint32, func(*[]byte) bool, func(uint32, []byte), error](&addFn{})
 	register.DoFn4x1[uint32, func(*[]byte) bool, func(*uint32, *[]byte) bool, func(uint32, []byte), error](&rowsFn{})
 	register.Iter2[uint32, []byte]()
 }
@@ -28,20 +29,27 @@ func numberRows(s beam.Scope, spec spec, kept beam.PCollection) beam.PCollection
 	s = s.Scope("rows")
 	sample := beam.ParDo(s, &sampleFn{Spec: spec}, kept)
 	rows, counts := beam.ParDo2(s, &rangeFn{Spec: spec}, kept, beam.SideInput{Input: sample})
-	return beam.ParDo(s, &rowsFn{Spec: spec}, beam.GroupByKey(s, rows), beam.SideInput{Input: counts})
+	sizes := beam.ParDo(s, &addFn{}, beam.GroupByKey(s, counts))
+	return beam.ParDo(s, &rowsFn{Spec: spec}, beam.GroupByKey(s, rows), beam.SideInput{Input: sizes})
 }
 
-// sampleFn emits the ids of a few examples of every chunk: one in about every 8 KiB.
-type sampleFn struct{ Spec spec }
+// sampleFn emits the ids of a few examples: one in about every 256 KiB.
+type sampleFn struct {
+	Spec spec
+
+	passed int // bytes since the last
+}
+
+const sampleEvery = 256 << 10
+
+func (f *sampleFn) StartBundle(func([]byte)) { f.passed = sampleEvery } // take the first
 
 func (f *sampleFn) ProcessElement(_ uint32, chunk []byte, emit func([]byte)) error {
-	const every = 8 << 10
-	passed := every // take the first
 	return packed.Records(chunk, 0, func(example []byte) error {
-		if passed += len(example); passed < every {
+		if f.passed += len(example); f.passed < sampleEvery {
 			return nil
 		}
-		passed = 0
+		f.passed = 0
 		example = example[exampleHead:]
 		n, err := idLen(example, f.Spec.Examples)
 		if err == nil {
@@ -95,6 +103,22 @@ func (f *rangeFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, rows, 
 			counts(uint32(to), binary.BigEndian.AppendUint64(nil, n))
 		}
 	}
+}
+
+// addFn adds the counts of a range up.
+type addFn struct{}
+
+func (*addFn) ProcessElement(rang uint32, counts func(*[]byte) bool, emit func(uint32, []byte)) error {
+	sum := uint64(0)
+	var n []byte
+	for counts(&n) {
+		if len(n) != 8 {
+			return errRecord
+		}
+		sum += binary.BigEndian.Uint64(n)
+	}
+	emit(rang, binary.BigEndian.AppendUint64(nil, sum))
+	return nil
 }
 
 // splits returns the sampled ids that divide the sample into n equal parts.

@@ -1,0 +1,109 @@
+package contribution_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+	"minsep/transforms/progress"
+
+	//lint:ignore SA1019 the local default: it shuffles chunks several times faster than Prism
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
+)
+
+// chain returns a graph in which each example shares an owner with the next in the order of priority, so that each waits for the one before:
+// the rounds decide two of them at a time. Nobody can make such a graph without the key.
+func chain(key stream.Key, n int) *ownergraph.Edges {
+	var ids ownergraph.IDs
+	for i := range n {
+		ids.AppendInt(int64(i))
+	}
+	src := stream.NewSource(key)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Compare(ids.Address(src, a, 0).Uint64(), ids.Address(src, b, 0).Uint64())
+	})
+	e := new(ownergraph.Edges)
+	for i, id := range order {
+		for _, owner := range []int{i, i + 1} {
+			e.Examples.AppendInt(int64(id))
+			e.Owners.AppendInt(int64(owner))
+		}
+	}
+	return e
+}
+
+// TestMoreRoundsThanPlanned bounds a graph that needs thousands of rounds, of which some are made: the worker that
+// finishes goes on, through files.
+func TestMoreRoundsThanPlanned(t *testing.T) {
+	c, key := newConfig(t)
+	const n = 5000
+	e := chain(key, n)
+	for _, b := range []ownergraph.Bound{{MaxExamplesPerOwner: 1}, {MaxExamplesPerOwner: 3, Duplicates: true}} {
+		for _, rounds := range []int{0, 2, 7} {
+			c.Bound, c.Rounds, c.SortMemory, c.Buckets, c.TempDir = b, rounds, 20_000, 3, t.TempDir()
+			progress.Reset()
+			summary := same(t, direct.Execute, c, key, e, encode(t, e, 500))
+			if b.MaxExamplesPerOwner == 1 && summary.Kept != n/2 {
+				t.Errorf("%d examples of the chain are kept", summary.Kept)
+			}
+			left := int64(0)
+			for _, d := range progress.Details() {
+				if d.Name == fmt.Sprintf("bytes shuffled: verdicts after round %d", rounds) {
+					left = d.Total
+				}
+			}
+			if left < int64(c.SortMemory) {
+				t.Errorf("%d rounds: only %d bytes of verdicts were left to finish", rounds, left)
+			}
+		}
+	}
+}
+
+// TestHotOwnersKeptInFull bounds nothing, so that owners of thousands of examples, some of which share many of them, keep all: their lists are not
+// sent about, and the neighbourhoods are exact.
+func TestHotOwnersKeptInFull(t *testing.T) {
+	c, key := newConfig(t)
+	c.Bound, c.Buckets, c.HeavyOwner = ownergraph.Bound{MaxExamplesPerOwner: 1 << 30}, 16, 500
+	var e ownergraph.Edges
+	add := func(example, owner int) {
+		e.Examples.AppendInt(int64(example))
+		e.Owners.AppendInt(int64(owner))
+	}
+	const n = 6000
+	for i := range n {
+		add(i, i/3)
+		if i < n/2 {
+			add(i, -1)
+		}
+		if i%3 == 0 {
+			add(i, -2)
+		}
+		if i%5 == 0 {
+			add(i, -3)
+		}
+		add(n, i) // one wide example
+	}
+	listBytes := func() (lists int64) {
+		progress.Reset()
+		same(t, direct.Execute, c, key, &e, encode(t, &e, 1000))
+		for _, d := range progress.Details() {
+			if strings.HasSuffix(d.Name, ": lists") {
+				lists = d.Total
+			}
+		}
+		return lists
+	}
+	few := listBytes()
+	c.HeavyOwner = 1 << 20
+	if many := listBytes(); many < 3*few {
+		t.Errorf("%d bytes of lists with heavy owners apart, %d without", few, many)
+	}
+}
