@@ -225,6 +225,9 @@ func (a Account) certify(ctx context.Context, o Options, problem verification.Pr
 	if err := o.verify(ctx, book, l); err != nil {
 		return nil, err
 	}
+	if o.translates() { // no samples are needed, so there is no job
+		return nil, ErrTranslated
+	}
 	certificate, err := l.Certificate()
 	if err != nil {
 		return nil, err

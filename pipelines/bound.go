@@ -56,6 +56,7 @@ func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(b.Validate())
 	o.validate(&c)
+	o.validateInput(&c, "graph", b.Graph...)
 	var source *graphio.Source
 	if len(b.Graph) > 0 && b.Read.Validate() == nil {
 		var err error

@@ -69,6 +69,16 @@ func (o Options) validateJob(c *param.Checker) {
 	}
 }
 
+// validateInput records inputs that workers read and cannot reach.
+func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
+	if o.runner() != "dataflow" || o.translates() || o.DryRun {
+		return
+	}
+	for _, path := range paths {
+		c.Require(path == "" || strings.Contains(path, "://"), name, path, "must be in an object store: the workers of Dataflow do not see local files")
+	}
+}
+
 // mayWrite returns the error that a stage would meet because its folder holds a result.
 func (o Options) mayWrite(folder string) error {
 	dir := filepath.Join(o.Out, folder)

@@ -83,6 +83,8 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(f.Validate())
 	o.validate(&c)
+	o.validateInput(&c, "bounded", f.Bounded)
+	o.validateInput(&c, "graph", f.Graph...)
 	if err := c.Err(); err != nil {
 		return Formed{}, err
 	}
@@ -110,7 +112,7 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 		return formed, err
 	}
 	err = o.write(BatchesFolder, true, func(run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
-		if copyTo != "" {
+		if copyTo != "" && !o.translates() {
 			if err := source.bounded.Copy(copyTo); err != nil {
 				return index, err
 			}

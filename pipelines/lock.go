@@ -21,8 +21,17 @@ var ErrLocked = errors.New("another minsep command is writing there: wait for it
 // and unlock removes it if it is still empty. A run directory in an object store is not locked here: what is written
 // there is written under preconditions. Neither is one on a system without such locks.
 //
-// The returned options are for the work under the lock. Stages that a plan runs are under the plan's.
+// The returned options are for the work under the lock. Stages that a plan runs are under the plan's. A job that is only translated has
+// a temporary run directory, which unlock removes.
 func (o Options) lock() (locked Options, unlock func(), err error) {
+	if o.translates() && !o.locked {
+		if o.Out, err = os.MkdirTemp("", "minsep-translated-"); err != nil {
+			return o, nil, fmt.Errorf("pipelines: %w", err)
+		}
+		dir := o.Out
+		o.locked = true
+		return o, func() { os.RemoveAll(dir) }, nil
+	}
 	if o.locked || strings.Contains(o.Out, "://") {
 		return o, func() {}, nil
 	}

@@ -249,8 +249,10 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	}()
 	w.recipe.Bind(root, run.RunID, w.key)
 	// The claim comes before anything is removed: a refused overwrite leaves the result that is there.
-	if err := noise.Claim(noise.ClaimDir(w.key), w.recipe, w.options.Out); err != nil {
-		return err
+	if !w.options.translates() {
+		if err := noise.Claim(noise.ClaimDir(w.key), w.recipe, w.options.Out); err != nil {
+			return err
+		}
 	}
 	same, err := w.digest()
 	if err != nil {
@@ -310,6 +312,9 @@ func (w *noiseWriter) write(ctx context.Context, stage *manifest.Stage) (index m
 		}
 	}
 	index.Files = append(index.Files, recipe)
+	if w.options.translates() { // the recipe alone is written without a job
+		return index, ErrTranslated
+	}
 	return index, nil
 }
 

@@ -121,6 +121,7 @@ func (p Plan) look(ctx context.Context, o Options, until string) ([]string, *man
 	c.Require(err != nil || len(names) > 0, "until", until, "must be a later stage: numbered examples are not bounded")
 	c.Add(p.Validate())
 	o.validate(&c)
+	c.Require(!o.translates(), "dry_run", true, "translates the job of one stage: give it to the commands of the stages")
 	inputs := map[string]manifest.Digest{}
 	if p.Graph != nil && len(p.Graph.Paths) > 0 && p.bound().Validate() == nil {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.options())

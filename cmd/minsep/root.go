@@ -69,7 +69,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return stopped.code()
 	}
 	if errors.Is(err, pipelines.ErrTranslated) {
-		fmt.Fprintln(stdout, "translated, not run: nothing was written; --log-level info shows the job")
+		a.print(map[string]bool{"translated": true}, func(w io.Writer) {
+			fmt.Fprintln(w, "translated, not run: nothing was written; --log-level info shows the job")
+		})
 		return exitOK
 	}
 	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(err.Error(), "\n", "\nminsep: "))
@@ -146,9 +148,19 @@ func addBeamFlags(f *pflag.FlagSet, runner *string) {
 			return
 		}
 		f.AddGoFlag(g)
-		f.Lookup(g.Name).Hidden = true
+		ours := f.Lookup(g.Name)
+		ours.Hidden = true
+		ours.Value = beamFlag{ours.Value, g.Name}
 	})
 }
+
+// beamFlag sets a flag of Beam where Beam looks for those that were set: it hands these on to the runner.
+type beamFlag struct {
+	pflag.Value
+	name string
+}
+
+func (b beamFlag) Set(value string) error { return flag.CommandLine.Set(b.name, value) }
 
 // addStageFlags adds the flags of the commands that write a stage of a run directory.
 func (a *app) addStageFlags(c *cobra.Command) {

@@ -142,14 +142,15 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	}
 	s = s.Scope("contribution.Bound")
 	spec := c.spec()
-	byExample := beam.GroupByKey(s, beam.ParDo(s, &scatterFn{Spec: spec}, edges))
+	byExample := beam.GroupByKey(s.Scope("by example"), beam.ParDo(s, &scatterFn{Spec: spec}, edges))
 	toOwners, examples, gathered := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
 	decisions, ownersSeen, heavy := decide(s, spec, c.rounds(), toOwners)
-	kept, dropped := beam.ParDo2(s, &joinFn{Spec: spec, Last: c.Bound.MaxNeighborhood == 0}, beam.CoGroupByKey(s, examples, decisions))
+	kept, dropped := beam.ParDo2(s, &joinFn{Spec: spec, Last: c.Bound.MaxNeighborhood == 0}, beam.CoGroupByKey(s.Scope("decisions"), examples, decisions))
 	counts := []beam.PCollection{gathered, ownersSeen, dropped}
 	if c.Bound.MaxNeighborhood > 0 {
-		tooLarge, _ := neighborhoods(s.Scope("first"), spec, kept, heavy)
-		kept, dropped = beam.ParDo2(s, &joinFn{Spec: spec, Neighborhoods: true, Last: true}, beam.CoGroupByKey(s, kept, tooLarge))
+		large := s.Scope("too large")
+		tooLarge, _ := neighborhoods(large, spec, kept, heavy)
+		kept, dropped = beam.ParDo2(large, &joinFn{Spec: spec, Neighborhoods: true, Last: true}, beam.CoGroupByKey(large, kept, tooLarge))
 		counts = append(counts, dropped)
 	}
 	_, sizes := neighborhoods(s, spec, kept, heavy)
@@ -159,13 +160,14 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 // decide makes the rounds and returns the decisions, by bucket of the example, the counts of owners and the heavy ones.
 func decide(s beam.Scope, spec spec, rounds int, toOwners beam.PCollection) (decisions, counts, heavy beam.PCollection) {
 	s = s.Scope("decide")
-	verdicts, counts, heavy := beam.ParDo3(s, &ownerFn{Spec: spec, Last: rounds == 0}, beam.GroupByKey(s, toOwners))
+	verdicts, counts, heavy := beam.ParDo3(s, &ownerFn{Spec: spec, Last: rounds == 0}, beam.GroupByKey(s.Scope("by owner"), toOwners))
 	var all []beam.PCollection
 	for round := 1; round <= rounds; round++ {
-		toOwners, decided := beam.ParDo2(s, &exampleFn{Spec: spec}, beam.GroupByKey(s, verdicts))
+		s := s.Scope(fmt.Sprintf("round %d", round))
+		toOwners, decided := beam.ParDo2(s, &exampleFn{Spec: spec}, beam.GroupByKey(s.Scope("by example"), verdicts))
 		all = append(all, decided)
-		verdicts, _, _ = beam.ParDo3(s, &ownerFn{Spec: spec, Round: round, Last: round == rounds}, beam.GroupByKey(s, toOwners))
+		verdicts, _, _ = beam.ParDo3(s, &ownerFn{Spec: spec, Round: round, Last: round == rounds}, beam.GroupByKey(s.Scope("by owner"), toOwners))
 	}
-	all = append(all, beam.ParDo(s, &finishFn{Spec: spec}, beam.GroupByKey(s, verdicts)))
+	all = append(all, beam.ParDo(s, &finishFn{Spec: spec}, beam.GroupByKey(s.Scope("finish"), verdicts)))
 	return beam.Flatten(s, all...), counts, heavy
 }

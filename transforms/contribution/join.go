@@ -169,6 +169,7 @@ func (t *tally) add(o *ownergraph.Summary) {
 
 // total adds all counts up.
 func total(s beam.Scope, counts []beam.PCollection) beam.PCollection {
+	s = s.Scope("total")
 	counts = append(counts, beam.ParDo(s, &zeroFn{}, beam.Impulse(s)))
 	return beam.ParDo(s, &totalFn{}, beam.GroupByKey(s, beam.Flatten(s, counts...)))
 }

@@ -24,15 +24,15 @@ func init() {
 func neighborhoods(s beam.Scope, spec spec, kept, heavy beam.PCollection) (tooLarge beam.PCollection, counts []beam.PCollection) {
 	s = s.Scope("neighborhoods")
 	if !spec.mayBeHeavy() {
-		shares := beam.GroupByKey(s, beam.ParDo(s, &spreadFn{Spec: spec}, kept))
+		shares := beam.GroupByKey(s.Scope("by owner"), beam.ParDo(s, &spreadFn{Spec: spec}, kept))
 		lists, perOwner := beam.ParDo2(s, &listFn{Spec: spec}, shares)
-		tooLarge, sizes := beam.ParDo2(s, &sizeFn{Spec: spec}, beam.GroupByKey(s, lists))
+		tooLarge, sizes := beam.ParDo2(s, &sizeFn{Spec: spec}, beam.GroupByKey(s.Scope("by example"), lists))
 		return tooLarge, []beam.PCollection{perOwner, sizes}
 	}
 	shares, selves, patterns, perHeavy := heavyNeighborhoods(s, spec, kept, heavy)
-	lists, perOwner := beam.ParDo2(s, &listFn{Spec: spec}, beam.GroupByKey(s, shares))
+	lists, perOwner := beam.ParDo2(s, &listFn{Spec: spec}, beam.GroupByKey(s.Scope("by owner"), shares))
 	tooLarge, sizes := beam.ParDo2(s, &sizeHeavyFn{sizeFn: sizeFn{Spec: spec}},
-		beam.GroupByKey(s, beam.Flatten(s, lists, selves)), beam.SideInput{Input: patterns})
+		beam.GroupByKey(s.Scope("by example"), beam.Flatten(s, lists, selves)), beam.SideInput{Input: patterns})
 	return tooLarge, []beam.PCollection{perOwner, sizes, perHeavy}
 }
 

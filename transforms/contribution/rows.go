@@ -29,7 +29,7 @@ func numberRows(s beam.Scope, spec spec, kept beam.PCollection) beam.PCollection
 	s = s.Scope("rows")
 	sample := beam.ParDo(s, &sampleFn{Spec: spec}, kept)
 	rows, counts := beam.ParDo2(s, &rangeFn{Spec: spec}, kept, beam.SideInput{Input: sample})
-	sizes := beam.ParDo(s, &addFn{}, beam.GroupByKey(s, counts))
+	sizes := beam.ParDo(s, &addFn{}, beam.GroupByKey(s.Scope("sizes"), counts))
 	return beam.ParDo(s, &rowsFn{Spec: spec}, beam.GroupByKey(s, rows), beam.SideInput{Input: sizes})
 }
 

@@ -153,12 +153,14 @@ func exclude(s beam.Scope, c Config, events, coins beam.PCollection) beam.PColle
 	if c.Spec.MultiOwner == nil {
 		return events
 	}
+	s = s.Scope("exclude")
 	blocked := beam.ParDo(s, &excludeFn{Config: c}, beam.GroupByKey(s, coins))
 	return beam.Flatten(s, events, blocked)
 }
 
 func write(s beam.Scope, c Config, events beam.PCollection) beam.PCollection {
 	// Every shard has a task even if nothing takes part in it.
+	s = s.Scope("write")
 	empty := beam.ParDo(s, &emptyFn{Shards: c.Shards}, beam.Impulse(s))
 	return beam.ParDo(s, &writeFn{Config: c}, beam.GroupByKey(s, beam.Flatten(s, events, empty)))
 }

@@ -31,7 +31,7 @@ func init() {
 // Collect writes the strings of a small PCollection<string>, sorted, to dir/name as a JSON array, for [Collected]
 // to read in the launching program. Metrics would not do: a retried task counts twice.
 func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
-	s = s.Scope("manifestio.Collect")
+	s = s.Scope("manifestio.Collect " + name)
 	beam.ParDo0(s, &collectFn{Dir: dir, Name: name}, beam.GroupByKey(s, beam.AddFixedKey(s, lines)))
 }
 
