@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -136,7 +137,7 @@ func (k *Cluster) Logs() string { return filepath.Join(k.Dir, "log", "*.log") }
 // If the cluster made its own folder, that is removed, unless keepLogs.
 func (k *Cluster) Stop(keepLogs bool) error {
 	k.kill()
-	err := k.noWorkers(15 * time.Second)
+	err := k.NoWorkers(15 * time.Second)
 	for _, sub := range []string{"tmp", "work", "artifacts"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(k.Dir, sub)))
 	}
@@ -152,8 +153,8 @@ func (k *Cluster) kill() {
 	}
 }
 
-// noWorkers waits until no worker has a folder.
-func (k *Cluster) noWorkers(limit time.Duration) error {
+// NoWorkers waits until no worker of a TaskManager has a folder any more: all have ended.
+func (k *Cluster) NoWorkers(limit time.Duration) error {
 	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
 		left, err := os.ReadDir(filepath.Join(k.Dir, "work"))
 		if err != nil || len(left) == 0 {
@@ -244,17 +245,55 @@ func (k *Cluster) waitForSlots(ctx context.Context, n int) error {
 	})
 }
 
-// overview is what the JobManager says of itself.
+// overview is what the JobManager says of its slots.
 type overview struct {
-	Slots     int `json:"slots-total"`
-	Free      int `json:"slots-available"`
-	Running   int `json:"jobs-running"`
-	Finished  int `json:"jobs-finished"`
-	Cancelled int `json:"jobs-cancelled"`
-	Failed    int `json:"jobs-failed"`
+	Slots int `json:"slots-total"`
 }
 
 func (k *Cluster) overview() (o overview, err error) { return o, k.get("/overview", &o) }
+
+// Tasks returns how many tasks of the running jobs are running, and how many have ended.
+func (k *Cluster) Tasks() (running, finished int, err error) {
+	var all struct {
+		Jobs []struct {
+			State string `json:"state"`
+			Tasks struct {
+				Running  int `json:"running"`
+				Finished int `json:"finished"`
+			} `json:"tasks"`
+		} `json:"jobs"`
+	}
+	err = k.get("/jobs/overview", &all)
+	for _, job := range all.Jobs {
+		if job.State == "RUNNING" {
+			running, finished = running+job.Tasks.Running, finished+job.Tasks.Finished
+		}
+	}
+	return running, finished, err
+}
+
+// Restarts returns how often jobs, or parts of them, have begun again after a failure, as the JobManager logged it.
+func (k *Cluster) Restarts() (int, error) {
+	log, err := os.ReadFile(k.processes["jobmanager"].log)
+	return strings.Count(string(log), " to RESTARTING"), err
+}
+
+// Workers returns the process ids of the workers that TaskManagers have started. Linux only.
+func (k *Cluster) Workers() (pids []int, err error) {
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		in, _ := os.Readlink(filepath.Join(folder, "cwd")) // the process may have ended
+		binary, _ := os.Readlink(filepath.Join(folder, "exe"))
+		if filepath.Dir(in) == filepath.Join(k.Dir, "work") && filepath.Base(binary) == "worker" {
+			pid, err := strconv.Atoi(filepath.Base(folder))
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
+}
 
 // get asks the JobManager.
 func (k *Cluster) get(path string, into any) error {

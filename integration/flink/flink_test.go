@@ -2,10 +2,10 @@ package flink_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -98,66 +98,96 @@ func build(t *testing.T, pkg string) string {
 	return bin
 }
 
-// bench is a folder where commands run. Both runners use the same one, one after the other, since paths are part of some results.
+// demoGraph is the graph of the demo in the folder of a bench.
+const demoGraph = "gene2pubmed.tsv.gz"
+
+// bench is a folder where commands run: all paths are relative to it, for workers run in folders of their own. Both runners use the same one, one after the other, since paths are part of some results.
 type bench struct {
 	t         *testing.T
 	bin       string
 	dir, temp string
-	graph     string // the demo's
+	disturb   func() (done bool) // called again and again while a command runs on Flink, until it is done
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	graph, err := filepath.Abs("../testdata/gene2pubmed.tsv.gz")
+	graph, err := os.ReadFile("../testdata/gene2pubmed.tsv.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, bin: build(t, "minsep/cmd/minsep"), dir: t.TempDir(), temp: t.TempDir(), graph: graph}
-	if _, err := b.command(nil, "keygen", "key"); err != nil {
+	b := &bench{t: t, bin: build(t, "minsep/cmd/minsep"), dir: t.TempDir(), temp: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(b.dir, demoGraph), graph, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	b.must("keygen", "key")
 	return b
 }
 
-// command runs minsep and returns standard output. A run that takes too long is killed, and the error says where to look.
-func (b *bench) command(on *flink.Cluster, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(b.t.Context(), jobLimit)
+// command runs minsep and returns what it says. A run that takes too long, and does not end by itself with --timeout,
+// is killed, and the error says where to look.
+func (b *bench) command(on *flink.Cluster, args ...string) (stdout, stderr string, err error) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), jobLimit+time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, b.bin, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), &stdout, &stderr
-	err := cmd.Run()
-	if err == nil {
-		return stdout.String(), nil
+	var out, log bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), &out, &log
+	if err := cmd.Start(); err != nil {
+		return "", "", err
 	}
-	err = fmt.Errorf("minsep %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
-	if ctx.Err() != nil {
-		err = fmt.Errorf("it did not end within %v: %w", jobLimit, err)
+	ended := make(chan struct{})
+	go func() { err = cmd.Wait(); close(ended) }()
+	b.disturbUntil(on, ended)
+	<-ended
+	if err != nil {
+		err = fmt.Errorf("minsep %s: %w\n%s", strings.Join(args, " "), err, log.String())
 	}
-	if on != nil {
+	if err != nil && on != nil {
 		err = fmt.Errorf("%w\nlook at the logs in %s; the end of the job server's:\n%s", err, on.Logs(),
 			flink.Tail(filepath.Join(filepath.Dir(on.Logs()), "jobserver.log"), 30))
 	}
-	return stdout.String(), err
+	return out.String(), log.String(), err
+}
+
+// disturbUntil disturbs a command on Flink once.
+func (b *bench) disturbUntil(on *flink.Cluster, ended <-chan struct{}) {
+	for on != nil && b.disturb != nil && !b.disturb() {
+		select {
+		case <-ended:
+			b.t.Error("the command ended before it was disturbed")
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // must runs minsep.
 func (b *bench) must(args ...string) {
 	b.t.Helper()
-	if _, err := b.command(nil, args...); err != nil {
+	if _, _, err := b.command(nil, args...); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
 // outcome is what a command left and said.
 type outcome struct {
-	Stdout string
-	Files  map[string]string // mode and SHA-256
+	Stdout   string
+	Files    map[string]string // mode and SHA-256
+	Counters map[string]int64
 }
 
-func (b *bench) outcome(stdout string, folders ...string) outcome {
+// outcome reads the folders that a command left, and the counters in its log.
+func (b *bench) outcome(stdout, log string, folders ...string) outcome {
 	b.t.Helper()
-	o := outcome{stdout, make(map[string]string)}
+	o := outcome{stdout, make(map[string]string), make(map[string]int64)}
+	for line := range strings.Lines(log) {
+		var entry struct {
+			Msg, Name string
+			Total     int64
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "counter" {
+			o.Counters[entry.Name] += entry.Total
+		}
+	}
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(b.dir, folder), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
@@ -181,18 +211,12 @@ func (b *bench) outcome(stdout string, folders ...string) outcome {
 	return o
 }
 
-// emptyTemp requires that nothing is left in the folder for temporary files, but for the empty stand-in for a worker binary that
-// Beam makes with LOOPBACK.
+// emptyTemp requires that nothing is left in the folder for temporary files.
 func (b *bench) emptyTemp() {
 	b.t.Helper()
 	left, err := os.ReadDir(b.temp)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	for _, e := range left {
-		if !strings.HasPrefix(e.Name(), "beamloopbackworker-") {
-			b.t.Errorf("left in the folder for temporary files: %s", e.Name())
-		}
+	if err != nil || len(left) > 0 {
+		b.t.Errorf("left in the folder for temporary files: %v, %v", left, err)
 	}
 }
 
@@ -201,25 +225,25 @@ func (b *bench) emptyTemp() {
 func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...string) {
 	b.t.Helper()
 	id := sha256.Sum256([]byte(out))
-	args = append(args, "--quiet", "--run-id", hex.EncodeToString(id[:16])) // one run id serves one training
-	run := func(flags ...string) outcome {
+	args = append(args, "--quiet", "--log-level", "info", "--log-format", "json", "--timeout", jobLimit.String(), "--run-id", hex.EncodeToString(id[:16])) // one run id serves one training
+	run := func(on *flink.Cluster, flags ...string) outcome {
 		b.t.Helper()
 		begin := time.Now()
-		stdout, err := b.command(on, append(args, flags...)...)
+		stdout, log, err := b.command(on, append(args, flags...)...)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		b.t.Logf("%s: %.1f s", cmp.Or(strings.Join(flags[:min(1, len(flags))], ""), "--runner=direct"), time.Since(begin).Seconds())
-		return b.outcome(stdout, out)
+		b.t.Logf("%s: %.1f s", flags[0], time.Since(begin).Seconds())
+		return b.outcome(stdout, log, out)
 	}
-	want := run()
+	want := run(nil, "--runner=direct")
 	if err := os.Rename(filepath.Join(b.dir, out), filepath.Join(b.dir, out+".direct")); err != nil {
 		b.t.Fatal(err)
 	}
-	got := run(flags...)
+	got := run(on, flags...)
 	b.emptyTemp()
-	if len(want.Files) < 3 {
-		b.t.Errorf("only %d files and folders to compare", len(want.Files))
+	if len(want.Files) < 3 || len(want.Counters) == 0 {
+		b.t.Errorf("nothing to compare: %v", want)
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		b.t.Errorf("-direct +flink:\n%s", diff)
@@ -262,9 +286,9 @@ func allPipelines(t *testing.T, on *flink.Cluster, flags []string) {
 			inner.both(on, flags, out, strings.Fields(args)...)
 		})
 	}
-	both("bound", "graph", "bound --graph "+b.graph+" --max-per-owner 2 --key key --out graph --json")
-	both("bound-copies", "copies", "bound --graph "+b.graph+" --max-per-owner 3 --duplicates --max-neighborhood 40 --buckets 3 --key key --out copies --json")
-	b.must(strings.Fields("bound --graph " + b.graph + " --max-per-owner 20 --key key --out wide --quiet")...)
+	both("bound", "graph", "bound --graph "+demoGraph+" --max-per-owner 2 --key key --out graph --json")
+	both("bound-copies", "copies", "bound --graph "+demoGraph+" --max-per-owner 3 --duplicates --max-neighborhood 40 --buckets 3 --key key --out copies --json")
+	b.must(strings.Fields("bound --graph " + demoGraph + " --max-per-owner 20 --key key --out wide --quiet")...)
 	for _, f := range forms {
 		both("form-"+f.name, f.name, "form "+f.args+" --key key --out "+f.name+" --json")
 	}
@@ -280,7 +304,7 @@ func allPipelines(t *testing.T, on *flink.Cluster, flags []string) {
 		"privacy": {"epsilon": 8, "delta": 1e-3, "samples": 20000},
 		"noise": {"coordinates": 1000, "clip_norm": 1},
 		"key": "key", "out": "whole"
-	}`, b.graph)
+	}`, demoGraph)
 	if err := os.WriteFile(filepath.Join(b.dir, "plan.json"), []byte(plan), 0o600); err != nil {
 		t.Fatal(err)
 	}

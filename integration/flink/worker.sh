@@ -2,30 +2,23 @@
 # Starts a worker of a pipeline for Flink's PROCESS environment: the "command" of --environment_config, whose "env" names
 #   BEAM_BOOT  Beam's boot program for Go, which fetches the worker binary and starts it
 #   BEAM_WORK  a folder for the workers' files
-# The boot program leaves the worker that it started behind when it is killed, and a copy of its binary: so everything is in one
-# process group and one folder, which go when the worker ends, when Flink asks for it, or when the TaskManager is gone.
-set -u
-dir=$(mktemp -d "$BEAM_WORK/worker.XXXXXX") && cd "$dir" || exit 1
-taskmanager=$PPID
-set -m
-TMPDIR=$dir "$BEAM_BOOT" --semi_persist_dir="$dir" "$@" &
-boot=$!
-end() {
-  trap - TERM INT
-  for pid in $(pgrep -g "$boot"); do
-    binary=$(readlink "/proc/$pid/exe")
-    case $binary in /tmp/bin*/worker) rm -rf "${binary%/worker}" ;; esac
+# The boot program leaves the worker that it started, and a copy of its binary in /tmp, behind when it is killed. So another process
+# waits until the boot program or its TaskManager is gone, then kills what is left of the boot program's process group and
+# removes the files. Linux only.
+set -eu
+dir=$(mktemp -d "$BEAM_WORK/worker.XXXXXX")
+cd "$dir"
+setsid bash -c '
+  boot=$1 taskmanager=$2 dir=$3 copy=
+  while kill -0 "$boot" && kill -0 "$taskmanager"; do
+    sleep 0.5
+    for pid in $(pgrep -g "$boot"); do
+      binary=$(readlink "/proc/$pid/exe")
+      case $binary in /tmp/bin*/worker) copy=${binary%/worker} ;; esac
+    done
   done
-  kill -9 -- "-$boot" 2>/dev/null
-  cd /
-  rm -rf "$dir"
-  exit "$1"
-}
-trap 'end 143' TERM INT
-while kill -0 "$boot" 2>/dev/null; do
-  [ "$(ps -o ppid= -p $$ | tr -d ' ')" = "$taskmanager" ] || end 1
-  sleep 1 &
-  wait -n "$boot" $! 2>/dev/null
-done
-wait "$boot"
-end $?
+  kill -9 -- "-$boot" "$boot"
+  rm -rf ${copy:+"$copy"} "$dir"
+' worker.sh $$ $PPID "$dir" > /dev/null 2>&1 < /dev/null &
+export TMPDIR=$dir
+exec setsid "$BEAM_BOOT" --semi_persist_dir="$dir" "$@" # in this process, as the leader of a group

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -37,7 +38,15 @@ var (
 // A fault in a file fails the pipeline, with the file, the line or row group and the rule; no value is in the message.
 func ReadGraph(s beam.Scope, splits []graphio.Split) (beam.PCollection, error) {
 	s = s.Scope("manifestio.ReadGraph")
-	work, err := units(s, splits)
+	absolute := make([]graphio.Split, len(splits)) // a worker may run in another folder
+	for i, split := range splits {
+		path, err := store.Abs(split.Path)
+		if err != nil {
+			return beam.PCollection{}, err
+		}
+		absolute[i], absolute[i].Path = split, path
+	}
+	work, err := units(s, absolute)
 	if err != nil {
 		return beam.PCollection{}, err
 	}
@@ -125,11 +134,15 @@ const (
 // A table that is not as [manifest.BoundedWriter] writes it fails the pipeline with a [manifest.TableError].
 func ReadBounded(s beam.Scope, table *manifest.Bounded, owners bool) (beam.PCollection, error) {
 	s = s.Scope("manifestio.ReadBounded")
+	dir, err := store.Abs(table.Dir) // a worker may run in another folder
+	if err != nil {
+		return beam.PCollection{}, err
+	}
 	work, err := units(s, table.Parts)
 	if err != nil {
 		return beam.PCollection{}, err
 	}
-	return beam.ParDo(s, &readBoundedFn{Dir: table.Dir, Owners: owners}, work), nil
+	return beam.ParDo(s, &readBoundedFn{Dir: dir, Owners: owners}, work), nil
 }
 
 // readBoundedFn reads a part.

@@ -1,0 +1,194 @@
+package flink_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"minsep/integration/flink"
+)
+
+// cluster starts a JobManager, two TaskManagers and a job server for a test, or skips it. It returns the flags with which the
+// command runs a pipeline there, in workers made from binary.
+func cluster(t *testing.T, binary string) (*flink.Cluster, []string) {
+	t.Helper()
+	dir := home(t)
+	if os.Getenv(clusterVariable) == "" {
+		t.Skip("a cluster takes minutes: " + clusterVariable + " is not set; `make test-cluster` sets it")
+	}
+	k, err := flink.Start(t.Context(), flink.Config{Home: dir, TaskManagers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.Stop(t.Failed()); err != nil {
+			t.Error(err)
+		}
+	})
+	flags, err := k.ProcessFlags(2, "worker.sh", binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, flags
+}
+
+// TestCluster runs every pipeline on two TaskManagers, each with worker processes of its own.
+func TestCluster(t *testing.T) {
+	k, flags := cluster(t, build(t, "minsep/cmd/minsep"))
+	allPipelines(t, k, flags)
+	if n := restarts(t, k); n != 0 {
+		t.Errorf("%d jobs began again without a fault: look at %s", n, k.Logs())
+	}
+}
+
+func restarts(t *testing.T, k *flink.Cluster) int {
+	t.Helper()
+	n, err := k.Restarts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestFaults breaks something in the middle of a job, which must end with the result of an undisturbed one.
+func TestFaults(t *testing.T) {
+	k, flags := cluster(t, build(t, "minsep/cmd/minsep"))
+	bound := "bound --graph " + demoGraph + " --max-per-owner 2 --buckets 8 --key key --out out --json"
+	account := "account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --examples 320 --bands 4 --epsilon 2 --delta 1e-3 --samples 400000 --out out"
+	for _, c := range []struct {
+		name, args string
+		fault      func(t *testing.T, k *flink.Cluster) (happened bool)
+	}{
+		{"bound-without-a-taskmanager", bound, replaceTaskManager(6)},
+		{"bound-without-a-worker", bound, killWorker(500 * time.Millisecond)},
+		{"account-without-a-worker", account, killWorker(3 * time.Second)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, before := newBench(t), restarts(t, k)
+			b.disturb = func() bool { return c.fault(t, k) }
+			b.both(k, flags, "out", strings.Fields(c.args)...)
+			if restarts(t, k) == before {
+				t.Error("no job began again: the fault came too late, or did nothing")
+			}
+			if err := k.NoWorkers(time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// replaceTaskManager kills the TaskManager that was started first when a job has finished so many tasks and is busy with others, and
+// starts another.
+func replaceTaskManager(finished int) func(*testing.T, *flink.Cluster) bool {
+	return func(t *testing.T, k *flink.Cluster) bool {
+		running, done, err := k.Tasks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if running == 0 || done < finished {
+			return false
+		}
+		k.Kill(flink.TaskManager(1))
+		if err := k.AddTaskManager(); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+}
+
+// killWorker kills a worker that has worked so long that it is in a bundle.
+func killWorker(worked time.Duration) func(*testing.T, *flink.Cluster) bool {
+	return func(t *testing.T, k *flink.Cluster) bool {
+		workers, err := k.Workers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range workers {
+			if cpuTime(pid) > worked {
+				return syscall.Kill(pid, syscall.SIGKILL) == nil
+			}
+		}
+		return false
+	}
+}
+
+// cpuTime is the time that a process has spent in its own code; 0 if it has ended. Linux only.
+func cpuTime(pid int) time.Duration {
+	stat, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 12 {
+		return 0
+	}
+	ticks, _ := strconv.Atoi(fields[11]) // a hundredth of a second each
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// TestFailingDoFns runs a pipeline whose DoFns fail once, in the middle of a bundle and after files have been written.
+func TestFailingDoFns(t *testing.T) {
+	faulty := build(t, "minsep/integration/flink/faulty")
+	k, flags := cluster(t, faulty)
+	b := newBench(t)
+	run := func(out string, flags ...string) outcome {
+		t.Helper()
+		args := append([]string{"-graph", filepath.Join(b.dir, demoGraph), "-key", filepath.Join(b.dir, "key"), "-run-id", "0123456789abcdef0123456789abcdef",
+			"-out", filepath.Join(b.dir, out), "-marks", filepath.Join(b.dir, "marks")}, flags...)
+		if err := os.MkdirAll(filepath.Join(b.dir, out), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), faulty, args...)
+		cmd.Env = append(os.Environ(), "TMPDIR="+b.temp)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		stdout, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: look at %s\n%s", err, k.Logs(), stderr.String())
+		}
+		o := b.outcome("", stderr.String(), out)
+		if err := json.Unmarshal(stdout, &o.Counters); err != nil {
+			t.Fatal(err)
+		}
+		files := make(map[string]string)
+		for name, sum := range o.Files {
+			files[strings.TrimPrefix(name, out)] = sum
+		}
+		o.Files = files
+		return o
+	}
+	marks := func() []string {
+		list, err := filepath.Glob(filepath.Join(b.dir, "marks", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if err := os.Mkdir(filepath.Join(b.dir, "marks"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := run("failing", flags...)
+	if n := len(marks()); n != 2 {
+		t.Fatalf("%d DoFns failed, want 2", n)
+	}
+	if n := restarts(t, k); n != 2 {
+		t.Errorf("the job began again %d times, want 2", n)
+	}
+	want := run("direct", "--runner=direct") // with the marks there, nothing fails
+	if len(want.Files) < 4 || want.Counters["edges read"] == 0 {
+		t.Errorf("nothing to compare: %v", want)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("-direct +flink:\n%s", diff)
+	}
+	if err := k.NoWorkers(time.Minute); err != nil {
+		t.Error(err)
+	}
+	b.emptyTemp()
+}

@@ -1,0 +1,50 @@
+// Command serve starts a Flink on this machine, prints the flags with which minsep runs there, and ends it when it is interrupted.
+//
+//	make flink && go run ./integration/flink/serve -taskmanagers 2 -binary bin/minsep
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"minsep/integration/flink"
+)
+
+func main() {
+	home := flag.String("home", ".flink", "where `make flink` put Flink")
+	dir := flag.String("dir", "", "folder for logs and temporary files (default: a temporary one)")
+	managers := flag.Int("taskmanagers", 0, "number of TaskManagers of one slot; 0: all in one process")
+	heap := flag.Int("heap", 1024, "MiB of Java heap for the tasks of a TaskManager")
+	binary := flag.String("binary", "bin/minsep", "with TaskManagers: the binary that workers run")
+	parallelism := flag.Int("parallelism", 2, "parallelism in the printed flags")
+	launcher := flag.String("launcher", filepath.Join("integration", "flink", "worker.sh"), "with TaskManagers: program that starts workers")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, flink.Config{Home: *home, Dir: *dir, TaskManagers: *managers, HeapMiB: *heap}, *launcher, *binary, *parallelism); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serve(ctx context.Context, c flink.Config, launcher, binary string, parallelism int) error {
+	k, err := flink.Start(ctx, c)
+	if err != nil {
+		return err
+	}
+	flags := k.Flags(parallelism)
+	if c.TaskManagers > 0 {
+		if flags, err = k.ProcessFlags(parallelism, launcher, binary); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("logs: %s\nflags: '%s'\n", k.Logs(), strings.Join(flags, "' '"))
+	<-ctx.Done()
+	return k.Stop(false)
+}
