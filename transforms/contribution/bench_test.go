@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"strconv"
 	"syscall"
 	"testing"
@@ -13,15 +14,14 @@ import (
 	"minsep/transforms/contribution"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	//lint:ignore SA1019 the local default: it shuffles chunks several times faster than Prism
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 )
 
 func init() {
-	register.DoFn2x0[[]byte, func([]byte)](&randomEdgesFn{})
-	register.DoFn2x0[uint32, []byte](&dropFn{})
+	beam.RegisterDoFn(reflect.TypeFor[randomEdgesFn]())
+	beam.RegisterDoFn(reflect.TypeFor[dropFn]())
 }
 
 // randomEdgesFn makes Edges edges: two owners each for half as many examples, of as many owners.

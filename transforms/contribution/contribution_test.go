@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	//lint:ignore SA1019 the local default: it shuffles chunks several times faster than Prism
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
@@ -28,8 +28,8 @@ import (
 )
 
 func init() {
-	register.DoFn3x0[context.Context, uint32, []byte](&keepRowsFn{})
-	register.DoFn2x0[context.Context, []byte](&keepSummaryFn{})
+	beam.RegisterDoFn(reflect.TypeFor[keepRowsFn]())
+	beam.RegisterDoFn(reflect.TypeFor[keepSummaryFn]())
 }
 
 func TestMain(m *testing.M) {

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/transforms/contribution"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 )
 
-func init() { register.DoFn1x0[[]byte](&printFn{}) }
+func init() { beam.RegisterDoFn(reflect.TypeFor[printFn]()) }
 
 type printFn struct{}
 

@@ -6,17 +6,19 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"reflect"
 
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/transforms/internal/packed"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
 func init() {
-	register.DoFn3x1[context.Context, []byte, func(uint32, []byte), error](&scatterFn{})
-	register.DoFn5x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), func(uint32, []byte), error](&gatherFn{})
+	beam.RegisterDoFn(reflect.TypeFor[scatterFn]())
+	beam.RegisterDoFn(reflect.TypeFor[gatherFn]())
 	register.Iter1[[]byte]()
 	register.Emitter1[[]byte]()
 	register.Emitter2[uint32, []byte]()

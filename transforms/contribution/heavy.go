@@ -5,18 +5,18 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"reflect"
 	"slices"
 
 	"minsep/transforms/internal/packed"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
 func init() {
-	register.DoFn6x1[uint32, []byte, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), func(uint32, []byte), error](&spreadHeavyFn{})
-	register.DoFn4x1[uint32, func(*[]byte) bool, func([]byte), func(uint32, []byte), error](&patternsFn{})
-	register.DoFn5x1[uint32, func(*[]byte) bool, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&sizeHeavyFn{})
+	beam.RegisterDoFn(reflect.TypeFor[spreadHeavyFn]())
+	beam.RegisterDoFn(reflect.TypeFor[patternsFn]())
+	beam.RegisterDoFn(reflect.TypeFor[sizeHeavyFn]())
 }
 
 // A heavy owner has so many examples that to send its list to every bucket that holds one of them is out of the question. Its

@@ -4,19 +4,19 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"reflect"
 
 	"minsep/sampling/ownergraph"
 	"minsep/transforms/internal/packed"
 	"minsep/transforms/progress"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
 func init() {
-	register.DoFn6x1[context.Context, uint32, func(*[]byte) bool, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&joinFn{})
-	register.DoFn2x1[[]byte, func(uint32, []byte), error](&zeroFn{})
-	register.DoFn3x1[uint32, func(*[]byte) bool, func([]byte), error](&totalFn{})
+	beam.RegisterDoFn(reflect.TypeFor[joinFn]())
+	beam.RegisterDoFn(reflect.TypeFor[zeroFn]())
+	beam.RegisterDoFn(reflect.TypeFor[totalFn]())
 }
 
 var (

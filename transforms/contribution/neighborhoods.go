@@ -4,18 +4,18 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"reflect"
 	"slices"
 
 	"minsep/transforms/internal/packed"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
 func init() {
-	register.DoFn3x1[uint32, []byte, func(uint32, []byte), error](&spreadFn{})
-	register.DoFn4x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&listFn{})
-	register.DoFn4x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&sizeFn{})
+	beam.RegisterDoFn(reflect.TypeFor[spreadFn]())
+	beam.RegisterDoFn(reflect.TypeFor[listFn]())
+	beam.RegisterDoFn(reflect.TypeFor[sizeFn]())
 }
 
 // neighborhoods counts |N(e)| of the kept examples exactly: every owner's list of examples goes once to each bucket that

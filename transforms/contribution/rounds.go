@@ -7,17 +7,18 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 
 	"minsep/transforms/internal/packed"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
 
 func init() {
-	register.DoFn5x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), func([]byte), error](&ownerFn{})
-	register.DoFn4x1[uint32, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&exampleFn{})
-	register.DoFn3x1[uint32, func(*[]byte) bool, func(uint32, []byte), error](&finishFn{})
+	beam.RegisterDoFn(reflect.TypeFor[ownerFn]())
+	beam.RegisterDoFn(reflect.TypeFor[exampleFn]())
+	beam.RegisterDoFn(reflect.TypeFor[finishFn]())
 }
 
 // grant is what an owner with some room left allows its undecided examples, which come in the order of their priority. Sequentially,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"reflect"
 	"slices"
 	"sort"
 
@@ -15,10 +16,10 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[uint32, []byte, func([]byte), error](&sampleFn{})
-	register.DoFn5x1[uint32, []byte, func(*[]byte) bool, func(uint32, []byte), func(uint32, []byte), error](&rangeFn{})
-	register.DoFn3x1[uint32, func(*[]byte) bool, func(uint32, []byte), error](&addFn{})
-	register.DoFn4x1[uint32, func(*[]byte) bool, func(*uint32, *[]byte) bool, func(uint32, []byte), error](&rowsFn{})
+	beam.RegisterDoFn(reflect.TypeFor[sampleFn]())
+	beam.RegisterDoFn(reflect.TypeFor[rangeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[addFn]())
+	beam.RegisterDoFn(reflect.TypeFor[rowsFn]())
 	register.Iter2[uint32, []byte]()
 }
 

@@ -3,7 +3,9 @@ package formation
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/pipelines/manifest"
@@ -18,12 +20,12 @@ import (
 type emitChunk = func(uint32, []byte)
 
 func init() {
-	register.DoFn2x0[[]byte, func(span)](&spanFn{})
-	register.DoFn2x0[[]byte, emitChunk](&emptyFn{})
-	register.DoFn4x1[context.Context, span, emitChunk, emitChunk, error](&drawRangeFn{})
-	register.DoFn4x1[context.Context, []byte, emitChunk, emitChunk, error](&drawTableFn{})
-	register.DoFn4x1[context.Context, uint32, func(*[]byte) bool, emitChunk, error](&excludeFn{})
-	register.DoFn4x1[context.Context, uint32, func(*[]byte) bool, func(string), error](&writeFn{})
+	beam.RegisterDoFn(reflect.TypeFor[spanFn]())
+	beam.RegisterDoFn(reflect.TypeFor[emptyFn]())
+	beam.RegisterDoFn(reflect.TypeFor[drawRangeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[drawTableFn]())
+	beam.RegisterDoFn(reflect.TypeFor[excludeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[writeFn]())
 	register.Emitter1[span]()
 	register.Emitter1[string]()
 	register.Emitter2[uint32, []byte]()

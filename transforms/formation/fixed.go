@@ -3,9 +3,10 @@ package formation
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
@@ -13,8 +14,8 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, []byte, emitChunk, error](&fixedRangeFn{})
-	register.DoFn4x1[context.Context, int, func(*[]byte) bool, emitChunk, error](&fixedTableFn{})
+	beam.RegisterDoFn(reflect.TypeFor[fixedRangeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[fixedTableFn]())
 }
 
 // fixedRows is the greatest number of examples of a fixed scheme.

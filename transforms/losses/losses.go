@@ -23,6 +23,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -38,7 +39,7 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, []byte, func([]byte), error](&sumFn{})
+	beam.RegisterDoFn(reflect.TypeFor[sumFn]())
 	register.Emitter1[[]byte]()
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"reflect"
 	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -18,7 +19,7 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[context.Context, uint32, func(*[]byte) bool, func(string), error](&writeBoundedFn{})
+	beam.RegisterDoFn(reflect.TypeFor[writeBoundedFn]())
 	register.Emitter1[string]()
 	register.Iter1[[]byte]()
 }

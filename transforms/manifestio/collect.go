@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -22,8 +23,8 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, int, func(*string) bool, error](&collectFn{})
-	register.DoFn2x0[[]byte, func(string)](&lineFn{})
+	beam.RegisterDoFn(reflect.TypeFor[collectFn]())
+	beam.RegisterDoFn(reflect.TypeFor[lineFn]())
 	register.Iter1[string]()
 	register.Emitter1[string]()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -16,8 +17,8 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, string, func([]byte), error](&readGraphFn{})
-	register.DoFn3x1[context.Context, string, func([]byte), error](&readBoundedFn{})
+	beam.RegisterDoFn(reflect.TypeFor[readGraphFn]())
+	beam.RegisterDoFn(reflect.TypeFor[readBoundedFn]())
 	register.Emitter1[[]byte]()
 }
 

@@ -45,8 +45,8 @@ import (
 )
 
 func init() {
-	register.DoFn2x1[[]byte, func(int), error](&shardsFn{})
-	register.DoFn3x1[context.Context, int, func(string), error](&writeFn{})
+	beam.RegisterDoFn(reflect.TypeFor[shardsFn]())
+	beam.RegisterDoFn(reflect.TypeFor[writeFn]())
 	register.Emitter1[int]()
 	register.Emitter1[string]()
 }

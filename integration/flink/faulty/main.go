@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -25,8 +26,8 @@ import (
 )
 
 func init() {
-	register.DoFn2x1[[]byte, func([]byte), error](&failChunkFn{})
-	register.DoFn2x1[string, func(string), error](&failLineFn{})
+	beam.RegisterDoFn(reflect.TypeFor[failChunkFn]())
+	beam.RegisterDoFn(reflect.TypeFor[failLineFn]())
 	register.Emitter1[[]byte]()
 	register.Emitter1[string]()
 }
