@@ -22,7 +22,10 @@ type Bound struct {
 	Read  graphio.Options // how to read them
 	ownergraph.Bound
 
-	Buckets int // of the shuffles; 0 for as many as the size calls for; does not change the result
+	// What follows does not change the result.
+
+	Buckets int // of the shuffles; 0 for as many as the size calls for
+	Rounds  int // before one worker finishes; 0 for as many as the size calls for
 }
 
 // BoundResult is what there is to say of a bounded graph. The graph is public, and so is this.
@@ -48,6 +51,7 @@ func (b Bound) Validate() error {
 	c.Add(b.Bound.Validate())
 	c.Add(b.Read.Validate())
 	c.Require(b.Buckets >= 0, "buckets", b.Buckets, "must be at least 1")
+	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
 	return c.Err()
 }
 
@@ -101,7 +105,7 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 		return index, summary, err
 	}
 	bounded, err := contribution.Bound(s, contribution.Config{Bound: b.Bound, KeyURI: key, RunID: run.RunID, ParamsSHA256: index.ParamsSHA256,
-		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets, TempDir: o.WorkDir}, edges)
+		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: o.WorkDir}, edges)
 	if err != nil {
 		return index, summary, err
 	}

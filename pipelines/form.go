@@ -102,7 +102,7 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	formed := Formed{Out: o.Out, Scheme: spec, Examples: source.rows, Copies: source.population().Examples, ExpectedBatchSize: expectedBatchSize(spec, source.population())}
 	formed.Shards = min(f.Shards, spec.Scheme().NumSteps())
 	if f.Shards == 0 {
-		formed.Shards = formation.Shards(formed.ExpectedBatchSize*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
+		formed.Shards = formation.Shards(drawnPerStep(spec, source.population(), formed.ExpectedBatchSize)*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
 	}
 	copyTo, err := source.copyTo(o.Out)
 	if err == nil && o.DryRun {
@@ -206,7 +206,7 @@ func (f Form) form(ctx context.Context, o Options, source examples, formed Forme
 		return index, err
 	}
 	config := formation.Config{Spec: formed.Scheme, Examples: source.rows, Shards: formed.Shards, Dir: dir, Parquet: f.Parquet,
-		IDs: source.ids(), KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Buckets: f.Buckets}
+		IDs: source.ids(), KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Buckets: f.Buckets, TempDir: o.WorkDir}
 	progress.Expect(formation.ExamplesSampled, source.rows)
 	p, s := beam.NewPipelineWithRoot()
 	files, err := source.form(s, config)
@@ -305,6 +305,14 @@ func (x examples) form(s beam.Scope, c formation.Config) (beam.PCollection, erro
 		return beam.PCollection{}, err
 	}
 	return formation.Table(s, c, rows)
+}
+
+// drawnPerStep is how many participations are drawn a step: the batch, and what Algorithm 3 blocks of them, which goes to the same shard.
+func drawnPerStep(spec sampling.Spec, of Population, batchSize float64) float64 {
+	if spec.MultiOwner != nil {
+		return float64(of.Examples) * spec.MultiOwner.Prob
+	}
+	return batchSize
 }
 
 func expectedBatchSize(spec sampling.Spec, of Population) float64 {

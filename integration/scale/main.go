@@ -44,7 +44,8 @@ type point struct {
 	Stage   string           `json:"stage"` // bound or form
 	Shape   string           `json:"shape"`
 	Edges   int64            `json:"edges"`
-	K       int              `json:"max_per_owner"` // 0: all that there are
+	K       int              `json:"max_per_owner"`    // 0: all that there are
+	Rounds  int              `json:"rounds,omitempty"` // 0: as planned
 	Scheme  string           `json:"scheme,omitempty"`
 	Wall    float64          `json:"wall_s"`
 	CPU     float64          `json:"cpu_s"`
@@ -59,6 +60,8 @@ func measureAll(args []string) error {
 	names := flags.String("shapes", "uniform,power-law", "families of graphs")
 	sizes := flags.String("edges", "1e6,1e7", "numbers of edges")
 	ks := flags.String("k", "2", "examples an owner; 0 for all that there are")
+	rounds := flags.Int("rounds", 0, "rounds of the bounding; 0 for as many as planned")
+	graphFile := flags.String("graph", "", "a graph to bound in place of -shapes and -edges")
 	schemes := flags.String("schemes", "", "schemes to form batches by, of the bounded graph")
 	dir := flags.String("dir", "", "of the graphs and runs; empty for a temporary one")
 	flags.Parse(args)
@@ -71,8 +74,33 @@ func measureAll(args []string) error {
 		*dir = temp
 	}
 	key := filepath.Join(*dir, "key")
-	if err := os.WriteFile(key, []byte("not a secret: one for measuring."), 0o600); err != nil { // the same graph costs the same each time
+	err := os.WriteFile(key, []byte("not a secret: one for measuring."), 0o600) // the same graph costs the same each time
+	if err != nil {
 		return err
+	}
+	bound := func(p point) error {
+		for _, k := range strings.Split(*ks, ",") {
+			if p.K, err = strconv.Atoi(k); err != nil {
+				return err
+			}
+			p.Stage, p.Scheme, p.Rounds = "bound", "", *rounds
+			if err := measure(p, *dir); err != nil {
+				return err
+			}
+			for _, scheme := range strings.Split(*schemes, ",") {
+				if scheme == "" {
+					continue
+				}
+				p.Stage, p.Scheme, p.Rounds = "form", scheme, 0
+				if err := measure(p, *dir); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if *graphFile != "" {
+		return bound(point{Shape: *graphFile})
 	}
 	for _, name := range strings.Split(*names, ",") {
 		shape, err := shapeOf(name)
@@ -84,32 +112,19 @@ func measureAll(args []string) error {
 			if err != nil {
 				return err
 			}
-			graph := filepath.Join(*dir, "graph.parquet")
-			if err := shape.write(graph, int64(edges)); err != nil {
+			if err := shape.write(filepath.Join(*dir, graphName), int64(edges)); err != nil {
 				return err
 			}
-			for _, k := range strings.Split(*ks, ",") {
-				p := point{Stage: "bound", Shape: name, Edges: int64(edges)}
-				if p.K, err = strconv.Atoi(k); err != nil {
-					return err
-				}
-				if err := measure(p, *dir); err != nil {
-					return err
-				}
-				for _, scheme := range strings.Split(*schemes, ",") {
-					if scheme == "" {
-						continue
-					}
-					p.Stage, p.Scheme = "form", scheme
-					if err := measure(p, *dir); err != nil {
-						return err
-					}
-				}
+			if err := bound(point{Shape: name, Edges: int64(edges)}); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
+
+// graphName is the name of the graph that was made last.
+const graphName = "graph.parquet"
 
 // measure runs a stage in a process of its own and prints what it cost.
 func measure(p point, dir string) error {
@@ -154,14 +169,19 @@ func stage(args []string) error {
 		if err := os.RemoveAll(o.Out); err != nil {
 			return err
 		}
+		graph := p.Shape
+		if _, err := shapeOf(p.Shape); err == nil {
+			graph = filepath.Join(dir, graphName)
+		}
 		k := p.K
 		if k == 0 {
 			k = 1<<31 - 1
 		}
-		r, err := pipelines.Bound{Graph: []string{filepath.Join(dir, "graph.parquet")}, Bound: ownergraph.Bound{MaxExamplesPerOwner: k}}.Run(context.Background(), o)
+		r, err := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: k}, Rounds: p.Rounds}.Run(context.Background(), o)
 		if err != nil {
 			return err
 		}
+		p.Edges = r.Summary.Edges
 		p.Files, p.Kept = r.Input.Bytes, r.Summary.Kept
 	} else {
 		scheme := pipelines.SchemeParams{Scheme: p.Scheme, Steps: 1000, MinSep: 16, BatchSize: 128}

@@ -97,12 +97,18 @@ func TestGrant(t *testing.T) {
 }
 
 func TestRoundsGoInPairs(t *testing.T) {
-	for edges, want := range map[int64]int{0: 0, aloneEdges: 0, aloneEdges + 1: 2, 4 * aloneEdges: 2, 1 << 40: 14} {
-		if got := (Config{Edges: edges}).rounds(); got != want {
-			t.Errorf("%d edges: %d rounds, want %d", edges, got, want)
+	for _, c := range []struct {
+		edges   int64
+		k, want int
+	}{{0, 1, 0}, {aloneEdges, 1, 0}, {aloneEdges + 1, 1, 2}, {3 * aloneEdges, 1, 2}, {4 * aloneEdges, 2, 4},
+		{10_000_000_000, 2, 10}, {10_000_000_000, 7, 18}, {10_000_000_000, 50, 24}, {1 << 50, 50, 24}} {
+		config := Config{Edges: c.edges, Bound: ownergraph.Bound{MaxExamplesPerOwner: c.k}}
+		if got := config.rounds(); got != c.want {
+			t.Errorf("%d edges, %d an owner: %d rounds, want %d", c.edges, c.k, got, c.want)
 		}
-	}
-	if got := (Config{Edges: 1 << 40, Rounds: 1}).rounds(); got != 1 {
-		t.Errorf("%d rounds, want the one asked for", got)
+		config.Rounds = 1
+		if got := config.rounds(); got != 1 {
+			t.Errorf("%d rounds, want the one asked for", got)
+		}
 	}
 }

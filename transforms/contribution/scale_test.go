@@ -3,12 +3,15 @@ package contribution_test
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
+	"minsep/transforms/contribution"
 	"minsep/transforms/progress"
 
 	//lint:ignore SA1019 the local default: it shuffles chunks several times faster than Prism
@@ -105,5 +108,43 @@ func TestHotOwnersKeptInFull(t *testing.T) {
 	c.HeavyOwner = 1 << 20
 	if many := listBytes(); many < 3*few {
 		t.Errorf("%d bytes of lists with heavy owners apart, %d without", few, many)
+	}
+}
+
+// TestLawOfRounds compares the undecided edges after each pair of rounds with the law by which rounds are planned, on random graphs
+// with and without popular owners.
+func TestLawOfRounds(t *testing.T) {
+	c, _ := newConfig(t)
+	const edges = 60_000
+	rng := rand.New(rand.NewPCG(6, 7))
+	for name, owner := range map[string]func() int{
+		"uniform":   func() int { return rng.IntN(edges / 8) },
+		"power law": func() int { return int(edges / 8 * math.Pow(rng.Float64(), 3)) },
+	} {
+		var e ownergraph.Edges
+		for i := range edges {
+			e.Examples.AppendInt(int64(i / 2))
+			e.Owners.AppendInt(int64(owner()))
+		}
+		for _, k := range []int{1, 2, 8, 30} {
+			c.Bound, c.Rounds = ownergraph.Bound{MaxExamplesPerOwner: k}, 6
+			progress.Reset()
+			if _, _, err := bound(direct.Execute, c, encode(t, &e, 5000)); err != nil {
+				t.Fatal(err)
+			}
+			left := map[string]int64{}
+			for _, d := range progress.Details() {
+				left[d.Name] = d.Total
+			}
+			law := 1.0
+			for round := 0; round <= c.Rounds; round += 2 {
+				const verdictBytes = 17
+				got := float64(left[fmt.Sprintf("bytes shuffled: verdicts after round %d", round)]) / verdictBytes / edges
+				if got > law {
+					t.Errorf("%s, %d an owner: %.3f of the edges are undecided after %d rounds, the law says %.3f", name, k, got, round, law)
+				}
+				law *= contribution.UndecidedAfterPair(k)
+			}
+		}
 	}
 }

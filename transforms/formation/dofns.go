@@ -1,6 +1,7 @@
 package formation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"reflect"
@@ -190,7 +191,7 @@ type excludeFn struct {
 func (f *excludeFn) Setup() { f.shards = f.Config.shards() }
 
 func (f *excludeFn) ProcessElement(ctx context.Context, _ uint32, coins func(*[]byte) bool, emit emitChunk) (err error) {
-	var bucket packed.Sorter
+	bucket := packed.Sorter{Dir: f.Config.TempDir}
 	defer func() {
 		if e := bucket.Close(); err == nil {
 			err = e
@@ -199,12 +200,9 @@ func (f *excludeFn) ProcessElement(ctx context.Context, _ uint32, coins func(*[]
 	if err := bucket.AddAll(coins); err != nil {
 		return err
 	}
-	e := &excluder{minSep: f.Config.Spec.MultiOwner.MinSep, out: newEventPacker(f.shards, blocked)}
-	chunks, err := e.exclude(&bucket, nil)
-	for _, c := range chunks {
-		emit(c.bucket, c.bytes)
-	}
-	return err
+	e := &excluder{minSep: f.Config.Spec.MultiOwner.MinSep, out: newEventPacker(f.shards, blocked), coins: packed.Spool{Dir: f.Config.TempDir}}
+	defer func() { err = cmp.Or(err, e.coins.Close()) }()
+	return e.exclude(&bucket, emit)
 }
 
 // writeFn writes the files of a shard of steps.

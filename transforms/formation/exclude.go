@@ -8,70 +8,107 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// event is a coin of a row.
-type event struct {
-	row  int64
-	step int32
-}
-
 // excluder finds the coins of one owner's examples that Algorithm 3 blocks: those with a coin of the owner in
-// the b-1 steps before.
+// the b-1 steps before. An owner may have any number of coins: they wait in a spool until all are known.
 type excluder struct {
 	minSep int
-	events []event
-	union  []int32
+	coins  packed.Spool // records of a coinPacker without the owner
+	union  []int32      // steps of the coins, some more than once
+	steps  []int32      // of one record
 	out    *eventPacker
+	held   int // blocked events in out
 }
 
-// owner packs the blocked ones of e.events and forgets all of them.
-func (e *excluder) owner() {
-	e.union = e.union[:0]
-	for _, v := range e.events {
-		e.union = append(e.union, v.step)
+const (
+	unionSteps  = 1 << 16 // in union before equal ones are merged
+	blockedHeld = 1 << 16 // events before they are emitted
+)
+
+// coin notes the coins of an example: its row and their steps.
+func (e *excluder) coin(record []byte) error {
+	if err := e.decode(record); err != nil {
+		return err
 	}
+	if e.union = append(e.union, e.steps...); len(e.union) >= unionSteps && len(e.union) >= 4*e.out.steps {
+		e.merge()
+	}
+	return e.coins.Add(record)
+}
+
+func (e *excluder) merge() {
 	slices.Sort(e.union)
 	e.union = slices.Compact(e.union)
-	for _, v := range e.events {
-		at, _ := slices.BinarySearch(e.union, v.step)
-		if v.step >= 0 && at > 0 && int(v.step)-int(e.union[at-1]) < e.minSep {
-			e.out.add(v.row, v.step)
-		}
-	}
-	e.events = e.events[:0]
 }
 
-// add decodes a record of a coinPacker.
-func (e *excluder) add(record []byte) error {
-	if len(record) < len(stream.Address{})+8 {
+// decode reads the steps of a record.
+func (e *excluder) decode(record []byte) error {
+	if len(record) < 8 {
 		return errChunk
 	}
-	row := int64(binary.BigEndian.Uint64(record[len(stream.Address{}):]))
+	e.steps = e.steps[:0]
 	step := int64(1 - e.minSep)
-	for b := record[len(stream.Address{})+8:]; len(b) > 0; {
+	for b := record[8:]; len(b) > 0; {
 		delta, k := binary.Uvarint(b)
 		step += int64(delta)
 		if k <= 0 || step >= int64(e.out.steps) {
 			return errChunk
 		}
-		e.events = append(e.events, event{row, int32(step)})
+		e.steps = append(e.steps, int32(step))
 		b = b[k:]
 	}
 	return nil
 }
 
-// exclude goes through the owners of a bucket and appends chunks of blocked events to dst.
-func (e *excluder) exclude(bucket *packed.Sorter, dst []chunk) ([]chunk, error) {
+// owner packs the blocked ones of an owner's coins and forgets all of them.
+func (e *excluder) owner(emit emitChunk) error {
+	e.merge()
+	err := e.coins.Each(func(record []byte) error {
+		if err := e.decode(record); err != nil {
+			return err
+		}
+		row := int64(binary.BigEndian.Uint64(record))
+		for _, step := range e.steps {
+			at, _ := slices.BinarySearch(e.union, step)
+			if step >= 0 && at > 0 && int(step)-int(e.union[at-1]) < e.minSep {
+				e.out.add(row, step)
+				e.held++
+			}
+		}
+		if e.held >= blockedHeld {
+			e.flush(emit)
+		}
+		return nil
+	})
+	e.coins.Reset()
+	e.union = e.union[:0]
+	return err
+}
+
+func (e *excluder) flush(emit emitChunk) {
+	for _, c := range e.out.flush(nil) {
+		emit(c.bucket, c.bytes)
+	}
+	e.held = 0
+}
+
+// exclude goes through the owners of a bucket and emits chunks of blocked events.
+func (e *excluder) exclude(bucket *packed.Sorter, emit emitChunk) error {
 	var last stream.Address
 	err := bucket.Each(func(record []byte) error {
-		if len(record) >= len(last) && stream.Address(record[:len(last)]) != last {
-			e.owner()
-			last = stream.Address(record[:len(last)])
+		if len(record) < len(last) {
+			return errChunk
 		}
-		return e.add(record)
+		if owner := stream.Address(record[:len(last)]); owner != last {
+			if err := e.owner(emit); err != nil {
+				return err
+			}
+			last = owner
+		}
+		return e.coin(record[len(last):])
 	})
-	if err != nil {
-		return dst, err
+	if err == nil {
+		err = e.owner(emit)
 	}
-	e.owner()
-	return e.out.flush(dst), nil
+	e.flush(emit)
+	return err
 }

@@ -50,6 +50,7 @@ type Config struct {
 	RunID    stream.RunID    `json:"run_id"`
 	Params   manifest.Digest `json:"params_sha256"` // of the stage's parameters, from [manifest.Params]
 	Buckets  int             `json:"buckets"`       // of owners, for MultiOwner; 0: from the number of coins
+	TempDir  string          `json:"temp_dir"`      // of temporary files on each worker; empty for the system's
 }
 
 // IDs says where the long form has an example's id from.
