@@ -19,7 +19,8 @@ type Limits struct {
 	Wait     time.Duration // before the second; 200 ms. It doubles each time, up to 10 s, and half of it is random
 }
 
-func (l Limits) withDefaults() Limits {
+// WithDefaults puts defaults in the place of zeros.
+func (l Limits) WithDefaults() Limits {
 	or := func(d *time.Duration, otherwise time.Duration) {
 		if *d == 0 {
 			*d = otherwise
@@ -36,7 +37,7 @@ func (l Limits) withDefaults() Limits {
 
 // repeat calls attempt until it succeeds, fails for good or reaches a limit.
 func (l Limits) repeat(ctx context.Context, temporary func(error) bool, attempt func(ctx context.Context, n int) error) error {
-	l = l.withDefaults()
+	l = l.WithDefaults()
 	all, cancel := context.WithTimeout(ctx, l.Total)
 	defer cancel()
 	begin, wait := time.Now(), l.Wait
@@ -50,7 +51,7 @@ func (l Limits) repeat(ctx context.Context, temporary func(error) bool, attempt 
 			return nil
 		case ctx.Err() != nil:
 			continue
-		case !passing(err) && !temporary(err):
+		case isFinal(err) || !Passing(err) && !temporary(err):
 			return err
 		case n == l.Attempts || all.Err() != nil:
 			return fmt.Errorf("%w (given up after %d attempts in %v)", err, n, time.Since(begin).Round(time.Millisecond))
@@ -73,15 +74,32 @@ func (l Limits) once(ctx context.Context, n int, attempt func(ctx context.Contex
 	return err
 }
 
-// passing reports faults of a connection, which any request may have.
-func passing(err error) bool {
+// Passing reports faults of a connection, which any request may have.
+func Passing(err error) bool {
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
 		return true
 	}
-	for _, kind := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed, errCorrupt} {
+	for _, kind := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed, errCorrupt} {
 		if errors.Is(err, kind) {
 			return true
 		}
 	}
 	return false
+}
+
+// Final makes an error one that is not repeated, such as that of a client that has repeated its requests itself.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return finalError{err}
+}
+
+type finalError struct{ error }
+
+func (f finalError) Unwrap() error { return f.error }
+
+func isFinal(err error) bool {
+	_, is := errors.AsType[finalError](err)
+	return is
 }

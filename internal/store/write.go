@@ -68,7 +68,7 @@ func (w *objectWriter) finish() error {
 	}
 	err := w.do(func(ctx context.Context, n int, bucket, key string) error {
 		err := w.request(ctx, bucket, key)
-		if err == nil || n == 1 && !errors.Is(err, ErrCondition) {
+		if err == nil || n == 1 && !errors.Is(err, ErrCondition) && !isFinal(err) {
 			return err
 		}
 		// An earlier attempt may have succeeded, and only its answer been lost.

@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Kinds of faults of a service. Short and Wrong answers look whole, and are given to reads of an object's contents only.
+const (
+	Busy      = "busy"      // 503, nothing is done
+	Lost      = "lost"      // done, but the answer is a 503
+	Reset     = "reset"     // no answer
+	Hang      = "hang"      // no answer for a long time
+	Truncated = "truncated" // the connection breaks in the middle of the answer
+	Short     = "short"     // half of what was asked for
+	Wrong     = "wrong"     // a byte is another one
+)
+
+// Faults is a service in front of which faults happen.
+type Faults struct {
+	Service http.Handler
+	Kinds   []string
+	Chance  float64       // of a fault, for each request
+	Most    int           // faults one after the other for one method and path; 0: no bound
+	Wait    time.Duration // of Hang
+
+	mutex  sync.Mutex
+	random *rand.Rand
+	row    map[string]int
+	count  map[string]int
+}
+
+// Count is how many faults of a kind there have been.
+func (f *Faults) Count(kind string) int {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.count[kind]
+}
+
+func (f *Faults) draw(r *http.Request) string {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.random == nil {
+		f.random, f.row, f.count = rand.New(rand.NewPCG(1, 2)), map[string]int{}, map[string]int{}
+	}
+	at := r.Method + " " + r.URL.Path
+	contents := r.Method == http.MethodGet && r.Header.Get("Range") != ""
+	kind := ""
+	if len(f.Kinds) > 0 {
+		kind = f.Kinds[f.random.IntN(len(f.Kinds))]
+	}
+	if kind == "" || f.random.Float64() >= f.Chance || f.Most > 0 && f.row[at] >= f.Most || (kind == Short || kind == Wrong) && !contents {
+		f.row[at] = 0
+		return ""
+	}
+	f.row[at]++
+	f.count[kind]++
+	return kind
+}
+
+func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kind := f.draw(r)
+	busy := func() { http.Error(w, "try again", http.StatusServiceUnavailable) }
+	switch kind {
+	case "":
+		f.Service.ServeHTTP(w, r)
+		return
+	case Busy:
+		io.Copy(io.Discard, r.Body)
+		busy()
+		return
+	case Reset:
+		panic(http.ErrAbortHandler)
+	case Hang:
+		io.Copy(io.Discard, r.Body) // else the server does not see that the client goes
+		select {
+		case <-r.Context().Done():
+		case <-time.After(f.Wait):
+		}
+		panic(http.ErrAbortHandler)
+	}
+	answer := httptest.NewRecorder()
+	f.Service.ServeHTTP(answer, r)
+	if kind == Lost {
+		busy()
+		return
+	}
+	body := bytes.Clone(answer.Body.Bytes())
+	send := body
+	switch kind {
+	case Truncated:
+		send = body[:len(body)/2]
+	case Short:
+		body = body[:len(body)/2]
+		send = body
+	case Wrong:
+		if len(body) > 0 {
+			body[len(body)/2] ^= 1
+		}
+	}
+	for k, v := range answer.Header() {
+		w.Header()[k] = v
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(answer.Code)
+	w.Write(send)
+	if len(send) < len(body) {
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
