@@ -47,16 +47,18 @@ func TestConformance(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for _, kind := range []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short, storetest.Wrong} {
 		t.Run(kind, func(t *testing.T) {
-			short := limits
-			if kind == storetest.Hang {
-				short.Attempt = 200 * time.Millisecond
-			}
-			f := &storetest.Faults{Kinds: []string{kind}, Chance: .3, Most: 2, Wait: 5 * time.Second}
-			serve(t, f, short)
-			large := 9 << 20
-			if kind == storetest.Wrong {
+			short, large := limits, 9<<20
+			switch kind {
+			case storetest.Hang:
+				short.Attempt, large = 200*time.Millisecond, 2<<20
+			case storetest.Wrong:
 				large = 2 << 20 // whole objects have checksums, ranges of larger ones have not
 			}
+			f := &storetest.Faults{Kinds: []string{kind}, Chance: .3, Most: 2, Wait: 5 * time.Second}
+			if kind == storetest.Hang {
+				f.Chance = .1
+			}
+			serve(t, f, short)
 			storetest.Conformance(t, "gs://bucket/root", large)
 			if f.Count(kind) == 0 {
 				t.Error("there was no fault")

@@ -107,7 +107,9 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for k, v := range answer.Header() {
 		w.Header()[k] = v
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if r.Method != http.MethodHead {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	w.WriteHeader(answer.Code)
 	w.Write(send)
 	if len(send) < len(body) {

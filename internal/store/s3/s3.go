@@ -1,0 +1,228 @@
+// Package s3 registers s3://bucket/key, the objects of Amazon S3 and of stores that speak its protocol, with package store.
+//
+// Region and credentials are those of the AWS tools' environment and files. AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another
+// store, whose buckets are then addressed by path. A read asks for the ETag that was opened; what is written appears when its upload is
+// closed, on condition that there is no object (If-None-Match), or that of an ETag (If-Match), where that is asked for: the store
+// must support it. Data are sent with their CRC-32C.
+package s3
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"minsep/internal/store"
+)
+
+func init() {
+	store.Register("s3", func() (store.FS, error) { return New(context.Background(), store.Limits{}) })
+}
+
+// New returns the store that the environment names.
+func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
+	c, err := config.LoadDefaultConfig(ctx, config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} })) // package store repeats
+	if err != nil {
+		return nil, err
+	}
+	if c.Region == "" {
+		c.Region = "us-east-1" // signs requests; S3 itself answers with the bucket's
+	}
+	client := s3.NewFromConfig(c, func(o *s3.Options) {
+		o.UsePathStyle = os.Getenv("AWS_ENDPOINT_URL_S3") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
+		o.Logger = logging.Nop{} // what matters comes as an error
+		// Checksums of our own below: other stores do not know the trailers in which the client would send its.
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	})
+	return &store.Objects{Scheme: "s3", Service: service{client}, Limits: limits}, nil
+}
+
+// writerKey is the metadata that holds a [store.Condition]'s Writer.
+const writerKey = "minsep-writer"
+
+type service struct{ client *s3.Client }
+
+var temporary = retry.IsErrorRetryables(retry.DefaultRetryables)
+
+// Temporary is what the client itself would repeat.
+func (service) Temporary(err error) bool { return temporary.IsErrorRetryable(err) == aws.TrueTernary }
+
+func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, error) {
+	h, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &key, ChecksumMode: types.ChecksumModeEnabled})
+	if err != nil {
+		return store.Object{}, kind(err)
+	}
+	if h.ContentLength == nil || h.ETag == nil {
+		return store.Object{}, errors.New("the store says neither size nor ETag")
+	}
+	o := store.Object{Size: *h.ContentLength, Version: *h.ETag}
+	for k, v := range h.Metadata {
+		if strings.EqualFold(k, writerKey) {
+			o.Writer = v
+		}
+	}
+	if h.ChecksumCRC32C != nil && h.ChecksumType != types.ChecksumTypeComposite {
+		if b, err := base64.StdEncoding.DecodeString(*h.ChecksumCRC32C); err == nil && len(b) == 4 {
+			sum := binary.BigEndian.Uint32(b)
+			o.CRC32C = &sum
+		}
+	}
+	return o, nil
+}
+
+func (s service) Read(ctx context.Context, bucket, key string, o store.Object, at int64, dst []byte) (int, error) {
+	got, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &bucket, Key: &key, IfMatch: &o.Version,
+		Range: aws.String(fmt.Sprintf("bytes=%d-%d", at, at+int64(len(dst))-1))})
+	if err = kind(err); errors.Is(err, fs.ErrNotExist) { // it was there when it was opened
+		return 0, store.ErrCondition
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer got.Body.Close()
+	if aws.ToString(got.ETag) != o.Version { // a store without If-Match
+		return 0, store.ErrCondition
+	}
+	if want := fmt.Sprintf("bytes %d-%d/%d", at, at+int64(len(dst))-1, o.Size); aws.ToString(got.ContentRange) != want {
+		return 0, fmt.Errorf("asked for %s, the store gave %q", want, aws.ToString(got.ContentRange))
+	}
+	n, err := io.ReadFull(got.Body, dst)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+func (s service) List(ctx context.Context, bucket, prefix, token string) (page store.Page, err error) {
+	in := &s3.ListObjectsV2Input{Bucket: &bucket, Prefix: &prefix, Delimiter: aws.String("/")}
+	if token != "" {
+		in.ContinuationToken = &token
+	}
+	list, err := s.client.ListObjectsV2(ctx, in)
+	if err != nil {
+		return page, kind(err)
+	}
+	for _, p := range list.CommonPrefixes {
+		page.Folders = append(page.Folders, aws.ToString(p.Prefix))
+	}
+	for _, o := range list.Contents {
+		page.Keys = append(page.Keys, aws.ToString(o.Key))
+	}
+	if aws.ToBool(list.IsTruncated) {
+		if page.Next = aws.ToString(list.NextContinuationToken); page.Next == "" {
+			return page, errors.New("the store does not say how its list goes on")
+		}
+	}
+	return page, nil
+}
+
+// conditions are the headers of a condition.
+func conditions(c store.Condition) (ifMatch, ifNoneMatch *string) {
+	if c.Replaces != "" {
+		ifMatch = &c.Replaces
+	}
+	if c.New {
+		ifNoneMatch = aws.String("*")
+	}
+	return ifMatch, ifNoneMatch
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(data []byte) *string {
+	return aws.String(base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli))))
+}
+
+func (s service) Put(ctx context.Context, bucket, key string, data []byte, c store.Condition) error {
+	in := &s3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data))),
+		ContentType: aws.String("application/octet-stream"), ChecksumCRC32C: checksum(data), Metadata: map[string]string{writerKey: c.Writer}}
+	in.IfMatch, in.IfNoneMatch = conditions(c)
+	_, err := s.client.PutObject(ctx, in)
+	return kind(err)
+}
+
+// upload is a multipart upload.
+type upload struct {
+	service
+	bucket, key, id string
+	condition       store.Condition
+	parts           []types.CompletedPart
+}
+
+func (s service) Upload(ctx context.Context, bucket, key string, c store.Condition) (store.Upload, error) {
+	got, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &bucket, Key: &key,
+		ContentType: aws.String("application/octet-stream"), ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c, ChecksumType: types.ChecksumTypeFullObject,
+		Metadata: map[string]string{writerKey: c.Writer}})
+	if err != nil {
+		return nil, kind(err)
+	}
+	return &upload{service: s, bucket: bucket, key: key, id: aws.ToString(got.UploadId), condition: c}, nil
+}
+
+func (u *upload) Part(ctx context.Context, number int, data []byte) error {
+	n := int32(number)
+	sum := checksum(data)
+	got, err := u.client.UploadPart(ctx, &s3.UploadPartInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id, PartNumber: &n,
+		Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data))), ChecksumCRC32C: sum})
+	if err == nil {
+		u.parts = append(u.parts[:number-1], types.CompletedPart{PartNumber: &n, ETag: got.ETag, ChecksumCRC32C: sum})
+	}
+	return kind(err)
+}
+
+func (u *upload) Complete(ctx context.Context) error {
+	in := &s3.CompleteMultipartUploadInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: u.parts}}
+	in.IfMatch, in.IfNoneMatch = conditions(u.condition)
+	_, err := u.client.CompleteMultipartUpload(ctx, in)
+	return kind(err)
+}
+
+func (u *upload) Abort(ctx context.Context) error {
+	_, err := u.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id})
+	return err
+}
+
+func (s service) Delete(ctx context.Context, bucket, key string) error {
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &bucket, Key: &key})
+	return kind(err)
+}
+
+// kind marks the kinds of errors that package store tells apart.
+func kind(err error) error {
+	code, status := "", 0
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		code = api.ErrorCode()
+	}
+	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		status = answer.HTTPStatusCode()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case status == http.StatusPreconditionFailed || code == "PreconditionFailed":
+		return fmt.Errorf("%w: %w", store.ErrCondition, err)
+	case status == http.StatusNotFound && code != "NoSuchUpload":
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	case status == http.StatusForbidden || status == http.StatusUnauthorized:
+		return fmt.Errorf("%w: %w", fs.ErrPermission, err)
+	}
+	return err
+}
