@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/mechanism"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
@@ -190,7 +190,7 @@ func (a Account) certify(ctx context.Context, o Options, problem verification.Pr
 		return nil, err
 	}
 	defer unlock()
-	book := filepath.Join(o.Out, LedgerFolder)
+	book := store.Join(o.Out, LedgerFolder)
 	resume, err := o.lookAt(book, r)
 	if err != nil {
 		return nil, err

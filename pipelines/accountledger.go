@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
@@ -18,6 +16,7 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/transforms/losses"
@@ -69,10 +68,10 @@ func (r request) encode() ([]byte, error) {
 // lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate, and a protocol of
 // another request, are refused unless they may be overwritten.
 func (o Options) lookAt(book string, r request) (resume bool, err error) {
-	if _, err := os.Stat(filepath.Join(o.Out, CertificateFile)); err == nil && !o.Overwrite {
-		return false, fmt.Errorf("pipelines: %s: %w", filepath.Join(o.Out, CertificateFile), manifest.ErrExists)
+	if _, err := store.Stat(context.Background(), store.Join(o.Out, CertificateFile)); err == nil && !o.Overwrite {
+		return false, fmt.Errorf("pipelines: %s: %w", store.Join(o.Out, CertificateFile), manifest.ErrExists)
 	}
-	if _, err := os.Stat(filepath.Join(book, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.Stat(context.Background(), store.Join(book, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("pipelines: %w", err)
@@ -81,7 +80,7 @@ func (o Options) lookAt(book string, r request) (resume bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	got, err := os.ReadFile(filepath.Join(book, requestName))
+	got, err := ReadFile(store.Join(book, requestName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("pipelines: %w", err)
 	}
@@ -110,7 +109,7 @@ func (r request) open(book string, p *accounting.Protocol) (*ledger.Ledger, erro
 	if err := putAside(book); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(book, finishedFolder), manifest.PublicDir); err != nil {
+	if err := store.MkdirAll(context.Background(), store.Join(book, finishedFolder), manifest.PublicDir); err != nil {
 		return nil, fmt.Errorf("pipelines: %w", err)
 	}
 	b, err := r.encode()
@@ -132,24 +131,24 @@ func putAside(book string) error {
 	if err != nil {
 		return err
 	}
-	err = losses.Collect(filepath.Join(book, finishedFolder), l)
+	err = losses.Collect(store.Join(book, finishedFolder), l)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	dir := filepath.Join(book, earlierFolder, l.Configuration())
-	if err := os.MkdirAll(dir, manifest.PublicDir); err != nil {
+	dir := store.Join(book, earlierFolder, l.Configuration())
+	if err := store.MkdirAll(context.Background(), dir, manifest.PublicDir); err != nil {
 		return fmt.Errorf("pipelines: %w", err)
 	}
 	// The protocol goes last: until then the ledger is what it was.
-	certificate := filepath.Join(filepath.Dir(book), CertificateFile)
-	if err := os.Rename(certificate, filepath.Join(dir, CertificateFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	certificate := store.Join(store.Dir(book), CertificateFile)
+	if err := store.Move(context.Background(), certificate, store.Join(dir, CertificateFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pipelines: %w", err)
 	}
 	for _, name := range []string{ledger.UnitsFile, ledger.ProtocolFile} {
-		if err := os.Rename(filepath.Join(book, name), filepath.Join(dir, name)); err != nil {
+		if err := store.Move(context.Background(), store.Join(book, name), store.Join(dir, name)); err != nil {
 			return fmt.Errorf("pipelines: %w", err)
 		}
 	}
@@ -163,9 +162,13 @@ func earlier(book string, run accounting.Run) (list []accounting.Earlier, err er
 	if err != nil {
 		return nil, fmt.Errorf("pipelines: %w", err)
 	}
-	dirs, err := filepath.Glob(filepath.Join(book, earlierFolder, "*"))
-	if err != nil {
+	replaced, err := store.List(context.Background(), store.Join(book, earlierFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("pipelines: %w", err)
+	}
+	var dirs []string
+	for _, e := range replaced {
+		dirs = append(dirs, store.Join(book, earlierFolder, e.Name))
 	}
 	for _, dir := range append(dirs, book) {
 		l, err := ledger.Read(dir)
@@ -193,11 +196,11 @@ func earlier(book string, run accounting.Run) (list []accounting.Earlier, err er
 
 // verify draws what is missing, from the candidate with the most noise down to the first that is not accepted.
 func (o Options) verify(ctx context.Context, book string, l *ledger.Ledger) error {
-	finished, err := filepath.Abs(filepath.Join(book, finishedFolder))
+	finished, err := store.Abs(store.Join(book, finishedFolder))
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(finished, manifest.PublicDir); err != nil {
+	if err := store.MkdirAll(context.Background(), finished, manifest.PublicDir); err != nil {
 		return fmt.Errorf("pipelines: %w", err)
 	}
 	if err := losses.Collect(finished, l); err != nil {

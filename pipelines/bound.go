@@ -3,11 +3,11 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -90,11 +90,11 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 	if index.Params, index.ParamsSHA256, err = manifest.Params(b.Bound); err != nil {
 		return index, summary, err
 	}
-	dir, err := filepath.Abs(stage.Dir)
+	dir, err := store.Abs(stage.Dir)
 	if err != nil {
 		return index, summary, err
 	}
-	key, err := filepath.Abs(o.KeyFile)
+	key, err := store.Abs(o.KeyFile)
 	if err != nil {
 		return index, summary, err
 	}

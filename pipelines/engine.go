@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/stream"
 )
@@ -63,7 +63,7 @@ func (o Options) validateJob(c *param.Checker) {
 	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
 	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made")
 	if o.runner() == "dataflow" {
-		c.Require(o.translates() || o.DryRun || o.Out == "" || strings.Contains(o.Out, "://"), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
+		c.Require(o.translates() || o.DryRun || o.Out == "" || !store.IsLocal(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
 	} else {
 		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
 	}
@@ -81,7 +81,7 @@ func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
 
 // mayWrite returns the error that a stage would meet because its folder holds a result.
 func (o Options) mayWrite(folder string) error {
-	dir := filepath.Join(o.Out, folder)
+	dir := store.Join(o.Out, folder)
 	if _, err := manifest.Read(dir); err == nil && !o.Overwrite {
 		return fmt.Errorf("pipelines: folder %s: %w", dir, manifest.ErrExists)
 	}
@@ -105,7 +105,7 @@ func (o Options) write(folder string, secret bool, work func(run manifest.Run, s
 			err = errors.Join(err, manifest.RemoveRun(o.Out))
 		}
 	}()
-	stage, err := manifest.Begin(filepath.Join(o.Out, folder), secret, o.Overwrite)
+	stage, err := manifest.Begin(store.Join(o.Out, folder), secret, o.Overwrite)
 	if err != nil {
 		return err
 	}

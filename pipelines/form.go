@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
@@ -118,7 +117,7 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 			}
 			defer func() {
 				if err != nil {
-					err = errors.Join(err, os.RemoveAll(copyTo))
+					err = errors.Join(err, store.RemoveAll(ctx, copyTo))
 				}
 			}()
 		}
@@ -134,7 +133,7 @@ func (x examples) copyTo(out string) (string, error) {
 	if x.bounded == nil {
 		return "", nil
 	}
-	dir := filepath.Join(out, BoundedFolder)
+	dir := store.Join(out, BoundedFolder)
 	switch digest, err := manifest.DigestOf(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 		return dir, nil
@@ -168,7 +167,7 @@ func (f Form) runGraph(ctx context.Context, o Options) (Formed, error) {
 	f.Graph, f.Bounded = nil, o.Out
 	formed, err := f.Run(ctx, o)
 	if err != nil { // such as a batch size that the graph cannot give
-		err = errors.Join(err, os.RemoveAll(filepath.Join(o.Out, BoundedFolder)))
+		err = errors.Join(err, store.RemoveAll(ctx, store.Join(o.Out, BoundedFolder)))
 		if made {
 			if _, there := manifest.ReadRun(o.Out); there == nil {
 				err = errors.Join(err, manifest.RemoveRun(o.Out))
@@ -184,10 +183,10 @@ func (b Bound) leftIn(out string) bool {
 	if err != nil {
 		return false
 	}
-	if _, err := manifest.Read(filepath.Join(out, BatchesFolder)); err == nil {
+	if _, err := manifest.Read(store.Join(out, BatchesFolder)); err == nil {
 		return false
 	}
-	ix, err := manifest.Read(filepath.Join(out, BoundedFolder))
+	ix, err := manifest.Read(store.Join(out, BoundedFolder))
 	return err == nil && ix.ParamsSHA256 == want
 }
 
@@ -197,11 +196,11 @@ func (f Form) form(ctx context.Context, o Options, source examples, formed Forme
 	if index.Params, index.ParamsSHA256, err = manifest.Params(formParams{formed.Scheme}); err != nil {
 		return index, err
 	}
-	dir, err := filepath.Abs(stage.Dir)
+	dir, err := store.Abs(stage.Dir)
 	if err != nil {
 		return index, err
 	}
-	key, err := filepath.Abs(o.KeyFile)
+	key, err := store.Abs(o.KeyFile)
 	if err != nil {
 		return index, err
 	}
@@ -253,7 +252,7 @@ func (f Form) source() (examples, error) {
 
 // openBounded opens the bounded table of a run directory, or a folder that is one.
 func openBounded(dir string) (*manifest.Bounded, error) {
-	b, err := manifest.OpenBounded(filepath.Join(dir, BoundedFolder))
+	b, err := manifest.OpenBounded(store.Join(dir, BoundedFolder))
 	if err == nil {
 		return b, nil
 	}

@@ -1,13 +1,13 @@
 package pipelines
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
 )
@@ -22,7 +22,7 @@ type Inspection struct {
 // Inspect re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken promise;
 // it returns an error only where there is nothing to inspect.
 func Inspect(dir string) (found []Inspection, err error) {
-	if _, err := os.Stat(dir); err != nil {
+	if _, err := store.Stat(context.Background(), dir); err != nil {
 		return nil, err
 	}
 	folders, err := foldersOf(dir)
@@ -78,8 +78,8 @@ func foldersOf(dir string) (folders []folder, err error) {
 		}
 	}
 	for _, i := range inspectors {
-		path := filepath.Join(dir, i.folder)
-		switch _, err := os.Stat(path); {
+		path := store.Join(dir, i.folder)
+		switch _, err := store.Stat(context.Background(), path); {
 		case err == nil:
 			folders = append(folders, folder{path, i.inspect})
 		case !errors.Is(err, fs.ErrNotExist):
@@ -143,10 +143,10 @@ func inspectBatches(dir string) (Inspection, error) {
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
 	}
-	found.Promises = append(found.Promises, runPromise(batches.Index, filepath.Dir(filepath.Clean(dir))))
+	found.Promises = append(found.Promises, runPromise(batches.Index, store.Dir(dir)))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
-		table := filepath.Join(filepath.Dir(filepath.Clean(dir)), BoundedFolder)
+		table := store.Join(store.Dir(dir), BoundedFolder)
 		matches := sampling.Promise{Name: "input", Rule: "the batches were formed of the bounded table beside them"}
 		digest, err := manifest.DigestOf(table)
 		if err != nil {

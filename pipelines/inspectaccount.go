@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
 )
@@ -23,7 +22,7 @@ import (
 // the batches and the bounded table beside it.
 func inspectCertificate(path string) (Inspection, error) {
 	var found Inspection
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return found, err
 	}
@@ -31,8 +30,8 @@ func inspectCertificate(path string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	run := filepath.Dir(path)
-	l, err := ledger.Read(filepath.Join(run, LedgerFolder))
+	run := store.Dir(path)
+	l, err := ledger.Read(store.Join(run, LedgerFolder))
 	if err != nil {
 		return found, err
 	}
@@ -66,7 +65,7 @@ func uncounted(run string, l *ledger.Ledger) (missed int, err error) {
 	if l.Protocol().KernelID == "" {
 		return 0, nil
 	}
-	before, err := earlier(filepath.Join(run, LedgerFolder), l.Protocol().Run)
+	before, err := earlier(store.Join(run, LedgerFolder), l.Protocol().Run)
 	counted := map[accounting.Earlier]bool{}
 	for _, e := range l.Protocol().Earlier {
 		counted[e] = true
@@ -81,7 +80,7 @@ func uncounted(run string, l *ledger.Ledger) (missed int, err error) {
 
 // matchBatches compares a certificate with the batches and the bounded table of its run directory, where there are any.
 func matchBatches(found *Inspection, c *accounting.Certificate, run string) error {
-	ix, err := manifest.Read(filepath.Join(run, BatchesFolder))
+	ix, err := manifest.Read(store.Join(run, BatchesFolder))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return matchTable(found, c, run)
@@ -96,7 +95,7 @@ func matchBatches(found *Inspection, c *accounting.Certificate, run string) erro
 		found.promise("sampler", d, false)
 	}
 	found.promise("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
-	b, err := manifest.OpenBatches(filepath.Join(run, BatchesFolder))
+	b, err := manifest.OpenBatches(store.Join(run, BatchesFolder))
 	if err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func matchBatches(found *Inspection, c *accounting.Certificate, run string) erro
 
 // matchTable compares a certificate with the bounded table of its run directory.
 func matchTable(found *Inspection, c *accounting.Certificate, run string) error {
-	table, err := manifest.OpenBounded(filepath.Join(run, BoundedFolder))
+	table, err := manifest.OpenBounded(store.Join(run, BoundedFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -171,7 +170,7 @@ func parameters(s sampling.Spec) map[string]string {
 // Recheck computes units of the ledger of a run directory again, chosen at random, and compares them. It finds sums that were not computed
 // from the protocol with the probability that one of the chosen units is among them; it says nothing of the other units.
 func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
-	found := Inspection{Folder: filepath.Join(dir, LedgerFolder)}
+	found := Inspection{Folder: store.Join(dir, LedgerFolder)}
 	l, err := ledger.Read(found.Folder)
 	if err != nil {
 		return found, err

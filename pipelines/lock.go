@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 )
 
@@ -32,7 +32,7 @@ func (o Options) lock() (locked Options, unlock func(), err error) {
 		o.locked = true
 		return o, func() { os.RemoveAll(dir) }, nil
 	}
-	if o.locked || strings.Contains(o.Out, "://") {
+	if o.locked || !store.IsLocal(o.Out) {
 		return o, func() {}, nil
 	}
 	made := os.MkdirAll(filepath.Dir(filepath.Clean(o.Out)), manifest.PublicDir) == nil && os.Mkdir(o.Out, manifest.PublicDir) == nil

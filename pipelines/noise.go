@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/accounting"
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/pipelines/manifest"
@@ -95,12 +94,12 @@ func (n Noise) Validate() error {
 
 // ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. What is wrong with it is a [ParamError].
 func ReadStrategyFile(path string) (*mechanism.Strategy, error) {
-	f, err := os.Open(path)
+	f, err := store.Open(context.Background(), path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	s, err := mechanism.ReadStrategy(f)
+	s, err := mechanism.ReadStrategy(store.Reader(f))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "strategy", Value: path, Rule: "cannot be used"}, err)
 	}
@@ -183,7 +182,7 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 
 // certified returns what is wrong with noise for a run directory whose certificate is for another strategy or for more noise.
 func certified(run string, r *noise.Recipe) error {
-	data, err := os.ReadFile(filepath.Join(run, CertificateFile))
+	data, err := ReadFile(store.Join(run, CertificateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -192,7 +191,7 @@ func certified(run string, r *noise.Recipe) error {
 	}
 	c, err := accounting.ParseCertificate(data)
 	if err != nil {
-		return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "certificate", Value: filepath.Join(run, CertificateFile), Rule: "cannot be read"}, err)
+		return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "certificate", Value: store.Join(run, CertificateFile), Rule: "cannot be read"}, err)
 	}
 	check := param.Checker{Package: "pipelines"}
 	sigma := float64(r.Params.NoiseMultiplier) * float64(r.Params.ClipNorm) / float64(r.Sensitivity)
@@ -225,7 +224,7 @@ type noiseWriter struct {
 }
 
 func (w *noiseWriter) run(ctx context.Context) (err error) {
-	if w.key, err = filepath.Abs(w.options.KeyFile); err != nil {
+	if w.key, err = store.Abs(w.options.KeyFile); err != nil {
 		return err
 	}
 	root, err := stream.ReadKeyFile(w.key)
@@ -258,7 +257,7 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stage, err := manifest.Resume(filepath.Join(w.options.Out, NoiseFolder), true, w.options.Overwrite, same)
+	stage, err := manifest.Resume(store.Join(w.options.Out, NoiseFolder), true, w.options.Overwrite, same)
 	if err != nil {
 		return err
 	}
@@ -296,7 +295,7 @@ func (w *noiseWriter) write(ctx context.Context, stage *manifest.Stage) (index m
 	if index.Facts, err = json.Marshal(w.facts); err != nil {
 		return index, err
 	}
-	dir, err := filepath.Abs(stage.Dir)
+	dir, err := store.Abs(stage.Dir)
 	if err != nil {
 		return index, err
 	}

@@ -2,16 +2,16 @@ package pipelines
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 
+	"minsep/internal/store"
 	"minsep/mechanism/noise"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
@@ -29,7 +29,7 @@ func inspectNoise(dir string) (found Inspection, err error) {
 		found.Promises = append(found.Promises, sampling.Promise{Name: name, Rule: rule, Held: broken == 0, Broken: broken})
 	}
 	found.Promises = []sampling.Promise{filesPromise(index, dir)}
-	recipe, err := readRecipe(filepath.Join(dir, noiseshards.RecipeName))
+	recipe, err := readRecipe(store.Join(dir, noiseshards.RecipeName))
 	if err != nil {
 		return found, err
 	}
@@ -41,8 +41,8 @@ func inspectNoise(dir string) (found Inspection, err error) {
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
 	promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", one(!agrees))
 
-	run := filepath.Dir(filepath.Clean(dir))
-	if _, err := os.Stat(filepath.Join(run, CertificateFile)); err == nil {
+	run := store.Dir(dir)
+	if _, err := store.Stat(context.Background(), store.Join(run, CertificateFile)); err == nil {
 		promise("certificate", "the certificate beside it is for this strategy and no more noise", one(certified(run, recipe) != nil))
 	}
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == noiseshards.RecipeName })
@@ -74,12 +74,12 @@ func one(broken bool) int64 {
 }
 
 func readRecipe(path string) (*noise.Recipe, error) {
-	f, err := os.Open(path)
+	f, err := store.Open(context.Background(), path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return noise.Read(f)
+	return noise.Read(store.Reader(f))
 }
 
 // checkNoiseFiles reads every file and counts those of a wrong shape, and the values off the grid.
@@ -89,7 +89,7 @@ func checkNoiseFiles(layout noiseshards.Config, facts NoiseFacts, grid float64) 
 		for first := 0; first < facts.Steps; first += facts.StepsPerFile {
 			rows := min(facts.StepsPerFile, facts.Steps-first)
 			name := noiseshards.FileName(shard, facts.Shards, first, rows)
-			off, err := checkNoiseFile(filepath.Join(layout.Dir, filepath.FromSlash(name)), facts.DType, []int{rows, int(hi - lo)}, grid)
+			off, err := checkNoiseFile(store.Join(layout.Dir, name), facts.DType, []int{rows, int(hi - lo)}, grid)
 			switch {
 			case errors.Is(err, errShape):
 				shapes++
@@ -106,12 +106,12 @@ var errShape = errors.New("pipelines: a file of noise of another shape")
 
 // checkNoiseFile returns the number of values that are not on the grid.
 func checkNoiseFile(path string, dtype manifest.DType, shape []int, grid float64) (off int64, err error) {
-	f, err := os.Open(path)
+	f, err := store.Open(context.Background(), path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, 1<<20)
+	r := bufio.NewReaderSize(store.Reader(f), 1<<20)
 	h, err := manifest.ReadNPYHeader(r)
 	if err != nil || h.DType != dtype || !slices.Equal(h.Shape, shape) || dtype.Size() < 4 {
 		return 0, errShape

@@ -4,11 +4,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 )
@@ -144,7 +144,7 @@ func (g PlanGraph) options() graphio.Options {
 }
 
 // strategyPath is the file of the run's strategy.
-func (p Plan) strategyPath() string { return filepath.Join(p.Out, StrategyFolder, strategyName) }
+func (p Plan) strategyPath() string { return store.Join(p.Out, StrategyFolder, strategyName) }
 
 // account is for k_u of the plan even where no owner has so many examples.
 func (p Plan) account() Account {

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
@@ -178,13 +178,13 @@ func graphDigest(source *graphio.Source) (manifest.Digest, error) {
 }
 
 func fileDigest(path string) (d manifest.Digest, err error) {
-	f, err := os.Open(path)
+	f, err := store.Open(context.Background(), path)
 	if err != nil {
 		return d, err
 	}
 	defer f.Close()
 	sum := sha256.New()
-	_, err = io.Copy(sum, f)
+	_, err = io.Copy(sum, store.Reader(f))
 	return manifest.Digest(sum.Sum(nil)), err
 }
 
@@ -251,8 +251,8 @@ func refuse(path, what string, differs []string) error {
 
 // removeEmptyRun removes a run directory in which nothing is but run.json and the lock.
 func removeEmptyRun(dir string) error {
-	entries, err := os.ReadDir(dir)
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == LockName })
+	entries, err := store.List(context.Background(), dir)
+	entries = slices.DeleteFunc(entries, func(e store.Entry) bool { return e.Name == LockName })
 	if err != nil || len(entries) > 1 {
 		return err
 	}

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
+	"minsep/internal/store"
 	"minsep/mechanism"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/stream"
@@ -105,7 +104,7 @@ func filesOf(dir string) (int, error) {
 	return len(ix.Files), nil
 }
 
-func (r *planRun) path(folder string) string { return filepath.Join(r.options.Out, folder) }
+func (r *planRun) path(folder string) string { return store.Join(r.options.Out, folder) }
 
 func (r *planRun) boundStage() planStage {
 	dir, bound := r.path(BoundedFolder), r.plan.bound()
@@ -182,7 +181,7 @@ func (r *planRun) accountStage() planStage {
 	return planStage{
 		path: path,
 		look: func(context.Context) (bool, []string, error) {
-			certificate, err := os.ReadFile(path)
+			certificate, err := ReadFile(path)
 			if errors.Is(err, fs.ErrNotExist) {
 				return false, nil, nil
 			}
@@ -215,7 +214,7 @@ func (a Account) differences(book string, certificate []byte) (differs []string,
 	if err != nil {
 		return nil, err
 	}
-	got, err := os.ReadFile(filepath.Join(book, requestName))
+	got, err := ReadFile(store.Join(book, requestName))
 	if err != nil {
 		return []string{"its ledger cannot be read"}, nil
 	}
@@ -244,7 +243,7 @@ func (a Account) differences(book string, certificate []byte) (differs []string,
 }
 
 func (r *planRun) certificate() (*accounting.Certificate, error) {
-	b, err := os.ReadFile(r.path(CertificateFile))
+	b, err := ReadFile(r.path(CertificateFile))
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +345,7 @@ func (n Noise) differences(dir string, run stream.RunID, keyFile string) (there 
 	if err != nil || differs != nil {
 		return ix != nil, differs, err
 	}
-	got, err := readRecipe(filepath.Join(dir, noiseshards.RecipeName))
+	got, err := readRecipe(store.Join(dir, noiseshards.RecipeName))
 	if err != nil {
 		return false, nil, err
 	}

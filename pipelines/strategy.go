@@ -3,11 +3,11 @@ package pipelines
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/mechanism"
 )
 
@@ -143,12 +143,12 @@ func (p StrategyParams) Problem() (mechanism.Problem, error) {
 }
 
 func readWorkload(path string) (*mechanism.Workload, error) {
-	f, err := os.Open(path)
+	f, err := store.Open(context.Background(), path)
 	if err != nil {
 		return nil, fmt.Errorf("pipelines: workload: must be prefix, momentum or a file: %w", err)
 	}
 	defer f.Close()
-	a, err := mechanism.ReadWorkload(f)
+	a, err := mechanism.ReadWorkload(store.Reader(f))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "workload", Value: path, Rule: "cannot be used"}, err)
 	}

@@ -2,15 +2,14 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"minsep/accounting"
+	"minsep/internal/store"
 )
 
 // Names of the files of a ledger.
@@ -24,6 +23,12 @@ var ErrOtherProtocol = errors.New("ledger: the folder holds another protocol")
 
 // ErrLocked says that another process has the ledger open.
 var ErrLocked = errors.New("ledger: in use by another process")
+
+// background is the context of a ledger's files: requests to object stores end by their limits.
+var background = context.Background()
+
+// maxFile bounds a protocol and a log, in bytes.
+const maxFile = 4 << 30
 
 // CorruptError is damage that no crash explains.
 type CorruptError struct {
@@ -42,8 +47,7 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 type Ledger struct {
 	mutex sync.Mutex
 	book  *book
-	file  *os.File // nil for one opened to be read
-	size  int64
+	log   log   // nil for one opened to be read
 	fault error // after a write that failed nothing more is written
 }
 
@@ -54,17 +58,17 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := store.MkdirAll(background, dir, 0o700); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	path := filepath.Join(dir, ProtocolFile)
-	old, err := os.ReadFile(path)
+	path := store.Join(dir, ProtocolFile)
+	old, err := store.ReadFile(background, path, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Stat(filepath.Join(dir, UnitsFile)); err == nil {
+		if _, err := store.Stat(background, store.Join(dir, UnitsFile)); err == nil {
 			return nil, fmt.Errorf("%w: there are units without a %s", ErrOtherProtocol, ProtocolFile)
 		}
-		if err := writeWhole(path, data); err != nil {
+		if err := store.WriteFile(background, path, store.Options{Mode: 0o600, New: true}, data); err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
 	case err != nil:
@@ -81,40 +85,11 @@ func Open(dir string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, UnitsFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	l := &Ledger{book: b, file: f}
-	if err := l.start(dir); err != nil {
-		f.Close()
+	l := &Ledger{book: b}
+	if l.log, err = openLog(dir, b.replay); err != nil {
 		return nil, err
 	}
 	return l, nil
-}
-
-func (l *Ledger) start(dir string) error {
-	if err := lock(l.file); err != nil {
-		return fmt.Errorf("%w (%w)", ErrLocked, err)
-	}
-	data, err := io.ReadAll(l.file)
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	whole, err := l.book.replay(data)
-	if err != nil {
-		return err
-	}
-	l.size = int64(whole)
-	if whole < len(data) {
-		if err := l.file.Truncate(l.size); err != nil {
-			return fmt.Errorf("ledger: %w", err)
-		}
-	}
-	if err := errors.Join(l.file.Sync(), syncDir(dir)); err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	return nil
 }
 
 // Read opens the ledger in dir to look at it, without changing or locking anything.
@@ -123,7 +98,7 @@ func Read(dir string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(dir, UnitsFile))
+	data, err := store.ReadFile(background, store.Join(dir, UnitsFile), maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
@@ -134,7 +109,7 @@ func Read(dir string) (*Ledger, error) {
 }
 
 func readProtocol(dir string) (*book, error) {
-	data, err := os.ReadFile(filepath.Join(dir, ProtocolFile))
+	data, err := store.ReadFile(background, store.Join(dir, ProtocolFile), maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
@@ -172,35 +147,53 @@ func (l *Ledger) Protocol() *accounting.Protocol { return l.book.protocol }
 // Configuration is the SHA-256 of the protocol, which units carry.
 func (l *Ledger) Configuration() string { return l.book.hash }
 
-// Add records a finished unit; it is on disk when Add returns. A unit that is there already with the same result is no error; anything that does not
-// fit the protocol or the other units is a RefusedError.
-func (l *Ledger) Add(u Unit, r Result) error {
+// Entry is a finished unit.
+type Entry struct {
+	Unit   Unit
+	Result Result
+}
+
+// Add records a finished unit, as [Ledger.AddAll] does.
+func (l *Ledger) Add(u Unit, r Result) error { return l.AddAll([]Entry{{u, r}}) }
+
+// AddAll records finished units; they are on disk, or in the object store, when it returns. A unit that is there already with the same
+// result is no error; anything that does not fit the protocol or the other units is a RefusedError, and it and what follows it are not recorded.
+// In an object store the log is one object that is written anew, so many units are better recorded at once; it is ErrLocked if another
+// process has written it since.
+func (l *Ledger) AddAll(entries []Entry) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.file == nil {
+	if l.log == nil {
 		return errors.New("ledger: closed, or opened to be read")
 	}
 	if l.fault != nil {
 		return l.fault
 	}
-	e := entry{u, r}
-	line, err := e.line()
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
+	var lines [][]byte
+	var refused error
+	for _, done := range entries {
+		e := entry{done.Unit, done.Result}
+		line, err := e.line()
+		if err != nil {
+			refused = fmt.Errorf("ledger: %w", err)
+			break
+		}
+		fresh, err := l.book.add(e)
+		if err != nil {
+			refused = err
+			break
+		}
+		if fresh {
+			lines = append(lines, line)
+		}
 	}
-	fresh, err := l.book.add(e)
-	if err != nil || !fresh {
-		return err
+	if len(lines) > 0 {
+		if err := l.log.append(lines); err != nil {
+			l.fault = fmt.Errorf("ledger: %w", err)
+			return l.fault
+		}
 	}
-	if _, err = l.file.WriteAt(line, l.size); err == nil {
-		err = l.file.Sync()
-	}
-	if err != nil {
-		l.fault = fmt.Errorf("ledger: %w", err)
-		return l.fault
-	}
-	l.size += int64(len(line))
-	return nil
+	return refused
 }
 
 // Missing returns the units that remain of a candidate, of at most size samples each, cut at multiples of size.
@@ -281,47 +274,21 @@ func (l *Ledger) Certificate() (*accounting.Certificate, error) {
 
 // Import adds every unit of another ledger of the same protocol, such as one from another machine.
 func (l *Ledger) Import(other *Ledger) error {
+	var all []Entry
 	for u, r := range other.Units {
-		if err := l.Add(u, r); err != nil {
-			return err
-		}
+		all = append(all, Entry{u, r})
 	}
-	return nil
+	return l.AddAll(all)
 }
 
 // Close ends writing.
 func (l *Ledger) Close() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.file == nil {
+	if l.log == nil {
 		return nil
 	}
-	err := l.file.Close()
-	l.file = nil
+	err := l.log.close()
+	l.log = nil
 	return err
-}
-
-// writeWhole writes a file that appears whole or not at all.
-func writeWhole(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".minsep-tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // in vain after the rename
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"minsep/accounting/montecarlo"
+	"minsep/pipelines"
 )
 
 func (a *app) lossCommand() *cobra.Command {
@@ -16,7 +15,7 @@ func (a *app) lossCommand() *cobra.Command {
 it against a computation of your own. The result goes to standard output as JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			cases, err := os.ReadFile(args[0])
+			cases, err := pipelines.ReadFile(args[0])
 			if err != nil {
 				return err
 			}

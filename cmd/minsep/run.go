@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -41,7 +40,7 @@ Start with:  minsep run --example > plan.json`,
 			if err != nil {
 				return err
 			}
-			text, err := os.ReadFile(args[0])
+			text, err := pipelines.ReadFile(args[0])
 			if err != nil {
 				return err
 			}

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/mechanism"
 	"minsep/pipelines"
 	"minsep/pipelines/manifest"
@@ -192,14 +191,17 @@ func (a *app) mayWriteStrategy() error {
 	if a.out == "" {
 		return nil
 	}
-	info, err := os.Stat(a.out)
+	info, err := store.Stat(context.Background(), a.out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_, err = os.Stat(filepath.Dir(a.out))
-		return err
+		if store.IsLocal(a.out) { // an object needs no folder
+			_, err = store.Stat(context.Background(), store.Dir(a.out))
+			return err
+		}
+		return nil
 	case err != nil:
 		return err
-	case info.IsDir():
+	case info.Dir:
 		return &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "must be a file, not a folder"}
 	case !a.overwrite:
 		return fmt.Errorf("minsep: file %s: %w", a.out, manifest.ErrExists)
@@ -208,7 +210,7 @@ func (a *app) mayWriteStrategy() error {
 }
 
 func writeStrategy(path string, s *mechanism.Strategy) error {
-	_, err := manifest.WriteFile(filepath.Dir(path), filepath.Base(path), manifest.PublicFile, func(w io.Writer) error {
+	_, err := manifest.WriteFile(store.Dir(path), store.Base(path), manifest.PublicFile, func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(s)
 	})
 	return err

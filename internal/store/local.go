@@ -46,7 +46,7 @@ func (local) Open(_ context.Context, name string) (File, error) {
 // its name exists.
 func (local) Write(_ context.Context, name string, o Options, write func(io.Writer) error) error {
 	path := localPath(name)
-	temp := filepath.Join(filepath.Dir(path), TempPrefix+rand.Text())
+	temp := filepath.Join(filepath.Dir(path), TempPrefix+o.Temp+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.Mode)
 	if err != nil {
 		return err

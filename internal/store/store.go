@@ -52,6 +52,10 @@ type Entry struct {
 type Options struct {
 	Mode fs.FileMode // of a local file; what access others have to an object is its bucket's policy
 
+	// Temp is a part of the name that a local file has while it is not finished: [TempPrefix], Temp and something random. It tells
+	// who may remove what a killed process has left.
+	Temp string
+
 	// New makes it an error that wraps fs.ErrExist if there is a file already. One of several writers at once succeeds.
 	New bool
 	// Replaces is the version of the object that there must be, or the error wraps [ErrChanged]. It is not for local files,

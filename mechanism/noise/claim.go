@@ -2,13 +2,14 @@ package noise
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"strings"
 
+	"minsep/internal/store"
 	"minsep/sampling/stream"
 )
 
@@ -49,24 +50,25 @@ func ClaimDir(keyFile string) string { return keyFile + ".runs" }
 // of the trainings that were claimed in this folder only: a copy of the key file elsewhere has records of its own, and a record that is
 // deleted is forgotten. A run directory that is moved counts as another.
 func Claim(folder string, r *Recipe, directory string) error {
-	real, err := realPath(directory)
+	ctx := context.Background()
+	real, err := store.Real(directory)
 	if err != nil {
-		return err
+		return fmt.Errorf("noise: run directory: %w", err)
 	}
 	want := claim{claimFormat, r.RunID, r.ParamsSHA256, real}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := store.MkdirAll(ctx, folder, 0o700); err != nil {
 		return fmt.Errorf("noise: records of run ids: %w", err)
 	}
-	record := filepath.Join(folder, r.RunID.String()+".json")
-	err = want.create(folder, record)
+	record := store.Join(folder, r.RunID.String()+".json")
+	err = want.create(ctx, record)
 	if err == nil {
-		return want.removeTemporary(folder)
+		return want.removeTemporary(ctx, folder)
 	}
 	// A temporary file that is gone was removed by the process whose claim came first.
 	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	b, err := os.ReadFile(record)
+	b, err := store.ReadFile(ctx, record, 1<<20)
 	if err != nil {
 		return fmt.Errorf("noise: record of a run id: %w", err)
 	}
@@ -81,15 +83,15 @@ func Claim(folder string, r *Recipe, directory string) error {
 	case got != want:
 		return &ClaimError{want.RunID, "parameters", got.Directory, record}
 	}
-	return want.removeTemporary(folder)
+	return want.removeTemporary(ctx, folder)
 }
 
 // removeTemporary removes what killed processes have left of their claims of the run id, which is claimed.
-func (c claim) removeTemporary(folder string) error {
-	left, err := filepath.Glob(filepath.Join(folder, c.temporary()))
-	for _, path := range left {
-		if e := os.Remove(path); !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
+func (c claim) removeTemporary(ctx context.Context, folder string) error {
+	entries, err := store.List(ctx, folder)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name, store.TempPrefix+c.temporary()) {
+			err = errors.Join(err, store.RemoveAll(ctx, store.Join(folder, e.Name)))
 		}
 	}
 	if err != nil {
@@ -98,36 +100,16 @@ func (c claim) removeTemporary(folder string) error {
 	return nil
 }
 
-// temporary is the pattern of the names of unfinished records.
-func (c claim) temporary() string { return ".claim-" + c.RunID.String() + "-*" }
+// temporary is a part of the names of unfinished records.
+func (c claim) temporary() string { return "claim-" + c.RunID.String() + "-" }
 
-func realPath(directory string) (string, error) {
-	path, err := filepath.EvalSymlinks(directory)
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
-		return "", fmt.Errorf("noise: run directory: %w", err)
-	}
-	return path, nil
-}
-
-// create makes the record, whole and only if there is none: a link is refused where its name exists.
-func (c claim) create(folder, record string) error {
+// create makes the record, whole and only if there is none.
+func (c claim) create(ctx context.Context, record string) error {
 	b, err := json.MarshalIndent(c, "", "  ")
+	if err == nil {
+		err = store.WriteFile(ctx, record, store.Options{Mode: 0o600, New: true, Temp: c.temporary()}, append(b, '\n'))
+	}
 	if err != nil {
-		return fmt.Errorf("noise: record of a run id: %w", err)
-	}
-	f, err := os.CreateTemp(folder, c.temporary()) // mode 0600
-	if err != nil {
-		return fmt.Errorf("noise: record of a run id: %w", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("noise: record of a run id: %w", err)
-	}
-	if err := os.Link(f.Name(), record); err != nil {
 		return fmt.Errorf("noise: record of a run id: %w", err)
 	}
 	return nil

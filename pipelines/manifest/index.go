@@ -265,12 +265,12 @@ func (s *Stage) Abort() error {
 	return store.RemoveAll(background, store.Join(s.Dir, incompleteName))
 }
 
-// RemoveTemporary removes what killed writers have left in a local folder and all below it. Nothing must be writing there.
+// RemoveTemporary removes what killed writers have left in a folder and all below it. Nothing must be writing there.
 func RemoveTemporary(dir string) error {
-	if !store.IsLocal(dir) {
+	entries, err := store.List(background, dir)
+	if errors.Is(err, fs.ErrNotExist) && !store.IsLocal(dir) { // an object store has no empty folders
 		return nil
 	}
-	entries, err := store.List(background, dir)
 	for _, e := range entries {
 		if err != nil {
 			break

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,16 +11,18 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 )
 
 // RootSize is the length of a root key in bytes, and of a key file.
 const RootSize = 32
 
 // Root is the secret that all of a deployment's randomness comes from. It lives in
-// a file that only its owner can read, never on a command line, in a log or in
-// a pipeline graph. Its zero value is not a key.
+// a file that only its owner can read, or in an object whose bucket's policy says who can, never on a
+// command line, in a log or in a pipeline graph. Its zero value is not a key.
 type Root struct{ secret [RootSize]byte }
 
 // String hides the secret from every formatting verb.
@@ -47,44 +50,49 @@ func ParseRoot(b []byte) (r Root, err error) {
 	return r, nil
 }
 
-// CreateKeyFile makes a new root key and writes it to path with mode 0600. It
+// CreateKeyFile makes a new root key and writes it to path, with mode 0600 if that is local. It
 // refuses to overwrite: a lost key cannot be had back.
 func CreateKeyFile(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("stream: key file %s: exists already and is never overwritten", path)
-		}
-		return fmt.Errorf("stream: key file: %w", err)
-	}
 	r := NewRoot()
-	_, err = f.Write(r.secret[:])
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		os.Remove(path)
+	err := r.create(path)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("stream: key file %s: exists already and is never overwritten", path)
+	}
+	if err != nil {
 		return fmt.Errorf("stream: key file: %w", err)
 	}
 	return nil
 }
 
-// ReadKeyFile reads the root key in a local file. It refuses a file that others may
-// read or write, a file of another length, and anything that is not a regular file.
+// create leaves no second copy of the secret, under a temporary name, if the process is killed.
+func (r Root) create(path string) error {
+	if !store.IsLocal(path) {
+		return store.WriteFile(context.Background(), path, store.Options{New: true}, r.secret[:])
+	}
+	path = strings.TrimPrefix(path, "file://")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(r.secret[:])
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(path)
+	}
+	return err
+}
+
+// ReadKeyFile reads the root key in a file. It refuses a file of another length and, of local files, one that others may
+// read or write and anything that is not a regular file. Who can read an object is for its bucket's policy to say: it
+// must be those who may know every secret of the runs, and nobody else.
 func ReadKeyFile(path string) (Root, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Root{}, fmt.Errorf("stream: key file: %w", err)
+	read := readLocalKey
+	if !store.IsLocal(path) {
+		read = func(path string) ([]byte, error) { return store.ReadFile(context.Background(), path, 1<<10) }
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Root{}, fmt.Errorf("stream: key file: %w", err)
+	b, err := read(path)
+	if _, bad := errors.AsType[*param.Error](err); bad {
+		return Root{}, err
 	}
-	if !info.Mode().IsRegular() {
-		return Root{}, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "must be a regular file"}
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return Root{}, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: fmt.Sprintf("mode %#o lets others use it: must be 0600 (chmod 600)", mode)}
-	}
-	b, err := io.ReadAll(io.LimitReader(f, RootSize+1))
 	if err != nil {
 		return Root{}, fmt.Errorf("stream: key file: %w", err)
 	}
@@ -93,6 +101,26 @@ func ReadKeyFile(path string) (Root, error) {
 		return Root{}, fmt.Errorf("%w (file %s)", err, path)
 	}
 	return r, nil
+}
+
+// readLocalKey reads a file that is for its owner alone.
+func readLocalKey(path string) ([]byte, error) {
+	f, err := os.Open(strings.TrimPrefix(path, "file://"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "must be a regular file"}
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: fmt.Sprintf("mode %#o lets others use it: must be 0600 (chmod 600)", mode)}
+	}
+	return io.ReadAll(io.LimitReader(f, RootSize+1))
 }
 
 // RunID names one training run. It is public, drawn at random when the run directory

@@ -19,10 +19,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"reflect"
 	"strings"
 	"sync"
@@ -34,6 +34,7 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/transforms/progress"
 )
@@ -193,19 +194,28 @@ func leave(dir string, u ledger.Unit, done []byte) error {
 	return err
 }
 
-// Collect adds the finished units that workers have left in dir to a ledger and removes their files. It may run while others
-// are being left, and after a crash.
+// maxUnit bounds the file of a finished unit, in bytes.
+const maxUnit = 1 << 20
+
+// Collect adds the finished units that workers have left in dir to a ledger, all at once, and removes their files. It may run while
+// others are being left, and after a crash.
 func Collect(dir string, l *ledger.Ledger) error {
-	entries, err := os.ReadDir(dir)
+	ctx := context.Background()
+	entries, err := store.List(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) && !store.IsLocal(dir) { // an object store has no empty folders
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("losses: %w", err)
 	}
+	var paths []string
+	var all []ledger.Entry
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), unitPrefix) {
+		if !strings.HasPrefix(e.Name, unitPrefix) {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		b, err := os.ReadFile(path)
+		path := store.Join(dir, e.Name)
+		b, err := store.ReadFile(ctx, path, maxUnit)
 		if err != nil {
 			return fmt.Errorf("losses: %w", err)
 		}
@@ -213,10 +223,13 @@ func Collect(dir string, l *ledger.Ledger) error {
 		if err := decode(b, &done); err != nil {
 			return fmt.Errorf("losses: %s: %w", path, err)
 		}
-		if err := l.Add(done.Unit, done.Result); err != nil {
-			return fmt.Errorf("losses: %s: %w", path, err)
-		}
-		if err := os.Remove(path); err != nil {
+		paths, all = append(paths, path), append(all, ledger.Entry{Unit: done.Unit, Result: done.Result})
+	}
+	if err := l.AddAll(all); err != nil {
+		return fmt.Errorf("losses: %s: %w", dir, err)
+	}
+	for _, path := range paths {
+		if err := store.RemoveAll(ctx, path); err != nil { // which is no error where another has collected it
 			return fmt.Errorf("losses: %w", err)
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"reflect"
 	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 )
 
@@ -61,9 +61,9 @@ func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string)
 
 // Collected reads what Collect wrote, calls f for each line, and removes the file. No file means no line.
 func Collected(dir, name string, f func(line []byte) error) error {
-	path := filepath.Join(dir, name)
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
+	ctx, path := context.Background(), store.Join(dir, name)
+	b, err := store.ReadFile(ctx, path, 1<<30)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func Collected(dir, name string, f func(line []byte) error) error {
 			return err
 		}
 	}
-	return os.Remove(path)
+	return store.Remove(ctx, path)
 }
 
 // CollectedFiles reads collected [manifest.File]s.

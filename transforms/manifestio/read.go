@@ -101,10 +101,10 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 }
 
 // countedFS counts the bytes that are read.
-type countedFS struct{ graphio.Local }
+type countedFS struct{ graphio.Files }
 
 func (l countedFS) Open(ctx context.Context, name string) (graphio.File, error) {
-	f, err := l.Local.Open(ctx, name)
+	f, err := l.Files.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -25,11 +25,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 
@@ -37,6 +33,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/mechanism/noise"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/stream"
@@ -104,9 +101,12 @@ func WriteRecipe(dir string, r *noise.Recipe) (manifest.File, error) {
 	return manifest.WriteFile(dir, RecipeName, manifest.SecretFile, r.Write)
 }
 
+// maxRecipe bounds a recipe, which holds a strategy, in bytes.
+const maxRecipe = 16 << 30
+
 // readRecipe reads the recipe of a folder and compares it with the digest.
 func readRecipe(dir string, want manifest.Digest) (*noise.Recipe, error) {
-	b, err := os.ReadFile(filepath.Join(dir, RecipeName))
+	b, err := store.ReadFile(context.Background(), store.Join(dir, RecipeName), maxRecipe)
 	if err != nil {
 		return nil, fmt.Errorf("noiseshards: %w", err)
 	}
@@ -250,13 +250,12 @@ type notes struct {
 
 // readNotes returns the notes of a shard, or empty ones where there are none that belong to want.
 func readNotes(path string, want notes) notes {
-	f, err := os.Open(path)
+	b, err := store.ReadFile(context.Background(), path, 64<<20)
 	if err != nil {
 		return want
 	}
-	defer f.Close()
 	var got notes
-	d := json.NewDecoder(io.LimitReader(f, 64<<20))
+	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&got); err != nil {
 		return want
@@ -267,12 +266,4 @@ func readNotes(path string, want notes) notes {
 		return want
 	}
 	return got
-}
-
-// mkdir makes the folder of a shard where it is not there.
-func mkdir(dir string) error {
-	if err := os.Mkdir(dir, manifest.SecretDir); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("noiseshards: %w", err)
-	}
-	return nil
 }

@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 	"unsafe"
 
+	"minsep/internal/store"
 	"minsep/mechanism/noise"
 	"minsep/pipelines/manifest"
 )
@@ -46,9 +45,9 @@ type shardWriter struct {
 
 // run writes the files that are not there yet and returns all of them.
 func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
-	w.dir = filepath.Join(w.config.Dir, ShardName(w.shard, w.config.Shards))
-	if err := mkdir(w.dir); err != nil {
-		return nil, err
+	w.dir = store.Join(w.config.Dir, ShardName(w.shard, w.config.Shards))
+	if err := store.MkdirAll(ctx, w.dir, manifest.SecretDir); err != nil {
+		return nil, fmt.Errorf("noiseshards: %w", err)
 	}
 	if err := w.resume(); err != nil {
 		return nil, err
@@ -73,7 +72,7 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 		}
 		w.done()
 	}
-	if err := os.Remove(filepath.Join(w.dir, checkpointName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := store.Remove(ctx, store.Join(w.dir, checkpointName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("noiseshards: %w", err)
 	}
 	return w.notes.Files, nil
@@ -83,7 +82,7 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 // notes say. Whatever is missing or damaged is made again.
 func (w *shardWriter) resume() error {
 	empty := notes{RecipeSHA256: w.config.RecipeSHA256, DType: w.config.DType, StepsPerFile: w.config.stepsPerFile()}
-	w.notes = readNotes(filepath.Join(w.dir, notesName), empty)
+	w.notes = readNotes(store.Join(w.dir, notesName), empty)
 	good := 0 // files
 	for good < len(w.notes.Files) {
 		first := good * w.config.stepsPerFile()
@@ -118,12 +117,12 @@ func (w *shardWriter) readCheckpoint(reached int) bool {
 	if c == nil || c.Name != checkpointName || w.notes.Step > reached || w.notes.Step%w.config.stepsPerFile() != 0 || c.Check(w.dir) != nil {
 		return false
 	}
-	f, err := os.Open(filepath.Join(w.dir, checkpointName))
+	f, err := store.Open(context.Background(), store.Join(w.dir, checkpointName))
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	return w.generator.ReadCheckpoint(f) == nil && w.generator.Step() == w.notes.Step
+	return w.generator.ReadCheckpoint(store.Reader(f)) == nil && w.generator.Step() == w.notes.Step
 }
 
 func (w *shardWriter) checkpoint() error {

@@ -29,11 +29,27 @@ type Faults struct {
 	Chance  float64       // of a fault, for each request
 	Most    int           // faults one after the other for one method and path; 0: no bound
 	Wait    time.Duration // of Hang
+	Lives   int64         // requests after which all are Busy; 0: no bound
 
 	mutex  sync.Mutex
 	random *rand.Rand
 	row    map[string]int
 	count  map[string]int
+	served int64
+}
+
+// Requests is how many requests there have been.
+func (f *Faults) Requests() int64 {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.served
+}
+
+// Live says for how many more requests the service lives; 0: for ever.
+func (f *Faults) Live(requests int64) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.served, f.Lives = 0, requests
 }
 
 // Count is how many faults of a kind there have been.
@@ -48,6 +64,10 @@ func (f *Faults) draw(r *http.Request) string {
 	defer f.mutex.Unlock()
 	if f.random == nil {
 		f.random, f.row, f.count = rand.New(rand.NewPCG(1, 2)), map[string]int{}, map[string]int{}
+	}
+	f.served++
+	if f.Lives > 0 && f.served > f.Lives {
+		return Busy
 	}
 	at := r.Method + " " + r.URL.Path
 	contents := r.Method == http.MethodGet && r.Header.Get("Range") != ""

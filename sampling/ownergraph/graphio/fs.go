@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"minsep/internal/store"
 )
 
-// FS is where input files are: the local one is [Local].
+// FS is where input files are: [Files], unless a program has another.
 type FS interface {
 	// Open opens a file whose name Expand gave.
 	Open(ctx context.Context, name string) (File, error)
@@ -27,6 +29,29 @@ type File interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
+}
+
+// Files are the files of this machine and of object stores, by their names: see package store.
+type Files struct{}
+
+// Open opens a file.
+func (Files) Open(ctx context.Context, name string) (File, error) {
+	if store.IsLocal(name) {
+		return Local{}.Open(ctx, name)
+	}
+	f, err := store.Open(ctx, name)
+	if err != nil {
+		return nil, cause(err)
+	}
+	return f, nil
+}
+
+// Expand says which files path stands for. In an object store as on this machine, folders are what is between slashes.
+func (Files) Expand(ctx context.Context, path string) ([]string, error) {
+	if store.IsLocal(path) {
+		return Local{}.Expand(ctx, path)
+	}
+	return objects{ctx}.expand(path)
 }
 
 // Local is the file system of this machine.

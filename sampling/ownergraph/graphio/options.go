@@ -44,7 +44,7 @@ type Options struct {
 	SkipOwnerless bool
 	// SplitBytes is the size of a split to aim at. 0: 32 MiB.
 	SplitBytes int64
-	// FS is where the files are. Nil: [Local].
+	// FS is where the files are. Nil: [Files].
 	FS FS
 }
 
@@ -75,7 +75,7 @@ func (o *Options) Validate() error {
 
 func (o *Options) fs() FS {
 	if o.FS == nil {
-		return Local{}
+		return Files{}
 	}
 	return o.FS
 }

@@ -47,10 +47,10 @@ var errTooMany = errors.New("graphio: too many faults")
 
 // Read gives the edges of the split in the order of the file, in batches of about [BatchEdges]. The batch is reused: emit must not keep
 // it. On a fault, Read goes on to look for more, up to [MaxFaults], and returns them joined; edges that follow the first fault
-// are not emitted, and what was emitted before must not be used. An error of emit is returned as it is. A nil fs is [Local].
+// are not emitted, and what was emitted before must not be used. An error of emit is returned as it is. A nil fs is [Files].
 func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error {
 	if fs == nil {
-		fs = Local{}
+		fs = Files{}
 	}
 	f, err := fs.Open(ctx, s.Path)
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/sampling/stream"
 )
 
 // Ref says where a root key is and which run and parameters a key of it is for. It is public. Every worker must
 // be able to read the key file at KeyURI.
 type Ref struct {
-	KeyURI string       `json:"key_uri"`       // path of a local file, or file:///path
+	KeyURI string       `json:"key_uri"`       // path of a local file, file:///path, or an object: gs://bucket/key
 	RunID  stream.RunID `json:"run_id"`        // of the training run
 	Params string       `json:"params_sha256"` // hexadecimal SHA-256 of the stage's parameters
 }
@@ -29,9 +29,8 @@ func New(keyURI string, run stream.RunID, params [sha256.Size]byte) Ref {
 // Validate reports every fault of r. It does not read the key file.
 func (r Ref) Validate() error {
 	c := param.Checker{Package: "keyref"}
-	_, err := r.path()
-	c.Add(err)
-	_, err = r.params()
+	c.Add(r.check())
+	_, err := r.params()
 	c.Add(err)
 	return c.Err()
 }
@@ -41,27 +40,25 @@ func (r Ref) Key(ctx context.Context, purpose string) (stream.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return stream.Key{}, err
 	}
-	path, err := r.path()
-	if err != nil {
+	if err := r.check(); err != nil {
 		return stream.Key{}, err
 	}
 	params, err := r.params()
 	if err != nil {
 		return stream.Key{}, err
 	}
-	root, err := stream.ReadKeyFile(path)
+	root, err := stream.ReadKeyFile(r.KeyURI)
 	if err != nil {
 		return stream.Key{}, err
 	}
 	return root.Key(r.RunID, params, purpose), nil
 }
 
-func (r Ref) path() (string, error) {
-	path, ok := strings.CutPrefix(r.KeyURI, "file://")
-	if path == "" || ok && !strings.HasPrefix(path, "/") || !ok && strings.Contains(path, "://") {
-		return "", &param.Error{Package: "keyref", Param: "key file", Value: fmt.Sprintf("%q", r.KeyURI), Rule: "must be a path or file:///path that every worker can read"}
+func (r Ref) check() error {
+	if err := store.Check(r.KeyURI); err != nil {
+		return &param.Error{Package: "keyref", Param: "key file", Value: fmt.Sprintf("%q", r.KeyURI), Rule: "must be a path, file:///path, or an object of a known store, that every worker can read"}
 	}
-	return path, nil
+	return nil
 }
 
 func (r Ref) params() (sum [sha256.Size]byte, err error) {
