@@ -184,11 +184,6 @@ func (u *upload) Abort(context.Context) error {
 	return nil
 }
 
-// final is an error that is not repeated.
-type final struct{ error }
-
-func (f final) Unwrap() error { return f.error }
-
 func (s service) Delete(ctx context.Context, bucket, key string) error {
 	return kind(s.object(bucket, key).Delete(ctx))
 }
