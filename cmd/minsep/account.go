@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"text/tabwriter"
 
@@ -41,7 +42,7 @@ is not proven: its certificate says so.`,
 				return err
 			}
 			if cert := result.Certificate; cert != nil && cert.Status == accounting.NotProven {
-				fmt.Fprintf(a.stderr, "minsep: warning: %s: %s\n", cert.Status, cert.Reason)
+				a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: %s: %s", cert.Status, cert.Reason))
 			}
 			return errors.Join(a.print(result, func(w io.Writer) { printAccounted(w, result) }), err)
 		},

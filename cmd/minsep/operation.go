@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,7 +31,8 @@ type operation struct {
 	onward string
 
 	mu   sync.Mutex
-	temp string // folder of this command's temporary files; "" if there is none
+	temp string       // folder of this command's temporary files; "" if there is none
+	tell *slog.Logger // of what the user must be told, where logs are JSON; nil for plain text
 }
 
 // stopError is the cause of a context that a signal ended.
@@ -60,7 +62,7 @@ func (op *operation) onSignal(parent context.Context, stderr io.Writer) (ctx con
 					op.removeTemp()
 					os.Exit(e.code())
 				}
-				fmt.Fprintln(stderr, "minsep: stopping; again to end at once")
+				op.say(stderr, slog.LevelWarn, "stopping; again to end at once")
 				cancel(e)
 			}
 		}
@@ -164,5 +166,22 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	}
 	op.log = slog.New(h)
 	slog.SetDefault(op.log)
+	if op.logFormat == "json" && !off {
+		op.mu.Lock()
+		defer op.mu.Unlock()
+		op.tell = op.log
+	}
 	return c.Err()
+}
+
+// say tells the user something: a line of its own, or a log record where logs are JSON.
+func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
+	op.mu.Lock()
+	tell := op.tell
+	op.mu.Unlock()
+	if tell != nil {
+		tell.Log(context.Background(), level, text)
+		return
+	}
+	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(text, "\n", "\nminsep: "))
 }

@@ -33,7 +33,7 @@ func (a *app) watch(stage string) (stop func()) {
 		for {
 			select {
 			case <-done:
-				if terminal {
+				if terminal && a.logFormat != "json" {
 					fmt.Fprint(a.stderr, "\r\x1b[K")
 				}
 				return
@@ -46,6 +46,14 @@ func (a *app) watch(stage string) (stop func()) {
 }
 
 func (a *app) progressLine(stage string, elapsed time.Duration, terminal bool) {
+	if a.logFormat == "json" {
+		attrs := []any{"stage", stage, "seconds", elapsed.Seconds()}
+		for _, c := range progress.Counts() {
+			attrs = append(attrs, c.Name, c.Total)
+		}
+		a.log.Info("progress", attrs...)
+		return
+	}
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", stage, elapsed.Round(time.Second))
 	for _, c := range progress.Counts() {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"strings"
 	"syscall"
 
@@ -65,7 +66,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var stopped stopError
 	if errors.As(context.Cause(ctx), &stopped) {
-		fmt.Fprintln(stderr, "minsep: "+strings.TrimSuffix(stopped.Error()+": "+a.onward, ": "))
+		a.say(stderr, slog.LevelError, strings.TrimSuffix(stopped.Error()+": "+a.onward, ": "))
 		return stopped.code()
 	}
 	if errors.Is(err, pipelines.ErrTranslated) {
@@ -74,7 +75,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		})
 		return exitOK
 	}
-	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(err.Error(), "\n", "\nminsep: "))
+	a.say(stderr, slog.LevelError, err.Error())
 	return exitCode(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"text/tabwriter"
 
@@ -59,7 +60,7 @@ Start with:  minsep run --example > plan.json`,
 				return err
 			}
 			if result.Reason != "" {
-				fmt.Fprintf(a.stderr, "minsep: warning: %s: %s\n", result.Status, result.Reason)
+				a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: %s: %s", result.Status, result.Reason))
 			}
 			return a.print(result, func(w io.Writer) { printRun(w, result, a.dryRun) })
 		},
