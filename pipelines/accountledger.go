@@ -20,6 +20,7 @@ import (
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/transforms/losses"
+	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
 )
 
@@ -228,6 +229,9 @@ func (o Options) verify(ctx context.Context, book string, l *ledger.Ledger) erro
 			_, err := o.run(ctx, pipeline)
 			if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
 				return err
+			}
+			if len(l.Missing(c, size)) > 0 {
+				return manifestio.ErrUnfinished
 			}
 		}
 		released, err := p.Release(l.Tallies())

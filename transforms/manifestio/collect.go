@@ -25,16 +25,22 @@ import (
 func init() {
 	beam.RegisterDoFn(reflect.TypeFor[collectFn]())
 	beam.RegisterDoFn(reflect.TypeFor[lineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[noLineFn]())
 	register.Iter1[string]()
 	register.Emitter1[string]()
 }
 
-// Collect writes the strings of a small PCollection<string>, sorted, to dir/name as a JSON array, for [Collected]
-// to read in the launching program. Metrics would not do: a retried task counts twice.
+// Collect writes the strings of a small PCollection<string>, none of them empty, sorted, to dir/name as a JSON array, for [Collected]
+// to read in the launching program. Metrics would not do: a retried task counts twice. The file is there, even for no strings, once everything
+// that they come from is done: runners do not all tell a job that was cancelled from one that has ended.
 func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
 	s = s.Scope("manifestio.Collect " + name)
-	beam.ParDo0(s, &collectFn{Dir: dir, Name: name}, beam.GroupByKey(s, beam.AddFixedKey(s, lines)))
+	all := beam.Flatten(s, lines, beam.ParDo(s, &noLineFn{}, beam.Impulse(s)))
+	beam.ParDo0(s, &collectFn{Dir: dir, Name: name}, beam.GroupByKey(s, beam.AddFixedKey(s, all)))
 }
+
+// ErrUnfinished says that a job has ended, or was ended, before it was done.
+var ErrUnfinished = errors.New("manifestio: the job ended before it was done, as one does that is cancelled")
 
 // Lines turns a PCollection<[]byte> of texts into strings, for [Collect].
 func Lines(s beam.Scope, texts beam.PCollection) beam.PCollection {
@@ -45,12 +51,19 @@ type lineFn struct{}
 
 func (*lineFn) ProcessElement(text []byte, emit func(string)) { emit(string(text)) }
 
+// noLineFn emits an empty string, which stands for no line.
+type noLineFn struct{}
+
+func (*noLineFn) ProcessElement(_ []byte, emit func(string)) { emit("") }
+
 type collectFn struct{ Dir, Name string }
 
 func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string) bool) error {
 	var all []string
 	for line := ""; lines(&line); {
-		all = append(all, line)
+		if line != "" {
+			all = append(all, line)
+		}
 	}
 	slices.Sort(all)
 	_, err := manifest.WriteFile(f.Dir, f.Name, manifest.SecretFile, func(w io.Writer) error {
@@ -59,12 +72,12 @@ func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string)
 	return err
 }
 
-// Collected reads what Collect wrote, calls f for each line, and removes the file. No file means no line.
+// Collected reads what Collect wrote, calls f for each line, and removes the file. No file is an [ErrUnfinished].
 func Collected(dir, name string, f func(line []byte) error) error {
 	ctx, path := context.Background(), store.Join(dir, name)
 	b, err := store.ReadFile(ctx, path, 1<<30)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return fmt.Errorf("%w: it left no %s", ErrUnfinished, name)
 	}
 	if err != nil {
 		return fmt.Errorf("manifestio: %w", err)

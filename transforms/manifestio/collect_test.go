@@ -1,6 +1,7 @@
 package manifestio
 
 import (
+	"errors"
 	"os"
 	"testing"
 
@@ -32,8 +33,16 @@ func TestCollectBringsLinesBack(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
-	if files, err := CollectedFiles(dir, "files"); err != nil || files != nil {
+	if files, err := CollectedFiles(dir, "files"); !errors.Is(err, ErrUnfinished) || files != nil {
 		t.Errorf("without a file: %v, %v", files, err)
+	}
+	p, s = beam.NewPipelineWithRoot()
+	Collect(s, dir, "files", beam.ParDo(s, &lineFn{}, beam.CreateList(s, [][]byte{})))
+	if err := ptest.Run(p); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := CollectedFiles(dir, "files"); err != nil || files != nil {
+		t.Errorf("without lines: %v, %v", files, err)
 	}
 }
 
