@@ -125,7 +125,7 @@ func (l *jobLog) Log(ctx context.Context, sev beamlog.Severity, _ int, msg strin
 		l.submitted = id
 		l.Unlock()
 	}
-	level := slog.LevelDebug
+	var level slog.Level
 	switch {
 	case sev >= beamlog.SevError:
 		level = slog.LevelError
@@ -133,6 +133,8 @@ func (l *jobLog) Log(ctx context.Context, sev beamlog.Severity, _ int, msg strin
 		level = slog.LevelWarn
 	case sev >= beamlog.SevInfo:
 		level = slog.LevelInfo
+	default: // workers write whole messages at level debug, with the data in them
+		return
 	}
 	l.log.Log(ctx, level, msg, "from", "beam")
 }

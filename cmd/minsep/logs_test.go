@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,6 +89,24 @@ func testLogs(t *testing.T, runner string) {
 			i := bytes.Index(layer, s.bytes)
 			t.Errorf("the logs hold the %s: %q", s.name, layer[max(0, i-100):min(len(layer), max(0, i)+200)])
 		}
+	}
+}
+
+// What Prism says at level debug may hold data, and is dropped.
+func TestPrismsDebugIsDropped(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	var logs bytes.Buffer
+	op := operation{logFormat: "text", logLevel: "debug"}
+	if err := op.makeLog(&logs); err != nil {
+		t.Fatal(err)
+	}
+	slog.Debug("exampleNAME")
+	slog.With("a", 1).WithGroup("g").Debug("exampleNAME")
+	slog.Info("from prism")
+	op.log.Debug("of our own")
+	if s := logs.String(); strings.Contains(s, "NAME") || !strings.Contains(s, "from prism") || !strings.Contains(s, "of our own") {
+		t.Errorf("logs: %s", s)
 	}
 }
 
