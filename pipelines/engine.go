@@ -75,7 +75,7 @@ func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
 		return
 	}
 	for _, path := range paths {
-		c.Require(path == "" || strings.Contains(path, "://"), name, path, "must be in an object store: the workers of Dataflow do not see local files")
+		c.Require(path == "" || !store.IsLocal(path), name, path, "must be in an object store: the workers of Dataflow do not see local files")
 	}
 }
 

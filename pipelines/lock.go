@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"minsep/internal/store"
 	"minsep/pipelines/manifest"
@@ -35,13 +36,14 @@ func (o Options) lock() (locked Options, unlock func(), err error) {
 	if o.locked || !store.IsLocal(o.Out) {
 		return o, func() {}, nil
 	}
-	made := os.MkdirAll(filepath.Dir(filepath.Clean(o.Out)), manifest.PublicDir) == nil && os.Mkdir(o.Out, manifest.PublicDir) == nil
+	dir := filepath.Clean(strings.TrimPrefix(o.Out, "file://"))
+	made := os.MkdirAll(filepath.Dir(dir), manifest.PublicDir) == nil && os.Mkdir(dir, manifest.PublicDir) == nil
 	removeEmpty := func() {
 		if made {
-			os.Remove(o.Out) // fails if anything is in it
+			os.Remove(dir) // fails if anything is in it
 		}
 	}
-	release, err := lockFile(filepath.Join(o.Out, LockName))
+	release, err := lockFile(filepath.Join(dir, LockName))
 	if err != nil {
 		removeEmpty()
 		return o, nil, fmt.Errorf("pipelines: run directory %s: %w", o.Out, err)
