@@ -155,7 +155,9 @@ func (h noDebug) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo && h.Handler.Enabled(ctx, level)
 }
 
-func (h noDebug) WithAttrs(attrs []slog.Attr) slog.Handler { return noDebug{h.Handler.WithAttrs(attrs)} }
+func (h noDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return noDebug{h.Handler.WithAttrs(attrs)}
+}
 
 func (h noDebug) WithGroup(name string) slog.Handler { return noDebug{h.Handler.WithGroup(name)} }
 
