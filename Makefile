@@ -9,7 +9,7 @@ VENV := .venv
 FLINK := .flink
 DEMO := out/demo
 
-.PHONY: help build demo test test-flink test-cluster flink python race lint fuzz bench papers amplified
+.PHONY: help build demo test test-flink test-cluster flink python race lint fuzz bench scale papers amplified
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,16 @@ bench: ## measure the tables of docs/benchmarks.md: whole stages in a process of
 	$(GO) test -run '^$$' -bench Overhead ./transforms/losses | grep Benchmark
 	$(GO) test -run '^$$' -bench Noise -cpu 1 ./mechanism/noise | grep Benchmark
 	$(GO) test -run '^$$' -bench . -benchtime 1x -cpu 1 ./mechanism | grep Benchmark
+
+scale: ## measure bound and form at 1e6 to 1e8 edges, hot keys and rounds: the points of docs/scale.md and their fit, about an hour
+	@mkdir -p out/scale
+	$(GO) build -o out/scale/scale ./integration/scale
+	cd out/scale && ./scale -dir . -shapes uniform -edges 1e6,1e7,2e7,4e7,1e8 -schemes b-min-sep,multi-owner > points.jsonl
+	cd out/scale && ./scale -dir . -shapes hot-owner,wide-example,hot-and-wide -edges 3e7 -k 2,0 -schemes b-min-sep,multi-owner,fixed >> points.jsonl
+	cd out/scale && ./scale -dir . -shapes uniform,power-law -edges 1e6,1e7 -k 1,2,8 -rounds 12 >> points.jsonl
+	cd out/scale && ./scale -dir . -graph ../../integration/testdata/gene2pubmed.tsv.gz -k 1,2,7,50 -rounds 12 >> points.jsonl
+	@rm -rf out/scale/run out/scale/graph.parquet
+	out/scale/scale -fit out/scale/points.jsonl
 
 papers: ## recompute the papers' tables, published beside computed
 	$(GO) run ./integration/papers

@@ -61,10 +61,18 @@ func measureAll(args []string) error {
 	sizes := flags.String("edges", "1e6,1e7", "numbers of edges")
 	ks := flags.String("k", "2", "examples an owner; 0 for all that there are")
 	rounds := flags.Int("rounds", 0, "rounds of the bounding; 0 for as many as planned")
+	points := flags.String("fit", "", "a file of points: print the model that they give and measure nothing")
 	graphFile := flags.String("graph", "", "a graph to bound in place of -shapes and -edges")
 	schemes := flags.String("schemes", "", "schemes to form batches by, of the bounded graph")
 	dir := flags.String("dir", "", "of the graphs and runs; empty for a temporary one")
 	flags.Parse(args)
+	if *points != "" {
+		all, err := readPoints(*points)
+		if err == nil {
+			newModel(all).report(os.Stdout)
+		}
+		return err
+	}
 	if *dir == "" {
 		temp, err := os.MkdirTemp("", "scale")
 		if err != nil {
@@ -192,6 +200,6 @@ func stage(args []string) error {
 	for _, c := range append(progress.Counts(), progress.Details()...) {
 		counts[c.Name] = c.Total
 	}
-	p.Counts = counts
+	p.Counts, p.Shape = counts, filepath.Base(p.Shape)
 	return json.NewEncoder(os.Stdout).Encode(p)
 }

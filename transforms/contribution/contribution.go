@@ -111,6 +111,19 @@ func (c Config) spec() spec {
 	return s
 }
 
+// Plan is what a configuration leads to.
+type Plan struct {
+	Buckets    int // of each shuffle
+	Rounds     int // before one worker finishes
+	HeavyOwner int // examples of an owner above which its list is not sent about
+}
+
+// Plan returns what c leads to, with its defaults.
+func (c Config) Plan() Plan {
+	s := c.spec()
+	return Plan{s.Buckets, c.rounds(), s.Heavy}
+}
+
 // rounds returns how many rounds are made. They go in pairs: one keeps examples, the next drops those of the owners
 // that this filled. With k_u = 1 they are those of the greedy maximal independent set of the graph in which examples of one owner are
 // neighbours, in random order, which ends after O(log n) of them with high probability, whatever the graph (Fischer and Noever, SODA 2018). How much
