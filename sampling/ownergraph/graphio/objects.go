@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"minsep/internal/store"
@@ -29,60 +30,75 @@ func (o objects) expand(name string) ([]string, error) {
 	}
 	scheme, rest, _ := strings.Cut(name, "://")
 	bucket, pattern, _ := strings.Cut(rest, "/")
-	files, err := o.match(scheme+"://"+bucket, strings.Split(pattern, "/"))
+	matches, err := o.match(scheme+"://"+bucket, strings.Split(pattern, "/"))
+	slices.SortFunc(matches, func(a, b match) int { return strings.Compare(a.name, b.name) })
+	var files []string
+	for _, m := range matches {
+		in := []string{m.name}
+		if m.folder && err == nil {
+			in, err = o.folder(m.name)
+		}
+		files = append(files, in...)
+	}
 	if err == nil && len(files) == 0 {
 		err = errors.New("no file matches the pattern")
 	}
 	return files, err
 }
 
-// match returns the files in dir that the parts of a pattern match, and those in folders that they match.
-func (o objects) match(dir string, parts []string) (files []string, err error) {
+// match is what matches a pattern.
+type match struct {
+	name   string
+	folder bool
+}
+
+// match returns what in dir the parts of a pattern match.
+func (o objects) match(dir string, parts []string) (matches []match, err error) {
 	if !strings.ContainsAny(parts[0], "*?[") && len(parts) > 1 {
 		return o.match(store.Join(dir, parts[0]), parts[1:])
 	}
 	entries, err := o.list(dir)
+	if err != nil {
+		return nil, err
+	}
 	for _, e := range entries {
+		matched, err := path.Match(parts[0], e.Name)
 		if err != nil {
 			return nil, err
 		}
-		matches, bad := path.Match(parts[0], e.Name)
-		if bad != nil {
-			return nil, bad
-		}
-		in, found := store.Join(dir, e.Name), []string(nil)
+		found := []match{{store.Join(dir, e.Name), e.Dir}}
 		switch {
-		case !matches:
-		case len(parts) > 1 && e.Dir:
-			found, err = o.match(in, parts[1:])
+		case !matched || len(parts) > 1 && !e.Dir:
+			continue
 		case len(parts) > 1:
-		case e.Dir:
-			found, err = o.folder(in)
-		default:
-			found = []string{in}
+			if found, err = o.match(found[0].name, parts[1:]); err != nil {
+				return nil, err
+			}
 		}
-		files = append(files, found...)
+		matches = append(matches, found...)
 	}
-	return files, err
+	return matches, nil
 }
 
 // folder lists the files under dir in the order of their paths.
 func (o objects) folder(dir string) (files []string, err error) {
 	entries, err := o.list(dir)
+	if err != nil {
+		return nil, err
+	}
 	for _, e := range entries {
-		if err != nil {
-			return nil, err
-		}
 		if strings.HasPrefix(e.Name, ".") || strings.HasPrefix(e.Name, "_") {
 			continue
 		}
 		in := []string{store.Join(dir, e.Name)}
 		if e.Dir {
-			in, err = o.folder(in[0])
+			if in, err = o.folder(in[0]); err != nil {
+				return nil, err
+			}
 		}
 		files = append(files, in...)
 	}
-	return files, err
+	return files, nil
 }
 
 // list returns what is in a folder, which may be nothing.

@@ -1,0 +1,517 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+	"github.com/google/go-cmp/cmp"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/accounting/ledger"
+	"minsep/internal/store"
+	"minsep/internal/store/gs"
+	"minsep/internal/store/s3"
+	"minsep/internal/store/storetest"
+	"minsep/pipelines"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/ownergraph/graphio"
+	"minsep/sampling/stream"
+)
+
+// objectStores are services in this process, by scheme, each with a bucket.
+func objectStores(t *testing.T, kinds ...string) map[string]*storetest.Faults {
+	t.Helper()
+	ctx := context.Background()
+	limits := store.Limits{Attempts: 6, Wait: time.Millisecond, Attempt: 20 * time.Second, Total: time.Minute}
+	serve := func(f *storetest.Faults) string {
+		server := httptest.NewServer(f)
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Stop)
+	fake.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "bucket"})
+	backend := s3mem.New()
+	if err := backend.CreateBucket("bucket"); err != nil {
+		t.Fatal(err)
+	}
+	faults := map[string]*storetest.Faults{
+		"gs": {Service: fake.HTTPHandler(), Kinds: kinds, Chance: .1, Most: 2},
+		"s3": {Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server(), Kinds: kinds, Chance: .1, Most: 2},
+	}
+	for name, value := range map[string]string{
+		"STORAGE_EMULATOR_HOST": strings.TrimPrefix(serve(faults["gs"]), "http://"), "AWS_ENDPOINT_URL": serve(faults["s3"]),
+		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_REGION": "us-east-1", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+	} {
+		t.Setenv(name, value)
+	}
+	google, err := gs.New(ctx, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	amazon, err := s3.New(ctx, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Register("gs", func() (store.FS, error) { return google, nil })
+	store.Register("s3", func() (store.FS, error) { return amazon, nil })
+	return faults
+}
+
+const storesPlan = `{
+	"graph": {"paths": ["ROOT/graph/part-*.tsv"], "header": "no"}, "bound": {"max_examples_per_owner": 1},
+	"scheme": {"scheme": "b-min-sep", "steps": 32, "min_sep": 4, "batch_size": 20},
+	"strategy": {"kind": "banded-toeplitz", "bands": 4},
+	"privacy": {"epsilon": 4, "delta": 1e-3, "samples": 5000},
+	"noise": {"coordinates": 500, "steps_per_file": 16, "shards": 2},
+	"batches": {"parquet": true, "shards": 2},
+	"key": "ROOT/key", "out": "ROOT/planned",
+}`
+
+var storesRun, _ = stream.ParseRunID("00000000000000000000000000000abc")
+
+// newPlace puts the key and a graph under root.
+func newPlace(t *testing.T, root string) {
+	t.Helper()
+	ctx := context.Background()
+	write := func(name string, data []byte) {
+		name = store.Join(root, name)
+		if err := store.MkdirAll(ctx, store.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.WriteFile(ctx, name, store.Options{Mode: 0o600}, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("key", []byte("an example of a key of 32 bytes."))
+	for part := range 3 {
+		var b bytes.Buffer
+		for e := part * 1000; e < part*1000+1000; e++ {
+			fmt.Fprintf(&b, "%d\t%d\n%d\t%d\n", e, e, e, 10_000+e/4)
+		}
+		write(fmt.Sprintf("graph/part-%d.tsv", part), b.Bytes())
+	}
+	write("graph/_other/part-9.tsv", []byte("no edge\n"))
+}
+
+// stages runs the stages one by one under root/run.
+func stages(ctx context.Context, root string) error {
+	o := pipelines.Options{Out: store.Join(root, "run"), KeyFile: store.Join(root, "key"), RunID: storesRun}
+	params := pipelines.StrategyParams{Kind: "banded-toeplitz", Steps: 32, Bands: 4}
+	strategy, err := params.Make(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(strategy)
+	if err != nil {
+		return err
+	}
+	file := store.Join(root, "strategy.json")
+	if err := store.WriteFile(ctx, file, store.Options{Mode: 0o644}, b); err != nil {
+		return err
+	}
+	scheme := pipelines.SchemeParams{Scheme: "b-min-sep", Steps: 32, MinSep: 4, BatchSize: 20}
+	_, bound := pipelines.Bound{Graph: []string{store.Join(root, "graph")}, Read: graphio.Options{Header: "no"}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 2}}.Run(ctx, o)
+	if bound != nil {
+		return bound
+	}
+	if _, err := (pipelines.Form{SchemeParams: scheme, Bounded: o.Out, Shards: 2, Parquet: true}).Run(ctx, o); err != nil {
+		return err
+	}
+	accounted, err := pipelines.Account{SchemeParams: scheme, Bounded: o.Out, Strategy: file, Epsilon: 8, Delta: 1e-2, Samples: 5000}.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	_, err = pipelines.Noise{Strategy: file, Steps: 32, Coordinates: 500, NoiseMultiplier: accounted.Certificate.NoiseMultiplier, ClipNorm: 1, Shards: 2, StepsPerFile: 16}.Run(ctx, o)
+	return err
+}
+
+// plan runs the plan under root/planned.
+func plan(ctx context.Context, root string) error {
+	p, err := pipelines.ParsePlan("plan", []byte(strings.ReplaceAll(storesPlan, "ROOT", root)))
+	if err != nil {
+		return err
+	}
+	_, err = p.Run(ctx, pipelines.Options{RunID: storesRun}, pipelines.PlanRun{})
+	return err
+}
+
+// contents are the files under dir. What names the place, the reference to the key and with it the recipe's hash, is made the same for every place.
+func contents(t *testing.T, root, dir string) map[string]string {
+	t.Helper()
+	ctx := context.Background()
+	all := map[string]string{}
+	var walk func(dir, under string)
+	walk = func(dir, under string) {
+		entries, err := store.List(ctx, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			name, at := under+e.Name, store.Join(dir, e.Name)
+			if e.Dir {
+				walk(at, name+"/")
+				continue
+			}
+			b, err := store.ReadFile(ctx, at, 1<<30)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch name {
+			case "noise/recipe.json":
+				b = bytes.ReplaceAll(b, []byte(root), []byte("ROOT"))
+			case "noise/index.json":
+				var ix manifest.Index
+				if err := json.Unmarshal(b, &ix); err != nil {
+					t.Fatal(err)
+				}
+				ix.Files = slices.DeleteFunc(ix.Files, func(f manifest.File) bool { return f.Name == "recipe.json" })
+				if b, err = json.Marshal(ix); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all[name] = string(b)
+		}
+	}
+	walk(dir, "")
+	return all
+}
+
+func sameContents(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	if a, b := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(a, b) {
+		t.Errorf("other files:\n%s", cmp.Diff(b, a))
+	}
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%s: other bytes than locally (%d, %d)", name, len(got[name]), len(want[name]))
+		}
+	}
+}
+
+func inspected(t *testing.T, dir string) {
+	t.Helper()
+	found, err := pipelines.Inspect(dir)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if len(found) != 4 {
+		t.Errorf("%s: %d folders inspected", dir, len(found))
+	}
+	for _, i := range found {
+		for _, p := range i.Promises {
+			if !p.Held {
+				t.Errorf("%s: %s: %s", i.Folder, p.Name, p.Rule)
+			}
+		}
+	}
+}
+
+// TestObjectStores runs every stage, and a whole plan, with graph, key and run directory in an object store, with faults in a tenth of the
+// requests: the bytes of a local run, and a service that dies in the middle leaves nothing that is taken for a result.
+func TestObjectStores(t *testing.T) {
+	ctx := context.Background()
+	here := t.TempDir()
+	newPlace(t, here)
+	if err := stages(ctx, here); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.RemoveAll(ctx, here+"/key.runs"); err != nil { // the plan's is another training, for this test
+		t.Fatal(err)
+	}
+	if err := plan(ctx, here); err != nil {
+		t.Fatal(err)
+	}
+	want, planned := contents(t, here, store.Join(here, "run")), contents(t, here, store.Join(here, "planned"))
+	services := objectStores(t, storetest.Busy, storetest.Lost, storetest.Reset, storetest.Truncated, storetest.Short)
+	for scheme, faults := range services {
+		t.Run(scheme, func(t *testing.T) {
+			root := scheme + "://bucket/place"
+			newPlace(t, root)
+			if err := stages(ctx, root); err != nil {
+				t.Fatal(err)
+			}
+			sameContents(t, contents(t, root, store.Join(root, "run")), want)
+			inspected(t, store.Join(root, "run"))
+			if err := store.RemoveAll(ctx, root+"/key.runs"); err != nil {
+				t.Fatal(err)
+			}
+			dies(t, faults, root)
+			if err := plan(ctx, root); err != nil {
+				t.Fatal(err)
+			}
+			sameContents(t, contents(t, root, store.Join(root, "planned")), planned)
+			inspected(t, store.Join(root, "planned"))
+			seen := 0
+			for _, kind := range faults.Kinds {
+				seen += faults.Count(kind)
+			}
+			if seen < 20 {
+				t.Errorf("only %d faults", seen)
+			}
+			t.Logf("%d faults in %d requests since the service last died", seen, faults.Requests())
+		})
+	}
+}
+
+// dies has the service die again and again, later each time, while the plan runs.
+func dies(t *testing.T, faults *storetest.Faults, root string) {
+	t.Helper()
+	ctx := context.Background()
+	failed := 0
+	for _, lives := range []int64{25, 60, 100, 150, 220, 300} {
+		faults.Live(lives)
+		err := plan(ctx, root)
+		faults.Live(0)
+		if err == nil {
+			break
+		}
+		failed++
+		if strings.Contains(err.Error(), "hidden") || strings.Contains(err.Error(), "an example of a key") {
+			t.Errorf("an error says a secret: %v", err)
+		}
+		for _, folder := range []string{"bounded", "strategy", "batches", "noise"} {
+			ix, err := manifest.Read(store.Join(root, "planned", folder))
+			if err == nil {
+				err = ix.Verify(store.Join(root, "planned", folder))
+			} else if errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("after %d requests, %s is half written: %v", lives, folder, err)
+			} else {
+				err = nil
+			}
+			if err != nil {
+				t.Errorf("after %d requests, %s is taken for a result: %v", lives, folder, err)
+			}
+		}
+	}
+	if failed < 3 {
+		t.Errorf("only %d runs failed", failed)
+	}
+}
+
+// TestObjectStoreWriters has two processes at one place: the second is told.
+func TestObjectStoreWriters(t *testing.T) {
+	ctx := context.Background()
+	objectStores(t)
+	here := t.TempDir()
+	newPlace(t, here)
+	if err := stages(ctx, here); err != nil {
+		t.Fatal(err)
+	}
+	for _, scheme := range []string{"gs", "s3"} {
+		book := scheme + "://bucket/run/ledger"
+		for _, name := range []string{ledger.ProtocolFile, ledger.UnitsFile} {
+			b, err := store.ReadFile(ctx, store.Join(here, "run", "ledger", name), 1<<30)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == ledger.UnitsFile {
+				b = b[:bytes.IndexByte(b, '\n')+1+10] // the second line is torn
+			}
+			if err := store.WriteFile(ctx, store.Join(book, name), store.Options{}, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole, err := ledger.Read(store.Join(here, "run", "ledger"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []ledger.Entry
+		for u, r := range whole.Units {
+			all = append(all, ledger.Entry{Unit: u, Result: r})
+		}
+		if len(all) < 3 {
+			t.Fatalf("%d units", len(all))
+		}
+		first, err := ledger.Open(book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := ledger.Open(book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.AddAll(all[:2]); err != nil {
+			t.Fatal(err)
+		}
+		if err := second.AddAll(all); !errors.Is(err, ledger.ErrLocked) {
+			t.Errorf("%s: the second writer: %v", scheme, err)
+		}
+		if err := first.Import(whole); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ledger.Read(book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(again.Tallies(), whole.Tallies()) {
+			t.Errorf("%s: other tallies", scheme)
+		}
+
+		dir := scheme + "://bucket/contended"
+		stage, err := manifest.Begin(dir, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		index := []byte("{}")
+		if err := store.WriteFile(ctx, store.Join(dir, manifest.IndexName), store.Options{}, index); err != nil {
+			t.Fatal(err)
+		}
+		if err := stage.Publish(manifest.Index{Format: "x"}); !errors.Is(err, os.ErrExist) {
+			t.Errorf("%s: an index over another one: %v", scheme, err)
+		}
+	}
+}
+
+// TestObjectStorePaths expands folders and patterns as local ones.
+func TestObjectStorePaths(t *testing.T) {
+	ctx := context.Background()
+	objectStores(t)
+	here := t.TempDir()
+	names := []string{"a/1.tsv", "a/2.tsv", "a.b/1.tsv", "a/_x/3.tsv", "a/.y", "b/c/1.tsv", "b/c/2.csv", "b/d/1.tsv", "c"}
+	for _, root := range []string{here, "gs://bucket/paths", "s3://bucket/paths"} {
+		for _, name := range names {
+			name = store.Join(root, name)
+			if err := store.MkdirAll(ctx, store.Dir(name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := store.WriteFile(ctx, name, store.Options{Mode: 0o644}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, pattern := range []string{"", "a", "a/*", "*/1.tsv", "b/*/1.*", "b/*", "?", "*", "c", "nothing", "no*", "a/nothing", "b/[cd]/1.tsv"} {
+		want, errWant := graphio.Files{}.Expand(ctx, filepath.Join(here, pattern))
+		for i, w := range want {
+			want[i] = filepath.ToSlash(w[len(here):])
+		}
+		for _, root := range []string{"gs://bucket/paths", "s3://bucket/paths"} {
+			got, err := graphio.Files{}.Expand(ctx, store.Join(root)+strings.TrimSuffix("/"+pattern, "/"))
+			for i, g := range got {
+				got[i] = g[len(root):]
+			}
+			if !slices.Equal(got, want) || (err == nil) != (errWant == nil) {
+				t.Errorf("%s in %s: got %v, %v, want %v, %v", pattern, root, got, err, want, errWant)
+			}
+		}
+	}
+}
+
+type edge struct {
+	Example int64  `parquet:"example_id"`
+	Owner   string `parquet:"owner_id"`
+}
+
+// TestObjectStoreParquet reads a table of many ranges, with faults: the edges of a local one.
+func TestObjectStoreParquet(t *testing.T) {
+	ctx := context.Background()
+	services := objectStores(t, storetest.Busy, storetest.Reset, storetest.Truncated, storetest.Short)
+	var table bytes.Buffer
+	random := rand.New(rand.NewPCG(1, 2))
+	w := parquet.NewGenericWriter[edge](&table)
+	for range 4 {
+		edges := make([]edge, 50_000)
+		for i := range edges {
+			edges[i] = edge{random.Int64(), fmt.Sprintf("owner %x", random.Uint64())}
+		}
+		if _, err := w.Write(edges); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read := func(root string) string {
+		name := store.Join(root, "graph.parquet")
+		if err := store.WriteFile(ctx, name, store.Options{Mode: 0o600}, table.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		source, err := graphio.Open(ctx, []string{name}, graphio.Options{SplitBytes: 3 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(source.Splits()); n < 2 {
+			t.Errorf("%d splits", n)
+		}
+		sum, n := sha256.New(), 0
+		err = source.Read(ctx, func(b *graphio.Batch) error {
+			chunk, err := b.AppendBinary(nil)
+			sum.Write(chunk)
+			n += b.Len()
+			return err
+		})
+		if err != nil || n != 200_000 {
+			t.Errorf("%s: %d edges, %v", root, n, err)
+		}
+		return string(sum.Sum(nil))
+	}
+	want := read(t.TempDir())
+	for scheme, faults := range services {
+		faults.Live(0)
+		if read(scheme+"://bucket/parquet") != want {
+			t.Errorf("%s: other edges", scheme)
+		}
+		t.Logf("%s: %d bytes, %d requests", scheme, table.Len(), faults.Requests())
+	}
+}
+
+// TestObjectStoresCommand gives the command names of objects.
+func TestObjectStoresCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command: not with -short")
+	}
+	objectStores(t)
+	bin := buildCommand(t)
+	for _, root := range []string{"gs://bucket/command", "s3://bucket/command"} {
+		newPlace(t, root)
+		run := func(args ...string) {
+			t.Helper()
+			for i, a := range args {
+				args[i] = strings.ReplaceAll(a, "ROOT", root)
+			}
+			if out, err := exec.Command(bin, args...).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %v\n%s", args, err, out)
+			}
+		}
+		if err := store.WriteFile(context.Background(), root+"/plan.json", store.Options{}, []byte(strings.ReplaceAll(strings.ReplaceAll(storesPlan, "ROOT/key", "ROOT/new-key"), "ROOT", root))); err != nil {
+			t.Fatal(err)
+		}
+		run("keygen", "ROOT/new-key")
+		run("bound", "--graph", "ROOT/graph/part-?.tsv", "--header", "no", "--max-per-owner", "1", "--key", "ROOT/new-key", "--out", "ROOT/run", "--quiet")
+		run("form", "--bounded", "ROOT/run", "--scheme", "b-min-sep", "--steps", "32", "--min-sep", "4", "--batch-size", "20", "--key", "ROOT/new-key", "--out", "ROOT/run", "--quiet")
+		run("strategy", "--kind", "banded-toeplitz", "--steps", "32", "--bands", "4", "--out", "ROOT/run/strategy.json", "--quiet")
+		run("noise", "--strategy", "ROOT/run/strategy.json", "--noise-multiplier", "1", "--steps", "32", "--coordinates", "100", "--key", "ROOT/new-key", "--out", "ROOT/run", "--quiet")
+		run("run", "ROOT/plan.json", "--until", "form", "--quiet")
+		run("inspect", "ROOT/run")
+		if out, err := exec.Command(bin, "keygen", root+"/new-key").CombinedOutput(); err == nil {
+			t.Errorf("a key was overwritten: %s", out)
+		}
+	}
+}
