@@ -91,6 +91,7 @@ scale: ## measure bound and form at 1e6 to 1e8 edges, hot keys and rounds: the p
 	cd out/scale && ./scale -dir . -graph ../../integration/testdata/gene2pubmed.tsv.gz -k 1,2,7,50 -rounds 12 >> points.jsonl
 	@rm -rf out/scale/run out/scale/graph.parquet
 	out/scale/scale -fit out/scale/points.jsonl
+	MINSEP_SCALE_EDGES=6000000 $(GO) test -count=1 -run LargeHotKeys ./transforms/contribution
 
 papers: ## recompute the papers' tables, published beside computed
 	$(GO) run ./integration/papers

@@ -109,7 +109,7 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 	if err != nil {
 		return index, summary, err
 	}
-	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, source.ExampleType, source.OwnerType, bounded.Rows))
+	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, o.WorkDir, source.ExampleType, source.OwnerType, bounded.Rows))
 	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, bounded.Summary))
 	if _, err := o.run(ctx, p); err != nil {
 		return index, summary, err

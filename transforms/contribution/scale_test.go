@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -145,6 +147,35 @@ func TestLawOfRounds(t *testing.T) {
 				}
 				law *= contribution.UndecidedAfterPair(k)
 			}
+		}
+	}
+}
+
+// TestLargeHotKeys compares with the reference on a graph with an owner of a third of MINSEP_SCALE_EDGES edges and an example of a sixth.
+func TestLargeHotKeys(t *testing.T) {
+	edges, err := strconv.Atoi(os.Getenv("MINSEP_SCALE_EDGES"))
+	if err != nil {
+		t.Skip("set MINSEP_SCALE_EDGES, such as 6000000")
+	}
+	c, key := newConfig(t)
+	rng := rand.New(rand.NewPCG(8, 8))
+	var e ownergraph.Edges
+	add := func(example, owner int) {
+		e.Examples.AppendInt(int64(example))
+		e.Owners.AppendInt(int64(owner))
+	}
+	for i := range edges / 3 {
+		add(i, -1)
+		add(i, rng.IntN(edges/8))
+		if i%2 == 0 {
+			add(-1, i)
+		}
+	}
+	c.Edges = int64(edges)
+	for _, b := range []ownergraph.Bound{{MaxExamplesPerOwner: 2}, {MaxExamplesPerOwner: 40, Duplicates: true}} {
+		for _, c.Rounds = range []int{0, 4} {
+			c.Bound, c.SortMemory, c.TempDir = b, 16<<20, t.TempDir()
+			same(t, direct.Execute, c, key, &e, encode(t, &e, 4096))
 		}
 	}
 }

@@ -3,18 +3,20 @@ package manifestio
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"reflect"
-	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph"
+	"minsep/transforms/internal/packed"
 	"minsep/transforms/progress"
 )
 
@@ -30,10 +32,12 @@ var rowsWritten = progress.New("rows written")
 // encoded [ownergraph.Rows] with ids of the given types, every row in one chunk, and the chunks of a part, in any order,
 // without a gap. The result, PCollection<string>, is a [manifest.File] in JSON for each part.
 //
+// A part of any size is sorted in 256 MiB of memory and files in tempDir, which is on every worker; empty for the system's.
+//
 // A part's bytes depend on its rows alone, and it appears whole or not at all, so a task may run twice.
-func WriteBounded(s beam.Scope, dir string, example, owner ownergraph.IDType, rows beam.PCollection) beam.PCollection {
+func WriteBounded(s beam.Scope, dir, tempDir string, example, owner ownergraph.IDType, rows beam.PCollection) beam.PCollection {
 	s = s.Scope("manifestio.WriteBounded")
-	return beam.ParDo(s, &writeBoundedFn{Dir: dir, Example: example, Owner: owner, Mode: uint32(manifest.PublicFile)}, beam.GroupByKey(s, rows))
+	return beam.ParDo(s, &writeBoundedFn{Dir: dir, Example: example, Owner: owner, Mode: uint32(manifest.PublicFile), TempDir: tempDir}, beam.GroupByKey(s, rows))
 }
 
 // writeBoundedFn writes a part.
@@ -41,29 +45,26 @@ type writeBoundedFn struct {
 	Dir            string
 	Example, Owner ownergraph.IDType
 	Mode           uint32
+	TempDir        string
 }
 
-func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks func(*[]byte) bool, emit func(string)) error {
-	sorted, err := sortChunks(chunks)
-	if err != nil {
+func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks func(*[]byte) bool, emit func(string)) (err error) {
+	sorted := packed.Sorter{Dir: f.TempDir}
+	defer func() { err = errors.Join(err, sorted.Close()) }()
+	if err := sortChunks(&sorted, chunks); err != nil {
 		return err
 	}
 	file, err := manifest.WriteFile(f.Dir, manifest.BoundedPartName(int(part)), fs.FileMode(f.Mode), func(out io.Writer) error {
 		w := manifest.NewBoundedWriter(out, f.Example, f.Owner)
 		var rows ownergraph.Rows
-		for _, c := range sorted {
-			if err := rows.UnmarshalBinary(c.bytes); err != nil {
-				return err
-			}
-			if err := w.Write(&rows); err != nil {
+		err := sorted.Each(func(record []byte) error {
+			if err := rows.UnmarshalBinary(record[8:]); err != nil {
 				return err
 			}
 			rowsWritten.Add(ctx, rows.Len())
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-		return w.Close()
+			return cmp.Or(w.Write(&rows), ctx.Err())
+		})
+		return cmp.Or(err, w.Close())
 	})
 	if err != nil {
 		return err
@@ -76,25 +77,19 @@ func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks
 	return nil
 }
 
-// rowsChunk is an encoded [ownergraph.Rows].
-type rowsChunk struct {
-	first int64
-	bytes []byte
-}
-
-// sortChunks orders chunks by their first row.
-func sortChunks(chunks func(*[]byte) bool) (list []rowsChunk, err error) {
-	for {
-		var b []byte // kept, so a new one each time
-		if !chunks(&b) {
-			break
-		}
-		first, err := ownergraph.FirstRow(b)
+// sortChunks orders chunks by their first row: a record of the sorter is that, 8 bytes, and the chunk.
+func sortChunks(sorted *packed.Sorter, chunks func(*[]byte) bool) error {
+	var chunk []byte
+	for chunks(&chunk) {
+		first, err := ownergraph.FirstRow(chunk)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, rowsChunk{first, b})
+		record := binary.AppendUvarint(make([]byte, 0, len(chunk)+16), uint64(8+len(chunk)))
+		record = binary.BigEndian.AppendUint64(record, uint64(first))
+		if err := sorted.Add(append(record, chunk...)); err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(list, func(a, b rowsChunk) int { return cmp.Compare(a.first, b.first) })
-	return list, nil
+	return nil
 }
