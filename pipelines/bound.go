@@ -98,6 +98,11 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 	if err != nil {
 		return index, summary, err
 	}
+	shared, removeShared, err := o.sharedDir(ctx, dir)
+	if err != nil {
+		return index, summary, err
+	}
+	defer removeShared()
 	progress.Expect(manifestio.BytesRead, source.ReadBytes)
 	p, s := beam.NewPipelineWithRoot()
 	edges, err := manifestio.ReadGraph(s, source.Splits())
@@ -105,13 +110,16 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 		return index, summary, err
 	}
 	bounded, err := contribution.Bound(s, contribution.Config{Bound: b.Bound, KeyURI: key, RunID: run.RunID, ParamsSHA256: index.ParamsSHA256,
-		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: o.WorkDir}, edges)
+		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: o.WorkDir, SharedDir: shared}, edges)
 	if err != nil {
 		return index, summary, err
 	}
 	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, o.WorkDir, source.ExampleType, source.OwnerType, bounded.Rows))
 	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, bounded.Summary))
 	if _, err := o.run(ctx, p); err != nil {
+		return index, summary, err
+	}
+	if err := removeShared(); err != nil {
 		return index, summary, err
 	}
 	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
@@ -123,6 +131,17 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 	}
 	index.Facts, err = json.Marshal(summary)
 	return index, summary, err
+}
+
+// sharedDir makes a folder within that of the stage through which DoFns pass what is too much for one bundle, if the runner holds all
+// that a bundle passes on, as Flink's does until about 400 MB, where it stops for ever. remove removes it.
+func (o Options) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
+	switch o.runner() {
+	case "flink", "spark", "universal":
+		shared = store.Join(dir, "shared")
+		return shared, func() error { return store.RemoveAll(context.WithoutCancel(ctx), shared) }, store.MkdirAll(ctx, shared, 0o700)
+	}
+	return "", func() error { return nil }, nil
 }
 
 const (

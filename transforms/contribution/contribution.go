@@ -60,6 +60,8 @@ type Config struct {
 	HeavyOwner  int    // examples of an owner above which its list is not sent about; 0 for as many as Edges calls for
 	RowsPerPart int    // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
 	TempDir     string // of those files on each worker; empty for the system's
+	SharedDir   string // that every worker reads and writes, for what is too much for one bundle; empty: all goes through the runner
+	SharedAfter int64  // bytes that a DoFn passes on in a bundle before; 0 means 64 MiB
 }
 
 // DefaultRowsPerPart is the number of rows in every part of the result but the last.
@@ -77,6 +79,7 @@ func (c Config) Validate() error {
 	check.Require(c.Rounds >= 0 && c.Rounds <= maxRounds, "rounds", c.Rounds, fmt.Sprintf("must be from 0 to %d", maxRounds))
 	check.AtLeast("sort memory", c.SortMemory, 0)
 	check.AtLeast("heavy owner", c.HeavyOwner, 0)
+	check.Require(c.SharedAfter >= 0, "shared after", c.SharedAfter, "must be at least 0")
 	check.AtLeast("rows per part", c.RowsPerPart, 0)
 	return check.Err()
 }
@@ -98,7 +101,8 @@ func (c Config) spec() spec {
 		edges = defaultEdges
 	}
 	s := spec{Bound: c.Bound, Key: c.key(), Examples: c.Examples, Owners: c.Owners,
-		Buckets: c.Buckets, SortMemory: c.SortMemory, TempDir: c.TempDir, RowsPerPart: c.RowsPerPart, Heavy: c.HeavyOwner}
+		Buckets: c.Buckets, SortMemory: c.SortMemory, TempDir: c.TempDir, RowsPerPart: c.RowsPerPart, Heavy: c.HeavyOwner,
+		Overflow: packed.Overflow{Dir: c.SharedDir, After: c.SharedAfter}}
 	if s.Buckets == 0 {
 		s.Buckets = packed.Buckets(edges * edgeBytes)
 	}

@@ -191,6 +191,8 @@ func graph(rng *rand.Rand, example, owner ownergraph.IDType, examples, owners, e
 
 func TestBoundEqualsReference(t *testing.T) {
 	c, key := newConfig(t)
+	shared := t.TempDir()
+	c.SharedAfter = 1
 	rapid.Check(t, func(t *rapid.T) {
 		types := rapid.SampledFrom([]ownergraph.IDType{ownergraph.Int64, ownergraph.String})
 		c.Examples, c.Owners = types.Draw(t, "examples' type"), types.Draw(t, "owners' type")
@@ -204,6 +206,7 @@ func TestBoundEqualsReference(t *testing.T) {
 		c.RowsPerPart = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows per part")
 		c.HeavyOwner = rapid.SampledFrom([]int{0, 1, 2, 4}).Draw(t, "heavy owner")
 		c.SortMemory = rapid.SampledFrom([]int{0, 1, 1000}).Draw(t, "sort memory")
+		c.SharedDir = rapid.SampledFrom([]string{"", "", shared}).Draw(t, "shared folder")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		e := graph(rng, c.Examples, c.Owners, rapid.IntRange(1, 60).Draw(t, "examples"), rapid.IntRange(1, 40).Draw(t, "owners"), rapid.IntRange(0, 200).Draw(t, "edges"))
 		same(t, direct.Execute, c, key, e, encode(t, e, rapid.IntRange(1, 50).Draw(t, "edges a chunk")))

@@ -17,7 +17,7 @@ type finishFn struct {
 }
 
 func (f *finishFn) StartBundle(packed.Emit) {
-	f.packer = packed.NewPacker(decisionBytes, f.Spec.Buckets)
+	f.packer = f.Spec.packer(decisionBytes)
 }
 
 func (f *finishFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, emit func(uint32, []byte)) (err error) {
@@ -38,7 +38,9 @@ func (f *finishFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, emit func
 	return err
 }
 
-func (f *finishFn) FinishBundle(emit func(uint32, []byte)) { f.packer.Flush(emit) }
+func (f *finishFn) FinishBundle(emit func(uint32, []byte)) error {
+	return f.packer.Flush(emit)
+}
 
 // greedy is the state of the greedy pass over undecided examples, see [ownergraph.Bound]: an example of c copies waits for pass c.
 type greedy struct {

@@ -2,6 +2,7 @@ package contribution
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -44,7 +45,7 @@ func (f *scatterFn) Setup(ctx context.Context) error {
 }
 
 func (f *scatterFn) StartBundle(packed.Emit) {
-	f.packer = packed.NewPacker(f.Spec.edgeWidth(), f.Spec.Buckets)
+	f.packer = f.Spec.packer(f.Spec.edgeWidth())
 }
 
 func (f *scatterFn) ProcessElement(ctx context.Context, chunk []byte, emit func(uint32, []byte)) error {
@@ -71,9 +72,10 @@ func (f *scatterFn) ProcessElement(ctx context.Context, chunk []byte, emit func(
 	return nil
 }
 
-func (f *scatterFn) FinishBundle(ctx context.Context, emit func(uint32, []byte)) {
-	f.packer.Flush(emit)
+func (f *scatterFn) FinishBundle(ctx context.Context, emit func(uint32, []byte)) error {
+	err := f.packer.Flush(emit)
 	edgesPacked.Add(ctx, f.packer.Packed())
+	return err
 }
 
 // gatherFn makes the examples of a bucket from their edges and numbers them. It emits a membership for each owner, the
@@ -87,8 +89,8 @@ type gatherFn struct {
 }
 
 func (f *gatherFn) StartBundle(_, _, _ packed.Emit) {
-	f.memberships = packed.NewPacker(f.Spec.membershipWidth(), f.Spec.Buckets)
-	f.examples = packed.NewPacker(0, f.Spec.Buckets)
+	f.memberships = f.Spec.packer(f.Spec.membershipWidth())
+	f.examples = f.Spec.packer(0)
 	f.counts = newTally()
 }
 
@@ -130,11 +132,10 @@ func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOw
 }
 
 func (f *gatherFn) FinishBundle(ctx context.Context, toOwner, toExamples, counts func(uint32, []byte)) error {
-	f.memberships.Flush(toOwner)
-	f.examples.Flush(toExamples)
+	err := cmp.Or(f.memberships.Flush(toOwner), f.examples.Flush(toExamples))
 	membershipsPacked.Add(ctx, f.memberships.Packed())
 	examplesPacked.Add(ctx, f.examples.Packed())
-	return f.counts.emit(counts)
+	return cmp.Or(err, f.counts.emit(counts))
 }
 
 // exampleLen is the length of the part of an edge that names its example.

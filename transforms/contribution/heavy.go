@@ -127,7 +127,7 @@ type spreadHeavyFn struct {
 
 func (f *spreadHeavyFn) StartBundle(_ func(*[]byte) bool, _, _, _ packed.Emit) {
 	f.heavy = nil
-	f.shares, f.selves = packed.NewPacker(0, f.Spec.Buckets), packed.NewPacker(0, f.Spec.Buckets)
+	f.shares, f.selves = f.Spec.packer(0), f.Spec.packer(0)
 	f.patterns = make(map[string]uint64)
 }
 
@@ -186,12 +186,12 @@ func (f *spreadHeavyFn) emitPatterns(emit packed.Emit) {
 	clear(f.patterns)
 }
 
-func (f *spreadHeavyFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, shares, selves, patterns func(uint32, []byte)) {
-	f.shares.Flush(shares)
-	f.selves.Flush(selves)
+func (f *spreadHeavyFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, shares, selves, patterns func(uint32, []byte)) error {
+	err := cmp.Or(f.shares.Flush(shares), f.selves.Flush(selves))
 	f.emitPatterns(patterns)
 	sharesPacked.Add(ctx, f.shares.Packed())
 	listsPacked.Add(ctx, f.selves.Packed())
+	return err
 }
 
 // patternsFn adds up the copies of each pattern, in one worker, and counts how much each heavy owner keeps.

@@ -1,6 +1,7 @@
 package contribution
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -40,7 +41,7 @@ type joinFn struct {
 }
 
 func (f *joinFn) StartBundle(_, _ packed.Emit) {
-	f.packer = packed.NewPacker(0, f.Spec.Buckets)
+	f.packer = f.Spec.packer(0)
 	f.counts = newTally()
 }
 
@@ -105,9 +106,9 @@ func (f *joinFn) count(example []byte, copies uint32) error {
 }
 
 func (f *joinFn) FinishBundle(ctx context.Context, kept, counts func(uint32, []byte)) error {
-	f.packer.Flush(kept)
+	err := f.packer.Flush(kept)
 	keptPacked.Add(ctx, f.packer.Packed())
-	return f.counts.emit(counts)
+	return cmp.Or(err, f.counts.emit(counts))
 }
 
 // eachOwner calls f with every encoded owner id of an example from its id on.

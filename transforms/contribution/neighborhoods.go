@@ -45,7 +45,7 @@ type spreadFn struct {
 }
 
 func (f *spreadFn) StartBundle(packed.Emit) {
-	f.packer = packed.NewPacker(f.Spec.shareWidth(), f.Spec.Buckets)
+	f.packer = f.Spec.packer(f.Spec.shareWidth())
 }
 
 func (f *spreadFn) ProcessElement(bucket uint32, chunk []byte, emit func(uint32, []byte)) error {
@@ -62,9 +62,10 @@ func (f *spreadFn) ProcessElement(bucket uint32, chunk []byte, emit func(uint32,
 	})
 }
 
-func (f *spreadFn) FinishBundle(ctx context.Context, emit func(uint32, []byte)) {
-	f.packer.Flush(emit)
+func (f *spreadFn) FinishBundle(ctx context.Context, emit func(uint32, []byte)) error {
+	err := f.packer.Flush(emit)
 	sharesPacked.Add(ctx, f.packer.Packed())
+	return err
 }
 
 // listFn makes the owners' lists, numbers and copies by number, and counts how much each owner keeps. A list of one
@@ -78,7 +79,7 @@ type listFn struct {
 }
 
 func (f *listFn) StartBundle(_, _ packed.Emit) {
-	f.packer = packed.NewPacker(0, f.Spec.Buckets)
+	f.packer = f.Spec.packer(0)
 	f.counts = newTally()
 }
 
@@ -124,9 +125,9 @@ func (f *listFn) send(emit packed.Emit) error {
 }
 
 func (f *listFn) FinishBundle(ctx context.Context, lists, counts func(uint32, []byte)) error {
-	f.packer.Flush(lists)
+	err := f.packer.Flush(lists)
 	listsPacked.Add(ctx, f.packer.Packed())
-	return f.counts.emit(counts)
+	return cmp.Or(err, f.counts.emit(counts))
 }
 
 // sizeFn counts the neighbourhoods of the examples of a bucket, correcting the count that joinFn made for examples alone.
@@ -139,7 +140,7 @@ type sizeFn struct {
 }
 
 func (f *sizeFn) StartBundle(_, _ packed.Emit) {
-	f.packer = packed.NewPacker(decisionBytes, f.Spec.Buckets)
+	f.packer = f.Spec.packer(decisionBytes)
 	f.counts = newTally()
 }
 
@@ -169,8 +170,7 @@ func (f *sizeFn) sizes(bucket uint32, chunks func(*[]byte) bool, p *patterns, to
 }
 
 func (f *sizeFn) FinishBundle(tooLarge, counts func(uint32, []byte)) error {
-	f.packer.Flush(tooLarge)
-	return f.counts.emit(counts)
+	return cmp.Or(f.packer.Flush(tooLarge), f.counts.emit(counts))
 }
 
 // member is an example of an owner's list.

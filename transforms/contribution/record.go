@@ -21,6 +21,12 @@ type spec struct {
 	TempDir          string
 	RowsPerPart      int
 	Heavy            int // examples of an owner above which it is heavy
+	Overflow         packed.Overflow
+}
+
+// packer returns a packer for records of width bytes, or of any length if width is 0.
+func (s *spec) packer(width int) *packed.Packer {
+	return packed.NewPacker(width, s.Buckets).Over(s.Overflow)
 }
 
 // Records are byte strings that sort as what they hold:

@@ -105,7 +105,7 @@ type ownerFn struct {
 }
 
 func (f *ownerFn) StartBundle(_, _ packed.Emit, _ func([]byte)) {
-	f.packer = packed.NewPacker(f.Spec.verdictWidth(), f.Spec.Buckets)
+	f.packer = f.Spec.packer(f.Spec.verdictWidth())
 	f.counts = newTally()
 	f.waiting = waiting{spool: f.Spec.spool(numberBytes + f.Spec.countBytes()), levels: map[uint32]uint64{}}
 }
@@ -119,9 +119,9 @@ func (f *ownerFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, verdi
 }
 
 func (f *ownerFn) FinishBundle(ctx context.Context, verdicts, counts func(uint32, []byte), _ func([]byte)) error {
-	f.packer.Flush(f.destination(verdicts))
+	err := f.packer.Flush(f.destination(verdicts))
 	verdictsPacked[min(f.Round, len(verdictsPacked)-1)].Add(ctx, f.packer.Packed())
-	return cmp.Or(f.waiting.spool.Close(), f.counts.emit(counts))
+	return cmp.Or(err, f.waiting.spool.Close(), f.counts.emit(counts))
 }
 
 // destination sends chunks to the buckets of their examples, or all to bucket 0.
@@ -211,8 +211,8 @@ type exampleFn struct {
 }
 
 func (f *exampleFn) StartBundle(_, _ packed.Emit) {
-	f.reports = packed.NewPacker(f.Spec.verdictWidth(), f.Spec.Buckets)
-	f.decisions = packed.NewPacker(decisionBytes, f.Spec.Buckets)
+	f.reports = f.Spec.packer(f.Spec.verdictWidth())
+	f.decisions = f.Spec.packer(decisionBytes)
 	f.verdicts = f.Spec.spool(numberBytes + f.Spec.countBytes())
 }
 
@@ -260,11 +260,10 @@ func (f *exampleFn) report(example number, taken, copies uint32, reports packed.
 }
 
 func (f *exampleFn) FinishBundle(ctx context.Context, reports, decisions func(uint32, []byte)) error {
-	f.reports.Flush(reports)
-	f.decisions.Flush(decisions)
+	err := cmp.Or(f.reports.Flush(reports), f.decisions.Flush(decisions))
 	reportsPacked.Add(ctx, f.reports.Packed())
 	decisionsPacked.Add(ctx, f.decisions.Packed())
-	return f.verdicts.Close()
+	return cmp.Or(err, f.verdicts.Close())
 }
 
 // appendDecision says that the example at place is kept so often, maybe never.

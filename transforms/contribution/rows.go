@@ -73,7 +73,7 @@ type rangeFn struct {
 
 func (f *rangeFn) StartBundle(_ func(*[]byte) bool, _, _ packed.Emit) {
 	f.ready = false
-	f.packer = packed.NewPacker(0, f.Spec.Buckets)
+	f.packer = f.Spec.packer(0)
 	f.counts = make([]uint64, f.Spec.Buckets)
 }
 
@@ -96,14 +96,15 @@ func (f *rangeFn) ProcessElement(_ uint32, chunk []byte, sample func(*[]byte) bo
 	})
 }
 
-func (f *rangeFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, rows, counts func(uint32, []byte)) {
-	f.packer.Flush(rows)
+func (f *rangeFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, rows, counts func(uint32, []byte)) error {
+	err := f.packer.Flush(rows)
 	rowsPacked.Add(ctx, f.packer.Packed())
 	for to, n := range f.counts {
 		if n > 0 {
 			counts(uint32(to), binary.BigEndian.AppendUint64(nil, n))
 		}
 	}
+	return err
 }
 
 // addFn adds the counts of a range up.

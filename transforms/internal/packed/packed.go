@@ -50,11 +50,23 @@ type Packer struct {
 	chunks [][]byte
 	held   int   // bytes allocated for chunks
 	packed int64 // bytes of the chunks emitted
+	over   *overflow
 }
 
 // NewPacker returns a packer for records of width bytes, or of any length if width is 0.
 func NewPacker(width, buckets int) *Packer {
 	return &Packer{width: width, chunks: make([][]byte, buckets)}
+}
+
+// Over makes the packer put into o what is too much for one bundle.
+func (p *Packer) Over(o Overflow) *Packer {
+	if o.After == 0 {
+		o.After = DefaultOverflowAfter
+	}
+	if o.Dir != "" && p.width != 1 { // nobody has records of one byte
+		p.over = &overflow{Overflow: o, width: p.width}
+	}
+	return p
 }
 
 // Add packs a record into bucket, and emits the bucket's chunk when it is full. It copies the record.
@@ -79,7 +91,7 @@ func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
 		return chunk
 	}
 	if p.held > PackerSize {
-		p.Flush(emit)
+		p.flush(emit)
 		chunk = nil
 	}
 	if len(chunk)+n > ChunkSize && len(chunk) > 0 {
@@ -95,19 +107,33 @@ func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
 }
 
 func (p *Packer) emit(bucket uint32, chunk []byte, emit Emit) {
-	emit(bucket, chunk)
 	p.packed += int64(len(chunk))
+	if p.over != nil {
+		p.over.take(bucket, chunk, emit)
+	} else {
+		emit(bucket, chunk)
+	}
 }
 
-// Packed is the number of bytes emitted since it was last called.
+// Packed is the number of bytes emitted, or written to files, since it was last called.
 func (p *Packer) Packed() int {
 	n := int(p.packed)
 	p.packed = 0
 	return n
 }
 
-// Flush emits what is left, in the order of buckets.
-func (p *Packer) Flush(emit Emit) {
+// Flush emits what is left, in the order of buckets. Its error is that of writing files, at any time before, and fails
+// the bundle: without an [Overflow] there is none.
+func (p *Packer) Flush(emit Emit) error {
+	p.flush(emit)
+	if p.over == nil {
+		return nil
+	}
+	p.over.write(emit)
+	return p.over.err
+}
+
+func (p *Packer) flush(emit Emit) {
 	for bucket, chunk := range p.chunks {
 		if len(chunk) > 0 {
 			p.emit(uint32(bucket), slices.Clip(chunk), emit)
@@ -118,8 +144,12 @@ func (p *Packer) Flush(emit Emit) {
 }
 
 // Records calls f for each record of a chunk, in their order in it, until f fails. Records are parts of the chunk.
-// It fails if the chunk does not hold whole records.
+// It fails if the chunk does not hold whole records. The chunk may be in a file, see [Overflow].
 func Records(chunk []byte, width int, f func(record []byte) error) error {
+	chunk, err := resolve(chunk, width)
+	if err != nil {
+		return err
+	}
 	for off := 0; off < len(chunk); {
 		start, end, err := next(chunk, off, width)
 		if err != nil {

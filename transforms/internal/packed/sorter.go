@@ -40,8 +40,12 @@ func (s *Sorter) AddAll(next func(*[]byte) bool) error {
 	return nil
 }
 
-// Add adds the records of a chunk, before any call of Each. The chunk must not change until Close.
+// Add adds the records of a chunk, which may be in a file, see [Overflow], before any call of Each. The chunk must not change until Close.
 func (s *Sorter) Add(chunk []byte) error {
+	chunk, err := resolve(chunk, s.Width)
+	if err != nil {
+		return err
+	}
 	number := uint32(len(s.chunks))
 	for off := 0; off < len(chunk); {
 		start, end, err := next(chunk, off, s.Width)

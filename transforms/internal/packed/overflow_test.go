@@ -1,0 +1,105 @@
+package packed_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/transforms/internal/packed"
+)
+
+// TestOverflow packs 4 MB into little more than 1 MB of chunks and gets all records back, sorted and not.
+func TestOverflow(t *testing.T) {
+	const n, buckets, after = 200_000, 5, 1 << 20
+	for _, width := range []int{0, 2, 20, 21} {
+		var records [][]byte
+		rng := rand.New(rand.NewPCG(1, uint64(width)))
+		for range n {
+			r := make([]byte, max(width, 20))
+			binary.BigEndian.PutUint16(r, uint16(rng.Uint64()))
+			if rng.IntN(100) == 0 { // as a reference begins
+				copy(r, bytes.Repeat([]byte{0xff}, len(r)))
+			}
+			records = append(records, r[:max(width, 2)])
+		}
+		dir := t.TempDir()
+		chunks := make([][][]byte, buckets)
+		emitted := 0
+		emit := func(bucket uint32, chunk []byte) {
+			chunks[bucket] = append(chunks[bucket], chunk)
+			emitted += len(chunk)
+		}
+		bucketOf := func(r []byte) uint32 { return uint32(r[len(r)-1]) % buckets }
+		p := packed.NewPacker(width, buckets).Over(packed.Overflow{Dir: dir, After: after})
+		for _, r := range records {
+			p.Add(bucketOf(r), r, emit)
+		}
+		if err := p.Flush(emit); err != nil {
+			t.Fatal(err)
+		}
+		total := p.Packed()
+		if want := after + 10_000; emitted > want || total > after && emitted == total {
+			t.Errorf("width %d: %d bytes emitted of %d, want at most %d", width, emitted, total, want)
+		}
+		var got, sorted [][]byte
+		for _, list := range chunks {
+			s := packed.Sorter{Width: width, Dir: t.TempDir(), Limit: 1 << 20}
+			for _, c := range list {
+				if err := packed.Records(c, width, func(r []byte) error { got = append(got, bytes.Clone(r)); return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Add(c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Each(func(r []byte) error { sorted = append(sorted, bytes.Clone(r)); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.SortFunc(records, bytes.Compare)
+		slices.SortFunc(got, bytes.Compare)
+		slices.SortFunc(sorted, bytes.Compare)
+		if !slices.EqualFunc(records, got, bytes.Equal) || !slices.EqualFunc(records, sorted, bytes.Equal) {
+			t.Errorf("width %d: %d and %d records came back of %d, or others", width, len(got), len(sorted), n)
+		}
+	}
+}
+
+// TestOverflowFails has no place to write to, then loses what was written.
+func TestOverflowFails(t *testing.T) {
+	dir := t.TempDir()
+	write := func(dir string) (refs [][]byte, err error) {
+		emit := func(_ uint32, chunk []byte) { refs = append(refs, chunk) }
+		p := packed.NewPacker(8, 1).Over(packed.Overflow{Dir: dir, After: 1})
+		for i := range uint64(1000) {
+			p.Add(0, binary.BigEndian.AppendUint64(nil, i), emit)
+		}
+		return refs, p.Flush(emit)
+	}
+	if refs, err := write(filepath.Join(dir, "none")); err == nil || len(refs) > 0 {
+		t.Errorf("without a folder: %d chunks, %v", len(refs), err)
+	}
+	refs, err := write(dir)
+	if err != nil || len(refs) != 1 {
+		t.Fatalf("%d chunks, %v", len(refs), err)
+	}
+	read := func(ref []byte) error { return packed.Records(ref, 8, func([]byte) error { return nil }) }
+	if err := read(refs[0][:25]); err == nil {
+		t.Error("a reference that is cut short was read")
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if len(files) != 1 || os.Truncate(files[0], 7999) != nil {
+		t.Fatalf("files: %s", strings.Join(files, " "))
+	}
+	if err := read(refs[0]); err == nil {
+		t.Error("a file that is cut short was read")
+	}
+}
