@@ -133,17 +133,6 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 	return index, summary, err
 }
 
-// sharedDir makes a folder within that of the stage through which DoFns pass what is too much for one bundle, if the runner holds all
-// that a bundle passes on, as Flink's does until about 400 MB, where it stops for ever. remove removes it.
-func (o Options) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
-	switch o.runner() {
-	case "flink", "spark", "universal":
-		shared = store.Join(dir, "shared")
-		return shared, func() error { return store.RemoveAll(context.WithoutCancel(ctx), shared) }, store.MkdirAll(ctx, shared, 0o700)
-	}
-	return "", func() error { return nil }, nil
-}
-
 const (
 	collectedSummary = "collected-summary.json"
 	bytesPerEdge     = 4 // in a compressed file: an estimate from above of how many edges there are

@@ -103,6 +103,9 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	if f.Shards == 0 {
 		formed.Shards = formation.Shards(drawnPerStep(spec, source.population(), formed.ExpectedBatchSize)*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
 	}
+	if err := o.checkBundle(spec, source.rows, formed.ExpectedBatchSize); err != nil {
+		return formed, err
+	}
 	copyTo, err := source.copyTo(o.Out)
 	if err == nil && o.DryRun {
 		err = o.mayWrite(BatchesFolder)

@@ -1,0 +1,56 @@
+package pipelines
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"minsep/internal/store"
+	"minsep/sampling"
+)
+
+// holdsBundles says that the runner holds all that a bundle passes on until it has ended, as Flink's does; at about 400 MB it stops
+// for ever. A bundle is all that a subtask does in a stage of a job.
+func (o Options) holdsBundles() bool {
+	switch o.runner() {
+	case "flink", "spark", "universal":
+		return true
+	}
+	return false
+}
+
+// sharedDir makes a folder within that of the stage through which DoFns pass what is too much for one bundle, if the runner holds
+// bundles. remove removes it.
+func (o Options) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
+	if !o.holdsBundles() {
+		return "", func() error { return nil }, nil
+	}
+	shared = store.Join(dir, "shared")
+	return shared, func() error { return store.RemoveAll(context.WithoutCancel(ctx), shared) }, store.MkdirAll(ctx, shared, 0o700)
+}
+
+const (
+	bundleBytes = 300e6 // that a subtask may pass on
+	eventBytes  = 5     // of a participation that is passed on; measured: 3
+	coinBytes   = 64    // of a coin, with the owners that it is sent to
+)
+
+// checkBundle returns an error if the parallelism is too low for batches of rows examples: what formation passes on does not go
+// through files.
+func (o Options) checkBundle(spec sampling.Spec, rows int64, expectedBatchSize float64) error {
+	bytes := expectedBatchSize * float64(spec.Scheme().NumSteps()) * eventBytes
+	if m := spec.MultiOwner; m != nil {
+		bytes += float64(rows) * m.Prob * float64(m.Steps+m.MinSep-1) * (eventBytes + coinBytes)
+	}
+	parallelism, err := strconv.Atoi(beamFlag("parallelism"))
+	if err != nil || parallelism < 1 {
+		parallelism = 1
+	}
+	need := math.Ceil(bytes / bundleBytes)
+	if !o.holdsBundles() || float64(parallelism) >= need {
+		return nil
+	}
+	return &ParamError{Package: "pipelines", Param: "parallelism", Value: strconv.Itoa(parallelism),
+		Rule: fmt.Sprintf("must be at least %.0f on %s for so many participations: it stops for ever when a task passes on more than about 400 MB", need, o.runner())}
+}
