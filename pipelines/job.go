@@ -41,10 +41,9 @@ func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResult
 		result beam.PipelineResult
 		err    error
 	}
-	// The job's context has no deadline, but is cancelled at ctx's: Prism panics when a worker meets its deadline.
+	// The job's context has no deadline, and ends after the job: Prism panics when a worker meets its deadline, or is gone too soon.
 	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
 	ended := make(chan outcome, 1)
 	go func() {
 		result, err := beam.Run(within, runner, p)
@@ -54,19 +53,20 @@ func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResult
 	var left error
 	select {
 	case got = <-ended:
-	case <-ctx.Done(): // not every runner looks at it
+	case <-ctx.Done():
+		if err := job.cancel(runner); err != nil {
+			o.logger().Error("job could not be cancelled", "runner", runner, "job", job.id(), "error", err)
+			left = errLeft
+		}
+		cancel()
 		select {
 		case got = <-ended:
-		case <-time.After(stopTime):
+		case <-time.After(stopTime): // not every runner looks at it
 			left = errLeft
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
-		if err := job.cancel(runner); err != nil {
-			o.logger().Error("job could not be cancelled", "runner", runner, "job", job.id(), "error", err)
-			left = errLeft
-		}
 		return metrics.QueryResults{}, stopped(ctx, left)
 	case got.err != nil:
 		return metrics.QueryResults{}, runnerError(runner, got.err)

@@ -69,7 +69,7 @@ func TestJobIsCancelled(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { _, err := f.Run(ctx, o); ended <- err }()
 	id := <-found
-	for len(progress.Counts()) == 0 { // Prism panics when its workers are gone before they are there
+	for len(progress.Counts()) == 0 { // a worker that begins late takes the logs of the next job with it
 		time.Sleep(time.Millisecond)
 	}
 	cancel()
