@@ -80,6 +80,12 @@ func TestDataflow(t *testing.T) {
 			model := translated(t, stderr.Bytes())
 			checkSteps(t, model, job.steps)
 			checkSecrets(t, model, secrets)
+			if strings.HasPrefix(name, "bound") {
+				b, err := proto.Marshal(model)
+				if err != nil || find(decodings(b, 4), []byte(`"TempDir":"`+work+`"`)) == nil {
+					t.Errorf("workers are not told where to put temporary files (%v)", err)
+				}
+			}
 			if left := listing(t, work); left != "." {
 				t.Errorf("left in the work folder: %s", left)
 			}
