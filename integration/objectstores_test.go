@@ -183,6 +183,18 @@ func contents(t *testing.T, root, dir string) map[string]string {
 			switch name {
 			case "noise/recipe.json":
 				b = bytes.ReplaceAll(b, []byte(root), []byte("ROOT"))
+			case manifest.RunName:
+				var run manifest.Run
+				if err := json.Unmarshal(b, &run); err != nil {
+					t.Fatal(err)
+				}
+				run.SHA256 = manifest.Digest{}
+				if noise, ok := run.Stages["noise"]; ok {
+					delete(noise.Files, "noise/index.json")
+				}
+				if b, err = json.Marshal(run); err != nil {
+					t.Fatal(err)
+				}
 			case "noise/index.json":
 				var ix manifest.Index
 				if err := json.Unmarshal(b, &ix); err != nil {
@@ -212,14 +224,14 @@ func sameContents(t *testing.T, got, want map[string]string) {
 	}
 }
 
-func inspected(t *testing.T, dir string) {
+func inspected(t *testing.T, dir string, folders int) {
 	t.Helper()
 	found, err := pipelines.Inspect(dir)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	if len(found) != 4 {
+	if len(found) != folders {
 		t.Errorf("%s: %d folders inspected", dir, len(found))
 	}
 	for _, i := range found {
@@ -256,7 +268,7 @@ func TestObjectStores(t *testing.T) {
 				t.Fatal(err)
 			}
 			sameContents(t, contents(t, root, store.Join(root, "run")), want)
-			inspected(t, store.Join(root, "run"))
+			inspected(t, store.Join(root, "run"), 5)
 			if err := store.RemoveAll(ctx, root+"/key.runs"); err != nil {
 				t.Fatal(err)
 			}
@@ -265,7 +277,7 @@ func TestObjectStores(t *testing.T) {
 				t.Fatal(err)
 			}
 			sameContents(t, contents(t, root, store.Join(root, "planned")), planned)
-			inspected(t, store.Join(root, "planned"))
+			inspected(t, store.Join(root, "planned"), 6)
 			seen := 0
 			for _, kind := range faults.Kinds {
 				seen += faults.Count(kind)

@@ -90,20 +90,12 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	if len(f.Graph) > 0 {
 		return f.runGraph(ctx, o)
 	}
-	source, err := f.source()
+	formed, source, err := f.planned()
 	if err != nil {
 		return Formed{}, err
 	}
-	spec, err := f.Spec(source.population())
-	if err != nil {
-		return Formed{}, err
-	}
-	formed := Formed{Out: o.Out, Scheme: spec, Examples: source.rows, Copies: source.population().Examples, ExpectedBatchSize: expectedBatchSize(spec, source.population())}
-	formed.Shards = min(f.Shards, spec.Scheme().NumSteps())
-	if f.Shards == 0 {
-		formed.Shards = formation.Shards(drawnPerStep(spec, source.population(), formed.ExpectedBatchSize)*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
-	}
-	if err := o.checkBundle(spec, source.rows, formed.ExpectedBatchSize); err != nil {
+	formed.Out = o.Out
+	if err := o.checkBundle(formed.Scheme, source.rows, formed.ExpectedBatchSize); err != nil {
 		return formed, err
 	}
 	copyTo, err := source.copyTo(o.Out)
@@ -128,6 +120,24 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 		return f.form(ctx, o, source, formed, run, stage)
 	})
 	return formed, err
+}
+
+// planned is what there is to say before any batch is formed of numbers or of a bounded table.
+func (f Form) planned() (Formed, examples, error) {
+	source, err := f.source()
+	if err != nil {
+		return Formed{}, source, err
+	}
+	spec, err := f.Spec(source.population())
+	if err != nil {
+		return Formed{}, source, err
+	}
+	formed := Formed{Scheme: spec, Examples: source.rows, Copies: source.population().Examples, ExpectedBatchSize: expectedBatchSize(spec, source.population())}
+	formed.Shards = min(f.Shards, spec.Scheme().NumSteps())
+	if f.Shards == 0 {
+		formed.Shards = formation.Shards(drawnPerStep(spec, source.population(), formed.ExpectedBatchSize)*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
+	}
+	return formed, source, nil
 }
 
 // copyTo is where a table of another run directory must be copied to, since batches are of no use without the table

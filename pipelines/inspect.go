@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"minsep/internal/store"
 	"minsep/pipelines/manifest"
@@ -62,7 +63,9 @@ var inspectors = []struct {
 	folder, format string
 	inspect        func(path string) (Inspection, error)
 }{
+	{manifest.RunName, manifest.RunFormat, inspectRun},
 	{BoundedFolder, manifest.BoundedFormat, inspectBounded},
+	{StrategyFolder, StrategyFormat, inspectStrategy},
 	{BatchesFolder, manifest.BatchesFormat, inspectBatches},
 	{NoiseFolder, NoiseFormat, inspectNoise},
 	{CertificateFile, "minsep-certificate/1", inspectCertificate},
@@ -80,13 +83,15 @@ func foldersOf(dir string) (folders []folder, err error) {
 	for _, i := range inspectors {
 		path := store.Join(dir, i.folder)
 		switch _, err := store.Stat(context.Background(), path); {
+		case i.folder == manifest.RunName: // a run directory has one, and to miss it is a fault
+			folders = append(folders, folder{path, i.inspect})
 		case err == nil:
 			folders = append(folders, folder{path, i.inspect})
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
 	}
-	if len(folders) == 0 {
+	if _, err := store.Stat(context.Background(), folders[0].path); err != nil && len(folders) == 1 {
 		return nil, &ParamError{Package: "pipelines", Param: "directory", Value: dir, Rule: "must be a run directory or a folder of one"}
 	}
 	return folders, nil
@@ -94,14 +99,36 @@ func foldersOf(dir string) (folders []folder, err error) {
 
 // filesPromise checks sizes and hashes.
 func filesPromise(ix *manifest.Index, dir string) sampling.Promise {
-	p := sampling.Promise{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: true}
-	for _, f := range ix.Files {
-		if f.Check(dir) != nil {
-			p.Held = false
-			p.Broken++
-		}
+	broken := brokenFiles(ix, dir)
+	p := sampling.Promise{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: broken == nil, Broken: int64(len(broken))}
+	if broken != nil {
+		p.Rule += "; " + listed(broken) + " not"
 	}
 	return p
+}
+
+// brokenFiles names the files of a folder that are not what its index says. How large they are is not said: those of batches
+// tell how large the batches are.
+func brokenFiles(ix *manifest.Index, dir string) (names []string) {
+	for _, f := range ix.Files {
+		if f.Check(dir) != nil {
+			names = append(names, store.Base(dir)+"/"+f.Name)
+		}
+	}
+	return names
+}
+
+// listed is a subject with its verb: a is; a, b are; or, of many, a, b and 7 more are.
+func listed(names []string) string {
+	const most = 5
+	text, verb := strings.Join(names[:min(most, len(names))], ", "), " are"
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	if len(names) == 1 {
+		verb = " is"
+	}
+	return text + verb
 }
 
 // runPromise checks that a folder is of the run whose directory it lies in: the run id is a part of every key.

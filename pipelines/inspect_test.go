@@ -134,7 +134,7 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 	if err := os.Remove(filepath.Join(run, "run.json")); err != nil {
 		t.Fatal(err)
 	}
-	if broken := brokenPromises(t, run); !slices.Equal(broken, []string{"run"}) {
+	if broken := brokenPromises(t, run); !slices.Equal(broken, []string{"readable", "run"}) {
 		t.Errorf("without run.json: broken %v", broken)
 	}
 }

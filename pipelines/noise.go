@@ -124,17 +124,23 @@ func (n Noise) recipe() (*noise.Recipe, NoiseFacts, error) {
 			break
 		}
 	}
+	return r, n.layout(), err
+}
+
+// layout says which files there will be.
+func (n Noise) layout() NoiseFacts {
 	facts := NoiseFacts{Steps: n.Steps, Coordinates: n.Coordinates}
-	if !n.RecipeOnly {
-		facts.DType, facts.Shards, facts.StepsPerFile = dtypes[n.DType], n.Shards, n.StepsPerFile
-		if facts.Shards == 0 {
-			facts.Shards = defaultNoiseShards(n.Coordinates)
-		}
-		if facts.StepsPerFile == 0 {
-			facts.StepsPerFile = noiseshards.DefaultStepsPerFile
-		}
+	if n.RecipeOnly {
+		return facts
 	}
-	return r, facts, err
+	facts.DType, facts.Shards, facts.StepsPerFile = dtypes[n.DType], n.Shards, n.StepsPerFile
+	if facts.Shards == 0 {
+		facts.Shards = defaultNoiseShards(n.Coordinates)
+	}
+	if facts.StepsPerFile == 0 {
+		facts.StepsPerFile = noiseshards.DefaultStepsPerFile
+	}
+	return facts
 }
 
 // toSensitivity is the multiple of the clip norm that is sigma times the recipe's sensitivity, rounded upward.

@@ -2,12 +2,9 @@ package pipelines
 
 import (
 	_ "embed"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
-	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -35,6 +32,8 @@ type Plan struct {
 
 	Key string `json:"key,omitempty"` // file of the root key
 	Out string `json:"out,omitempty"` // run directory
+
+	unread []fieldFault // of the text that the plan was read from
 }
 
 // PlanGraph says which graph to read, and how: [graphio.Options].
@@ -75,61 +74,6 @@ type PlanNoise struct {
 	RecipeOnly   bool    `json:"recipe_only,omitempty"`
 }
 
-// ParsePlan reads a plan: JSON, in which // comments and commas behind the last element are allowed. It reports every unknown field, every
-// field given twice and every value of a wrong type; what the values mean is for [Plan.Validate].
-func ParsePlan(name string, b []byte) (Plan, error) {
-	var p Plan
-	c := param.Checker{Package: "pipelines"}
-	for _, fault := range decodeStrict(withoutComments(b), &p) {
-		c.Require(false, "plan", name, fault)
-	}
-	if err := c.Err(); err != nil {
-		return Plan{}, err
-	}
-	if p.Strategy.Steps == 0 {
-		p.Strategy.Steps = p.Scheme.Steps
-	}
-	if p.Noise.ClipNorm == 0 {
-		p.Noise.ClipNorm = 1
-	}
-	return p, nil
-}
-
-// Validate reports every fault that can be seen without the files.
-func (p Plan) Validate() error {
-	c := param.Checker{Package: "pipelines"}
-	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", fmt.Sprintf("%v, %d", p.Graph != nil, p.Examples), "exactly one of them must be given")
-	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", p.Bound != nil, "must be given with a graph, and only then")
-	if p.Graph != nil {
-		c.Add(p.bound().Validate())
-	}
-	c.Require(p.Strategy.Steps == p.Scheme.Steps, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
-	c.Add(p.Strategy.Validate())
-	c.Add(p.account().Validate())
-	c.Add(p.form().Validate())
-	c.Add(p.noise(1).Validate())
-	c.Require(p.Out != "", "out", `""`, "must name the run directory")
-	return once(c.Err())
-}
-
-// once drops the faults that are there already: stages share parameters.
-func once(err error) error {
-	var seen []string
-	var list []error
-	var walk func(err error)
-	walk = func(err error) {
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, one := range joined.Unwrap() {
-				walk(one)
-			}
-		} else if err != nil && !slices.Contains(seen, err.Error()) {
-			seen, list = append(seen, err.Error()), append(list, err)
-		}
-	}
-	walk(err)
-	return errors.Join(list...)
-}
-
 func (p Plan) bound() Bound {
 	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.options()}
 	if p.Bound != nil {
@@ -146,13 +90,26 @@ func (g PlanGraph) options() graphio.Options {
 // strategyPath is the file of the run's strategy.
 func (p Plan) strategyPath() string { return store.Join(p.Out, StrategyFolder, strategyName) }
 
+// table is where the plan's bounded table is; "" if it has none.
+func (p Plan) table() string {
+	if p.Graph == nil && p.Examples != 0 {
+		return ""
+	}
+	return or(p.Out, ".")
+}
+
+// numbered is how many numbered examples the plan is for.
+func (p Plan) numbered() int64 {
+	if p.Graph != nil {
+		return 0
+	}
+	return p.Examples
+}
+
 // account is for k_u of the plan even where no owner has so many examples.
 func (p Plan) account() Account {
-	a := Account{SchemeParams: p.Scheme, Examples: p.Examples, Strategy: p.strategyPath(),
+	a := Account{SchemeParams: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Strategy: p.strategyPath(),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples}
-	if p.Graph != nil {
-		a.Bounded = or(p.Out, ".")
-	}
 	if p.Bound != nil {
 		a.MaxPerOwner = p.Bound.MaxExamplesPerOwner
 	}
@@ -160,11 +117,7 @@ func (p Plan) account() Account {
 }
 
 func (p Plan) form() Form {
-	f := Form{SchemeParams: p.Scheme, Examples: p.Examples, Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
-	if p.Graph != nil {
-		f.Bounded = or(p.Out, ".")
-	}
-	return f
+	return Form{SchemeParams: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
 }
 
 func (p Plan) noise(multiplier float64) Noise {

@@ -65,7 +65,8 @@ func FuzzParsePlan(f *testing.F) {
 	f.Add([]byte(`{"graph": null, "privacy": {"delta": 1, "delta": 2}, "x": 1,}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := ParsePlan("fuzz", b)
-		if err != nil {
+		if err != nil || p.unread != nil {
+			p.Validate()
 			return
 		}
 		encoded, err := json.Marshal(p)

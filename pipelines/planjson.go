@@ -41,17 +41,23 @@ func withoutComments(b []byte) []byte {
 	return b
 }
 
+// fieldFault is something wrong with a field of JSON.
+type fieldFault struct {
+	field string // with those around it, by dots; "" for all of it
+	rule  string
+}
+
+func (f fieldFault) String() string { return strings.TrimPrefix(f.field+": "+f.rule, ": ") }
+
 // decodeStrict decodes JSON into v, which points to a struct of structs, and returns every fault: unknown and repeated fields, and
-// values of a wrong type.
-func decodeStrict(b []byte, v any) (faults []string) {
+// values of a wrong type. What is not at fault is decoded all the same.
+func decodeStrict(b []byte, v any) (faults []fieldFault) {
 	if !json.Valid(b) {
-		return []string{invalid(b).Error()}
+		return []fieldFault{{"", invalid(b).Error()}}
 	}
-	checkFields("", b, reflect.TypeOf(v).Elem(), &faults)
-	if faults == nil {
-		if err := json.Unmarshal(b, v); err != nil {
-			faults = []string{err.Error()}
-		}
+	sound := checkFields("", b, reflect.TypeOf(v).Elem(), &faults)
+	if err := json.Unmarshal(sound, v); err != nil {
+		faults = append(faults, fieldFault{"", err.Error()})
 	}
 	return faults
 }
@@ -66,22 +72,25 @@ func invalid(b []byte) error {
 	return err
 }
 
-// checkFields checks valid JSON against a type.
-func checkFields(path string, b []byte, t reflect.Type, faults *[]string) {
+// checkFields checks valid JSON against a type, and returns what of it is without a fault; null where nothing is.
+func checkFields(path string, b []byte, t reflect.Type, faults *[]fieldFault) (sound json.RawMessage) {
+	none := json.RawMessage("null")
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct {
 		if err := json.Unmarshal(b, reflect.New(t).Interface()); err != nil || string(b) == "null" {
-			*faults = append(*faults, fmt.Sprintf("%s: must be %s", path, described(t)))
+			*faults = append(*faults, fieldFault{path, "must be " + described(t)})
+			return none
 		}
-		return
+		return b
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
-		*faults = append(*faults, strings.TrimPrefix(path+": must be an object", ": "))
-		return
+		*faults = append(*faults, fieldFault{path, "must be an object"})
+		return none
 	}
+	fields := map[string]json.RawMessage{}
 	types := map[string]reflect.Type{}
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
@@ -92,21 +101,26 @@ func checkFields(path string, b []byte, t reflect.Type, faults *[]string) {
 		token, err := d.Token()
 		var value json.RawMessage
 		if err != nil || d.Decode(&value) != nil {
-			return // cannot be: the JSON is valid
+			return none // cannot be: the JSON is valid
 		}
 		name := token.(string)
 		inner := strings.TrimPrefix(path+"."+name, ".")
 		field, known := types[name]
 		switch {
 		case !known:
-			*faults = append(*faults, fmt.Sprintf("%s: unknown field", inner))
+			*faults = append(*faults, fieldFault{inner, "unknown field"})
 		case slices.Contains(seen, name):
-			*faults = append(*faults, fmt.Sprintf("%s: given twice", inner))
+			*faults = append(*faults, fieldFault{inner, "given twice"})
 		default:
-			checkFields(inner, value, field, faults)
+			fields[name] = checkFields(inner, value, field, faults)
 		}
 		seen = append(seen, name)
 	}
+	sound, err := json.Marshal(fields)
+	if err != nil {
+		return none // cannot be
+	}
+	return sound
 }
 
 // described names a type of JSON.

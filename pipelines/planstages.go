@@ -31,7 +31,19 @@ const strategyName = "strategy.json"
 
 // planStage is a stage as a plan runs it.
 type planStage struct {
+	name string
 	path string // of what it leaves
+
+	// begun says of a result that is not finished whether there is a part of it to go on with; nil: there never is.
+	begun func() bool
+
+	// What run.json says of a finished result.
+
+	files  func() []string                 // that vouch for it, in the run directory
+	params func() (manifest.Digest, error) // SHA-256 of its parameters
+	inputs map[string]manifest.Digest      // of the plan that it is made from
+	from   map[string]string               // what else, by name: files of the stages before it
+
 	// look says whether a finished result is there, and what of it is not what the stage would make.
 	look func(ctx context.Context) (there bool, differs []string, err error)
 	run  func(ctx context.Context, o Options) error
@@ -39,18 +51,56 @@ type planStage struct {
 	report func(ctx context.Context) (files int, err error)
 }
 
-func (r *planRun) stageOf(name string) planStage {
+func (r *planRun) stageOf(name string) (s planStage) {
 	switch name {
 	case "bound":
-		return r.boundStage()
+		s = r.boundStage()
 	case "strategy":
-		return r.strategyStage()
+		s = r.strategyStage()
 	case "account":
-		return r.accountStage()
+		s = r.accountStage()
 	case "form":
-		return r.formStage()
+		s = r.formStage()
+	case "noise":
+		s = r.noiseStage()
 	}
-	return r.noiseStage()
+	s.name = name
+	if s.begun == nil {
+		s.begun = func() bool { return false }
+	}
+	if s.files == nil { // of a folder with an index
+		s.files = func() []string { return []string{store.Base(s.path) + "/" + manifest.IndexName} }
+		s.params = func() (manifest.Digest, error) {
+			ix, err := manifest.Read(s.path)
+			if err != nil {
+				return manifest.Digest{}, err
+			}
+			return ix.ParamsSHA256, nil
+		}
+	}
+	return s
+}
+
+// Names of the files by which a stage names what it was made from.
+const (
+	boundedIndex  = BoundedFolder + "/" + manifest.IndexName
+	strategyIndex = StrategyFolder + "/" + manifest.IndexName
+)
+
+// withTable adds the bounded table to what a stage is made from, if the plan has one.
+func (p Plan) withTable(from map[string]string) map[string]string {
+	if p.Graph != nil {
+		from[BoundedFolder] = boundedIndex
+	}
+	return from
+}
+
+// some are the inputs of those names that a plan has.
+func (r *planRun) some(name string) map[string]manifest.Digest {
+	if d, ok := r.inputs[name]; ok {
+		return map[string]manifest.Digest{name: d}
+	}
+	return nil
 }
 
 // folder is a result that has an index, held against what it should have.
@@ -90,8 +140,8 @@ func (f folderResult) look(run stream.RunID) (ix *manifest.Index, differs []stri
 	if len(ix.Inputs) != len(f.inputs) {
 		differs = append(differs, "it was made from other inputs")
 	}
-	if p := filesPromise(ix, f.dir); !p.Held {
-		differs = append(differs, fmt.Sprintf("%d of its files are not what its index says", p.Broken))
+	if broken := brokenFiles(ix, f.dir); broken != nil {
+		differs = append(differs, listed(broken)+" not what its index says")
 	}
 	return ix, differs, nil
 }
@@ -109,7 +159,8 @@ func (r *planRun) path(folder string) string { return store.Join(r.options.Out, 
 func (r *planRun) boundStage() planStage {
 	dir, bound := r.path(BoundedFolder), r.plan.bound()
 	return planStage{
-		path: dir,
+		path:   dir,
+		inputs: r.some("graph"),
 		look: func(context.Context) (bool, []string, error) {
 			ix, differs, err := folderResult{dir, manifest.BoundedFormat, bound.Bound, nil}.look(r.run.RunID)
 			return ix != nil, differs, err
@@ -128,30 +179,18 @@ func (r *planRun) boundStage() planStage {
 
 func (r *planRun) strategyStage() planStage {
 	dir, params := r.path(StrategyFolder), r.plan.Strategy
-	inputs := func() (map[string]manifest.Digest, error) {
-		if !params.fromFile() {
-			return nil, nil
-		}
-		d, err := fileDigest(params.Workload)
-		return map[string]manifest.Digest{"workload": d}, err
-	}
+	inputs := r.some("workload")
 	return planStage{
-		path: dir,
+		path:   dir,
+		inputs: inputs,
 		look: func(context.Context) (bool, []string, error) {
-			in, err := inputs()
-			if err != nil {
-				return false, nil, err
-			}
-			ix, differs, err := folderResult{dir, StrategyFormat, params, in}.look(r.run.RunID)
+			ix, differs, err := folderResult{dir, StrategyFormat, params, inputs}.look(r.run.RunID)
 			return ix != nil, differs, err
 		},
 		run: func(ctx context.Context, o Options) error {
-			index := manifest.Index{Format: StrategyFormat}
+			index := manifest.Index{Format: StrategyFormat, Inputs: inputs}
 			var err error
 			if index.Params, index.ParamsSHA256, err = manifest.Params(params); err != nil {
-				return err
-			}
-			if index.Inputs, err = inputs(); err != nil {
 				return err
 			}
 			return o.write(StrategyFolder, false, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
@@ -180,6 +219,13 @@ func (r *planRun) accountStage() planStage {
 	path, account := r.path(CertificateFile), r.plan.account()
 	return planStage{
 		path: path,
+		begun: func() bool {
+			_, err := store.Stat(context.Background(), r.path(LedgerFolder+"/"+ledger.ProtocolFile))
+			return err == nil
+		},
+		files:  func() []string { return append([]string{CertificateFile}, ledgerFiles(r.options.Out)...) },
+		params: func() (manifest.Digest, error) { return compactDigest(r.path(LedgerFolder + "/" + requestName)) },
+		from:   r.plan.withTable(map[string]string{StrategyFolder: strategyIndex}),
 		look: func(context.Context) (bool, []string, error) {
 			certificate, err := ReadFile(path)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +237,14 @@ func (r *planRun) accountStage() planStage {
 			differs, err := account.differences(r.path(LedgerFolder), certificate)
 			return true, differs, err
 		},
-		run: func(ctx context.Context, o Options) error { _, err := account.Run(ctx, o); return err },
+		run: func(ctx context.Context, o Options) error {
+			result, err := account.Run(ctx, o)
+			if err != nil {
+				result.Out, result.Epsilon, result.Delta = o.Out, account.Epsilon, account.Delta
+				r.result.NotCertified = &result
+			}
+			return err
+		},
 		report: func(context.Context) (int, error) {
 			c, err := r.certificate()
 			if err != nil {
@@ -252,23 +305,14 @@ func (r *planRun) certificate() (*accounting.Certificate, error) {
 
 func (r *planRun) formStage() planStage {
 	dir, form := r.path(BatchesFolder), r.plan.form()
-	// The public part of what the stage comes to, by a dry run of it.
-	formed := func(ctx context.Context) (Formed, error) {
-		o := r.options
-		o.DryRun, o.Overwrite = true, true // what is there is no fault here
-		return form.Run(ctx, o)
-	}
 	return planStage{
 		path: dir,
-		look: func(ctx context.Context) (bool, []string, error) {
+		from: r.plan.withTable(map[string]string{}),
+		look: func(context.Context) (bool, []string, error) {
 			if !manifest.Finished(dir) {
 				return false, nil, nil
 			}
-			want, err := formed(ctx)
-			if err != nil {
-				return false, nil, err
-			}
-			source, err := form.source()
+			want, source, err := form.planned()
 			if err != nil {
 				return false, nil, err
 			}
@@ -287,8 +331,8 @@ func (r *planRun) formStage() planStage {
 			return true, differs, nil
 		},
 		run: func(ctx context.Context, o Options) error { _, err := form.Run(ctx, o); return err },
-		report: func(ctx context.Context) (int, error) {
-			f, err := formed(ctx)
+		report: func(context.Context) (int, error) {
+			f, _, err := form.planned()
 			if err != nil {
 				return 0, err
 			}
@@ -308,7 +352,9 @@ func (r *planRun) noiseStage() planStage {
 		return r.plan.noise(c.NoiseMultiplier), nil
 	}
 	return planStage{
-		path: dir,
+		path:  dir,
+		begun: func() bool { return manifest.Interrupted(dir) },
+		from:  map[string]string{StrategyFolder: strategyIndex, "certificate": CertificateFile},
 		look: func(context.Context) (bool, []string, error) {
 			if !manifest.Finished(dir) {
 				return false, nil, nil
@@ -331,13 +377,9 @@ func (r *planRun) noiseStage() planStage {
 	}
 }
 
-// differences says what of a folder of noise is not what the stage would write.
+// differences says what of a folder of noise is not what the stage would write; without a key, but for its commitment to the key.
 func (n Noise) differences(dir string, run stream.RunID, keyFile string) (there bool, differs []string, err error) {
 	want, facts, err := n.recipe()
-	if err != nil {
-		return false, nil, err
-	}
-	root, err := stream.ReadKeyFile(keyFile)
 	if err != nil {
 		return false, nil, err
 	}
@@ -349,7 +391,14 @@ func (n Noise) differences(dir string, run stream.RunID, keyFile string) (there 
 	if err != nil {
 		return false, nil, err
 	}
-	want.Bind(root, run, got.KeyFile) // where the key lies does not matter
+	want.RunID, want.KeyFile, want.KeyCommitment = run, got.KeyFile, got.KeyCommitment // where the key lies does not matter
+	if keyFile != "" {
+		root, err := stream.ReadKeyFile(keyFile)
+		if err != nil {
+			return false, nil, err
+		}
+		want.Bind(root, run, got.KeyFile)
+	}
 	same, err := want.SHA256()
 	if err != nil {
 		return false, nil, err

@@ -56,6 +56,9 @@ Start with:  minsep run --example > plan.json`,
 			if errors.As(err, &claimed) || errors.As(err, &grows) {
 				return usageError{err}
 			}
+			if err != nil && result.NotCertified != nil && unverified(err) {
+				return errors.Join(a.print(result, func(w io.Writer) { printRun(w, result, false); printNotCertified(w, *result.NotCertified) }), err, errors.New(goOn))
+			}
 			if err != nil {
 				return err
 			}
@@ -74,6 +77,25 @@ Start with:  minsep run --example > plan.json`,
 	f.StringVar(&how.Until, "until", "", "stop after this stage")
 	f.BoolVar(&example, "example", false, "print a commented plan to start from")
 	return c
+}
+
+// goOn says what can be done about a plan that cannot be certified.
+const goOn = `to go on, change the plan: leave "noise_multiplier" out or make it larger, more "samples", a larger "epsilon" or "delta", a smaller batch, or another
+scheme or strategy if this one is refused. Run it with --overwrite, under a new run id, or with another --out. The protocol that failed stays in the ledger
+and its failure probability counts`
+
+func printNotCertified(w io.Writer, r pipelines.Accounted) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	fmt.Fprintf(t, "not certified\t(%g, %g)-DP", r.Epsilon, r.Delta)
+	if r.Method != "" {
+		fmt.Fprintf(t, "; method: %s", r.Method)
+	}
+	fmt.Fprintln(t)
+	if r.Estimate > 0 {
+		fmt.Fprintf(t, "estimated noise multiplier\t%.5g, which certifies nothing\n", r.Estimate)
+	}
+	printEstimates(t, r)
 }
 
 func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
@@ -95,6 +117,11 @@ func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
 	if r.Status != "" {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", r.Status, r.Epsilon, r.Delta, r.NoiseMultiplier)
 	}
+	t.Flush()
+	if dry {
+		printEstimate(w, r.Stages)
+		return
+	}
 	for _, s := range r.Stages {
 		fmt.Fprintf(t, "%s\t%s\t%.1f s\t%s", s.Stage, s.State, s.Seconds, s.Path)
 		if s.Files > 0 {
@@ -102,4 +129,25 @@ func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
 		}
 		fmt.Fprintln(t)
 	}
+	if r.Seconds > 0 {
+		fmt.Fprintf(t, "in all\t\t%.1f s\n", r.Seconds)
+	}
+}
+
+// printEstimate prints what a dry run says of the stages.
+func printEstimate(w io.Writer, stages []pipelines.PlanStage) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	defer t.Flush()
+	fmt.Fprintf(t, "\nexpected\tstate\trows\tfiles\tbytes\tmemory\tprocessor\t\n")
+	size := func(n int64) string {
+		if n == 0 {
+			return "-"
+		}
+		return grouped(n)
+	}
+	for _, s := range stages {
+		e := s.Estimate
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s MiB\t%.2g s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes), grouped(e.Memory>>20), e.CPU)
+	}
+	fmt.Fprintf(t, "\n")
 }

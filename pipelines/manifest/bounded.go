@@ -93,7 +93,7 @@ func (b *Bounded) Copy(dir string) (err error) {
 			return err
 		}
 		if written != f {
-			return &MismatchError{f.Name, "SHA-256", written.SHA256.String(), f.SHA256.String()}
+			return &MismatchError{f.Name, "SHA-256"}
 		}
 	}
 	var index bytes.Buffer
@@ -101,7 +101,7 @@ func (b *Bounded) Copy(dir string) (err error) {
 		return err
 	}
 	if got := Digest(sha256.Sum256(index.Bytes())); got != b.Digest {
-		return &MismatchError{IndexName, "SHA-256", got.String(), b.Digest.String()}
+		return &MismatchError{IndexName, "SHA-256"}
 	}
 	return stage.finish(index.Bytes())
 }

@@ -327,7 +327,7 @@ func parseIndex(b []byte) (*Index, error) {
 		return nil, fmt.Errorf("params: %w", err)
 	}
 	if got := Digest(sha256.Sum256(compact.Bytes())); got != ix.ParamsSHA256 {
-		return nil, &MismatchError{"params", "SHA-256", got.String(), ix.ParamsSHA256.String()}
+		return nil, &MismatchError{"params", "SHA-256"}
 	}
 	ix.Params = compact.Bytes()
 	seen := make(map[string]bool, len(ix.Files))

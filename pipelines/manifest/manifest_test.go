@@ -68,12 +68,12 @@ func TestPublishedFolderReadsBack(t *testing.T) {
 
 func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
 	damage := map[string]func(dir string){
-		"size is":             func(dir string) { os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello"), 0o600) },
-		"SHA-256 is":          func(dir string) { os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello A.txt"), 0o600) },
+		"its size":            func(dir string) { os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello"), 0o600) },
+		"its SHA-256":         func(dir string) { os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello A.txt"), 0o600) },
 		"no such file":        func(dir string) { os.Remove(filepath.Join(dir, "b.txt")) },
 		"index.json: no such": func(dir string) { os.Remove(filepath.Join(dir, IndexName)) },
 		"stopped before":      func(dir string) { os.WriteFile(filepath.Join(dir, incompleteName), nil, 0o600) },
-		"params: SHA-256": func(dir string) {
+		"params: its SHA": func(dir string) {
 			edit(dir, `"steps": 3`, `"steps": 4`)
 		},
 		"unknown field":   func(dir string) { edit(dir, `"format"`, `"extra": 1, "format"`) },
@@ -257,7 +257,7 @@ func TestRunDirectory(t *testing.T) {
 		t.Fatal(made, err)
 	}
 	again, made, err := OpenRun(dir, run.RunID)
-	if err != nil || made || again != run {
+	if err != nil || made || !cmp.Equal(again, run) {
 		t.Errorf("opened again: %+v, %v, %v", again, made, err)
 	}
 	if _, _, err := OpenRun(dir, stream.RunID{9}); err == nil || !strings.Contains(err.Error(), "to which") {

@@ -131,7 +131,7 @@ func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 		return nil, fmt.Errorf("manifest: npy of %s with %d dimensions: must be int32 or int64 with one", h.DType, len(h.Shape))
 	}
 	if want := counted.n + int64(h.Elements())*int64(h.DType.Size()); size != want {
-		return nil, fmt.Errorf("manifest: npy file of %d bytes: its header promises %d", size, want)
+		return nil, fmt.Errorf("manifest: npy file: its size is not what its header promises")
 	}
 	return &NPYInts{r: r, dtype: h.DType, left: h.Elements()}, nil
 }
@@ -142,7 +142,7 @@ func (x *NPYInts) Len() int { return x.left }
 // Read fills dst with the next elements; fewer than len(dst) being left is an error.
 func (x *NPYInts) Read(dst []int64) error {
 	if len(dst) > x.left {
-		return fmt.Errorf("manifest: npy: %d elements wanted, %d left", len(dst), x.left)
+		return fmt.Errorf("manifest: npy: has fewer elements than are wanted")
 	}
 	size := x.dtype.Size()
 	for len(dst) > 0 {

@@ -17,7 +17,8 @@ import (
 // RunFormat is the format of run.json.
 const RunFormat = "minsep-run/1"
 
-const runName = "run.json"
+// RunName is the name of the file that makes a folder a run directory.
+const RunName = "run.json"
 
 // Run is run.json, which makes a folder a run directory. The run id is made with the
 // directory and serves one training run.
@@ -26,6 +27,16 @@ type Run struct {
 	Version string       `json:"minsep_version"` // of the code that made the directory
 	RunID   stream.RunID `json:"run_id"`
 	Plan    *RunPlan     `json:"plan,omitempty"` // of a directory that a whole plan is run in
+	// Stages are those of the plan that are finished, by name: what binds their results to the plan and to each other.
+	Stages map[string]RunStage `json:"stages,omitempty"`
+	SHA256 Digest              `json:"sha256"` // of the file with zeros in this place; nothing but in the file
+}
+
+// RunStage is a finished stage of a plan.
+type RunStage struct {
+	ParamsSHA256 Digest            `json:"params_sha256"`
+	Inputs       map[string]Digest `json:"inputs,omitempty"` // what the result was made from: name → SHA-256
+	Files        map[string]Digest `json:"files"`            // that vouch for the result, such as its index: path in the run directory → SHA-256
 }
 
 // RunPlan is the plan that a run directory is for.
@@ -73,21 +84,36 @@ func WriteRun(dir string, run Run, old *Run) error {
 			err = store.ErrChanged
 		}
 		if err != nil {
-			return fmt.Errorf("manifest: %s: %w", store.Join(dir, runName), err)
+			return fmt.Errorf("manifest: %s: %w", store.Join(dir, RunName), err)
 		}
 		o.Replaces = version
 	}
-	b, err := json.MarshalIndent(run, "", "  ")
+	b, err := run.encode()
 	if err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return err
 	}
-	_, err = writeFile(dir, runName, o, func(w io.Writer) error { _, err := w.Write(append(b, '\n')); return err })
+	_, err = writeFile(dir, RunName, o, func(w io.Writer) error { _, err := w.Write(b); return err })
 	return err
+}
+
+// encode returns the file, with its hash in it.
+func (r Run) encode() ([]byte, error) {
+	r.SHA256 = Digest{}
+	zeros, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	r.SHA256 = sha256.Sum256(append(zeros, '\n'))
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	return append(b, '\n'), nil
 }
 
 // RemoveRun undoes an OpenRun that made a run in which no stage has succeeded. It leaves a directory that holds anything else.
 func RemoveRun(dir string) error {
-	if err := store.Remove(background, store.Join(dir, runName)); err != nil {
+	if err := store.Remove(background, store.Join(dir, RunName)); err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
 	entries, err := store.List(background, dir)
@@ -100,7 +126,7 @@ func RemoveRun(dir string) error {
 	return err
 }
 
-// ReadRun reads run.json. The error wraps fs.ErrNotExist where there is none.
+// ReadRun reads run.json, which must be as [WriteRun] left it, byte for byte. The error wraps fs.ErrNotExist where there is none.
 func ReadRun(dir string) (Run, error) {
 	run, _, err := readRun(dir)
 	return run, err
@@ -108,7 +134,7 @@ func ReadRun(dir string) (Run, error) {
 
 // readRun returns the version of the file too.
 func readRun(dir string) (run Run, version string, err error) {
-	path := store.Join(dir, runName)
+	path := store.Join(dir, RunName)
 	b, version, err := store.ReadVersion(background, path, maxIndex)
 	if err != nil {
 		return run, "", fmt.Errorf("manifest: %w", err)
@@ -129,13 +155,17 @@ func parseRun(path string, b []byte) (run Run, err error) {
 	if run.RunID == (stream.RunID{}) {
 		return run, fmt.Errorf("manifest: %s: has no run id", path)
 	}
+	if again, err := run.encode(); err != nil || !bytes.Equal(again, b) {
+		return run, fmt.Errorf("manifest: %s: has been changed since it was written: it is not what its SHA-256 says", path)
+	}
+	run.SHA256 = Digest{}
 	if run.Plan != nil {
 		var plan bytes.Buffer
 		if err := json.Compact(&plan, run.Plan.Plan); err != nil {
 			return run, fmt.Errorf("manifest: %s: plan: %w", path, err)
 		}
 		if got := Digest(sha256.Sum256(plan.Bytes())); got != run.Plan.SHA256 {
-			return run, fmt.Errorf("manifest: %s: %w", path, &MismatchError{"plan", "SHA-256", got.String(), run.Plan.SHA256.String()})
+			return run, fmt.Errorf("manifest: %s: %w", path, &MismatchError{"plan", "SHA-256"})
 		}
 		run.Plan.Plan = plan.Bytes()
 	}
@@ -147,4 +177,10 @@ func Finished(dir string) bool {
 	_, index := store.Stat(background, store.Join(dir, IndexName))
 	_, mark := store.Stat(background, store.Join(dir, incompleteName))
 	return index == nil && errors.Is(mark, fs.ErrNotExist)
+}
+
+// Interrupted reports whether a stage that was stopped has left its mark in a folder.
+func Interrupted(dir string) bool {
+	_, err := store.Stat(background, store.Join(dir, incompleteName))
+	return err == nil
 }

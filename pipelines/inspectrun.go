@@ -1,0 +1,85 @@
+package pipelines
+
+import (
+	"context"
+
+	"minsep/accounting"
+	"minsep/internal/store"
+	"minsep/pipelines/manifest"
+)
+
+// inspectRun holds every stage's result in a run directory against run.json: the files that it names, and the parameters and inputs
+// that its plan calls for. Neither the key nor the inputs are needed.
+func inspectRun(path string) (Inspection, error) {
+	var found Inspection
+	dir := store.Dir(path)
+	run, err := manifest.ReadRun(dir)
+	if err != nil {
+		return found, err
+	}
+	found.promise("whole", "run.json is as it was written, and its plan has the SHA-256 that it says", true)
+	if run.Plan == nil {
+		return found, nil
+	}
+	plan, err := planOf(dir, run)
+	if err != nil {
+		return found, err
+	}
+	stages, err := plan.plan.stages("")
+	if err != nil {
+		return found, err
+	}
+	for _, name := range stages {
+		plan.inspect(&found, name)
+	}
+	return found, nil
+}
+
+// inspect holds a stage's result against run.json and the plan.
+func (r *planRun) inspect(found *Inspection, name string) {
+	s := r.stageOf(name)
+	there, differs, err := r.look(context.Background(), s)
+	_, finished := r.run.Stages[name]
+	switch {
+	case err != nil:
+		found.promise(name, err.Error(), false)
+	case differs != nil:
+		for _, d := range differs {
+			found.promise(name, d, false)
+		}
+	case there:
+		found.promise(name, "the files that run.json names, with the plan's parameters and inputs", true)
+	case finished:
+		found.promise(name, store.Base(s.path)+" is missing: run.json says that the stage is finished", false)
+	}
+}
+
+// inspectStrategy re-reads a strategy, and holds it against the certificate beside it.
+func inspectStrategy(dir string) (Inspection, error) {
+	var found Inspection
+	index, err := manifest.Open(dir, StrategyFormat)
+	if err != nil {
+		return found, err
+	}
+	found.Promises = append(found.Promises, filesPromise(index, dir))
+	run := store.Dir(dir)
+	found.Promises = append(found.Promises, runPromise(index, run))
+	strategy, err := ReadStrategyFile(store.Join(dir, strategyName))
+	if err != nil {
+		return found, err
+	}
+	b, err := ReadFile(store.Join(run, CertificateFile))
+	if err != nil {
+		return found, nil // none yet
+	}
+	c, err := accounting.ParseCertificate(b)
+	if err != nil {
+		return found, nil // the certificate's own inspection says so
+	}
+	same, err := sameMatrix(strategy, c.Run.Strategy)
+	if err != nil {
+		return found, err
+	}
+	found.promise("certificate", "the certificate beside it is for this strategy", same)
+	return found, nil
+}

@@ -1,0 +1,176 @@
+package pipelines
+
+import (
+	"slices"
+	"strings"
+
+	"minsep/accounting"
+	"minsep/mechanism"
+	"minsep/transforms/formation"
+)
+
+// PlanEstimate is what a stage is expected to leave and to take. It follows from the plan and from the tables that are there, all of which are
+// public; nothing that came out by chance is in it.
+type PlanEstimate struct {
+	Rows   int64   `json:"rows,omitempty"`  // of the graph that is read: edges; of batches: participations; of noise: values
+	Files  int     `json:"files,omitempty"` // without the index
+	Bytes  int64   `json:"bytes,omitempty"` // of these files
+	Memory int64   `json:"memory_bytes"`    // at the peak, of the whole process
+	CPU    float64 `json:"cpu_seconds"`     // of processors
+}
+
+// What stages cost: seconds of one processor and bytes of memory, on the direct runner. Where the constants come from, and how far off they
+// were, is in docs/run.md, under "Estimates".
+const (
+	processMemory = 55 << 20 // of a process that does nothing
+
+	compressedEdge = 4.1    // stored bytes of an edge, compressed or in Parquet
+	plainEdge      = 14.0   // as text
+	boundEdge      = 0.8e-6 // seconds an edge
+	boundMemory    = 80     // bytes an edge, and
+	boundBuffers   = 250 << 20
+
+	formExample       = 0.05e-6 // seconds an example
+	formRow           = 0.06e-6 // seconds a participation
+	formParquetRow    = 0.2e-6
+	formOwnedExample  = 1.3e-6 // of schemes that look at owners
+	formRowMemory     = 8
+	formParquetMemory = 30
+	formOwnedMemory   = 1 << 10
+	parquetRow        = 5.5 // bytes of a file
+
+	sampleStep     = 15e-9 // seconds of a Monte Carlo sample, a step
+	planning       = 8     // times the cost of the budget: what estimating the candidates takes too
+	unsetBudget    = 60.0  // seconds, where the plan says no budget of samples
+	provenSeconds  = 3.0   // of privacy loss distributions
+	provenMemory   = 330 << 20
+	sampledMemory  = 80 << 10 // bytes a step
+	severalPerUser = 2.7      // times, with several examples an owner
+
+	noiseValue  = 2.1e-9  // seconds a value of independent noise, and
+	noiseBand   = 0.04e-9 // of each band
+	noiseByte   = 2e-9    // to hash and write a byte
+	noiseFile   = 1.5e-3  // to sync a file
+	noiseMemory = 3       // bytes a value of a file
+	headerBytes = 128
+)
+
+// estimate is what a stage is expected to leave and to take. edges is about how many the graph has.
+func (p Plan) estimate(stage string, edges int64) (e PlanEstimate) {
+	switch stage {
+	case "bound":
+		e = estimateBound(edges)
+	case "strategy":
+		e = PlanEstimate{Files: 1, CPU: 0.01 + 0.3e-6*float64(p.Scheme.Steps)}
+		switch p.Strategy.Kind {
+		case mechanism.KindBanded:
+			e.CPU += 5e-6 * float64(p.Scheme.Steps) * float64(p.Strategy.Bands)
+		case mechanism.KindDense:
+			n := float64(p.Scheme.Steps) / 2000
+			e.CPU += 7 * n * n * n
+		}
+	case "account":
+		e = p.estimateAccount()
+	case "form":
+		e = p.estimateForm()
+	case "noise":
+		e = p.estimateNoise()
+	}
+	e.Memory += processMemory
+	return e
+}
+
+func estimateBound(edges int64) PlanEstimate {
+	return PlanEstimate{Rows: edges, Files: 1, CPU: 0.02 + boundEdge*float64(edges), Memory: boundMemory*edges + min(boundBuffers, 200*edges)}
+}
+
+// edges is about how many edges files of a graph have.
+func (g PlanGraph) edges(stored int64) int64 {
+	perEdge := plainEdge
+	if slices.ContainsFunc(g.Paths, func(path string) bool {
+		return slices.ContainsFunc([]string{".gz", ".zst", ".bz2", ".xz", ".lz4", ".parquet"}, func(end string) bool { return strings.HasSuffix(path, end) })
+	}) {
+		perEdge = compressedEdge
+	}
+	return int64(float64(stored) / perEdge)
+}
+
+func (p Plan) estimateAccount() PlanEstimate {
+	e := PlanEstimate{Files: 1, CPU: 0.2}
+	switch p.accountMethod() {
+	case accounting.MonteCarlo, accounting.Unproven:
+		seconds := planning * sampleStep * float64(p.Scheme.Steps) * float64(p.Privacy.Samples)
+		if p.Bound != nil && p.Bound.MaxExamplesPerOwner > 1 {
+			seconds *= severalPerUser
+		}
+		if p.Privacy.Samples == 0 {
+			seconds = unsetBudget
+		}
+		e.CPU += seconds
+		e.Memory = sampledMemory * int64(p.Scheme.Steps)
+	case accounting.PLD:
+		e.CPU += provenSeconds
+		e.Memory = provenMemory
+	}
+	return e
+}
+
+// accountMethod is how the scheme is accounted for, as far as that can be said before the examples are known.
+func (p Plan) accountMethod() accounting.Method {
+	switch {
+	case p.Scheme.Scheme == "fixed":
+		return accounting.ClosedForm
+	case p.Scheme.Scheme == "cyclic-poisson", p.Scheme.Scheme == "poisson" && p.Strategy.Kind == mechanism.KindIdentity:
+		return accounting.PLD
+	}
+	return accounting.MonteCarlo
+}
+
+// expectedForm is what is known of the batches before they are formed: all of it where the examples are known, else what the
+// batch size says.
+func (p Plan) expectedForm() Formed {
+	if f, _, err := p.form().planned(); err == nil {
+		return f
+	}
+	shards := p.Batches.Shards
+	if shards == 0 {
+		shards = formation.Shards(p.Scheme.BatchSize*float64(p.Scheme.Steps), p.Scheme.Steps)
+	}
+	return Formed{Examples: p.numbered(), ExpectedBatchSize: p.Scheme.BatchSize, Shards: min(shards, p.Scheme.Steps)}
+}
+
+func (p Plan) estimateForm() PlanEstimate {
+	f := p.expectedForm()
+	rows := f.ExpectedBatchSize * float64(p.Scheme.Steps)
+	e := PlanEstimate{Rows: int64(rows), Files: 2 * f.Shards, CPU: 0.02 + formExample*float64(f.Examples) + formRow*rows, Memory: formRowMemory * int64(rows)}
+	e.Bytes = 4*int64(rows) + 8*int64(p.Scheme.Steps+f.Shards) + int64(2*f.Shards)*headerBytes
+	if p.Batches.Parquet {
+		e.Files += f.Shards
+		e.Bytes += int64(parquetRow * rows)
+		e.CPU += formParquetRow * rows
+		e.Memory = formParquetMemory * int64(rows)
+	}
+	if p.Scheme.Scheme == "multi-owner" || p.Scheme.Scheme == "fixed" {
+		e.CPU += formOwnedExample * float64(f.Examples)
+		e.Memory += formOwnedMemory * f.Examples
+	}
+	return e
+}
+
+// estimateNoise knows the files' number and sizes: they follow from the plan. The recipe's size is left out.
+func (p Plan) estimateNoise() PlanEstimate {
+	n := p.noise(1)
+	e := PlanEstimate{Files: 1, CPU: 0.02}
+	if n.RecipeOnly {
+		return e
+	}
+	facts := n.layout()
+	shards, perFile := facts.Shards, min(facts.StepsPerFile, n.Steps)
+	files := shards * ((n.Steps + perFile - 1) / perFile)
+	values := int64(n.Steps) * n.Coordinates
+	e.Rows, e.Files = values, files+1
+	e.Bytes = values*int64(dtypes[n.DType].Size()) + int64(files)*headerBytes
+	e.CPU += float64(values)*(noiseValue+noiseBand*float64(p.Strategy.Bands)) + noiseByte*float64(e.Bytes) + noiseFile*float64(files)
+	e.Memory = noiseMemory*int64(perFile)*(n.Coordinates/int64(shards)) + 8*int64(p.Strategy.Bands)*(n.Coordinates/int64(shards))
+	return e
+}
