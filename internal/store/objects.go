@@ -196,7 +196,7 @@ func (o *Objects) delete(ctx context.Context, bucket, key string) error {
 	return err
 }
 
-// RemoveAll removes the object and, one after the other, those under it.
+// RemoveAll removes the object and those under it.
 func (o *Objects) RemoveAll(ctx context.Context, name string) error {
 	bucket, key, err := split(name)
 	if err != nil {
@@ -208,14 +208,9 @@ func (o *Objects) RemoveAll(ctx context.Context, name string) error {
 		})
 	}
 	var folders []string
-	err = o.pages(ctx, name, func(prefix string, p Page) error {
-		for _, k := range p.Keys {
-			if err := remove(prefix + strings.TrimPrefix(k, prefix)); err != nil {
-				return err
-			}
-		}
+	err = o.pages(ctx, name, func(_ string, p Page) error {
 		folders = append(folders, p.Folders...)
-		return nil
+		return Parallel(len(p.Keys), func(i int) error { return remove(p.Keys[i]) })
 	})
 	for _, f := range folders {
 		if err == nil {

@@ -19,6 +19,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"minsep/internal/param"
 )
@@ -220,6 +221,28 @@ func Move(ctx context.Context, from, to string) error {
 		return fault("move", from, fmt.Errorf("to another store"))
 	}
 	return s.Move(ctx, from, to)
+}
+
+// Parallel calls f for 0 to n-1, up to sixteen at once, and joins the errors in this order. After an error no more calls are begun.
+func Parallel(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var next, failed atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, 16) {
+		workers.Go(func() {
+			for failed.Load() == 0 {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if errs[i] = f(i); errs[i] != nil {
+					failed.Store(1)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return errors.Join(errs...)
 }
 
 // fault puts operation and name to an error that does not have them.

@@ -212,9 +212,9 @@ func (s *Stage) Publish(ix Index) error {
 		if i > 0 && ix.Files[i-1].Name == f.Name {
 			return fmt.Errorf("manifest: file %s is listed twice", f.Name)
 		}
-		if err := f.CheckSize(s.Dir); err != nil {
-			return err
-		}
+	}
+	if err := store.Parallel(len(ix.Files), func(i int) error { return ix.Files[i].CheckSize(s.Dir) }); err != nil {
+		return err
 	}
 	if err := RemoveTemporary(s.Dir); err != nil {
 		return err
@@ -353,10 +353,9 @@ func Open(dir, format string) (*Index, error) {
 	if ix.Format != format {
 		return nil, fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, format)
 	}
-	for _, f := range ix.Files {
-		err = errors.Join(err, f.CheckSize(dir))
-	}
-	return ix, err
+	errs := make([]error, len(ix.Files)) // of all files: each is reported
+	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(dir); return nil })
+	return ix, errors.Join(err, errors.Join(errs...))
 }
 
 // Verify compares every file with its size and SHA-256, and reports every mismatch.

@@ -209,29 +209,33 @@ func Collect(dir string, l *ledger.Ledger) error {
 		return fmt.Errorf("losses: %w", err)
 	}
 	var paths []string
-	var all []ledger.Entry
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name, unitPrefix) {
-			continue
+		if strings.HasPrefix(e.Name, unitPrefix) {
+			paths = append(paths, store.Join(dir, e.Name))
 		}
-		path := store.Join(dir, e.Name)
-		b, err := store.ReadFile(ctx, path, maxUnit)
+	}
+	all := make([]ledger.Entry, len(paths))
+	err = store.Parallel(len(paths), func(i int) error {
+		b, err := store.ReadFile(ctx, paths[i], maxUnit)
 		if err != nil {
 			return fmt.Errorf("losses: %w", err)
 		}
 		var done Done
 		if err := decode(b, &done); err != nil {
-			return fmt.Errorf("losses: %s: %w", path, err)
+			return fmt.Errorf("losses: %s: %w", paths[i], err)
 		}
-		paths, all = append(paths, path), append(all, ledger.Entry{Unit: done.Unit, Result: done.Result})
+		all[i] = ledger.Entry{Unit: done.Unit, Result: done.Result}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := l.AddAll(all); err != nil {
 		return fmt.Errorf("losses: %s: %w", dir, err)
 	}
-	for _, path := range paths {
-		if err := store.RemoveAll(ctx, path); err != nil { // which is no error where another has collected it
-			return fmt.Errorf("losses: %w", err)
-		}
+	err = store.Parallel(len(paths), func(i int) error { return store.RemoveAll(ctx, paths[i]) }) // no error where another has collected it
+	if err != nil {
+		return fmt.Errorf("losses: %w", err)
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func New(ctx context.Context, limits store.Limits, options ...option.ClientOptio
 		options = append(options, option.WithoutAuthentication())
 	}
 	client, err := storage.NewClient(ctx, append(options, storage.WithJSONReads())...)
-	if err != nil {
-		return nil, err
+	if err != nil { // no credentials
+		return nil, fmt.Errorf("%w: %w", fs.ErrPermission, err)
 	}
 	client.SetRetry(storage.WithPolicy(storage.RetryNever)) // package store repeats
 	return &store.Objects{Scheme: "gs", Service: service{client, limits.WithDefaults()}, Limits: limits}, nil

@@ -38,7 +38,8 @@ func init() {
 
 // New returns the store that the environment names.
 func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
-	c, err := config.LoadDefaultConfig(ctx, config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} })) // package store repeats
+	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}), // what matters comes as an error
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} })) // package store repeats
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,6 @@ func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
 	}
 	client := s3.NewFromConfig(c, func(o *s3.Options) {
 		o.UsePathStyle = os.Getenv("AWS_ENDPOINT_URL_S3") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
-		o.Logger = logging.Nop{} // what matters comes as an error
 		// Checksums of our own below: other stores do not know the trailers in which the client would send its.
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired

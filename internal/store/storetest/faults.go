@@ -29,6 +29,7 @@ type Faults struct {
 	Chance  float64       // of a fault, for each request
 	Most    int           // faults one after the other for one method and path; 0: no bound
 	Wait    time.Duration // of Hang
+	Delay   time.Duration // of every answer
 	Lives   int64         // requests after which all are Busy; 0: no bound
 
 	mutex  sync.Mutex
@@ -86,6 +87,7 @@ func (f *Faults) draw(r *http.Request) string {
 
 func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := f.draw(r)
+	time.Sleep(f.Delay)
 	busy := func() { http.Error(w, "try again", http.StatusServiceUnavailable) }
 	switch kind {
 	case "":
