@@ -236,6 +236,11 @@ func (o *Objects) Move(ctx context.Context, from, to string) error {
 	return o.Remove(ctx, from)
 }
 
+// excludes reports whether an object that is there keeps c from holding.
+func (c Condition) excludes(there Object) bool {
+	return c.New || c.Replaces != "" && c.Replaces != there.Version
+}
+
 // conditionFault says what a condition that does not hold means.
 func conditionFault(c Condition) error {
 	if c.New {

@@ -78,7 +78,7 @@ func (w *objectWriter) finish() error {
 			return nil
 		case errStat != nil && !errors.Is(errStat, fs.ErrNotExist):
 			return errStat
-		case errors.Is(err, ErrCondition):
+		case errors.Is(err, ErrCondition), errStat == nil && w.condition.excludes(there):
 			return conditionFault(w.condition)
 		}
 		return err
