@@ -143,8 +143,8 @@ func (c Config) rounds() int {
 	return 2 * pairs
 }
 
-// UndecidedAfterPair is the part of the undecided edges that a pair of rounds leaves, at most, for this k_u: a law measured on
-// random graphs, uniform and of power laws, of 1e5 to 1e8 edges, where it did not depend on the size, and on the gene–article graph, which is the slowest.
+// UndecidedAfterPair is about the part of the undecided edges that a pair of rounds leaves, for this k_u, rounded up: a law measured on
+// random graphs, uniform and of a power law, of 1e6 to 1e8 edges, where it did not depend on the size, and on the gene–article graph, which is the slowest.
 func UndecidedAfterPair(maxExamplesPerOwner int) float64 {
 	switch {
 	case maxExamplesPerOwner <= 2:

@@ -150,22 +150,26 @@ func (f *sizeFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, tooLar
 
 // sizes counts with the patterns of heavy owners, or without any.
 func (f *sizeFn) sizes(bucket uint32, chunks func(*[]byte) bool, p *patterns, tooLarge packed.Emit) error {
-	h, err := newHood(&f.Spec, bucket, chunks, p)
-	if err != nil {
+	h := newHood(&f.Spec, bucket, p)
+	err := h.read(chunks)
+	if err == nil {
+		err = h.count()
+	}
+	if err = cmp.Or(err, h.sorter.Close()); err != nil {
 		return err
 	}
 	bound := int64(f.Spec.Bound.MaxNeighborhood)
 	if bound == 0 {
 		bound = math.MaxInt64
 	}
-	h.each(func(place, copies uint32, size int64) {
-		f.counts.sizes[int64(copies)] -= int64(copies)
-		f.counts.sizes[size] += int64(copies)
-		if size > bound {
-			f.record = appendDecision(f.record[:0], place, 0)
+	for _, e := range h.sizes {
+		f.counts.sizes[int64(e.copies)] -= int64(e.copies)
+		f.counts.sizes[e.size] += int64(e.copies)
+		if e.size > bound {
+			f.record = appendDecision(f.record[:0], e.place, 0)
 			f.packer.Add(bucket, f.record, tooLarge)
 		}
-	})
+	}
 	return nil
 }
 
@@ -180,16 +184,32 @@ type member struct {
 	pattern uint32 // of its heavy owners: its number in hood.patterns
 }
 
-// hood holds the lists that reach one bucket.
+// hood holds the lists that reach one bucket. When they have too many members for memory, the members are sorted by example, through files, and
+// neighbourhoods are counted over one range of examples after the other.
 type hood struct {
-	members []member
+	spec   *spec
+	bucket uint32
+	most   int // members in memory
+
+	members []member // of the lists, back to back, each list's by example
 	lists   []list
 	local   []incidence // sorted by place
 	others  []member
+	sizes   []sizeOf // by place, when counted
+
+	sorter  *packed.Sorter // of written members: example's number, list, copies, pattern
+	written int            // lists whose members are there
 
 	all      *patterns // of all examples; nil if there are no heavy owners
 	patterns []string  // that occur, the first one empty
+	numbers  map[string]uint32
 }
+
+const (
+	memberBytes   = 16                  // in memory
+	writtenMember = numberBytes + 3*4   // in the sorter
+	membersHeld   = packed.DefaultLimit // bytes of sorting memory, of which members take a quarter
+)
 
 // list is a part of the members of a hood, and the copies in it.
 type list struct {
@@ -200,68 +220,178 @@ type list struct {
 // incidence says that the example at a place of the bucket is in a list.
 type incidence struct{ place, copies, pattern, list uint32 }
 
-func newHood(s *spec, bucket uint32, chunks func(*[]byte) bool, all *patterns) (*hood, error) {
-	h := &hood{all: all, patterns: []string{""}}
-	size := s.countBytes()
-	numbers := make(map[string]uint32)
+// sizeOf is the size of the neighbourhood of an example.
+type sizeOf struct {
+	place, copies uint32
+	size          int64
+}
+
+func newHood(s *spec, bucket uint32, all *patterns) *hood {
+	memory := s.SortMemory
+	if memory == 0 {
+		memory = membersHeld
+	}
+	return &hood{spec: s, bucket: bucket, most: max(1, memory/memberBytes/4), sorter: s.sorter(writtenMember), all: all, patterns: []string{""}, numbers: make(map[string]uint32)}
+}
+
+// read reads the lists.
+func (h *hood) read(chunks func(*[]byte) bool) error {
 	var chunk []byte
 	for chunks(&chunk) {
 		err := packed.Records(chunk, 0, func(record []byte) error {
 			l := list{start: len(h.members)}
 			for len(record) > 0 {
-				n, err := s.memberLen(record)
+				m, n, err := h.member(record)
 				if err != nil {
 					return err
 				}
-				m := member{example: readNumber(record), copies: readCount(record[numberBytes:], size)}
-				if p := record[numberBytes+size : n]; len(p) > 2*heavyBytes {
-					p = patternOwners(p)
-					var seen bool
-					if m.pattern, seen = numbers[string(p)]; !seen {
-						m.pattern = uint32(len(h.patterns))
-						numbers[string(p)] = m.pattern
-						h.patterns = append(h.patterns, string(p))
-					}
-				}
 				h.members = append(h.members, m)
 				l.copies += int64(m.copies)
-				if m.example.bucket() == bucket {
+				if m.example.bucket() == h.bucket {
 					h.local = append(h.local, incidence{m.example.place(), m.copies, m.pattern, uint32(len(h.lists))})
 				}
 				record = record[n:]
 			}
 			l.end = len(h.members)
 			h.lists = append(h.lists, l)
+			if len(h.members) > h.most {
+				return h.write()
+			}
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	slices.SortFunc(h.local, func(a, b incidence) int { return cmp.Compare(a.place, b.place) })
-	return h, nil
+	return nil
 }
 
-// each calls f for every local example that is in a list, with the size of its neighbourhood.
-func (h *hood) each(f func(place, copies uint32, size int64)) {
-	for start := 0; start < len(h.local); {
+// member reads the member that a list begins with, of n bytes.
+func (h *hood) member(record []byte) (m member, n int, err error) {
+	if n, err = h.spec.memberLen(record); err != nil {
+		return m, n, err
+	}
+	size := h.spec.countBytes()
+	m = member{example: readNumber(record), copies: readCount(record[numberBytes:], size)}
+	if p := record[numberBytes+size : n]; len(p) > 2*heavyBytes {
+		p = patternOwners(p)
+		var seen bool
+		if m.pattern, seen = h.numbers[string(p)]; !seen {
+			m.pattern = uint32(len(h.patterns))
+			h.numbers[string(p)] = m.pattern
+			h.patterns = append(h.patterns, string(p))
+		}
+	}
+	return m, n, nil
+}
+
+// write moves the members to the sorter.
+func (h *hood) write() error {
+	chunk := make([]byte, 0, packed.ChunkSize)
+	for ; h.written < len(h.lists); h.written++ {
+		l := &h.lists[h.written]
+		for _, m := range h.members[l.start:l.end] {
+			if len(chunk)+writtenMember > cap(chunk) {
+				if err := h.sorter.Add(chunk); err != nil {
+					return err
+				}
+				chunk = make([]byte, 0, packed.ChunkSize)
+			}
+			chunk = appendNumber(chunk, m.example)
+			for _, v := range []uint32{uint32(h.written), m.copies, m.pattern} {
+				chunk = appendCount(chunk, 4, v)
+			}
+		}
+	}
+	h.members = h.members[:0]
+	return h.sorter.Add(chunk)
+}
+
+// count counts the neighbourhoods.
+func (h *hood) count() error {
+	for i, e := range h.local {
+		if i == 0 || e.place != h.local[i-1].place {
+			h.sizes = append(h.sizes, sizeOf{place: e.place, copies: e.copies})
+			if e.pattern > 0 {
+				h.sizes[len(h.sizes)-1].size = h.all.union(h.patterns[e.pattern])
+			}
+		}
+	}
+	if h.sorter.Len() == 0 {
+		h.addUnions()
+		return nil
+	}
+	if err := h.write(); err != nil {
+		return err
+	}
+	var part []written
+	flush := func() {
+		h.load(part)
+		h.addUnions()
+		part = part[:0]
+	}
+	err := h.sorter.Each(func(r []byte) error {
+		w := written{member{readNumber(r), readCount(r[numberBytes+4:], 4), readCount(r[numberBytes+8:], 4)}, readCount(r[numberBytes:], 4)}
+		if len(part) >= h.most && w.example != part[len(part)-1].example {
+			flush()
+		}
+		part = append(part, w)
+		return nil
+	})
+	flush()
+	return err
+}
+
+// written is a member of a list.
+type written struct {
+	member
+	list uint32
+}
+
+// load replaces the members in memory by a range of them, ordered by example.
+func (h *hood) load(part []written) {
+	for i := range h.lists {
+		h.lists[i] = list{}
+	}
+	for _, m := range part {
+		h.lists[m.list].end++
+		h.lists[m.list].copies += int64(m.copies)
+	}
+	at := 0
+	for i := range h.lists {
+		l := &h.lists[i]
+		l.start, at = at, at+l.end
+		l.end = l.start
+	}
+	h.members = slices.Grow(h.members[:0], len(part))[:len(part)]
+	for _, m := range part {
+		l := &h.lists[m.list]
+		h.members[l.end] = m.member
+		l.end++
+	}
+}
+
+// addUnions adds to the size of every local example the copies in memory that are in its lists.
+func (h *hood) addUnions() {
+	e := 0
+	for start := 0; start < len(h.local); e++ {
 		end := start + 1
 		for end < len(h.local) && h.local[end].place == h.local[start].place {
 			end++
 		}
-		size := h.union(h.local[start:end])
-		f(h.local[start].place, h.local[start].copies, size)
+		h.sizes[e].size += h.union(h.local[start:end])
 		start = end
 	}
 }
 
-// union returns the number of copies of the examples in the union of lists, and of the lists of the heavy owners of
-// the example that the lists are of.
+// union returns the number of copies of the examples in the union of lists, but for those that share a heavy owner
+// with the example that the lists are of.
 func (h *hood) union(of []incidence) int64 {
 	if of[0].pattern > 0 {
 		pattern := h.patterns[of[0].pattern]
 		h.gather(of, -1)
-		size := h.all.union(pattern)
+		size := int64(0)
 		for i, m := range h.others {
 			if (i == 0 || m.example != h.others[i-1].example) && !meet(pattern, h.patterns[m.pattern]) {
 				size += int64(m.copies)

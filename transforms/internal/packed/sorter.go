@@ -24,6 +24,7 @@ type Sorter struct {
 	chunks [][]byte
 	refs   []ref
 	held   int
+	len    int64
 	sorted bool // refs are
 	runs   []*run
 	sorter refSorter
@@ -54,6 +55,7 @@ func (s *Sorter) Add(chunk []byte) error {
 		}
 		s.refs = append(s.refs, ref{key: keyAt(chunk[start:end], 0), after: keyAt(chunk[start:end], 8), chunk: number, off: uint32(off)})
 		s.held += refBytes
+		s.len++
 		off = end
 	}
 	s.chunks = append(s.chunks, chunk)
@@ -67,6 +69,9 @@ func (s *Sorter) Add(chunk []byte) error {
 	}
 	return nil
 }
+
+// Len returns the number of records.
+func (s *Sorter) Len() int64 { return s.len }
 
 // refBytes is what a ref and its place in the scratch space take.
 const refBytes = 48
@@ -226,7 +231,7 @@ func (s *Sorter) Close() error {
 	for _, r := range s.runs {
 		errs = append(errs, r.file.Close())
 	}
-	s.runs = nil
+	s.runs, s.len = nil, 0
 	s.forget()
 	return errors.Join(errs...)
 }
