@@ -171,7 +171,7 @@ func (l *jobLog) cancel(runner string) error {
 			return err
 		}
 		switch state.GetState() {
-		case jobpb.JobState_CANCELLED, jobpb.JobState_DONE, jobpb.JobState_FAILED, jobpb.JobState_STOPPED, jobpb.JobState_DRAINED:
+		case jobpb.JobState_CANCELLED, jobpb.JobState_DONE, jobpb.JobState_FAILED, jobpb.JobState_DRAINED:
 			return nil
 		}
 	}

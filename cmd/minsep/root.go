@@ -103,7 +103,10 @@ finds and verifies the noise multiplier they need, and makes the correlated nois
 Start with:  minsep keygen KEY
              minsep bound --graph edges.tsv --max-per-owner 2 --key KEY --out RUN
              minsep form --bounded RUN --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 128 --key KEY --out RUN
-             minsep inspect RUN`,
+             minsep inspect RUN
+
+Exit codes: 0 done; 1 the machine, a runner, or --timeout; 2 the command line or the input; 3 a guarantee that could not
+be verified; 130 and 143 stopped by SIGINT and SIGTERM. After 1, 130 and 143 the same command may be repeated as it is.`,
 		Version:           manifest.Version,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

@@ -1,0 +1,61 @@
+package flink_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"minsep/integration/flink"
+)
+
+// A command that is stopped, or takes too long, cancels its job on Flink and leaves nothing.
+func TestStopped(t *testing.T) {
+	k := loopback(t)
+	b := newBench(t)
+	for name, c := range map[string]struct {
+		flags []string
+		code  int
+		says  string
+	}{
+		"timeout": {[]string{"--timeout", "5s"}, 1, "not done after the --timeout of 5s, with runner flink, job server " + k.Endpoint + "; the job was cancelled there"},
+		"signal":  {nil, 130, "stopped by interrupt: the same command begins again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := strings.Fields("form --examples 10000000 --scheme b-min-sep --steps 20000 --min-sep 4 --batch-size 2500 --key key --out stopped --quiet --log-level info")
+			cmd := exec.Command(b.bin, append(append(args, k.Flags(2)...), c.flags...)...)
+			var stderr bytes.Buffer
+			cmd.Dir, cmd.Env, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if c.flags == nil {
+				time.Sleep(5 * time.Second) // the job begins after about two
+				if err := cmd.Process.Signal(os.Interrupt); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var exit *exec.ExitError
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != c.code || !strings.Contains(stderr.String(), c.says) {
+				t.Errorf("%v, want exit code %d: %s", err, c.code, &stderr)
+			}
+			_, id, _ := strings.Cut(stderr.String(), "Submitted job: ")
+			id, _, _ = strings.Cut(id, `"`)
+			log := filepath.Join(filepath.Dir(k.Logs()), "jobserver.log")
+			text, err := os.ReadFile(log)
+			if id == "" || !strings.Contains(string(text), "Canceling job invocation "+id) {
+				t.Errorf("job %q was not cancelled (%v): %s\n%s", id, err, &stderr, flink.Tail(log, 20))
+			}
+			if _, err := os.Stat(filepath.Join(b.dir, "stopped")); err == nil {
+				t.Error("a run directory is left")
+			}
+			if left, err := os.ReadDir(b.temp); err != nil || len(left) > 0 {
+				t.Errorf("left in the folder for temporary files: %v (%v)", left, err)
+			}
+		})
+	}
+}
