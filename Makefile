@@ -17,14 +17,15 @@ help: ## print this help
 build: ## build the command at bin/minsep
 	$(GO) build -o bin/minsep ./cmd/minsep
 
-demo: build ## bound a real graph of 1.8 million edges, form batches, check them
+demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certificate, batches and noise, and inspect it
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
 	bin/minsep keygen $(DEMO)/key
-	bin/minsep bound --graph integration/testdata/gene2pubmed.tsv.gz --max-per-owner 2 --key $(DEMO)/key --out $(DEMO)/run
-	bin/minsep form --bounded $(DEMO)/run --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 128 --key $(DEMO)/key --out $(DEMO)/run
+	bin/minsep run --example > $(DEMO)/plan.json
+	bin/minsep run $(DEMO)/plan.json --key $(DEMO)/key --out $(DEMO)/run --dry-run
+	bin/minsep run $(DEMO)/plan.json --key $(DEMO)/key --out $(DEMO)/run
 	bin/minsep inspect $(DEMO)/run
-	@echo "The first rows of step 0 (secret in a real run), as od sees the file behind its header of 128 bytes:"
-	@od -A n -t d4 -j 128 -N 32 $(DEMO)/run/batches/rows-00000-of-00001.npy
+	@echo; echo "What the run left in $(DEMO)/run (the batches and the noise are secret, and so is how large the batches' files are):"
+	@cd $(DEMO)/run && ls -d run.json certificate.json ledger/*.* bounded/* strategy/* batches/* noise/*
 
 test: lint python flink ## lint and run every test
 	@$(flink_env) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -v ./... > out/test.log 2>&1 || { grep -E '^(---|\s+---) FAIL|^FAIL|panic:|_test.go:' out/test.log | tail -n 60; exit 1; }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"minsep/pipelines"
+)
+
+// A plan with ten faults gets ten messages, whatever the faults are.
+func TestPlanWithTenFaults(t *testing.T) {
+	for name, c := range map[string]struct{ plan, want string }{
+		"of values": {`{
+			"scheme": {"scheme": "none", "steps": 0, "batch_size": 3},
+			"strategy": {"kind": "other"},
+			"privacy": {"epsilon": -1, "delta": 2},
+			"noise": {"coordinates": 0, "dtype": "int8"}, "batches": {"shards": -1}, "out": "run"
+		}`, "coordinates 0|delta 2|dtype int8|epsilon -1|graph and examples|key \"\"|kind \"other\"|scheme \"none\"|shards -1|steps 0"},
+		"of text and values": {`{
+			"mood": 1, "examples": 100, "examples": 200,
+			"scheme": {"scheme": "poisson", "steps": "many", "batch_size": 4, "min_sep": 1.5},
+			"strategy": {"kind": "identity", "colour": "red"},
+			"privacy": {"epsilon": "large", "delta": 0},
+			"noise": {"coordinates": -4}, "batches": {"parquet": 1}, "key": "none", "out": "run"
+		}`, "mood: unknown field|examples: given twice|scheme.steps: must be a whole|scheme.min_sep: must be a whole|strategy.colour: unknown|privacy.epsilon: must be a number|delta 0|coordinates -4|batches.parquet: must be true|none"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "plan.json"), []byte(c.plan), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0], "run", "plan.json")
+		cmd.Env, cmd.Dir = append(os.Environ(), beCommand+"=1"), dir
+		out, err := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != exitUsage {
+			t.Errorf("%s: exits with %d (%v)", name, code, err)
+		}
+		want := strings.Split(c.want, "|")
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		if len(lines) != len(want) {
+			t.Errorf("%s: %d messages for %d faults:\n%s", name, len(lines), len(want), out)
+		}
+		for _, text := range want {
+			if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, text) }) {
+				t.Errorf("%s: no message says %q:\n%s", name, text, out)
+			}
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%s: the run left %v (%v)", name, entries, err)
+		}
+	}
+}
+
+// A plan on Prism leaves the bytes that it leaves on the direct runner, run.json and the ledger among them.
+func TestRunOnPrism(t *testing.T) {
+	k := newKilledRun(t)
+	want := k.whole()
+	k.clean()
+	c := k.command()
+	c.Args = append(c.Args, "--runner", "prism")
+	c.Env = append(c.Env, "GOMAXPROCS=16") // Prism's waiting goroutines keep processors busy
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if diff := cmp.Diff(want, hashes(t, k.dir)); diff != "" {
+		t.Errorf("(-direct +prism):\n%s", diff)
+	}
+}
+
+// What a dry run expects is what the run leaves, within the bounds that docs/run.md states, and a dry run writes nothing.
+func TestDryRunExpectsWhatComes(t *testing.T) {
+	k := newKilledRun(t)
+	before := hashes(t, k.dir)
+	stages := func(args ...string) []pipelines.PlanStage {
+		t.Helper()
+		c := k.command()
+		c.Args = append(slices.DeleteFunc(c.Args, func(a string) bool { return a == "--quiet" }), append(args, "--json")...)
+		out, err := c.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r pipelines.PlanResult
+		if err := json.Unmarshal(out, &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Stages
+	}
+	expected := stages("--dry-run")
+	if diff := cmp.Diff(before, hashes(t, k.dir)); diff != "" {
+		t.Errorf("a dry run changed (-before +after):\n%s", diff)
+	}
+	if _, err := os.Stat(filepath.Join(k.dir, "run")); err == nil {
+		t.Error("a dry run made the run directory")
+	}
+	for i, done := range stages() {
+		e := expected[i]
+		if e.State != pipelines.StageToDo || e.Estimate == nil {
+			t.Fatalf("%s is %s in a dry run: %+v", e.Stage, e.State, e.Estimate)
+		}
+		if e.Estimate.Files != done.Files {
+			t.Errorf("%s: %d files expected, %d made", e.Stage, e.Estimate.Files, done.Files)
+		}
+		folder := map[string]string{"form": "batches", "noise": "noise"}[done.Stage]
+		if folder == "" {
+			continue
+		}
+		size := int64(0)
+		for name := range hashes(t, filepath.Join(k.dir, "run", folder)) {
+			if info, err := os.Stat(filepath.Join(k.dir, "run", folder, name)); err == nil && !strings.HasSuffix(name, ".json") {
+				size += info.Size()
+			}
+		}
+		// Batches come out by chance; noise's sizes follow from the plan.
+		if ratio := float64(size) / float64(e.Estimate.Bytes); folder == "noise" && ratio != 1 || ratio < 0.8 || ratio > 1.25 {
+			t.Errorf("%s: %.3f times the expected bytes", done.Stage, ratio)
+		}
+	}
+	for _, s := range stages("--dry-run") {
+		if s.State != pipelines.StageSkipped {
+			t.Errorf("%s is %s in a dry run after the run", s.Stage, s.State)
+		}
+	}
+}
