@@ -50,7 +50,7 @@ func TestFaults(t *testing.T) {
 			short, large := limits, 9<<20
 			switch kind {
 			case storetest.Hang:
-				short.Attempt, large = 200*time.Millisecond, 2<<20
+				short.Attempt, short.Attempts, large = 400*time.Millisecond, 12, 2<<20
 			case storetest.Wrong:
 				large = 2 << 20 // whole objects have checksums, ranges of larger ones have not
 			}

@@ -71,7 +71,7 @@ func TestFaults(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			limits, large := limits, 9<<20
 			if kind == storetest.Hang {
-				limits.Attempt, large = 200*time.Millisecond, 2<<20
+				limits.Attempt, limits.Attempts, large = 400*time.Millisecond, 12, 2<<20
 			}
 			f := &storetest.Faults{Kinds: []string{kind}, Chance: .3, Most: 2, Wait: 5 * time.Second}
 			if kind == storetest.Hang {
