@@ -208,7 +208,7 @@ type hood struct {
 const (
 	memberBytes   = 16                  // in memory
 	writtenMember = numberBytes + 3*4   // in the sorter
-	membersHeld   = packed.DefaultLimit // bytes of sorting memory, of which members take a quarter
+	membersHeld   = packed.DefaultLimit // bytes
 )
 
 // list is a part of the members of a hood, and the copies in it.
@@ -231,7 +231,7 @@ func newHood(s *spec, bucket uint32, all *patterns) *hood {
 	if memory == 0 {
 		memory = membersHeld
 	}
-	return &hood{spec: s, bucket: bucket, most: max(1, memory/memberBytes/4), sorter: s.sorter(writtenMember), all: all, patterns: []string{""}, numbers: make(map[string]uint32)}
+	return &hood{spec: s, bucket: bucket, most: max(1, memory/memberBytes), sorter: s.sorter(writtenMember), all: all, patterns: []string{""}, numbers: make(map[string]uint32)}
 }
 
 // read reads the lists.
@@ -333,7 +333,7 @@ func (h *hood) count() error {
 	}
 	err := h.sorter.Each(func(r []byte) error {
 		w := written{member{readNumber(r), readCount(r[numberBytes+4:], 4), readCount(r[numberBytes+8:], 4)}, readCount(r[numberBytes:], 4)}
-		if len(part) >= h.most && w.example != part[len(part)-1].example {
+		if len(part) > h.most/4 && w.example != part[len(part)-1].example {
 			flush()
 		}
 		part = append(part, w)
