@@ -2,6 +2,7 @@ package flink_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,18 +13,25 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 
 	"minsep/integration/flink"
 )
+
+// onlyWithCluster skips a test that takes minutes.
+func onlyWithCluster(t *testing.T) {
+	t.Helper()
+	if os.Getenv(clusterVariable) == "" {
+		t.Skip("takes minutes: " + clusterVariable + " is not set; `make test-cluster` sets it")
+	}
+}
 
 // cluster starts a JobManager, two TaskManagers and a job server for a test, or skips it. It returns the flags with which the
 // command runs a pipeline there, in workers made from binary.
 func cluster(t *testing.T, binary string) (*flink.Cluster, []string) {
 	t.Helper()
 	dir := home(t)
-	if os.Getenv(clusterVariable) == "" {
-		t.Skip("a cluster takes minutes: " + clusterVariable + " is not set; `make test-cluster` sets it")
-	}
+	onlyWithCluster(t)
 	k, err := flink.Start(t.Context(), flink.Config{Home: dir, TaskManagers: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +57,39 @@ func TestCluster(t *testing.T) {
 	}
 	if err := k.NoWorkers(2 * time.Minute); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLargeBundles bounds a graph of which one subtask passes on more than goes through Flink, so that the rest goes through files, which are
+// gone at the end.
+func TestLargeBundles(t *testing.T) {
+	home(t)
+	onlyWithCluster(t)
+	k, b := loopback(t), newBench(t)
+	b.writeGraph("large.parquet", 2_000_000, 4_000_000)
+	b.disturb = func() bool {
+		files, err := filepath.Glob(filepath.Join(b.dir, "large", "bounded", "shared", "*"))
+		return err == nil && len(files) > 0
+	}
+	b.both(k, k.Flags(1), "large", strings.Fields("bound --graph large.parquet --max-per-owner 2 --key key --out large --json")...)
+}
+
+// edge is a row of a Parquet file of edges.
+type edge struct {
+	Example int64 `parquet:"example_id"`
+	Owner   int64 `parquet:"owner_id"`
+}
+
+// writeGraph writes a graph of random owners, four times fewer than examples.
+func (b *bench) writeGraph(name string, examples, edges int) {
+	b.t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	list := make([]edge, edges)
+	for i := range list {
+		list[i] = edge{int64(i / (edges / examples)), rng.Int64N(int64(examples / 4))}
+	}
+	if err := parquet.WriteFile(filepath.Join(b.dir, name), list); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
