@@ -103,17 +103,18 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 		}
 		r.edges = p.Graph.edges(source.Bytes)
 	}
-	if !o.DryRun {
-		if err := manifest.RemoveTemporary(o.Out); err != nil {
-			return r.result, err
-		}
-	}
 	begin := time.Now()
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {
 			if made && i == 0 && !o.DryRun && ctx.Err() == nil {
 				err = errors.Join(err, removeEmptyRun(o.Out))
 			}
+			return r.result, err
+		}
+	}
+	// Before the last stage is done, some temporary files are what a stopped stage goes on from.
+	if !o.DryRun && names[len(names)-1] == Stages[len(Stages)-1] {
+		if err := manifest.RemoveTemporary(o.Out); err != nil {
 			return r.result, err
 		}
 	}
