@@ -124,15 +124,15 @@ func TestLawOfRounds(t *testing.T) {
 		edges = 60_000
 		slack = 1.2 // a graph so small is not like all others
 	)
-	rng := rand.New(rand.NewPCG(6, 7))
-	for name, owner := range map[string]func() int{
-		"uniform":   func() int { return rng.IntN(edges / 8) },
-		"power law": func() int { return int(edges / 8 * math.Pow(rng.Float64(), 3)) },
+	for name, owner := range map[string]func(*rand.Rand) int{
+		"uniform":   func(rng *rand.Rand) int { return rng.IntN(edges / 8) },
+		"power law": func(rng *rand.Rand) int { return int(edges / 8 * math.Pow(rng.Float64(), 3)) },
 	} {
+		rng := rand.New(rand.NewPCG(6, 7))
 		var e ownergraph.Edges
 		for i := range edges {
 			e.Examples.AppendInt(int64(i / 2))
-			e.Owners.AppendInt(int64(owner()))
+			e.Owners.AppendInt(int64(owner(rng)))
 		}
 		for _, k := range []int{1, 2, 8, 30} {
 			c.Bound, c.Rounds = ownergraph.Bound{MaxExamplesPerOwner: k}, 6
