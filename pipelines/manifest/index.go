@@ -204,8 +204,8 @@ func (s *Stage) Write(name string, write func(io.Writer) error) (File, error) {
 	return WriteFile(s.Dir, name, s.fileMode(), write)
 }
 
-// Publish finishes the stage: it sorts and checks the listed files, removes temporary files that a repeated task may
-// have left, and writes the index. After it the folder is a result.
+// Publish finishes the stage: it sorts and checks the listed files, writes the index, and removes temporary files: those that a repeated task
+// has left, and those from which a stage that is killed goes on, which must last until the folder is a result.
 func (s *Stage) Publish(ix Index) error {
 	slices.SortFunc(ix.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	for i, f := range ix.Files {
@@ -214,9 +214,6 @@ func (s *Stage) Publish(ix Index) error {
 		}
 	}
 	if err := store.Parallel(len(ix.Files), func(i int) error { return ix.Files[i].CheckSize(s.Dir) }); err != nil {
-		return err
-	}
-	if err := RemoveTemporary(s.Dir); err != nil {
 		return err
 	}
 	ix.Version = Version
@@ -242,6 +239,7 @@ func (s *Stage) finish(index []byte) error {
 	if err := store.Remove(background, store.Join(s.Dir, incompleteName)); err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
+	_ = RemoveTemporary(s.Dir) // the folder is a result by now; readers ignore what is left
 	return nil
 }
 
