@@ -1,7 +1,6 @@
 package flink_test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -22,33 +21,50 @@ func TestStopped(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"timeout": {[]string{"--timeout", "5s"}, 1, "not done after the --timeout of 5s, with runner flink, job server " + k.Endpoint + "; the job was cancelled there"},
+		"timeout": {[]string{"--timeout", "15s"}, 1, "not done after the --timeout of 15s, with runner flink, job server " + k.Endpoint + "; the job was cancelled there"},
 		"signal":  {nil, 130, "stopped by interrupt: the same command begins again"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := strings.Fields("form --examples 10000000 --scheme b-min-sep --steps 20000 --min-sep 4 --batch-size 2500 --key key --out stopped --quiet --log-level info")
+			// Minutes of work, of which a second or some are done.
+			args := strings.Fields("form --examples 2000000000 --scheme b-min-sep --steps 20000 --min-sep 4 --batch-size 2500 --key key --out stopped --quiet --log-level info")
 			cmd := exec.Command(b.bin, append(append(args, k.Flags(2)...), c.flags...)...)
-			var stderr bytes.Buffer
-			cmd.Dir, cmd.Env, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), &stderr
+			stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stderr.Close()
+			said := func() string {
+				b, err := os.ReadFile(stderr.Name())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			cmd.Dir, cmd.Env, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), stderr
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			if c.flags == nil {
-				time.Sleep(5 * time.Second) // the job begins after about two
+				for range 600 {
+					if time.Sleep(100 * time.Millisecond); strings.Contains(said(), "state: RUNNING") {
+						break
+					}
+				}
+				time.Sleep(time.Second)
 				if err := cmd.Process.Signal(os.Interrupt); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var exit *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != c.code || !strings.Contains(stderr.String(), c.says) {
-				t.Errorf("%v, want exit code %d: %s", err, c.code, &stderr)
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != c.code || !strings.Contains(said(), c.says) {
+				t.Errorf("%v, want exit code %d: %s", err, c.code, said())
 			}
-			_, id, _ := strings.Cut(stderr.String(), "Submitted job: ")
+			_, id, _ := strings.Cut(said(), "Submitted job: ")
 			id, _, _ = strings.Cut(id, `"`)
 			log := filepath.Join(filepath.Dir(k.Logs()), "jobserver.log")
 			text, err := os.ReadFile(log)
 			if id == "" || !strings.Contains(string(text), "Canceling job invocation "+id) {
-				t.Errorf("job %q was not cancelled (%v): %s\n%s", id, err, &stderr, flink.Tail(log, 20))
+				t.Errorf("job %q was not cancelled (%v): %s\n%s", id, err, said(), flink.Tail(log, 20))
 			}
 			if _, err := os.Stat(filepath.Join(b.dir, "stopped")); err == nil {
 				t.Error("a run directory is left")
