@@ -112,11 +112,13 @@ func TestFaults(t *testing.T) {
 		fault      func(t *testing.T, k *flink.Cluster) (happened bool)
 	}{
 		{"bound-without-a-taskmanager", bound, replaceTaskManager(6)},
-		{"bound-without-a-worker", bound, killWorker(500 * time.Millisecond)},
+		// A larger graph: a job must be there to be disturbed, however fast the machine is.
+		{"bound-without-a-worker", strings.Replace(bound, demoGraph, "large.parquet", 1), killWorker(500 * time.Millisecond)},
 		{"account-without-a-worker", account, killWorker(time.Second)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, before := newBench(t), restarts(t, k)
+			b.writeGraph("large.parquet", 2_000_000, 4_000_000)
 			b.disturb = func() bool { return c.fault(t, k) }
 			b.both(k, flags, "out", strings.Fields(c.args)...)
 			if restarts(t, k) == before {
