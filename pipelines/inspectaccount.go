@@ -126,19 +126,8 @@ func matchTable(found *Inspection, c *accounting.Certificate, run string) error 
 }
 
 // differences says how two samplers differ, parameter by parameter.
-func differences(certified, formed sampling.Spec) (list []string) {
-	a, b := parameters(certified), parameters(formed)
-	for name, value := range a {
-		if b[name] != value {
-			list = append(list, fmt.Sprintf("%s is %s in the certificate, %s in the batches", name, value, or(b[name], "absent")))
-		}
-	}
-	for name, value := range b {
-		if a[name] == "" {
-			list = append(list, fmt.Sprintf("%s is absent in the certificate, %s in the batches", name, value))
-		}
-	}
-	return list
+func differences(certified, formed sampling.Spec) []string {
+	return mapDifferences(parameters(certified), parameters(formed), "in the certificate", "in the batches")
 }
 
 func or(s, otherwise string) string {

@@ -143,18 +143,23 @@ func described(t reflect.Type) string {
 }
 
 // jsonDifferences says where two JSON values of objects differ.
-func jsonDifferences(was, want []byte) (list []string) {
+func jsonDifferences(was, want []byte) []string {
 	a, b := map[string]string{}, map[string]string{}
 	flattenJSON("", was, a)
 	flattenJSON("", want, b)
+	return mapDifferences(a, b, "there", "in the plan")
+}
+
+// mapDifferences says where two maps differ, and which is which.
+func mapDifferences(a, b map[string]string, inA, inB string) (list []string) {
 	for name, value := range a {
 		if b[name] != value {
-			list = append(list, fmt.Sprintf("%s is %s there, %s in the plan", name, value, or(b[name], "absent")))
+			list = append(list, fmt.Sprintf("%s is %s %s, %s %s", name, value, inA, or(b[name], "absent"), inB))
 		}
 	}
 	for name, value := range b {
 		if a[name] == "" {
-			list = append(list, fmt.Sprintf("%s is absent there, %s in the plan", name, value))
+			list = append(list, fmt.Sprintf("%s is absent %s, %s %s", name, inA, value, inB))
 		}
 	}
 	slices.Sort(list)
