@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -167,7 +168,7 @@ func (u *memoryUpload) Abort(context.Context) error {
 	return u.m.request("abort", func() error { return nil })
 }
 
-var quick = Limits{Attempts: 4, Wait: time.Microsecond, Attempt: time.Second, Total: 5 * time.Second}
+var quick = Limits{Attempts: 4, Wait: time.Microsecond}
 
 func newMemory() (*Objects, *memory) {
 	m := &memory{objects: map[string]memoryObject{}, requests: map[string]int{}}
@@ -312,26 +313,47 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-func TestTimeouts(t *testing.T) {
+// TestTimeouts runs on a clock that goes on only when everything waits, so that the limits hold to the microsecond.
+func TestTimeouts(t *testing.T) { synctest.Test(t, testTimeouts) }
+
+func testTimeouts(t *testing.T) {
 	limits := Limits{Attempts: 3, Attempt: 10 * time.Millisecond, Wait: time.Microsecond}
 	attempts := 0
 	hang := func(ctx context.Context, _ int) error { attempts++; <-ctx.Done(); return errors.New("cut off") }
 	never := func(error) bool { return false }
-	if err := limits.repeat(context.Background(), never, hang); !errors.Is(err, context.DeadlineExceeded) || attempts != 3 {
+	begin := time.Now()
+	took := func() time.Duration {
+		d := time.Since(begin)
+		begin = time.Now()
+		return d.Round(100 * time.Microsecond)
+	}
+	if err := limits.repeat(t.Context(), never, hang); !errors.Is(err, context.DeadlineExceeded) || attempts != 3 {
 		t.Errorf("%d attempts: %v", attempts, err)
+	}
+	if d := took(); d != 30*time.Millisecond {
+		t.Errorf("three attempts of 10 ms took %v", d)
 	}
 	limits.Total = 15 * time.Millisecond
 	attempts = 0
-	if err := limits.repeat(context.Background(), never, hang); !errors.Is(err, context.DeadlineExceeded) || attempts != 2 {
+	if err := limits.repeat(t.Context(), never, hang); !errors.Is(err, context.DeadlineExceeded) || attempts != 2 {
 		t.Errorf("%d attempts: %v", attempts, err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	if d := took(); d != limits.Total {
+		t.Errorf("attempts took %v, the limit is %v", d, limits.Total)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(5*time.Millisecond, cancel)
 	if err := (Limits{}).repeat(ctx, never, hang); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := (Limits{}).repeat(context.Background(), never, func(context.Context, int) error { return fs.ErrPermission }); !errors.Is(err, fs.ErrPermission) {
+	if d := took(); d != 5*time.Millisecond {
+		t.Errorf("it ended %v after the beginning, and was cancelled after 5 ms", d)
+	}
+	if err := (Limits{}).repeat(t.Context(), never, func(context.Context, int) error { return fs.ErrPermission }); !errors.Is(err, fs.ErrPermission) {
 		t.Error(err)
+	}
+	if d := took(); d != 0 {
+		t.Errorf("an error that lasts was repeated for %v", d)
 	}
 }
 
