@@ -27,10 +27,9 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	@echo; echo "What the run left in $(DEMO)/run (the batches and the noise are secret, and so is how large the batches' files are):"
 	@cd $(DEMO)/run && ls -d run.json certificate.json ledger/*.* bounded/* strategy/* batches/* noise/*
 
-test: lint python flink ## lint and run every test
-	@$(flink_env) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -v ./... > out/test.log 2>&1 || { grep -E '^(---|\s+---) FAIL|^FAIL|panic:|_test.go:' out/test.log | tail -n 60; exit 1; }
-	@grep -E '^(ok|FAIL)' out/test.log
-	@echo "skipped:"; grep -B 1 -E '^\s*--- SKIP' out/test.log || echo "  nothing"
+test: lint python flink ## lint and run every test: a line as each package ends, and at the end what was skipped
+	@$(GO) build -o bin/testlog ./integration/testlog
+	@$(flink_env) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -json ./... | bin/testlog -log out/test.log
 
 # MINSEP_FLINK says where Flink is, if it could be fetched.
 flink_env = if [ -e $(FLINK)/fetched ]; then export MINSEP_FLINK="$(CURDIR)/$(FLINK)"; fi;
