@@ -55,8 +55,8 @@ func TestKilledFormLeavesNoResult(t *testing.T) {
 		time.Sleep(time.Duration(rng.Float64() * float64(whole)))
 		cmd.Process.Kill()
 		cmd.Wait()
-		if batches, err := manifest.OpenBatches(filepath.Join(out, "batches")); err == nil {
-			if err := batches.Index.Verify(batches.Dir); err != nil {
+		if batches, err := manifest.OpenBatches(t.Context(), filepath.Join(out, "batches")); err == nil {
+			if err := batches.Index.Verify(t.Context(), batches.Dir); err != nil {
 				t.Errorf("try %d: a reader accepts a folder that is not whole: %v", try, err)
 			}
 		} else {

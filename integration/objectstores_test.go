@@ -226,7 +226,7 @@ func sameContents(t *testing.T, got, want map[string]string) {
 
 func inspected(t *testing.T, dir string, folders int) {
 	t.Helper()
-	found, err := pipelines.Inspect(dir)
+	found, err := pipelines.Inspect(t.Context(), dir)
 	if err != nil {
 		t.Error(err)
 		return
@@ -307,9 +307,9 @@ func dies(t *testing.T, faults *storetest.Faults, root string) {
 			t.Errorf("an error says a secret: %v", err)
 		}
 		for _, folder := range []string{"bounded", "strategy", "batches", "noise"} {
-			ix, err := manifest.Read(store.Join(root, "planned", folder))
+			ix, err := manifest.Read(t.Context(), store.Join(root, "planned", folder))
 			if err == nil {
-				err = ix.Verify(store.Join(root, "planned", folder))
+				err = ix.Verify(t.Context(), store.Join(root, "planned", folder))
 			} else if errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("after %d requests, %s is half written: %v", lives, folder, err)
 			} else {
@@ -348,7 +348,7 @@ func TestObjectStoreWriters(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		whole, err := ledger.Read(store.Join(here, "run", "ledger"))
+		whole, err := ledger.Read(t.Context(), store.Join(here, "run", "ledger"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +376,7 @@ func TestObjectStoreWriters(t *testing.T) {
 		if err := first.Import(whole); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ledger.Read(book)
+		again, err := ledger.Read(t.Context(), book)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 	if err := c.Err(); err != nil {
 		return Accounted{}, err
 	}
-	problem, request, err := a.problem()
+	problem, request, err := a.problem(ctx)
 	if err != nil {
 		return Accounted{}, err
 	}
@@ -121,8 +121,8 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 }
 
 // problem reads the inputs.
-func (a Account) problem() (p verification.Problem, r request, err error) {
-	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.source()
+func (a Account) problem(ctx context.Context) (p verification.Problem, r request, err error) {
+	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.source(ctx)
 	if err != nil {
 		return p, r, err
 	}
@@ -137,7 +137,7 @@ func (a Account) problem() (p verification.Problem, r request, err error) {
 	if spec.Fixed != nil && source.bounded == nil && most > 1 {
 		return p, r, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
 	}
-	strategy, err := a.strategy(spec)
+	strategy, err := a.strategy(ctx, spec)
 	if err != nil {
 		return p, r, err
 	}
@@ -175,12 +175,12 @@ func mostPerOwner(b *manifest.Bounded) int {
 	return int(most)
 }
 
-func (a Account) strategy(spec sampling.Spec) (*mechanism.Strategy, error) {
+func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {
 	if a.Strategy == "" {
 		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)
 		return s, err
 	}
-	return ReadStrategyFile(a.Strategy)
+	return ReadStrategyFile(ctx, a.Strategy)
 }
 
 // certify plans, or goes on with what the ledger holds, and verifies.
@@ -191,13 +191,13 @@ func (a Account) certify(ctx context.Context, o Options, problem verification.Pr
 	}
 	defer unlock()
 	book := store.Join(o.Out, LedgerFolder)
-	resume, err := o.lookAt(book, r)
+	resume, err := o.lookAt(ctx, book, r)
 	if err != nil {
 		return nil, err
 	}
 	var protocol *accounting.Protocol
 	if !resume {
-		if problem.Earlier, err = earlier(book, problem.Run); err != nil {
+		if problem.Earlier, err = earlier(ctx, book, problem.Run); err != nil {
 			return nil, err
 		}
 		plan, err := problem.Plan(ctx)

@@ -68,11 +68,11 @@ func (r request) encode() ([]byte, error) {
 
 // lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate, and a protocol of
 // another request, are refused unless they may be overwritten.
-func (o Options) lookAt(book string, r request) (resume bool, err error) {
-	if _, err := store.Stat(context.Background(), store.Join(o.Out, CertificateFile)); err == nil && !o.Overwrite {
+func (o Options) lookAt(ctx context.Context, book string, r request) (resume bool, err error) {
+	if _, err := store.Stat(ctx, store.Join(o.Out, CertificateFile)); err == nil && !o.Overwrite {
 		return false, fmt.Errorf("pipelines: %s: %w", store.Join(o.Out, CertificateFile), manifest.ErrExists)
 	}
-	if _, err := store.Stat(context.Background(), store.Join(book, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.Stat(ctx, store.Join(book, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("pipelines: %w", err)
@@ -81,7 +81,7 @@ func (o Options) lookAt(book string, r request) (resume bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	got, err := ReadFile(store.Join(book, requestName))
+	got, err := ReadFile(ctx, store.Join(book, requestName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("pipelines: %w", err)
 	}
@@ -158,12 +158,12 @@ func putAside(book string) error {
 
 // earlier lists the protocols in and beside a ledger that are for the same run and have samples: they were seen before the next
 // protocol is fixed.
-func earlier(book string, run accounting.Run) (list []accounting.Earlier, err error) {
+func earlier(ctx context.Context, book string, run accounting.Run) (list []accounting.Earlier, err error) {
 	want, err := json.Marshal(run)
 	if err != nil {
 		return nil, fmt.Errorf("pipelines: %w", err)
 	}
-	replaced, err := store.List(context.Background(), store.Join(book, earlierFolder))
+	replaced, err := store.List(ctx, store.Join(book, earlierFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("pipelines: %w", err)
 	}
@@ -172,7 +172,7 @@ func earlier(book string, run accounting.Run) (list []accounting.Earlier, err er
 		dirs = append(dirs, store.Join(book, earlierFolder, e.Name))
 	}
 	for _, dir := range append(dirs, book) {
-		l, err := ledger.Read(dir)
+		l, err := ledger.Read(ctx, dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

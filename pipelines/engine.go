@@ -4,6 +4,7 @@
 package pipelines
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,7 +83,7 @@ func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
 // mayWrite returns the error that a stage would meet because its folder holds a result.
 func (o Options) mayWrite(folder string) error {
 	dir := store.Join(o.Out, folder)
-	if _, err := manifest.Read(dir); err == nil && !o.Overwrite {
+	if _, err := manifest.Read(context.Background(), dir); err == nil && !o.Overwrite {
 		return fmt.Errorf("pipelines: folder %s: %w", dir, manifest.ErrExists)
 	}
 	return nil

@@ -13,9 +13,9 @@ import (
 const maxSmall = 1 << 30
 
 // ReadFile returns the contents of a file, which may be local or in an object store.
-func ReadFile(name string) ([]byte, error) {
+func ReadFile(ctx context.Context, name string) ([]byte, error) {
 	if store.IsLocal(name) { // pipes too
 		return os.ReadFile(name)
 	}
-	return store.ReadFile(context.Background(), name, maxSmall)
+	return store.ReadFile(ctx, name, maxSmall)
 }

@@ -90,7 +90,7 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	if len(f.Graph) > 0 {
 		return f.runGraph(ctx, o)
 	}
-	formed, source, err := f.planned()
+	formed, source, err := f.planned(ctx)
 	if err != nil {
 		return Formed{}, err
 	}
@@ -98,7 +98,7 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	if err := o.checkBundle(formed.Scheme, source.rows, formed.ExpectedBatchSize); err != nil {
 		return formed, err
 	}
-	copyTo, err := source.copyTo(o.Out)
+	copyTo, err := source.copyTo(ctx, o.Out)
 	if err == nil && o.DryRun {
 		err = o.mayWrite(BatchesFolder)
 	}
@@ -107,7 +107,7 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	}
 	err = o.write(BatchesFolder, true, func(run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
 		if copyTo != "" && !o.translates() {
-			if err := source.bounded.Copy(copyTo); err != nil {
+			if err := source.bounded.Copy(ctx, copyTo); err != nil {
 				return index, err
 			}
 			defer func() {
@@ -123,8 +123,8 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 }
 
 // planned is what there is to say before any batch is formed of numbers or of a bounded table.
-func (f Form) planned() (Formed, examples, error) {
-	source, err := f.source()
+func (f Form) planned(ctx context.Context) (Formed, examples, error) {
+	source, err := f.source(ctx)
 	if err != nil {
 		return Formed{}, source, err
 	}
@@ -142,12 +142,12 @@ func (f Form) planned() (Formed, examples, error) {
 
 // copyTo is where a table of another run directory must be copied to, since batches are of no use without the table
 // that they number: "" if it is there, or if there is none.
-func (x examples) copyTo(out string) (string, error) {
+func (x examples) copyTo(ctx context.Context, out string) (string, error) {
 	if x.bounded == nil {
 		return "", nil
 	}
 	dir := store.Join(out, BoundedFolder)
-	switch digest, err := manifest.DigestOf(dir); {
+	switch digest, err := manifest.DigestOf(ctx, dir); {
 	case errors.Is(err, fs.ErrNotExist):
 		return dir, nil
 	case err != nil:
@@ -170,10 +170,10 @@ func (f Form) runGraph(ctx context.Context, o Options) (Formed, error) {
 		return Formed{}, err
 	}
 	defer unlock()
-	_, err = manifest.ReadRun(o.Out)
+	_, err = manifest.ReadRun(ctx, o.Out)
 	made := errors.Is(err, fs.ErrNotExist)
 	withTable := o
-	withTable.Overwrite = o.Overwrite || table.leftIn(o.Out)
+	withTable.Overwrite = o.Overwrite || table.leftIn(ctx, o.Out)
 	if _, err := table.Run(ctx, withTable); err != nil {
 		return Formed{}, err
 	}
@@ -182,7 +182,7 @@ func (f Form) runGraph(ctx context.Context, o Options) (Formed, error) {
 	if err != nil { // such as a batch size that the graph cannot give
 		err = errors.Join(err, store.RemoveAll(ctx, store.Join(o.Out, BoundedFolder)))
 		if made {
-			if _, there := manifest.ReadRun(o.Out); there == nil {
+			if _, there := manifest.ReadRun(ctx, o.Out); there == nil {
 				err = errors.Join(err, manifest.RemoveRun(o.Out))
 			}
 		}
@@ -191,15 +191,15 @@ func (f Form) runGraph(ctx context.Context, o Options) (Formed, error) {
 }
 
 // leftIn says that a run directory has a table of the same bound and no batches: that of a run that was killed.
-func (b Bound) leftIn(out string) bool {
+func (b Bound) leftIn(ctx context.Context, out string) bool {
 	_, want, err := manifest.Params(b.Bound)
 	if err != nil {
 		return false
 	}
-	if _, err := manifest.Read(store.Join(out, BatchesFolder)); err == nil {
+	if _, err := manifest.Read(ctx, store.Join(out, BatchesFolder)); err == nil {
 		return false
 	}
-	ix, err := manifest.Read(store.Join(out, BoundedFolder))
+	ix, err := manifest.Read(ctx, store.Join(out, BoundedFolder))
 	return err == nil && ix.ParamsSHA256 == want
 }
 
@@ -249,11 +249,11 @@ type examples struct {
 	bounded *manifest.Bounded // nil: numbers
 }
 
-func (f Form) source() (examples, error) {
+func (f Form) source(ctx context.Context) (examples, error) {
 	if f.Bounded == "" {
 		return examples{rows: f.Examples}, nil
 	}
-	b, err := openBounded(f.Bounded)
+	b, err := openBounded(ctx, f.Bounded)
 	if err != nil {
 		return examples{}, err
 	}
@@ -264,12 +264,12 @@ func (f Form) source() (examples, error) {
 }
 
 // openBounded opens the bounded table of a run directory, or a folder that is one.
-func openBounded(dir string) (*manifest.Bounded, error) {
-	b, err := manifest.OpenBounded(store.Join(dir, BoundedFolder))
+func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
+	b, err := manifest.OpenBounded(ctx, store.Join(dir, BoundedFolder))
 	if err == nil {
 		return b, nil
 	}
-	if inFolder, errFolder := manifest.OpenBounded(dir); errFolder == nil {
+	if inFolder, errFolder := manifest.OpenBounded(ctx, dir); errFolder == nil {
 		return inFolder, nil
 	}
 	return nil, err

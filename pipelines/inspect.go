@@ -22,16 +22,19 @@ type Inspection struct {
 
 // Inspect re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken promise;
 // it returns an error only where there is nothing to inspect.
-func Inspect(dir string) (found []Inspection, err error) {
-	if _, err := store.Stat(context.Background(), dir); err != nil {
+func Inspect(ctx context.Context, dir string) (found []Inspection, err error) {
+	if _, err := store.Stat(ctx, dir); err != nil {
 		return nil, err
 	}
-	folders, err := foldersOf(dir)
+	folders, err := foldersOf(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range folders {
-		one, err := f.inspect(f.path)
+		one, err := f.inspect(ctx, f.path)
+		if ctx.Err() != nil { // what was not read to its end is not broken
+			return nil, ctx.Err()
+		}
 		one.Folder = f.path
 		if err != nil {
 			one.Promises = append(one.Promises, sampling.Promise{Name: "readable", Rule: err.Error(), Broken: 1})
@@ -55,13 +58,13 @@ func Broken(found []Inspection) error {
 
 type folder struct {
 	path    string
-	inspect func(path string) (Inspection, error)
+	inspect func(ctx context.Context, path string) (Inspection, error)
 }
 
 // inspectors are the stages' folders in the order of the stages.
 var inspectors = []struct {
 	folder, format string
-	inspect        func(path string) (Inspection, error)
+	inspect        func(ctx context.Context, path string) (Inspection, error)
 }{
 	{manifest.RunName, manifest.RunFormat, inspectRun},
 	{BoundedFolder, manifest.BoundedFormat, inspectBounded},
@@ -72,8 +75,8 @@ var inspectors = []struct {
 }
 
 // foldersOf returns the folders of a run directory that are there, or dir itself if it is one of them.
-func foldersOf(dir string) (folders []folder, err error) {
-	if ix, err := manifest.Read(dir); err == nil {
+func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
+	if ix, err := manifest.Read(ctx, dir); err == nil {
 		for _, i := range inspectors {
 			if i.format == ix.Format {
 				return []folder{{dir, i.inspect}}, nil
@@ -82,7 +85,7 @@ func foldersOf(dir string) (folders []folder, err error) {
 	}
 	for _, i := range inspectors {
 		path := store.Join(dir, i.folder)
-		switch _, err := store.Stat(context.Background(), path); {
+		switch _, err := store.Stat(ctx, path); {
 		case i.folder == manifest.RunName: // a run directory has one, and to miss it is a fault
 			folders = append(folders, folder{path, i.inspect})
 		case err == nil:
@@ -91,15 +94,15 @@ func foldersOf(dir string) (folders []folder, err error) {
 			return nil, err
 		}
 	}
-	if _, err := store.Stat(context.Background(), folders[0].path); err != nil && len(folders) == 1 {
+	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {
 		return nil, &ParamError{Package: "pipelines", Param: "directory", Value: dir, Rule: "must be a run directory or a folder of one"}
 	}
 	return folders, nil
 }
 
 // filesPromise checks sizes and hashes.
-func filesPromise(ix *manifest.Index, dir string) sampling.Promise {
-	broken := brokenFiles(ix, dir)
+func filesPromise(ctx context.Context, ix *manifest.Index, dir string) sampling.Promise {
+	broken := brokenFiles(ctx, ix, dir)
 	p := sampling.Promise{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: broken == nil, Broken: int64(len(broken))}
 	if broken != nil {
 		p.Rule += "; " + listed(broken) + " not"
@@ -109,9 +112,9 @@ func filesPromise(ix *manifest.Index, dir string) sampling.Promise {
 
 // brokenFiles names the files of a folder that are not what its index says. How large they are is not said: those of batches
 // tell how large the batches are.
-func brokenFiles(ix *manifest.Index, dir string) (names []string) {
+func brokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []string) {
 	for _, f := range ix.Files {
-		if f.Check(dir) != nil {
+		if f.Check(ctx, dir) != nil {
 			names = append(names, store.Base(dir)+"/"+f.Name)
 		}
 	}
@@ -132,9 +135,9 @@ func listed(names []string) string {
 }
 
 // runPromise checks that a folder is of the run whose directory it lies in: the run id is a part of every key.
-func runPromise(ix *manifest.Index, runDir string) sampling.Promise {
+func runPromise(ctx context.Context, ix *manifest.Index, runDir string) sampling.Promise {
 	p := sampling.Promise{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
-	if run, err := manifest.ReadRun(runDir); err != nil || run.RunID != ix.RunID {
+	if run, err := manifest.ReadRun(ctx, runDir); err != nil || run.RunID != ix.RunID {
 		p.Held, p.Broken = false, 1
 	}
 	return p
@@ -156,13 +159,13 @@ func factsPromise(b *manifest.Batches, scheme sampling.Spec, rows int64) samplin
 	return p
 }
 
-func inspectBatches(dir string) (Inspection, error) {
+func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
-	batches, err := manifest.OpenBatches(dir)
+	batches, err := manifest.OpenBatches(ctx, dir)
 	if err != nil {
 		return found, err
 	}
-	found.Promises = []sampling.Promise{filesPromise(batches.Index, dir)}
+	found.Promises = []sampling.Promise{filesPromise(ctx, batches.Index, dir)}
 	var params formParams
 	if err := json.Unmarshal(batches.Index.Params, &params); err != nil {
 		return found, fmt.Errorf("pipelines: %s: params: %w", dir, err)
@@ -170,12 +173,12 @@ func inspectBatches(dir string) (Inspection, error) {
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
 	}
-	found.Promises = append(found.Promises, runPromise(batches.Index, store.Dir(dir)))
+	found.Promises = append(found.Promises, runPromise(ctx, batches.Index, store.Dir(dir)))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := store.Join(store.Dir(dir), BoundedFolder)
 		matches := sampling.Promise{Name: "input", Rule: "the batches were formed of the bounded table beside them"}
-		digest, err := manifest.DigestOf(table)
+		digest, err := manifest.DigestOf(ctx, table)
 		if err != nil {
 			return found, fmt.Errorf("the batches' rows are those of a bounded table, which must lie beside them: %w", err)
 		}
@@ -185,13 +188,13 @@ func inspectBatches(dir string) (Inspection, error) {
 			matches.Broken = 1
 			return found, nil
 		}
-		if of, err = auditedTable(table, params.Scheme.MultiOwner != nil || params.Scheme.Fixed != nil); err != nil {
+		if of, err = auditedTable(ctx, table, params.Scheme.MultiOwner != nil || params.Scheme.Fixed != nil); err != nil {
 			return found, err
 		}
 	}
 	found.Promises = append(found.Promises, factsPromise(batches, params.Scheme, of.Examples))
 	audit := sampling.NewAudit(params.Scheme, of)
-	err = batches.Each(func(_ int, rows []int64) error { audit.Step(rows); return nil })
+	err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
 	if err != nil {
 		return found, err
 	}

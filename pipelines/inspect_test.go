@@ -41,7 +41,7 @@ func formedRun(t *testing.T) string {
 
 func brokenPromises(t *testing.T, run string) (names []string) {
 	t.Helper()
-	found, err := pipelines.Inspect(run)
+	found, err := pipelines.Inspect(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}

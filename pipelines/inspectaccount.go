@@ -20,9 +20,9 @@ import (
 
 // inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and compares what it was made for with
 // the batches and the bounded table beside it.
-func inspectCertificate(path string) (Inspection, error) {
+func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
-	data, err := ReadFile(path)
+	data, err := ReadFile(ctx, path)
 	if err != nil {
 		return found, err
 	}
@@ -31,7 +31,7 @@ func inspectCertificate(path string) (Inspection, error) {
 		return found, err
 	}
 	run := store.Dir(path)
-	l, err := ledger.Read(store.Join(run, LedgerFolder))
+	l, err := ledger.Read(ctx, store.Join(run, LedgerFolder))
 	if err != nil {
 		return found, err
 	}
@@ -43,12 +43,12 @@ func inspectCertificate(path string) (Inspection, error) {
 	}
 	promise("certificate", "its bytes are those that the ledger gives", err == nil && bytes.Equal(bytesAgain, data))
 	promise("proofs", "every bound without samples holds when it is computed again", verification.CheckProofs(l.Protocol()) == nil)
-	missed, err := uncounted(run, l)
+	missed, err := uncounted(ctx, run, l)
 	if err != nil {
 		return found, err
 	}
 	promise("earlier protocols", "those for the same run whose samples are in the ledger are counted in delta", missed == 0)
-	return found, matchBatches(&found, c, run)
+	return found, matchBatches(ctx, &found, c, run)
 }
 
 // promise records one that holds or is broken once.
@@ -61,11 +61,11 @@ func (i *Inspection) promise(name, rule string, held bool) {
 }
 
 // uncounted is how many protocols that were put aside the protocol of the ledger should count and does not.
-func uncounted(run string, l *ledger.Ledger) (missed int, err error) {
+func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, err error) {
 	if l.Protocol().KernelID == "" {
 		return 0, nil
 	}
-	before, err := earlier(store.Join(run, LedgerFolder), l.Protocol().Run)
+	before, err := earlier(ctx, store.Join(run, LedgerFolder), l.Protocol().Run)
 	counted := map[accounting.Earlier]bool{}
 	for _, e := range l.Protocol().Earlier {
 		counted[e] = true
@@ -79,11 +79,11 @@ func uncounted(run string, l *ledger.Ledger) (missed int, err error) {
 }
 
 // matchBatches compares a certificate with the batches and the bounded table of its run directory, where there are any.
-func matchBatches(found *Inspection, c *accounting.Certificate, run string) error {
-	ix, err := manifest.Read(store.Join(run, BatchesFolder))
+func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
+	ix, err := manifest.Read(ctx, store.Join(run, BatchesFolder))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return matchTable(found, c, run)
+		return matchTable(ctx, found, c, run)
 	case err != nil:
 		return err
 	}
@@ -95,12 +95,12 @@ func matchBatches(found *Inspection, c *accounting.Certificate, run string) erro
 		found.promise("sampler", d, false)
 	}
 	found.promise("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
-	b, err := manifest.OpenBatches(store.Join(run, BatchesFolder))
+	b, err := manifest.OpenBatches(ctx, store.Join(run, BatchesFolder))
 	if err != nil {
 		return err
 	}
 	if b.Facts.RowsOf == manifest.RowsOfBounded {
-		return matchTable(found, c, run)
+		return matchTable(ctx, found, c, run)
 	}
 	if c.Run.Examples > 0 {
 		found.promise("examples", fmt.Sprintf("the certificate is for %d examples, the batches were formed of %d", c.Run.Examples, b.Facts.Examples), c.Run.Examples == b.Facts.Examples)
@@ -109,8 +109,8 @@ func matchBatches(found *Inspection, c *accounting.Certificate, run string) erro
 }
 
 // matchTable compares a certificate with the bounded table of its run directory.
-func matchTable(found *Inspection, c *accounting.Certificate, run string) error {
-	table, err := manifest.OpenBounded(store.Join(run, BoundedFolder))
+func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
+	table, err := manifest.OpenBounded(ctx, store.Join(run, BoundedFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func parameters(s sampling.Spec) map[string]string {
 // from the protocol with the probability that one of the chosen units is among them; it says nothing of the other units.
 func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	found := Inspection{Folder: store.Join(dir, LedgerFolder)}
-	l, err := ledger.Read(found.Folder)
+	l, err := ledger.Read(ctx, found.Folder)
 	if err != nil {
 		return found, err
 	}

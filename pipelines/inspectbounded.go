@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,13 +15,13 @@ import (
 const tableRows = 1 << 13
 
 // inspectBounded recomputes from the rows what the index says of a bounded graph.
-func inspectBounded(dir string) (Inspection, error) {
+func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
-	table, err := manifest.OpenBounded(dir)
+	table, err := manifest.OpenBounded(ctx, dir)
 	if err != nil {
 		return found, err
 	}
-	found.Promises = []sampling.Promise{filesPromise(table.Index, dir)}
+	found.Promises = []sampling.Promise{filesPromise(ctx, table.Index, dir)}
 	var bound ownergraph.Bound
 	if err := json.Unmarshal(table.Index.Params, &bound); err != nil {
 		return found, fmt.Errorf("pipelines: %s: params: %w", dir, err)
@@ -28,7 +29,7 @@ func inspectBounded(dir string) (Inspection, error) {
 	var edges ownergraph.Edges
 	var copies []uint32
 	edges.Reset(table.ExampleType, table.OwnerType)
-	err = table.Each(true, tableRows, func(r *ownergraph.Rows) error {
+	err = table.Each(ctx, true, tableRows, func(r *ownergraph.Rows) error {
 		for i := range r.Len() {
 			copies = append(copies, r.Copies[i])
 			for o, end := r.OwnersOf(i); o < end; o++ {
@@ -117,8 +118,8 @@ func neighborhoodHistogram(g *ownergraph.Graph, copies []uint32) ownergraph.Hist
 }
 
 // auditedTable reads from a bounded table what an audit of batches of it needs.
-func auditedTable(dir string, withOwners bool) (sampling.Audited, error) {
-	table, err := manifest.OpenBounded(dir)
+func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Audited, error) {
+	table, err := manifest.OpenBounded(ctx, dir)
 	if err != nil {
 		return sampling.Audited{}, err
 	}
@@ -129,7 +130,7 @@ func auditedTable(dir string, withOwners bool) (sampling.Audited, error) {
 	if withOwners {
 		of.Owners = new(sampling.Owners)
 	}
-	err = table.Each(withOwners, tableRows, func(r *ownergraph.Rows) error {
+	err = table.Each(ctx, withOwners, tableRows, func(r *ownergraph.Rows) error {
 		for i := range r.Len() {
 			of.Copies = append(of.Copies, r.Copies[i])
 			several = several || r.Copies[i] > 1

@@ -10,10 +10,10 @@ import (
 
 // inspectRun holds every stage's result in a run directory against run.json: the files that it names, and the parameters and inputs
 // that its plan calls for. Neither the key nor the inputs are needed.
-func inspectRun(path string) (Inspection, error) {
+func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	dir := store.Dir(path)
-	run, err := manifest.ReadRun(dir)
+	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {
 		return found, err
 	}
@@ -30,15 +30,15 @@ func inspectRun(path string) (Inspection, error) {
 		return found, err
 	}
 	for _, name := range stages {
-		plan.inspect(&found, name)
+		plan.inspect(ctx, &found, name)
 	}
 	return found, nil
 }
 
 // inspect holds a stage's result against run.json and the plan.
-func (r *planRun) inspect(found *Inspection, name string) {
+func (r *planRun) inspect(ctx context.Context, found *Inspection, name string) {
 	s := r.stageOf(name)
-	there, differs, err := r.look(context.Background(), s)
+	there, differs, err := r.look(ctx, s)
 	_, finished := r.run.Stages[name]
 	switch {
 	case err != nil:
@@ -55,20 +55,20 @@ func (r *planRun) inspect(found *Inspection, name string) {
 }
 
 // inspectStrategy re-reads a strategy, and holds it against the certificate beside it.
-func inspectStrategy(dir string) (Inspection, error) {
+func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
-	index, err := manifest.Open(dir, StrategyFormat)
+	index, err := manifest.Open(ctx, dir, StrategyFormat)
 	if err != nil {
 		return found, err
 	}
-	found.Promises = append(found.Promises, filesPromise(index, dir))
+	found.Promises = append(found.Promises, filesPromise(ctx, index, dir))
 	run := store.Dir(dir)
-	found.Promises = append(found.Promises, runPromise(index, run))
-	strategy, err := ReadStrategyFile(store.Join(dir, strategyName))
+	found.Promises = append(found.Promises, runPromise(ctx, index, run))
+	strategy, err := ReadStrategyFile(ctx, store.Join(dir, strategyName))
 	if err != nil {
 		return found, err
 	}
-	b, err := ReadFile(store.Join(run, CertificateFile))
+	b, err := ReadFile(ctx, store.Join(run, CertificateFile))
 	if err != nil {
 		return found, nil // none yet
 	}

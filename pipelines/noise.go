@@ -93,8 +93,8 @@ func (n Noise) Validate() error {
 }
 
 // ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. What is wrong with it is a [ParamError].
-func ReadStrategyFile(path string) (*mechanism.Strategy, error) {
-	f, err := store.Open(context.Background(), path)
+func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, error) {
+	f, err := store.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func ReadStrategyFile(path string) (*mechanism.Strategy, error) {
 }
 
 // recipe returns the recipe, not bound to a run, and the facts.
-func (n Noise) recipe() (*noise.Recipe, NoiseFacts, error) {
-	s, err := ReadStrategyFile(n.Strategy)
+func (n Noise) recipe(ctx context.Context) (*noise.Recipe, NoiseFacts, error) {
+	s, err := ReadStrategyFile(ctx, n.Strategy)
 	if err != nil {
 		return nil, NoiseFacts{}, err
 	}
@@ -164,7 +164,7 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	if err := c.Err(); err != nil {
 		return Noised{}, err
 	}
-	r, facts, err := n.recipe()
+	r, facts, err := n.recipe(ctx)
 	if err != nil {
 		return Noised{}, err
 	}
@@ -174,7 +174,7 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
 	}
 	noised.RecipeNoiseMultiplier = float64(r.Params.NoiseMultiplier)
-	if err := certified(o.Out, r); err != nil {
+	if err := certified(ctx, o.Out, r); err != nil {
 		return noised, err
 	}
 	if o.DryRun {
@@ -187,8 +187,8 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 }
 
 // certified returns what is wrong with noise for a run directory whose certificate is for another strategy or for more noise.
-func certified(run string, r *noise.Recipe) error {
-	data, err := ReadFile(store.Join(run, CertificateFile))
+func certified(ctx context.Context, run string, r *noise.Recipe) error {
+	data, err := ReadFile(ctx, store.Join(run, CertificateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,21 +95,38 @@ func TestNoiseFailsWithoutLeftovers(t *testing.T) {
 
 	o.Runner = ""
 	interrupted, stop := context.WithCancel(context.Background())
-	stop()
+	o.Log = slog.New(onRecord{slog.DiscardHandler, "job begins", stop})
 	if _, err := stage.Run(interrupted, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want an interruption", err)
 	}
-	if _, err := manifest.Open(filepath.Join(o.Out, pipelines.NoiseFolder), pipelines.NoiseFormat); err == nil {
+	if _, err := manifest.Open(t.Context(), filepath.Join(o.Out, pipelines.NoiseFolder), pipelines.NoiseFormat); err == nil {
 		t.Error("a reader accepts an unfinished folder")
 	}
-	before, err := manifest.ReadRun(o.Out)
+	before, err := manifest.ReadRun(t.Context(), o.Out)
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.Log = nil
 	made, err := stage.Run(context.Background(), o)
 	if err != nil || made.RunID != before.RunID.String() {
 		t.Errorf("run %s went on as %s (%v)", before.RunID, made.RunID, err)
 	}
+}
+
+// onRecord calls do when a record with the message is logged.
+type onRecord struct {
+	slog.Handler
+	message string
+	do      func()
+}
+
+func (h onRecord) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h onRecord) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message {
+		h.do()
+	}
+	return nil
 }
 
 // TestNoiseServesOneTraining: neither another directory nor another σ has the noise of a run id, and a refused
@@ -134,7 +152,7 @@ func TestNoiseServesOneTraining(t *testing.T) {
 	if _, err := louder.Run(context.Background(), o); !errors.As(err, &claimed) || claimed.What != "parameters" {
 		t.Errorf("another noise multiplier: %v", err)
 	}
-	if found, err := pipelines.Inspect(o.Out); err != nil || pipelines.Broken(found) != nil {
+	if found, err := pipelines.Inspect(t.Context(), o.Out); err != nil || pipelines.Broken(found) != nil {
 		t.Errorf("the noise is no longer there: %+v (%v)", found, err)
 	}
 }
@@ -171,7 +189,7 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		folder := filepath.Join(o.Out, pipelines.NoiseFolder)
-		ix, err := manifest.Read(folder)
+		ix, err := manifest.Read(t.Context(), folder)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +198,7 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 		if err := errors.Join(err, os.WriteFile(filepath.Join(folder, manifest.IndexName), b, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		found, err := pipelines.Inspect(o.Out)
+		found, err := pipelines.Inspect(t.Context(), o.Out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +258,7 @@ func TestStrategyParams(t *testing.T) {
 	}
 	// A chosen parameter is at least as good as a given one.
 	best := pipelines.StrategyParams{Kind: mechanism.KindBIFR, Steps: 64, Bands: 4, MinSep: 16}
-	problem, err := best.Problem()
+	problem, err := best.Problem(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

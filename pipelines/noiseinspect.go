@@ -20,16 +20,16 @@ import (
 
 // inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the values are those of the recipe
 // cannot be known without the key.
-func inspectNoise(dir string) (found Inspection, err error) {
-	index, err := manifest.Open(dir, NoiseFormat)
+func inspectNoise(ctx context.Context, dir string) (found Inspection, err error) {
+	index, err := manifest.Open(ctx, dir, NoiseFormat)
 	if err != nil {
 		return found, err
 	}
 	promise := func(name, rule string, broken int64) {
 		found.Promises = append(found.Promises, sampling.Promise{Name: name, Rule: rule, Held: broken == 0, Broken: broken})
 	}
-	found.Promises = []sampling.Promise{filesPromise(index, dir)}
-	recipe, err := readRecipe(store.Join(dir, noiseshards.RecipeName))
+	found.Promises = []sampling.Promise{filesPromise(ctx, index, dir)}
+	recipe, err := readRecipe(ctx, store.Join(dir, noiseshards.RecipeName))
 	if err != nil {
 		return found, err
 	}
@@ -42,8 +42,8 @@ func inspectNoise(dir string) (found Inspection, err error) {
 	promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", one(!agrees))
 
 	run := store.Dir(dir)
-	if _, err := store.Stat(context.Background(), store.Join(run, CertificateFile)); err == nil {
-		promise("certificate", "the certificate beside it is for this strategy and no more noise", one(certified(run, recipe) != nil))
+	if _, err := store.Stat(ctx, store.Join(run, CertificateFile)); err == nil {
+		promise("certificate", "the certificate beside it is for this strategy and no more noise", one(certified(ctx, run, recipe) != nil))
 	}
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == noiseshards.RecipeName })
 	listed := len(index.Files) == len(noiseFiles)+1
@@ -60,7 +60,7 @@ func inspectNoise(dir string) (found Inspection, err error) {
 		return found, nil
 	}
 	promise("cover", "the shards cover all coordinates and steps", 0)
-	shapes, offGrid, err := checkNoiseFiles(layout, facts, float64(recipe.Params.Grid))
+	shapes, offGrid, err := checkNoiseFiles(ctx, layout, facts, float64(recipe.Params.Grid))
 	promise("shapes", "every file has the element type, steps and coordinates of its place", shapes)
 	promise("grid", "every value is a multiple of the grid that a float32 holds", offGrid)
 	return found, err
@@ -73,8 +73,8 @@ func one(broken bool) int64 {
 	return 0
 }
 
-func readRecipe(path string) (*noise.Recipe, error) {
-	f, err := store.Open(context.Background(), path)
+func readRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
+	f, err := store.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +83,13 @@ func readRecipe(path string) (*noise.Recipe, error) {
 }
 
 // checkNoiseFiles reads every file and counts those of a wrong shape, and the values off the grid.
-func checkNoiseFiles(layout noiseshards.Config, facts NoiseFacts, grid float64) (shapes, offGrid int64, err error) {
+func checkNoiseFiles(ctx context.Context, layout noiseshards.Config, facts NoiseFacts, grid float64) (shapes, offGrid int64, err error) {
 	for shard := range facts.Shards {
 		lo, hi := noiseshards.Range(facts.Coordinates, shard, facts.Shards)
 		for first := 0; first < facts.Steps; first += facts.StepsPerFile {
 			rows := min(facts.StepsPerFile, facts.Steps-first)
 			name := noiseshards.FileName(shard, facts.Shards, first, rows)
-			off, err := checkNoiseFile(store.Join(layout.Dir, name), facts.DType, []int{rows, int(hi - lo)}, grid)
+			off, err := checkNoiseFile(ctx, store.Join(layout.Dir, name), facts.DType, []int{rows, int(hi - lo)}, grid)
 			switch {
 			case errors.Is(err, errShape):
 				shapes++
@@ -105,8 +105,8 @@ func checkNoiseFiles(layout noiseshards.Config, facts NoiseFacts, grid float64) 
 var errShape = errors.New("pipelines: a file of noise of another shape")
 
 // checkNoiseFile returns the number of values that are not on the grid.
-func checkNoiseFile(path string, dtype manifest.DType, shape []int, grid float64) (off int64, err error) {
-	f, err := store.Open(context.Background(), path)
+func checkNoiseFile(ctx context.Context, path string, dtype manifest.DType, shape []int, grid float64) (off int64, err error) {
+	f, err := store.Open(ctx, path)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -129,7 +130,7 @@ func (p Plan) accountMethod() accounting.Method {
 // expectedForm is what is known of the batches before they are formed: all of it where the examples are known, else what the
 // batch size says.
 func (p Plan) expectedForm() Formed {
-	if f, _, err := p.form().planned(); err == nil {
+	if f, _, err := p.form().planned(context.Background()); err == nil {
 		return f
 	}
 	shards := p.Batches.Shards

@@ -45,7 +45,7 @@ func (p Plan) record(inputs map[string]manifest.Digest) (*manifest.RunPlan, erro
 }
 
 // graphDigest hashes the hashes of a graph's files, in their order.
-func graphDigest(source *graphio.Source) (manifest.Digest, error) {
+func graphDigest(ctx context.Context, source *graphio.Source) (manifest.Digest, error) {
 	all := sha256.New()
 	last := ""
 	for _, split := range source.Splits() {
@@ -53,7 +53,7 @@ func graphDigest(source *graphio.Source) (manifest.Digest, error) {
 			continue
 		}
 		last = split.Path
-		one, err := fileDigest(split.Path)
+		one, err := fileDigest(ctx, split.Path)
 		if err != nil {
 			return one, err
 		}
@@ -62,8 +62,8 @@ func graphDigest(source *graphio.Source) (manifest.Digest, error) {
 	return manifest.Digest(all.Sum(nil)), nil
 }
 
-func fileDigest(path string) (d manifest.Digest, err error) {
-	f, err := store.Open(context.Background(), path)
+func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error) {
+	f, err := store.Open(ctx, path)
 	if err != nil {
 		return d, err
 	}
@@ -74,7 +74,7 @@ func fileDigest(path string) (d manifest.Digest, err error) {
 }
 
 // take makes the directory the plan's, with a new run.json, or finds that it is.
-func (o Options) take(record *manifest.RunPlan) (run manifest.Run, made bool, err error) {
+func (o Options) take(ctx context.Context, record *manifest.RunPlan) (run manifest.Run, made bool, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
 		return run, false, err
@@ -86,10 +86,10 @@ func (o Options) take(record *manifest.RunPlan) (run manifest.Run, made bool, er
 	}
 	path := store.Join(o.Out, manifest.RunName)
 	var old *manifest.Run
-	run, err = manifest.ReadRun(o.Out)
+	run, err = manifest.ReadRun(ctx, o.Out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if folders, err := foldersOf(o.Out); err == nil && !o.Overwrite {
+		if folders, err := foldersOf(ctx, o.Out); err == nil && !o.Overwrite {
 			return run, false, refuse(path, "is missing", []string{store.Base(folders[len(folders)-1].path) + " is there"})
 		}
 	case err != nil:
@@ -166,7 +166,7 @@ func planOf(dir string, run manifest.Run) (*planRun, error) {
 
 // keep writes to run.json what a finished stage came to.
 func (r *planRun) keep(ctx context.Context, s planStage) error {
-	now, err := r.finished(s)
+	now, err := r.finished(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -190,8 +190,8 @@ func (r *planRun) keep(ctx context.Context, s planStage) error {
 }
 
 // finished is what run.json says of a finished stage.
-func (r *planRun) finished(s planStage) (done manifest.RunStage, err error) {
-	if done.ParamsSHA256, err = s.params(); err != nil {
+func (r *planRun) finished(ctx context.Context, s planStage) (done manifest.RunStage, err error) {
+	if done.ParamsSHA256, err = s.params(ctx); err != nil {
 		return done, err
 	}
 	done.Inputs = maps.Clone(s.inputs)
@@ -199,7 +199,7 @@ func (r *planRun) finished(s planStage) (done manifest.RunStage, err error) {
 		done.Inputs = map[string]manifest.Digest{}
 	}
 	for name, file := range s.from {
-		if done.Inputs[name], err = fileDigest(r.path(file)); err != nil {
+		if done.Inputs[name], err = fileDigest(ctx, r.path(file)); err != nil {
 			return done, err
 		}
 	}
@@ -207,8 +207,8 @@ func (r *planRun) finished(s planStage) (done manifest.RunStage, err error) {
 		done.Inputs = nil // as it is read
 	}
 	done.Files = map[string]manifest.Digest{}
-	for _, file := range s.files() {
-		if done.Files[file], err = fileDigest(r.path(file)); err != nil {
+	for _, file := range s.files(ctx) {
+		if done.Files[file], err = fileDigest(ctx, r.path(file)); err != nil {
 			return done, err
 		}
 	}
@@ -217,13 +217,13 @@ func (r *planRun) finished(s planStage) (done manifest.RunStage, err error) {
 
 // unlike says which of the files that vouch for a stage's result are not those that run.json names. A result of which nothing is
 // there, or which is being made again, is like it.
-func (r *planRun) unlike(s planStage) (differs []string) {
+func (r *planRun) unlike(ctx context.Context, s planStage) (differs []string) {
 	was, there := r.run.Stages[s.name]
-	if _, err := store.Stat(context.Background(), s.path); !there || errors.Is(err, fs.ErrNotExist) || manifest.Interrupted(s.path) {
+	if _, err := store.Stat(ctx, s.path); !there || errors.Is(err, fs.ErrNotExist) || manifest.Interrupted(s.path) {
 		return nil
 	}
 	for _, file := range slices.Sorted(maps.Keys(was.Files)) {
-		switch got, err := fileDigest(r.path(file)); {
+		switch got, err := fileDigest(ctx, r.path(file)); {
 		case errors.Is(err, fs.ErrNotExist):
 			differs = append(differs, file+" is missing")
 		case err != nil:
@@ -233,7 +233,7 @@ func (r *planRun) unlike(s planStage) (differs []string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.from)) {
-		if got, err := fileDigest(r.path(s.from[name])); err != nil || got != was.Inputs[name] {
+		if got, err := fileDigest(ctx, r.path(s.from[name])); err != nil || got != was.Inputs[name] {
 			differs = append(differs, "it was made from another "+s.from[name])
 		}
 	}
@@ -241,8 +241,8 @@ func (r *planRun) unlike(s planStage) (differs []string) {
 }
 
 // compactDigest is the SHA-256 of a file of JSON, compact.
-func compactDigest(path string) (manifest.Digest, error) {
-	b, err := ReadFile(path)
+func compactDigest(ctx context.Context, path string) (manifest.Digest, error) {
+	b, err := ReadFile(ctx, path)
 	if err != nil {
 		return manifest.Digest{}, err
 	}
@@ -252,13 +252,13 @@ func compactDigest(path string) (manifest.Digest, error) {
 }
 
 // ledgerFiles are the files of a run directory's ledger.
-func ledgerFiles(out string) []string {
+func ledgerFiles(ctx context.Context, out string) []string {
 	files := []string{requestName, ledger.ProtocolFile}
-	if _, err := store.Stat(context.Background(), store.Join(out, LedgerFolder, ledger.UnitsFile)); err == nil {
+	if _, err := store.Stat(ctx, store.Join(out, LedgerFolder, ledger.UnitsFile)); err == nil {
 		files = append(files, ledger.UnitsFile)
 	}
-	for _, replaced := range names(out, LedgerFolder, earlierFolder) {
-		for _, file := range names(out, LedgerFolder, earlierFolder, replaced) {
+	for _, replaced := range names(ctx, out, LedgerFolder, earlierFolder) {
+		for _, file := range names(ctx, out, LedgerFolder, earlierFolder, replaced) {
 			files = append(files, earlierFolder+"/"+replaced+"/"+file)
 		}
 	}
@@ -269,8 +269,8 @@ func ledgerFiles(out string) []string {
 }
 
 // names are those in a folder of a run directory; none if it cannot be read, for then neither can what depends on it.
-func names(out string, folders ...string) (list []string) {
-	entries, err := store.List(context.Background(), store.Join(out, folders...))
+func names(ctx context.Context, out string, folders ...string) (list []string) {
+	entries, err := store.List(ctx, store.Join(out, folders...))
 	if err != nil {
 		return nil
 	}

@@ -87,7 +87,7 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 		}
 		defer unlock()
 	}
-	run, made, err := o.take(record)
+	run, made, err := o.take(ctx, record)
 	if err != nil {
 		return PlanResult{}, err
 	}
@@ -136,12 +136,12 @@ func (p Plan) look(ctx context.Context, o Options, until string) (stages []strin
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.options())
 		c.Add(err)
 		if err == nil {
-			inputs["graph"], err = graphDigest(source)
+			inputs["graph"], err = graphDigest(ctx, source)
 			c.Add(err)
 		}
 	}
 	if p.Strategy.fromFile() {
-		inputs["workload"], err = fileDigest(p.Strategy.Workload)
+		inputs["workload"], err = fileDigest(ctx, p.Strategy.Workload)
 		c.Add(err)
 	}
 	return names, inputs, p.faults(c.Err())
@@ -208,7 +208,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		if there {
 			return StageReplace, nil
 		}
-		if s.begun() {
+		if s.begun(ctx) {
 			return StageResume, nil
 		}
 		return StageToDo, nil
@@ -227,11 +227,14 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 
 // look says whether a finished result of a stage is there, and what of it is not what run.json names or the stage would make.
 func (r *planRun) look(ctx context.Context, s planStage) (there bool, differs []string, err error) {
-	if differs := r.unlike(s); differs != nil {
-		return true, differs, nil
+	if differs := r.unlike(ctx, s); differs != nil {
+		return true, differs, ctx.Err()
 	}
 	there, differs, err = s.look(ctx)
-	if err != nil && ctx.Err() == nil {
+	if stopped := ctx.Err(); stopped != nil { // what was not read to its end is not broken
+		return false, nil, stopped
+	}
+	if err != nil {
 		err = unusable(s.path, err)
 	}
 	return there, differs, err

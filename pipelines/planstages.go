@@ -35,14 +35,14 @@ type planStage struct {
 	path string // of what it leaves
 
 	// begun says of a result that is not finished whether there is a part of it to go on with; nil: there never is.
-	begun func() bool
+	begun func(ctx context.Context) bool
 
 	// What run.json says of a finished result.
 
-	files  func() []string                 // that vouch for it, in the run directory
-	params func() (manifest.Digest, error) // SHA-256 of its parameters
-	inputs map[string]manifest.Digest      // of the plan that it is made from
-	from   map[string]string               // what else, by name: files of the stages before it
+	files  func(ctx context.Context) []string                 // that vouch for it, in the run directory
+	params func(ctx context.Context) (manifest.Digest, error) // SHA-256 of its parameters
+	inputs map[string]manifest.Digest                         // of the plan that it is made from
+	from   map[string]string                                  // what else, by name: files of the stages before it
 
 	// look says whether a finished result is there, and what of it is not what the stage would make.
 	look func(ctx context.Context) (there bool, differs []string, err error)
@@ -66,12 +66,12 @@ func (r *planRun) stageOf(name string) (s planStage) {
 	}
 	s.name = name
 	if s.begun == nil {
-		s.begun = func() bool { return false }
+		s.begun = func(context.Context) bool { return false }
 	}
 	if s.files == nil { // of a folder with an index
-		s.files = func() []string { return []string{store.Base(s.path) + "/" + manifest.IndexName} }
-		s.params = func() (manifest.Digest, error) {
-			ix, err := manifest.Read(s.path)
+		s.files = func(context.Context) []string { return []string{store.Base(s.path) + "/" + manifest.IndexName} }
+		s.params = func(ctx context.Context) (manifest.Digest, error) {
+			ix, err := manifest.Read(ctx, s.path)
 			if err != nil {
 				return manifest.Digest{}, err
 			}
@@ -112,11 +112,11 @@ type folderResult struct {
 
 // look compares the folder's index with the plan and every file with the index. It does not say how large files are: those of
 // batches tell how large the batches are.
-func (f folderResult) look(run stream.RunID) (ix *manifest.Index, differs []string, err error) {
+func (f folderResult) look(ctx context.Context, run stream.RunID) (ix *manifest.Index, differs []string, err error) {
 	if !manifest.Finished(f.dir) {
 		return nil, nil, nil
 	}
-	if ix, err = manifest.Read(f.dir); err != nil {
+	if ix, err = manifest.Read(ctx, f.dir); err != nil {
 		return nil, nil, err
 	}
 	params, digest, err := manifest.Params(f.params)
@@ -140,14 +140,14 @@ func (f folderResult) look(run stream.RunID) (ix *manifest.Index, differs []stri
 	if len(ix.Inputs) != len(f.inputs) {
 		differs = append(differs, "it was made from other inputs")
 	}
-	if broken := brokenFiles(ix, f.dir); broken != nil {
+	if broken := brokenFiles(ctx, ix, f.dir); broken != nil {
 		differs = append(differs, listed(broken)+" not what its index says")
 	}
 	return ix, differs, nil
 }
 
-func filesOf(dir string) (int, error) {
-	ix, err := manifest.Read(dir)
+func filesOf(ctx context.Context, dir string) (int, error) {
+	ix, err := manifest.Read(ctx, dir)
 	if err != nil {
 		return 0, err
 	}
@@ -161,18 +161,18 @@ func (r *planRun) boundStage() planStage {
 	return planStage{
 		path:   dir,
 		inputs: r.some("graph"),
-		look: func(context.Context) (bool, []string, error) {
-			ix, differs, err := folderResult{dir, manifest.BoundedFormat, bound.Bound, nil}.look(r.run.RunID)
+		look: func(ctx context.Context) (bool, []string, error) {
+			ix, differs, err := folderResult{dir, manifest.BoundedFormat, bound.Bound, nil}.look(ctx, r.run.RunID)
 			return ix != nil, differs, err
 		},
 		run: func(ctx context.Context, o Options) error { _, err := bound.Run(ctx, o); return err },
-		report: func(context.Context) (int, error) {
-			b, err := manifest.OpenBounded(dir)
+		report: func(ctx context.Context) (int, error) {
+			b, err := manifest.OpenBounded(ctx, dir)
 			if err != nil {
 				return 0, err
 			}
 			r.result.Examples, r.result.Copies = b.Rows, b.Summary.KeptCopies
-			return filesOf(dir)
+			return filesOf(ctx, dir)
 		},
 	}
 }
@@ -183,8 +183,8 @@ func (r *planRun) strategyStage() planStage {
 	return planStage{
 		path:   dir,
 		inputs: inputs,
-		look: func(context.Context) (bool, []string, error) {
-			ix, differs, err := folderResult{dir, StrategyFormat, params, inputs}.look(r.run.RunID)
+		look: func(ctx context.Context) (bool, []string, error) {
+			ix, differs, err := folderResult{dir, StrategyFormat, params, inputs}.look(ctx, r.run.RunID)
 			return ix != nil, differs, err
 		},
 		run: func(ctx context.Context, o Options) error {
@@ -203,7 +203,7 @@ func (r *planRun) strategyStage() planStage {
 				return index, err
 			})
 		},
-		report: func(context.Context) (int, error) { return filesOf(dir) },
+		report: func(ctx context.Context) (int, error) { return filesOf(ctx, dir) },
 	}
 }
 
@@ -219,22 +219,26 @@ func (r *planRun) accountStage() planStage {
 	path, account := r.path(CertificateFile), r.plan.account()
 	return planStage{
 		path: path,
-		begun: func() bool {
-			_, err := store.Stat(context.Background(), r.path(LedgerFolder+"/"+ledger.ProtocolFile))
+		begun: func(ctx context.Context) bool {
+			_, err := store.Stat(ctx, r.path(LedgerFolder+"/"+ledger.ProtocolFile))
 			return err == nil
 		},
-		files:  func() []string { return append([]string{CertificateFile}, ledgerFiles(r.options.Out)...) },
-		params: func() (manifest.Digest, error) { return compactDigest(r.path(LedgerFolder + "/" + requestName)) },
-		from:   r.plan.withTable(map[string]string{StrategyFolder: strategyIndex}),
-		look: func(context.Context) (bool, []string, error) {
-			certificate, err := ReadFile(path)
+		files: func(ctx context.Context) []string {
+			return append([]string{CertificateFile}, ledgerFiles(ctx, r.options.Out)...)
+		},
+		params: func(ctx context.Context) (manifest.Digest, error) {
+			return compactDigest(ctx, r.path(LedgerFolder+"/"+requestName))
+		},
+		from: r.plan.withTable(map[string]string{StrategyFolder: strategyIndex}),
+		look: func(ctx context.Context) (bool, []string, error) {
+			certificate, err := ReadFile(ctx, path)
 			if errors.Is(err, fs.ErrNotExist) {
 				return false, nil, nil
 			}
 			if err != nil {
 				return false, nil, err
 			}
-			differs, err := account.differences(r.path(LedgerFolder), certificate)
+			differs, err := account.differences(ctx, r.path(LedgerFolder), certificate)
 			return true, differs, err
 		},
 		run: func(ctx context.Context, o Options) error {
@@ -245,8 +249,8 @@ func (r *planRun) accountStage() planStage {
 			}
 			return err
 		},
-		report: func(context.Context) (int, error) {
-			c, err := r.certificate()
+		report: func(ctx context.Context) (int, error) {
+			c, err := r.certificate(ctx)
 			if err != nil {
 				return 0, err
 			}
@@ -258,8 +262,8 @@ func (r *planRun) accountStage() planStage {
 }
 
 // differences says what of a certificate is not what the account would write: another request, or bytes that the ledger does not give.
-func (a Account) differences(book string, certificate []byte) (differs []string, err error) {
-	_, r, err := a.problem()
+func (a Account) differences(ctx context.Context, book string, certificate []byte) (differs []string, err error) {
+	_, r, err := a.problem(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -267,14 +271,14 @@ func (a Account) differences(book string, certificate []byte) (differs []string,
 	if err != nil {
 		return nil, err
 	}
-	got, err := ReadFile(store.Join(book, requestName))
+	got, err := ReadFile(ctx, store.Join(book, requestName))
 	if err != nil {
 		return []string{"its ledger cannot be read"}, nil
 	}
 	if !bytes.Equal(got, want) {
 		return jsonDifferences(got, want), nil
 	}
-	l, err := ledger.Read(book)
+	l, err := ledger.Read(ctx, book)
 	if err != nil {
 		return []string{"its ledger cannot be read"}, nil
 	}
@@ -295,8 +299,8 @@ func (a Account) differences(book string, certificate []byte) (differs []string,
 	return differs, nil
 }
 
-func (r *planRun) certificate() (*accounting.Certificate, error) {
-	b, err := ReadFile(r.path(CertificateFile))
+func (r *planRun) certificate(ctx context.Context) (*accounting.Certificate, error) {
+	b, err := ReadFile(ctx, r.path(CertificateFile))
 	if err != nil {
 		return nil, err
 	}
@@ -308,19 +312,19 @@ func (r *planRun) formStage() planStage {
 	return planStage{
 		path: dir,
 		from: r.plan.withTable(map[string]string{}),
-		look: func(context.Context) (bool, []string, error) {
+		look: func(ctx context.Context) (bool, []string, error) {
 			if !manifest.Finished(dir) {
 				return false, nil, nil
 			}
-			want, source, err := form.planned()
+			want, source, err := form.planned(ctx)
 			if err != nil {
 				return false, nil, err
 			}
-			ix, differs, err := folderResult{dir, manifest.BatchesFormat, formParams{want.Scheme}, source.inputs()}.look(r.run.RunID)
+			ix, differs, err := folderResult{dir, manifest.BatchesFormat, formParams{want.Scheme}, source.inputs()}.look(ctx, r.run.RunID)
 			if err != nil || differs != nil {
 				return ix != nil, differs, err
 			}
-			b, err := manifest.OpenBatches(dir)
+			b, err := manifest.OpenBatches(ctx, dir)
 			if err != nil {
 				return false, nil, err
 			}
@@ -331,21 +335,21 @@ func (r *planRun) formStage() planStage {
 			return true, differs, nil
 		},
 		run: func(ctx context.Context, o Options) error { _, err := form.Run(ctx, o); return err },
-		report: func(context.Context) (int, error) {
-			f, _, err := form.planned()
+		report: func(ctx context.Context) (int, error) {
+			f, _, err := form.planned(ctx)
 			if err != nil {
 				return 0, err
 			}
 			r.result.Examples, r.result.Copies, r.result.ExpectedBatchSize = f.Examples, f.Copies, f.ExpectedBatchSize
-			return filesOf(dir)
+			return filesOf(ctx, dir)
 		},
 	}
 }
 
 func (r *planRun) noiseStage() planStage {
 	dir := r.path(NoiseFolder)
-	noise := func() (Noise, error) {
-		c, err := r.certificate()
+	noise := func(ctx context.Context) (Noise, error) {
+		c, err := r.certificate(ctx)
 		if err != nil {
 			return Noise{}, err
 		}
@@ -353,41 +357,41 @@ func (r *planRun) noiseStage() planStage {
 	}
 	return planStage{
 		path:  dir,
-		begun: func() bool { return manifest.Interrupted(dir) },
+		begun: func(context.Context) bool { return manifest.Interrupted(dir) },
 		from:  map[string]string{StrategyFolder: strategyIndex, "certificate": CertificateFile},
-		look: func(context.Context) (bool, []string, error) {
+		look: func(ctx context.Context) (bool, []string, error) {
 			if !manifest.Finished(dir) {
 				return false, nil, nil
 			}
-			n, err := noise()
+			n, err := noise(ctx)
 			if err != nil {
 				return false, nil, err
 			}
-			return n.differences(dir, r.run.RunID, r.options.KeyFile)
+			return n.differences(ctx, dir, r.run.RunID, r.options.KeyFile)
 		},
 		run: func(ctx context.Context, o Options) error {
-			n, err := noise()
+			n, err := noise(ctx)
 			if err != nil {
 				return err
 			}
 			_, err = n.Run(ctx, o)
 			return err
 		},
-		report: func(context.Context) (int, error) { return filesOf(dir) },
+		report: func(ctx context.Context) (int, error) { return filesOf(ctx, dir) },
 	}
 }
 
 // differences says what of a folder of noise is not what the stage would write; without a key, but for its commitment to the key.
-func (n Noise) differences(dir string, run stream.RunID, keyFile string) (there bool, differs []string, err error) {
-	want, facts, err := n.recipe()
+func (n Noise) differences(ctx context.Context, dir string, run stream.RunID, keyFile string) (there bool, differs []string, err error) {
+	want, facts, err := n.recipe(ctx)
 	if err != nil {
 		return false, nil, err
 	}
-	ix, differs, err := folderResult{dir, NoiseFormat, want.Params, nil}.look(run)
+	ix, differs, err := folderResult{dir, NoiseFormat, want.Params, nil}.look(ctx, run)
 	if err != nil || differs != nil {
 		return ix != nil, differs, err
 	}
-	got, err := readRecipe(store.Join(dir, noiseshards.RecipeName))
+	got, err := readRecipe(ctx, store.Join(dir, noiseshards.RecipeName))
 	if err != nil {
 		return false, nil, err
 	}

@@ -112,7 +112,7 @@ func (p StrategyParams) fromFile() bool {
 }
 
 // Problem returns what strategies of these parameters are made for and measured by.
-func (p StrategyParams) Problem() (mechanism.Problem, error) {
+func (p StrategyParams) Problem(ctx context.Context) (mechanism.Problem, error) {
 	problem := mechanism.Problem{Objective: p.Objective}
 	if p.MinSep != 0 {
 		problem.Participation = mechanism.Participation{MinSep: p.MinSep, MaxParticipations: p.MaxParticipations, Phases: p.Phases}
@@ -130,7 +130,7 @@ func (p StrategyParams) Problem() (mechanism.Problem, error) {
 		}
 		problem.Workload = mechanism.Momentum(p.Steps, p.Momentum, rates)
 	default:
-		a, err := readWorkload(p.Workload)
+		a, err := readWorkload(ctx, p.Workload)
 		if err != nil {
 			return problem, err
 		}
@@ -142,8 +142,8 @@ func (p StrategyParams) Problem() (mechanism.Problem, error) {
 	return problem, problem.Validate()
 }
 
-func readWorkload(path string) (*mechanism.Workload, error) {
-	f, err := store.Open(context.Background(), path)
+func readWorkload(ctx context.Context, path string) (*mechanism.Workload, error) {
+	f, err := store.Open(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("pipelines: workload: must be prefix, momentum or a file: %w", err)
 	}
@@ -166,7 +166,7 @@ func (p StrategyParams) Make(ctx context.Context) (*mechanism.Strategy, error) {
 	}
 	done := make(chan made, 1)
 	go func() {
-		s, err := p.make()
+		s, err := p.make(ctx)
 		done <- made{s, err}
 	}()
 	select {
@@ -177,17 +177,17 @@ func (p StrategyParams) Make(ctx context.Context) (*mechanism.Strategy, error) {
 	}
 }
 
-func (p StrategyParams) make() (*mechanism.Strategy, error) {
+func (p StrategyParams) make(ctx context.Context) (*mechanism.Strategy, error) {
 	if p.Stamps > 1 {
 		block := p
 		block.Steps, block.Stamps = p.Steps/p.Stamps, 0
-		s, err := block.make()
+		s, err := block.make(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return mechanism.Stamped(s, p.Stamps)
 	}
-	problem, err := p.Problem()
+	problem, err := p.Problem(ctx)
 	if err != nil {
 		return nil, err
 	}

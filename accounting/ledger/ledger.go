@@ -24,7 +24,7 @@ var ErrOtherProtocol = errors.New("ledger: the folder holds another protocol")
 // ErrLocked says that another process has the ledger open.
 var ErrLocked = errors.New("ledger: in use by another process")
 
-// background is the context of a ledger's files: requests to object stores end by their limits.
+// background is the context of what is written, and of a ledger that is opened to go on: requests to object stores end by their limits.
 var background = context.Background()
 
 // maxFile bounds a protocol and a log, in bytes.
@@ -81,7 +81,7 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 
 // Open opens the ledger in dir to go on with it. What a crash has left of a last line is cut off.
 func Open(dir string) (*Ledger, error) {
-	b, err := readProtocol(dir)
+	b, err := readProtocol(background, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +93,12 @@ func Open(dir string) (*Ledger, error) {
 }
 
 // Read opens the ledger in dir to look at it, without changing or locking anything.
-func Read(dir string) (*Ledger, error) {
-	b, err := readProtocol(dir)
+func Read(ctx context.Context, dir string) (*Ledger, error) {
+	b, err := readProtocol(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	data, err := store.ReadFile(background, store.Join(dir, UnitsFile), maxFile)
+	data, err := store.ReadFile(ctx, store.Join(dir, UnitsFile), maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
@@ -108,8 +108,8 @@ func Read(dir string) (*Ledger, error) {
 	return &Ledger{book: b}, nil
 }
 
-func readProtocol(dir string) (*book, error) {
-	data, err := store.ReadFile(background, store.Join(dir, ProtocolFile), maxFile)
+func readProtocol(ctx context.Context, dir string) (*book, error) {
+	data, err := store.ReadFile(ctx, store.Join(dir, ProtocolFile), maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}

@@ -150,7 +150,7 @@ func TestTornAnywhere(t *testing.T) {
 	if _, err := Open(dir); !errors.As(err, &corrupt) {
 		t.Errorf("a flipped bit: got %v", err)
 	}
-	if _, err := Read(dir); !errors.As(err, &corrupt) {
+	if _, err := Read(t.Context(), dir); !errors.As(err, &corrupt) {
 		t.Errorf("a flipped bit, read: got %v", err)
 	}
 }
@@ -167,7 +167,7 @@ func TestKilled(t *testing.T) {
 	for i := range 5 {
 		said := 10 * (i + 1)
 		killWriter(t, dir, said)
-		l, err := Read(dir)
+		l, err := Read(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestRefusals(t *testing.T) {
 	if len(l.Tallies()) != 0 {
 		t.Error("an unfinished trial was added up")
 	}
-	r, err := Read(dir)
+	r, err := Read(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

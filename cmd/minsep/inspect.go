@@ -22,7 +22,7 @@ computes some units of its verification again as well. It exits with 3 when a pr
 chance, such as batch sizes, is secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := pipelines.Inspect(args[0])
+			found, err := pipelines.Inspect(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

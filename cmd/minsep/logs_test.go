@@ -113,7 +113,7 @@ func TestPrismsDebugIsDropped(t *testing.T) {
 // realized are the numbers of participations and the sizes of the files of batches that came out by chance, as text.
 func realized(t *testing.T, run string) (sizes []string) {
 	t.Helper()
-	ix, err := manifest.Open(filepath.Join(run, "batches"), manifest.BatchesFormat)
+	ix, err := manifest.Open(t.Context(), filepath.Join(run, "batches"), manifest.BatchesFormat)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ func (a *app) lossCommand() *cobra.Command {
 		Long: `loss fills in "log_loss" for every case of a file: outputs y of a mechanism, its sampling and its strategy. Hold
 it against a computation of your own. The result goes to standard output as JSON.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			cases, err := pipelines.ReadFile(args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cases, err := pipelines.ReadFile(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -94,9 +94,9 @@ func testKilledNoise(t *testing.T, kind string) {
 			}
 			continue
 		}
-		ix, err := manifest.Open(folder, pipelines.NoiseFormat)
+		ix, err := manifest.Open(t.Context(), folder, pipelines.NoiseFormat)
 		if err == nil { // killed between the last word and the end of the process
-			if err := ix.Verify(folder); err != nil {
+			if err := ix.Verify(t.Context(), folder); err != nil {
 				t.Fatalf("a reader accepts a folder that is not whole: %v", err)
 			}
 			break
@@ -108,13 +108,13 @@ func testKilledNoise(t *testing.T, kind string) {
 			}
 		}
 	}
-	if _, err := manifest.Open(folder, pipelines.NoiseFormat); err != nil {
+	if _, err := manifest.Open(t.Context(), folder, pipelines.NoiseFormat); err != nil {
 		mustRun(t, noise(key, out).Args[1:]...)
 	}
 	if killed == 0 {
 		t.Error("no run was killed before its end")
 	}
-	ix, err := manifest.Open(folder, pipelines.NoiseFormat)
+	ix, err := manifest.Open(t.Context(), folder, pipelines.NoiseFormat)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ Start with:  minsep run --example > plan.json`,
 			if err != nil {
 				return err
 			}
-			text, err := pipelines.ReadFile(args[0])
+			text, err := pipelines.ReadFile(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -107,7 +107,7 @@ type strategyFigures struct {
 
 // strategies makes and reads strategies, and shows or writes them. Those that can be made are shown also when others cannot.
 func (a *app) strategies(ctx context.Context, kinds, files []string, params pipelines.StrategyParams) error {
-	read, err := readStrategies(files, &params)
+	read, err := readStrategies(ctx, files, &params)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params pipe
 	if err := c.Err(); err != nil {
 		return err
 	}
-	problem, err := params.Problem()
+	problem, err := params.Problem(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,9 +169,9 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params pipe
 }
 
 // readStrategies reads the files, which must have as many steps as params, or decide them.
-func readStrategies(files []string, params *pipelines.StrategyParams) (read []*mechanism.Strategy, err error) {
+func readStrategies(ctx context.Context, files []string, params *pipelines.StrategyParams) (read []*mechanism.Strategy, err error) {
 	for _, path := range files {
-		s, err := pipelines.ReadStrategyFile(path)
+		s, err := pipelines.ReadStrategyFile(ctx, path)
 		if err != nil {
 			return nil, err
 		}

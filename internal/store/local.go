@@ -18,28 +18,38 @@ const TempPrefix = ".minsep-tmp-"
 // local is the file system of this machine.
 type local struct{}
 
+// localFile is an open regular file. Its reads end with ctx.
 type localFile struct {
 	*os.File
+	ctx  context.Context
 	size int64
+}
+
+// ReadAt is that of [io.ReaderAt].
+func (f localFile) ReadAt(b []byte, at int64) (int, error) {
+	if err := f.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(b, at)
 }
 
 func (f localFile) Size() int64     { return f.size }
 func (f localFile) Version() string { return "" }
 
-// Open opens a regular file.
-func (local) Open(_ context.Context, name string) (File, error) {
-	f, err := os.Open(localPath(name))
+// Open opens a regular file, or a symbolic link to one. It never waits, as the opening of a pipe would.
+func (local) Open(ctx context.Context, name string) (File, error) {
+	f, err := os.OpenFile(localPath(name), os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fault("open", name, errors.New("not a regular file"))
+		err = fault("open", name, ErrNotRegular)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return localFile{f, info.Size()}, nil
+	return localFile{f, ctx, info.Size()}, nil
 }
 
 // Write writes under a temporary name in the same folder, syncs, and renames, or links if there must be no file: a link is refused where

@@ -27,6 +27,9 @@ import (
 // ErrChanged says that an object is no longer the one that was opened, or that was to be replaced.
 var ErrChanged = errors.New("the object was replaced meanwhile")
 
+// ErrNotRegular says that a local name is a folder, a pipe, a device or the like, and not a file.
+var ErrNotRegular = errors.New("is not a regular file")
+
 // File is an open file. Reads at different places may run at the same time.
 type File interface {
 	io.ReaderAt

@@ -3,6 +3,7 @@ package manifest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,8 +54,8 @@ type Batches struct {
 }
 
 // OpenBatches opens a folder of batches and checks its index against its files' names and sizes.
-func OpenBatches(dir string) (*Batches, error) {
-	ix, err := Open(dir, BatchesFormat)
+func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
+	ix, err := Open(ctx, dir, BatchesFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -84,19 +85,19 @@ func OpenBatches(dir string) (*Batches, error) {
 }
 
 // Each calls f with the rows of every step in order. The slice is used again for the next step.
-func (b *Batches) Each(f func(step int, rows []int64) error) error {
+func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error) error {
 	for s := range b.Facts.Shards {
-		if err := b.eachOf(s, f); err != nil {
+		if err := b.eachOf(ctx, s, f); err != nil {
 			return fmt.Errorf("manifest: shard %d: %w", s, err)
 		}
 	}
 	return nil
 }
 
-func (b *Batches) eachOf(shard int, f func(step int, rows []int64) error) error {
+func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows []int64) error) error {
 	shards := b.Facts.Shards
 	first, end := ShardStart(b.Facts.Steps, shards, shard), ShardStart(b.Facts.Steps, shards, shard+1)
-	indptr, err := b.open(IndptrName(shard, shards))
+	indptr, err := b.open(ctx, IndptrName(shard, shards))
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (b *Batches) eachOf(shard int, f func(step int, rows []int64) error) error 
 	if err := indptr.Read(starts); err != nil {
 		return err
 	}
-	all, err := b.open(RowsName(shard, shards))
+	all, err := b.open(ctx, RowsName(shard, shards))
 	if err != nil {
 		return err
 	}
@@ -138,8 +139,8 @@ type npyFile struct {
 	io.Closer
 }
 
-func (b *Batches) open(name string) (npyFile, error) {
-	f, err := store.Open(background, store.Join(b.Dir, name))
+func (b *Batches) open(ctx context.Context, name string) (npyFile, error) {
+	f, err := store.Open(ctx, store.Join(b.Dir, name))
 	if err != nil {
 		return npyFile{}, err
 	}

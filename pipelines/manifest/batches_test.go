@@ -58,12 +58,12 @@ func TestBatchesReadBackForAnyShards(t *testing.T) {
 		for shards := 1; shards <= len(want); shards++ {
 			dir := filepath.Join(t.TempDir(), "batches")
 			writeBatches(t, dir, want, shards, dtype)
-			b, err := OpenBatches(dir)
+			b, err := OpenBatches(t.Context(), dir)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := make([][]int64, len(want))
-			if err := b.Each(func(step int, rows []int64) error { got[step] = append([]int64{}, rows...); return nil }); err != nil {
+			if err := b.Each(t.Context(), func(step int, rows []int64) error { got[step] = append([]int64{}, rows...); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -83,9 +83,9 @@ func TestBatchesRefuseWhatDoesNotFit(t *testing.T) {
 		{`"row_type": "\u003ci4"`, `"row_type": "\u003cf4"`, "make no sense"},
 	} {
 		edit(dir, c.old, c.new)
-		b, err := OpenBatches(dir)
+		b, err := OpenBatches(t.Context(), dir)
 		if err == nil {
-			err = b.Each(func(int, []int64) error { return nil })
+			err = b.Each(t.Context(), func(int, []int64) error { return nil })
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error with %q", c.new, err, c.want)

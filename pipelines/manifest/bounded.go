@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -32,13 +33,13 @@ type BoundedFile struct {
 
 // OpenBounded opens a folder with a bounded graph: it checks the index, the sizes of the files and the footers of the
 // parts, and reports every fault. It does not read the rows.
-func OpenBounded(dir string) (*Bounded, error) {
-	ix, err := Open(dir, BoundedFormat)
+func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
+	ix, err := Open(ctx, dir, BoundedFormat)
 	if err != nil {
 		return nil, err
 	}
 	b := &Bounded{Dir: dir, Index: ix}
-	if b.Digest, err = DigestOf(dir); err != nil {
+	if b.Digest, err = DigestOf(ctx, dir); err != nil {
 		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(ix.Facts))
@@ -51,7 +52,7 @@ func OpenBounded(dir string) (*Bounded, error) {
 			err = errors.Join(err, fmt.Errorf("manifest: %s: file %s in the place of %s", dir, f.Name, name))
 			continue
 		}
-		part, perr := openPartFile(dir, f.Name)
+		part, perr := openPartFile(ctx, dir, f.Name)
 		if perr != nil {
 			err = errors.Join(err, perr)
 			continue
@@ -77,7 +78,7 @@ func OpenBounded(dir string) (*Bounded, error) {
 
 // Copy makes dir, which must hold no finished result, the same folder byte for byte. A file that is not what the index
 // says is a [MismatchError]; after an error nothing is left of the copy.
-func (b *Bounded) Copy(dir string) (err error) {
+func (b *Bounded) Copy(ctx context.Context, dir string) (err error) {
 	stage, err := Begin(dir, false, false)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (b *Bounded) Copy(dir string) (err error) {
 		}
 	}()
 	for _, f := range b.Index.Files {
-		written, err := stage.Write(f.Name, func(w io.Writer) error { return copyFile(w, store.Join(b.Dir, f.Name)) })
+		written, err := stage.Write(f.Name, func(w io.Writer) error { return copyFile(ctx, w, store.Join(b.Dir, f.Name)) })
 		if err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func (b *Bounded) Copy(dir string) (err error) {
 		}
 	}
 	var index bytes.Buffer
-	if err := copyFile(&index, store.Join(b.Dir, IndexName)); err != nil {
+	if err := copyFile(ctx, &index, store.Join(b.Dir, IndexName)); err != nil {
 		return err
 	}
 	if got := Digest(sha256.Sum256(index.Bytes())); got != b.Digest {
@@ -106,8 +107,8 @@ func (b *Bounded) Copy(dir string) (err error) {
 	return stage.finish(index.Bytes())
 }
 
-func copyFile(w io.Writer, path string) error {
-	r, err := store.Open(background, path)
+func copyFile(ctx context.Context, w io.Writer, path string) error {
+	r, err := store.Open(ctx, path)
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
@@ -116,9 +117,9 @@ func copyFile(w io.Writer, path string) error {
 }
 
 // Each calls use with all rows in order, at most size at a time. See [BoundedPart.Each].
-func (b *Bounded) Each(owners bool, size int, use func(r *ownergraph.Rows) error) error {
+func (b *Bounded) Each(ctx context.Context, owners bool, size int, use func(r *ownergraph.Rows) error) error {
 	for _, f := range b.Parts {
-		if err := f.Each(b.Dir, owners, size, use); err != nil {
+		if err := f.Each(ctx, b.Dir, owners, size, use); err != nil {
 			return err
 		}
 	}
@@ -131,8 +132,8 @@ type partFile struct {
 	close func() error
 }
 
-func openPartFile(dir, name string) (partFile, error) {
-	f, err := store.Open(background, store.Join(dir, name))
+func openPartFile(ctx context.Context, dir, name string) (partFile, error) {
+	f, err := store.Open(ctx, store.Join(dir, name))
 	if err != nil {
 		return partFile{}, fmt.Errorf("manifest: %w", err)
 	}
@@ -152,8 +153,8 @@ func inFile(name string, err error) error {
 }
 
 // Each reads the part, which is in dir, as [BoundedPart.Each] does, and checks the number of its rows.
-func (f BoundedFile) Each(dir string, owners bool, size int, use func(r *ownergraph.Rows) error) error {
-	p, err := openPartFile(dir, f.Name)
+func (f BoundedFile) Each(ctx context.Context, dir string, owners bool, size int, use func(r *ownergraph.Rows) error) error {
+	p, err := openPartFile(ctx, dir, f.Name)
 	if err != nil {
 		return err
 	}

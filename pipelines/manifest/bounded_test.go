@@ -388,7 +388,7 @@ func TestOpenBounded(t *testing.T) {
 	one := func() int { return 1 }
 	const i64, str = ownergraph.Int64, ownergraph.String
 	write([]*ownergraph.Rows{makeRows(str, i64, 0, 30, one), makeRows(str, i64, 30, 12, one)})
-	b, err := OpenBounded(dir)
+	b, err := OpenBounded(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +398,7 @@ func TestOpenBounded(t *testing.T) {
 	}
 	next := int64(0)
 	for _, p := range b.Parts {
-		err := p.Each(dir, false, 7, func(r *ownergraph.Rows) error {
+		err := p.Each(t.Context(), dir, false, 7, func(r *ownergraph.Rows) error {
 			if r.First != next {
 				t.Errorf("rows from %d, want %d", r.First, next)
 			}
@@ -413,19 +413,19 @@ func TestOpenBounded(t *testing.T) {
 	if next != 42 {
 		t.Errorf("%d rows", next)
 	}
-	if err := (BoundedFile{BoundedPartName(1), 29, 12}).Each(dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil || !strings.Contains(err.Error(), "manifest: bounded table part-00001.parquet: row group 1: row") {
+	if err := (BoundedFile{BoundedPartName(1), 29, 12}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil || !strings.Contains(err.Error(), "manifest: bounded table part-00001.parquet: row group 1: row") {
 		t.Errorf("with another first row: %v", err)
 	}
-	if err := (BoundedFile{BoundedPartName(1), 30, 13}).Each(dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil {
+	if err := (BoundedFile{BoundedPartName(1), 30, 13}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil {
 		t.Error("another number of rows was fine")
 	}
 
 	write([]*ownergraph.Rows{makeRows(str, i64, 0, 30, one), makeRows(i64, i64, 30, 12, one)})
-	if _, err := OpenBounded(dir); err == nil || !strings.Contains(err.Error(), "other types") {
+	if _, err := OpenBounded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "other types") {
 		t.Errorf("types that differ: %v", err)
 	}
 	write([]*ownergraph.Rows{makeRows(i64, i64, 0, 3, one)}, "part-00001.parquet")
-	if _, err := OpenBounded(dir); err == nil || !strings.Contains(err.Error(), "in the place of part-00000.parquet") {
+	if _, err := OpenBounded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "in the place of part-00000.parquet") {
 		t.Errorf("a part missing: %v", err)
 	}
 }

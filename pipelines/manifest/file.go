@@ -22,7 +22,8 @@ const (
 	PublicDir  fs.FileMode = 0o755
 )
 
-// background is the context of what has none of its own: requests to object stores end by their limits.
+// background is the context of what is written and removed: requests to object stores end by their limits. Readers take the
+// context of their caller.
 var background = context.Background()
 
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
@@ -85,11 +86,11 @@ func (c *countWriter) Write(b []byte) (int, error) {
 }
 
 // Check compares the file with its size and SHA-256 as listed.
-func (f File) Check(dir string) error {
-	if err := f.CheckSize(dir); err != nil {
+func (f File) Check(ctx context.Context, dir string) error {
+	if err := f.CheckSize(ctx, dir); err != nil {
 		return err
 	}
-	r, err := store.Open(background, store.Join(dir, f.Name))
+	r, err := store.Open(ctx, store.Join(dir, f.Name))
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
@@ -105,11 +106,11 @@ func (f File) Check(dir string) error {
 }
 
 // CheckSize compares the file's size only.
-func (f File) CheckSize(dir string) error {
+func (f File) CheckSize(ctx context.Context, dir string) error {
 	if !localName(f.Name) {
 		return fmt.Errorf("manifest: file name %q in the index leads out of its folder", f.Name)
 	}
-	info, err := store.Stat(background, store.Join(dir, f.Name))
+	info, err := store.Stat(ctx, store.Join(dir, f.Name))
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}

@@ -9,6 +9,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -167,7 +168,7 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	case !overwrite:
 		return nil, fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
 	}
-	ix, err := Read(s.Dir)
+	ix, err := Read(background, s.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w: only a readable result can be overwritten", err)
 	}
@@ -213,7 +214,7 @@ func (s *Stage) Publish(ix Index) error {
 			return fmt.Errorf("manifest: file %s is listed twice", f.Name)
 		}
 	}
-	if err := store.Parallel(len(ix.Files), func(i int) error { return ix.Files[i].CheckSize(s.Dir) }); err != nil {
+	if err := store.Parallel(len(ix.Files), func(i int) error { return ix.Files[i].CheckSize(background, s.Dir) }); err != nil {
 		return err
 	}
 	ix.Version = Version
@@ -288,12 +289,12 @@ const maxIndex = 64 << 20
 
 // Read reads the index of a finished folder. It refuses a folder that is unfinished, an unknown
 // field, a parameter hash that does not match, and file names that lead out of the folder. It does not look at the files.
-func Read(dir string) (*Index, error) {
+func Read(ctx context.Context, dir string) (*Index, error) {
 	path := store.Join(dir, IndexName)
-	if _, err := store.Stat(background, store.Join(dir, incompleteName)); err == nil {
+	if _, err := store.Stat(ctx, store.Join(dir, incompleteName)); err == nil {
 		return nil, fmt.Errorf("manifest: folder %s: a stage was stopped before it finished here: run it again", dir)
 	}
-	b, err := store.ReadFile(background, path, maxIndex)
+	b, err := store.ReadFile(ctx, path, maxIndex)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
@@ -343,8 +344,8 @@ func parseIndex(b []byte) (*Index, error) {
 
 // Open reads the index of a finished folder, which must be of the given format, and checks the size of every
 // file. Use [Index.Verify] to check the contents as well.
-func Open(dir, format string) (*Index, error) {
-	ix, err := Read(dir)
+func Open(ctx context.Context, dir, format string) (*Index, error) {
+	ix, err := Read(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -352,22 +353,22 @@ func Open(dir, format string) (*Index, error) {
 		return nil, fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, format)
 	}
 	errs := make([]error, len(ix.Files)) // of all files: each is reported
-	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(dir); return nil })
+	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(ctx, dir); return nil })
 	return ix, errors.Join(err, errors.Join(errs...))
 }
 
 // Verify compares every file with its size and SHA-256, and reports every mismatch.
-func (ix *Index) Verify(dir string) error {
+func (ix *Index) Verify(ctx context.Context, dir string) error {
 	var err error
 	for _, f := range ix.Files {
-		err = errors.Join(err, f.Check(dir))
+		err = errors.Join(err, f.Check(ctx, dir))
 	}
 	return err
 }
 
 // DigestOf is the SHA-256 of a folder's index: what a stage that reads the folder names as its input.
-func DigestOf(dir string) (Digest, error) {
-	b, err := store.ReadFile(background, store.Join(dir, IndexName), maxIndex)
+func DigestOf(ctx context.Context, dir string) (Digest, error) {
+	b, err := store.ReadFile(ctx, store.Join(dir, IndexName), maxIndex)
 	if err != nil {
 		return Digest{}, fmt.Errorf("manifest: %w", err)
 	}

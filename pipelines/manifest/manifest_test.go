@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func publish(t *testing.T, dir string, overwrite bool) *Index {
 	if err := s.Publish(ix); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Open(dir, "test/1")
+	got, err := Open(t.Context(), dir, "test/1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestPublishedFolderReadsBack(t *testing.T) {
 	if len(ix.Files) != 2 || ix.Files[0].Name != "a.txt" || string(ix.Params) != `{"steps":3}` || ix.Version != Version {
 		t.Errorf("read back %+v", ix)
 	}
-	if err := ix.Verify(dir); err != nil {
+	if err := ix.Verify(t.Context(), dir); err != nil {
 		t.Error(err)
 	}
 	for name, mode := range map[string]os.FileMode{dir: SecretDir, filepath.Join(dir, "a.txt"): SecretFile, filepath.Join(dir, IndexName): SecretFile} {
@@ -86,9 +87,9 @@ func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "batches")
 		publish(t, dir, false)
 		harm(dir)
-		ix, err := Open(dir, "test/1")
+		ix, err := Open(t.Context(), dir, "test/1")
 		if err == nil {
-			err = ix.Verify(dir)
+			err = ix.Verify(t.Context(), dir)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
@@ -169,7 +170,7 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if _, err := Read(dir); err == nil {
+		if _, err := Read(t.Context(), dir); err == nil {
 			t.Errorf("%s: a reader accepts the folder", name)
 		}
 		if got := s.marked(Digest{2}); got != (name == "other") {
@@ -362,8 +363,8 @@ func Example() {
 	ix.Params, ix.ParamsSHA256, _ = Params(struct{ Steps int }{3})
 	fmt.Println(stage.Publish(ix))
 
-	back, _ := Open(out, "example/1")
-	fmt.Println(back.Files[0].Name, back.Files[0].Bytes, back.Verify(out))
+	back, _ := Open(context.Background(), out, "example/1")
+	fmt.Println(back.Files[0].Name, back.Files[0].Bytes, back.Verify(context.Background(), out))
 	// Output:
 	// <nil>
 	// rows.txt 5 <nil>

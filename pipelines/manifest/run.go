@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,7 @@ type RunPlan struct {
 // id want, or a fresh one where want is the zero id. A directory with another run id than want is refused. made says that
 // there was no run.
 func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
-	run, err = ReadRun(dir)
+	run, err = ReadRun(background, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -79,7 +80,7 @@ func WriteRun(dir string, run Run, old *Run) error {
 	}
 	o := store.Options{Mode: PublicFile, New: old == nil}
 	if old != nil {
-		now, version, err := readRun(dir)
+		now, version, err := readRun(background, dir)
 		if err == nil && now.RunID != old.RunID {
 			err = store.ErrChanged
 		}
@@ -127,15 +128,15 @@ func RemoveRun(dir string) error {
 }
 
 // ReadRun reads run.json, which must be as [WriteRun] left it, byte for byte. The error wraps fs.ErrNotExist where there is none.
-func ReadRun(dir string) (Run, error) {
-	run, _, err := readRun(dir)
+func ReadRun(ctx context.Context, dir string) (Run, error) {
+	run, _, err := readRun(ctx, dir)
 	return run, err
 }
 
 // readRun returns the version of the file too.
-func readRun(dir string) (run Run, version string, err error) {
+func readRun(ctx context.Context, dir string) (run Run, version string, err error) {
 	path := store.Join(dir, RunName)
-	b, version, err := store.ReadVersion(background, path, maxIndex)
+	b, version, err := store.ReadVersion(ctx, path, maxIndex)
 	if err != nil {
 		return run, "", fmt.Errorf("manifest: %w", err)
 	}

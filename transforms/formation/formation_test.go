@@ -147,12 +147,12 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if err := stage.Publish(ix); err != nil {
 		t.Fatal(err)
 	}
-	b, err := manifest.OpenBatches(dir)
+	b, err := manifest.OpenBatches(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range b.Index.Files {
-		if err := f.Check(dir); err != nil {
+		if err := f.Check(t.Context(), dir); err != nil {
 			t.Error(err)
 		}
 	}
@@ -161,7 +161,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 
 func read(t testing.TB, b *manifest.Batches) [][]int64 {
 	var out [][]int64
-	if err := b.Each(func(_ int, rows []int64) error { out = append(out, slices.Clone(rows)); return nil }); err != nil {
+	if err := b.Each(t.Context(), func(_ int, rows []int64) error { out = append(out, slices.Clone(rows)); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return out

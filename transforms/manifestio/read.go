@@ -161,7 +161,7 @@ func (f *readBoundedFn) ProcessElement(ctx context.Context, unit string, emit fu
 	if !f.Owners {
 		size = chunkRowsAlone
 	}
-	return part.Each(f.Dir, f.Owners, size, func(r *ownergraph.Rows) error {
+	return part.Each(ctx, f.Dir, f.Owners, size, func(r *ownergraph.Rows) error {
 		chunk, err := r.AppendBinary(nil)
 		if err != nil {
 			return err

@@ -186,7 +186,7 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	if err := stage.Publish(ix); err != nil {
 		t.Fatal(err)
 	}
-	table, err := manifest.OpenBounded(dir)
+	table, err := manifest.OpenBounded(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

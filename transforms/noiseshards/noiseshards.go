@@ -105,8 +105,8 @@ func WriteRecipe(dir string, r *noise.Recipe) (manifest.File, error) {
 const maxRecipe = 16 << 30
 
 // readRecipe reads the recipe of a folder and compares it with the digest.
-func readRecipe(dir string, want manifest.Digest) (*noise.Recipe, error) {
-	b, err := store.ReadFile(context.Background(), store.Join(dir, RecipeName), maxRecipe)
+func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.Recipe, error) {
+	b, err := store.ReadFile(ctx, store.Join(dir, RecipeName), maxRecipe)
 	if err != nil {
 		return nil, fmt.Errorf("noiseshards: %w", err)
 	}
@@ -177,7 +177,7 @@ func Write(s beam.Scope, c Config) (beam.PCollection, error) {
 	if err := c.Validate(); err != nil {
 		return beam.PCollection{}, err
 	}
-	r, err := readRecipe(c.Dir, c.RecipeSHA256)
+	r, err := readRecipe(context.Background(), c.Dir, c.RecipeSHA256)
 	if err != nil {
 		return beam.PCollection{}, err
 	}
@@ -209,7 +209,7 @@ type writeFn struct {
 }
 
 func (f *writeFn) Setup(ctx context.Context) (err error) {
-	if f.recipe, err = readRecipe(f.Config.Dir, f.Config.RecipeSHA256); err != nil {
+	if f.recipe, err = readRecipe(ctx, f.Config.Dir, f.Config.RecipeSHA256); err != nil {
 		return err
 	}
 	f.key, err = keyref.New(f.Config.KeyURI, f.recipe.RunID, f.recipe.ParamsSHA256).Key(ctx, noise.KeyPurpose)
@@ -249,8 +249,8 @@ type notes struct {
 }
 
 // readNotes returns the notes of a shard, or empty ones where there are none that belong to want.
-func readNotes(path string, want notes) notes {
-	b, err := store.ReadFile(context.Background(), path, 64<<20)
+func readNotes(ctx context.Context, path string, want notes) notes {
+	b, err := store.ReadFile(ctx, path, 64<<20)
 	if err != nil {
 		return want
 	}

@@ -78,7 +78,7 @@ func run(runner string, c Config) ([]manifest.File, error) {
 		var f manifest.File
 		err := json.Unmarshal(line, &f)
 		files = append(files, f)
-		return errors.Join(err, f.Check(c.Dir))
+		return errors.Join(err, f.Check(context.Background(), c.Dir))
 	})
 	return files, errors.Join(err, c.CheckCover(steps, files))
 }

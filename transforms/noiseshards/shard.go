@@ -49,7 +49,7 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 	if err := store.MkdirAll(ctx, w.dir, manifest.SecretDir); err != nil {
 		return nil, fmt.Errorf("noiseshards: %w", err)
 	}
-	if err := w.resume(); err != nil {
+	if err := w.resume(ctx); err != nil {
 		return nil, err
 	}
 	saved := time.Now()
@@ -80,18 +80,21 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 
 // resume goes to the step where an earlier task of this shard stopped, and keeps the files before it that are what its
 // notes say. Whatever is missing or damaged is made again.
-func (w *shardWriter) resume() error {
+func (w *shardWriter) resume(ctx context.Context) error {
 	empty := notes{RecipeSHA256: w.config.RecipeSHA256, DType: w.config.DType, StepsPerFile: w.config.stepsPerFile()}
-	w.notes = readNotes(store.Join(w.dir, notesName), empty)
+	w.notes = readNotes(ctx, store.Join(w.dir, notesName), empty)
 	good := 0 // files
 	for good < len(w.notes.Files) {
 		first := good * w.config.stepsPerFile()
 		rows := min(w.config.stepsPerFile(), w.steps-first)
 		f := w.notes.Files[good]
-		if rows <= 0 || f.Name != FileName(w.shard, w.config.Shards, first, rows) || f.Check(w.config.Dir) != nil {
+		if rows <= 0 || f.Name != FileName(w.shard, w.config.Shards, first, rows) || f.Check(ctx, w.config.Dir) != nil {
 			break
 		}
 		good++
+	}
+	if err := ctx.Err(); err != nil { // a file that was not read to its end is not a bad one
+		return err
 	}
 	w.step = min(good*w.config.stepsPerFile(), w.steps)
 	switch {
@@ -102,7 +105,7 @@ func (w *shardWriter) resume() error {
 		err := w.generator.Seek(w.step)
 		w.notes.Files = w.notes.Files[:good]
 		return err
-	case w.readCheckpoint(w.step):
+	case w.readCheckpoint(ctx, w.step):
 		w.step = w.notes.Step
 		w.notes.Files = w.notes.Files[:w.step/w.config.stepsPerFile()]
 		return nil
@@ -112,12 +115,12 @@ func (w *shardWriter) resume() error {
 }
 
 // readCheckpoint brings the generator to the step of the checkpoint, if that is good and not beyond the step that is reached.
-func (w *shardWriter) readCheckpoint(reached int) bool {
+func (w *shardWriter) readCheckpoint(ctx context.Context, reached int) bool {
 	c := w.notes.Checkpoint
-	if c == nil || c.Name != checkpointName || w.notes.Step > reached || w.notes.Step%w.config.stepsPerFile() != 0 || c.Check(w.dir) != nil {
+	if c == nil || c.Name != checkpointName || w.notes.Step > reached || w.notes.Step%w.config.stepsPerFile() != 0 || c.Check(ctx, w.dir) != nil {
 		return false
 	}
-	f, err := store.Open(context.Background(), store.Join(w.dir, checkpointName))
+	f, err := store.Open(ctx, store.Join(w.dir, checkpointName))
 	if err != nil {
 		return false
 	}

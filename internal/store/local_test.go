@@ -1,0 +1,65 @@
+//go:build unix
+
+package store_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"minsep/internal/store"
+)
+
+// What is not a regular file is refused at once: opening a pipe without a writer would wait for ever.
+func TestOnlyRegularFilesAreOpened(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link, loop := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "loop")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link), os.Symlink(loop, loop)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{dir, pipe, link, "/dev/zero"} {
+		if _, err := store.Open(t.Context(), name); !errors.Is(err, store.ErrNotRegular) {
+			t.Errorf("open %s: %v", name, err)
+		}
+		if _, err := store.ReadFile(t.Context(), name, 100); !errors.Is(err, store.ErrNotRegular) {
+			t.Errorf("read %s: %v", name, err)
+		}
+	}
+	if _, err := store.Open(t.Context(), loop); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a loop of links: %v", err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := errors.Join(os.WriteFile(file, []byte("data"), 0o600), os.Remove(link), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := store.ReadFile(t.Context(), link, 100); err != nil || string(b) != "data" {
+		t.Errorf("a link to a file: %q, %v", b, err)
+	}
+}
+
+// A file that is being read ends with the context that it was opened with.
+func TestLocalReadsEndWithTheirContext(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f, err := store.Open(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := store.Reader(f)
+	if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if n, err := io.Copy(io.Discard, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("%d more bytes and %v", n, err)
+	}
+}
