@@ -19,7 +19,7 @@ One key file serves many runs; each run directory has a run id of its own, and n
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := stream.CreateKeyFile(args[0]); err != nil {
-				return usageError{err}
+				return err // a full disk is no fault of the command line
 			}
 			return a.print(map[string]string{"key": args[0]}, func(w io.Writer) {
 				fmt.Fprintf(w, "wrote a new root key to %s\n", args[0])

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -37,15 +38,15 @@ func NewRoot() (r Root) {
 	return r
 }
 
-// ParseRoot takes the contents of a key file: exactly [RootSize] bytes, not all zero.
+// ParseRoot takes the contents of a key file: exactly [RootSize] bytes, not all of them equal.
 func ParseRoot(b []byte) (r Root, err error) {
 	if len(b) != RootSize {
 		return r, &param.Error{Package: "stream", Param: "key file length", Value: len(b),
 			Rule: fmt.Sprintf("must be exactly %d bytes; make one with `minsep keygen`", RootSize)}
 	}
 	copy(r.secret[:], b)
-	if r.secret == [RootSize]byte{} {
-		return r, &param.Error{Package: "stream", Param: "key file", Value: "all bytes are zero", Rule: "must be random; make one with `minsep keygen`"}
+	if bytes.Count(b, b[:1]) == RootSize {
+		return Root{}, &param.Error{Package: "stream", Param: "key file", Value: "all bytes are equal", Rule: "must be random; make one with `minsep keygen`"}
 	}
 	return r, nil
 }
@@ -56,7 +57,7 @@ func CreateKeyFile(path string) error {
 	r := NewRoot()
 	err := r.create(path)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("stream: key file %s: exists already and is never overwritten", path)
+		return &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "exists already and is never overwritten: name another file"}
 	}
 	if err != nil {
 		return fmt.Errorf("stream: key file: %w", err)

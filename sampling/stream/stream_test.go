@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -192,18 +193,32 @@ func TestKeyFile(t *testing.T) {
 		t.Errorf("overwriting a key: %v", err)
 	}
 	faults := map[string]func(p string){
-		"lets others use it": func(p string) { os.WriteFile(p, make([]byte, 32), 0o600); os.Chmod(p, 0o640) },
-		"exactly 32 bytes":   func(p string) { os.WriteFile(p, make([]byte, 31), 0o600) },
-		"key file length 33": func(p string) { os.WriteFile(p, make([]byte, 33), 0o600) },
-		"all bytes are zero": func(p string) { os.WriteFile(p, make([]byte, 32), 0o600) },
-		"no such file":       func(string) {},
-		"regular file":       func(p string) { os.Mkdir(p, 0o700) },
+		"lets others use it":  func(p string) { os.WriteFile(p, make([]byte, 32), 0o600); os.Chmod(p, 0o640) },
+		"exactly 32 bytes":    func(p string) { os.WriteFile(p, make([]byte, 31), 0o600) },
+		"key file length 33":  func(p string) { os.WriteFile(p, make([]byte, 33), 0o600) },
+		"all bytes are equal": func(p string) { os.WriteFile(p, make([]byte, 32), 0o600) },
+		"no such file":        func(string) {},
+		"regular file":        func(p string) { os.Mkdir(p, 0o700) },
 	}
 	for want, make := range faults {
 		p := filepath.Join(dir, want)
 		make(p)
 		if _, err := stream.ReadKeyFile(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+}
+
+// TestKeyOfEqualBytes: what a disk, an eraser or a hand wrote over a key is no key.
+func TestKeyOfEqualBytes(t *testing.T) {
+	for v := range 256 {
+		b := bytes.Repeat([]byte{byte(v)}, stream.RootSize)
+		if r, err := stream.ParseRoot(b); err == nil || r != (stream.Root{}) {
+			t.Errorf("32 bytes %d are taken for a key: %v", v, err)
+		}
+		b[stream.RootSize-1]++
+		if _, err := stream.ParseRoot(b); err != nil {
+			t.Errorf("31 bytes %d and another one: %v", v, err)
 		}
 	}
 }
