@@ -151,13 +151,17 @@ func (f *File) Groups() int { return len(f.Metadata().RowGroups) }
 func (f *File) GroupRows(group int) int64 { return f.Metadata().RowGroups[group].NumRows }
 
 // Check compares what the footer says of a column in a row group with the column and the file, and returns
-// its size in the file.
+// its size in the file. A row group without rows has no pages, whatever its footer says of where they are: Arrow
+// writes the offset 0 there.
 func (f *File) Check(c *Column, group int) (bytes int64, err error) {
 	rg := &f.Metadata().RowGroups[group]
 	if c.leaf >= len(rg.Columns) {
 		return 0, ErrCorrupt
 	}
 	m := &rg.Columns[c.leaf].MetaData
+	if isEmpty(rg, c) {
+		return 0, nil
+	}
 	if m.Codec == format.Lz4Raw || m.Codec == format.Lz4 {
 		return 0, ErrLZ4
 	}
@@ -167,4 +171,9 @@ func (f *File) Check(c *Column, group int) (bytes int64, err error) {
 		return 0, ErrCorrupt
 	}
 	return m.TotalCompressedSize, nil
+}
+
+// isEmpty says whether a row group has no row and the column no value in it.
+func isEmpty(rg *format.RowGroup, c *Column) bool {
+	return rg.NumRows == 0 && rg.Columns[c.leaf].MetaData.NumValues == 0
 }

@@ -89,6 +89,9 @@ type Reader struct {
 // Reader returns a reader of a column that Check has accepted, after a look at the headers of its pages.
 func (f *File) Reader(c *Column, group int) (r *Reader, err error) {
 	defer guard(&err)
+	if isEmpty(&f.Metadata().RowGroups[group], c) {
+		return &Reader{col: c}, nil
+	}
 	if err := checkPages(f.r, &f.Metadata().RowGroups[group].Columns[c.leaf].MetaData); err != nil {
 		return nil, err
 	}
@@ -100,7 +103,9 @@ func (f *File) Reader(c *Column, group int) (r *Reader, err error) {
 func (r *Reader) Close() {
 	parquet.Release(r.page)
 	r.page = nil
-	r.pages.Close()
+	if r.pages != nil {
+		r.pages.Close()
+	}
 }
 
 // more makes sure that there is an entry at r.at. io.EOF says that the row group has no more.
