@@ -9,9 +9,14 @@ import (
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/crash"
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	crash.Begin()
+	os.Exit(crash.Guard(os.Stderr, run))
+}
 
 func run() int {
 	// A runner starts this binary again as a worker, with flags that are Beam's own.

@@ -106,7 +106,8 @@ Start with:  minsep keygen KEY
              minsep inspect RUN
 
 Exit codes: 0 done; 1 the machine, a runner, or --timeout; 2 the command line or the input; 3 a guarantee that could not
-be verified; 130 and 143 stopped by SIGINT and SIGTERM. After 1, 130 and 143 the same command may be repeated as it is.`,
+be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by Go's runtime, as when memory runs out. After 1, 130, 134
+and 143 the same command may be repeated as it is.`,
 		Version:           manifest.Version,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

@@ -129,8 +129,12 @@ func (b *BoundedWriter) id(ids *ownergraph.IDs, i int) parquet.Value {
 	return parquet.ByteArrayValue(b.text[start:])
 }
 
-// flush writes the values that wait, and ends the row group when it is full.
+// flush writes the values that wait, and ends the row group when it is full. Without rows there is nothing to write, and
+// the library takes the address of the first value.
 func (b *BoundedWriter) flush() error {
+	if b.rows == 0 {
+		return nil
+	}
 	for c, w := range b.w.ColumnWriters() {
 		if _, err := w.WriteRowValues(b.columns[c]); err != nil {
 			return fmt.Errorf("manifest: bounded table: %w", err)
