@@ -7,10 +7,11 @@ import (
 	"minsep/internal/param"
 )
 
-// OptimalBanded returns the banded strategy with columns of norm one of least loss (000 Alg. 3), by L-BFGS from the
-// optimal Toeplitz strategy. The workload must be one of momentum and learning rates. With several participations bands may not exceed MinSep,
-// so that the sensitivity is √k for equal column norms (F2). An evaluation with gradient takes O(n·bands²) by
-// the noise's covariance in place of O(n²·bands).
+// OptimalBanded returns the banded strategy with columns of norm one of least loss
+// (arXiv 2405.15913, Algorithm 3), by L-BFGS from the optimal Toeplitz strategy. The workload must
+// be one of momentum and learning rates. With several participations bands may not exceed MinSep,
+// so that the sensitivity is √k for equal column norms (F2). An evaluation with gradient takes
+// O(n·bands²) by the noise's covariance in place of O(n²·bands).
 //
 // Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times the number of steps. For MaxError the
 // p-norm of the rows' variances is minimised for growing p, and Gap is the duality gap: the least weighted mean of variances, with the p-norm's own weights, is

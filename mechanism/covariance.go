@@ -6,7 +6,7 @@ import (
 )
 
 // bandedCovariance evaluates the error of a banded strategy on a recursive workload in O(n·bands²) and its gradient in as
-// much: far below the O(n²·bands) of 000 Alg. 3, with the same result.
+// much: far below the O(n²·bands) of arXiv 2405.15913, Algorithm 3, with the same result.
 //
 // The noise y = C⁻¹z is an autoregression, y_i = Σ_j u_j y_{i-j} + z_i/C[i][i] with u_j = -C[i][i-j]/C[i][i], and the model's noise
 // (sum s, velocity v) is a linear state driven by y: v_i = β v_{i-1} + y_i, s_i = s_{i-1} + η_i v_i. So it is enough to carry

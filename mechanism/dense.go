@@ -17,10 +17,11 @@ const (
 	leastGap            = 1e-8
 )
 
-// dual is the Lagrange dual of the dense optimum (001): minimise tr(M X⁻¹), M = AᵀA, X = CᵀC, where the steps
-// {s, s+b, …} of one class of examples have orthogonal columns of total squared norm at most 1. Its variables are a positive
-// definite matrix U_s for every class, with a constant diagonal u_s; at U = diag(U_s) the Lagrangian's minimum is at
-// X = U⁻¹ # M, the geometric mean, that is X U X = M, and the dual value is tr(U X)² / Σ_s u_s.
+// dual is the Lagrange dual of the dense optimum (arXiv 2211.06530): minimise tr(M X⁻¹), M = AᵀA,
+// X = CᵀC, where the steps {s, s+b, …} of one class of examples have orthogonal columns of total
+// squared norm at most 1. Its variables are a positive definite matrix U_s for every class, with a
+// constant diagonal u_s; at U = diag(U_s) the Lagrangian's minimum is at X = U⁻¹ # M, the geometric
+// mean, that is X U X = M, and the dual value is tr(U X)² / Σ_s u_s.
 //
 // X is evaluated as Σ_q weight_q (U + shift_q M⁻¹)⁻¹, a rational approximation of the square root. M⁻¹ is banded for
 // momentum and learning rates, and U joins only the steps of a class, so with steps ordered by class every term is block
@@ -282,10 +283,12 @@ func (d *dual) full(classes []class) (*mat.SymDense, error) {
 	return x, nil
 }
 
-// OptimalDense returns the lower triangular strategy of least mean error for examples that participate in phases (001): in epochs of
-// MinSep steps in a fixed order, as often as fits, with orthogonal columns for the steps of one example, and
-// sensitivity 1. It stops when the duality gap, which is computed from the strategy's loss and the dual's value, is at most gap, for
-// example 1e-5; Gap is that figure and certifies Loss: no such strategy has a loss below Loss·(1-Gap).
+// OptimalDense returns the lower triangular strategy of least mean error for examples that
+// participate in phases (arXiv 2211.06530): in epochs of MinSep steps in a fixed order, as often as
+// fits, with orthogonal columns for the steps of one example, and sensitivity 1. It stops when the
+// duality gap, which is computed from the strategy's loss and the dual's value, is at most gap, for
+// example 1e-5; Gap is that figure and certifies Loss: no such strategy has a loss below
+// Loss·(1-Gap).
 //
 // The Participation must have Phases and no MaxParticipations below what fits, or be empty for one participation.
 func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {

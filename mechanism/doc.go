@@ -10,11 +10,12 @@
 // C is not normalised implicitly: σ is the standard deviation of Z in units of the clip norm, whatever the norms of
 // C's columns are. Steps are 0-based here and 1-based in the papers.
 //
-// Formula labels F0… are those of the design notes; 000…004 are
+// Labels of formulas (F0, F2, …) are those of docs/formulas.md. Papers are cited by arXiv number:
 //
-//   - 000: Scaling up the Banded Matrix Factorization Mechanism for Differentially Private ML
-//   - 001: Multi-Epoch Matrix Factorization Mechanisms for Private Machine Learning
-//   - 002: Beyond Square Roots: Explicit Memory-Efficient Factorization for Multi-Epoch Private Learning
-//   - 003: Privacy Amplification for BandMF via b-Min-Sep Subsampling
-//   - 004: DP-λCGD: Efficient Noise Correlation for Differentially Private Model Training
+//   - 2405.15913: Scaling up the Banded Matrix Factorization Mechanism for Differentially Private ML
+//   - 2211.06530: Multi-Epoch Matrix Factorization Mechanisms for Private Machine Learning
+//   - 2605.18379: Beyond Square Roots: Explicit Memory-Efficient Factorization for Multi-Epoch
+//     Private Learning
+//   - 2602.09338: Privacy Amplification for BandMF via b-Min-Sep Subsampling
+//   - 2601.22334: DP-λCGD: Efficient Noise Correlation for Differentially Private Model Training
 package mechanism

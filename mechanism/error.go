@@ -39,10 +39,11 @@ func newError(variance []float64) Error {
 
 // Error returns the expected error of s on workload a, which must have as many steps. Both must be valid.
 //
-// Toeplitz strategies with Toeplitz workloads take O(n·bands) (000 Prop. 3.1), BLT O(n·buffers); banded strategies, normalised or
-// not, with momentum and learning rates O(n·bands²), and inverse-banded ones O(n·bands): the covariance of the
-// noise's last bands-1 rows is carried from step to step. The rest goes row by row of A, O(n²·bands) (000 Alg. 3). No case
-// takes more than O(n·bands) memory.
+// Toeplitz strategies with Toeplitz workloads take O(n·bands) (arXiv 2405.15913, Proposition 3.1),
+// BLT O(n·buffers); banded strategies, normalised or not, with momentum and learning rates
+// O(n·bands²), and inverse-banded ones O(n·bands): the covariance of the noise's last bands-1 rows
+// is carried from step to step. The rest goes row by row of A, O(n²·bands) (arXiv 2405.15913,
+// Algorithm 3). No case takes more than O(n·bands) memory.
 func (s *Strategy) Error(a *Workload) (Error, error) {
 	if s.Steps != a.Steps {
 		return Error{}, &ParamError{Package: "mechanism", Param: "workload steps", Value: a.Steps,
@@ -68,7 +69,7 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 }
 
 // toeplitzVariance uses that row i of the Toeplitz matrix A C⁻¹ holds the first i+1 entries of w = C⁻¹ a
-// (000 Prop. 3.1 and D.1).
+// (arXiv 2405.15913, Propositions 3.1 and D.1).
 func (s *Strategy) toeplitzVariance(a *Workload) []float64 {
 	plain := *s
 	if s.Normalized { // one band: C is the identity

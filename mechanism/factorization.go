@@ -73,7 +73,7 @@ func checkTree(arity, steps int) error {
 
 // treeNodes returns the encoder's rows of an arity-ary tree over steps leaves, as ranges of steps: all nodes of the smallest
 // complete tree that hold a step. Ranges are not cut at steps: what is beyond are virtual steps with zero
-// gradients (001 App. D.3).
+// gradients (arXiv 2211.06530, Appendix D.3).
 func treeNodes(arity, steps int) (nodes [][2]int) {
 	for size := 1; ; size *= arity {
 		for from := 0; from < steps; from += size {
@@ -85,8 +85,9 @@ func treeNodes(arity, steps int) (nodes [][2]int) {
 	}
 }
 
-// Tree returns tree aggregation of any arity with the full Honaker estimator, the best decoder for the tree's nodes
-// (001 App. D.4): the lower triangular strategy with the Gram matrix of the tree. Some of its entries may be negative.
+// Tree returns tree aggregation of any arity with the full Honaker estimator, the best decoder for
+// the tree's nodes (arXiv 2211.06530, Appendix D.4): the lower triangular strategy with the Gram
+// matrix of the tree. Some of its entries may be negative.
 func Tree(arity, steps int) (*Strategy, error) {
 	if err := checkTree(arity, steps); err != nil {
 		return nil, err
@@ -102,9 +103,10 @@ func Tree(arity, steps int) (*Strategy, error) {
 	return fromGram(KindTree, gram)
 }
 
-// OnlineTree returns tree aggregation with Honaker's estimator from below (001 App. D.3): a prefix sum is the sum of complete nodes,
-// each estimated from itself and all nodes under it. The last sum is that of the completed tree where
-// this is better, without the noise of virtual steps.
+// OnlineTree returns tree aggregation with Honaker's estimator from below (arXiv 2211.06530,
+// Appendix D.3): a prefix sum is the sum of complete nodes, each estimated from itself and all
+// nodes under it. The last sum is that of the completed tree where this is better, without the
+// noise of virtual steps.
 func OnlineTree(arity, steps int) (*Factorization, error) {
 	if err := checkTree(arity, steps); err != nil {
 		return nil, err
@@ -163,8 +165,8 @@ func honakerVariance(arity, size int) float64 {
 	return v
 }
 
-// Fenwick returns the 0/1 tree of one row a step (002 App. B): row i-1 (i from 1) sums the last arity^v steps up to i,
-// where v is how often arity divides i.
+// Fenwick returns the 0/1 tree of one row a step (arXiv 2605.18379, Appendix B): row i-1 (i from 1)
+// sums the last arity^v steps up to i, where v is how often arity divides i.
 func Fenwick(arity, steps int) (*Strategy, error) {
 	if err := checkTree(arity, steps); err != nil {
 		return nil, err
@@ -187,7 +189,7 @@ func Fenwick(arity, steps int) (*Strategy, error) {
 }
 
 // circulant returns the absolute values of the discrete Fourier transform of the 2n-periodic extension of prefix sums, n ones and n
-// zeros: the eigenvalues of |A_circ| (001 §4, App. J).
+// zeros: the eigenvalues of |A_circ| (arXiv 2211.06530, section 4 and Appendix J).
 func circulant(n int) []float64 {
 	v := make([]complex128, 2*n)
 	for i := range n {
@@ -200,8 +202,9 @@ func circulant(n int) []float64 {
 	return spectrum
 }
 
-// FFT returns the FFT mechanism for prefix sums with the optimal decoder (001 §4): the lower triangular strategy whose Gram matrix is
-// the steps×steps corner of |A_circ|.
+// FFT returns the FFT mechanism for prefix sums with the optimal decoder (arXiv 2211.06530,
+// section 4): the lower triangular strategy whose Gram matrix is the steps×steps corner of
+// |A_circ|.
 func FFT(steps int) (*Strategy, error) {
 	check := param.Checker{Package: "mechanism"}
 	check.AtLeast("steps", steps, 1)
@@ -232,8 +235,8 @@ func fftGram(n int) []float64 {
 	return first
 }
 
-// FFTError returns the error of the FFT mechanism with its own decoder F*Σ^½ (001 Alg. 1): every prefix sum has the mean of
-// |A_circ|'s eigenvalues for its variance.
+// FFTError returns the error of the FFT mechanism with its own decoder F*Σ^½ (arXiv 2211.06530,
+// Algorithm 1): every prefix sum has the mean of |A_circ|'s eigenvalues for its variance.
 func FFTError(steps int) Error {
 	mean := 0.0
 	for _, v := range circulant(steps) {
@@ -246,8 +249,9 @@ func FFTError(steps int) Error {
 	return newError(variance)
 }
 
-// ErrorOfStamps returns the error of a mechanism for prefix sums that is restarted times times, each block added to the last release of
-// the blocks before, which is then fixed: block has the variances of one block (001 App. D.4).
+// ErrorOfStamps returns the error of a mechanism for prefix sums that is restarted times times,
+// each block added to the last release of the blocks before, which is then fixed: block has the
+// variances of one block (arXiv 2211.06530, Appendix D.4).
 func ErrorOfStamps(block Error, times int) Error {
 	var variance []float64
 	fixed := 0.0

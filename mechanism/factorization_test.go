@@ -53,7 +53,8 @@ func TestOnlineTreeFactorsPrefixSums(t *testing.T) {
 			}
 		}
 	}
-	// 001 App. D.3: a complete binary node of h levels below has variance ½/(1-2^-(h+1))
+	// arXiv 2211.06530, Appendix D.3: a complete binary node of h levels below has variance
+	// ½/(1-2^-(h+1))
 	f := must2(mechanism.OnlineTree(2, 8))(t)
 	if got, want := f.Error().Variance[7], .5/(1-1./16); math.Abs(got-want) > 1e-14 {
 		t.Errorf("variance of a complete tree %v, want %v", got, want)
@@ -80,7 +81,7 @@ func TestFFT(t *testing.T) {
 	s := must2(mechanism.FFT(n))(t)
 	best := must2(s.Error(mechanism.Prefix(n)))(t)
 	own := mechanism.FFTError(n).Variance[n-1]
-	// |A_circ|'s eigenvalues: n, and 1/sin(πk/2n) at odd k (001 App. J.4)
+	// |A_circ|'s eigenvalues: n, and 1/sin(πk/2n) at odd k (arXiv 2211.06530, Appendix J.4)
 	sum := float64(n)
 	for k := 1; k < 2*n; k += 2 {
 		sum += 1 / math.Sin(math.Pi*float64(k)/(2*n))

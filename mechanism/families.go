@@ -11,13 +11,15 @@ func Toeplitz(steps int, column []float64) (*Strategy, error) {
 	return valid(&Strategy{Kind: KindToeplitz, Steps: steps, Toeplitz: column})
 }
 
-// BSR returns the banded square root: the first bands entries of the square root of the prefix matrix (002).
+// BSR returns the banded square root: the first bands entries of the square root of the prefix
+// matrix (arXiv 2605.18379).
 func BSR(steps, bands int) (*Strategy, error) {
 	s, err := BFR(steps, bands, .5)
 	return renamed(s, err, KindBSR)
 }
 
-// BFR returns the banded fractional root γ-BFR: the first bands coefficients of (1-x)^-γ, γ in [0, 1] (002).
+// BFR returns the banded fractional root γ-BFR: the first bands coefficients of (1-x)^-γ, γ in [0,
+// 1] (arXiv 2605.18379).
 func BFR(steps, bands int, gamma float64) (*Strategy, error) {
 	if err := checkFamily(steps, bands, "gamma", gamma); err != nil {
 		return nil, err
@@ -28,14 +30,15 @@ func BFR(steps, bands int, gamma float64) (*Strategy, error) {
 	return valid(&Strategy{Kind: KindBFR, Steps: steps, Toeplitz: c})
 }
 
-// BISR returns the banded inverse square root: C⁻¹ holds the first bands coefficients of (1-x)^½ (002).
+// BISR returns the banded inverse square root: C⁻¹ holds the first bands coefficients of (1-x)^½
+// (arXiv 2605.18379).
 func BISR(steps, bands int) (*Strategy, error) {
 	s, err := BIFR(steps, bands, .5)
 	return renamed(s, err, KindBISR)
 }
 
 // BIFR returns the banded inverse fractional root γ-BIFR: C⁻¹ holds the first bands coefficients of (1-x)^γ,
-// (-1)^j binom(γ, j), γ in [0, 1] (002 Def. 2).
+// (-1)^j binom(γ, j), γ in [0, 1] (arXiv 2605.18379, Definition 2).
 func BIFR(steps, bands int, gamma float64) (*Strategy, error) {
 	if err := checkFamily(steps, bands, "gamma", gamma); err != nil {
 		return nil, err
@@ -46,8 +49,9 @@ func BIFR(steps, bands int, gamma float64) (*Strategy, error) {
 	return valid(&Strategy{Kind: KindBIFR, Steps: steps, InverseToeplitz: h})
 }
 
-// LambdaCGD returns C[i][j] = λ^{i-j}, λ in [0, 1], whose inverse has the bands (1, -λ) (004 eq. 7); with normalized its columns
-// are divided by their norms (004 Prop. 7).
+// LambdaCGD returns C[i][j] = λ^{i-j}, λ in [0, 1], whose inverse has the bands (1, -λ)
+// (arXiv 2601.22334, equation 7); with normalized its columns are divided by their norms
+// (arXiv 2601.22334, Proposition 7).
 func LambdaCGD(steps int, lambda float64, normalized bool) (*Strategy, error) {
 	if err := checkFamily(steps, min(2, steps), "lambda", lambda); err != nil {
 		return nil, err
@@ -55,7 +59,8 @@ func LambdaCGD(steps int, lambda float64, normalized bool) (*Strategy, error) {
 	return valid(&Strategy{Kind: KindLambdaCGD, Steps: steps, InverseToeplitz: []float64{1, -lambda}[:min(2, steps)], Normalized: normalized})
 }
 
-// OneParameter returns the banded Toeplitz strategy θ_i = 1/i + c, i = 1 to bands, c ≥ -1/bands (000 App. J).
+// OneParameter returns the banded Toeplitz strategy θ_i = 1/i + c, i = 1 to bands, c ≥ -1/bands
+// (arXiv 2405.15913, Appendix J).
 func OneParameter(steps, bands int, c float64) (*Strategy, error) {
 	check := param.Checker{Package: "mechanism"}
 	check.Require(bands >= 1 && bands <= steps, "bands", bands, "must be 1 to the steps")
@@ -109,8 +114,9 @@ func (s *Strategy) columns() [][]float64 {
 	return all
 }
 
-// NormalizedColumns returns s with its columns divided by their norms: with one participation, or at most min-sep bands,
-// equal norms are never worse than unequal ones after the noise multiplier is set for the largest (000 §3.2).
+// NormalizedColumns returns s with its columns divided by their norms: with one participation, or
+// at most min-sep bands, equal norms are never worse than unequal ones after the noise multiplier
+// is set for the largest (arXiv 2405.15913, section 3.2).
 func NormalizedColumns(s *Strategy) *Strategy {
 	t := *s
 	t.Normalized = true
@@ -194,7 +200,8 @@ func (p Problem) Search(low, high float64, family func(x float64) (*Strategy, er
 	return best.s, best.x, Convergence{best.loss, math.Abs(fa-fb) / best.loss, evaluations}, nil
 }
 
-// OptimalOneParameter returns the strategy θ_i = 1/i + c of least loss and c (000 App. J), normalised or not.
+// OptimalOneParameter returns the strategy θ_i = 1/i + c of least loss and c (arXiv 2405.15913,
+// Appendix J), normalised or not.
 func (p Problem) OptimalOneParameter(bands int, normalized bool) (*Strategy, float64, Convergence, error) {
 	if p.Workload == nil {
 		return nil, 0, Convergence{}, p.Validate()

@@ -59,7 +59,8 @@ func (p Problem) Make(kind string, size int) (*Strategy, error) {
 	return s, err
 }
 
-// StartingBands is 000's rule of thumb for the number of bands that does best with amplification, ε√n/k, at least 1.
+// StartingBands is the rule of thumb of arXiv 2405.15913 for the number of bands that does best
+// with amplification, ε√n/k, at least 1.
 func StartingBands(epsilon float64, steps, participations int) int {
 	return int(max(1, min(float64(steps), math.Round(epsilon*math.Sqrt(float64(steps))/float64(participations)))))
 }

@@ -10,7 +10,7 @@ import (
 
 // Participation is the (k, b) schema: one example participates at most MaxParticipations times, at least MinSep steps
 // apart. MaxParticipations 0 means as often as fits. With Phases it participates at steps s, s+b, s+2b, … for one of the b
-// possible s: the data come in a fixed order, in epochs of MinSep steps (001).
+// possible s: the data come in a fixed order, in epochs of MinSep steps (arXiv 2211.06530).
 type Participation struct {
 	MinSep            int  `json:"min_sep"`
 	MaxParticipations int  `json:"max_participations"`
@@ -36,10 +36,10 @@ func (p Participation) most(n int) int {
 
 // Ways of computing a sensitivity.
 const (
-	MethodColumnSum  = "column-sum"  // ‖Σ_j C[:, jb]‖: non-negative Toeplitz, non-increasing from index b on (002), normalised λ-CGD (004 Lemma 8)
+	MethodColumnSum  = "column-sum"  // ‖Σ_j C[:, jb]‖: non-negative Toeplitz, non-increasing from index b on, or normalised λ-CGD (F2)
 	MethodChain      = "chain"       // dynamic program: bands ≤ 2·min-sep, so that only neighbouring participations overlap
 	MethodEnumerated = "enumerated"  // all allowed sets
-	MethodPhases     = "phases"      // the sets {s, s+b, s+2b, …} of fixed epochs (001)
+	MethodPhases     = "phases"      // the sets {s, s+b, s+2b, …} of fixed epochs (arXiv 2211.06530)
 	MethodRowBound   = "row-bound"   // max over sets of Σ_i r_i, r_i the largest Σ_j |CᵀC|[i][j] of a set with i
 	MethodMajorant   = "majorant"    // the column sum of a Toeplitz matrix that is nowhere smaller and does not rise from index b on
 	enumerationLimit = 1 << 20       // sets
@@ -126,9 +126,10 @@ func (s *Strategy) phaseSensitivity(p Participation) (Sensitivity, error) {
 
 // columnSumHolds reports whether the worst set of participations b apart is known to be {0, b, 2b, …}.
 //
-// It is for a Toeplitz C ≥ 0 whose first column does not rise from index b on, a little more than 002 asks for: (CᵀC)[i][i+d] =
-// Σ_{t<n-i-d} c_t c_{t+d} falls with i, and with d ≥ b since c_{t+d} does and terms drop out; so moving every
-// participation to its earliest place, which shortens no distance below b, lowers no term.
+// It is for a Toeplitz C ≥ 0 whose first column does not rise from index b on, a little more than
+// Theorem 1 of arXiv 2605.18379 asks for: (CᵀC)[i][i+d] = Σ_{t<n-i-d} c_t c_{t+d} falls with i, and
+// with d ≥ b since c_{t+d} does and terms drop out; so moving every participation to its earliest
+// place, which shortens no distance below b, lowers no term.
 func (s *Strategy) columnSumHolds(b int) bool {
 	if s.Columns != nil {
 		return false

@@ -187,7 +187,8 @@ func TestSensitivityAgainstBruteForce(t *testing.T) {
 	t.Log(methods)
 }
 
-// TestNormalizedLambdaCGD checks 004 Lemma 8, that the first columns are the worst, by brute force.
+// TestNormalizedLambdaCGD checks arXiv 2601.22334, Lemma 8, that the first columns are the worst,
+// by brute force.
 func TestNormalizedLambdaCGD(t *testing.T) {
 	for _, lambda := range []float64{.1, .5, .9, 1} {
 		for b := 1; b <= 4; b++ {

@@ -14,21 +14,21 @@ type ParamError = param.Error
 const (
 	KindIdentity       = "identity"        // C = I: independent noise, DP-SGD
 	KindToeplitz       = "toeplitz"        // any Toeplitz C given by its first column
-	KindBandedToeplitz = "banded-toeplitz" // optimal banded Toeplitz (000)
-	KindOneParameter   = "one-parameter"   // θ_i ∝ 1/i + c (000 App. J)
-	KindBSR            = "bsr"             // banded square root (002)
-	KindBFR            = "bfr"             // banded fractional root (002)
-	KindBISR           = "bisr"            // banded inverse square root (002)
-	KindBIFR           = "bifr"            // banded inverse fractional root (002 Def. 2)
+	KindBandedToeplitz = "banded-toeplitz" // optimal banded Toeplitz (arXiv 2405.15913)
+	KindOneParameter   = "one-parameter"   // θ_i ∝ 1/i + c (arXiv 2405.15913, Appendix J)
+	KindBSR            = "bsr"             // banded square root (arXiv 2605.18379)
+	KindBFR            = "bfr"             // banded fractional root (arXiv 2605.18379)
+	KindBISR           = "bisr"            // banded inverse square root (arXiv 2605.18379)
+	KindBIFR           = "bifr"            // banded inverse fractional root (arXiv 2605.18379, Definition 2)
 	KindBandInv        = "band-inv"        // optimised banded inverse
-	KindLambdaCGD      = "lambda-cgd"      // C[i][j] = λ^{i-j} (004 eq. 7)
+	KindLambdaCGD      = "lambda-cgd"      // C[i][j] = λ^{i-j} (arXiv 2601.22334, equation 7)
 	KindBLT            = "blt"             // buffered linear Toeplitz
-	KindBanded         = "banded"          // banded, columns of norm one (000 Alg. 3)
-	KindDense          = "dense"           // any lower triangular C, such as the optimum of 001
+	KindBanded         = "banded"          // banded, columns of norm one (arXiv 2405.15913, Algorithm 3)
+	KindDense          = "dense"           // any lower triangular C, such as the optimum of arXiv 2211.06530
 	KindStamped        = "stamped"         // block diagonal repetition of a shorter strategy
-	KindFenwick        = "fenwick"         // 0/1 tree of one row a step (002 App. B)
+	KindFenwick        = "fenwick"         // 0/1 tree of one row a step (arXiv 2605.18379, Appendix B)
 	KindTree           = "tree"            // tree aggregation with the full Honaker estimator
-	KindFFT            = "fft"             // FFT mechanism with the optimal decoder (001 §4)
+	KindFFT            = "fft"             // FFT mechanism with the optimal decoder (arXiv 2211.06530, section 4)
 )
 
 // Strategy is the strategy matrix C (F0): Steps×Steps, lower triangular, with a positive diagonal. It is
@@ -51,7 +51,7 @@ type Strategy struct {
 	Columns         [][]float64 `json:"columns,omitempty"` // column i (0-based): C[i][i], C[i+1][i], …; 1 to Steps-i entries, zeros beyond
 
 	// Normalized divides every column by its Euclidean norm: the strategy is C D⁻¹, with D the norms of
-	// the columns of the C held above, and its inverse D C⁻¹ (F1; 004 Prop. 7).
+	// the columns of the C held above, and its inverse D C⁻¹ (F1; arXiv 2601.22334, Proposition 7).
 	Normalized bool `json:"normalized,omitempty"`
 }
 

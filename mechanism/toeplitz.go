@@ -6,10 +6,12 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// OptimalToeplitz returns the banded Toeplitz strategy of least loss (000 §3.2), scaled to column norm one. The workload must be
-// Toeplitz. An evaluation with gradient takes O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged
-// to its limit in double precision (000 App. I, without its approximation). With more bands than MinSep the optimum is that among
-// non-negative, non-increasing columns, whose sensitivity is known (F2).
+// OptimalToeplitz returns the banded Toeplitz strategy of least loss (arXiv 2405.15913,
+// section 3.2), scaled to column norm one. The workload must be Toeplitz. An evaluation with
+// gradient takes O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged to its
+// limit in double precision (arXiv 2405.15913, Appendix I, without its approximation). With more
+// bands than MinSep the optimum is that among non-negative, non-increasing columns, whose
+// sensitivity is known (F2).
 //
 // Gap is the largest derivative of ln(loss) by a coefficient relative to the first one, or by the log-odds
 // of the ratio of neighbours where bands exceed MinSep.
@@ -147,7 +149,8 @@ func (o *toeplitzObjective) tailWeight(m int) float64 {
 	return rest * (rest + 1) / 2 / float64(o.n)
 }
 
-// logError returns ln Σ_i weight_i w_i², w = C⁻¹a (000 Prop. 3.1, D.1), and adds its gradient to grad.
+// logError returns ln Σ_i weight_i w_i², w = C⁻¹a (arXiv 2405.15913, Propositions 3.1 and D.1), and
+// adds its gradient to grad.
 func (o *toeplitzObjective) logError(c, grad []float64) float64 {
 	pad := len(c) - 1
 	if len(o.w) != pad+o.n {

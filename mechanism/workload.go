@@ -10,8 +10,8 @@ import (
 // Workload is the matrix A whose rows are the sums of gradients that matter: Steps×Steps, lower triangular.
 // Row i says what the model after step i (0-based) is made of. The error of a strategy is that of A C⁻¹ Z.
 //
-// It is a streaming linear operator (000 App. D): nothing of size Steps×Steps is held unless Matrix is given. Exactly one of
-// three forms holds:
+// It is a streaming linear operator (arXiv 2405.15913, Appendix D): nothing of size Steps×Steps is
+// held unless Matrix is given. Exactly one of three forms holds:
 //
 //   - neither Toeplitz nor Matrix: SGD with Momentum β in [0,1) and LearningRates η (nil: all one),
 //     A[i][j] = Σ_{t=j}^{i} η_t β^{t-j}; with β = 0 and no rates, prefix sums;
@@ -34,13 +34,13 @@ func Momentum(steps int, beta float64, rates []float64) *Workload {
 }
 
 // Cooldown returns learning rates that are 1 and fall linearly to final over the last part, a share in [0,1], of the steps.
-// 001 §5 uses final = 0.05 over the last 25 %.
+// Section 5 of arXiv 2211.06530 uses final = 0.05 over the last 25 %.
 func Cooldown(steps int, part, final float64) []float64 {
 	return ramp(steps, float64(steps)*(1-part), float64(steps), final)
 }
 
 // LinearDecay returns learning rates that are 1 up to step Steps/4, fall linearly to final at 3·Steps/4 and stay
-// there. 003 §7.2 uses final = 1/20.
+// there. Section 7.2 of arXiv 2602.09338 uses final = 1/20.
 func LinearDecay(steps int, final float64) []float64 {
 	return ramp(steps, float64(steps)/4, 3*float64(steps)/4, final)
 }

@@ -20,16 +20,16 @@ const estimated = "Noise multipliers are estimates by tilted sampling (at least 
 // amplifiedTables are those that take minutes.
 func amplifiedTables() []table {
 	return []table{
-		{"002, Table 6, balls-in-bins: RMSE at δ = 1e-5, n = 2048, k = 8, b = 256, least over the parameter named, for each ε.\n" + estimated + "\n" +
+		{"arXiv 2605.18379, Table 6, balls-in-bins: RMSE at δ = 1e-5, n = 2048, k = 8, b = 256, least over the parameter named, for each ε.\n" + estimated + "\n" +
 			"Left out: γ-BIFR, γ-BFR and 1/i + c (two free parameters: hundreds of estimates), BandInvMF (an optimisation for each\n" +
 			"number of bands), the k-ary tree (not Toeplitz: tens of times as long a sample), ε = 1 and 4 (as many minutes again),\n" +
-			"BandMF w/ Opt. and + Heuristic (not kinds that we make).", balls002},
-		{"002, Table 7: as Table 6, with b-min-sep sampling (warm start, separation = bands, p0 = k/n) and cyclic Poisson sampling (exact, by PLD).\n" +
-			estimated + "\nLeft out: γ-BFR and 1/i + c (two free parameters), ε = 1 and 4 with b-min-sep.", minSep002},
-		{"004, Table 4, balls-in-bins: RMSE at δ = 1e-5, n = 3900, k = 10, b = 390.\n" + estimated + "\n" +
+			"BandMF w/ Opt. and + Heuristic (not kinds that we make).", ballsFractional},
+		{"arXiv 2605.18379, Table 7: as Table 6, with b-min-sep sampling (warm start, separation = bands, p0 = k/n) and cyclic Poisson sampling (exact, by PLD).\n" +
+			estimated + "\nLeft out: γ-BFR and 1/i + c (two free parameters), ε = 1 and 4 with b-min-sep.", minSepFractional},
+		{"arXiv 2601.22334, Table 4, balls-in-bins: RMSE at δ = 1e-5, n = 3900, k = 10, b = 390.\n" + estimated + "\n" +
 			"Left out: ε < 1 and most cells below 8 (M/δ in the thousands at 0.2 ms a sample: half a minute to minutes each);\n" +
-			"BandInvMF, whose amplified figures no reading reproduces (1 to 15 % off).", balls004},
-		{"004, Table 4, DP-SGD with Poisson sampling at k/n, by PLD.", sgd004},
+			"BandInvMF, whose amplified figures no reading reproduces (1 to 15 % off).", ballsLambda},
+		{"arXiv 2601.22334, Table 4, DP-SGD with Poisson sampling at k/n, by PLD.", sgdLambda},
 	}
 }
 
@@ -71,7 +71,7 @@ type family struct {
 	make            func(value float64) (*mechanism.Strategy, error)
 }
 
-// epsilons are the columns of 002 that are estimated.
+// epsilons are the columns of arXiv 2605.18379 that are estimated.
 var epsilons = [2]float64{2, 8}
 
 // jobs are the cells of f, of the claim that claimOf makes of a strategy.
@@ -107,75 +107,75 @@ func powers(last int) (list []float64) {
 }
 
 const (
-	steps002, epoch002 = 2048, 256
-	delta002           = 1e-5
+	stepsFractional, epochFractional = 2048, 256
+	deltaFractional                  = 1e-5
 )
 
-func problem002() mechanism.Problem {
-	return mechanism.Problem{Workload: mechanism.Prefix(steps002), Participation: mechanism.Participation{MinSep: epoch002}}
+func problemFractional() mechanism.Problem {
+	return mechanism.Problem{Workload: mechanism.Prefix(stepsFractional), Participation: mechanism.Participation{MinSep: epochFractional}}
 }
 
 func inBins(period int, s *mechanism.Strategy, epsilon float64) claim {
-	return claim{montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: s.Steps, MinSep: period, Strategy: s}, epsilon, delta002}
+	return claim{montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: s.Steps, MinSep: period, Strategy: s}, epsilon, deltaFractional}
 }
 
-func balls002() ([]row, error) {
-	p := problem002()
+func ballsFractional() ([]row, error) {
+	p := problemFractional()
 	kind := func(kind string) func(float64) (*mechanism.Strategy, error) {
 		return func(size float64) (*mechanism.Strategy, error) { return p.Make(kind, int(size)) }
 	}
 	var jobs []job
 	for _, f := range []family{
-		{"BISR", "bands", [2]string{"13.23", "4.74"}, powers(steps002), [2]int{5, 7}, kind(mechanism.KindBISR)},
+		{"BISR", "bands", [2]string{"13.23", "4.74"}, powers(stepsFractional), [2]int{5, 7}, kind(mechanism.KindBISR)},
 		{"DP-λCGD", "λ", [2]string{"16.35", "7.24"}, []float64{.8, .85, .9, .925, .95, .97, .98}, [2]int{3, 5},
 			func(lambda float64) (*mechanism.Strategy, error) {
-				return mechanism.LambdaCGD(steps002, lambda, true)
+				return mechanism.LambdaCGD(stepsFractional, lambda, true)
 			}},
-		{"BandMF", "bands", [2]string{"14.59", "4.83"}, powers(epoch002), [2]int{5, 7}, kind(mechanism.KindBandedToeplitz)},
-		{"BSR", "bands", [2]string{"13.16", "4.55"}, powers(steps002), [2]int{6, 7}, kind(mechanism.KindBSR)},
+		{"BandMF", "bands", [2]string{"14.59", "4.83"}, powers(epochFractional), [2]int{5, 7}, kind(mechanism.KindBandedToeplitz)},
+		{"BSR", "bands", [2]string{"13.16", "4.55"}, powers(stepsFractional), [2]int{6, 7}, kind(mechanism.KindBSR)},
 		{"BLT", "", [2]string{"15.50", "4.87"}, []float64{4}, [2]int{}, kind(mechanism.KindBLT)},
 		{"DP-FTRL", "ν", [2]string{"12.83", "4.82"}, []float64{.1, .07, .05, .035, .025, .0175, .0125, .008, .005, .003, .002}, [2]int{3, 7},
-			func(nu float64) (*mechanism.Strategy, error) { return dampedBy(steps002, nu) }},
+			func(nu float64) (*mechanism.Strategy, error) { return dampedBy(stepsFractional, nu) }},
 	} {
-		jobs = append(jobs, f.jobs(func(s *mechanism.Strategy, epsilon float64) claim { return inBins(epoch002, s, epsilon) })...)
+		jobs = append(jobs, f.jobs(func(s *mechanism.Strategy, epsilon float64) claim { return inBins(epochFractional, s, epsilon) })...)
 	}
 	return parallel(jobs)
 }
 
-func minSep002() ([]row, error) {
-	p := problem002()
+func minSepFractional() ([]row, error) {
+	p := problemFractional()
 	claimOf := func(s *mechanism.Strategy, epsilon float64) claim {
 		sep := len(s.Toeplitz)
-		prob := 1 / float64(epoch002-sep+1) // F3.1 with p0 = 1/256
-		return claim{montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: steps002, MinSep: sep, Prob: prob, WarmStart: true, Strategy: s}, epsilon, delta002}
+		prob := 1 / float64(epochFractional-sep+1) // F3.1 with p0 = 1/256
+		return claim{montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: stepsFractional, MinSep: sep, Prob: prob, WarmStart: true, Strategy: s}, epsilon, deltaFractional}
 	}
 	var jobs []job
 	for _, f := range []family{
-		{"BandMF, b-min-sep", "bands", [2]string{"13.48", "4.71"}, powers(epoch002), [2]int{4, 6},
+		{"BandMF, b-min-sep", "bands", [2]string{"13.48", "4.71"}, powers(epochFractional), [2]int{4, 6},
 			func(bands float64) (*mechanism.Strategy, error) {
 				return p.Make(mechanism.KindBandedToeplitz, int(bands))
 			}},
-		{"BSR, b-min-sep", "bands", [2]string{"12.95", "4.25"}, powers(epoch002), [2]int{5, 7},
-			func(bands float64) (*mechanism.Strategy, error) { return mechanism.BSR(steps002, int(bands)) }},
+		{"BSR, b-min-sep", "bands", [2]string{"12.95", "4.25"}, powers(epochFractional), [2]int{5, 7},
+			func(bands float64) (*mechanism.Strategy, error) { return mechanism.BSR(stepsFractional, int(bands)) }},
 	} {
 		jobs = append(jobs, f.jobs(claimOf)...)
 	}
 	for i, published := range []string{"24.45", "14.61", "9.19", "5.95"} {
-		jobs = append(jobs, func() (row, error) { return cyclic002(float64(int(1)<<i), published) })
+		jobs = append(jobs, func() (row, error) { return cyclicFractional(float64(int(1)<<i), published) })
 	}
 	return parallel(jobs)
 }
 
-// cyclic002 is exact.
-func cyclic002(epsilon float64, published string) (row, error) {
+// cyclicFractional is exact.
+func cyclicFractional(epsilon float64, published string) (row, error) {
 	r := row{name: fmt.Sprintf("BandMF, cyclic Poisson, ε = %v", epsilon), published: published, computed: math.Inf(1)}
-	p := problem002()
-	for _, bands := range powers(epoch002) {
+	p := problemFractional()
+	for _, bands := range powers(epochFractional) {
 		s, err := p.Make(mechanism.KindBandedToeplitz, int(bands))
 		if err != nil {
 			return r, err
 		}
-		rmse, err := provenRMSE(sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: bands / epoch002, Steps: steps002, MinSep: int(bands)}}, s, epsilon)
+		rmse, err := provenRMSE(sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: bands / epochFractional, Steps: stepsFractional, MinSep: int(bands)}}, s, epsilon)
 		if err != nil {
 			return r, err
 		}
@@ -188,7 +188,7 @@ func cyclic002(epsilon float64, published string) (row, error) {
 
 // provenRMSE is the RMSE of a run of independent events at the smallest proven noise multiplier.
 func provenRMSE(sampler sampling.Spec, s *mechanism.Strategy, epsilon float64) (float64, error) {
-	sigma, err := accounting.Run{Sampler: sampler, Strategy: s, MaxExamplesPerOwner: 1}.Calibrate(epsilon, delta002)
+	sigma, err := accounting.Run{Sampler: sampler, Strategy: s, MaxExamplesPerOwner: 1}.Calibrate(epsilon, deltaFractional)
 	if err != nil {
 		return 0, err
 	}
@@ -199,11 +199,11 @@ func provenRMSE(sampler sampling.Spec, s *mechanism.Strategy, epsilon float64) (
 // poissonSigma is the smallest proven noise multiplier of DP-SGD.
 func poissonSigma(prob float64, steps int, epsilon float64) (float64, error) {
 	sigma, err := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: steps}}, Strategy: mechanism.Identity(steps),
-		MaxExamplesPerOwner: 1}.Calibrate(epsilon, delta002)
+		MaxExamplesPerOwner: 1}.Calibrate(epsilon, deltaFractional)
 	return sigma.Upper, err
 }
 
-func balls004() ([]row, error) {
+func ballsLambda() ([]row, error) {
 	const n, b = 3900, 390
 	p := mechanism.Problem{Workload: mechanism.Prefix(n), Participation: mechanism.Participation{MinSep: b}}
 	var jobs []job
@@ -247,19 +247,19 @@ func balls004() ([]row, error) {
 	return parallel(jobs)
 }
 
-func sgd004() ([]row, error) {
+func sgdLambda() ([]row, error) {
 	var jobs []job
 	for _, c := range []struct {
 		epsilon   float64
 		published string
 	}{{8, "21.82"}, {4, "26.27"}, {2, "31.68"}, {1, "40.10"}, {.5, "59.17"}, {.25, "100.27"}} {
-		jobs = append(jobs, func() (row, error) { return sgdCell004(c.epsilon, c.published) })
+		jobs = append(jobs, func() (row, error) { return sgdCellLambda(c.epsilon, c.published) })
 	}
 	return parallel(jobs)
 }
 
-// sgdCell004 is exact.
-func sgdCell004(epsilon float64, published string) (row, error) {
+// sgdCellLambda is exact.
+func sgdCellLambda(epsilon float64, published string) (row, error) {
 	const n = 3900
 	rmse, err := provenRMSE(sampling.Spec{Poisson: &sampling.Poisson{Prob: 1. / 390, Steps: n}}, mechanism.Identity(n), epsilon)
 	return row{name: fmt.Sprintf("DP-SGD, ε = %v", epsilon), published: published, computed: rmse}, err

@@ -1,5 +1,6 @@
-// Command papers recomputes figures of the papers that need no training run, and prints the published figure beside the computed one with
-// the relative difference; with -amplified, those with amplification by sampling. Labels are those of package mechanism; settings that the papers leave
+// Command papers recomputes figures of the papers that need no training run, and prints the
+// published figure beside the computed one with the relative difference; with -amplified, those
+// with amplification by sampling. They are cited by arXiv number; settings that the papers leave
 // open are the ones that give their numbers, and are named in the heading of each table.
 package main
 
@@ -42,7 +43,7 @@ func main() {
 }
 
 func tables() []table {
-	return append(append(seed001(), seed000()...), append(seed002(), seed004()...)...)
+	return append(append(tablesMultiEpoch(), tablesBanded()...), append(tablesFractional(), tablesLambda()...)...)
 }
 
 func write(w io.Writer, all []table) error {

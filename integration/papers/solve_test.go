@@ -32,7 +32,7 @@ func TestEstimateAgainstPLD(t *testing.T) {
 			agree bool
 		}{{.05, true}, {.06, false}} {
 			f, err := amplified(claim{montecarlo.Spec{Scheme: montecarlo.Poisson, Steps: n, MinSep: 1, Prob: c.prob, Strategy: mechanism.Identity(n),
-				NoiseMultiplier: 1.5 * exact}, epsilon, delta002})
+				NoiseMultiplier: 1.5 * exact}, epsilon, deltaFractional})
 			if err == nil {
 				f, err = f.confirmed()
 			}
@@ -61,11 +61,11 @@ func TestAmplifiedCells(t *testing.T) {
 			t.Errorf("%s: %v ± %v is no further from the figure without amplification", name, f.rmse(), f.spread())
 		}
 	}
-	blt, err := problem002().Make(mechanism.KindBLT, 4)
+	blt, err := problemFractional().Make(mechanism.KindBLT, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell("002, Table 6, BLT, ε = 8", blt, epoch002, 4.87)
+	cell("arXiv 2605.18379, Table 6, BLT, ε = 8", blt, epochFractional, 4.87)
 	if testing.Short() {
 		return // 30 s
 	}
@@ -73,10 +73,10 @@ func TestAmplifiedCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell("004, Table 4, BISR (p=16), ε = 8", inverse, 390, 11.50)
+	cell("arXiv 2601.22334, Table 4, BISR (p=16), ε = 8", inverse, 390, 11.50)
 	for _, exact := range []func() (row, error){
-		func() (row, error) { return cyclic002(8, "5.95") },
-		func() (row, error) { return sgdCell004(8, "21.82") },
+		func() (row, error) { return cyclicFractional(8, "5.95") },
+		func() (row, error) { return sgdCellLambda(8, "21.82") },
 	} {
 		r, err := exact()
 		if err != nil {

@@ -6,15 +6,15 @@ import (
 	"minsep/mechanism"
 )
 
-// seed004 is the unamplified column of Table 4 of 004.
-func seed004() []table {
+// tablesLambda is the unamplified column of Table 4 of arXiv 2601.22334.
+func tablesLambda() []table {
 	return []table{{
-		"004, Table 4, column ε = 8 without amplification: RMSE at (8, 1e-5), n = 3900, k = 10, b = 390.\n" +
-			"The paper's noise multiplier is 0.6004, ours 0.60023.", rows004,
+		"arXiv 2601.22334, Table 4, column ε = 8 without amplification: RMSE at (8, 1e-5), n = 3900, k = 10, b = 390.\n" +
+			"The paper's noise multiplier is 0.6004, ours 0.60023.", rowsLambda,
 	}}
 }
 
-func rows004() ([]row, error) {
+func rowsLambda() ([]row, error) {
 	const n, b = 3900, 390
 	p := mechanism.Problem{Workload: mechanism.Prefix(n), Participation: mechanism.Participation{MinSep: b}}
 	var rows []row

@@ -8,27 +8,28 @@ import (
 	"minsep/mechanism"
 )
 
-const steps001, epoch001 = 2000, 100
+const stepsMultiEpoch, epochMultiEpoch = 2000, 100
 
-// seed001 is Table 1 of 001: sens²·‖B‖_F² for prefix sums over 20 epochs of 100 steps in a fixed order.
-func seed001() []table {
+// tablesMultiEpoch is Table 1 of arXiv 2211.06530: sens²·‖B‖_F² for prefix sums over 20 epochs of
+// 100 steps in a fixed order.
+func tablesMultiEpoch() []table {
 	return []table{{
-		"001, Table 1: sens²·‖B‖_F², n = 2000, (k, b) = (20, 100). Trees and MF: sensitivity over the 100 exact patterns;\n" +
+		"arXiv 2211.06530, Table 1: sens²·‖B‖_F², n = 2000, (k, b) = (20, 100). Trees and MF: sensitivity over the 100 exact patterns;\n" +
 			"FFT: the spectral bound of its Theorem 2.1. MF(k, n)×s: optimum for k epochs, s times, optimal decoder.\n" +
-			"Rows without a published figure are illegible in the text we have.", rows001,
+			"Rows without a published figure are illegible in the text we have.", rowsMultiEpoch,
 	}}
 }
 
-func rows001() ([]row, error) {
+func rowsMultiEpoch() ([]row, error) {
 	var rows []row
-	schema := mechanism.Participation{MinSep: epoch001, Phases: true}
+	schema := mechanism.Participation{MinSep: epochMultiEpoch, Phases: true}
 	exact := func(s *mechanism.Strategy) (float64, error) {
 		sensitivity, err := s.Sensitivity(schema)
 		return sensitivity.Value * sensitivity.Value, err
 	}
 	// add appends the row of block, stamped, with the optimal decoder, or with the error given
 	add := func(name, published string, block *mechanism.Strategy, squared func(*mechanism.Strategy) (float64, error), own *mechanism.Error) error {
-		s, err := mechanism.Stamped(block, steps001/block.Steps)
+		s, err := mechanism.Stamped(block, stepsMultiEpoch/block.Steps)
 		if err != nil {
 			return err
 		}
@@ -37,13 +38,13 @@ func rows001() ([]row, error) {
 			return err
 		}
 		if own == nil {
-			e, err := s.Error(mechanism.Prefix(steps001))
+			e, err := s.Error(mechanism.Prefix(stepsMultiEpoch))
 			if err != nil {
 				return err
 			}
 			own = &e
 		}
-		rows = append(rows, row{name: fmt.Sprintf("%s×%d", name, steps001/block.Steps), published: published, computed: square * own.MeanSquared() * steps001})
+		rows = append(rows, row{name: fmt.Sprintf("%s×%d", name, stepsMultiEpoch/block.Steps), published: published, computed: square * own.MeanSquared() * stepsMultiEpoch})
 		return nil
 	}
 	for _, c := range []struct {
@@ -58,7 +59,7 @@ func rows001() ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := mechanism.ErrorOfStamps(online.Error(), steps001/c.n)
+		e := mechanism.ErrorOfStamps(online.Error(), stepsMultiEpoch/c.n)
 		if err := add(fmt.Sprintf("Online Honaker(n=%d)", c.n), c.online, tree, exact, &e); err != nil {
 			return nil, err
 		}
@@ -84,11 +85,11 @@ func rows001() ([]row, error) {
 		if err := add(fmt.Sprintf("MF(k=%d, n=%d)", c.k, c.n), c.published, s, exact, nil); err != nil {
 			return nil, err
 		}
-		if c.n == steps001 {
+		if c.n == stepsMultiEpoch {
 			rows[len(rows)-1].note = fmt.Sprintf("duality gap %.2g", convergence.Gap)
 		}
 		if c.k == 20 {
-			bound := convergence.Loss * (1 - convergence.Gap) * steps001
+			bound := convergence.Loss * (1 - convergence.Gap) * stepsMultiEpoch
 			rows = append(rows, row{name: "lower bound of MF(k=20, n=2000)", published: "6.53e5", computed: bound})
 		}
 	}
@@ -100,7 +101,7 @@ func rows001() ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := mechanism.ErrorOfStamps(mechanism.FFTError(c.n), steps001/c.n)
+		e := mechanism.ErrorOfStamps(mechanism.FFTError(c.n), stepsMultiEpoch/c.n)
 		if err := add(fmt.Sprintf("FFT(n=%d)", c.n), c.own, s, spectralBound, &e); err != nil {
 			return nil, err
 		}
@@ -111,14 +112,14 @@ func rows001() ([]row, error) {
 	return rows, nil
 }
 
-// spectralBound is k·max_π ‖C[:, π]‖₂² over the exact patterns (001 Theorem 2.1).
+// spectralBound is k·max_π ‖C[:, π]‖₂² over the exact patterns (arXiv 2211.06530, Theorem 2.1).
 func spectralBound(s *mechanism.Strategy) (float64, error) {
 	largest := 0.0
-	k := s.Steps / epoch001
-	for start := range epoch001 {
+	k := s.Steps / epochMultiEpoch
+	for start := range epochMultiEpoch {
 		columns := mat.NewDense(s.Steps, k, nil)
 		for j := range k {
-			i := start + j*epoch001
+			i := start + j*epochMultiEpoch
 			for t, v := range s.Column(nil, i) {
 				columns.Set(i+t, j, v)
 			}

@@ -10,8 +10,9 @@ import (
 	"minsep/mechanism"
 )
 
-// cut is the approximate loss of 000 App. I: the largest squared error of prefix sums over steps, times ‖θ‖², where y = C⁻¹1 is computed for
-// terms steps only and taken as its limit 1/Σθ from there on.
+// cut is the approximate loss of arXiv 2405.15913, Appendix I: the largest squared error of prefix
+// sums over steps, times ‖θ‖², where y = C⁻¹1 is computed for terms steps only and taken as its
+// limit 1/Σθ from there on.
 type cut struct {
 	steps, terms int
 }
@@ -74,7 +75,7 @@ func (c cut) optimum(bands int) ([]float64, error) {
 	return theta, nil
 }
 
-func scaling000() ([]row, error) {
+func scalingBanded() ([]row, error) {
 	const n, b = 1 << 16, 64
 	p := mechanism.Problem{Workload: mechanism.Prefix(n), Objective: mechanism.MaxError}
 	_, best, err := p.OptimalToeplitz(b)

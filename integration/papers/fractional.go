@@ -31,15 +31,15 @@ func least(p mechanism.Problem, sizes []int, make func(size int) (*mechanism.Str
 	return unamplified(best)
 }
 
-// seed002 is the unamplified column of Table 6 of 002.
-func seed002() []table {
+// tablesFractional is the unamplified column of Table 6 of arXiv 2605.18379.
+func tablesFractional() []table {
 	return []table{{
-		"002, Table 6, column ε = 8 without amplification: RMSE at (8, 1e-5), n = 2048, k = 8, b = 256.\n" +
-			"Each row is the least over its free parameter: bands in powers of two, γ, c, ν, λ, arity.", rows002,
+		"arXiv 2605.18379, Table 6, column ε = 8 without amplification: RMSE at (8, 1e-5), n = 2048, k = 8, b = 256.\n" +
+			"Each row is the least over its free parameter: bands in powers of two, γ, c, ν, λ, arity.", rowsFractional,
 	}}
 }
 
-func rows002() ([]row, error) {
+func rowsFractional() ([]row, error) {
 	const n, b = 2048, 256
 	p := mechanism.Problem{Workload: mechanism.Prefix(n), Participation: mechanism.Participation{MinSep: b}}
 	var all, upToB []int

@@ -7,27 +7,28 @@ import (
 	"minsep/mechanism"
 )
 
-// printed000 is the optimal 3-banded strategy for 9 steps (000 App. B.1), by columns.
-var printed000 = [][]string{
+// printedBanded is the optimal 3-banded strategy for 9 steps (arXiv 2405.15913, Appendix B.1), by
+// columns.
+var printedBanded = [][]string{
 	{"0.740", "0.500", "0.450"}, {"0.822", "0.492", "0.286"}, {"0.876", "0.395", "0.278"}, {"0.821", "0.462", "0.335"},
 	{"0.855", "0.442", "0.272"}, {"0.882", "0.403", "0.243"}, {"0.892", "0.409", "0.194"}, {"0.936", "0.353"}, {"1.000"},
 }
 
-func seed000() []table {
+func tablesBanded() []table {
 	return []table{
-		{"000, App. B.1: the optimal 3-banded strategy for 9 steps, columns of norm one", matrix000},
-		{"000, §4: RMSE above the optimum's, in percent: normalised Toeplitz against banded, banded square root against Toeplitz.\nThe paper gives the largest of each", ratios000},
-		{"000, App. I: MaxSE over the optimum's, n = 2¹⁶, 64 bands, of the Toeplitz strategy optimised with m terms computed and the rest at their limit", scaling000},
+		{"arXiv 2405.15913, Appendix B.1: the optimal 3-banded strategy for 9 steps, columns of norm one", matrixBanded},
+		{"arXiv 2405.15913, section 4: RMSE above the optimum's, in percent: normalised Toeplitz against banded, banded square root against Toeplitz.\nThe paper gives the largest of each", ratiosBanded},
+		{"arXiv 2405.15913, Appendix I: MaxSE over the optimum's, n = 2¹⁶, 64 bands, of the Toeplitz strategy optimised with m terms computed and the rest at their limit", scalingBanded},
 	}
 }
 
-func matrix000() ([]row, error) {
+func matrixBanded() ([]row, error) {
 	s, err := optimise(mechanism.Problem{Workload: mechanism.Prefix(9)}.OptimalBanded(3))
 	if err != nil {
 		return nil, err
 	}
 	var rows []row
-	for j, column := range printed000 {
+	for j, column := range printedBanded {
 		for i, published := range column {
 			rows = append(rows, row{name: fmt.Sprintf("C[%d][%d]", i+j, j), published: published, computed: s.Columns[j][i]})
 		}
@@ -35,7 +36,7 @@ func matrix000() ([]row, error) {
 	return rows, nil
 }
 
-func ratios000() ([]row, error) {
+func ratiosBanded() ([]row, error) {
 	var rows []row
 	for _, c := range []struct {
 		n, bands  int
