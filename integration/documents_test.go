@@ -1,0 +1,216 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// block is a fenced block of a document.
+type block struct {
+	line           int // of its first line of text
+	language, text string
+}
+
+// blocks reads the fenced blocks of a Markdown file.
+func blocks(t *testing.T, file string) (found []block) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := false
+	for i, line := range strings.Split(string(content), "\n") {
+		language, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && inside:
+			inside = false
+		case fence:
+			inside = true
+			found = append(found, block{line: i + 2, language: language})
+		case inside:
+			last := &found[len(found)-1]
+			last.text += line + "\n"
+		}
+	}
+	if inside {
+		t.Fatalf("%s: a block is not closed", file)
+	}
+	return found
+}
+
+// makeTarget matches a line that runs a target of the Makefile: those are not run here, but must be there.
+var makeTarget = regexp.MustCompile(`(?m)^make ([a-z-]+).*\n`)
+
+// newClone returns a folder in which the documents' commands can be typed: it has what `make build` makes, the graph of the
+// demo and the .gitignore, and edges.csv, which belongs to the user.
+func newClone(t *testing.T, bin string) string {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"bin", "integration"} {
+		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for to, from := range map[string]string{"bin/minsep": bin, "integration/testdata": filepath.Join(root, "integration", "testdata"),
+		".gitignore": filepath.Join(root, ".gitignore")} {
+		if err := os.Symlink(from, filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var edges strings.Builder
+	edges.WriteString("example_id,owner_id\n")
+	rng := rand.New(rand.NewPCG(1, 1))
+	for e := range 30_000 {
+		for range 1 + rng.IntN(2) {
+			fmt.Fprintf(&edges, "%d,%d\n", e, rng.IntN(20_000))
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "edges.csv"), []byte(edges.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestDocuments types every block of a document in the order in which it stands, as a newcomer does, in a folder of its own.
+// Blocks in other languages than the shell's and Python are an error: they would not be tested.
+func TestDocuments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs all commands of README and tutorial: not with -short")
+	}
+	bin := buildCommand(t)
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"README.md", "docs/tutorial.md"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			dir, ran := newClone(t, bin), 0
+			for _, b := range blocks(t, "../"+file) {
+				for _, target := range makeTarget.FindAllStringSubmatch(b.text, -1) {
+					if !strings.Contains(string(makefile), "\n"+target[1]+":") {
+						t.Errorf("%s:%d: no target %s", file, b.line, target[1])
+					}
+				}
+				at := fmt.Sprintf("%s:%d", file, b.line)
+				switch text := makeTarget.ReplaceAllString(b.text, ""); {
+				case b.language == "python":
+					t.Run(fmt.Sprintf("Python of line %d", b.line), func(t *testing.T) { runPython(t, at, dir, text) })
+				case b.language != "":
+					t.Errorf("%s: a block in %q: nothing runs it", at, b.language)
+				case text != "":
+					ran++
+					runShell(t, at, dir, text)
+				}
+			}
+			if ran < 2 {
+				t.Errorf("%d blocks were run", ran)
+			}
+			ignored(t, dir)
+		})
+	}
+}
+
+func runShell(t *testing.T, at, dir, text string) {
+	t.Helper()
+	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", text)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "out", "state"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", at, err, text, out)
+	}
+}
+
+// everyBatch follows a snippet that defines batch(step). With a file in the folder that the index does not list, which no snippet
+// may read, it holds every batch against the shards' files laid end to end.
+const everyBatch = `
+import glob
+want = [np.load(f"run/batches/{kind}-{s:05d}-of-{n:05d}.npy")
+        for n in [len(glob.glob("run/batches/rows-*-of-*.npy"))] for s in range(n) for kind in ("indptr", "rows")]
+sizes = np.concatenate([np.diff(w) for w in want[0::2]])
+order = [*range(len(sizes) - 1, -1, -1), *range(len(sizes))]  # from any step
+got = {step: np.array(batch(step)) for step in order}
+assert [len(got[t]) for t in range(len(sizes))] == list(sizes)
+assert np.array_equal(np.concatenate([got[t] for t in range(len(sizes))]), np.concatenate(want[1::2]))
+assert len(sizes) == %d, len(sizes)
+try:
+    batch(len(sizes))
+    raise SystemExit("there is no such step")
+except IndexError:
+    pass
+`
+
+// runPython runs a snippet on the run directory as it is, and on others of several shards.
+func runPython(t *testing.T, at, dir, text string) {
+	packages := "numpy"
+	if strings.Contains(text, "pyarrow") {
+		packages += ", pyarrow.parquet"
+	}
+	python := pythonWith(t, packages)
+	script := func(dir, text string) {
+		t.Helper()
+		cmd := exec.Command(python, "-")
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s\n%s", at, err, text, out)
+		}
+	}
+	script(dir, text)
+	for shards, steps := range map[int]int{1: 7, 3: 20, 12: 100} {
+		other := newClone(t, filepath.Join(dir, "bin", "minsep"))
+		runShell(t, at, other, fmt.Sprintf("bin/minsep keygen key\n"+
+			"bin/minsep bound --graph edges.csv --max-per-owner 1 --key key --out run --quiet\n"+
+			"bin/minsep form --bounded run --scheme b-min-sep --steps %d --min-sep 4 --batch-size 50 --shards %d --key key --out run --quiet\n"+
+			"cp run/batches/rows-00000-of-*.npy run/batches/rows-.npy\n"+
+			"cp run/batches/indptr-00000-of-*.npy run/batches/indptr-.npy\n"+
+			"cp run/bounded/part-00000.parquet run/bounded/part-.parquet\n", steps, shards))
+		script(other, text+fmt.Sprintf(everyBatch, steps))
+	}
+}
+
+// ignored requires that git would not add anything that the commands left, keys and secret batches above all.
+func ignored(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Log("git is not here: what .gitignore covers is not tested")
+		return
+	}
+	git := func(args ...string) string {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	// .gitignore must be a file: git does not follow a link.
+	content, err := os.ReadFile(filepath.Join(dir, ".gitignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, ".gitignore")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git("init", "-q")
+	for line := range strings.Lines(git("status", "--porcelain", "--untracked-files=all")) {
+		switch name := strings.TrimSpace(strings.TrimPrefix(line, "??")); name {
+		case ".gitignore", "edges.csv", "integration/testdata":
+		default:
+			t.Errorf(".gitignore does not cover %s", name)
+		}
+	}
+}
