@@ -5,8 +5,8 @@
 // examples and their participations, and chooses gradients of norm at most the clip norm adaptively. Both
 // directions of the divergence are accounted for, always.
 //
-// Closed forms ([Gaussian]) and privacy loss distributions (package pld) are proofs by computation. Where only
-// sampling is exact, the protocol of estimate–verify–release (003, Appendix A; F5) turns samples into a
-// certificate: estimates choose candidates, a [Protocol] is fixed before the first sample of the verifier, and its
-// failure probability is part of δ.
+// Closed forms ([Gaussian]) and privacy loss distributions (package pld) are proofs by computation.
+// Where only sampling is exact, the protocol of estimate–verify–release (arXiv 2602.09338,
+// Appendix A; F5) turns samples into a certificate: estimates choose candidates, a [Protocol] is
+// fixed before the first sample of the verifier, and its failure probability is part of δ.
 package accounting

@@ -47,7 +47,7 @@ func samplesFor(bound, accept, verify, q float64) float64 {
 
 // Thresholds are the numbers of one verification: accept when the mean is at most Accept (δ'); a mechanism whose δ is above Verify
 // (δ_v) is then released with probability at most FailureProbability (q), and Verify + q(1 - Verify) is at most the δ that is
-// claimed (003, Theorem A.1).
+// claimed (arXiv 2602.09338, Theorem A.1).
 type Thresholds struct {
 	Accept             float64 `json:"accept"`
 	Verify             float64 `json:"verify"`

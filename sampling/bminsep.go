@@ -6,8 +6,9 @@ import (
 	"minsep/internal/param"
 )
 
-// BMinSep is b-min-sep subsampling of each example on its own: at each step an example that did not take part in the last
-// MinSep-1 steps takes part with probability Prob, independently of all else (003, Algorithms 1 and 2; F3).
+// BMinSep is b-min-sep subsampling of each example on its own: at each step an example that did not
+// take part in the last MinSep-1 steps takes part with probability Prob, independently of all else
+// (arXiv 2602.09338, Algorithms 1 and 2; F3).
 //
 // # Formal guarantees
 //
@@ -16,7 +17,7 @@ import (
 // (F4.2). With WarmStart every step has participation rate exactly p0 = 1/(MinSep-1+1/Prob); without, every example
 // is available at the first step, whose rate is Prob, and p0 is reached after the first steps. MinSep 1 is [Poisson], Prob 1 with
 // WarmStart is [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector follows
-// this law whatever the others do, which is what 003, Theorem 5.1 (F3.2) needs.
+// this law whatever the others do, which is what F3.2 (arXiv 2602.09338, Theorem 5.1) needs.
 type BMinSep struct {
 	Prob      float64 `json:"prob"`
 	Steps     int     `json:"steps"`

@@ -9,17 +9,17 @@ import (
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// Exclude is Algorithm 3 of 003, one step after the other: coins[e] are the ascending steps in which example e is sampled, from
-// 1-MinSep on, and owners[e] its owners, numbered from 0. It returns the steps in which each example takes
-// part: those from 0 on where none of its owners had a sampled example in the MinSep-1 steps before. It is the reference
-// for the transform.
+// Exclude is Algorithm 3 of arXiv 2602.09338, one step after the other: coins[e] are the ascending
+// steps in which example e is sampled, from 1-MinSep on, and owners[e] its owners, numbered from 0.
+// It returns the steps in which each example takes part: those from 0 on where none of its owners
+// had a sampled example in the MinSep-1 steps before. It is the reference for the transform.
 func (s MultiOwner) Exclude(coins, owners [][]int32) [][]int32 {
 	return s.exclude(coins, owners, func(bool) bool { return true })
 }
 
-// ExcludeRealized is Algorithm 4 of 003, for comparison only: an example is excluded when one that shares an owner with
-// it *took part* in the last MinSep-1 steps, sampled or not. Its accounting is a conjecture that a star of
-// examples refutes, so minsep has none for it.
+// ExcludeRealized is Algorithm 4 of arXiv 2602.09338, for comparison only: an example is excluded
+// when one that shares an owner with it *took part* in the last MinSep-1 steps, sampled or not. Its
+// accounting is a conjecture that a star of examples refutes, so minsep has none for it.
 func (s MultiOwner) ExcludeRealized(coins, owners [][]int32) [][]int32 {
 	return s.exclude(coins, owners, func(tookPart bool) bool { return tookPart })
 }

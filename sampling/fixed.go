@@ -12,11 +12,12 @@ import (
 //
 // # Formal guarantees
 //
-// Without owners: the examples are shuffled once and gone through in passes, so two participations of an example are at least
-// MinSep steps apart and there are at most MaxParticipations. With owners: the same for the examples of one owner
-// together, by a greedy pass (the baseline of 003, §7.3). That is all the accounting of F2 uses: it needs no
-// randomness and no secrecy of the order. Copies of an example are not told apart: an example comes back as often as its
-// owners may. A scheme that cannot be met is an [InfeasibleError].
+// Without owners: the examples are shuffled once and gone through in passes, so two participations
+// of an example are at least MinSep steps apart and there are at most MaxParticipations. With
+// owners: the same for the examples of one owner together, by a greedy pass (the baseline of
+// arXiv 2602.09338, section 7.3). That is all the accounting of F2 uses: it needs no randomness and
+// no secrecy of the order. Copies of an example are not told apart: an example comes back as often
+// as its owners may. A scheme that cannot be met is an [InfeasibleError].
 type Fixed struct {
 	BatchSize         int `json:"batch_size"`
 	Steps             int `json:"steps"`

@@ -7,16 +7,18 @@ import (
 	"minsep/internal/param"
 )
 
-// MultiOwner is b-min-sep subsampling of examples with several owners (003, Algorithm 3), as published. Each example is sampled
-// with probability Prob at every step, blocked or not; it takes part unless an example that shares an owner with it, itself
-// included, was sampled in one of the last MinSep-1 steps. The coins begin MinSep-1 steps before the first
-// step, so that the batches are stationary from the first step on.
+// MultiOwner is b-min-sep subsampling of examples with several owners (arXiv 2602.09338,
+// Algorithm 3), as published. Each example is sampled with probability Prob at every step, blocked
+// or not; it takes part unless an example that shares an owner with it, itself included, was
+// sampled in one of the last MinSep-1 steps. The coins begin MinSep-1 steps before the first step,
+// so that the batches are stationary from the first step on.
 //
 // # Formal guarantees
 //
-// Two participations of examples of one owner (other than at the same step) are at least MinSep steps apart. The published
-// accounting (003, Theorem 6.1) is not proven: who is blocked depends on the neighbours' coins, which an adversary
-// knows, and there are graphs for which it fails. Use [BMinSep] for a certificate; this scheme never gets one.
+// Two participations of examples of one owner (other than at the same step) are at least MinSep
+// steps apart. The published accounting (arXiv 2602.09338, Theorem 6.1) is not proven: who is
+// blocked depends on the neighbours' coins, which an adversary knows, and there are graphs for
+// which it fails. Use [BMinSep] for a certificate; this scheme never gets one.
 type MultiOwner struct {
 	Prob   float64 `json:"prob"`
 	Steps  int     `json:"steps"`

@@ -7,7 +7,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Truncation cuts batches that are larger than MaxBatchSize (003, Appendix D).
+// Truncation cuts batches that are larger than MaxBatchSize (arXiv 2602.09338, Appendix D).
 //
 // # Formal guarantees
 //

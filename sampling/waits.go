@@ -61,8 +61,9 @@ func geometric(p float64, limit int) *waits {
 	return newWaits(limit, func(int) *big.Float { return s.Mul(s, q) })
 }
 
-// stationary is the wait for the first participation under a warm start (003, Algorithm 2): s, drawn as 0 with
-// probability π = 1/(1+(b-1)p) and else uniformly from 1..b-1, plus a geometric wait. With p0 = pπ,
+// stationary is the wait for the first participation under a warm start (arXiv 2602.09338,
+// Algorithm 2): s, drawn as 0 with probability π = 1/(1+(b-1)p) and else uniformly from 1..b-1,
+// plus a geometric wait. With p0 = pπ,
 //
 //	Pr[wait > t] = 1 - (t+1) p0 for t < b,  π (1-p)^(t-b+2) for t ≥ b-1:
 //

@@ -69,7 +69,7 @@ func (p participations) wait(d *draws) int {
 	return 1 + d.below(p.spec.MinSep-1)
 }
 
-// renewal appends the participations of one example (003, Algorithms 1 and 2).
+// renewal appends the participations of one example (arXiv 2602.09338, Algorithms 1 and 2).
 func (p participations) renewal(dst []kernel.Hit, d *draws) []kernel.Hit {
 	n := p.spec.Steps
 	for i := p.wait(d); ; i += p.spec.MinSep {

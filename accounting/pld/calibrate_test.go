@@ -35,7 +35,8 @@ func TestGoldenSigma(t *testing.T) {
 	}
 }
 
-// TestPublishedProduction: 003's production run, as recomputed: cyclic Poisson 0.5745, DP-SGD 0.3669.
+// TestPublishedProduction: the production run of arXiv 2602.09338, as recomputed: cyclic Poisson
+// 0.5745, DP-SGD 0.3669.
 func TestPublishedProduction(t *testing.T) {
 	const n, b, batch, examples = 7200, 256, 1793.0, 14_745_600.0
 	for _, c := range []struct {

@@ -7,10 +7,12 @@ import (
 	"minsep/internal/param"
 )
 
-// CyclicPoisson is DP-MF with cyclic Poisson sampling and a strategy of at most MinSep bands (003 §3; F3.5): examples are divided into
-// MinSep parts, step i draws from part i mod MinSep, and each example of the part is in the batch with probability Prob. One example takes
-// part in every MinSep-th step only, where the strategy's columns do not overlap: independent events, one for each of its steps,
-// whose sensitivities are the columns' norms. The worst part counts.
+// CyclicPoisson is DP-MF with cyclic Poisson sampling and a strategy of at most MinSep bands
+// (arXiv 2602.09338, section 3; F3.5): examples are divided into MinSep parts, step i draws from
+// part i mod MinSep, and each example of the part is in the batch with probability Prob. One
+// example takes part in every MinSep-th step only, where the strategy's columns do not overlap:
+// independent events, one for each of its steps, whose sensitivities are the columns' norms. The
+// worst part counts.
 type CyclicPoisson struct {
 	Prob            float64     `json:"prob"`    // within the part whose turn it is: MinSep·p0; the largest one for parts of unequal size
 	Steps           int         `json:"steps"`   // n

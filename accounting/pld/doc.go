@@ -6,5 +6,5 @@
 // dots) and once so that it is dominated (merged outcomes); both are composed by the Fourier transform under an
 // exponential tilt that centres the loss of interest, so that the error of the arithmetic is relative to δ and not absolute;
 // and what the transform's window leaves out, the cut tails and a bound on all rounding are added to the upper figure and
-// taken from the lower one. Both directions of the divergence are always computed (formulas F3.5, F6).
+// taken from the lower one. Both directions of the divergence are always computed (F3.5 and F6 of docs/formulas.md).
 package pld

@@ -14,7 +14,7 @@ type ParamError = param.Error
 // Each of the owner's examples is in the batch with probability Prob, independently of everything else. Its dominating
 // pair, in units of the noise, is a mixture of normals with means j·Sensitivity/NoiseMultiplier and weights
 // Pr[Binom(Examples, Prob) = j], against the standard normal. That it dominates, for gradients that the adversary chooses
-// adaptively, is lemma 4.5 of Choquette-Choo et al. 2023 (003, Lemma D.1); an owner of fewer examples has
+// adaptively, is F3.0a (and Lemma 4.5 of arXiv 2310.15526); an owner of fewer examples has
 // zeros among the gradients.
 type Event struct {
 	Prob            float64     `json:"prob"`                 // participation probability of one example, in (0,1]
@@ -26,14 +26,17 @@ type Event struct {
 
 // Truncation cuts a batch that is larger than MaxBatchSize down to a uniformly random subset of that size.
 //
-// One example's zero-out adjacency only, in which its zeroed twin still takes a place in the batch. Let r be the number of
-// the other examples in the untruncated batch. The adversary is told r, and in which order the others
-// would leave, so that exactly one known other example o makes room if the example is sampled and survives, which has probability
-// Prob·s, s = MaxBatchSize/(r+1). Then the sums differ by g - g_o against -g_o, of norms ≤ 2 and ≤ 1, and the dominating pair given
-// r ≥ MaxBatchSize is a mixture of means 0 and 2 against one of means 0 and -1 with weight Prob·s each (003,
-// Corollary D.2, with min-sep 1; F3.6). Given r < MaxBatchSize it is that of no truncation. Steps are independent: r is
-// Binom(Others, Prob) afresh each time, whatever happened before. A smaller s is dominated by a larger one, since its pair is a
-// mixture of the other's with (N(0,1), N(0,1)) and hockey-stick divergences are jointly convex; so values of r are grouped.
+// One example's zero-out adjacency only, in which its zeroed twin still takes a place in the batch.
+// Let r be the number of the other examples in the untruncated batch. The adversary is told r, and
+// in which order the others would leave, so that exactly one known other example o makes room if
+// the example is sampled and survives, which has probability Prob·s, s = MaxBatchSize/(r+1). Then
+// the sums differ by g - g_o against -g_o, of norms ≤ 2 and ≤ 1, and the dominating pair given
+// r ≥ MaxBatchSize is a mixture of means 0 and 2 against one of means 0 and -1 with weight Prob·s
+// each (arXiv 2602.09338, Corollary D.2, with min-sep 1; F3.6). Given r < MaxBatchSize it is that
+// of no truncation. Steps are independent: r is Binom(Others, Prob) afresh each time, whatever
+// happened before. A smaller s is dominated by a larger one, since its pair is a mixture of the
+// other's with (N(0,1), N(0,1)) and hockey-stick divergences are jointly convex; so values of r are
+// grouped.
 type Truncation struct {
 	MaxBatchSize int `json:"max_batch_size"`
 	Others       int `json:"others"` // other examples that are sampled at this step

@@ -12,7 +12,8 @@ type pattern struct {
 	prob float64
 }
 
-// patterns lists every pattern of the process with a positive probability, from its definition (003 Algorithms 1 and 2).
+// patterns lists every pattern of the process with a positive probability, from its definition
+// (arXiv 2602.09338, Algorithms 1 and 2).
 func patterns(steps, sep int, p float64, warm bool) (list []pattern) {
 	var walk func(i, blocked int, hits []int, prob float64)
 	walk = func(i, blocked int, hits []int, prob float64) {

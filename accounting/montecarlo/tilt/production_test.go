@@ -15,7 +15,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// production is the published case of 003: 7200 steps, bands and min-sep 256, 14,745,600 examples in batches of 1793, warm start.
+// production is the published case of arXiv 2602.09338: 7200 steps, bands and min-sep 256,
+// 14,745,600 examples in batches of 1793, warm start.
 func production(tb testing.TB, sigma float64) montecarlo.Spec {
 	tb.Helper()
 	c, _, err := mechanism.Problem{Workload: mechanism.Prefix(7200)}.OptimalToeplitz(256)
@@ -37,8 +38,9 @@ func cpu(tb testing.TB) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// TestProduction verifies the published case at (10, 1.301e-8): with noise multiplier 0.448 and δ' = .8 δ by the samples of F5.1′,
-// with 0.47 by the Rényi bound alone. One noise multiplier was validated with 7.5e9 plain samples in 300 days of a processor (003).
+// TestProduction verifies the published case at (10, 1.301e-8): with noise multiplier 0.448 and
+// δ' = .8 δ by the samples of F5.1′, with 0.47 by the Rényi bound alone. One noise multiplier was
+// validated with 7.5e9 plain samples in 300 days of a processor (arXiv 2602.09338).
 func TestProduction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some 10 s of a processor")

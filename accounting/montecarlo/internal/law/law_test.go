@@ -323,7 +323,8 @@ func sampledPatterns(p Process, k int) []pattern {
 	return out
 }
 
-// publishedPatterns enumerates the law of 003, Theorem 6.1: after a participation the owner is blocked for b-1 steps.
+// publishedPatterns enumerates the law of arXiv 2602.09338, Theorem 6.1: after a participation the
+// owner is blocked for b-1 steps.
 func publishedPatterns(p Process, k int) []pattern {
 	var out []pattern
 	var walk func(i int, x []float64, prob float64)

@@ -62,8 +62,9 @@ func (p Process) logWaits() []float64 {
 	return waits
 }
 
-// MinSep returns the likelihood ratio of b-min-sep sampling (F3.2; 003, Theorem 5.1) for at most MinSep bands, exact; norms are
-// ‖c_i‖²/σ². For more bands it is an upper bound of P/Q (F3.3; 003 App. B), to be used in direction P only.
+// MinSep returns the likelihood ratio of b-min-sep sampling (F3.2; arXiv 2602.09338, Theorem 5.1)
+// for at most MinSep bands, exact; norms are ‖c_i‖²/σ². For more bands it is an upper bound of P/Q
+// (F3.3; arXiv 2602.09338, Appendix B), to be used in direction P only.
 func MinSep(p Process, norms []float64) *Renewal {
 	jump := make([]float64, p.Steps)
 	for i := range jump {
@@ -99,8 +100,8 @@ func overlaps(c *Columns, minSep int, factor float64) []float64 {
 	return kappa
 }
 
-// PublishedOwner is the published law of Algorithm 3 with at most examples per owner, cold start (F4.1; 003, Theorem 6.1).
-// It is not proven: see the package that serves it.
+// PublishedOwner is the published law of Algorithm 3 with at most examples per owner, cold start
+// (F4.1; arXiv 2602.09338, Theorem 6.1). It is not proven: see the package that serves it.
 func PublishedOwner(p Process, norms []float64, examples int) *Renewal {
 	law := &Renewal{Steps: p.Steps, MinSep: p.MinSep, LogStay: timesLog(examples, math.Log1p(-p.Prob)), Start: []float64{0}, Times: 1}
 	for m := 1; m <= examples; m++ {

@@ -2,10 +2,11 @@ package law
 
 import "math"
 
-// Truncated is the law of b-min-sep sampling in batches of at most MaxBatch examples, the rest of a batch that is too
-// large dropped at random (F3.6; 003 App. D), for at most MinSep bands. It is conditional on Counts, the number of other
-// examples sampled at each step, which the adversary knows. Both P and Q are away from R = N(0, σ²I); the result
-// is ln P/R - ln Q/R.
+// Truncated is the law of b-min-sep sampling in batches of at most MaxBatch examples, the rest of a
+// batch that is too large dropped at random (F3.6; arXiv 2602.09338, Appendix D), for at most
+// MinSep bands. It is conditional on Counts, the number of other examples sampled at each step,
+// which the adversary knows. Both P and Q are away from R = N(0, σ²I); the result is ln P/R - ln
+// Q/R.
 type Truncated struct {
 	Process
 	MaxBatch int
