@@ -65,17 +65,17 @@ type Accounted struct {
 func (a Account) Validate() error {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(a.SchemeParams.Validate())
-	c.Require(a.Bounded == "" || a.Examples == 0, "bounded and examples", fmt.Sprintf("%q, %d", a.Bounded, a.Examples), "only one of them may be given")
+	c.Require(a.Bounded == "" || a.Examples == 0, "bounded and examples", nil, "only one of them may be given")
 	c.Require(a.Examples >= 0, "examples", a.Examples, "must be at least 1")
 	known := a.Bounded != "" || a.Examples > 0
 	c.Require(known || a.BatchSize == 0 || a.Scheme == "fixed", "batch size", a.BatchSize, "needs the number of examples or a bounded table")
 	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs the number of examples or a bounded table")
 	c.Require(a.Bounded != "" || a.Scheme != "multi-owner" || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for multi-owner")
-	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", fmt.Sprintf("%q, %d", a.Strategy, a.Bands), "exactly one of them must be given")
+	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given")
 	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
 	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
-	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be at least 0 and finite")
-	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be above 0 and below 1")
+	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
+	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
 	if a.NoiseMultiplier != 0 {
 		c.Positive("noise multiplier", a.NoiseMultiplier)
 	}

@@ -44,6 +44,8 @@ type Options struct {
 	WorkDir   string       // of temporary files, on every worker; "" for the system's
 	Log       *slog.Logger // nil: no logs. What is logged names no example, owner or key, and no size that is secret
 
+	Faults error // of the command line, to be told with those of the parameters; nil for none
+
 	locked bool // the run directory is this process's alone
 }
 
@@ -59,7 +61,12 @@ func (o Options) validate(c *param.Checker) {
 
 // validateJob records the faults of where a job runs and where its results go.
 func (o Options) validateJob(c *param.Checker) {
+	c.Add(o.Faults)
 	c.Require(slices.Contains(Runners, o.runner()), "runner", o.runner(), "must be one of "+strings.Join(Runners, ", "))
+	switch o.runner() {
+	case "flink", "spark", "universal":
+		c.Require(o.DryRun || beamFlag("endpoint") != "", "endpoint", `""`, "must name the job server of runner "+o.runner()+", such as localhost:8099")
+	}
 	c.Require(o.Out != "", "out", `""`, "must name the run directory")
 	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
 	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 
@@ -69,7 +68,7 @@ func (f Form) Validate() error {
 			given++
 		}
 	}
-	c.Require(given == 1, "bounded, graph and examples", fmt.Sprintf("%q, %q, %d", f.Bounded, f.Graph, f.Examples), "exactly one of them must be given")
+	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Require(f.Scheme != "multi-owner" || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
 	c.Require(f.Shards >= 0, "shards", f.Shards, "must be at least 1")

@@ -3,6 +3,7 @@ package pipelines
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,14 @@ func (o Options) lock() (locked Options, unlock func(), err error) {
 		return o, func() {}, nil
 	}
 	dir := filepath.Clean(strings.TrimPrefix(o.Out, "file://"))
-	made := os.MkdirAll(filepath.Dir(dir), manifest.PublicDir) == nil && os.Mkdir(dir, manifest.PublicDir) == nil
+	if err := os.MkdirAll(filepath.Dir(dir), manifest.PublicDir); err != nil {
+		return o, nil, fmt.Errorf("pipelines: run directory %s cannot be made: %w", o.Out, err)
+	}
+	err = os.Mkdir(dir, manifest.PublicDir)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return o, nil, fmt.Errorf("pipelines: run directory %s cannot be made: %w", o.Out, err)
+	}
+	made := err == nil
 	removeEmpty := func() {
 		if made {
 			os.Remove(dir) // fails if anything is in it

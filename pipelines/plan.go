@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 )
@@ -33,7 +34,7 @@ type Plan struct {
 	Key string `json:"key,omitempty"` // file of the root key
 	Out string `json:"out,omitempty"` // run directory
 
-	unread []fieldFault // of the text that the plan was read from
+	unread []strictjson.Fault // of the text that the plan was read from
 }
 
 // PlanGraph says which graph to read, and how: [graphio.Options].
@@ -51,8 +52,8 @@ type PlanGraph struct {
 
 // PlanPrivacy is what is to be certified: see [Account].
 type PlanPrivacy struct {
-	Epsilon         float64 `json:"epsilon"`
-	Delta           float64 `json:"delta"`
+	Epsilon         float64 `json:"epsilon" strict:"required"`
+	Delta           float64 `json:"delta" strict:"required"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"` // verify this one only
 	Samples         uint64  `json:"samples,omitempty"`          // budget of the verification
 }

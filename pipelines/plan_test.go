@@ -2,28 +2,12 @@ package pipelines
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
-)
 
-func TestWithoutComments(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{`{"a": 1}`, `{"a": 1}`},
-		{"{\"a\": 1 // one,\n}", "{\"a\": 1        \n}"},
-		{`{"a": [1, 2, ], }`, `{"a": [1, 2  ]  }`},
-		{"[1, // \"two\"\n ]", "[1          \n ]"},
-		{`{"http://a,]": "\"//,}", "b": "\\",}`, `{"http://a,]": "\"//,}", "b": "\\" }`},
-		{`[1,,]`, `[1, ]`}, // one comma is forgiven, two are not
-		{`[,]`, `[ ]`},
-		{`"open`, `"open`},
-		{`"\`, `"\`},
-		{`a / b`, `a / b`},
-	} {
-		if got := string(withoutComments([]byte(c.in))); got != c.want {
-			t.Errorf("%q became %q, want %q", c.in, got, c.want)
-		}
-	}
-}
+	"minsep/internal/param"
+)
 
 func TestPlanExampleIsAPlan(t *testing.T) {
 	p, err := ParsePlan("example", []byte(PlanExample))
@@ -81,4 +65,44 @@ func FuzzParsePlan(f *testing.F) {
 			t.Fatalf("%s became %s", encoded, twice)
 		}
 	})
+}
+
+// TestPlanFaults: every fault is told, whatever else is wrong; what follows from a field that could not be read is not.
+func TestPlanFaults(t *testing.T) {
+	const plan = `{"examples": 100, "scheme": {"scheme": "b-min-sep", "steps": 8, "min_sep": 2, "batch_size": 4},
+		"strategy": {"kind": "banded-toeplitz", "bands": 2}, "privacy": {"epsilon": 1, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`
+	for _, c := range []struct {
+		name, old, new string
+		want           []string // the fields at fault
+	}{
+		{"nothing", "", "", nil},
+		{"shards of two kinds", `"coordinates": 10`, `"coordinates": 10, "shards": -1, "steps_per_file": "x"`, []string{"noise.steps_per_file", "noise.shards"}},
+		{"a field of the same words", `"steps": 8`, `"steps": 0, "step": 1`, []string{"scheme.step", "scheme.steps"}},
+		{"four faults", `"delta": 1e-5}, "noise": {"coordinates": 10}`, `"delta": 2, "sample": 3}, "noise": {"coordinates": -1, "coordinate": 2}`,
+			[]string{"privacy.sample", "noise.coordinate", "privacy.delta", "noise.coordinates"}},
+		{"no epsilon", `"epsilon": 1, `, ``, []string{"privacy.epsilon"}},
+		{"no privacy", `"privacy": {"epsilon": 1, "delta": 1e-5}, `, ``, []string{"privacy.epsilon", "privacy.delta"}},
+		{"epsilon 0", `"epsilon": 1`, `"epsilon": 0`, nil},
+		{"zeros", `"examples": 100`, `"examples": 0`, []string{"examples"}},
+		{"zero samples", `"epsilon": 1`, `"epsilon": 1, "samples": 0`, []string{"privacy.samples"}},
+		{"zero shards", `"coordinates": 10`, `"coordinates": 10, "shards": 0.0`, []string{"noise.shards"}},
+		{"a field without a name", `"examples": 100`, `"examples": 100, "": []`, []string{`""`}},
+		{"two of which one is needed", `"batch_size": 4`, `"batch_size": 4, "prob": 0.5`, []string{"scheme.batch_size, scheme.prob"}},
+		{"none of them", `, "batch_size": 4`, ``, []string{"scheme.batch_size, scheme.prob"}},
+		{"min-sep of a scheme without one", `"b-min-sep"`, `"poisson"`, []string{"scheme.min_sep"}},
+	} {
+		if !strings.Contains(plan, c.old) {
+			t.Fatalf("%s: nothing to replace", c.name)
+		}
+		p, err := ParsePlan("test", []byte(strings.Replace(plan, c.old, c.new, 1)))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var got []string
+		param.Each(p.Validate(), func(bad *param.Error) { got = append(got, bad.Field) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: faults of %q, want of %q:\n%v", c.name, got, c.want, p.Validate())
+		}
+	}
 }

@@ -1,25 +1,26 @@
 package pipelines
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"minsep/internal/param"
+	"minsep/internal/strictjson"
 )
 
-// ParsePlan reads a plan: JSON, in which // comments and commas behind the last element are allowed. It returns an error for what is
-// not JSON. Unknown fields, fields that are given twice and values of a wrong type are faults that [Plan.Validate] reports, together with
-// what is wrong with the values.
+// ParsePlan reads a plan: JSON, in which // comments and a comma behind the last element are allowed. It returns an error for what is
+// not JSON. Unknown fields, fields that are given twice, values of a wrong type, and zeros in the place of a field that is left out are
+// faults that [Plan.Validate] reports, together with what is wrong with the values.
 func ParsePlan(name string, b []byte) (Plan, error) {
-	b = withoutComments(b)
-	if !json.Valid(b) {
-		return Plan{}, &ParamError{Package: "pipelines", Param: "plan", Value: name, Rule: invalid(b).Error()}
+	b = strictjson.Plain(b)
+	if err := strictjson.Invalid(b); err != nil {
+		return Plan{}, &ParamError{Package: "pipelines", Param: "plan", Value: name, Rule: err.Error()}
 	}
 	var p Plan
-	p.unread = decodeStrict(b, &p)
+	p.unread = strictjson.Decode(b, &p)
 	if p.Strategy.Steps == 0 {
 		p.Strategy.Steps = p.Scheme.Steps
 	}
@@ -32,25 +33,82 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 // Validate reports every fault that can be seen without the files, each once.
 func (p Plan) Validate() error { return p.faults(p.valueFaults()) }
 
-// valueFaults are the faults of the values.
+// valueFaults are the faults of the values, each with the field of the plan that it is about.
 func (p Plan) valueFaults() error {
 	c := param.Checker{Package: "pipelines"}
-	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", fmt.Sprintf("%v, %d", p.Graph != nil, p.Examples), "exactly one of them must be given")
-	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", p.Bound != nil, "must be given with a graph, and only then")
+	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", nil, "exactly one of them must be given")
+	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", nil, "must be given with a graph, and only then")
 	if p.Graph != nil {
-		c.Add(p.bound().Validate())
+		c.Add(inPlan("bound", p.bound().Validate()))
 	}
 	strategy := p.Strategy
 	if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
 		strategy.Steps = 1 << 14 // the scheme's fault; what else is wrong can be seen at any number of steps
 	}
 	c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
-	c.Add(strategy.Validate())
-	c.Add(p.account().Validate())
-	c.Add(p.form().Validate())
-	c.Add(p.noise(1).Validate())
+	c.Add(inPlan("strategy", strategy.Validate()))
+	c.Add(inPlan("privacy", p.account().Validate()))
+	c.Add(inPlan("batches", p.form().Validate()))
+	c.Add(inPlan("noise", p.noise(1).Validate()))
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
-	return c.Err()
+	return inPlan("", c.Err())
+}
+
+// planFields are the fields of a plan by their names in words: of each group, and in "" of all, where the first group that has
+// the name counts.
+var planFields = func() map[string]map[string]string {
+	all := map[string]string{"steps of the strategy": "strategy.steps", "max per owner": "bound.max_examples_per_owner", "graph": "graph",
+		"bounded": "graph", "batch size or prob": "scheme.batch_size, scheme.prob"}
+	fields := map[string]map[string]string{"": all}
+	t := reflect.TypeFor[Plan]()
+	tag := func(f reflect.StructField) string { name, _, _ := strings.Cut(f.Tag.Get("json"), ","); return name }
+	for _, group := range []string{"Scheme", "Strategy", "Privacy", "Bound", "Batches", "Noise", "Graph"} {
+		f, _ := t.FieldByName(group)
+		of := map[string]string{}
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		for i := range inner.NumField() {
+			path := tag(f) + "." + tag(inner.Field(i))
+			words := inWords(tag(inner.Field(i)))
+			of[words] = path
+			if all[words] == "" {
+				all[words] = path
+			}
+		}
+		fields[tag(f)] = of
+	}
+	fields["bound"]["graph"] = "graph.paths"
+	for i := range t.NumField() {
+		if name := tag(t.Field(i)); name != "" && all[inWords(name)] == "" {
+			all[inWords(name)] = name
+		}
+	}
+	all["scheme"], all["strategy"] = "scheme.scheme", "strategy.kind"
+	return fields
+}()
+
+// inPlan says of the parameters that an error is about which fields of a plan they are: of the group, where it has them.
+func inPlan(group string, err error) error {
+	param.Each(err, func(bad *param.Error) {
+		if bad.Field != "" {
+			return
+		}
+		var paths []string
+		for _, name := range strings.Split(strings.ReplaceAll(bad.Param, ", ", " and "), " and ") {
+			name = inWords(name)
+			path := planFields[group][name]
+			if path == "" {
+				path = planFields[""][name]
+			}
+			if path != "" && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+		bad.Field = strings.Join(paths, ", ")
+	})
+	return err
 }
 
 // faults joins the faults of the plan's text and others, each once: stages share parameters, and a field that could not be read
@@ -60,30 +118,34 @@ func (p Plan) faults(others error) error {
 	var fields []string
 	group := false
 	for _, f := range p.unread {
-		list = append(list, &ParamError{Package: "pipelines", Param: "plan field", Value: or(f.field, "(all)"), Rule: f.rule})
-		fields = append(fields, plain(f.field[strings.LastIndexByte(f.field, '.')+1:]))
-		group = group || f.rule == "must be an object"
+		list = append(list, &ParamError{Package: "pipelines", Param: or(f.Field, "the plan"), Rule: f.Rule, Field: or(f.Field, "the plan")})
+		fields = append(fields, f.Field)
+		group = group || f.Rule == strictjson.MustBeObject
 	}
 	if group { // of which nothing is known: what follows from that says nothing
 		return errors.Join(list...)
 	}
-	follows := func(err error) bool {
-		bad, ok := err.(*ParamError)
-		return ok && slices.ContainsFunc(fields, func(field string) bool {
-			return strings.Contains(" "+plain(bad.Param)+" ", " "+field+" ")
-		})
+	follows := func(bad *ParamError) bool {
+		return slices.ContainsFunc(strings.Split(bad.Field, ", "), func(field string) bool { return slices.Contains(fields, field) })
 	}
 	var seen []string
 	each(others, func(err error) {
-		if !slices.Contains(seen, err.Error()) && !follows(err) {
-			seen, list = append(seen, err.Error()), append(list, err)
+		text := err.Error()
+		if bad, ok := err.(*ParamError); ok {
+			if follows(bad) {
+				return
+			}
+			text = or(bad.Field, fmt.Sprint(bad.Param, bad.Value)) + bad.Rule
+		}
+		if !slices.Contains(seen, text) {
+			seen, list = append(seen, text), append(list, err)
 		}
 	})
 	return errors.Join(list...)
 }
 
-// plain is the name of a field or parameter in words.
-func plain(name string) string {
+// inWords is the name of a field or parameter in words.
+func inWords(name string) string {
 	return strings.NewReplacer("_", " ", "-", " ").Replace(name)
 }
 

@@ -106,6 +106,7 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	begin := time.Now()
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {
+			err = inPlan(groupOf[name], err)
 			if made && i == 0 && !o.DryRun && ctx.Err() == nil {
 				err = errors.Join(err, removeEmptyRun(o.Out))
 			}
@@ -144,8 +145,11 @@ func (p Plan) look(ctx context.Context, o Options, until string) (stages []strin
 		inputs["workload"], err = fileDigest(ctx, p.Strategy.Workload)
 		c.Add(err)
 	}
-	return names, inputs, p.faults(c.Err())
+	return names, inputs, p.faults(inPlan("", c.Err()))
 }
+
+// groupOf is the group of a plan's fields that a stage takes.
+var groupOf = map[string]string{"bound": "bound", "strategy": "strategy", "account": "privacy", "form": "batches", "noise": "noise"}
 
 // planRun is a plan while it runs.
 type planRun struct {

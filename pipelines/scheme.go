@@ -40,13 +40,14 @@ func (s SchemeParams) Validate() error {
 	c.Require(known, "scheme", fmt.Sprintf("%q", s.Scheme), "must be one of "+strings.Join(Schemes, ", "))
 	c.AtLeast("steps", s.Steps, 1)
 	if s.Scheme == "poisson" {
-		c.Require(s.MinSep <= 1, "min-sep", s.MinSep, "must be 1 or left out for poisson, which promises no separation")
+		c.Require(s.MinSep <= 1, "min-sep", s.MinSep, "must be left out for poisson, whose participations have no least distance; for one, the scheme is b-min-sep")
 	} else if known {
 		c.AtLeast("min-sep", s.MinSep, 1)
 	}
 	switch s.Scheme {
 	case "balls-in-bins":
-		c.Require(s.Prob == 0 && s.BatchSize == 0, "batch size or prob", max(s.Prob, s.BatchSize), "must be left out for balls-in-bins: the epoch (min-sep) gives examples / min-sep")
+		c.Require(s.BatchSize == 0, "batch size", s.BatchSize, "must be left out for balls-in-bins: the epoch (min-sep) gives examples / min-sep")
+		c.Require(s.Prob == 0, "prob", s.Prob, "must be left out for balls-in-bins: the epoch (min-sep) gives examples / min-sep")
 	case "fixed":
 		c.Require(s.Prob == 0, "prob", s.Prob, "must be left out for fixed")
 		c.Require(s.BatchSize >= 1 && s.BatchSize == float64(int(s.BatchSize)), "batch size", s.BatchSize, "must be a whole number of at least 1 for fixed")
@@ -60,7 +61,8 @@ func (s SchemeParams) Validate() error {
 			given++
 			c.Positive("batch size", s.BatchSize)
 		}
-		c.Require(given == 1, "batch size and prob", fmt.Sprintf("%v, %v", s.BatchSize, s.Prob), "exactly one of them must be given")
+		c.Require(given < 2, "batch size and prob", nil, "only one of them may be given")
+		c.Require(given > 0, "batch size and prob", nil, "one of them must be given")
 	}
 	c.Require(!s.Cold || s.Scheme == "b-min-sep", "cold", s.Cold, "is for b-min-sep only")
 	c.Require(!s.SecretPartition || s.Scheme == "cyclic-poisson", "secret partition", s.SecretPartition, "is for cyclic-poisson only")

@@ -27,9 +27,9 @@ type StrategyParams struct {
 	Steps int    `json:"steps"`
 	Bands int    `json:"bands,omitempty"` // of C, or of C⁻¹ for the inverse kinds
 
-	Workload      string  `json:"workload,omitempty"`       // prefix (the default), momentum, or a file of a mechanism.Workload
-	Momentum      float64 `json:"momentum,omitempty"`       // of the momentum workload
-	LearningRates string  `json:"learning_rates,omitempty"` // constant (the default), cooldown, linear-decay
+	Workload      string  `json:"workload,omitempty"`               // prefix (the default), momentum, or a file of a mechanism.Workload
+	Momentum      float64 `json:"momentum,omitempty" strict:"zero"` // of the momentum workload
+	LearningRates string  `json:"learning_rates,omitempty"`         // constant (the default), cooldown, linear-decay
 
 	Objective         string `json:"objective,omitempty"` // mean (the default) or max
 	MinSep            int    `json:"min_sep,omitempty"`   // 0: one participation

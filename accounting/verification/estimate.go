@@ -242,7 +242,8 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 	if tooFew != nil {
 		return nil, tooFew
 	}
-	return nil, fmt.Errorf("verification: δ = %g at ε = %g: no noise multiplier found near %.4g", e.delta, e.epsilon, onGrid(next))
+	return nil, &ParamError{Package: "verification", Param: "delta", Value: e.delta,
+		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not cross it near %.4g; give another delta or epsilon, or a noise multiplier", e.epsilon, onGrid(next))}
 }
 
 // widen adds looks until they are far enough apart for a slope.

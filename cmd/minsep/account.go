@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/accounting"
+	"minsep/internal/param"
 	"minsep/pipelines"
 )
 
@@ -33,6 +34,9 @@ is not proven: its certificate says so.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
 			if err != nil {
+				return err
+			}
+			if err := claimMissing(cmd, stage, a.zeros); err != nil {
 				return err
 			}
 			stop := a.watch("account")
@@ -65,6 +69,25 @@ is not proven: its certificate says so.`,
 	f.Uint64Var(&stage.Samples, "samples", 0, "budget of the verification in samples (default: what takes about a minute of one processor, or less)")
 	f.BoolVar(&stage.Curve, "curve", false, "also print delta at other epsilon: estimates, where samples are needed")
 	return c
+}
+
+// claimMissing returns the faults of an account that does not say what to claim: no epsilon is not an epsilon of 0.
+func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) error {
+	var faults []error
+	for name, rule := range map[string]string{"epsilon": "must be from 0 to 1e6", "delta": "must be at least 1e-300 and below 1"} {
+		if !cmd.Flags().Changed(name) {
+			faults = append(faults, &param.Error{Package: "minsep", Param: name, Value: 0, Rule: rule})
+		}
+	}
+	if faults == nil {
+		return nil
+	}
+	param.Each(errors.Join(zeros, stage.Validate()), func(bad *param.Error) {
+		if flag := flagOf(cmd, bad.Param); flag != "delta" || cmd.Flags().Changed(flag) {
+			faults = append(faults, bad)
+		}
+	})
+	return errors.Join(faults...)
 }
 
 // unverified says whether an error means that nothing could be certified.

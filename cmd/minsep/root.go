@@ -42,6 +42,7 @@ type app struct {
 	runID     string
 	key       string
 	out       string
+	zeros     error // flags that were given as 0, to be told with the other faults
 	operation
 }
 
@@ -60,7 +61,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -75,7 +76,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		})
 		return exitOK
 	}
-	a.say(stderr, slog.LevelError, err.Error())
+	a.say(stderr, slog.LevelError, message(cmd, err))
 	return exitCode(err)
 }
 
@@ -87,7 +88,7 @@ func exitCode(err error) int {
 	case errors.Is(err, pipelines.ErrBrokenPromise), unverified(err):
 		return exitNotVerified
 	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.Is(err, pipelines.ErrInput),
-		errors.Is(err, manifest.ErrExists), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
+		errors.Is(err, manifest.ErrExists), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS):
 		return exitUsage
 	}
 	return exitFailure
@@ -123,7 +124,10 @@ and 143 the same command may be repeated as it is.`,
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no summary")
 	a.addLogFlags(root)
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.makeLog(a.stderr) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		a.zeros = refuseZeros(cmd)
+		return a.makeLog(a.stderr)
+	}
 	addBeamFlags(f, &a.runner)
 	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.accountCommand(), a.inspectCommand(), a.lossCommand())
 	root.AddCommand(a.strategyCommand(), a.noiseCommand(), a.runCommand())
@@ -179,7 +183,7 @@ func (a *app) addStageFlags(c *cobra.Command) {
 
 // options collects the common flags for a stage.
 func (a *app) options() (pipelines.Options, error) {
-	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log}
+	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log, Faults: a.zeros}
 	var err error
 	if a.runID != "" {
 		o.RunID, err = stream.ParseRunID(a.runID)

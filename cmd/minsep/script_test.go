@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":    exits,
+			"refused":  refused,
 			"same":     same,
 			"cut":      cut,
 			"flip":     flip,
@@ -47,6 +49,25 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("exit code %s, want %s (%v)", got, args[0], err)
+	}
+}
+
+// goPackage finds a line of a message that begins with the name of a Go package.
+var goPackage = regexp.MustCompile(`(?m)^(minsep: )?(` + strings.Join(packages, "|") + `): `)
+
+// refused CODE PATTERN COMMAND [ARG…] runs a command, requires its exit code and that its standard error matches the pattern, and
+// that no message begins with the name of a Go package.
+func refused(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: refused CODE PATTERN COMMAND [ARG…]")
+	}
+	exits(ts, false, append([]string{args[0]}, args[2:]...))
+	stderr := ts.ReadFile("stderr")
+	if !regexp.MustCompile(args[1]).MatchString(stderr) {
+		ts.Fatalf("no match for %q in %q", args[1], stderr)
+	}
+	if found := goPackage.FindString(stderr); found != "" {
+		ts.Fatalf("a message begins with a Go package: %q", found)
 	}
 }
 

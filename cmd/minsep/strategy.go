@@ -112,6 +112,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params pipe
 		return err
 	}
 	c := param.Checker{Package: "minsep"}
+	c.Add(a.zeros)
 	c.Require(len(kinds)+len(files) > 0, "kind", "[]", "must be given")
 	c.Require(a.out == "" || len(kinds) == 1 && len(files) == 0, "out", a.out, "takes exactly one kind")
 	for _, kind := range kinds {

@@ -16,12 +16,36 @@ import (
 type Error struct {
 	Package string // the package that refuses, for example "sampling"
 	Param   string // the parameter in words, for example "min-sep"
-	Value   any    // the value as given
+	Value   any    // the value as given; nil where none was given, or it says nothing
 	Rule    string // the rule it breaks, for example "must be at least 1"
+	Field   string // of a plan, for example "noise.shards"; several with commas; "" if it is no plan's
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %s %v: %s", e.Package, e.Param, e.Value, e.Rule)
+	return e.Package + ": " + e.Message(e.Param)
+}
+
+// Message says the fault of a parameter that its user knows by another name, such as a flag.
+func (e *Error) Message(name string) string {
+	if e.Value == nil {
+		return name + ": " + e.Rule
+	}
+	return fmt.Sprintf("%s %v: %s", name, e.Value, e.Rule)
+}
+
+// Each calls f for every Error that is joined or wrapped in err.
+func Each(err error, f func(*Error)) {
+	switch e := err.(type) {
+	case nil:
+	case *Error:
+		f(e)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			Each(one, f)
+		}
+	case interface{ Unwrap() error }:
+		Each(e.Unwrap(), f)
+	}
 }
 
 // Checker collects the faults of one set of parameters. The zero value with
@@ -34,7 +58,7 @@ type Checker struct {
 // Require records a fault unless ok.
 func (c *Checker) Require(ok bool, name string, value any, rule string) {
 	if !ok {
-		c.errs = append(c.errs, &Error{c.Package, name, value, rule})
+		c.errs = append(c.errs, &Error{Package: c.Package, Param: name, Value: value, Rule: rule})
 	}
 }
 

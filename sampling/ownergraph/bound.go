@@ -26,7 +26,7 @@ type ParamError = param.Error
 type Bound struct {
 	MaxExamplesPerOwner int  `json:"max_examples_per_owner"` // k_u, at least 1; copies count
 	Duplicates          bool `json:"duplicates"`
-	MaxNeighborhood     int  `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
+	MaxNeighborhood     int  `json:"max_neighborhood,omitempty" strict:"zero"` // k_e; 0 for no bound
 }
 
 // PriorityPurpose is the purpose of the key that the order of examples is drawn from.

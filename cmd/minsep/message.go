@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"minsep/internal/param"
+)
+
+// packages are the names of Go packages with which errors begin. They say nothing to a user, and are left out of messages.
+var packages = []string{
+	"accounting", "banded", "contribution", "flink", "formation", "graphio", "gs", "idcolumn", "kernel", "keyref", "law", "ledger", "losses",
+	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "pld",
+	"progress", "s3", "sampling", "stattest", "store", "storetest", "stream", "strictjson", "tilt", "transforms", "verification",
+}
+
+// packagePrefix finds them at the beginning of a line, and of an error that another one wraps.
+var packagePrefix = regexp.MustCompile(`(?m)(^|: |; )((?:` + strings.Join(packages, "|") + `): )+`)
+
+// message is the text of an error for the user of a command: parameters go by the names of flags, or of the plan's fields.
+func message(cmd *cobra.Command, err error) string {
+	text := err.Error()
+	param.Each(err, func(bad *param.Error) {
+		text = strings.Replace(text, bad.Error(), describe(cmd, bad), 1)
+	})
+	return once(packagePrefix.ReplaceAllString(text, "$1"))
+}
+
+// once leaves out what is said again of the same value of a flag: stages and commands may both refuse it.
+func once(text string) string {
+	var lines []string
+	seen := map[string]bool{}
+	for _, line := range strings.Split(text, "\n") {
+		what, _, _ := strings.Cut(line, ": ")
+		if strings.HasPrefix(what, "--") && seen[what] {
+			continue
+		}
+		seen[what] = true
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// describe says a fault of a parameter.
+func describe(cmd *cobra.Command, bad *param.Error) string {
+	switch {
+	case bad.Field != "" && (bad.Value == `""` || bad.Value == "(none)"):
+		return bad.Field + " is missing: " + bad.Rule
+	case bad.Field != "":
+		return bad.Message(bad.Field)
+	}
+	var names []string
+	given := false
+	for _, name := range strings.Split(strings.ReplaceAll(bad.Param, ", ", " and "), " and ") {
+		flag := flagOf(cmd, name)
+		if flag == "" {
+			return bad.Message(bad.Param)
+		}
+		given = given || cmd.Flags().Changed(flag)
+		names = append(names, "--"+flag)
+	}
+	if !given && len(names) == 1 && isEmpty(bad.Value) {
+		return names[0] + " is missing: " + bad.Rule
+	}
+	return bad.Message(strings.Join(names, ", "))
+}
+
+// isEmpty says of the value of a flag that was not given that it is nothing: a default can be at fault, too.
+func isEmpty(value any) bool {
+	switch fmt.Sprint(value) {
+	case "0", "", `""`, "[]", "(none)":
+		return true
+	}
+	return false
+}
+
+// flagNames are flags whose parameters have other names.
+var flagNames = map[string]string{"max-examples-per-owner": "max-per-owner", "examples-per-owner": "max-per-owner", "learning-rate": "learning-rates"}
+
+// flagOf is the flag of a parameter; "" if the command has none.
+func flagOf(cmd *cobra.Command, name string) string {
+	for _, spelled := range []string{strings.NewReplacer(" ", "-", "_", "-").Replace(name), name} {
+		if other := flagNames[spelled]; other != "" {
+			spelled = other
+		}
+		if cmd.Flags().Lookup(spelled) != nil {
+			return spelled
+		}
+	}
+	return ""
+}
+
+// zeroRules say of flags that have a default of their own why a 0 that is given is refused: it does not stand for the default.
+var zeroRules = map[string]string{
+	"arity":              "must be at least 2",
+	"bands":              "must be at least 1",
+	"batch-size":         "must be above 0",
+	"buckets":            "must be at least 1",
+	"buffers":            "must be at least 1",
+	"cpu-time":           "must be above 0",
+	"examples":           "must be at least 1",
+	"grid":               "must be a power of two",
+	"max-batch-size":     "must be at least 1",
+	"max-participations": "must be at least 1",
+	"max-per-owner":      "must be at least 1",
+	"min-sep":            "must be at least 1",
+	"noise-multiplier":   "must be above 0",
+	"prob":               "must be above 0 and at most 1",
+	"rounds":             "must be at least 1",
+	"samples":            "must be at least 1",
+	"shards":             "must be at least 1",
+	"stamps":             "must be at least 1",
+	"steps-per-file":     "must be at least 1",
+	"timeout":            "must be above 0",
+}
+
+// refuseZeros returns the faults of flags that were given as 0.
+func refuseZeros(cmd *cobra.Command) error {
+	c := param.Checker{Package: "minsep"}
+	for _, name := range slices.Sorted(maps.Keys(zeroRules)) {
+		flag := cmd.Flags().Lookup(name)
+		if flag == nil || !flag.Changed {
+			continue
+		}
+		if v := flag.Value.String(); v == "0" || v == "0s" || v == "-0" {
+			c.Require(false, name, v, zeroRules[name]+"; leave it out for the default")
+		}
+	}
+	return c.Err()
+}

@@ -1,0 +1,218 @@
+// Package strictjson decodes JSON that people write: comments are allowed, mistakes are not.
+//
+// Unknown and repeated fields, values of a wrong type, required fields that are missing and zeros where a field is to be
+// left out are faults, all of which are reported at once, each with the path of its field.
+//
+// Three things of a struct field decide what is a fault:
+//
+//   - its JSON name: a field without one cannot be given;
+//   - ,omitempty on a number says that 0 stands for "not given": a 0 that is written is a fault, unless the field has the tag
+//     strict:"zero";
+//   - the tag strict:"required" says that it must be given.
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Fault is something wrong with a field.
+type Fault struct {
+	Field string // with those around it, by dots; "" for all of it
+	Rule  string
+}
+
+func (f Fault) String() string { return strings.TrimPrefix(f.Field+": "+f.Rule, ": ") }
+
+// Rules that callers tell apart.
+const (
+	MustBeObject = "must be an object"
+	Missing      = "is missing"
+)
+
+// Plain returns JSON in the place of JSON with // comments and with commas behind the last element: both become spaces, so
+// that every other byte stays where it is. Of commas, only one behind an element is forgiven.
+func Plain(b []byte) []byte {
+	b = bytes.Clone(b)
+	comma := -1       // the last byte that is no space, if it is a comma
+	last := byte('[') // the last byte that is no space, but for that comma
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			comma, last = -1, c
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case c == '/' && i+1 < len(b) && b[i+1] == '/':
+			for ; i < len(b) && b[i] != '\n'; i++ {
+				b[i] = ' '
+			}
+		case c == ',':
+			if comma >= 0 {
+				last = c
+			}
+			comma = i
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+		default:
+			if (c == ']' || c == '}') && comma >= 0 && last != '[' && last != '{' && last != ',' && last != ':' {
+				b[comma] = ' '
+			}
+			comma, last = -1, c
+		}
+	}
+	return b
+}
+
+// Invalid says what is wrong with something that is not JSON, with the line; nil for JSON.
+func Invalid(b []byte) error {
+	var v any
+	err := json.Unmarshal(b, &v)
+	if s, ok := err.(*json.SyntaxError); ok {
+		return fmt.Errorf("line %d: %w", 1+bytes.Count(b[:min(int(s.Offset), len(b))], []byte("\n")), err)
+	}
+	if !json.Valid(b) {
+		return err
+	}
+	return nil
+}
+
+// Decode decodes JSON into v, which points to a struct of structs, and returns every fault. What is not at fault is decoded
+// all the same.
+func Decode(b []byte, v any) (faults []Fault) {
+	if err := Invalid(b); err != nil {
+		return []Fault{{"", err.Error()}}
+	}
+	sound := check("", b, reflect.TypeOf(v).Elem(), &faults)
+	if err := json.Unmarshal(sound, v); err != nil {
+		faults = append(faults, Fault{"", err.Error()})
+	}
+	return faults
+}
+
+// field is what is known of a struct's field.
+type field struct {
+	name           string
+	typ            reflect.Type
+	zero, required bool // 0 may be written; it must be given
+}
+
+// fieldsOf are the fields of a struct that JSON can give.
+func fieldsOf(t reflect.Type) (list []field) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "" || name == "-" {
+			continue
+		}
+		strict := strings.Split(f.Tag.Get("strict"), ",")
+		omitted := slices.Contains(strings.Split(options, ","), "omitempty")
+		list = append(list, field{name, f.Type, !omitted || slices.Contains(strict, "zero"), slices.Contains(strict, "required")})
+	}
+	return list
+}
+
+// check checks valid JSON against a type, and returns what of it is without a fault; null where nothing is.
+func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.RawMessage) {
+	none := json.RawMessage("null")
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		if err := json.Unmarshal(b, reflect.New(t).Interface()); err != nil || string(b) == "null" {
+			*faults = append(*faults, Fault{path, "must be " + described(t)})
+			return none
+		}
+		return b
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		*faults = append(*faults, Fault{path, MustBeObject})
+		return none
+	}
+	fields := fieldsOf(t)
+	values := map[string]json.RawMessage{}
+	var seen []string
+	for d.More() {
+		token, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return none // cannot be: the JSON is valid
+		}
+		name := token.(string)
+		inner := join(path, name)
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		switch {
+		case i < 0:
+			*faults = append(*faults, Fault{inner, "unknown field"})
+		case slices.Contains(seen, name):
+			*faults = append(*faults, Fault{inner, "given twice"})
+		case !fields[i].zero && isZero(value, fields[i].typ):
+			*faults = append(*faults, Fault{inner, "must not be 0: leave it out for the default"})
+		default:
+			values[name] = check(inner, value, fields[i].typ, faults)
+		}
+		seen = append(seen, name)
+	}
+	missing(path, fields, seen, faults)
+	sound, err := json.Marshal(values)
+	if err != nil {
+		return none // cannot be
+	}
+	return sound
+}
+
+// missing reports the required fields that were not seen, those of groups that were not given too.
+func missing(path string, fields []field, seen []string, faults *[]Fault) {
+	for _, f := range fields {
+		switch {
+		case slices.Contains(seen, f.name):
+		case f.required:
+			*faults = append(*faults, Fault{join(path, f.name), Missing})
+		case f.typ.Kind() == reflect.Struct:
+			missing(join(path, f.name), fieldsOf(f.typ), nil, faults)
+		}
+	}
+}
+
+// join is the path of a field in a group. A name that nobody can see, or that has dots in it, is quoted.
+func join(path, name string) string {
+	if name == "" || strings.ContainsAny(name, ". \t\n") {
+		name = fmt.Sprintf("%q", name)
+	}
+	return strings.TrimPrefix(path+"."+name, ".")
+}
+
+// isZero reports whether JSON for a number is 0.
+func isZero(b []byte, t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
+		var x float64
+		return string(b) != "null" && json.Unmarshal(b, &x) == nil && x == 0
+	}
+	return false
+}
+
+// described names a type of JSON.
+func described(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint64:
+		return "a whole number that is not negative"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "a list, each of which is " + described(t.Elem())
+	}
+	return t.String()
+}

@@ -1,0 +1,104 @@
+package strictjson
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+func TestPlain(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`{"a": 1}`, `{"a": 1}`},
+		{"{\"a\": 1 // one,\n}", "{\"a\": 1        \n}"},
+		{`{"a": [1, 2, ], }`, `{"a": [1, 2  ]  }`},
+		{"[1, // \"two\"\n ]", "[1          \n ]"},
+		{`{"http://a,]": "\"//,}", "b": "\\",}`, `{"http://a,]": "\"//,}", "b": "\\" }`},
+		{`"open`, `"open`},
+		{`"\`, `"\`},
+		{`a / b`, `a / b`},
+	} {
+		if got := string(Plain([]byte(c.in))); got != c.want {
+			t.Errorf("%q became %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+// TestCommas: a comma behind an element is forgiven, one behind nothing is not.
+func TestCommas(t *testing.T) {
+	for _, in := range []string{`{,}`, `[,]`, `[1,,]`, `{"a":,}`, `{"a",}`, `,`, `[,1]`, `{"a": 1,,}`, `[1,, ]`, "[ // x\n, ]"} {
+		if got := Plain([]byte(in)); json.Valid(got) || Invalid(got) == nil {
+			t.Errorf("%q was taken as %q", in, got)
+		}
+	}
+	for _, in := range []string{`[1,]`, `{"a": [],}`, `[{},]`, `["x", ]`, "[1, // x\n]", `[null,]`} {
+		if got := Plain([]byte(in)); !json.Valid(got) {
+			t.Errorf("%q was refused: %q", in, got)
+		}
+	}
+}
+
+type inner struct {
+	Size   int     `json:"size,omitempty"`
+	Rate   float64 `json:"rate,omitempty" strict:"zero"`
+	Needed float64 `json:"needed" strict:"required"`
+	Free   int     `json:"free"`
+}
+
+type outer struct {
+	Group    inner    `json:"group"`
+	Optional *inner   `json:"optional,omitempty"`
+	List     []string `json:"list,omitempty"`
+	hidden   []string
+	Named    string // no JSON name: cannot be given
+}
+
+func TestDecode(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want []string
+	}{
+		{`{"group": {"needed": 0, "free": 0, "rate": 0}}`, nil},
+		{`{}`, []string{"group.needed: is missing"}},
+		{`{"group": {"needed": 1}, "optional": {}}`, []string{"optional.needed: is missing"}},
+		{`{"group": {"needed": 1, "size": 0}}`, []string{"group.size: must not be 0: leave it out for the default"}},
+		{`{"group": {"needed": 1, "size": -0.0e5}}`, []string{"group.size: must not be 0: leave it out for the default"}},
+		{`{"group": {"needed": 1, "size": 1.5}}`, []string{"group.size: must be a whole number"}},
+		{`{"group": {"needed": null}}`, []string{"group.needed: must be a number"}},
+		{`{"group": {"needed": 1}, "": [], "hidden": [], "Named": "x", "a.b": 1}`,
+			[]string{`"": unknown field`, "hidden: unknown field", "Named: unknown field", `"a.b": unknown field`}},
+		{`{"group": {"needed": 1, "Needed": 2}, "group": {}}`, []string{"group.Needed: unknown field", "group: given twice"}},
+		{`[]`, []string{"must be an object"}},
+		{`{"group": 1, "list": [1]}`, []string{"group: must be an object", "list: must be a list, each of which is a string"}},
+	} {
+		var v outer
+		var got []string
+		for _, f := range Decode([]byte(c.in), &v) {
+			got = append(got, f.String())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.in, got, c.want)
+		}
+		if v.hidden != nil || v.Named != "" {
+			t.Errorf("%s: set what has no name", c.in)
+		}
+	}
+	var v outer
+	if f := Decode([]byte(`{"group": {"needed": 2, "size": "x"}, "list": ["a"], "other": 1}`), &v); len(f) != 2 || v.Group.Needed != 2 || len(v.List) != 1 {
+		t.Errorf("what is sound was not decoded: %v, %+v", f, v)
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	f.Add([]byte(`{"a": [1, 2,], // x` + "\n}"))
+	f.Add([]byte(`{,}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got := Plain(b)
+		if len(got) != len(b) {
+			t.Fatalf("%q became %q", b, got)
+		}
+		if json.Valid(b) && string(got) != string(b) {
+			t.Fatalf("%q is JSON and became %q", b, got)
+		}
+		Decode(got, new(outer))
+	})
+}
