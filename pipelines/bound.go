@@ -3,6 +3,7 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
@@ -26,6 +27,9 @@ type Bound struct {
 
 	Buckets int // of the shuffles; 0 for as many as the size calls for
 	Rounds  int // before one worker finishes; 0 for as many as the size calls for
+
+	// Stamp is that of the graph ([graphio.Source.Stamp]) when it was looked at before. Another one is a fault. "" for any.
+	Stamp string
 }
 
 // BoundResult is what there is to say of a bounded graph. The graph is public, and so is this.
@@ -66,6 +70,9 @@ func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
 		var err error
 		source, err = graphio.Open(ctx, b.Graph, b.Read)
 		c.Add(err)
+		if err == nil && b.Stamp != "" && b.Stamp != source.Stamp() {
+			c.Add(&graphio.Fault{File: strings.Join(b.Graph, ", "), Found: "the graph was changed since the command began", Rule: "wait until nothing writes to it, and repeat the command"})
+		}
 	}
 	if err := c.Err(); err != nil {
 		return BoundResult{}, err

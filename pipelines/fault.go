@@ -46,7 +46,7 @@ func runnerError(runner string, err error) error {
 }
 
 // faultPrefixes begin the faults of graphs, tables and batch sizes.
-var faultPrefixes = []string{"graphio: ", "manifest: bounded table", "sampling: batch size"}
+var faultPrefixes = []string{graphio.FaultPrefix + " ", "manifest: bounded table", "sampling: batch size"}
 
 func collectFaults(err error, lines *[]string) {
 	switch e := err.(type) {
@@ -60,4 +60,24 @@ func collectFaults(err error, lines *[]string) {
 	case interface{ Unwrap() error }:
 		collectFaults(e.Unwrap(), lines)
 	}
+}
+
+// planOptions are the options of graphs, and the fields of a plan in their places.
+var planOptions = strings.NewReplacer("--graph", "graph.paths", "--id-type", "graph.example_type and graph.owner_type",
+	"--example-column", "graph.example_column", "--owner-column", "graph.owner_column", "--header", "graph.header",
+	"--delimiter", "graph.delimiter", "--format", "graph.format", "--skip-ownerless", "graph.skip_ownerless")
+
+// planFault is a fault of a graph in the words of a plan.
+type planFault struct{ err error }
+
+func (e planFault) Error() string { return planOptions.Replace(e.err.Error()) }
+func (e planFault) Unwrap() error { return e.err }
+
+// inPlan puts the faults of a graph into the words of a plan.
+func inPlan(err error) error {
+	_, isInput := errors.AsType[*inputError](err)
+	if _, isFault := errors.AsType[*graphio.Fault](err); isFault || isInput {
+		return planFault{err}
+	}
+	return err
 }

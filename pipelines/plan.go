@@ -48,6 +48,8 @@ type PlanGraph struct {
 	ExampleType   string   `json:"example_type,omitempty"`
 	OwnerType     string   `json:"owner_type,omitempty"`
 	SkipOwnerless bool     `json:"skip_ownerless,omitempty"`
+
+	stamp string // of the graph that was hashed: the one that is to be read
 }
 
 // PlanPrivacy is what is to be certified: see [Account].
@@ -76,7 +78,7 @@ type PlanNoise struct {
 }
 
 func (p Plan) bound() Bound {
-	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.options()}
+	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.options(), Stamp: p.Graph.stamp}
 	if p.Bound != nil {
 		b.Bound = *p.Bound
 	}

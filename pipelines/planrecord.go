@@ -17,7 +17,6 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/internal/store"
 	"minsep/pipelines/manifest"
-	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
 )
 
@@ -42,24 +41,6 @@ func (p Plan) record(inputs map[string]manifest.Digest) (*manifest.RunPlan, erro
 	var err error
 	r.Plan, r.SHA256, err = manifest.Params(planRecord{p, inputs})
 	return &r, err
-}
-
-// graphDigest hashes the hashes of a graph's files, in their order.
-func graphDigest(ctx context.Context, source *graphio.Source) (manifest.Digest, error) {
-	all := sha256.New()
-	last := ""
-	for _, split := range source.Splits() {
-		if split.Path == last {
-			continue
-		}
-		last = split.Path
-		one, err := fileDigest(ctx, split.Path)
-		if err != nil {
-			return one, err
-		}
-		all.Write(one[:])
-	}
-	return manifest.Digest(all.Sum(nil)), nil
 }
 
 func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error) {

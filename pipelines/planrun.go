@@ -135,10 +135,11 @@ func (p Plan) look(ctx context.Context, o Options, until string) (stages []strin
 	inputs = map[string]manifest.Digest{}
 	if p.Graph != nil && len(p.Graph.Paths) > 0 && p.bound().Validate() == nil {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.options())
-		c.Add(err)
+		c.Add(inPlan(err))
 		if err == nil {
-			inputs["graph"], err = graphDigest(ctx, source)
-			c.Add(err)
+			p.Graph.stamp = source.Stamp()
+			inputs["graph"], err = source.Digest(ctx)
+			c.Add(inPlan(err))
 		}
 	}
 	if p.Strategy.fromFile() {
@@ -220,7 +221,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	o := r.options
 	o.RunID = r.run.RunID
 	if err := s.run(ctx, o); err != nil {
-		return "", err
+		return "", inPlan(err)
 	}
 	there, differs, err = s.look(ctx)
 	if err == nil && (!there || differs != nil) {

@@ -8,7 +8,7 @@ import (
 
 // Fault is something wrong with an input file. It names the place and the kind of value found, never the value.
 type Fault struct {
-	File     string
+	File     string // empty if the fault is no file's
 	Line     int64  // 1-based, of a text file; 0 if the fault is no line's
 	RowGroup int    // 1-based, of a Parquet file; 0 if the fault is no row group's
 	Row      int64  // 1-based within the row group; 0 if unknown
@@ -18,10 +18,15 @@ type Fault struct {
 	Err      error  // the cause, or nil
 }
 
+// FaultPrefix begins the text of every Fault: the option by which a command is given its graph.
+const FaultPrefix = "--graph"
+
 func (f *Fault) Error() string {
 	var b strings.Builder
-	b.WriteString("graphio: ")
-	b.WriteString(f.File)
+	b.WriteString(FaultPrefix)
+	if f.File != "" {
+		b.WriteString(" " + f.File)
+	}
 	if f.Line > 0 {
 		fmt.Fprintf(&b, ": line %d", f.Line)
 	}

@@ -21,8 +21,9 @@ type memory []byte
 
 type memoryFile struct{ *bytes.Reader }
 
-func (memoryFile) Close() error  { return nil }
-func (f memoryFile) Size() int64 { return f.Reader.Size() }
+func (memoryFile) Close() error           { return nil }
+func (f memoryFile) Size() int64          { return f.Reader.Size() }
+func (memoryFile) Stamp() (string, error) { return "", nil }
 
 func (m memory) Open(context.Context, string) (graphio.File, error) {
 	return memoryFile{bytes.NewReader(m)}, nil

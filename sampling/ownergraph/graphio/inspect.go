@@ -3,12 +3,14 @@ package graphio
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 
+	"minsep/internal/store"
 	"minsep/sampling/ownergraph"
 )
 
@@ -34,10 +36,17 @@ func inspect(ctx context.Context, name string, o *Options) (*inspected, *Fault) 
 		return nil, &Fault{File: name, Found: found, Rule: rule}
 	}
 	f, err := o.fs().Open(ctx, name)
+	if errors.Is(err, store.ErrNotRegular) {
+		return fail("not a regular file", "copy it into one, or give - and have it on standard input")
+	}
 	if err != nil {
 		return nil, &Fault{File: name, Err: err}
 	}
 	defer f.Close()
+	stamp, err := f.Stamp() // before anything is read
+	if err != nil {
+		return nil, &Fault{File: name, Err: err}
+	}
 	magic, err := sniff(f)
 	if err != nil {
 		return nil, &Fault{File: name, Err: err}
@@ -58,7 +67,7 @@ func inspect(ctx context.Context, name string, o *Options) (*inspected, *Fault) 
 	case format != Parquet && compression != "" && compression != magic:
 		return fail("not a "+compression+" file", "its name says that it is one")
 	}
-	in := &inspected{size: f.Size(), split: Split{Path: name, Format: format, SingleOwner: o.SingleOwner, SkipOwnerless: o.SkipOwnerless}}
+	in := &inspected{size: f.Size(), split: Split{Path: name, Stamp: stamp, Format: format, SingleOwner: o.SingleOwner, SkipOwnerless: o.SkipOwnerless}}
 	var fault *Fault
 	if format == Parquet {
 		fault = in.parquet(f, o)

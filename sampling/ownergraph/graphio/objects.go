@@ -25,7 +25,7 @@ func (o objects) expand(name string) ([]string, error) {
 			err = errors.New("no file in the folder")
 		}
 		return files, err
-	case !errors.Is(err, fs.ErrNotExist) || !strings.ContainsAny(name, "*?["):
+	case !errors.Is(err, fs.ErrNotExist) || !meta(name):
 		return nil, cause(err)
 	}
 	scheme, rest, _ := strings.Cut(name, "://")
@@ -54,7 +54,7 @@ type match struct {
 
 // match returns what in dir the parts of a pattern match.
 func (o objects) match(dir string, parts []string) (matches []match, err error) {
-	if !strings.ContainsAny(parts[0], "*?[") && len(parts) > 1 {
+	if !meta(parts[0]) && len(parts) > 1 {
 		return o.match(store.Join(dir, parts[0]), parts[1:])
 	}
 	entries, err := o.list(dir)
@@ -68,7 +68,7 @@ func (o objects) match(dir string, parts []string) (matches []match, err error) 
 		}
 		found := []match{{store.Join(dir, e.Name), e.Dir}}
 		switch {
-		case !matched || len(parts) > 1 && !e.Dir:
+		case !matched || len(parts) > 1 && !e.Dir, meta(parts[0]) && !hidden(parts[0]) && hidden(e.Name):
 			continue
 		case len(parts) > 1:
 			if found, err = o.match(found[0].name, parts[1:]); err != nil {
@@ -87,7 +87,7 @@ func (o objects) folder(dir string) (files []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name, ".") || strings.HasPrefix(e.Name, "_") {
+		if hidden(e.Name) {
 			continue
 		}
 		in := []string{store.Join(dir, e.Name)}

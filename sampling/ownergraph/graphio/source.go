@@ -3,6 +3,8 @@ package graphio
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +33,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, &ParamError{Package: "graphio", Param: "graph", Value: "(none)", Rule: "name at least one file, folder or pattern"}
+		return nil, &ParamError{Package: "graphio", Param: "graph", Value: "(none)", Rule: "must name at least one file, folder or pattern"}
 	}
 	var errs []error
 	var files []*inspected
@@ -85,7 +87,7 @@ func (s *Source) agree(files []*inspected, o *Options) []*Fault {
 		if s.Files == 0 {
 			return nil // each has had its fault
 		}
-		return []*Fault{{File: "the graph", Found: "no record in any file", Rule: "it needs at least one edge"}}
+		return []*Fault{{Found: "no record in any file", Rule: "it needs at least one edge"}}
 	}
 	s.SingleOwner = files[0].split.SingleOwner
 	var list []*Fault
@@ -156,6 +158,53 @@ func (s *Source) Read(ctx context.Context, emit func(*Batch) error) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Stamp says which state of which files this is: it differs after a change of one of them.
+func (s *Source) Stamp() string {
+	sum := sha256.New()
+	for _, split := range s.firsts() {
+		fmt.Fprintf(sum, "%q %q\n", split.Path, split.Stamp)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Digest is the SHA-256 of the SHA-256 of the files, in their order. A file that is no longer the one that was opened is a
+// [Fault].
+func (s *Source) Digest(ctx context.Context) (digest [sha256.Size]byte, err error) {
+	all := sha256.New()
+	for _, split := range s.firsts() {
+		one, err := split.fileDigest(ctx, s.fs)
+		if err != nil {
+			return digest, err
+		}
+		all.Write(one)
+	}
+	return [sha256.Size]byte(all.Sum(nil)), nil
+}
+
+// fileDigest is the SHA-256 of the whole file.
+func (s *Split) fileDigest(ctx context.Context, fs FS) ([]byte, error) {
+	f, err := fs.Open(ctx, s.Path)
+	if err != nil {
+		return nil, &Fault{File: s.Path, Err: err}
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, f.Size())); err != nil {
+		return nil, &Fault{File: s.Path, Err: cause(err)}
+	}
+	return sum.Sum(nil), s.unchanged(f)
+}
+
+// firsts returns the first split of each file.
+func (s *Source) firsts() (list []Split) {
+	for i, split := range s.splits {
+		if i == 0 || s.splits[i-1].Path != split.Path {
+			list = append(list, split)
+		}
+	}
+	return list
 }
 
 // readBytes is about how many bytes reading the file takes.

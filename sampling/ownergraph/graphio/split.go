@@ -11,9 +11,11 @@ import (
 )
 
 // Split is a unit of work: a part of one file and all that is needed to read it. It travels as JSON, and needs only that
-// the file can be opened under the same path where it is read.
+// the file can be opened under the same path where it is read. If the file is another one by then, or changes while it is read, that is a
+// fault: a copy on another machine must have the same time of last change.
 type Split struct {
 	Path        string            `json:"path"`
+	Stamp       string            `json:"stamp,omitempty"` // of the file as Open saw it: see [File]
 	Format      string            `json:"format"`
 	Compression string            `json:"compression,omitempty"` // "gzip", "zstd" or none
 	ExampleType ownergraph.IDType `json:"example_type"`
@@ -56,6 +58,9 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if err != nil {
 		return &Fault{File: s.Path, Err: err}
 	}
+	if fault := s.unchanged(f); fault != nil {
+		return errors.Join(fault, f.Close())
+	}
 	b := newBatcher(ctx, s, emit)
 	if s.Format == Parquet {
 		err = s.readParquet(f, b)
@@ -68,8 +73,22 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if err == errTooMany {
 		err = nil
 	}
+	if fault := s.unchanged(f); fault != nil { // and what was read is worth nothing, faults included
+		return errors.Join(fault, f.Close())
+	}
 	b.countFrom(f)
 	return errors.Join(b.err(), err, f.Close())
+}
+
+// unchanged says whether the file is as it was when the graph was opened.
+func (s *Split) unchanged(f File) error {
+	switch stamp, err := f.Stamp(); {
+	case err != nil:
+		return &Fault{File: s.Path, Err: err}
+	case stamp != s.Stamp:
+		return &Fault{File: s.Path, Found: "the file was changed while it was read", Rule: "wait until nothing writes to it, and repeat the command"}
+	}
+	return nil
 }
 
 // countFrom turns line numbers within the split into those of the file.
