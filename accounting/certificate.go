@@ -25,12 +25,6 @@ const (
 	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
 )
 
-// Assumption is something a certificate rests on, and where it is stated or proven.
-type Assumption struct {
-	Text   string `json:"text"`
-	Source string `json:"source"`
-}
-
 // Claimed is one certified point.
 type Claimed struct {
 	Epsilon float64 `json:"epsilon"`
@@ -64,7 +58,7 @@ type Certificate struct {
 }
 
 // unprovenReason is why Algorithm 3's accounting is not certified.
-const unprovenReason = "the published analysis of multi-owner exclusion (003, Theorem 6.1) sets the other examples' gradients to zero, but whom a sampled " +
+const unprovenReason = "the published analysis of multi-owner exclusion (arXiv 2602.09338, Theorem 6.1) sets the other examples' gradients to zero, but whom a sampled " +
 	"example blocks depends on it: for a star of owners the true delta exceeds the published one"
 
 // Certificate applies the release rule to the sums and writes down the result. The error wraps ErrNotVerified when nothing was verified.
@@ -114,35 +108,6 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	}
 	c.Assumptions = p.assumptions(method, c)
 	return c, nil
-}
-
-func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
-	list := []Assumption{
-		{"every contribution has norm at most the clip norm, and only noisy sums are released", "F1; 000, 001"},
-		{"noise is exact Gaussian; floating-point rounding of noise and sums is not accounted for", "F1"},
-	}
-	if method == ClosedForm {
-		return append(list, Assumption{"the sensitivity of the strategy under the participation schema", "F2; 001, 002"},
-			Assumption{"delta of the Gaussian mechanism in closed form", "F6; Balle and Wang 2018, Theorem 8"})
-	}
-	list = append(list,
-		Assumption{"participations, batch sizes, truncation and padding stay secret", "003, Section 2"},
-		Assumption{"vector gradients, chosen adaptively, are dominated by the scalar pair of distributions", "003, Lemma D.1; Choquette-Choo et al. 2023, Lemma 4.5"})
-	if p.Run.Sampler.Truncation != nil {
-		list = append(list, Assumption{"the pair for truncated batches, with the number of other sampled examples known", "F3.6; 003, Corollary D.2"})
-	}
-	for _, v := range c.Points[0].Directions {
-		switch {
-		case v.Samples > 0:
-			return append(list,
-				Assumption{"likelihood ratios by dynamic program", "F3, F4; 003, Theorem 5.1"},
-				Assumption{"estimate-verify-release: the candidates were fixed before the first sample, and q is part of delta", "F5; 003, Theorem A.1"},
-				Assumption{"AES in counter mode gives independent uniform words", "NIST SP 800-38A"})
-		case v.Method == RenyiBound:
-			return append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "F5.2, F5.4"})
-		}
-	}
-	return append(list, Assumption{"independent events are composed by their privacy loss distributions", "F3.5, F6"})
 }
 
 // Encode returns the bytes of certificate.json.

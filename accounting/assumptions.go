@@ -1,0 +1,61 @@
+package accounting
+
+// Assumption is something a certificate rests on, and where it is stated or proven.
+type Assumption struct {
+	Text   string `json:"text"`
+	Source string `json:"source"` // a section of docs/formulas.md, and the paper's theorem where it is not ours
+}
+
+// assumptions lists what the certificate c of the protocol rests on: what the training must meet, then what the
+// verification used. docs/formulas.md, "What a certificate assumes", says more of each.
+func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
+	list := []Assumption{
+		{"each example is clipped on its own to the clip norm and enters no other example's gradient; nothing is released but noisy sums, divided by a constant if at all", "docs/formulas.md, F1, F3.0a"},
+		{"noise is exact Gaussian and sums are exact; what floating-point numbers tell beside is closed by the grid of the noise, and open without one", "docs/formulas.md, F1; docs/noise.md"},
+		{"no step is released twice with other noise, and the noise serves this training only", "docs/formulas.md, F1"},
+	}
+	if method == ClosedForm {
+		return append(list,
+			Assumption{"the sensitivity of the strategy under the participation schema", "docs/formulas.md, F2; arXiv 2211.06530, Corollary 2.1; arXiv 2601.22334, Theorem 1"},
+			Assumption{"delta of the Gaussian mechanism in closed form", "docs/formulas.md, F6; arXiv 1805.06530, Theorem 8"})
+	}
+	list = append(list,
+		Assumption{"participations, batch sizes, truncation and padding stay secret", "docs/formulas.md, F3.0a; arXiv 2602.09338, section 2"},
+		Assumption{"examples draw their participations independently of each other, with a key that serves this training only", "docs/formulas.md, F3, F3.0a"},
+		Assumption{"AES in counter mode gives independent uniform words", "NIST SP 800-38A"})
+	if method == Unproven {
+		return append(list, Assumption{"the participations of other examples do not depend on those of the owner: not so, see the reason", "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
+	}
+	list = append(list, Assumption{"vector gradients, chosen adaptively, are dominated by the scalar pair of distributions", "docs/formulas.md, F3.0a; arXiv 2310.15526, Lemma 4.5"})
+	if p.Run.Sampler.Truncation != nil {
+		list = append(list, Assumption{"the pair for truncated batches, with the number of other sampled examples known", "docs/formulas.md, F3.6; arXiv 2602.09338, Corollary D.2"})
+	}
+	return append(list, p.proofs(c)...)
+}
+
+// proofs lists what the verdicts of the first point rest on. The protocol's samples count even where the released candidate
+// was proven without them: they decided against smaller ones.
+func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
+	used := map[Method]bool{}
+	for _, v := range c.Points[0].Directions {
+		used[v.Method] = true
+	}
+	sampled := false
+	for _, candidate := range p.Candidates {
+		for _, t := range candidate.Trials {
+			sampled = sampled || t.Samples > 0
+		}
+	}
+	if sampled {
+		list = append(list,
+			Assumption{"likelihood ratios by dynamic program", "docs/formulas.md, F3, F4; arXiv 2602.09338, Theorem 5.1"},
+			Assumption{"estimate-verify-release: the candidates were fixed before the first sample, and q is part of delta", "docs/formulas.md, F5; arXiv 2602.09338, Theorem A.1"})
+	}
+	if used[RenyiBound] {
+		list = append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "docs/formulas.md, F5.2, F5.4, F5.10"})
+	}
+	if used[PLD] {
+		list = append(list, Assumption{"independent events are composed by their privacy loss distributions", "docs/formulas.md, F3.5, F6; arXiv 2106.08567, Theorem 10"})
+	}
+	return list
+}
