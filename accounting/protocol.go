@@ -16,8 +16,9 @@ import (
 // protocolFormat is the format of a Protocol in JSON.
 const protocolFormat = 1
 
-// Protocol is a verification, fixed and recorded before its first sample (F5; 003, Algorithm 5). What it certifies is a function of
-// it and of the sums of its trials, see [Protocol.Certificate].
+// Protocol is a verification, fixed and recorded before its first sample (F5; arXiv 2602.09338,
+// Algorithm 5). What it certifies is a function of it and of the sums of its trials, see
+// [Protocol.Certificate].
 //
 // Candidates have rising noise multipliers, so that each is at least as private as those before it. Every candidate has, for every
 // point (ε, δ), one trial in each direction. A trial without samples is a proof: its divergence is at most Bound ≤ δ_v. A trial

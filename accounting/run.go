@@ -28,7 +28,7 @@ const (
 	PLD         Method = "pld"                   // composition of independent events (F3.5, F6)
 	RenyiBound  Method = "renyi bound M<=delta"  // a bound of the divergence that needs no sample (F5.2, F5.4)
 	MonteCarlo  Method = "monte carlo"           // samples, by the protocol of F5
-	Unproven    Method = "published, not proven" // Algorithm 3 of 003: never certified
+	Unproven    Method = "published, not proven" // Algorithm 3 of arXiv 2602.09338: never certified
 	exampleOnly        = "is analysed for owners of one example only"
 )
 

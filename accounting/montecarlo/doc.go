@@ -4,7 +4,7 @@
 // # Guarantee
 //
 // The mechanism releases Cx + σz, z ~ N(0, I) over the steps, x(i) how many of one owner's examples participate at step
-// i, in units of the clip norm: the dominating pair of zero-out adjacency (F3; 003). For an example with
+// i, in units of the clip norm: the dominating pair of zero-out adjacency (F3, F3.0a). For an example with
 // P/Q = f the mechanism is (ε, δ)-private with δ = max(H(P,Q), H(Q,P)),
 //
 //	H(P,Q) = E_{y~P} max(1 - e^ε/f(y), 0),   H(Q,P) = E_{y~Q} max(1 - e^ε f(y), 0),
@@ -17,6 +17,7 @@
 //
 // # Sources
 //
-// Labels F0… are those of the design notes, 003 is the paper on b-min-sep subsampling and Monte Carlo accounting. Steps
-// are 0-based here and 1-based there.
+// Labels (F3.2, …) are those of docs/formulas.md, which has the proofs; arXiv 2602.09338 is the
+// paper on b-min-sep subsampling and Monte Carlo accounting. Steps are 0-based here and 1-based
+// there.
 package montecarlo

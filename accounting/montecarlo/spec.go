@@ -18,7 +18,7 @@ const (
 	Poisson       = "poisson" // b-min-sep with min-sep 1
 	BallsInBins   = "balls-in-bins"
 	CyclicPoisson = "cyclic-poisson"
-	MultiOwner    = "multi-owner" // Algorithm 3 of 003: never certified
+	MultiOwner    = "multi-owner" // Algorithm 3 of arXiv 2602.09338: never certified
 )
 
 // Direction says which of the pair the outputs are drawn from.
@@ -70,8 +70,8 @@ type Spec struct {
 	// part, for Algorithm 3 of being sampled, blocked or not. Balls-in-bins has none: 0.
 	Prob float64 `json:"prob"`
 
-	// WarmStart starts in the stationary law: Algorithm 2 of 003. Of cyclic Poisson it makes the part of the example
-	// uniform instead of the first, which has the most steps.
+	// WarmStart starts in the stationary law: Algorithm 2 of arXiv 2602.09338. Of cyclic Poisson it
+	// makes the part of the example uniform instead of the first, which has the most steps.
 	WarmStart bool `json:"warm_start"`
 
 	// NoiseMultiplier is σ, the standard deviation of z in units of the clip norm, whatever the norms of C's columns.

@@ -179,7 +179,7 @@ func (e *estimator) time(ctx context.Context, s side) (time.Duration, error) {
 	return (e.spent - before) / few, err
 }
 
-// gridRatio is that of the noise multipliers that are tried (003, Algorithm 5).
+// gridRatio is that of the noise multipliers that are tried (arXiv 2602.09338, Algorithm 5).
 const gridRatio = 1.01
 
 func onGrid(j int) float64 { return math.Pow(gridRatio, float64(j)) }

@@ -101,7 +101,7 @@ func TestGoldenSigma(t *testing.T) {
 }
 
 // BenchmarkCalibrate goes from parameters to a certificate with δ' = .8 δ: n = 1024, b = 16, ε = 4, five candidates; and the published
-// production run of 003.
+// production run of arXiv 2602.09338.
 func BenchmarkCalibrate(b *testing.B) {
 	for _, c := range []struct {
 		name           string

@@ -9,9 +9,10 @@ import (
 	"minsep/sampling"
 )
 
-// TestPublishedProduction certifies 003's production run from scratch: 7200 steps, 256 bands, batches of 1793 of 14,745,600
-// examples, (10, 1.301e-8). One noise multiplier, 0.47, was validated there with 7.5e9 samples in 300 days of a
-// processor; the exact answer is 0.4410 ± .0005.
+// TestPublishedProduction certifies the production run of arXiv 2602.09338 from scratch: 7200
+// steps, 256 bands, batches of 1793 of 14,745,600 examples, (10, 1.301e-8). One noise multiplier,
+// 0.47, was validated there with 7.5e9 samples in 300 days of a processor; the exact answer is
+// 0.4410 ± .0005.
 func TestPublishedProduction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute of a processor")

@@ -31,11 +31,12 @@
 //
 // The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep 256 the orders end at 3 (for columns of
 // different shapes at 2), at 32 at 5, at 16 at 7. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε with a large b leaves a large M/δ. Balls-in-bins
-// has orders to 3. Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 of 003, cyclic Poisson.
+// has orders to 3. Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic
+// Poisson.
 //
 // # Rounding
 //
-// Everything is float64. What that can change is bounded: N_θ is raised by at least 1e-9, and every value by Plan.Slack of M, so that a
-// mean of values can only be too large. Labels F… are those of the design notes, 003 is the paper on b-min-sep subsampling. Steps are 0-based here
-// and 1-based there.
+// Everything is float64. What that can change is bounded: N_θ is raised by at least 1e-9, and every
+// value by Plan.Slack of M, so that a mean of values can only be too large. Labels (F5.2, …) are those
+// of docs/formulas.md, which has the proofs. Steps are 0-based here and 1-based there.
 package tilt
