@@ -73,8 +73,8 @@ type planFault struct{ err error }
 func (e planFault) Error() string { return planOptions.Replace(e.err.Error()) }
 func (e planFault) Unwrap() error { return e.err }
 
-// inPlan puts the faults of a graph into the words of a plan.
-func inPlan(err error) error {
+// graphInPlan puts the faults of a graph into the words of a plan.
+func graphInPlan(err error) error {
 	_, isInput := errors.AsType[*inputError](err)
 	if _, isFault := errors.AsType[*graphio.Fault](err); isFault || isInput {
 		return planFault{err}

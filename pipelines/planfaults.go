@@ -70,6 +70,9 @@ var planFields = func() map[string]map[string]string {
 			inner = inner.Elem()
 		}
 		for i := range inner.NumField() {
+			if !inner.Field(i).IsExported() {
+				continue
+			}
 			path := tag(f) + "." + tag(inner.Field(i))
 			words := inWords(tag(inner.Field(i)))
 			of[words] = path

@@ -135,11 +135,11 @@ func (p Plan) look(ctx context.Context, o Options, until string) (stages []strin
 	inputs = map[string]manifest.Digest{}
 	if p.Graph != nil && len(p.Graph.Paths) > 0 && p.bound().Validate() == nil {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.options())
-		c.Add(inPlan(err))
+		c.Add(graphInPlan(err))
 		if err == nil {
 			p.Graph.stamp = source.Stamp()
 			inputs["graph"], err = source.Digest(ctx)
-			c.Add(inPlan(err))
+			c.Add(graphInPlan(err))
 		}
 	}
 	if p.Strategy.fromFile() {
@@ -221,7 +221,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	o := r.options
 	o.RunID = r.run.RunID
 	if err := s.run(ctx, o); err != nil {
-		return "", inPlan(err)
+		return "", graphInPlan(err)
 	}
 	there, differs, err = s.look(ctx)
 	if err == nil && (!there || differs != nil) {
