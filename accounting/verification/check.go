@@ -20,7 +20,7 @@ func CheckProofs(p *accounting.Protocol) error {
 			if err != nil {
 				return err
 			}
-			if proven > t.Bound*(1+1e-9) {
+			if !(proven <= t.Bound*(1+1e-9)) { // NaN proves nothing
 				return fmt.Errorf("%w: trial %d of candidate %d claims a bound of %g, proven is %g", accounting.ErrNotVerified, i, c, t.Bound, proven)
 			}
 		}

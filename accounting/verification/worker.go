@@ -67,7 +67,7 @@ func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
 		if err != nil {
 			return nil, err
 		}
-		if again.Method != plan.Method || again.Bound > plan.Bound*(1+1e-9) || again.Slack > plan.Slack*(1+1e-9) {
+		if again.Method != plan.Method || !(again.Bound <= plan.Bound*(1+1e-9) && again.Slack <= plan.Slack*(1+1e-9)) {
 			return nil, fmt.Errorf("verification: bound %g of trial %d of candidate %d: is %g when it is computed again", plan.Bound, trial, candidate, again.Bound)
 		}
 	}

@@ -128,10 +128,14 @@ func NewPlan(c Config) (Plan, error) {
 	if err := tiltable(c.Spec, columns); err != nil {
 		return Plan{}, err
 	}
-	if c.Direction == montecarlo.Q {
-		return reversePlan(c, columns), nil
+	if c.Direction == montecarlo.P {
+		return forwardPlan(c, columns)
 	}
-	return forwardPlan(c, columns)
+	p := reversePlan(c, columns)
+	if math.IsNaN(p.Divergence) {
+		return Plan{}, fmt.Errorf("%w: the bound of H(Q,P) leaves the range of float64", ErrNotTilted)
+	}
+	return p, nil
 }
 
 func tiltable(s montecarlo.Spec, columns *law.Columns) error {
@@ -258,28 +262,29 @@ func reversePlan(c Config, columns *law.Columns) Plan {
 	k := max(1, c.Spec.MaxExamplesPerOwner)
 	sigma := c.Spec.NoiseMultiplier
 	post := posteriorOf(c.Spec, columns)
-	never := math.Inf(-1)
-	if r, ok := post.(*renewal); ok {
-		never = float64(k) * r.logNever()
-	}
-	if never >= -c.Epsilon {
+	plain := plainBound(c, post)
+	if plain <= 0 {
 		return Plan{Config: c, Method: Zero}
 	}
-	// f ≥ Pr[no participation], so no value of a plain sample is above this.
-	plain := -math.Expm1(c.Epsilon + never)
 	kappa, divergence := bestTangent(c.Epsilon, k, columns, sigma, post)
 	plan := Plan{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
 	if kappa > 0 {
 		t := shiftTangent(kappa, k, columns, sigma, post)
 		if bound := math.Exp(t.logBound(c.Epsilon, sigma)); bound < plain {
-			// Weights reach e (A+G)/G times M where f = e^-ε.
-			slack := plan.Slack * (1 + t.distance(c.Epsilon)/(sigma*sigma*t.slope))
-			plan = Plan{Config: c, Method: Shifted, Kappa: kappa, Bound: bound, Slack: slack}
+			plan = Plan{Config: c, Method: Shifted, Kappa: kappa, Bound: bound, Slack: t.slack(c.Epsilon, sigma)}
 		}
 	}
 	plan.Bound = max(leastBound, plan.Bound*(1+2*plan.Slack))
 	plan.Divergence = min(plan.Bound, max(leastBound, divergence*(1+inflation)))
 	return plan
+}
+
+// plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥ Pr[no participation].
+func plainBound(c Config, post posterior) float64 {
+	if r, ok := post.(*renewal); ok {
+		return -math.Expm1(c.Epsilon + float64(max(1, c.Spec.MaxExamplesPerOwner))*r.logNever())
+	}
+	return 1
 }
 
 func posteriorOf(s montecarlo.Spec, columns *law.Columns) posterior {

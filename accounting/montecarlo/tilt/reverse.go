@@ -24,28 +24,58 @@ func (t tangent) several(k int, sigma float64) tangent {
 	return tangent{m*t.offset - m*(m-1)/2*sigma*sigma*t.slope*t.slope, m * t.slope, t.direction}
 }
 
-// distance is d of F5.4: y with ⟨direction, y⟩ > -d have e^ε f > 1 and a value of 0.
-func (t tangent) distance(epsilon float64) float64 { return (epsilon + t.offset) / t.slope }
+// lowered takes from the offset more than the rounding of terms of this size, in all, can have added to it. What comes out is below ln f
+// although it was computed in float64: a tangent that touches ε + ln f = 0 must not prove a divergence of 0.
+func (t tangent) lowered(size float64) tangent {
+	t.offset -= tangentRounding * (1 + size)
+	return t
+}
 
-// logBound is ln M of the values drawn around -d·direction (F5.4), for d > 0.
+// flattened replaces a slope that is too small for float64 by none. Its square, and the gradient itself, may have underflowed; what
+// ⟨g, y⟩ can take from ln f then is far below what lowered took.
+func (t tangent) flattened(sigma float64) tangent {
+	if t.slope*max(1, sigma) < leastSlope {
+		t.slope = 0
+	}
+	return t
+}
+
+const (
+	tangentRounding = 1e-12 // over the relative error of ln f, and of the sums of a gradient
+	leastSlope      = 1e-60 // of a tangent, per unit of y and of z; no smaller square underflows
+)
+
+// distance is d of F5.4: y with ⟨direction, y⟩ > -d have e^ε f > 1 and a value of 0. Without a slope that is all y, or none.
+func (t tangent) distance(epsilon float64) float64 {
+	if t.slope == 0 {
+		return math.Inf(int(math.Copysign(1, epsilon+t.offset)))
+	}
+	return (epsilon + t.offset) / t.slope
+}
+
+// logBound is ln M of the values drawn around -d·direction (F5.4), for finite d > 0.
 func (t tangent) logBound(epsilon, sigma float64) float64 {
 	d := t.distance(epsilon)
 	a := d / (sigma * sigma)
-	return -a*d/2 + a/t.slope*math.Log(a/(a+t.slope)) + math.Log(t.slope/(a+t.slope))
+	return -a*d/2 - a/t.slope*math.Log1p(t.slope/a) + math.Log(t.slope/(a+t.slope))
 }
 
 // divergence is the upper bound Φ(t) - e^{ε+offset+G²σ²/2} Φ(t-Gσ) of H(Q,P), t = -(ε+offset)/(Gσ) (F5.4). With the Mills ratio
-// m(x) = Φ(-x)/φ(x) it is φ(t) (m(-t) - m(-t+Gσ)).
+// m(x) = Φ(-x)/φ(x) it is φ(t) (m(-t) - m(-t+Gσ)). The difference is raised by what cancellation can take from it.
 func (t tangent) divergence(epsilon, sigma float64) float64 {
 	if t.slope == 0 {
 		return max(0, -math.Expm1(epsilon+t.offset))
 	}
 	x := t.distance(epsilon) / sigma // -t
-	if x < -30 {
+	if !(x >= -30) {
 		return 1
 	}
-	return normal.Density(x) * (normal.Mills(x) - normal.Mills(x+t.slope*sigma))
+	mills := normal.Mills(x)
+	return min(1, normal.Density(x)*(mills*(1+millsError)-normal.Mills(x+t.slope*sigma)))
 }
+
+// millsError bounds the relative error of the Mills ratio with that of its argument, where Density does not vanish.
+const millsError = 1e-12
 
 // posterior computes, for y through u_i = ⟨c_i, y⟩/σ², ln f(y) and the probability that each step has a participation.
 type posterior interface {
@@ -97,17 +127,24 @@ func (r *renewal) given(u, participates []float64) float64 {
 	return total
 }
 
-// logNever is ln Pr[no participation].
+// logNever is ln Pr[no participation], rounded downward.
 func (r *renewal) logNever() float64 {
-	logQ := math.Log1p(-r.prob)
-	if !r.warm {
-		return float64(r.steps) * logQ
+	never := r.logSilent(r.steps)
+	if r.warm {
+		for s := 1; s < r.sep; s++ {
+			never = law.LogSum(never, math.Log(r.prob)+r.logSilent(max(0, r.steps-s)))
+		}
+		never -= math.Log1p(float64(r.sep-1) * r.prob)
 	}
-	sum := math.Exp(float64(r.steps) * logQ)
-	for s := 1; s < r.sep; s++ {
-		sum += r.prob * math.Exp(float64(max(0, r.steps-s))*logQ)
+	return never - tangentRounding*(1+math.Abs(never))
+}
+
+// logSilent is ln (1-p)^m, 0 for m = 0 whatever p.
+func (r *renewal) logSilent(m int) float64 {
+	if m == 0 {
+		return 0
 	}
-	return math.Log(sum) - math.Log1p(float64(r.sep-1)*r.prob)
+	return float64(m) * math.Log1p(-r.prob)
 }
 
 // binPosterior is the posterior of balls-in-bins (F3.4).
@@ -171,8 +208,8 @@ func gradient(g []float64, kappa float64, c *law.Columns, factor float64, post p
 	return logF
 }
 
-// shiftTangent returns the tangent at y0 = -kappa·direction for k examples, where direction is that of the gradient at y0, found
-// by iteration. Any y0 gives a valid bound, this one a good one.
+// shiftTangent returns a tangent for k examples at y0 = -kappa·direction, where direction is that of the gradient at y0, found
+// by iteration. Any y0 gives a valid bound, this one a good one. Far out the gradient may underflow: the tangent then has no slope.
 func shiftTangent(kappa float64, k int, c *law.Columns, sigma float64, post posterior) tangent {
 	const rounds = 12
 	g, direction, at := make([]float64, c.Steps), make([]float64, c.Steps), 0.0
@@ -185,7 +222,8 @@ func shiftTangent(kappa float64, k int, c *law.Columns, sigma float64, post post
 		}
 		slope = math.Sqrt(slope)
 		t := tangent{offset: logF + at*along, slope: slope, direction: direction} // ln f(y0) - ⟨g, y0⟩
-		if slope == 0 {
+		t = t.several(k, sigma).lowered(float64(k) * (math.Abs(logF) + 2*at*slope)).flattened(sigma)
+		if t.slope == 0 {
 			return t
 		}
 		done := round > 0 && (along > (1-1e-6)*slope || round == rounds)
@@ -193,14 +231,14 @@ func shiftTangent(kappa float64, k int, c *law.Columns, sigma float64, post post
 			direction[i] = v / slope
 		}
 		if done {
-			return t.several(k, sigma)
+			return t
 		}
 		at = kappa
 	}
 }
 
-// bestTangent tries a grid of kappa for k examples. It returns the kappa whose tangent gives the least M, 0 when none has a positive
-// distance, and the least upper bound of H(Q,P) that any gives.
+// bestTangent tries a grid of kappa for k examples. It returns the kappa whose tangent gives the least M that allows a slack of at most
+// maxSlack, 0 when none has a positive distance, and the least upper bound of H(Q,P) that any gives.
 func bestTangent(epsilon float64, k int, c *law.Columns, sigma float64, post posterior) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
@@ -213,7 +251,7 @@ func bestTangent(epsilon float64, k int, c *law.Columns, sigma float64, post pos
 		at := scale * float64(step) / 6
 		t = shiftTangent(at, k, c, sigma, post)
 		divergence = min(divergence, t.divergence(epsilon, sigma))
-		if t.distance(epsilon) <= 0 {
+		if t.slope == 0 || !(t.distance(epsilon) > 0) || t.slack(epsilon, sigma) > maxSlack {
 			continue
 		}
 		if bound := t.logBound(epsilon, sigma); bound < least {
@@ -221,4 +259,9 @@ func bestTangent(epsilon float64, k int, c *law.Columns, sigma float64, post pos
 		}
 	}
 	return kappa, divergence
+}
+
+// slack is that of a plan whose values are drawn by this tangent: weights reach e (A+G)/G times M where f = e^-ε.
+func (t tangent) slack(epsilon, sigma float64) float64 {
+	return lossError(epsilon) * (1 + t.distance(epsilon)/(sigma*sigma*t.slope))
 }

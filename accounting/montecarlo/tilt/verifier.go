@@ -63,8 +63,8 @@ func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 	v.in.Bulk = v.bulk
 	specs := []montecarlo.Spec{p.Spec}
 	switch p.Method {
-	case Zero:
-		return v, nil
+	case Zero, Plain:
+		err = v.checkPlain(columns)
 	case Tilted:
 		if p.Spec.MaxExamplesPerOwner > 1 {
 			single := p.Spec
@@ -73,10 +73,13 @@ func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 		}
 		err = v.prepareTuples(columns)
 	case Shifted:
-		v.prepareShift(columns)
+		err = v.prepareShift(columns)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if p.Method == Zero {
+		return v, nil
 	}
 	if v.kernel, err = montecarlo.NewKernel(p.Direction, specs...); err != nil {
 		return nil, err
@@ -122,15 +125,31 @@ func (v *Verifier) connect() {
 	}
 }
 
-func (v *Verifier) prepareShift(columns *law.Columns) {
+// checkPlain holds the bound of a plan without a shift against the least f that there is.
+func (v *Verifier) checkPlain(columns *law.Columns) error {
+	if bound := plainBound(v.plan.Config, posteriorOf(v.plan.Spec, columns)); !(bound <= v.plan.Bound) && bound > 0 {
+		return fmt.Errorf("tilt: bound: the plan says %v, it is %v: another version made the plan", v.plan.Bound, bound)
+	}
+	return nil
+}
+
+func (v *Verifier) prepareShift(columns *law.Columns) error {
 	p := v.plan
 	sigma := p.Spec.NoiseMultiplier
 	v.tangent = shiftTangent(p.Kappa, max(1, p.Spec.MaxExamplesPerOwner), columns, sigma, posteriorOf(p.Spec, columns))
+	if d := v.tangent.distance(p.Epsilon); v.tangent.slope == 0 || !(d > 0) {
+		return fmt.Errorf("tilt: kappa: %v gives no shift: another version made the plan", p.Kappa)
+	}
+	if bound := math.Exp(v.tangent.logBound(p.Epsilon, sigma)); !(bound <= p.Bound) || v.tangent.slack(p.Epsilon, sigma) > p.Slack*(1+1e-9) {
+		return fmt.Errorf("tilt: bound: the plan says %v with slack %v, it is %v with %v: another version made the plan",
+			p.Bound, p.Slack, bound, v.tangent.slack(p.Epsilon, sigma))
+	}
 	v.shift = make([]float64, p.Spec.Steps)
 	for i, g := range v.tangent.direction {
 		v.shift[i] = -v.tangent.distance(p.Epsilon) * g
 	}
 	v.in.Shift = v.shift
+	return nil
 }
 
 // Fork returns an equal verifier that shares the tables and may be used by another goroutine.
