@@ -20,7 +20,7 @@ type SchemeParams struct {
 	MinSep            int     `json:"min_sep,omitempty"`            // b; the epoch T of balls-in-bins; not for poisson
 	BatchSize         float64 `json:"batch_size,omitempty"`         // expected; exact for fixed
 	Prob              float64 `json:"prob,omitempty"`               // instead of BatchSize
-	Cold              bool    `json:"cold,omitempty"`               // b-min-sep: 003, Algorithm 1 instead of 2
+	Cold              bool    `json:"cold,omitempty"`               // b-min-sep: Algorithm 1 of arXiv 2602.09338 instead of 2
 	SecretPartition   bool    `json:"secret_partition,omitempty"`   // cyclic-poisson: draw the parts
 	MaxBatchSize      int     `json:"max_batch_size,omitempty"`     // truncate
 	Pad               bool    `json:"pad,omitempty"`                // fill batches up to MaxBatchSize

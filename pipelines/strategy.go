@@ -17,8 +17,8 @@ var StrategyKinds = append(slices.Clone(mechanism.Makeable), mechanism.KindToepl
 // Learning-rate schedules of a momentum workload.
 const (
 	ConstantRates    = "constant"
-	CooldownRates    = "cooldown"     // 001: linearly to 0.05 over the last quarter
-	LinearDecayRates = "linear-decay" // 003: linearly to 0.05 between a quarter and three quarters
+	CooldownRates    = "cooldown"     // arXiv 2211.06530: linearly to 0.05 over the last quarter
+	LinearDecayRates = "linear-decay" // arXiv 2602.09338: linearly to 0.05 between a quarter and three quarters
 )
 
 // StrategyParams say which strategy to make and what it is the best for, as a user gives them. Zero values stand for what is not given.

@@ -25,7 +25,7 @@ Schemes: ` + strings.Join(pipelines.Schemes, ", ") + `
   poisson         each example at each step with the same probability
   balls-in-bins   each example once in every epoch of B steps, always at the same place
   cyclic-poisson  B parts of the examples take turns; --secret-partition draws the parts
-  multi-owner     003, Algorithm 3: examples that share an owner keep B steps apart; its accounting is not proven
+  multi-owner     Algorithm 3 of arXiv 2602.09338: examples that share an owner keep B steps apart; its accounting is not proven
   fixed           batches of exactly X examples for training without amplification
 
 Batches and their sizes are secret. The run directory's batches folder is readable by you alone.`,

@@ -10,7 +10,8 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Bound bounds how much of one owner's data a run uses (F4, "Contribution bounding"; 003 §6).
+// Bound bounds how much of one owner's data a run uses (F4; arXiv 2602.09338,
+// section 6).
 //
 // Examples are taken in a random order: by their priority, the first 64 bits of the keyed hash of their id
 // ([IDs.Address]), equal ones by id. An example is kept iff each of its owners has room, that is owns fewer than
