@@ -17,6 +17,7 @@ import (
 type Inspection struct {
 	Folder   string             `json:"folder"`
 	Promises []sampling.Promise `json:"promises"`
+	Notes    []string           `json:"notes,omitempty"` // what holds, and must be known
 	Realized *sampling.Realized `json:"realized,omitempty"`
 }
 

@@ -36,16 +36,17 @@ type Noise struct {
 	Strategy        string  // file
 	Steps           int     // must be those of the strategy
 	Coordinates     int64   // of the gradients
-	NoiseMultiplier float64 // σ, as the certificate has it: in units of the sensitivity that rounding to the grid leaves
+	NoiseMultiplier float64 // σ in units of ClipNorm, as the certificate has it
+	FromCertificate bool    // take NoiseMultiplier, which is not given then, from the certificate in the run directory
 	ClipNorm        float64 // ζ
-	Grid            float64 // a power of two; 0 for the default
+	Grid            noise.Grid
+	DType           string // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
 
 	// What follows does not change the values.
 
 	RecipeOnly   bool
-	DType        string // float32 or float64; "" for float32
-	Shards       int    // 0 for as many as the size calls for
-	StepsPerFile int    // 0 for the default, 1000
+	Shards       int // 0 for as many as the size calls for
+	StepsPerFile int // 0 for the default, 1000
 }
 
 // NoiseFacts are what the index of a folder of noise says of its files. Shards 0 is a folder with the recipe only.
@@ -61,17 +62,21 @@ type NoiseFacts struct {
 type Noised struct {
 	RunID           string  `json:"run_id"`
 	Out             string  `json:"out"`
-	Kind            string  `json:"kind"` // of the strategy
-	NoiseMultiplier float64 `json:"noise_multiplier"`
-	ClipNorm        float64 `json:"clip_norm"`
-	Grid            float64 `json:"grid"`
-	Sensitivity     float64 `json:"sensitivity"` // ζ + g √d / 2: what a gradient rounded to the grid can have
-
-	// RecipeNoiseMultiplier is σ in units of the clip norm, σ (ζ + g √d / 2) / ζ: that of the recipe.
-	RecipeNoiseMultiplier float64 `json:"recipe_noise_multiplier"`
+	Kind            string  `json:"kind"`             // of the strategy
+	NoiseMultiplier float64 `json:"noise_multiplier"` // σ in units of the clip norm
+	// Certificate is the file that NoiseMultiplier was taken from, and Status the status of what it certifies; "" where σ was given.
+	Certificate string            `json:"certificate,omitempty"`
+	Status      accounting.Status `json:"status,omitempty"`
+	ClipNorm    float64           `json:"clip_norm"`
+	Grid        noise.Grid        `json:"grid"`              // a number, or "none"
+	Sensitivity float64           `json:"sensitivity"`       // ζ: the most that a clipped gradient's norm may be, rounded to the grid or not
+	Warning     string            `json:"warning,omitempty"` // [FloatingPointOpen] without a grid
 	NoiseFacts
 	Bytes int64 `json:"bytes"` // of the noise, headers aside
 }
+
+// FloatingPointOpen is what is said of noise without a grid.
+const FloatingPointOpen = "THE FLOATING-POINT CHANNEL IS OPEN: there is no grid, so the low bits of a released sum can tell what was summed; no certificate covers that"
 
 // dtypes are the element types of noise by their names on the command line.
 var dtypes = map[string]manifest.DType{"": manifest.DFloat32, "float32": manifest.DFloat32, "float64": manifest.DFloat64}
@@ -82,9 +87,11 @@ func (n Noise) Validate() error {
 	c.Require(n.Strategy != "", "strategy", `""`, "must name a strategy file; make one with `minsep strategy --out`")
 	c.AtLeast("steps", n.Steps, 1)
 	c.Require(n.Coordinates >= 1 && n.Coordinates <= noise.MaxCoordinates, "coordinates", n.Coordinates, "must be 1 to 2^48")
-	c.Positive("noise multiplier", n.NoiseMultiplier)
+	if !n.FromCertificate {
+		c.Positive("noise multiplier", n.NoiseMultiplier)
+	}
 	c.Positive("clip norm", n.ClipNorm)
-	c.Require(n.Grid >= 0, "grid", n.Grid, "must be a power of two, or 0 for the default")
+	c.Require(n.Grid >= 0 || n.Grid == noise.NoGrid, "grid", float64(n.Grid), `must be a power of two, or "none"`)
 	c.Require(dtypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
 	most := max(1, min(n.Coordinates, noiseshards.MaxShards))
 	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
@@ -115,15 +122,8 @@ func (n Noise) recipe(ctx context.Context) (*noise.Recipe, NoiseFacts, error) {
 	if s.Steps != n.Steps {
 		return nil, NoiseFacts{}, &ParamError{Package: "pipelines", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
 	}
-	config := noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm, Grid: n.Grid}
-	r, err := noise.NewRecipe(config)
-	for err == nil { // noise in units of the sensitivity that its grid leaves: a larger grid may need larger noise, once
-		before := r.Sensitivity
-		config.NoiseMultiplier = toSensitivity(n.NoiseMultiplier, r)
-		if r, err = noise.NewRecipe(config); err == nil && r.Sensitivity == before {
-			break
-		}
-	}
+	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
+		Grid: n.Grid, Float64: dtypes[n.DType] == manifest.DFloat64})
 	return r, n.layout(), err
 }
 
@@ -143,11 +143,6 @@ func (n Noise) layout() NoiseFacts {
 	return facts
 }
 
-// toSensitivity is the multiple of the clip norm that is sigma times the recipe's sensitivity, rounded upward.
-func toSensitivity(sigma float64, r *noise.Recipe) float64 {
-	return sigma * (float64(r.Sensitivity) / float64(r.Params.ClipNorm)) * (1 + 0x1p-50)
-}
-
 // shardCoordinates is the width of a shard of which 255 rows of state take half a GiB, and 1000 steps of float32 a file of one GiB.
 const shardCoordinates = 1 << 18
 
@@ -159,6 +154,13 @@ func defaultNoiseShards(coordinates int64) int {
 // another failure it is as empty as before.
 func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	c := param.Checker{Package: "pipelines"}
+	var from *accounting.Certificate
+	if n.FromCertificate {
+		if from, err = certificateFor(ctx, o.Out); err == nil {
+			n.NoiseMultiplier = from.NoiseMultiplier
+		}
+		c.Add(err)
+	}
 	c.Add(n.Validate())
 	o.validate(&c)
 	if err := c.Err(); err != nil {
@@ -168,12 +170,10 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	if err != nil {
 		return Noised{}, err
 	}
-	noised = Noised{
-		Out: o.Out, Kind: r.Strategy.Kind, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
-		Grid: float64(r.Params.Grid), Sensitivity: float64(r.Sensitivity), NoiseFacts: facts,
-		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
+	noised = newNoised(r, facts, o.Out)
+	if from != nil {
+		noised.Certificate, noised.Status = store.Join(o.Out, CertificateFile), from.Status
 	}
-	noised.RecipeNoiseMultiplier = float64(r.Params.NoiseMultiplier)
 	if err := certified(ctx, o.Out, r); err != nil {
 		return noised, err
 	}
@@ -186,21 +186,56 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	return noised, err
 }
 
+func newNoised(r *noise.Recipe, facts NoiseFacts, out string) Noised {
+	n := Noised{
+		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
+		Grid: r.Grid(), Sensitivity: float64(r.Sensitivity), NoiseFacts: facts,
+		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
+	}
+	if n.Grid == noise.NoGrid {
+		n.Warning = FloatingPointOpen
+	}
+	return n
+}
+
+// readCertificate reads the certificate of a run directory; the error wraps fs.ErrNotExist where there is none.
+func readCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
+	path := store.Join(run, CertificateFile)
+	data, err := ReadFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := accounting.ParseCertificate(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "certificate", Value: path, Rule: "cannot be read"}, err)
+	}
+	return c, nil
+}
+
+// certificateFor is readCertificate for a noise multiplier that was not given.
+func certificateFor(ctx context.Context, run string) (*accounting.Certificate, error) {
+	missing := &ParamError{Package: "pipelines", Param: "noise multiplier", Value: "(none)", Rule: "must be given where the run directory has no certificate to take it from"}
+	if run == "" {
+		return nil, missing
+	}
+	c, err := readCertificate(ctx, run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missing
+	}
+	return c, err
+}
+
 // certified returns what is wrong with noise for a run directory whose certificate is for another strategy or for more noise.
 func certified(ctx context.Context, run string, r *noise.Recipe) error {
-	data, err := ReadFile(ctx, store.Join(run, CertificateFile))
+	c, err := readCertificate(ctx, run)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	c, err := accounting.ParseCertificate(data)
-	if err != nil {
-		return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "certificate", Value: store.Join(run, CertificateFile), Rule: "cannot be read"}, err)
-	}
 	check := param.Checker{Package: "pipelines"}
-	sigma := float64(r.Params.NoiseMultiplier) * float64(r.Params.ClipNorm) / float64(r.Sensitivity)
+	sigma := float64(r.Params.NoiseMultiplier)
 	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, which the certificate in %s is for", c.NoiseMultiplier, run))
 	same, err := sameMatrix(r.Strategy, c.Run.Strategy)
 	check.Add(err)

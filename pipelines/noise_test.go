@@ -77,7 +77,7 @@ func TestNoiseIsReadBack(t *testing.T) {
 	if err != nil || !bytes.Equal(got, file.Bytes()) {
 		t.Errorf("the last file of the second shard is not the recipe's (%v)", err)
 	}
-	if made.Bytes != 20*7*8 || made.Grid != float64(r.Params.Grid) || made.Sensitivity != float64(r.Sensitivity) || made.RunID != r.RunID.String() {
+	if made.Bytes != 20*7*8 || made.Grid != r.Grid() || made.Sensitivity != float64(r.Sensitivity) || made.RunID != r.RunID.String() {
 		t.Errorf("result %+v", made)
 	}
 }
@@ -180,7 +180,7 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 		},
 		"readable": func(folder string, ix *manifest.Index) {
 			rewrite(t, folder, ix, "recipe.json", func(b []byte) []byte {
-				return bytes.Replace(b, []byte(`"sensitivity": "0x1.`), []byte(`"sensitivity": "0x2.`), 1)
+				return bytes.Replace(b, []byte(`"sensitivity": "0x1p`), []byte(`"sensitivity": "0x2p`), 1)
 			})
 		},
 	} {

@@ -37,6 +37,9 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	if err := json.Unmarshal(index.Facts, &facts); err != nil {
 		return found, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
 	}
+	if recipe.Grid() == noise.NoGrid {
+		found.Notes = append(found.Notes, FloatingPointOpen)
+	}
 	agrees := manifest.Digest(recipe.ParamsSHA256) == index.ParamsSHA256 && recipe.RunID == index.RunID &&
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
 	promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", one(!agrees))
@@ -62,7 +65,14 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	promise("cover", "the shards cover all coordinates and steps", 0)
 	shapes, offGrid, err := checkNoiseFiles(ctx, layout, facts, float64(recipe.Params.Grid))
 	promise("shapes", "every file has the element type, steps and coordinates of its place", shapes)
-	promise("grid", "every value is a multiple of the grid that a float32 holds", offGrid)
+	rule := "every value is a multiple of the grid that a float32 holds"
+	if facts.DType == manifest.DFloat64 {
+		rule = "every value is a multiple of the grid that a float64 holds"
+	}
+	if recipe.Grid() == noise.NoGrid {
+		rule = "every value is a finite number, and on no grid"
+	}
+	promise("grid", rule, offGrid)
 	return found, err
 }
 
@@ -104,6 +114,19 @@ func checkNoiseFiles(ctx context.Context, layout noiseshards.Config, facts Noise
 
 var errShape = errors.New("pipelines: a file of noise of another shape")
 
+// onGrid reports whether a value is a multiple of the grid that its type holds exactly. Grid 0 is none: then it must be finite.
+func onGrid(v, grid float64, size int) bool {
+	if grid == 0 {
+		return !math.IsInf(v, 0) && !math.IsNaN(v)
+	}
+	most := float64(1 << 24)
+	if size == 8 {
+		most = 1 << 53
+	}
+	steps := v / grid // exact: the grid is a power of two
+	return math.Abs(steps) <= most && steps == math.Trunc(steps)
+}
+
 // checkNoiseFile returns the number of values that are not on the grid.
 func checkNoiseFile(ctx context.Context, path string, dtype manifest.DType, shape []int, grid float64) (off int64, err error) {
 	f, err := store.Open(ctx, path)
@@ -129,8 +152,7 @@ func checkNoiseFile(ctx context.Context, path string, dtype manifest.DType, shap
 			} else {
 				v = math.Float64frombits(binary.LittleEndian.Uint64(b[i:]))
 			}
-			steps := v / grid // exact: the grid is a power of two
-			if !(math.Abs(steps) <= 1<<24 && steps == math.Trunc(steps)) {
+			if !onGrid(v, grid, size) {
 				off++
 			}
 		}

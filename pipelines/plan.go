@@ -7,6 +7,7 @@ import (
 
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/mechanism/noise"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 )
@@ -68,13 +69,13 @@ type PlanBatches struct {
 
 // PlanNoise says which noise to make: see [Noise]. Its multiplier is the certificate's.
 type PlanNoise struct {
-	Coordinates  int64   `json:"coordinates"`
-	ClipNorm     float64 `json:"clip_norm,omitempty"` // 0 for 1
-	Grid         float64 `json:"grid,omitempty"`
-	DType        string  `json:"dtype,omitempty"`
-	Shards       int     `json:"shards,omitempty"`
-	StepsPerFile int     `json:"steps_per_file,omitempty"`
-	RecipeOnly   bool    `json:"recipe_only,omitempty"`
+	Coordinates  int64      `json:"coordinates"`
+	ClipNorm     float64    `json:"clip_norm,omitempty"` // 0 for 1
+	Grid         noise.Grid `json:"grid,omitempty"`      // a power of two, or "none"
+	DType        string     `json:"dtype,omitempty"`
+	Shards       int        `json:"shards,omitempty"`
+	StepsPerFile int        `json:"steps_per_file,omitempty"`
+	RecipeOnly   bool       `json:"recipe_only,omitempty"`
 }
 
 func (p Plan) bound() Bound {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"minsep/internal/param"
+	"minsep/mechanism/noise"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph/graphio"
 )
@@ -37,6 +38,8 @@ type PlanResult struct {
 	Delta             float64 `json:"delta,omitempty"`
 	Status            string  `json:"status,omitempty"` // of the certificate
 	Reason            string  `json:"reason,omitempty"` // of a status that is not verified
+
+	Warning string `json:"warning,omitempty"` // [FloatingPointOpen] of noise without a grid
 
 	NotCertified *Accounted `json:"not_certified,omitempty"` // the best that account came to, with an error that says why
 }
@@ -93,6 +96,9 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	}
 	r := &planRun{plan: p, options: o, run: run, how: how, inputs: inputs,
 		result: PlanResult{RunID: run.RunID.String(), Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
+	if p.Noise.Grid == noise.NoGrid {
+		r.result.Warning = FloatingPointOpen
+	}
 	if o.DryRun && made {
 		r.result.RunID = "" // that of the run will be another
 	}

@@ -63,6 +63,9 @@ func printInspection(w io.Writer, found []pipelines.Inspection) {
 			}
 			fmt.Fprintln(w)
 		}
+		for _, note := range i.Notes {
+			fmt.Fprintf(w, "  note    %s\n", note)
+		}
 		if r := i.Realized; r != nil {
 			fmt.Fprintf(w, "  secret  %s participations, mean %.6g, standard deviation %.4g; batches of %d to %d; at most %d of an example",
 				grouped(r.Participations), r.Mean, r.StandardDeviation, r.SmallestBatch, r.LargestBatch, r.MostParticipations)

@@ -104,7 +104,6 @@ var zeroRules = map[string]string{
 	"buffers":            "must be at least 1",
 	"cpu-time":           "must be above 0",
 	"examples":           "must be at least 1",
-	"grid":               "must be a power of two",
 	"max-batch-size":     "must be at least 1",
 	"max-participations": "must be at least 1",
 	"max-per-owner":      "must be at least 1",

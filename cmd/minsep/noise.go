@@ -15,7 +15,7 @@ import (
 func (a *app) noiseCommand() *cobra.Command {
 	var stage pipelines.Noise
 	c := &cobra.Command{
-		Use:   "noise --strategy FILE --noise-multiplier σ --steps N --coordinates D --key FILE --out DIR",
+		Use:   "noise --strategy FILE [--noise-multiplier σ] --steps N --coordinates D --key FILE --out DIR",
 		Short: "Make the correlated noise of a training",
 		Long: `noise writes the noise that a training adds to its sums of clipped gradients, one row a step, as files that NumPy
 maps as they are, and a recipe by which another program can make the same noise from the root key.
@@ -23,15 +23,19 @@ maps as they are, and a recipe by which another program can make the same noise 
 The values depend on the key, the run id, the strategy, σ, the clip norm, the grid, steps and coordinates only: not on
 shards, machines or interruptions. Stopped or killed, the same command goes on where it was.
 
-What the trainer must do: round every clipped gradient to the grid, as the noise is; account with the sensitivity that
-is printed; never use a step's noise with other gradients. One run id serves one training: noise is refused for another
-directory, σ, strategy or size with the same run id and key file. The noise is secret.`,
+What the trainer must do: clip every gradient to the clip norm and round its coordinates toward zero to multiples of the
+grid, which does not raise its norm; sum without rounding; never use a step's noise with other gradients. One run id
+serves one training: noise is refused for another directory, σ, strategy or size with the same run id and key file. The
+noise is secret.
+
+With a certificate in the run directory --noise-multiplier may be left out: it is the certificate's.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
 			if err != nil {
 				return err
 			}
+			stage.FromCertificate = !cmd.Flags().Changed("noise-multiplier")
 			stop := a.watch("noise")
 			result, err := stage.Run(cmd.Context(), o)
 			stop()
@@ -50,13 +54,13 @@ directory, σ, strategy or size with the same run id and key file. The noise is 
 	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
 	f := c.Flags()
 	f.StringVar(&stage.Strategy, "strategy", "", "strategy file, made by minsep strategy")
-	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "σ: the deviation of the noise before it is correlated, in units of the clip norm, as the certificate has it")
+	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "σ: the deviation of the noise before it is correlated, in units of the clip norm (default: that of the certificate in the run directory)")
 	f.IntVar(&stage.Steps, "steps", 0, "number of training steps, those of the strategy")
 	f.Int64Var(&stage.Coordinates, "coordinates", 0, "length of a gradient")
 	f.Float64Var(&stage.ClipNorm, "clip-norm", 1, "ζ: the norm to which gradients are clipped")
-	f.Float64Var(&stage.Grid, "grid", 0, "power of two to multiples of which the noise is rounded (default: by the size of the noise)")
+	f.Var(&stage.Grid, "grid", "power of two to multiples of which the noise is rounded, or none, which leaves the floating-point channel open (default: by the size of the noise and --dtype)")
 	f.IntVar(&stage.Shards, "shards", 0, "number of ranges of coordinates, one folder each (default: by their number); does not change the values")
-	f.StringVar(&stage.DType, "dtype", "float32", "type of the files: float32 or float64; does not change the values")
+	f.StringVar(&stage.DType, "dtype", "float32", "type of the files: float32 or float64, whose default grid is finer; with --grid it does not change the values")
 	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "steps of a file (default 1000); does not change the values")
 	f.BoolVar(&stage.RecipeOnly, "recipe-only", false, "write the recipe and no noise")
 	return c
@@ -66,14 +70,25 @@ func printNoise(w io.Writer, n pipelines.Noised) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
 	fmt.Fprintf(t, "noise\t%s coordinates, %s steps, strategy %s\n", grouped(n.Coordinates), grouped(int64(n.Steps)), n.Kind)
-	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the sensitivity, as a certificate has it\n", n.NoiseMultiplier)
-	fmt.Fprintf(t, "in the recipe\t%v\tin units of the clip norm %v\n", n.RecipeNoiseMultiplier, n.ClipNorm)
-	fmt.Fprintf(t, "grid\t%v\tround each clipped gradient to its multiples\n", n.Grid)
-	fmt.Fprintf(t, "sensitivity\t%v\tnorm of a clipped gradient after rounding\n", n.Sensitivity)
+	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the clip norm%s\n", n.NoiseMultiplier, ofCertificate(n))
+	fmt.Fprintf(t, "clip norm\t%v\tthe sensitivity: rounding toward zero does not raise a norm\n", n.ClipNorm)
+	if n.Warning != "" {
+		fmt.Fprintf(t, "grid\t%v\t%s\n", n.Grid, n.Warning)
+	} else {
+		fmt.Fprintf(t, "grid\t%v\tround each clipped gradient toward zero to its multiples\n", n.Grid)
+	}
 	if n.Shards == 0 {
 		fmt.Fprintf(t, "files\tthe recipe\n")
 	} else {
 		fmt.Fprintf(t, "shards\t%d\t%s bytes, type %s\n", n.Shards, grouped(n.Bytes), n.DType)
 	}
 	t.Flush()
+}
+
+// ofCertificate says where σ is from, if it was not given.
+func ofCertificate(n pipelines.Noised) string {
+	if n.Certificate == "" {
+		return ""
+	}
+	return fmt.Sprintf(", from %s (%s)", n.Certificate, n.Status)
 }

@@ -117,6 +117,9 @@ func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
 	if r.Status != "" {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", r.Status, r.Epsilon, r.Delta, r.NoiseMultiplier)
 	}
+	if r.Warning != "" {
+		fmt.Fprintf(t, "warning\t%s\n", r.Warning)
+	}
 	t.Flush()
 	if dry {
 		printEstimate(w, r.Stages)

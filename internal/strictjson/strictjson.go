@@ -198,8 +198,11 @@ func isZero(b []byte, t reflect.Type) bool {
 	return false
 }
 
-// described names a type of JSON.
+// described names a type of JSON. A type that reads itself describes itself.
 func described(t reflect.Type) string {
+	if d, ok := reflect.Zero(t).Interface().(interface{ Describe() string }); ok {
+		return d.Describe()
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"

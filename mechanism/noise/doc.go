@@ -7,22 +7,29 @@
 //
 // # Guarantee
 //
-// With the noise in exact arithmetic, the released rows x_t + round_g(y_t), y = ζ σ C⁻¹ Z, are a post-processing of the
-// Gaussian mechanism C G + ζ σ Z whenever every clipped gradient has been rounded to the grid g: rounding y to a
-// multiple of g commutes with adding multiples of g, so the release is round_g(x_t + y_t). What a trainer must do:
+// The certificate is for the Gaussian mechanism C x + ζ σ Z, x_t being the sum of step t's gradients, each of norm at most ζ. With
+// y = ζ σ C⁻¹ Z, x + y is a post-processing of it. What is released is x_t + round_g(y_t), round_g being the rounding to the
+// nearest multiple of the grid g. Where every coordinate of x_t is a multiple of g, that is round_g(x_t + y_t): a post-processing again, with the same σ
+// and the same ζ. It is so for every y_t with no coordinate halfway between two multiples, which for exact normals has probability one.
+// What a trainer must do for it:
 //
-//   - clip each gradient to ζ, then round each of its coordinates to the nearest multiple of g;
-//   - account with the sensitivity ζ + g √d / 2 in place of ζ ([Recipe.Sensitivity]), d coordinates: rounding moves
-//     each coordinate by at most g/2;
-//   - add gradients and noise without rounding: float64 or integers; float32 only while sums stay below 2²⁴ g.
+//   - clip each gradient to ζ, then round each of its coordinates toward zero to a multiple of g. No coordinate grows in absolute value, so no p-norm
+//     does: the sensitivity is ζ, [Recipe.Sensitivity], whatever the number of coordinates;
+//   - sum the gradients of a step without rounding: every partial sum is within 2²⁴ g in float32, 2⁵³ g in float64. Beyond that, or where a gradient
+//     is not a multiple of g, what is computed depends on the order of the sum, and no longer differs by at most ζ between neighbours;
+//   - add the noise to the finished sum, once. This last addition may round: its result is a function of the exact sum of its operands.
 //
 // This closes the channel by which the low bits of a floating point sum tell x apart from its neighbour (Mironov, On
 // significance of the least significant bits for differential privacy, CCS 2012): what can be released is the set of
-// multiples of g whatever the gradients are.
+// multiples of g whatever the gradients are. A value beyond the range of its type stops the noise ([ErrRange]); that depends on y alone.
+//
+// With [NoGrid] nothing is rounded, and this channel is open: the claim is then one for real numbers only.
 //
 // Not proven: that replacing Z by its computed values costs nothing. A word is a pseudorandom one (AES-128), and a normal deviates
-// from the exact Box–Muller value of its words by less than 1e-15 of its pair's radius, so before rounding a value is off by about
-// 1e-15 of its size, and after it by one step of the grid for about one value in 1e8. No bound in ε or δ is claimed for that.
+// from the exact Box–Muller value of its words by less than 1e-15 of its pair's radius, to which each operation of the correlation adds 2⁻⁵³ of its
+// result. So before rounding a value is off by about 1e-15 of its size, and after it by one step of the grid: for about one value
+// in 1e8 on the default grid of float32, one in 1e3 on that of float64. Halves are among them. The error depends on y alone, never on
+// gradients. No bound in ε or δ is claimed for it.
 //
 // Noise is secret, and serves one training: two trainings with the same noise reveal the difference of their
 // gradients. See [Claim].
@@ -61,7 +68,7 @@
 //   - buffers (BLT): u_t = z_t, then for each buffer m in order fma(-scale_m, s_m, u_t); after that s_m = fma(decay_m, s_m, u_t).
 //
 // The value is u_t·((σ·ζ)·D_t), D_t being the row's scale of a normalised strategy, rounded to the nearest multiple of g,
-// ties to even multiples.
+// ties to even multiples. Without a grid it is that double, and in float32 the float32 next to it, ties to even. Every zero is positive.
 //
 // Fused operations are [math.FMA]: where a processor has none, the bits are the same and the noise is slow. Where it has AVX2 and FMA
 // vector instructions do the same operations in each coordinate.

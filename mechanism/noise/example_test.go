@@ -26,7 +26,7 @@ func Example() {
 		return
 	}
 	recipe.Bind(root, stream.RunID{1}, "root.key")
-	fmt.Printf("grid %v, sensitivity %.7f\n", float64(recipe.Params.Grid), float64(recipe.Sensitivity))
+	fmt.Printf("grid %v, sensitivity %v\n", recipe.Grid(), float64(recipe.Sensitivity))
 
 	g, err := recipe.Generator(recipe.Key(root, recipe.RunID), 2, 5)
 	if err != nil {
@@ -40,7 +40,7 @@ func Example() {
 	}
 	fmt.Printf("%.4f\n%.4f\n", rows[:3], rows[3:])
 	// Output:
-	// grid 9.5367431640625e-07, sensitivity 1.0000011
+	// grid 9.5367431640625e-07, sensitivity 1
 	// [-0.6158 0.0145 -0.4661]
 	// [-1.3060 0.3983 0.1359]
 }

@@ -12,9 +12,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ErrRange says that a value is beyond what float32 holds on the grid: more than 16 deviations of the noise, which has a
-// probability below 1e-56, or a strategy whose numbers overflow.
-var ErrRange = errors.New("noise: a value is beyond 2^24 steps of the grid")
+// ErrRange says that a value is beyond what its type holds on the grid, 2²⁴ multiples for float32 and 2⁵⁰ for float64: more than 16 deviations
+// of the noise, which has a probability below 1e-56 whatever the data are; a grid too fine for float32; or a strategy whose numbers overflow.
+var ErrRange = errors.New("noise: a value is beyond the multiples of the grid that its type holds")
 
 // Generator makes the rows of noise of a range of coordinates, step after step. Its values do not depend on how many
 // steps a call asks for; a call for some dozens of them, or for as many as there are bands, is the fastest. Between calls it holds what its
@@ -29,7 +29,7 @@ type Generator struct {
 	lo, hi         int64 // coordinates
 	base           int64 // lo rounded down to a whole panel
 	panels         int
-	scale, grid    float64 // σ ζ and g
+	scale, grid    float64 // σ ζ, and g or 0
 	normals, tails stream.Key
 	binding        Digest // of checkpoints
 	step           int    // the next one
@@ -93,21 +93,22 @@ func (g *Generator) Seek(step int) error {
 	return nil
 }
 
-// Fill32 sets dst to the next len(dst)/Width rows: [steps, coordinates] in C order.
-func (g *Generator) Fill32(dst []float32) error { return fill(g, dst, g.rounding().round32) }
+// Fill32 sets dst to the next len(dst)/Width rows: [steps, coordinates] in C order. A grid that a float32 does not hold is an
+// [ErrRange]; see [Config.Float64]. Without a grid a value is the float32 next to that of Fill64.
+func (g *Generator) Fill32(dst []float32) error { return fill(g, dst, g.rounding32().round32) }
 
-// Fill64 is Fill32 in float64. The values are the same: the grid is one that float32 holds.
+// Fill64 is Fill32 in float64. On a grid that a float32 holds the values are the same.
 func (g *Generator) Fill64(dst []float64) error {
-	r := g.rounding()
+	r := g.rounding64()
 	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
 		return roundGeneric(r, dst, stride, p, from, to, scales)
 	})
 }
 
-// FillUnrounded is Fill64 before rounding to the grid, to compare implementations with each other. Never train with these
-// values: their low bits are not covered by any guarantee.
+// FillUnrounded is Fill64 before rounding to the grid, to compare implementations with each other. Training with these
+// values is as training with [NoGrid]: their low bits are not covered by any guarantee.
 func (g *Generator) FillUnrounded(dst []float64) error {
-	limit := g.rounding().limit
+	limit := g.rounding64().limit
 	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
 		ok := true
 		for t, scale := range scales {
@@ -119,10 +120,6 @@ func (g *Generator) FillUnrounded(dst []float64) error {
 		}
 		return ok
 	})
-}
-
-func (g *Generator) rounding() rounding {
-	return rounding{magic: 0x1.8p52 * g.grid, limit: 0x1p24 * g.grid}
 }
 
 // fill makes rows and hands each panel's part of some rows to store, with its place in dst.

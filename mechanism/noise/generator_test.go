@@ -327,21 +327,3 @@ func TestRowDeviations(t *testing.T) {
 		}
 	}
 }
-
-func TestValuesAreOnTheGrid(t *testing.T) {
-	const steps, width = 5, 5000
-	r := bind(t, Config{Strategy: mechanism.Identity(steps), Coordinates: width, NoiseMultiplier: 3, ClipNorm: .1})
-	if r.Params.Grid != 0x1p-21 { // 2^-1 is the power of two above .3
-		t.Errorf("grid %v, want 2^-21", r.Params.Grid)
-	}
-	exact, rounded := make([]float64, steps*width), make([]float64, steps*width)
-	if err := errors.Join(generator(t, r, 0, width).FillUnrounded(exact), generator(t, r, 0, width).Fill64(rounded)); err != nil {
-		t.Fatal(err)
-	}
-	grid := float64(r.Params.Grid)
-	for i, v := range rounded {
-		if v != math.RoundToEven(exact[i]/grid)*grid || math.Signbit(v) && v == 0 {
-			t.Fatalf("value %v for %v on the grid %v", v, exact[i], grid)
-		}
-	}
-}

@@ -57,9 +57,6 @@ func buffers(p []float64, steps int, s, minusScales, decays []float64) {
 	buffersGeneric(p, steps, s, minusScales, decays)
 }
 
-// rounding is how values become multiples of the grid.
-type rounding struct{ magic, limit float64 }
-
 // round32 sets row t of dst, stride apart, to row t of a panel times scales[t], rounded to the nearest multiple of the grid, and
 // reports whether all of them are within the limit. Only the lanes [from, to) are taken.
 func (r rounding) round32(dst []float32, stride int, p []float64, from, to int, scales []float64) bool {

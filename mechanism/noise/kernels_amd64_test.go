@@ -92,31 +92,37 @@ func TestNormalKernelsAgree(t *testing.T) {
 
 func TestRoundingKernelsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	r := rounding{magic: 0x1.8p52 * 0x1p-20, limit: 0x1p4}
 	for _, rows := range []int{1, 2, 5} {
-		p, scales := random(rng, rows*lanes), random(rng, rows)
-		const stride = 40
-		for _, bad := range []float64{0, 100, -100, math.NaN(), math.Inf(1)} {
-			q := slices.Clone(p)
-			if bad != 0 {
-				scales[rows-1] = 1
-				q[len(q)-1-rng.IntN(lanes)] = bad
-			}
-			both(t, "rounding", func() []float64 {
-				dst := make([]float32, rows*stride)
-				ok := r.round32(dst, stride, q, 0, lanes, scales)
-				if ok != (bad == 0) {
-					t.Errorf("with %v: %v", bad, ok)
-				}
-				if !ok {
-					return nil
-				}
-				out := make([]float64, len(dst))
-				for i, v := range dst {
-					out[i] = float64(v)
-				}
-				return out
-			})
+		roundingAgrees(t, rng, rounding{magic: 0x1.8p52 * 0x1p-20, limit: 0x1p4}, rows, 100)
+		roundingAgrees(t, rng, rounding{limit: math.MaxFloat32}, rows, 1e39) // no grid
+	}
+}
+
+// roundingAgrees rounds some rows, and again with a value in the last one that is beyond the limit.
+func roundingAgrees(t *testing.T, rng *rand.Rand, r rounding, rows int, large float64) {
+	p, scales := random(rng, rows*lanes), random(rng, rows)
+	copy(p, []float64{0, math.Copysign(0, -1), 0x1p-140, 0x1p-150, -0x1p-1070})
+	const stride = 40
+	for _, bad := range []float64{0, large, -large, math.NaN(), math.Inf(1)} {
+		q := slices.Clone(p)
+		if bad != 0 {
+			scales[rows-1] = 1
+			q[len(q)-1-rng.IntN(lanes)] = bad
 		}
+		both(t, "rounding", func() []float64 {
+			dst := make([]float32, rows*stride)
+			ok := r.round32(dst, stride, q, 0, lanes, scales)
+			if ok != (bad == 0) {
+				t.Errorf("with %v: %v", bad, ok)
+			}
+			if !ok {
+				return nil
+			}
+			out := make([]float64, len(dst))
+			for i, v := range dst {
+				out[i] = float64(v)
+			}
+			return out
+		})
 	}
 }

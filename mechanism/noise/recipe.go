@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"reflect"
 	"slices"
 
@@ -18,22 +17,22 @@ import (
 )
 
 // Format is the format of a recipe.
-const Format = "minsep-noise-recipe/1"
+const Format = "minsep-noise-recipe/2"
 
 // MaxCoordinates is the largest number of coordinates.
 const MaxCoordinates = 1 << 48
-
-// gridBits: the default grid is 2⁻²⁰ of the largest deviation of a step, rounded up to a power of two, so that the
-// 24 bits of a float32 reach 16 deviations. Beyond that a value is refused with [ErrRange] (probability below 1e-56).
-const gridBits = 20
 
 // Config is the noise of one training.
 type Config struct {
 	Strategy        *mechanism.Strategy
 	Coordinates     int64   // d, 1 to [MaxCoordinates]
 	NoiseMultiplier float64 // σ, the deviation of Z in units of ClipNorm, as the certificate has it
-	ClipNorm        float64 // ζ
-	Grid            float64 // g, a power of two; 0 for the default
+	ClipNorm        float64 // ζ, the norm to which gradients are clipped; σ ζ is 2⁻⁹⁶ to 2⁹⁶
+	Grid            Grid    // g; 0 for the default
+
+	// Float64 says that the noise is kept and added in float64, and not in float32: the default grid is finer, and a finer one may be given.
+	// Nothing else depends on it: with the same Grid the recipe is the same.
+	Float64 bool
 }
 
 // Params are the parameters of which every change changes all of the noise: their SHA-256 is part of its key.
@@ -42,7 +41,7 @@ type Params struct {
 	Coordinates     int64  `json:"coordinates"`
 	NoiseMultiplier Hex    `json:"noise_multiplier"`
 	ClipNorm        Hex    `json:"clip_norm"`
-	Grid            Hex    `json:"grid"`
+	Grid            Hex    `json:"grid"`           // 0: the values are not rounded
 	NoisingSHA256   Digest `json:"noising_sha256"` // of the compact JSON of the recipe's noising
 }
 
@@ -52,7 +51,7 @@ type Recipe struct {
 	RunID         stream.RunID        `json:"run_id"`
 	Params        Params              `json:"params"`
 	ParamsSHA256  Digest              `json:"params_sha256"` // of the compact JSON of params
-	Sensitivity   Hex                 `json:"sensitivity"`   // ζ + g √d / 2: what the certificate must use in place of ζ
+	Sensitivity   Hex                 `json:"sensitivity"`   // ζ: the most that the norm of a clipped gradient may be, rounded to the grid or not
 	KeyFile       string              `json:"key_file"`      // where the root key was; a reference, never the key
 	KeyCommitment Digest              `json:"key_commitment"`
 	Derivation    []string            `json:"derivation"`
@@ -69,8 +68,26 @@ var derivation = []string{
 	"x = ((w1 >> 12) + 1/2) 2^-52; cs, sn = cos, sin(pi x / 4); swapped if bit 0 of w1; cs negated if bit 1; sn negated if bit 2",
 	"normals z[t, 2c], z[t, 2c+1] = sqrt(-2 ln U) cs, sqrt(-2 ln U) sn",
 	"feedback: u[t] = gain[t] z[t] + sum_j feedback[t][j-1] u[t-j]; filter: u[t] = sum_j filter[j] z[t-j]; scales: u[t] = z[t] - sum_m scales[m] s_m, then s_m = decays[m] s_m + u[t]",
-	"value = u[t] (noise_multiplier clip_norm row_scale[t]), rounded to the nearest multiple of grid, ties to even multiples",
-	"the trainer rounds each clipped gradient to multiples of grid, accounts with the sensitivity above, and adds without rounding",
+}
+
+// onGrid and offGrid end the derivation, with a grid and without.
+var (
+	onGrid = []string{
+		"value = u[t] (noise_multiplier clip_norm row_scale[t]), rounded to the nearest multiple of grid, ties to even multiples",
+		"the trainer clips each gradient to clip_norm, which is the sensitivity, rounds each of its coordinates toward zero to a multiple of grid, sums them without rounding, and adds the noise once",
+	}
+	offGrid = []string{
+		"value = u[t] (noise_multiplier clip_norm row_scale[t]) in double precision; grid is 0: it is not rounded to one; files of float32 have the nearest float32 of it, ties to even; every zero is positive",
+		"the trainer clips each gradient to clip_norm, which is the sensitivity, sums them, and adds the noise once; THE FLOATING-POINT CHANNEL IS OPEN: the low bits of a released sum can tell what was summed, which no certificate covers",
+	}
+)
+
+// derivationFor is the derivation of a recipe with a grid; 0 is none.
+func derivationFor(grid float64) []string {
+	if grid == 0 {
+		return slices.Concat(derivation, offGrid)
+	}
+	return slices.Concat(derivation, onGrid)
 }
 
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
@@ -101,7 +118,7 @@ func digestJSON(v any) (Digest, error) {
 }
 
 // GrowthError is a strategy whose inverse grows so much that no grid serves all steps: some step's noise is more than
-// 2²⁰ times σ ζ, or out of the range of float32.
+// 2²⁰ times σ ζ.
 type GrowthError struct {
 	Step   int     // of the largest deviation
 	Growth float64 // that deviation in units of σ ζ
@@ -117,7 +134,12 @@ func NewRecipe(c Config) (*Recipe, error) {
 	check.Positive("noise multiplier", c.NoiseMultiplier)
 	check.Positive("clip norm", c.ClipNorm)
 	check.Require(c.Coordinates >= 1 && c.Coordinates <= MaxCoordinates, "coordinates", c.Coordinates, "must be 1 to 2^48")
-	check.Require(c.Grid == 0 || isPowerOfTwo(c.Grid), "grid", c.Grid, "must be a power of two, or 0 for the default")
+	scale := c.NoiseMultiplier * c.ClipNorm
+	if check.Err() == nil {
+		check.Require(scale >= 1/maxScale && scale <= maxScale, "noise multiplier", c.NoiseMultiplier,
+			fmt.Sprintf("times the clip norm, %v, must be 2^-96 to 2^96, which is 1.3e-29 to 7.9e28", c.ClipNorm))
+	}
+	check.Require(c.Grid == 0 || c.Grid == NoGrid || isPowerOfTwo(float64(c.Grid)), "grid", float64(c.Grid), `must be a power of two, or "none"`)
 	check.Require(c.Strategy != nil, "strategy", "nil", "must be given")
 	if check.Err() != nil {
 		return nil, check.Err()
@@ -126,8 +148,7 @@ func NewRecipe(c Config) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	scale := c.NoiseMultiplier * c.ClipNorm
-	grid, err := chooseGrid(noising.RowDeviations(c.Strategy.Steps), scale, c.Grid)
+	grid, err := chooseGrid(noising.RowDeviations(c.Strategy.Steps), scale, c)
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +158,8 @@ func NewRecipe(c Config) (*Recipe, error) {
 			Steps: c.Strategy.Steps, Coordinates: c.Coordinates,
 			NoiseMultiplier: Hex(c.NoiseMultiplier), ClipNorm: Hex(c.ClipNorm), Grid: Hex(grid),
 		},
-		Sensitivity: Hex(sensitivity(c.ClipNorm, grid, c.Coordinates)),
-		Derivation:  derivation,
+		Sensitivity: Hex(c.ClipNorm),
+		Derivation:  derivationFor(grid),
 		Noising:     noising,
 		Strategy:    c.Strategy,
 	}
@@ -147,40 +168,6 @@ func NewRecipe(c Config) (*Recipe, error) {
 	}
 	r.ParamsSHA256, err = digestJSON(r.Params)
 	return r, err
-}
-
-func isPowerOfTwo(v float64) bool {
-	f, _ := math.Frexp(v)
-	return f == 0.5
-}
-
-// chooseGrid returns the default grid for rows of the given deviations times scale, or the one wanted if it serves.
-func chooseGrid(deviations []float64, scale, want float64) (float64, error) {
-	step := 0
-	for t, v := range deviations {
-		if !(v <= deviations[step]) {
-			step = t
-		}
-	}
-	largest := deviations[step] * scale
-	_, e := math.Frexp(largest)
-	smallest := math.Ldexp(1, e-gridBits)
-	if !(largest < 0x1p+96) || !(deviations[step] < 1<<gridBits) {
-		return 0, &GrowthError{step, deviations[step]}
-	}
-	check := param.Checker{Package: "noise"}
-	check.Require(scale >= 0x1p-96, "noise multiplier times clip norm", scale, "must be at least 2^-96")
-	check.Require(want == 0 || want >= smallest && want <= scale, "grid", want,
-		fmt.Sprintf("must be between %v, for which a float32 holds 16 deviations of the noise, and %v, one deviation of independent noise", smallest, scale))
-	if want == 0 {
-		want = smallest
-	}
-	return want, check.Err()
-}
-
-// sensitivity returns ζ + g √d / 2, rounded upward.
-func sensitivity(clip, grid float64, coordinates int64) float64 {
-	return (clip + float64(grid/2*math.Sqrt(float64(coordinates)))) * (1 + 0x1p-50)
 }
 
 // KeyPurpose is the purpose of the noise key.
@@ -244,7 +231,10 @@ func Read(rd io.Reader) (*Recipe, error) {
 		return nil, fmt.Errorf("noise: recipe: %d steps with a strategy of %d", r.Params.Steps, r.Strategy.Steps)
 	}
 	p := r.Params
-	want, err := NewRecipe(Config{r.Strategy, p.Coordinates, float64(p.NoiseMultiplier), float64(p.ClipNorm), float64(p.Grid)})
+	if p.Grid < 0 {
+		return nil, errors.New("noise: recipe: grid: must be above 0, or 0 for values that are not rounded")
+	}
+	want, err := NewRecipe(Config{r.Strategy, p.Coordinates, float64(p.NoiseMultiplier), float64(p.ClipNorm), r.Grid(), true})
 	if err != nil {
 		return nil, err
 	}

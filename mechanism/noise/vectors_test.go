@@ -81,6 +81,12 @@ func TestFrozenVectors(t *testing.T) {
 		v.fill(t)
 		got = append(got, v)
 	}
+	for i, grid := range []Grid{0, NoGrid} {
+		c := Config{Strategy: strategies(steps)["toeplitz 2"], Coordinates: 1 << 20, NoiseMultiplier: 0.9, ClipNorm: 1.7, Grid: grid, Float64: true}
+		v := vector{Name: []string{"float64 grid", "no grid"}[i], Recipe: bind(t, c), Steps: 2, Lo: 4099, Hi: 4104}
+		v.fill(t)
+		got = append(got, v)
+	}
 	v := vector{Name: "tail", Recipe: got[0].Recipe, Steps: 1}
 	step, pair := shortPair(t, v.Recipe)
 	v.FirstStep, v.Lo, v.Hi = step, 2*pair, 2*pair+2

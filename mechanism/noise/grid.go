@@ -1,0 +1,148 @@
+package noise
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"minsep/internal/param"
+)
+
+// Grid is the spacing g of the values of noise: a power of two; 0 for the default; or [NoGrid]. As text, and in JSON, it is a
+// number or "none".
+type Grid float64
+
+// NoGrid leaves the values unrounded. Then the floating-point channel is open: see the package comment.
+const NoGrid Grid = -1
+
+const noGridText = "none"
+
+// errGrid is the rule for a grid as text.
+var errGrid = errors.New(`must be a power of two, or "none"`)
+
+// String returns a number or "none".
+func (g Grid) String() string {
+	if g == NoGrid {
+		return noGridText
+	}
+	return strconv.FormatFloat(float64(g), 'g', -1, 64)
+}
+
+// Set reads what String wrote, but for the default, which cannot be asked for. Whether it is a power of two is for [NewRecipe] to say.
+func (g *Grid) Set(text string) error {
+	if text == noGridText {
+		*g = NoGrid
+		return nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return errGrid
+	}
+	*g = Grid(v)
+	return nil
+}
+
+// Type describes the values of a flag.
+func (Grid) Type() string { return "number|none" }
+
+// Describe describes the values of a field in JSON.
+func (Grid) Describe() string { return `a power of two, or "none"` }
+
+// MarshalJSON writes a number or "none".
+func (g Grid) MarshalJSON() ([]byte, error) {
+	if g == NoGrid {
+		return json.Marshal(noGridText)
+	}
+	return json.Marshal(float64(g))
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. As for other types, null changes nothing.
+func (g *Grid) UnmarshalJSON(b []byte) error {
+	text := bytes.TrimSpace(b)
+	if string(text) == "null" {
+		return nil
+	}
+	if string(text) == `"`+noGridText+`"` {
+		text = []byte(noGridText)
+	} else if len(text) == 0 || text[0] == '"' {
+		return errGrid
+	}
+	return g.Set(string(text))
+}
+
+// Grids by the type that holds the values. The default is 2⁻ᵇ of the largest deviation of a step, rounded up to a power of two.
+//
+// Of the 24 bits of a float32, 20 leave room for 16 deviations of noise; beyond that a value is refused with [ErrRange]
+// (probability below 1e-56). Of the 53 bits of a float64, 40 leave room for sums of 4096 times that size, and a grid that is
+// still 2¹² times coarser than the last bit of a value of one deviation.
+const (
+	gridBits32, rangeBits32 = 20, 24
+	gridBits64, rangeBits64 = 40, 50
+)
+
+// maxScale bounds σ ζ: maxScale 2²⁰⁺⁴ is within the range of float32, and 1/maxScale 2⁻⁴⁶ within that of float64.
+const maxScale = 0x1p96
+
+// chooseGrid returns the grid of a recipe for rows of the given deviations times scale; 0 stands for values that are not rounded.
+func chooseGrid(deviations []float64, scale float64, c Config) (float64, error) {
+	step := 0
+	for t, v := range deviations {
+		if !(v <= deviations[step]) {
+			step = t
+		}
+	}
+	if !(deviations[step] < 1<<20) {
+		return 0, &GrowthError{step, deviations[step]}
+	}
+	if c.Grid == NoGrid {
+		return 0, nil
+	}
+	_, e := math.Frexp(deviations[step] * scale)
+	usual, finest := math.Ldexp(1, e-gridBits32), math.Ldexp(1, e-(rangeBits32-4))
+	held := "a float32, with dtype float32, "
+	if c.Float64 {
+		usual, finest, held = math.Ldexp(1, e-gridBits64), math.Ldexp(1, e-(rangeBits64-4)), "a float64 "
+	}
+	if c.Grid == 0 {
+		return usual, nil
+	}
+	check := param.Checker{Package: "noise"}
+	check.Require(float64(c.Grid) >= finest && float64(c.Grid) <= scale, "grid", float64(c.Grid),
+		fmt.Sprintf("must be between %v, for which %sholds 16 deviations of the noise, and %v, one deviation of independent noise", finest, held, scale))
+	return float64(c.Grid), check.Err()
+}
+
+func isPowerOfTwo(v float64) bool {
+	f, _ := math.Frexp(v)
+	return f == 0.5
+}
+
+// Grid returns the grid of the values, or [NoGrid].
+func (r *Recipe) Grid() Grid {
+	if r.Params.Grid == 0 {
+		return NoGrid
+	}
+	return Grid(r.Params.Grid)
+}
+
+// rounding is how values become multiples of the grid: v + magic has an ulp of g.
+type rounding struct{ magic, limit float64 }
+
+// rounding32 is for values that a float32 holds. Without a grid magic is 0, which rounds nothing and makes every zero positive.
+func (g *Generator) rounding32() rounding {
+	if g.grid == 0 {
+		return rounding{0, math.MaxFloat32}
+	}
+	return rounding{0x1.8p52 * g.grid, float64(int64(1)<<rangeBits32) * g.grid}
+}
+
+// rounding64 is for values that a float64 holds. The sum with magic needs two of its bits.
+func (g *Generator) rounding64() rounding {
+	if g.grid == 0 {
+		return rounding{0, math.MaxFloat64}
+	}
+	return rounding{0x1.8p52 * g.grid, float64(int64(1)<<rangeBits64) * g.grid}
+}
