@@ -18,7 +18,7 @@ type tangent struct {
 	direction     []float64
 }
 
-// several is the tangent for k examples.
+// several is the tangent for k examples (F5.10).
 func (t tangent) several(k int, sigma float64) tangent {
 	m := float64(k)
 	return tangent{m*t.offset - m*(m-1)/2*sigma*sigma*t.slope*t.slope, m * t.slope, t.direction}
