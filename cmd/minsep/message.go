@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/internal/param"
+	"minsep/sampling/ownergraph/graphio"
 )
 
 // packages are the names of Go packages with which errors begin. They say nothing to a user, and are left out of messages.
@@ -37,6 +38,9 @@ func once(text string) string {
 	seen := map[string]bool{}
 	for _, line := range strings.Split(text, "\n") {
 		what, _, _ := strings.Cut(line, ": ")
+		if strings.HasPrefix(what, graphio.FaultPrefix+" ") { // one file may have several
+			what = line
+		}
 		if strings.HasPrefix(what, "--") && seen[what] {
 			continue
 		}
