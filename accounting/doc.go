@@ -9,4 +9,6 @@
 // Where only sampling is exact, the protocol of estimate–verify–release (arXiv 2602.09338,
 // Appendix A; F5) turns samples into a certificate: estimates choose candidates, a [Protocol] is
 // fixed before the first sample of the verifier, and its failure probability is part of δ.
+//
+// Labels of formulas (F5, F3.2, …) are those of docs/formulas.md, which has their sources and proofs.
 package accounting

@@ -17,6 +17,7 @@
 // against thresholds that are computed once from the probability with more than 64 exact bits, so a
 // probability is met to 2^-64 and the result is the same on every processor.
 //
+// Labels of formulas (F3.2, …) are those of docs/formulas.md.
 // Steps are 0-based here; the papers count from 1. Batches, batch sizes and masks are secret for every scheme:
 // the accounting lets an adversary know all other coins, and then a size reveals a participation.
 package sampling
