@@ -55,7 +55,7 @@ func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
 		list = append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "docs/formulas.md, F5.2, F5.4, F5.10"})
 	}
 	if used[PLD] {
-		list = append(list, Assumption{"independent events are composed by their privacy loss distributions", "docs/formulas.md, F3.5, F6; arXiv 2106.08567, Theorem 10"})
+		list = append(list, Assumption{"independent events are composed by their privacy loss distributions", "docs/formulas.md, F3.5, F6; arXiv 2106.08567"})
 	}
 	return list
 }
