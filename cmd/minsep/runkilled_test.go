@@ -8,13 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/killtest"
 	"minsep/sampling/stream"
 )
 
@@ -81,18 +80,25 @@ func (k killedRun) clean() {
 	}
 }
 
-// kill starts the command, ends it after a while with no warning, and says which stages' results it left, "killed in form" for instance.
-func (k killedRun) kill(after time.Duration) (where string, killed bool) {
+// moments are what a run leaves while it works, in the order in which it comes to be.
+func (k killedRun) moments() (list []killtest.Moment) {
+	for _, m := range []killtest.Moment{
+		{Glob: "run"}, {Glob: "run/lock"}, {Glob: "run/bounded"}, {Glob: "run/bounded/*"}, {Glob: "run/bounded/index.json"},
+		{Glob: "run/strategy/index.json"}, {Glob: "run/ledger/protocol.json"}, {Glob: "run/ledger/units.log", Lines: 1},
+		{Glob: "run/certificate.json"}, {Glob: "run/batches/*"}, {Glob: "run/batches/*", Files: 3}, {Glob: "run/batches/index.json"},
+		{Glob: "run/noise/shard-*"}, {Glob: "run/noise/shard-*/steps-*", Files: 1}, {Glob: "run/noise/shard-*/steps-*", Files: 9},
+		{Glob: "run/noise/shard-*/steps-*", Files: 20},
+	} {
+		m.Glob = filepath.Join(k.dir, filepath.FromSlash(m.Glob))
+		list = append(list, m)
+	}
+	return list
+}
+
+// kill starts the command and ends it with no warning after a moment, and says which stages' results it left, "in form" for instance.
+func (k killedRun) kill(m killtest.Moment, looks int) (where string, killed bool) {
 	k.t.Helper()
-	c := k.command()
-	if err := c.Start(); err != nil {
-		k.t.Fatal(err)
-	}
-	time.Sleep(after)
-	killed = c.Process.Kill() == nil
-	if err := c.Wait(); err == nil {
-		return "at its end", false
-	}
+	killed, _ = killtest.Once(k.t, k.command(), m, looks, os.Kill)
 	for _, stage := range []struct{ name, result string }{{"bound", "bounded/index.json"}, {"strategy", "strategy/index.json"},
 		{"account", "certificate.json"}, {"form", "batches/index.json"}, {"noise", "noise/index.json"}} {
 		if _, err := os.Stat(filepath.Join(k.dir, "run", filepath.FromSlash(stage.result))); err != nil {
@@ -102,65 +108,55 @@ func (k killedRun) kill(after time.Duration) (where string, killed bool) {
 	return "at its end", killed
 }
 
-// A run that is killed, at any moment, and run again leaves the bytes of one that was not, and nothing else.
+// maxLooks is how often, at most, a test looks again after the moment before it kills: what comes between two moments is hit as well.
+const maxLooks = 30
+
+// A run that is killed, whatever it has done by then, and run again leaves the bytes of one that was not, and nothing else.
 func TestRunKilled(t *testing.T) {
-	times := 50
-	if testing.Short() {
-		times = 3
-	}
+	t.Parallel()
 	k := newKilledRun(t)
-	begin := time.Now()
 	want := k.whole()
-	took := time.Since(begin)
 	if len(want) < 40 {
 		t.Fatalf("a run left %d files: %v", len(want), want)
 	}
-	if took > 3*time.Second {
-		t.Logf("an undisturbed run took %v", took)
-	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	var moments []string
-	places := map[string]int{}
-	all, tries := 0, 0
-	for ; all < times && tries < 2*times; tries++ { // those that end first are resumed as well, and not counted
-		k.clean()
-		after := time.Duration(rng.Float64() * float64(took))
-		where, killed := k.kill(after)
-		moments = append(moments, fmt.Sprintf("%v %s", after.Round(time.Millisecond), where))
-		places[where]++
-		if killed {
-			all++
+	for i, m := range k.moments() {
+		if testing.Short() && i%5 != 0 {
+			continue
 		}
+		where, killed := "", false
+		for tries := 0; !killed; tries++ { // one that ended before it was killed is resumed as well, below, if it is the last
+			if tries == 20 {
+				t.Fatalf("no run was killed at %v", m)
+			}
+			k.clean()
+			where, killed = k.kill(m, rng.IntN(maxLooks)/(tries+1))
+		}
+		t.Logf("killed at %v: %s", m, where)
 		if diff := cmp.Diff(want, k.whole()); diff != "" {
-			t.Fatalf("killed after %v, %s (-undisturbed +resumed):\n%s", after, where, diff)
+			t.Fatalf("killed at %v, %s (-undisturbed +resumed):\n%s", m, where, diff)
 		}
-	}
-	t.Logf("%d of %d runs of %v were killed: %v\n%s", all, tries, took, places, strings.Join(moments, ", "))
-	if all < times {
-		t.Errorf("%d runs were killed, want %d", all, times)
 	}
 }
 
-// One directory, killed again and again before the run that ends.
+// One directory, killed again and again, a little later each time, before the run that ends.
 func TestRunKilledAgainAndAgain(t *testing.T) {
-	kills := 12
-	if testing.Short() {
-		kills = 3
-	}
+	t.Parallel()
 	k := newKilledRun(t)
-	begin := time.Now()
 	want := k.whole()
-	took := time.Since(begin)
 	k.clean()
-	rng := rand.New(rand.NewPCG(3, 4))
 	var places []string
-	for range kills {
-		where, _ := k.kill(time.Duration((.02 + .28*rng.Float64()) * float64(took))) // what is left gets shorter
+	kills := 0
+	for _, m := range k.moments() {
+		where, killed := k.kill(m, 0)
 		places = append(places, where)
+		if killed {
+			kills++
+		}
 	}
-	t.Logf("killed %s", strings.Join(places, ", "))
-	if slices.Equal(slices.Compact(places), []string{"at its end"}) {
-		t.Error("no run was killed")
+	t.Logf("killed %d times: %s", kills, strings.Join(places, ", "))
+	if places[0] != "in bound" || kills < 8 {
+		t.Errorf("%d runs were killed, the first %s", kills, places[0])
 	}
 	if diff := cmp.Diff(want, k.whole()); diff != "" {
 		t.Fatalf("(-undisturbed +resumed):\n%s", diff)

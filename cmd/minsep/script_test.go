@@ -3,14 +3,14 @@ package main
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"minsep/internal/killtest"
 )
 
 func TestMain(m *testing.M) {
@@ -108,7 +108,7 @@ func atoi(ts *testscript.TestScript, s string) int {
 	return n
 }
 
-// killwhen GLOB COMMAND [ARG…] starts a command and kills it, with no warning, as soon as a file that is not empty matches the pattern.
+// killwhen GLOB COMMAND [ARG…] starts a command and kills it, with no warning, as soon as a file with a line in it matches the pattern.
 func killWhen(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: killwhen GLOB COMMAND [ARG…]")
@@ -117,23 +117,16 @@ func killWhen(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	c := exec.Command(program, args[2:]...)
 	c.Dir, c.Env = ts.MkAbs("."), append(os.Environ(), "PATH="+ts.Getenv("PATH"))
-	ts.Check(c.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait() }()
-	for {
-		select {
-		case err := <-ended:
-			ts.Fatalf("the command ended by itself: %v", err)
-		case <-time.After(5 * time.Millisecond):
-		}
-		paths, err := filepath.Glob(ts.MkAbs(args[0]))
-		ts.Check(err)
-		for _, path := range paths {
-			if info, err := os.Stat(path); err == nil && info.Size() > 0 {
-				ts.Check(c.Process.Kill())
-				<-ended
-				return
-			}
-		}
+	if sent, err := killtest.Once(scriptT{ts: ts}, c, killtest.Moment{Glob: ts.MkAbs(args[0]), Lines: 1}, 0, os.Kill); !sent {
+		ts.Fatalf("the command ended by itself: %v", err)
 	}
 }
+
+// scriptT is a script where a test is asked for.
+type scriptT struct {
+	testing.TB
+	ts *testscript.TestScript
+}
+
+func (s scriptT) Helper()           {}
+func (s scriptT) Fatal(args ...any) { s.ts.Fatalf("%v", args) }
