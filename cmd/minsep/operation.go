@@ -110,7 +110,8 @@ func (op *operation) begin() error {
 		op.workDir, err = filepath.Abs(op.workDir)
 		c.Add(err)
 	}
-	temp, err := os.MkdirTemp(op.workDir, "minsep-")
+	clearTempFolders(op.workDir, op.log)
+	temp, err := newTempFolder(op.workDir)
 	if err != nil {
 		c.Add(&param.Error{Package: "minsep", Param: "work-dir", Value: op.workDir, Rule: "must be a folder that can be written to"})
 	}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A command keeps its temporary files in a folder of its own, tempPrefix and a random name, below the work folder. While it runs
+// it holds a lock on the file tempOwner in there, which the system releases however the process ends; the file holds
+// the machine's name, since a work folder may be shared by machines that do not see each other's locks.
+const (
+	tempPrefix = "minsep-"
+	tempOwner  = ".minsep-owner"
+)
+
+// newTempFolder makes a folder below dir, or below the system's for temporary files if dir is "", and locks it until the process
+// ends. On systems without such locks nobody can tell whose a folder is, and it has none.
+func newTempFolder(dir string) (string, error) {
+	temp, err := os.MkdirTemp(dir, tempPrefix)
+	if err != nil {
+		return "", err
+	}
+	// The file has its name only once it is locked: a folder without it is nobody's to remove.
+	unnamed := filepath.Join(temp, tempOwner+".new")
+	if err = os.WriteFile(unnamed, []byte(thisMachine()), 0o600); err == nil {
+		if err = holdFile(unnamed); err == nil {
+			err = os.Rename(unnamed, filepath.Join(temp, tempOwner))
+		}
+	}
+	if err != nil {
+		os.RemoveAll(temp)
+		return "", err
+	}
+	return temp, nil
+}
+
+// clearTempFolders removes what commands that were killed have left below dir. What cannot be removed, or may be in use, stays.
+func clearTempFolders(dir string, log *slog.Logger) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		folder := filepath.Join(dir, e.Name())
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), tempPrefix) || !abandoned(filepath.Join(folder, tempOwner)) {
+			continue
+		}
+		if err := os.RemoveAll(folder); err == nil {
+			log.Info("removed the temporary files of a command that was killed", "folder", folder)
+		} else {
+			log.Warn("could not remove the temporary files of a command that was killed", "folder", folder, "error", err)
+		}
+	}
+}
+
+func thisMachine() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return fmt.Sprintln(name)
+}

@@ -1,0 +1,44 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"syscall"
+)
+
+// held are files that stay open, and so locked, until the process ends.
+var held []*os.File
+
+// holdFile locks a file until the process ends.
+func holdFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return &os.PathError{Op: "lock", Path: path, Err: err}
+	}
+	held = append(held, f)
+	return nil
+}
+
+// abandoned reports that a file of this user and this machine was held by a process that has ended.
+func abandoned(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
+		return false
+	}
+	machine, err := io.ReadAll(io.LimitReader(f, 1<<10))
+	return err == nil && string(machine) == thisMachine() && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+}
