@@ -246,8 +246,7 @@ func (r Run) compositions(noiseMultiplier float64) (list []*pld.Composition, err
 		}
 		return []*pld.Composition{c}, nil
 	}
-	s := r.Sampler.CyclicPoisson
-	events := pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: r.ColumnNorms()}
+	s, events := r.Sampler.CyclicPoisson, r.cyclicEvents(noiseMultiplier)
 	sizes := []int{0}
 	if t := r.Sampler.Truncation; t != nil {
 		small := int(r.Examples) / s.MinSep
@@ -268,6 +267,12 @@ func (r Run) compositions(noiseMultiplier float64) (list []*pld.Composition, err
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+// cyclicEvents are the events of cyclic Poisson sampling, of any part, without truncation.
+func (r Run) cyclicEvents(noiseMultiplier float64) pld.CyclicPoisson {
+	s := r.Sampler.CyclicPoisson
+	return pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: r.ColumnNorms()}
 }
 
 // ColumnNorms returns the Euclidean norms of the columns of C, one a step: of a normalised strategy they are 1, whatever the columns that it

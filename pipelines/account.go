@@ -109,15 +109,20 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 		return result, err
 	}
 	result.Certificate = certificate
+	return result, nil
+}
+
+// besides makes what is shown with a certificate: before that is written, since all of it may fail.
+func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *Accounted) (err error) {
 	if a.Curve {
-		if result.Curve, err = verification.Curve(ctx, certificate.Run, certificate.NoiseMultiplier, a.Epsilon); err != nil {
-			return result, err
+		if result.Curve, err = verification.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {
+			return err
 		}
 	}
 	if result.Method == accounting.Unproven {
-		result.Laws, err = verification.Laws(ctx, certificate.Run, certificate.NoiseMultiplier, a.Epsilon)
+		result.Laws, err = verification.Laws(ctx, c.Run, c.NoiseMultiplier, a.Epsilon)
 	}
-	return result, err
+	return err
 }
 
 // problem reads the inputs.
@@ -230,6 +235,9 @@ func (a Account) certify(ctx context.Context, o Options, problem verification.Pr
 	}
 	certificate, err := l.Certificate()
 	if err != nil {
+		return nil, err
+	}
+	if err := a.besides(ctx, certificate, result); err != nil {
 		return nil, err
 	}
 	return certificate, writeCertificate(o.Out, certificate)

@@ -156,13 +156,9 @@ func putAside(book string) error {
 	return nil
 }
 
-// earlier lists the protocols in and beside a ledger that are for the same run and have samples: they were seen before the next
-// protocol is fixed.
+// earlier lists the protocols in and beside a ledger that have samples and are for the same sampler and strategy, see
+// accounting.Run.Equivalent: they were seen before the next protocol is fixed.
 func earlier(ctx context.Context, book string, run accounting.Run) (list []accounting.Earlier, err error) {
-	want, err := json.Marshal(run)
-	if err != nil {
-		return nil, fmt.Errorf("pipelines: %w", err)
-	}
 	replaced, err := store.List(ctx, store.Join(book, earlierFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("pipelines: %w", err)
@@ -179,11 +175,7 @@ func earlier(ctx context.Context, book string, run accounting.Run) (list []accou
 		if err != nil {
 			return nil, err
 		}
-		got, err := json.Marshal(l.Protocol().Run)
-		if err != nil {
-			return nil, fmt.Errorf("pipelines: %w", err)
-		}
-		if !bytes.Equal(got, want) || l.Protocol().KernelID == "" {
+		if l.Protocol().KernelID == "" || !run.Equivalent(l.Protocol().Run) {
 			continue
 		}
 		q := 0.0

@@ -46,7 +46,7 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 			if err != nil {
 				return nil, err
 			}
-			e, ok, err := unaimed(ctx, run, s)
+			e, ok, err := unaimed(ctx, run, s, dot.Delta)
 			if err != nil {
 				return nil, err
 			}
@@ -62,10 +62,12 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 	return dots, nil
 }
 
-// unaimed estimates a divergence of unknown size: a few samples say how many are needed.
-func unaimed(ctx context.Context, run accounting.Run, s side) (e Estimate, ok bool, err error) {
+// unaimed estimates a divergence of unknown size: a few samples say how many are needed, and none are where a proven bound is far below
+// that of the other direction.
+func unaimed(ctx context.Context, run accounting.Run, s side, other float64) (e Estimate, ok bool, err error) {
 	e = Estimate{Direction: s.direction, Bound: s.bound()}
-	if s.divergence() == 0 {
+	if s.divergence() <= other/1000 {
+		e.Mean = s.divergence()
 		return e, true, nil
 	}
 	draw := estimator{run: run, epsilon: s.epsilon, workers: runtime.GOMAXPROCS(0)}
@@ -114,7 +116,7 @@ func Laws(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon floa
 				if published {
 					law.Law, s.spec.PublishedLaw, s.spec.WarmStart = "F4.1", true, false
 				}
-				e, ok, err := unaimed(ctx, run, s)
+				e, ok, err := unaimed(ctx, run, s, law.Delta)
 				if err != nil {
 					return nil, err
 				}

@@ -281,10 +281,7 @@ func reversePlan(c Config, columns *law.Columns) Plan {
 
 // plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥ Pr[no participation].
 func plainBound(c Config, post posterior) float64 {
-	if r, ok := post.(*renewal); ok {
-		return -math.Expm1(c.Epsilon + float64(max(1, c.Spec.MaxExamplesPerOwner))*r.logNever())
-	}
-	return 1
+	return -math.Expm1(c.Epsilon + float64(max(1, c.Spec.MaxExamplesPerOwner))*post.logNever())
 }
 
 func posteriorOf(s montecarlo.Spec, columns *law.Columns) posterior {

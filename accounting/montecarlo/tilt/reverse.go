@@ -80,6 +80,9 @@ const millsError = 1e-12
 // posterior computes, for y through u_i = ⟨c_i, y⟩/σ², ln f(y) and the probability that each step has a participation.
 type posterior interface {
 	given(u, participates []float64) (logF float64)
+
+	// logNever is ln Pr[no participation], rounded downward.
+	logNever() float64
 }
 
 // renewal is the posterior of b-min-sep (F3.2, forward and backward).
@@ -127,7 +130,6 @@ func (r *renewal) given(u, participates []float64) float64 {
 	return total
 }
 
-// logNever is ln Pr[no participation], rounded downward.
 func (r *renewal) logNever() float64 {
 	never := r.logSilent(r.steps)
 	if r.warm {
@@ -150,13 +152,14 @@ func (r *renewal) logSilent(m int) float64 {
 // binPosterior is the posterior of balls-in-bins (F3.4).
 type binPosterior struct {
 	period int
+	empty  int       // bins without a step
 	norms  []float64 // ‖m_t‖²/σ²
 	sums   []float64
 }
 
 // newBinPosterior sums the columns of each bin.
 func newBinPosterior(c *law.Columns, period int, factor float64) *binPosterior {
-	p := &binPosterior{period, make([]float64, period), make([]float64, period)}
+	p := &binPosterior{period, max(0, period-c.Steps), make([]float64, period), make([]float64, period)}
 	mean := make([]float64, c.Steps)
 	for t := range min(period, c.Steps) {
 		clear(mean)
@@ -171,6 +174,14 @@ func newBinPosterior(c *law.Columns, period int, factor float64) *binPosterior {
 		}
 	}
 	return p
+}
+
+// logNever: as many bins are empty as the period is longer than the run.
+func (p *binPosterior) logNever() float64 {
+	if p.empty == 0 {
+		return math.Inf(-1)
+	}
+	return math.Log(float64(p.empty)/float64(p.period)) - tangentRounding
 }
 
 func (p *binPosterior) given(u, participates []float64) float64 {

@@ -1,0 +1,109 @@
+package accounting
+
+import (
+	"math"
+
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// Equivalent says whether two valid runs have the same sampler and the same strategy, whatever they are called and held by: samples of a
+// protocol for one of them were seen by whoever makes a protocol for the other. What does not matter to the law of participations is
+// left out: the number of examples without a maximum batch size, and how many of them an owner has, which decides what is
+// claimed and not what is run. Strategies are compared by their matrices to 1e-9 of an entry, and up to a factor, since σ may
+// be chosen with it. Where in doubt the answer is yes, which costs a little δ and no privacy.
+func (r Run) Equivalent(other Run) bool {
+	a, b := r.canonicalSampler(), other.canonicalSampler()
+	return a == b && sameMatrix(r.Strategy, other.Strategy)
+}
+
+// canonicalSampler is one form of equal laws of participation.
+type canonicalSampler struct {
+	scheme        string
+	prob          float64
+	steps, minSep int
+	warm          bool
+	batch         int   // max_batch_size of a truncation that can cut, or the size of fixed batches
+	most          int   // participations, of fixed batches
+	examples      int64 // with a truncation that can cut
+}
+
+func (r Run) canonicalSampler() (c canonicalSampler) {
+	switch s := r.Sampler; {
+	case s.BMinSep != nil:
+		c = canonicalSampler{scheme: s.BMinSep.Name(), prob: s.BMinSep.Prob, steps: s.BMinSep.Steps, minSep: s.BMinSep.MinSep, warm: s.BMinSep.WarmStart}
+	case s.Poisson != nil:
+		c = canonicalSampler{scheme: sampling.BMinSep{}.Name(), prob: s.Poisson.Prob, steps: s.Poisson.Steps, minSep: 1}
+	case s.BallsInBins != nil: // b-min-sep with certain participation (F3)
+		c = canonicalSampler{scheme: sampling.BMinSep{}.Name(), prob: 1, steps: s.BallsInBins.Steps, minSep: s.BallsInBins.Period, warm: true}
+	case s.CyclicPoisson != nil:
+		c = canonicalSampler{scheme: s.CyclicPoisson.Name(), prob: s.CyclicPoisson.Prob, steps: s.CyclicPoisson.Steps, minSep: s.CyclicPoisson.MinSep,
+			warm: s.CyclicPoisson.SecretPartition}
+		if c.minSep == 1 {
+			c.scheme = sampling.BMinSep{}.Name()
+		}
+	case s.MultiOwner != nil:
+		c = canonicalSampler{scheme: s.MultiOwner.Name(), prob: s.MultiOwner.Prob, steps: s.MultiOwner.Steps, minSep: s.MultiOwner.MinSep}
+	case s.Fixed != nil:
+		c = canonicalSampler{scheme: s.Fixed.Name(), steps: s.Fixed.Steps, minSep: s.Fixed.MinSep, most: s.Fixed.MaxParticipations, batch: s.Fixed.BatchSize}
+	}
+	if c.minSep == 1 {
+		c.warm = false // nobody waits
+	}
+	if !c.warm {
+		c.minSep = min(c.minSep, c.steps) // at most once
+	}
+	if t := r.Sampler.Truncation; t != nil && int64(t.MaxBatchSize) < r.Examples {
+		c.batch, c.examples = t.MaxBatchSize, r.Examples
+	}
+	return c
+}
+
+// matrixTolerance is the difference of entries, over the first one of the matrix, at which two matrices count as one.
+const matrixTolerance = 1e-9
+
+func sameMatrix(a, b *mechanism.Strategy) bool {
+	if a.Steps != b.Steps {
+		return false
+	}
+	columnA, columnB := columns(a), columns(b)
+	scaleA, scaleB := columnA(0)[0], columnB(0)[0]
+	for i := range a.Steps {
+		x, y := columnA(i), columnB(i)
+		for k := range max(len(x), len(y)) {
+			u, v := 0.0, 0.0
+			if k < len(x) {
+				u = x[k] / scaleA
+			}
+			if k < len(y) {
+				v = y[k] / scaleB
+			}
+			if math.Abs(u-v) > matrixTolerance {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// columns returns a function that gives column i from the diagonal down. It makes the first column of a Toeplitz matrix once.
+func columns(s *mechanism.Strategy) func(i int) []float64 {
+	first, norms := s.FirstColumn(nil), s.ColumnNorms()
+	var scaled []float64
+	return func(i int) []float64 {
+		var column []float64
+		if s.Columns != nil {
+			column = s.Columns[i]
+		} else {
+			column = first[:min(len(first), s.Steps-i)]
+		}
+		if !s.Normalized {
+			return column
+		}
+		scaled = scaled[:0]
+		for _, v := range column {
+			scaled = append(scaled, v/norms[i])
+		}
+		return scaled
+	}
+}
