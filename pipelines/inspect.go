@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"minsep/accounting"
 	"minsep/internal/store"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
@@ -19,11 +20,33 @@ type Inspection struct {
 	Promises []sampling.Promise `json:"promises"`
 	Notes    []string           `json:"notes,omitempty"` // what holds, and must be known
 	Realized *sampling.Realized `json:"realized,omitempty"`
+
+	kind        string                  // the folder's name in a run directory
+	certificate *accounting.Certificate // of the certificate's inspection, if it can be read
 }
 
 // Inspect re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken promise;
-// it returns an error only where there is nothing to inspect.
-func Inspect(ctx context.Context, dir string) (found []Inspection, err error) {
+// it returns an error only where there is nothing to inspect, or when ctx ends, which it does not outlive: it changes nothing, so that
+// what it computes can be left behind.
+func Inspect(ctx context.Context, dir string) ([]Inspection, error) {
+	type outcome struct {
+		found []Inspection
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		found, err := inspect(ctx, dir)
+		done <- outcome{found, err}
+	}()
+	select {
+	case o := <-done:
+		return o.found, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	if _, err := store.Stat(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -36,7 +59,7 @@ func Inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 		if ctx.Err() != nil { // what was not read to its end is not broken
 			return nil, ctx.Err()
 		}
-		one.Folder = f.path
+		one.Folder, one.kind = f.path, f.kind
 		if err != nil {
 			one.Promises = append(one.Promises, sampling.Promise{Name: "readable", Rule: err.Error(), Broken: 1})
 		}
@@ -59,6 +82,7 @@ func Broken(found []Inspection) error {
 
 type folder struct {
 	path    string
+	kind    string // its name in a run directory
 	inspect func(ctx context.Context, path string) (Inspection, error)
 }
 
@@ -80,7 +104,7 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 	if ix, err := manifest.Read(ctx, dir); err == nil {
 		for _, i := range inspectors {
 			if i.format == ix.Format {
-				return []folder{{dir, i.inspect}}, nil
+				return []folder{{dir, i.folder, i.inspect}}, nil
 			}
 		}
 	}
@@ -88,9 +112,9 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		path := store.Join(dir, i.folder)
 		switch _, err := store.Stat(ctx, path); {
 		case i.folder == manifest.RunName: // a run directory has one, and to miss it is a fault
-			folders = append(folders, folder{path, i.inspect})
+			folders = append(folders, folder{path, i.folder, i.inspect})
 		case err == nil:
-			folders = append(folders, folder{path, i.inspect})
+			folders = append(folders, folder{path, i.folder, i.inspect})
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
@@ -167,6 +191,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		return found, err
 	}
 	found.Promises = []sampling.Promise{filesPromise(ctx, batches.Index, dir)}
+	unlistedPromise(ctx, &found, batches.Index, dir)
 	var params formParams
 	if err := json.Unmarshal(batches.Index.Params, &params); err != nil {
 		return found, fmt.Errorf("pipelines: %s: params: %w", dir, err)

@@ -30,6 +30,7 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
+	found.certificate = c
 	run := store.Dir(path)
 	l, err := ledger.Read(ctx, store.Join(run, LedgerFolder))
 	if err != nil {

@@ -22,6 +22,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 		return found, err
 	}
 	found.Promises = []sampling.Promise{filesPromise(ctx, table.Index, dir)}
+	unlistedPromise(ctx, &found, table.Index, dir)
 	var bound ownergraph.Bound
 	if err := json.Unmarshal(table.Index.Params, &bound); err != nil {
 		return found, fmt.Errorf("pipelines: %s: params: %w", dir, err)

@@ -13,6 +13,8 @@ import (
 func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	dir := store.Dir(path)
+	names, err := strangers(ctx, dir)
+	found.nothingElse("run directory and ledger hold nothing that could be taken for a part of the run and is none", notOfRun, names, err)
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {
 		return found, err
@@ -62,6 +64,7 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 		return found, err
 	}
 	found.Promises = append(found.Promises, filesPromise(ctx, index, dir))
+	unlistedPromise(ctx, &found, index, dir)
 	run := store.Dir(dir)
 	found.Promises = append(found.Promises, runPromise(ctx, index, run))
 	strategy, err := ReadStrategyFile(ctx, store.Join(dir, strategyName))

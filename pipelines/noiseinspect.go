@@ -29,6 +29,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 		found.Promises = append(found.Promises, sampling.Promise{Name: name, Rule: rule, Held: broken == 0, Broken: broken})
 	}
 	found.Promises = []sampling.Promise{filesPromise(ctx, index, dir)}
+	unlistedPromise(ctx, &found, index, dir)
 	recipe, err := readRecipe(ctx, store.Join(dir, noiseshards.RecipeName))
 	if err != nil {
 		return found, err

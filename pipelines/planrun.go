@@ -90,6 +90,9 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 		}
 		defer unlock()
 	}
+	if err := o.refuseStrangers(ctx); err != nil {
+		return PlanResult{}, err
+	}
 	run, made, err := o.take(ctx, record)
 	if err != nil {
 		return PlanResult{}, err
@@ -127,6 +130,15 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	}
 	r.result.Seconds = time.Since(begin).Seconds()
 	return r.result, nil
+}
+
+// refuseStrangers refuses a run directory that holds what could be taken for a part of the run.
+func (o Options) refuseStrangers(ctx context.Context) error {
+	names, err := strangers(ctx, o.Out)
+	if err == nil && names != nil {
+		err = &ParamError{Package: "pipelines", Param: "out", Value: o.Out, Rule: listed(names) + " " + notOfRun + moveAway}
+	}
+	return err
 }
 
 // look checks everything that can be seen before the first stage, and hashes the inputs.

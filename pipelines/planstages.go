@@ -140,6 +140,13 @@ func (f folderResult) look(ctx context.Context, run stream.RunID) (ix *manifest.
 	if len(ix.Inputs) != len(f.inputs) {
 		differs = append(differs, "it was made from other inputs")
 	}
+	others, err := unlisted(ctx, ix, f.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if others != nil {
+		differs = append(differs, listed(others)+" not in its index"+moveAway)
+	}
 	if broken := brokenFiles(ctx, ix, f.dir); broken != nil {
 		differs = append(differs, listed(broken)+" not what its index says")
 	}

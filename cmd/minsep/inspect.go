@@ -1,16 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"minsep/pipelines"
+	"minsep/sampling"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
-	var showSecret bool
+	var showSecret, verbose bool
 	var recheck int
 	c := &cobra.Command{
 		Use:   "inspect DIR",
@@ -18,8 +20,11 @@ func (a *app) inspectCommand() *cobra.Command {
 		Long: `inspect reads a run directory, or one of its folders, without trusting it: sizes and hashes of the files, the
 bound of every owner, the separation of every example and owner, batch sizes, and the number of participations against
 its law. A certificate is made again from its ledger, bit for bit, and compared with the batches beside it: --recheck
-computes some units of its verification again as well. It exits with 3 when a promise does not hold. What came out by
-chance, such as batch sizes, is secret and shown only with --show-secret.`,
+computes some units of its verification again as well.
+
+The first line is the verdict: "certified: ", with the claim and what matches it; "NOT CERTIFIED: ", with what is
+missing; or "BROKEN: ", with the promises that do not hold, and exit code 3. Single promises follow when one is broken,
+or with --verbose. What came out by chance, such as batch sizes, is secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := pipelines.Inspect(cmd.Context(), args[0])
@@ -38,41 +43,57 @@ chance, such as batch sizes, is secret and shown only with --show-secret.`,
 					found[i].Realized = nil
 				}
 			}
-			if err := a.print(found, func(w io.Writer) { printInspection(w, found) }); err != nil {
-				return err
-			}
-			return pipelines.Broken(found)
+			report := pipelines.Judge(found)
+			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
+			return errors.Join(report.Err(), err)
 		},
 	}
 	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show what came out by chance")
+	c.Flags().BoolVar(&verbose, "verbose", false, "list every promise, also when all of them hold")
 	c.Flags().IntVar(&recheck, "recheck", 0, "compute this many units of the verification again, chosen at random")
 	return c
 }
 
-func printInspection(w io.Writer, found []pipelines.Inspection) {
-	for _, i := range found {
+// printReport prints the verdict, and the promises if one of them is broken or all are asked for.
+func printReport(w io.Writer, r pipelines.Report, verbose bool) {
+	fmt.Fprintln(w, r.Verdict)
+	for _, i := range r.Folders {
+		promises := verbose || r.State == pipelines.StateBroken
+		if !promises && i.Notes == nil && i.Realized == nil {
+			continue
+		}
 		fmt.Fprintln(w, i.Folder)
-		for _, p := range i.Promises {
-			mark := "ok    "
-			if !p.Held {
-				mark = "BROKEN"
-			}
-			fmt.Fprintf(w, "  %s  %s: %s", mark, p.Name, p.Rule)
-			if p.Broken > 0 {
-				fmt.Fprintf(w, " (broken %s times)", grouped(p.Broken))
-			}
-			fmt.Fprintln(w)
+		if promises {
+			printPromises(w, i.Promises)
 		}
 		for _, note := range i.Notes {
 			fmt.Fprintf(w, "  note    %s\n", note)
 		}
-		if r := i.Realized; r != nil {
-			fmt.Fprintf(w, "  secret  %s participations, mean %.6g, standard deviation %.4g; batches of %d to %d; at most %d of an example",
-				grouped(r.Participations), r.Mean, r.StandardDeviation, r.SmallestBatch, r.LargestBatch, r.MostParticipations)
-			if r.MostParticipationsByUser > 0 {
-				fmt.Fprintf(w, ", %d of an owner", r.MostParticipationsByUser)
-			}
-			fmt.Fprintln(w)
+		if i.Realized != nil {
+			printRealized(w, i.Realized)
 		}
 	}
+}
+
+func printPromises(w io.Writer, promises []sampling.Promise) {
+	for _, p := range promises {
+		mark := "ok    "
+		if !p.Held {
+			mark = "BROKEN"
+		}
+		fmt.Fprintf(w, "  %s  %s: %s", mark, p.Name, p.Rule)
+		if p.Broken > 0 {
+			fmt.Fprintf(w, " (broken %s times)", grouped(p.Broken))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func printRealized(w io.Writer, r *sampling.Realized) {
+	fmt.Fprintf(w, "  secret  %s participations, mean %.6g, standard deviation %.4g; batches of %d to %d; at most %d of an example",
+		grouped(r.Participations), r.Mean, r.StandardDeviation, r.SmallestBatch, r.LargestBatch, r.MostParticipations)
+	if r.MostParticipationsByUser > 0 {
+		fmt.Fprintf(w, ", %d of an owner", r.MostParticipationsByUser)
+	}
+	fmt.Fprintln(w)
 }

@@ -46,6 +46,20 @@ type app struct {
 	operation
 }
 
+// checkedWriter remembers the first fault of a writer: what was not written down was not told.
+type checkedWriter struct {
+	io.Writer
+	fault error
+}
+
+func (w *checkedWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if w.fault == nil {
+		w.fault = err
+	}
+	return n, err
+}
+
 // usageError marks a fault of the command line.
 type usageError struct{ error }
 
@@ -53,6 +67,8 @@ func (e usageError) Unwrap() error { return e.error }
 
 // execute runs one command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := &checkedWriter{Writer: stdout}
+	stdout = out
 	a := &app{stdout: stdout, stderr: stderr}
 	ctx, stop := a.onSignal(ctx, stderr)
 	defer stop()
@@ -62,6 +78,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	if out.fault != nil && !errors.Is(err, out.fault) {
+		err = errors.Join(err, fmt.Errorf("standard output: %w", out.fault))
+	}
 	if err == nil {
 		return exitOK
 	}

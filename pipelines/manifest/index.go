@@ -178,7 +178,7 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	}
 	for _, n := range names {
 		if !own[n] && !strings.HasPrefix(n, store.TempPrefix) {
-			return nil, fmt.Errorf("manifest: folder %s: holds %s, which is not in its index: remove it yourself first", s.Dir, n)
+			return nil, &param.Error{Package: "manifest", Param: "folder", Value: s.Dir, Rule: "holds " + n + ", which is not in its index: move what you put there elsewhere"}
 		}
 	}
 	return names, nil

@@ -1,0 +1,129 @@
+package pipelines
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"minsep/accounting"
+	"minsep/internal/store"
+	"minsep/pipelines/manifest"
+)
+
+// States of an inspected directory.
+const (
+	StateCertified    = "certified"     // every promise holds, and a certificate is there
+	StateNotCertified = "not certified" // every promise holds, and nothing certifies the training
+	StateBroken       = "broken"        // a promise does not hold
+)
+
+// Report is an inspection with its verdict. Realized of its folders is secret.
+type Report struct {
+	State   string       `json:"state"`
+	Verdict string       `json:"verdict"` // what holds, what is missing or what is broken, in one line
+	Folders []Inspection `json:"folders"`
+}
+
+// Judge comes to a verdict on what [Inspect] and [Recheck] have found.
+func Judge(found []Inspection) Report {
+	r := Report{Folders: found}
+	if faults := brokenPromises(found); faults != nil {
+		r.State, r.Verdict = StateBroken, "BROKEN: "+shortened(faults)
+		return r
+	}
+	certificate := certificateOf(found)
+	switch {
+	case certificate == nil:
+		r.State, r.Verdict = StateNotCertified, "NOT CERTIFIED: "+without(found)
+	case certificate.Status != accounting.Verified:
+		r.State = StateNotCertified
+		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s is of status %q; %s", CertificateFile, certificate.Status, matching(found))
+	default:
+		r.State, r.Verdict = StateCertified, "certified: "+claimed(certificate)+", "+matching(found)
+	}
+	return r
+}
+
+// Err returns [ErrBrokenPromise] if any promise is broken.
+func (r Report) Err() error { return Broken(r.Folders) }
+
+// claimed says in words what a certificate certifies, and for whom.
+func claimed(c *accounting.Certificate) string {
+	unit := "one example"
+	if k := c.Run.MaxExamplesPerOwner; k > 1 {
+		unit = fmt.Sprintf("an owner of at most %d examples", k)
+	}
+	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, unit)
+}
+
+// brokenPromises are the promises that do not hold, each with its folder.
+func brokenPromises(found []Inspection) (faults []string) {
+	for _, i := range found {
+		for _, p := range i.Promises {
+			if p.Held {
+				continue
+			}
+			text := store.Base(i.Folder) + ": " + p.Name + ": " + strings.ReplaceAll(p.Rule, "\n", "; ")
+			if p.Broken > 1 {
+				text += fmt.Sprintf(" (broken %d times)", p.Broken)
+			}
+			faults = append(faults, text)
+		}
+	}
+	return faults
+}
+
+// shortened is a list in one line: the first of it, and how many more there are.
+func shortened(list []string) string {
+	const most = 2
+	text := strings.Join(list[:min(most, len(list))], "; ")
+	if len(list) > most {
+		text += fmt.Sprintf("; and %d more", len(list)-most)
+	}
+	return text
+}
+
+func certificateOf(found []Inspection) *accounting.Certificate {
+	for _, i := range found {
+		if i.certificate != nil {
+			return i.certificate
+		}
+	}
+	return nil
+}
+
+func isThere(found []Inspection, folder string) bool {
+	return slices.ContainsFunc(found, func(i Inspection) bool { return i.kind == folder })
+}
+
+// matching says which of batches and noise match the certificate, and which are not there.
+func matching(found []Inspection) string {
+	batches, noise := isThere(found, BatchesFolder), isThere(found, NoiseFolder)
+	switch {
+	case batches && noise:
+		return "batches and noise match"
+	case batches:
+		return "batches match; there is no noise"
+	case noise:
+		return "noise matches; there are no batches"
+	}
+	return "without batches and noise"
+}
+
+// without says what is there where no certificate is.
+func without(found []Inspection) string {
+	var there []string
+	for _, i := range inspectors {
+		if i.folder != manifest.RunName && isThere(found, i.folder) {
+			there = append(there, i.folder)
+		}
+	}
+	what := ""
+	if there != nil {
+		what = "; every promise of " + strings.Join(there, ", ") + " holds"
+	}
+	if !isThere(found, manifest.RunName) {
+		return "a single folder says nothing of privacy: inspect the run directory" + what
+	}
+	return "there is no certificate: minsep account makes one" + what
+}
