@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -38,9 +39,60 @@ func TestNoiseRecipeVectorsInPython(t *testing.T) {
 	}
 }
 
-// TestNoiseShardsInPython makes the shards of a pipeline from their recipe with NumPy; with another key it must fail.
+// TestContributionInPython: what the reference trainer adds for one example are multiples of the grid of norm at most the clip norm, in integers.
+func TestContributionInPython(t *testing.T) {
+	python := pythonWith(t, "numpy, cryptography")
+	cmd := exec.Command(python, "-c", contributionCheck)
+	cmd.Dir = "python"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+const contributionCheck = `
+import math
+from fractions import Fraction
+import numpy as np
+from noise_recipe import contribution
+
+rng = np.random.default_rng(1)
+clipped = 0
+for trial in range(400):
+    clip = float(rng.choice([1.0, 0.3, 1e-3, 7e4]))
+    grid = 2.0 ** int(np.floor(np.log2(clip)) - rng.integers(3, 45))
+    x = rng.standard_normal(int(rng.integers(1, 300))) * np.exp(rng.normal(0, 3)) * clip
+    if trial % 3 == 0:
+        x = np.sign(x) * clip
+    x = x.astype([np.float64, np.float32, np.float16][trial % 3 if clip < 1e4 else 0])
+    y = contribution(x, clip, grid)
+    steps = [int(v / grid) for v in y]
+    assert all(Fraction(v) == k * Fraction(grid) for v, k in zip(y.tolist(), steps)), "off the grid"
+    norm2 = sum(k * k for k in steps) * Fraction(grid) ** 2
+    assert norm2 <= Fraction(clip) ** 2, (float(norm2), clip)
+    exact = sum(Fraction(v) ** 2 for v in contribution(x, clip, 0).tolist())
+    assert exact <= Fraction(clip) ** 2, "not clipped before rounding to the grid"
+    assert np.all(np.abs(y) <= np.abs(x.astype(np.float64))), "a coordinate has grown"
+    if np.linalg.norm(x.astype(np.float64)) > 1.1 * clip:
+        clipped += 1
+        assert math.sqrt(norm2) > clip * (1 - 2.0**-19) - grid * math.sqrt(len(y)), "clipped too much"
+assert clipped > 100
+for bad in (np.nan, np.inf, 1e200):
+    assert not contribution(np.array([1.0, bad]), 1, 2.0**-20).any()
+assert not contribution(np.zeros(3), 1, 2.0**-20).any()
+`
+
+// TestNoiseShardsInPython makes the shards of a pipeline from their recipe with NumPy, of both types, with a grid and without; with another key
+// it must fail.
 func TestNoiseShardsInPython(t *testing.T) {
 	python := pythonWith(t, "numpy, cryptography")
+	for _, dtype := range []manifest.DType{manifest.DFloat32, manifest.DFloat64} {
+		for _, grid := range []noise.Grid{0, noise.NoGrid} {
+			t.Run(fmt.Sprintf("%s %v", dtype, grid), func(t *testing.T) { shardsInPython(t, python, dtype, grid) })
+		}
+	}
+}
+
+func shardsInPython(t *testing.T, python string, dtype manifest.DType, grid noise.Grid) {
 	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "root.key")
 	if err := stream.CreateKeyFile(key); err != nil {
 		t.Fatal(err)
@@ -51,7 +103,7 @@ func TestNoiseShardsInPython(t *testing.T) {
 	}
 	recipe, err := noise.NewRecipe(noise.Config{
 		Strategy:    &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 150, Toeplitz: []float64{1, .5, .375, .3125}, Normalized: true},
-		Coordinates: 5001, NoiseMultiplier: 1.3, ClipNorm: .5,
+		Coordinates: 1501, NoiseMultiplier: 1.3, ClipNorm: .5, Grid: grid, Float64: dtype == manifest.DFloat64,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +114,7 @@ func TestNoiseShardsInPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, s := beam.NewPipelineWithRoot()
-	if _, err := noiseshards.Write(s, noiseshards.Config{Dir: dir, RecipeSHA256: file.SHA256, KeyURI: key, Shards: 3, DType: manifest.DFloat32, StepsPerFile: 64}); err != nil {
+	if _, err := noiseshards.Write(s, noiseshards.Config{Dir: dir, RecipeSHA256: file.SHA256, KeyURI: key, Shards: 3, DType: dtype, StepsPerFile: 64}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := beam.Run(context.Background(), "direct", p); err != nil {

@@ -90,8 +90,9 @@ func (n Noise) Validate() error {
 	if !n.FromCertificate {
 		c.Positive("noise multiplier", n.NoiseMultiplier)
 	}
-	c.Positive("clip norm", n.ClipNorm)
-	c.Require(n.Grid >= 0 || n.Grid == noise.NoGrid, "grid", float64(n.Grid), `must be a power of two, or "none"`)
+	ok, rule := noise.ValidClipNorm(n.ClipNorm)
+	c.Require(ok, "clip norm", n.ClipNorm, rule)
+	c.Require(n.Grid.Valid(), "grid", float64(n.Grid), `must be a power of two, or "none"`)
 	c.Require(dtypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
 	most := max(1, min(n.Coordinates, noiseshards.MaxShards))
 	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))

@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 			"exits":    exits,
 			"refused":  refused,
 			"same":     same,
+			"sigma":    sameSigma,
 			"cut":      cut,
 			"flip":     flip,
 			"killwhen": killWhen,
@@ -68,6 +69,26 @@ func refused(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if found := goPackage.FindString(stderr); found != "" {
 		ts.Fatalf("a message begins with a Go package: %q", found)
+	}
+}
+
+// sigma A B requires two files of JSON to have the same noise multiplier, to the last bit: a number or, in a recipe, hexadecimal.
+func sameSigma(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sigma A B")
+	}
+	var sigmas [2]float64
+	for i, name := range args {
+		found := regexp.MustCompile(`"noise_multiplier": "?([^,"\s]+)`).FindStringSubmatch(ts.ReadFile(name))
+		if found == nil {
+			ts.Fatalf("%s: has no noise multiplier", name)
+		}
+		sigma, err := strconv.ParseFloat(found[1], 64)
+		ts.Check(err)
+		sigmas[i] = sigma
+	}
+	if sigmas[0] != sigmas[1] {
+		ts.Fatalf("%s has σ = %v, %s %v", args[0], sigmas[0], args[1], sigmas[1])
 	}
 }
 

@@ -143,7 +143,8 @@ def contribution(gradient, clip_norm, grid):
     what is returned is at most clip_norm. A gradient whose norm is not finite counts as zero. Grid 0 is none.
     """
     x = np.asarray(gradient, dtype=np.float64)
-    norm = np.linalg.norm(x)
+    with np.errstate(over="ignore"):
+        norm = np.sqrt(np.sum(np.square(x)))
     if not np.isfinite(norm):
         return np.zeros_like(x)
     limit = clip_norm * (1 - 2.0**-20)

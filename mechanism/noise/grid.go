@@ -115,9 +115,19 @@ func chooseGrid(deviations []float64, scale float64, c Config) (float64, error) 
 	return float64(c.Grid), check.Err()
 }
 
-func isPowerOfTwo(v float64) bool {
-	f, _ := math.Frexp(v)
-	return f == 0.5
+// Valid reports whether g is a power of two, 0 for the default, or [NoGrid]. Whether it serves the noise is for [NewRecipe] to say.
+func (g Grid) Valid() bool {
+	f, _ := math.Frexp(float64(g))
+	return f == 0.5 || g == 0 || g == NoGrid
+}
+
+// clipNormRule says what a clip norm must be.
+const clipNormRule = "must be 2^-80 to 2^80, which is 8.3e-25 to 1.2e24"
+
+// ValidClipNorm reports whether a clip norm is in the range that every noise multiplier of 2⁻¹⁶ to 2¹⁶ can be used with, and
+// returns the rule.
+func ValidClipNorm(clip float64) (ok bool, rule string) {
+	return clip >= 0x1p-80 && clip <= 0x1p80, clipNormRule
 }
 
 // Grid returns the grid of the values, or [NoGrid].

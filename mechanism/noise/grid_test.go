@@ -38,9 +38,12 @@ func TestGrid(t *testing.T) {
 		{0x1p-97, 1, 0, false, 0, "noise multiplier 6.310887241768095e-30: times the clip norm, 1, must be 2^-96 to 2^96"},
 		{0x1p97, 1, 0, false, 0, "noise multiplier 1.5845632502852868e+29: times the clip norm"},
 		{1e308, 1, 0, false, 0, "noise multiplier 1e+308: times the clip norm, 1, must be"},
-		{1e308, 1e308, NoGrid, false, 0, "noise multiplier 1e+308: times the clip norm, 1e+308, must be"},
-		{1e-308, 1e-308, 0, true, 0, "noise multiplier 1e-308: times the clip norm"},
-		{1, 1e-300, 0, false, 0, "noise multiplier 1: times the clip norm, 1e-300, must be"},
+		{1e308, 0x1p80, NoGrid, false, 0, "noise multiplier 1e+308: times the clip norm, 1.2089258196146292e+24, must be"},
+		{0x1p-20, 0x1p-80, 0, true, 0, "noise multiplier 9.5367431640625e-07: times the clip norm"},
+		{0x1p-16, 0x1p-80, 0, true, 0x1p-135, ""},
+		{1, 1e-300, 0, false, 0, "clip norm 1e-300: must be 2^-80 to 2^80"},
+		{1e308, 1e308, NoGrid, false, 0, "clip norm 1e+308: must be"},
+		{1, math.NaN(), 0, false, 0, "clip norm NaN: must be"},
 	} {
 		r, err := NewRecipe(Config{s, 100, c.multiplier, c.clip, c.grid, c.float64})
 		switch {

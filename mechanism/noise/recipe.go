@@ -27,7 +27,7 @@ type Config struct {
 	Strategy        *mechanism.Strategy
 	Coordinates     int64   // d, 1 to [MaxCoordinates]
 	NoiseMultiplier float64 // σ, the deviation of Z in units of ClipNorm, as the certificate has it
-	ClipNorm        float64 // ζ, the norm to which gradients are clipped; σ ζ is 2⁻⁹⁶ to 2⁹⁶
+	ClipNorm        float64 // ζ, the norm to which gradients are clipped, 2⁻⁸⁰ to 2⁸⁰; σ ζ is 2⁻⁹⁶ to 2⁹⁶
 	Grid            Grid    // g; 0 for the default
 
 	// Float64 says that the noise is kept and added in float64, and not in float32: the default grid is finer, and a finer one may be given.
@@ -132,14 +132,15 @@ func (e *GrowthError) Error() string {
 func NewRecipe(c Config) (*Recipe, error) {
 	check := param.Checker{Package: "noise"}
 	check.Positive("noise multiplier", c.NoiseMultiplier)
-	check.Positive("clip norm", c.ClipNorm)
+	ok, rule := ValidClipNorm(c.ClipNorm)
+	check.Require(ok, "clip norm", c.ClipNorm, rule)
 	check.Require(c.Coordinates >= 1 && c.Coordinates <= MaxCoordinates, "coordinates", c.Coordinates, "must be 1 to 2^48")
 	scale := c.NoiseMultiplier * c.ClipNorm
 	if check.Err() == nil {
 		check.Require(scale >= 1/maxScale && scale <= maxScale, "noise multiplier", c.NoiseMultiplier,
 			fmt.Sprintf("times the clip norm, %v, must be 2^-96 to 2^96, which is 1.3e-29 to 7.9e28", c.ClipNorm))
 	}
-	check.Require(c.Grid == 0 || c.Grid == NoGrid || isPowerOfTwo(float64(c.Grid)), "grid", float64(c.Grid), `must be a power of two, or "none"`)
+	check.Require(c.Grid.Valid(), "grid", float64(c.Grid), `must be a power of two, or "none"`)
 	check.Require(c.Strategy != nil, "strategy", "nil", "must be given")
 	if check.Err() != nil {
 		return nil, check.Err()
