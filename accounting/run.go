@@ -92,6 +92,8 @@ func (r Run) Method() (Method, error) {
 			return refuse("it %s: an owner's examples may be in different parts", exampleOnly)
 		case truncated && s.CyclicPoisson.SecretPartition:
 			return refuse("a maximum batch size needs the public partition: the sizes of secret parts are random")
+		case s.CyclicPoisson.SecretPartition && minSep > 1 && r.Strategy.NonNegative():
+			return MonteCarlo, nil
 		}
 		return PLD, nil
 	case s.BallsInBins != nil && r.MaxExamplesPerOwner > 1:
@@ -138,17 +140,29 @@ func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 // ErrNoProof says that a run has no proof by closed form or privacy loss distribution.
 var ErrNoProof = errors.New("accounting: no closed form and no composition of independent events")
 
-// Prove returns δ(epsilon) as bounds of both directions, for a run whose method is ClosedForm or PLD; for others the error is ErrNoProof.
+// Majorized says that a run whose method is MonteCarlo has a proof as well, which claims more δ than there is: cyclic Poisson sampling
+// with a secret partition is a mixture over the parts, and divergences are jointly convex, so that none is above that of the worst part (F3.5).
+func (r Run) Majorized() bool {
+	c := r.Sampler.CyclicPoisson
+	return c != nil && c.SecretPartition && c.MinSep > 1
+}
+
+// Prove returns δ(epsilon) as bounds of both directions, for a run whose method is ClosedForm or PLD, and upper bounds for one that is
+// Majorized; for others the error is ErrNoProof.
 func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
 	method, err := r.Method()
 	if err != nil {
 		return pq, qp, err
 	}
-	switch method {
-	case ClosedForm:
+	switch {
+	case method == ClosedForm:
 		delta, err := r.gaussianDelta(noiseMultiplier, epsilon)
 		return delta, delta, err
-	case PLD:
+	case r.Majorized():
+		pq, qp, err = r.composedDelta(noiseMultiplier, epsilon)
+		pq.Lower, qp.Lower = 0, 0
+		return pq, qp, err
+	case method == PLD:
 		return r.composedDelta(noiseMultiplier, epsilon)
 	}
 	return pq, qp, ErrNoProof
@@ -161,8 +175,8 @@ func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
 	if err != nil {
 		return pld.Bracket{}, err
 	}
-	switch method {
-	case ClosedForm:
+	switch {
+	case method == ClosedForm:
 		sens, err := r.sensitivity()
 		if err != nil {
 			return pld.Bracket{}, err
@@ -173,7 +187,7 @@ func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
 			b.Lower = sigma * (1 - 1e-6)
 		}
 		return b, err
-	case PLD:
+	case method == PLD || r.Majorized():
 		var worst pld.Bracket
 		for i := 0; ; i++ {
 			cases := 0
@@ -190,6 +204,9 @@ func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
 			}
 			worst = pld.Bracket{Lower: max(worst.Lower, b.Lower), Upper: max(worst.Upper, b.Upper)}
 			if i+1 == cases {
+				if r.Majorized() {
+					worst.Lower = 0
+				}
 				return worst, nil
 			}
 		}

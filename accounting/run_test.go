@@ -55,6 +55,8 @@ func TestMethodTable(t *testing.T) {
 		{"balls-in-bins truncated", with(bins), banded(32, 4), 1, ""},
 		{"cyclic", cyclic, banded(32, 4), 1, PLD},
 		{"cyclic truncated", with(cyclic), banded(32, 4), 1, PLD},
+		{"cyclic secret parts", secret, banded(32, 4), 1, MonteCarlo},
+		{"cyclic secret parts negative", secret, negative, 1, PLD},
 		{"cyclic secret parts truncated", with(secret), banded(32, 4), 1, ""},
 		{"cyclic bands > b", cyclic, banded(32, 5), 1, ""},
 		{"cyclic k_u = 2", cyclic, banded(32, 4), 2, ""},

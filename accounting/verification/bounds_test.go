@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/verification"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/stream"
@@ -129,15 +131,12 @@ func (c boundCase) bounds(t *testing.T) (upper, lower [2]float64) {
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
-	if !c.skip && (method == accounting.PLD || method == accounting.ClosedForm) {
+	if !c.skip && (method == accounting.PLD || method == accounting.ClosedForm || c.run.Majorized()) {
 		pq, qp, err := c.run.Prove(c.sigma, c.epsilon)
 		if err != nil {
 			t.Fatalf("%v: %v", c, err)
 		}
-		upper = [2]float64{pq.Upper, qp.Upper}
-		if c := c.run.Sampler.CyclicPoisson; c == nil || !c.SecretPartition {
-			lower = [2]float64{pq.Lower, qp.Lower}
-		}
+		upper, lower = [2]float64{pq.Upper, qp.Upper}, [2]float64{pq.Lower, qp.Lower}
 	}
 	if c.run.Sampler.Fixed != nil {
 		return upper, lower
@@ -235,6 +234,86 @@ func TestBoundsHoldByDraws(t *testing.T) {
 		mean, stdErr := c.laws[0].image(rows(c.run.Strategy), c.sigma).draws(rng, c.epsilon, 1e6)
 		if err := c.hold(upper, lower, mean, 6*max(stdErr[0], stdErr[1])); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestSecretPartition: the losses that are drawn for cyclic Poisson sampling with a secret partition have the divergences of the mixture over the parts, in
+// both directions, and those of the first part are rejected.
+func TestSecretPartition(t *testing.T) {
+	const samples = 200000
+	for _, minSep := range []int{2, 4} { // with 3 steps: parts of two steps and one, and a part of none
+		strategy := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 3, Toeplitz: []float64{1, 0.6}}
+		c := boundCase{sigma: 0.7, epsilon: 0.2}
+		c.run = accounting.Run{Strategy: strategy, MaxExamplesPerOwner: 1,
+			Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.6, Steps: 3, MinSep: minSep, SecretPartition: true}}}
+		uniform := law{}
+		for part := range minSep {
+			partLaw(uniform, 3, minSep, part, 0.6, 1/float64(minSep))
+		}
+		c.laws = []law{uniform}
+		truth, fault := c.truth(func(m mixture) (float64, float64, float64) { return m.quadrature(c.epsilon) })
+		for i, d := range montecarlo.Directions {
+			for _, secret := range []bool{true, false} {
+				spec := c.run.Loss(c.sigma)
+				spec.WarmStart = secret && spec.WarmStart
+				s, err := montecarlo.NewSampler(spec, d, stream.PublicKey("parts", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				losses := make([]float64, samples)
+				s.Losses(losses, 0)
+				sum, squares := 0.0, 0.0
+				for _, l := range losses {
+					value := max(0, -math.Expm1(c.epsilon-l))
+					sum, squares = sum+value, squares+(value-truth[i])*(value-truth[i])
+				}
+				off := math.Abs(sum/samples-truth[i]) - fault
+				if far := 6 * math.Sqrt(squares) / samples; (off > far) == secret {
+					t.Errorf("%d parts, direction %s, secret %v: δ is %g, truth %g ± %g", minSep, d, secret, sum/samples, truth[i], far/6)
+				}
+			}
+		}
+	}
+}
+
+// TestSecretPartitionPlan: what samples certify is below the noise of the worst part's distribution, which remains where samples are too few; both
+// are checked again from their protocols.
+func TestSecretPartitionPlan(t *testing.T) {
+	run := accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.25, Steps: 16, MinSep: 4, SecretPartition: true}},
+		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 16, Toeplitz: []float64{1, 0.5}}, MaxExamplesPerOwner: 1}
+	for _, c := range []struct {
+		delta  float64
+		method accounting.Method // of the candidate with the least noise
+	}{{1e-2, accounting.MonteCarlo}, {1e-9, accounting.PLD}} {
+		problem := verification.Problem{Run: run, Epsilon: 1, Delta: c.delta, Samples: 40000, Workers: 1}
+		plan, err := problem.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := plan.Protocol.Candidates[0]
+		if got := least.Trials[0].Method; got != c.method || plan.Method != c.method {
+			t.Errorf("δ = %g: method %s of the plan, %s of its first trial, want %s", c.delta, plan.Method, got, c.method)
+		}
+		last := plan.Protocol.Candidates[len(plan.Protocol.Candidates)-1]
+		if last.Trials[0].Method != accounting.PLD || c.method == accounting.MonteCarlo && least.NoiseMultiplier > 0.97*last.NoiseMultiplier {
+			t.Errorf("δ = %g: least noise %g, last candidate %+v", c.delta, least.NoiseMultiplier, last)
+		}
+		if err := verification.CheckProofs(plan.Protocol); err != nil {
+			t.Error(err)
+		}
+		last.Trials[0].Bound /= 2
+		if verification.CheckProofs(plan.Protocol) == nil {
+			t.Errorf("δ = %g: half the bound is accepted", c.delta)
+		}
+		last.Trials[0].Bound *= 2
+		book, err := ledger.Create(t.TempDir(), plan.Protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate, err := verification.Finish(t.Context(), book, 1<<14, 1, nil)
+		if err != nil || certificate.Method != c.method || certificate.NoiseMultiplier > 1.01*plan.Estimate && c.method == accounting.PLD {
+			t.Errorf("δ = %g: %+v, %v", c.delta, certificate, err)
 		}
 	}
 }

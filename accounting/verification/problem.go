@@ -106,6 +106,12 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 		err = p.calibrated(ctx, e, out)
 	}
 	out.Each = e.each()
+	if p.Run.Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
+		without := &Plan{Method: accounting.PLD, Looks: out.Looks, Table: out.Table, Each: out.Each}
+		if p.proven(without) == nil {
+			return without, nil
+		}
+	}
 	return out, err
 }
 
@@ -216,6 +222,13 @@ func (p Problem) sides(sigmas []float64) (sides [][2]side, err error) {
 				return nil, err
 			}
 		}
+		if p.Run.Majorized() {
+			pq, qp, err := p.Run.Prove(sigma, p.Epsilon)
+			if err != nil {
+				return nil, err
+			}
+			pair[0].composed, pair[1].composed = pq.Upper, qp.Upper
+		}
 		sides = append(sides, pair)
 	}
 	return sides, nil
@@ -272,13 +285,22 @@ func (p Problem) fix(sides [][2]side, method accounting.Method) (*accounting.Pro
 // provableShare is the part of δ that the bound of the provable candidate may take: δ_v is above it in all but the smallest budgets.
 const provableShare = 0.9
 
+// provable finds a noise multiplier that needs no samples.
+func (p Problem) provable(start float64) (tilt.Provable, error) {
+	if !p.Run.Majorized() {
+		return tilt.SmallestProvable(p.Run.Loss(start), p.Epsilon, provableShare*p.Delta)
+	}
+	least, err := p.Run.Calibrate(p.Epsilon, provableShare*p.Delta)
+	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
+}
+
 // calibrated estimates the noise multiplier, then fixes candidates around it.
 func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
 	start, err := accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms()))
 	if err != nil {
 		return err
 	}
-	provable, err := tilt.SmallestProvable(p.Run.Loss(start), p.Epsilon, provableShare*p.Delta)
+	provable, err := p.provable(start)
 	switch {
 	case err == nil:
 		start = provable.NoiseMultiplier / math.Pow(gridRatio, 5)

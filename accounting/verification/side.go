@@ -16,6 +16,7 @@ type side struct {
 	epsilon   float64
 	direction montecarlo.Direction
 	plan      *tilt.Plan // nil: values of plain losses, in [0, 1]
+	composed  float64    // an upper bound by composition of independent events; 0: there is none
 }
 
 // newSide plans how values are drawn: tilted or shifted where that is possible and has M < 1, else as plain losses.
@@ -43,7 +44,10 @@ func (s side) bound() float64 {
 
 // divergence is a proven bound of the divergence.
 func (s side) divergence() float64 {
-	if s.plan == nil {
+	switch {
+	case s.composed > 0:
+		return min(1, s.composed)
+	case s.plan == nil:
 		return 1
 	}
 	return s.plan.Divergence
@@ -52,7 +56,11 @@ func (s side) divergence() float64 {
 // trial is the side's trial at the first point of a protocol. Without samples the divergence must be proven.
 func (s side) trial(method accounting.Method, samples uint64) (accounting.Trial, error) {
 	if samples == 0 {
-		return accounting.Trial{Direction: s.direction, Method: accounting.RenyiBound, Bound: s.divergence()}, nil
+		method = accounting.RenyiBound
+		if s.composed > 0 {
+			method = accounting.PLD
+		}
+		return accounting.Trial{Direction: s.direction, Method: method, Bound: s.divergence()}, nil
 	}
 	var v Values
 	if s.plan != nil {
