@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/store"
@@ -70,6 +72,9 @@ func units[T any](s beam.Scope, list []T) (beam.PCollection, error) {
 	return beam.Reshuffle(s, beam.CreateList(s, texts)), nil
 }
 
+// warned are the columns of files of which this process has warned.
+var warned sync.Map
+
 // readGraphFn reads a split.
 type readGraphFn struct{}
 
@@ -88,6 +93,11 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 		chunk, err := b.AppendBinary(nil)
 		if err != nil {
 			return err
+		}
+		for _, w := range b.Warnings {
+			if _, again := warned.LoadOrStore([2]string{w.File, w.Column}, true); !again {
+				log.Warn(ctx, w.Error())
+			}
 		}
 		if b.Ownerless > 0 {
 			ownerlessRead.Add(ctx, int(b.Ownerless))

@@ -16,6 +16,9 @@ type Batch struct {
 	SingleOwner bool
 	// Ownerless counts the examples without owners that were left out here, see [Options].SkipOwnerless.
 	Ownerless int64
+	// Warnings are places that are not faults: where ids that are kept as they are written stop being integers. They come with
+	// the last batch of a split, which may have no edges.
+	Warnings []*Fault
 }
 
 // batcher collects edges and hands full batches on. After a fault it hands nothing on.
@@ -27,6 +30,10 @@ type batcher struct {
 	emit  func(*Batch) error
 	// before is where the split's first line begins: the lines of faults are counted from there until countFrom.
 	before int64
+
+	folder  ownergraph.IDs // the id that the folder's name says, if it says one
+	watched [2]struct{ ints, warned bool }
+	noted   []*Fault // the warnings
 }
 
 func newBatcher(ctx context.Context, s *Split, emit func(*Batch) error) *batcher {
@@ -34,6 +41,43 @@ func newBatcher(ctx context.Context, s *Split, emit func(*Batch) error) *batcher
 	b.SingleOwner = s.SingleOwner
 	b.reset()
 	return b
+}
+
+// takeFolder reads the id that the folder's name says.
+func (b *batcher) takeFolder() *Fault {
+	s := b.split
+	for _, c := range []struct {
+		value string
+		t     ownergraph.IDType
+		asIs  bool
+	}{{s.FolderExample, s.ExampleType, s.ExampleAsIs}, {s.FolderOwner, s.OwnerType, s.OwnerAsIs}} {
+		if c.value == "" {
+			continue
+		}
+		b.folder.Reset(c.t)
+		if k := appendText(&b.folder, []byte(c.value), c.asIs); k != fits {
+			return &Fault{Found: "in the folder's name, " + k.String(), Rule: k.rule(c.t)}
+		}
+	}
+	return nil
+}
+
+// watch notes the line where a column (0 for examples) of ids that are kept as they are written stops being integers.
+func (b *batcher) watch(column int, name string, line int64) {
+	if w := &b.watched[column]; !w.warned {
+		w.warned = true
+		b.noted = append(b.noted, &Fault{File: b.split.Path, Number: b.split.Number, Line: line, Column: name, Found: "the ids stop being integers here",
+			Rule: "--id-type string keeps them as they are written, and 7, 007 and 7.0 are three of them"})
+	}
+}
+
+// finish hands on what is left, and the warnings.
+func (b *batcher) finish() error {
+	if len(b.noted) == 0 || len(b.list) > 0 {
+		return b.flush()
+	}
+	b.Warnings = b.noted
+	return b.emit(&b.Batch)
 }
 
 func (b *batcher) reset() {
@@ -64,7 +108,7 @@ func (b *batcher) flush() error {
 
 // fault records a fault at a line and returns errTooMany when there is no room for another.
 func (b *batcher) fault(f *Fault) error {
-	f.File = b.split.Path
+	f.File, f.Number = b.split.Path, b.split.Number
 	if !b.add(f) {
 		return errTooMany
 	}

@@ -8,6 +8,7 @@ import (
 
 // Fault is something wrong with an input file. It names the place and the kind of value found, never the value.
 type Fault struct {
+	Number   int    // 1-based, of the file in the graph, in the order of their names; 0 if unknown
 	File     string // empty if the fault is no file's
 	Line     int64  // 1-based, of a text file; 0 if the fault is no line's
 	RowGroup int    // 1-based, of a Parquet file; 0 if the fault is no row group's
@@ -25,7 +26,11 @@ func (f *Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(FaultPrefix)
 	if f.File != "" {
-		b.WriteString(" " + f.File)
+		shown := masked(f.File)
+		b.WriteString(" " + shown)
+		if shown != f.File && f.Number > 0 {
+			fmt.Fprintf(&b, " (file %d of the graph)", f.Number)
+		}
 	}
 	if f.Line > 0 {
 		fmt.Fprintf(&b, ": line %d", f.Line)

@@ -41,7 +41,7 @@ func idGen(ints bool) *rapid.Generator[string] {
 			return strconv.FormatInt(rapid.Int64Range(-50, 1<<40).Draw(t, "id"), 10)
 		})
 	}
-	return rapid.OneOf(rapid.StringMatching(`x[ -~]{0,8}`), rapid.StringMatching("x[,\"; éß\u4e16\U0001F600]{0,5}"), rapid.Just("x"+strings.Repeat("y", 254)))
+	return rapid.OneOf(rapid.StringMatching(`x[ -~]{0,8}[!-~]`), rapid.StringMatching("x[,\"; éß\u4e16\U0001F600]{0,5}[,\";éß\u4e16\U0001F600]"), rapid.Just("x"+strings.Repeat("y", 254)))
 }
 
 func graphGen() *rapid.Generator[graph] {

@@ -31,7 +31,7 @@ type inspected struct {
 }
 
 // inspect finds out how to read a file.
-func inspect(ctx context.Context, name string, o *Options) (*inspected, *Fault) {
+func inspect(ctx context.Context, name string, number int, o *Options) (*inspected, *Fault) {
 	fail := func(found, rule string) (*inspected, *Fault) {
 		return nil, &Fault{File: name, Found: found, Rule: rule}
 	}
@@ -67,8 +67,12 @@ func inspect(ctx context.Context, name string, o *Options) (*inspected, *Fault) 
 	case format != Parquet && compression != "" && compression != magic:
 		return fail("not a "+compression+" file", "its name says that it is one")
 	}
-	in := &inspected{size: f.Size(), split: Split{Path: name, Stamp: stamp, Format: format, SingleOwner: o.SingleOwner, SkipOwnerless: o.SkipOwnerless}}
-	var fault *Fault
+	in := &inspected{size: f.Size(), split: Split{Path: name, Number: number, Stamp: stamp, Format: format, SingleOwner: o.SingleOwner, SkipOwnerless: o.SkipOwnerless}}
+	fault := in.folders(o)
+	if fault != nil {
+		fault.File = name
+		return nil, fault
+	}
 	if format == Parquet {
 		fault = in.parquet(f, o)
 	} else {
@@ -125,12 +129,14 @@ func (in *inspected) text(f File, o *Options) *Fault {
 		return &Fault{Line: line, Found: plural(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the header", s.Fields)}
 	}
 	in.records = true
-	if f := firstType(&in.example, fields[s.Example], o.ExampleType, s.Example); f != nil {
-		f.Line = line
-		return f
+	if s.FolderExample == "" {
+		if f := firstType(&in.example, fields[s.Example], o.ExampleType, fmt.Sprintf("column %d", s.Example+1)); f != nil {
+			f.Line = line
+			return f
+		}
 	}
-	if !s.SingleOwner {
-		if f := firstType(&in.owner, fields[s.Owner], o.OwnerType, s.Owner); f != nil {
+	if !s.SingleOwner && s.FolderOwner == "" {
+		if f := firstType(&in.owner, fields[s.Owner], o.OwnerType, fmt.Sprintf("column %d", s.Owner+1)); f != nil {
 			f.Line = line
 			return f
 		}
@@ -148,13 +154,13 @@ func (in *inspected) record(t *table) ([][]byte, int64, error) {
 }
 
 // firstType takes the type of a column from the first record.
-func firstType(c *idType, field []byte, option string, column int) *Fault {
+func firstType(c *idType, field []byte, option, column string) *Fault {
 	if option != "" && option != Auto {
 		return nil // decided, and checked with all other records
 	}
 	t, k := textType(field)
 	if k != fits {
-		return &Fault{Column: fmt.Sprintf("column %d", column+1), Found: k.String(), Rule: k.rule(ownergraph.Int64)}
+		return &Fault{Column: column, Found: k.String(), Rule: k.rule(ownergraph.String)}
 	}
 	*c = idType{known: true, t: t}
 	return nil
@@ -170,7 +176,8 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 	find := func(wanted []string) int {
 		return slices.IndexFunc(names, func(n string) bool { return slices.Contains(wanted, n) })
 	}
-	single := o.SingleOwner || len(first) == 1 && o.OwnerColumn == ""
+	noExample, noOwner := s.FolderExample != "", s.FolderOwner != ""
+	single := o.SingleOwner || len(first) == 1 && o.OwnerColumn == "" && !noExample && !noOwner
 	s.SingleOwner = single
 	s.Example, s.Owner = position(o.ExampleColumn), position(o.OwnerColumn)
 	named := func(option string, at int) bool { return option != "" && at < 0 }
@@ -178,7 +185,7 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 	if header == "" || header == Auto {
 		switch {
 		case s.Example < 0 && find(o.exampleNames()) >= 0, s.Owner < 0 && !single && find(o.ownerNames()) >= 0,
-			named(o.ExampleColumn, s.Example), named(o.OwnerColumn, s.Owner):
+			named(o.ExampleColumn, s.Example) && !noExample, named(o.OwnerColumn, s.Owner) && !noOwner:
 			header = "yes"
 		default:
 			header = "no"
@@ -186,12 +193,15 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 	}
 	s.Header = header == "yes"
 	if !s.Header {
-		if named(o.ExampleColumn, s.Example) || named(o.OwnerColumn, s.Owner) {
+		if (noExample || noOwner) && len(first) != 1 {
+			return &Fault{Found: plural(len(first), "field") + " without a header", Rule: "where a folder says a column, a file of more than one column needs a header"}
+		}
+		if named(o.ExampleColumn, s.Example) && !noExample || named(o.OwnerColumn, s.Owner) && !noOwner {
 			return &Fault{Found: "columns asked for by name", Rule: "without header they have positions only"}
 		}
 		s.Example = max(s.Example, 0)
-		if s.Owner < 0 && s.Example == 1 {
-			s.Owner = 0
+		if noExample || s.Owner < 0 && s.Example == 1 {
+			s.Owner = max(s.Owner, 0)
 		} else if s.Owner < 0 {
 			s.Owner = 1
 		}
@@ -200,8 +210,10 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 		at     *int
 		wanted []string
 		unused bool
-	}{{&s.Example, o.exampleNames(), false}, {&s.Owner, o.ownerNames(), single}} {
+	}{{&s.Example, o.exampleNames(), noExample}, {&s.Owner, o.ownerNames(), single || noOwner}} {
 		switch {
+		case c.unused && !single && s.Header && find(c.wanted) >= 0:
+			return inBoth(names[find(c.wanted)])
 		case c.unused:
 			*c.at = 0
 			continue
@@ -218,7 +230,7 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 			return &Fault{Column: fmt.Sprintf("column %d", *c.at+1), Found: "the first record has " + plural(len(first), "field"), Rule: "set --delimiter, --example-column or --owner-column"}
 		}
 	}
-	if !single && s.Example == s.Owner {
+	if !single && !noExample && !noOwner && s.Example == s.Owner {
 		return &Fault{Column: fmt.Sprintf("column %d", s.Example+1), Found: "examples and owners in one column", Rule: "set --example-column and --owner-column"}
 	}
 	if s.Header || o.SingleOwner && o.Header == "no" || !single && o.Header == "no" {
@@ -229,7 +241,7 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 			return &Fault{Found: "a first record of one field that is no integer", Rule: "head it example_id if this is a list of examples, or set --delimiter"}
 		}
 	}
-	for _, at := range []int{s.Example, s.Owner} {
+	for _, at := range []int{s.Example, s.Owner} { // 0 if it is none of the file's
 		if _, k := parseInt(first[at]); k != fits {
 			return &Fault{Found: "a first record that may be a header or not",
 				Rule: "name the columns example_id and owner_id, or set --header yes or no, or --example-column and --owner-column"}
@@ -255,8 +267,10 @@ func (in *inspected) json(l *lines, o *Options) *Fault {
 		s.OwnerColumns = []string{"owners", "owner_id"}
 	}
 	var examples, owners ownergraph.IDs
-	j := &jsonLine{example: jsonColumn{names: []string{s.ExampleColumn}, ids: &examples}, owner: jsonColumn{names: s.OwnerColumns, ids: &owners}}
-	for !j.example.known || !j.owner.known && !s.SingleOwner {
+	j := s.newJSONLine(&examples, &owners)
+	j.example.ask(asIs(o.ExampleType))
+	j.owner.ask(asIs(o.OwnerType))
+	for !in.records || !j.example.known && s.FolderExample == "" || !j.owner.known && !s.SingleOwner && s.FolderOwner == "" {
 		text, err := l.next()
 		if err == io.EOF {
 			break
@@ -276,7 +290,11 @@ func (in *inspected) json(l *lines, o *Options) *Fault {
 		}
 		in.records = true
 	}
-	in.example = idType{j.example.known, true, examples.Type}
-	in.owner = idType{j.owner.known, true, owners.Type}
+	if s.FolderExample == "" {
+		in.example = idType{j.example.known, true, examples.Type}
+	}
+	if s.FolderOwner == "" {
+		in.owner = idType{j.owner.known, true, owners.Type}
+	}
 	return nil
 }

@@ -22,6 +22,25 @@ type jsonColumn struct {
 	names []string // that the key may have
 	ids   *ownergraph.IDs
 	known bool // the type of ids is decided
+	asIs  bool // strings, and integers by their digits
+
+	inFolder bool // the column is not of the file but of its folder: names are those that the file must not have
+	ints     bool // there was an integer
+	stopped  bool // and then something else, as asIs allows
+}
+
+// ask decides for strings as they are written.
+func (c *jsonColumn) ask(asIs bool) {
+	if asIs {
+		c.known, c.asIs = true, true
+		c.ids.Reset(ownergraph.String)
+	}
+}
+
+// newJSONLine parses lines of the split's file into two columns.
+func (s *Split) newJSONLine(examples, owners *ownergraph.IDs) *jsonLine {
+	return &jsonLine{example: jsonColumn{names: []string{s.ExampleColumn}, ids: examples, inFolder: s.FolderExample != ""},
+		owner: jsonColumn{names: s.OwnerColumns, ids: owners, inFolder: s.FolderOwner != ""}}
 }
 
 // jsonLine parses one line: an object with an example and its owners. It fills owners, and leaves the example in its own column,
@@ -58,10 +77,10 @@ func (j *jsonLine) parse(line []byte) *jsonFault {
 	if j.peek() != 0 || j.pos < len(j.in) {
 		return bad("more text after the object", "each line must be one object")
 	}
-	if !j.hasExample {
+	if !j.hasExample && !j.example.inFolder {
 		return &jsonFault{j.example.names[0], "no such key", "each object needs it"}
 	}
-	if !j.hasOwners && len(j.owner.names) > 0 {
+	if !j.hasOwners && len(j.owner.names) > 0 && !j.owner.inFolder {
 		return &jsonFault{j.owner.names[0], "no such key", "each object needs it"}
 	}
 	return nil
@@ -99,6 +118,9 @@ func (j *jsonLine) members() *jsonFault {
 // member reads the value of j.key.
 func (j *jsonLine) member() *jsonFault {
 	switch {
+	case named(j.example.names, j.key) && j.example.inFolder, named(j.owner.names, j.key) && j.owner.inFolder:
+		f := inBoth(string(j.key))
+		return &jsonFault{f.Column, f.Found, f.Rule}
 	case named(j.example.names, j.key):
 		if j.hasExample {
 			return &jsonFault{string(j.key), "the key occurs twice", "each object has it once"}
@@ -173,23 +195,31 @@ func (j *jsonLine) id(c *jsonColumn) *jsonFault {
 		case f != nil:
 			return f
 		case !c.is(ownergraph.String):
-			return bad("a string", "must be an integer, as in the first record")
+			return bad("a string", "must be an integer, as in the first record, or set --id-type string")
 		case len(s) == 0:
 			return bad(empty.String(), empty.rule(ownergraph.String))
 		case len(s) > stream.MaxStringID:
 			return bad(long.String(), long.rule(ownergraph.String))
 		}
+		if k := spelling(s); k != fits && !c.asIs {
+			return bad(k.String(), k.rule(ownergraph.String))
+		}
+		c.watch(s)
 		c.ids.AppendBytes(s)
 	case b == '-' || '0' <= b && b <= '9':
 		number := j.number()
 		v, k := parseInt(number)
 		switch {
-		case k == bigInteger:
-			return bad(k.String(), "must be a 64-bit signed integer; write such ids as strings")
-		case k != fits:
-			return bad("a number that is not a plain integer", "must be an integer or a string")
+		case k == bigInteger && !c.asIs:
+			return bad(k.String(), k.rule(ownergraph.Int64))
+		case k != fits && k != bigInteger, len(number) > stream.MaxStringID:
+			return bad("a number that is not a plain integer", "must be an integer such as 7, and not 7.0 or 7e0, or a string")
+		case c.asIs:
+			c.watch(number)
+			c.ids.AppendBytes(number)
+			return nil
 		case !c.is(ownergraph.Int64):
-			return bad("an integer", "must be a string, as in the first record")
+			return bad("an integer", "must be a string, as in the first record, or set --id-type string")
 		}
 		c.ids.AppendInt(v)
 	case b == 'n':
@@ -198,6 +228,15 @@ func (j *jsonLine) id(c *jsonColumn) *jsonFault {
 		return bad("neither integer nor string", "must be one of them")
 	}
 	return nil
+}
+
+// watch notes where ids that are kept as they are written stop being integers.
+func (c *jsonColumn) watch(id []byte) {
+	if _, k := parseInt(id); k == fits {
+		c.ints = true
+	} else {
+		c.stopped = c.stopped || c.ints
+	}
 }
 
 // is says whether an id of type t may go into the column, and decides its type if it was open.

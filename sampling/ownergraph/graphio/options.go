@@ -32,10 +32,10 @@ type Options struct {
 	// it holds the names looked for, no if it has canonical integers there, else a fault, since a header taken for
 	// an edge, or an edge for a header, would go unnoticed.
 	Header string
-	// ExampleType and OwnerType of text columns: "int64", "string", or Auto or empty, which takes the type of
-	// the Parquet or JSON files that are read along or, without any, of the first record: int64 if it is a
-	// canonical integer (no sign +, no leading zeros, no -0), else string. Parquet and JSON have types of
-	// their own, and asking for another one is a fault.
+	// ExampleType and OwnerType: "int64", "string", or Auto or empty, which takes the type of the Parquet or JSON files
+	// or, without any, of the first records, which must agree: int64 if it is a canonical integer (no sign +, no leading
+	// zeros, no -0), else string. A string that could be another spelling of an id, a number or one with blanks around it, is then a
+	// fault. "string" keeps ids as they are written, and reads integers of Parquet and JSON as their digits.
 	ExampleType, OwnerType string
 	// SingleOwner reads examples only; each is its own owner. Lists of one column need not say so.
 	SingleOwner bool

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"minsep/sampling/ownergraph"
@@ -26,28 +27,10 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 		return parquetFault(0, err)
 	}
 	s := &in.split
-	examples, fault := findColumn(file, o.exampleNames(), position(o.ExampleColumn))
+	s.SingleOwner = s.SingleOwner || len(file.Top()) == 1 && o.OwnerColumn == "" && s.FolderExample == "" && s.FolderOwner == ""
+	columns, fault := in.parquetColumns(file, o)
 	if fault != nil {
 		return fault
-	}
-	if examples.List {
-		return &Fault{Column: examples.Name, Found: "a list", Rule: "the example of a row is one id"}
-	}
-	s.ExampleColumn = examples.Name
-	in.example = idType{true, true, examples.Type}
-	columns := []*idcolumn.Column{examples}
-	s.SingleOwner = s.SingleOwner || len(file.Top()) == 1 && o.OwnerColumn == ""
-	if !s.SingleOwner {
-		owners, fault := findColumn(file, o.ownerNames(), position(o.OwnerColumn))
-		if fault != nil {
-			return fault
-		}
-		if owners.Name == examples.Name {
-			return &Fault{Column: owners.Name, Found: "examples and owners in one column", Rule: columnsRule}
-		}
-		s.OwnerColumns = []string{owners.Name}
-		in.owner = idType{true, true, owners.Type}
-		columns = append(columns, owners)
 	}
 	in.groups = make([]int64, file.Groups())
 	for g := range in.groups {
@@ -59,6 +42,48 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 			in.groups[g] += size
 		}
 		in.records = in.records || file.GroupRows(g) > 0
+	}
+	return nil
+}
+
+// parquetColumns finds the columns that are the file's.
+func (in *inspected) parquetColumns(file *idcolumn.File, o *Options) (columns []*idcolumn.Column, fault *Fault) {
+	s := &in.split
+	if s.FolderExample != "" {
+		fault = absent(file, o.exampleNames())
+	} else {
+		var c *idcolumn.Column
+		if c, fault = findColumn(file, o.exampleNames(), position(o.ExampleColumn)); fault == nil {
+			s.ExampleColumn, in.example = c.Name, idType{true, true, c.Type}
+			columns = append(columns, c)
+			if c.List {
+				fault = &Fault{Column: c.Name, Found: "a list", Rule: "the example of a row is one id"}
+			}
+		}
+	}
+	if fault != nil || s.SingleOwner {
+		return columns, fault
+	}
+	if s.FolderOwner != "" {
+		return columns, absent(file, o.ownerNames())
+	}
+	c, fault := findColumn(file, o.ownerNames(), position(o.OwnerColumn))
+	if fault != nil {
+		return nil, fault
+	}
+	if c.Name == s.ExampleColumn {
+		return nil, &Fault{Column: c.Name, Found: "examples and owners in one column", Rule: columnsRule}
+	}
+	s.OwnerColumns, in.owner = []string{c.Name}, idType{true, true, c.Type}
+	return append(columns, c), nil
+}
+
+// absent finds a column that the folder's name says not to be in the file too.
+func absent(file *idcolumn.File, names []string) *Fault {
+	for _, c := range file.Top() {
+		if slices.Contains(names, c.Name()) {
+			return inBoth(c.Name())
+		}
 	}
 	return nil
 }
@@ -111,15 +136,18 @@ func (s *Split) readParquet(f File, b *batcher) error {
 	}
 	var columns [2]*idcolumn.Column
 	var fault *Fault
-	if columns[0], fault = findColumn(file, []string{s.ExampleColumn}, -1); fault != nil {
-		return b.fault(fault)
+	if s.FolderExample == "" {
+		if columns[0], fault = findColumn(file, []string{s.ExampleColumn}, -1); fault != nil {
+			return b.fault(fault)
+		}
 	}
-	if !s.SingleOwner {
+	if !s.SingleOwner && s.FolderOwner == "" {
 		if columns[1], fault = findColumn(file, s.OwnerColumns, -1); fault != nil {
 			return b.fault(fault)
 		}
 	}
-	if s.FirstRowGroup+s.RowGroups > file.Groups() || columns[0].Type != s.ExampleType || columns[0].List || !s.SingleOwner && columns[1].Type != s.OwnerType {
+	if s.FirstRowGroup+s.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
+		columns[0] != nil && columns[0].List {
 		return b.fault(&Fault{Found: "another file than when the graph was opened"})
 	}
 	for i := range s.RowGroups {
@@ -132,6 +160,11 @@ func (s *Split) readParquet(f File, b *batcher) error {
 		}
 	}
 	return nil
+}
+
+// readAs says whether a column of the file, if it is one, can be read as ids of a type.
+func readAs(c *idcolumn.Column, t ownergraph.IDType, asIs bool) bool {
+	return c == nil || c.Type == t || asIs && t == ownergraph.String
 }
 
 // errDamaged says that a row group cannot be read on.
@@ -176,7 +209,7 @@ func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
 	case idcolumn.Long:
 		f.Rule = long.rule(c.Type)
 	case idcolumn.Big:
-		f.Rule = "must be a 64-bit signed integer"
+		f.Rule = bigInteger.rule(ownergraph.Int64)
 	}
 	return g.fault(f)
 }
@@ -188,7 +221,7 @@ func (g *rowGroup) readFlat() error {
 		if err := g.fill(&g.Examples, g.examples, g.columns[0], row, n); err != nil {
 			return err
 		}
-		if g.owners != nil {
+		if !g.SingleOwner {
 			if err := g.fill(&g.Owners, g.owners, g.columns[1], row, n); err != nil {
 				return err
 			}
@@ -201,10 +234,22 @@ func (g *rowGroup) readFlat() error {
 	return nil
 }
 
-// fill takes the next n ids of a flat column, and records those that are none.
+// fill takes the next n ids of a flat column, or of the folder's name, and records those that are none.
 func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Column, row int64, n int) error {
+	if c == nil {
+		for range n {
+			dst.AppendFrom(&g.folder, 0)
+		}
+		return nil
+	}
 	for n > 0 {
+		before := dst.Len()
 		done, err := r.Fill(dst, n)
+		for i := before; i < dst.Len(); i++ {
+			if err := g.spelling(dst, i, c, row+int64(i-before)); err != nil {
+				return err
+			}
+		}
 		row += int64(done)
 		n -= done
 		if err != nil {
@@ -212,6 +257,21 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// spelling records an id that may be written in another way elsewhere, unless ids are kept as they are written.
+func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row int64) error {
+	asIs := g.split.OwnerAsIs
+	if c == g.columns[0] {
+		asIs = g.split.ExampleAsIs
+	}
+	if asIs || dst.Type != ownergraph.String || c.Fixed {
+		return nil
+	}
+	if k := spelling(dst.Bytes(i)); k != fits {
+		return g.fault(&Fault{RowGroup: g.number, Row: row + 1, Column: c.Name, Found: k.String(), Rule: k.rule(dst.Type)})
 	}
 	return nil
 }
@@ -224,7 +284,13 @@ func (g *rowGroup) readLists() error {
 		if err := g.fill(&example, g.examples, g.columns[0], row, 1); err != nil {
 			return err
 		}
+		before := g.Owners.Len()
 		n, err := g.owners.Row(&g.Owners)
+		for i := before; i < g.Owners.Len(); i++ {
+			if err := g.spelling(&g.Owners, i, g.columns[1], row); err != nil {
+				return err
+			}
+		}
 		switch {
 		case err == io.EOF:
 			err = idcolumn.ErrCorrupt

@@ -49,8 +49,12 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 				continue
 			}
 			seen[name] = true
-			in, fault := inspect(ctx, name, &o)
+			in, fault := inspect(ctx, name, len(seen), &o)
+			if fault == nil {
+				fault = in.checkFolders(p, &o)
+			}
 			if fault != nil {
+				fault.File, fault.Number = name, len(seen)
 				errs = append(errs, fault)
 				continue
 			}
@@ -66,6 +70,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 	}
 	for _, in := range files {
 		in.split.ExampleType, in.split.OwnerType = s.ExampleType, s.OwnerType
+		in.split.ExampleAsIs, in.split.OwnerAsIs = asIs(o.ExampleType), asIs(o.OwnerType)
 		if s.SingleOwner {
 			in.split.OwnerType = s.ExampleType
 		}
@@ -73,7 +78,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 		s.ReadBytes += in.readBytes()
 		parts, err := in.splits(ctx, &o)
 		if err != nil {
-			return nil, &Fault{File: in.split.Path, Err: err}
+			return nil, &Fault{File: in.split.Path, Number: in.split.Number, Err: err}
 		}
 		s.splits = append(s.splits, parts...)
 	}
@@ -93,7 +98,7 @@ func (s *Source) agree(files []*inspected, o *Options) []*Fault {
 	var list []*Fault
 	for _, in := range files {
 		if in.split.SingleOwner != s.SingleOwner {
-			list = append(list, &Fault{File: in.split.Path, Found: "only one of this file and " + files[0].split.Path + " has owners", Rule: "either all files have owners or none"})
+			list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Found: "only one of this file and " + masked(files[0].split.Path) + " has owners", Rule: "either all files have owners or none"})
 		}
 	}
 	var f []*Fault
@@ -124,17 +129,26 @@ func agreeType(files []*inspected, column, option string, of func(*inspected) id
 			switch {
 			case decided == nil && !asked:
 				t, decided = c.t, in
-			case c.t == t, !fixed && t == ownergraph.String:
-			case decided == nil:
-				list = append(list, &Fault{File: in.split.Path, Column: column, Found: c.t.String() + " ids", Rule: fmt.Sprintf("--id-type asks for %v, but the format decides", t)})
+			case c.t == t:
+			case asked && t == ownergraph.String: // integers are read as their digits
+			case !fixed && t == ownergraph.String && decided.fixes(of): // and the first record is an integer, as strings may be
+			case asked:
+				list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Column: column, Found: c.t.String() + " ids",
+					Rule: "--id-type asks for int64, and the format says that they are strings"})
 			default:
-				list = append(list, &Fault{File: in.split.Path, Column: column, Found: c.t.String() + " ids",
-					Rule: fmt.Sprintf("must be %v as in %s, or set --id-type string if all files are text", t, decided.split.Path)})
+				list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Column: column, Found: c.t.String() + " ids",
+					Rule: fmt.Sprintf("must be %v as in %s, or set --id-type string", t, masked(decided.split.Path))})
 			}
 		}
 	}
 	return t, list
 }
+
+// fixes says whether the format of a file says the type of a column.
+func (in *inspected) fixes(of func(*inspected) idType) bool { return of(in).fixed }
+
+// asIs says whether strings were asked for.
+func asIs(option string) bool { return option == ownergraph.String.String() }
 
 // Splits returns the units of work in the order of the files.
 func (s *Source) Splits() []Split { return slices.Clone(s.splits) }
@@ -187,12 +201,12 @@ func (s *Source) Digest(ctx context.Context) (digest [sha256.Size]byte, err erro
 func (s *Split) fileDigest(ctx context.Context, fs FS) ([]byte, error) {
 	f, err := fs.Open(ctx, s.Path)
 	if err != nil {
-		return nil, &Fault{File: s.Path, Err: err}
+		return nil, &Fault{File: s.Path, Number: s.Number, Err: err}
 	}
 	defer f.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, f.Size())); err != nil {
-		return nil, &Fault{File: s.Path, Err: cause(err)}
+		return nil, &Fault{File: s.Path, Number: s.Number, Err: cause(err)}
 	}
 	return sum.Sum(nil), s.unchanged(f)
 }

@@ -36,6 +36,15 @@ type Split struct {
 	Example   int    `json:"example,omitempty"` // 0-based positions
 	Owner     int    `json:"owner,omitempty"`
 
+	// What the name of a folder says, of the example or of the owner of all records; "" if it says nothing.
+	FolderExample string `json:"folder_example,omitempty"`
+	FolderOwner   string `json:"folder_owner,omitempty"`
+	// Strings that were asked for by name are kept as they are written, and integers are read as their digits.
+	ExampleAsIs bool `json:"example_as_is,omitempty"`
+	OwnerAsIs   bool `json:"owner_as_is,omitempty"`
+	// Number is that of the file in the graph, from 1.
+	Number int `json:"number,omitempty"`
+
 	// NDJSON and Parquet: the columns by name. NDJSON may have one of several names for the owners.
 	ExampleColumn string   `json:"example_column,omitempty"`
 	OwnerColumns  []string `json:"owner_columns,omitempty"`
@@ -56,19 +65,22 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	}
 	f, err := fs.Open(ctx, s.Path)
 	if err != nil {
-		return &Fault{File: s.Path, Err: err}
+		return &Fault{File: s.Path, Number: s.Number, Err: err}
 	}
 	if fault := s.unchanged(f); fault != nil {
 		return errors.Join(fault, f.Close())
 	}
 	b := newBatcher(ctx, s, emit)
-	if s.Format == Parquet {
+	if fault := b.takeFolder(); fault != nil {
+		err = b.fault(fault)
+	} else if s.Format == Parquet {
 		err = s.readParquet(f, b)
 	} else {
 		err = s.readText(f, b)
 	}
+	b.countFrom(f)
 	if err == nil {
-		err = b.flush()
+		err = b.finish()
 	}
 	if err == errTooMany {
 		err = nil
@@ -76,7 +88,6 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if fault := s.unchanged(f); fault != nil { // and what was read is worth nothing, faults included
 		return errors.Join(fault, f.Close())
 	}
-	b.countFrom(f)
 	return errors.Join(b.err(), err, f.Close())
 }
 
@@ -84,16 +95,16 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 func (s *Split) unchanged(f File) error {
 	switch stamp, err := f.Stamp(); {
 	case err != nil:
-		return &Fault{File: s.Path, Err: err}
+		return &Fault{File: s.Path, Number: s.Number, Err: err}
 	case stamp != s.Stamp:
-		return &Fault{File: s.Path, Found: "the file was changed while it was read", Rule: "wait until nothing writes to it, and repeat the command"}
+		return &Fault{File: s.Path, Number: s.Number, Found: "the file was changed while it was read", Rule: "wait until nothing writes to it, and repeat the command"}
 	}
 	return nil
 }
 
 // countFrom turns line numbers within the split into those of the file.
 func (b *batcher) countFrom(f File) {
-	if len(b.list) == 0 || b.before == 0 {
+	if len(b.list)+len(b.noted) == 0 || b.before == 0 {
 		return
 	}
 	lines := int64(0)
@@ -110,6 +121,9 @@ func (b *batcher) countFrom(f File) {
 		if fault := err.(*Fault); fault.Line > 0 {
 			fault.Line += lines
 		}
+	}
+	for _, warning := range b.noted {
+		warning.Line += lines
 	}
 }
 
@@ -183,7 +197,7 @@ func (s *Split) readTable(l *lines, b *batcher) error {
 			header = false
 			continue
 		}
-		if f := s.appendRecord(fields, b); f != nil {
+		if f := s.appendRecord(fields, line, b); f != nil {
 			f.Line = line
 			if err := b.fault(f); err != nil {
 				return err
@@ -196,18 +210,37 @@ func (s *Split) readTable(l *lines, b *batcher) error {
 }
 
 // appendRecord adds the edge of a record to the batch.
-func (s *Split) appendRecord(fields [][]byte, b *batcher) *Fault {
+func (s *Split) appendRecord(fields [][]byte, line int64, b *batcher) *Fault {
 	if len(fields) != s.Fields {
 		return &Fault{Found: plural(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", s.Fields)}
 	}
-	if k := appendText(&b.Examples, fields[s.Example]); k != fits {
-		return &Fault{Column: fmt.Sprintf("column %d", s.Example+1), Found: k.String(), Rule: k.rule(s.ExampleType)}
+	if s.FolderExample != "" {
+		b.Examples.AppendFrom(&b.folder, 0)
+	} else if f := b.appendField(&b.Examples, 0, fields, s.Example, s.ExampleAsIs, line); f != nil {
+		return f
 	}
-	if s.SingleOwner {
-		return nil
+	switch {
+	case s.SingleOwner:
+	case s.FolderOwner != "":
+		b.Owners.AppendFrom(&b.folder, 0)
+	default:
+		return b.appendField(&b.Owners, 1, fields, s.Owner, s.OwnerAsIs, line)
 	}
-	if k := appendText(&b.Owners, fields[s.Owner]); k != fits {
-		return &Fault{Column: fmt.Sprintf("column %d", s.Owner+1), Found: k.String(), Rule: k.rule(s.OwnerType)}
+	return nil
+}
+
+// appendField adds a field of a record to a column (0 for examples).
+func (b *batcher) appendField(dst *ownergraph.IDs, column int, fields [][]byte, at int, asIs bool, line int64) *Fault {
+	name := func() string { return fmt.Sprintf("column %d", at+1) }
+	if k := appendText(dst, fields[at], asIs); k != fits {
+		return &Fault{Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}
+	}
+	if asIs && !b.watched[column].warned {
+		if _, k := parseInt(fields[at]); k == fits {
+			b.watched[column].ints = true
+		} else if b.watched[column].ints {
+			b.watch(column, name(), line)
+		}
 	}
 	return nil
 }
@@ -224,10 +257,9 @@ const ownerlessRule = "every example needs an owner, or set --skip-ownerless"
 // readJSON reads NDJSON.
 func (s *Split) readJSON(l *lines, b *batcher) error {
 	var example ownergraph.IDs
-	j := &jsonLine{
-		example: jsonColumn{names: []string{s.ExampleColumn}, ids: &example, known: true},
-		owner:   jsonColumn{names: s.OwnerColumns, ids: &b.Owners, known: true},
-	}
+	j := s.newJSONLine(&example, &b.Owners)
+	j.example.known, j.example.asIs = true, s.ExampleAsIs
+	j.owner.known, j.owner.asIs = true, s.OwnerAsIs
 	for {
 		text, err := l.next()
 		if err != nil {
@@ -241,6 +273,9 @@ func (s *Split) readJSON(l *lines, b *batcher) error {
 		switch {
 		case fault == nil && s.SingleOwner:
 			j.owners = 1
+		case fault == nil && s.FolderOwner != "":
+			j.owners = 1
+			b.Owners.AppendFrom(&b.folder, 0)
 		case fault == nil && j.owners == 0 && s.SkipOwnerless:
 			b.Ownerless++
 		case fault == nil && j.owners == 0:
@@ -252,8 +287,16 @@ func (s *Split) readJSON(l *lines, b *batcher) error {
 			}
 			continue
 		}
+		if s.FolderExample != "" {
+			example.AppendFrom(&b.folder, 0)
+		}
 		for range j.owners {
 			b.Examples.AppendFrom(&example, 0)
+		}
+		for i, c := range []*jsonColumn{&j.example, &j.owner} {
+			if c.ints && c.stopped {
+				b.watch(i, c.names[0], l.number)
+			}
 		}
 		if err := b.full(); err != nil {
 			return err

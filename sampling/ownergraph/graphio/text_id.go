@@ -3,6 +3,7 @@ package graphio
 import (
 	"bytes"
 	"math"
+	"unicode/utf8"
 
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
@@ -20,13 +21,15 @@ const (
 	word
 	long
 	withNUL
+	oddNumber // a number that is not written as an integer
+	blanks    // a string with blanks around it
 )
 
 func (k kind) String() string {
 	return [...]string{
 		fits: "a value that fits", empty: "an empty id", integer: "an integer", bigInteger: "an integer beyond 64 bits",
 		oddInteger: "an integer with a sign, leading zeros or blanks", word: "not an integer", long: "a string of more than 255 bytes",
-		withNUL: "a string with a NUL byte",
+		withNUL: "a string with a NUL byte", oddNumber: "a number that is not a plain integer", blanks: "an id with blanks around it",
 	}[k]
 }
 
@@ -39,8 +42,13 @@ func (k kind) rule(t ownergraph.IDType) string {
 		return "a string id has at most 255 bytes"
 	case withNUL:
 		return "text files hold no NUL; is it UTF-16?"
+	case blanks:
+		return "nothing is trimmed: remove the blanks, or set --id-type string, which keeps them"
 	case bigInteger:
 		return "must be a 64-bit signed integer, or set --id-type string"
+	}
+	if t == ownergraph.String {
+		return "7, 007, +7, 7.0 and 7e0 would be five ids: write plain integers, or set --id-type string, which keeps ids as they are written"
 	}
 	return "must be a canonical " + t.String() + " as the first record is, or set --id-type string"
 }
@@ -97,8 +105,9 @@ func notInt(b []byte) kind {
 	return bigInteger
 }
 
-// appendText adds a field of a text file to a column, if it fits.
-func appendText(dst *ownergraph.IDs, field []byte) kind {
+// appendText adds a field of a text file to a column, if it fits. Strings are kept as they are if that was asked for, and
+// otherwise if there is one way to write them.
+func appendText(dst *ownergraph.IDs, field []byte, asIs bool) kind {
 	if dst.Type == ownergraph.Int64 {
 		v, k := parseInt(field)
 		if k == fits {
@@ -114,17 +123,70 @@ func appendText(dst *ownergraph.IDs, field []byte) kind {
 	case bytes.IndexByte(field, 0) >= 0:
 		return withNUL
 	}
+	if !asIs {
+		if k := spelling(field); k != fits {
+			return k
+		}
+	}
 	dst.AppendBytes(field)
 	return fits
 }
 
-// textType is the type that the first record gives to a column, or why it gives none. An integer with blanks around it
-// is a fault and not a string: "7" and " 7" would become two owners.
+// textType is the type that the first record gives to a column, or why it gives none. What looks like a number and is no
+// canonical integer gives none: 7 and 007 would become two owners.
 func textType(field []byte) (ownergraph.IDType, kind) {
 	if _, k := parseInt(field); k == fits {
 		return ownergraph.Int64, fits
-	} else if k == empty || k == oddInteger && len(bytes.TrimSpace(field)) != len(field) {
+	} else if k == empty {
 		return ownergraph.String, k
 	}
-	return ownergraph.String, fits
+	return ownergraph.String, spelling(field)
+}
+
+// spelling says of a string of one byte or more whether it may be an id that is written in another way elsewhere: a number
+// that is no canonical integer of 64 bits, or something with blanks around it.
+func spelling(b []byte) kind {
+	first, last := b[0], b[len(b)-1]
+	if (first <= ' ' || last <= ' ' || first >= utf8.RuneSelf || last >= utf8.RuneSelf) && len(bytes.TrimSpace(b)) != len(b) {
+		if _, k := parseInt(b); k == oddInteger {
+			return k
+		}
+		return blanks
+	}
+	if first > '9' || last > '9' || first < '+' { // no number begins or ends so
+		return fits
+	}
+	switch _, k := parseInt(b); {
+	case k != word:
+		return k
+	case looksLikeNumber(b):
+		return oddNumber
+	}
+	return fits
+}
+
+// looksLikeNumber says whether b is a decimal number, with fraction and exponent or without.
+func looksLikeNumber(b []byte) bool {
+	if b[0] == '+' || b[0] == '-' {
+		b = b[1:]
+	}
+	digits := func() (n int) {
+		for n < len(b) && '0' <= b[n] && b[n] <= '9' {
+			n++
+		}
+		b = b[n:]
+		return n
+	}
+	n := digits()
+	if len(b) > 0 && b[0] == '.' {
+		b = b[1:]
+		n += digits()
+	}
+	if n > 0 && len(b) > 1 && (b[0] == 'e' || b[0] == 'E') {
+		if b = b[1:]; b[0] == '+' || b[0] == '-' {
+			b = b[1:]
+		}
+		n = digits()
+	}
+	return n > 0 && len(b) == 0
 }

@@ -75,10 +75,13 @@ type Column struct {
 	Name string
 	Type ownergraph.IDType
 	List bool
+	// Fixed says that the ids are bytes of one length, so that none can be written in two ways.
+	Fixed bool
 
 	leaf     int // its index among the leaves
 	physical parquet.Kind
 	unsigned bool
+	uuid     bool
 	maxDef   byte // definition level of a value
 	entryDef byte // and of an entry of a list, null or not
 }
@@ -111,6 +114,9 @@ func NewColumn(top *parquet.Column) (c *Column, err error) {
 		leaf = leaf.Columns()[0]
 	}
 	c.leaf, c.maxDef, c.physical = leaf.Index(), byte(leaf.MaxDefinitionLevel()), leaf.Type().Kind()
+	if c.Fixed = c.physical == parquet.FixedLenByteArray; c.Fixed && leaf.Type().LogicalType() != nil {
+		_, c.uuid = leaf.Type().LogicalType().Value.(*format.UUIDType)
+	}
 	var ok bool
 	if c.Type, c.unsigned, ok = idTypeOf(leaf.Type()); !ok {
 		return nil, fmt.Errorf("type %v", leaf.Type())

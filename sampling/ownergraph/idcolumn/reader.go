@@ -2,8 +2,10 @@ package idcolumn
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding"
@@ -40,27 +42,44 @@ func newValues(v encoding.Values) (out values) {
 	return out
 }
 
+// appendInt adds an integer to a column, to one of strings as its digits.
+func appendInt(dst *ownergraph.IDs, v int64, unsigned bool) error {
+	switch big := unsigned && v < 0; {
+	case dst.Type == ownergraph.Int64 && big:
+		return Big
+	case dst.Type == ownergraph.Int64:
+		dst.AppendInt(v)
+	case big:
+		dst.AppendBytes(strconv.AppendUint(nil, uint64(v), 10))
+	default:
+		dst.AppendBytes(strconv.AppendInt(nil, v, 10))
+	}
+	return nil
+}
+
+// appendUUID adds the text of a UUID, as it would stand in a text file.
+func appendUUID(dst *ownergraph.IDs, b []byte) {
+	dst.AppendBytes(fmt.Appendf(nil, "%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
+}
+
 // appendTo adds value i to a column.
-func (v *values) appendTo(dst *ownergraph.IDs, i int, unsigned bool) error {
+func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
 	var b []byte
 	switch v.kind {
 	case parquet.Int64:
-		if unsigned && v.i64[i] < 0 {
-			return Big
-		}
-		dst.AppendInt(v.i64[i])
-		return nil
+		return appendInt(dst, v.i64[i], c.unsigned)
 	case parquet.Int32:
-		if unsigned {
-			dst.AppendInt(int64(uint32(v.i32[i])))
-		} else {
-			dst.AppendInt(int64(v.i32[i]))
+		if c.unsigned {
+			return appendInt(dst, int64(uint32(v.i32[i])), true)
 		}
-		return nil
+		return appendInt(dst, int64(v.i32[i]), false)
 	case parquet.ByteArray:
 		b = v.data[v.offsets[i]:v.offsets[i+1]]
 	default:
-		b = v.data[i*v.width : (i+1)*v.width]
+		if b = v.data[i*v.width : (i+1)*v.width]; c.uuid {
+			appendUUID(dst, b)
+			return nil
+		}
 	}
 	if len(b) == 0 {
 		return Empty
@@ -219,18 +238,18 @@ func (r *Reader) take(dst *ownergraph.IDs, n int) (done int, err error) {
 	case r.indexed:
 		for _, x := range r.index[first : first+n] {
 			done++
-			if err = r.vals.appendTo(dst, int(x), r.col.unsigned); err != nil {
+			if err = r.vals.appendTo(dst, int(x), r.col); err != nil {
 				break
 			}
 		}
-	case r.vals.kind == parquet.Int64 && !r.col.unsigned:
+	case r.vals.kind == parquet.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64:
 		for _, v := range r.vals.i64[first : first+n] {
 			dst.AppendInt(v)
 		}
 		done = n
 	default:
 		for ; done < n && err == nil; done++ {
-			err = r.vals.appendTo(dst, first+done, r.col.unsigned)
+			err = r.vals.appendTo(dst, first+done, r.col)
 		}
 	}
 	r.at += done

@@ -1,0 +1,112 @@
+package graphio
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"minsep/internal/store"
+)
+
+// hiveNull stands in the name of a folder for a value that is null.
+const hiveNull = "__HIVE_DEFAULT_PARTITION__"
+
+// folderColumn is a column whose value stands in the name of a folder, as in owner_id=3/part-0.csv. Hive, Spark and Arrow
+// write tables so.
+type folderColumn struct{ name, value string } // value as it is written there
+
+// folderColumns returns the columns in the names of the folders that a file is in.
+func folderColumns(file string) (list []folderColumn) {
+	if abs, err := store.Abs(file); err == nil {
+		file = abs
+	}
+	for part := range strings.SplitSeq(filepath.ToSlash(store.Dir(file)), "/") {
+		if name, value, is := strings.Cut(part, "="); is && name != "" {
+			list = append(list, folderColumn{name, value})
+		}
+	}
+	return list
+}
+
+// inFolders finds a column among those of the folders. The value is "" if it is not there, and never otherwise.
+func inFolders(list []folderColumn, names []string) (value string, fault *Fault) {
+	for _, c := range list {
+		name, err := url.PathUnescape(c.name)
+		if err != nil || !slices.Contains(names, name) {
+			continue
+		}
+		fail := func(found, rule string) (string, *Fault) {
+			return "", &Fault{Column: name, Found: found, Rule: rule}
+		}
+		decoded, err := url.PathUnescape(c.value)
+		switch {
+		case value != "":
+			return fail("two folders that say it", "a file has it from one folder")
+		case err != nil:
+			return fail("a folder's name with a % that begins no escape", "names of folders are URL-encoded")
+		case decoded == hiveNull:
+			return fail("a folder of those where it is null", "every record needs an id: leave this folder out")
+		case decoded == "":
+			return fail("a folder with an empty id", empty.rule(0))
+		}
+		value = decoded
+	}
+	return value, nil
+}
+
+// folders takes from the names of the folders what the file does not say itself.
+func (in *inspected) folders(o *Options) (fault *Fault) {
+	s := &in.split
+	list := folderColumns(s.Path)
+	if position(o.ExampleColumn) < 0 {
+		if s.FolderExample, fault = inFolders(list, o.exampleNames()); fault != nil {
+			return fault
+		}
+	}
+	if !o.SingleOwner && position(o.OwnerColumn) < 0 {
+		if s.FolderOwner, fault = inFolders(list, o.ownerNames()); fault != nil {
+			return fault
+		}
+	}
+	if s.FolderExample != "" && s.FolderOwner != "" {
+		return &Fault{Found: "folders that say both the example and the owner", Rule: "one of them must be a column of the file"}
+	}
+	if s.FolderExample != "" {
+		return firstType(&in.example, []byte(s.FolderExample), o.ExampleType, o.exampleNames()[0])
+	}
+	if s.FolderOwner != "" {
+		return firstType(&in.owner, []byte(s.FolderOwner), o.OwnerType, o.ownerNames()[0])
+	}
+	return nil
+}
+
+// checkFolders refuses a list of examples in a folder such as author=ada below what the user named, which may well say the owner.
+func (in *inspected) checkFolders(named string, o *Options) *Fault {
+	if !in.split.SingleOwner || o.SingleOwner {
+		return nil
+	}
+	for _, c := range folderColumns(in.split.Path) {
+		if !strings.Contains(named, c.name+"=") {
+			return &Fault{Column: c.name, Found: "examples without owners in a folder that says this column",
+				Rule: "if it is the owner's, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'"}
+		}
+	}
+	return nil
+}
+
+// inBoth is the fault of a column that the file has and a folder too.
+func inBoth(column string) *Fault {
+	return &Fault{Column: column, Found: "a column of the file and of the folder's name", Rule: "must be one of them, or set --example-column and --owner-column"}
+}
+
+// masked is a path without the values of columns in it, which may be ids.
+func masked(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts[:len(parts)-1] {
+		if name, _, is := strings.Cut(part, "="); is && name != "" {
+			parts[i] = name + "=…"
+		}
+	}
+	return strings.Join(parts, "/")
+}
