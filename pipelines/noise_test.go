@@ -168,7 +168,8 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 		"shapes": func(folder string, ix *manifest.Index) {
 			rewrite(t, folder, ix, name, func(b []byte) []byte { return bytes.Replace(b, []byte("<f4"), []byte("<i4"), 1) })
 		},
-		"cover": func(_ string, ix *manifest.Index) {
+		"cover": func(folder string, ix *manifest.Index) {
+			os.Remove(filepath.Join(folder, name))
 			ix.Files = slices.DeleteFunc(ix.Files, func(f manifest.File) bool { return f.Name == name })
 		},
 		"recipe": func(_ string, ix *manifest.Index) { ix.RunID[0]++ },
