@@ -1,0 +1,153 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// typed matches what a document shows as typed: fenced and indented blocks, and code in a line.
+var (
+	fenced   = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```")
+	indented = regexp.MustCompile(`(?m)^    (.*)$`)
+	inline   = regexp.MustCompile("`([^`\n]+)`")
+
+	flagName = regexp.MustCompile(`^--?([a-z][a-z0-9_-]*)`)
+	anyFlag  = regexp.MustCompile(`(?:^|[\s(])--([a-z][a-z0-9_-]*)`)
+)
+
+// foreign are flags of other programs that the documents name.
+var foreign = map[string]string{"include": "grep", "add-opens": "java"}
+
+// commandLines returns the lines of a text that run minsep, without what follows a pipe, a comment or another command.
+func commandLines(text string) (lines []string) {
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, " #")
+		for _, part := range regexp.MustCompile(`&&|[|;>]`).Split(line, -1) {
+			part = strings.TrimPrefix(strings.TrimSpace(part), "$ ")
+			part = strings.TrimPrefix(part, "bin/")
+			if strings.HasPrefix(part, "minsep ") {
+				lines = append(lines, part)
+			}
+		}
+	}
+	return lines
+}
+
+// wrong says what is wrong with a line that runs minsep: a command or a flag that there is not.
+func wrong(root *cobra.Command, line string) (faults []string) {
+	words := strings.Fields(line)[1:]
+	c, known := root, func(flags *pflag.FlagSet, name string) bool { return flags.Lookup(name) != nil }
+	for i, word := range words {
+		if match := flagName.FindStringSubmatch(word); match != nil {
+			name := match[1]
+			if name != "help" && name != "version" && !known(c.Flags(), name) && !known(root.PersistentFlags(), name) {
+				faults = append(faults, c.CommandPath()+" has no flag --"+name)
+			}
+			continue
+		}
+		if i == 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(word) {
+			sub, _, err := root.Find(words[:1])
+			if err != nil || sub == root {
+				return append(faults, "there is no command "+word)
+			}
+			c = sub
+		}
+	}
+	return faults
+}
+
+// TestDocumentsNameWhatThereIs requires that every line with minsep in README, the documents and the help of commands names a
+// command and flags that exist, and that every flag named alone is one of some command.
+func TestDocumentsNameWhatThereIs(t *testing.T) {
+	a := app{stdout: io.Discard, stderr: io.Discard}
+	root := a.command()
+	all := map[string]bool{"help": true, "version": true}
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { all[f.Name] = true })
+	texts := map[string]string{}
+	for _, c := range append(root.Commands(), root) {
+		c.Flags().VisitAll(func(f *pflag.Flag) { all[f.Name] = true })
+		var help []string
+		for line := range strings.Lines(c.Long) { // "Start with:  minsep keygen KEY"
+			if _, command, found := strings.Cut(line, "  minsep "); found {
+				help = append(help, "minsep "+strings.TrimSpace(command))
+			}
+		}
+		texts["minsep "+c.Name()+" --help"] = "```\n" + strings.Join(help, "\n") + "\n```\n"
+	}
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d documents: %v", len(files), err)
+	}
+	for _, file := range append(files, "../../README.md") {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(file)] = string(content)
+	}
+	lines, flags := 0, 0
+	for name, text := range texts {
+		var shown []string
+		for _, match := range fenced.FindAllStringSubmatch(text, -1) {
+			shown = append(shown, match[1])
+		}
+		text = fenced.ReplaceAllString(text, "")
+		var block strings.Builder
+		for _, match := range indented.FindAllStringSubmatch(text, -1) {
+			block.WriteString(match[1] + "\n")
+		}
+		shown = append(shown, block.String())
+		for _, match := range inline.FindAllStringSubmatch(text, -1) {
+			shown = append(shown, match[1])
+			if strings.HasPrefix(match[1], "minsep ") || strings.HasPrefix(match[1], "bin/minsep ") {
+				continue // looked at as a line
+			}
+			for _, f := range anyFlag.FindAllStringSubmatch(match[1], -1) {
+				if flags++; !all[f[1]] && foreign[f[1]] == "" {
+					t.Errorf("%s: `%s`: no command has the flag --%s", name, match[1], f[1])
+				}
+			}
+		}
+		for _, s := range shown {
+			for _, line := range commandLines(s) {
+				lines++
+				for _, fault := range wrong(root, line) {
+					t.Errorf("%s: %s: %s", name, line, fault)
+				}
+			}
+		}
+	}
+	if lines < 30 || flags < 30 {
+		t.Errorf("%d lines and %d flags were looked at", lines, flags)
+	}
+	t.Logf("%d lines and %d flags", lines, flags)
+}
+
+func TestDocumentsCheckBites(t *testing.T) {
+	a := app{stdout: io.Discard, stderr: io.Discard}
+	root := a.command()
+	for line, want := range map[string]int{
+		"minsep keygen key":                              0,
+		"minsep bound --graph a.csv --out=run --quiet":   0,
+		"minsep bind --graph a.csv":                      1,
+		"minsep keygen --graph a.csv":                    1,
+		"minsep run --example --steps 3 --min-sep 4":     2,
+		"minsep form --examples 3 --runner=flink --json": 0,
+	} {
+		if got := wrong(root, line); len(got) != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+	got := commandLines("x && bin/minsep keygen a && bin/minsep run b | cat # minsep no\nminsep form \\\n  --steps 3 > file\n")
+	if want := []string{"minsep keygen a", "minsep run b", "minsep form    --steps 3"}; strings.Join(got, ";") != strings.Join(want, ";") {
+		t.Errorf("got %q", got)
+	}
+}
