@@ -18,6 +18,7 @@ const bend = .005
 
 // TestEstimateAgainstPLD compares the solver with the exact noise multiplier of Poisson sampling.
 func TestEstimateAgainstPLD(t *testing.T) {
+	t.Parallel()
 	const n = 100
 	for _, epsilon := range []float64{4, 1} {
 		if testing.Short() && epsilon < 4 {
@@ -48,6 +49,7 @@ func TestEstimateAgainstPLD(t *testing.T) {
 
 // TestAmplifiedCells compares published figures: two by tilted sampling, which those without amplification are far from, and two exact.
 func TestAmplifiedCells(t *testing.T) {
+	t.Parallel()
 	cell := func(name string, s *mechanism.Strategy, period int, published float64) {
 		f, err := amplified(inBins(period, s, 8))
 		if err != nil {
