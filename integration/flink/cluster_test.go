@@ -147,7 +147,8 @@ func replaceTaskManager(finished int) func(*testing.T, *flink.Cluster) bool {
 	}
 }
 
-// killWorker kills a worker that has worked so long, and is busy, so that it is in a bundle.
+// killWorker kills a worker that has worked so long and is in a bundle. It is held first, while it is busy: if tasks run then, their job cannot end
+// without it, so that the kill does not come too late, however slow this test is.
 func killWorker(worked time.Duration) func(*testing.T, *flink.Cluster) bool {
 	before := make(map[int]time.Duration)
 	return func(t *testing.T, k *flink.Cluster) bool {
@@ -157,13 +158,52 @@ func killWorker(worked time.Duration) func(*testing.T, *flink.Cluster) bool {
 		}
 		for _, pid := range workers {
 			now := cpuTime(pid)
-			if last, known := before[pid]; known && now > last && now > worked {
+			last, known := before[pid]
+			before[pid] = now
+			if !known || now <= last || now < worked || syscall.Kill(pid, syscall.SIGSTOP) != nil {
+				continue
+			}
+			if inBundle(t, k, pid) {
 				return syscall.Kill(pid, syscall.SIGKILL) == nil
 			}
-			before[pid] = now
+			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return false
 	}
+}
+
+// inBundle reports that tasks wait for a worker that is held: some run, and neither does one end nor does another worker work between two looks.
+func inBundle(t *testing.T, k *flink.Cluster, held int) bool {
+	t.Helper()
+	type state struct {
+		running, finished int
+		others            time.Duration
+	}
+	look := func() (s state) {
+		var err error
+		if s.running, s.finished, err = k.Tasks(); err != nil {
+			t.Fatal(err)
+		}
+		workers, err := k.Workers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range workers {
+			if pid != held {
+				s.others += cpuTime(pid)
+			}
+		}
+		return s
+	}
+	for last, now := (state{}), look(); now.running > 0; last, now = now, look() {
+		if now == last {
+			return true
+		}
+		time.Sleep(time.Second) // between two looks
+	}
+	return false
 }
 
 // cpuTime is the time that a process has spent in its own code; 0 if it has ended. Linux only.

@@ -137,7 +137,7 @@ func (k *Cluster) Logs() string { return filepath.Join(k.Dir, "log", "*.log") }
 // If the cluster made its own folder, that is removed, unless keepLogs.
 func (k *Cluster) Stop(keepLogs bool) error {
 	k.kill()
-	err := k.NoWorkers(15 * time.Second)
+	err := k.NoWorkers(2 * time.Minute)
 	for _, sub := range []string{"tmp", "work", "artifacts"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(k.Dir, sub)))
 	}

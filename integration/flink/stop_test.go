@@ -45,12 +45,15 @@ func TestStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.flags == nil {
-				for range 600 {
-					if time.Sleep(100 * time.Millisecond); strings.Contains(said(), "state: RUNNING") {
-						break
+				// The job runs, and this process, which is its worker, has worked at it.
+				for begin, idle := time.Now(), time.Duration(0); idle == 0 || cpuTime(cmd.Process.Pid) < idle+time.Second; time.Sleep(50 * time.Millisecond) {
+					if idle == 0 && strings.Contains(said(), "state: RUNNING") {
+						idle = cpuTime(cmd.Process.Pid)
+					}
+					if time.Since(begin) > jobLimit {
+						t.Fatalf("the job does not run: %s", said())
 					}
 				}
-				time.Sleep(time.Second)
 				if err := cmd.Process.Signal(os.Interrupt); err != nil {
 					t.Fatal(err)
 				}
