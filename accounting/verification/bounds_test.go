@@ -138,7 +138,7 @@ func (c boundCase) bounds(t *testing.T) (upper, lower [2]float64) {
 		}
 		upper, lower = [2]float64{pq.Upper, qp.Upper}, [2]float64{pq.Lower, qp.Lower}
 	}
-	if c.run.Sampler.Fixed != nil {
+	if c.run.Sampler.Fixed != nil || method == accounting.PLD && c.run.Loss(c.sigma).Validate() != nil {
 		return upper, lower
 	}
 	for i, d := range montecarlo.Directions {
