@@ -22,6 +22,7 @@ const (
 // Adjacency of all certificates, in words.
 const (
 	exampleAdjacency = "zero-out of one example: its gradients are replaced by zero"
+	singleAdjacency  = exampleAdjacency + "; AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
 	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
 )
 
@@ -47,6 +48,7 @@ type Certificate struct {
 	Method          Method  `json:"method"`           // of the weaker direction
 
 	Run         Run          `json:"run"`
+	Unit        Unit         `json:"unit"` // whom the claim protects; see Protected
 	Adjacency   string       `json:"adjacency"`
 	Assumptions []Assumption `json:"assumptions"`
 	Points      []Claimed    `json:"points"` // the first is (Epsilon, Delta)
@@ -82,6 +84,7 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 		Delta:           p.Points[0].Delta,
 		NoiseMultiplier: p.Candidates[released.Candidate].NoiseMultiplier,
 		Run:             p.Run,
+		Unit:            p.unit(),
 		Adjacency:       exampleAdjacency,
 		ProtocolSHA256:  hash,
 		PlanSHA256:      p.PlanSHA256,
@@ -89,6 +92,9 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	}
 	if p.Run.MaxExamplesPerOwner > 1 || method == Unproven {
 		c.Adjacency = ownerAdjacency
+	}
+	if p.Unit == UnitExample {
+		c.Adjacency = singleAdjacency
 	}
 	for i, pt := range p.Points {
 		if released.Certified[i] {
@@ -129,6 +135,7 @@ func (c *Certificate) Validate() error {
 	checkDelta(&k, c.Delta)
 	k.Positive("noise multiplier", c.NoiseMultiplier)
 	k.Add(c.Run.Validate())
+	k.Require(c.Unit == UnitOwner || c.Unit == UnitExample && c.Run.MaxExamplesPerOwner == 1, "unit", c.Unit, "must be owner, or example with one example per owner")
 	k.Require(isDigest(c.ProtocolSHA256), "protocol SHA-256", c.ProtocolSHA256, "must be 64 hexadecimal digits")
 	k.Require(c.PlanSHA256 == "" || isDigest(c.PlanSHA256), "plan SHA-256", c.PlanSHA256, "must be 64 hexadecimal digits")
 	k.Require(len(c.Points) > 0 && c.Points[0].Epsilon == c.Epsilon && c.Points[0].Delta == c.Delta, "points", len(c.Points), "must begin with the certificate's own epsilon and delta")

@@ -31,6 +31,7 @@ const protocolFormat = 1
 type Protocol struct {
 	Format     int         `json:"format"`
 	Run        Run         `json:"run"`
+	Unit       Unit        `json:"unit,omitempty"` // whom the points protect: UnitExample, or empty for UnitOwner
 	Points     []Point     `json:"points"`
 	Candidates []Candidate `json:"candidates"`
 	// Earlier are protocols for the same run whose samples were seen before this one was fixed: they add their failure probability.
@@ -76,6 +77,8 @@ func (p *Protocol) Validate() error {
 	c.Require(p.Format == protocolFormat, "protocol format", p.Format, fmt.Sprintf("must be %d", protocolFormat))
 	c.Add(p.Run.Validate())
 	c.Require(len(p.Points) > 0, "points", len(p.Points), "must not be empty")
+	c.Require(p.Unit == "" || p.Unit == UnitExample, "unit", p.Unit, "must be example, or left out for owner")
+	c.Require(p.Unit != UnitExample || p.Run.MaxExamplesPerOwner == 1, "examples per owner", p.Run.MaxExamplesPerOwner, "must be 1 where single examples are protected")
 	c.Require(len(p.Candidates) > 0, "candidates", len(p.Candidates), "must not be empty")
 	failure := p.failure()
 	for _, e := range p.Earlier {

@@ -18,7 +18,7 @@ import (
 // readers read, so it stands below both. At the bottom are what everybody may use: internal/param, and internal/store, by which
 // files are read and written wherever they are.
 var layers = [][]string{
-	{"internal/crash", "internal/killtest", "internal/param", "internal/stattest", "internal/store", "internal/strictjson"},
+	{"internal/crash", "internal/killtest", "internal/param", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
 	{"accounting"},

@@ -243,6 +243,16 @@ func inspected(t *testing.T, dir string, folders int) {
 	}
 }
 
+// forget removes the records of run ids beside the key of a place, and the state folder's.
+func forget(ctx context.Context, t *testing.T, place string) {
+	t.Helper()
+	for _, dir := range []string{place + "/minsep-runs", os.Getenv("XDG_STATE_HOME") + "/minsep"} {
+		if err := store.RemoveAll(ctx, dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestObjectStores runs every stage, and a whole plan, with graph, key and run directory in an object store, with faults in a tenth of the
 // requests: the bytes of a local run, and a service that dies in the middle leaves nothing that is taken for a result.
 func TestObjectStores(t *testing.T) {
@@ -252,12 +262,11 @@ func TestObjectStores(t *testing.T) {
 	if err := stages(ctx, here); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.RemoveAll(ctx, here+"/key.runs"); err != nil { // the plan's is another training, for this test
-		t.Fatal(err)
-	}
+	forget(ctx, t, here) // the plan's is another training, for this test
 	if err := plan(ctx, here); err != nil {
 		t.Fatal(err)
 	}
+	forget(ctx, t, here)
 	want, planned := contents(t, here, store.Join(here, "run")), contents(t, here, store.Join(here, "planned"))
 	services := objectStores(t, storetest.Busy, storetest.Lost, storetest.Reset, storetest.Truncated, storetest.Short)
 	for scheme, faults := range services {
@@ -269,9 +278,7 @@ func TestObjectStores(t *testing.T) {
 			}
 			sameContents(t, contents(t, root, store.Join(root, "run")), want)
 			inspected(t, store.Join(root, "run"), 5)
-			if err := store.RemoveAll(ctx, root+"/key.runs"); err != nil {
-				t.Fatal(err)
-			}
+			forget(ctx, t, root)
 			dies(t, faults, root)
 			if err := plan(ctx, root); err != nil {
 				t.Fatal(err)

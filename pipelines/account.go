@@ -13,6 +13,7 @@ import (
 	"minsep/mechanism"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
+	"minsep/sampling/ownergraph"
 )
 
 // Account finds and verifies the noise multiplier that a training needs: parameters in, run/certificate.json and run/ledger
@@ -29,7 +30,8 @@ type Account struct {
 	Strategy string // file of a strategy; or
 	Bands    int    // of the optimal Toeplitz strategy for prefix sums
 
-	MaxPerOwner int // k_u; 0 for the bounded table's own, or 1
+	MaxPerOwner int    // k_u; 0 for the bounded table's own, or 1
+	Unit        string // whom the claim protects, see accounting.ParseUnit; "" for owners
 
 	Epsilon         float64
 	Delta           float64
@@ -74,6 +76,9 @@ func (a Account) Validate() error {
 	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given")
 	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
 	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
+	unit, err := accounting.ParseUnit(a.Unit)
+	c.Add(err)
+	c.Require(unit != accounting.UnitExample || a.MaxPerOwner <= 1, "max per owner", a.MaxPerOwner, "must be left out with unit example, which protects no owner of several examples")
 	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
 	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
 	if a.NoiseMultiplier != 0 {
@@ -90,7 +95,11 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 	if err := c.Err(); err != nil {
 		return Accounted{}, err
 	}
-	problem, request, err := a.problem(ctx)
+	here, err := o.present(ctx, CertificateFile)
+	if err != nil {
+		return Accounted{}, err
+	}
+	problem, request, of, err := a.problem(ctx, here)
 	if err != nil {
 		return Accounted{}, err
 	}
@@ -101,10 +110,13 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 	if result.Method == accounting.MonteCarlo || result.Method == accounting.Unproven {
 		result.Exactness = problem.Run.Loss(1).Exactness()
 	}
+	if err := here.agreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
+		return result, err
+	}
 	if o.DryRun {
 		return result, nil
 	}
-	certificate, err := a.certify(ctx, o, problem, request, &result)
+	certificate, err := a.certify(ctx, o, here, of, problem, request, &result)
 	if err != nil {
 		return result, err
 	}
@@ -125,56 +137,81 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 	return err
 }
 
-// problem reads the inputs.
-func (a Account) problem(ctx context.Context) (p verification.Problem, r request, err error) {
+// problem reads the inputs, and says of which examples the claim is.
+func (a Account) problem(ctx context.Context, here present) (p verification.Problem, r request, of population, err error) {
 	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.source(ctx)
 	if err != nil {
-		return p, r, err
+		return p, r, of, err
+	}
+	if of, err = a.population(source, here); err != nil {
+		return p, r, of, err
 	}
 	spec, err := a.Spec(source.population())
 	if err != nil {
-		return p, r, err
+		return p, r, of, err
 	}
-	most, err := a.examplesPerOwner(source)
+	unit, most, err := a.protects(of)
 	if err != nil {
-		return p, r, err
+		return p, r, of, err
 	}
 	if spec.Fixed != nil && source.bounded == nil && most > 1 {
-		return p, r, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
+		return p, r, of, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
 	}
 	strategy, err := a.strategy(ctx, spec)
 	if err != nil {
-		return p, r, err
+		return p, r, of, err
 	}
 	_, plan, err := manifest.Params(formParams{spec})
 	if err != nil {
-		return p, r, err
+		return p, r, of, err
 	}
 	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: most, Examples: source.population().Examples}
 	if err := run.Validate(); err != nil {
-		return p, r, err
+		return p, r, of, err
 	}
-	p = verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples,
+	p = verification.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples,
 		CodeVersion: manifest.Version, PlanSHA256: plan.String()}
 	r, err = a.request(p)
-	return p, r, err
+	return p, r, of, err
 }
 
-// examplesPerOwner is k_u: what the user says, or how many copies of examples the owner with the most has in the bounded table.
-func (a Account) examplesPerOwner(x examples) (int, error) {
-	if x.bounded == nil {
-		return max(1, a.MaxPerOwner), nil
+// population is what the claim depends on of the examples: those of the table that is named or, else, that is in the run directory.
+func (a Account) population(source examples, here present) (population, error) {
+	of, table := source.of(), here.table
+	switch {
+	case table == nil:
+	case source.bounded != nil && source.bounded.Digest != table.digest:
+		return of, &ParamError{Package: "pipelines", Param: "bounded", Value: a.Bounded, Rule: fmt.Sprintf("must be the bounded table in %s, which is another one; give --bounded %s, or another --out", here.out, here.out)}
+	case source.bounded == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
+		return of, &ParamError{Package: "pipelines", Param: "examples", Value: a.Examples, Rule: fmt.Sprintf("must be %d, as the bounded table in %s has; give --bounded %s, or another --out", table.summary.KeptCopies, here.out, here.out)}
+	case source.bounded == nil:
+		of = table.population()
 	}
-	most := mostPerOwner(x.bounded)
-	if a.MaxPerOwner > 0 && a.MaxPerOwner < most {
-		return 0, &ParamError{Package: "pipelines", Param: "max per owner", Value: a.MaxPerOwner, Rule: fmt.Sprintf("must be at least %d: an owner in the bounded table has so many examples", most)}
-	}
-	return max(most, a.MaxPerOwner), nil
+	return of, nil
 }
 
-func mostPerOwner(b *manifest.Bounded) int {
+// protects is whom the claim protects: the unit, and k_u, which is what the user says, or how many copies of examples the owner with the
+// most has. That only single examples are protected where an owner has several must be asked for by name.
+func (a Account) protects(of population) (accounting.Unit, int, error) {
+	unit, err := accounting.ParseUnit(a.Unit)
+	switch {
+	case err != nil:
+		return unit, 0, err
+	case unit == accounting.UnitExample && (of.numbered || of.most > 1):
+		return unit, 1, nil
+	case a.MaxPerOwner > 0 && a.MaxPerOwner < of.most:
+		return unit, 0, &ParamError{Package: "pipelines", Param: "max per owner", Value: a.MaxPerOwner,
+			Rule: fmt.Sprintf("must be at least %d: an owner in the bounded table has so many examples; give --unit example for a claim that protects no owner", of.most)}
+	case a.MaxPerOwner == 0 && a.Bounded == "" && of.most > 1:
+		return unit, 0, &ParamError{Package: "pipelines", Param: "bounded", Value: `""`,
+			Rule: fmt.Sprintf("must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim", of.most)}
+	}
+	return accounting.UnitOwner, max(of.most, a.MaxPerOwner), nil
+}
+
+func mostPerOwner(s ownergraph.Summary) int {
 	most := int64(1)
-	for _, bin := range b.Summary.KeptPerOwner {
+	for _, bin := range s.KeptPerOwner {
 		most = max(most, bin.Value)
 	}
 	return int(most)
@@ -189,7 +226,7 @@ func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.S
 }
 
 // certify plans, or goes on with what the ledger holds, and verifies.
-func (a Account) certify(ctx context.Context, o Options, problem verification.Problem, r request, result *Accounted) (*accounting.Certificate, error) {
+func (a Account) certify(ctx context.Context, o Options, here present, of population, problem verification.Problem, r request, result *Accounted) (*accounting.Certificate, error) {
 	o, unlock, err := o.lock()
 	if err != nil {
 		return nil, err
@@ -234,11 +271,24 @@ func (a Account) certify(ctx context.Context, o Options, problem verification.Pr
 		return nil, ErrTranslated
 	}
 	certificate, err := l.Certificate()
+	if err == nil { // the noise multiplier is known only now
+		err = here.agreesToAccount(problem.Run, problem.Unit, of, certificate.NoiseMultiplier)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if err := a.besides(ctx, certificate, result); err != nil {
 		return nil, err
 	}
-	return certificate, writeCertificate(o.Out, certificate)
+	return certificate, o.publish(certificate, of)
+}
+
+// publish writes the certificate, and what the run is of.
+func (o Options) publish(c *accounting.Certificate, of population) error {
+	if of.identity != "" {
+		if err := manifest.SetExamples(o.Out, of.identity); err != nil {
+			return err
+		}
+	}
+	return writeCertificate(o.Out, c)
 }

@@ -41,6 +41,7 @@ type request struct {
 	Strategy            manifest.Digest `json:"strategy_sha256"` // of its JSON, unless it is made from Bands
 	Bands               int             `json:"bands,omitempty"`
 	MaxExamplesPerOwner int             `json:"max_examples_per_owner"`
+	Unit                accounting.Unit `json:"unit"`
 	Examples            int64           `json:"examples,omitempty"`
 	Epsilon             float64         `json:"epsilon"`
 	Delta               float64         `json:"delta"`
@@ -49,7 +50,7 @@ type request struct {
 }
 
 func (a Account) request(p verification.Problem) (request, error) {
-	r := request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Examples: p.Run.Examples,
+	r := request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
 		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples}
 	if a.Bands == 0 {
 		b, err := json.Marshal(p.Run.Strategy)

@@ -46,7 +46,8 @@ type Options struct {
 
 	Faults error // of the command line, to be told with those of the parameters; nil for none
 
-	locked bool // the run directory is this process's alone
+	locked   bool     // the run directory is this process's alone
+	replaced []string // results in the run directory that the plan makes again after the stage that runs
 }
 
 // validate records the faults of the options that every stage with an output has.

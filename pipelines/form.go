@@ -11,10 +11,12 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/mechanism/noise"
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/sampling/stream"
 	"minsep/transforms/formation"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
@@ -97,6 +99,9 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 	if err := o.checkBundle(formed.Scheme, source.rows, formed.ExpectedBatchSize); err != nil {
 		return formed, err
 	}
+	if err := o.agreesToForm(ctx, formed, source); err != nil {
+		return formed, err
+	}
 	copyTo, err := source.copyTo(ctx, o.Out)
 	if err == nil && o.DryRun {
 		err = o.mayWrite(BatchesFolder)
@@ -116,9 +121,28 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 			}()
 		}
 		formed.RunID = run.RunID.String()
+		if err := manifest.SetExamples(store.Dir(stage.Dir), source.of().identity); err != nil {
+			return index, err
+		}
 		return f.form(ctx, o, source, formed, run, stage)
 	})
 	return formed, err
+}
+
+// agreesToForm refuses batches that do not match what is in the run directory, or what its run id serves.
+func (o Options) agreesToForm(ctx context.Context, formed Formed, source examples) error {
+	here, err := o.present(ctx, BatchesFolder)
+	if err != nil {
+		return err
+	}
+	if err := here.agreesToForm(formed.Scheme, source.of()); err != nil {
+		return err
+	}
+	sampler, err := samplerText(formed.Scheme)
+	if err != nil {
+		return err
+	}
+	return o.registered(ctx, noise.Record{Training: noise.Training{Examples: source.of().identity, Sampler: sampler}})
 }
 
 // planned is what there is to say before any batch is formed of numbers or of a bounded table.
@@ -208,6 +232,11 @@ func (f Form) form(ctx context.Context, o Options, source examples, formed Forme
 	if index.Params, index.ParamsSHA256, err = manifest.Params(formParams{formed.Scheme}); err != nil {
 		return index, err
 	}
+	root, err := stream.ReadKeyFile(o.KeyFile)
+	if err != nil {
+		return index, err
+	}
+	index.Secret = secretOf(root, run.RunID, BatchesFolder)
 	dir, err := store.Abs(stage.Dir)
 	if err != nil {
 		return index, err

@@ -199,7 +199,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
 	}
-	found.Promises = append(found.Promises, runPromise(ctx, batches.Index, store.Dir(dir)))
+	found.Promises = append(found.Promises, runPromise(ctx, batches.Index, store.Dir(dir)), secretPromise(batches.Index))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := store.Join(store.Dir(dir), BoundedFolder)

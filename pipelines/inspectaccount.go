@@ -92,7 +92,7 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 	if err := json.Unmarshal(ix.Params, &params); err != nil {
 		return fmt.Errorf("pipelines: %s: params: %w", BatchesFolder, err)
 	}
-	for _, d := range differences(c.Run.Sampler, params.Scheme) {
+	for _, d := range differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
 		found.promise("sampler", d, false)
 	}
 	found.promise("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
@@ -103,7 +103,10 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 	if b.Facts.RowsOf == manifest.RowsOfBounded {
 		return matchTable(ctx, found, c, run)
 	}
-	if c.Run.Examples > 0 {
+	if c.Run.Sampler.Fixed != nil {
+		found.promise("owners", fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()), c.Run.MaxExamplesPerOwner == 1)
+	}
+	if c.Run.Sampler.Truncation != nil {
 		found.promise("examples", fmt.Sprintf("the certificate is for %d examples, the batches were formed of %d", c.Run.Examples, b.Facts.Examples), c.Run.Examples == b.Facts.Examples)
 	}
 	return nil
@@ -118,17 +121,18 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	if err != nil {
 		return err
 	}
-	most := mostPerOwner(table)
-	found.promise("examples per owner", fmt.Sprintf("the certificate allows an owner %d, the bounded table has one with %d", c.Run.MaxExamplesPerOwner, most), most <= c.Run.MaxExamplesPerOwner)
-	if c.Run.Examples > 0 {
+	most := mostPerOwner(table.Summary)
+	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
+	found.promise("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
+	if c.Run.Sampler.Truncation != nil {
 		found.promise("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
 	}
 	return nil
 }
 
 // differences says how two samplers differ, parameter by parameter.
-func differences(certified, formed sampling.Spec) []string {
-	return mapDifferences(parameters(certified), parameters(formed), "in the certificate", "in the batches")
+func differences(a, b sampling.Spec, inA, inB string) []string {
+	return mapDifferences(parameters(a), parameters(b), inA, inB)
 }
 
 func or(s, otherwise string) string {

@@ -16,12 +16,18 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"minsep/internal/teststate"
 	"minsep/pipelines"
 	"minsep/sampling/stream"
 	"minsep/transforms/progress"
 )
 
-func TestMain(m *testing.M) { ptest.MainWithDefault(m, "direct") }
+func TestMain(m *testing.M) { os.Exit(teststate.Main{Tests: onDirect{m}}.Run()) }
+
+// onDirect runs tests on the direct runner.
+type onDirect struct{ *testing.M }
+
+func (m onDirect) Run() int { return ptest.MainRetWithDefault(m.M, "direct") }
 
 // jobIDs catches from the logs under which names a runner holds jobs.
 type jobIDs struct {

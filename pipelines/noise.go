@@ -30,8 +30,9 @@ const NoiseFormat = "minsep-noise/1"
 // Noise makes the correlated noise of a training: strategy in, run/noise out. The folder has a recipe by which a trainer
 // can make the noise itself, and, unless RecipeOnly, the noise.
 //
-// One run id serves one training: Run refuses ([noise.ClaimError]) a run id that serves another directory or other parameters, as
-// far as the records beside the key file say.
+// One run id serves one training. Which one it is, its examples and its sampler, is taken from the batches and the certificate in the run
+// directory, and is part of the noise key: trainings that differ share no random word. Run refuses ([noise.ClaimError]) a run
+// id that serves another training or another directory, as far as the records of the [noise.Registry] say.
 type Noise struct {
 	Strategy        string  // file
 	Steps           int     // must be those of the strategy
@@ -71,6 +72,7 @@ type Noised struct {
 	Grid        noise.Grid        `json:"grid"`              // a number, or "none"
 	Sensitivity float64           `json:"sensitivity"`       // ζ: the most that a clipped gradient's norm may be, rounded to the grid or not
 	Warning     string            `json:"warning,omitempty"` // [FloatingPointOpen] without a grid
+	Training    noise.Training    `json:"training"`          // as the recipe has it
 	NoiseFacts
 	Bytes int64 `json:"bytes"` // of the noise, headers aside
 }
@@ -114,8 +116,8 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 	return s, nil
 }
 
-// recipe returns the recipe, not bound to a run, and the facts.
-func (n Noise) recipe(ctx context.Context) (*noise.Recipe, NoiseFacts, error) {
+// recipe returns the recipe of a training's noise, not bound to a run, and the facts.
+func (n Noise) recipe(ctx context.Context, training noise.Training) (*noise.Recipe, NoiseFacts, error) {
 	s, err := ReadStrategyFile(ctx, n.Strategy)
 	if err != nil {
 		return nil, NoiseFacts{}, err
@@ -124,7 +126,7 @@ func (n Noise) recipe(ctx context.Context) (*noise.Recipe, NoiseFacts, error) {
 		return nil, NoiseFacts{}, &ParamError{Package: "pipelines", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
 	}
 	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
-		Grid: n.Grid, Float64: dtypes[n.DType] == manifest.DFloat64})
+		Grid: n.Grid, Float64: dtypes[n.DType] == manifest.DFloat64, Training: training})
 	return r, n.layout(), err
 }
 
@@ -167,7 +169,15 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	if err := c.Err(); err != nil {
 		return Noised{}, err
 	}
-	r, facts, err := n.recipe(ctx)
+	here, err := o.present(ctx, NoiseFolder)
+	if err != nil {
+		return Noised{}, err
+	}
+	training, err := here.training()
+	if err != nil {
+		return Noised{}, err
+	}
+	r, facts, err := n.recipe(ctx, training)
 	if err != nil {
 		return Noised{}, err
 	}
@@ -176,6 +186,9 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 		noised.Certificate, noised.Status = store.Join(o.Out, CertificateFile), from.Status
 	}
 	if err := certified(ctx, o.Out, r); err != nil {
+		return noised, err
+	}
+	if err := o.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training, Directory: realPath(o.Out)}); err != nil {
 		return noised, err
 	}
 	if o.DryRun {
@@ -190,7 +203,7 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 func newNoised(r *noise.Recipe, facts NoiseFacts, out string) Noised {
 	n := Noised{
 		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
-		Grid: r.Grid(), Sensitivity: float64(r.Sensitivity), NoiseFacts: facts,
+		Grid: r.Grid(), Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
 		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
 	}
 	if n.Grid == noise.NoGrid {
@@ -291,7 +304,11 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	w.recipe.Bind(root, run.RunID, w.key)
 	// The claim comes before anything is removed: a refused overwrite leaves the result that is there.
 	if !w.options.translates() {
-		if err := noise.Claim(noise.ClaimDir(w.key), w.recipe, w.options.Out); err != nil {
+		registry, err := noise.OpenRegistry(root, w.key)
+		if err == nil {
+			err = registry.Claim(w.recipe, w.options.Out)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -312,6 +329,7 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	index.Secret = secretOf(root, run.RunID, NoiseFolder)
 	return stage.Publish(index)
 }
 

@@ -149,7 +149,7 @@ func TestNoiseServesOneTraining(t *testing.T) {
 	louder := stage
 	louder.NoiseMultiplier = 2
 	o.Overwrite = true
-	if _, err := louder.Run(context.Background(), o); !errors.As(err, &claimed) || claimed.What != "parameters" {
+	if _, err := louder.Run(context.Background(), o); !errors.As(err, &claimed) || claimed.What != "training" {
 		t.Errorf("another noise multiplier: %v", err)
 	}
 	if found, err := pipelines.Inspect(t.Context(), o.Out); err != nil || pipelines.Broken(found) != nil {

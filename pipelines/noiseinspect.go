@@ -28,7 +28,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	promise := func(name, rule string, broken int64) {
 		found.Promises = append(found.Promises, sampling.Promise{Name: name, Rule: rule, Held: broken == 0, Broken: broken})
 	}
-	found.Promises = []sampling.Promise{filesPromise(ctx, index, dir)}
+	found.Promises = []sampling.Promise{filesPromise(ctx, index, dir), secretPromise(index)}
 	unlistedPromise(ctx, &found, index, dir)
 	recipe, err := readRecipe(ctx, store.Join(dir, noiseshards.RecipeName))
 	if err != nil {

@@ -167,6 +167,11 @@ func (r *planRun) keep(ctx context.Context, s planStage) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	onDisk, err := manifest.ReadRun(ctx, r.options.Out)
+	if err != nil {
+		return err
+	}
+	r.run.Examples = onDisk.Examples // which the stage has written
 	return manifest.WriteRun(r.options.Out, r.run, &manifest.Run{RunID: r.run.RunID})
 }
 

@@ -245,7 +245,7 @@ func (r *planRun) accountStage() planStage {
 			if err != nil {
 				return false, nil, err
 			}
-			differs, err := account.differences(ctx, r.path(LedgerFolder), certificate)
+			differs, err := account.differences(ctx, r.options, certificate)
 			return true, differs, err
 		},
 		run: func(ctx context.Context, o Options) error {
@@ -269,11 +269,16 @@ func (r *planRun) accountStage() planStage {
 }
 
 // differences says what of a certificate is not what the account would write: another request, or bytes that the ledger does not give.
-func (a Account) differences(ctx context.Context, book string, certificate []byte) (differs []string, err error) {
-	_, r, err := a.problem(ctx)
+func (a Account) differences(ctx context.Context, o Options, certificate []byte) (differs []string, err error) {
+	here, err := o.present(ctx, CertificateFile)
 	if err != nil {
 		return nil, err
 	}
+	_, r, _, err := a.problem(ctx, here)
+	if err != nil {
+		return nil, err
+	}
+	book := store.Join(o.Out, LedgerFolder)
 	want, err := r.encode()
 	if err != nil {
 		return nil, err
@@ -390,7 +395,15 @@ func (r *planRun) noiseStage() planStage {
 
 // differences says what of a folder of noise is not what the stage would write; without a key, but for its commitment to the key.
 func (n Noise) differences(ctx context.Context, dir string, run stream.RunID, keyFile string) (there bool, differs []string, err error) {
-	want, facts, err := n.recipe(ctx)
+	here, err := Options{Out: store.Dir(dir)}.present(ctx, NoiseFolder)
+	if err != nil {
+		return false, nil, err
+	}
+	training, err := here.training()
+	if err != nil {
+		return false, nil, err
+	}
+	want, facts, err := n.recipe(ctx, training)
 	if err != nil {
 		return false, nil, err
 	}

@@ -21,6 +21,7 @@ type ParamError = param.Error
 // Problem is a claim to be verified: (Epsilon, Delta)-differential privacy of a run.
 type Problem struct {
 	Run     accounting.Run
+	Unit    accounting.Unit // "" for accounting.UnitOwner
 	Epsilon float64
 	Delta   float64
 
@@ -40,6 +41,14 @@ type Problem struct {
 
 	// Workers is the number of goroutines for estimates, 0 for one a processor. It changes no result.
 	Workers int
+}
+
+// protocolUnit is the unit as a protocol has it: nothing for the default.
+func (p Problem) protocolUnit() accounting.Unit {
+	if p.Unit == accounting.UnitOwner {
+		return ""
+	}
+	return p.Unit
 }
 
 // Validate reports every fault. It does not say whether the combination can be accounted for.
@@ -119,7 +128,7 @@ func (p Problem) steps() int { return p.Run.Sampler.Scheme().NumSteps() }
 
 // protocol is one without candidates.
 func (p Problem) protocol(t accounting.Thresholds) *accounting.Protocol {
-	return &accounting.Protocol{Format: 1, Run: p.Run, CodeVersion: p.CodeVersion, PlanSHA256: p.PlanSHA256,
+	return &accounting.Protocol{Format: 1, Run: p.Run, Unit: p.protocolUnit(), CodeVersion: p.CodeVersion, PlanSHA256: p.PlanSHA256,
 		Points: []accounting.Point{{Epsilon: p.Epsilon, Delta: p.Delta, Thresholds: t}}}
 }
 

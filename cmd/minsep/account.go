@@ -63,6 +63,7 @@ is not proven: its certificate says so.`,
 	f.StringVar(&stage.Strategy, "strategy", "", "file of the strategy, made by minsep strategy")
 	f.IntVar(&stage.Bands, "bands", 0, "bands of the optimal Toeplitz strategy for prefix sums, instead of a file")
 	f.IntVar(&stage.MaxPerOwner, "max-per-owner", 0, "examples that one owner has at most (default: the bounded table's, or 1)")
+	f.StringVar(&stage.Unit, "unit", "", "whom the claim protects: owner, or, only if asked for by name, example: owners of several examples are then not protected")
 	f.Float64Var(&stage.Epsilon, "epsilon", 0, "epsilon of the claim")
 	f.Float64Var(&stage.Delta, "delta", 0, "delta of the claim")
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
@@ -101,6 +102,7 @@ func printAccounted(w io.Writer, r pipelines.Accounted) {
 	defer t.Flush()
 	if c := r.Certificate; c != nil {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", c.Status, c.Epsilon, c.Delta, c.NoiseMultiplier)
+		fmt.Fprintf(t, "protects\t%s\n", c.Protected())
 		fmt.Fprintf(t, "adjacency\t%s\n", c.Adjacency)
 		fmt.Fprintf(t, "method\t%s\n", c.Method)
 		if r.Exactness != "" {

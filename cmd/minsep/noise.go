@@ -69,6 +69,7 @@ With a certificate in the run directory --noise-multiplier may be left out: it i
 func printNoise(w io.Writer, n pipelines.Noised) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
+	printTraining(t, n.Training)
 	fmt.Fprintf(t, "noise\t%s coordinates, %s steps, strategy %s\n", grouped(n.Coordinates), grouped(int64(n.Steps)), n.Kind)
 	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the clip norm%s\n", n.NoiseMultiplier, ofCertificate(n))
 	fmt.Fprintf(t, "clip norm\t%v\tthe sensitivity: rounding toward zero does not raise a norm\n", n.ClipNorm)
@@ -91,4 +92,13 @@ func ofCertificate(n pipelines.Noised) string {
 		return ""
 	}
 	return fmt.Sprintf(", from %s (%s)", n.Certificate, n.Status)
+}
+
+// printTraining says which training noise is for.
+func printTraining(w io.Writer, t noise.Training) {
+	if t.Known() {
+		fmt.Fprintf(w, "training\texamples %s, sampler %s\n", t.Examples, t.Sampler)
+		return
+	}
+	fmt.Fprintf(w, "training\tNOT KNOWN: no batches, or certificate and examples, lay beside the noise; batches and claims will be refused here\n")
 }

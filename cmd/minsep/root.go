@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"minsep/internal/param"
+	"minsep/mechanism/noise"
 	"minsep/pipelines"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph/graphio"
@@ -103,10 +104,11 @@ func exitCode(err error) int {
 	var usage usageError
 	var bad *param.Error
 	var fault *graphio.Fault
+	var claimed *noise.ClaimError
 	switch {
 	case errors.Is(err, pipelines.ErrBrokenPromise), unverified(err):
 		return exitNotVerified
-	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.Is(err, pipelines.ErrInput),
+	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.As(err, &claimed), errors.Is(err, pipelines.ErrInput),
 		errors.Is(err, manifest.ErrExists), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS):
 		return exitUsage
 	}

@@ -56,7 +56,7 @@ func newKilledRun(t *testing.T) killedRun {
 
 func (k killedRun) command() *exec.Cmd {
 	c := exec.Command(os.Args[0], "run", "plan.json", "--run-id", "000000000000000000000000000000ab", "--quiet")
-	c.Env = append(os.Environ(), beCommand+"=1")
+	c.Env = append(os.Environ(), beCommand+"=1", "XDG_STATE_HOME="+filepath.Join(k.dir, "state"))
 	c.Dir = k.dir
 	return c
 }
@@ -73,7 +73,7 @@ func (k killedRun) whole() map[string]string {
 // clean removes what runs left. The noise's recipe names the key's path, and a run id serves one directory: every run is in the same place.
 func (k killedRun) clean() {
 	k.t.Helper()
-	for _, name := range []string{"run", "key.runs"} {
+	for _, name := range []string{"run", "minsep-runs", "state"} {
 		if err := os.RemoveAll(filepath.Join(k.dir, name)); err != nil {
 			k.t.Fatal(err)
 		}

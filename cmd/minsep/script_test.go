@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,13 +12,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"minsep/internal/killtest"
+	"minsep/internal/teststate"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beCommand) != "" { // started again by a test that kills it
 		main()
 	}
-	testscript.Main(m, map[string]func(){"minsep": main})
+	testscript.Main(teststate.Main{Tests: m}, map[string]func(){"minsep": main})
 }
 
 func TestScripts(t *testing.T) {
@@ -25,6 +27,10 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error { // records of run ids
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
+			return nil
+		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":    exits,
 			"refused":  refused,

@@ -20,6 +20,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"minsep/integration/flink"
+	"minsep/internal/teststate"
 )
 
 // Environment variables that switch the tests on: `make test-flink` and `make test-cluster` set them.
@@ -32,7 +33,7 @@ const jobLimit = 5 * time.Minute // of one command
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code := m.Run()
+	code := teststate.Main{Tests: m}.Run()
 	if embedded != nil {
 		if err := embedded.Stop(code != 0); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -3,94 +3,243 @@ package noise
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
+	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/sampling/stream"
 )
 
-// claimFormat is the format of a record of [Claim].
-const claimFormat = "minsep-noise-claim/1"
+// recordFormat is the format of a record of a [Registry].
+const recordFormat = "minsep-run-record/1"
 
-// claim is what the record of a run id says.
-type claim struct {
+// Record says which training a run id serves.
+type Record struct {
 	Format       string       `json:"format"`
 	RunID        stream.RunID `json:"run_id"`
-	ParamsSHA256 Digest       `json:"params_sha256"`
-	Directory    string       `json:"directory"`
+	ParamsSHA256 Digest       `json:"params_sha256"` // of the recipe's parameters, with the training in them
+	Training     Training     `json:"training"`
+	Directory    string       `json:"directory"` // of the run
 }
 
 // ClaimError is a run id that serves another training already.
 type ClaimError struct {
 	RunID     stream.RunID
-	What      string // "directory" or "parameters"
-	Directory string // where the run id serves
-	Record    string // the file that says so
+	What      string   // "directory" or "training"
+	Directory string   // where the run id serves
+	Records   []string // the files that say so
 }
 
 func (e *ClaimError) Error() string {
-	return fmt.Sprintf("noise: run id %v: serves other %s already, in %s (says %s): one run id serves one training, since two trainings with the same noise reveal their difference; make a new run directory, or give a new --run-id",
-		e.RunID, e.What, e.Directory, e.Record)
+	text := fmt.Sprintf("run id %v: serves another %s already, in %s: one run id serves one training, since two trainings with the "+
+		"same noise reveal their difference; give another --out, with no --run-id or a new one", e.RunID, e.What, e.Directory)
+	if e.What == "directory" {
+		text += fmt.Sprintf("; if that directory was moved, whole, and its noise is used by this training only, delete %s first", strings.Join(e.Records, " and "))
+	}
+	return text
 }
 
-// ClaimDir is the folder beside a key file where [Claim] keeps its records.
-func ClaimDir(keyFile string) string { return keyFile + ".runs" }
-
-// Claim records in folder that the run id of r serves r's parameters in the run directory, which must exist, and nothing else.
-// It makes the folder and the record (modes 0700 and 0600) where there is none, accepts the same claim again, so that a
-// stopped run can go on, and returns a [*ClaimError] for another directory or other parameters. Of several
-// processes that claim one run id at once only one succeeds.
+// Registry holds the records of the run ids of one root key. It goes by a commitment to the key's content, so that copies, links
+// and new names of the key file count as the same key. There are two folders of records: beside the key file, where all who use that file
+// see them, and in the user's state folder, where copies of the key elsewhere on this machine are seen. Each alone can
+// refuse a claim. A key that is copied to another machine has other records there; a record that is deleted is forgotten.
 //
-// Trainings of different run ids or parameters share no word in any case, as both are part of the key. What the record is needed
-// for is the one case left: the same run id and the same parameters for another directory. It knows
-// of the trainings that were claimed in this folder only: a copy of the key file elsewhere has records of its own, and a record that is
-// deleted is forgotten. A run directory that is moved counts as another.
-func Claim(folder string, r *Recipe, directory string) error {
+// Trainings that differ share no word of noise in any case, as the run id and the parameters are part of the noise key. The registry
+// is for the case left: a second training with the same run id and the same parameters.
+type Registry struct {
+	folders []recordFolder
+}
+
+type recordFolder struct {
+	path   string // of the key's records; made when the first is written
+	faulty func(err error) error
+}
+
+// stateVariable names the folder of a user's state (XDG Base Directory Specification).
+const stateVariable = "XDG_STATE_HOME"
+
+// stateFolder is where records are kept for the user: $XDG_STATE_HOME, or ~/.local/state.
+func stateFolder() (string, error) {
+	if dir := os.Getenv(stateVariable); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	if err == nil && !filepath.IsAbs(home) {
+		err = errors.New("the home directory is not known")
+	}
+	return filepath.Join(home, ".local", "state"), err
+}
+
+// recordsFault is the error for a folder of records that cannot be used.
+func recordsFault(name, value, rule string) func(error) error {
+	bad := &param.Error{Package: "noise", Param: name, Value: value, Rule: rule}
+	return func(err error) error { return fmt.Errorf("%w: %w", bad, err) }
+}
+
+// OpenRegistry returns the registry of a root key that was read from keyFile. It writes nothing.
+func OpenRegistry(root stream.Root, keyFile string) (*Registry, error) {
+	commitment := root.Commitment()
+	name := hex.EncodeToString(commitment[:16])
+	key, err := store.Real(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("noise: key file: %w", err)
+	}
+	beside := recordFolder{store.Join(store.Dir(key), "minsep-runs", name),
+		recordsFault("key", keyFile, "must be in a folder that can be written to: records of run ids are kept there, so that no two trainings have the same noise; move or copy the key")}
+	state, err := stateFolder()
+	own := recordFolder{filepath.Join(state, "minsep", "runs", name),
+		recordsFault(stateVariable, state, "must be a folder that can be written to: records of run ids are kept there, so that no two trainings have the same noise; set it to one")}
+	if err != nil {
+		return nil, own.faulty(err)
+	}
+	return &Registry{[]recordFolder{beside, own}}, nil
+}
+
+// Writable returns the error that a claim would meet because a folder of records cannot be written to. With dry it leaves
+// nothing behind, and does not look at object stores.
+func (g *Registry) Writable(dry bool) error {
+	for _, f := range g.folders {
+		if err := f.writable(dry); err != nil {
+			return f.faulty(err)
+		}
+	}
+	return nil
+}
+
+func (f recordFolder) writable(dry bool) error {
 	ctx := context.Background()
+	if dry && !store.IsLocal(f.path) {
+		return nil
+	}
+	dir := f.path
+	if dry { // the nearest folder that is there
+		for {
+			if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+				return fmt.Errorf("%s is a file", dir)
+			} else if err == nil || filepath.Dir(dir) == dir {
+				break
+			}
+			dir = filepath.Dir(dir)
+		}
+	} else if err := store.MkdirAll(ctx, dir, 0o700); err != nil {
+		return err
+	}
+	const temporary = "probe-"
+	probe := store.Join(dir, store.TempPrefix+temporary+stream.NewRunID().String())
+	err := store.WriteFile(ctx, probe, store.Options{Mode: 0o600, New: true, Temp: temporary}, []byte("minsep can write here\n"))
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // removed by another process already, which found that it can write
+		err = removeTemporary(ctx, dir, temporary)
+	}
+	return err
+}
+
+// Look returns what is recorded of a run id, and the files that say so; nothing if there is none. Records that contradict each other
+// are an error.
+func (g *Registry) Look(id stream.RunID) (found *Record, files []string, err error) {
+	for _, f := range g.folders {
+		path := f.record(id)
+		r, err := readRecord(path, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if found != nil && *found != *r {
+			return nil, nil, &ClaimError{id, "training", r.Directory, append(files, path)}
+		}
+		found, files = r, append(files, path)
+	}
+	return found, files, nil
+}
+
+// Check returns a [*ClaimError] if the run id of want serves another training, or the same one in another directory. Empty fields of
+// want are not known yet, and are not compared.
+func (g *Registry) Check(want Record) error {
+	got, files, err := g.Look(want.RunID)
+	if err != nil || got == nil {
+		return err
+	}
+	return got.refuses(want, files)
+}
+
+// refuses compares a record with what a claim wants.
+func (r Record) refuses(want Record, files []string) error {
+	differs := func(have, want string) bool { return want != "" && have != want }
+	switch {
+	case want.ParamsSHA256 != (Digest{}) && r.ParamsSHA256 != want.ParamsSHA256,
+		differs(r.Training.Examples, want.Training.Examples), differs(r.Training.Sampler, want.Training.Sampler):
+		return &ClaimError{want.RunID, "training", r.Directory, files}
+	case differs(r.Directory, want.Directory):
+		return &ClaimError{want.RunID, "directory", r.Directory, files}
+	}
+	return nil
+}
+
+// Claim records that the run id of r serves r's training in the run directory, which must exist, and nothing else. It makes the records
+// (modes 0700 and 0600) where there are none, accepts the same claim again, so that a stopped run can go on, and
+// returns a [*ClaimError] for another directory or another training. Of several processes that claim one run id at
+// once only one succeeds.
+func (g *Registry) Claim(r *Recipe, directory string) error {
 	real, err := store.Real(directory)
 	if err != nil {
 		return fmt.Errorf("noise: run directory: %w", err)
 	}
-	want := claim{claimFormat, r.RunID, r.ParamsSHA256, real}
-	if err := store.MkdirAll(ctx, folder, 0o700); err != nil {
-		return fmt.Errorf("noise: records of run ids: %w", err)
-	}
-	record := store.Join(folder, r.RunID.String()+".json")
-	err = want.create(ctx, record)
-	if err == nil {
-		return want.removeTemporary(ctx, folder)
-	}
-	// A temporary file that is gone was removed by the process whose claim came first.
-	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+	want := Record{recordFormat, r.RunID, r.ParamsSHA256, r.Params.Training, real}
+	if err := g.Check(want); err != nil { // before anything is written
 		return err
 	}
-	b, err := store.ReadFile(ctx, record, 1<<20)
-	if err != nil {
-		return fmt.Errorf("noise: record of a run id: %w", err)
+	for _, f := range g.folders {
+		if err := f.claim(want); err != nil {
+			return err
+		}
 	}
-	got, err := parseClaim(b)
-	switch {
-	case err != nil:
-		return fmt.Errorf("noise: record of a run id %s: %w", record, err)
-	case got.RunID != want.RunID:
-		return fmt.Errorf("noise: record of a run id %s: is of run %v", record, got.RunID)
-	case got.Directory != want.Directory:
-		return &ClaimError{want.RunID, "directory", got.Directory, record}
-	case got != want:
-		return &ClaimError{want.RunID, "parameters", got.Directory, record}
-	}
-	return want.removeTemporary(ctx, folder)
+	return nil
 }
 
-// removeTemporary removes what killed processes have left of their claims of the run id, which is claimed.
-func (c claim) removeTemporary(ctx context.Context, folder string) error {
+func (f recordFolder) record(id stream.RunID) string {
+	return store.Join(f.path, id.String()+".json")
+}
+
+// claim makes the record, or finds that the one that is there says the same.
+func (f recordFolder) claim(want Record) error {
+	ctx := context.Background()
+	if err := store.MkdirAll(ctx, f.path, 0o700); err != nil {
+		return f.faulty(err)
+	}
+	path := f.record(want.RunID)
+	err := want.create(ctx, path)
+	// A temporary file that is gone was removed by the process whose claim came first.
+	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+		return f.faulty(err)
+	}
+	if err != nil {
+		got, err := readRecord(path, want.RunID)
+		if err != nil {
+			return err
+		}
+		if err := got.refuses(want, []string{path}); err != nil {
+			return err
+		}
+	}
+	return removeTemporary(ctx, f.path, want.temporary())
+}
+
+// removeTemporary removes temporary files of a kind, among them what killed processes have left.
+func removeTemporary(ctx context.Context, folder, kind string) error {
 	entries, err := store.List(ctx, folder)
+	if errors.Is(err, fs.ErrNotExist) && !store.IsLocal(folder) { // an object store has no empty folders
+		return nil
+	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name, store.TempPrefix+c.temporary()) {
+		if strings.HasPrefix(e.Name, store.TempPrefix+kind) {
 			err = errors.Join(err, store.RemoveAll(ctx, store.Join(folder, e.Name)))
 		}
 	}
@@ -101,28 +250,34 @@ func (c claim) removeTemporary(ctx context.Context, folder string) error {
 }
 
 // temporary is a part of the names of unfinished records.
-func (c claim) temporary() string { return "claim-" + c.RunID.String() + "-" }
+func (r Record) temporary() string { return "claim-" + r.RunID.String() + "-" }
 
 // create makes the record, whole and only if there is none.
-func (c claim) create(ctx context.Context, record string) error {
-	b, err := json.MarshalIndent(c, "", "  ")
-	if err == nil {
-		err = store.WriteFile(ctx, record, store.Options{Mode: 0o600, New: true, Temp: c.temporary()}, append(b, '\n'))
-	}
+func (r Record) create(ctx context.Context, path string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("noise: record of a run id: %w", err)
 	}
-	return nil
+	return store.WriteFile(ctx, path, store.Options{Mode: 0o600, New: true, Temp: r.temporary()}, append(b, '\n'))
 }
 
-func parseClaim(b []byte) (c claim, err error) {
+// maxRecord bounds the size of a record that is read, in bytes.
+const maxRecord = 1 << 20
+
+func readRecord(path string, id stream.RunID) (*Record, error) {
+	b, err := store.ReadFile(context.Background(), path, maxRecord)
+	if err != nil {
+		return nil, fmt.Errorf("noise: record of a run id: %w", err)
+	}
+	var r Record
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return c, err
+	err = d.Decode(&r)
+	if err == nil && (r.Format != recordFormat || r.RunID != id) {
+		err = fmt.Errorf("is of run %v in format %q: this version reads %q", r.RunID, r.Format, recordFormat)
 	}
-	if c.Format != claimFormat {
-		return c, fmt.Errorf("format %q: this version reads %q", c.Format, claimFormat)
+	if err != nil {
+		return nil, fmt.Errorf("noise: record of a run id %s: %w", path, err)
 	}
-	return c, nil
+	return &r, nil
 }

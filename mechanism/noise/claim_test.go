@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,68 +14,198 @@ import (
 	"minsep/sampling/stream"
 )
 
-func TestClaim(t *testing.T) {
-	top := t.TempDir()
-	folder := ClaimDir(filepath.Join(top, "root.key"))
-	dirs := make([]string, 2)
-	for i, name := range []string{"a", "b"} {
-		dirs[i] = filepath.Join(top, name)
-		if err := os.Mkdir(dirs[i], 0o700); err != nil {
+// newRegistry is that of testRoot, in a file of that name, with a state folder of the test's own.
+func newRegistry(t *testing.T, keyFile string) *Registry {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(keyFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(keyFile, os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	g, err := OpenRegistry(testRoot(t), keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// claimed is the recipe of a training.
+func claimed(t *testing.T, run byte, multiplier float64, training Training) *Recipe {
+	t.Helper()
+	r := bind(t, Config{Strategy: mechanism.Identity(5), Coordinates: 10, NoiseMultiplier: multiplier, ClipNorm: 1, Training: training})
+	r.Bind(testRoot(t), stream.RunID{run}, "root.key")
+	return r
+}
+
+func makeDirs(t *testing.T, top string, names ...string) (dirs []string) {
+	t.Helper()
+	for _, name := range names {
+		dir := filepath.Join(top, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
+		dirs = append(dirs, dir)
 	}
+	return dirs
+}
+
+func TestClaim(t *testing.T) {
+	top, state := t.TempDir(), t.TempDir()
+	t.Setenv(stateVariable, state)
+	g := newRegistry(t, filepath.Join(top, "root.key"))
+	dirs := makeDirs(t, top, "a", "b")
 	link := filepath.Join(top, "link")
 	if err := os.Symlink(dirs[0], link); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Strategy: mechanism.Identity(5), Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1}
-	recipe := func(multiplier float64, run byte) *Recipe {
-		c.NoiseMultiplier = multiplier
-		r := bind(t, c)
-		r.Bind(testRoot(t), stream.RunID{run}, "root.key")
-		return r
-	}
+	of := func(examples string) Training { return Training{Examples: examples} }
 	for i, call := range []struct {
 		r    *Recipe
 		dir  string
 		what string // refused for
 	}{
-		{recipe(1, 1), dirs[0], ""},
-		{recipe(1, 1), dirs[0], ""},
-		{recipe(1, 1), link, ""},
-		{recipe(1, 1), dirs[1], "directory"},
-		{recipe(2, 1), dirs[0], "parameters"},
-		{recipe(2, 1), dirs[1], "directory"},
-		{recipe(1, 2), dirs[1], ""},
-		{recipe(1, 1), dirs[0], ""},
+		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
+		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
+		{claimed(t, 1, 1, of("numbered 3")), link, ""},
+		{claimed(t, 1, 1, of("numbered 3")), dirs[1], "directory"},
+		{claimed(t, 1, 2, of("numbered 3")), dirs[0], "training"},
+		{claimed(t, 1, 1, of("numbered 4")), dirs[0], "training"},
+		{claimed(t, 1, 1, Training{Examples: "numbered 3", Sampler: "{}"}), dirs[0], "training"},
+		{claimed(t, 1, 2, of("numbered 3")), dirs[1], "training"},
+		{claimed(t, 2, 1, of("numbered 3")), dirs[1], ""},
+		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
 	} {
-		err := Claim(folder, call.r, call.dir)
+		err := g.Claim(call.r, call.dir)
 		var ce *ClaimError
 		if errors.As(err, &ce) != (call.what != "") || (ce == nil) != (err == nil) || ce != nil && ce.What != call.what {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	if err := Claim(folder, recipe(1, 9), filepath.Join(top, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+	if err := g.Claim(claimed(t, 9, 1, Training{}), filepath.Join(top, "nowhere")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such directory: %v", err)
 	}
-	record := filepath.Join(folder, stream.RunID{1}.String()+".json")
-	for path, mode := range map[string]os.FileMode{folder: 0o700, record: 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
-			t.Errorf("%s: mode %v (%v), want %v", path, info.Mode(), err, mode)
+	if _, files, err := g.Look(stream.RunID{9}); err != nil || files != nil {
+		t.Errorf("a claim that failed left %v (%v)", files, err)
+	}
+	_, files, err := g.Look(stream.RunID{1})
+	if err != nil || len(files) != 2 || !strings.HasPrefix(files[1], state) || strings.HasPrefix(files[0], state) {
+		t.Fatalf("records %v (%v), want one beside the key and one in the state folder", files, err)
+	}
+	for _, path := range files {
+		for path, mode := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%s: mode %v (%v), want %v", path, info.Mode(), err, mode)
+			}
 		}
 	}
-	if err := os.WriteFile(record, []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(files[1], []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if Claim(folder, recipe(1, 1), dirs[0]) == nil {
+	if g.Claim(claimed(t, 1, 1, of("numbered 3")), dirs[0]) == nil {
 		t.Error("a damaged record is accepted")
+	}
+}
+
+// TestOneKeyHasOneRegistry: links, copies and new names of a key file find the claim, whichever of the two records is gone.
+func TestOneKeyHasOneRegistry(t *testing.T) {
+	top, state := t.TempDir(), t.TempDir()
+	t.Setenv(stateVariable, state)
+	key := filepath.Join(top, "keys", "root.key")
+	g := newRegistry(t, key)
+	dirs := makeDirs(t, top, "a", "b", "elsewhere")
+	if err := g.Claim(claimed(t, 1, 1, Training{}), dirs[0]); err != nil {
+		t.Fatal(err)
+	}
+	symbolic, hard := filepath.Join(top, "symbolic"), filepath.Join(dirs[2], "hard")
+	if err := errors.Join(os.Symlink(key, symbolic), os.Link(key, hard)); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(dirs[2], "copy") // newRegistry makes the file
+	refused := func(keyFile string) bool {
+		var ce *ClaimError
+		err := newRegistry(t, keyFile).Claim(claimed(t, 1, 1, Training{}), dirs[1])
+		return errors.As(err, &ce) && ce.What == "directory" && slices.ContainsFunc(ce.Records, func(path string) bool {
+			return strings.Contains(err.Error(), path)
+		})
+	}
+	for _, keyFile := range []string{symbolic, hard, copied} {
+		if !refused(keyFile) {
+			t.Errorf("%s: another directory has the run id", keyFile)
+		}
+	}
+	t.Setenv(stateVariable, t.TempDir()) // of another user
+	for _, keyFile := range []string{key, symbolic} {
+		if !refused(keyFile) {
+			t.Errorf("%s, with another state folder: another directory has the run id", keyFile)
+		}
+	}
+	if err := newRegistry(t, copied).Claim(claimed(t, 1, 1, Training{}), dirs[1]); err != nil {
+		t.Errorf("a key of which no record is to be seen: %v", err)
+	}
+	t.Setenv(stateVariable, state)
+	if err := os.RemoveAll(filepath.Join(top, "keys", "minsep-runs")); err != nil {
+		t.Fatal(err)
+	}
+	if !refused(key) {
+		t.Error("without the records beside the key another directory has the run id")
+	}
+}
+
+// TestRegistryNeedsItsFolders: a folder that cannot be made is a fault of the key's place or of the state folder, before any claim.
+func TestRegistryNeedsItsFolders(t *testing.T) {
+	top := t.TempDir()
+	file := filepath.Join(top, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(stateVariable, filepath.Join(file, "state"))
+	g := newRegistry(t, filepath.Join(top, "root.key"))
+	for _, dry := range []bool{true, false} {
+		if err := g.Writable(dry); err == nil || !strings.Contains(err.Error(), stateVariable) {
+			t.Errorf("dry %v, a state folder in a file: %v", dry, err)
+		}
+	}
+	t.Setenv(stateVariable, filepath.Join(top, "state"))
+	if err := os.Remove(filepath.Join(top, "minsep-runs", filepath.Base(g.folders[0].path))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(top, "minsep-runs")); err != nil {
+		t.Fatal(err)
+	}
+	g = newRegistry(t, filepath.Join(top, "root.key"))
+	if err := g.Writable(true); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(top, "minsep-runs")); err == nil {
+		t.Error("a dry look made the folder")
+	}
+	if err := g.Writable(false); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Join(top, "minsep-runs")), os.WriteFile(filepath.Join(top, "minsep-runs"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		if err := g.Writable(dry); err == nil || !strings.Contains(err.Error(), "key "+filepath.Join(top, "root.key")) {
+			t.Errorf("dry %v, a file where the records beside the key belong: %v", dry, err)
+		}
+	}
+	t.Setenv(stateVariable, "")
+	t.Setenv("HOME", "")
+	if _, err := OpenRegistry(testRoot(t), filepath.Join(top, "root.key")); err == nil || !strings.Contains(err.Error(), stateVariable) {
+		t.Errorf("no home: %v", err)
 	}
 }
 
 // TestClaimByManyAtOnce: of many directories one gets the run id.
 func TestClaimByManyAtOnce(t *testing.T) {
 	top := t.TempDir()
-	r := bind(t, Config{Strategy: mechanism.Identity(5), Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1})
+	t.Setenv(stateVariable, t.TempDir())
+	g := newRegistry(t, filepath.Join(top, "root.key"))
+	r := claimed(t, 1, 1, Training{})
 	var served atomic.Int32
 	var group sync.WaitGroup
 	for range 20 {
@@ -82,7 +214,7 @@ func TestClaimByManyAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		group.Go(func() {
-			if Claim(filepath.Join(top, "records"), r, dir) == nil {
+			if g.Claim(r, dir) == nil {
 				served.Add(1)
 			}
 		})

@@ -33,6 +33,37 @@ type Config struct {
 	// Float64 says that the noise is kept and added in float64, and not in float32: the default grid is finer, and a finer one may be given.
 	// Nothing else depends on it: with the same Grid the recipe is the same.
 	Float64 bool
+
+	Training Training
+}
+
+// Training is what a training is besides its noise: which examples there are, and how they take part. It is part of
+// [Params], so that trainings of other examples or of another sampler share no random word. Its zero value is
+// [Unknown] in both fields.
+type Training struct {
+	// Examples is "bounded " and the SHA-256 of the index of a bounded table, "numbered " and how many there are, or
+	// [Unknown].
+	Examples string `json:"examples"`
+	// Sampler is the compact JSON of a sampling.Spec, held as text so that every implementation hashes the same bytes,
+	// or [Unknown].
+	Sampler string `json:"sampler"`
+}
+
+// Unknown is in a [Training] that was not known when the noise was made.
+const Unknown = "not known"
+
+// Known reports whether the noise is for one set of examples and one sampler.
+func (t Training) Known() bool { return t.Examples != Unknown && t.Sampler != Unknown }
+
+// orUnknown fills the empty fields.
+func (t Training) orUnknown() Training {
+	if t.Examples == "" {
+		t.Examples = Unknown
+	}
+	if t.Sampler == "" {
+		t.Sampler = Unknown
+	}
+	return t
 }
 
 // Params are the parameters of which every change changes all of the noise: their SHA-256 is part of its key.
@@ -43,6 +74,8 @@ type Params struct {
 	ClipNorm        Hex    `json:"clip_norm"`
 	Grid            Hex    `json:"grid"`           // 0: the values are not rounded
 	NoisingSHA256   Digest `json:"noising_sha256"` // of the compact JSON of the recipe's noising
+
+	Training Training `json:"training"`
 }
 
 // Recipe is all that another implementation needs to make the same noise, beside the root key. It holds no secret.
@@ -61,6 +94,7 @@ type Recipe struct {
 
 // derivation is the package comment in short, for readers of the file.
 var derivation = []string{
+	"params_sha256 = SHA-256 of params as compact JSON, training.examples and training.sampler in it: trainings that differ share no key",
 	"K = HKDF-SHA256(root key, salt = run_id (16 bytes) || params_sha256 (32 bytes), info = 'noise', 32 bytes); key_commitment = HKDF-SHA256(K, no salt, info = 'commitment', 32 bytes)",
 	"Kn, Kt = first 16 bytes of HKDF-SHA256(K, no salt, info = 'normals' and 'tails', 32 bytes): AES-128 keys",
 	"block(key, t, c) = AES(key, t || c), 64 bits each, big endian; read as two 64-bit words, little endian; step t from 0; pair c gives coordinates 2c, 2c+1",
@@ -158,6 +192,7 @@ func NewRecipe(c Config) (*Recipe, error) {
 		Params: Params{
 			Steps: c.Strategy.Steps, Coordinates: c.Coordinates,
 			NoiseMultiplier: Hex(c.NoiseMultiplier), ClipNorm: Hex(c.ClipNorm), Grid: Hex(grid),
+			Training: c.Training.orUnknown(),
 		},
 		Sensitivity: Hex(c.ClipNorm),
 		Derivation:  derivationFor(grid),
@@ -169,6 +204,15 @@ func NewRecipe(c Config) (*Recipe, error) {
 	}
 	r.ParamsSHA256, err = digestJSON(r.Params)
 	return r, err
+}
+
+// NoisingSHA256 identifies the noise of a strategy, by whatever name it goes: the digest in [Params].
+func NoisingSHA256(s *mechanism.Strategy) (Digest, error) {
+	n, err := NewNoising(s)
+	if err != nil {
+		return Digest{}, err
+	}
+	return digestJSON(n)
 }
 
 // KeyPurpose is the purpose of the noise key.
@@ -235,7 +279,8 @@ func Read(rd io.Reader) (*Recipe, error) {
 	if p.Grid < 0 {
 		return nil, errors.New("noise: recipe: grid: must be above 0, or 0 for values that are not rounded")
 	}
-	want, err := NewRecipe(Config{r.Strategy, p.Coordinates, float64(p.NoiseMultiplier), float64(p.ClipNorm), r.Grid(), true})
+	want, err := NewRecipe(Config{Strategy: r.Strategy, Coordinates: p.Coordinates, NoiseMultiplier: float64(p.NoiseMultiplier),
+		ClipNorm: float64(p.ClipNorm), Grid: r.Grid(), Float64: true, Training: p.Training})
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,9 @@ func TestReadRefuses(t *testing.T) {
 		{`"sensitivity": "0x1`, `"sensitivity": "0x0`},
 		{`"version": 1`, `"version": 2`},
 		{`"key_file"`, `"keyfile"`},
+		{`"examples": "not known"`, `"examples": "numbered 3"`},
+		{`"examples": "not known"`, `"examples": ""`},
+		{`"sampler": "not known"`, `"sampler": "{}"`},
 		{`"derivation": [`, `"derivation": ["other",`},
 	} {
 		changed := strings.Replace(text, change[0], change[1], 1)
@@ -95,7 +98,7 @@ func TestUnstableInverse(t *testing.T) {
 }
 
 // TestNoSharedWords: two trainings under one root key share no word, and no normal, whatever of run, σ, ζ, strategy,
-// coordinates and grid they differ in; two steps, and two coordinates, of one training share none either.
+// coordinates, grid, examples and sampler they differ in; two steps, and two coordinates, of one training share none either.
 func TestNoSharedWords(t *testing.T) {
 	const steps, width = 8, 512
 	base := Config{Strategy: mechanism.Identity(steps), Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1}
@@ -108,6 +111,10 @@ func TestNoSharedWords(t *testing.T) {
 		change(func(c *Config) { c.Grid = 0x1p-15 }),
 		change(func(c *Config) { c.Strategy = mechanism.Identity(steps + 1) }),
 		change(func(c *Config) { c.Strategy = strategies(steps)["toeplitz 2"] }),
+		change(func(c *Config) { c.Training.Examples = "numbered 32" }),
+		change(func(c *Config) { c.Training.Examples = "numbered 64" }),
+		change(func(c *Config) { c.Training.Sampler = `{"poisson":{"prob":0.1,"steps":8}}` }),
+		change(func(c *Config) { c.Training.Sampler = `{"poisson":{"prob":0.2,"steps":8}}` }),
 	}
 	seen := make(map[uint64]bool)
 	collect := func(r *Recipe, run stream.RunID) (repeated int) {

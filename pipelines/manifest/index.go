@@ -35,9 +35,12 @@ const (
 
 // Index is what a stage leaves beside its files, and the last thing it writes.
 type Index struct {
-	Format       string            `json:"format"` // for example "minsep-batches/1"
-	Version      string            `json:"minsep_version"`
-	RunID        stream.RunID      `json:"run_id"`
+	Format  string       `json:"format"` // for example "minsep-batches/1"
+	Version string       `json:"minsep_version"`
+	RunID   stream.RunID `json:"run_id"`
+	// Secret is in the index of a secret folder: bytes that nobody can guess, so that the SHA-256 of the index, which public
+	// files carry, does not tell what is in it, such as the hashes of batches.
+	Secret       *Digest           `json:"secret,omitempty"`
 	Params       json.RawMessage   `json:"params"` // every parameter that changes the result, no other
 	ParamsSHA256 Digest            `json:"params_sha256"`
 	Inputs       map[string]Digest `json:"inputs,omitempty"` // what the result was made from: name → SHA-256 of its index

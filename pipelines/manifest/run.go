@@ -27,7 +27,9 @@ type Run struct {
 	Format  string       `json:"format"`
 	Version string       `json:"minsep_version"` // of the code that made the directory
 	RunID   stream.RunID `json:"run_id"`
-	Plan    *RunPlan     `json:"plan,omitempty"` // of a directory that a whole plan is run in
+	// Examples says what the run is of, once a stage knows: see [BoundedExamples] and [NumberedExamples].
+	Examples string   `json:"examples,omitempty"`
+	Plan     *RunPlan `json:"plan,omitempty"` // of a directory that a whole plan is run in
 	// Stages are those of the plan that are finished, by name: what binds their results to the plan and to each other.
 	Stages map[string]RunStage `json:"stages,omitempty"`
 	SHA256 Digest              `json:"sha256"` // of the file with zeros in this place; nothing but in the file
@@ -43,7 +45,7 @@ type RunStage struct {
 // RunPlan is the plan that a run directory is for.
 type RunPlan struct {
 	SHA256        Digest          `json:"sha256"`         // of Plan, compact
-	KeyCommitment Digest          `json:"key_commitment"` // to the root key, for this run id
+	KeyCommitment Digest          `json:"key_commitment"` // to the root key, for this run id and every plan
 	Plan          json.RawMessage `json:"plan"`           // all that decides the results; inputs are there by SHA-256
 }
 
@@ -70,6 +72,24 @@ func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
 		return OpenRun(dir, want)
 	}
 	return run, true, err
+}
+
+// BoundedExamples names the examples of a bounded table by the SHA-256 of its index, NumberedExamples the examples 0 to n-1, in
+// [Run] and in recipes of noise.
+func BoundedExamples(index Digest) string { return "bounded " + index.String() }
+
+// NumberedExamples: see [BoundedExamples].
+func NumberedExamples(n int64) string { return fmt.Sprintf("numbered %d", n) }
+
+// SetExamples writes to run.json, which must be there, what the run is of.
+func SetExamples(dir, examples string) error {
+	run, err := ReadRun(background, dir)
+	if err != nil || run.Examples == examples {
+		return err
+	}
+	old := run
+	run.Examples = examples
+	return WriteRun(dir, run, &old)
 }
 
 // WriteRun makes the directory where there is none, and writes its run.json: in the place of old, or, if that is nil, where there is

@@ -1,0 +1,51 @@
+package accounting
+
+import (
+	"fmt"
+
+	"minsep/internal/param"
+)
+
+// Unit is what a claim protects.
+type Unit string
+
+// The two units. In a [Protocol] the empty Unit is UnitOwner.
+const (
+	// UnitOwner protects an owner of at most k_u examples, [Run.MaxExamplesPerOwner]. With k_u = 1 an owner and an example are the same.
+	UnitOwner Unit = "owner"
+	// UnitExample protects single examples only, however many an owner has. It is asked for by name.
+	UnitExample Unit = "example"
+)
+
+// ParseUnit reads the name of a unit; "" is UnitOwner.
+func ParseUnit(name string) (Unit, error) {
+	switch u := Unit(name); u {
+	case "", UnitOwner:
+		return UnitOwner, nil
+	case UnitExample:
+		return u, nil
+	}
+	return "", &param.Error{Package: "accounting", Param: "unit", Value: fmt.Sprintf("%q", name), Rule: "must be owner or example"}
+}
+
+// protected says in words whom a claim of a unit protects. That owners are not protected is in capitals, for whoever reads in haste.
+func (u Unit) protected(examplesPerOwner int) string {
+	switch {
+	case u == UnitExample:
+		return "SINGLE EXAMPLES ONLY: AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
+	case examplesPerOwner > 1:
+		return fmt.Sprintf("an owner of at most %d examples", examplesPerOwner)
+	}
+	return "an owner of one example"
+}
+
+// Protected says in words whom the certificate protects.
+func (c *Certificate) Protected() string { return c.Unit.protected(c.Run.MaxExamplesPerOwner) }
+
+// unit is the protocol's, with its default.
+func (p *Protocol) unit() Unit {
+	if p.Unit == "" {
+		return UnitOwner
+	}
+	return p.Unit
+}

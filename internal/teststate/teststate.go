@@ -1,0 +1,27 @@
+// Package teststate gives the tests of a package a state folder of their own, so that they neither see nor leave records of
+// run ids in the user's.
+package teststate
+
+import (
+	"fmt"
+	"os"
+)
+
+// Main runs tests. It is a testing.M whose tests, and the commands that they start, have XDG_STATE_HOME set to an empty folder.
+type Main struct {
+	Tests interface{ Run() int }
+}
+
+// Run runs the tests and removes the folder.
+func (m Main) Run() int {
+	dir, err := os.MkdirTemp("", "minsep-state-")
+	if err == nil {
+		err = os.Setenv("XDG_STATE_HOME", dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	return m.Tests.Run()
+}
