@@ -14,7 +14,7 @@ import (
 
 // addGraphFlags adds the flags that say which graph to read, and how.
 func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
-	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of an example–owner graph; may be repeated")
+	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of an example–owner graph, or - for standard input; may be repeated")
 	f.StringVar(&read.Format, "format", graphio.Auto, "format of the files: auto (by their names), csv, tsv, ndjson, parquet")
 	f.StringVar(&read.ExampleColumn, "example-column", "", "name or 1-based position of the example column (default example_id)")
 	f.StringVar(&read.OwnerColumn, "owner-column", "", "name or 1-based position of the owner column (default owner_id or owners)")
@@ -59,6 +59,9 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
 			if err != nil {
+				return err
+			}
+			if err := a.spool(cmd, stage.Graph); err != nil {
 				return err
 			}
 			stop := a.watch("bound")

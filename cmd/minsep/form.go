@@ -35,6 +35,9 @@ Batches and their sizes are secret. The run directory's batches folder is readab
 			if err != nil {
 				return err
 			}
+			if err := a.spool(cmd, stage.Graph); err != nil {
+				return err
+			}
 			stop := a.watch("form")
 			result, err := stage.Run(cmd.Context(), o)
 			stop()
