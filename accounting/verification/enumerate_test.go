@@ -58,7 +58,7 @@ func coins(l law, x []int, i, blocked, minSep int, p, prob float64) {
 	}
 }
 
-// minSepLaw is that of one example (2605.18379, Algorithms 1 and 2).
+// minSepLaw is that of one example (arXiv 2602.09338, Algorithms 1 and 2).
 func minSepLaw(steps, minSep int, p float64, warm bool) law {
 	l := law{}
 	if !warm {
