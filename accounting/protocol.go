@@ -23,7 +23,7 @@ const protocolFormat = 1
 // Candidates have rising noise multipliers, so that each is at least as private as those before it. Every candidate has, for every
 // point (ε, δ), one trial in each direction. A trial without samples is a proof: its divergence is at most Bound ≤ δ_v. A trial
 // with samples accepts when the mean of its values, each in [0, Bound] with expectation at least the divergence, is at most
-// δ'. Trials use independent randomness. The result is the smallest candidate that is accepted, with all larger ones, in both directions at the
+// δ', its own or that of its point. Trials use independent randomness. The result is the smallest candidate that is accepted, with all larger ones, in both directions at the
 // first point. By Theorem A.1 the whole is (ε, δ_v + q(1-δ_v))-DP with one q, that of a single trial: a wrong release needs the largest
 // candidate that is not private to be accepted, and of its two directions one has a divergence above δ_v.
 //
@@ -61,6 +61,7 @@ type Trial struct {
 	Method    Method               `json:"method"`
 	Bound     float64              `json:"bound"`             // M: of the values; without samples, of the divergence
 	Samples   uint64               `json:"samples,omitempty"` // s
+	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial; 0 for the point's
 	// Values says how the values are drawn, in the words of whoever draws them. It is public and part of the protocol.
 	Values json.RawMessage `json:"values,omitempty"`
 }
@@ -119,14 +120,16 @@ func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
 		}
 		seen[place{t.Point, t.Direction}]++
 		pt := p.Points[t.Point]
+		c.Require(t.Accept >= 0 && t.Accept <= pt.Verify, "accepted mean of a trial", t.Accept, fmt.Sprintf("must be at least 0 and at most δ_v, %g", pt.Verify))
 		if t.Samples == 0 {
+			c.Require(t.Accept == 0, "accepted mean of a trial without samples", t.Accept, "must be left out")
 			c.Require(t.Method != MonteCarlo, "method of a trial without samples", t.Method, "must be a proof")
 			c.Require(t.Bound <= pt.Verify, "bound of a trial without samples", t.Bound, fmt.Sprintf("must be at most δ_v, %g", pt.Verify))
 			continue
 		}
 		c.Require(t.Method == MonteCarlo || t.Method == Unproven, "method of a trial with samples", t.Method, fmt.Sprintf("must be %q", MonteCarlo))
 		c.Require(t.Samples <= maxSamples, "samples", t.Samples, fmt.Sprintf("must be at most %g", maxSamples))
-		q := FailureProbability(t.Samples, t.Bound, pt.Accept, pt.Verify)
+		q := FailureProbability(t.Samples, t.Bound, p.accept(t), pt.Verify)
 		c.Require(q <= pt.FailureProbability*(1+1e-9), "failure probability of a trial", q, fmt.Sprintf("must be at most %g: more samples are needed", pt.FailureProbability))
 	}
 	for point := range p.Points {
@@ -135,6 +138,14 @@ func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
 			c.Require(n == 1, "trials of a point and direction", n, fmt.Sprintf("must be 1 for point %d, direction %s, noise multiplier %g", point, d, candidate.NoiseMultiplier))
 		}
 	}
+}
+
+// accept is the mean up to which a trial accepts.
+func (p *Protocol) accept(t Trial) float64 {
+	if t.Accept > 0 {
+		return t.Accept
+	}
+	return p.Points[t.Point].Accept
 }
 
 // failure is the failure probability that counts for every point: of all points and of earlier protocols.

@@ -67,7 +67,7 @@ func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err erro
 	case tally.Count != t.Samples:
 		return v, false, fmt.Errorf("accounting: %d samples in a trial of %d: a verification is complete or not at all", tally.Count, t.Samples)
 	}
-	v.Accept = p.Points[t.Point].Accept
+	v.Accept = p.accept(t)
 	v.Mean = tally.Sum.Mean(tally.Count) * t.Bound
 	v.Accepted = v.Mean <= v.Accept
 	return v, true, nil

@@ -116,16 +116,6 @@ func checkBounds(c *param.Checker, bounds []float64) {
 
 // bestThresholds minimises the total number of samples over δ_v.
 func (c Claim) bestThresholds(accept float64, bounds []float64) (Thresholds, float64) {
-	cost := func(verify float64) (total float64) {
-		q := c.allowed(verify)
-		if q <= 0 {
-			return math.Inf(1)
-		}
-		for _, bound := range bounds {
-			total += samplesFor(bound, accept, verify, q)
-		}
-		return total
-	}
 	free := true // no samples at all
 	for _, bound := range bounds {
 		free = free && bound <= c.Delta
@@ -133,10 +123,28 @@ func (c Claim) bestThresholds(accept float64, bounds []float64) (Thresholds, flo
 	if free {
 		return Thresholds{Accept: accept, Verify: c.Delta}, 0
 	}
+	verify, total := c.leastCost(accept, func(verify, q float64) (total float64) {
+		for _, bound := range bounds {
+			total += samplesFor(bound, accept, verify, q)
+		}
+		return total
+	})
+	return Thresholds{accept, verify, c.allowed(verify)}, total
+}
+
+// leastCost minimises a number of samples over δ_v, which is above least.
+func (c Claim) leastCost(least float64, samples func(verify, q float64) float64) (verify, total float64) {
+	cost := func(verify float64) float64 {
+		q := c.allowed(verify)
+		if q <= 0 {
+			return math.Inf(1)
+		}
+		return samples(verify, q)
+	}
 	// In u = ln((δ-δ_v)/(δ-δ')) the cost falls, then rises; the best u is near -ln of the number of nats.
 	low, high := -80.0, -1e-9
 	most := c.most()
-	at := func(u float64) float64 { return most - (most-accept)*math.Exp(u) }
+	at := func(u float64) float64 { return most - (most-least)*math.Exp(u) }
 	const golden = 0.6180339887498949
 	x1, x2 := high-golden*(high-low), low+golden*(high-low)
 	f1, f2 := cost(at(x1)), cost(at(x2))
@@ -151,8 +159,8 @@ func (c Claim) bestThresholds(accept float64, bounds []float64) (Thresholds, flo
 			f2 = cost(at(x2))
 		}
 	}
-	verify := at((low + high) / 2)
-	return Thresholds{accept, verify, c.allowed(verify)}, cost(verify)
+	verify = at((low + high) / 2)
+	return verify, cost(verify)
 }
 
 // Spend returns the thresholds with the largest accepted mean that a budget of samples allows, over one trial for each bound, and

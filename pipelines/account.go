@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
@@ -14,6 +15,7 @@ import (
 	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
+	"minsep/transforms/progress"
 )
 
 // Account finds and verifies the noise multiplier that a training needs: parameters in, run/certificate.json and run/ledger
@@ -35,9 +37,10 @@ type Account struct {
 
 	Epsilon         float64
 	Delta           float64
-	NoiseMultiplier float64 // verify this one only; 0 for the smallest that can be verified
-	Samples         uint64  // budget of the verification; 0 for the default of package verify
-	Curve           bool    // estimate δ at other ε as well
+	NoiseMultiplier float64       // verify this one only; 0 for the smallest that can be verified
+	Samples         uint64        // budget of the verification; or
+	CPUTime         time.Duration // of one processor; with neither, verification.DefaultCPUTime
+	Curve           bool          // estimate δ at other ε as well
 }
 
 // Accounted is what an account came to.
@@ -81,6 +84,8 @@ func (a Account) Validate() error {
 	c.Require(unit != accounting.UnitExample || a.MaxPerOwner <= 1, "max per owner", a.MaxPerOwner, "must be left out with unit example, which protects no owner of several examples")
 	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
 	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
+	c.Require(a.Samples == 0 || a.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
+	c.Require(a.CPUTime >= 0, "cpu-time", a.CPUTime, "must be above 0")
 	if a.NoiseMultiplier != 0 {
 		c.Positive("noise multiplier", a.NoiseMultiplier)
 	}
@@ -137,6 +142,15 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 	return err
 }
 
+// watch shows what a plan of a verification is doing.
+func watch(p verification.Phase) {
+	unit := ""
+	if p.Of > 0 {
+		unit = "samples"
+	}
+	progress.Enter(p.Text, unit, int64(p.Done), int64(p.Of))
+}
+
 // problem reads the inputs, and says of which examples the claim is.
 func (a Account) problem(ctx context.Context, here present) (p verification.Problem, r request, of population, err error) {
 	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.source(ctx)
@@ -169,7 +183,7 @@ func (a Account) problem(ctx context.Context, here present) (p verification.Prob
 	if err := run.Validate(); err != nil {
 		return p, r, of, err
 	}
-	p = verification.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples,
+	p = verification.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, Watch: watch,
 		CodeVersion: manifest.Version, PlanSHA256: plan.String()}
 	r, err = a.request(p)
 	return p, r, of, err

@@ -47,11 +47,15 @@ type request struct {
 	Delta               float64         `json:"delta"`
 	NoiseMultiplier     float64         `json:"noise_multiplier,omitempty"`
 	Samples             uint64          `json:"samples,omitempty"`
+	CPUTime             string          `json:"cpu_time,omitempty"`
 }
 
 func (a Account) request(p verification.Problem) (request, error) {
 	r := request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
 		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples}
+	if p.CPUTime > 0 {
+		r.CPUTime = p.CPUTime.String()
+	}
 	if a.Bands == 0 {
 		b, err := json.Marshal(p.Run.Strategy)
 		if err != nil {
@@ -215,6 +219,7 @@ func (o Options) verify(ctx context.Context, book string, l *ledger.Ledger) erro
 	progress.Expect(losses.SamplesDrawn, int64(missing))
 	for c := len(p.Candidates) - 1; c >= 0; c-- {
 		if units := l.Missing(c, size); len(units) > 0 {
+			progress.Enter(fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-c, len(p.Candidates)), "", 0, 0)
 			pipeline, s := beam.NewPipelineWithRoot()
 			if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {
 				return err

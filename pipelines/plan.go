@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
+	"time"
 
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
@@ -58,7 +59,8 @@ type PlanPrivacy struct {
 	Epsilon         float64 `json:"epsilon" strict:"required"`
 	Delta           float64 `json:"delta" strict:"required"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"` // verify this one only
-	Samples         uint64  `json:"samples,omitempty"`          // budget of the verification
+	Samples         uint64  `json:"samples,omitempty"`          // budget of the verification; or
+	CPUTime         string  `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
 }
 
 // PlanBatches says in which files the batches are: see [Form].
@@ -84,6 +86,18 @@ func (p Plan) bound() Bound {
 		b.Bound = *p.Bound
 	}
 	return b
+}
+
+// cpuTime is the budget in time; 0 if it is not given so.
+func (p PlanPrivacy) cpuTime() (time.Duration, error) {
+	if p.CPUTime == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(p.CPUTime)
+	if err != nil || d <= 0 {
+		return 0, &ParamError{Package: "pipelines", Param: "cpu-time", Value: p.CPUTime, Rule: `must be a time above 0, such as "10m"`}
+	}
+	return d, nil
 }
 
 func (g PlanGraph) options() graphio.Options {
@@ -114,6 +128,7 @@ func (p Plan) numbered() int64 {
 func (p Plan) account() Account {
 	a := Account{SchemeParams: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Strategy: p.strategyPath(),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples}
+	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
 	if p.Bound != nil {
 		a.MaxPerOwner = p.Bound.MaxExamplesPerOwner
 	}

@@ -1,11 +1,13 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 
 	"minsep/accounting"
+	"minsep/accounting/verification"
 	"minsep/mechanism"
 	"minsep/transforms/formation"
 )
@@ -42,7 +44,7 @@ const (
 
 	sampleStep     = 15e-9 // seconds of a Monte Carlo sample, a step
 	planning       = 8     // times the cost of the budget: what estimating the candidates takes too
-	unsetBudget    = 60.0  // seconds, where the plan says no budget of samples
+	estimating     = 60.0  // seconds, where the budget is a time: what estimating the candidates takes besides
 	provenSeconds  = 3.0   // of privacy loss distributions
 	provenMemory   = 330 << 20
 	sampledMemory  = 80 << 10 // bytes a step
@@ -104,8 +106,9 @@ func (p Plan) estimateAccount() PlanEstimate {
 		if p.Bound != nil && p.Bound.MaxExamplesPerOwner > 1 {
 			seconds *= severalPerUser
 		}
-		if p.Privacy.Samples == 0 {
-			seconds = unsetBudget
+		if p.Privacy.Samples == 0 { // the estimates come on top
+			budget, _ := p.Privacy.cpuTime()
+			seconds = estimating + cmp.Or(budget, verification.DefaultCPUTime).Seconds()
 		}
 		e.CPU += seconds
 		e.Memory = sampledMemory * int64(p.Scheme.Steps)

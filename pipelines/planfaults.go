@@ -47,6 +47,8 @@ func (p Plan) valueFaults() error {
 	}
 	c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
 	c.Add(inPlan("strategy", strategy.Validate()))
+	_, err := p.Privacy.cpuTime()
+	c.Add(err)
 	c.Add(inPlan("privacy", p.account().Validate()))
 	c.Add(inPlan("batches", p.form().Validate()))
 	c.Add(inPlan("noise", p.noise(1).Validate()))

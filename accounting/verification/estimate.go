@@ -45,15 +45,26 @@ func estimateSamples(steps int) float64 { return math.Floor(2e9 / float64(2000+s
 // TooFewError says how many samples something takes and how long that is here. It wraps accounting.ErrTooFewSamples.
 type TooFewError struct {
 	What    string
-	Need    float64       // samples
+	Need    float64       // samples; 0 when that is not known
 	Allowed float64       // samples
 	Each    time.Duration // a sample, on this machine; 0 when that is not known
+	CPU     float64       // seconds of processors that a sample takes here; 0 when that is not known
+	Cause   error         // says all but the time, if it is not nil
 }
 
 func (e *TooFewError) Error() string {
 	s := fmt.Sprintf("verification: too few samples: %s takes at least %.3g, and %.3g are allowed", e.What, e.Need, e.Allowed)
-	if e.Each > 0 {
+	if e.Cause != nil {
+		s = e.Cause.Error()
+	}
+	switch {
+	case e.Need > maxBudget:
+		s += "; no verification has so many"
+	case e.Need > 0 && e.Each > 0:
 		s += fmt.Sprintf("; on this machine they take about %s", roughly(e.Need*e.Each.Seconds()))
+		if e.CPU > 0 {
+			s += fmt.Sprintf(", or %s of one processor", roughly(e.Need*e.CPU))
+		}
 	}
 	return s
 }
@@ -80,8 +91,37 @@ type estimator struct {
 	limit          float64 // samples of one estimate
 	workers        int
 
-	drawn uint64
-	spent time.Duration
+	drawn  uint64
+	spent  time.Duration
+	worked time.Duration // of processors
+
+	watch func(Phase)
+	doing string // the phase
+	count int    // of the noise multipliers that were tried
+}
+
+// Phase is what is being done before there is a protocol, for people who wait for it.
+type Phase struct {
+	Text     string // such as "estimating σ: candidate 4, δ between 0.0012 and 0.0009"
+	Done, Of uint64 // samples of this phase; Of is 0 where it has none
+}
+
+func (e *estimator) tell(p Phase) {
+	e.doing = p.Text
+	if e.watch != nil {
+		e.watch(p)
+	}
+}
+
+// eachCPU is how many seconds of processors a sample takes so far.
+func (e *estimator) eachCPU() float64 {
+	switch {
+	case e.drawn == 0:
+		return 0
+	case e.worked > 0:
+		return e.worked.Seconds() / float64(e.drawn)
+	}
+	return e.spent.Seconds() * float64(e.workers) / float64(e.drawn)
 }
 
 // each is the time of a sample so far, in wall time.
@@ -119,8 +159,8 @@ func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
 		if err != nil {
 			return out, err
 		}
-		return out, &TooFewError{fmt.Sprintf("an estimate for δ = %.3g at noise multiplier %.4g (10 M/δ, M = %.3g)", e.delta, s.spec.NoiseMultiplier, out.Bound),
-			need, e.limit, each}
+		return out, &TooFewError{What: fmt.Sprintf("an estimate for δ = %.3g at noise multiplier %.4g (10 M/δ, M = %.3g)", e.delta, s.spec.NoiseMultiplier, out.Bound),
+			Need: need, Allowed: e.limit, Each: each, CPU: e.eachCPU()}
 	}
 	worker, err := e.worker(s)
 	if err != nil {
@@ -161,10 +201,31 @@ func (e *estimator) worker(s side) (*Worker, error) {
 
 // draw sums values over M, and keeps the time.
 func (e *estimator) draw(ctx context.Context, w *Worker, first, count uint64) (montecarlo.Sum, error) {
-	begin := time.Now()
-	r, err := w.Run(ctx, first, count, e.workers)
-	e.drawn, e.spent = e.drawn+count, e.spent+time.Since(begin)
-	return r.Sum, err
+	var sum montecarlo.Sum
+	for done := uint64(0); done < count; {
+		piece := min(count-done, e.piece())
+		begin, worked := time.Now(), processorTime()
+		r, err := w.Run(ctx, first+done, piece, e.workers)
+		if err != nil {
+			return sum, err
+		}
+		e.drawn, e.spent, e.worked = e.drawn+piece, e.spent+time.Since(begin), e.worked+processorTime()-worked
+		sum.Merge(r.Sum)
+		done += piece
+		if e.watch != nil && e.doing != "" {
+			e.watch(Phase{e.doing, done, count})
+		}
+	}
+	return sum, nil
+}
+
+// piece is how many samples take about half a second, so that progress is told in time. It changes no sum.
+func (e *estimator) piece() uint64 {
+	const least = 4096
+	if e.each() <= 0 {
+		return least
+	}
+	return max(least, uint64(500*time.Millisecond/e.each()))
 }
 
 // time measures a sample.
@@ -202,6 +263,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 	var tooFew error
 	next := first
 	for range maxLooks {
+		e.candidate(looks)
 		l, err := e.look(ctx, onGrid(next))
 		var few *TooFewError
 		value := math.Inf(1)
@@ -246,12 +308,36 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not cross it near %.4g; give another delta or epsilon, or a noise multiplier", e.epsilon, onGrid(next))}
 }
 
+// candidate tells that another noise multiplier is tried, and between which estimates of δ the target is.
+func (e *estimator) candidate(looks []Look) {
+	e.count++
+	text := fmt.Sprintf("estimating σ: candidate %d", e.count)
+	above, below := math.Inf(1), 0.0
+	for _, l := range looks {
+		if d := l.Delta(); d > e.delta {
+			above = min(above, d)
+		} else {
+			below = max(below, d)
+		}
+	}
+	switch {
+	case below > 0 && !math.IsInf(above, 1):
+		text += fmt.Sprintf(", δ between %.2g and %.2g", below, above)
+	case below > 0:
+		text += fmt.Sprintf(", δ above %.2g", below)
+	case !math.IsInf(above, 1):
+		text += fmt.Sprintf(", δ below %.2g", above)
+	}
+	e.tell(Phase{Text: text})
+}
+
 // widen adds looks until they are far enough apart for a slope.
 func (e *estimator) widen(ctx context.Context, looks []Look, low, high int) ([]Look, error) {
 	for _, j := range []int{low - 3, high + 4} {
 		if len(looks) > 1 && looks[len(looks)-1].NoiseMultiplier > looks[0].NoiseMultiplier*math.Pow(gridRatio, 3.5) && looks[0].Delta() > e.delta {
 			break
 		}
+		e.candidate(looks)
 		l, err := e.look(ctx, onGrid(j))
 		var few *TooFewError
 		if errors.As(err, &few) {
@@ -289,17 +375,29 @@ type fit struct{ x, y, slope float64 }
 const fitReach = 1.5
 
 func fitLooks(looks []Look, target float64) fit {
-	var n, x, y, xx, xy float64
+	var near []point
 	for _, l := range looks {
-		d := math.Log(max(l.Delta(), 1e-300) / target)
-		if math.Abs(d) > fitReach && len(looks) > 2 {
-			continue
+		delta := max(l.Delta(), 1e-300)
+		if math.Abs(math.Log(delta/target)) <= fitReach || len(looks) <= 2 {
+			near = append(near, point{l.NoiseMultiplier, delta})
 		}
-		s := math.Log(l.NoiseMultiplier)
-		n, x, y, xx, xy = n+1, x+s, y+d, xx+s*s, xy+s*d
 	}
-	f := fit{x: x / n, y: y/n + math.Log(target), slope: flattest}
-	if spread := xx - x*x/n; spread > 0 {
+	return fitLine(near)
+}
+
+// point is a value at a noise multiplier.
+type point struct{ noiseMultiplier, value float64 }
+
+// fitLine fits a line to at least one point.
+func fitLine(points []point) fit {
+	var x, y, xx, xy float64
+	n := float64(len(points))
+	for _, p := range points {
+		s, d := math.Log(p.noiseMultiplier), math.Log(p.value)
+		x, y, xx, xy = x+s, y+d, xx+s*s, xy+s*d
+	}
+	f := fit{x: x / n, y: y / n, slope: flattest}
+	if spread := xx - x*x/n; spread > 1e-12 {
 		f.slope = min(f.slope, (xy-x*y/n)/spread)
 	}
 	return f
@@ -308,7 +406,12 @@ func fitLooks(looks []Look, target float64) fit {
 // flattest is a slope flatter than any in use: the errors of estimates close to each other must not turn the line around.
 const flattest = -2
 
-// at is the noise multiplier at which the line has δ = delta.
-func (f fit) at(delta float64) float64 {
-	return math.Exp(f.x + (math.Log(delta)-f.y)/f.slope)
+// at is the noise multiplier at which the line has so large a value.
+func (f fit) at(value float64) float64 {
+	return math.Exp(f.x + (math.Log(value)-f.y)/f.slope)
+}
+
+// value is that of the line at a noise multiplier.
+func (f fit) value(noiseMultiplier float64) float64 {
+	return math.Exp(f.y + f.slope*(math.Log(noiseMultiplier)-f.x))
 }

@@ -28,16 +28,24 @@ type Problem struct {
 	// NoiseMultiplier is the only candidate; 0 looks for the smallest.
 	NoiseMultiplier float64
 
-	// Samples is the budget of the verification, over all candidates and both directions; 0 is for what DefaultSamples says.
-	Samples uint64
+	// The budget of the verification, over all candidates and both directions, in samples or in time of processors. With neither, it
+	// is DefaultCPUTime, less where a part of it reaches 0.9 of δ. A time is turned into samples once, by the speed at which this
+	// machine makes the estimates, before there is a protocol.
 
-	// Accept is the part of δ up to which means are accepted, δ'/δ, where Samples is 0: whatever it takes. 0 is for the default,
-	// which is 0.9 where DefaultSamples allows it.
+	Samples uint64
+	CPUTime time.Duration
+
+	// Accept is the part of δ up to which means are accepted, δ'/δ, whatever it takes, in the place of a budget. 0 is for none.
 	Accept float64
 
 	Earlier     []accounting.Earlier // protocols for the same run whose samples were seen
 	CodeVersion string
 	PlanSHA256  string
+
+	bought uint64 // samples, for the time
+
+	// Watch, if not nil, is told what is being done, from one goroutine.
+	Watch func(Phase)
 
 	// Workers is the number of goroutines for estimates, 0 for one a processor. It changes no result.
 	Workers int
@@ -58,7 +66,14 @@ func (p Problem) Validate() error {
 	c.Require(p.Epsilon >= 0 && !math.IsInf(p.Epsilon, 1), "epsilon", p.Epsilon, "must be a finite number, at least 0")
 	c.Require(p.Delta >= 1e-300 && p.Delta < 1, "delta", p.Delta, "must be at least 1e-300 and below 1")
 	c.Require(p.Accept >= 0 && p.Accept < 1, "accept", p.Accept, "must be at least 0 and below 1")
-	c.Require(p.Accept == 0 || p.Samples == 0, "accept and samples", p.Accept, "only one of them may be given")
+	given := 0
+	for _, is := range []bool{p.Accept != 0, p.Samples != 0, p.CPUTime != 0} {
+		if is {
+			given++
+		}
+	}
+	c.Require(given <= 1, "samples and cpu-time", nil, "only one of them may be given")
+	c.Require(p.CPUTime >= 0, "cpu-time", p.CPUTime, "must be above 0")
 	if p.NoiseMultiplier != 0 {
 		c.Positive("noise multiplier", p.NoiseMultiplier)
 	}
@@ -82,8 +97,9 @@ type Plan struct {
 	Estimate float64
 	Looks    []Look
 	Table    []Row
-	// Each is the time of one sample on this machine, 0 if not known.
+	// Each is the time of one sample on this machine, and CPU the seconds of processors that it takes; 0 if not known.
 	Each time.Duration
+	CPU  float64
 }
 
 // ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be proven to be enough by a method that knows no
@@ -104,7 +120,7 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 	if method == accounting.ClosedForm || method == accounting.PLD {
 		return out, p.proven(out)
 	}
-	e := &estimator{run: p.Run, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers}
+	e := &estimator{run: p.Run, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch}
 	if e.workers <= 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}
@@ -114,9 +130,9 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 	} else {
 		err = p.calibrated(ctx, e, out)
 	}
-	out.Each = e.each()
+	out.Each, out.CPU = e.each(), e.eachCPU()
 	if p.Run.Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
-		without := &Plan{Method: accounting.PLD, Looks: out.Looks, Table: out.Table, Each: out.Each}
+		without := &Plan{Method: accounting.PLD, Looks: out.Looks, Table: out.Table, Each: out.Each, CPU: out.CPU}
 		if p.proven(without) == nil {
 			return without, nil
 		}
@@ -162,8 +178,29 @@ func (p Problem) proven(out *Plan) error {
 	return nil
 }
 
-// DefaultSamples is the budget where none is given: as many samples as take a minute or less of one processor.
+// DefaultCPUTime is the budget where none is given, in time of one processor.
+const DefaultCPUTime = time.Minute
+
+// DefaultSamples is about how many samples that is, for one example an owner; with several a sample takes many times as long.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
+
+// priced returns the problem with its budget in samples, at the speed that was measured: of two digits.
+func (p Problem) priced(e *estimator) Problem {
+	time := p.CPUTime
+	if p.Samples > 0 || p.Accept > 0 {
+		return p
+	}
+	if time == 0 {
+		time = DefaultCPUTime
+	}
+	samples := float64(DefaultSamples(p.steps())) * time.Seconds() / DefaultCPUTime.Seconds()
+	if each := e.eachCPU(); each > 0 {
+		samples = time.Seconds() / each
+	}
+	scale := math.Pow(10, math.Floor(math.Log10(max(1, samples)))-1)
+	p.bought = max(1, uint64(math.Floor(samples/scale)*scale))
+	return p
+}
 
 // defaultShare is the part of δ up to which the default budget raises δ': beyond it samples buy little.
 const defaultShare = 0.9
@@ -176,51 +213,44 @@ func (p Problem) claim() accounting.Claim {
 	return c
 }
 
-// spend chooses thresholds for trials of the given bounds.
-func (p Problem) spend(bounds []float64) (accounting.Thresholds, []uint64, error) {
-	claim := p.claim()
-	budget := p.Samples
-	if p.Accept > 0 {
-		return claim.Samples(p.Accept*(p.Delta-claim.Earlier), bounds)
-	}
-	if budget == 0 {
-		budget = DefaultSamples(p.steps())
-		t, samples, err := claim.Samples(defaultShare*(p.Delta-claim.Earlier), bounds)
-		total := 0.0
-		for _, s := range samples {
-			total += float64(s)
-		}
-		if err == nil && total <= float64(budget) {
-			return t, samples, nil
-		}
-	}
-	return claim.Spend(bounds, budget)
-}
-
 // fixed makes the protocol for the given noise multiplier.
 func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
+	e.tell(Phase{Text: "tables"})
 	sides, err := p.sides([]float64{p.NoiseMultiplier})
 	if err != nil {
 		return err
 	}
-	out.Protocol, err = p.fix(sides, out.Method)
-	if errors.Is(err, accounting.ErrTooFewSamples) {
-		return e.timed(ctx, sides[0], err)
+	proven := max(sides[0][0].divergence(), sides[0][1].divergence()) <= p.Delta-p.claim().Earlier
+	for _, s := range sides[0] {
+		if proven {
+			break
+		}
+		if _, err := e.time(ctx, s); err != nil {
+			return err
+		}
 	}
-	return err
+	p = p.priced(e)
+	out.Protocol, err = p.fix(sides, out.Method, nil)
+	return e.priced(err, func() (need float64) {
+		_, samples, _ := p.claim().Samples(p.Delta/2, []float64{sides[0][0].bound(), sides[0][1].bound()})
+		for _, s := range samples {
+			need += float64(s)
+		}
+		return need
+	})
 }
 
-// timed adds the time of a sample here to an error about too few of them.
-func (e *estimator) timed(ctx context.Context, pair [2]side, err error) error {
-	worst := pair[0]
-	if pair[1].bound() > worst.bound() {
-		worst = pair[1]
+// priced adds the time of samples here to an error about too few of them. need says how many would be enough, where the error does not.
+func (e *estimator) priced(err error, need func() float64) error {
+	var few *TooFewError
+	switch {
+	case err == nil || !errors.Is(err, accounting.ErrTooFewSamples):
+		return err
+	case errors.As(err, &few):
+		few.Each, few.CPU = e.each(), e.eachCPU()
+		return err
 	}
-	each, fault := e.time(ctx, worst)
-	if fault != nil {
-		return errors.Join(err, fault)
-	}
-	return fmt.Errorf("%w; on this machine 1e6 samples take about %s", err, roughly(1e6*each.Seconds()))
+	return &TooFewError{Cause: err, Need: need(), Each: e.each(), CPU: e.eachCPU()}
 }
 
 func (p Problem) sides(sigmas []float64) (sides [][2]side, err error) {
@@ -241,54 +271,6 @@ func (p Problem) sides(sigmas []float64) (sides [][2]side, err error) {
 		sides = append(sides, pair)
 	}
 	return sides, nil
-}
-
-// fix makes the protocol of candidates by rising noise multiplier.
-func (p Problem) fix(sides [][2]side, method accounting.Method) (*accounting.Protocol, error) {
-	var all []side
-	for _, pair := range sides {
-		all = append(all, pair[0], pair[1])
-	}
-	// A proven divergence of at most δ_v needs no samples. Where δ_v comes out below it, the trial draws after all.
-	bounds := make([]float64, len(all))
-	for i, s := range all {
-		bounds[i] = s.bound()
-		if s.divergence() < p.Delta-p.claim().Earlier {
-			bounds[i] = s.divergence()
-		}
-	}
-	var thresholds accounting.Thresholds
-	var samples []uint64
-	for again := true; again; {
-		var err error
-		if thresholds, samples, err = p.spend(bounds); err != nil {
-			return nil, err
-		}
-		again = false
-		for i, s := range all {
-			if samples[i] > 0 && bounds[i] < s.bound() {
-				bounds[i], again = s.bound(), true
-			}
-		}
-	}
-	protocol := p.protocol(thresholds)
-	drawn := false
-	for i := 0; i < len(all); i += 2 {
-		c := accounting.Candidate{NoiseMultiplier: all[i].spec.NoiseMultiplier}
-		for j := i; j < i+2; j++ {
-			t, err := all[j].trial(method, samples[j])
-			if err != nil {
-				return nil, err
-			}
-			drawn = drawn || t.Samples > 0
-			c.Trials = append(c.Trials, t)
-		}
-		protocol.Candidates = append(protocol.Candidates, c)
-	}
-	if drawn {
-		protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), p.Earlier
-	}
-	return protocol, protocol.Validate()
 }
 
 // provableShare is the part of δ that the bound of the provable candidate may take: δ_v is above it in all but the smallest budgets.
@@ -321,100 +303,34 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	}
 	line := fitLooks(out.Looks, 0.8*p.Delta)
 	out.Estimate = line.at(p.Delta)
-	p.table(e, line, out)
-	sigmas, err := p.candidates(out.Looks, line, provable.NoiseMultiplier)
+	p = p.priced(e)
+	m := newModel(out.Looks, 0.8*p.Delta)
+	p.table(e, m, line, out)
+	sigmas, err := p.candidates(m, line, provable.NoiseMultiplier)
 	if err == nil {
+		e.tell(Phase{Text: "tables"})
 		var sides [][2]side
 		if sides, err = p.sides(sigmas); err != nil {
 			return err
 		}
-		out.Protocol, err = p.fix(sides, out.Method)
+		out.Protocol, err = p.fix(sides, out.Method, &m)
 	}
-	if errors.Is(err, accounting.ErrTooFewSamples) && e.each() > 0 {
-		return fmt.Errorf("%w; on this machine 1e6 samples take about %s", err, roughly(1e6*e.each().Seconds()))
-	}
-	return err
-}
-
-// candidateSteps are the candidates over the noise multiplier that is expected to be accepted: one to try, it, and two in case the
-// estimate was too low.
-var candidateSteps = []float64{1 / 1.005, 1, 1.005, 1.015}
-
-// candidates returns noise multipliers by rising order. The second is the one whose estimate leaves room below δ' for the errors of
-// estimate and verification; the last is the provable one, if there is one.
-func (p Problem) candidates(looks []Look, line fit, provable float64) ([]float64, error) {
-	share := 0.8
-	var center float64
-	for range 4 {
-		center = line.at(0.88 * share * p.Delta)
-		var bounds []float64
-		for _, step := range candidateSteps {
-			for _, side := range [2]int{0, 1} {
-				m := func(l Look) float64 { return l.Estimates[side].Bound }
-				bounds = append(bounds, min(1, boundAt(looks, center*step, m)))
-			}
-		}
-		thresholds, _, err := p.spend(bounds)
-		if err != nil {
-			return nil, err
-		}
-		spent := thresholds.Accept / p.Delta
-		if math.Abs(spent-share) < 0.01 {
-			break
-		}
-		share = max(spent, 0.02)
-	}
-	var sigmas []float64
-	for _, step := range candidateSteps {
-		sigma := roundUp(center * step)
-		if provable > 0 && sigma >= provable {
-			break
-		}
-		sigmas = append(sigmas, sigma)
-	}
-	if provable > 0 {
-		sigmas = append(sigmas, provable)
-	}
-	return sigmas, nil
-}
-
-// boundAt interpolates M of the looks at a noise multiplier.
-func boundAt(looks []Look, noiseMultiplier float64, bound func(Look) float64) float64 {
-	i := 1
-	for i+1 < len(looks) && looks[i].NoiseMultiplier < noiseMultiplier {
-		i++
-	}
-	a, b := looks[i-1], looks[i]
-	if !(bound(a) > 0 && bound(b) > 0) {
-		return bound(b)
-	}
-	x := math.Log(noiseMultiplier/a.NoiseMultiplier) / math.Log(b.NoiseMultiplier/a.NoiseMultiplier)
-	return bound(a) * math.Pow(bound(b)/bound(a), min(max(x, -2), 3))
-}
-
-// roundUp rounds to five digits, so that files and people copy the number without loss.
-func roundUp(x float64) float64 {
-	scale := math.Pow(10, 4-math.Floor(math.Log10(x)))
-	return math.Ceil(x*scale) / scale
+	return e.priced(err, func() float64 { return 0 })
 }
 
 // tableShares are the parts of δ that the table shows as δ'.
 var tableShares = []float64{0.25, 0.5, 0.8, 0.9, 0.95}
 
-func (p Problem) table(e *estimator, line fit, out *Plan) {
+func (p Problem) table(e *estimator, m model, line fit, out *Plan) {
 	for _, share := range tableShares {
-		row := Row{Accept: share * p.Delta}
-		row.NoiseMultiplier = line.at(row.Accept)
-		var bounds []float64
-		for _, side := range [2]int{0, 1} {
-			bounds = append(bounds, min(1, boundAt(out.Looks, row.NoiseMultiplier, func(l Look) float64 { return l.Estimates[side].Bound })))
-		}
-		_, samples, err := p.claim().Samples(row.Accept, bounds)
+		row := Row{NoiseMultiplier: line.at(share * p.Delta)}
+		t, tests, err := p.claim().Allocate(m.goals(row.NoiseMultiplier, 0))
 		if err != nil {
 			continue // more samples than any verification may have
 		}
-		for _, s := range samples {
-			row.Samples += float64(s)
+		row.Accept = t.Accept
+		for _, test := range tests {
+			row.Samples += float64(test.Samples)
 		}
 		row.Seconds = row.Samples * e.each().Seconds()
 		out.Table = append(out.Table, row)

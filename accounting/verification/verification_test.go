@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
+	"time"
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
@@ -97,9 +99,76 @@ func TestBudget(t *testing.T) {
 	if total == 0 || total > budget {
 		t.Errorf("%d samples of a budget of %d", total, budget)
 	}
-	_, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10}.Plan(t.Context())
-	if !errors.Is(err, accounting.ErrTooFewSamples) {
-		t.Errorf("10 samples: got %v", err)
+	// Of 10 samples little is certified, but at least the noise multiplier whose δ is bounded without any.
+	plan, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, CodeVersion: "test"}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, c := certify(t, plan.Protocol, 1, 1); c.NoiseMultiplier > 1.8 || c.NoiseMultiplier < plan.Estimate {
+		t.Errorf("10 samples: σ = %g", c.NoiseMultiplier)
+	}
+	_, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, NoiseMultiplier: 1.6}.Plan(t.Context())
+	var few *TooFewError
+	if !errors.As(err, &few) || few.Need < 10 || few.CPU <= 0 {
+		t.Errorf("10 samples for one noise multiplier: got %v", err)
+	}
+}
+
+// TestSpend: a budget in time becomes samples before there is a protocol, and is used up; each trial accepts what is worth its
+// samples, and the main candidate gets most of them.
+func TestSpend(t *testing.T) {
+	const time = 200 * time.Millisecond
+	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CPUTime: time, CodeVersion: "test"}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan.Protocol
+	bought := time.Seconds() / plan.CPU
+	total, main := uint64(0), uint64(0)
+	for i, c := range p.Candidates {
+		for _, trial := range c.Trials {
+			total += trial.Samples
+			if i == 0 {
+				main += trial.Samples
+			}
+		}
+	}
+	if float64(total) > bought*1.001 || float64(total) < 0.85*bought {
+		t.Errorf("%d samples, where the time is for %.0f", total, bought)
+	}
+	if 4*main < 3*total {
+		t.Errorf("%d samples of %d for the main candidate", main, total)
+	}
+	if first := p.Candidates[0].Trials; first[0].Samples > 0 && first[1].Samples > 0 && first[0].Accept == first[1].Accept {
+		t.Errorf("both directions accept alike: %+v", first)
+	}
+	_, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CPUTime: time, Samples: 1}.Plan(t.Context())
+	var bad *ParamError
+	if !errors.As(err, &bad) {
+		t.Errorf("both a time and samples: got %v", err)
+	}
+}
+
+// TestWatch: those who wait hear of every noise multiplier that is tried, and how far its samples are.
+func TestWatch(t *testing.T) {
+	var texts []string
+	drawn := map[string]bool{}
+	_, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 1000, CodeVersion: "test", Watch: func(p Phase) {
+		if len(texts) == 0 || texts[len(texts)-1] != p.Text {
+			texts = append(texts, p.Text)
+		}
+		if p.Done > 0 && p.Done <= p.Of {
+			drawn[p.Text] = true
+		}
+	}}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(texts) < 3 || !strings.HasPrefix(texts[0], "estimating σ: candidate 1") || !strings.Contains(strings.Join(texts, "\n"), ", δ above ") || texts[len(texts)-1] != "tables" {
+		t.Errorf("told of %q", texts)
+	}
+	if !drawn[texts[0]] {
+		t.Errorf("no progress of %q", texts[0])
 	}
 }
 

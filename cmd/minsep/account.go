@@ -25,7 +25,7 @@ func (a *app) accountCommand() *cobra.Command {
 
 How it is proven depends on the scheme: in closed form (fixed), by privacy loss distributions (poisson with one band,
 cyclic-poisson), else by estimate-verify-release: candidates and thresholds are written to the ledger before the first
-sample of the verification. --samples is its budget; more samples give less noise, as the table shows. A command that was
+sample of the verification. --cpu-time, or --samples, is its budget; more give less noise, as the table shows. A command that was
 stopped, or killed, goes on where it was when it is repeated.
 
 What cannot be certified exits with 3 and leaves no certificate. The accounting of multi-owner is the published one, which
@@ -67,7 +67,8 @@ is not proven: its certificate says so.`,
 	f.Float64Var(&stage.Epsilon, "epsilon", 0, "epsilon of the claim")
 	f.Float64Var(&stage.Delta, "delta", 0, "delta of the claim")
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
-	f.Uint64Var(&stage.Samples, "samples", 0, "budget of the verification in samples (default: what takes about a minute of one processor, or less)")
+	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "budget of the verification in time of one processor, such as 10m (default 1m, or less where little noise would be saved)")
+	f.Uint64Var(&stage.Samples, "samples", 0, "budget of the verification in samples, instead of a time")
 	f.BoolVar(&stage.Curve, "curve", false, "also print delta at other epsilon: estimates, where samples are needed")
 	return c
 }

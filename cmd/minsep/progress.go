@@ -13,64 +13,135 @@ import (
 )
 
 // watch shows the progress of a stage on standard error until the returned function is called: one line that is
-// rewritten on a terminal, else a line every ten seconds, nothing with --quiet.
+// rewritten on a terminal, else a line every ten seconds, nothing with --quiet. Each phase of a stage is logged at info.
 func (a *app) watch(stage string) (stop func()) {
 	progress.Reset()
 	if a.quiet {
 		return func() {}
 	}
-	file, ok := a.stderr.(*os.File)
-	terminal := ok && term.IsTerminal(int(file.Fd()))
+	line := newLiveLine(a.stderr)
+	if a.logFormat == "json" {
+		line = nil
+	}
 	every := 10 * time.Second
-	if terminal {
+	if line != nil {
 		every = 500 * time.Millisecond
 	}
 	begin, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(every)
+		tick, look := time.NewTicker(every), time.NewTicker(100*time.Millisecond)
 		defer tick.Stop()
+		defer look.Stop()
+		phase := ""
 		for {
 			select {
 			case <-done:
-				if terminal && a.logFormat != "json" {
-					fmt.Fprint(a.stderr, "\r\x1b[K")
-				}
+				line.clear()
 				return
+			case <-look.C:
+				if now := progress.Now().Text; now != phase && now != "" {
+					phase = now
+					a.log.Info("phase", "stage", stage, "phase", phase)
+				}
 			case <-tick.C:
-				a.progressLine(stage, time.Since(begin), terminal)
+				switch text := progressText(stage, time.Since(begin)); {
+				case a.logFormat == "json":
+					a.logProgress(stage, time.Since(begin))
+				case line != nil:
+					line.show(text)
+				default:
+					fmt.Fprintln(a.stderr, text)
+				}
 			}
 		}
 	}()
 	return func() { close(done); <-ended }
 }
 
-func (a *app) progressLine(stage string, elapsed time.Duration, terminal bool) {
-	if a.logFormat == "json" {
-		attrs := []any{"stage", stage, "seconds", elapsed.Seconds()}
-		for _, c := range progress.Counts() {
-			attrs = append(attrs, c.Name, c.Total)
+// logProgress writes progress as a record.
+func (a *app) logProgress(stage string, elapsed time.Duration) {
+	attrs := []any{"stage", stage, "seconds", elapsed.Seconds()}
+	if phase := progress.Now(); phase.Text != "" {
+		attrs = append(attrs, "phase", phase.Text)
+		if phase.Unit != "" {
+			attrs = append(attrs, phase.Unit, phase.Done)
 		}
-		a.log.Info("progress", attrs...)
-		return
 	}
+	for _, c := range progress.Counts() {
+		attrs = append(attrs, c.Name, c.Total)
+	}
+	a.log.Info("progress", attrs...)
+}
+
+// progressText says in one line how far a stage is: its time, its phase, and what is counted in it with rate and time left.
+func progressText(stage string, elapsed time.Duration) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", stage, elapsed.Round(time.Second))
-	for _, c := range progress.Counts() {
+	counts := progress.Counts()
+	if phase := progress.Now(); phase.Text != "" {
+		fmt.Fprintf(&line, "  %s", phase.Text)
+		elapsed = time.Since(phase.Begin)
+		if phase.Unit != "" {
+			counts = []progress.Count{{Name: phase.Unit, Total: phase.Done, Expected: phase.Expected}}
+		} else if phase.Text == "tables" {
+			fmt.Fprintf(&line, ", for %s", elapsed.Round(time.Second))
+		}
+	}
+	for _, c := range counts {
 		fmt.Fprintf(&line, "  %s %s", c.Name, grouped(c.Total))
 		if c.Expected > 0 {
 			fmt.Fprintf(&line, " of %s", grouped(c.Expected))
 		}
-		fmt.Fprintf(&line, " (%s/s", grouped(int64(float64(c.Total)/elapsed.Seconds())))
+		fmt.Fprintf(&line, " (%s/s", grouped(int64(float64(c.Total-c.Before)/max(elapsed.Seconds(), 1e-3))))
 		if left, ok := c.Left(elapsed); ok {
 			fmt.Fprintf(&line, ", %s left", left.Round(time.Second))
 		}
 		line.WriteByte(')')
 	}
-	if terminal {
-		io.WriteString(a.stderr, "\r\x1b[K"+line.String())
-	} else {
-		fmt.Fprintln(a.stderr, line.String())
+	return line.String()
+}
+
+// liveLine is a line of a terminal that is rewritten. A text that is too long for the terminal is cut: wrapped, it would leave
+// lines behind that nothing rewrites.
+type liveLine struct {
+	w     io.Writer
+	width func() int // of the terminal, in columns; 0 if that is not known
+}
+
+// newLiveLine returns nil for what is no terminal.
+func newLiveLine(w io.Writer) *liveLine {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return &liveLine{w, func() int {
+		width, _, err := term.GetSize(int(file.Fd()))
+		if err != nil {
+			return 0
+		}
+		return width
+	}}
+}
+
+// defaultWidth is taken of terminals that do not say theirs.
+const defaultWidth = 80
+
+func (l *liveLine) show(text string) {
+	width := l.width()
+	if width <= 0 {
+		width = defaultWidth
+	}
+	// The last column stays free: some terminals go on to the next line when it is written.
+	if runes := []rune(text); len(runes) > width-1 {
+		text = string(runes[:max(0, width-2)]) + "…"
+	}
+	io.WriteString(l.w, "\r\x1b[K"+text)
+}
+
+func (l *liveLine) clear() {
+	if l != nil {
+		io.WriteString(l.w, "\r\x1b[K")
 	}
 }
 

@@ -96,7 +96,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		})
 		return exitOK
 	}
-	a.say(stderr, slog.LevelError, message(cmd, err))
+	text := message(cmd, err)
+	if help := advice(cmd, err); help != "" {
+		text += "\n" + help
+	}
+	a.say(stderr, slog.LevelError, text)
 	return exitCode(err)
 }
 

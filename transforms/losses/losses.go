@@ -32,6 +32,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
+	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -115,10 +116,14 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 	if err := decode(unit, &done.Unit); err != nil {
 		return err
 	}
+	if !workers.has(trial{f.hash, done.Unit.Candidate, done.Unit.Trial}) {
+		progress.Enter("tables", "", 0, 0)
+	}
 	worker, err := f.worker(done.Unit)
 	if err != nil {
 		return err
 	}
+	f.enter(done.Unit)
 	if done.Result, err = worker.Run(ctx, done.Unit.First, done.Unit.Count, f.Config.Workers); err != nil {
 		return err
 	}
@@ -134,6 +139,16 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 	samplesDrawn.Add(ctx, int(done.Unit.Count))
 	emit(b)
 	return nil
+}
+
+// enter tells those who wait in this process what is verified.
+func (f *sumFn) enter(u ledger.Unit) {
+	of := len(f.protocol.Candidates)
+	direction := "H(P,Q)"
+	if f.protocol.Candidates[u.Candidate].Trials[u.Trial].Direction == montecarlo.Q {
+		direction = "H(Q,P)"
+	}
+	progress.Enter(fmt.Sprintf("verifying candidate %d of %d, direction %s", of-u.Candidate, of, direction), "", 0, 0)
 }
 
 // worker checks a unit and returns the worker of its trial.
@@ -163,6 +178,12 @@ type entry struct {
 }
 
 var workers = cache{made: map[trial]*entry{}}
+
+func (c *cache) has(t trial) bool {
+	c.Lock()
+	defer c.Unlock()
+	return c.made[t] != nil
+}
 
 func (c *cache) get(t trial, p *accounting.Protocol) (*verification.Worker, error) {
 	c.Lock()

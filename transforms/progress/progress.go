@@ -20,6 +20,36 @@ const namespace = "minsep"
 var registry struct {
 	sync.Mutex
 	counters []*Counter
+	phase    Phase
+}
+
+// Phase is a part of a stage. Rates and the time that is left are those of the phase.
+type Phase struct {
+	Text     string // such as "verifying candidate 2 of 5"; "" where a stage has no parts
+	Begin    time.Time
+	Unit     string // of Done and Expected; "" where the counters say how far the phase is
+	Done     int64
+	Expected int64
+}
+
+// Enter says that a part of a stage begins, or how far it is if it has begun: unit, done and expected count what no counter does.
+func Enter(text, unit string, done, expected int64) {
+	registry.Lock()
+	defer registry.Unlock()
+	if registry.phase.Text != text {
+		registry.phase = Phase{Text: text, Begin: time.Now()}
+		for _, c := range registry.counters {
+			c.before.Store(c.total.Load())
+		}
+	}
+	registry.phase.Unit, registry.phase.Done, registry.phase.Expected = unit, done, expected
+}
+
+// Now returns the phase of this process; one without a text is the whole stage.
+func Now() Phase {
+	registry.Lock()
+	defer registry.Unlock()
+	return registry.phase
 }
 
 // Counter counts one kind of public event. Make one a package with [New] and keep it in a variable.
@@ -28,6 +58,7 @@ type Counter struct {
 	detail   bool
 	total    atomic.Int64
 	expected atomic.Int64
+	before   atomic.Int64 // of total, when the phase began
 	beam     beam.Counter
 }
 
@@ -69,14 +100,15 @@ type Count struct {
 	Name     string
 	Total    int64
 	Expected int64 // at the end of the stage; 0 if that is not known
+	Before   int64 // of Total, from before the present phase
 }
 
-// Left is how long the rest will take at the average rate of the time elapsed so far; ok says that it is known.
+// Left is how long the rest will take at the average rate of the time elapsed since the phase began; ok says that it is known.
 func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
-	if c.Total <= 0 || c.Expected <= c.Total {
+	if c.Total <= c.Before || c.Expected <= c.Total {
 		return 0, false
 	}
-	return time.Duration(float64(elapsed) * (float64(c.Expected)/float64(c.Total) - 1)), true
+	return time.Duration(float64(elapsed) * float64(c.Expected-c.Total) / float64(c.Total-c.Before)), true
 }
 
 // Counts returns the counters of [New] of this process that are not zero, in the order in which they were made.
@@ -91,7 +123,7 @@ func counts(detail bool) []Count {
 	var out []Count
 	for _, c := range registry.counters {
 		if n := c.total.Load(); n != 0 && c.detail == detail {
-			out = append(out, Count{c.name, n, c.expected.Load()})
+			out = append(out, Count{c.name, n, c.expected.Load(), c.before.Load()})
 		}
 	}
 	return out
@@ -104,5 +136,7 @@ func Reset() {
 	for _, c := range registry.counters {
 		c.total.Store(0)
 		c.expected.Store(0)
+		c.before.Store(0)
 	}
+	registry.phase = Phase{}
 }

@@ -16,7 +16,7 @@ func TestCounterIsSeenByBothReaders(t *testing.T) {
 	ctx := metrics.SetBundleID(context.Background(), "bundle")
 	testCounter.Add(ctx, 2)
 	testCounter.Add(ctx, 3)
-	if got := Counts(); !cmp.Equal(got, []Count{{"things tested", 5, 0}}) {
+	if got := Counts(); !cmp.Equal(got, []Count{{"things tested", 5, 0, 0}}) {
 		t.Errorf("process counts: %v", got)
 	}
 	var beamTotal int64
@@ -40,13 +40,13 @@ func TestTimeLeft(t *testing.T) {
 	Expect("nothing of this name", 3)
 	testCounter.Add(context.Background(), 5)
 	got := Counts()
-	if !cmp.Equal(got, []Count{{"things tested", 5, 20}}) {
+	if !cmp.Equal(got, []Count{{"things tested", 5, 20, 0}}) {
 		t.Fatalf("counts: %v", got)
 	}
 	if left, ok := got[0].Left(2 * time.Second); !ok || left != 6*time.Second {
 		t.Errorf("5 of 20 in 2 s: %v left, %v", left, ok)
 	}
-	for _, c := range []Count{{"done", 20, 20}, {"more than expected", 21, 20}, {"of unknown end", 5, 0}, {"not begun", 0, 20}} {
+	for _, c := range []Count{{"done", 20, 20, 0}, {"more than expected", 21, 20, 0}, {"of unknown end", 5, 0, 0}, {"not begun", 0, 20, 0}} {
 		if left, ok := c.Left(time.Second); ok {
 			t.Errorf("%v: %v left", c, left)
 		}

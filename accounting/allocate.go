@@ -1,0 +1,113 @@
+package accounting
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
+
+// Goal is what a trial is expected to see, from estimates: of it follows how many samples the trial is worth. Nothing that is
+// claimed depends on it.
+type Goal struct {
+	Bound float64 // M: of the values; of the divergence, if it is proven
+	// Proven says that Bound bounds the divergence: the trial takes no samples, and δ_v must not be below Bound.
+	Proven bool
+	// Mean is the expected mean of the values, and Errors how many standard errors of the trial there must be between it and
+	// the accepted mean.
+	Mean, Errors float64
+}
+
+// Test is what a trial draws and accepts.
+type Test struct {
+	Samples uint64
+	Accept  float64 // δ' of this trial; 0 without samples
+}
+
+// Allocate returns the thresholds and the tests that reach the goals with the fewest samples in total. Each test has an accepted
+// mean of its own: a direction, or a noise multiplier, whose divergence is far below δ takes few samples. The Accept of the
+// thresholds is the largest of them. An error wraps ErrTooFewSamples where a mean is too close to δ for any number of samples.
+func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
+	check := param.Checker{Package: "accounting"}
+	c.check(&check)
+	check.Require(len(goals) > 0, "goals", len(goals), "must not be empty")
+	proven := 0.0
+	for _, g := range goals {
+		check.Require(g.Bound >= 0 && !math.IsInf(g.Bound, 1), "bound of the values", g.Bound, "must be finite and at least 0")
+		check.Require(g.Mean >= 0 && g.Errors >= 0, "expected mean", g.Mean, "must be at least 0")
+		if g.Proven {
+			proven = max(proven, g.Bound)
+		}
+	}
+	check.Require(proven <= c.Delta, "proven bound", proven, fmt.Sprintf("must be at most delta, %g", c.Delta))
+	if err := check.Err(); err != nil {
+		return Thresholds{}, nil, err
+	}
+	least, free := proven, true
+	for _, g := range goals {
+		if !g.Proven {
+			least, free = max(least, min(g.Mean, g.Bound)), false
+		}
+	}
+	if free {
+		return Thresholds{Verify: c.Delta}, make([]Test, len(goals)), nil
+	}
+	if least >= c.most() {
+		return Thresholds{}, nil, fmt.Errorf("%w: a mean of %.4g is expected, where at most %.4g may be accepted", ErrTooFewSamples, least, c.most())
+	}
+	verify, total := c.leastCost(least, func(verify, q float64) (total float64) {
+		for _, g := range goals {
+			total += g.samples(verify, q)
+		}
+		return total
+	})
+	if total > maxSamples {
+		return Thresholds{}, nil, fmt.Errorf("%w: these means take %.3g of them, more than %.3g", ErrTooFewSamples, total, maxSamples)
+	}
+	t := Thresholds{Verify: verify, FailureProbability: c.allowed(verify)}
+	tests := make([]Test, len(goals))
+	for i, g := range goals {
+		if tests[i].Samples = uint64(math.Ceil(g.samples(t.Verify, t.FailureProbability) * (1 + 1e-9))); tests[i].Samples > 0 {
+			tests[i].Accept = LargestAccept(tests[i].Samples, g.Bound, t.Verify, t.FailureProbability)
+			t.Accept = max(t.Accept, tests[i].Accept)
+		}
+	}
+	return t, tests, nil
+}
+
+// samples is how many the goal takes: the fewest at which the accepted mean is Errors standard errors above Mean. The variance of
+// values in [0, M] is at most M times their mean.
+func (g Goal) samples(verify, q float64) float64 {
+	switch {
+	case verify >= g.Bound:
+		return 0
+	case g.Proven || g.Mean >= verify:
+		return math.Inf(1)
+	}
+	nats := -math.Log(q)
+	low, high := g.Mean, verify
+	for range 60 {
+		accept := low + (high-low)/2
+		each := divergence(accept/g.Bound, verify/g.Bound) / nats // 1/s
+		if accept-g.Mean-g.Errors*math.Sqrt(g.Bound*g.Mean*each)-g.Errors*g.Errors*g.Bound*each/3 < 0 {
+			low = accept
+		} else {
+			high = accept
+		}
+	}
+	return samplesFor(g.Bound, high, verify, q)
+}
+
+// LargestAccept is the largest accepted mean at which so many samples of values in [0, bound] have a FailureProbability of at
+// most q; 0 where none above 0 has.
+func LargestAccept(samples uint64, bound, verify, q float64) float64 {
+	low, high := 0.0, verify
+	for range 100 {
+		if mid := low + (high-low)/2; FailureProbability(samples, bound, mid, verify) <= q {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}

@@ -1,0 +1,182 @@
+package accounting
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+)
+
+// TestAllocate: every test has the failure probability that is in δ, accepts what is expected, and all of them take no more
+// samples than tests that accept alike.
+func TestAllocate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		claim := Claim{Delta: math.Exp(-1 - 14*rng.Float64())}
+		if rng.IntN(3) == 0 {
+			claim.Earlier = claim.Delta * rng.Float64() / 2
+		}
+		room := claim.Delta - claim.Earlier
+		var goals []Goal
+		var bounds []float64
+		worst := 0.0
+		for range 1 + rng.IntN(4) {
+			g := Goal{Bound: room * math.Exp(6*rng.Float64()-0.5), Mean: room * 0.97 * math.Pow(rng.Float64(), 3), Errors: 2 * rng.Float64()}
+			g.Mean = min(g.Mean, g.Bound)
+			if rng.IntN(4) == 0 {
+				g = Goal{Bound: room * 0.9 * rng.Float64(), Proven: true}
+			} else {
+				worst = max(worst, g.Mean)
+			}
+			goals, bounds = append(goals, g), append(bounds, g.Bound)
+		}
+		th, tests, err := claim.Allocate(goals)
+		if err != nil {
+			t.Fatalf("%+v, %+v: %v", claim, goals, err)
+		}
+		if total := (Thresholds{th.Accept, th.Verify, th.FailureProbability + claim.Earlier}).Total(); total > claim.Delta*(1+1e-12) && th.FailureProbability > 0 { // proofs alone fail with nobody
+			t.Errorf("%+v, %+v: δ_v + q(1-δ_v) = %g", claim, goals, total)
+		}
+		total, exact := 0.0, make([]Goal, len(goals))
+		for i, g := range goals {
+			test := tests[i]
+			total += float64(test.Samples)
+			switch {
+			case test.Samples == 0 && g.Bound > th.Verify*(1+1e-9):
+				t.Errorf("goal %+v of %+v has no samples", g, th)
+			case test.Samples == 0:
+			case FailureProbability(test.Samples, g.Bound, test.Accept, th.Verify) > th.FailureProbability:
+				t.Errorf("%+v of goal %+v: above the failure probability of %+v", test, g, th)
+			case test.Accept < g.Mean+g.Errors*math.Sqrt(g.Bound*g.Mean/float64(test.Samples))*(1-1e-6) || test.Accept > th.Accept:
+				t.Errorf("%+v does not reach goal %+v, or is above %+v", test, g, th)
+			}
+			exact[i] = g
+			exact[i].Errors = 0
+		}
+		_, fewer, err := claim.Allocate(exact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := 0.0
+		for _, test := range fewer {
+			least += float64(test.Samples)
+		}
+		_, alike, err := claim.Samples(min(worst, claim.most()*(1-1e-9)), bounds)
+		if err != nil {
+			continue
+		}
+		same := 0.0
+		for _, s := range alike {
+			same += float64(s)
+		}
+		if least > same*1.001+10 {
+			t.Errorf("%+v, %+v: %g samples, %g where all accept alike", claim, goals, least, same)
+		}
+	}
+}
+
+func TestAllocateRefuses(t *testing.T) {
+	for _, goals := range [][]Goal{
+		{},
+		{{Bound: -1}},
+		{{Bound: 1, Mean: -1}},
+		{{Bound: 1, Mean: math.NaN()}},
+		{{Bound: 0.2, Proven: true}},
+	} {
+		var bad *ParamError
+		if _, _, err := (Claim{Delta: 0.1}).Allocate(goals); !errors.As(err, &bad) {
+			t.Errorf("%+v: got %v", goals, err)
+		}
+	}
+	if _, _, err := (Claim{Delta: 0.1}).Allocate([]Goal{{Bound: 1, Mean: 0.1}}); !errors.Is(err, ErrTooFewSamples) {
+		t.Errorf("a mean of δ: got %v", err)
+	}
+	th, tests, err := (Claim{Delta: 0.1}).Allocate([]Goal{{Bound: 0.1, Proven: true}, {Bound: 0.05, Proven: true}})
+	if err != nil || tests[0].Samples+tests[1].Samples > 0 || th.FailureProbability > 0 || th.Verify != 0.1 {
+		t.Errorf("proofs alone: %+v, %+v, %v", th, tests, err)
+	}
+}
+
+// TestAllocateErrs: values with an expectation just above δ_v are accepted no more often than q, each direction with an accepted
+// mean of its own.
+func TestAllocateErrs(t *testing.T) {
+	th, tests, err := (Claim{Delta: 0.4}).Allocate([]Goal{{Bound: 1, Mean: 0.25, Errors: 0.5}, {Bound: 1, Mean: 0.05, Errors: 0.5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tests[0].Accept < 1.5*tests[1].Accept || tests[0].Samples < 2*tests[1].Samples {
+		t.Errorf("%+v: both directions take alike", tests)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	const runs = 200_000
+	for _, test := range tests {
+		accepted := 0
+		for range runs {
+			hits := 0
+			for range test.Samples {
+				if rng.Float64() < th.Verify*1.0001 {
+					hits++
+				}
+			}
+			if float64(hits) <= test.Accept*float64(test.Samples) {
+				accepted++
+			}
+		}
+		q := th.FailureProbability
+		if most := q*runs + 6*math.Sqrt(q*runs) + 1; float64(accepted) > most { // 1e-9 to fail by chance
+			t.Errorf("%+v: accepted %d times of %d, q = %g", test, accepted, runs, q)
+		}
+	}
+}
+
+// TestAcceptOfATrial: a trial's own accepted mean decides, and is held against q like the point's.
+func TestAcceptOfATrial(t *testing.T) {
+	p := sampled(t)
+	own := &p.Candidates[0].Trials[0]
+	own.Accept = p.Points[0].Accept / 2
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	mean := func(trial int, mean float64) Tally {
+		tally := Tally{Candidate: 0, Trial: trial, Count: p.Candidates[0].Trials[trial].Samples}
+		bound := p.Candidates[0].Trials[trial].Bound
+		for range tally.Count {
+			AddValue(&tally.Sum, mean, bound)
+		}
+		return tally
+	}
+	between := 0.75 * p.Points[0].Accept
+	if _, err := p.Release([]Tally{mean(0, between), mean(1, between)}); !errors.Is(err, ErrNotVerified) {
+		t.Errorf("a mean above the trial's own accepted one: got %v", err)
+	}
+	if r, err := p.Release([]Tally{mean(0, own.Accept*0.99), mean(1, between)}); err != nil || r.Verdicts[0][0].Accept != own.Accept {
+		t.Errorf("a mean below it: %+v, %v", r, err)
+	}
+	for _, accept := range []float64{p.Points[0].Accept * 1.05, p.Points[0].Verify * 1.01, -1, math.NaN()} {
+		own.Accept = accept
+		if err := p.Validate(); err == nil {
+			t.Errorf("accepted mean %g: no fault", accept)
+		}
+	}
+	own.Accept, own.Samples, own.Method, own.Bound = 1e-9, 0, RenyiBound, 0
+	if err := p.Validate(); err == nil {
+		t.Error("a trial without samples that accepts a mean: no fault")
+	}
+}
+
+// sampled is a protocol of one candidate and two trials of few samples.
+func sampled(t *testing.T) *Protocol {
+	t.Helper()
+	th, samples, err := Claim{Delta: 0.1}.Samples(0.05, []float64{0.3, 0.3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Protocol{Format: protocolFormat, Run: toyRun(), CodeVersion: "test", KernelID: "test",
+		Points: []Point{{Epsilon: 1, Delta: 0.1, Thresholds: th}}, Candidates: []Candidate{{NoiseMultiplier: 1}}}
+	for i, d := range montecarlo.Directions {
+		p.Candidates[0].Trials = append(p.Candidates[0].Trials, Trial{Direction: d, Method: MonteCarlo, Bound: 0.3, Samples: samples[i]})
+	}
+	return p
+}

@@ -1,0 +1,335 @@
+package verification
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+)
+
+// model is what estimates say of noise multipliers that were not looked at. It decides what is tried and how many samples that
+// is worth; nothing that is claimed depends on it.
+type model struct {
+	looks  []Look
+	fits   [2]fit     // of the mean of each direction
+	errors [2]float64 // relative standard errors of the fits
+}
+
+// newModel fits a line to each direction, through the looks near the target.
+func newModel(looks []Look, target float64) model {
+	m := model{looks: looks}
+	for side := range m.fits {
+		var near []point
+		square := 0.0
+		for _, l := range looks {
+			if math.Abs(math.Log(max(l.Delta(), 1e-300)/target)) > fitReach && len(looks) > 2 {
+				continue
+			}
+			e := l.Estimates[side]
+			least := 1e-300
+			if e.Samples > 0 {
+				least = e.Bound / float64(e.Samples) // one value, where none was seen
+				square += e.Bound / (max(e.Mean, least) * float64(e.Samples))
+			}
+			near = append(near, point{l.NoiseMultiplier, max(e.Mean, least)})
+		}
+		m.fits[side] = fitLine(near)
+		m.errors[side] = min(2, math.Sqrt(square)/float64(max(1, len(near))))
+	}
+	return m
+}
+
+// goals are those of the trials of a noise multiplier, with so many standard errors, of the estimates and of the trials, between
+// what is expected and what is accepted.
+func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
+	goals := make([]accounting.Goal, 2)
+	for side := range goals {
+		e := m.looks[0].Estimates[side]
+		for _, l := range m.looks { // the bounds of estimates that needed no samples are proven
+			if l.NoiseMultiplier <= noiseMultiplier {
+				e = l.Estimates[side]
+			}
+		}
+		bound := min(1, boundAt(m.looks, noiseMultiplier, func(l Look) float64 { return l.Estimates[side].Bound }))
+		if e.Samples == 0 {
+			goals[side] = accounting.Goal{Bound: bound, Proven: true}
+			continue
+		}
+		goals[side] = accounting.Goal{Bound: bound, Mean: min(bound, m.fits[side].value(noiseMultiplier)*math.Exp(errors*m.errors[side])), Errors: errors}
+	}
+	return goals
+}
+
+// How a budget is spent. Whether a candidate is accepted is chance: the main one should be most times, and the next should be
+// whenever the main one is not. Candidates cost samples, not failure probability, so that there are few.
+const (
+	mainErrors  = 0.8 // standard errors of estimates, and of trials, below the accepted mean: accepted about six times out of seven
+	spareErrors = 2.5
+	// leastSpare is how much more noise than the main candidate the spare one has, at least.
+	leastSpare = 1.004
+)
+
+// spareShares are the parts of the budget that the spare candidate may have, the second where the first is not enough.
+var spareShares = []float64{0.15, 0.35}
+
+// affords says whether the goals of a noise multiplier are reached with a budget, and accepted means of at most so much.
+func (p Problem) affords(goals []accounting.Goal, budget, most float64) bool {
+	t, tests, err := p.claim().Allocate(goals)
+	if err != nil {
+		return false
+	}
+	total := 0.0
+	for _, test := range tests {
+		total += float64(test.Samples)
+	}
+	return total <= budget && t.Accept <= most
+}
+
+// least is the smallest noise multiplier between two that a budget affords, to four digits; ok says that high is one.
+func (p Problem) least(m model, low, high, errors, budget, most float64) (noiseMultiplier float64, ok bool) {
+	if !p.affords(m.goals(high, errors), budget, most) {
+		return 0, false
+	}
+	for high/low > 1+1e-4 {
+		if mid := math.Sqrt(low * high); p.affords(m.goals(mid, errors), budget, most) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high, true
+}
+
+// budget is how many samples there are, and up to which mean it is worth to accept.
+func (p Problem) budget() (samples, most float64) {
+	room := p.Delta - p.claim().Earlier
+	switch {
+	case p.Accept > 0:
+		return maxBudget, p.Accept * room
+	case p.Samples > 0:
+		return float64(p.Samples), room
+	case p.CPUTime > 0:
+		return float64(p.bought), room
+	}
+	return float64(p.bought), defaultShare * room
+}
+
+const maxBudget = 1e15
+
+// candidates chooses noise multipliers by rising order: the smallest that the budget affords, one with more noise in case the
+// estimate was too low, and the one whose δ is bounded without samples, if there is one.
+func (p Problem) candidates(m model, line fit, provable float64) ([]float64, error) {
+	budget, _ := p.budget()
+	low, high := line.at(0.999*p.Delta), line.at(0.02*p.Delta)
+	if provable > 0 {
+		high = max(provable, low)
+	}
+	sigmas, ok := p.mainAndSpare(m, low, high, provable > 0)
+	if !ok {
+		return nil, p.tooFew(m.goals(high, mainErrors), budget, high)
+	}
+	if provable > 0 {
+		for len(sigmas) > 0 && sigmas[len(sigmas)-1] >= provable {
+			sigmas = sigmas[:len(sigmas)-1]
+		}
+		sigmas = append(sigmas, provable)
+	}
+	return sigmas, nil
+}
+
+// mainAndSpare are the candidates that draw samples. backed says that one without samples comes after them.
+func (p Problem) mainAndSpare(m model, low, high float64, backed bool) (sigmas []float64, ok bool) {
+	budget, most := p.budget()
+	for _, share := range spareShares {
+		main, ok := p.least(m, low, high, mainErrors, (1-share)*budget, most)
+		if !ok {
+			continue
+		}
+		if spare, ok := p.least(m, main*leastSpare, high*leastSpare, spareErrors, share*budget, most); ok {
+			return []float64{roundUp(main), roundUp(spare)}, true
+		}
+	}
+	first := mainErrors
+	if !backed { // nothing is left if it is not accepted
+		first = spareErrors
+	}
+	for _, errors := range []float64{first, mainErrors} {
+		if main, ok := p.least(m, low, high, errors, budget, most); ok {
+			return []float64{roundUp(main)}, true
+		}
+	}
+	return nil, false
+}
+
+// tooFew is the error of a budget that affords nothing.
+func (p Problem) tooFew(goals []accounting.Goal, budget, noiseMultiplier float64) error {
+	_, tests, err := p.claim().Allocate(goals)
+	if err != nil {
+		return err
+	}
+	need := 0.0
+	for _, test := range tests {
+		need += float64(test.Samples)
+	}
+	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", noiseMultiplier), Need: need, Allowed: budget}
+}
+
+// fix makes the protocol of candidates by rising noise multiplier, the main one first. Without a model nothing is known of them.
+func (p Problem) fix(sides [][2]side, method accounting.Method, m *model) (*accounting.Protocol, error) {
+	if m == nil {
+		return p.fixAlike(sides, method)
+	}
+	thresholds, tests, err := p.spend(sides, *m)
+	if err != nil {
+		return nil, err
+	}
+	return p.assemble(sides, method, thresholds, tests)
+}
+
+// spend chooses the thresholds and the tests of candidates, with the bounds that they really have: those of the model are
+// interpolated. A budget that was given is used up, and not exceeded.
+func (p Problem) spend(sides [][2]side, m model) (accounting.Thresholds, []accounting.Test, error) {
+	var goals []accounting.Goal
+	for i, pair := range sides {
+		errors := mainErrors
+		if i > 0 {
+			errors = spareErrors
+		}
+		of := m.goals(pair[0].spec.NoiseMultiplier, errors)
+		for j, s := range pair {
+			g := accounting.Goal{Bound: s.bound(), Mean: min(of[j].Mean, s.bound()), Errors: errors}
+			if s.divergence() <= provableShare*(p.Delta-p.claim().Earlier) {
+				g = accounting.Goal{Bound: s.divergence(), Proven: true}
+			}
+			goals = append(goals, g)
+		}
+	}
+	t, tests, err := p.claim().Allocate(goals)
+	if err != nil {
+		return t, nil, err
+	}
+	total := 0.0
+	for _, test := range tests {
+		total += float64(test.Samples)
+	}
+	budget, most := p.budget()
+	if total == 0 || total <= budget && p.Samples == 0 && p.CPUTime == 0 && t.Accept <= most*(1+1e-3) {
+		return t, tests, nil
+	}
+	t.Accept = 0
+	for i := range tests {
+		if tests[i].Samples == 0 {
+			continue
+		}
+		tests[i].Samples = max(1, uint64(float64(tests[i].Samples)*budget/total))
+		if tests[i].Accept = accounting.LargestAccept(tests[i].Samples, goals[i].Bound, t.Verify, t.FailureProbability); tests[i].Accept == 0 {
+			return t, nil, p.tooFew(goals, budget, sides[0][0].spec.NoiseMultiplier)
+		}
+		t.Accept = max(t.Accept, tests[i].Accept)
+	}
+	return t, tests, nil
+}
+
+// fixAlike makes the protocol of candidates of which nothing was estimated: all trials accept up to the same mean.
+func (p Problem) fixAlike(sides [][2]side, method accounting.Method) (*accounting.Protocol, error) {
+	var all []side
+	for _, pair := range sides {
+		all = append(all, pair[0], pair[1])
+	}
+	// A proven divergence of at most δ_v needs no samples. Where δ_v comes out below it, the trial draws after all.
+	bounds := make([]float64, len(all))
+	for i, s := range all {
+		bounds[i] = s.bound()
+		if s.divergence() < p.Delta-p.claim().Earlier {
+			bounds[i] = s.divergence()
+		}
+	}
+	var thresholds accounting.Thresholds
+	var samples []uint64
+	for again := true; again; {
+		var err error
+		if thresholds, samples, err = p.spendAlike(bounds); err != nil {
+			return nil, err
+		}
+		again = false
+		for i, s := range all {
+			if samples[i] > 0 && bounds[i] < s.bound() {
+				bounds[i], again = s.bound(), true
+			}
+		}
+	}
+	tests := make([]accounting.Test, len(all))
+	for i := range tests {
+		tests[i].Samples = samples[i]
+	}
+	return p.assemble(sides, method, thresholds, tests)
+}
+
+// spendAlike chooses thresholds for trials of the given bounds.
+func (p Problem) spendAlike(bounds []float64) (accounting.Thresholds, []uint64, error) {
+	claim := p.claim()
+	budget, most := p.budget()
+	if p.Accept > 0 {
+		return claim.Samples(most, bounds)
+	}
+	if p.Samples == 0 && p.CPUTime == 0 {
+		t, samples, err := claim.Samples(most, bounds)
+		total := 0.0
+		for _, s := range samples {
+			total += float64(s)
+		}
+		if err == nil && total <= budget {
+			return t, samples, nil
+		}
+	}
+	return claim.Spend(bounds, uint64(budget))
+}
+
+// assemble makes a protocol of candidates and their tests, two each.
+func (p Problem) assemble(sides [][2]side, method accounting.Method, t accounting.Thresholds, tests []accounting.Test) (*accounting.Protocol, error) {
+	protocol := p.protocol(t)
+	drawn := false
+	for i, pair := range sides {
+		c := accounting.Candidate{NoiseMultiplier: pair[0].spec.NoiseMultiplier}
+		for j, s := range pair {
+			trial, err := s.trial(method, tests[2*i+j].Samples)
+			if err != nil {
+				return nil, err
+			}
+			if trial.Samples > 0 && tests[2*i+j].Accept != t.Accept {
+				trial.Accept = tests[2*i+j].Accept
+			}
+			drawn = drawn || trial.Samples > 0
+			c.Trials = append(c.Trials, trial)
+		}
+		protocol.Candidates = append(protocol.Candidates, c)
+	}
+	if drawn {
+		protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), p.Earlier
+	}
+	return protocol, protocol.Validate()
+}
+
+// boundAt interpolates M of the looks at a noise multiplier.
+func boundAt(looks []Look, noiseMultiplier float64, bound func(Look) float64) float64 {
+	if len(looks) == 1 {
+		return bound(looks[0])
+	}
+	i := 1
+	for i+1 < len(looks) && looks[i].NoiseMultiplier < noiseMultiplier {
+		i++
+	}
+	a, b := looks[i-1], looks[i]
+	if !(bound(a) > 0 && bound(b) > 0) {
+		return bound(b)
+	}
+	x := math.Log(noiseMultiplier/a.NoiseMultiplier) / math.Log(b.NoiseMultiplier/a.NoiseMultiplier)
+	return bound(a) * math.Pow(bound(b)/bound(a), min(max(x, -2), 3))
+}
+
+// roundUp rounds to five digits, so that files and people copy the number without loss.
+func roundUp(x float64) float64 {
+	scale := math.Pow(10, 4-math.Floor(math.Log10(x)))
+	return math.Ceil(x*scale) / scale
+}

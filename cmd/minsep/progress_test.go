@@ -1,0 +1,90 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"minsep/transforms/progress"
+)
+
+// screen is a terminal of so many columns that knows "\r" and "erase to the end of the line".
+type screen struct {
+	width int
+	lines [][]rune
+	x, y  int
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	text := strings.ReplaceAll(string(b), "\x1b[K", "\x00")
+	for _, r := range text {
+		for len(s.lines) <= s.y {
+			s.lines = append(s.lines, nil)
+		}
+		switch r {
+		case '\r':
+			s.x = 0
+		case '\n':
+			s.x, s.y = 0, s.y+1
+		case 0:
+			s.lines[s.y] = s.lines[s.y][:min(s.x, len(s.lines[s.y]))]
+		default:
+			if s.x == s.width {
+				s.x, s.y = 0, s.y+1
+				for len(s.lines) <= s.y {
+					s.lines = append(s.lines, nil)
+				}
+			}
+			s.lines[s.y] = append(s.lines[s.y][:s.x], append([]rune{r}, s.lines[s.y][min(s.x+1, len(s.lines[s.y])):]...)...)
+			s.x++
+		}
+	}
+	return len(b), nil
+}
+
+// TestNarrowTerminal: whatever the width, one line is used, and nothing of it is left.
+func TestNarrowTerminal(t *testing.T) {
+	progress.Reset()
+	defer progress.Reset()
+	for _, width := range []int{1, 2, 20, 40, 79, 80, 300} {
+		s := &screen{width: width}
+		line := &liveLine{s, func() int { return width }}
+		for i := range 5 {
+			progress.Enter("verifying candidate 2 of 5, direction H(P,Q): a text that is σ wide", "samples", int64(1000*i), 123_456_789)
+			line.show(progressText("account", time.Minute))
+			if len(s.lines) != 1 || len(s.lines[0]) > width {
+				t.Fatalf("width %d: %d lines: %q", width, len(s.lines), s.lines)
+			}
+		}
+		if width >= 40 && !strings.HasPrefix(string(s.lines[0]), "account  1m0s  verifying candidate") {
+			t.Errorf("width %d: %q", width, string(s.lines[0]))
+		}
+		line.clear()
+		if len(s.lines[0]) > 0 {
+			t.Errorf("width %d: %q is left", width, string(s.lines[0]))
+		}
+	}
+}
+
+// TestPhases: rates and the time left are those of the phase.
+func TestPhases(t *testing.T) {
+	progress.Reset()
+	defer progress.Reset()
+	progress.Enter("estimating σ: candidate 1", "samples", 500, 1000)
+	if got := progressText("account", time.Hour); !strings.Contains(got, "account  1h0m0s  estimating σ: candidate 1  samples 500 of 1,000 (") || !strings.Contains(got, " left)") {
+		t.Errorf("got %q", got)
+	}
+	begin := progress.Now().Begin
+	progress.Enter("estimating σ: candidate 1", "samples", 600, 1000)
+	if progress.Now().Begin != begin || progress.Now().Done != 600 {
+		t.Error("a phase that goes on began again")
+	}
+	progress.Enter("tables", "", 0, 0)
+	if got := progressText("account", time.Second); got != "account  1s  tables, for 0s" {
+		t.Errorf("got %q", got)
+	}
+	c := progress.Count{Name: "samples", Total: 300, Before: 100, Expected: 500}
+	if left, ok := c.Left(10 * time.Second); !ok || left != 10*time.Second {
+		t.Errorf("200 in 10 s, and 200 to do: %v left", left)
+	}
+}
