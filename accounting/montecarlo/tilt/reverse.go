@@ -233,7 +233,8 @@ func shiftTangent(kappa float64, k int, c *law.Columns, sigma float64, post post
 		}
 		slope = math.Sqrt(slope)
 		t := tangent{offset: logF + at*along, slope: slope, direction: direction} // ln f(y0) - ⟨g, y0⟩
-		t = t.several(k, sigma).lowered(float64(k) * (math.Abs(logF) + 2*at*slope)).flattened(sigma)
+		size := float64(k) * (math.Abs(logF) + 2*at*slope + float64(k-1)*sigma*sigma*slope*slope)
+		t = t.several(k, sigma).lowered(size).flattened(sigma)
 		if t.slope == 0 {
 			return t
 		}
