@@ -50,9 +50,28 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ReadStrategy reads one strategy and requires that nothing follows it.
+// headSize is the size of a strategy's JSON, in bytes, up to which nothing bounds it.
+const headSize = 1 << 16
+
+// maxEntries is how many numbers a strategy is held by at most.
+const maxEntries = 1 << 28
+
+// entryBytes is about the size of a number in JSON, with white space around it.
+const entryBytes = 40
+
+// ReadStrategy reads one strategy and requires that nothing follows it. A large one must say its steps before its numbers, as those
+// that are written by this package do: it is read as far as a whole matrix of so many steps reaches.
 func ReadStrategy(r io.Reader) (*Strategy, error) {
-	data, err := io.ReadAll(r)
+	head, err := io.ReadAll(io.LimitReader(r, headSize))
+	data := head
+	if err == nil && len(head) == headSize {
+		n := float64(leadingSteps(head))
+		limit := headSize + int64(entryBytes*min(n*(n+1)/2, maxEntries))
+		data, err = io.ReadAll(io.LimitReader(io.MultiReader(bytes.NewReader(head), r), limit+1))
+		if err == nil && int64(len(data)) > limit {
+			err = fmt.Errorf("is longer than a matrix of the steps at its beginning, %.0f", n)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("mechanism: strategy: %w", err)
 	}
@@ -61,6 +80,20 @@ func ReadStrategy(r io.Reader) (*Strategy, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// leadingSteps returns the steps that JSON of a strategy says before its first list, or 0.
+func leadingSteps(head []byte) (steps int) {
+	d := json.NewDecoder(bytes.NewReader(head))
+	for {
+		token, err := d.Token()
+		if _, list := token.(json.Delim); err != nil || list && token != json.Delim('{') {
+			return 0
+		}
+		if token == "steps" && d.Decode(&steps) == nil {
+			return max(0, min(steps, MaxSteps))
+		}
+	}
 }
 
 // ReadWorkload reads one workload from JSON, refuses fields that it does not know and validates it.

@@ -113,10 +113,8 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		switch _, err := store.Stat(ctx, path); {
 		case i.folder == manifest.RunName: // a run directory has one, and to miss it is a fault
 			folders = append(folders, folder{path, i.folder, i.inspect})
-		case err == nil:
+		case !errors.Is(err, fs.ErrNotExist): // what is wrong with it is found when it is read
 			folders = append(folders, folder{path, i.folder, i.inspect})
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, err
 		}
 	}
 	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {

@@ -109,7 +109,7 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 		return nil, err
 	}
 	defer f.Close()
-	s, err := mechanism.ReadStrategy(store.Reader(f))
+	s, err := mechanism.ReadStrategy(store.Text(f))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "strategy", Value: path, Rule: "cannot be used"}, err)
 	}

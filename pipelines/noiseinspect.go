@@ -90,7 +90,7 @@ func readRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return noise.Read(store.Reader(f))
+	return noise.Read(io.LimitReader(store.Text(f), maxText))
 }
 
 // checkNoiseFiles reads every file and counts those of a wrong shape, and the values off the grid.

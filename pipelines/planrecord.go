@@ -54,6 +54,18 @@ func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error)
 	return manifest.Digest(sum.Sum(nil)), err
 }
 
+// textDigest hashes a file of text, as those are that vouch for results.
+func textDigest(ctx context.Context, path string) (d manifest.Digest, err error) {
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return d, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, store.Text(f))
+	return manifest.Digest(sum.Sum(nil)), err
+}
+
 // take makes the directory the plan's, with a new run.json, or finds that it is.
 func (o Options) take(ctx context.Context, record *manifest.RunPlan) (run manifest.Run, made bool, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
@@ -185,7 +197,7 @@ func (r *planRun) finished(ctx context.Context, s planStage) (done manifest.RunS
 		done.Inputs = map[string]manifest.Digest{}
 	}
 	for name, file := range s.from {
-		if done.Inputs[name], err = fileDigest(ctx, r.path(file)); err != nil {
+		if done.Inputs[name], err = textDigest(ctx, r.path(file)); err != nil {
 			return done, err
 		}
 	}
@@ -194,7 +206,7 @@ func (r *planRun) finished(ctx context.Context, s planStage) (done manifest.RunS
 	}
 	done.Files = map[string]manifest.Digest{}
 	for _, file := range s.files(ctx) {
-		if done.Files[file], err = fileDigest(ctx, r.path(file)); err != nil {
+		if done.Files[file], err = textDigest(ctx, r.path(file)); err != nil {
 			return done, err
 		}
 	}
@@ -209,7 +221,7 @@ func (r *planRun) unlike(ctx context.Context, s planStage) (differs []string) {
 		return nil
 	}
 	for _, file := range slices.Sorted(maps.Keys(was.Files)) {
-		switch got, err := fileDigest(ctx, r.path(file)); {
+		switch got, err := textDigest(ctx, r.path(file)); {
 		case errors.Is(err, fs.ErrNotExist):
 			differs = append(differs, file+" is missing")
 		case err != nil:
@@ -219,7 +231,7 @@ func (r *planRun) unlike(ctx context.Context, s planStage) (differs []string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.from)) {
-		if got, err := fileDigest(ctx, r.path(s.from[name])); err != nil || got != was.Inputs[name] {
+		if got, err := textDigest(ctx, r.path(s.from[name])); err != nil || got != was.Inputs[name] {
 			differs = append(differs, "it was made from another "+s.from[name])
 		}
 	}

@@ -3,6 +3,7 @@ package pipelines
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -148,7 +149,7 @@ func readWorkload(ctx context.Context, path string) (*mechanism.Workload, error)
 		return nil, fmt.Errorf("pipelines: workload: must be prefix, momentum or a file: %w", err)
 	}
 	defer f.Close()
-	a, err := mechanism.ReadWorkload(store.Reader(f))
+	a, err := mechanism.ReadWorkload(io.LimitReader(store.Text(f), maxText))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "workload", Value: path, Rule: "cannot be used"}, err)
 	}

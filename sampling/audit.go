@@ -53,7 +53,8 @@ type Realized struct {
 }
 
 // Audit reads batches without trusting whoever formed them and checks what their scheme promises. Call
-// Step for every step in order, then Promises. It takes about 8 bytes a copy, and 8 an owner.
+// Step for every step in order, then Promises. It takes about 8 bytes for each copy
+// and each owner that takes part.
 type Audit struct {
 	spec     Spec
 	of       Audited
@@ -68,60 +69,80 @@ type Audit struct {
 // separation follows the participations of numbered things, of each of which a number of independent copies may
 // take part: copies that keep a distance b can be told apart iff any copies+1 participations in a row span b steps or more.
 type separation struct {
-	start  []int64 // of the ring of each thing's last participations; nil: rings of one
-	last   []int32 // rings
-	count  []uint32
+	start  []int64       // of the ring of each thing's last participations; nil: rings of one
+	last   paged[int32]  // rings
+	count  paged[uint32] // of each thing
 	broken int64
 }
 
-func newSeparation(things int64, copies []uint32) separation {
-	s := separation{count: make([]uint32, things)}
-	size := things
+func newSeparation(copies []uint32) separation {
+	s := separation{last: newPaged[int32](), count: newPaged[uint32]()}
 	if copies != nil {
-		s.start = make([]int64, things)
-		size = 0
+		s.start = make([]int64, len(copies))
+		size := int64(0)
 		for i, c := range copies {
 			s.start[i] = size
 			size += int64(c)
 		}
 	}
-	s.last = make([]int32, size)
 	return s
 }
 
 // visit records that thing takes part at step. sameStep allows several participations at one step.
 func (s *separation) visit(thing int64, copies uint32, step, minSep int, sameStep bool) {
-	at := thing
+	at, count := thing, s.count.at(thing)
 	if s.start != nil {
-		at = s.start[thing] + int64(s.count[thing]%copies)
+		at = s.start[thing] + int64(*count%copies)
 	}
-	if s.count[thing] >= copies {
-		gap := step - int(s.last[at])
+	last := s.last.at(at)
+	if *count >= copies {
+		gap := step - int(*last)
 		if gap < minSep && !(sameStep && gap == 0) {
 			s.broken++
 		}
 	}
-	s.last[at] = int32(step)
-	s.count[thing]++
+	*last = int32(step)
+	*count++
 }
 
 func (s *separation) most() (most int64) {
-	for _, c := range s.count {
-		most = max(most, int64(c))
+	for _, page := range s.count.pages {
+		for _, c := range page {
+			most = max(most, int64(c))
+		}
 	}
 	return most
 }
 
+// paged is an array of which only the pages that were asked for take memory: how many examples there are may be what somebody claims.
+type paged[T any] struct {
+	pages  map[int64]*[pageSize]T
+	number int64 // of page
+	page   *[pageSize]T
+}
+
+const pageSize = 1 << 12
+
+func newPaged[T any]() paged[T] { return paged[T]{pages: map[int64]*[pageSize]T{}} }
+
+// at returns the place of element i, at least 0, which is zero at first.
+func (p *paged[T]) at(i int64) *T {
+	if number := i / pageSize; p.page == nil || number != p.number {
+		p.number, p.page = number, p.pages[number]
+		if p.page == nil {
+			p.page = new([pageSize]T)
+			p.pages[number] = p.page
+		}
+	}
+	return &p.page[i%pageSize]
+}
+
 // NewAudit returns an audit of batches that were formed by a valid spec.
 func NewAudit(spec Spec, of Audited) *Audit {
-	a := &Audit{spec: spec, of: of, examples: newSeparation(of.Examples, of.Copies)}
+	a := &Audit{spec: spec, of: of, examples: newSeparation(of.Copies)}
 	a.realized.SmallestBatch = math.MaxInt
 	if of.Owners != nil {
-		users := int64(0)
-		for _, u := range of.Owners.Of {
-			users = max(users, int64(u)+1)
-		}
-		s := newSeparation(users, nil)
+		s := newSeparation(nil)
 		a.owners = &s
 	}
 	return a

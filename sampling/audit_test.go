@@ -131,3 +131,19 @@ func TestAuditOfTruncation(t *testing.T) {
 		}
 	}
 }
+
+// An audit takes memory for the examples that take part, not for those that somebody claims.
+func TestAuditOfClaimedExamples(t *testing.T) {
+	a := sampling.NewAudit(sampling.Spec{Poisson: &sampling.Poisson{Prob: 1e-15, Steps: 2}}, sampling.Audited{Examples: 1 << 53})
+	a.Step([]int64{0, 5, 1 << 52})
+	a.Step([]int64{5, 1<<53 - 1, 1 << 53})
+	promises := a.Promises()
+	for _, p := range promises {
+		if p.Held != (p.Name != "rows") {
+			t.Errorf("%+v", p)
+		}
+	}
+	if got := a.Realized(); got.MostParticipations != 2 || got.Participations != 6 {
+		t.Errorf("%+v", got)
+	}
+}

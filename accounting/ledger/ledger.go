@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"sync"
 
@@ -27,8 +29,12 @@ var ErrLocked = errors.New("ledger: in use by another process")
 // background is the context of what is written, and of a ledger that is opened to go on: requests to object stores end by their limits.
 var background = context.Background()
 
-// maxFile bounds a protocol and a log, in bytes.
-const maxFile = 4 << 30
+// What is read at most, in bytes: a protocol, which may hold a whole matrix; a log that is an object, and so in memory; a line of a log.
+const (
+	maxProtocol = 8 << 30
+	maxLog      = 4 << 30
+	maxLine     = 2 << 20
+)
 
 // CorruptError is damage that no crash explains.
 type CorruptError struct {
@@ -62,7 +68,7 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	path := store.Join(dir, ProtocolFile)
-	old, err := store.ReadFile(background, path, maxFile)
+	old, err := store.ReadText(background, path, maxProtocol)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := store.Stat(background, store.Join(dir, UnitsFile)); err == nil {
@@ -98,18 +104,22 @@ func Read(ctx context.Context, dir string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := store.ReadFile(ctx, store.Join(dir, UnitsFile), maxFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f, err := store.Open(ctx, store.Join(dir, UnitsFile))
+	if errors.Is(err, fs.ErrNotExist) { // no unit is finished yet
+		return &Ledger{book: b}, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	if _, err := b.replay(data); err != nil {
+	defer f.Close()
+	if _, err := b.replay(store.Reader(f)); err != nil {
 		return nil, err
 	}
 	return &Ledger{book: b}, nil
 }
 
 func readProtocol(ctx context.Context, dir string) (*book, error) {
-	data, err := store.ReadFile(ctx, store.Join(dir, ProtocolFile), maxFile)
+	data, err := store.ReadText(ctx, store.Join(dir, ProtocolFile), maxProtocol)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
@@ -120,25 +130,31 @@ func readProtocol(ctx context.Context, dir string) (*book, error) {
 	return newBook(p)
 }
 
-// replay adds the log's lines and returns the length of the part that is whole. Only the last line may be torn.
-func (b *book) replay(data []byte) (whole int, err error) {
-	for n := 1; whole < len(data); n++ {
-		end := bytes.IndexByte(data[whole:], '\n')
-		if end < 0 {
+// replay adds the lines of a log and returns the length of the part that is whole. Only the last line may be torn.
+func (b *book) replay(r io.Reader) (whole int64, err error) {
+	lines := bufio.NewReaderSize(r, maxLine)
+	for n := 1; ; n++ {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case err == io.EOF:
 			return whole, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return whole, &CorruptError{UnitsFile, n, errors.New("is too long")}
+		case err != nil:
+			return whole, fmt.Errorf("ledger: %w", err)
 		}
-		e, err := parseLine(data[whole : whole+end])
+		e, err := parseLine(line[:len(line)-1])
+		size := int64(len(line))
 		if err == nil {
 			_, err = b.add(e)
-		} else if whole+end+1 == len(data) {
+		} else if _, end := lines.Peek(1); end == io.EOF {
 			return whole, nil
 		}
 		if err != nil {
 			return whole, &CorruptError{UnitsFile, n, err}
 		}
-		whole += end + 1
+		whole += size
 	}
-	return whole, nil
 }
 
 // Protocol returns the protocol. It must not be changed.

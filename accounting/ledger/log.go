@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -18,11 +19,11 @@ type log interface {
 }
 
 // openLog opens the log in dir, or makes it. replay takes what is there and returns how much of it is whole: the rest is cut off.
-func openLog(dir string, replay func([]byte) (whole int, err error)) (log, error) {
+func openLog(dir string, replay func(io.Reader) (whole int64, err error)) (log, error) {
 	if !store.IsLocal(dir) {
 		return openObjectLog(store.Join(dir, UnitsFile), replay)
 	}
-	f, err := os.OpenFile(store.Join(dir, UnitsFile), os.O_RDWR|os.O_CREATE, 0o600)
+	f, _, err := store.OpenLocal(store.Join(dir, UnitsFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
@@ -40,20 +41,20 @@ type fileLog struct {
 	size int64
 }
 
-func (l *fileLog) start(dir string, replay func([]byte) (whole int, err error)) error {
+func (l *fileLog) start(dir string, replay func(io.Reader) (whole int64, err error)) error {
 	if err := lock(l.file); err != nil {
 		return fmt.Errorf("%w (%w)", ErrLocked, err)
 	}
-	data, err := io.ReadAll(l.file)
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	whole, err := replay(data)
+	whole, err := replay(l.file)
 	if err != nil {
 		return err
 	}
-	l.size = int64(whole)
-	if whole < len(data) {
+	info, err := l.file.Stat()
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	l.size = whole
+	if whole < info.Size() {
 		if err := l.file.Truncate(l.size); err != nil {
 			return fmt.Errorf("ledger: %w", err)
 		}
@@ -95,16 +96,16 @@ type objectLog struct {
 	version string // "" before there is one
 }
 
-func openObjectLog(name string, replay func([]byte) (whole int, err error)) (*objectLog, error) {
+func openObjectLog(name string, replay func(io.Reader) (whole int64, err error)) (*objectLog, error) {
 	l := &objectLog{name: name}
-	data, version, err := store.ReadVersion(background, name, maxFile)
+	data, version, err := store.ReadVersion(background, name, maxLog)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	whole, err := replay(data)
+	whole, err := replay(bytes.NewReader(data))
 	l.data, l.version = data[:whole], version
 	return l, err
 }
@@ -120,7 +121,7 @@ func (l *objectLog) append(lines [][]byte) error {
 	if err != nil {
 		return err
 	}
-	data, version, err := store.ReadVersion(background, l.name, maxFile)
+	data, version, err := store.ReadVersion(background, l.name, maxLog)
 	if err != nil {
 		return err
 	}

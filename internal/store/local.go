@@ -36,20 +36,41 @@ func (f localFile) ReadAt(b []byte, at int64) (int, error) {
 func (f localFile) Size() int64     { return f.size }
 func (f localFile) Version() string { return "" }
 
-// Open opens a regular file, or a symbolic link to one. It never waits, as the opening of a pipe would.
+// Open opens a regular file.
 func (local) Open(ctx context.Context, name string) (File, error) {
-	f, err := os.OpenFile(localPath(name), os.O_RDONLY|nonBlocking, 0)
+	f, info, err := OpenLocal(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
+	return localFile{f, ctx, info.Size()}, nil
+}
+
+// A local file of at least hollowSize bytes is refused if less than one part in hollowShare of it is stored. No file system
+// compresses files of data so much.
+const (
+	hollowSize  = 1 << 30
+	hollowShare = 1 << 12
+)
+
+// OpenLocal opens a local file as [os.OpenFile] does, which must be a regular one or a symbolic link to one. It never waits, as the
+// opening of a pipe would.
+func OpenLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(localPath(name), flag|nonBlocking, mode)
+	if err != nil {
+		return nil, nil, err
+	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
 		err = fault("open", name, ErrNotRegular)
+	case info.Size() >= hollowSize && stored(info) < info.Size()/hollowShare:
+		err = fault("open", name, ErrHollow)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, nil, errors.Join(err, f.Close())
 	}
-	return localFile{f, ctx, info.Size()}, nil
+	return f, info, nil
 }
 
 // Write writes under a temporary name in the same folder, syncs, and renames, or links if there must be no file: a link is refused where

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,34 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	if b, err := store.ReadFile(t.Context(), link, 100); err != nil || string(b) != "data" {
 		t.Errorf("a link to a file: %q, %v", b, err)
 	}
+}
+
+// A file that has a size and no contents is refused before it is read through.
+func TestHollowFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := errors.Join(os.WriteFile(name, []byte(`{"a": 1}`), 0o600), os.Truncate(name, 1<<29)); err != nil {
+		t.Fatal(err)
+	}
+	before := allocated()
+	if _, err := store.ReadText(t.Context(), name, 1<<40); !errors.Is(err, store.ErrNotText) {
+		t.Errorf("a hollow text: %v", err)
+	}
+	if took := allocated() - before; took > 1<<20 {
+		t.Errorf("%d bytes of memory for a text of 8", took)
+	}
+	if err := os.Truncate(name, 1<<40); err != nil {
+		t.Skip("no sparse files here:", err)
+	}
+	if _, err := store.Open(t.Context(), name); !errors.Is(err, store.ErrHollow) {
+		t.Errorf("a hollow file: %v", err)
+	}
+}
+
+// allocated is how much memory was allocated since the process began.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }
 
 // A file that is being read ends with the context that it was opened with.

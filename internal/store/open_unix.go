@@ -2,7 +2,18 @@
 
 package store
 
-import "syscall"
+import (
+	"io/fs"
+	"syscall"
+)
 
 // nonBlocking keeps the opening of a pipe without a writer from waiting for one. It changes nothing for regular files.
 const nonBlocking = syscall.O_NONBLOCK
+
+// stored is how many bytes a file takes in its file system.
+func stored(info fs.FileInfo) int64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int64(s.Blocks) * 512
+	}
+	return info.Size()
+}

@@ -30,6 +30,9 @@ var ErrChanged = errors.New("the object was replaced meanwhile")
 // ErrNotRegular says that a local name is a folder, a pipe, a device or the like, and not a file.
 var ErrNotRegular = errors.New("is not a regular file")
 
+// ErrHollow says that a local file has a size and next to no contents: it would take long to read, and nothing is in it.
+var ErrHollow = errors.New("has a size and next to no contents")
+
 // File is an open file. Reads at different places may run at the same time.
 type File interface {
 	io.ReaderAt
@@ -153,6 +156,40 @@ func ReadVersion(ctx context.Context, name string, limit int64) ([]byte, string,
 		return nil, "", fault("read", name, err)
 	}
 	return b, f.Version(), nil
+}
+
+// ErrNotText says that a file is not text, such as JSON: it has a byte of zero.
+var ErrNotText = errors.New("is not text")
+
+// ReadText returns the contents of a file of text of at most limit bytes. It stops at the first byte of zero, so that a file that has
+// a size and no contents takes neither memory nor time.
+func ReadText(ctx context.Context, name string, limit int64) ([]byte, error) {
+	f, err := Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if f.Size() > limit {
+		return nil, fault("read", name, fmt.Errorf("has %d bytes, more than %d", f.Size(), limit))
+	}
+	b, err := io.ReadAll(Text(f))
+	if err == nil && int64(len(b)) != f.Size() {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, fault("read", name, err)
+}
+
+// Text reads an open file of text from its beginning. A byte of zero ends it with [ErrNotText].
+func Text(f File) io.Reader { return textReader{Reader(f)} }
+
+type textReader struct{ io.Reader }
+
+func (t textReader) Read(b []byte) (int, error) {
+	n, err := t.Reader.Read(b)
+	if zero := bytes.IndexByte(b[:n], 0); zero >= 0 {
+		return zero, ErrNotText
+	}
+	return n, err
 }
 
 // Write makes a file of what write writes. See [FS].

@@ -70,6 +70,9 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) {
 		return nil, fmt.Errorf("manifest: %s: facts make no sense: %+v", dir, f)
 	}
+	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be what somebody claims
+		return nil, fmt.Errorf("manifest: %s: %d files for %d shards, each of which has at least two", dir, len(ix.Files), f.Shards)
+	}
 	listed := make(map[string]bool, len(ix.Files))
 	for _, file := range ix.Files {
 		listed[file.Name] = true
@@ -105,10 +108,6 @@ func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows [
 	if indptr.Len() != end-first+1 {
 		return fmt.Errorf("indptr has %d entries, its steps need %d", indptr.Len(), end-first+1)
 	}
-	starts := make([]int64, indptr.Len())
-	if err := indptr.Read(starts); err != nil {
-		return err
-	}
 	all, err := b.open(ctx, RowsName(shard, shards))
 	if err != nil {
 		return err
@@ -117,21 +116,55 @@ func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows [
 	if all.dtype != b.Facts.RowType {
 		return fmt.Errorf("rows are %s, the index says %s", all.dtype, b.Facts.RowType)
 	}
-	if starts[0] != 0 || !slices.IsSorted(starts) || starts[len(starts)-1] != int64(all.Len()) {
-		return errors.New("indptr does not rise from 0 to the number of rows")
+	rises := errors.New("indptr does not rise from 0 to the number of rows")
+	var next [1]int64
+	if err := indptr.Read(next[:]); err != nil {
+		return err
+	}
+	if next[0] != 0 {
+		return rises
 	}
 	var rows []int64
-	for t := range end - first {
-		n := int(starts[t+1] - starts[t])
-		rows = slices.Grow(rows[:0], n)[:n]
-		if err := all.Read(rows); err != nil {
+	for step := first; step < end; step++ {
+		start := next[0]
+		if err := indptr.Read(next[:]); err != nil {
 			return err
 		}
-		if err := f(first+t, rows); err != nil {
+		n := next[0] - start
+		if n < 0 || n > int64(all.Len()) {
+			return rises
+		}
+		if rows, err = b.batch(all, rows[:0], int(n)); err != nil {
+			return err
+		}
+		if err := f(step, rows); err != nil {
 			return err
 		}
 	}
+	if all.Len() > 0 {
+		return rises
+	}
 	return nil
+}
+
+// chunkRows is how many rows are read before their order says whether to go on.
+const chunkRows = 1 << 16
+
+// batch reads the next n rows into dst. Memory grows as long as rows ascend or are padding: no example has so many copies in
+// a batch, and a file that has a size and no contents gives row 0 again and again.
+func (b *Batches) batch(all npyFile, dst []int64, n int) ([]int64, error) {
+	for n > 0 {
+		had := len(dst)
+		dst = slices.Grow(dst, min(n, chunkRows))[:had+min(n, chunkRows)]
+		if err := all.Read(dst[had:]); err != nil {
+			return dst, err
+		}
+		n -= len(dst) - had
+		if last := dst[len(dst)-1]; n > 0 && last <= dst[had] && last != PaddingRow {
+			return dst, errors.New("the rows of a batch do not ascend")
+		}
+	}
+	return dst, nil
 }
 
 type npyFile struct {

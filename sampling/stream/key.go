@@ -106,18 +106,14 @@ func ReadKeyFile(path string) (Root, error) {
 
 // readLocalKey reads a file that is for its owner alone.
 func readLocalKey(path string) ([]byte, error) {
-	f, err := os.Open(strings.TrimPrefix(path, "file://"))
+	f, info, err := store.OpenLocal(path, os.O_RDONLY, 0)
+	if errors.Is(err, store.ErrNotRegular) {
+		return nil, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "must be a regular file"}
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "must be a regular file"}
-	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: fmt.Sprintf("mode %#o lets others use it: must be 0600 (chmod 600)", mode)}
 	}

@@ -150,6 +150,11 @@ func (c Config) Names(steps int) []string {
 // CheckCover requires that files, in any order, are those that a pipeline of c must return for the number of steps: that the
 // shards cover all coordinates and steps.
 func (c Config) CheckCover(steps int, files []manifest.File) error {
+	// Counted before they are named: shards and steps may be what somebody claims.
+	perShard := (int64(steps)-1)/int64(c.stepsPerFile()) + 1
+	if have := int64(len(files)); perShard > have || int64(c.Shards) > have || int64(c.Shards)*perShard != have {
+		return fmt.Errorf("noiseshards: %d files: %d shards of %d files are needed", have, c.Shards, perShard)
+	}
 	missing := make(map[string]bool)
 	for _, name := range c.Names(steps) {
 		missing[name] = true

@@ -430,3 +430,17 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)*1e8/b.Elapsed().Seconds()/1e6, "Mvalues/s")
 }
+
+// How many files there must be is counted before they are named: shards and steps may be what somebody claims.
+func TestCoverOfClaimedSteps(t *testing.T) {
+	files := []manifest.File{{Name: FileName(0, 1, 0, 1)}}
+	for _, c := range []struct{ shards, perFile, steps int }{{1, 1, 1 << 53}, {1 << 53, 1, 1}, {1 << 62, 1, 1 << 62}, {2, 1 << 62, 1 << 62}, {1, 1, 2}} {
+		config := Config{Shards: c.shards, StepsPerFile: c.perFile, DType: manifest.DFloat32}
+		if err := config.CheckCover(c.steps, files); err == nil {
+			t.Errorf("%+v: one file covers it", c)
+		}
+	}
+	if err := (Config{Shards: 1, StepsPerFile: 1, DType: manifest.DFloat32}).CheckCover(1, files); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,407 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"minsep/sampling/stream"
+)
+
+const hostilePlan = `{
+	"graph": {"paths": ["graph.csv"]}, "bound": {"max_examples_per_owner": 2},
+	"scheme": {"scheme": "fixed", "steps": 16, "min_sep": 4, "batch_size": 4},
+	"strategy": {"kind": "banded-toeplitz", "bands": 4},
+	"privacy": {"epsilon": 2, "delta": 1e-3},
+	"noise": {"coordinates": 10, "steps_per_file": 8, "shards": 2},
+	"batches": {"shards": 2},
+	"key": "key", "out": "run",
+}`
+
+// hostileCommands read the run directory each in its own way, and write nothing in it.
+var hostileCommands = [][]string{
+	{"inspect", "run"},
+	{"run", "plan.json"},
+	{"form", "--bounded", "run", "--scheme", "poisson", "--steps", "10", "--prob", "0.1", "--key", "key", "--out", "other", "--dry-run"},
+	{"account", "--bounded", "run", "--scheme", "fixed", "--steps", "16", "--min-sep", "4", "--batch-size", "4", "--strategy", "run/strategy/strategy.json",
+		"--epsilon", "2", "--delta", "1e-3", "--out", "run", "--dry-run"},
+	{"noise", "--strategy", "run/strategy/strategy.json", "--noise-multiplier", "9", "--steps", "16", "--coordinates", "10", "--key", "key", "--out", "run", "--dry-run"},
+}
+
+// hostileMemory is what a command may allocate on a directory whose honest form takes some MiB, all its life long.
+const hostileMemory = 512 << 20
+
+// hostileTime only tells a command that hangs from one that is slow.
+const hostileTime = 3 * time.Minute
+
+// TestHostileDirectory rewrites every file of a run directory: its kind, and the numbers in it, with the hashes that cover them as they were
+// and made anew. Whatever is there, each command ends with an exit code of its own, in bounded memory; inspect calls it broken unless hashes
+// were made anew, and run does not take it for its result. Every case runs with MINSEP_HOSTILE=all, and a sample of them without.
+func TestHostileDirectory(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+	var graph strings.Builder
+	graph.WriteString("example_id,owner_id\n")
+	for e := range 60 {
+		fmt.Fprintf(&graph, "%d,%d\n", e, e/2)
+	}
+	err := errors.Join(os.WriteFile("graph.csv", []byte(graph.String()), 0o600), os.WriteFile("plan.json", []byte(hostilePlan), 0o600), stream.CreateKeyFile("key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hostile{t: t}
+	if code, out := h.call("run", "plan.json", "--quiet"); code != 0 {
+		t.Fatalf("the run: %d\n%s", code, out)
+	}
+	if code, out := h.call("inspect", "run"); code != 0 || !strings.HasPrefix(out, "certified: ") {
+		t.Fatalf("inspect of the run: %d\n%s", code, out)
+	}
+	if err := os.Rename("run", "kept"); err != nil {
+		t.Fatal(err)
+	}
+	cases := hostileCases(t, "kept")
+	rng := rand.New(rand.NewPCG(7, 8))
+	if os.Getenv("MINSEP_HOSTILE") != "all" {
+		rng.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+		cases = sampleOfKinds(cases, 110)
+	}
+	for i, c := range cases {
+		h.try(c, i)
+	}
+	t.Logf("%d cases: %d broken, %d certified; at most %d MiB allocated", len(cases), h.broken, h.certified, h.most>>20)
+	if h.broken < len(cases)/2 {
+		t.Error("too few of them were broken: the cases are not what they were")
+	}
+}
+
+type hostile struct {
+	t                 *testing.T
+	broken, certified int
+	most              uint64
+}
+
+// call runs a command, and fails if it hangs or takes more memory than it may.
+func (h *hostile) call(args ...string) (int, string) {
+	h.t.Helper()
+	os.Setenv("TMPDIR", h.t.TempDir()) // which a command sets for its process
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var out bytes.Buffer
+	ended := make(chan int, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), hostileTime)
+	defer cancel()
+	go func() { ended <- execute(ctx, args, &out, &out) }()
+	select {
+	case code := <-ended:
+		runtime.ReadMemStats(&after)
+		took := after.TotalAlloc - before.TotalAlloc
+		h.most = max(h.most, took)
+		if took > hostileMemory {
+			h.t.Errorf("minsep %s allocates %d MiB", strings.Join(args, " "), took>>20)
+		}
+		if ctx.Err() != nil {
+			h.t.Errorf("minsep %s hangs", strings.Join(args, " "))
+		}
+		return code, out.String()
+	case <-time.After(hostileTime + time.Minute):
+		h.t.Fatalf("minsep %s hangs, and does not stop", strings.Join(args, " "))
+		return 0, ""
+	}
+}
+
+// try makes the case and runs the commands on it: inspect always, the others in turn.
+func (h *hostile) try(c hostileCase, turn int) {
+	h.t.Helper()
+	if err := errors.Join(os.RemoveAll("run"), os.CopyFS("run", os.DirFS("kept"))); err != nil {
+		h.t.Fatal(err)
+	}
+	err := filepath.WalkDir("kept", func(path string, d fs.DirEntry, err error) error { // modes, which CopyFS leaves out
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		return errors.Join(err, os.Chmod("run"+strings.TrimPrefix(path, "kept"), info.Mode().Perm()))
+	})
+	if err = errors.Join(err, c.make("run")); err != nil {
+		h.t.Fatalf("%s: %v", c.name, err)
+	}
+	code, out := h.call("inspect", "run")
+	verdict, _, _ := strings.Cut(out, "\n")
+	switch {
+	case code == exitNotVerified && strings.HasPrefix(verdict, "BROKEN: "):
+		h.broken++
+	case code == exitOK && (c.resealed || maps.Equal(listingOf("run"), listingOf("kept"))):
+		h.certified++
+	default:
+		h.t.Errorf("%s: inspect ends with %d: %s", c.name, code, verdict)
+	}
+	args := hostileCommands[1+turn%(len(hostileCommands)-1)]
+	switch code, out := h.call(args...); {
+	case code > exitNotVerified, code < 0:
+		h.t.Errorf("%s: %v ends with %d: %s", c.name, args, code, out)
+	case args[0] == "run" && code == exitOK && !c.resealed && strings.Contains(out, "verified"):
+		h.t.Errorf("%s: run takes it for its result:\n%s", c.name, out)
+	}
+}
+
+// hostileCase is something that is done to a run directory.
+type hostileCase struct {
+	name     string
+	kind     string // of what is done: some of every kind are tried
+	resealed bool   // the hashes were made anew: it may be called sound
+	make     func(run string) error
+}
+
+func hostileCases(t *testing.T, run string) (cases []hostileCase) {
+	t.Helper()
+	err := filepath.WalkDir(run, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == run {
+			return err
+		}
+		name := strings.TrimPrefix(path, run+"/")
+		cases = append(cases, kindCases(name)...)
+		if d.IsDir() {
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		switch {
+		case err != nil:
+			return err
+		case strings.HasSuffix(name, ".npy"):
+			cases = append(cases, numberCases(name, b[:128])...)
+		case strings.HasSuffix(name, ".parquet"):
+			cases = append(cases, byteCases(name, len(b))...)
+		default:
+			cases = append(cases, numberCases(name, b)...)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+// kindCases put something else in the place of a file or folder.
+func kindCases(name string) (cases []hostileCase) {
+	for _, kind := range []struct {
+		name string
+		make func(path string) error
+	}{
+		{"a pipe", func(path string) error { return syscall.Mkfifo(path, 0o600) }},
+		{"a folder", func(path string) error { return os.Mkdir(path, 0o700) }},
+		{"a link to itself", func(path string) error { return os.Symlink(filepath.Base(path), path) }},
+		{"a link out", func(path string) error { return os.Symlink("/etc/passwd", path) }},
+		{"a link to nothing", func(path string) error { return os.Symlink("nothing", path) }},
+		{"a device", func(path string) error { return os.Symlink("/dev/zero", path) }},
+		{"an empty file", func(path string) error { return os.WriteFile(path, nil, 0o600) }},
+		{"2^40 bytes of nothing", func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte("{"), 0o600), os.Truncate(path, 1<<40))
+		}},
+		{"spaces", func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte(" "), 1<<22), 0o600) }},
+		{"brackets", func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte(`{"a":[`), 1<<18), 0o600) }},
+	} {
+		cases = append(cases, hostileCase{name + " is " + kind.name, kind.name, name == "lock", func(run string) error {
+			path := filepath.Join(run, name)
+			return errors.Join(os.RemoveAll(path), kind.make(path))
+		}})
+	}
+	return append(cases, hostileCase{name + " is cut", "cut", name == "lock", func(run string) error {
+		path := filepath.Join(run, name)
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			return errors.Join(err, os.RemoveAll(path))
+		}
+		b, err := os.ReadFile(path)
+		return errors.Join(err, os.WriteFile(path, b[:len(b)/2], 0o600))
+	}})
+}
+
+// numbers are those of JSON, and of the shapes of .npy files.
+var numbers = regexp.MustCompile(`[\[ :,(-]([0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?)[\],\n) }]`)
+
+// numberCases rewrite every number of a text, with the hashes as they were and made anew.
+func numberCases(name string, text []byte) (cases []hostileCase) {
+	extremes := []string{"0", "-1", "1", "2", "7", "65536", "2147483648", "9007199254740992", "9223372036854775807", "1e308", "1e-300", "0.5"}
+	for i, at := range numbers.FindAllSubmatchIndex(text, -1) {
+		was := string(text[at[2]:at[3]])
+		for j := range 3 {
+			now := extremes[(i*3+j*5)%len(extremes)]
+			if now == was {
+				continue
+			}
+			for _, reseals := range []bool{false, true} {
+				what := fmt.Sprintf("%s: number %d, %s, is %s, resealed: %v", name, i, was, now, reseals)
+				cases = append(cases, hostileCase{what, fmt.Sprintf("numbers of %s, %v", filepath.Base(name), reseals), reseals, func(run string) error {
+					path := filepath.Join(run, name)
+					b, err := os.ReadFile(path)
+					if err != nil {
+						return err
+					}
+					sums := sumsOf(run)
+					b = slices.Concat(b[:at[2]], []byte(now), b[at[3]:])
+					if err := os.WriteFile(path, b, 0o600); err != nil || !reseals {
+						return err
+					}
+					return reseal(run, sums)
+				}})
+			}
+		}
+	}
+	return cases
+}
+
+// byteCases change bytes of a file that is no text.
+func byteCases(name string, size int) (cases []hostileCase) {
+	rng := rand.New(rand.NewPCG(1, uint64(size)))
+	for range 60 {
+		at, with, reseals := rng.IntN(size), byte(rng.IntN(255)+1), rng.IntN(2) == 0
+		cases = append(cases, hostileCase{fmt.Sprintf("%s: byte %d, resealed: %v", name, at, reseals), "bytes of parquet", reseals, func(run string) error {
+			path := filepath.Join(run, name)
+			sums := sumsOf(run)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			b[at] ^= with
+			if err := os.WriteFile(path, b, 0o600); err != nil || !reseals {
+				return err
+			}
+			return reseal(run, sums)
+		}})
+	}
+	return cases
+}
+
+// sampleOfKinds takes cases of every kind in turn, n in all.
+func sampleOfKinds(cases []hostileCase, n int) (sample []hostileCase) {
+	byKind, kinds := map[string][]hostileCase{}, []string{}
+	for _, c := range cases {
+		if byKind[c.kind] == nil {
+			kinds = append(kinds, c.kind)
+		}
+		byKind[c.kind] = append(byKind[c.kind], c)
+	}
+	for round := 0; len(sample) < min(n, len(cases)); round++ {
+		for _, kind := range kinds {
+			if of := byKind[kind]; round < len(of) && len(sample) < n {
+				sample = append(sample, of[round])
+			}
+		}
+	}
+	return sample
+}
+
+// listingOf are the kinds and contents of everything in a directory.
+func listingOf(dir string) map[string]string {
+	list := map[string]string{}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		text := fmt.Sprint(d.Type(), err)
+		if d.Type().IsRegular() {
+			b, err := os.ReadFile(path)
+			text += fmt.Sprint(sha256.Sum256(b), err)
+		}
+		list[strings.TrimPrefix(path, dir)] = text
+		return nil
+	})
+	return list
+}
+
+// sumsOf are the SHA-256 of the files of a run directory.
+func sumsOf(run string) map[string]string {
+	sums := map[string]string{}
+	filepath.WalkDir(run, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			b, _ := os.ReadFile(path)
+			sum := sha256.Sum256(b)
+			sums[path] = hex.EncodeToString(sum[:])
+		}
+		return nil
+	})
+	return sums
+}
+
+// reseal makes every hash in a run directory anew that covers something that was changed: those of files wherever they are named, those of
+// parameters, and that of run.json of itself.
+func reseal(run string, was map[string]string) error {
+	for range 6 { // as long as the chains of files that name each other
+		paths, _ := filepath.Glob(run + "/*/index.json")
+		for _, path := range append(paths, run+"/run.json", run+"/noise/recipe.json") {
+			if err := resealOwn(path); err != nil {
+				return err
+			}
+		}
+		now := sumsOf(run)
+		for changed, old := range was {
+			if now[changed] == old {
+				continue
+			}
+			for path := range now {
+				if !strings.HasSuffix(path, ".json") || path == changed {
+					continue
+				}
+				b, err := os.ReadFile(path)
+				if err == nil {
+					err = os.WriteFile(path, bytes.ReplaceAll(b, []byte(old), []byte(now[changed])), 0o600)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		was = now
+	}
+	return nil
+}
+
+// resealOwn makes the hashes anew that a file has of its own parts.
+func resealOwn(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var parts map[string]json.RawMessage
+	if json.Unmarshal(b, &parts) != nil {
+		return nil // what is no JSON has no hash
+	}
+	put := func(old json.RawMessage, of []byte) {
+		var digest string
+		var compact bytes.Buffer
+		if json.Unmarshal(old, &digest) != nil || len(digest) != 64 || json.Compact(&compact, of) != nil {
+			return
+		}
+		sum := sha256.Sum256(compact.Bytes())
+		b = bytes.ReplaceAll(b, []byte(digest), []byte(hex.EncodeToString(sum[:])))
+	}
+	put(parts["params_sha256"], parts["params"])
+	var plan map[string]json.RawMessage
+	if json.Unmarshal(parts["plan"], &plan) == nil {
+		put(plan["sha256"], plan["plan"])
+	}
+	var own string
+	if filepath.Base(path) == "run.json" && json.Unmarshal(parts["sha256"], &own) == nil && len(own) == 64 {
+		zeros := bytes.ReplaceAll(b, []byte(own), bytes.Repeat([]byte("0"), 64))
+		sum := sha256.Sum256(zeros)
+		b = bytes.ReplaceAll(zeros, bytes.Repeat([]byte("0"), 64), []byte(hex.EncodeToString(sum[:])))
+	}
+	return os.WriteFile(path, b, 0o600)
+}
