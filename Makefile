@@ -9,7 +9,7 @@ VENV := .venv
 FLINK := .flink
 DEMO := out/demo
 
-.PHONY: help build demo test test-flink test-cluster flink python race lint fuzz bench scale papers amplified
+.PHONY: help build demo test test-flink test-cluster flink python race race-fast lint fuzz bench scale papers amplified
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	@echo; echo "What the run left in $(DEMO)/run (the batches and the noise are secret, and so is how large the batches' files are):"
 	@cd $(DEMO)/run && ls -d run.json certificate.json ledger/*.* bounded/* strategy/* batches/* noise/*
 
-test: lint python flink ## lint and run every test: a line as each package ends, and at the end what was skipped
+test: lint python flink race-fast ## lint and run every test: a line as each package ends, and at the end what was skipped
 	@$(GO) build -o bin/testlog ./integration/testlog
 	@$(flink_env) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -json ./... | bin/testlog -log out/test.log
 
@@ -54,7 +54,17 @@ python: ## fetch what the checks in Python need, where there is a Python
 	elif ! $(VENV)/bin/python -c 'import numpy, pyarrow, cryptography' 2> /dev/null; then \
 	  python3 -m venv $(VENV) && $(VENV)/bin/pip install -q numpy pyarrow cryptography || { echo "NumPy, pyarrow and cryptography could not be fetched: their checks are skipped"; rm -rf $(VENV); }; fi
 
-race: ## run the tests of the concurrent packages under the race detector
+# Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
+# through unsafe memory.
+RACE := ./internal/store ./mechanism/noise ./accounting/montecarlo ./accounting/montecarlo/tilt ./pipelines/manifest ./sampling/ownergraph/idcolumn
+RACE_TESTS := ReadAhead|WrongAndShortReads|Memory|ByManyAtOnce|SplitsGive|Checkpoint|GoldenLosses|RecordsMerge|ValuesDepend|BoundedRowGroups|BoundedWriter|BoundedEach|Column|Fill|ValueError
+
+race-fast: ## run the tests of concurrent packages that need no Beam under the race detector, in a minute
+	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" > /dev/null; then \
+	  $(GO) test -race -short -timeout 20m -run '$(RACE_TESTS)' $(RACE); \
+	else echo "the race detector needs a C compiler: its tests are skipped"; fi
+
+race: ## run all tests under the race detector, about an hour
 	$(GO) test -race -short -timeout 60m ./...
 
 lint: ## gofmt -s, go vet, staticcheck
