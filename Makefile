@@ -64,7 +64,7 @@ race-fast: ## run the tests of concurrent packages that need no Beam under the r
 	  $(GO) test -race -short -timeout 20m -run '$(RACE_TESTS)' $(RACE); \
 	else echo "the race detector needs a C compiler: its tests are skipped"; fi
 
-race: ## run all tests under the race detector, about an hour
+race: ## run all tests under the race detector, which is slow
 	$(GO) test -race -short -timeout 60m ./...
 
 lint: ## gofmt -s, go vet, staticcheck

@@ -82,7 +82,7 @@ func TestFixedKeepsItsPromises(t *testing.T) {
 			}
 		}
 	})
-	if formed < 5 || refused < 5 {
+	if !testing.Short() && (formed < 5 || refused < 5) { // -short draws a fifth of the cases
 		t.Errorf("formed %d, refused %d: one of them was hardly tested", formed, refused)
 	}
 }
