@@ -59,7 +59,7 @@ func (p place) start(args ...string) (c *exec.Cmd, stderr *bytes.Buffer) {
 // waitFor waits until a path of the place is there.
 func (p place) waitFor(name string) {
 	p.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(p.dir, name)); err == nil {
 			return
 		}
