@@ -51,7 +51,7 @@ func testKilledNoise(t *testing.T, kind string) {
 		return command(t, "noise", "--strategy", strategy, "--noise-multiplier", "1.5", "--steps", "240", "--coordinates", "30000", "--shards", "3",
 			"--steps-per-file", "10", "--key", key, "--out", out, "--run-id", killedRunID, "--quiet")
 	}
-	// The undisturbed run has a copy of the key elsewhere, since its run id serves two directories here.
+	// The undisturbed run has a copy of the key elsewhere, and another user's records of run ids: its run id serves two directories here.
 	if err := os.Mkdir(filepath.Join(dir, "copy"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,9 @@ func testKilledNoise(t *testing.T, kind string) {
 		t.Fatal(err)
 	}
 	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "out")
-	if b, err := noise(copied, want).CombinedOutput(); err != nil {
+	undisturbed := noise(copied, want)
+	undisturbed.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "copy", "state"))
+	if b, err := undisturbed.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
 
