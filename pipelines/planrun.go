@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/mechanism/noise"
 	"minsep/pipelines/manifest"
@@ -78,6 +79,13 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	names, inputs, err := p.look(ctx, o, how.Until)
 	if err != nil {
 		return PlanResult{}, err
+	}
+	if err := p.preflight(); err != nil {
+		refused := PlanResult{Out: o.Out}
+		if errors.As(err, new(*accounting.RefusedError)) {
+			refused.NotCertified = &Accounted{Out: o.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
+		}
+		return refused, err
 	}
 	record, err := p.record(inputs)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/pipelines/manifest"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -104,7 +105,9 @@ func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
 	if dry {
 		fmt.Fprintf(t, "plan\t%s\n", r.Plan)
 	}
-	fmt.Fprintf(t, "plan SHA-256\t%s\n", r.PlanSHA256)
+	if r.PlanSHA256 != (manifest.Digest{}) { // refused before there is one
+		fmt.Fprintf(t, "plan SHA-256\t%s\n", r.PlanSHA256)
+	}
 	if r.RunID != "" {
 		fmt.Fprintf(t, "run\t%s\t%s\n", r.RunID, r.Out)
 	}
