@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
+	"syscall"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
@@ -153,7 +155,7 @@ func defaultNoiseShards(coordinates int64) int {
 	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, noiseshards.MaxShards))
 }
 
-// Run makes the noise. After an interruption the folder stays unfinished, so that the same call goes on where it was; after
+// Run makes the noise. After an interruption the folder stays unfinished, and on a full disk, so that the same call goes on where it was; after
 // another failure it is as empty as before.
 func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	c := param.Checker{Package: "pipelines"}
@@ -297,7 +299,7 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil && made && ctx.Err() == nil {
+		if err != nil && made && ctx.Err() == nil && !isFull(err) {
 			err = errors.Join(err, manifest.RemoveRun(w.options.Out))
 		}
 	}()
@@ -321,7 +323,11 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case isFull(err):
+			err = fmt.Errorf("%w: the finished files of noise stay; make room and repeat the command, which goes on from there", err)
+		default:
 			err = errors.Join(err, stage.Abort())
 		}
 	}()
@@ -331,6 +337,16 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	}
 	index.Secret = secretOf(root, run.RunID, NoiseFolder)
 	return stage.Publish(index)
+}
+
+// isFull reports whether a disk or a quota is full. Of a runner whose workers are other processes there is only the text.
+func isFull(err error) bool {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 // digest covers everything that decides the files: the recipe, which names run and key, and their layout.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
 	"minsep/pipelines/manifest"
@@ -113,7 +114,8 @@ func exitCode(err error) int {
 	case errors.Is(err, pipelines.ErrBrokenPromise), unverified(err):
 		return exitNotVerified
 	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.As(err, &claimed), errors.Is(err, pipelines.ErrInput),
-		errors.Is(err, manifest.ErrExists), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS):
+		errors.Is(err, manifest.ErrExists), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS),
+		errors.Is(err, store.ErrNotRegular), errors.Is(err, store.ErrHollow), errors.Is(err, store.ErrNotText), errors.Is(err, syscall.ELOOP):
 		return exitUsage
 	}
 	return exitFailure
