@@ -297,6 +297,30 @@ func TestObjectStores(t *testing.T) {
 	}
 }
 
+// TestObjectStoresWithoutUnits: a certificate that takes no samples leaves no log of units in an object store and an empty one locally. Both are
+// inspected, replaced and counted alike.
+func TestObjectStoresWithoutUnits(t *testing.T) {
+	objectStores(t)
+	for _, root := range []string{t.TempDir(), "gs://bucket/proven", "s3://bucket/proven"} {
+		run := store.Join(root, "run")
+		a := pipelines.Account{SchemeParams: pipelines.SchemeParams{Scheme: "fixed", Steps: 16, MinSep: 4, BatchSize: 2}, Examples: 20, Bands: 2, Delta: 1e-3}
+		for i, epsilon := range []float64{2, 3, 4} {
+			a.Epsilon = epsilon
+			if _, err := a.Run(t.Context(), pipelines.Options{Out: run, Overwrite: i > 0}); err != nil {
+				t.Fatalf("%s, epsilon %g: %v", root, epsilon, err)
+			}
+		}
+		replaced, err := store.List(t.Context(), store.Join(run, pipelines.LedgerFolder, "earlier"))
+		if err != nil || len(replaced) != 2 {
+			t.Errorf("%s: %d protocols were put aside (%v)", root, len(replaced), err)
+		}
+		inspected(t, run, 2)
+		if _, err := ledger.Read(t.Context(), store.Join(run, pipelines.LedgerFolder)); err != nil {
+			t.Errorf("%s: %v", root, err)
+		}
+	}
+}
+
 // dies has the service die again and again, later each time, while the plan runs.
 func dies(t *testing.T, faults *storetest.Faults, root string) {
 	t.Helper()

@@ -154,7 +154,11 @@ func putAside(book string) error {
 		return fmt.Errorf("pipelines: %w", err)
 	}
 	for _, name := range []string{ledger.UnitsFile, ledger.ProtocolFile} {
-		if err := store.Move(context.Background(), store.Join(book, name), store.Join(dir, name)); err != nil {
+		err := store.Move(context.Background(), store.Join(book, name), store.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) && name == ledger.UnitsFile { // in an object store there is none before the first unit
+			err = nil
+		}
+		if err != nil {
 			return fmt.Errorf("pipelines: %w", err)
 		}
 	}

@@ -252,7 +252,8 @@ func compactDigest(ctx context.Context, path string) (manifest.Digest, error) {
 // ledgerFiles are the files of a run directory's ledger.
 func ledgerFiles(ctx context.Context, out string) []string {
 	files := []string{requestName, ledger.ProtocolFile}
-	if _, err := store.Stat(ctx, store.Join(out, LedgerFolder, ledger.UnitsFile)); err == nil {
+	// An empty log is as good as none, which is what an object store has before the first unit.
+	if info, err := store.Stat(ctx, store.Join(out, LedgerFolder, ledger.UnitsFile)); err == nil && info.Size > 0 {
 		files = append(files, ledger.UnitsFile)
 	}
 	for _, replaced := range names(ctx, out, LedgerFolder, earlierFolder) {
