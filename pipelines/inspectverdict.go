@@ -53,6 +53,9 @@ func claimed(c *accounting.Certificate) string {
 	if k := c.Run.MaxExamplesPerOwner; k > 1 {
 		unit = fmt.Sprintf("an owner of at most %d examples", k)
 	}
+	if c.Unit == accounting.UnitExample {
+		unit = c.Protected()
+	}
 	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, unit)
 }
 

@@ -46,6 +46,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", one(!agrees))
 
 	run := store.Dir(dir)
+	promise("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", one(otherTraining(ctx, run, recipe.Params.Training)))
 	if _, err := store.Stat(ctx, store.Join(run, CertificateFile)); err == nil {
 		promise("certificate", "the certificate beside it is for this strategy and no more noise", one(certified(ctx, run, recipe) != nil))
 	}
@@ -75,6 +76,16 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	}
 	promise("grid", rule, offGrid)
 	return found, err
+}
+
+// otherTraining says that what lies beside noise in a run directory is not what the noise is for.
+func otherTraining(ctx context.Context, run string, of noise.Training) bool {
+	here, err := Options{Out: run}.present(ctx, NoiseFolder)
+	if err != nil {
+		return true
+	}
+	beside, err := here.training()
+	return err != nil || beside.Examples != noise.Unknown && beside.Examples != of.Examples || beside.Sampler != noise.Unknown && beside.Sampler != of.Sampler
 }
 
 func one(broken bool) int64 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"minsep/accounting"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
 	"minsep/mechanism/noise"
@@ -61,6 +62,7 @@ type PlanPrivacy struct {
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"` // verify this one only
 	Samples         uint64  `json:"samples,omitempty"`          // budget of the verification; or
 	CPUTime         string  `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
+	Unit            string  `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
 }
 
 // PlanBatches says in which files the batches are: see [Form].
@@ -129,7 +131,8 @@ func (p Plan) account() Account {
 	a := Account{SchemeParams: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Strategy: p.strategyPath(),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
-	if p.Bound != nil {
+	a.Unit = p.Privacy.Unit
+	if p.Bound != nil && a.Unit != string(accounting.UnitExample) {
 		a.MaxPerOwner = p.Bound.MaxExamplesPerOwner
 	}
 	return a

@@ -17,7 +17,6 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/internal/store"
 	"minsep/pipelines/manifest"
-	"minsep/sampling/stream"
 )
 
 // planPurpose is the purpose of the key whose commitment run.json holds. Nothing is drawn with it.
@@ -64,67 +63,6 @@ func textDigest(ctx context.Context, path string) (d manifest.Digest, err error)
 	sum := sha256.New()
 	_, err = io.Copy(sum, store.Text(f))
 	return manifest.Digest(sum.Sum(nil)), err
-}
-
-// take makes the directory the plan's, with a new run.json, or finds that it is.
-func (o Options) take(ctx context.Context, record *manifest.RunPlan) (run manifest.Run, made bool, err error) {
-	root, err := stream.ReadKeyFile(o.KeyFile)
-	if err != nil {
-		return run, false, err
-	}
-	committed := func(id stream.RunID) *manifest.RunPlan {
-		r := *record
-		r.KeyCommitment = manifest.Digest(root.Key(id, r.SHA256, planPurpose).Commitment())
-		return &r
-	}
-	path := store.Join(o.Out, manifest.RunName)
-	var old *manifest.Run
-	run, err = manifest.ReadRun(ctx, o.Out)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if folders, err := foldersOf(ctx, o.Out); err == nil && !o.Overwrite {
-			return run, false, refuse(path, "is missing", []string{store.Base(folders[len(folders)-1].path) + " is there"})
-		}
-	case err != nil:
-		return run, false, unusable(path, err)
-	default:
-		differs := o.differences(run, committed(run.RunID))
-		if differs == nil {
-			return run, false, nil
-		}
-		if !o.Overwrite {
-			return run, false, refuse(path, "is of another plan", differs)
-		}
-		if o.RunID == run.RunID {
-			return run, false, &ParamError{Package: "pipelines", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
-		}
-		old = &manifest.Run{RunID: run.RunID}
-	}
-	run = manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID}
-	if run.RunID == (stream.RunID{}) {
-		run.RunID = stream.NewRunID()
-	}
-	run.Plan = committed(run.RunID)
-	if o.DryRun {
-		return run, true, nil
-	}
-	return run, true, manifest.WriteRun(o.Out, run, old)
-}
-
-// differences says what of a run directory is not this plan's; nil is nothing.
-func (o Options) differences(run manifest.Run, want *manifest.RunPlan) (list []string) {
-	if o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
-		list = append(list, fmt.Sprintf("its run id is %v", run.RunID))
-	}
-	switch {
-	case run.Plan == nil:
-		list = append(list, "its stages were run one by one")
-	case run.Plan.SHA256 != want.SHA256:
-		list = append(list, jsonDifferences(run.Plan.Plan, want.Plan)...)
-	case run.Plan.KeyCommitment != want.KeyCommitment:
-		list = append(list, "its root key is another one")
-	}
-	return list
 }
 
 // refuse is the error for a result that is not the plan's.

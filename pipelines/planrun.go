@@ -11,6 +11,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/mechanism/noise"
 	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph/graphio"
@@ -29,6 +30,7 @@ type PlanResult struct {
 	PlanSHA256 manifest.Digest `json:"plan_sha256"`
 	Plan       json.RawMessage `json:"plan"` // as in run.json
 	Stages     []PlanStage     `json:"stages"`
+	Again      []string        `json:"made_again,omitempty"` // stages whose results, of another plan or damaged, are replaced
 	Seconds    float64         `json:"seconds"`
 
 	Examples          int64   `json:"examples,omitempty"` // kept
@@ -37,8 +39,9 @@ type PlanResult struct {
 	NoiseMultiplier   float64 `json:"noise_multiplier,omitempty"`
 	Epsilon           float64 `json:"epsilon,omitempty"`
 	Delta             float64 `json:"delta,omitempty"`
-	Status            string  `json:"status,omitempty"` // of the certificate
-	Reason            string  `json:"reason,omitempty"` // of a status that is not verified
+	Status            string  `json:"status,omitempty"`   // of the certificate
+	Protects          string  `json:"protects,omitempty"` // whom the certificate protects
+	Reason            string  `json:"reason,omitempty"`   // of a status that is not verified
 
 	Warning string `json:"warning,omitempty"` // [FloatingPointOpen] of noise without a grid
 
@@ -101,10 +104,11 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	if err := o.refuseStrangers(ctx); err != nil {
 		return PlanResult{}, err
 	}
-	run, made, err := o.take(ctx, record)
+	t, err := p.take(ctx, o, record)
 	if err != nil {
 		return PlanResult{}, err
 	}
+	run, made := t.run, t.made
 	r := &planRun{plan: p, options: o, run: run, how: how, inputs: inputs,
 		result: PlanResult{RunID: run.RunID.String(), Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
 	if p.Noise.Grid == noise.NoGrid {
@@ -121,6 +125,9 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 		r.edges = p.Graph.edges(source.Bytes)
 	}
 	begin := time.Now()
+	if err := r.correct(ctx, t); err != nil {
+		return r.result, err
+	}
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {
 			err = inPlan(groupOf[name], err)
@@ -136,6 +143,7 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 			return r.result, err
 		}
 	}
+	r.result.Again = slices.DeleteFunc(r.result.Again, func(name string) bool { return !o.DryRun && !r.made(name) })
 	r.result.Seconds = time.Since(begin).Seconds()
 	return r.result, nil
 }
@@ -188,7 +196,14 @@ type planRun struct {
 	inputs  map[string]manifest.Digest // of the plan
 	edges   int64                      // about how many its graph has
 
+	doneAgain []string // results that stages of this run have made
+
 	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
+}
+
+// made says that a stage has run, and was not skipped.
+func (r *planRun) made(name string) bool {
+	return slices.ContainsFunc(r.result.Stages, func(s PlanStage) bool { return s.Stage == name && s.State == StageDone })
 }
 
 // stage runs a stage, or skips it.
@@ -246,9 +261,11 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	}
 	o := r.options
 	o.RunID = r.run.RunID
+	o.replaced = slices.DeleteFunc(slices.Clone(o.replaced), func(name string) bool { return slices.Contains(r.doneAgain, name) })
 	if err := s.run(ctx, o); err != nil {
 		return "", graphInPlan(err)
 	}
+	r.doneAgain = append(r.doneAgain, store.Base(s.path))
 	there, differs, err = s.look(ctx)
 	if err == nil && (!there || differs != nil) {
 		err = fmt.Errorf("pipelines: %s: what was just made does not match: %s", s.path, strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))

@@ -249,6 +249,9 @@ func (r *planRun) accountStage() planStage {
 			return true, differs, err
 		},
 		run: func(ctx context.Context, o Options) error {
+			if _, err := store.Stat(ctx, path); errors.Is(err, fs.ErrNotExist) {
+				o.Overwrite = true // a ledger of another request, which gave no certificate, is put aside, and counts
+			}
 			result, err := account.Run(ctx, o)
 			if err != nil {
 				result.Out, result.Epsilon, result.Delta = o.Out, account.Epsilon, account.Delta
@@ -262,7 +265,7 @@ func (r *planRun) accountStage() planStage {
 				return 0, err
 			}
 			r.result.NoiseMultiplier, r.result.Epsilon, r.result.Delta = c.NoiseMultiplier, c.Epsilon, c.Delta
-			r.result.Status, r.result.Reason = string(c.Status), c.Reason
+			r.result.Status, r.result.Reason, r.result.Protects = string(c.Status), c.Reason, c.Protected()
 			return 1, nil
 		},
 	}

@@ -111,6 +111,9 @@ func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
 	if r.RunID != "" {
 		fmt.Fprintf(t, "run\t%s\t%s\n", r.RunID, r.Out)
 	}
+	if len(r.Again) > 0 {
+		fmt.Fprintf(t, "made again\t%s\n", strings.Join(r.Again, ", "))
+	}
 	if r.Examples > 0 {
 		fmt.Fprintf(t, "kept\t%s examples, %s copies\n", grouped(r.Examples), grouped(r.Copies))
 	}
@@ -119,6 +122,7 @@ func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
 	}
 	if r.Status != "" {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", r.Status, r.Epsilon, r.Delta, r.NoiseMultiplier)
+		fmt.Fprintf(t, "protects\t%s\n", r.Protects)
 	}
 	if r.Warning != "" {
 		fmt.Fprintf(t, "warning\t%s\n", r.Warning)

@@ -16,7 +16,7 @@ import (
 )
 
 // RunFormat is the format of run.json.
-const RunFormat = "minsep-run/1"
+const RunFormat = "minsep-run/2"
 
 // RunName is the name of the file that makes a folder a run directory.
 const RunName = "run.json"

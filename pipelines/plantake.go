@@ -1,0 +1,228 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"minsep/internal/store"
+	"minsep/mechanism/noise"
+	"minsep/pipelines/manifest"
+	"minsep/sampling/stream"
+)
+
+// taken is a run directory that a plan has taken.
+type taken struct {
+	run       manifest.Run
+	made      bool // with a new run id
+	corrected bool // the run id is kept, and run.json, which names another plan, is not written yet
+}
+
+// take makes the directory the plan's, with a new run.json, or finds that it is. As long as there is no noise, a plan may be corrected:
+// the run id stays, and with it the stages that still match. Once there is noise, another training needs another run id, by --overwrite:
+// trainings share neither noise nor batches.
+func (p Plan) take(ctx context.Context, o Options, record *manifest.RunPlan) (t taken, err error) {
+	root, err := stream.ReadKeyFile(o.KeyFile)
+	if err != nil {
+		return t, err
+	}
+	registry, err := noise.OpenRegistry(root, o.KeyFile)
+	if err == nil {
+		err = registry.Writable(o.DryRun)
+	}
+	if err != nil {
+		return t, err
+	}
+	committed := func(id stream.RunID) *manifest.RunPlan {
+		r := *record
+		r.KeyCommitment = manifest.Digest(root.Key(id, [32]byte{}, planPurpose).Commitment())
+		return &r
+	}
+	path := store.Join(o.Out, manifest.RunName)
+	var old *manifest.Run
+	run, err := manifest.ReadRun(ctx, o.Out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if folders, err := foldersOf(ctx, o.Out); err == nil && !o.Overwrite {
+			return t, refuse(path, "is missing", []string{store.Base(folders[len(folders)-1].path) + " is there"})
+		}
+	case err != nil:
+		return t, unusable(path, err)
+	default:
+		want := committed(run.RunID)
+		differs := o.differences(run, want)
+		if differs == nil {
+			return taken{run: run}, nil
+		}
+		if may, err := o.mayCorrect(ctx, registry, run, want); err != nil {
+			return t, err
+		} else if may {
+			run.Plan = want
+			return taken{run: run, corrected: true}, nil
+		}
+		if !o.Overwrite {
+			return t, &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: "is of another plan: " + strings.Join(differs, "; ") +
+				"; give another --out, or --overwrite, which makes everything again under a new run id, batches and noise too"}
+		}
+		if o.RunID == run.RunID {
+			return t, &ParamError{Package: "pipelines", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
+		}
+		old = &manifest.Run{RunID: run.RunID}
+	}
+	run = manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID}
+	if run.RunID == (stream.RunID{}) {
+		run.RunID = stream.NewRunID()
+	} else if err := p.mayServe(ctx, registry, o); err != nil {
+		return t, err
+	}
+	run.Plan = committed(run.RunID)
+	t = taken{run: run, made: true}
+	if o.DryRun {
+		return t, nil
+	}
+	return t, manifest.WriteRun(o.Out, run, old)
+}
+
+// mayServe refuses a run id that was asked for and serves another training or directory, as far as that is known before the first stage: of a
+// graph the sampler and the examples are not, and the stages refuse them.
+func (p Plan) mayServe(ctx context.Context, registry *noise.Registry, o Options) error {
+	want := noise.Record{RunID: o.RunID, Directory: realPath(o.Out)}
+	if p.table() == "" {
+		formed, source, err := p.form().planned(ctx)
+		if err != nil {
+			return err
+		}
+		want.Training.Examples = source.of().identity
+		if want.Training.Sampler, err = samplerText(formed.Scheme); err != nil {
+			return err
+		}
+	}
+	return registry.Check(want)
+}
+
+// differences says what of a run directory is not this plan's; nil is nothing.
+func (o Options) differences(run manifest.Run, want *manifest.RunPlan) (list []string) {
+	if o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
+		list = append(list, fmt.Sprintf("its run id is %v", run.RunID))
+	}
+	if run.Plan == nil {
+		return append(list, "its stages were run one by one")
+	}
+	if run.Plan.KeyCommitment != want.KeyCommitment {
+		list = append(list, "its root key is another one")
+	}
+	if run.Plan.SHA256 != want.SHA256 {
+		list = append(list, jsonDifferences(run.Plan.Plan, want.Plan)...)
+	}
+	return list
+}
+
+// mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long as it serves no training, and if the training
+// stays the same.
+func (o Options) mayCorrect(ctx context.Context, registry *noise.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
+	if run.Plan == nil || run.Plan.KeyCommitment != want.KeyCommitment || o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
+		return false, nil
+	}
+	record, _, err := registry.Look(run.RunID)
+	if err != nil {
+		return false, err
+	}
+	dir := store.Join(o.Out, NoiseFolder)
+	if record == nil && !manifest.Finished(dir) && !manifest.Interrupted(dir) {
+		return true, nil
+	}
+	was, err := trainingOfPlan(run.Plan.Plan)
+	if err != nil {
+		return false, err
+	}
+	is, err := trainingOfPlan(want.Plan)
+	return bytes.Equal(was, is), err
+}
+
+// trainingOfPlan is the part of a plan that may change its training: all but the layout of files.
+func trainingOfPlan(plan json.RawMessage) ([]byte, error) {
+	var r planRecord
+	if err := json.Unmarshal(plan, &r); err != nil {
+		return nil, fmt.Errorf("pipelines: %s: plan: %w", manifest.RunName, err)
+	}
+	r.Batches = PlanBatches{}
+	r.Noise.Shards, r.Noise.StepsPerFile, r.Noise.RecipeOnly = 0, 0, false
+	return json.Marshal(r)
+}
+
+// outdated are the stages with a finished result that is not the plan's, or that was made from one that is not. It ends at the first
+// stage that has no result: what comes after that cannot be known.
+func (r *planRun) outdated(ctx context.Context) (stages []planStage, differs []string, err error) {
+	names, err := r.plan.stages("")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		s := r.stageOf(name)
+		from := slices.ContainsFunc(stages, func(before planStage) bool {
+			return name == "noise" || s.from[before.input()] != "" // the noise is for the batches too
+		})
+		if from {
+			if _, err := store.Stat(ctx, s.path); err == nil {
+				stages = append(stages, s)
+			}
+			continue
+		}
+		there, d, err := r.look(ctx, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !there && len(stages) == 0 {
+			break
+		}
+		if there && d != nil {
+			stages = append(stages, s)
+			for _, one := range d {
+				differs = append(differs, store.Base(s.path)+": "+one)
+			}
+		}
+	}
+	return stages, differs, nil
+}
+
+// input is the name by which other stages name the stage's result as what they are made from.
+func (s planStage) input() string {
+	if s.name == "account" {
+		return "certificate"
+	}
+	return store.Base(s.path)
+}
+
+// correct names what of the run directory a corrected plan, or --overwrite, makes again, and refuses that without --overwrite. Then
+// run.json is the plan's.
+func (r *planRun) correct(ctx context.Context, t taken) error {
+	if !t.corrected && !r.options.Overwrite {
+		return nil
+	}
+	stages, differs, err := r.outdated(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range stages {
+		names = append(names, s.name)
+		r.options.replaced = append(r.options.replaced, store.Base(s.path))
+	}
+	if t.corrected && len(stages) > 0 && !r.options.Overwrite {
+		return &ParamError{Package: "pipelines", Param: "out", Value: r.options.Out, Rule: "holds results that the plan does not give any more: " + strings.Join(differs, "; ") +
+			"; give --overwrite to make these stages again: " + strings.Join(names, ", ") + "; or give another --out"}
+	}
+	r.result.Again = names
+	if !t.corrected || r.options.DryRun {
+		return nil
+	}
+	for _, name := range names {
+		delete(r.run.Stages, name)
+	}
+	return manifest.WriteRun(r.options.Out, r.run, &manifest.Run{RunID: r.run.RunID})
+}
