@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"minsep/pipelines"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 )
@@ -29,7 +30,7 @@ func formRun(t *testing.T, graph string) string {
 		t.Fatal(err)
 	}
 	form := pipelines.Form{Bounded: run, Shards: 3, Parquet: true,
-		SchemeParams: pipelines.SchemeParams{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 5}}
+		Params: sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 5}}
 	if _, err := form.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

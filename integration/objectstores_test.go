@@ -33,6 +33,7 @@ import (
 	"minsep/internal/store/storetest"
 	"minsep/pipelines"
 	"minsep/pipelines/manifest"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
@@ -133,15 +134,15 @@ func stages(ctx context.Context, root string) error {
 	if err := store.WriteFile(ctx, file, store.Options{Mode: 0o644}, b); err != nil {
 		return err
 	}
-	scheme := pipelines.SchemeParams{Scheme: "b-min-sep", Steps: 32, MinSep: 4, BatchSize: 20}
+	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 32, MinSep: 4, BatchSize: 20}
 	_, bound := pipelines.Bound{Graph: []string{store.Join(root, "graph")}, Read: graphio.Options{Header: "no"}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 2}}.Run(ctx, o)
 	if bound != nil {
 		return bound
 	}
-	if _, err := (pipelines.Form{SchemeParams: scheme, Bounded: o.Out, Shards: 2, Parquet: true}).Run(ctx, o); err != nil {
+	if _, err := (pipelines.Form{Params: scheme, Bounded: o.Out, Shards: 2, Parquet: true}).Run(ctx, o); err != nil {
 		return err
 	}
-	accounted, err := pipelines.Account{SchemeParams: scheme, Bounded: o.Out, Strategy: file, Epsilon: 8, Delta: 1e-2, Samples: 5000}.Run(ctx, o)
+	accounted, err := pipelines.Account{Params: scheme, Bounded: o.Out, Strategy: file, Epsilon: 8, Delta: 1e-2, Samples: 5000}.Run(ctx, o)
 	if err != nil {
 		return err
 	}

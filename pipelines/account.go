@@ -25,7 +25,7 @@ import (
 // samples of a protocol that is in the ledger before the first of them. The first two take no samples. A combination without an analysis
 // is an accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger.
 type Account struct {
-	SchemeParams
+	sampling.Params
 	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or
 	Examples int64  // this many examples; needed for a batch size and with a max batch size
 
@@ -69,13 +69,14 @@ type Accounted struct {
 // Validate reports every fault that can be seen without the files.
 func (a Account) Validate() error {
 	c := param.Checker{Package: "pipelines"}
-	c.Add(a.SchemeParams.Validate())
+	c.Add(a.Params.Validate())
 	c.Require(a.Bounded == "" || a.Examples == 0, "bounded and examples", nil, "only one of them may be given")
 	c.Require(a.Examples >= 0, "examples", a.Examples, "must be at least 1")
+	kind := a.Kind()
 	known := a.Bounded != "" || a.Examples > 0
-	c.Require(known || a.BatchSize == 0 || a.Scheme == "fixed", "batch size", a.BatchSize, "needs the number of examples or a bounded table")
+	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, "needs the number of examples or a bounded table")
 	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs the number of examples or a bounded table")
-	c.Require(a.Bounded != "" || a.Scheme != "multi-owner" || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for multi-owner")
+	c.Require(a.Bounded != "" || kind.Owners != sampling.OwnersNeeded || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for "+kind.Name)
 	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given")
 	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
 	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
@@ -168,7 +169,7 @@ func (a Account) problem(ctx context.Context, here present) (p verification.Prob
 	if err != nil {
 		return p, r, of, err
 	}
-	if spec.Fixed != nil && source.bounded == nil && most > 1 {
+	if spec.Kind().Owners == sampling.OwnersIfKnown && source.bounded == nil && most > 1 {
 		return p, r, of, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
 	}
 	strategy, err := a.strategy(ctx, spec)

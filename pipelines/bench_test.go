@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/pipelines"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 )
@@ -58,15 +59,15 @@ func BenchmarkForm(b *testing.B) {
 	for _, c := range []struct {
 		name     string
 		examples int64
-		scheme   pipelines.SchemeParams
+		scheme   sampling.Params
 	}{
-		{"n=7200/b=256/examples=14745600", 14745600, pipelines.SchemeParams{Scheme: "b-min-sep", Steps: 7200, MinSep: 256, BatchSize: 1793}},
-		{"n=1000/b=16/examples=1000000", 1000000, pipelines.SchemeParams{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 1024}},
+		{"n=7200/b=256/examples=14745600", 14745600, sampling.Params{Scheme: "b-min-sep", Steps: 7200, MinSep: 256, BatchSize: 1793}},
+		{"n=1000/b=16/examples=1000000", 1000000, sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 1024}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			o := benchOptions(b)
 			measure(b, func() error {
-				_, err := pipelines.Form{SchemeParams: c.scheme, Examples: c.examples}.Run(b.Context(), o)
+				_, err := pipelines.Form{Params: c.scheme, Examples: c.examples}.Run(b.Context(), o)
 				return err
 			})
 		})
@@ -82,9 +83,9 @@ func BenchmarkFormMultiOwner(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(bounded.Summary.Kept), "examples")
-	scheme := pipelines.SchemeParams{Scheme: "multi-owner", Steps: 1000, MinSep: 32, BatchSize: 1024}
+	scheme := sampling.Params{Scheme: "multi-owner", Steps: 1000, MinSep: 32, BatchSize: 1024}
 	measure(b, func() error {
-		_, err := pipelines.Form{SchemeParams: scheme, Bounded: o.Out}.Run(b.Context(), o)
+		_, err := pipelines.Form{Params: scheme, Bounded: o.Out}.Run(b.Context(), o)
 		return err
 	})
 }

@@ -40,9 +40,7 @@ const (
 // through files.
 func (o Options) checkBundle(spec sampling.Spec, rows int64, expectedBatchSize float64) error {
 	bytes := expectedBatchSize * float64(spec.Scheme().NumSteps()) * eventBytes
-	if m := spec.MultiOwner; m != nil {
-		bytes += float64(rows) * m.Prob * float64(m.Steps+m.MinSep-1) * (eventBytes + coinBytes)
-	}
+	bytes += spec.ExpectedCoins(rows) * (eventBytes + coinBytes)
 	parallelism, err := strconv.Atoi(beamFlag("parallelism"))
 	if err != nil || parallelism < 1 {
 		parallelism = 1

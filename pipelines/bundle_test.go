@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/pipelines"
+	"minsep/sampling"
 	"minsep/sampling/stream"
 )
 
@@ -17,7 +18,7 @@ func TestFormNeedsParallelism(t *testing.T) {
 		t.Fatal(err)
 	}
 	form := func(runner string, steps int) error {
-		f := pipelines.Form{Examples: 100_000_000, SchemeParams: pipelines.SchemeParams{Scheme: "b-min-sep", Steps: steps, MinSep: 16, BatchSize: 20000}}
+		f := pipelines.Form{Examples: 100_000_000, Params: sampling.Params{Scheme: "b-min-sep", Steps: steps, MinSep: 16, BatchSize: 20000}}
 		_, err := f.Run(t.Context(), pipelines.Options{Runner: runner, Out: filepath.Join(t.TempDir(), "run"), KeyFile: key, DryRun: true})
 		return err
 	}

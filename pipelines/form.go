@@ -31,7 +31,7 @@ const (
 // Form forms the batches of a training: run directory in, run/batches out. The examples are those of a bounded table, or the
 // numbers 0 to Examples-1, each its own owner.
 type Form struct {
-	SchemeParams
+	sampling.Params
 	Bounded  string          // run directory or folder of a bounded table; or
 	Graph    []string        // a graph, which is not bounded but only written as a table to run/bounded; or
 	Read     graphio.Options // how to read it
@@ -63,7 +63,7 @@ type Formed struct {
 // Validate reports every fault that can be seen without the examples.
 func (f Form) Validate() error {
 	c := param.Checker{Package: "pipelines"}
-	c.Add(f.SchemeParams.Validate())
+	c.Add(f.Params.Validate())
 	given := 0
 	for _, is := range []bool{f.Bounded != "", len(f.Graph) > 0, f.Examples != 0} {
 		if is {
@@ -72,7 +72,7 @@ func (f Form) Validate() error {
 	}
 	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
-	c.Require(f.Scheme != "multi-owner" || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
+	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
 	c.Require(f.Shards >= 0, "shards", f.Shards, "must be at least 1")
 	c.Require(f.Buckets >= 0, "buckets", f.Buckets, "must be at least 1")
 	return c.Err()
@@ -155,10 +155,10 @@ func (f Form) planned(ctx context.Context) (Formed, examples, error) {
 	if err != nil {
 		return Formed{}, source, err
 	}
-	formed := Formed{Scheme: spec, Examples: source.rows, Copies: source.population().Examples, ExpectedBatchSize: expectedBatchSize(spec, source.population())}
+	formed := Formed{Scheme: spec, Examples: source.rows, Copies: source.population().Examples, ExpectedBatchSize: spec.ExpectedBatchSize(source.population())}
 	formed.Shards = min(f.Shards, spec.Scheme().NumSteps())
 	if f.Shards == 0 {
-		formed.Shards = formation.Shards(drawnPerStep(spec, source.population(), formed.ExpectedBatchSize)*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
+		formed.Shards = formation.Shards(spec.DrawnPerStep(source.population())*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
 	}
 	return formed, source, nil
 }
@@ -303,15 +303,15 @@ func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
 	return nil, err
 }
 
-func (x examples) population() Population {
+func (x examples) population() sampling.Population {
 	if x.bounded == nil {
-		return Population{Examples: x.rows, Neighborhoods: sampling.Neighborhoods{1: x.rows}}
+		return sampling.Population{Examples: x.rows, Neighborhoods: sampling.Neighborhoods{1: x.rows}}
 	}
 	hood := make(sampling.Neighborhoods)
 	for _, bin := range x.bounded.Summary.Neighborhoods {
 		hood[int(bin.Value)] = bin.Count
 	}
-	return Population{Examples: x.bounded.Summary.KeptCopies, Neighborhoods: hood}
+	return sampling.Population{Examples: x.bounded.Summary.KeptCopies, Neighborhoods: hood}
 }
 
 func (x examples) inputs() map[string]manifest.Digest {
@@ -339,29 +339,9 @@ func (x examples) form(s beam.Scope, c formation.Config) (beam.PCollection, erro
 	if x.bounded == nil {
 		return formation.Range(s, c)
 	}
-	needOwners := c.Spec.MultiOwner != nil || c.Spec.Fixed != nil
-	rows, err := manifestio.ReadBounded(s, x.bounded, needOwners)
+	rows, err := manifestio.ReadBounded(s, x.bounded, c.Spec.Kind().Owners != sampling.OwnersIgnored)
 	if err != nil {
 		return beam.PCollection{}, err
 	}
 	return formation.Table(s, c, rows)
-}
-
-// drawnPerStep is how many participations are drawn a step: the batch, and what Algorithm 3 blocks of them, which goes to the same shard.
-func drawnPerStep(spec sampling.Spec, of Population, batchSize float64) float64 {
-	if spec.MultiOwner != nil {
-		return float64(of.Examples) * spec.MultiOwner.Prob
-	}
-	return batchSize
-}
-
-func expectedBatchSize(spec sampling.Spec, of Population) float64 {
-	switch {
-	case spec.Fixed != nil:
-		return float64(spec.Fixed.BatchSize)
-	case spec.MultiOwner != nil:
-		return spec.MultiOwner.ExpectedBatchSize(of.Neighborhoods)
-	}
-	s, _ := spec.Independent()
-	return s.ExpectedBatchSize(of.Examples)
 }

@@ -202,7 +202,7 @@ func unclaimed(c *accounting.Certificate, of population) (differs []string) {
 	if c.Unit != accounting.UnitExample && k < of.most {
 		differs = append(differs, fmt.Sprintf("the claim is for %s, the bounded table has one with %d", c.Protected(), of.most))
 	}
-	if c.Run.Sampler.Fixed != nil && of.numbered && k > 1 {
+	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown && of.numbered && k > 1 {
 		differs = append(differs, fmt.Sprintf("the claim is for %s, and batches of numbered examples know no owners", c.Protected()))
 	}
 	return differs

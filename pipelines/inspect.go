@@ -212,7 +212,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 			matches.Broken = 1
 			return found, nil
 		}
-		if of, err = auditedTable(ctx, table, params.Scheme.MultiOwner != nil || params.Scheme.Fixed != nil); err != nil {
+		if of, err = auditedTable(ctx, table, params.Scheme.Kind().Owners != sampling.OwnersIgnored); err != nil {
 			return found, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"minsep/pipelines"
 	"minsep/pipelines/manifest"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 )
@@ -31,7 +32,7 @@ func formedRun(t *testing.T) string {
 	if _, err := table.Run(t.Context(), pipelines.Options{Out: filepath.Join(dir, "table"), KeyFile: key}); err != nil {
 		t.Fatal(err)
 	}
-	form := pipelines.Form{Bounded: filepath.Join(dir, "table"), SchemeParams: pipelines.SchemeParams{Scheme: "poisson", Steps: 40, Prob: 0.5, MaxBatchSize: 4, Pad: true}}
+	form := pipelines.Form{Bounded: filepath.Join(dir, "table"), Params: sampling.Params{Scheme: "poisson", Steps: 40, Prob: 0.5, MaxBatchSize: 4, Pad: true}}
 	run := filepath.Join(dir, "run")
 	if _, err := form.Run(t.Context(), pipelines.Options{Out: run, KeyFile: key}); err != nil {
 		t.Fatal(err)

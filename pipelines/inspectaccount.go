@@ -103,7 +103,7 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 	if b.Facts.RowsOf == manifest.RowsOfBounded {
 		return matchTable(ctx, found, c, run)
 	}
-	if c.Run.Sampler.Fixed != nil {
+	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown {
 		found.promise("owners", fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()), c.Run.MaxExamplesPerOwner == 1)
 	}
 	if c.Run.Sampler.Truncation != nil {

@@ -10,6 +10,7 @@ import (
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
 	"minsep/mechanism/noise"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 )
@@ -28,11 +29,11 @@ type Plan struct {
 	Bound    *ownergraph.Bound `json:"bound,omitempty"`    // how to bound it
 	Examples int64             `json:"examples,omitempty"` // this many examples, each its own owner
 
-	Scheme   SchemeParams   `json:"scheme"`
-	Strategy StrategyParams `json:"strategy"` // its steps may be left out: they are those of the scheme
-	Privacy  PlanPrivacy    `json:"privacy"`
-	Batches  PlanBatches    `json:"batches"`
-	Noise    PlanNoise      `json:"noise"`
+	Scheme   sampling.Params `json:"scheme"`
+	Strategy StrategyParams  `json:"strategy"` // its steps may be left out: they are those of the scheme
+	Privacy  PlanPrivacy     `json:"privacy"`
+	Batches  PlanBatches     `json:"batches"`
+	Noise    PlanNoise       `json:"noise"`
 
 	Key string `json:"key,omitempty"` // file of the root key
 	Out string `json:"out,omitempty"` // run directory
@@ -128,7 +129,7 @@ func (p Plan) numbered() int64 {
 
 // account is for k_u of the plan even where no owner has so many examples.
 func (p Plan) account() Account {
-	a := Account{SchemeParams: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Strategy: p.strategyPath(),
+	a := Account{Params: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Strategy: p.strategyPath(),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
 	a.Unit = p.Privacy.Unit
@@ -139,7 +140,7 @@ func (p Plan) account() Account {
 }
 
 func (p Plan) form() Form {
-	return Form{SchemeParams: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
+	return Form{Params: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
 }
 
 func (p Plan) noise(multiplier float64) Noise {

@@ -9,6 +9,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/verification"
 	"minsep/mechanism"
+	"minsep/sampling"
 	"minsep/transforms/formation"
 )
 
@@ -154,7 +155,7 @@ func (p Plan) estimateForm() PlanEstimate {
 		e.CPU += formParquetRow * rows
 		e.Memory = formParquetMemory * int64(rows)
 	}
-	if p.Scheme.Scheme == "multi-owner" || p.Scheme.Scheme == "fixed" {
+	if p.Scheme.Kind().Owners != sampling.OwnersIgnored {
 		e.CPU += formOwnedExample * float64(f.Examples)
 		e.Memory += formOwnedMemory * f.Examples
 	}

@@ -36,12 +36,12 @@ const unknownExamples = 1 << 30
 func (p Plan) foreseen() (sampling.Spec, error) {
 	s := p.Scheme
 	if n := p.numbered(); n > 0 {
-		return s.Spec(Population{Examples: n, Neighborhoods: sampling.Neighborhoods{1: n}})
+		return s.Spec(sampling.Population{Examples: n, Neighborhoods: sampling.Neighborhoods{1: n}})
 	}
-	if s.Scheme != "fixed" && s.BatchSize > 0 {
+	if !s.Kind().ExactBatchSize && s.BatchSize > 0 {
 		s.BatchSize, s.Prob = 0, 1e-9
 	}
-	return s.Spec(Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples}})
+	return s.Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples}})
 }
 
 // standIn is a strategy of as many bands as the one that the parameters make; nil where that is not known before.

@@ -25,6 +25,22 @@ type BMinSep struct {
 	WarmStart bool    `json:"warm_start"`
 }
 
+var bMinSepKind = Kind{
+	Name: "b-min-sep",
+	Help: `each example on its own: at least B steps between two participations; --cold starts all examples
+available, by default every step has the same rate`,
+	Takes: []string{"cold"},
+	check: Params.checkSeparated,
+	spec: func(p Params, of Population) (Spec, error) {
+		s, err := BMinSep{Prob: p.Prob, Steps: p.Steps, MinSep: p.MinSep, WarmStart: !p.Cold}, error(nil)
+		if p.Prob == 0 {
+			s, err = s.WithBatchSize(p.BatchSize, of.Examples)
+		}
+		return Spec{BMinSep: &s}, err
+	},
+	scheme: func(s Spec) Scheme { return orNil(s.BMinSep) },
+}
+
 // Name returns "b-min-sep".
 func (BMinSep) Name() string { return "b-min-sep" }
 

@@ -23,6 +23,21 @@ type CyclicPoisson struct {
 	SecretPartition bool    `json:"secret_partition"`
 }
 
+var cyclicPoissonKind = Kind{
+	Name:  "cyclic-poisson",
+	Help:  "B parts of the examples take turns; --secret-partition draws the parts",
+	Takes: []string{"secret-partition"},
+	check: Params.checkSeparated,
+	spec: func(p Params, of Population) (Spec, error) {
+		s, err := CyclicPoisson{Prob: p.Prob, Steps: p.Steps, MinSep: p.MinSep, SecretPartition: p.SecretPartition}, error(nil)
+		if p.Prob == 0 {
+			s, err = s.WithBatchSize(p.BatchSize, of.Examples)
+		}
+		return Spec{CyclicPoisson: &s}, err
+	},
+	scheme: func(s Spec) Scheme { return orNil(s.CyclicPoisson) },
+}
+
 // Name returns "cyclic-poisson".
 func (CyclicPoisson) Name() string { return "cyclic-poisson" }
 

@@ -3,7 +3,11 @@
 // A scheme is a plain struct of public parameters: [BMinSep], [Poisson], [BallsInBins], [CyclicPoisson],
 // [MultiOwner] and [Fixed], with [Truncation] after it. Its Validate reports every fault, its doc comment says under
 // "Formal guarantees" what its batches promise, and JSON holds it word for word in a manifest and a certificate.
-// [Spec] holds one of them.
+// [Spec] holds one of them, and [Kinds] lists them. [Params] are what users give, a batch size for example, of which
+// [Params.Spec] makes the scheme that is run:
+//
+//	p := sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 128}
+//	spec, err := p.Spec(sampling.Population{Examples: 50000})
 //
 // In the schemes of which [Independent] speaks, each copy of an example draws its own participations from its own stream
 // (package stream), so any part of a result can be made again on its own, in any order, on any machine:

@@ -25,6 +25,24 @@ type Fixed struct {
 	MaxParticipations int `json:"max_participations,omitempty"` // k; 0: as many as MinSep allows
 }
 
+var fixedKind = Kind{
+	Name:           "fixed",
+	Help:           "batches of exactly X examples for training without amplification",
+	Owners:         OwnersIfKnown,
+	Takes:          []string{"max-participations"},
+	ExactBatchSize: true,
+	untruncated:    "is not for fixed, whose batches have one size",
+	check: func(p Params, c *param.Checker) {
+		c.AtLeast("min-sep", p.MinSep, 1)
+		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for fixed")
+		c.Require(p.BatchSize >= 1 && p.BatchSize == float64(int(p.BatchSize)), "batch size", p.BatchSize, "must be a whole number of at least 1 for fixed")
+	},
+	spec: func(p Params, _ Population) (Spec, error) {
+		return Spec{Fixed: &Fixed{BatchSize: int(p.BatchSize), Steps: p.Steps, MinSep: p.MinSep, MaxParticipations: p.MaxParticipations}}, nil
+	},
+	scheme: func(s Spec) Scheme { return orNil(s.Fixed) },
+}
+
 // Owners are the owners of examples 0, 1, …: those of example e are Of[Ends[e-1]:Ends[e]], numbered from 0.
 type Owners struct {
 	Ends []int

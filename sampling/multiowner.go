@@ -25,6 +25,22 @@ type MultiOwner struct {
 	MinSep int     `json:"min_sep"`
 }
 
+var multiOwnerKind = Kind{
+	Name: "multi-owner",
+	Help: `Algorithm 3 of arXiv 2602.09338: examples that share an owner keep B steps apart; its accounting is
+not proven`,
+	Owners: OwnersNeeded,
+	check:  Params.checkSeparated,
+	spec: func(p Params, of Population) (Spec, error) {
+		s, err := MultiOwner{Prob: p.Prob, Steps: p.Steps, MinSep: p.MinSep}, error(nil)
+		if p.Prob == 0 {
+			s, err = s.WithBatchSize(p.BatchSize, of.Neighborhoods)
+		}
+		return Spec{MultiOwner: &s}, err
+	},
+	scheme: func(s Spec) Scheme { return orNil(s.MultiOwner) },
+}
+
 // Neighborhoods is the histogram of neighbourhood sizes: how many copies of examples have a given |N(e)|, the number
 // of copies of examples that share an owner with e, e included.
 type Neighborhoods map[int]int64

@@ -16,6 +16,23 @@ type Poisson struct {
 	Steps int     `json:"steps"`
 }
 
+var poissonKind = Kind{
+	Name: "poisson",
+	Help: "each example at each step with the same probability",
+	check: func(p Params, c *param.Checker) {
+		c.Require(p.MinSep <= 1, "min-sep", p.MinSep, "must be left out for poisson, whose participations have no least distance; for one, the scheme is b-min-sep")
+		p.checkRate(c)
+	},
+	spec: func(p Params, of Population) (Spec, error) {
+		s, err := Poisson{Prob: p.Prob, Steps: p.Steps}, error(nil)
+		if p.Prob == 0 {
+			s, err = s.WithBatchSize(p.BatchSize, of.Examples)
+		}
+		return Spec{Poisson: &s}, err
+	},
+	scheme: func(s Spec) Scheme { return orNil(s.Poisson) },
+}
+
 func (s Poisson) asBMinSep() BMinSep { return BMinSep{Prob: s.Prob, Steps: s.Steps, MinSep: 1} }
 
 // Name returns "poisson".
@@ -58,6 +75,21 @@ func (s Poisson) TotalMoments(examples int64) (mean, variance float64) {
 type BallsInBins struct {
 	Steps  int `json:"steps"`
 	Period int `json:"period"` // T, the epoch
+}
+
+var ballsInBinsKind = Kind{
+	Name: "balls-in-bins",
+	Help: "each example once in every epoch of B steps, always at the same place",
+	check: func(p Params, c *param.Checker) {
+		const rule = "must be left out for balls-in-bins: the epoch (min-sep) gives examples / min-sep"
+		c.AtLeast("min-sep", p.MinSep, 1)
+		c.Require(p.BatchSize == 0, "batch size", p.BatchSize, rule)
+		c.Require(p.Prob == 0, "prob", p.Prob, rule)
+	},
+	spec: func(p Params, _ Population) (Spec, error) {
+		return Spec{BallsInBins: &BallsInBins{Steps: p.Steps, Period: p.MinSep}}, nil
+	},
+	scheme: func(s Spec) Scheme { return orNil(s.BallsInBins) },
 }
 
 func (s BallsInBins) asBMinSep() BMinSep {

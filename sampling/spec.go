@@ -1,6 +1,8 @@
 package sampling
 
 import (
+	"fmt"
+
 	"minsep/internal/param"
 )
 
@@ -18,25 +20,66 @@ type Spec struct {
 	Truncation    *Truncation    `json:"truncation,omitempty"`
 }
 
+// Kinds are the schemes that users can choose, in the order in which they are listed.
+var Kinds = []Kind{bMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind}
+
+// Kind is a scheme as users choose it: what is the same for all its parameters. It is declared in the scheme's file.
+type Kind struct {
+	Name   string // as on the command line, in plans, and as the field of Spec
+	Help   string // what it does, in lines of at most 104 columns
+	Owners Ownership
+	// Takes are the parameters that belong to this scheme, and others that name them, alone.
+	Takes []string
+	// ExactBatchSize says that a batch size is met exactly, and that no number of examples is needed for it.
+	ExactBatchSize bool
+
+	untruncated string                                      // why there is no maximum batch size; "" if there may be one
+	check       func(p Params, c *param.Checker)            // checks the parameters that are not in Takes
+	spec        func(p Params, of Population) (Spec, error) // of valid parameters
+	scheme      func(s Spec) Scheme                         // nil unless it is set
+}
+
+// Ownership is what batches have to do with who owns which example.
+type Ownership int
+
+// Values of Ownership.
+const (
+	OwnersIgnored Ownership = iota // every copy of an example takes part by itself
+	OwnersIfKnown                  // examples of a table are told apart by their owners; numbered examples own themselves
+	OwnersNeeded                   // there are no batches without a graph
+)
+
+func kindOf(name string) (Kind, bool) {
+	for _, k := range Kinds {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}
+
+// KindNames returns the names of [Kinds].
+func KindNames() (names []string) {
+	for _, k := range Kinds {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// orNil makes a field of Spec a Scheme.
+func orNil[S Scheme](s *S) Scheme {
+	if s == nil {
+		return nil
+	}
+	return *s
+}
+
 // schemes returns the schemes that are set.
 func (s Spec) schemes() (set []Scheme) {
-	if s.BMinSep != nil {
-		set = append(set, *s.BMinSep)
-	}
-	if s.Poisson != nil {
-		set = append(set, *s.Poisson)
-	}
-	if s.BallsInBins != nil {
-		set = append(set, *s.BallsInBins)
-	}
-	if s.CyclicPoisson != nil {
-		set = append(set, *s.CyclicPoisson)
-	}
-	if s.MultiOwner != nil {
-		set = append(set, *s.MultiOwner)
-	}
-	if s.Fixed != nil {
-		set = append(set, *s.Fixed)
+	for _, k := range Kinds {
+		if scheme := k.scheme(s); scheme != nil {
+			set = append(set, scheme)
+		}
 	}
 	return set
 }
@@ -44,10 +87,46 @@ func (s Spec) schemes() (set []Scheme) {
 // Scheme returns the scheme that is set. The spec must be valid.
 func (s Spec) Scheme() Scheme { return s.schemes()[0] }
 
+// Kind returns the kind of the scheme that is set. The spec must be valid.
+func (s Spec) Kind() Kind {
+	k, _ := kindOf(s.Scheme().Name())
+	return k
+}
+
 // Independent returns the scheme if its examples draw independently of each other.
 func (s Spec) Independent() (Independent, bool) {
 	i, ok := s.Scheme().(Independent)
 	return i, ok
+}
+
+// ExpectedBatchSize is the expected size of a batch before truncation, once the scheme is stationary.
+func (s Spec) ExpectedBatchSize(of Population) float64 {
+	switch scheme := s.Scheme().(type) {
+	case Independent:
+		return scheme.ExpectedBatchSize(of.Examples)
+	case MultiOwner:
+		return scheme.ExpectedBatchSize(of.Neighborhoods)
+	case Fixed:
+		return float64(scheme.BatchSize)
+	}
+	panic("sampling: a scheme of no known family")
+}
+
+// DrawnPerStep is how many participations are drawn for a step: the batch, or the coins of which some are blocked.
+func (s Spec) DrawnPerStep(of Population) float64 {
+	if m := s.MultiOwner; m != nil {
+		return float64(of.Examples) * m.Prob
+	}
+	return s.ExpectedBatchSize(of)
+}
+
+// ExpectedCoins is the expected number of coins that are drawn before it is known which of them are participations: 0 for a scheme
+// that draws participations.
+func (s Spec) ExpectedCoins(copies int64) float64 {
+	if m := s.MultiOwner; m != nil {
+		return float64(copies) * m.Prob * float64(m.Steps+m.MinSep-1)
+	}
+	return 0
 }
 
 // Validate returns every fault of the parameters, joined.
@@ -60,7 +139,10 @@ func (s Spec) Validate() error {
 	}
 	if s.Truncation != nil {
 		c.Add(s.Truncation.Validate())
-		c.Require(s.Fixed == nil, "truncation", s.Truncation.MaxBatchSize, "must not be given with fixed batches")
+		for _, scheme := range set {
+			kind, _ := kindOf(scheme.Name())
+			c.Require(kind.untruncated == "", "truncation", s.Truncation.MaxBatchSize, fmt.Sprintf("must not be given with %s batches", kind.Name))
+		}
 	}
 	return c.Err()
 }

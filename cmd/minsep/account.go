@@ -59,7 +59,7 @@ is not proven: its certificate says so.`,
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph: the number of examples, and how many an owner has")
 	f.Int64Var(&stage.Examples, "examples", 0, "number of examples")
-	addSchemeFlags(f, &stage.SchemeParams)
+	addSchemeFlags(f, &stage.Params)
 	f.StringVar(&stage.Strategy, "strategy", "", "file of the strategy, made by minsep strategy")
 	f.IntVar(&stage.Bands, "bands", 0, "bands of the optimal Toeplitz strategy for prefix sums, instead of a file")
 	f.IntVar(&stage.MaxPerOwner, "max-per-owner", 0, "examples that one owner has at most (default: the bounded table's, or 1)")

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -19,15 +18,7 @@ func (a *app) formCommand() *cobra.Command {
 		Short: "Form the batches of a training",
 		Long: `form draws which examples take part in which step and writes them as files that NumPy maps as they are.
 
-Schemes: ` + strings.Join(pipelines.Schemes, ", ") + `
-  b-min-sep       each example on its own: at least B steps between two participations; --cold starts all examples
-                  available, by default every step has the same rate
-  poisson         each example at each step with the same probability
-  balls-in-bins   each example once in every epoch of B steps, always at the same place
-  cyclic-poisson  B parts of the examples take turns; --secret-partition draws the parts
-  multi-owner     Algorithm 3 of arXiv 2602.09338: examples that share an owner keep B steps apart; its accounting is not proven
-  fixed           batches of exactly X examples for training without amplification
-
+` + schemesHelp() + `
 Batches and their sizes are secret. The run directory's batches folder is readable by you alone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,7 +44,7 @@ Batches and their sizes are secret. The run directory's batches folder is readab
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, made by minsep bound")
 	addGraphFlags(f, &stage.Graph, &stage.Read)
 	f.Int64Var(&stage.Examples, "examples", 0, "number of examples, where each is its own owner: ids 0 to N-1")
-	addSchemeFlags(f, &stage.SchemeParams)
+	addSchemeFlags(f, &stage.Params)
 	f.IntVar(&stage.Shards, "shards", 0, "number of output shards (default: by the expected size); does not change the batches")
 	f.BoolVar(&stage.Parquet, "parquet", false, "write Parquet files of (step, slot, example_id) as well")
 	f.IntVar(&stage.Buckets, "buckets", 0, "buckets of the shuffle by owner (default: by the size); does not change the batches")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/internal/param"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
 )
 
@@ -100,27 +101,31 @@ func flagOf(cmd *cobra.Command, name string) string {
 }
 
 // zeroRules say of flags that have a default of their own why a 0 that is given is refused: it does not stand for the default.
-var zeroRules = map[string]string{
-	"arity":              "must be at least 2",
-	"bands":              "must be at least 1",
-	"batch-size":         "must be above 0",
-	"buckets":            "must be at least 1",
-	"buffers":            "must be at least 1",
-	"cpu-time":           "must be above 0",
-	"examples":           "must be at least 1",
-	"max-batch-size":     "must be at least 1",
-	"max-participations": "must be at least 1",
-	"max-per-owner":      "must be at least 1",
-	"min-sep":            "must be at least 1",
-	"noise-multiplier":   "must be above 0",
-	"prob":               "must be above 0 and at most 1",
-	"rounds":             "must be at least 1",
-	"samples":            "must be at least 1",
-	"shards":             "must be at least 1",
-	"stamps":             "must be at least 1",
-	"steps-per-file":     "must be at least 1",
-	"timeout":            "must be above 0",
-}
+// Those of a scheme say so themselves.
+var zeroRules = func() map[string]string {
+	rules := map[string]string{
+		"arity":            "must be at least 2",
+		"bands":            "must be at least 1",
+		"buckets":          "must be at least 1",
+		"buffers":          "must be at least 1",
+		"cpu-time":         "must be above 0",
+		"examples":         "must be at least 1",
+		"max-per-owner":    "must be at least 1",
+		"noise-multiplier": "must be above 0",
+		"rounds":           "must be at least 1",
+		"samples":          "must be at least 1",
+		"shards":           "must be at least 1",
+		"stamps":           "must be at least 1",
+		"steps-per-file":   "must be at least 1",
+		"timeout":          "must be above 0",
+	}
+	for _, x := range sampling.Parameters {
+		if x.Zero != "" {
+			rules[x.Name] = x.Zero
+		}
+	}
+	return rules
+}()
 
 // refuseZeros returns the faults of flags that were given as 0.
 func refuseZeros(cmd *cobra.Command) error {

@@ -1,22 +1,40 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/pflag"
 
-	"minsep/pipelines"
+	"minsep/sampling"
 )
 
 // addSchemeFlags adds the flags that say how examples take part, for the commands that form batches and those that
 // account for them.
-func addSchemeFlags(f *pflag.FlagSet, p *pipelines.SchemeParams) {
-	f.StringVar(&p.Scheme, "scheme", "b-min-sep", "how examples take part")
-	f.IntVar(&p.Steps, "steps", 0, "number of training steps")
-	f.IntVar(&p.MinSep, "min-sep", 0, "least distance in steps of two participations; the epoch of balls-in-bins")
-	f.Float64Var(&p.BatchSize, "batch-size", 0, "expected batch size; exact for fixed")
-	f.Float64Var(&p.Prob, "prob", 0, "probability of an available example to take part in a step, instead of a batch size")
-	f.BoolVar(&p.Cold, "cold", false, "b-min-sep: begin with all examples available (arXiv 2602.09338, Algorithm 1)")
-	f.BoolVar(&p.SecretPartition, "secret-partition", false, "cyclic-poisson: draw each example's part")
-	f.IntVar(&p.MaxBatchSize, "max-batch-size", 0, "cut larger batches to a random subset of this size")
-	f.BoolVar(&p.Pad, "pad", false, "fill smaller batches up to the max batch size with row -1")
-	f.IntVar(&p.MaxParticipations, "max-participations", 0, "fixed: let nobody take part more often than this")
+func addSchemeFlags(f *pflag.FlagSet, p *sampling.Params) {
+	p.Scheme = sampling.DefaultScheme
+	for _, x := range sampling.Parameters {
+		switch v := x.Pointer(p).(type) {
+		case *string:
+			f.StringVar(v, x.Name, *v, x.Help)
+		case *int:
+			f.IntVar(v, x.Name, *v, x.Help)
+		case *float64:
+			f.Float64Var(v, x.Name, *v, x.Help)
+		case *bool:
+			f.BoolVar(v, x.Name, *v, x.Help)
+		default:
+			panic(fmt.Sprintf("minsep: a flag of type %T", v))
+		}
+	}
+}
+
+// schemesHelp lists the schemes, one in a line or more.
+func schemesHelp() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Schemes: %s\n", strings.Join(sampling.KindNames(), ", "))
+	for _, k := range sampling.Kinds {
+		fmt.Fprintf(&b, "  %-14s  %s\n", k.Name, strings.ReplaceAll(k.Help, "\n", "\n"+strings.Repeat(" ", 18)))
+	}
+	return b.String()
 }

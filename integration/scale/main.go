@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"minsep/pipelines"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/transforms/progress"
@@ -192,8 +193,8 @@ func stage(args []string) error {
 		p.Edges = r.Summary.Edges
 		p.Files, p.Kept = r.Input.Bytes, r.Summary.Kept
 	} else {
-		scheme := pipelines.SchemeParams{Scheme: p.Scheme, Steps: 1000, MinSep: 16, BatchSize: 128}
-		if _, err := (pipelines.Form{SchemeParams: scheme, Bounded: o.Out}).Run(context.Background(), o); err != nil {
+		scheme := sampling.Params{Scheme: p.Scheme, Steps: 1000, MinSep: 16, BatchSize: 128}
+		if _, err := (pipelines.Form{Params: scheme, Bounded: o.Out}).Run(context.Background(), o); err != nil {
 			return err
 		}
 	}

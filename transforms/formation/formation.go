@@ -173,6 +173,5 @@ func (c Config) buckets() int {
 	if c.Buckets > 0 || c.Spec.MultiOwner == nil {
 		return max(1, c.Buckets)
 	}
-	m := c.Spec.MultiOwner
-	return packed.Buckets(int64(float64(c.Examples) * m.Prob * float64(m.Steps+m.MinSep-1) * coinBytes))
+	return packed.Buckets(int64(c.Spec.ExpectedCoins(c.Examples) * coinBytes))
 }

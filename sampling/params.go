@@ -1,0 +1,144 @@
+package sampling
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"minsep/internal/param"
+)
+
+// DefaultScheme is the scheme of a command that names none.
+const DefaultScheme = "b-min-sep"
+
+// Params are a scheme and its parameters as a user gives them, by flags or in a plan: a batch size or a probability, whichever
+// is known. Zero values stand for what is not given. Which schemes there are, and which parameters each takes, is said by
+// [Kinds]; [Params.Spec] makes the scheme that is run.
+// What users are told of each is in [Parameters].
+type Params struct {
+	Scheme            string  `json:"scheme"`
+	Steps             int     `json:"steps"`                        // n
+	MinSep            int     `json:"min_sep,omitempty"`            // b; the epoch T of balls-in-bins; not for poisson
+	BatchSize         float64 `json:"batch_size,omitempty"`         // expected; exact for fixed
+	Prob              float64 `json:"prob,omitempty"`               // p, instead of BatchSize
+	Cold              bool    `json:"cold,omitempty"`               // Algorithm 1 of arXiv 2602.09338 instead of 2
+	SecretPartition   bool    `json:"secret_partition,omitempty"`   // draw the parts
+	MaxBatchSize      int     `json:"max_batch_size,omitempty"`     // truncate
+	Pad               bool    `json:"pad,omitempty"`                // fill batches up to MaxBatchSize
+	MaxParticipations int     `json:"max_participations,omitempty"` // of one example or owner
+}
+
+// Population is what a scheme needs to know of the examples to turn a batch size into a probability.
+type Population struct {
+	Examples      int64         // copies count
+	Neighborhoods Neighborhoods // of the copies; looked at only where the kind's Owners are OwnersNeeded
+}
+
+// Parameter is one field of [Params], in the words of its user.
+type Parameter struct {
+	Name    string              // of its flag; with spaces in errors, with underscores in a plan
+	Help    string              // one line
+	Zero    string              // why a 0 that is written is refused, where 0 stands for what is not given
+	Pointer func(p *Params) any // to its field: a *string, *int, *float64 or *bool
+}
+
+// Parameters are the fields of [Params] in their order.
+var Parameters = []Parameter{
+	{"scheme", "how examples take part", "", func(p *Params) any { return &p.Scheme }},
+	{"steps", "number of training steps", "", func(p *Params) any { return &p.Steps }},
+	{"min-sep", "least distance in steps of two participations; the epoch of balls-in-bins",
+		"must be at least 1", func(p *Params) any { return &p.MinSep }},
+	{"batch-size", "expected batch size; exact for fixed",
+		"must be above 0", func(p *Params) any { return &p.BatchSize }},
+	{"prob", "probability of an available example to take part in a step, instead of a batch size",
+		"must be above 0 and at most 1", func(p *Params) any { return &p.Prob }},
+	{"cold", "b-min-sep: begin with all examples available (arXiv 2602.09338, Algorithm 1)",
+		"", func(p *Params) any { return &p.Cold }},
+	{"secret-partition", "cyclic-poisson: draw each example's part",
+		"", func(p *Params) any { return &p.SecretPartition }},
+	{"max-batch-size", "cut larger batches to a random subset of this size",
+		"must be at least 1", func(p *Params) any { return &p.MaxBatchSize }},
+	{"pad", "fill smaller batches up to the max batch size with row -1",
+		"", func(p *Params) any { return &p.Pad }},
+	{"max-participations", "fixed: let nobody take part more often than this",
+		"must be at least 1", func(p *Params) any { return &p.MaxParticipations }},
+}
+
+// Kind is the kind of scheme that p names; a zero Kind if there is none of that name.
+func (p Params) Kind() Kind {
+	k, _ := kindOf(p.Scheme)
+	return k
+}
+
+// Validate reports every fault that can be seen without the examples.
+func (p Params) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	kind, known := kindOf(p.Scheme)
+	c.Require(known, "scheme", fmt.Sprintf("%q", p.Scheme), "must be one of "+strings.Join(KindNames(), ", "))
+	c.AtLeast("steps", p.Steps, 1)
+	if known {
+		kind.check(p, &c)
+	} else {
+		p.checkRate(&c)
+	}
+	p.checkTaken(&c)
+	c.Require(p.MaxParticipations >= 0, "max participations", p.MaxParticipations, "must be at least 1")
+	c.Require(p.MaxBatchSize >= 0, "max batch size", p.MaxBatchSize, "must be at least 1")
+	c.Require(p.MaxBatchSize == 0 || kind.untruncated == "", "max batch size", p.MaxBatchSize, kind.untruncated)
+	c.Require(!p.Pad || p.MaxBatchSize > 0, "pad", p.Pad, "needs a max batch size to pad to")
+	return c.Err()
+}
+
+// checkTaken refuses parameters that belong to other schemes.
+func (p Params) checkTaken(c *param.Checker) {
+	for _, x := range Parameters {
+		var takers []string
+		for _, k := range Kinds {
+			if slices.Contains(k.Takes, x.Name) {
+				takers = append(takers, k.Name)
+			}
+		}
+		value := reflect.ValueOf(x.Pointer(&p)).Elem()
+		if takers != nil && !value.IsZero() {
+			c.Require(slices.Contains(takers, p.Scheme), strings.ReplaceAll(x.Name, "-", " "), value.Interface(), "is for "+strings.Join(takers, " and ")+" only")
+		}
+	}
+}
+
+// checkSeparated checks the parameters of a scheme with a least distance and a probability.
+func (p Params) checkSeparated(c *param.Checker) {
+	c.AtLeast("min-sep", p.MinSep, 1)
+	p.checkRate(c)
+}
+
+// checkRate requires a batch size or a probability.
+func (p Params) checkRate(c *param.Checker) {
+	given := 0
+	if p.Prob != 0 {
+		given++
+		c.Probability("prob", p.Prob)
+	}
+	if p.BatchSize != 0 {
+		given++
+		c.Positive("batch size", p.BatchSize)
+	}
+	c.Require(given < 2, "batch size and prob", nil, "only one of them may be given")
+	c.Require(given > 0, "batch size and prob", nil, "one of them must be given")
+}
+
+// Spec solves for the probability and returns the scheme that is run. A batch size that the examples cannot give is an
+// [InfeasibleError].
+func (p Params) Spec(of Population) (Spec, error) {
+	if err := p.Validate(); err != nil {
+		return Spec{}, err
+	}
+	spec, err := p.Kind().spec(p, of)
+	if err != nil {
+		return Spec{}, err
+	}
+	if p.MaxBatchSize > 0 {
+		spec.Truncation = &Truncation{MaxBatchSize: p.MaxBatchSize, Pad: p.Pad}
+	}
+	return spec, spec.Validate()
+}

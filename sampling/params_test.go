@@ -1,0 +1,147 @@
+package sampling_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/sampling"
+)
+
+// TestParameters: every field of Params is a parameter, by its name in a plan.
+func TestParameters(t *testing.T) {
+	fields := reflect.TypeFor[sampling.Params]()
+	if len(sampling.Parameters) != fields.NumField() {
+		t.Fatalf("%d parameters of %d fields", len(sampling.Parameters), fields.NumField())
+	}
+	for i, x := range sampling.Parameters {
+		var p sampling.Params
+		field := reflect.ValueOf(&p).Elem().Field(i)
+		if x.Pointer(&p) != field.Addr().Interface() {
+			t.Errorf("%s points to another field than %s", x.Name, fields.Field(i).Name)
+		}
+		plan, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		if x.Name != strings.ReplaceAll(plan, "_", "-") || x.Help == "" {
+			t.Errorf("%s: named %q, with help %q", plan, x.Name, x.Help)
+		}
+		optional := strings.Contains(fields.Field(i).Tag.Get("json"), "omitempty")
+		if number := field.CanInt() || field.CanFloat(); optional && number && x.Zero == "" {
+			t.Errorf("%s: a 0 that is written would be taken for the default", x.Name)
+		}
+	}
+}
+
+// kindParams are parameters of every kind that are without fault for 1000 examples.
+var kindParams = map[string]sampling.Params{
+	"b-min-sep":      {Steps: 40, MinSep: 4, BatchSize: 100},
+	"poisson":        {Steps: 40, BatchSize: 100},
+	"balls-in-bins":  {Steps: 40, MinSep: 4},
+	"cyclic-poisson": {Steps: 40, MinSep: 4, BatchSize: 100},
+	"multi-owner":    {Steps: 40, MinSep: 4, BatchSize: 100},
+	"fixed":          {Steps: 40, MinSep: 4, BatchSize: 100},
+}
+
+// TestKinds: the parameters of every kind make a scheme of that kind, which JSON holds under the kind's name, and which has the
+// batch size that was asked for.
+func TestKinds(t *testing.T) {
+	population := sampling.Population{Examples: 1000, Neighborhoods: sampling.Neighborhoods{1: 1000}}
+	spec := reflect.TypeFor[sampling.Spec]()
+	for i := range spec.NumField() {
+		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+		if name != "truncation" && !slices.Contains(sampling.KindNames(), name) {
+			t.Errorf("field %s of Spec has no kind", name)
+		}
+	}
+	for _, kind := range sampling.Kinds {
+		p, ok := kindParams[kind.Name]
+		if !ok {
+			t.Errorf("%s: no case", kind.Name)
+			continue
+		}
+		p.Scheme = kind.Name
+		s, err := p.Spec(population)
+		if err != nil {
+			t.Errorf("%s: %v", kind.Name, err)
+			continue
+		}
+		if s.Scheme().Name() != kind.Name || s.Kind().Name != kind.Name || p.Kind().Name != kind.Name {
+			t.Errorf("%s: is called %s", kind.Name, s.Scheme().Name())
+		}
+		if got := s.ExpectedBatchSize(population); p.BatchSize != 0 && !near(got, p.BatchSize) {
+			t.Errorf("%s: batches of %g, want %g", kind.Name, got, p.BatchSize)
+		}
+		if drawn := s.DrawnPerStep(population); drawn < s.ExpectedBatchSize(population)*(1-1e-12) {
+			t.Errorf("%s: %g drawn for batches of %g", kind.Name, drawn, s.ExpectedBatchSize(population))
+		}
+		b, err := json.Marshal(s)
+		var fields map[string]json.RawMessage
+		if err != nil || json.Unmarshal(b, &fields) != nil || len(fields) != 1 || fields[kind.Name] == nil {
+			t.Errorf("%s: JSON %s, %v", kind.Name, b, err)
+		}
+		for _, line := range strings.Split(kind.Help, "\n") {
+			if line == "" || len(line) > 104 {
+				t.Errorf("%s: help of %d columns", kind.Name, len(line))
+			}
+		}
+	}
+}
+
+func near(a, b float64) bool { return a > b*(1-1e-12) && a < b*(1+1e-12) }
+
+// TestParamsRefuse: what each kind refuses, in the words of its rule.
+func TestParamsRefuse(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		scheme string
+		change func(p *sampling.Params)
+		param  string // that is at fault
+		rule   string // part of it
+	}{
+		{"an unknown scheme", "b-min-sep", func(p *sampling.Params) { p.Scheme = "epoch" }, "scheme", "must be one of b-min-sep, poisson, balls-in-bins, cyclic-poisson, multi-owner, fixed"},
+		{"no steps", "fixed", func(p *sampling.Params) { p.Steps = 0 }, "steps", "at least 1"},
+		{"poisson with min-sep", "poisson", func(p *sampling.Params) { p.MinSep = 2 }, "min-sep", "b-min-sep"},
+		{"b-min-sep without min-sep", "b-min-sep", func(p *sampling.Params) { p.MinSep = 0 }, "min-sep", "at least 1"},
+		{"no rate", "cyclic-poisson", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and prob", "one of them must be given"},
+		{"two rates", "multi-owner", func(p *sampling.Params) { p.Prob = 0.1 }, "batch size and prob", "only one"},
+		{"a rate above 1", "poisson", func(p *sampling.Params) { p.BatchSize, p.Prob = 0, 1.5 }, "prob", "at most 1"},
+		{"a negative batch size", "poisson", func(p *sampling.Params) { p.BatchSize = -1 }, "batch size", "above 0"},
+		{"balls-in-bins with a batch size", "balls-in-bins", func(p *sampling.Params) { p.BatchSize = 7 }, "batch size", "left out for balls-in-bins"},
+		{"balls-in-bins with a rate", "balls-in-bins", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for balls-in-bins"},
+		{"fixed with a rate", "fixed", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for fixed"},
+		{"half an example", "fixed", func(p *sampling.Params) { p.BatchSize = 1.5 }, "batch size", "whole number"},
+		{"cold poisson", "poisson", func(p *sampling.Params) { p.Cold = true }, "cold", "is for b-min-sep only"},
+		{"secret parts of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.SecretPartition = true }, "secret partition", "is for cyclic-poisson only"},
+		{"a bound of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.MaxParticipations = 2 }, "max participations", "is for fixed only"},
+		{"a negative bound", "fixed", func(p *sampling.Params) { p.MaxParticipations = -2 }, "max participations", "at least 1"},
+		{"fixed with a limit", "fixed", func(p *sampling.Params) { p.MaxBatchSize = 7 }, "max batch size", "whose batches have one size"},
+		{"a negative limit", "poisson", func(p *sampling.Params) { p.MaxBatchSize = -7 }, "max batch size", "at least 1"},
+		{"padding without a limit", "poisson", func(p *sampling.Params) { p.Pad = true }, "pad", "needs a max batch size"},
+	} {
+		p := kindParams[c.scheme]
+		p.Scheme = c.scheme
+		if err := p.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		c.change(&p)
+		err := p.Validate()
+		var bad *sampling.ParamError
+		if !errors.As(err, &bad) || bad.Param != c.param || !strings.Contains(bad.Rule, c.rule) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if _, err := p.Spec(sampling.Population{Examples: 1000}); err == nil {
+			t.Errorf("%s: makes a scheme", c.name)
+		}
+	}
+	cut := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 3, Steps: 4, MinSep: 1}, Truncation: &sampling.Truncation{MaxBatchSize: 2}}
+	if err := cut.Validate(); err == nil || !strings.Contains(err.Error(), "must not be given with fixed batches") {
+		t.Errorf("fixed batches that are cut: %v", err)
+	}
+	var infeasible *sampling.InfeasibleError
+	p := sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 300}
+	if s, err := p.Spec(sampling.Population{Examples: 1000}); !errors.As(err, &infeasible) || !reflect.DeepEqual(s, sampling.Spec{}) {
+		t.Errorf("infeasible: %+v, %v", s, err)
+	}
+}
