@@ -2,8 +2,10 @@ package pipelines_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -137,5 +139,15 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 	}
 	if broken := brokenPromises(t, run); !slices.Equal(broken, []string{"readable", "run"}) {
 		t.Errorf("without run.json: broken %v", broken)
+	}
+}
+
+// A command that is stopped says so; what it has not read is not called broken.
+func TestInspectStops(t *testing.T) {
+	run := formedRun(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if found, err := pipelines.Inspect(ctx, run); !errors.Is(err, context.Canceled) || found != nil {
+		t.Errorf("%v, %v", found, err)
 	}
 }

@@ -297,6 +297,9 @@ func (a Account) differences(ctx context.Context, o Options, certificate []byte)
 	if err != nil {
 		return []string{"its ledger cannot be read"}, nil
 	}
+	if l.Torn() {
+		differs = append(differs, LedgerFolder+"/"+ledger.UnitsFile+" ends in a part of a line")
+	}
 	again, err := l.Certificate()
 	if err != nil {
 		return []string{"its ledger gives no certificate"}, nil

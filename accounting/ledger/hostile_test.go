@@ -57,7 +57,13 @@ func TestNoLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Read(t.Context(), dir)
-	if err != nil || r.Tallies() != nil {
+	if err != nil || r.Tallies() != nil || r.Torn() {
 		t.Errorf("%v, %v", r, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, UnitsFile), []byte("01234567"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Read(t.Context(), dir); err != nil || !r.Torn() {
+		t.Errorf("a part of a line: %v", err)
 	}
 }

@@ -55,6 +55,7 @@ type Ledger struct {
 	book  *book
 	log   log   // nil for one opened to be read
 	fault error // after a write that failed nothing more is written
+	torn  bool  // of one opened to be read: something follows the last whole line
 }
 
 // Create makes the ledger of a protocol in dir, and the folder if need be, or opens it if it is there already: then
@@ -112,10 +113,11 @@ func Read(ctx context.Context, dir string) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	defer f.Close()
-	if _, err := b.replay(store.Reader(f)); err != nil {
+	whole, err := b.replay(store.Reader(f))
+	if err != nil {
 		return nil, err
 	}
-	return &Ledger{book: b}, nil
+	return &Ledger{book: b, torn: whole < f.Size()}, nil
 }
 
 func readProtocol(ctx context.Context, dir string) (*book, error) {
@@ -156,6 +158,10 @@ func (b *book) replay(r io.Reader) (whole int64, err error) {
 		whole += size
 	}
 }
+
+// Torn reports whether something follows the last whole line of a log that was opened to be read: what a crash leaves, and what
+// is gone before a certificate is made.
+func (l *Ledger) Torn() bool { return l.torn }
 
 // Protocol returns the protocol. It must not be changed.
 func (l *Ledger) Protocol() *accounting.Protocol { return l.book.protocol }
