@@ -23,7 +23,8 @@ import (
 //
 // The combination of scheme, bands, owners and truncation decides how: in closed form, by privacy loss distributions, or by the
 // samples of a protocol that is in the ledger before the first of them. The first two take no samples. A combination without an analysis
-// is an accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger.
+// is an accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger. A protocol of another request that
+// gave no certificate is put aside; if it is for the same sampler and strategy, its failure probability is taken off δ.
 type Account struct {
 	sampling.Params
 	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or
@@ -56,6 +57,9 @@ type Accounted struct {
 
 	// Certificate is what was verified; nil when nothing was, and in a dry run.
 	Certificate *accounting.Certificate `json:"certificate,omitempty"`
+
+	// Earlier are protocols of this directory for the same sampler and strategy, whose failure probabilities are taken off δ.
+	Earlier []accounting.Earlier `json:"earlier,omitempty"`
 
 	// What follows are estimates, and certify nothing.
 
@@ -279,6 +283,7 @@ func (a Account) certify(ctx context.Context, o Options, here present, of popula
 		return nil, err
 	}
 	defer l.Close()
+	result.Earlier = l.Protocol().Earlier
 	if err := o.verify(ctx, book, l); err != nil {
 		return nil, err
 	}

@@ -71,8 +71,8 @@ func (r request) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate, and a protocol of
-// another request, are refused unless they may be overwritten.
+// lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate is refused unless it may be
+// overwritten. A protocol of another request that gave none is not: it is put aside, where it counts, so that nothing is lost.
 func (o Options) lookAt(ctx context.Context, book string, r request) (resume bool, err error) {
 	if _, err := store.Stat(ctx, store.Join(o.Out, CertificateFile)); err == nil && !o.Overwrite {
 		return false, fmt.Errorf("pipelines: %s: %w", store.Join(o.Out, CertificateFile), manifest.ErrExists)
@@ -90,14 +90,7 @@ func (o Options) lookAt(ctx context.Context, book string, r request) (resume boo
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("pipelines: %w", err)
 	}
-	if bytes.Equal(got, want) {
-		return true, nil
-	}
-	if !o.Overwrite {
-		return false, &ParamError{Package: "pipelines", Param: "out", Value: o.Out,
-			Rule: "has the ledger of another request: repeat that one to go on with it, or --overwrite to put it aside, where its failure probability still counts"}
-	}
-	return false, nil
+	return bytes.Equal(got, want), nil
 }
 
 // open opens the ledger: with its own protocol if p is nil, else for p, after putting a protocol that is there aside.

@@ -105,7 +105,8 @@ func (r *planRun) keep(ctx context.Context, s planStage) error {
 	if there && reflect.DeepEqual(was, now) {
 		return nil
 	}
-	if there && !r.options.Overwrite { // it was removed and made again
+	again := was.ParamsSHA256 == now.ParamsSHA256 && maps.Equal(was.Inputs, now.Inputs) // and not by a corrected plan
+	if there && again && !r.options.Overwrite {
 		return refuse(s.path, "is another result than the one that run.json names", nil)
 	}
 	stages := maps.Clone(r.run.Stages)

@@ -249,9 +249,6 @@ func (r *planRun) accountStage() planStage {
 			return true, differs, err
 		},
 		run: func(ctx context.Context, o Options) error {
-			if _, err := store.Stat(ctx, path); errors.Is(err, fs.ErrNotExist) {
-				o.Overwrite = true // a ledger of another request, which gave no certificate, is put aside, and counts
-			}
 			result, err := account.Run(ctx, o)
 			if err != nil {
 				result.Out, result.Epsilon, result.Delta = o.Out, account.Epsilon, account.Delta

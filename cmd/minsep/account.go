@@ -26,7 +26,8 @@ func (a *app) accountCommand() *cobra.Command {
 How it is proven depends on the scheme: in closed form (fixed), by privacy loss distributions (poisson with one band,
 cyclic-poisson), else by estimate-verify-release: candidates and thresholds are written to the ledger before the first
 sample of the verification. --cpu-time, or --samples, is its budget; more give less noise, as the table shows. A command that was
-stopped, or killed, goes on where it was when it is repeated.
+stopped, or killed, goes on where it was when it is repeated. With other parameters it begins again: the protocol in the ledger is
+put aside, and its failure probability still counts. Only a certificate that is there takes --overwrite.
 
 What cannot be certified exits with 3 and leaves no certificate. The accounting of multi-owner is the published one, which
 is not proven: its certificate says so.`,
@@ -54,7 +55,7 @@ is not proven: its certificate says so.`,
 	f := c.Flags()
 	f.StringVar(&a.out, "out", "", "run directory to write to")
 	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits; by default the run directory's own, or a fresh one")
-	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; the ledger of another request is put aside, and its failure probability still counts")
+	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; its ledger is put aside, and its failure probability still counts")
 	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph: the number of examples, and how many an owner has")
@@ -123,7 +124,19 @@ func printAccounted(w io.Writer, r pipelines.Accounted) {
 	} else {
 		fmt.Fprintf(t, "not certified\t(%g, %g)-DP; method: %s\n", r.Epsilon, r.Delta, r.Method)
 	}
+	printEarlier(t, r)
 	printEstimates(t, r)
+}
+
+// printEarlier prints what protocols that were seen before cost.
+func printEarlier(t io.Writer, r pipelines.Accounted) {
+	q := 0.0
+	for _, e := range r.Earlier {
+		q += e.FailureProbability
+	}
+	if q > 0 {
+		fmt.Fprintf(t, "earlier\t%s in ledger/earlier, which takes %.3g of delta\n", plural(len(r.Earlier), "protocol"), q)
+	}
 }
 
 // printEstimates prints what certifies nothing.

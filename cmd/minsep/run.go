@@ -82,8 +82,8 @@ Start with:  minsep run --example > plan.json`,
 
 // goOn says what can be done about a plan that cannot be certified.
 const goOn = `to go on, change the plan: leave "noise_multiplier" out or make it larger, a larger "cpu_time" or "samples", a larger "epsilon" or "delta", a smaller batch, or another
-scheme or strategy if this one is refused. Run it with --overwrite, under a new run id, or with another --out. The protocol that failed stays in the ledger
-and its failure probability counts`
+scheme or strategy if this one is refused. Run it again: finished stages that still match are kept, those that do not take --overwrite. The protocol that failed
+stays in the ledger and its failure probability counts`
 
 func printNotCertified(w io.Writer, r pipelines.Accounted) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
