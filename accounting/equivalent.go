@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"minsep/mechanism"
-	"minsep/sampling"
 )
 
 // Equivalent says whether two valid runs have the same sampler and the same strategy, whatever they are called and held by: samples of a
@@ -29,24 +28,7 @@ type canonicalSampler struct {
 }
 
 func (r Run) canonicalSampler() (c canonicalSampler) {
-	switch s := r.Sampler; {
-	case s.BMinSep != nil:
-		c = canonicalSampler{scheme: s.BMinSep.Name(), prob: s.BMinSep.Prob, steps: s.BMinSep.Steps, minSep: s.BMinSep.MinSep, warm: s.BMinSep.WarmStart}
-	case s.Poisson != nil:
-		c = canonicalSampler{scheme: sampling.BMinSep{}.Name(), prob: s.Poisson.Prob, steps: s.Poisson.Steps, minSep: 1}
-	case s.BallsInBins != nil: // b-min-sep with certain participation (F3)
-		c = canonicalSampler{scheme: sampling.BMinSep{}.Name(), prob: 1, steps: s.BallsInBins.Steps, minSep: s.BallsInBins.Period, warm: true}
-	case s.CyclicPoisson != nil:
-		c = canonicalSampler{scheme: s.CyclicPoisson.Name(), prob: s.CyclicPoisson.Prob, steps: s.CyclicPoisson.Steps, minSep: s.CyclicPoisson.MinSep,
-			warm: s.CyclicPoisson.SecretPartition}
-		if c.minSep == 1 {
-			c.scheme = sampling.BMinSep{}.Name()
-		}
-	case s.MultiOwner != nil:
-		c = canonicalSampler{scheme: s.MultiOwner.Name(), prob: s.MultiOwner.Prob, steps: s.MultiOwner.Steps, minSep: s.MultiOwner.MinSep}
-	case s.Fixed != nil:
-		c = canonicalSampler{scheme: s.Fixed.Name(), steps: s.Fixed.Steps, minSep: s.Fixed.MinSep, most: s.Fixed.MaxParticipations, batch: s.Fixed.BatchSize}
-	}
+	c = r.analysis().canonical()
 	if c.minSep == 1 {
 		c.warm = false // nobody waits
 	}

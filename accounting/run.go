@@ -24,12 +24,11 @@ type Method string
 
 // Methods, in the words of the certificate.
 const (
-	ClosedForm  Method = "closed-form"           // the Gaussian mechanism with the strategy's sensitivity (F2, F6)
-	PLD         Method = "pld"                   // composition of independent events (F3.5, F6)
-	RenyiBound  Method = "renyi bound M<=delta"  // a bound of the divergence that needs no sample (F5.2, F5.4)
-	MonteCarlo  Method = "monte carlo"           // samples, by the protocol of F5
-	Unproven    Method = "published, not proven" // Algorithm 3 of arXiv 2602.09338: never certified
-	exampleOnly        = "is analysed for owners of one example only"
+	ClosedForm Method = "closed-form"           // the Gaussian mechanism with the strategy's sensitivity (F2, F6)
+	PLD        Method = "pld"                   // composition of independent events (F3.5, F6)
+	RenyiBound Method = "renyi bound M<=delta"  // a bound of the divergence that needs no sample (F5.2, F5.4)
+	MonteCarlo Method = "monte carlo"           // samples, by the protocol of F5
+	Unproven   Method = "published, not proven" // Algorithm 3 of arXiv 2602.09338: never certified
 )
 
 // RefusedError says that no analysis is known for a combination of scheme, bands, owners and truncation.
@@ -64,72 +63,26 @@ func (r Run) Validate() error {
 
 func (r Run) steps() int { return r.Sampler.Scheme().NumSteps() }
 
-// Method says how a claim about the run is verified, or refuses with a RefusedError (the table of schemes in the documentation).
+// Method says how a claim about the run is verified, or refuses with a RefusedError (the table of schemes in docs/accounting.md).
 func (r Run) Method() (Method, error) {
 	if err := r.Validate(); err != nil {
 		return "", err
 	}
-	s := r.Sampler
-	scheme := s.Scheme()
-	refuse := func(format string, args ...any) (Method, error) {
-		return "", &RefusedError{scheme.Name(), fmt.Sprintf(format, args...)}
+	if r.Sampler.Truncation != nil && r.MaxExamplesPerOwner > 1 {
+		return r.refuse("a maximum batch size %s", exampleOnly)
 	}
-	bands, minSep := r.Strategy.Bands(), scheme.Separation()
-	truncated := s.Truncation != nil
-	if truncated && r.MaxExamplesPerOwner > 1 {
-		return refuse("a maximum batch size %s", exampleOnly)
-	}
-	switch {
-	case s.Fixed != nil:
-		return ClosedForm, nil
-	case s.Poisson != nil && bands == 1:
-		return PLD, nil
-	case s.CyclicPoisson != nil:
-		switch {
-		case bands > minSep:
-			return refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
-		case r.MaxExamplesPerOwner > 1:
-			return refuse("it %s: an owner's examples may be in different parts", exampleOnly)
-		case truncated && s.CyclicPoisson.SecretPartition:
-			return refuse("a maximum batch size needs the public partition: the sizes of secret parts are random")
-		case s.CyclicPoisson.SecretPartition && minSep > 1 && r.Strategy.NonNegative():
-			return MonteCarlo, nil
-		}
-		return PLD, nil
-	case s.BallsInBins != nil && r.MaxExamplesPerOwner > 1:
-		return refuse("it %s", exampleOnly)
-	case (s.BallsInBins != nil || s.MultiOwner != nil) && truncated:
-		return refuse("no analysis is known for a maximum batch size")
-	case s.MultiOwner != nil && bands > minSep:
-		return refuse("the strategy has %d bands, more than min-sep %d", bands, minSep)
-	case truncated && bands > minSep:
-		return refuse("a maximum batch size needs a strategy of at most min-sep bands: it has %d, min-sep is %d", bands, minSep)
-	case s.BallsInBins == nil && bands > minSep && r.MaxExamplesPerOwner > 1:
-		return refuse("several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d", bands, minSep)
-	case !r.Strategy.NonNegative():
-		return refuse("the strategy has a negative entry: the analysis of random participations needs none")
-	case s.MultiOwner != nil:
-		return Unproven, nil
-	}
-	return MonteCarlo, nil
+	return r.analysis().method()
 }
 
 // Loss is the problem for package montecarlo. The run's method must be MonteCarlo, Unproven or PLD.
 func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
-	spec := montecarlo.Spec{Scheme: r.Sampler.Scheme().Name(), NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy,
-		Steps: r.steps(), MinSep: r.Sampler.Scheme().Separation()}
+	scheme := r.Sampler.Scheme()
+	spec := montecarlo.Spec{Scheme: scheme.Name(), NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy, Steps: scheme.NumSteps(), MinSep: scheme.Separation()}
 	if r.MaxExamplesPerOwner > 1 {
 		spec.MaxExamplesPerOwner = r.MaxExamplesPerOwner
 	}
-	switch s := r.Sampler; {
-	case s.BMinSep != nil:
-		spec.Prob, spec.WarmStart = s.BMinSep.Prob, s.BMinSep.WarmStart
-	case s.Poisson != nil:
-		spec.Prob = s.Poisson.Prob
-	case s.CyclicPoisson != nil:
-		spec.Prob, spec.WarmStart = s.CyclicPoisson.Prob, s.CyclicPoisson.SecretPartition
-	case s.MultiOwner != nil:
-		spec.Prob, spec.WarmStart = s.MultiOwner.Prob, true // its coins begin before the first step
+	if a, ok := r.analysis().(lossAnalysis); ok {
+		a.loss(&spec)
 	}
 	if t := r.Sampler.Truncation; t != nil {
 		spec.MaxBatchSize, spec.Examples = t.MaxBatchSize, int(r.Examples)
@@ -143,8 +96,8 @@ var ErrNoProof = errors.New("accounting: no closed form and no composition of in
 // Majorized says that a run whose method is MonteCarlo has a proof as well, which claims more δ than there is: cyclic Poisson sampling
 // with a secret partition is a mixture over the parts, and divergences are jointly convex, so that none is above that of the worst part (F3.5).
 func (r Run) Majorized() bool {
-	c := r.Sampler.CyclicPoisson
-	return c != nil && c.SecretPartition && c.MinSep > 1
+	a, ok := r.analysis().(majorizedAnalysis)
+	return ok && a.majorized()
 }
 
 // Prove returns δ(epsilon) as bounds of both directions, for a run whose method is ClosedForm or PLD, and upper bounds for one that is
@@ -214,13 +167,9 @@ func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
 	return pld.Bracket{}, ErrNoProof
 }
 
+// sensitivity is that of a run whose method is ClosedForm.
 func (r Run) sensitivity() (mechanism.Sensitivity, error) {
-	fixed := r.Sampler.Fixed
-	most := fixed.MaxParticipations
-	if most == 0 {
-		most = (fixed.Steps + fixed.MinSep - 1) / fixed.MinSep
-	}
-	return r.Strategy.Sensitivity(mechanism.Participation{MinSep: fixed.MinSep, MaxParticipations: most})
+	return r.analysis().(boundedAnalysis).sensitivity()
 }
 
 // gaussianDelta is the same in both directions.
@@ -254,42 +203,9 @@ func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket
 	return pq, qp, err
 }
 
-// compositions returns the cases of which the worst counts: with parts of two sizes and a maximum batch size, one for each size.
-func (r Run) compositions(noiseMultiplier float64) (list []*pld.Composition, err error) {
-	if p := r.Sampler.Poisson; p != nil {
-		c, err := pld.Compose(r.poissonSteps(*p, noiseMultiplier), pld.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return []*pld.Composition{c}, nil
-	}
-	s, events := r.Sampler.CyclicPoisson, r.cyclicEvents(noiseMultiplier)
-	sizes := []int{0}
-	if t := r.Sampler.Truncation; t != nil {
-		small := int(r.Examples) / s.MinSep
-		sizes = []int{max(small, 1)}
-		if int(r.Examples)%s.MinSep != 0 && small > 0 {
-			sizes = append(sizes, small+1)
-		}
-		events.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize}
-	}
-	for _, size := range sizes {
-		if events.Truncation != nil {
-			events.Truncation = &pld.Truncation{MaxBatchSize: events.Truncation.MaxBatchSize, Others: size - 1}
-		}
-		c, err := events.Compose(pld.Options{})
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, nil
-}
-
-// cyclicEvents are the events of cyclic Poisson sampling, of any part, without truncation.
-func (r Run) cyclicEvents(noiseMultiplier float64) pld.CyclicPoisson {
-	s := r.Sampler.CyclicPoisson
-	return pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: r.ColumnNorms()}
+// compositions are the cases of which the worst counts, of a run whose method is PLD or that is Majorized.
+func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
+	return r.analysis().(eventAnalysis).compositions(noiseMultiplier)
 }
 
 // ColumnNorms returns the Euclidean norms of the columns of C, one a step: of a normalised strategy they are 1, whatever the columns that it
@@ -302,24 +218,4 @@ func (r Run) ColumnNorms() []float64 {
 		}
 	}
 	return norms
-}
-
-// poissonSteps are the events of a run with independent noise, equal ones together.
-func (r Run) poissonSteps(p sampling.Poisson, noiseMultiplier float64) (steps []pld.Step) {
-	event := pld.Event{Prob: p.Prob, NoiseMultiplier: noiseMultiplier, Examples: r.MaxExamplesPerOwner}
-	if t := r.Sampler.Truncation; t != nil {
-		event.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: int(r.Examples) - 1}
-	}
-	counts := map[float64]int{}
-	for _, norm := range r.ColumnNorms() {
-		if counts[norm] == 0 {
-			event.Sensitivity = norm
-			steps = append(steps, pld.Step{Event: event})
-		}
-		counts[norm]++
-	}
-	for i := range steps {
-		steps[i].Count = counts[steps[i].Sensitivity]
-	}
-	return steps
 }

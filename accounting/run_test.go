@@ -162,3 +162,48 @@ func TestMultiOwnerStart(t *testing.T) {
 		t.Errorf("%+v, %v: want a warm start", spec, spec.Validate())
 	}
 }
+
+// TestEveryKindHasAnAnalysis: a scheme that can be chosen is accounted for by an analysis of its own, which has what its method needs.
+func TestEveryKindHasAnAnalysis(t *testing.T) {
+	of := sampling.Population{Examples: 1000, Neighborhoods: sampling.Neighborhoods{1: 1000}}
+	for _, kind := range sampling.Kinds {
+		p := sampling.Params{Scheme: kind.Name, Steps: 8, MinSep: 2, BatchSize: 10}
+		switch kind.Name {
+		case "poisson":
+			p.MinSep = 0
+		case "balls-in-bins":
+			p.BatchSize = 0
+		}
+		s, err := p.Spec(of)
+		if err != nil {
+			t.Errorf("%s: %v: teach this test its parameters", kind.Name, err)
+			continue
+		}
+		r := Run{Sampler: s, Strategy: mechanism.Identity(8), MaxExamplesPerOwner: 1, Examples: 1000}
+		method, err := r.Method()
+		if err != nil {
+			t.Errorf("%s: %v", kind.Name, err)
+		}
+		a := r.analysis()
+		_, hasLoss := a.(lossAnalysis)
+		_, hasEvents := a.(eventAnalysis)
+		_, hasSensitivity := a.(boundedAnalysis)
+		if ok := map[Method]bool{MonteCarlo: hasLoss, Unproven: hasLoss, PLD: hasEvents && hasLoss, ClosedForm: hasSensitivity}[method]; !ok {
+			t.Errorf("%s: nothing for the method %q", kind.Name, method)
+		}
+		if hasLoss && hasSensitivity || hasEvents && hasSensitivity {
+			t.Errorf("%s: is both bounded and random", kind.Name)
+		}
+	}
+	r := Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 8}}, Strategy: mechanism.Identity(8), MaxExamplesPerOwner: 1}
+	analyse := analyses["poisson"]
+	delete(analyses, "poisson")
+	defer func() { analyses["poisson"] = analyse }()
+	var refused *RefusedError
+	if method, err := r.Method(); !errors.As(err, &refused) || refused.Scheme != "poisson" || method != "" {
+		t.Errorf("without an analysis: %q, %v", method, err)
+	}
+	if _, _, err := r.Prove(1, 1); !errors.As(err, &refused) {
+		t.Errorf("proof without an analysis: %v", err)
+	}
+}

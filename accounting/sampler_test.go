@@ -110,14 +110,14 @@ func composed(run Run, u []float64) (float64, error) {
 	var prob []float64 // of each step
 	k := 1
 	if p := run.Sampler.Poisson; p != nil {
-		for _, step := range run.poissonSteps(*p, 1) {
+		for _, step := range (poisson{run, *p}).events(1) {
 			for range step.Count {
 				prob = append(prob, step.Prob)
 			}
 			k = step.Examples
 		}
 	} else {
-		events := run.cyclicEvents(1)
+		events := (cyclicPoisson{run, *run.Sampler.CyclicPoisson}).events(1)
 		for i := range events.Steps {
 			if i%events.MinSep == 0 {
 				prob = append(prob, events.Prob)
@@ -258,7 +258,7 @@ func TestTruncationFollowsItsAccounting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	event := run.poissonSteps(*run.Sampler.Poisson, sigma)[0].Event
+	event := poisson{run, *run.Sampler.Poisson}.events(sigma)[0].Event
 	if event.Truncation == nil || event.Truncation.MaxBatchSize != most || event.Truncation.Others != examples-1 || spec.Examples != examples {
 		t.Fatalf("event %+v, loss %+v: want batches of %d of %d examples", event, spec, most, examples)
 	}

@@ -120,13 +120,18 @@ func (p Plan) estimateAccount() PlanEstimate {
 	return e
 }
 
-// accountMethod is how the scheme is accounted for, as far as that can be said before the examples are known.
+// accountMethod is how the scheme is accounted for, as far as that can be said before the examples are known: by samples where it cannot.
 func (p Plan) accountMethod() accounting.Method {
-	switch {
-	case p.Scheme.Scheme == "fixed":
-		return accounting.ClosedForm
-	case p.Scheme.Scheme == "cyclic-poisson", p.Scheme.Scheme == "poisson" && p.Strategy.Kind == mechanism.KindIdentity:
-		return accounting.PLD
+	spec, err := p.foreseen()
+	strategy := p.Strategy.standIn()
+	if strategy == nil { // of more than one band
+		strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: p.Scheme.Steps, Toeplitz: []float64{1, 0.5}}
+	}
+	if err == nil {
+		run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: unknownExamples}
+		if method, err := run.Method(); err == nil {
+			return method
+		}
 	}
 	return accounting.MonteCarlo
 }

@@ -2,6 +2,7 @@ package verification
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -103,8 +104,8 @@ type Law struct {
 // Laws estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples, by both laws: fewer examples may be worse. Figures for which
 // an estimate would take too many samples are left out.
 func Laws(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (laws []Law, err error) {
-	if run.Sampler.MultiOwner == nil {
-		return nil, fmt.Errorf("verification: laws are for multi-owner only")
+	if method, err := run.Method(); method != accounting.Unproven {
+		return nil, errors.Join(fmt.Errorf("verification: laws are for %s only", montecarlo.MultiOwner), err)
 	}
 	for k := 1; k <= run.MaxExamplesPerOwner; k++ {
 		for _, published := range []bool{true, false} {

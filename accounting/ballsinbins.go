@@ -1,0 +1,35 @@
+package accounting
+
+import (
+	"minsep/accounting/montecarlo"
+	"minsep/sampling"
+)
+
+func init() {
+	register(func(r Run, s sampling.BallsInBins) analysis { return ballsInBins{r, s} })
+}
+
+// ballsInBins is a mixture over the phases, for any strategy (F3.4).
+type ballsInBins struct {
+	run    Run
+	scheme sampling.BallsInBins
+}
+
+func (a ballsInBins) method() (Method, error) {
+	switch {
+	case a.run.MaxExamplesPerOwner > 1:
+		return a.run.refuse("it %s", exampleOnly)
+	case a.run.Sampler.Truncation != nil:
+		return a.run.refuse(noTruncation)
+	case !a.run.Strategy.NonNegative():
+		return a.run.refuse(negativeEntry)
+	}
+	return MonteCarlo, nil
+}
+
+func (a ballsInBins) loss(*montecarlo.Spec) {} // the period, its min-sep, says all
+
+// canonical: b-min-sep with certain participation (F3).
+func (a ballsInBins) canonical() canonicalSampler {
+	return canonicalBMinSep(sampling.BMinSep{Prob: 1, Steps: a.scheme.Steps, MinSep: a.scheme.Period, WarmStart: true})
+}

@@ -1,0 +1,79 @@
+package accounting
+
+import (
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/pld"
+	"minsep/sampling"
+)
+
+func init() {
+	register(func(r Run, s sampling.CyclicPoisson) analysis { return cyclicPoisson{r, s} })
+}
+
+// cyclicPoisson is Poisson subsampling of the turns of a part (F3.5), and with a secret partition a mixture over the parts.
+type cyclicPoisson struct {
+	run    Run
+	scheme sampling.CyclicPoisson
+}
+
+func (a cyclicPoisson) method() (Method, error) {
+	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
+	switch {
+	case bands > minSep:
+		return a.run.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
+	case a.run.MaxExamplesPerOwner > 1:
+		return a.run.refuse("it %s: an owner's examples may be in different parts", exampleOnly)
+	case a.run.Sampler.Truncation != nil && a.scheme.SecretPartition:
+		return a.run.refuse("a maximum batch size needs the public partition: the sizes of secret parts are random")
+	case a.majorized() && a.run.Strategy.NonNegative():
+		return MonteCarlo, nil
+	}
+	return PLD, nil
+}
+
+func (a cyclicPoisson) loss(spec *montecarlo.Spec) {
+	spec.Prob, spec.WarmStart = a.scheme.Prob, a.scheme.SecretPartition
+}
+
+// canonical: one part is Poisson subsampling.
+func (a cyclicPoisson) canonical() canonicalSampler {
+	s := a.scheme
+	if s.MinSep == 1 {
+		return canonicalBMinSep(sampling.BMinSep{Prob: s.Prob, Steps: s.Steps, MinSep: 1})
+	}
+	return canonicalSampler{scheme: s.Name(), prob: s.Prob, steps: s.Steps, minSep: s.MinSep, warm: s.SecretPartition}
+}
+
+// majorized: a mixture over secret parts is no worse than the worst of them, since divergences are jointly convex.
+func (a cyclicPoisson) majorized() bool { return a.scheme.SecretPartition && a.scheme.MinSep > 1 }
+
+// compositions: with parts of two sizes and a maximum batch size, there is one for each size.
+func (a cyclicPoisson) compositions(noiseMultiplier float64) (list []*pld.Composition, err error) {
+	events := a.events(noiseMultiplier)
+	sizes := []int{0}
+	t := a.run.Sampler.Truncation
+	if t != nil {
+		small := int(a.run.Examples) / a.scheme.MinSep
+		sizes = []int{max(small, 1)}
+		if int(a.run.Examples)%a.scheme.MinSep != 0 && small > 0 {
+			sizes = append(sizes, small+1)
+		}
+	}
+	for _, size := range sizes {
+		if t != nil {
+			events.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: size - 1}
+		}
+		c, err := events.Compose(pld.Options{})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// events are those of any part, without truncation.
+func (a cyclicPoisson) events(noiseMultiplier float64) pld.CyclicPoisson {
+	s := a.scheme
+	return pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: a.run.ColumnNorms()}
+}

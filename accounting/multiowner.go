@@ -1,0 +1,37 @@
+package accounting
+
+import (
+	"minsep/accounting/montecarlo"
+	"minsep/sampling"
+)
+
+func init() {
+	register(func(r Run, s sampling.MultiOwner) analysis { return multiOwner{r, s} })
+}
+
+// multiOwner is Algorithm 3 of arXiv 2602.09338, whose accounting (F4.1, F4.4) is shown and not proven.
+type multiOwner struct {
+	run    Run
+	scheme sampling.MultiOwner
+}
+
+func (a multiOwner) method() (Method, error) {
+	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
+	switch {
+	case a.run.Sampler.Truncation != nil:
+		return a.run.refuse(noTruncation)
+	case bands > minSep:
+		return a.run.refuse("the strategy has %d bands, more than min-sep %d", bands, minSep)
+	case !a.run.Strategy.NonNegative():
+		return a.run.refuse(negativeEntry)
+	}
+	return Unproven, nil
+}
+
+// loss: the coins begin before the first step, and so are warm.
+func (a multiOwner) loss(spec *montecarlo.Spec) { spec.Prob, spec.WarmStart = a.scheme.Prob, true }
+
+func (a multiOwner) canonical() canonicalSampler {
+	s := a.scheme
+	return canonicalSampler{scheme: s.Name(), prob: s.Prob, steps: s.Steps, minSep: s.MinSep}
+}

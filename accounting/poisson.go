@@ -1,0 +1,58 @@
+package accounting
+
+import (
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/pld"
+	"minsep/sampling"
+)
+
+func init() {
+	register(func(r Run, s sampling.Poisson) analysis { return poisson{r, s} })
+}
+
+// poisson is Poisson subsampling: independent events with independent noise (F6), else b-min-sep with min-sep 1 (F3.3).
+type poisson struct {
+	run    Run
+	scheme sampling.Poisson
+}
+
+func (a poisson) method() (Method, error) {
+	if a.run.Strategy.Bands() == 1 {
+		return PLD, nil
+	}
+	return a.run.byLikelihoods()
+}
+
+func (a poisson) loss(spec *montecarlo.Spec) { spec.Prob = a.scheme.Prob }
+
+func (a poisson) canonical() canonicalSampler {
+	return canonicalBMinSep(sampling.BMinSep{Prob: a.scheme.Prob, Steps: a.scheme.Steps, MinSep: 1})
+}
+
+func (a poisson) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
+	c, err := pld.Compose(a.events(noiseMultiplier), pld.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return []*pld.Composition{c}, nil
+}
+
+// events are those of a run with independent noise, equal ones together.
+func (a poisson) events(noiseMultiplier float64) (steps []pld.Step) {
+	event := pld.Event{Prob: a.scheme.Prob, NoiseMultiplier: noiseMultiplier, Examples: a.run.MaxExamplesPerOwner}
+	if t := a.run.Sampler.Truncation; t != nil {
+		event.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: int(a.run.Examples) - 1}
+	}
+	counts := map[float64]int{}
+	for _, norm := range a.run.ColumnNorms() {
+		if counts[norm] == 0 {
+			event.Sensitivity = norm
+			steps = append(steps, pld.Step{Event: event})
+		}
+		counts[norm]++
+	}
+	for i := range steps {
+		steps[i].Count = counts[steps[i].Sensitivity]
+	}
+	return steps
+}
