@@ -304,7 +304,7 @@ func TestObjectStoresWithoutUnits(t *testing.T) {
 	objectStores(t)
 	for _, root := range []string{t.TempDir(), "gs://bucket/proven", "s3://bucket/proven"} {
 		run := store.Join(root, "run")
-		a := pipelines.Account{SchemeParams: pipelines.SchemeParams{Scheme: "fixed", Steps: 16, MinSep: 4, BatchSize: 2}, Examples: 20, Bands: 2, Delta: 1e-3}
+		a := pipelines.Account{Params: sampling.Params{Scheme: "fixed", Steps: 16, MinSep: 4, BatchSize: 2}, Examples: 20, Bands: 2, Delta: 1e-3}
 		for i, epsilon := range []float64{2, 3, 4} {
 			a.Epsilon = epsilon
 			if _, err := a.Run(t.Context(), pipelines.Options{Out: run, Overwrite: i > 0}); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"minsep/pipelines"
 	"minsep/pipelines/manifest"
+	"minsep/sampling"
 	"minsep/sampling/stream"
 )
 
@@ -33,7 +34,7 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 	}
 	plan := pipelines.Plan{
 		Examples: recoverExamples,
-		Scheme:   pipelines.SchemeParams{Scheme: "poisson", Steps: recoverSteps, Prob: .5},
+		Scheme:   sampling.Params{Scheme: "poisson", Steps: recoverSteps, Prob: .5},
 		Strategy: pipelines.StrategyParams{Kind: "identity", Steps: recoverSteps},
 		Privacy:  pipelines.PlanPrivacy{Epsilon: 4, Delta: 1e-2},
 		Noise:    pipelines.PlanNoise{Coordinates: 3, ClipNorm: 1},
