@@ -260,7 +260,8 @@ func (f Form) form(ctx context.Context, o Options, source examples, formed Forme
 	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
 		return index, err
 	}
-	facts := manifest.BatchesFacts{Examples: source.rows, Steps: formed.Scheme.Scheme().NumSteps(), Shards: formed.Shards, RowType: config.RowType(), RowsOf: source.rowsOf()}
+	facts := manifest.BatchesFacts{Examples: source.rows, Steps: formed.Scheme.Scheme().NumSteps(), Shards: formed.Shards, RowType: config.RowType(), RowsOf: source.rowsOf(),
+		ExpectedBatchSize: &formed.ExpectedBatchSize}
 	if t := formed.Scheme.Truncation; t != nil && t.Pad {
 		facts.BatchSize = t.MaxBatchSize
 	}

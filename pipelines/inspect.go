@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 
 	"minsep/accounting"
@@ -166,16 +167,20 @@ func runPromise(ctx context.Context, ix *manifest.Index, runDir string) sampling
 	return p
 }
 
-// factsPromise checks what readers take from the index against the scheme and the number of rows of the table.
-func factsPromise(b *manifest.Batches, scheme sampling.Spec, rows int64) sampling.Promise {
+// factsPromise checks what readers take from the index against the scheme, the number of rows of the table, and what is public of it.
+func factsPromise(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) sampling.Promise {
 	padded := 0
 	if t := scheme.Truncation; t != nil && t.Pad {
 		padded = t.MaxBatchSize
 	}
 	_, ofTable := b.Index.Inputs[BoundedFolder]
-	p := sampling.Promise{Name: "facts", Rule: "steps, examples, batch size and table of the index are those of its parameters and inputs"}
+	p := sampling.Promise{Name: "facts", Rule: "steps, examples, batch sizes and table of the index are those of its parameters and inputs"}
 	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows && b.Facts.BatchSize == padded &&
 		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
+	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may differ in the last bits
+		want := scheme.ExpectedBatchSize(public)
+		p.Held = p.Held && math.Abs(*got-want) <= 1e-12*want
+	}
 	if !p.Held {
 		p.Broken = 1
 	}
@@ -199,6 +204,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	}
 	found.Promises = append(found.Promises, runPromise(ctx, batches.Index, store.Dir(dir)), secretPromise(batches.Index))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
+	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := store.Join(store.Dir(dir), BoundedFolder)
 		matches := sampling.Promise{Name: "input", Rule: "the batches were formed of the bounded table beside them"}
@@ -215,8 +221,13 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		if of, err = auditedTable(ctx, table, params.Scheme.Kind().Owners != sampling.OwnersIgnored); err != nil {
 			return found, err
 		}
+		opened, err := manifest.OpenBounded(ctx, table)
+		if err != nil {
+			return found, err
+		}
+		public = examples{bounded: opened}.population()
 	}
-	found.Promises = append(found.Promises, factsPromise(batches, params.Scheme, of.Examples))
+	found.Promises = append(found.Promises, factsPromise(batches, params.Scheme, of.Examples, public))
 	audit := sampling.NewAudit(params.Scheme, of)
 	err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
 	if err != nil {

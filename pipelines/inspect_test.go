@@ -114,6 +114,8 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 		{"bounded", "params", "max_neighborhood", 1, "largest neighbourhood"},
 		{"batches", "facts", "examples", 7, "facts"},
 		{"batches", "facts", "batch_size", 5, "facts"},
+		{"batches", "facts", "expected_batch_size", 2.5000001, "facts"},
+		{"batches", "facts", "expected_batch_size", 0, "facts"},
 		{"batches", "facts", "rows_of", "range", "facts"},
 		{"batches", "facts", "row_type", "<i8", "readable"},
 		{"batches", "facts", "steps", 39, "readable"},
@@ -133,6 +135,20 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 		if broken := brokenPromises(t, other); !slices.Contains(broken, c.want) {
 			t.Errorf("%s: %s %s = %v: broken %v, want %q", c.folder, c.part, c.field, c.value, broken, c.want)
 		}
+	}
+	old := filepath.Join(t.TempDir(), "run")
+	if err := os.CopyFS(old, pristine); err != nil {
+		t.Fatal(err)
+	}
+	lie(t, old, pipelines.BatchesFolder, func(index object) {
+		facts := index["facts"].(object)
+		if got := facts["expected_batch_size"]; got != json.Number("2.5") { // of five examples with probability 1/2
+			t.Errorf("expected batch size %v", got)
+		}
+		delete(facts, "expected_batch_size") // of an earlier version
+	})
+	if broken := brokenPromises(t, old); broken != nil {
+		t.Errorf("an index without an expected batch size breaks %v", broken)
 	}
 	if err := os.Remove(filepath.Join(run, "run.json")); err != nil {
 		t.Fatal(err)

@@ -45,6 +45,7 @@ def main(run):
     ix = index(folder)
     ((_, scheme),) = ((k, v) for k, v in ix["params"]["scheme"].items() if k != "truncation")
     b = scheme["min_sep"]
+    assert 0 < ix["facts"]["expected_batch_size"] < ix["facts"]["examples"]
     last = np.full(ix["facts"]["examples"], -b, dtype=np.int64)
     long_form, steps = [], 0
     for t, rows in enumerate(batches(folder, ix)):
