@@ -56,7 +56,7 @@ python: ## fetch what the checks in Python need, where there is a Python
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.
-RACE := ./internal/store ./mechanism/noise ./accounting/montecarlo ./accounting/montecarlo/tilt ./pipelines/manifest ./sampling/ownergraph/idcolumn
+RACE := ./internal/store ./mechanism/noise ./accounting/montecarlo ./accounting/montecarlo/tilt ./manifest ./sampling/ownergraph/idcolumn
 RACE_TESTS := ReadAhead|WrongAndShortReads|Memory|ByManyAtOnce|SplitsGive|Checkpoint|GoldenLosses|RecordsMerge|ValuesDepend|BoundedRowGroups|BoundedWriter|BoundedEach|Column|Fill|ValueError
 
 race-fast: ## run the tests of concurrent packages that need no Beam under the race detector, in a minute

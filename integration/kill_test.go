@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"minsep/internal/killtest"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 )
 
 // buildCommand builds the command once for a test.

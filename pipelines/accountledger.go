@@ -17,7 +17,7 @@ import (
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/transforms/losses"
 	"minsep/transforms/manifestio"

@@ -9,7 +9,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/transforms/contribution"

@@ -13,7 +13,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling/stream"
 )
 

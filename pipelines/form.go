@@ -11,8 +11,8 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"

@@ -12,8 +12,8 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"

@@ -11,7 +11,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 )
 

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/manifest"
 	"minsep/pipelines"
-	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"

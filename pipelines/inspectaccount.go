@@ -14,7 +14,7 @@ import (
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 )

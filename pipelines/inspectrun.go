@@ -5,7 +5,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 )
 
 // inspectRun holds every stage's result in a run directory against run.json: the files that it names, and the parameters and inputs

@@ -7,7 +7,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 )
 
 // States of an inspected directory.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 )
 
 // LockName is the file of a run directory that is there while a command writes in it.

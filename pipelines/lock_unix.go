@@ -7,7 +7,7 @@ import (
 	"os"
 	"syscall"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 )
 
 // lockFile makes the file if it is not there, and locks it. release removes it.

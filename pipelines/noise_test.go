@@ -14,10 +14,10 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/pipelines/manifest"
 	"minsep/sampling/stream"
 )
 

@@ -12,8 +12,8 @@ import (
 	"slices"
 
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/transforms/noiseshards"
 )

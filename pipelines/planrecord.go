@@ -16,7 +16,7 @@ import (
 
 	"minsep/accounting/ledger"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 )
 
 // planPurpose is the purpose of the key whose commitment run.json holds. Nothing is drawn with it.

@@ -12,8 +12,8 @@ import (
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph/graphio"
 )
 

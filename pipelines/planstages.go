@@ -15,8 +15,8 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism"
-	"minsep/pipelines/manifest"
 	"minsep/sampling/stream"
 	"minsep/transforms/noiseshards"
 )

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/pipelines/manifest"
 	"minsep/sampling/stream"
 )
 

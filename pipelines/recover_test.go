@@ -13,8 +13,8 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/manifest"
 	"minsep/pipelines"
-	"minsep/pipelines/manifest"
 	"minsep/sampling"
 	"minsep/sampling/stream"
 )

@@ -12,7 +12,7 @@ import (
 
 	"minsep/accounting/ledger"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 )
 
 // unlisted names what a folder with an index holds and the index does not list: a reader that takes all files of a folder would

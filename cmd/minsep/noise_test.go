@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"minsep/internal/killtest"
+	"minsep/manifest"
 	"minsep/pipelines"
-	"minsep/pipelines/manifest"
 )
 
 const killedRunID = "0123456789abcdef0123456789abcdef"

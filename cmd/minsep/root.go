@@ -17,9 +17,9 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/pipelines/manifest"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
 )

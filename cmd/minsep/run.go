@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/pipelines/manifest"
 )
 
 func (a *app) runCommand() *cobra.Command {

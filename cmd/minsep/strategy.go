@@ -14,9 +14,9 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/pipelines"
-	"minsep/pipelines/manifest"
 )
 
 func (a *app) strategyCommand() *cobra.Command {

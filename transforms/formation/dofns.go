@@ -9,7 +9,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"

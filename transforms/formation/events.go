@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 )
 

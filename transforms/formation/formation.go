@@ -26,7 +26,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/param"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"

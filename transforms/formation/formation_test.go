@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"

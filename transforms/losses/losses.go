@@ -36,7 +36,7 @@ import (
 	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/store"
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/transforms/progress"
 )
 

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling"
 )
 

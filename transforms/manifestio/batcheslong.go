@@ -6,7 +6,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 )
 

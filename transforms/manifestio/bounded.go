@@ -14,7 +14,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/transforms/internal/packed"
 	"minsep/transforms/progress"

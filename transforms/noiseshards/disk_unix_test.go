@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 )
 
 // TestFullDisk lets files grow to 4 KiB only, as on a full disk: the task fails and leaves no part of a file of noise.

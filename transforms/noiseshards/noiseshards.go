@@ -34,8 +34,8 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/pipelines/manifest"
 	"minsep/sampling/stream"
 	"minsep/transforms/internal/keyref"
 	"minsep/transforms/progress"

@@ -17,9 +17,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
+	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
-	"minsep/pipelines/manifest"
 	"minsep/sampling/stream"
 	"minsep/transforms/manifestio"
 )

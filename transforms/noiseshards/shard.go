@@ -12,8 +12,8 @@ import (
 	"unsafe"
 
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/pipelines/manifest"
 )
 
 // Names of the notes and the checkpoint in a shard's folder: temporary files, as package manifest names them, which

@@ -17,7 +17,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
-	"minsep/pipelines/manifest"
+	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
