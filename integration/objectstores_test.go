@@ -274,6 +274,7 @@ func TestObjectStores(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			root := scheme + "://bucket/place"
 			newPlace(t, root)
+			forget(ctx, t, root) // the other place's records, in the state folder
 			if err := stages(ctx, root); err != nil {
 				t.Fatal(err)
 			}
