@@ -12,15 +12,6 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Schemes of participation that have a loss here.
-const (
-	BMinSep       = "b-min-sep"
-	Poisson       = "poisson" // b-min-sep with min-sep 1
-	BallsInBins   = "balls-in-bins"
-	CyclicPoisson = "cyclic-poisson"
-	MultiOwner    = "multi-owner" // Algorithm 3 of arXiv 2602.09338: never certified
-)
-
 // Direction says which of the pair the outputs are drawn from.
 type Direction string
 
@@ -39,13 +30,6 @@ const (
 	Exact     Exactness = "exact"
 	Bound     Exactness = "bound" // P/Q is bounded from the side that makes δ too large
 	NotProven Exactness = "published accounting, not proven"
-)
-
-// Limits of the exact law of several examples per owner: its cost a step is proportional to the states, its memory to the
-// states times min-sep.
-const (
-	maxOwnerStates = 600 // of three and more
-	maxOwnerMemory = 1 << 19
 )
 
 // maxSquaredNorm limits ‖c_i‖²/σ²: beyond it a loss of 64-bit floats does not hold its 1e-9.
@@ -126,30 +110,13 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= maxPerOwner, "examples per owner", s.MaxExamplesPerOwner,
 		fmt.Sprintf("must be 0 to %d", maxPerOwner))
 	check.AtLeast("max batch size", s.MaxBatchSize, 0)
-	switch s.Scheme {
-	case BMinSep, MultiOwner:
-	case Poisson:
-		check.Require(s.MinSep == 1, "min-sep", s.MinSep, "must be 1 for Poisson sampling")
-	case BallsInBins:
-		check.Require(s.Prob == 0, "probability", s.Prob, "must be 0 for balls-in-bins: an example participates once a period")
-	case CyclicPoisson:
-	default:
-		check.Require(false, "scheme", s.Scheme, "must be b-min-sep, poisson, balls-in-bins, cyclic-poisson or multi-owner")
+	scheme, ok := schemes[s.Scheme]
+	if !ok {
+		check.Require(false, "scheme", s.Scheme, "must be "+schemeNames())
 		return
 	}
-	if s.Scheme != BallsInBins {
-		check.Probability("probability", s.Prob)
-	}
-	if s.Scheme == BallsInBins || s.Scheme == CyclicPoisson {
-		check.Require(k == 1, "examples per owner", k, "must be 1 for "+s.Scheme+": no loss is known for more")
-		check.Require(s.MaxBatchSize == 0, "max batch size", s.MaxBatchSize, "must be 0 for "+s.Scheme+": no loss is known for truncated batches")
-	}
-	if s.Scheme == MultiOwner {
-		check.Require(s.MaxBatchSize == 0, "max batch size", s.MaxBatchSize, "must be 0 for multi-owner: no loss is known for truncated batches")
-		check.Require(!s.PublishedLaw || !s.WarmStart, "warm start", s.WarmStart, "must be false for the published law of Algorithm 3")
-	} else {
-		check.Require(!s.PublishedLaw, "published law", s.PublishedLaw, "is for multi-owner only")
-	}
+	scheme.check(s, check)
+	check.Require(!s.PublishedLaw || s.Scheme == MultiOwner, "published law", s.PublishedLaw, "is for multi-owner only")
 	if s.MaxBatchSize > 0 {
 		check.Require(k == 1, "examples per owner", k, "must be 1 with a max batch size: no loss is known for more")
 		check.AtLeast("examples", s.Examples, 1)
@@ -166,17 +133,9 @@ func (s Spec) checkColumns(check *param.Checker, c *law.Columns) {
 	}
 	check.Require(largest <= maxSquaredNorm, "squared column norm over squared noise multiplier", largest,
 		fmt.Sprintf("must be at most %g: losses lose their accuracy beyond", maxSquaredNorm))
-	if c.Bands <= s.MinSep || s.Scheme == BallsInBins {
-		return
-	}
-	const rule = "must be at most min-sep, %d, for %s: no loss is known otherwise"
-	switch {
-	case s.Scheme == CyclicPoisson || s.Scheme == MultiOwner:
-		check.Require(false, "bands", c.Bands, fmt.Sprintf(rule, s.MinSep, s.Scheme))
-	case s.examplesPerOwner() > 1:
-		check.Require(false, "bands", c.Bands, fmt.Sprintf(rule, s.MinSep, "several examples per owner"))
-	case s.MaxBatchSize > 0:
-		check.Require(false, "bands", c.Bands, fmt.Sprintf(rule, s.MinSep, "truncated batches"))
+	if scheme, ok := schemes[s.Scheme]; ok && c.Bands > s.MinSep {
+		what := scheme.separated(s)
+		check.Require(what == "", "bands", c.Bands, fmt.Sprintf("must be at most min-sep, %d, for %s: no loss is known otherwise", s.MinSep, what))
 	}
 }
 
@@ -192,51 +151,15 @@ func (s Spec) Exactness() Exactness {
 	return s.exactness(s.Strategy.Bands())
 }
 
-func (s Spec) exactness(bands int) Exactness {
-	switch {
-	case s.Scheme == MultiOwner:
-		return NotProven
-	case s.Scheme == BallsInBins || s.Scheme == CyclicPoisson:
-		return Exact
-	case bands > s.MinSep:
-		return Bound
-	case s.examplesPerOwner() == 1:
-		return Exact
-	}
-	states := law.OwnerStates(s.MinSep, s.examplesPerOwner())
-	if states*s.MinSep > maxOwnerMemory || s.examplesPerOwner() > 2 && states > maxOwnerStates {
-		return Bound
-	}
-	return Exact
-}
+func (s Spec) exactness(bands int) Exactness { return schemes[s.Scheme].exactness(s, bands) }
 
 // newLaw returns the recursion of the loss in one direction.
-func (s Spec) newLaw(d Direction, c *law.Columns) law.Law {
-	p, k := s.process(), s.examplesPerOwner()
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	norms := c.SquaredNorms(factor)
-	bound := s.exactness(c.Bands) == Bound
-	switch {
-	case s.Scheme == BallsInBins:
-		return law.NewBallsInBins(c, s.MinSep, factor)
-	case s.Scheme == CyclicPoisson:
-		return law.NewCyclic(p, norms)
-	case s.Scheme == MultiOwner && s.PublishedLaw:
-		return law.PublishedOwner(p, norms, k)
-	case s.Scheme == MultiOwner:
-		return &law.SampledOwner{Process: p, Examples: k, Norms: norms}
-	case s.MaxBatchSize > 0:
-		return &law.Truncated{Process: p, MaxBatch: s.MaxBatchSize, Norms: norms}
-	case k > 1 && !bound:
-		return law.NewOwner(p, c, k, factor)
-	case k > 1 && d == P:
-		return law.IndependentUpper(p, norms, k)
-	case k > 1:
-		return law.IndependentLower(p, norms, k)
-	case bound && d == Q:
-		return law.MinSepLower(p, c, factor)
-	}
-	return law.MinSep(p, norms)
+func (s Spec) newLaw(d Direction, c *law.Columns) law.Law { return schemes[s.Scheme].law(s, d, c) }
+
+// norms are the squared norms of the columns over σ², and 1/σ².
+func (s Spec) norms(c *law.Columns) (norms []float64, factor float64) {
+	factor = 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	return c.SquaredNorms(factor), factor
 }
 
 // Evaluator computes losses of given outputs in log domain, one at a time: the reference for the sampler, and the

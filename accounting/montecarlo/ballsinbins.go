@@ -1,0 +1,39 @@
+package montecarlo
+
+import (
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/param"
+)
+
+// BallsInBins throws each example into one step of a period, which is its min-sep.
+const BallsInBins = "balls-in-bins"
+
+func init() { schemes[BallsInBins] = ballsInBins{} }
+
+// ballsInBins has exact losses for any strategy (F3.4).
+type ballsInBins struct{}
+
+func (ballsInBins) check(s Spec, c *param.Checker) {
+	c.Require(s.Prob == 0, "probability", s.Prob, "must be 0 for balls-in-bins: an example participates once a period")
+	checkOneExample(s, c)
+}
+
+func (ballsInBins) separated(Spec) string { return "" }
+
+func (ballsInBins) exactness(Spec, int) Exactness { return Exact }
+
+func (ballsInBins) law(s Spec, _ Direction, c *law.Columns) law.Law {
+	return law.NewBallsInBins(c, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+}
+
+func (ballsInBins) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
+	return p.every(dst, d.below(p.spec.MinSep))
+}
+
+func (p participations) every(dst []kernel.Hit, first int) []kernel.Hit {
+	for i := first; i < p.spec.Steps; i += p.spec.MinSep {
+		dst = append(dst, kernel.Hit{Step: i, Times: 1})
+	}
+	return dst
+}

@@ -1,0 +1,117 @@
+package montecarlo
+
+import (
+	"cmp"
+	"slices"
+
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/param"
+)
+
+// BMinSep is b-min-sep subsampling of each example on its own, and Poisson the same with min-sep 1.
+const (
+	BMinSep = "b-min-sep"
+	Poisson = "poisson"
+)
+
+func init() {
+	schemes[BMinSep] = bMinSep{}
+	schemes[Poisson] = poisson{}
+}
+
+// Limits of the exact law of several examples per owner: its cost a step is proportional to the states, its memory to the
+// states times min-sep.
+const (
+	maxOwnerStates = 600 // of three and more
+	maxOwnerMemory = 1 << 19
+)
+
+// bMinSep has exact losses (F3.2, F3.6, F4.2) and bounds (F3.3, F4.3, F4.5).
+type bMinSep struct{}
+
+func (bMinSep) check(s Spec, c *param.Checker) { c.Probability("probability", s.Prob) }
+
+func (bMinSep) separated(s Spec) string {
+	switch {
+	case s.examplesPerOwner() > 1:
+		return "several examples per owner"
+	case s.MaxBatchSize > 0:
+		return "truncated batches"
+	}
+	return ""
+}
+
+func (bMinSep) exactness(s Spec, bands int) Exactness {
+	switch {
+	case bands > s.MinSep:
+		return Bound
+	case s.examplesPerOwner() == 1:
+		return Exact
+	}
+	states := law.OwnerStates(s.MinSep, s.examplesPerOwner())
+	if states*s.MinSep > maxOwnerMemory || s.examplesPerOwner() > 2 && states > maxOwnerStates {
+		return Bound
+	}
+	return Exact
+}
+
+func (b bMinSep) law(s Spec, d Direction, c *law.Columns) law.Law {
+	p, k := s.process(), s.examplesPerOwner()
+	norms, factor := s.norms(c)
+	bound := b.exactness(s, c.Bands) == Bound
+	switch {
+	case s.MaxBatchSize > 0:
+		return &law.Truncated{Process: p, MaxBatch: s.MaxBatchSize, Norms: norms}
+	case k > 1 && !bound:
+		return law.NewOwner(p, c, k, factor)
+	case k > 1 && d == P:
+		return law.IndependentUpper(p, norms, k)
+	case k > 1:
+		return law.IndependentLower(p, norms, k)
+	case bound && d == Q:
+		return law.MinSepLower(p, c, factor)
+	}
+	return law.MinSep(p, norms)
+}
+
+func (bMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
+	for range p.spec.examplesPerOwner() {
+		dst = p.renewal(dst, d)
+	}
+	if p.spec.examplesPerOwner() > 1 {
+		slices.SortFunc(dst, func(a, b kernel.Hit) int { return cmp.Compare(a.Step, b.Step) })
+	}
+	return dst
+}
+
+// wait draws how many steps pass before an example is available.
+func (p participations) wait(d *draws) int {
+	if !p.spec.WarmStart || p.spec.MinSep == 1 {
+		return 0
+	}
+	if d.uniform()*(1+float64(p.spec.MinSep-1)*p.spec.Prob) < 1 {
+		return 0
+	}
+	return 1 + d.below(p.spec.MinSep-1)
+}
+
+// renewal appends the participations of one example (arXiv 2602.09338, Algorithms 1 and 2).
+func (p participations) renewal(dst []kernel.Hit, d *draws) []kernel.Hit {
+	n := p.spec.Steps
+	for i := p.wait(d); ; i += p.spec.MinSep {
+		i += d.failures(p.logQ, n)
+		if i >= n {
+			return dst
+		}
+		dst = append(dst, kernel.Hit{Step: i, Times: 1})
+	}
+}
+
+// poisson is bMinSep with min-sep 1.
+type poisson struct{ bMinSep }
+
+func (poisson) check(s Spec, c *param.Checker) {
+	c.Require(s.MinSep == 1, "min-sep", s.MinSep, "must be 1 for Poisson sampling")
+	c.Probability("probability", s.Prob)
+}

@@ -1,0 +1,74 @@
+package montecarlo
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/param"
+)
+
+// MultiOwner is Algorithm 3 of arXiv 2602.09338: never certified.
+const MultiOwner = "multi-owner"
+
+func init() { schemes[MultiOwner] = multiOwner{} }
+
+// multiOwner has the published losses (F4.1) and those of one owner's examples alone (F4.4).
+type multiOwner struct{}
+
+func (multiOwner) check(s Spec, c *param.Checker) {
+	c.Probability("probability", s.Prob)
+	checkUntruncated(s, c)
+	c.Require(!s.PublishedLaw || !s.WarmStart, "warm start", s.WarmStart, "must be false for the published law of Algorithm 3")
+}
+
+func (multiOwner) separated(s Spec) string { return s.Scheme }
+
+func (multiOwner) exactness(Spec, int) Exactness { return NotProven }
+
+func (multiOwner) law(s Spec, _ Direction, c *law.Columns) law.Law {
+	p, k := s.process(), s.examplesPerOwner()
+	norms, _ := s.norms(c)
+	if s.PublishedLaw {
+		return law.PublishedOwner(p, norms, k)
+	}
+	return &law.SampledOwner{Process: p, Examples: k, Norms: norms}
+}
+
+func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
+	return p.sampledOwner(dst, d)
+}
+
+// sampledOwner appends the participations of an owner in Algorithm 3: by its published law (F4.1) blocked after a
+// participation, else (F4.4) whenever one of its examples was sampled in the b-1 steps before.
+func (p participations) sampledOwner(dst []kernel.Hit, d *draws) []kernel.Hit {
+	n, b, k := p.spec.Steps, p.spec.MinSep, p.spec.examplesPerOwner()
+	logNone := float64(k) * p.logQ
+	i, free := 0, 0
+	if p.spec.WarmStart {
+		i, free = 1-b, 1-b // the coins of b-1 steps before the first
+	}
+	for ; ; i++ {
+		i += d.failures(logNone, n+b)
+		if i >= n {
+			return dst
+		}
+		if i >= free && i >= 0 {
+			dst = append(dst, kernel.Hit{Step: i, Times: p.sampled(d)})
+		}
+		if i >= free || !p.spec.PublishedLaw {
+			free = i + b
+		}
+	}
+}
+
+// sampled draws from Binom(k, p) given that it is at least 1.
+func (p participations) sampled(d *draws) int {
+	k := p.spec.examplesPerOwner()
+	if math.IsInf(p.logQ, -1) {
+		return k
+	}
+	some := -math.Expm1(float64(k) * p.logQ)
+	first := int(math.Log1p(-d.uniform()*some) / p.logQ) // the first sampled example, given that there is one
+	return 1 + d.binomial(max(0, k-1-first), p.spec.Prob)
+}

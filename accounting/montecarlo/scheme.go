@@ -1,0 +1,47 @@
+package montecarlo
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/param"
+)
+
+// scheme is a law of participation: how losses under it are computed, and how participations are drawn. Each has a file.
+type scheme interface {
+	// check reports the faults of all parameters but those that every scheme has: steps, min-sep, σ.
+	check(s Spec, c *param.Checker)
+	// separated names what needs a strategy of at most min-sep bands; "" if nothing of s does.
+	separated(s Spec) string
+	// exactness says what losses are worth for a strategy of so many bands.
+	exactness(s Spec, bands int) Exactness
+	// law is the recursion of the loss in one direction.
+	law(s Spec, d Direction, c *law.Columns) law.Law
+	// draw appends the participations of one owner's examples to dst, sorted by step.
+	draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit
+}
+
+// schemes are the laws of participation by the names of their schemes. Each file's init sets its own.
+var schemes = map[string]scheme{}
+
+// schemeNames lists them in words.
+func schemeNames() string {
+	names := slices.Sorted(maps.Keys(schemes))
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// checkOneExample refuses several examples per owner and truncated batches.
+func checkOneExample(s Spec, c *param.Checker) {
+	k := s.examplesPerOwner()
+	c.Require(k == 1, "examples per owner", k, "must be 1 for "+s.Scheme+": no loss is known for more")
+	checkUntruncated(s, c)
+}
+
+// checkUntruncated refuses truncated batches.
+func checkUntruncated(s Spec, c *param.Checker) {
+	c.Require(s.MaxBatchSize == 0, "max batch size", s.MaxBatchSize, "must be 0 for "+s.Scheme+": no loss is known for truncated batches")
+}
