@@ -145,12 +145,13 @@ func (h *hostile) try(c hostileCase, turn int) {
 	if err = errors.Join(err, c.make("run")); err != nil {
 		h.t.Fatalf("%s: %v", c.name, err)
 	}
+	harmless := c.resealed || maps.Equal(listingOf("run"), listingOf("kept"))
 	code, out := h.call("inspect", "run")
 	verdict, _, _ := strings.Cut(out, "\n")
 	switch {
 	case code == exitNotVerified && strings.HasPrefix(verdict, "BROKEN: "):
 		h.broken++
-	case code == exitOK && (c.resealed || maps.Equal(listingOf("run"), listingOf("kept"))):
+	case code == exitOK && harmless:
 		h.certified++
 	default:
 		h.t.Errorf("%s: inspect ends with %d: %s", c.name, code, verdict)
@@ -159,7 +160,7 @@ func (h *hostile) try(c hostileCase, turn int) {
 	switch code, out := h.call(args...); {
 	case code > exitNotVerified, code < 0:
 		h.t.Errorf("%s: %v ends with %d: %s", c.name, args, code, out)
-	case args[0] == "run" && code == exitOK && !c.resealed && strings.Contains(out, "verified"):
+	case args[0] == "run" && code == exitOK && !harmless && strings.Contains(out, "verified"):
 		h.t.Errorf("%s: run takes it for its result:\n%s", c.name, out)
 	}
 }
@@ -311,13 +312,20 @@ func sampleOfKinds(cases []hostileCase, n int) (sample []hostileCase) {
 	return sample
 }
 
-// listingOf are the kinds and contents of everything in a directory.
+// listingOf are the kinds and contents of what is in a directory, but for what nobody misses: folders, empty files, and links to nothing.
 func listingOf(dir string) map[string]string {
 	list := map[string]string{}
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		text := fmt.Sprint(d.Type(), err)
-		if d.Type().IsRegular() {
+		info, missing := os.Stat(path)
+		if err != nil || d.IsDir() || errors.Is(missing, fs.ErrNotExist) {
+			return err
+		}
+		text := fmt.Sprint(d.Type())
+		if d.Type().IsRegular() && info.Size() < 1<<30 {
 			b, err := os.ReadFile(path)
+			if len(b) == 0 {
+				return err
+			}
 			text += fmt.Sprint(sha256.Sum256(b), err)
 		}
 		list[strings.TrimPrefix(path, dir)] = text
