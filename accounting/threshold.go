@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"minsep/internal/golden"
 	"minsep/internal/param"
 )
 
@@ -145,21 +146,9 @@ func (c Claim) leastCost(least float64, samples func(verify, q float64) float64)
 	low, high := -80.0, -1e-9
 	most := c.most()
 	at := func(u float64) float64 { return most - (most-least)*math.Exp(u) }
-	const golden = 0.6180339887498949
-	x1, x2 := high-golden*(high-low), low+golden*(high-low)
-	f1, f2 := cost(at(x1)), cost(at(x2))
-	for high-low > 1e-4 {
-		if f1 < f2 {
-			high, x2, f2 = x2, x1, f1
-			x1 = high - golden*(high-low)
-			f1 = cost(at(x1))
-		} else {
-			low, x1, f1 = x1, x2, f2
-			x2 = low + golden*(high-low)
-			f2 = cost(at(x2))
-		}
-	}
-	verify = at((low + high) / 2)
+	// Of equal costs, such as infinite ones, the larger u is kept, so the section is over -u.
+	from, to, _, _ := golden.Section(-high, -low, 1e-4, func(v float64) float64 { return cost(at(-v)) })
+	verify = at(-(from + to) / 2)
 	return verify, cost(verify)
 }
 

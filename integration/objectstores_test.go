@@ -32,6 +32,7 @@ import (
 	"minsep/internal/store/s3"
 	"minsep/internal/store/storetest"
 	"minsep/manifest"
+	"minsep/mechanism"
 	"minsep/pipelines"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
@@ -121,8 +122,8 @@ func newPlace(t *testing.T, root string) {
 // stages runs the stages one by one under root/run.
 func stages(ctx context.Context, root string) error {
 	o := pipelines.Options{Out: store.Join(root, "run"), KeyFile: store.Join(root, "key"), RunID: storesRun}
-	params := pipelines.StrategyParams{Kind: "banded-toeplitz", Steps: 32, Bands: 4}
-	strategy, err := params.Make(ctx)
+	params := mechanism.Params{Kind: "banded-toeplitz", Steps: 32, Bands: 4}
+	strategy, err := params.Make(ctx, nil)
 	if err != nil {
 		return err
 	}

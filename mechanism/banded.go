@@ -7,6 +7,26 @@ import (
 	"minsep/internal/param"
 )
 
+// KindBanded is banded with columns of norm one (arXiv 2405.15913, Algorithm 3).
+const KindBanded = "banded"
+
+func init() {
+	register(Family{
+		Kind: KindBanded, Rank: 30,
+		Help: "the best strategy of --bands bands with columns of norm one",
+		Size: BandsSize,
+		check: func(p Params, c *param.Checker) {
+			c.Require(p.Bands <= maxEntries/max(1, p.Steps), "bands", p.Bands, "steps times bands must be at most 2^28 for banded, which is held as a whole")
+		},
+		seconds: func(p Params) float64 { return 5e-6 * float64(p.Steps) * float64(p.Bands) },
+		bands:   givenBands,
+		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
+			s, _, err := problem.OptimalBanded(p.Bands)
+			return s, err
+		},
+	})
+}
+
 // OptimalBanded returns the banded strategy with columns of norm one of least loss
 // (arXiv 2405.15913, Algorithm 3), by L-BFGS from the optimal Toeplitz strategy. The workload must
 // be one of momentum and learning rates. With several participations bands may not exceed MinSep,
@@ -32,7 +52,7 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	if err := check.Err(); err != nil {
 		return nil, Convergence{}, err
 	}
-	like := Problem{Workload: Momentum(n, p.Workload.Momentum, nil), Objective: p.Objective}
+	like := Problem{Workload: Momentum(n, p.Workload.Momentum, nil), Objective: p.Objective, ctx: p.ctx}
 	start, result, err := like.OptimalToeplitz(bands)
 	if err != nil {
 		return nil, result, err
@@ -44,11 +64,11 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 			x = append(x, v/start.Toeplitz[0])
 		}
 	}
-	result, err = minimize(x, 20000, o.logError)
+	result, err = p.minimize(x, 20000, o.logError)
 	result.Gap *= float64(n)
 	if p.Objective == MaxError {
 		for o.power = 4; err == nil && o.power <= 4096; o.power *= 4 {
-			result, err = minimize(x, 20000, o.logError)
+			result, err = p.minimize(x, 20000, o.logError)
 			o.logError(x, make([]float64, len(x)))
 			result.Loss, result.Gap = o.largest, 1-o.lower/o.largest
 		}

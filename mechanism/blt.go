@@ -5,6 +5,21 @@ import (
 	"slices"
 )
 
+// KindBLT is a buffered linear Toeplitz C.
+const KindBLT = "blt"
+
+func init() {
+	register(Family{
+		Kind: KindBLT, Rank: 110,
+		Help: "the best sum of at most --buffers exponentials",
+		Size: BuffersSize,
+		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
+			s, _, err := problem.OptimalBLT(p.Buffers)
+			return s, err
+		},
+	})
+}
+
 // maxDecay keeps decays apart from 1 in double precision.
 const maxDecay = 1 - 1e-9
 
@@ -32,7 +47,7 @@ func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
 		}
 		blt = &BLT{append(slices.Clone(blt.Scales), scale), append(slices.Clone(blt.Decays), decay)}
 		var err error
-		if result, err = o.minimizeBLT(blt); err != nil {
+		if result, err = p.minimizeBLT(o, blt); err != nil {
 			return nil, result, err
 		}
 	}
@@ -66,7 +81,7 @@ func (o *toeplitzObjective) nextDecay(b *BLT) (decay float64, found bool) {
 }
 
 // minimizeBLT optimises scales and decays in place.
-func (o *toeplitzObjective) minimizeBLT(b *BLT) (Convergence, error) {
+func (p Problem) minimizeBLT(o *toeplitzObjective, b *BLT) (Convergence, error) {
 	buffers := len(b.Scales)
 	x := make([]float64, 2*buffers) // ln scale, then log-odds of the decay
 	for m := range buffers {
@@ -79,7 +94,7 @@ func (o *toeplitzObjective) minimizeBLT(b *BLT) (Convergence, error) {
 			b.Decays[m] = min(maxDecay, 1/(1+math.Exp(-x[buffers+m])))
 		}
 	}
-	result, err := minimize(x, 5000, func(x, grad []float64) float64 {
+	result, err := p.minimize(x, 5000, func(x, grad []float64) float64 {
 		set(x)
 		value := o.logBLTError(b, grad) + o.logBLTSensitivity(b, grad)
 		for m := range buffers {

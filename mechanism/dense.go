@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -9,6 +10,27 @@ import (
 
 	"minsep/internal/param"
 )
+
+// KindDense is any lower triangular C, such as the optimum of arXiv 2211.06530.
+const KindDense = "dense"
+
+// denseGap is the duality gap of the dense optimum that users get.
+const denseGap = 1e-5
+
+func init() {
+	register(Family{
+		Kind: KindDense, Rank: 150,
+		Help:     "the best matrix for epochs of --min-sep steps in a fixed order (--phases)",
+		MaxSteps: maxWholeSteps,
+		seconds:  func(p Params) float64 { return 7 * math.Pow(float64(p.Steps)/2000, 3) },
+		make: func(problem Problem, _ Params, _ bool) (*Strategy, error) {
+			// Phases are the only participation for which the dense optimum is known.
+			problem.Participation.Phases = problem.Participation.Phases || problem.Participation.MinSep != 0
+			s, _, err := problem.OptimalDense(denseGap)
+			return s, err
+		},
+	})
+}
 
 // quadratureTolerance is the relative error of the rational square root, and leastGap the least duality gap that may be
 // asked for, so that neither it nor rounding decides.
@@ -171,8 +193,8 @@ type class struct {
 	low, high float64
 }
 
-// evaluate returns the class blocks X_s of X and tr(U X).
-func (d *dual) evaluate(classes []class) ([]*mat.SymDense, float64, error) {
+// evaluate returns the class blocks X_s of X and tr(U X), or the error of ctx.
+func (d *dual) evaluate(ctx context.Context, classes []class) ([]*mat.SymDense, float64, error) {
 	low, high := math.Inf(1), 0.0
 	xs := make([]*mat.SymDense, len(d.classes))
 	for s, c := range classes {
@@ -180,6 +202,9 @@ func (d *dual) evaluate(classes []class) ([]*mat.SymDense, float64, error) {
 		xs[s] = mat.NewSymDense(len(d.classes[s]), nil)
 	}
 	for _, q := range sqrtNodes(d.low*low, d.high*high, quadratureTolerance) {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
 		d.assemble(classes, q.shift)
 		if err := d.blocks.eliminate(); err != nil {
 			return nil, 0, err
@@ -255,8 +280,8 @@ func (d *dual) blockOf(row int) int {
 	return low
 }
 
-// full returns X in the order of steps.
-func (d *dual) full(classes []class) (*mat.SymDense, error) {
+// full returns X in the order of steps, or the error of ctx.
+func (d *dual) full(ctx context.Context, classes []class) (*mat.SymDense, error) {
 	low, high := math.Inf(1), 0.0
 	for _, c := range classes {
 		low, high = min(low, c.low), max(high, c.high)
@@ -264,6 +289,9 @@ func (d *dual) full(classes []class) (*mat.SymDense, error) {
 	x := mat.NewSymDense(d.n, nil)
 	inverse, spare := newGeneral(d.n, d.n), newGeneral(d.n, d.n)
 	for _, q := range sqrtNodes(d.low*low, d.high*high, quadratureTolerance) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		d.assemble(classes, q.shift)
 		if err := d.blocks.eliminate(); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"context"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -19,6 +20,7 @@ func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, 
 	for _, c := range d.classes {
 		size += len(c) * len(c)
 	}
+	ctx := p.context()
 	y := make([]float64, size) // logarithms of U_s; zero is U = I
 	mixer := &anderson{depth: andersonDepth}
 	result := Convergence{Gap: math.Inf(1)}
@@ -26,7 +28,7 @@ func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, 
 	target := math.Sqrt(gap / 6) // of the residual: the gap is of second order in it
 	for result.Iterations = 1; result.Iterations <= denseSweeps; result.Iterations++ {
 		classes := d.unpack(y)
-		xs, trace, err := d.evaluate(classes)
+		xs, trace, err := d.evaluate(ctx, classes)
 		if err != nil {
 			return nil, result, err
 		}
@@ -37,7 +39,7 @@ func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, 
 		value := trace * trace / total / float64(d.n)
 		next, residual := d.step(classes, xs)
 		if residual <= target {
-			s, err := d.strategy(classes, p.Workload)
+			s, err := d.strategy(ctx, classes)
 			if err != nil {
 				return nil, result, err
 			}
@@ -125,8 +127,8 @@ func (d *dual) step(classes []class, xs []*mat.SymDense) (next []float64, residu
 
 // strategy returns the feasible C nearest to the classes' X: every class block is made diagonal by a congruence,
 // which keeps X positive definite, and scaled to trace one; then X = CᵀC by a Cholesky decomposition from below.
-func (d *dual) strategy(classes []class, a *Workload) (*Strategy, error) {
-	x, err := d.full(classes)
+func (d *dual) strategy(ctx context.Context, classes []class) (*Strategy, error) {
+	x, err := d.full(ctx, classes)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +168,7 @@ func (d *dual) strategy(classes []class, a *Workload) (*Strategy, error) {
 		}
 		dense = mat.DenseCopyOf(dense.T())
 	}
-	return fromGram(KindDense, symmetric(dense))
+	return fromGram(ctx, KindDense, symmetric(dense))
 }
 
 // matrixFunction returns f of a symmetric matrix.

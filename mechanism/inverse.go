@@ -7,6 +7,21 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
+// KindBandInv is the optimised banded Toeplitz C⁻¹ (arXiv 2605.18379).
+const KindBandInv = "band-inv"
+
+func init() {
+	register(Family{
+		Kind: KindBandInv, Rank: 90,
+		Help: "the best Toeplitz inverse of --bands bands",
+		Size: BandsSize,
+		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
+			s, _, err := problem.OptimalInverseToeplitz(p.Bands)
+			return s, err
+		},
+	})
+}
+
 // OptimalInverseToeplitz returns the strategy of least loss whose inverse is Toeplitz with so many bands (BandInvMF).
 // The workload must be Toeplitz. With several participations the sensitivity is known exactly only when C's first column is non-negative
 // and does not rise from index MinSep on (F2). Where the optimum by that formula breaks this, rises are penalised more and
@@ -60,8 +75,10 @@ func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, erro
 	}
 	best, result, loss := (*Strategy)(nil), Convergence{}, math.Inf(1)
 	for penalty := 0.; penalty <= 1e8; penalty = max(100, 10*penalty) {
-		now, err := minimize(x, 10000, evaluate(penalty))
+		now, err := p.minimize(x, 10000, evaluate(penalty))
 		if err != nil && best == nil {
+			return nil, now, err
+		} else if err != nil && p.context().Err() != nil {
 			return nil, now, err
 		} else if err != nil {
 			break

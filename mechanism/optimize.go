@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -23,6 +24,22 @@ type Problem struct {
 	Workload      *Workload
 	Objective     string        // MeanError or MaxError; empty: MeanError
 	Participation Participation // zero: one participation, the sensitivity is the largest column norm
+
+	ctx context.Context // see WithContext; nil: context.Background()
+}
+
+// WithContext returns p whose optimisations end at their next iteration, with ctx's error, when ctx ends. Without it they run
+// to their end.
+func (p Problem) WithContext(ctx context.Context) Problem {
+	p.ctx = ctx
+	return p
+}
+
+func (p Problem) context() context.Context {
+	if p.ctx == nil {
+		return context.Background()
+	}
+	return p.ctx
 }
 
 // Validate returns every fault of p joined, or nil.
@@ -96,8 +113,12 @@ const (
 )
 
 // minimize minimises f by L-BFGS from x, in place. The function returns +Inf outside its domain. Gap is the largest
-// entry of the last gradient: f must be the logarithm of a loss.
-func minimize(x []float64, iterations int, f func(x, grad []float64) float64) (Convergence, error) {
+// entry of the last gradient: f must be the logarithm of a loss. It ends with the error of p's context before the next
+// evaluation once that ends.
+func (p Problem) minimize(x []float64, iterations int, f func(x, grad []float64) float64) (Convergence, error) {
+	if err := p.context().Err(); err != nil {
+		return Convergence{}, err
+	}
 	if len(x) == 0 {
 		return Convergence{Loss: math.Exp(f(x, nil))}, nil
 	}
@@ -116,6 +137,12 @@ func minimize(x []float64, iterations int, f func(x, grad []float64) float64) (C
 	problem := optimize.Problem{
 		Func: func(y []float64) float64 { evaluate(y); return value },
 		Grad: func(g, y []float64) { evaluate(y); copy(g, grad) },
+		Status: func() (optimize.Status, error) { // asked before every evaluation
+			if err := p.context().Err(); err != nil {
+				return optimize.Failure, err
+			}
+			return optimize.NotTerminated, nil
+		},
 	}
 	settings := &optimize.Settings{
 		GradientThreshold: gradientTarget,
@@ -124,6 +151,9 @@ func minimize(x []float64, iterations int, f func(x, grad []float64) float64) (C
 		Converger:         &optimize.FunctionConverge{Relative: 1e-14, Absolute: 1e-14, Iterations: 20},
 	}
 	result, err := optimize.Minimize(problem, x, settings, &optimize.LBFGS{Store: 20, Linesearcher: &optimize.Bisection{CurvatureFactor: .9}})
+	if ended := p.context().Err(); ended != nil {
+		return Convergence{Gap: math.Inf(1)}, ended
+	}
 	if result == nil {
 		return Convergence{Gap: math.Inf(1)}, fmt.Errorf("%w: %w", ErrNotConverged, err)
 	}

@@ -34,12 +34,12 @@ func TestNotConverged(t *testing.T) {
 		}
 		return a*a + 100*b*b
 	}
-	result, err := minimize([]float64{-1.2, 1}, 3, valley)
+	result, err := Problem{}.minimize([]float64{-1.2, 1}, 3, valley)
 	if !errors.Is(err, ErrNotConverged) || !(result.Gap > gradientLimit) {
 		t.Errorf("after 3 iterations: %+v, %v", result, err)
 	}
 	x := []float64{-1.2, 1}
-	result, err = minimize(x, 200, valley)
+	result, err = Problem{}.minimize(x, 200, valley)
 	if err != nil || math.Abs(x[0]-1) > 1e-6 || math.Abs(x[1]-1) > 1e-6 {
 		t.Errorf("%+v, %v at %v, want the minimum at 1, 1", result, err, x)
 	}

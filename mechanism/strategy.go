@@ -9,28 +9,6 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Kinds of strategies: the family, which says where the numbers came from. How a strategy is held (see
-// [Strategy]) does not follow from it alone.
-const (
-	KindIdentity       = "identity"        // C = I: independent noise, DP-SGD
-	KindToeplitz       = "toeplitz"        // any Toeplitz C given by its first column
-	KindBandedToeplitz = "banded-toeplitz" // optimal banded Toeplitz (arXiv 2405.15913)
-	KindOneParameter   = "one-parameter"   // θ_i ∝ 1/i + c (arXiv 2405.15913, Appendix J)
-	KindBSR            = "bsr"             // banded square root (arXiv 2605.18379)
-	KindBFR            = "bfr"             // banded fractional root (arXiv 2605.18379)
-	KindBISR           = "bisr"            // banded inverse square root (arXiv 2605.18379)
-	KindBIFR           = "bifr"            // banded inverse fractional root (arXiv 2605.18379, Definition 2)
-	KindBandInv        = "band-inv"        // optimised banded inverse
-	KindLambdaCGD      = "lambda-cgd"      // C[i][j] = λ^{i-j} (arXiv 2601.22334, equation 7)
-	KindBLT            = "blt"             // buffered linear Toeplitz
-	KindBanded         = "banded"          // banded, columns of norm one (arXiv 2405.15913, Algorithm 3)
-	KindDense          = "dense"           // any lower triangular C, such as the optimum of arXiv 2211.06530
-	KindStamped        = "stamped"         // block diagonal repetition of a shorter strategy
-	KindFenwick        = "fenwick"         // 0/1 tree of one row a step (arXiv 2605.18379, Appendix B)
-	KindTree           = "tree"            // tree aggregation with the full Honaker estimator
-	KindFFT            = "fft"             // FFT mechanism with the optimal decoder (arXiv 2211.06530, section 4)
-)
-
 // Strategy is the strategy matrix C (F0): Steps×Steps, lower triangular, with a positive diagonal. It is
 // held in exactly one of four ways:
 //
@@ -42,8 +20,8 @@ const (
 // A Strategy may be read by many goroutines; its methods keep no state. Call [Strategy.Validate] on one that was not made by a
 // constructor or read from a file. Other methods require a valid strategy.
 type Strategy struct {
-	Kind  string `json:"kind"`
-	Steps int    `json:"steps"`
+	Kind  string `json:"kind"`  // the family, or KindStamped: where the numbers came from; how they are held does not follow from it
+	Steps int    `json:"steps"` // 1 to MaxSteps
 
 	Toeplitz        []float64   `json:"toeplitz,omitempty"`         // first column of C, c_0 > 0; at most Steps entries, zeros beyond
 	InverseToeplitz []float64   `json:"inverse_toeplitz,omitempty"` // first column of C⁻¹, h_0 > 0; at most Steps entries, zeros beyond
@@ -60,11 +38,6 @@ type Strategy struct {
 type BLT struct {
 	Scales []float64 `json:"scales"` // finite
 	Decays []float64 `json:"decays"` // in [0, 1)
-}
-
-// Identity returns the strategy of independent noise.
-func Identity(steps int) *Strategy {
-	return &Strategy{Kind: KindIdentity, Steps: steps, Toeplitz: []float64{1}}
 }
 
 // representations reports how many of the four ways are filled.

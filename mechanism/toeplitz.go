@@ -6,6 +6,22 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
+// KindBandedToeplitz is the optimal banded Toeplitz C (arXiv 2405.15913).
+const KindBandedToeplitz = "banded-toeplitz"
+
+func init() {
+	register(Family{
+		Kind: KindBandedToeplitz, Rank: 20,
+		Help:  "the best Toeplitz strategy of --bands bands",
+		Size:  BandsSize,
+		bands: givenBands,
+		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
+			s, _, err := problem.OptimalToeplitz(p.Bands)
+			return s, err
+		},
+	})
+}
+
 // OptimalToeplitz returns the banded Toeplitz strategy of least loss (arXiv 2405.15913,
 // section 3.2), scaled to column norm one. The workload must be Toeplitz. An evaluation with
 // gradient takes O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged to its
@@ -40,7 +56,7 @@ func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
 		}
 	}
 	g := make([]float64, bands)
-	result, err := minimize(x, 2000, func(x, grad []float64) float64 {
+	result, err := p.minimize(x, 2000, func(x, grad []float64) float64 {
 		set(x)
 		clear(g)
 		value := o.logError(c, g) + o.logSensitivity(c, g)

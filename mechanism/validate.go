@@ -3,16 +3,9 @@ package mechanism
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"minsep/internal/param"
 )
-
-var kinds = []string{
-	KindIdentity, KindToeplitz, KindBandedToeplitz, KindOneParameter, KindBSR, KindBFR, KindBISR, KindBIFR, KindBandInv,
-	KindLambdaCGD, KindBLT, KindBanded, KindDense, KindStamped,
-	KindFenwick, KindTree, KindFFT,
-}
 
 // MaxSteps is the largest number of steps of a strategy.
 const MaxSteps = 100_000_000
@@ -25,7 +18,8 @@ const stabilitySteps = 1 << 21
 // both to two vectors, in O(Steps·Bands), for Toeplitz strategies over the first 2²¹ steps only.
 func (s *Strategy) Validate() error {
 	check := param.Checker{Package: "mechanism"}
-	check.Require(slices.Contains(kinds, s.Kind), "kind", s.Kind, "must be a known kind of strategy")
+	_, family := FamilyOf(s.Kind)
+	check.Require(family || s.Kind == KindStamped, "kind", s.Kind, "must be a known kind of strategy")
 	check.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	ways := s.representations()
 	check.Require(ways == 1, "representations", ways, "a strategy is held in exactly one of toeplitz, inverse_toeplitz, blt, columns")

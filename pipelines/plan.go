@@ -9,6 +9,7 @@ import (
 	"minsep/accounting"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
@@ -29,11 +30,11 @@ type Plan struct {
 	Bound    *ownergraph.Bound `json:"bound,omitempty"`    // how to bound it
 	Examples int64             `json:"examples,omitempty"` // this many examples, each its own owner
 
-	Scheme   sampling.Params `json:"scheme"`
-	Strategy StrategyParams  `json:"strategy"` // its steps may be left out: they are those of the scheme
-	Privacy  PlanPrivacy     `json:"privacy"`
-	Batches  PlanBatches     `json:"batches"`
-	Noise    PlanNoise       `json:"noise"`
+	Scheme   sampling.Params  `json:"scheme"`
+	Strategy mechanism.Params `json:"strategy"` // its steps may be left out: they are those of the scheme
+	Privacy  PlanPrivacy      `json:"privacy"`
+	Batches  PlanBatches      `json:"batches"`
+	Noise    PlanNoise        `json:"noise"`
 
 	Key string `json:"key,omitempty"` // file of the root key
 	Out string `json:"out,omitempty"` // run directory

@@ -65,14 +65,9 @@ func (p Plan) estimate(stage string, edges int64) (e PlanEstimate) {
 	case "bound":
 		e = estimateBound(edges)
 	case "strategy":
-		e = PlanEstimate{Files: 1, CPU: 0.01 + 0.3e-6*float64(p.Scheme.Steps)}
-		switch p.Strategy.Kind {
-		case mechanism.KindBanded:
-			e.CPU += 5e-6 * float64(p.Scheme.Steps) * float64(p.Strategy.Bands)
-		case mechanism.KindDense:
-			n := float64(p.Scheme.Steps) / 2000
-			e.CPU += 7 * n * n * n
-		}
+		strategy := p.Strategy
+		strategy.Steps = p.Scheme.Steps
+		e = PlanEstimate{Files: 1, CPU: strategy.Seconds()}
 	case "account":
 		e = p.estimateAccount()
 	case "form":
@@ -123,7 +118,7 @@ func (p Plan) estimateAccount() PlanEstimate {
 // accountMethod is how the scheme is accounted for, as far as that can be said before the examples are known: by samples where it cannot.
 func (p Plan) accountMethod() accounting.Method {
 	spec, err := p.foreseen()
-	strategy := p.Strategy.standIn()
+	strategy := p.Strategy.StandIn()
 	if strategy == nil { // of more than one band
 		strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: p.Scheme.Steps, Toeplitz: []float64{1, 0.5}}
 	}

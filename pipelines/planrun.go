@@ -176,8 +176,8 @@ func (p Plan) look(ctx context.Context, o Options, until string) (stages []strin
 			c.Add(graphInPlan(err))
 		}
 	}
-	if p.Strategy.fromFile() {
-		inputs["workload"], err = fileDigest(ctx, p.Strategy.Workload)
+	if path := p.Strategy.WorkloadFile(); path != "" {
+		inputs["workload"], err = fileDigest(ctx, path)
 		c.Add(err)
 	}
 	return names, inputs, p.faults(inPlan("", c.Err()))

@@ -201,7 +201,7 @@ func (r *planRun) strategyStage() planStage {
 				return err
 			}
 			return o.write(StrategyFolder, false, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
-				s, err := params.Make(ctx)
+				s, err := makeStrategy(ctx, params)
 				if err != nil {
 					return index, strategyFault(params, err)
 				}
@@ -214,8 +214,16 @@ func (r *planRun) strategyStage() planStage {
 	}
 }
 
+func makeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy, error) {
+	workload, err := ReadWorkloadFile(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return p.Make(ctx, workload)
+}
+
 // strategyFault makes a strategy that is too large to make a fault of its parameters.
-func strategyFault(p StrategyParams, err error) error {
+func strategyFault(p mechanism.Params, err error) error {
 	if errors.Is(err, mechanism.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "strategy", Value: p.Kind, Rule: "must be smaller"}, err)
 	}

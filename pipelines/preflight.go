@@ -2,7 +2,6 @@ package pipelines
 
 import (
 	"minsep/accounting"
-	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -14,7 +13,7 @@ func (p Plan) preflight() error {
 	if err != nil {
 		return inPlan("batches", err)
 	}
-	strategy := p.Strategy.standIn()
+	strategy := p.Strategy.StandIn()
 	if strategy == nil {
 		return nil // what it will be is known when it is made
 	}
@@ -42,25 +41,4 @@ func (p Plan) foreseen() (sampling.Spec, error) {
 		s.BatchSize, s.Prob = 0, 1e-9
 	}
 	return s.Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples}})
-}
-
-// standIn is a strategy of as many bands as the one that the parameters make; nil where that is not known before.
-func (p StrategyParams) standIn() *mechanism.Strategy {
-	bands := 0
-	switch p.Kind {
-	case mechanism.KindIdentity:
-		bands = 1
-	case mechanism.KindBandedToeplitz, mechanism.KindBanded, mechanism.KindOneParameter, mechanism.KindBSR, mechanism.KindBFR:
-		bands = p.Bands
-	case mechanism.KindToeplitz:
-		return &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: p.Steps, Toeplitz: p.Column}
-	}
-	if bands == 0 || p.Stamps > 1 {
-		return nil
-	}
-	column := make([]float64, bands)
-	for i := range column {
-		column[i] = 1
-	}
-	return &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: p.Steps, Toeplitz: column}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"minsep/manifest"
+	"minsep/mechanism"
 	"minsep/pipelines"
 	"minsep/sampling"
 	"minsep/sampling/stream"
@@ -35,7 +36,7 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 	plan := pipelines.Plan{
 		Examples: recoverExamples,
 		Scheme:   sampling.Params{Scheme: "poisson", Steps: recoverSteps, Prob: .5},
-		Strategy: pipelines.StrategyParams{Kind: "identity", Steps: recoverSteps},
+		Strategy: mechanism.Params{Kind: "identity", Steps: recoverSteps},
 		Privacy:  pipelines.PlanPrivacy{Epsilon: 4, Delta: 1e-2},
 		Noise:    pipelines.PlanNoise{Coordinates: 3, ClipNorm: 1},
 		Key:      key, Out: out,

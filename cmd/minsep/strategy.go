@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 	"text/tabwriter"
 
@@ -21,9 +22,9 @@ import (
 
 func (a *app) strategyCommand() *cobra.Command {
 	var kinds, files []string
-	var params pipelines.StrategyParams
-	var lambda, gamma, offset float64
+	var params mechanism.Params
 	var normalized bool
+	parameters := map[string]*float64{}
 	c := &cobra.Command{
 		Use:   "strategy --kind K[,K…] --steps N [--bands W] [--min-sep B] [--out FILE]",
 		Short: "Make strategies that correlate noise, and compare them",
@@ -31,34 +32,25 @@ func (a *app) strategyCommand() *cobra.Command {
 1; of several kinds, and of strategy files, a table. Parameters of a kind that are not given are chosen for the least
 error times sensitivity. What does not converge is an error, never a result.
 
-Kinds: ` + strings.Join(pipelines.StrategyKinds, ", ") + `, or all
-  identity         independent noise, DP-SGD
-  banded-toeplitz  the best Toeplitz strategy of W bands; banded: the best with columns of norm one
-  one-parameter    W bands 1/i + --offset;  bsr, bfr: the banded (fractional, --gamma) root of prefix sums
-  bisr, bifr       the inverse has W bands of the (fractional, --gamma) root;  band-inv: the best such inverse
-  lambda-cgd       the noise of a step takes back --lambda of the step before;  blt: at most --buffers exponentials
-  tree, fenwick    trees of --arity, read with the best decoder or by one node a step;  fft: for prefix sums
-  dense            the best matrix for epochs of B steps in a fixed order (--phases)
-  toeplitz         the first column given by --column
+Kinds; all stands for every kind that takes no --column:
+` + familiesHelp() + `
 
 The sensitivity is that of B steps between two participations and at most K of them, without amplification.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			given := func(name string, value *float64) *float64 {
+			for name, value := range parameters {
 				if cmd.Flags().Changed(name) {
-					return value
+					params.SetParameter(name, *value)
 				}
-				return nil
 			}
-			params.Lambda, params.Gamma, params.Offset = given("lambda", &lambda), given("gamma", &gamma), given("offset", &offset)
 			if cmd.Flags().Changed("normalized") {
 				params.Normalized = &normalized
 			}
-			if params.Workload == "momentum" && !cmd.Flags().Changed("momentum") {
+			if params.Workload == mechanism.MomentumWorkload && !cmd.Flags().Changed("momentum") {
 				params.Momentum = .9
 			}
 			if len(kinds) == 1 && kinds[0] == "all" {
-				kinds = mechanism.Makeable
+				kinds = mechanism.ComparableKinds()
 			}
 			err := a.strategies(cmd.Context(), kinds, files, params)
 			if errors.Is(err, mechanism.ErrTooLarge) {
@@ -69,28 +61,68 @@ The sensitivity is that of B steps between two participations and at most K of t
 	}
 	f := c.Flags()
 	f.StringSliceVar(&kinds, "kind", nil, "kind of strategy; may be repeated, or several with commas")
+	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(append(mechanism.Kinds(), "all"), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // no such flag
+	}
 	f.StringArrayVar(&files, "strategy", nil, "also show the figures of this strategy file; may be repeated")
 	f.IntVar(&params.Steps, "steps", 0, "number of training steps")
 	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds")
 	f.IntVar(&params.MinSep, "min-sep", 0, "least distance in steps of two participations (default: one participation)")
 	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as fit)")
 	f.BoolVar(&params.Phases, "phases", false, "examples take part every min-sep steps exactly: epochs in a fixed order")
-	f.StringVar(&params.Workload, "workload", "prefix", "what the error is of: prefix, momentum, or a JSON file")
+	f.StringVar(&params.Workload, "workload", mechanism.PrefixWorkload, "what the error is of: prefix, momentum, or a JSON file")
 	f.Float64Var(&params.Momentum, "momentum", 0, "momentum of the momentum workload (default 0.9)")
-	f.StringVar(&params.LearningRates, "learning-rates", pipelines.ConstantRates, "schedule of the momentum workload: constant, cooldown, linear-decay")
+	f.StringVar(&params.LearningRates, "learning-rates", mechanism.ConstantRates, "schedule of the momentum workload: constant, cooldown, linear-decay")
 	f.StringVar(&params.Objective, "objective", mechanism.MeanError, "which error to make least: mean or max")
-	f.Float64Var(&lambda, "lambda", 0, "λ of lambda-cgd, 0 to 1 (default: the best)")
-	f.Float64Var(&gamma, "gamma", 0, "γ of bfr and bifr, 0 to 1 (default: the best)")
-	f.Float64Var(&offset, "offset", 0, "c of one-parameter (default: the best)")
-	f.BoolVar(&normalized, "normalized", false, "divide the columns by their norms (default: for lambda-cgd)")
-	f.IntVar(&params.Buffers, "buffers", 0, "buffers of blt, at most (default 4)")
-	f.IntVar(&params.Arity, "arity", 0, "arity of tree and fenwick (default 2)")
+	for _, p := range mechanism.Parameters() {
+		parameters[p.Name] = f.Float64(p.Name, 0, parameterHelp(p))
+	}
+	f.BoolVar(&normalized, "normalized", false, "divide the columns by their norms (default: for "+inWords(normalizedKinds())+")")
+	f.IntVar(&params.Buffers, "buffers", 0, "buffers of "+inWords(mechanism.KindsBySize(mechanism.BuffersSize))+", at most (default 4)")
+	f.IntVar(&params.Arity, "arity", 0, "arity of "+inWords(mechanism.KindsBySize(mechanism.AritySize))+" (default 2)")
 	f.Float64SliceVar(&params.Column, "column", nil, "first column of toeplitz, with commas")
 	f.IntVar(&params.Stamps, "stamps", 0, "make the strategy for 1/STAMPS of the steps and repeat it")
 	f.StringVar(&a.out, "out", "", "strategy file to write, for noise and account")
 	f.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, make nothing")
 	return c
+}
+
+func normalizedKinds() (kinds []string) {
+	for _, f := range mechanism.Families() {
+		if f.Normalized {
+			kinds = append(kinds, f.Kind)
+		}
+	}
+	return kinds
+}
+
+// familiesHelp is a line for each family.
+func familiesHelp() string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, f := range mechanism.Families() {
+		fmt.Fprintf(t, "  %s\t%s\n", f.Kind, f.Help)
+	}
+	t.Flush()
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// parameterHelp is the help of the flag of a parameter of families.
+func parameterHelp(p mechanism.Parameter) string {
+	within := ""
+	if !math.IsInf(p.High, 1) {
+		within = fmt.Sprintf(", %v to %v", p.Low, p.High)
+	}
+	return fmt.Sprintf("%s of %s%s (default: the best)", p.Symbol, inWords(mechanism.KindsByParameter(p.Name)), within)
+}
+
+// inWords is a list as a sentence has it.
+func inWords(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
 // strategyFigures are what is shown of one strategy.
@@ -106,7 +138,7 @@ type strategyFigures struct {
 }
 
 // strategies makes and reads strategies, and shows or writes them. Those that can be made are shown also when others cannot.
-func (a *app) strategies(ctx context.Context, kinds, files []string, params pipelines.StrategyParams) error {
+func (a *app) strategies(ctx context.Context, kinds, files []string, params mechanism.Params) error {
 	read, err := readStrategies(ctx, files, &params)
 	if err != nil {
 		return err
@@ -123,7 +155,11 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params pipe
 	if err := c.Err(); err != nil {
 		return err
 	}
-	problem, err := params.Problem(ctx)
+	workload, err := pipelines.ReadWorkloadFile(ctx, params)
+	if err != nil {
+		return err
+	}
+	problem, err := params.Problem(workload)
 	if err != nil {
 		return err
 	}
@@ -142,8 +178,8 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params pipe
 			return
 		}
 		one := strategyFigures{Figures: f, Steps: s.Steps, NonNegative: s.NonNegative(), Participation: problem.Participation, Strategy: s}
-		if name, value := pipelines.FamilyParameter(s); name != "" {
-			one.Parameter = map[string]float64{name: value}
+		if p, value, ok := mechanism.FamilyParameter(s); ok {
+			one.Parameter = map[string]float64{p.Name: value}
 		}
 		all = append(all, one)
 	}
@@ -156,7 +192,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params pipe
 	for _, kind := range kinds {
 		of := params
 		of.Kind = kind
-		s, err := of.Make(ctx)
+		s, err := of.Make(ctx, workload)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -170,7 +206,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params pipe
 }
 
 // readStrategies reads the files, which must have as many steps as params, or decide them.
-func readStrategies(ctx context.Context, files []string, params *pipelines.StrategyParams) (read []*mechanism.Strategy, err error) {
+func readStrategies(ctx context.Context, files []string, params *mechanism.Params) (read []*mechanism.Strategy, err error) {
 	for _, path := range files {
 		s, err := pipelines.ReadStrategyFile(ctx, path)
 		if err != nil {

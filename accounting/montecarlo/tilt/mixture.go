@@ -1,6 +1,10 @@
 package tilt
 
-import "math"
+import (
+	"math"
+
+	"minsep/internal/golden"
+)
 
 // maxOrder is the highest θ that is tried.
 const maxOrder = 12
@@ -92,12 +96,11 @@ func (m mixture) best() mixture {
 		}
 	}
 	m = m.only(first)
-	const golden = 0.6180339887498949
 	for range 3 {
 		for i := range m.members {
 			lo, hi := 0.0, 1.0
 			for range 25 {
-				a, b := hi-golden*(hi-lo), lo+golden*(hi-lo)
+				a, b := golden.Points(lo, hi) // both anew: ledgers hold values of these very weights
 				if m.with(i, a).bound() < m.with(i, b).bound() {
 					hi = b
 				} else {

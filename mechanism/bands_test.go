@@ -13,7 +13,7 @@ func TestMakeEveryKind(t *testing.T) {
 	const n = 64
 	p := mechanism.Problem{Workload: mechanism.Prefix(n), Participation: mechanism.Participation{MinSep: 16, Phases: true}}
 	var all []mechanism.Figures
-	for _, kind := range mechanism.Makeable {
+	for _, kind := range mechanism.ComparableKinds() {
 		s, err := p.Make(kind, 4)
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)

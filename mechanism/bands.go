@@ -1,63 +1,9 @@
 package mechanism
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
-
-// Makeable lists the kinds that [Problem.Make] makes, in the order of a comparison.
-var Makeable = []string{
-	KindIdentity, KindBandedToeplitz, KindBanded, KindOneParameter, KindBSR, KindBFR, KindBISR, KindBIFR, KindBandInv,
-	KindLambdaCGD, KindBLT, KindFenwick, KindTree, KindFFT, KindDense,
-}
-
-// Make returns the strategy of a kind for p. Size is the number of bands, of C or of C⁻¹ as the kind has it, of buffers of a BLT, or the arity of
-// a tree; it is not used by identity, λ-CGD, FFT and dense. Free parameters (γ, λ, c) are chosen for the
-// least loss. Kinds that are not in [Makeable] are refused.
-func (p Problem) Make(kind string, size int) (*Strategy, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	n := p.Workload.Steps
-	var s *Strategy
-	var err error
-	switch kind {
-	case KindIdentity:
-		s = Identity(n)
-	case KindBandedToeplitz:
-		s, _, err = p.OptimalToeplitz(size)
-	case KindBanded:
-		s, _, err = p.OptimalBanded(size)
-	case KindOneParameter:
-		s, _, _, err = p.OptimalOneParameter(size, false)
-	case KindBSR:
-		s, err = BSR(n, size)
-	case KindBFR:
-		s, _, _, err = p.Search(0, 1, func(gamma float64) (*Strategy, error) { return BFR(n, size, gamma) })
-	case KindBISR:
-		s, err = BISR(n, size)
-	case KindBIFR:
-		s, _, _, err = p.Search(0, 1, func(gamma float64) (*Strategy, error) { return BIFR(n, size, gamma) })
-	case KindBandInv:
-		s, _, err = p.OptimalInverseToeplitz(size)
-	case KindLambdaCGD:
-		s, _, _, err = p.Search(0, 1, func(lambda float64) (*Strategy, error) { return LambdaCGD(n, lambda, true) })
-	case KindBLT:
-		s, _, err = p.OptimalBLT(size)
-	case KindFenwick:
-		s, err = Fenwick(size, n)
-	case KindTree:
-		s, err = Tree(size, n)
-	case KindFFT:
-		s, err = FFT(n)
-	case KindDense:
-		s, _, err = p.OptimalDense(1e-5)
-	default:
-		err = &ParamError{Package: "mechanism", Param: "kind", Value: kind, Rule: fmt.Sprintf("must be one of %v", Makeable)}
-	}
-	return s, err
-}
 
 // StartingBands is the rule of thumb of arXiv 2405.15913 for the number of bands that does best
 // with amplification, ε√n/k, at least 1.

@@ -1,0 +1,30 @@
+// Package golden minimises functions of one variable that fall, then rise, by golden sections.
+package golden
+
+// ratio is that of the golden section, (√5-1)/2.
+const ratio = 0.6180339887498949
+
+// Points returns the two points that divide [low, high] by the golden section, the lower first.
+func Points(low, high float64) (a, b float64) {
+	return high - ratio*(high-low), low + ratio*(high-low)
+}
+
+// Section narrows [low, high] around a minimum of f until it is at most width wide, and returns the last interval and the values of f at
+// its last two points, which tell how flat f is there. Of equal values it keeps the lower part. It evaluates f once for each
+// narrowing and twice before; f may return +Inf. Width must be positive.
+func Section(low, high, width float64, f func(x float64) float64) (from, to, fa, fb float64) {
+	a, b := Points(low, high)
+	fa, fb = f(a), f(b)
+	for high-low > width {
+		if fa <= fb {
+			high, b, fb = b, a, fa
+			a, _ = Points(low, high)
+			fa = f(a)
+		} else {
+			low, a, fa = a, b, fb
+			_, b = Points(low, high)
+			fb = f(b)
+		}
+	}
+	return low, high, fa, fb
+}

@@ -1,0 +1,28 @@
+package mechanism
+
+// KindLambdaCGD is C[i][j] = λ^{i-j} (arXiv 2601.22334, equation 7).
+const KindLambdaCGD = "lambda-cgd"
+
+var lambdaParameter = &Parameter{Name: "lambda", Symbol: "λ", Low: 0, High: 1}
+
+func init() {
+	register(Family{
+		Kind: KindLambdaCGD, Rank: 100,
+		Help:      "the noise of a step takes back --lambda of the step before",
+		Parameter: lambdaParameter, Normalized: true,
+		make: func(problem Problem, p Params, normalized bool) (*Strategy, error) {
+			return problem.givenOrBest(p.Lambda, lambdaParameter, normalized, func(x float64) (*Strategy, error) { return LambdaCGD(p.Steps, x, normalized) })
+		},
+		parameterOf: func(s *Strategy) (float64, bool) { return second(s.InverseToeplitz, -1) },
+	})
+}
+
+// LambdaCGD returns C[i][j] = λ^{i-j}, λ in [0, 1], whose inverse has the bands (1, -λ)
+// (arXiv 2601.22334, equation 7); with normalized its columns are divided by their norms
+// (arXiv 2601.22334, Proposition 7).
+func LambdaCGD(steps int, lambda float64, normalized bool) (*Strategy, error) {
+	if err := checkFamily(steps, min(2, steps), "lambda", lambda); err != nil {
+		return nil, err
+	}
+	return valid(&Strategy{Kind: KindLambdaCGD, Steps: steps, InverseToeplitz: []float64{1, -lambda}[:min(2, steps)], Normalized: normalized})
+}

@@ -1,0 +1,219 @@
+package mechanism
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"minsep/internal/param"
+)
+
+// Learning-rate schedules of a momentum workload.
+const (
+	ConstantRates    = "constant"
+	CooldownRates    = "cooldown"     // arXiv 2211.06530: linearly to 0.05 over the last quarter
+	LinearDecayRates = "linear-decay" // arXiv 2602.09338: linearly to 0.05 between a quarter and three quarters
+)
+
+// Workloads that have a name. Any other name is that of a file, which the caller reads.
+const (
+	PrefixWorkload   = "prefix"   // sums of gradients over time: SGD
+	MomentumWorkload = "momentum" // SGD with momentum and learning rates
+)
+
+// Params say which strategy to make and what it is the best for, as users give them in plans and by flags. Zero values stand
+// for what is not given.
+type Params struct {
+	Kind  string `json:"kind"`            // one of Kinds
+	Steps int    `json:"steps"`           // 1 to MaxSteps, or what the family allows
+	Bands int    `json:"bands,omitempty"` // 1 to Steps/Stamps, for families with bands: of C, or of C⁻¹ for the inverse kinds
+
+	Workload      string  `json:"workload,omitempty"`               // prefix (the default), momentum, or a file of a Workload
+	Momentum      float64 `json:"momentum,omitempty" strict:"zero"` // of the momentum workload, in [0, 1)
+	LearningRates string  `json:"learning_rates,omitempty"`         // constant (the default), cooldown, linear-decay
+
+	Objective         string `json:"objective,omitempty"`          // mean (the default) or max
+	MinSep            int    `json:"min_sep,omitempty"`            // at least 1, in steps; 0: one participation
+	MaxParticipations int    `json:"max_participations,omitempty"` // at least 1; 0: as many as fit
+	Phases            bool   `json:"phases,omitempty"`             // epochs of MinSep steps in a fixed order
+
+	// Parameters of the families; what is nil is chosen for the least loss.
+
+	Lambda     *float64  `json:"lambda,omitempty"`     // λ-CGD: 0 to 1
+	Gamma      *float64  `json:"gamma,omitempty"`      // BFR, BIFR: 0 to 1
+	Offset     *float64  `json:"offset,omitempty"`     // one-parameter: at least -1/Bands
+	Normalized *bool     `json:"normalized,omitempty"` // divide the columns by their norms; nil: as the family has it
+	Buffers    int       `json:"buffers,omitempty"`    // of a BLT, at most; 0: 4
+	Arity      int       `json:"arity,omitempty"`      // of trees, at least 2; 0: 2
+	Column     []float64 `json:"column,omitempty"`     // toeplitz: first column of C
+	Stamps     int       `json:"stamps,omitempty"`     // make the strategy for Steps/Stamps steps and repeat it; 0: 1
+}
+
+// parameters are where p has the free parameters of families, by name.
+func (p *Params) parameters() map[string]**float64 {
+	return map[string]**float64{"lambda": &p.Lambda, "gamma": &p.Gamma, "offset": &p.Offset}
+}
+
+// SetParameter gives the free parameter of a name, one of [Parameters], a value. It panics on another name.
+func (p *Params) SetParameter(name string, value float64) { *p.parameters()[name] = &value }
+
+// Validate returns every fault that can be seen before the strategy is made, joined, or nil.
+func (p Params) Validate() error {
+	c := param.Checker{Package: "mechanism"}
+	f, known := FamilyOf(p.Kind)
+	c.Require(known, "kind", fmt.Sprintf("%q", p.Kind), "must be one of "+strings.Join(Kinds(), ", "))
+	c.Require(p.Steps >= 1 && p.Steps <= MaxSteps, "steps", p.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
+	if known {
+		p.validateFamily(f, &c)
+	}
+	if f.Size != BandsSize {
+		c.AtLeast("bands", p.Bands, 0)
+	}
+	c.AtLeast("buffers", p.Buffers, 0)
+	c.AtLeast("arity", p.Arity, 0)
+	c.AtLeast("stamps", p.Stamps, 0)
+	if p.Stamps > 1 {
+		c.Require(p.Steps%p.Stamps == 0, "stamps", p.Stamps, fmt.Sprintf("must divide the steps, %d", p.Steps))
+		c.Require(p.WorkloadFile() == "" && p.rates() == ConstantRates, "workload", p.Workload, "must be prefix, or momentum with constant learning rates, to make a stamp for")
+	}
+	c.Require(p.MinSep != 0 || p.MaxParticipations <= 1 && !p.Phases, "min-sep", p.MinSep, "must be given with max-participations or phases")
+	c.AtLeast("min-sep", p.MinSep, 0)
+	c.AtLeast("max-participations", p.MaxParticipations, 0)
+	switch p.rates() {
+	case ConstantRates, CooldownRates, LinearDecayRates:
+		c.Require(p.rates() == ConstantRates || p.Workload == MomentumWorkload, "learning rates", p.LearningRates, "are for the momentum workload")
+	default:
+		c.Require(false, "learning rates", p.LearningRates, "must be constant, cooldown or linear-decay")
+	}
+	c.Require(p.Momentum == 0 || p.Workload == MomentumWorkload, "momentum", p.Momentum, "is for the momentum workload")
+	return c.Err()
+}
+
+// validateFamily adds the faults of what the family decides.
+func (p Params) validateFamily(f Family, c *param.Checker) {
+	if f.MaxSteps > 0 {
+		c.Require(p.Steps <= f.MaxSteps, "steps", p.Steps, fmt.Sprintf("must be at most %d for %s, which is held as a whole matrix", f.MaxSteps, p.Kind))
+	}
+	if f.check != nil {
+		f.check(p, c)
+	}
+	if !f.TakesColumn {
+		c.Require(p.Column == nil, "column", p.Column, "is for "+strings.Join(kindsWhere(func(f Family) bool { return f.TakesColumn }), " and ")+" only")
+	}
+	if most := p.Steps / max(1, p.Stamps); f.Size == BandsSize {
+		c.Require(p.Bands >= 1 && p.Bands <= most, "bands", p.Bands, fmt.Sprintf("must be 1 to %d for %s", max(1, most), p.Kind))
+	}
+	if f.Parameter == nil {
+		return
+	}
+	if x := *p.parameters()[f.Parameter.Name]; x != nil {
+		c.Require(*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64), f.Parameter.Name, *x, f.Parameter.rule())
+	}
+}
+
+// rule says the parameter's range.
+func (p Parameter) rule() string {
+	if !math.IsInf(p.High, 1) {
+		return fmt.Sprintf("must be in [%v, %v]", p.Low, p.High)
+	}
+	return fmt.Sprintf("must be a finite number of at least %v", p.Low)
+}
+
+func (p Params) rates() string {
+	if p.LearningRates == "" {
+		return ConstantRates
+	}
+	return p.LearningRates
+}
+
+// WorkloadFile returns the name of the file of the workload, "" for a workload that has a name of its own.
+func (p Params) WorkloadFile() string {
+	if slices.Contains([]string{"", PrefixWorkload, MomentumWorkload}, p.Workload) {
+		return ""
+	}
+	return p.Workload
+}
+
+// Problem returns what strategies of these parameters are made for and measured by. The workload is what [Params.WorkloadFile]
+// holds, with as many steps as p, and nil where there is no such file.
+func (p Params) Problem(workload *Workload) (Problem, error) {
+	problem := Problem{Objective: p.Objective, Workload: workload}
+	if p.MinSep != 0 {
+		problem.Participation = Participation{MinSep: p.MinSep, MaxParticipations: p.MaxParticipations, Phases: p.Phases}
+	}
+	switch p.Workload {
+	case "", PrefixWorkload:
+		problem.Workload = Prefix(p.Steps)
+	case MomentumWorkload:
+		var rates []float64
+		switch p.rates() {
+		case CooldownRates:
+			rates = Cooldown(p.Steps, .25, .05)
+		case LinearDecayRates:
+			rates = LinearDecay(p.Steps, .05)
+		}
+		problem.Workload = Momentum(p.Steps, p.Momentum, rates)
+	default:
+		if workload != nil && workload.Steps != p.Steps {
+			return problem, &ParamError{Package: "mechanism", Param: "steps", Value: p.Steps, Rule: fmt.Sprintf("must be %d, as the workload %s has", workload.Steps, p.Workload)}
+		}
+	}
+	return problem, problem.Validate()
+}
+
+// StandIn returns a Toeplitz strategy with as many bands as the one that the valid p makes, for checks that come before it is made.
+// It is nil where the number of bands is not known before.
+func (p Params) StandIn() *Strategy {
+	f, _ := FamilyOf(p.Kind)
+	switch {
+	case f.TakesColumn:
+		return &Strategy{Kind: KindToeplitz, Steps: p.Steps, Toeplitz: p.Column}
+	case f.bands == nil || p.Stamps > 1:
+		return nil
+	}
+	column := make([]float64, f.bands(p))
+	for i := range column {
+		column[i] = 1
+	}
+	return &Strategy{Kind: KindToeplitz, Steps: p.Steps, Toeplitz: column}
+}
+
+// Seconds returns about how long Make takes on one processor.
+func (p Params) Seconds() float64 {
+	seconds := 0.01 + 0.3e-6*float64(p.Steps)
+	if f, ok := FamilyOf(p.Kind); ok && f.seconds != nil {
+		seconds += f.seconds(p)
+	}
+	return seconds
+}
+
+// Make makes the strategy, with the workload of [Params.Problem]. An optimisation may take minutes. When ctx ends, Make ends at
+// the next iteration with ctx's error.
+func (p Params) Make(ctx context.Context, workload *Workload) (*Strategy, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if p.Stamps > 1 {
+		block := p
+		block.Steps, block.Stamps = p.Steps/p.Stamps, 0
+		s, err := block.Make(ctx, workload)
+		if err != nil {
+			return nil, err
+		}
+		return Stamped(s, p.Stamps)
+	}
+	problem, err := p.Problem(workload)
+	if err != nil {
+		return nil, err
+	}
+	f, _ := FamilyOf(p.Kind)
+	if p.Buffers == 0 {
+		p.Buffers = defaultBuffers
+	}
+	if p.Arity == 0 {
+		p.Arity = defaultArity
+	}
+	return f.makeFor(problem.WithContext(ctx), p)
+}

@@ -1,0 +1,100 @@
+package mechanism_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"minsep/mechanism"
+)
+
+func TestParams(t *testing.T) {
+	half, yes := .5, true
+	for _, p := range []mechanism.Params{
+		{Kind: mechanism.KindLambdaCGD, Lambda: &half},
+		{Kind: mechanism.KindBIFR, Bands: 3, Gamma: &half},
+		{Kind: mechanism.KindBFR, Bands: 3, Gamma: &half},
+		{Kind: mechanism.KindOneParameter, Bands: 3, Offset: &half, Normalized: &yes},
+	} {
+		p.Steps = 12
+		s, err := p.Make(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of, value, ok := mechanism.FamilyParameter(s); !ok || value != half {
+			t.Errorf("%s: parameter %s %v, want %v", p.Kind, of.Name, value, half)
+		}
+		if s.Normalized != (p.Kind == mechanism.KindLambdaCGD || p.Normalized != nil) {
+			t.Errorf("%s: normalized is %v", p.Kind, s.Normalized)
+		}
+	}
+	// A chosen parameter is at least as good as a given one.
+	best := mechanism.Params{Kind: mechanism.KindBIFR, Steps: 64, Bands: 4, MinSep: 16}
+	problem, err := best.Problem(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := best
+	given.Gamma = &half
+	var loss [2]float64
+	for i, p := range []mechanism.Params{best, given} {
+		s, err := p.Make(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if loss[i], err = problem.Loss(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !(loss[0] < loss[1]) {
+		t.Errorf("the best γ has loss %v, ½ has %v", loss[0], loss[1])
+	}
+	var faults interface{ Unwrap() []error }
+	err = mechanism.Params{Kind: "banded", Bands: 9, Steps: 5, MaxParticipations: 2, Momentum: .5, Arity: -1, Stamps: 2}.Validate()
+	if !errors.As(err, &faults) || len(faults.Unwrap()) != 5 {
+		t.Errorf("got %v, want five faults", err)
+	}
+}
+
+func TestParamsRefuse(t *testing.T) {
+	x := func(v float64) *float64 { return &v }
+	valid := mechanism.Params{Kind: mechanism.KindOneParameter, Steps: 8, Bands: 4, Offset: x(-.25)}
+	if err := valid.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(p *mechanism.Params){
+		"kind":        func(p *mechanism.Params) { p.Kind = "magic" },
+		"no kind":     func(p *mechanism.Params) { p.Kind = "" },
+		"stamped":     func(p *mechanism.Params) { p.Kind = mechanism.KindStamped },
+		"steps":       func(p *mechanism.Params) { p.Steps = 0 },
+		"whole":       func(p *mechanism.Params) { p.Kind, p.Steps = mechanism.KindFFT, 1<<14+1 },
+		"no bands":    func(p *mechanism.Params) { p.Bands = 0 },
+		"bands":       func(p *mechanism.Params) { p.Bands = 9 },
+		"stamp bands": func(p *mechanism.Params) { p.Stamps, p.Bands = 4, 3 },
+		"entries":     func(p *mechanism.Params) { p.Kind, p.Steps, p.Bands = mechanism.KindBanded, 1<<20, 1<<10 },
+		"column":      func(p *mechanism.Params) { p.Column = []float64{1} },
+		"no column":   func(p *mechanism.Params) { p.Kind = mechanism.KindToeplitz },
+		"lambda":      func(p *mechanism.Params) { p.Kind, p.Lambda = mechanism.KindLambdaCGD, x(1.5) },
+		"lambda nan":  func(p *mechanism.Params) { p.Kind, p.Lambda = mechanism.KindLambdaCGD, x(math.NaN()) },
+		"gamma":       func(p *mechanism.Params) { p.Kind, p.Gamma = mechanism.KindBFR, x(-.1) },
+		"offset":      func(p *mechanism.Params) { p.Offset = x(-.5) },
+		"offset inf":  func(p *mechanism.Params) { p.Offset = x(math.Inf(1)) },
+		"file stamps": func(p *mechanism.Params) { p.Stamps, p.Bands, p.Workload = 2, 2, "file.json" },
+	} {
+		p := valid
+		change(&p)
+		var bad *mechanism.ParamError
+		if err := p.Validate(); !errors.As(err, &bad) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if s, err := p.Make(t.Context(), nil); err == nil {
+			t.Errorf("%s: %+v is made", name, s)
+		}
+	}
+	missing := mechanism.Params{Kind: mechanism.KindIdentity, Steps: 3, Workload: "file.json"}
+	for _, w := range []*mechanism.Workload{nil, mechanism.Prefix(4)} {
+		if _, err := missing.Make(t.Context(), w); err == nil {
+			t.Errorf("the workload %+v is accepted for a file of 3 steps", w)
+		}
+	}
+}
