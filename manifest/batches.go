@@ -21,15 +21,15 @@ const PaddingRow = -1
 
 // BatchesFacts are the facts in the index of a folder of batches.
 type BatchesFacts struct {
-	Examples  int64  `json:"examples"` // rows of the example table: every row is in [0, Examples)
-	Steps     int    `json:"steps"`
-	Shards    int    `json:"shards"`               // shard s holds the steps [ShardStart(s), ShardStart(s+1))
-	BatchSize int    `json:"batch_size,omitempty"` // of every batch, where batches are padded
+	Examples  int64 `json:"examples"` // rows of the example table: every row is in [0, Examples)
+	Steps     int   `json:"steps"`
+	Shards    int   `json:"shards"`               // shard s holds the steps [ShardStart(s), ShardStart(s+1))
+	BatchSize int   `json:"batch_size,omitempty"` // of every batch, where batches are padded
 	// ExpectedBatchSize is how many rows a batch has in expectation, before a maximum batch size cuts it. It is public: it follows from the
 	// parameters and the number of examples. Nil in an index that was written before it was a fact.
 	ExpectedBatchSize *float64 `json:"expected_batch_size,omitempty"`
-	RowType   DType  `json:"row_type"`
-	RowsOf    string `json:"rows_of"` // the table that rows number: "bounded" beside this folder, or "range": the ids 0…Examples-1 themselves
+	RowType           DType    `json:"row_type"`
+	RowsOf            string   `json:"rows_of"` // the table that rows number: "bounded" beside this folder, or "range": the ids 0…Examples-1 themselves
 }
 
 // Tables that rows number.

@@ -11,8 +11,9 @@ const KindBLT = "blt"
 func init() {
 	register(Family{
 		Kind: KindBLT, Rank: 110,
-		Help: "the best sum of at most --buffers exponentials",
-		Size: BuffersSize,
+		Help:  "the best sum of at most --buffers exponentials",
+		Size:  BuffersSize,
+		bands: allBands,
 		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
 			s, _, err := problem.OptimalBLT(p.Buffers)
 			return s, err

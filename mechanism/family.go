@@ -33,7 +33,8 @@ type Family struct {
 	// matrix is held as a whole have a limit of their own.
 	MaxSteps int
 
-	// bands returns the number of bands of C, where it is known before C is made; nil: it is not.
+	// bands returns the number of bands of C, where it is known before C is made, else 0; nil: it is never. The steps of p are those of one
+	// stamp.
 	bands func(p Params) int
 
 	// seconds is about how long making takes on one processor, besides what all strategies take; nil: nothing.
@@ -52,6 +53,25 @@ type Family struct {
 
 // givenBands are the bands of a family whose C has as many as p says.
 func givenBands(p Params) int { return p.Bands }
+
+// allBands are those of a family whose C is not banded.
+func allBands(p Params) int { return p.Steps }
+
+// inverseBands are those of a family whose C⁻¹ has as many bands as p says: C has one, or all.
+func inverseBands(p Params) int {
+	if p.Bands == 1 {
+		return 1
+	}
+	return p.Steps
+}
+
+// unlessZero are the bands of a family whose free parameter, where it is given as 0, may make fewer, such as the identity's one.
+func unlessZero(given *float64, bands int) int {
+	if given != nil && *given == 0 {
+		return 0
+	}
+	return bands
+}
 
 // Sizes of families, by the names of their fields in [Params].
 const (

@@ -18,6 +18,7 @@ func init() {
 		Kind: KindFFT, Rank: 140,
 		Help:     "the FFT mechanism for prefix sums, with the best decoder",
 		MaxSteps: maxWholeSteps,
+		bands:    allBands,
 		make:     func(problem Problem, p Params, _ bool) (*Strategy, error) { return fft(problem.context(), p.Steps) },
 	})
 }

@@ -13,8 +13,9 @@ const KindBandInv = "band-inv"
 func init() {
 	register(Family{
 		Kind: KindBandInv, Rank: 90,
-		Help: "the best Toeplitz inverse of --bands bands",
-		Size: BandsSize,
+		Help:  "the best Toeplitz inverse of --bands bands",
+		Size:  BandsSize,
+		bands: inverseBands,
 		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
 			s, _, err := problem.OptimalInverseToeplitz(p.Bands)
 			return s, err

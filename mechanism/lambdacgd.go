@@ -10,6 +10,7 @@ func init() {
 		Kind: KindLambdaCGD, Rank: 100,
 		Help:      "the noise of a step takes back --lambda of the step before",
 		Parameter: lambdaParameter, Normalized: true,
+		bands: func(p Params) int { return unlessZero(p.Lambda, p.Steps) },
 		make: func(problem Problem, p Params, normalized bool) (*Strategy, error) {
 			return problem.givenOrBest(p.Lambda, lambdaParameter, normalized, func(x float64) (*Strategy, error) { return LambdaCGD(p.Steps, x, normalized) })
 		},

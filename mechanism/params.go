@@ -168,16 +168,18 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 func (p Params) StandIn() *Strategy {
 	f, _ := FamilyOf(p.Kind)
 	switch {
-	case f.TakesColumn:
+	case f.TakesColumn && p.Stamps <= 1:
 		return &Strategy{Kind: KindToeplitz, Steps: p.Steps, Toeplitz: p.Column}
-	case f.bands == nil || p.Stamps > 1:
+	case f.bands == nil:
 		return nil
 	}
-	column := make([]float64, f.bands(p))
-	for i := range column {
-		column[i] = 1
+	stamp := p
+	stamp.Steps /= max(1, p.Stamps)
+	bands := f.bands(stamp)
+	if bands == 0 {
+		return nil
 	}
-	return &Strategy{Kind: KindToeplitz, Steps: p.Steps, Toeplitz: column}
+	return &Strategy{Kind: KindToeplitz, Steps: p.Steps, Toeplitz: slices.Repeat([]float64{1}, bands)}
 }
 
 // Seconds returns about how long Make takes on one processor.

@@ -23,7 +23,7 @@ func init() {
 		Kind: KindBFR, Rank: 60,
 		Help: "the first --bands bands of the power --gamma of prefix sums",
 		Size: BandsSize, Parameter: gammaParameter,
-		bands: givenBands,
+		bands: func(p Params) int { return unlessZero(p.Gamma, p.Bands) },
 		make: func(problem Problem, p Params, normalized bool) (*Strategy, error) {
 			return problem.givenOrBest(p.Gamma, gammaParameter, normalized, func(x float64) (*Strategy, error) { return BFR(p.Steps, p.Bands, x) })
 		},
@@ -31,14 +31,16 @@ func init() {
 	})
 	register(Family{
 		Kind: KindBISR, Rank: 70,
-		Help: "the inverse has the first --bands bands of the inverse square root",
-		Size: BandsSize,
-		make: func(_ Problem, p Params, _ bool) (*Strategy, error) { return BISR(p.Steps, p.Bands) },
+		Help:  "the inverse has the first --bands bands of the inverse square root",
+		Size:  BandsSize,
+		bands: inverseBands,
+		make:  func(_ Problem, p Params, _ bool) (*Strategy, error) { return BISR(p.Steps, p.Bands) },
 	})
 	register(Family{
 		Kind: KindBIFR, Rank: 80,
 		Help: "the inverse has the first --bands bands of the power -γ, --gamma",
 		Size: BandsSize, Parameter: gammaParameter,
+		bands: func(p Params) int { return unlessZero(p.Gamma, inverseBands(p)) },
 		make: func(problem Problem, p Params, normalized bool) (*Strategy, error) {
 			return problem.givenOrBest(p.Gamma, gammaParameter, normalized, func(x float64) (*Strategy, error) { return BIFR(p.Steps, p.Bands, x) })
 		},

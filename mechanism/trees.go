@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"cmp"
 	"context"
 
 	"gonum.org/v1/gonum/mat"
@@ -19,16 +20,27 @@ func init() {
 		Kind: KindFenwick, Rank: 120,
 		Help: "a tree of --arity, with one node for each step",
 		Size: AritySize, MaxSteps: maxWholeSteps,
-		make: func(_ Problem, p Params, _ bool) (*Strategy, error) { return Fenwick(p.Arity, p.Steps) },
+		bands: largestNode,
+		make:  func(_ Problem, p Params, _ bool) (*Strategy, error) { return Fenwick(p.Arity, p.Steps) },
 	})
 	register(Family{
 		Kind: KindTree, Rank: 130,
 		Help: "a tree of --arity, with the best decoder",
 		Size: AritySize, MaxSteps: maxWholeSteps,
+		bands: allBands,
 		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
 			return tree(problem.context(), p.Arity, p.Steps)
 		},
 	})
+}
+
+// largestNode is the number of steps of the largest node of a Fenwick tree, and so of its bands.
+func largestNode(p Params) int {
+	size, arity := 1, cmp.Or(p.Arity, defaultArity)
+	for size <= p.Steps/arity {
+		size *= arity
+	}
+	return size
 }
 
 func checkTree(arity, steps int) error {

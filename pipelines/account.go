@@ -176,7 +176,14 @@ func (a Account) problem(ctx context.Context, here present) (p verification.Prob
 	if spec.Kind().Owners == sampling.OwnersIfKnown && source.bounded == nil && most > 1 {
 		return p, r, of, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
 	}
-	strategy, err := a.strategy(ctx, spec)
+	run := accounting.Run{Sampler: spec, MaxExamplesPerOwner: most, Examples: source.population().Examples}
+	if a.Strategy == "" && a.Bands <= spec.Scheme().NumSteps() { // to make it may take long
+		run.Strategy = mechanism.Params{Kind: mechanism.KindBandedToeplitz, Steps: spec.Scheme().NumSteps(), Bands: a.Bands}.StandIn()
+		if _, err := run.Method(); err != nil {
+			return p, r, of, err
+		}
+	}
+	run.Strategy, err = a.strategy(ctx, spec)
 	if err != nil {
 		return p, r, of, err
 	}
@@ -184,7 +191,6 @@ func (a Account) problem(ctx context.Context, here present) (p verification.Prob
 	if err != nil {
 		return p, r, of, err
 	}
-	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: most, Examples: source.population().Examples}
 	if err := run.Validate(); err != nil {
 		return p, r, of, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 
@@ -73,7 +74,7 @@ func (f Form) Validate() error {
 	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
-	c.Require(f.Shards >= 0, "shards", f.Shards, "must be at least 1")
+	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
 	c.Require(f.Buckets >= 0, "buckets", f.Buckets, "must be at least 1")
 	return c.Err()
 }
@@ -156,7 +157,7 @@ func (f Form) planned(ctx context.Context) (Formed, examples, error) {
 		return Formed{}, source, err
 	}
 	formed := Formed{Scheme: spec, Examples: source.rows, Copies: source.population().Examples, ExpectedBatchSize: spec.ExpectedBatchSize(source.population())}
-	formed.Shards = min(f.Shards, spec.Scheme().NumSteps())
+	formed.Shards = f.Shards
 	if f.Shards == 0 {
 		formed.Shards = formation.Shards(spec.DrawnPerStep(source.population())*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
 	}
