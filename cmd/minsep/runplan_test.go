@@ -22,7 +22,7 @@ func TestPlanWithTenFaults(t *testing.T) {
 			"strategy": {"kind": "other"},
 			"privacy": {"epsilon": -1, "delta": 2},
 			"noise": {"coordinates": 0, "dtype": "int8"}, "batches": {"shards": -1}, "out": "run"
-		}`, "coordinates 0|delta 2|dtype int8|epsilon -1|graph and examples|key \"\"|kind \"other\"|scheme \"none\"|shards -1|steps 0"},
+		}`, "coordinates 0|delta 2|dtype int8|epsilon -1|graph, examples|key is missing|kind \"other\"|scheme \"none\"|shards -1|steps 0"},
 		"of text and values": {`{
 			"mood": 1, "examples": 100, "examples": 200,
 			"scheme": {"scheme": "poisson", "steps": "many", "batch_size": 4, "min_sep": 1.5},
