@@ -52,7 +52,8 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	if err := check.Err(); err != nil {
 		return nil, Convergence{}, err
 	}
-	like := Problem{Workload: Momentum(n, p.Workload.Momentum, nil), Objective: p.Objective, ctx: p.ctx}
+	like := p // for one participation and constant learning rates
+	like.Workload, like.Participation = Momentum(n, p.Workload.Momentum, nil), Participation{}
 	start, result, err := like.OptimalToeplitz(bands)
 	if err != nil {
 		return nil, result, err

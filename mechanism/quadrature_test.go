@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -25,15 +26,35 @@ func TestSqrtNodes(t *testing.T) {
 	}
 }
 
+// valley is Rosenbrock's function.
+func valley(x, grad []float64) float64 {
+	a, b := 1-x[0], x[1]-x[0]*x[0]
+	if grad != nil {
+		grad[0], grad[1] = -2*a-400*x[0]*b, 200*b
+	}
+	return a*a + 100*b*b
+}
+
+// TestMinimizeEnds: the function is not evaluated once the context has ended.
+func TestMinimizeEnds(t *testing.T) {
+	for _, last := range []int{1, 7} {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		evaluations := 0
+		_, err := Problem{}.WithContext(ctx).minimize([]float64{-1.2, 1}, 200, func(x, grad []float64) float64 {
+			if evaluations++; evaluations == last {
+				cancel()
+			}
+			return valley(x, grad)
+		})
+		if evaluations > last+1 || !errors.Is(err, context.Canceled) {
+			t.Errorf("the context ended at evaluation %d of %d: %v", last, evaluations, err)
+		}
+	}
+}
+
 // TestNotConverged stops an optimisation early: it must say so, with the gap.
 func TestNotConverged(t *testing.T) {
-	valley := func(x, grad []float64) float64 { // Rosenbrock's
-		a, b := 1-x[0], x[1]-x[0]*x[0]
-		if grad != nil {
-			grad[0], grad[1] = -2*a-400*x[0]*b, 200*b
-		}
-		return a*a + 100*b*b
-	}
 	result, err := Problem{}.minimize([]float64{-1.2, 1}, 3, valley)
 	if !errors.Is(err, ErrNotConverged) || !(result.Gap > gradientLimit) {
 		t.Errorf("after 3 iterations: %+v, %v", result, err)
