@@ -65,7 +65,7 @@ func samplerCases() []samplerCase {
 
 // draw returns how often the examples of owner number i take part at each step, drawn as form draws it: example row, copy c. Owners with several examples have
 // a copy among them.
-func (c samplerCase) draw(sampler *sampling.Sampler, src *stream.Source, i int) (x [samplerSteps]int) {
+func (c samplerCase) draw(sampler sampling.Sampler, src *stream.Source, i int) (x [samplerSteps]int) {
 	k := c.run.MaxExamplesPerOwner
 	coins, owners := make([][]int32, k), make([][]int32, k)
 	for e := range k {
@@ -185,16 +185,8 @@ func compare(draws map[[samplerSteps]int]int, law func(u []float64) (float64, er
 func TestSamplersFollowTheirAccounting(t *testing.T) {
 	const owners = 60000
 	for _, c := range samplerCases() {
-		process := c.run.Sampler.MultiOwner
-		var renewal *sampling.Renewal
-		if process != nil {
-			renewal = process.Coins()
-		} else {
-			independent, _ := c.run.Sampler.Independent()
-			renewal = independent.Renewal()
-		}
 		src := stream.NewSource(stream.PublicKey("samplers", []byte(c.name)))
-		sampler := renewal.Sampler(src)
+		sampler := c.run.Sampler.Process().Sampler(src)
 		draws := map[[samplerSteps]int]int{}
 		for i := range owners {
 			draws[c.draw(sampler, src, i)]++
@@ -226,7 +218,7 @@ func TestTruncationFollowsItsAccounting(t *testing.T) {
 	run := Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: p, Steps: 1}, Truncation: &sampling.Truncation{MaxBatchSize: most}},
 		Strategy: mechanism.Identity(1), MaxExamplesPerOwner: 1, Examples: examples}
 	src := stream.NewSource(stream.PublicKey("cut", nil))
-	sampler := run.Sampler.Poisson.Renewal().Sampler(src)
+	sampler := run.Sampler.Poisson.Process().Sampler(src)
 	cut := run.Sampler.Truncation.Truncator(stream.PublicKey("cut batches", nil))
 	sampled, kept := make([]int, examples), make([]int, examples) // of example 0 of each round, by how many others are in the batch
 	others := make([]int, examples)

@@ -16,7 +16,7 @@ func formed(t *testing.T, s sampling.Independent, copies []uint32) [][]int64 {
 		t.Fatal(err)
 	}
 	src := stream.NewSource(root.Key(stream.RunID{1}, [32]byte{}, "audit"))
-	sampler := s.Renewal().Sampler(src)
+	sampler := s.Process().Sampler(src)
 	batches := make([][]int64, s.NumSteps())
 	for row, c := range copies {
 		for j := range c {
@@ -55,7 +55,7 @@ func TestAuditPassesSoundBatches(t *testing.T) {
 		{BallsInBins: &sampling.BallsInBins{Steps: 205, Period: 20}},
 		{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: 200, MinSep: 7, SecretPartition: true}},
 	} {
-		s, _ := spec.Independent()
+		s := spec.Scheme().(sampling.Independent)
 		batches := formed(t, s, copies)
 		if broken := audit(spec, sampling.Audited{Examples: 2000, Copies: copies}, batches); broken != nil {
 			t.Errorf("%s: sound batches fail %v", s.Name(), broken)

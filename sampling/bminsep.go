@@ -62,9 +62,9 @@ func checkProb(c *param.Checker, p float64) {
 	c.Require(p >= leastProb && p <= 1, "prob", p, "must be from 2^-53 to 1")
 }
 
-// Renewal implements [Independent].
-func (s BMinSep) Renewal() *Renewal {
-	r := &Renewal{gap: geometric(s.Prob, s.Steps), lead: s.MinSep, stride: 1, steps: s.Steps}
+// Process implements [Independent].
+func (s BMinSep) Process() Process {
+	r := &renewal{gap: geometric(s.Prob, s.Steps), lead: s.MinSep, stride: 1, steps: s.Steps}
 	r.first = r.gap
 	if s.WarmStart {
 		r.first = stationary(s.Prob, s.MinSep, s.Steps)

@@ -55,11 +55,11 @@ func (s CyclicPoisson) Validate() error {
 	return c.Err()
 }
 
-// Renewal implements [Independent].
-func (s CyclicPoisson) Renewal() *Renewal {
+// Process implements [Independent].
+func (s CyclicPoisson) Process() Process {
 	turns := (s.Steps + s.MinSep - 1) / s.MinSep
 	gap := geometric(s.Prob, turns)
-	return &Renewal{first: gap, gap: gap, stride: s.MinSep, lead: 1, steps: s.Steps, parts: s.MinSep, secret: s.SecretPartition}
+	return &renewal{first: gap, gap: gap, stride: s.MinSep, lead: 1, steps: s.Steps, parts: s.MinSep, secret: s.SecretPartition}
 }
 
 // ExpectedBatchSize is examples·Prob/MinSep: exact for every step of a secret partition, and for a public one up to the

@@ -12,7 +12,7 @@
 // In the schemes of which [Independent] speaks, each copy of an example draws its own participations from its own stream
 // (package stream), so any part of a result can be made again on its own, in any order, on any machine:
 //
-//	process := scheme.Renewal()            // tables, shared
+//	process := scheme.Process()            // tables, shared
 //	src := stream.NewSource(key)           // one for each worker
 //	sampler := process.Sampler(src)
 //	steps = sampler.Append(steps[:0], src.IntAddress(id, copy), row)
@@ -30,6 +30,7 @@ import (
 	"fmt"
 
 	"minsep/internal/param"
+	"minsep/sampling/stream"
 )
 
 // ParamError is a faulty parameter.
@@ -49,12 +50,26 @@ type Scheme interface {
 // Independent is a scheme in which the copies of examples draw independently of each other.
 type Independent interface {
 	Scheme
-	// Renewal returns the process that one copy of an example follows. The scheme must be valid.
-	Renewal() *Renewal
+	// Process returns the process that one copy of an example follows. The scheme must be valid.
+	Process() Process
 	// ExpectedBatchSize is the expected batch size once the scheme is stationary.
 	ExpectedBatchSize(examples int64) float64
 	// TotalMoments returns mean and variance of the number of participations of all examples in all steps.
 	TotalMoments(examples int64) (mean, variance float64)
+}
+
+// Process is what one copy of an example follows: tables, which hold no randomness and may be shared.
+type Process interface {
+	// Sampler returns a sampler of the process under the key of src, which also makes the addresses.
+	Sampler(src *stream.Source) Sampler
+}
+
+// Sampler draws participations under one key. It is not safe for concurrent use; samplers of one process and key
+// give the same, so each worker makes its own.
+type Sampler interface {
+	// Append appends to dst the steps, ascending, in which the example copy at addr takes part. row is its row in the table of
+	// examples; only a public partition looks at it. It allocates nothing if dst has room.
+	Append(dst []int32, addr stream.Address, row int64) []int32
 }
 
 // InfeasibleError is a batch size that a scheme cannot give.

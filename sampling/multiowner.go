@@ -64,9 +64,9 @@ func (s MultiOwner) Validate() error {
 
 // Coins returns the process of one copy's coins: independent Bernoulli(Prob) draws at the steps from 1-MinSep, which is
 // negative, to Steps-1. [MultiOwner.Exclude] says which of them become participations.
-func (s MultiOwner) Coins() *Renewal {
+func (s MultiOwner) Coins() Process {
 	gap := geometric(s.Prob, s.Steps+s.MinSep-1)
-	return &Renewal{first: gap, gap: gap, start: 1 - s.MinSep, lead: 1, stride: 1, steps: s.Steps}
+	return &renewal{first: gap, gap: gap, start: 1 - s.MinSep, lead: 1, stride: 1, steps: s.Steps}
 }
 
 // ExpectedBatchSize is E|B_i| = Σ_e p (1-p)^{(b-1)|N(e)|} at every step.

@@ -76,7 +76,7 @@ func byDefinition(coins, owners [][]int32, b, n int, realized bool) [][]int32 {
 	return out
 }
 
-func coins(s interface{ Coins() *sampling.Renewal }, purpose string, examples int) [][]int32 {
+func coins(s interface{ Coins() sampling.Process }, purpose string, examples int) [][]int32 {
 	src := stream.NewSource(key(purpose))
 	sampler := s.Coins().Sampler(src)
 	out := make([][]int32, examples)

@@ -47,8 +47,8 @@ func (Poisson) Separation() int { return 1 }
 // Validate returns every fault of the parameters, joined.
 func (s Poisson) Validate() error { return s.asBMinSep().Validate() }
 
-// Renewal implements [Independent].
-func (s Poisson) Renewal() *Renewal { return s.asBMinSep().Renewal() }
+// Process implements [Independent].
+func (s Poisson) Process() Process { return s.asBMinSep().Process() }
 
 // ExpectedBatchSize is examples times Prob.
 func (s Poisson) ExpectedBatchSize(examples int64) float64 { return float64(examples) * s.Prob }
@@ -113,8 +113,8 @@ func (s BallsInBins) Validate() error {
 	return c.Err()
 }
 
-// Renewal implements [Independent].
-func (s BallsInBins) Renewal() *Renewal { return s.asBMinSep().Renewal() }
+// Process implements [Independent].
+func (s BallsInBins) Process() Process { return s.asBMinSep().Process() }
 
 // ExpectedBatchSize is examples / Period: the period decides it and nothing else does.
 func (s BallsInBins) ExpectedBatchSize(examples int64) float64 {

@@ -6,9 +6,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Renewal is the process of one copy of an example: a wait for the first turn, then, after each
-// participation, the separation and a new wait. It holds tables and no randomness and may be shared.
-type Renewal struct {
+// renewal is a process with turns: a wait for the first turn, then, after each participation, the separation and a new wait.
+type renewal struct {
 	first, gap *waits
 	start      int // step of the first turn
 	stride     int // steps from one turn to the next
@@ -18,21 +17,19 @@ type Renewal struct {
 	secret     bool // the part is drawn, else it is the row's remainder
 }
 
-// Sampler draws participations under one key. It is not safe for concurrent use; samplers of one process and key
-// give the same, so each worker makes its own.
-type Sampler struct {
-	*Renewal
+// renewalSampler draws from a renewal.
+type renewalSampler struct {
+	*renewal
 	words *stream.Stream
 }
 
-// Sampler returns a sampler of the process under the key of src, which also makes the addresses.
-func (r *Renewal) Sampler(src *stream.Source) *Sampler {
-	return &Sampler{r, src.Stream(stream.Address{})}
+// Sampler implements [Process].
+func (r *renewal) Sampler(src *stream.Source) Sampler {
+	return &renewalSampler{r, src.Stream(stream.Address{})}
 }
 
-// Append appends to dst the steps, ascending, in which the example copy at addr takes part. row is its row in the table of
-// examples; only a public partition looks at it. It allocates nothing if dst has room.
-func (s *Sampler) Append(dst []int32, addr stream.Address, row int64) []int32 {
+// Append implements [Sampler].
+func (s *renewalSampler) Append(dst []int32, addr stream.Address, row int64) []int32 {
 	s.words.Reset(addr)
 	step := s.start
 	if s.parts > 0 {
@@ -46,7 +43,7 @@ func (s *Sampler) Append(dst []int32, addr stream.Address, row int64) []int32 {
 	return dst
 }
 
-func (s *Sampler) part(row int64) int {
+func (s *renewalSampler) part(row int64) int {
 	if !s.secret {
 		return int(row % int64(s.parts))
 	}

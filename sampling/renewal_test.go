@@ -17,9 +17,9 @@ import (
 func key(purpose string) stream.Key { return stream.PublicKey("sampling tests", []byte(purpose)) }
 
 // draws calls visit with the participations of examples 0, 1, ….
-func draws(s interface{ Renewal() *sampling.Renewal }, purpose string, examples int, visit func(row int, steps []int32)) {
+func draws(s interface{ Process() sampling.Process }, purpose string, examples int, visit func(row int, steps []int32)) {
 	src := stream.NewSource(key(purpose))
-	sampler := s.Renewal().Sampler(src)
+	sampler := s.Process().Sampler(src)
 	var steps []int32
 	for row := range examples {
 		steps = sampler.Append(steps[:0], src.IntAddress(int64(row), 0), int64(row))
@@ -56,7 +56,7 @@ func patternLaw(p float64, n, b int, warm bool) []float64 {
 }
 
 // patterns counts the masks that a process draws.
-func patterns(s interface{ Renewal() *sampling.Renewal }, purpose string, n, examples int) []int {
+func patterns(s interface{ Process() sampling.Process }, purpose string, n, examples int) []int {
 	seen := make([]int, 1<<n)
 	draws(s, purpose, examples, func(_ int, steps []int32) {
 		mask := 0
@@ -219,7 +219,7 @@ func TestCopiesAndExamplesAreIndependent(t *testing.T) {
 	const n, examples = 64, 20000
 	s := sampling.BMinSep{Prob: 0.1, Steps: n, MinSep: 8, WarmStart: true}
 	src := stream.NewSource(key("copies"))
-	sampler := s.Renewal().Sampler(src)
+	sampler := s.Process().Sampler(src)
 	participations := func(id int64, copy uint32) uint64 {
 		mask := uint64(0)
 		for _, t := range sampler.Append(nil, src.IntAddress(id, copy), 0) {
@@ -426,7 +426,7 @@ func ExampleBMinSep() {
 		return
 	}
 	src := stream.NewSource(stream.PublicKey("example", nil))
-	steps := s.Renewal().Sampler(src).Append(nil, src.IntAddress(42, 0), 42)
+	steps := s.Process().Sampler(src).Append(nil, src.IntAddress(42, 0), 42)
 	mean, _ := s.ParticipationMoments()
 	fmt.Printf("prob %.4f; example 42 takes part %d times, %.0f expected; min-sep kept: %v\n", s.Prob, len(steps), mean,
 		sampling.MinSepViolation(steps, s.MinSep, false) < 0)
@@ -439,7 +439,7 @@ func benchmarkSampler(b *testing.B, examples int64, batch float64, n, minSep int
 		b.Fatal(err)
 	}
 	src := stream.NewSource(key("bench"))
-	sampler := s.Renewal().Sampler(src)
+	sampler := s.Process().Sampler(src)
 	steps := make([]int32, 0, 4096)
 	b.ReportAllocs()
 	for i := range b.N {
@@ -451,6 +451,6 @@ func BenchmarkSamplerProduction(b *testing.B) { benchmarkSampler(b, 14745600, 17
 func BenchmarkSamplerMillion(b *testing.B)    { benchmarkSampler(b, 1e6, 1024, 1000, 16) }
 func BenchmarkTables(b *testing.B) {
 	for range b.N {
-		sampling.BMinSep{Prob: 0.001, Steps: 7200, MinSep: 256, WarmStart: true}.Renewal()
+		sampling.BMinSep{Prob: 0.001, Steps: 7200, MinSep: 256, WarmStart: true}.Process()
 	}
 }

@@ -93,10 +93,16 @@ func (s Spec) Kind() Kind {
 	return k
 }
 
-// Independent returns the scheme if its examples draw independently of each other.
-func (s Spec) Independent() (Independent, bool) {
-	i, ok := s.Scheme().(Independent)
-	return i, ok
+// Process returns what one copy of an example draws from: its participations, or the coins of [MultiOwner]. It is nil for [Fixed], whose
+// examples do not draw.
+func (s Spec) Process() Process {
+	switch scheme := s.Scheme().(type) {
+	case Independent:
+		return scheme.Process()
+	case MultiOwner:
+		return scheme.Coins()
+	}
+	return nil
 }
 
 // ExpectedBatchSize is the expected size of a batch before truncation, once the scheme is stationary.

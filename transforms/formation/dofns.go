@@ -71,7 +71,7 @@ type drawFn struct {
 	Config Config
 
 	participations, owners stream.Key
-	process                *sampling.Renewal
+	process                sampling.Process
 	workers                *workers
 }
 
@@ -80,11 +80,7 @@ func (f *drawFn) Setup(ctx context.Context) (err error) {
 		return err
 	}
 	f.owners, err = f.Config.key(ctx, ownerPurpose)
-	if i, ok := f.Config.Spec.Independent(); ok {
-		f.process = i.Renewal()
-	} else {
-		f.process = f.Config.Spec.MultiOwner.Coins()
-	}
+	f.process = f.Config.Spec.Process()
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 // drawer draws the participations, or coins, of jobs, one after the other.
 type drawer struct {
 	src     *stream.Source
-	sampler *sampling.Sampler
+	sampler sampling.Sampler
 	events  *eventPacker
 	names   *namePacker // nil unless the long form needs ids
 	coins   *coinPacker // nil unless the scheme looks at owners

@@ -204,13 +204,7 @@ func keyOf(t testing.TB, spec sampling.Spec, purpose string) stream.Key {
 // sequential forms the batches of a scheme one copy after the other, with nothing of the pipeline.
 func sequential(t testing.TB, spec sampling.Spec, tb table) [][]int64 {
 	src := stream.NewSource(keyOf(t, spec, "participations"))
-	var process *sampling.Renewal
-	if i, ok := spec.Independent(); ok {
-		process = i.Renewal()
-	} else {
-		process = spec.MultiOwner.Coins()
-	}
-	sampler := process.Sampler(src)
+	sampler := spec.Process().Sampler(src)
 	var rows []int64
 	var drawn, owners [][]int32
 	for row := range tb.n {
