@@ -11,8 +11,9 @@ import (
 // choleskyBlock is the block size of LAPACK's dpotrf in gonum.
 const choleskyBlock = 64
 
-// cholesky replaces the upper triangle of the symmetric positive definite a by U with a = UᵀU, and returns it. It is LAPACK's dpotrf, to the
-// last bit, but ends with ctx's error when ctx ends: a matrix of 2¹⁴ steps takes minutes.
+// cholesky replaces the upper triangle of the symmetric positive definite a by U with a = UᵀU, and
+// returns it. It is LAPACK's dpotrf, to the last bit, but ends with ctx's error when ctx ends: a
+// matrix of 2¹⁴ steps takes minutes.
 func cholesky(ctx context.Context, a blas64.Symmetric) (blas64.Triangular, error) {
 	n := a.N
 	part := func(i, j, rows, cols int) blas64.General {

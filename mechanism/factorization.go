@@ -6,10 +6,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Factorization is A = B C with an encoder C of any number of rows: the mechanism releases B (C G + ζ σ Z), Z of as many rows
-// as C. Its privacy is that of C as for a [Strategy]. It is for mechanisms whose decoder B is not the best
-// one for C; with the best one, C's Gram matrix alone decides, and a Strategy is made of it, which has the same sensitivity, error and
-// noise ([Tree], [FFT]).
+// Factorization is A = B C with an encoder C of any number of rows: the mechanism releases B (C G +
+// ζ σ Z), Z of as many rows as C. Its privacy is that of C as for a [Strategy]. It is for
+// mechanisms whose decoder B is not the best one for C; with the best one, C's Gram matrix alone
+// decides, and a Strategy is made of it, which has the same sensitivity, error and noise ([Tree],
+// [FFT]).
 type Factorization struct {
 	Encoder *mat.Dense // [rows, steps]
 	Decoder *mat.Dense // [steps, rows]
@@ -36,7 +37,8 @@ func (f *Factorization) Sensitivity(p Participation) (Sensitivity, error) {
 	return s.Sensitivity(p)
 }
 
-// fromGram returns the lower triangular C with CᵀC = gram, by a Cholesky decomposition from below, which ends when ctx ends.
+// fromGram returns the lower triangular C with CᵀC = gram, by a Cholesky decomposition from below,
+// which ends when ctx ends.
 func fromGram(ctx context.Context, kind string, gram *mat.SymDense) (*Strategy, error) {
 	n := gram.SymmetricDim()
 	flipped := mat.NewSymDense(n, nil)

@@ -9,45 +9,51 @@ import (
 	"minsep/internal/param"
 )
 
-// Family is a family of strategies that users ask for by the name of its kind. Each is registered in the file of its
-// constructors; commands, plans and their help know families by [Families] and [FamilyOf] only.
+// Family is a family of strategies that users ask for by the name of its kind. Each is registered
+// in the file of its constructors; commands, plans and their help know families by [Families] and
+// [FamilyOf] only.
 type Family struct {
 	Kind string // its name in commands, plans and strategy files
 	Help string // what it is, in one line that says parameters by the flags of the command, such as --bands
 	Rank int    // its place in lists and comparisons, from the lowest; no other family has the same
 
-	// Size is what the family has a number of, if anything: BandsSize, BuffersSize or AritySize. The number is the field
-	// of that name in [Params].
+	// Size is what the family has a number of, if anything: BandsSize, BuffersSize or AritySize.
+	// The number is the field of that name in [Params].
 	Size string
 
-	// Parameter is the family's free parameter, which is chosen for the least loss where it is not given; nil if it has none.
+	// Parameter is the family's free parameter, which is chosen for the least loss where it is not
+	// given; nil if it has none.
 	Parameter *Parameter
 
-	// TakesColumn says that the strategy is the user's own, by its first column: comparisons of all kinds leave it out.
+	// TakesColumn says that the strategy is the user's own, by its first column: comparisons of all
+	// kinds leave it out.
 	TakesColumn bool
 
 	// Normalized says that the columns are divided by their norms unless [Params] say otherwise.
 	Normalized bool
 
-	// MaxSteps is the largest number of steps, at least 1; 0 stands for the package's [MaxSteps]. Families whose
-	// matrix is held as a whole have a limit of their own.
+	// MaxSteps is the largest number of steps, at least 1; 0 stands for the package's [MaxSteps].
+	// Families whose matrix is held as a whole have a limit of their own.
 	MaxSteps int
 
-	// bands returns the number of bands of C, where it is known before C is made, else 0; nil: it is never. The steps of p are those of one
-	// stamp.
+	// bands returns the number of bands of C, where it is known before C is made, else 0; nil: it
+	// is never. The steps of p are those of one stamp.
 	bands func(p Params) int
 
-	// seconds is about how long making takes on one processor, besides what all strategies take; nil: nothing.
+	// seconds is about how long making takes on one processor, besides what all strategies take;
+	// nil: nothing.
 	seconds func(p Params) float64
 
 	// check adds faults of p that the fields above do not tell; nil: none.
 	check func(p Params, c *param.Checker)
 
-	// make makes the strategy of the valid p that does best on the problem, whose steps may be fewer than those of the caller's
-	// plan. With normalized it is chosen for columns of norm one, which the caller sees to if make does not.
+	// make makes the strategy of the valid p that does best on the problem, whose steps may be
+	// fewer than those of the caller's plan. With normalized it is chosen for columns of norm one,
+	// which the caller sees to if make does not.
 	make func(problem Problem, p Params, normalized bool) (*Strategy, error)
 
-	// parameterOf returns the value of Parameter in a strategy of the family, and whether it can be told.
+	// parameterOf returns the value of Parameter in a strategy of the family, and whether it can be
+	// told.
 	parameterOf func(s *Strategy) (float64, bool)
 }
 
@@ -65,7 +71,8 @@ func inverseBands(p Params) int {
 	return p.Steps
 }
 
-// unlessZero are the bands of a family whose free parameter, where it is given as 0, may make fewer, such as the identity's one.
+// unlessZero are the bands of a family whose free parameter, where it is given as 0, may make
+// fewer, such as the identity's one.
 func unlessZero(given *float64, bands int) int {
 	if given != nil && *given == 0 {
 		return 0
@@ -85,7 +92,8 @@ const (
 	defaultArity   = 2
 )
 
-// maxWholeSteps is the largest number of steps of a family that is held as a whole matrix of 8·steps² bytes.
+// maxWholeSteps is the largest number of steps of a family that is held as a whole matrix of
+// 8·steps² bytes.
 const maxWholeSteps = 1 << 14
 
 // Parameter is the free parameter of a family. Families may share one.
@@ -96,10 +104,12 @@ type Parameter struct {
 	High   float64 // the largest; +Inf if there is none
 }
 
-// registered are the families in the order in which their files were initialised, which says nothing.
+// registered are the families in the order in which their files were initialised, which says
+// nothing.
 var registered []Family
 
-// register adds a family. It panics on one that cannot be told from another, which is a mistake of this package.
+// register adds a family. It panics on one that cannot be told from another, which is a mistake of
+// this package.
 func register(f Family) {
 	for _, other := range registered {
 		if other.Kind == f.Kind || other.Rank == f.Rank {
@@ -126,8 +136,8 @@ func FamilyOf(kind string) (Family, bool) {
 // Kinds returns the kinds of every family by rank.
 func Kinds() []string { return kindsWhere(func(Family) bool { return true }) }
 
-// ComparableKinds returns the kinds of the families that can be compared with each other, by rank: all but those that take a
-// user's own column.
+// ComparableKinds returns the kinds of the families that can be compared with each other, by rank:
+// all but those that take a user's own column.
 func ComparableKinds() []string { return kindsWhere(func(f Family) bool { return !f.TakesColumn }) }
 
 // KindsBySize returns the kinds of the families with a size, by rank.
@@ -149,7 +159,8 @@ func kindsWhere(ok func(Family) bool) (kinds []string) {
 	return kinds
 }
 
-// Parameters returns the parameters of families, each name once, by the rank of the first family that has it.
+// Parameters returns the parameters of families, each name once, by the rank of the first family
+// that has it.
 func Parameters() (all []Parameter) {
 	for _, f := range Families() {
 		if f.Parameter != nil && !slices.ContainsFunc(all, func(p Parameter) bool { return p.Name == f.Parameter.Name }) {
@@ -159,8 +170,8 @@ func Parameters() (all []Parameter) {
 	return all
 }
 
-// FamilyParameter returns the parameter of a strategy's family and its value in the strategy; ok is false where the family
-// has none or the strategy is too small to tell.
+// FamilyParameter returns the parameter of a strategy's family and its value in the strategy; ok is
+// false where the family has none or the strategy is too small to tell.
 func FamilyParameter(s *Strategy) (p Parameter, value float64, ok bool) {
 	f, known := FamilyOf(s.Kind)
 	if !known || f.Parameter == nil {
@@ -170,8 +181,9 @@ func FamilyParameter(s *Strategy) (p Parameter, value float64, ok bool) {
 	return *f.Parameter, value, ok
 }
 
-// Make returns the strategy of a kind for p. Size is the number of bands, of buffers or the arity, as the family's Size has it; families without a
-// size do not use it. Free parameters are chosen for the least loss. Kinds that take a column and kinds of no family are refused.
+// Make returns the strategy of a kind for p. Size is the number of bands, of buffers or the arity,
+// as the family's Size has it; families without a size do not use it. Free parameters are chosen
+// for the least loss. Kinds that take a column and kinds of no family are refused.
 func (p Problem) Make(kind string, size int) (*Strategy, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -183,7 +195,8 @@ func (p Problem) Make(kind string, size int) (*Strategy, error) {
 	return f.makeFor(p, Params{Kind: kind, Steps: p.Workload.Steps, Bands: size, Buffers: size, Arity: size})
 }
 
-// makeFor makes the strategy, with its columns divided by their norms where p or the family says so.
+// makeFor makes the strategy, with its columns divided by their norms where p or the family says
+// so.
 func (f Family) makeFor(problem Problem, p Params) (*Strategy, error) {
 	normalized := f.Normalized
 	if p.Normalized != nil {
@@ -196,7 +209,8 @@ func (f Family) makeFor(problem Problem, p Params) (*Strategy, error) {
 	return s, err
 }
 
-// givenOrBest makes the member of a family with one parameter that is given, or the best one on the problem where it is nil.
+// givenOrBest makes the member of a family with one parameter that is given, or the best one on the
+// problem where it is nil.
 func (p Problem) givenOrBest(given *float64, within *Parameter, normalized bool, member func(x float64) (*Strategy, error)) (*Strategy, error) {
 	if given != nil {
 		return member(*given)

@@ -31,8 +31,8 @@ func small(kind string) mechanism.Params {
 	return p
 }
 
-// TestEveryFamily holds what registering a family promises: it makes strategies of its own kind that are read back alike, and
-// its parameter is what it was given.
+// TestEveryFamily holds what registering a family promises: it makes strategies of its own kind
+// that are read back alike, and its parameter is what it was given.
 func TestEveryFamily(t *testing.T) {
 	if len(mechanism.Families()) < 16 {
 		t.Fatalf("%d families", len(mechanism.Families()))
@@ -77,7 +77,8 @@ func TestEveryFamily(t *testing.T) {
 	}
 }
 
-// TestParametersAreFields: the flag, the field of a plan and the parameter of a family go by one name.
+// TestParametersAreFields: the flag, the field of a plan and the parameter of a family go by one
+// name.
 func TestParametersAreFields(t *testing.T) {
 	fields := map[string]bool{}
 	params := reflect.TypeFor[mechanism.Params]()
@@ -116,8 +117,8 @@ func TestEveryFamilyIsDocumented(t *testing.T) {
 	}
 }
 
-// frozen are the SHA-256 of strategy files of small(kind): programs may have written such files, and noise and ledgers depend on their
-// bytes. Do not change them.
+// frozen are the SHA-256 of strategy files of small(kind): programs may have written such files,
+// and noise and ledgers depend on their bytes. Do not change them.
 var frozen = map[string]string{
 	"band-inv":        "9bfd545f2d9a85160d658cde7629fd3771cd5a361bce66a43e9ef7588d56dfb8",
 	"banded":          "1e16be5e8f4a33612f2755661e76c83b86620e21bb1493f1e9aeaca097ec25cc",
@@ -164,8 +165,8 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// TestMakeEnds interrupts every optimisation and every decomposition early, in the middle and late. No goroutine stays, and an
-// interrupted Make asks no more than a few times before it ends.
+// TestMakeEnds interrupts every optimisation and every decomposition early, in the middle and late.
+// No goroutine stays, and an interrupted Make asks no more than a few times before it ends.
 func TestMakeEnds(t *testing.T) {
 	cases := map[string]mechanism.Params{
 		// the first optimum's sensitivity is only bounded, so that others follow it

@@ -18,8 +18,8 @@ const (
 	MaxError  = "max"  // ‖A C⁻¹‖_{2→∞}², the squared MaxSE
 )
 
-// Problem is what a strategy is optimised for: the loss is the objective's squared error on the workload times the
-// squared sensitivity under the participation.
+// Problem is what a strategy is optimised for: the loss is the objective's squared error on the
+// workload times the squared sensitivity under the participation.
 type Problem struct {
 	Workload      *Workload
 	Objective     string        // MeanError or MaxError; empty: MeanError
@@ -28,8 +28,8 @@ type Problem struct {
 	ctx context.Context // see WithContext; nil: context.Background()
 }
 
-// WithContext returns p whose optimisations end at their next iteration, with ctx's error, when ctx ends. Without it they run
-// to their end.
+// WithContext returns p whose optimisations end at their next iteration, with ctx's error, when ctx
+// ends. Without it they run to their end.
 func (p Problem) WithContext(ctx context.Context) Problem {
 	p.ctx = ctx
 	return p
@@ -73,8 +73,8 @@ func (p Problem) participation() Participation {
 	return p.Participation
 }
 
-// Loss returns the loss of s: squared error times squared sensitivity. With a sensitivity that is only
-// bounded, it is an upper bound.
+// Loss returns the loss of s: squared error times squared sensitivity. With a sensitivity that is
+// only bounded, it is an upper bound.
 func (p Problem) Loss(s *Strategy) (float64, error) {
 	e, err := s.Error(p.Workload)
 	if err != nil {
@@ -105,16 +105,17 @@ func notConverged(c Convergence, limit float64) error {
 	return fmt.Errorf("%w: gap %.3g after %d iterations, must be at most %.3g", ErrNotConverged, c.Gap, c.Iterations, limit)
 }
 
-// An optimisation by L-BFGS ends when no entry of the gradient of ln(loss) by scale-free parameters exceeds gradientTarget, or
-// when the loss has stopped falling in double precision; then the gradient must be below gradientLimit.
+// An optimisation by L-BFGS ends when no entry of the gradient of ln(loss) by scale-free parameters
+// exceeds gradientTarget, or when the loss has stopped falling in double precision; then the
+// gradient must be below gradientLimit.
 const (
 	gradientTarget = 1e-7
 	gradientLimit  = 1e-4
 )
 
-// minimize minimises f by L-BFGS from x, in place. The function returns +Inf outside its domain. Gap is the largest
-// entry of the last gradient: f must be the logarithm of a loss. It ends with the error of p's context before the next
-// evaluation once that ends.
+// minimize minimises f by L-BFGS from x, in place. The function returns +Inf outside its domain.
+// Gap is the largest entry of the last gradient: f must be the logarithm of a loss. It ends with
+// the error of p's context before the next evaluation once that ends.
 func (p Problem) minimize(x []float64, iterations int, f func(x, grad []float64) float64) (Convergence, error) {
 	if err := p.context().Err(); err != nil {
 		return Convergence{}, err
@@ -160,7 +161,8 @@ func (p Problem) minimize(x []float64, iterations int, f func(x, grad []float64)
 	copy(x, result.X)
 	evaluate(x)
 	c := Convergence{math.Exp(value), floats.Norm(grad, math.Inf(1)), result.MajorIterations}
-	// A line search that finds no better point near the minimum is no failure: the gradient decides.
+	// A line search that finds no better point near the minimum is no failure: the gradient
+	// decides.
 	if !(c.Gap <= gradientLimit) {
 		return c, notConverged(c, gradientLimit)
 	}

@@ -23,8 +23,8 @@ const (
 	MomentumWorkload = "momentum" // SGD with momentum and learning rates
 )
 
-// Params say which strategy to make and what it is the best for, as users give them in plans and by flags. Zero values stand
-// for what is not given.
+// Params say which strategy to make and what it is the best for, as users give them in plans and by
+// flags. Zero values stand for what is not given.
 type Params struct {
 	Kind  string `json:"kind"`            // one of Kinds
 	Steps int    `json:"steps"`           // 1 to MaxSteps, or what the family allows
@@ -56,7 +56,8 @@ func (p *Params) parameters() map[string]**float64 {
 	return map[string]**float64{"lambda": &p.Lambda, "gamma": &p.Gamma, "offset": &p.Offset}
 }
 
-// SetParameter gives the free parameter of a name, one of [Parameters], a value. It panics on another name.
+// SetParameter gives the free parameter of a name, one of [Parameters], a value. It panics on
+// another name.
 func (p *Params) SetParameter(name string, value float64) { *p.parameters()[name] = &value }
 
 // Validate returns every fault that can be seen before the strategy is made, joined, or nil.
@@ -128,7 +129,8 @@ func (p Params) rates() string {
 	return p.LearningRates
 }
 
-// WorkloadFile returns the name of the file of the workload, "" for a workload that has a name of its own.
+// WorkloadFile returns the name of the file of the workload, "" for a workload that has a name of
+// its own.
 func (p Params) WorkloadFile() string {
 	if slices.Contains([]string{"", PrefixWorkload, MomentumWorkload}, p.Workload) {
 		return ""
@@ -136,8 +138,8 @@ func (p Params) WorkloadFile() string {
 	return p.Workload
 }
 
-// Problem returns what strategies of these parameters are made for and measured by. The workload is what [Params.WorkloadFile]
-// holds, with as many steps as p, and nil where there is no such file.
+// Problem returns what strategies of these parameters are made for and measured by. The workload is
+// what [Params.WorkloadFile] holds, with as many steps as p, and nil where there is no such file.
 func (p Params) Problem(workload *Workload) (Problem, error) {
 	problem := Problem{Objective: p.Objective, Workload: workload}
 	if p.MinSep != 0 {
@@ -163,8 +165,8 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 	return problem, problem.Validate()
 }
 
-// StandIn returns a Toeplitz strategy with as many bands as the one that the valid p makes, for checks that come before it is made.
-// It is nil where the number of bands is not known before.
+// StandIn returns a Toeplitz strategy with as many bands as the one that the valid p makes, for
+// checks that come before it is made. It is nil where the number of bands is not known before.
 func (p Params) StandIn() *Strategy {
 	f, _ := FamilyOf(p.Kind)
 	switch {
@@ -191,8 +193,8 @@ func (p Params) Seconds() float64 {
 	return seconds
 }
 
-// Make makes the strategy, with the workload of [Params.Problem]. An optimisation may take minutes. When ctx ends, Make ends at
-// the next iteration with ctx's error.
+// Make makes the strategy, with the workload of [Params.Problem]. An optimisation may take minutes.
+// When ctx ends, Make ends at the next iteration with ctx's error.
 func (p Params) Make(ctx context.Context, workload *Workload) (*Strategy, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err

@@ -7,9 +7,10 @@ import (
 	"minsep/internal/param"
 )
 
-// Search returns the strategy of least loss of a family with one parameter, and the parameter: the best of a grid over
-// [low, high], refined by golden sections between its neighbours to 1e-6 of the range. family may refuse a value with an error; it is
-// then taken as infinitely bad. Gap is the relative difference of the losses at the last two sections.
+// Search returns the strategy of least loss of a family with one parameter, and the parameter: the
+// best of a grid over [low, high], refined by golden sections between its neighbours to 1e-6 of the
+// range. family may refuse a value with an error; it is then taken as infinitely bad. Gap is the
+// relative difference of the losses at the last two sections.
 func (p Problem) Search(low, high float64, family func(x float64) (*Strategy, error)) (*Strategy, float64, Convergence, error) {
 	const grid = 24
 	if err := p.Validate(); err != nil {

@@ -9,7 +9,8 @@ import (
 	"minsep/mechanism"
 )
 
-// ReadWorkloadFile reads the workload of a strategy's parameters, where they name a file, which may be an object; otherwise it returns nil.
+// ReadWorkloadFile reads the workload of a strategy's parameters, where they name a file, which may
+// be an object; otherwise it returns nil.
 func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workload, error) {
 	path := p.WorkloadFile()
 	if path == "" {
