@@ -129,6 +129,9 @@ type MismatchError struct {
 	Name, What string // the file, and "size" or "SHA-256"
 }
 
+// Is says that the error is [ErrInvalid].
+func (e *MismatchError) Is(target error) bool { return target == ErrInvalid }
+
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("manifest: %s: its %s is not what the index says", e.Name, e.What)
 }

@@ -65,6 +65,22 @@ type Stage struct {
 	made   bool // the folder was not there before
 }
 
+// ErrInvalid says that what was read is not what this version writes, or was changed since: what it is in is at fault, and not the machine.
+var ErrInvalid = errors.New("is not what this version of minsep writes")
+
+// invalid makes an error one that is ErrInvalid, with the same text.
+func invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &invalidError{err}
+}
+
+type invalidError struct{ error }
+
+func (e *invalidError) Unwrap() error        { return e.error }
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
+
 // ErrExists says that a folder holds a finished result.
 var ErrExists = errors.New("holds a finished result: nothing is overwritten without --overwrite")
 
@@ -295,7 +311,7 @@ const maxIndex = 64 << 20
 func Read(ctx context.Context, dir string) (*Index, error) {
 	path := store.Join(dir, IndexName)
 	if _, err := store.Stat(ctx, store.Join(dir, incompleteName)); err == nil {
-		return nil, fmt.Errorf("manifest: folder %s: a stage was stopped before it finished here: run it again", dir)
+		return nil, invalid(fmt.Errorf("manifest: folder %s: a stage was stopped before it finished here: run it again", dir))
 	}
 	b, err := store.ReadFile(ctx, path, maxIndex)
 	if err != nil {
@@ -303,7 +319,7 @@ func Read(ctx context.Context, dir string) (*Index, error) {
 	}
 	ix, err := parseIndex(b)
 	if err != nil {
-		return nil, fmt.Errorf("manifest: %s: %w", path, err)
+		return nil, invalid(fmt.Errorf("manifest: %s: %w", path, err))
 	}
 	return ix, nil
 }
@@ -353,7 +369,7 @@ func Open(ctx context.Context, dir, format string) (*Index, error) {
 		return nil, err
 	}
 	if ix.Format != format {
-		return nil, fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, format)
+		return nil, invalid(fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, format))
 	}
 	errs := make([]error, len(ix.Files)) // of all files: each is reported
 	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(ctx, dir); return nil })

@@ -161,7 +161,7 @@ func readRun(ctx context.Context, dir string) (run Run, version string, err erro
 		return run, "", fmt.Errorf("manifest: %w", err)
 	}
 	run, err = parseRun(path, b)
-	return run, version, err
+	return run, version, invalid(err)
 }
 
 func parseRun(path string, b []byte) (run Run, err error) {
