@@ -103,19 +103,6 @@ const leastBound = 1e-250
 // inflation is the relative error of N_θ and of densities that the raised N_θ covers at least.
 const inflation = 1e-9
 
-// affordable reports whether an order is worth its time: states of the table times steps, 5 ns each and often far fewer than these
-// (see table). Orders above 3 gain a few per cent of σ; orders up to 3 decide whether tilting helps at all.
-func affordable(s montecarlo.Spec, order int) bool {
-	if s.Scheme == montecarlo.BallsInBins {
-		return order <= 3
-	}
-	limit := 6e7
-	if order <= 3 {
-		limit = 1e9
-	}
-	return countStates(order, s.MinSep)*float64(s.Steps) <= limit
-}
-
 // NewPlan validates c and chooses the orders and weights, or the shift, with the least M. It costs the recursion F5.3 once for
 // each order that is tried: 0.4 s for 7200 steps and min-sep 256. Its errors wrap ErrNotTilted when only
 // plain sampling is left, in either direction: several bands more than min-sep, truncated batches, cyclic Poisson (which has a PLD),
@@ -139,78 +126,20 @@ func NewPlan(c Config) (Plan, error) {
 }
 
 func tiltable(s montecarlo.Spec, columns *law.Columns) error {
+	f, ok := families[s.Scheme]
 	switch {
-	case s.Scheme == montecarlo.BallsInBins:
-	case s.Scheme != montecarlo.BMinSep && s.Scheme != montecarlo.Poisson:
+	case !ok:
 		return fmt.Errorf("%w for scheme %s", ErrNotTilted, s.Scheme)
 	case s.MaxBatchSize > 0:
 		return fmt.Errorf("%w for truncated batches", ErrNotTilted)
-	case columns.Bands > s.MinSep:
+	case f.separated() && columns.Bands > s.MinSep:
 		return fmt.Errorf("%w for %d bands and min-sep %d: needs at most min-sep bands", ErrNotTilted, columns.Bands, s.MinSep)
 	}
 	return nil
 }
 
-// source draws tuples of one order and knows their total weight.
-type source struct {
-	table *table
-	bins  *bins
-}
-
-func newSource(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	if s.Scheme == montecarlo.BallsInBins {
-		b, err := newBins(columns, s.MinSep, order, factor)
-		return source{bins: b}, err
-	}
-	t, err := newTable(processOf(s, columns), order, keep, maxTableBytes)
-	return source{table: t}, err
-}
-
-func processOf(s montecarlo.Spec, columns *law.Columns) process {
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	return process{steps: s.Steps, sep: s.MinSep, prob: s.Prob, warm: s.WarmStart, gram: newGram(columns, s.MinSep, factor)}
-}
-
-// logN is ln N_θ, raised by a bound of what rounding can do to it and to the densities.
-func (s source) logN() float64 {
-	if s.bins != nil {
-		if s.bins.order == 1 {
-			return 0
-		}
-		return s.bins.logN + inflation
-	}
-	if s.table.states.theta == 1 {
-		return 0
-	}
-	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
-}
-
-// walkError bounds the total variation between tuples and their law: a step of the walk adds what rounding, and U in the place of V, change
-// in the probability of a participation.
-func (s source) walkError() float64 {
-	if s.bins != nil {
-		return 1e-12
-	}
-	return float64(s.table.steps) * (s.table.residual + 4e-15)
-}
-
-// roundingBound bounds the relative error of N_θ. Each step of a path through the recursion rounds at most 4θ+16 times,
-// and an exponent Σ⟨Cx_j,Cx_k⟩/σ² has a relative error of a sum of `bands` products; a pair of patterns overlaps in at
-// most 2 ceil(n/b) pairs of columns.
-func (t *table) roundingBound() float64 {
-	theta := float64(t.states.theta)
-	overlaps := theta * (theta - 1) * math.Ceil(float64(t.steps)/float64(t.sep))
-	most := 0.0
-	for _, norm := range t.gram.columns.SquaredNorms(t.gram.factor) {
-		most = max(most, norm)
-	}
-	rounding := float64(t.steps)*(4*theta+16) + overlaps*most*float64(t.gram.columns.Bands+8)
-	return rounding*0x1p-53 + t.spread + float64(t.steps)*t.residual
-}
-
 func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
-	k := max(1, c.Spec.MaxExamplesPerOwner)
+	k, family := max(1, c.Spec.MaxExamplesPerOwner), families[c.Spec.Scheme]
 	m := mixture{epsilon: c.Epsilon, examples: k}
 	if k == 1 {
 		m.members = []Member{{Order: 1}}
@@ -219,16 +148,16 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 	walkError := 0.0
 	var failed error
 	for order := max(2, k); order <= maxOrder; order++ {
-		if order > max(2, k) && !affordable(c.Spec, order) {
+		if order > max(2, k) && !family.affordable(c.Spec, order) {
 			break
 		}
-		s, err := newSource(c.Spec, columns, order, false)
+		s, err := family.source(c.Spec, columns, order, false)
 		if err != nil {
 			failed = err
 			break
 		}
 		member := Member{Order: order, Weight: 1, LogN: s.logN()}
-		if s.table == nil || s.table.walkable {
+		if s.walkable() {
 			walkError = max(walkError, s.walkError())
 			m.members = append(m.members, member)
 		}
@@ -285,9 +214,5 @@ func plainBound(c Config, post posterior) float64 {
 }
 
 func posteriorOf(s montecarlo.Spec, columns *law.Columns) posterior {
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	if s.Scheme == montecarlo.BallsInBins {
-		return newBinPosterior(columns, s.MinSep, factor)
-	}
-	return newRenewal(processOf(s, columns), columns.SquaredNorms(factor))
+	return families[s.Scheme].posterior(s, columns)
 }

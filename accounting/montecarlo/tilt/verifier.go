@@ -94,7 +94,7 @@ func (v *Verifier) prepareTuples(columns *law.Columns) error {
 	p := v.plan
 	v.mixture = mixture{p.Members, p.Epsilon, max(1, p.Spec.MaxExamplesPerOwner)}
 	for _, m := range p.Members {
-		s, err := newSource(p.Spec, columns, m.Order, true)
+		s, err := families[p.Spec.Scheme].source(p.Spec, columns, m.Order, true)
 		if err != nil {
 			return err
 		}
@@ -117,11 +117,7 @@ func (v *Verifier) prepareTuples(columns *law.Columns) error {
 func (v *Verifier) connect() {
 	v.draw = nil
 	for _, s := range v.sources {
-		if s.bins != nil {
-			v.draw = append(v.draw, s.bins.draw)
-		} else {
-			v.draw = append(v.draw, newWalker(s.table).walk)
-		}
+		v.draw = append(v.draw, s.walker())
 	}
 }
 

@@ -1,0 +1,135 @@
+package tilt
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// family is what tilting needs to know of a law of participation.
+type family interface {
+	// separated says that the strategy must have at most min-sep bands.
+	separated() bool
+	// affordable reports whether an order is worth its time.
+	affordable(s montecarlo.Spec, order int) bool
+	// source makes the tables of an order; only with keep can tuples be drawn from them.
+	source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error)
+	// posterior is that of one example.
+	posterior(s montecarlo.Spec, columns *law.Columns) posterior
+}
+
+// families are the laws that can be tilted by the names of their schemes. Others are sampled plainly.
+var families = map[string]family{
+	montecarlo.BMinSep:     bMinSep{},
+	montecarlo.Poisson:     bMinSep{},
+	montecarlo.BallsInBins: ballsInBins{},
+}
+
+// source draws tuples of one order and knows their total weight.
+type source interface {
+	// logN is ln N_θ, raised by a bound of what rounding can do to it and to the densities.
+	logN() float64
+	// walkError bounds the total variation between tuples and their law.
+	walkError() float64
+	// walkable says whether tuples of this order can be drawn.
+	walkable() bool
+	// walker returns a function that sets hits to one tuple. It is for one goroutine.
+	walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit
+}
+
+// bMinSep is b-min-sep subsampling, by the tables of F5.3.
+type bMinSep struct{}
+
+func (bMinSep) separated() bool { return true }
+
+// affordable: states of the table times steps, 5 ns each and often far fewer than these (see table). Orders above 3 gain a few per
+// cent of σ; orders up to 3 decide whether tilting helps at all.
+func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
+	limit := 6e7
+	if order <= 3 {
+		limit = 1e9
+	}
+	return countStates(order, s.MinSep)*float64(s.Steps) <= limit
+}
+
+func (bMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
+	t, err := newTable(processOf(s, columns), order, keep, maxTableBytes)
+	return tableSource{t}, err
+}
+
+func (bMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
+	return newRenewal(processOf(s, columns), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
+}
+
+func processOf(s montecarlo.Spec, columns *law.Columns) process {
+	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	return process{steps: s.Steps, sep: s.MinSep, prob: s.Prob, warm: s.WarmStart, gram: newGram(columns, s.MinSep, factor)}
+}
+
+// tableSource is a table of F5.3.
+type tableSource struct{ table *table }
+
+func (s tableSource) logN() float64 {
+	if s.table.states.theta == 1 {
+		return 0
+	}
+	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
+}
+
+// walkError: a step of the walk adds what rounding, and U in the place of V, change in the probability of a participation.
+func (s tableSource) walkError() float64 { return float64(s.table.steps) * (s.table.residual + 4e-15) }
+
+func (s tableSource) walkable() bool { return s.table.walkable }
+
+func (s tableSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+	return newWalker(s.table).walk
+}
+
+// roundingBound bounds the relative error of N_θ. Each step of a path through the recursion rounds at most 4θ+16 times,
+// and an exponent Σ⟨Cx_j,Cx_k⟩/σ² has a relative error of a sum of `bands` products; a pair of patterns overlaps in at
+// most 2 ceil(n/b) pairs of columns.
+func (t *table) roundingBound() float64 {
+	theta := float64(t.states.theta)
+	overlaps := theta * (theta - 1) * math.Ceil(float64(t.steps)/float64(t.sep))
+	most := 0.0
+	for _, norm := range t.gram.columns.SquaredNorms(t.gram.factor) {
+		most = max(most, norm)
+	}
+	rounding := float64(t.steps)*(4*theta+16) + overlaps*most*float64(t.gram.columns.Bands+8)
+	return rounding*0x1p-53 + t.spread + float64(t.steps)*t.residual
+}
+
+// ballsInBins is balls-in-bins sampling, by the weights of tuples of bins.
+type ballsInBins struct{}
+
+func (ballsInBins) separated() bool { return false }
+
+// affordable: there are no others.
+func (ballsInBins) affordable(_ montecarlo.Spec, order int) bool { return order <= 3 }
+
+func (ballsInBins) source(s montecarlo.Spec, columns *law.Columns, order int, _ bool) (source, error) {
+	b, err := newBins(columns, s.MinSep, order, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	return binSource{b}, err
+}
+
+func (ballsInBins) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
+	return newBinPosterior(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+}
+
+// binSource are tuples of bins.
+type binSource struct{ bins *bins }
+
+func (s binSource) logN() float64 {
+	if s.bins.order == 1 {
+		return 0
+	}
+	return s.bins.logN + inflation
+}
+
+func (s binSource) walkError() float64 { return 1e-12 }
+
+func (s binSource) walkable() bool { return true }
+
+func (s binSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit { return s.bins.draw }
