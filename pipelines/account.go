@@ -42,6 +42,10 @@ type Account struct {
 	Samples         uint64        // budget of the verification; or
 	CPUTime         time.Duration // of one processor; with neither, verification.DefaultCPUTime
 	Curve           bool          // estimate δ at other ε as well
+
+	// From is a run directory whose certificate is for the same unit, k_u, sampler, strategy, ε, δ and, with a max batch size,
+	// number of examples: it is checked and taken over with its ledger, and no sample is drawn. "" for a verification of its own.
+	From string
 }
 
 // Accounted is what an account came to.
@@ -57,6 +61,8 @@ type Accounted struct {
 
 	// Certificate is what was verified; nil when nothing was, and in a dry run.
 	Certificate *accounting.Certificate `json:"certificate,omitempty"`
+
+	From string `json:"from,omitempty"` // the run directory from which the certificate was taken over
 
 	// Earlier are protocols of this directory for the same sampler and strategy, whose failure probabilities are taken off δ.
 	Earlier []accounting.Earlier `json:"earlier,omitempty"`
@@ -102,6 +108,7 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(a.Validate())
 	o.validateJob(&c)
+	c.Require(a.From == "" || realPath(a.From) != realPath(o.Out), "from", a.From, "must be another directory than --out")
 	if err := c.Err(); err != nil {
 		return Accounted{}, err
 	}
@@ -121,6 +128,10 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 		result.Exactness = problem.Run.Loss(1).Exactness()
 	}
 	if err := here.agreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
+		return result, err
+	}
+	if a.From != "" {
+		err := a.takeOver(ctx, o, here, of, problem, request, &result)
 		return result, err
 	}
 	if o.DryRun {

@@ -65,6 +65,7 @@ type PlanPrivacy struct {
 	Samples         uint64  `json:"samples,omitempty"`          // budget of the verification; or
 	CPUTime         string  `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
 	Unit            string  `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
+	From            string  `json:"from,omitempty"`             // a run directory whose certificate is taken over
 }
 
 // PlanBatches says in which files the batches are: see [Form].
@@ -133,7 +134,7 @@ func (p Plan) account() Account {
 	a := Account{Params: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Strategy: p.strategyPath(),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
-	a.Unit = p.Privacy.Unit
+	a.Unit, a.From = p.Privacy.Unit, p.Privacy.From
 	if p.Bound != nil && a.Unit != string(accounting.UnitExample) {
 		a.MaxPerOwner = p.Bound.MaxExamplesPerOwner
 	}

@@ -22,7 +22,7 @@ import (
 // planPurpose is the purpose of the key whose commitment run.json holds. Nothing is drawn with it.
 const planPurpose = "run: plan"
 
-// planRecord is a plan as run.json has it: with the hashes of its inputs, and without the places of key, directory and inputs.
+// planRecord is a plan as run.json has it: with the hashes of its inputs, and without the places of key, directories and inputs.
 type planRecord struct {
 	Plan
 	Inputs map[string]manifest.Digest `json:"inputs,omitempty"`
@@ -30,7 +30,7 @@ type planRecord struct {
 
 // record is the plan for run.json.
 func (p Plan) record(inputs map[string]manifest.Digest) (*manifest.RunPlan, error) {
-	p.Key, p.Out = "", ""
+	p.Key, p.Out, p.Privacy.From = "", "", ""
 	if p.Graph != nil {
 		g := *p.Graph
 		g.Paths = nil

@@ -29,6 +29,10 @@ sample of the verification. --cpu-time, or --samples, is its budget; more give l
 stopped, or killed, goes on where it was when it is repeated. With other parameters it begins again: the protocol in the ledger is
 put aside, and its failure probability still counts. Only a certificate that is there takes --overwrite.
 
+With --from RUN nothing is verified anew: the certificate of RUN is checked, and copied with its ledger. The other flags are
+those of a verification; whom the claim protects, sampler, strategy, epsilon and delta must be the certificate's, and so must
+the number of examples with --max-batch-size. The data may be others.
+
 What cannot be certified exits with 3 and leaves no certificate. The accounting of multi-owner is the published one, which
 is not proven: its certificate says so.`,
 		Args: cobra.NoArgs,
@@ -70,6 +74,7 @@ is not proven: its certificate says so.`,
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
 	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "budget of the verification in time of one processor, such as 10m (default 1m, or less where little noise would be saved)")
 	f.Uint64Var(&stage.Samples, "samples", 0, "budget of the verification in samples, instead of a time")
+	f.StringVar(&stage.From, "from", "", "run directory whose certificate is for the same claim, sampler and strategy: take it over, checked, with its ledger")
 	f.BoolVar(&stage.Curve, "curve", false, "also print delta at other epsilon: estimates, where samples are needed")
 	return c
 }
@@ -105,6 +110,9 @@ func printAccounted(w io.Writer, r pipelines.Accounted) {
 	if c := r.Certificate; c != nil {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", c.Status, c.Epsilon, c.Delta, c.NoiseMultiplier)
 		fmt.Fprintf(t, "protects\t%s\n", c.Protected())
+		if r.From != "" {
+			fmt.Fprintf(t, "taken over\tfrom %s, with its ledger: no samples were drawn\n", r.From)
+		}
 		fmt.Fprintf(t, "adjacency\t%s\n", c.Adjacency)
 		fmt.Fprintf(t, "method\t%s\n", c.Method)
 		if r.Exactness != "" {
@@ -123,6 +131,9 @@ func printAccounted(w io.Writer, r pipelines.Accounted) {
 		}
 	} else {
 		fmt.Fprintf(t, "not certified\t(%g, %g)-DP; method: %s\n", r.Epsilon, r.Delta, r.Method)
+		if r.From != "" {
+			fmt.Fprintf(t, "to take over\tthe certificate of %s, which matches\n", r.From)
+		}
 	}
 	printEarlier(t, r)
 	printEstimates(t, r)

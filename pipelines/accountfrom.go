@@ -1,0 +1,279 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/verification"
+	"minsep/internal/store"
+	"minsep/manifest"
+)
+
+// claimSource is a run directory whose certificate another run takes over.
+type claimSource struct {
+	dir         string
+	certificate *accounting.Certificate
+	protocol    string // SHA-256 of the ledger's protocol
+	earlier     []accounting.Earlier
+	request     request
+	files       []sourceFile // of the ledger, earlier protocols first
+}
+
+// sourceFile is a file of a ledger, by its name in the run directory.
+type sourceFile struct {
+	name   string
+	digest manifest.Digest
+}
+
+// readClaim reads the certificate of a run directory, and checks it: its ledger gives its bytes, every proof holds when it is
+// computed again, and earlier protocols are counted. The ledger's files are hashed before they are checked, so that what is copied
+// later can be held against what was checked.
+func readClaim(ctx context.Context, dir string) (*claimSource, error) {
+	refuse := func(rule string) error {
+		return &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: rule + "; `minsep inspect " + dir + "` says more"}
+	}
+	data, err := ReadFile(ctx, store.Join(dir, CertificateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: "must be a run directory with a certificate"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &claimSource{dir: dir}
+	if s.certificate, err = accounting.ParseCertificate(data); err != nil {
+		return nil, refuse("has a certificate that cannot be read")
+	}
+	if err := s.hash(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", refuse("has a ledger that cannot be read"), err)
+	}
+	book := store.Join(dir, LedgerFolder)
+	l, err := ledger.Read(ctx, book)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", refuse("has a ledger that cannot be read"), err)
+	}
+	s.protocol, s.earlier = l.Configuration(), l.Protocol().Earlier
+	asked, err := ReadFile(ctx, store.Join(book, requestName))
+	if err == nil {
+		err = json.Unmarshal(asked, &s.request)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", refuse("has a ledger that cannot be read"), err)
+	}
+	again, err := l.Certificate()
+	var encoded []byte
+	if err == nil {
+		encoded, err = again.Encode()
+	}
+	if err != nil || !bytes.Equal(encoded, data) || l.Torn() {
+		return nil, refuse("has a certificate whose bytes are not those that its ledger gives")
+	}
+	if err := verification.CheckProofs(l.Protocol()); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, refuse("has a bound in its ledger that does not hold when it is computed again")
+	}
+	before, err := earlier(ctx, book, l.Protocol().Run)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range before {
+		if l.Protocol().KernelID != "" && e.ProtocolSHA256 != s.protocol && !slices.Contains(s.earlier, e) {
+			return nil, refuse("has an earlier protocol in its ledger that the certificate does not count")
+		}
+	}
+	return s, nil
+}
+
+// hash lists the ledger's files.
+func (s *claimSource) hash(ctx context.Context) error {
+	for _, name := range ledgerFiles(ctx, s.dir) {
+		digest, err := textDigest(ctx, store.Join(s.dir, name))
+		if err != nil {
+			return err
+		}
+		s.files = append(s.files, sourceFile{name, digest})
+	}
+	before := LedgerFolder + "/" + earlierFolder + "/"
+	var last []sourceFile
+	s.files = slices.DeleteFunc(s.files, func(f sourceFile) bool {
+		own := !strings.HasPrefix(f.name, before)
+		if own {
+			last = append(last, f)
+		}
+		return own
+	})
+	s.files = append(s.files, last...)
+	return nil
+}
+
+// unlike says how what the account asks for differs from what the certificate is for. Bounds that do not depend on the number of
+// examples hold for any.
+func (s *claimSource) unlike(a Account, problem verification.Problem) (differs []string, err error) {
+	const there, here = "in the certificate", "here"
+	c, run := s.certificate, problem.Run
+	is := func(name string, was, asked any) {
+		if was != asked {
+			differs = append(differs, fmt.Sprintf("%s is %v %s, %v %s", name, was, there, asked, here))
+		}
+	}
+	is("--epsilon", c.Epsilon, problem.Epsilon)
+	is("--delta", c.Delta, problem.Delta)
+	is("--unit", c.Unit, problem.Unit)
+	is("--max-per-owner", c.Run.MaxExamplesPerOwner, run.MaxExamplesPerOwner)
+	if run.Sampler.Truncation != nil && c.Run.Sampler.Truncation != nil {
+		is("the number of examples", c.Run.Examples, run.Examples)
+	}
+	sampler := differences(c.Run.Sampler, run.Sampler, there, here)
+	if sampler == nil && c.PlanSHA256 != problem.PlanSHA256 {
+		sampler = []string{"the sampler is another one"}
+	}
+	differs = append(differs, sampler...)
+	same, err := sameMatrix(c.Run.Strategy, run.Strategy)
+	if err != nil {
+		return nil, err
+	}
+	if !same {
+		differs = append(differs, "the strategy is another one (--strategy, --bands)")
+	}
+	if a.NoiseMultiplier != 0 {
+		is("--noise-multiplier", c.NoiseMultiplier, a.NoiseMultiplier)
+	}
+	if a.Samples != 0 {
+		is("--samples", s.request.Samples, a.Samples)
+	}
+	if a.CPUTime != 0 {
+		is("--cpu-time", or(s.request.CPUTime, "absent"), a.CPUTime.String())
+	}
+	return differs, nil
+}
+
+// takeOver copies the certificate of another run directory, with its ledger, after checking it and that it is for what is asked for.
+// No sample is drawn. The request is the account's own, so that it counts as done when it is repeated.
+func (a Account) takeOver(ctx context.Context, o Options, here present, of population, problem verification.Problem, r request, result *Accounted) error {
+	s, err := readClaim(ctx, a.From)
+	if err != nil {
+		return err
+	}
+	differs, err := s.unlike(a, problem)
+	if err != nil {
+		return err
+	}
+	if differs != nil {
+		return &ParamError{Package: "pipelines", Param: "from", Value: a.From,
+			Rule: "has a certificate that is for something else: " + strings.Join(differs, "; ") + "; leave out --from for a verification of its own"}
+	}
+	if err := here.agreesToAccount(problem.Run, problem.Unit, of, s.certificate.NoiseMultiplier); err != nil {
+		return err
+	}
+	result.From, result.Earlier = a.From, s.earlier
+	if o.DryRun {
+		return nil
+	}
+	if o.translates() {
+		return ErrTranslated
+	}
+	o, unlock, err := o.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := o.lookAt(ctx, store.Join(o.Out, LedgerFolder), r); err != nil {
+		return err
+	}
+	if err := s.onlyOf(ctx, o.Out); err != nil {
+		return err
+	}
+	if err := a.besides(ctx, s.certificate, result); err != nil {
+		return err
+	}
+	run, made, err := manifest.OpenRun(o.Out, o.RunID)
+	if err != nil {
+		return err
+	}
+	result.RunID = run.RunID.String()
+	if err := s.copy(ctx, o.Out, r); err != nil {
+		if made {
+			err = errors.Join(err, store.RemoveAll(context.WithoutCancel(ctx), store.Join(o.Out, LedgerFolder)), manifest.RemoveRun(o.Out))
+		}
+		return err
+	}
+	result.Certificate = s.certificate
+	return o.publish(s.certificate, of)
+}
+
+// onlyOf refuses a run directory whose ledger holds anything else than what comes from the source, of which a copy that was
+// stopped leaves a part: the certificate does not count what was seen there.
+func (s *claimSource) onlyOf(ctx context.Context, out string) error {
+	for _, name := range ledgerFiles(ctx, out) {
+		if name == LedgerFolder+"/"+requestName {
+			continue
+		}
+		digest, err := textDigest(ctx, store.Join(out, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(s.files, sourceFile{name, digest}) {
+			return &ParamError{Package: "pipelines", Param: "out", Value: out,
+				Rule: fmt.Sprintf("must have no ledger of its own for --from %s, whose certificate does not count it: %s is there; give another --out", s.dir, name)}
+		}
+	}
+	finished := store.Join(out, LedgerFolder, finishedFolder)
+	if units, err := store.List(ctx, finished); err == nil && len(units) > 0 {
+		return &ParamError{Package: "pipelines", Param: "out", Value: out,
+			Rule: fmt.Sprintf("must have no ledger of its own for --from %s: units of samples are in %s; give another --out", s.dir, finished)}
+	}
+	return nil
+}
+
+// copy copies the ledger. Earlier protocols come first and units last, so that a part of it is a ledger that can be gone on with.
+func (s *claimSource) copy(ctx context.Context, out string, r request) error {
+	asked, err := r.encode()
+	if err != nil {
+		return err
+	}
+	for _, f := range s.files {
+		name := store.Join(out, f.name)
+		if err := store.MkdirAll(context.Background(), store.Dir(name), manifest.PublicDir); err != nil {
+			return fmt.Errorf("pipelines: %w", err)
+		}
+		write := func(w io.Writer) error { return s.write(ctx, w, f) }
+		if f.name == LedgerFolder+"/"+requestName {
+			write = func(w io.Writer) error { _, err := w.Write(asked); return err }
+		}
+		if _, err := manifest.WriteFile(out, f.name, manifest.PublicFile, write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes a file of the source, which must be what it was when it was checked.
+func (s *claimSource) write(ctx context.Context, w io.Writer, f sourceFile) error {
+	from, err := store.Open(ctx, store.Join(s.dir, f.name))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(w, sum), store.Text(from)); err != nil {
+		return err
+	}
+	if manifest.Digest(sum.Sum(nil)) != f.digest {
+		return &ParamError{Package: "pipelines", Param: "from", Value: s.dir, Rule: f.name + " changed while it was copied; repeat the command"}
+	}
+	return nil
+}
