@@ -37,8 +37,5 @@ func (p Plan) foreseen() (sampling.Spec, error) {
 	if n := p.numbered(); n > 0 {
 		return s.Spec(sampling.Population{Examples: n, Neighborhoods: sampling.Neighborhoods{1: n}})
 	}
-	if !s.Kind().ExactBatchSize && s.BatchSize > 0 {
-		s.BatchSize, s.Prob = 0, 1e-9
-	}
-	return s.Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples}})
+	return s.WithoutExamples().Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples}})
 }

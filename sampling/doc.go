@@ -21,6 +21,19 @@
 // against thresholds that are computed once from the probability with more than 64 exact bits, so a
 // probability is met to 2^-64 and the result is the same on every processor.
 //
+// # A new scheme
+//
+// A new scheme touches four places, and tests name what is missing in them:
+//
+//   - here, a file with its struct, guarantees, [Kind] and [Process], a field of [Spec] and an entry of [Kinds]; and, for a parameter that
+//     no other scheme has, a field of [Params] with its line of [Parameters];
+//   - package montecarlo, a file with its losses and draws, and package accounting, a file with its method, or the reason of its
+//     refusal, its events, and its canonical form; package tilt, a line, where it can be tilted;
+//   - package formation, only if its examples depend on each other;
+//   - docs: docs/formulas.md, the table of schemes in docs/accounting.md, and the tutorial.
+//
+// Flags, plans, their checks and help, manifests, inspection and certificates follow from these.
+//
 // Labels of formulas (F3.2, …) are those of docs/formulas.md.
 // Steps are 0-based here; the papers count from 1. Batches, batch sizes and masks are secret for every scheme:
 // the accounting lets an adversary know all other coins, and then a size reveals a participation.

@@ -127,6 +127,15 @@ func (p Params) checkRate(c *param.Checker) {
 	c.Require(given > 0, "batch size and prob", nil, "one of them must be given")
 }
 
+// WithoutExamples returns parameters of the same scheme that need no number of examples: any probability in the place of a batch size.
+// What is known about the scheme without the examples, such as how it is accounted for, is the same for both.
+func (p Params) WithoutExamples() Params {
+	if !p.Kind().ExactBatchSize && p.BatchSize > 0 {
+		p.BatchSize, p.Prob = 0, 1e-9
+	}
+	return p
+}
+
 // Spec solves for the probability and returns the scheme that is run. A batch size that the examples cannot give is an
 // [InfeasibleError].
 func (p Params) Spec(of Population) (Spec, error) {

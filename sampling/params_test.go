@@ -91,6 +91,22 @@ func TestKinds(t *testing.T) {
 
 func near(a, b float64) bool { return a > b*(1-1e-12) && a < b*(1+1e-12) }
 
+// TestWithoutExamples: every kind makes a scheme without a number of examples, with the same parameters but for its probability.
+func TestWithoutExamples(t *testing.T) {
+	for name, p := range kindParams {
+		p.Scheme = name
+		free := p.WithoutExamples()
+		s, err := free.Spec(sampling.Population{})
+		if err != nil || s.Scheme().Name() != name {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+		free.BatchSize, free.Prob = p.BatchSize, p.Prob
+		if free != p {
+			t.Errorf("%s: %+v of %+v", name, free, p)
+		}
+	}
+}
+
 // TestParamsRefuse: what each kind refuses, in the words of its rule.
 func TestParamsRefuse(t *testing.T) {
 	for _, c := range []struct {
