@@ -77,7 +77,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	if err != nil || !bytes.Equal(encoded, data) || l.Torn() {
 		return nil, refuse("has a certificate whose bytes are not those that its ledger gives")
 	}
-	if err := verification.CheckProofs(l.Protocol()); err != nil {
+	if err := verification.CheckProofs(ctx, l.Protocol()); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

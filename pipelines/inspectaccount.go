@@ -44,7 +44,7 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	}
 	promise("certificate", "its bytes are those that the ledger gives", err == nil && bytes.Equal(bytesAgain, data))
 	promise("log", "the ledger's log ends with a whole line", !l.Torn())
-	promise("proofs", "every bound without samples holds when it is computed again", verification.CheckProofs(l.Protocol()) == nil)
+	promise("proofs", "every bound without samples holds when it is computed again", verification.CheckProofs(ctx, l.Protocol()) == nil)
 	missed, err := uncounted(ctx, run, l)
 	if err != nil {
 		return found, err

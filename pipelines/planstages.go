@@ -316,7 +316,7 @@ func (a Account) differences(ctx context.Context, o Options, certificate []byte)
 	if !bytes.Equal(b, certificate) {
 		differs = append(differs, "its bytes are not those that its ledger gives")
 	}
-	if verification.CheckProofs(l.Protocol()) != nil {
+	if verification.CheckProofs(ctx, l.Protocol()) != nil {
 		differs = append(differs, "a bound in its ledger does not hold when it is computed again")
 	}
 	return differs, nil

@@ -299,11 +299,11 @@ func TestSecretPartitionPlan(t *testing.T) {
 		if last.Trials[0].Method != accounting.PLD || c.method == accounting.MonteCarlo && least.NoiseMultiplier > 0.97*last.NoiseMultiplier {
 			t.Errorf("δ = %g: least noise %g, last candidate %+v", c.delta, least.NoiseMultiplier, last)
 		}
-		if err := verification.CheckProofs(plan.Protocol); err != nil {
+		if err := verification.CheckProofs(t.Context(), plan.Protocol); err != nil {
 			t.Error(err)
 		}
 		last.Trials[0].Bound /= 2
-		if verification.CheckProofs(plan.Protocol) == nil {
+		if verification.CheckProofs(t.Context(), plan.Protocol) == nil {
 			t.Errorf("δ = %g: half the bound is accepted", c.delta)
 		}
 		last.Trials[0].Bound *= 2

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"fmt"
 
 	"minsep/accounting"
@@ -9,12 +10,16 @@ import (
 )
 
 // CheckProofs computes every proof of a protocol again: the bounds of its trials without samples. The bounds of sampled trials are computed again by
-// NewWorker. Together with the sums of a ledger this is all that a certificate rests on.
-func CheckProofs(p *accounting.Protocol) error {
+// NewWorker. Together with the sums of a ledger this is all that a certificate rests on. When ctx ends, it ends with ctx's error
+// before the next bound.
+func CheckProofs(ctx context.Context, p *accounting.Protocol) error {
 	for c, candidate := range p.Candidates {
 		for i, t := range candidate.Trials {
 			if t.Samples > 0 {
 				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			proven, err := prove(p.Run, candidate.NoiseMultiplier, p.Points[t.Point].Epsilon, t)
 			if err != nil {

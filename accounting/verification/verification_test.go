@@ -59,13 +59,13 @@ func TestCertifyBMinSep(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plan.Protocol
-	if err := CheckProofs(p); err != nil {
+	if err := CheckProofs(t.Context(), p); err != nil {
 		t.Error(err)
 	}
 	last := &p.Candidates[len(p.Candidates)-1].Trials[0]
 	kept := last.Bound
 	last.Bound /= 2
-	if err := CheckProofs(p); !errors.Is(err, accounting.ErrNotVerified) {
+	if err := CheckProofs(t.Context(), p); !errors.Is(err, accounting.ErrNotVerified) {
 		t.Errorf("half the proven bound: got %v", err)
 	}
 	last.Bound = kept
