@@ -307,8 +307,12 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	// The claim comes before anything is removed: a refused overwrite leaves the result that is there.
 	if !w.options.translates() {
 		registry, err := noise.OpenRegistry(root, w.key)
+		var plan manifest.Digest
+		if err == nil && run.Plan != nil {
+			plan, err = trainingDigest(run.Plan.Plan)
+		}
 		if err == nil {
-			err = registry.Claim(w.recipe, w.options.Out)
+			err = registry.Claim(w.recipe, w.options.Out, noise.Digest(plan))
 		}
 		if err != nil {
 			return err

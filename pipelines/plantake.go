@@ -3,6 +3,7 @@ package pipelines
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (p Plan) take(ctx context.Context, o Options, record *manifest.RunPlan) (t 
 	run = manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID}
 	if run.RunID == (stream.RunID{}) {
 		run.RunID = stream.NewRunID()
-	} else if err := p.mayServe(ctx, registry, o); err != nil {
+	} else if err := p.mayServe(ctx, registry, o, record); err != nil {
 		return t, err
 	}
 	run.Plan = committed(run.RunID)
@@ -88,10 +89,14 @@ func (p Plan) take(ctx context.Context, o Options, record *manifest.RunPlan) (t 
 	return t, manifest.WriteRun(o.Out, run, old)
 }
 
-// mayServe refuses a run id that was asked for and serves another training or directory, as far as that is known before the first stage: of a
-// graph the sampler and the examples are not, and the stages refuse them.
-func (p Plan) mayServe(ctx context.Context, registry *noise.Registry, o Options) error {
-	want := noise.Record{RunID: o.RunID, Directory: realPath(o.Out)}
+// mayServe refuses a run id that was asked for and serves another plan's training, or another directory. Where the training was
+// one without a plan, this is as far as it is known before the first stage: of a graph the sampler and the examples are not, and the stages refuse them.
+func (p Plan) mayServe(ctx context.Context, registry *noise.Registry, o Options, record *manifest.RunPlan) error {
+	training, err := trainingDigest(record.Plan)
+	if err != nil {
+		return err
+	}
+	want := noise.Record{RunID: o.RunID, Directory: realPath(o.Out), PlanSHA256: noise.Digest(training)}
 	if p.table() == "" {
 		formed, source, err := p.form().planned(ctx)
 		if err != nil {
@@ -153,6 +158,12 @@ func trainingOfPlan(plan json.RawMessage) ([]byte, error) {
 	r.Batches = PlanBatches{}
 	r.Noise.Shards, r.Noise.StepsPerFile, r.Noise.RecipeOnly = 0, 0, false
 	return json.Marshal(r)
+}
+
+// trainingDigest is the SHA-256 of [trainingOfPlan].
+func trainingDigest(plan json.RawMessage) (manifest.Digest, error) {
+	b, err := trainingOfPlan(plan)
+	return sha256.Sum256(b), err
 }
 
 // outdated are the stages with a finished result that is not the plan's, or that was made from one that is not. It ends at the first

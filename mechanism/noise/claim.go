@@ -27,6 +27,10 @@ type Record struct {
 	ParamsSHA256 Digest       `json:"params_sha256"` // of the recipe's parameters, with the training in them
 	Training     Training     `json:"training"`
 	Directory    string       `json:"directory"` // of the run
+
+	// PlanSHA256 is that of all of the plan that decides the training; zero for a run without a plan. It tells another training before
+	// its examples and its noise multiplier are known.
+	PlanSHA256 Digest `json:"plan_sha256,omitzero"`
 }
 
 // ClaimError is a run id that serves another training already.
@@ -152,10 +156,19 @@ func (g *Registry) Look(id stream.RunID) (found *Record, files []string, err err
 		if err != nil {
 			return nil, nil, err
 		}
-		if found != nil && *found != *r {
-			return nil, nil, &ClaimError{id, "training", r.Directory, append(files, path)}
+		files = append(files, path)
+		if found == nil {
+			found = r
+			continue
 		}
-		found, files = r, append(files, path)
+		if found.PlanSHA256 == (Digest{}) { // one of them may be older than the plan
+			found.PlanSHA256 = r.PlanSHA256
+		} else if r.PlanSHA256 == (Digest{}) {
+			r.PlanSHA256 = found.PlanSHA256
+		}
+		if *found != *r {
+			return nil, nil, &ClaimError{id, "training", r.Directory, files}
+		}
 	}
 	return found, files, nil
 }
@@ -175,6 +188,7 @@ func (r Record) refuses(want Record, files []string) error {
 	differs := func(have, want string) bool { return want != "" && have != want }
 	switch {
 	case want.ParamsSHA256 != (Digest{}) && r.ParamsSHA256 != want.ParamsSHA256,
+		want.PlanSHA256 != (Digest{}) && r.PlanSHA256 != (Digest{}) && r.PlanSHA256 != want.PlanSHA256,
 		differs(r.Training.Examples, want.Training.Examples), differs(r.Training.Sampler, want.Training.Sampler):
 		return &ClaimError{want.RunID, "training", r.Directory, files}
 	case differs(r.Directory, want.Directory):
@@ -186,13 +200,13 @@ func (r Record) refuses(want Record, files []string) error {
 // Claim records that the run id of r serves r's training in the run directory, which must exist, and nothing else. It makes the records
 // (modes 0700 and 0600) where there are none, accepts the same claim again, so that a stopped run can go on, and
 // returns a [*ClaimError] for another directory or another training. Of several processes that claim one run id at
-// once only one succeeds.
-func (g *Registry) Claim(r *Recipe, directory string) error {
+// once only one succeeds. plan is [Record.PlanSHA256].
+func (g *Registry) Claim(r *Recipe, directory string, plan Digest) error {
 	real, err := store.Real(directory)
 	if err != nil {
 		return fmt.Errorf("noise: run directory: %w", err)
 	}
-	want := Record{recordFormat, r.RunID, r.ParamsSHA256, r.Params.Training, real}
+	want := Record{recordFormat, r.RunID, r.ParamsSHA256, r.Params.Training, real, plan}
 	if err := g.Check(want); err != nil { // before anything is written
 		return err
 	}

@@ -78,13 +78,13 @@ func TestClaim(t *testing.T) {
 		{claimed(t, 2, 1, of("numbered 3")), dirs[1], ""},
 		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
 	} {
-		err := g.Claim(call.r, call.dir)
+		err := g.Claim(call.r, call.dir, Digest{})
 		var ce *ClaimError
 		if errors.As(err, &ce) != (call.what != "") || (ce == nil) != (err == nil) || ce != nil && ce.What != call.what {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	if err := g.Claim(claimed(t, 9, 1, Training{}), filepath.Join(top, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+	if err := g.Claim(claimed(t, 9, 1, Training{}), filepath.Join(top, "nowhere"), Digest{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such directory: %v", err)
 	}
 	if _, files, err := g.Look(stream.RunID{9}); err != nil || files != nil {
@@ -104,7 +104,7 @@ func TestClaim(t *testing.T) {
 	if err := os.WriteFile(files[1], []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if g.Claim(claimed(t, 1, 1, of("numbered 3")), dirs[0]) == nil {
+	if g.Claim(claimed(t, 1, 1, of("numbered 3")), dirs[0], Digest{}) == nil {
 		t.Error("a damaged record is accepted")
 	}
 }
@@ -116,7 +116,7 @@ func TestOneKeyHasOneRegistry(t *testing.T) {
 	key := filepath.Join(top, "keys", "root.key")
 	g := newRegistry(t, key)
 	dirs := makeDirs(t, top, "a", "b", "elsewhere")
-	if err := g.Claim(claimed(t, 1, 1, Training{}), dirs[0]); err != nil {
+	if err := g.Claim(claimed(t, 1, 1, Training{}), dirs[0], Digest{}); err != nil {
 		t.Fatal(err)
 	}
 	symbolic, hard := filepath.Join(top, "symbolic"), filepath.Join(dirs[2], "hard")
@@ -126,7 +126,7 @@ func TestOneKeyHasOneRegistry(t *testing.T) {
 	copied := filepath.Join(dirs[2], "copy") // newRegistry makes the file
 	refused := func(keyFile string) bool {
 		var ce *ClaimError
-		err := newRegistry(t, keyFile).Claim(claimed(t, 1, 1, Training{}), dirs[1])
+		err := newRegistry(t, keyFile).Claim(claimed(t, 1, 1, Training{}), dirs[1], Digest{})
 		return errors.As(err, &ce) && ce.What == "directory" && slices.ContainsFunc(ce.Records, func(path string) bool {
 			return strings.Contains(err.Error(), path)
 		})
@@ -142,7 +142,7 @@ func TestOneKeyHasOneRegistry(t *testing.T) {
 			t.Errorf("%s, with another state folder: another directory has the run id", keyFile)
 		}
 	}
-	if err := newRegistry(t, copied).Claim(claimed(t, 1, 1, Training{}), dirs[1]); err != nil {
+	if err := newRegistry(t, copied).Claim(claimed(t, 1, 1, Training{}), dirs[1], Digest{}); err != nil {
 		t.Errorf("a key of which no record is to be seen: %v", err)
 	}
 	t.Setenv(stateVariable, state)
@@ -214,7 +214,7 @@ func TestClaimByManyAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		group.Go(func() {
-			if g.Claim(r, dir) == nil {
+			if g.Claim(r, dir, Digest{}) == nil {
 				served.Add(1)
 			}
 		})
