@@ -9,7 +9,7 @@ func init() {
 	register(func(r Run, s sampling.BMinSep) analysis { return bMinSep{r, s} })
 }
 
-// bMinSep is b-min-sep subsampling of each example on its own (F3.2, F3.3, F3.6, F4.2, F4.3).
+// bMinSep is b-min-sep subsampling of each example on its own (F3.2, F3.3, F3.6, F3.7, F4.2, F4.3, F4.5).
 type bMinSep struct {
 	run    Run
 	scheme sampling.BMinSep

@@ -27,7 +27,7 @@ const (
 	maxOwnerMemory = 1 << 19
 )
 
-// bMinSep has exact losses (F3.2, F3.6, F4.2) and bounds (F3.3, F4.3, F4.5).
+// bMinSep has exact losses (F3.2, F3.6, F4.2) and bounds (F3.3, F3.7, F4.3, F4.5).
 type bMinSep struct{}
 
 func (bMinSep) check(s Spec, c *param.Checker) { c.Probability("probability", s.Prob) }
