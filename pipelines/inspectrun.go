@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"fmt"
 
 	"minsep/accounting"
 	"minsep/internal/store"
@@ -20,6 +21,7 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 		return found, err
 	}
 	found.promise("whole", "run.json is as it was written, and its plan has the SHA-256 that it says", true)
+	found.examples(ctx, dir, run)
 	if run.Plan == nil {
 		return found, nil
 	}
@@ -35,6 +37,15 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 		plan.inspect(ctx, &found, name)
 	}
 	return found, nil
+}
+
+// examples holds what run.json says that the run is of against the batches. Whether these are of the table beside them is a promise of theirs.
+func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run) {
+	b, err := present{run: &run}.readBatches(ctx, store.Join(dir, BatchesFolder))
+	if err != nil || b == nil || run.Examples == "" { // the batches' own inspection says what is wrong with them
+		return
+	}
+	i.promise("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == b.of.identity)
 }
 
 // inspect holds a stage's result against run.json and the plan.

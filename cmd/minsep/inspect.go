@@ -43,6 +43,7 @@ or with --verbose. What came out by chance, such as batch sizes, is secret and s
 					found[i].Realized = nil
 				}
 			}
+			withoutPackages(found)
 			report := pipelines.Judge(found)
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
 			return errors.Join(report.Err(), err)
@@ -52,6 +53,15 @@ or with --verbose. What came out by chance, such as batch sizes, is secret and s
 	c.Flags().BoolVar(&verbose, "verbose", false, "list every promise, also when all of them hold")
 	c.Flags().IntVar(&recheck, "recheck", 0, "compute this many units of the verification again, chosen at random")
 	return c
+}
+
+// withoutPackages takes the names of Go packages out of what was found: some promises are errors of theirs.
+func withoutPackages(found []pipelines.Inspection) {
+	for _, i := range found {
+		for j, p := range i.Promises {
+			i.Promises[j].Rule = packagePrefix.ReplaceAllString(p.Rule, "$1")
+		}
+	}
 }
 
 // printReport prints the verdict, and the promises if one of them is broken or all are asked for.
