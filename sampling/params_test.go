@@ -89,6 +89,21 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestNoKind: what has no scheme has a kind that says nothing, and its faults are reported.
+func TestNoKind(t *testing.T) {
+	for name, s := range map[string]sampling.Spec{"nothing": {}, "a truncation": {Truncation: &sampling.Truncation{MaxBatchSize: 3}}} {
+		if k := s.Kind(); k.Name != "" || k.Owners != sampling.OwnersIgnored {
+			t.Errorf("%s: is of kind %q", name, k.Name)
+		}
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "schemes 0: must be exactly 1") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if k := (sampling.Params{Scheme: "none"}).Kind(); k.Name != "" {
+		t.Errorf("an unknown scheme is of kind %q", k.Name)
+	}
+}
+
 func near(a, b float64) bool { return a > b*(1-1e-12) && a < b*(1+1e-12) }
 
 // TestWithoutExamples: every kind makes a scheme without a number of examples, with the same parameters but for its probability.

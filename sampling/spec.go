@@ -87,10 +87,14 @@ func (s Spec) schemes() (set []Scheme) {
 // Scheme returns the scheme that is set. The spec must be valid.
 func (s Spec) Scheme() Scheme { return s.schemes()[0] }
 
-// Kind returns the kind of the scheme that is set. The spec must be valid.
+// Kind returns the kind of the scheme that is set; a zero Kind if none is, as in a file that is not sound.
 func (s Spec) Kind() Kind {
-	k, _ := kindOf(s.Scheme().Name())
-	return k
+	for _, k := range Kinds {
+		if k.scheme(s) != nil {
+			return k
+		}
+	}
+	return Kind{}
 }
 
 // Process returns what one copy of an example draws from: its participations, or the coins of [MultiOwner]. It is nil for [Fixed], whose
