@@ -180,3 +180,61 @@ func sampled(t *testing.T) *Protocol {
 	}
 	return p
 }
+
+// TestNeed: with as many samples as are advised a mean like the one that was seen is accepted with the
+// distance that was asked for, with a fifth less it is not; and nothing is advised where nothing helps.
+func TestNeed(t *testing.T) {
+	const delta, errors = 1e-3, 2.5
+	for _, c := range []struct {
+		bounds, means [2]float64
+		q             float64 // of the protocol that was rejected
+		helps         bool
+	}{
+		{[2]float64{1, 1}, [2]float64{8e-4, 8e-4}, 1e-5, true},
+		{[2]float64{.03, 1e-4}, [2]float64{9e-4, 0}, 1e-5, true}, // one direction is proven
+		{[2]float64{.03, .01}, [2]float64{9.8e-4, 2e-4}, 1e-6, true},
+		{[2]float64{.03, .01}, [2]float64{2e-4, 9.8e-4}, 5e-5, false}, // below delta, above what is left of it
+		{[2]float64{1, 1}, [2]float64{1.1e-3, 1e-4}, 1e-6, false},
+		{[2]float64{1, 1}, [2]float64{1e-3 * (1 - 1e-8), 1e-4}, 0, false}, // more than any may have
+	} {
+		e := &NotVerifiedError{Epsilon: 1, Delta: delta, NoiseMultiplier: 1, Next: Claim{Delta: delta, Earlier: c.q}}
+		for i, mean := range c.means {
+			v := Verdict{Direction: montecarlo.Directions[i], Bound: c.bounds[i], Mean: mean, Samples: 1000, Accept: 1e-4}
+			if mean == 0 {
+				v.Samples, v.Accept = 0, 0
+			}
+			e.Verdicts = append(e.Verdicts, v)
+		}
+		need, ok := e.Need(errors)
+		if ok != c.helps {
+			t.Errorf("%+v: got %g, %t", c, need, ok)
+		}
+		if !ok {
+			continue
+		}
+		// reaches says how many standard errors lie between the means and what a budget accepts.
+		reaches := func(budget float64) float64 {
+			th, samples, err := e.Next.Spend(c.bounds[:], uint64(budget))
+			if err != nil {
+				return math.Inf(-1)
+			}
+			least := math.Inf(1)
+			for i, n := range samples {
+				if n > 0 && c.means[i] > 0 {
+					least = min(least, (th.Accept-c.means[i])/math.Sqrt(c.bounds[i]*c.means[i]/float64(n)))
+				}
+			}
+			return least
+		}
+		if got := reaches(1.001 * need); got < errors {
+			t.Errorf("%+v: %.3g samples leave %.3g standard errors", c, need, got)
+		}
+		if got := reaches(.8 * need); got > errors {
+			t.Errorf("%+v: .8 of %.3g samples leave %.3g standard errors", c, need, got)
+		}
+	}
+	notRun := &NotVerifiedError{Next: Claim{Delta: delta}, Verdicts: []Verdict{{Bound: 1, Samples: 10}}}
+	if _, ok := notRun.Need(errors); ok {
+		t.Error("advice from a trial that was not run")
+	}
+}

@@ -251,6 +251,11 @@ func TestReleaseRule(t *testing.T) {
 	if !errors.As(err, &nv) || !errors.Is(err, ErrNotVerified) || nv.NoiseMultiplier != 0.7 || !strings.Contains(err.Error(), "direction Q") {
 		t.Errorf("got %v, want a NotVerifiedError for direction Q", err)
 	}
+	p.Earlier = []Earlier{{FailureProbability: 1e-4}}
+	if _, err = p.Release([]Tally{tally(2, 0, good), tally(2, 1, bad)}); !errors.As(err, &nv) ||
+		nv.Next != (Claim{Delta: p.Points[0].Delta, Earlier: 1e-4 + p.Points[0].FailureProbability}) {
+		t.Errorf("the next claim is %+v", nv.Next)
+	}
 }
 
 // TestFurtherPoints: a second ε is certified by the same rule, at the same candidate, and counts both failure probabilities.

@@ -39,6 +39,13 @@ type NotVerifiedError struct {
 	Epsilon, Delta  float64
 	NoiseMultiplier float64
 	Verdicts        []Verdict // both directions
+
+	// Next is the claim of a protocol that comes after this one: its Earlier holds the failure
+	// probabilities of this protocol and of those before it.
+	Next Claim
+	// CPU is how many seconds of processors a sample takes on this machine, about; 0 where that is
+	// not known. Release does not know it; callers that do set it.
+	CPU float64
 }
 
 func (e *NotVerifiedError) Error() string {
@@ -113,7 +120,8 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 		if !alive[0] {
 			if rejected == nil {
 				pt := p.Points[0]
-				rejected = &NotVerifiedError{pt.Epsilon, pt.Delta, p.Candidates[c].NoiseMultiplier, r.Verdicts[0]}
+				rejected = &NotVerifiedError{Epsilon: pt.Epsilon, Delta: pt.Delta, NoiseMultiplier: p.Candidates[c].NoiseMultiplier,
+					Verdicts: r.Verdicts[0], Next: p.next()}
 			}
 			break
 		}

@@ -274,6 +274,7 @@ func (a Account) certify(ctx context.Context, o Options, here present, of popula
 		return nil, err
 	}
 	var protocol *accounting.Protocol
+	cpu := 0.0 // of a sample
 	if !resume {
 		if problem.Earlier, err = earlier(ctx, book, problem.Run); err != nil {
 			return nil, err
@@ -285,7 +286,7 @@ func (a Account) certify(ctx context.Context, o Options, here present, of popula
 		if err != nil {
 			return nil, err
 		}
-		protocol = plan.Protocol
+		protocol, cpu = plan.Protocol, plan.CPU
 	}
 	run, made, err := manifest.OpenRun(o.Out, o.RunID)
 	if err != nil {
@@ -302,7 +303,7 @@ func (a Account) certify(ctx context.Context, o Options, here present, of popula
 	defer l.Close()
 	result.Earlier = l.Protocol().Earlier
 	if err := o.verify(ctx, book, l); err != nil {
-		return nil, err
+		return nil, withTime(ctx, err, l.Protocol(), cpu)
 	}
 	if o.translates() { // no samples are needed, so there is no job
 		return nil, ErrTranslated
@@ -318,6 +319,20 @@ func (a Account) certify(ctx context.Context, o Options, here present, of popula
 		return nil, err
 	}
 	return certificate, o.publish(certificate, of)
+}
+
+// withTime adds to the error of a protocol without an accepted candidate how long a sample takes: as
+// the plan measured it or, where an earlier command made the plan, measured now.
+func withTime(ctx context.Context, err error, p *accounting.Protocol, cpu float64) error {
+	var rejected *accounting.NotVerifiedError
+	if !errors.As(err, &rejected) {
+		return err
+	}
+	if rejected.CPU = cpu; cpu == 0 {
+		// The time is advice: where it cannot be measured the error is told without it.
+		rejected.CPU, _ = verification.SampleCPU(ctx, p, len(p.Candidates)-1)
+	}
+	return err
 }
 
 // publish writes the certificate, and what the run is of.

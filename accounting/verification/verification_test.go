@@ -217,6 +217,38 @@ func TestPlainValues(t *testing.T) {
 	}
 }
 
+// TestAdviceHolds: a noise multiplier that few samples reject is verified by as many as the error says.
+func TestAdviceHolds(t *testing.T) {
+	verify := func(samples uint64, earlier []accounting.Earlier) (*accounting.Protocol, error) {
+		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.52, Samples: samples, Earlier: earlier, CodeVersion: "test"}.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := ledger.Create(t.TempDir(), plan.Protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, err = Finish(t.Context(), l, 10_000, 0, nil)
+		return plan.Protocol, err
+	}
+	p, err := verify(1000, nil)
+	var rejected *accounting.NotVerifiedError
+	if !errors.As(err, &rejected) {
+		t.Fatalf("1000 samples: got %v", err)
+	}
+	need, ok := rejected.Need(2.5)
+	if !ok || need < 2000 || need > 1e6 {
+		t.Fatalf("%g samples are advised, %t", need, ok)
+	}
+	if cpu, err := SampleCPU(t.Context(), p, 0); err != nil || cpu < 0 || cpu > 1 {
+		t.Errorf("a sample takes %g s, %v", cpu, err)
+	}
+	if _, err := verify(uint64(need), []accounting.Earlier{{ProtocolSHA256: strings.Repeat("0", 64), FailureProbability: p.Points[0].FailureProbability}}); err != nil {
+		t.Errorf("%g samples: %v", need, err)
+	}
+}
+
 // TestPlainPlan: where nothing is tilted, plain losses are estimated and verified, if δ is large enough.
 func TestPlainPlan(t *testing.T) {
 	run := smallRun()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
@@ -131,4 +132,27 @@ func Finish(ctx context.Context, l *ledger.Ledger, unitSize uint64, workers int,
 		}
 	}
 	return l.Certificate()
+}
+
+// SampleCPU measures how many seconds of processors a sample of a candidate takes here, on average
+// over its trials; 0 where that cannot be measured. The samples are the first of each trial, and
+// their values are dropped: none is added to a ledger.
+func SampleCPU(ctx context.Context, p *accounting.Protocol, candidate int) (float64, error) {
+	const few = 512
+	drawn, worked := uint64(0), time.Duration(0)
+	for i, t := range p.Candidates[candidate].Trials {
+		if t.Samples == 0 {
+			continue
+		}
+		w, err := NewWorker(p, candidate, i)
+		if err != nil {
+			return 0, err
+		}
+		begin := processorTime()
+		if _, err := w.Run(ctx, 0, min(few, t.Samples), 0); err != nil {
+			return 0, err
+		}
+		drawn, worked = drawn+min(few, t.Samples), worked+processorTime()-begin
+	}
+	return worked.Seconds() / max(1, float64(drawn)), nil
 }
