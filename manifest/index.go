@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -110,6 +111,11 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 	s.made = errors.Is(err, fs.ErrNotExist)
 	if err := store.MkdirAll(background, dir, s.dirMode()); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	if secret && store.IsLocal(dir) { // a folder that was there may be open to others, who would see how large its files are
+		if err := os.Chmod(dir, SecretDir); err != nil {
+			return nil, fmt.Errorf("manifest: %w", err)
+		}
 	}
 	old, err := s.leftovers(overwrite)
 	if err != nil {

@@ -112,6 +112,9 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 	if err := c.Err(); err != nil {
 		return Accounted{}, err
 	}
+	if err := o.oneTraining(ctx, CertificateFile, nil); err != nil {
+		return Accounted{}, err
+	}
 	here, err := o.present(ctx, CertificateFile)
 	if err != nil {
 		return Accounted{}, err

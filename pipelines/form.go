@@ -132,6 +132,9 @@ func (f Form) Run(ctx context.Context, o Options) (Formed, error) {
 
 // agreesToForm refuses batches that do not match what is in the run directory, or what its run id serves.
 func (o Options) agreesToForm(ctx context.Context, formed Formed, source examples) error {
+	if err := o.oneTrainingByKey(ctx, BatchesFolder); err != nil {
+		return err
+	}
 	here, err := o.present(ctx, BatchesFolder)
 	if err != nil {
 		return err
@@ -143,7 +146,7 @@ func (o Options) agreesToForm(ctx context.Context, formed Formed, source example
 	if err != nil {
 		return err
 	}
-	return o.registered(ctx, noise.Record{Training: noise.Training{Examples: source.of().identity, Sampler: sampler}})
+	return o.registered(ctx, noise.Record{Training: noise.Training{Examples: source.of().identity, Sampler: sampler}, Directory: realPath(o.Out)})
 }
 
 // planned is what there is to say before any batch is formed of numbers or of a bounded table.

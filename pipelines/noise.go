@@ -171,6 +171,9 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	if err := c.Err(); err != nil {
 		return Noised{}, err
 	}
+	if err := o.oneTrainingByKey(ctx, ""); err != nil {
+		return Noised{}, err
+	}
 	here, err := o.present(ctx, NoiseFolder)
 	if err != nil {
 		return Noised{}, err

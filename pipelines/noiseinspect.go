@@ -46,6 +46,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", one(!agrees))
 
 	run := store.Dir(dir)
+	found.Promises = append(found.Promises, runPromise(ctx, index, run))
 	promise("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", one(otherTraining(ctx, run, recipe.Params.Training)))
 	if _, err := store.Stat(ctx, store.Join(run, CertificateFile)); err == nil {
 		promise("certificate", "the certificate beside it is for this strategy and no more noise", one(certified(ctx, run, recipe) != nil))
