@@ -43,28 +43,6 @@ type Summary struct {
 	Neighborhoods Histogram `json:"neighborhoods"`            // over the kept copies: |N(e)|
 }
 
-// Neighborhoods returns |N(e)| for every example e of g when each is taken as often as copies says, and 0 for those not taken.
-// N(e) is the set of examples that share an owner with e, e included (F4); every copy is an example of its own.
-func (g *Graph) Neighborhoods(copies []uint32) []int64 {
-	taken := g.OwnersOf.transpose(g.Owners.Len(), func(e int) bool { return copies[e] > 0 })
-	sizes := make([]int64, len(copies))
-	seen := make([]uint32, len(copies)) // by example: 1 + the last example that it was counted for
-	for e := range copies {
-		if copies[e] == 0 {
-			continue
-		}
-		for _, u := range g.OwnersOf.At(e) {
-			for _, f := range taken.At(int(u)) {
-				if seen[f] != uint32(e)+1 {
-					seen[f] = uint32(e) + 1
-					sizes[e] += int64(copies[f])
-				}
-			}
-		}
-	}
-	return sizes
-}
-
 // summarize bounds the neighbourhoods and counts.
 func (r *Bounded) summarize(b Bound) {
 	g, s := r.Graph, &r.Summary
