@@ -106,12 +106,49 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 	if most := p.Steps / max(1, p.Stamps); f.Size == BandsSize {
 		c.Require(p.Bands >= 1 && p.Bands <= most, "bands", p.Bands, fmt.Sprintf("must be 1 to %d for %s", max(1, most), p.Kind))
 	}
-	if f.Parameter == nil {
-		return
+	p.validateSizes(f, c)
+	given := p.parameters()
+	for _, free := range Parameters() {
+		x := *given[free.Name]
+		switch {
+		case x == nil:
+		case f.Parameter == nil || f.Parameter.Name != free.Name:
+			c.Require(false, free.Name, *x, fmt.Sprintf("is for %s only, not for %s", strings.Join(KindsByParameter(free.Name), " and "), p.Kind))
+		default:
+			c.Require(*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64), free.Name, *x, f.Parameter.rule())
+		}
 	}
-	if x := *p.parameters()[f.Parameter.Name]; x != nil {
-		c.Require(*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64), f.Parameter.Name, *x, f.Parameter.rule())
+}
+
+// validateSizes adds the faults of numbers of things that the family has none of.
+func (p Params) validateSizes(f Family, c *param.Checker) {
+	refuse := func(size string, given int) {
+		c.Require(given <= 0 || f.Size == size, size, given, fmt.Sprintf("is for %s only, not for %s", strings.Join(KindsBySize(size), " and "), p.Kind))
 	}
+	refuse(BuffersSize, p.Buffers)
+	refuse(AritySize, p.Arity)
+}
+
+// Among returns p for one of several kinds that are compared with each other: without the free
+// parameters, the buffers and the arity that the kind does not have and another of the kinds has.
+func (p Params) Among(kinds []string, kind string) Params {
+	p.Kind = kind
+	f, _ := FamilyOf(kind)
+	has := func(of []string) bool {
+		return slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(of, k) })
+	}
+	for name, value := range p.parameters() {
+		if (f.Parameter == nil || f.Parameter.Name != name) && has(KindsByParameter(name)) {
+			*value = nil
+		}
+	}
+	if f.Size != BuffersSize && has(KindsBySize(BuffersSize)) {
+		p.Buffers = 0
+	}
+	if f.Size != AritySize && has(KindsBySize(AritySize)) {
+		p.Arity = 0
+	}
+	return p
 }
 
 // rule says the parameter's range.

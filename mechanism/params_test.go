@@ -83,6 +83,9 @@ func TestParamsRefuse(t *testing.T) {
 	} {
 		p := valid
 		change(&p)
+		if p.Kind != valid.Kind {
+			p.Offset = nil // would be a fault of its own
+		}
 		var bad *mechanism.ParamError
 		if err := p.Validate(); !errors.As(err, &bad) {
 			t.Errorf("%s: %v", name, err)
@@ -96,5 +99,38 @@ func TestParamsRefuse(t *testing.T) {
 		if _, err := missing.Make(t.Context(), w); err == nil {
 			t.Errorf("the workload %+v is accepted for a file of 3 steps", w)
 		}
+	}
+}
+
+// TestForeignParameters: what a family does not have is refused by name, and left out where kinds that
+// have it are compared with kinds that do not.
+func TestForeignParameters(t *testing.T) {
+	half := .5
+	for name, p := range map[string]mechanism.Params{
+		"gamma":   {Kind: mechanism.KindBSR, Bands: 4, Gamma: &half},
+		"lambda":  {Kind: mechanism.KindIdentity, Lambda: &half},
+		"offset":  {Kind: mechanism.KindBFR, Bands: 4, Offset: &half},
+		"buffers": {Kind: mechanism.KindBSR, Bands: 4, Buffers: 2},
+		"arity":   {Kind: mechanism.KindLambdaCGD, Arity: 3},
+	} {
+		p.Steps = 16
+		var bad *mechanism.ParamError
+		if err := p.Validate(); !errors.As(err, &bad) || bad.Param != name {
+			t.Errorf("%s for %s: %v", name, p.Kind, err)
+		}
+	}
+	all := mechanism.Params{Steps: 16, Bands: 4, Gamma: &half, Buffers: 2}
+	kinds := []string{mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBLT}
+	for _, kind := range kinds {
+		p := all.Among(kinds, kind)
+		if err := p.Validate(); err != nil || (p.Gamma != nil) != (kind == mechanism.KindBFR) || (p.Buffers != 0) != (kind == mechanism.KindBLT) {
+			t.Errorf("%s of several: %+v, %v", kind, p, err)
+		}
+	}
+	if all.Among(kinds[:1], kinds[0]).Validate() == nil {
+		t.Error("gamma for bsr alone is accepted")
+	}
+	if all.Gamma == nil {
+		t.Error("the caller's parameters changed")
 	}
 }

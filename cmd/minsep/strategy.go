@@ -148,9 +148,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	c.Require(len(kinds)+len(files) > 0, "kind", "[]", "must be given")
 	c.Require(a.out == "" || len(kinds) == 1 && len(files) == 0, "out", a.out, "takes exactly one kind")
 	for _, kind := range kinds {
-		of := params
-		of.Kind = kind
-		c.Add(of.Validate())
+		c.Add(params.Among(kinds, kind).Validate())
 	}
 	if err := c.Err(); err != nil {
 		return err
@@ -190,9 +188,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 		}
 	}
 	for _, kind := range kinds {
-		of := params
-		of.Kind = kind
-		s, err := of.Make(ctx, workload)
+		s, err := params.Among(kinds, kind).Make(ctx, workload)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
