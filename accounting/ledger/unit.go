@@ -28,7 +28,7 @@ type Unit struct {
 
 // Result is what a unit came to: integers only.
 type Result struct {
-	Sum    montecarlo.Sum       `json:"sum"`              // of values over the trial's bound, by accounting.AddValue
+	Sum    montecarlo.Sum       `json:"sum"`              // of values over the trial's bound, each rounded upward
 	Losses montecarlo.Histogram `json:"losses,omitempty"` // for estimates at other ε
 }
 

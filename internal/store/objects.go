@@ -65,6 +65,9 @@ type Objects struct {
 	Scheme  string
 	Service Service
 	Limits  Limits
+	// MaxParts is how many parts an upload may have, at least 1; 0: as many as there are. An object
+	// that takes more is refused before the part too many is sent, and its upload is taken back.
+	MaxParts int
 }
 
 // at calls f with the bucket and key of a name, again and again within the limits.

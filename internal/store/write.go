@@ -3,12 +3,16 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 )
 
-// partSize is what is kept in memory of an object that is written. S3 takes 10,000 parts, and none but the last under 5 MiB.
+// partSize is what is kept in memory of an object that is written. S3 takes no part but the last under 5 MiB.
 const partSize = 8 << 20
+
+// ErrTooLarge is wrapped by the fault of an object that takes more parts than its store allows.
+var ErrTooLarge = errors.New("the object is too large for the store")
 
 // objectWriter writes an object that appears when it is finished.
 type objectWriter struct {
@@ -49,6 +53,10 @@ func (w *objectWriter) part() error {
 		if err != nil {
 			return err
 		}
+	}
+	if most := w.objects.MaxParts; most > 0 && w.parts == most {
+		return fault("write", w.name, fmt.Errorf("%w, which takes %d parts of %d MiB, %d MiB in all: write more files of fewer bytes each, such as with more shards",
+			ErrTooLarge, most, partSize>>20, int64(most)*partSize>>20))
 	}
 	w.parts++
 	err := w.do(func(ctx context.Context, _ int, _, _ string) error { return w.upload.Part(ctx, w.parts, w.buffer) })

@@ -36,6 +36,9 @@ func init() {
 	store.Register("s3", func() (store.FS, error) { return New(context.Background(), store.Limits{}) })
 }
 
+// maxParts is how many parts S3 takes of one upload (Amazon S3 User Guide, "multipart upload limits").
+const maxParts = 10_000
+
 // New returns the store that the environment names.
 func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
 	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}), // what matters comes as an error
@@ -52,7 +55,7 @@ func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	})
-	return &store.Objects{Scheme: "s3", Service: service{client}, Limits: limits}, nil
+	return &store.Objects{Scheme: "s3", Service: service{client}, Limits: limits, MaxParts: maxParts}, nil
 }
 
 // writerKey is the metadata that holds a [store.Condition]'s Writer.

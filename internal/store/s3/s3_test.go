@@ -2,6 +2,10 @@ package s3_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -50,6 +54,57 @@ func (c *conditional) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusPreconditionFailed)
 			return
 		}
+	}
+	c.service.ServeHTTP(w, r)
+}
+
+// TestMaxParts: an object of as many parts as the store takes is written; one of more is refused before
+// the part too many is sent, and neither it nor its upload is left.
+func TestMaxParts(t *testing.T) {
+	const most, part = 2, 8 << 20
+	faults := &storetest.Faults{}
+	serve(t, faults, storetest.Limits)
+	sent := &partCounter{service: faults.Service}
+	faults.Service = sent
+	objects, err := s3.New(t.Context(), storetest.Limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects.MaxParts != 10_000 {
+		t.Errorf("%d parts are allowed, S3 takes 10,000", objects.MaxParts)
+	}
+	objects.MaxParts = most
+	for _, size := range []int{most * part, most*part + 1} {
+		*sent = partCounter{service: sent.service}
+		name := fmt.Sprintf("s3://bucket/%d", size)
+		err := objects.Write(t.Context(), name, store.Options{}, func(w io.Writer) error {
+			_, err := w.Write(make([]byte, size))
+			return err
+		})
+		_, statErr := objects.Stat(t.Context(), name)
+		switch {
+		case size == most*part && (err != nil || statErr != nil):
+			t.Errorf("%d parts: %v, %v", most, err, statErr)
+		case size > most*part && (!errors.Is(err, store.ErrTooLarge) || !errors.Is(statErr, fs.ErrNotExist) || sent.aborted != 1):
+			t.Errorf("one byte more: %v; the object: %v; %d uploads taken back", err, statErr, sent.aborted)
+		}
+		if sent.parts != most {
+			t.Errorf("%d bytes: %d parts were sent", size, sent.parts)
+		}
+	}
+}
+
+// partCounter counts the parts that are sent, and the uploads that are taken back.
+type partCounter struct {
+	service        http.Handler
+	parts, aborted int
+}
+
+func (c *partCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if q := r.URL.Query(); q.Has("uploadId") && r.Method == http.MethodDelete {
+		c.aborted++
+	} else if q.Has("partNumber") {
+		c.parts++
 	}
 	c.service.ServeHTTP(w, r)
 }
