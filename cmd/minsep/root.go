@@ -136,7 +136,7 @@ Start with:  minsep keygen KEY
 Exit codes: 0 done; 1 the machine, a runner, or --timeout; 2 the command line or the input; 3 a guarantee that could not
 be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by Go's runtime, as when memory runs out. After 1, 130, 134
 and 143 the same command may be repeated as it is.`,
-		Version:           manifest.Version,
+		Version:           versionText(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
