@@ -109,12 +109,14 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 			}
 		}
 	}
+	of, err := store.Stat(ctx, dir)
+	isFile := err == nil && !of.Dir // which has nothing in it; but an object store may have a folder of the same name
 	for _, i := range inspectors {
 		path := store.Join(dir, i.folder)
 		switch _, err := store.Stat(ctx, path); {
 		case i.folder == manifest.RunName: // a run directory has one, and to miss it is a fault
 			folders = append(folders, folder{path, i.folder, i.inspect})
-		case !errors.Is(err, fs.ErrNotExist): // what is wrong with it is found when it is read
+		case err == nil, !isFile && !errors.Is(err, fs.ErrNotExist): // what is wrong with it is found when it is read
 			folders = append(folders, folder{path, i.folder, i.inspect})
 		}
 	}
