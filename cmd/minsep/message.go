@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"minsep/internal/param"
 	"minsep/sampling"
@@ -73,6 +76,38 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 		return names[0] + " is missing: " + bad.Rule
 	}
 	return bad.Message(strings.Join(names, ", "))
+}
+
+// flagFault says of a value that is not of its flag's type what it must be, instead of what the parser says.
+func flagFault(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	rule := typeRules[bad.GetFlag().Value.Type()]
+	if rule == "" {
+		return err
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		rule = "is beyond the numbers that can be held"
+	}
+	value := bad.GetValue()
+	if quoted := strconv.Quote(value); value == "" || quoted != `"`+value+`"` {
+		value = quoted
+	}
+	return &param.Error{Package: "minsep", Param: bad.GetFlag().Name, Value: value, Rule: rule}
+}
+
+// typeRules are what values of flags must be, by the flag's type.
+var typeRules = map[string]string{
+	"bool":         "must be true or false",
+	"duration":     "must be a time with a unit, such as 90s or 2h",
+	"float64":      "must be a number",
+	"float64Slice": "must be numbers with commas between them",
+	"int":          "must be a whole number",
+	"int64":        "must be a whole number",
+	"intSlice":     "must be whole numbers with commas between them",
+	"uint64":       "must be a whole number, and not below 0",
 }
 
 // isEmpty says of the value of a flag that was not given that it is nothing: a default can be at fault, too.

@@ -145,7 +145,7 @@ and 143 the same command may be repeated as it is.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return usageError{fmt.Errorf("%w; see %s --help", flagFault(err), cmd.CommandPath())}
 	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
