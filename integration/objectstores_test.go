@@ -365,6 +365,7 @@ func TestObjectStoreWriters(t *testing.T) {
 	objectStores(t)
 	here := t.TempDir()
 	newPlace(t, here)
+	forget(ctx, t, here) // the other tests' records of the same run id
 	if err := stages(ctx, here); err != nil {
 		t.Fatal(err)
 	}
