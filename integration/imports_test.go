@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +23,8 @@ var layers = [][]string{
 	{"sampling", "mechanism"},
 	{"accounting"},
 	{"manifest"},
+	{"stages"},
+	{"inspect"},
 	{"transforms"},
 	{"pipelines"},
 	{"cmd"},
@@ -126,6 +129,26 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
+// TestInspectAloneIsSmall holds what a program links that verifies certificates and inspects run directories: neither Beam nor a client of an
+// object store, not even by way of another package.
+func TestInspectAloneIsSmall(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "minsep/inspect").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, "minsep/accounting") {
+		t.Fatalf("%d packages, and accounting is none of them", len(deps))
+	}
+	for _, dep := range deps {
+		for _, m := range mayImport {
+			if strings.HasSuffix(m.prefix, "/") && strings.HasPrefix(dep, m.prefix) {
+				t.Errorf("inspect links %s", dep)
+			}
+		}
+	}
+}
+
 // TestImportRulesBite shows that the rules refuse what they are there to refuse.
 func TestImportRulesBite(t *testing.T) {
 	for _, c := range []struct {
@@ -151,6 +174,12 @@ func TestImportRulesBite(t *testing.T) {
 		{"accounting", "minsep/transforms/losses", true},
 		{"transforms/manifestio", "minsep/manifest", false},
 		{"manifest", "minsep/accounting", false},
+		{"inspect", "minsep/stages", false},
+		{"stages", "minsep/inspect", true},
+		{"inspect", "minsep/pipelines", true},
+		{"inspect", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
+		{"inspect", "minsep/internal/store/gs", true},
+		{"transforms/formation", "minsep/pipelines", true},
 		{"manifest", "minsep/transforms/manifestio", true},
 		{"transforms/manifestio", "minsep/pipelines", true},
 		{"mechanism", "C", true},

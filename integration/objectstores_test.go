@@ -27,6 +27,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/accounting/ledger"
+	"minsep/inspect"
 	"minsep/internal/store"
 	"minsep/internal/store/gs"
 	"minsep/internal/store/s3"
@@ -38,6 +39,7 @@ import (
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
+	"minsep/stages"
 )
 
 // objectStores are services in this process, by scheme, each with a bucket.
@@ -119,8 +121,8 @@ func newPlace(t *testing.T, root string) {
 	write("graph/_other/part-9.tsv", []byte("no edge\n"))
 }
 
-// stages runs the stages one by one under root/run.
-func stages(ctx context.Context, root string) error {
+// runStages runs the stages one by one under root/run.
+func runStages(ctx context.Context, root string) error {
 	o := pipelines.Options{Out: store.Join(root, "run"), KeyFile: store.Join(root, "key"), RunID: storesRun}
 	params := mechanism.Params{Kind: "banded-toeplitz", Steps: 32, Bands: 4}
 	strategy, err := params.Make(ctx, nil)
@@ -153,11 +155,11 @@ func stages(ctx context.Context, root string) error {
 
 // plan runs the plan under root/planned.
 func plan(ctx context.Context, root string) error {
-	p, err := pipelines.ParsePlan("plan", []byte(strings.ReplaceAll(storesPlan, "ROOT", root)))
+	p, err := stages.ParsePlan("plan", []byte(strings.ReplaceAll(storesPlan, "ROOT", root)))
 	if err != nil {
 		return err
 	}
-	_, err = p.Run(ctx, pipelines.Options{RunID: storesRun}, pipelines.PlanRun{})
+	_, err = pipelines.Plan(p).Run(ctx, pipelines.Options{RunID: storesRun}, pipelines.PlanRun{})
 	return err
 }
 
@@ -228,7 +230,7 @@ func sameContents(t *testing.T, got, want map[string]string) {
 
 func inspected(t *testing.T, dir string, folders int) {
 	t.Helper()
-	found, err := pipelines.Inspect(t.Context(), dir)
+	found, err := inspect.Directory(t.Context(), dir)
 	if err != nil {
 		t.Error(err)
 		return
@@ -261,7 +263,7 @@ func TestObjectStores(t *testing.T) {
 	ctx := context.Background()
 	here := t.TempDir()
 	newPlace(t, here)
-	if err := stages(ctx, here); err != nil {
+	if err := runStages(ctx, here); err != nil {
 		t.Fatal(err)
 	}
 	forget(ctx, t, here) // the plan's is another training, for this test
@@ -276,7 +278,7 @@ func TestObjectStores(t *testing.T) {
 			root := scheme + "://bucket/place"
 			newPlace(t, root)
 			forget(ctx, t, root) // the other place's records, in the state folder
-			if err := stages(ctx, root); err != nil {
+			if err := runStages(ctx, root); err != nil {
 				t.Fatal(err)
 			}
 			sameContents(t, contents(t, root, store.Join(root, "run")), want)
@@ -313,12 +315,12 @@ func TestObjectStoresWithoutUnits(t *testing.T) {
 				t.Fatalf("%s, epsilon %g: %v", root, epsilon, err)
 			}
 		}
-		replaced, err := store.List(t.Context(), store.Join(run, pipelines.LedgerFolder, "earlier"))
+		replaced, err := store.List(t.Context(), store.Join(run, manifest.LedgerFolder, "earlier"))
 		if err != nil || len(replaced) != 2 {
 			t.Errorf("%s: %d protocols were put aside (%v)", root, len(replaced), err)
 		}
 		inspected(t, run, 2)
-		if _, err := ledger.Read(t.Context(), store.Join(run, pipelines.LedgerFolder)); err != nil {
+		if _, err := ledger.Read(t.Context(), store.Join(run, manifest.LedgerFolder)); err != nil {
 			t.Errorf("%s: %v", root, err)
 		}
 	}
@@ -366,7 +368,7 @@ func TestObjectStoreWriters(t *testing.T) {
 	here := t.TempDir()
 	newPlace(t, here)
 	forget(ctx, t, here) // the other tests' records of the same run id
-	if err := stages(ctx, here); err != nil {
+	if err := runStages(ctx, here); err != nil {
 		t.Fatal(err)
 	}
 	for _, scheme := range []string{"gs", "s3"} {

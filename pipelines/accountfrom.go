@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/stages"
 )
 
 // claimSource is a run directory whose certificate another run takes over.
@@ -25,7 +27,7 @@ type claimSource struct {
 	certificate *accounting.Certificate
 	protocol    string // SHA-256 of the ledger's protocol
 	earlier     []accounting.Earlier
-	request     request
+	request     stages.Request
 	files       []sourceFile // of the ledger, earlier protocols first
 }
 
@@ -42,7 +44,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	refuse := func(rule string) error {
 		return &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: rule + "; `minsep inspect " + dir + "` says more"}
 	}
-	data, err := ReadFile(ctx, store.Join(dir, CertificateFile))
+	data, err := stages.ReadFile(ctx, store.Join(dir, manifest.CertificateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: "must be a run directory with a certificate"}
 	}
@@ -56,13 +58,13 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	if err := s.hash(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", refuse("has a ledger that cannot be read"), err)
 	}
-	book := store.Join(dir, LedgerFolder)
-	l, err := ledger.Read(ctx, book)
+	folder := store.Join(dir, manifest.LedgerFolder)
+	l, err := ledger.Read(ctx, folder)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", refuse("has a ledger that cannot be read"), err)
 	}
 	s.protocol, s.earlier = l.Configuration(), l.Protocol().Earlier
-	asked, err := ReadFile(ctx, store.Join(book, requestName))
+	asked, err := stages.ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if err == nil {
 		err = json.Unmarshal(asked, &s.request)
 	}
@@ -83,7 +85,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 		}
 		return nil, refuse("has a bound in its ledger that does not hold when it is computed again")
 	}
-	before, err := earlier(ctx, book, l.Protocol().Run)
+	before, err := stages.Earlier(ctx, folder, l.Protocol().Run)
 	if err != nil {
 		return nil, err
 	}
@@ -97,14 +99,14 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 
 // hash lists the ledger's files.
 func (s *claimSource) hash(ctx context.Context) error {
-	for _, name := range ledgerFiles(ctx, s.dir) {
-		digest, err := textDigest(ctx, store.Join(s.dir, name))
+	for _, name := range stages.LedgerFiles(ctx, s.dir) {
+		digest, err := stages.TextDigest(ctx, store.Join(s.dir, name))
 		if err != nil {
 			return err
 		}
 		s.files = append(s.files, sourceFile{name, digest})
 	}
-	before := LedgerFolder + "/" + earlierFolder + "/"
+	before := manifest.LedgerFolder + "/" + manifest.EarlierFolder + "/"
 	var last []sourceFile
 	s.files = slices.DeleteFunc(s.files, func(f sourceFile) bool {
 		own := !strings.HasPrefix(f.name, before)
@@ -117,9 +119,9 @@ func (s *claimSource) hash(ctx context.Context) error {
 	return nil
 }
 
-// unlike says how what the account asks for differs from what the certificate is for. Bounds that do not depend on the number of
+// differences says how what the account asks for differs from what the certificate is for. Bounds that do not depend on the number of
 // examples hold for any.
-func (s *claimSource) unlike(a Account, problem verification.Problem) (differs []string, err error) {
+func (s *claimSource) differences(a Account, problem verification.Problem) (differs []string, err error) {
 	const there, here = "in the certificate", "here"
 	c, run := s.certificate, problem.Run
 	is := func(name string, was, asked any) {
@@ -134,12 +136,12 @@ func (s *claimSource) unlike(a Account, problem verification.Problem) (differs [
 	if run.Sampler.Truncation != nil && c.Run.Sampler.Truncation != nil {
 		is("the number of examples", c.Run.Examples, run.Examples)
 	}
-	sampler := differences(c.Run.Sampler, run.Sampler, there, here)
+	sampler := stages.Differences(c.Run.Sampler, run.Sampler, there, here)
 	if sampler == nil && c.PlanSHA256 != problem.PlanSHA256 {
 		sampler = []string{"the sampler is another one"}
 	}
 	differs = append(differs, sampler...)
-	same, err := sameMatrix(c.Run.Strategy, run.Strategy)
+	same, err := stages.SameMatrix(c.Run.Strategy, run.Strategy)
 	if err != nil {
 		return nil, err
 	}
@@ -153,19 +155,19 @@ func (s *claimSource) unlike(a Account, problem verification.Problem) (differs [
 		is("--samples", s.request.Samples, a.Samples)
 	}
 	if a.CPUTime != 0 {
-		is("--cpu-time", or(s.request.CPUTime, "absent"), a.CPUTime.String())
+		is("--cpu-time", cmp.Or(s.request.CPUTime, "absent"), a.CPUTime.String())
 	}
 	return differs, nil
 }
 
 // takeOver copies the certificate of another run directory, with its ledger, after checking it and that it is for what is asked for.
 // No sample is drawn. The request is the account's own, so that it counts as done when it is repeated.
-func (a Account) takeOver(ctx context.Context, o Options, here present, of population, problem verification.Problem, r request, result *Accounted) error {
+func (a Account) takeOver(ctx context.Context, o Options, here stages.Present, of stages.Examples, problem verification.Problem, r stages.Request, result *Accounted) error {
 	s, err := readClaim(ctx, a.From)
 	if err != nil {
 		return err
 	}
-	differs, err := s.unlike(a, problem)
+	differs, err := s.differences(a, problem)
 	if err != nil {
 		return err
 	}
@@ -173,7 +175,7 @@ func (a Account) takeOver(ctx context.Context, o Options, here present, of popul
 		return &ParamError{Package: "pipelines", Param: "from", Value: a.From,
 			Rule: "has a certificate that is for something else: " + strings.Join(differs, "; ") + "; leave out --from for a verification of its own"}
 	}
-	if err := here.agreesToAccount(problem.Run, problem.Unit, of, s.certificate.NoiseMultiplier); err != nil {
+	if err := here.AgreesToAccount(problem.Run, problem.Unit, of, s.certificate.NoiseMultiplier); err != nil {
 		return err
 	}
 	result.From, result.Earlier = a.From, s.earlier
@@ -188,7 +190,7 @@ func (a Account) takeOver(ctx context.Context, o Options, here present, of popul
 		return err
 	}
 	defer unlock()
-	if _, err := o.lookAt(ctx, store.Join(o.Out, LedgerFolder), r); err != nil {
+	if _, err := o.lookAt(ctx, store.Join(o.Out, manifest.LedgerFolder), r); err != nil {
 		return err
 	}
 	if err := s.onlyOf(ctx, o.Out); err != nil {
@@ -204,7 +206,7 @@ func (a Account) takeOver(ctx context.Context, o Options, here present, of popul
 	result.RunID = run.RunID.String()
 	if err := s.copy(ctx, o.Out, r); err != nil {
 		if made {
-			err = errors.Join(err, store.RemoveAll(context.WithoutCancel(ctx), store.Join(o.Out, LedgerFolder)), manifest.RemoveRun(o.Out))
+			err = errors.Join(err, store.RemoveAll(context.WithoutCancel(ctx), store.Join(o.Out, manifest.LedgerFolder)), manifest.RemoveRun(o.Out))
 		}
 		return err
 	}
@@ -215,11 +217,11 @@ func (a Account) takeOver(ctx context.Context, o Options, here present, of popul
 // onlyOf refuses a run directory whose ledger holds anything else than what comes from the source, of which a copy that was
 // stopped leaves a part: the certificate does not count what was seen there.
 func (s *claimSource) onlyOf(ctx context.Context, out string) error {
-	for _, name := range ledgerFiles(ctx, out) {
-		if name == LedgerFolder+"/"+requestName {
+	for _, name := range stages.LedgerFiles(ctx, out) {
+		if name == manifest.LedgerFolder+"/"+manifest.RequestFile {
 			continue
 		}
-		digest, err := textDigest(ctx, store.Join(out, name))
+		digest, err := stages.TextDigest(ctx, store.Join(out, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -231,7 +233,7 @@ func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 				Rule: fmt.Sprintf("must have no ledger of its own for --from %s, whose certificate does not count it: %s is there; give another --out", s.dir, name)}
 		}
 	}
-	finished := store.Join(out, LedgerFolder, finishedFolder)
+	finished := store.Join(out, manifest.LedgerFolder, manifest.FinishedFolder)
 	if units, err := store.List(ctx, finished); err == nil && len(units) > 0 {
 		return &ParamError{Package: "pipelines", Param: "out", Value: out,
 			Rule: fmt.Sprintf("must have no ledger of its own for --from %s: units of samples are in %s; give another --out", s.dir, finished)}
@@ -240,8 +242,8 @@ func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 }
 
 // copy copies the ledger. Earlier protocols come first and units last, so that a part of it is a ledger that can be gone on with.
-func (s *claimSource) copy(ctx context.Context, out string, r request) error {
-	asked, err := r.encode()
+func (s *claimSource) copy(ctx context.Context, out string, r stages.Request) error {
+	asked, err := r.Encode()
 	if err != nil {
 		return err
 	}
@@ -251,7 +253,7 @@ func (s *claimSource) copy(ctx context.Context, out string, r request) error {
 			return fmt.Errorf("pipelines: %w", err)
 		}
 		write := func(w io.Writer) error { return s.write(ctx, w, f) }
-		if f.name == LedgerFolder+"/"+requestName {
+		if f.name == manifest.LedgerFolder+"/"+manifest.RequestFile {
 			write = func(w io.Writer) error { _, err := w.Write(asked); return err }
 		}
 		if _, err := manifest.WriteFile(out, f.name, manifest.PublicFile, write); err != nil {

@@ -3,8 +3,6 @@ package pipelines
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,88 +13,40 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
-	"minsep/sampling"
+	"minsep/stages"
 	"minsep/transforms/losses"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
 )
 
-// What an account leaves in a run directory.
-const (
-	LedgerFolder    = "ledger"
-	CertificateFile = "certificate.json"
-
-	requestName    = "request.json" // in the ledger: what was asked for
-	finishedFolder = "finished"     // in the ledger: units that are not in the log yet
-	earlierFolder  = "earlier"      // in the ledger: protocols that were replaced, by hash
-)
-
-// request is what an account was asked for. A run that was stopped goes on with the protocol of its ledger if the request is the
-// same; another machine may well estimate, and so choose candidates, differently in the last digits.
-type request struct {
-	Sampler             sampling.Spec   `json:"sampler"`
-	Strategy            manifest.Digest `json:"strategy_sha256"` // of its JSON, unless it is made from Bands
-	Bands               int             `json:"bands,omitempty"`
-	MaxExamplesPerOwner int             `json:"max_examples_per_owner"`
-	Unit                accounting.Unit `json:"unit"`
-	Examples            int64           `json:"examples,omitempty"`
-	Epsilon             float64         `json:"epsilon"`
-	Delta               float64         `json:"delta"`
-	NoiseMultiplier     float64         `json:"noise_multiplier,omitempty"`
-	Samples             uint64          `json:"samples,omitempty"`
-	CPUTime             string          `json:"cpu_time,omitempty"`
-}
-
-func (a Account) request(p verification.Problem) (request, error) {
-	r := request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
-		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples}
-	if p.CPUTime > 0 {
-		r.CPUTime = p.CPUTime.String()
-	}
-	if a.Bands == 0 {
-		b, err := json.Marshal(p.Run.Strategy)
-		if err != nil {
-			return r, fmt.Errorf("pipelines: %w", err)
-		}
-		r.Strategy = sha256.Sum256(b)
-	}
-	return r, nil
-}
-
-func (r request) encode() ([]byte, error) {
-	b, err := json.MarshalIndent(r, "", "  ")
-	return append(b, '\n'), err
-}
-
 // lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate is refused unless it may be
 // overwritten. A protocol of another request that gave none is not: it is put aside, where it counts, so that nothing is lost.
-func (o Options) lookAt(ctx context.Context, book string, r request) (resume bool, err error) {
-	if _, err := store.Stat(ctx, store.Join(o.Out, CertificateFile)); err == nil && !o.Overwrite {
-		return false, fmt.Errorf("pipelines: %s: %w", store.Join(o.Out, CertificateFile), manifest.ErrExists)
+func (o Options) lookAt(ctx context.Context, folder string, r stages.Request) (resume bool, err error) {
+	if _, err := store.Stat(ctx, store.Join(o.Out, manifest.CertificateFile)); err == nil && !o.Overwrite {
+		return false, fmt.Errorf("pipelines: %s: %w", store.Join(o.Out, manifest.CertificateFile), manifest.ErrExists)
 	}
-	if _, err := store.Stat(ctx, store.Join(book, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("pipelines: %w", err)
 	}
-	want, err := r.encode()
+	want, err := r.Encode()
 	if err != nil {
 		return false, err
 	}
-	got, err := ReadFile(ctx, store.Join(book, requestName))
+	got, err := stages.ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("pipelines: %w", err)
 	}
 	return bytes.Equal(got, want), nil
 }
 
-// open opens the ledger: with its own protocol if p is nil, else for p, after putting a protocol that is there aside.
-func (r request) open(book string, p *accounting.Protocol) (*ledger.Ledger, error) {
+// openLedger opens the ledger: with its own protocol if p is nil, else for p, after putting a protocol that is there aside.
+func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledger.Ledger, error) {
 	if p == nil {
-		l, err := ledger.Open(book)
+		l, err := ledger.Open(folder)
 		if err != nil {
 			return nil, err
 		}
@@ -105,49 +55,49 @@ func (r request) open(book string, p *accounting.Protocol) (*ledger.Ledger, erro
 		}
 		return l, nil
 	}
-	if err := putAside(book); err != nil {
+	if err := putAside(folder); err != nil {
 		return nil, err
 	}
-	if err := store.MkdirAll(context.Background(), store.Join(book, finishedFolder), manifest.PublicDir); err != nil {
+	if err := store.MkdirAll(context.Background(), store.Join(folder, manifest.FinishedFolder), manifest.PublicDir); err != nil {
 		return nil, fmt.Errorf("pipelines: %w", err)
 	}
-	b, err := r.encode()
+	b, err := r.Encode()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := manifest.WriteFile(book, requestName, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+	if _, err := manifest.WriteFile(folder, manifest.RequestFile, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
 		return nil, err
 	}
-	return ledger.Create(book, p)
+	return ledger.Create(folder, p)
 }
 
 // putAside moves a protocol, its units and the certificate that was made of them to a folder of its own.
-func putAside(book string) error {
-	l, err := ledger.Open(book)
+func putAside(folder string) error {
+	l, err := ledger.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	err = losses.Collect(store.Join(book, finishedFolder), l)
+	err = losses.Collect(store.Join(folder, manifest.FinishedFolder), l)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	dir := store.Join(book, earlierFolder, l.Configuration())
+	dir := store.Join(folder, manifest.EarlierFolder, l.Configuration())
 	if err := store.MkdirAll(context.Background(), dir, manifest.PublicDir); err != nil {
 		return fmt.Errorf("pipelines: %w", err)
 	}
 	// The protocol goes last: until then the ledger is what it was.
-	certificate := store.Join(store.Dir(book), CertificateFile)
-	if err := store.Move(context.Background(), certificate, store.Join(dir, CertificateFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	certificate := store.Join(store.Dir(folder), manifest.CertificateFile)
+	if err := store.Move(context.Background(), certificate, store.Join(dir, manifest.CertificateFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pipelines: %w", err)
 	}
 	for _, name := range []string{ledger.UnitsFile, ledger.ProtocolFile} {
-		err := store.Move(context.Background(), store.Join(book, name), store.Join(dir, name))
+		err := store.Move(context.Background(), store.Join(folder, name), store.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) && name == ledger.UnitsFile { // in an object store there is none before the first unit
 			err = nil
 		}
@@ -158,40 +108,9 @@ func putAside(book string) error {
 	return nil
 }
 
-// earlier lists the protocols in and beside a ledger that have samples and are for the same sampler and strategy, see
-// accounting.Run.Equivalent: they were seen before the next protocol is fixed.
-func earlier(ctx context.Context, book string, run accounting.Run) (list []accounting.Earlier, err error) {
-	replaced, err := store.List(ctx, store.Join(book, earlierFolder))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("pipelines: %w", err)
-	}
-	var dirs []string
-	for _, e := range replaced {
-		dirs = append(dirs, store.Join(book, earlierFolder, e.Name))
-	}
-	for _, dir := range append(dirs, book) {
-		l, err := ledger.Read(ctx, dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if l.Protocol().KernelID == "" || !run.Equivalent(l.Protocol().Run) {
-			continue
-		}
-		q := 0.0
-		for _, point := range l.Protocol().Points {
-			q += point.FailureProbability
-		}
-		list = append(list, accounting.Earlier{ProtocolSHA256: l.Configuration(), FailureProbability: q})
-	}
-	return list, nil
-}
-
 // verify draws what is missing, from the candidate with the most noise down to the first that is not accepted.
-func (o Options) verify(ctx context.Context, book string, l *ledger.Ledger) error {
-	finished, err := store.Abs(store.Join(book, finishedFolder))
+func (o Options) verify(ctx context.Context, folder string, l *ledger.Ledger) error {
+	finished, err := store.Abs(store.Join(folder, manifest.FinishedFolder))
 	if err != nil {
 		return err
 	}
@@ -248,6 +167,6 @@ func writeCertificate(out string, c *accounting.Certificate) error {
 	if err != nil {
 		return err
 	}
-	_, err = manifest.WriteFile(out, CertificateFile, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err })
+	_, err = manifest.WriteFile(out, manifest.CertificateFile, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err })
 	return err
 }

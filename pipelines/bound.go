@@ -12,25 +12,17 @@ import (
 	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/stages"
 	"minsep/transforms/contribution"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
 )
 
-// Bound bounds the contribution of each owner: graph in, run/bounded out.
-type Bound struct {
-	Graph []string        // files, folders and patterns
-	Read  graphio.Options // how to read them
-	ownergraph.Bound
+// Bound is the stage with the parameters of [stages.Bound].
+type Bound stages.Bound
 
-	// What follows does not change the result.
-
-	Buckets int // of the shuffles; 0 for as many as the size calls for
-	Rounds  int // before one worker finishes; 0 for as many as the size calls for
-
-	// Stamp is that of the graph ([graphio.Source.Stamp]) when it was looked at before. Another one is a fault. "" for any.
-	Stamp string
-}
+// Validate reports every fault that can be seen without the graph.
+func (b Bound) Validate() error { return stages.Bound(b).Validate() }
 
 // BoundResult is what there is to say of a bounded graph. The graph is public, and so is this.
 type BoundResult struct {
@@ -46,17 +38,6 @@ type BoundInput struct {
 	Bytes       int64  `json:"bytes"` // as stored
 	ExampleType string `json:"example_type"`
 	OwnerType   string `json:"owner_type"`
-}
-
-// Validate reports every fault that can be seen without the graph.
-func (b Bound) Validate() error {
-	c := param.Checker{Package: "pipelines"}
-	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
-	c.Add(b.Bound.Validate())
-	c.Add(b.Read.Validate())
-	c.Require(b.Buckets >= 0, "buckets", b.Buckets, "must be at least 1")
-	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
-	return c.Err()
 }
 
 // Run bounds the graph.
@@ -79,9 +60,9 @@ func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
 	}
 	result := BoundResult{Out: o.Out, Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()}}
 	if o.DryRun {
-		return result, o.mayWrite(BoundedFolder)
+		return result, o.mayWrite(manifest.BoundedFolder)
 	}
-	err := o.write(BoundedFolder, false, func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+	err := o.write(manifest.BoundedFolder, false, func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 		result.RunID = run.RunID.String()
 		index, summary, err := b.bound(ctx, o, source, run, stage)
 		result.Summary = summary

@@ -15,6 +15,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling/stream"
+	"minsep/stages"
 )
 
 // ParamError is a parameter that a stage refuses.
@@ -129,4 +130,12 @@ func (o Options) write(folder string, secret bool, work func(run manifest.Run, s
 	}
 	index.RunID = run.RunID
 	return stage.Publish(index)
+}
+
+// present reads what is in the run directory, but for own, which the command itself makes, and for what a plan makes again after it.
+func (o Options) present(ctx context.Context, own string) (stages.Present, error) {
+	if o.translates() { // nothing is read or written there
+		return stages.Present{}, nil
+	}
+	return stages.ReadPresent(ctx, o.Out, append(slices.Clone(o.replaced), own)...)
 }

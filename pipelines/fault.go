@@ -8,10 +8,6 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 )
 
-// ErrBrokenPromise says that a run directory does not hold what it promises: a hash, a separation,
-// a bound or a distribution.
-var ErrBrokenPromise = errors.New("pipelines: a promise does not hold")
-
 // ErrInput says that the user's input is at fault, and the message how to mend it.
 var ErrInput = errors.New("pipelines: input")
 

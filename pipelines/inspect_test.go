@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/inspect"
 	"minsep/manifest"
 	"minsep/pipelines"
 	"minsep/sampling"
@@ -44,7 +45,7 @@ func formedRun(t *testing.T) string {
 
 func brokenPromises(t *testing.T, run string) (names []string) {
 	t.Helper()
-	found, err := pipelines.Inspect(t.Context(), run)
+	found, err := inspect.Directory(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +84,8 @@ func lie(t *testing.T, run, folder string, change func(index object)) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if folder == pipelines.BoundedFolder {
-		lie(t, run, pipelines.BatchesFolder, func(ix object) {
+	if folder == manifest.BoundedFolder {
+		lie(t, run, manifest.BatchesFolder, func(ix object) {
 			ix["inputs"].(object)[folder] = manifest.Digest(sha256.Sum256(b)).String()
 		})
 	}
@@ -140,7 +141,7 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 	if err := os.CopyFS(old, pristine); err != nil {
 		t.Fatal(err)
 	}
-	lie(t, old, pipelines.BatchesFolder, func(index object) {
+	lie(t, old, manifest.BatchesFolder, func(index object) {
 		facts := index["facts"].(object)
 		if got := facts["expected_batch_size"]; got != json.Number("2.5") { // of five examples with probability 1/2
 			t.Errorf("expected batch size %v", got)
@@ -163,7 +164,7 @@ func TestInspectStops(t *testing.T) {
 	run := formedRun(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if found, err := pipelines.Inspect(ctx, run); !errors.Is(err, context.Canceled) || found != nil {
+	if found, err := inspect.Directory(ctx, run); !errors.Is(err, context.Canceled) || found != nil {
 		t.Errorf("%v, %v", found, err)
 	}
 }

@@ -12,9 +12,6 @@ import (
 	"minsep/manifest"
 )
 
-// LockName is the file of a run directory that is there while a command writes in it.
-const LockName = "lock"
-
 // ErrLocked says that another command is writing in the run directory.
 var ErrLocked = errors.New("another minsep command is writing there: wait for it to end, or stop it")
 
@@ -51,7 +48,7 @@ func (o Options) lock() (locked Options, unlock func(), err error) {
 			os.Remove(dir) // fails if anything is in it
 		}
 	}
-	release, err := lockFile(filepath.Join(dir, LockName))
+	release, err := lockFile(filepath.Join(dir, manifest.LockName))
 	if err != nil {
 		removeEmpty()
 		return o, nil, fmt.Errorf("pipelines: run directory %s: %w", o.Out, err)

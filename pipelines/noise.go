@@ -1,7 +1,6 @@
 package pipelines
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,50 +15,12 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
-	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
+	"minsep/stages"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/noiseshards"
 )
-
-// NoiseFolder is the folder of noise in a run directory.
-const NoiseFolder = "noise"
-
-// NoiseFormat is the format of its index.
-const NoiseFormat = "minsep-noise/1"
-
-// Noise makes the correlated noise of a training: strategy in, run/noise out. The folder has a recipe by which a trainer
-// can make the noise itself, and, unless RecipeOnly, the noise.
-//
-// One run id serves one training. Which one it is, its examples and its sampler, is taken from the batches and the certificate in the run
-// directory, and is part of the noise key: trainings that differ share no random word. Run refuses ([noise.ClaimError]) a run
-// id that serves another training or another directory, as far as the records of the [noise.Registry] say.
-type Noise struct {
-	Strategy        string  // file
-	Steps           int     // must be those of the strategy
-	Coordinates     int64   // of the gradients
-	NoiseMultiplier float64 // σ in units of ClipNorm, as the certificate has it
-	FromCertificate bool    // take NoiseMultiplier, which is not given then, from the certificate in the run directory
-	ClipNorm        float64 // ζ
-	Grid            noise.Grid
-	DType           string // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
-
-	// What follows does not change the values.
-
-	RecipeOnly   bool
-	Shards       int // 0 for as many as the size calls for
-	StepsPerFile int // 0 for the default, 1000
-}
-
-// NoiseFacts are what the index of a folder of noise says of its files. Shards 0 is a folder with the recipe only.
-type NoiseFacts struct {
-	Steps        int            `json:"steps"`
-	Coordinates  int64          `json:"coordinates"`
-	Shards       int            `json:"shards"`
-	StepsPerFile int            `json:"steps_per_file,omitempty"`
-	DType        manifest.DType `json:"dtype,omitempty"`
-}
 
 // Noised is what there is to say of a training's noise. All of it is public.
 type Noised struct {
@@ -73,87 +34,17 @@ type Noised struct {
 	ClipNorm    float64           `json:"clip_norm"`
 	Grid        noise.Grid        `json:"grid"`              // a number, or "none"
 	Sensitivity float64           `json:"sensitivity"`       // ζ: the most that a clipped gradient's norm may be, rounded to the grid or not
-	Warning     string            `json:"warning,omitempty"` // [FloatingPointOpen] without a grid
+	Warning     string            `json:"warning,omitempty"` // [stages.FloatingPointOpen] without a grid
 	Training    noise.Training    `json:"training"`          // as the recipe has it
-	NoiseFacts
+	manifest.NoiseFacts
 	Bytes int64 `json:"bytes"` // of the noise, headers aside
 }
 
-// FloatingPointOpen is what is said of noise without a grid.
-const FloatingPointOpen = "THE FLOATING-POINT CHANNEL IS OPEN: there is no grid, so the low bits of a released sum can tell what was summed; no certificate covers that"
-
-// dtypes are the element types of noise by their names on the command line.
-var dtypes = map[string]manifest.DType{"": manifest.DFloat32, "float32": manifest.DFloat32, "float64": manifest.DFloat64}
+// Noise is the stage with the parameters of [stages.Noise].
+type Noise stages.Noise
 
 // Validate reports every fault that can be seen without the strategy.
-func (n Noise) Validate() error {
-	c := param.Checker{Package: "pipelines"}
-	c.Require(n.Strategy != "", "strategy", `""`, "must name a strategy file; make one with `minsep strategy --out`")
-	c.AtLeast("steps", n.Steps, 1)
-	c.Require(n.Coordinates >= 1 && n.Coordinates <= noise.MaxCoordinates, "coordinates", n.Coordinates, "must be 1 to 2^48")
-	if !n.FromCertificate {
-		c.Positive("noise multiplier", n.NoiseMultiplier)
-	}
-	ok, rule := noise.ValidClipNorm(n.ClipNorm)
-	c.Require(ok, "clip norm", n.ClipNorm, rule)
-	c.Require(n.Grid.Valid(), "grid", float64(n.Grid), `must be a power of two, or "none"`)
-	c.Require(dtypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
-	most := max(1, min(n.Coordinates, noiseshards.MaxShards))
-	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
-	c.Require(n.StepsPerFile >= 0, "steps per file", n.StepsPerFile, "must be at least 1")
-	return c.Err()
-}
-
-// ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. What is wrong with it is a [ParamError].
-func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, error) {
-	f, err := store.Open(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	s, err := mechanism.ReadStrategy(store.Text(f))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "strategy", Value: path, Rule: "cannot be used"}, err)
-	}
-	return s, nil
-}
-
-// recipe returns the recipe of a training's noise, not bound to a run, and the facts.
-func (n Noise) recipe(ctx context.Context, training noise.Training) (*noise.Recipe, NoiseFacts, error) {
-	s, err := ReadStrategyFile(ctx, n.Strategy)
-	if err != nil {
-		return nil, NoiseFacts{}, err
-	}
-	if s.Steps != n.Steps {
-		return nil, NoiseFacts{}, &ParamError{Package: "pipelines", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
-	}
-	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
-		Grid: n.Grid, Float64: dtypes[n.DType] == manifest.DFloat64, Training: training})
-	return r, n.layout(), err
-}
-
-// layout says which files there will be.
-func (n Noise) layout() NoiseFacts {
-	facts := NoiseFacts{Steps: n.Steps, Coordinates: n.Coordinates}
-	if n.RecipeOnly {
-		return facts
-	}
-	facts.DType, facts.Shards, facts.StepsPerFile = dtypes[n.DType], n.Shards, n.StepsPerFile
-	if facts.Shards == 0 {
-		facts.Shards = defaultNoiseShards(n.Coordinates)
-	}
-	if facts.StepsPerFile == 0 {
-		facts.StepsPerFile = noiseshards.DefaultStepsPerFile
-	}
-	return facts
-}
-
-// shardCoordinates is the width of a shard of which 255 rows of state take half a GiB, and 1000 steps of float32 a file of one GiB.
-const shardCoordinates = 1 << 18
-
-func defaultNoiseShards(coordinates int64) int {
-	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, noiseshards.MaxShards))
-}
+func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 
 // Run makes the noise. After an interruption the folder stays unfinished, and on a full disk, so that the same call goes on where it was; after
 // another failure it is as empty as before.
@@ -174,23 +65,23 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	if err := o.oneTrainingByKey(ctx, ""); err != nil {
 		return Noised{}, err
 	}
-	here, err := o.present(ctx, NoiseFolder)
+	here, err := o.present(ctx, manifest.NoiseFolder)
 	if err != nil {
 		return Noised{}, err
 	}
-	training, err := here.training()
+	training, err := here.Training()
 	if err != nil {
 		return Noised{}, err
 	}
-	r, facts, err := n.recipe(ctx, training)
+	r, facts, err := stages.Noise(n).Recipe(ctx, training)
 	if err != nil {
 		return Noised{}, err
 	}
 	noised = newNoised(r, facts, o.Out)
 	if from != nil {
-		noised.Certificate, noised.Status = store.Join(o.Out, CertificateFile), from.Status
+		noised.Certificate, noised.Status = store.Join(o.Out, manifest.CertificateFile), from.Status
 	}
-	if err := certified(ctx, o.Out, r); err != nil {
+	if err := stages.Certified(ctx, o.Out, r); err != nil {
 		return noised, err
 	}
 	if err := o.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training, Directory: realPath(o.Out)}); err != nil {
@@ -205,80 +96,36 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	return noised, err
 }
 
-func newNoised(r *noise.Recipe, facts NoiseFacts, out string) Noised {
+func newNoised(r *noise.Recipe, facts manifest.NoiseFacts, out string) Noised {
 	n := Noised{
 		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
 		Grid: r.Grid(), Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
 		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
 	}
 	if n.Grid == noise.NoGrid {
-		n.Warning = FloatingPointOpen
+		n.Warning = stages.FloatingPointOpen
 	}
 	return n
 }
 
-// readCertificate reads the certificate of a run directory; the error wraps fs.ErrNotExist where there is none.
-func readCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
-	path := store.Join(run, CertificateFile)
-	data, err := ReadFile(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	c, err := accounting.ParseCertificate(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "certificate", Value: path, Rule: "cannot be read"}, err)
-	}
-	return c, nil
-}
-
-// certificateFor is readCertificate for a noise multiplier that was not given.
+// certificateFor is stages.ReadCertificate for a noise multiplier that was not given.
 func certificateFor(ctx context.Context, run string) (*accounting.Certificate, error) {
 	missing := &ParamError{Package: "pipelines", Param: "noise multiplier", Value: "(none)", Rule: "must be given where the run directory has no certificate to take it from"}
 	if run == "" {
 		return nil, missing
 	}
-	c, err := readCertificate(ctx, run)
+	c, err := stages.ReadCertificate(ctx, run)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, missing
 	}
 	return c, err
 }
 
-// certified returns what is wrong with noise for a run directory whose certificate is for another strategy or for more noise.
-func certified(ctx context.Context, run string, r *noise.Recipe) error {
-	c, err := readCertificate(ctx, run)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	check := param.Checker{Package: "pipelines"}
-	sigma := float64(r.Params.NoiseMultiplier)
-	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, which the certificate in %s is for", c.NoiseMultiplier, run))
-	same, err := sameMatrix(r.Strategy, c.Run.Strategy)
-	check.Add(err)
-	check.Require(same, "strategy", r.Strategy.Kind, "must be the one that the certificate in "+run+" is for")
-	return check.Err()
-}
-
-// sameMatrix reports whether two strategies are held alike, by whatever name.
-func sameMatrix(a, b *mechanism.Strategy) (bool, error) {
-	if a == nil || b == nil {
-		return false, nil
-	}
-	x, y := *a, *b
-	x.Kind, y.Kind = "", ""
-	jsonX, errX := json.Marshal(&x)
-	jsonY, errY := json.Marshal(&y)
-	return bytes.Equal(jsonX, jsonY), errors.Join(errX, errY)
-}
-
 // noiseWriter writes a folder of noise.
 type noiseWriter struct {
 	options Options
 	recipe  *noise.Recipe
-	facts   NoiseFacts
+	facts   manifest.NoiseFacts
 
 	key string // absolute path
 }
@@ -325,7 +172,7 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stage, err := manifest.Resume(store.Join(w.options.Out, NoiseFolder), true, w.options.Overwrite, same)
+	stage, err := manifest.Resume(store.Join(w.options.Out, manifest.NoiseFolder), true, w.options.Overwrite, same)
 	if err != nil {
 		return err
 	}
@@ -342,7 +189,7 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	index.Secret = secretOf(root, run.RunID, NoiseFolder)
+	index.Secret = secretOf(root, run.RunID, manifest.NoiseFolder)
 	return stage.Publish(index)
 }
 
@@ -364,14 +211,14 @@ func (w *noiseWriter) digest() (manifest.Digest, error) {
 	}
 	_, same, err := manifest.Params(struct {
 		RecipeSHA256 noise.Digest
-		NoiseFacts
+		manifest.NoiseFacts
 	}{recipe, w.facts})
 	return same, err
 }
 
 // write writes the recipe and the noise, and returns the index.
 func (w *noiseWriter) write(ctx context.Context, stage *manifest.Stage) (index manifest.Index, err error) {
-	index = manifest.Index{Format: NoiseFormat, RunID: w.recipe.RunID}
+	index = manifest.Index{Format: manifest.NoiseFormat, RunID: w.recipe.RunID}
 	if index.Params, index.ParamsSHA256, err = manifest.Params(w.recipe.Params); err != nil {
 		return index, err
 	}
@@ -387,9 +234,8 @@ func (w *noiseWriter) write(ctx context.Context, stage *manifest.Stage) (index m
 		return index, err
 	}
 	if w.facts.Shards > 0 {
-		c := w.facts.config(dir)
-		c.KeyURI, c.RecipeSHA256 = w.key, recipe.SHA256
-		if index.Files, err = w.options.writeNoise(ctx, c, w.facts.Steps); err != nil {
+		c := noiseshards.Config{Dir: dir, Shards: w.facts.Shards, DType: w.facts.DType, StepsPerFile: w.facts.StepsPerFile, KeyURI: w.key, RecipeSHA256: recipe.SHA256}
+		if index.Files, err = w.options.writeNoise(ctx, c, w.facts); err != nil {
 			return index, err
 		}
 	}
@@ -400,13 +246,8 @@ func (w *noiseWriter) write(ctx context.Context, stage *manifest.Stage) (index m
 	return index, nil
 }
 
-// config is the layout of the files as their writer has it.
-func (f NoiseFacts) config(dir string) noiseshards.Config {
-	return noiseshards.Config{Dir: dir, Shards: f.Shards, DType: f.DType, StepsPerFile: f.StepsPerFile}
-}
-
 // writeNoise runs the pipeline.
-func (o Options) writeNoise(ctx context.Context, c noiseshards.Config, steps int) ([]manifest.File, error) {
+func (o Options) writeNoise(ctx context.Context, c noiseshards.Config, facts manifest.NoiseFacts) ([]manifest.File, error) {
 	p, s := beam.NewPipelineWithRoot()
 	files, err := noiseshards.Write(s, c)
 	if err != nil {
@@ -423,5 +264,5 @@ func (o Options) writeNoise(ctx context.Context, c noiseshards.Config, steps int
 	if err != nil {
 		return nil, err
 	}
-	return written, c.CheckCover(steps, written)
+	return written, facts.CheckCover(written)
 }

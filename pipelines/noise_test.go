@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/inspect"
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
@@ -46,7 +47,7 @@ func TestNoiseIsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := filepath.Join(o.Out, pipelines.NoiseFolder)
+	folder := filepath.Join(o.Out, manifest.NoiseFolder)
 	f, err := os.Open(filepath.Join(folder, "recipe.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestNoiseFailsWithoutLeftovers(t *testing.T) {
 	if _, err := stage.Run(interrupted, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want an interruption", err)
 	}
-	if _, err := manifest.Open(t.Context(), filepath.Join(o.Out, pipelines.NoiseFolder), pipelines.NoiseFormat); err == nil {
+	if _, err := manifest.Open(t.Context(), filepath.Join(o.Out, manifest.NoiseFolder), manifest.NoiseFormat); err == nil {
 		t.Error("a reader accepts an unfinished folder")
 	}
 	before, err := manifest.ReadRun(t.Context(), o.Out)
@@ -152,7 +153,7 @@ func TestNoiseServesOneTraining(t *testing.T) {
 	if _, err := louder.Run(context.Background(), o); !errors.As(err, &claimed) || claimed.What != "training" {
 		t.Errorf("another noise multiplier: %v", err)
 	}
-	if found, err := pipelines.Inspect(t.Context(), o.Out); err != nil || pipelines.Broken(found) != nil {
+	if found, err := inspect.Directory(t.Context(), o.Out); err != nil || inspect.Broken(found) != nil {
 		t.Errorf("the noise is no longer there: %+v (%v)", found, err)
 	}
 }
@@ -189,7 +190,7 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 		if _, err := stage.Run(context.Background(), o); err != nil {
 			t.Fatal(err)
 		}
-		folder := filepath.Join(o.Out, pipelines.NoiseFolder)
+		folder := filepath.Join(o.Out, manifest.NoiseFolder)
 		ix, err := manifest.Read(t.Context(), folder)
 		if err != nil {
 			t.Fatal(err)
@@ -199,7 +200,7 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 		if err := errors.Join(err, os.WriteFile(filepath.Join(folder, manifest.IndexName), b, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		found, err := pipelines.Inspect(t.Context(), o.Out)
+		found, err := inspect.Directory(t.Context(), o.Out)
 		if err != nil {
 			t.Fatal(err)
 		}

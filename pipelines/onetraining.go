@@ -10,7 +10,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling/stream"
-	"minsep/transforms/noiseshards"
+	"minsep/stages"
 )
 
 // made says which run and which root key a secret folder was made with.
@@ -31,7 +31,7 @@ func (o Options) oneTraining(ctx context.Context, own string, root *stream.Root)
 	if err != nil && !noRun {
 		return err
 	}
-	for _, folder := range []string{BatchesFolder, NoiseFolder} {
+	for _, folder := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
 		if folder == own || slices.Contains(o.replaced, folder) {
 			continue
 		}
@@ -39,7 +39,7 @@ func (o Options) oneTraining(ctx context.Context, own string, root *stream.Root)
 		m, err := madeWith(ctx, path, folder)
 		switch {
 		case err != nil:
-			return unusable(path, err)
+			return stages.Unusable(path, err)
 		case m == nil:
 			continue
 		}
@@ -54,7 +54,7 @@ func (o Options) oneTraining(ctx context.Context, own string, root *stream.Root)
 		default:
 			continue
 		}
-		return disagrees(path, []string{differs}, "batches and noise are of one run and one key, and serve one training: "+newDirectory)
+		return stages.Disagrees(path, []string{differs}, "batches and noise are of one run and one key, and serve one training: "+stages.NewDirectory)
 	}
 	return nil
 }
@@ -71,8 +71,8 @@ func madeWith(ctx context.Context, path, folder string) (*made, error) {
 		return &made{ix.RunID, func(root stream.Root) bool {
 			return ix.Secret != nil && *ix.Secret == *secretOf(root, ix.RunID, folder)
 		}}, nil
-	case folder == NoiseFolder && manifest.Interrupted(path):
-		r, err := readRecipe(ctx, store.Join(path, noiseshards.RecipeName))
+	case folder == manifest.NoiseFolder && manifest.Interrupted(path):
+		r, err := stages.ReadRecipe(ctx, store.Join(path, manifest.RecipeFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}

@@ -15,7 +15,11 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/stages"
 )
+
+// Plan is a plan of [stages.Plan].
+type Plan stages.Plan
 
 // PlanRun says how far a plan is run, and who is told.
 type PlanRun struct {
@@ -43,7 +47,7 @@ type PlanResult struct {
 	Protects          string  `json:"protects,omitempty"` // whom the certificate protects
 	Reason            string  `json:"reason,omitempty"`   // of a status that is not verified
 
-	Warning string `json:"warning,omitempty"` // [FloatingPointOpen] of noise without a grid
+	Warning string `json:"warning,omitempty"` // [stages.FloatingPointOpen] of noise without a grid
 
 	NotCertified *Accounted `json:"not_certified,omitempty"` // the best that account came to, with an error that says why
 }
@@ -65,7 +69,7 @@ type PlanStage struct {
 	Files   int     `json:"files,omitempty"`
 	Seconds float64 `json:"seconds"`
 
-	Estimate *PlanEstimate `json:"estimate,omitempty"` // of a dry run
+	Estimate *stages.PlanEstimate `json:"estimate,omitempty"` // of a dry run
 }
 
 // Run runs the plan's stages in the run directory. A stage whose result is there and matches is skipped; one that was stopped
@@ -83,14 +87,14 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	if err != nil {
 		return PlanResult{}, err
 	}
-	if err := p.preflight(); err != nil {
+	if err := stages.Plan(p).Preflight(); err != nil {
 		refused := PlanResult{Out: o.Out}
 		if errors.As(err, new(*accounting.RefusedError)) {
 			refused.NotCertified = &Accounted{Out: o.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
 		}
 		return refused, err
 	}
-	record, err := p.record(inputs)
+	record, err := stages.Plan(p).Record(inputs)
 	if err != nil {
 		return PlanResult{}, err
 	}
@@ -109,20 +113,20 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 		return PlanResult{}, err
 	}
 	run, made := t.run, t.made
-	r := &planRun{plan: p, options: o, run: run, how: how, inputs: inputs,
+	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: stages.Plan(p), Inputs: inputs, Run: run, KeyFile: o.KeyFile}, options: o, how: how,
 		result: PlanResult{RunID: run.RunID.String(), Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
 	if p.Noise.Grid == noise.NoGrid {
-		r.result.Warning = FloatingPointOpen
+		r.result.Warning = stages.FloatingPointOpen
 	}
 	if o.DryRun && made {
 		r.result.RunID = "" // that of the run will be another
 	}
 	if p.Graph != nil && o.DryRun {
-		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.options())
+		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
 		if err != nil {
 			return r.result, err
 		}
-		r.edges = p.Graph.edges(source.Bytes)
+		r.edges = p.Graph.Edges(source.Bytes)
 	}
 	begin := time.Now()
 	if err := r.correct(ctx, t); err != nil {
@@ -130,7 +134,7 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	}
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {
-			err = inPlan(groupOf[name], err)
+			err = stages.InPlan(groupOf[name], err)
 			if made && i == 0 && !o.DryRun && ctx.Err() == nil {
 				err = errors.Join(err, removeEmptyRun(o.Out))
 			}
@@ -138,7 +142,7 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 		}
 	}
 	// Before the last stage is done, some temporary files are what a stopped stage goes on from.
-	if !o.DryRun && names[len(names)-1] == Stages[len(Stages)-1] {
+	if !o.DryRun && names[len(names)-1] == stages.Stages[len(stages.Stages)-1] {
 		if err := manifest.RemoveTemporary(o.Out); err != nil {
 			return r.result, err
 		}
@@ -150,28 +154,28 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 
 // refuseStrangers refuses a run directory that holds what could be taken for a part of the run.
 func (o Options) refuseStrangers(ctx context.Context) error {
-	names, err := strangers(ctx, o.Out)
+	names, err := stages.Strangers(ctx, o.Out)
 	if err == nil && names != nil {
-		err = &ParamError{Package: "pipelines", Param: "out", Value: o.Out, Rule: listed(names) + " " + notOfRun + moveAway}
+		err = &ParamError{Package: "pipelines", Param: "out", Value: o.Out, Rule: stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway}
 	}
 	return err
 }
 
 // look checks everything that can be seen before the first stage, and hashes the inputs.
-func (p Plan) look(ctx context.Context, o Options, until string) (stages []string, inputs map[string]manifest.Digest, err error) {
+func (p Plan) look(ctx context.Context, o Options, until string) (names []string, inputs map[string]manifest.Digest, err error) {
 	c := param.Checker{Package: "pipelines"}
-	names, err := p.stages(until)
+	names, err = stages.Plan(p).Stages(until)
 	c.Add(err)
 	c.Require(err != nil || len(names) > 0, "until", until, "must be a later stage: numbered examples are not bounded")
-	c.Add(p.valueFaults())
+	c.Add(stages.Plan(p).ValueFaults())
 	o.validate(&c)
 	c.Require(!o.translates(), "dry_run", true, "translates the job of one stage: give it to the commands of the stages")
 	inputs = map[string]manifest.Digest{}
-	if p.Graph != nil && len(p.Graph.Paths) > 0 && p.bound().Validate() == nil {
-		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.options())
+	if p.Graph != nil && len(p.Graph.Paths) > 0 && stages.Plan(p).BoundParams().Validate() == nil {
+		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
 		c.Add(graphInPlan(err))
 		if err == nil {
-			p.Graph.stamp = source.Stamp()
+			p.Graph.SetStamp(source.Stamp())
 			inputs["graph"], err = source.Digest(ctx)
 			c.Add(graphInPlan(err))
 		}
@@ -180,7 +184,7 @@ func (p Plan) look(ctx context.Context, o Options, until string) (stages []strin
 		inputs["workload"], err = fileDigest(ctx, path)
 		c.Add(err)
 	}
-	return names, inputs, p.faults(inPlan("", c.Err()))
+	return names, inputs, stages.Plan(p).Faults(stages.InPlan("", c.Err()))
 }
 
 // groupOf is the group of a plan's fields that a stage takes.
@@ -188,13 +192,11 @@ var groupOf = map[string]string{"bound": "bound", "strategy": "strategy", "accou
 
 // planRun is a plan while it runs.
 type planRun struct {
-	plan    Plan
+	*stages.Directory
 	options Options
-	run     manifest.Run
 	how     PlanRun
 	result  PlanResult
-	inputs  map[string]manifest.Digest // of the plan
-	edges   int64                      // about how many its graph has
+	edges   int64 // about how many its graph has
 
 	doneAgain []string // results that stages of this run have made
 
@@ -222,9 +224,9 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	done := PlanStage{Stage: name, State: state, Path: s.path}
+	done := PlanStage{Stage: name, State: state, Path: s.Path()}
 	if r.options.DryRun {
-		e := r.plan.estimate(name, r.edges)
+		e := r.Plan.Estimate(name, r.edges)
 		done.Estimate = &e
 	}
 	if state == StageDone || state == StageSkipped {
@@ -241,49 +243,34 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	if r.pending {
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
-	there, differs, err := r.look(ctx, s)
+	there, differs, err := r.Look(ctx, s)
 	switch {
 	case err != nil:
 		return "", err
 	case there && differs == nil:
 		return StageSkipped, nil
 	case there && !r.options.Overwrite:
-		return "", refuse(s.path, "holds another result", differs)
+		return "", refuse(s.Path(), "holds another result", differs)
 	case r.options.DryRun:
 		r.pending = true
 		if there {
 			return StageReplace, nil
 		}
-		if s.begun(ctx) {
+		if s.Begun(ctx) {
 			return StageResume, nil
 		}
 		return StageToDo, nil
 	}
 	o := r.options
-	o.RunID = r.run.RunID
+	o.RunID = r.Run.RunID
 	o.replaced = slices.DeleteFunc(slices.Clone(o.replaced), func(name string) bool { return slices.Contains(r.doneAgain, name) })
 	if err := s.run(ctx, o); err != nil {
 		return "", graphInPlan(err)
 	}
-	r.doneAgain = append(r.doneAgain, store.Base(s.path))
-	there, differs, err = s.look(ctx)
+	r.doneAgain = append(r.doneAgain, store.Base(s.Path()))
+	there, differs, err = s.Look(ctx)
 	if err == nil && (!there || differs != nil) {
-		err = fmt.Errorf("pipelines: %s: what was just made does not match: %s", s.path, strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
+		err = fmt.Errorf("pipelines: %s: what was just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
 	}
 	return StageDone, err
-}
-
-// look says whether a finished result of a stage is there, and what of it is not what run.json names or the stage would make.
-func (r *planRun) look(ctx context.Context, s planStage) (there bool, differs []string, err error) {
-	if differs := r.unlike(ctx, s); differs != nil {
-		return true, differs, ctx.Err()
-	}
-	there, differs, err = s.look(ctx)
-	if stopped := ctx.Err(); stopped != nil { // what was not read to its end is not broken
-		return false, nil, stopped
-	}
-	if err != nil {
-		err = unusable(s.path, err)
-	}
-	return there, differs, err
 }

@@ -15,6 +15,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
+	"minsep/stages"
 )
 
 // taken is a run directory that a plan has taken.
@@ -49,11 +50,11 @@ func (p Plan) take(ctx context.Context, o Options, record *manifest.RunPlan) (t 
 	run, err := manifest.ReadRun(ctx, o.Out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if folders, err := foldersOf(ctx, o.Out); err == nil && !o.Overwrite {
-			return t, refuse(path, "is missing", []string{store.Base(folders[len(folders)-1].path) + " is there"})
+		if there := stages.Holds(ctx, o.Out); there != "" && !o.Overwrite {
+			return t, refuse(path, "is missing", []string{there + " is there"})
 		}
 	case err != nil:
-		return t, unusable(path, err)
+		return t, stages.Unusable(path, err)
 	default:
 		want := committed(run.RunID)
 		differs := o.differences(run, want)
@@ -97,13 +98,13 @@ func (p Plan) mayServe(ctx context.Context, registry *noise.Registry, o Options,
 		return err
 	}
 	want := noise.Record{RunID: o.RunID, Directory: realPath(o.Out), PlanSHA256: noise.Digest(training)}
-	if p.table() == "" {
-		formed, source, err := p.form().planned(ctx)
+	if stages.Plan(p).Table() == "" {
+		formed, source, err := stages.Plan(p).FormParams().Planned(ctx)
 		if err != nil {
 			return err
 		}
-		want.Training.Examples = source.of().identity
-		if want.Training.Sampler, err = samplerText(formed.Scheme); err != nil {
+		want.Training.Examples = source.Examples().Identity
+		if want.Training.Sampler, err = stages.SamplerText(formed.Scheme); err != nil {
 			return err
 		}
 	}
@@ -122,7 +123,7 @@ func (o Options) differences(run manifest.Run, want *manifest.RunPlan) (list []s
 		list = append(list, "its root key is another one")
 	}
 	if run.Plan.SHA256 != want.SHA256 {
-		list = append(list, jsonDifferences(run.Plan.Plan, want.Plan)...)
+		list = append(list, stages.JSONDifferences(run.Plan.Plan, want.Plan)...)
 	}
 	return list
 }
@@ -137,7 +138,7 @@ func (o Options) mayCorrect(ctx context.Context, registry *noise.Registry, run m
 	if err != nil {
 		return false, err
 	}
-	dir := store.Join(o.Out, NoiseFolder)
+	dir := store.Join(o.Out, manifest.NoiseFolder)
 	if record == nil && !manifest.Finished(dir) && !manifest.Interrupted(dir) {
 		return true, nil
 	}
@@ -151,11 +152,11 @@ func (o Options) mayCorrect(ctx context.Context, registry *noise.Registry, run m
 
 // trainingOfPlan is the part of a plan that may change its training: all but the layout of files.
 func trainingOfPlan(plan json.RawMessage) ([]byte, error) {
-	var r planRecord
+	var r stages.PlanRecord
 	if err := json.Unmarshal(plan, &r); err != nil {
 		return nil, fmt.Errorf("pipelines: %s: plan: %w", manifest.RunName, err)
 	}
-	r.Batches = PlanBatches{}
+	r.Batches = stages.PlanBatches{}
 	r.Noise.Shards, r.Noise.StepsPerFile, r.Noise.RecipeOnly = 0, 0, false
 	return json.Marshal(r)
 }
@@ -168,45 +169,45 @@ func trainingDigest(plan json.RawMessage) (manifest.Digest, error) {
 
 // outdated are the stages with a finished result that is not the plan's, or that was made from one that is not. It ends at the first
 // stage that has no result: what comes after that cannot be known.
-func (r *planRun) outdated(ctx context.Context) (stages []planStage, differs []string, err error) {
-	names, err := r.plan.stages("")
+func (r *planRun) outdated(ctx context.Context) (again []planStage, differs []string, err error) {
+	names, err := r.Plan.Stages("")
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, name := range names {
 		s := r.stageOf(name)
-		from := slices.ContainsFunc(stages, func(before planStage) bool {
-			return name == "noise" || s.from[before.input()] != "" // the noise is for the batches too
+		from := slices.ContainsFunc(again, func(before planStage) bool {
+			return name == "noise" || s.From()[input(before)] != "" // the noise is for the batches too
 		})
 		if from {
-			if _, err := store.Stat(ctx, s.path); err == nil {
-				stages = append(stages, s)
+			if _, err := store.Stat(ctx, s.Path()); err == nil {
+				again = append(again, s)
 			}
 			continue
 		}
-		there, d, err := r.look(ctx, s)
+		there, d, err := r.Look(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}
-		if !there && len(stages) == 0 {
+		if !there && len(again) == 0 {
 			break
 		}
 		if there && d != nil {
-			stages = append(stages, s)
+			again = append(again, s)
 			for _, one := range d {
-				differs = append(differs, store.Base(s.path)+": "+one)
+				differs = append(differs, store.Base(s.Path())+": "+one)
 			}
 		}
 	}
-	return stages, differs, nil
+	return again, differs, nil
 }
 
 // input is the name by which other stages name the stage's result as what they are made from.
-func (s planStage) input() string {
-	if s.name == "account" {
+func input(s planStage) string {
+	if s.Name() == "account" {
 		return "certificate"
 	}
-	return store.Base(s.path)
+	return store.Base(s.Path())
 }
 
 // correct names what of the run directory a corrected plan, or --overwrite, makes again, and refuses that without --overwrite. Then
@@ -215,16 +216,16 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 	if !t.corrected && !r.options.Overwrite {
 		return nil
 	}
-	stages, differs, err := r.outdated(ctx)
+	again, differs, err := r.outdated(ctx)
 	if err != nil {
 		return err
 	}
 	var names []string
-	for _, s := range stages {
-		names = append(names, s.name)
-		r.options.replaced = append(r.options.replaced, store.Base(s.path))
+	for _, s := range again {
+		names = append(names, s.Name())
+		r.options.replaced = append(r.options.replaced, store.Base(s.Path()))
 	}
-	if t.corrected && len(stages) > 0 && !r.options.Overwrite {
+	if t.corrected && len(again) > 0 && !r.options.Overwrite {
 		return &ParamError{Package: "pipelines", Param: "out", Value: r.options.Out, Rule: "holds results that the plan does not give any more: " + strings.Join(differs, "; ") +
 			"; give --overwrite to make these stages again: " + strings.Join(names, ", ") + "; or give another --out"}
 	}
@@ -233,7 +234,7 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 		return nil
 	}
 	for _, name := range names {
-		delete(r.run.Stages, name)
+		delete(r.Run.Stages, name)
 	}
-	return manifest.WriteRun(r.options.Out, r.run, &manifest.Run{RunID: r.run.RunID})
+	return manifest.WriteRun(r.options.Out, r.Run, &manifest.Run{RunID: r.Run.RunID})
 }

@@ -18,6 +18,7 @@ import (
 	"minsep/pipelines"
 	"minsep/sampling"
 	"minsep/sampling/stream"
+	"minsep/stages"
 )
 
 const (
@@ -37,14 +38,14 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 		Examples: recoverExamples,
 		Scheme:   sampling.Params{Scheme: "poisson", Steps: recoverSteps, Prob: .5},
 		Strategy: mechanism.Params{Kind: "identity", Steps: recoverSteps},
-		Privacy:  pipelines.PlanPrivacy{Epsilon: 4, Delta: 1e-2},
-		Noise:    pipelines.PlanNoise{Coordinates: 3, ClipNorm: 1},
+		Privacy:  stages.PlanPrivacy{Epsilon: 4, Delta: 1e-2},
+		Noise:    stages.PlanNoise{Coordinates: 3, ClipNorm: 1},
 		Key:      key, Out: out,
 	}
 	if _, err := plan.Run(t.Context(), pipelines.Options{}, pipelines.PlanRun{}); err != nil {
 		t.Fatal(err)
 	}
-	folder := filepath.Join(out, pipelines.BatchesFolder)
+	folder := filepath.Join(out, manifest.BatchesFolder)
 	batches, err := manifest.OpenBatches(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/pipelines"
+	"minsep/stages"
 )
 
 func (a *app) formCommand() *cobra.Command {
@@ -51,7 +52,7 @@ Batches and their sizes are secret. The run directory's batches folder is readab
 	return c
 }
 
-func printFormed(w io.Writer, f pipelines.Formed) {
+func printFormed(w io.Writer, f stages.FormResult) {
 	scheme, _ := json.Marshal(f.Scheme)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if f.RunID == "" {

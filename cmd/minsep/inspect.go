@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"minsep/pipelines"
+	"minsep/inspect"
 	"minsep/sampling"
 )
 
@@ -27,12 +27,12 @@ missing; or "BROKEN: ", with the promises that do not hold, and exit code 3. Sin
 or with --verbose. What came out by chance, such as batch sizes, is secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := pipelines.Inspect(cmd.Context(), args[0])
+			found, err := inspect.Directory(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			if recheck > 0 {
-				units, err := pipelines.Recheck(cmd.Context(), args[0], recheck)
+				units, err := inspect.Recheck(cmd.Context(), args[0], recheck)
 				if err != nil {
 					return err
 				}
@@ -44,7 +44,7 @@ or with --verbose. What came out by chance, such as batch sizes, is secret and s
 				}
 			}
 			withoutPackages(found)
-			report := pipelines.Judge(found)
+			report := inspect.Judge(found)
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
 			return errors.Join(report.Err(), err)
 		},
@@ -56,7 +56,7 @@ or with --verbose. What came out by chance, such as batch sizes, is secret and s
 }
 
 // withoutPackages takes the names of Go packages out of what was found: some promises are errors of theirs.
-func withoutPackages(found []pipelines.Inspection) {
+func withoutPackages(found []inspect.Inspection) {
 	for _, i := range found {
 		for j, p := range i.Promises {
 			i.Promises[j].Rule = packagePrefix.ReplaceAllString(p.Rule, "$1")
@@ -65,10 +65,10 @@ func withoutPackages(found []pipelines.Inspection) {
 }
 
 // printReport prints the verdict, and the promises if one of them is broken or all are asked for.
-func printReport(w io.Writer, r pipelines.Report, verbose bool) {
+func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	fmt.Fprintln(w, r.Verdict)
 	for _, i := range r.Folders {
-		promises := verbose || r.State == pipelines.StateBroken
+		promises := verbose || r.State == inspect.StateBroken
 		if !promises && i.Notes == nil && i.Realized == nil {
 			continue
 		}

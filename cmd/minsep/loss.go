@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/accounting/montecarlo"
-	"minsep/pipelines"
+	"minsep/stages"
 )
 
 func (a *app) lossCommand() *cobra.Command {
@@ -15,7 +15,7 @@ func (a *app) lossCommand() *cobra.Command {
 it against a computation of your own. The result goes to standard output as JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cases, err := pipelines.ReadFile(cmd.Context(), args[0])
+			cases, err := stages.ReadFile(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

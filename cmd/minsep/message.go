@@ -19,9 +19,9 @@ import (
 
 // packages are the names of Go packages with which errors begin. They say nothing to a user, and are left out of messages.
 var packages = []string{
-	"accounting", "banded", "contribution", "crash", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "kernel", "keyref", "killtest", "law", "ledger", "losses",
+	"accounting", "banded", "contribution", "crash", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "ledger", "losses",
 	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "pld",
-	"progress", "s3", "sampling", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification",
+	"progress", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification",
 }
 
 // packagePrefix finds them at the beginning of a line, and of an error that another one wraps.

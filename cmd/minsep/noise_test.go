@@ -12,7 +12,6 @@ import (
 
 	"minsep/internal/killtest"
 	"minsep/manifest"
-	"minsep/pipelines"
 )
 
 const killedRunID = "0123456789abcdef0123456789abcdef"
@@ -70,7 +69,7 @@ func testKilledNoise(t *testing.T, kind string) {
 		t.Fatalf("%v\n%s", err, b)
 	}
 
-	folder := filepath.Join(out, pipelines.NoiseFolder)
+	folder := filepath.Join(out, manifest.NoiseFolder)
 	rng := rand.New(rand.NewPCG(1, 1))
 	kept := map[string]os.FileInfo{} // files of noise that were there after a kill
 	killed := 0
@@ -82,7 +81,7 @@ func testKilledNoise(t *testing.T, kind string) {
 		if sent, _ := killtest.Once(t, noise(key, out), m, rng.IntN(5), []os.Signal{os.Kill, os.Interrupt}[i%2]); !sent {
 			break // it was faster
 		}
-		ix, err := manifest.Open(t.Context(), folder, pipelines.NoiseFormat)
+		ix, err := manifest.Open(t.Context(), folder, manifest.NoiseFormat)
 		if err == nil { // killed between the last word and the end of the process
 			if err := ix.Verify(t.Context(), folder); err != nil {
 				t.Fatalf("a reader accepts a folder that is not whole: %v", err)
@@ -96,13 +95,13 @@ func testKilledNoise(t *testing.T, kind string) {
 			}
 		}
 	}
-	if _, err := manifest.Open(t.Context(), folder, pipelines.NoiseFormat); err != nil {
+	if _, err := manifest.Open(t.Context(), folder, manifest.NoiseFormat); err != nil {
 		mustRun(t, noise(key, out).Args[1:]...)
 	}
 	if killed < 3 {
 		t.Errorf("%d runs were killed before their end", killed)
 	}
-	ix, err := manifest.Open(t.Context(), folder, pipelines.NoiseFormat)
+	ix, err := manifest.Open(t.Context(), folder, manifest.NoiseFormat)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +111,7 @@ func testKilledNoise(t *testing.T, kind string) {
 			continue // it names the key file
 		}
 		got, err := os.ReadFile(filepath.Join(folder, f.Name))
-		other, errOther := os.ReadFile(filepath.Join(want, pipelines.NoiseFolder, f.Name))
+		other, errOther := os.ReadFile(filepath.Join(want, manifest.NoiseFolder, f.Name))
 		if err := errors.Join(err, errOther); err != nil {
 			t.Fatal(err)
 		}

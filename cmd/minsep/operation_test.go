@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"minsep/manifest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"minsep/pipelines"
 )
 
 // place is a folder with a key and inputs, and a work folder beside them.
@@ -73,7 +72,7 @@ func (p place) clean(out string) {
 	if left, err := os.ReadDir(p.work); err != nil || len(left) > 0 {
 		p.t.Errorf("left in the work folder: %v (%v)", left, err)
 	}
-	if _, err := os.Stat(filepath.Join(p.dir, out, pipelines.LockName)); err == nil {
+	if _, err := os.Stat(filepath.Join(p.dir, out, manifest.LockName)); err == nil {
 		p.t.Error("the lock is left")
 	}
 }
@@ -190,7 +189,7 @@ func TestLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Wait()
-	if _, err := os.Stat(filepath.Join(p.dir, "run", pipelines.LockName)); err != nil {
+	if _, err := os.Stat(filepath.Join(p.dir, "run", manifest.LockName)); err != nil {
 		t.Errorf("the test is of no use: the killed command left no lock: %v", err)
 	}
 	second, stderr := p.start(bound...)

@@ -13,6 +13,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/stages"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -24,7 +25,7 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `run takes a plan, a graph or a number of examples with all parameters of a training, to a run directory with a
 certificate, batches and noise. The noise has the multiplier of the certificate.
 
-Stages: ` + strings.Join(pipelines.Stages, ", ") + `. A stage whose result is there and matches is skipped. Stopped or killed, the
+Stages: ` + strings.Join(stages.Stages, ", ") + `. A stage whose result is there and matches is skipped. Stopped or killed, the
 same command goes on where it was, with the same result. What is there of another plan is refused; with --overwrite it is
 replaced, under a new run id.
 
@@ -32,7 +33,7 @@ Start with:  minsep run --example > plan.json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if example {
-				_, err := io.WriteString(a.stdout, pipelines.PlanExample)
+				_, err := io.WriteString(a.stdout, stages.PlanExample)
 				return err
 			}
 			if len(args) == 0 {
@@ -42,16 +43,16 @@ Start with:  minsep run --example > plan.json`,
 			if err != nil {
 				return err
 			}
-			text, err := pipelines.ReadFile(cmd.Context(), args[0])
+			text, err := stages.ReadFile(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			plan, err := pipelines.ParsePlan(args[0], text)
+			plan, err := stages.ParsePlan(args[0], text)
 			if err != nil {
 				return err
 			}
 			how.Watch = a.watch
-			result, err := plan.Run(cmd.Context(), o, how)
+			result, err := pipelines.Plan(plan).Run(cmd.Context(), o, how)
 			var claimed *noise.ClaimError
 			var grows *noise.GrowthError
 			if errors.As(err, &claimed) || errors.As(err, &grows) {

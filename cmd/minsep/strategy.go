@@ -17,7 +17,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism"
-	"minsep/pipelines"
+	"minsep/stages"
 )
 
 func (a *app) strategyCommand() *cobra.Command {
@@ -153,7 +153,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	if err := c.Err(); err != nil {
 		return err
 	}
-	workload, err := pipelines.ReadWorkloadFile(ctx, params)
+	workload, err := stages.ReadWorkloadFile(ctx, params)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 // readStrategies reads the files, which must have as many steps as params, or decide them.
 func readStrategies(ctx context.Context, files []string, params *mechanism.Params) (read []*mechanism.Strategy, err error) {
 	for _, path := range files {
-		s, err := pipelines.ReadStrategyFile(ctx, path)
+		s, err := stages.ReadStrategyFile(ctx, path)
 		if err != nil {
 			return nil, err
 		}

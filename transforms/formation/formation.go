@@ -104,14 +104,6 @@ func (c Config) RowType() manifest.DType {
 // needsNames says whether the ids of rows must travel with the events.
 func (c Config) needsNames() bool { return c.Parquet && !c.IDs.AreRow }
 
-// shardParticipations is the number of participations that a shard is meant to have: 16 MB of rows.
-const shardParticipations = 4 << 20
-
-// Shards returns a good number of shards for an expected total number of participations.
-func Shards(participations float64, steps int) int {
-	return max(1, min(steps, int(participations/shardParticipations)+1))
-}
-
 // Range forms batches of the examples 0 to Examples-1, each its own row, in one copy, and its own owner. It returns the files that it wrote as a
 // PCollection<string> of JSON [manifest.File].
 func Range(s beam.Scope, c Config) (beam.PCollection, error) {

@@ -513,9 +513,9 @@ func benchmarkForm(b *testing.B, spec sampling.Spec, tb table, err error) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := how{runner: "direct", chunk: 4000, shards: formation.Shards(1024*1000, 1000)}
+	h := how{runner: "direct", chunk: 4000, shards: manifest.BatchShards(1024*1000, 1000)}
 	if tb.n > 1e7 {
-		h.shards = formation.Shards(1793*7200, 7200)
+		h.shards = manifest.BatchShards(1793*7200, 7200)
 	}
 	for range b.N {
 		form(b, spec, tb, h)

@@ -36,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 	if !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("error %v", err)
 	}
-	entries, err := os.ReadDir(filepath.Join(c.Dir, ShardName(1, c.Shards)))
+	entries, err := os.ReadDir(filepath.Join(c.Dir, manifest.NoiseShard(1, c.Shards)))
 	if err != nil || len(entries) != 0 {
 		t.Errorf("%d files are left (%v)", len(entries), err)
 	}

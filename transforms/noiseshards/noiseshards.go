@@ -2,7 +2,7 @@
 //
 // # Behavior
 //
-// Coordinates are split into shards of nearly equal size ([Range]), steps into files of [Config.StepsPerFile]:
+// Coordinates are split into shards of nearly equal size ([manifest.NoiseRange]), steps into files of [Config.StepsPerFile]:
 // shard-00000-of-00064/steps-000000-000999.npy holds noise [steps, coordinates] in C order, float32 or float64, of the same values. A
 // worker makes the noise of a shard from step 0 to the last on all of its processors and writes the files itself, each whole or not at
 // all, with mode 0600 in folders of mode 0700. What travels through the pipeline is names, sizes and hashes.
@@ -27,7 +27,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -48,14 +47,8 @@ func init() {
 	register.Emitter1[string]()
 }
 
-// RecipeName is the name of the recipe in the folder of noise.
-const RecipeName = "recipe.json"
-
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
-
-// MaxShards is the largest number of shards.
-const MaxShards = 100000
 
 // Config says what to write where. It travels in the pipeline graph.
 type Config struct {
@@ -67,12 +60,9 @@ type Config struct {
 	StepsPerFile int             // 0 for the default, 1000
 }
 
-// DefaultStepsPerFile is the number of steps of a file where Config does not say.
-const DefaultStepsPerFile = 1000
-
 func (c Config) stepsPerFile() int {
 	if c.StepsPerFile == 0 {
-		return DefaultStepsPerFile
+		return manifest.DefaultStepsPerFile
 	}
 	return c.StepsPerFile
 }
@@ -81,7 +71,7 @@ func (c Config) stepsPerFile() int {
 func (c Config) Validate() error {
 	check := param.Checker{Package: "noiseshards"}
 	check.Require(c.Dir != "", "folder", `""`, "must be named")
-	check.Require(c.Shards >= 1 && c.Shards <= MaxShards, "shards", c.Shards, fmt.Sprintf("must be 1 to %d", MaxShards))
+	check.Require(c.Shards >= 1 && c.Shards <= manifest.MaxNoiseShards, "shards", c.Shards, fmt.Sprintf("must be 1 to %d", manifest.MaxNoiseShards))
 	check.Require(c.DType == manifest.DFloat32 || c.DType == manifest.DFloat64, "dtype", c.DType, "must be float32 or float64")
 	check.AtLeast("steps per file", c.StepsPerFile, 0)
 	check.Add(keyref.New(c.KeyURI, stream.RunID{}, [sha256.Size]byte{}).Validate())
@@ -98,7 +88,7 @@ func (c Config) validateFor(r *noise.Recipe) error {
 
 // WriteRecipe writes the recipe into the folder of noise, secret as the folder is. It must be bound to its run.
 func WriteRecipe(dir string, r *noise.Recipe) (manifest.File, error) {
-	return manifest.WriteFile(dir, RecipeName, manifest.SecretFile, r.Write)
+	return manifest.WriteFile(dir, manifest.RecipeFile, manifest.SecretFile, r.Write)
 }
 
 // maxRecipe bounds a recipe, which holds a strategy, in bytes.
@@ -106,73 +96,19 @@ const maxRecipe = 16 << 30
 
 // readRecipe reads the recipe of a folder and compares it with the digest.
 func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.Recipe, error) {
-	b, err := store.ReadFile(ctx, store.Join(dir, RecipeName), maxRecipe)
+	b, err := store.ReadFile(ctx, store.Join(dir, manifest.RecipeFile), maxRecipe)
 	if err != nil {
 		return nil, fmt.Errorf("noiseshards: %w", err)
 	}
 	if got := manifest.Digest(sha256.Sum256(b)); got != want {
-		return nil, &manifest.MismatchError{Name: RecipeName, What: "SHA-256"}
+		return nil, &manifest.MismatchError{Name: manifest.RecipeFile, What: "SHA-256"}
 	}
 	return noise.Read(bytes.NewReader(b))
 }
 
-// Range returns the coordinates [lo, hi) of a shard: the first coordinates mod shards of them have one more than the
-// others.
-func Range(coordinates int64, shard, shards int) (lo, hi int64) {
-	size, more := coordinates/int64(shards), coordinates%int64(shards)
-	lo = int64(shard)*size + min(int64(shard), more)
-	hi = lo + size
-	if int64(shard) < more {
-		hi++
-	}
-	return lo, hi
-}
-
-// ShardName is the folder of a shard.
-func ShardName(shard, shards int) string { return fmt.Sprintf("shard-%05d-of-%05d", shard, shards) }
-
-// FileName is the name, in the folder of noise, of a shard's file of the steps [first, first+steps).
-func FileName(shard, shards, first, steps int) string {
-	return fmt.Sprintf("%s/steps-%06d-%06d.npy", ShardName(shard, shards), first, first+steps-1)
-}
-
-// Names returns the names of all files of noise, in the order of shards and steps.
-func (c Config) Names(steps int) []string {
-	var names []string
-	for shard := range c.Shards {
-		for first := 0; first < steps; first += c.stepsPerFile() {
-			names = append(names, FileName(shard, c.Shards, first, min(c.stepsPerFile(), steps-first)))
-		}
-	}
-	return names
-}
-
-// CheckCover requires that files, in any order, are those that a pipeline of c must return for the number of steps: that the
-// shards cover all coordinates and steps.
-func (c Config) CheckCover(steps int, files []manifest.File) error {
-	// Counted before they are named: shards and steps may be what somebody claims.
-	perShard := (int64(steps)-1)/int64(c.stepsPerFile()) + 1
-	if have := int64(len(files)); perShard > have || int64(c.Shards) > have || int64(c.Shards)*perShard != have {
-		return fmt.Errorf("noiseshards: %d files: %d shards of %d files are needed", have, c.Shards, perShard)
-	}
-	missing := make(map[string]bool)
-	for _, name := range c.Names(steps) {
-		missing[name] = true
-	}
-	for _, f := range files {
-		if !missing[f.Name] {
-			return fmt.Errorf("noiseshards: file %s: is there twice, or does not belong to the noise", f.Name)
-		}
-		delete(missing, f.Name)
-	}
-	if len(missing) > 0 {
-		names := make([]string, 0, len(missing))
-		for n := range missing {
-			names = append(names, n)
-		}
-		return fmt.Errorf("noiseshards: %d files are missing, the first is %s", len(missing), slices.Min(names))
-	}
-	return nil
+// Facts are what the index of the folder says of its files, for a training of so many steps and coordinates.
+func (c Config) Facts(steps int, coordinates int64) manifest.NoiseFacts {
+	return manifest.NoiseFacts{Steps: steps, Coordinates: coordinates, Shards: c.Shards, StepsPerFile: c.stepsPerFile(), DType: c.DType}
 }
 
 // Write writes all shards. The recipe must be in the folder already ([WriteRecipe]). It returns a PCollection<string> of JSON
@@ -222,7 +158,7 @@ func (f *writeFn) Setup(ctx context.Context) (err error) {
 }
 
 func (f *writeFn) ProcessElement(ctx context.Context, shard int, emit func(string)) error {
-	lo, hi := Range(f.recipe.Params.Coordinates, shard, f.Config.Shards)
+	lo, hi := manifest.NoiseRange(f.recipe.Params.Coordinates, shard, f.Config.Shards)
 	g, err := f.recipe.Generator(f.key, lo, hi)
 	if err != nil {
 		return err

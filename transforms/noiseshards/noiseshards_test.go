@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,7 +78,7 @@ func run(runner string, c Config) ([]manifest.File, error) {
 		files = append(files, f)
 		return errors.Join(err, f.Check(context.Background(), c.Dir))
 	})
-	return files, errors.Join(err, c.CheckCover(steps, files))
+	return files, errors.Join(err, c.Facts(steps, coordinates).CheckCover(files))
 }
 
 // read returns the noise of a folder as one array [steps, coordinates].
@@ -96,10 +94,10 @@ func read(t testing.TB, c Config) []float64 {
 // readShard puts the noise of a shard into its place in all.
 func readShard(t testing.TB, c Config, shard int, all []float64) {
 	t.Helper()
-	lo, hi := Range(coordinates, shard, c.Shards)
+	lo, hi := manifest.NoiseRange(coordinates, shard, c.Shards)
 	for first := 0; first < steps; first += c.stepsPerFile() {
 		rows := min(c.stepsPerFile(), steps-first)
-		f, err := os.Open(filepath.Join(c.Dir, FileName(shard, c.Shards, first, rows)))
+		f, err := os.Open(filepath.Join(c.Dir, manifest.NoiseFile(shard, c.Shards, first, rows)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +226,7 @@ func writer(t *testing.T, c Config, r *noise.Recipe, done func()) *shardWriter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lo, hi := Range(coordinates, 1, c.Shards)
+	lo, hi := manifest.NoiseRange(coordinates, 1, c.Shards)
 	g, err := r.Generator(r.Key(root, r.RunID), lo, hi)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +250,7 @@ func TestResume(t *testing.T) {
 			for stop, damage := range map[int]string{0: "", 1: notesName, 2: checkpointName, 3: "steps-000000-000009.npy", 4: "steps-000010-000019.npy"} {
 				c, r := newConfig(t, key, s)
 				killedAfter(t, c, r, max(stop, 2))
-				path := filepath.Join(c.Dir, ShardName(1, c.Shards), damage)
+				path := filepath.Join(c.Dir, manifest.NoiseShard(1, c.Shards), damage)
 				if b, err := os.ReadFile(path); err == nil {
 					b[len(b)/2] ^= 0x55
 					if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -264,7 +262,7 @@ func TestResume(t *testing.T) {
 				}
 				got, want := make([]float64, steps*coordinates), make([]float64, steps*coordinates)
 				readShard(t, c, 1, got)
-				lo, hi := Range(coordinates, 1, c.Shards)
+				lo, hi := manifest.NoiseRange(coordinates, 1, c.Shards)
 				for i, row := range slices.Collect(slices.Chunk(expected(t, c, r), coordinates)) {
 					copy(want[i*coordinates+int(lo):], row[lo:hi])
 				}
@@ -345,7 +343,7 @@ func TestRefusals(t *testing.T) {
 		"no key":                       func(c *Config) { c.KeyURI += "x" },
 		"another key":                  func(c *Config) { c.KeyURI = newKey(t) },
 		"a file in the way": func(c *Config) {
-			if err := os.WriteFile(filepath.Join(c.Dir, ShardName(2, c.Shards)), nil, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(c.Dir, manifest.NoiseShard(2, c.Shards)), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -359,43 +357,6 @@ func TestRefusals(t *testing.T) {
 	if r.Params.Coordinates != coordinates {
 		t.Error("the recipe changed")
 	}
-}
-
-func TestCheckCover(t *testing.T) {
-	c := Config{Shards: 3, StepsPerFile: 20}
-	var files []manifest.File
-	for _, name := range c.Names(steps) {
-		files = append(files, manifest.File{Name: name})
-	}
-	if err := c.CheckCover(steps, files); err != nil || len(files) != 9 {
-		t.Errorf("%d files: %v", len(files), err)
-	}
-	if c.CheckCover(steps, files[1:]) == nil || c.CheckCover(steps, append(files, files[0])) == nil || c.CheckCover(steps+20, files) == nil {
-		t.Error("files that do not cover the noise are accepted")
-	}
-}
-
-func TestRangeCovers(t *testing.T) {
-	for _, n := range []int64{1, 7, 64, 1000, math.MaxInt32} {
-		for _, shards := range []int{1, 2, 7, 64} {
-			end := int64(0)
-			for i := range shards {
-				lo, hi := Range(n, i, shards)
-				if lo != end || hi-lo < n/int64(shards) || hi-lo > n/int64(shards)+1 {
-					t.Fatalf("shard %d of %d of %d: [%d,%d)", i, shards, n, lo, hi)
-				}
-				end = hi
-			}
-			if end != n {
-				t.Errorf("%d shards of %d end at %d", shards, n, end)
-			}
-		}
-	}
-}
-
-func ExampleFileName() {
-	fmt.Println(FileName(0, 64, 0, 1000))
-	// Output: shard-00000-of-00064/steps-000000-000999.npy
 }
 
 // BenchmarkWrite makes and writes float32 noise of 1e6 coordinates and 100 steps on all processors, hashes and syncs included.
@@ -429,18 +390,4 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)*1e8/b.Elapsed().Seconds()/1e6, "Mvalues/s")
-}
-
-// How many files there must be is counted before they are named: shards and steps may be what somebody claims.
-func TestCoverOfClaimedSteps(t *testing.T) {
-	files := []manifest.File{{Name: FileName(0, 1, 0, 1)}}
-	for _, c := range []struct{ shards, perFile, steps int }{{1, 1, 1 << 53}, {1 << 53, 1, 1}, {1 << 62, 1, 1 << 62}, {2, 1 << 62, 1 << 62}, {1, 1, 2}} {
-		config := Config{Shards: c.shards, StepsPerFile: c.perFile, DType: manifest.DFloat32}
-		if err := config.CheckCover(c.steps, files); err == nil {
-			t.Errorf("%+v: one file covers it", c)
-		}
-	}
-	if err := (Config{Shards: 1, StepsPerFile: 1, DType: manifest.DFloat32}).CheckCover(1, files); err != nil {
-		t.Error(err)
-	}
 }

@@ -45,7 +45,7 @@ type shardWriter struct {
 
 // run writes the files that are not there yet and returns all of them.
 func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
-	w.dir = store.Join(w.config.Dir, ShardName(w.shard, w.config.Shards))
+	w.dir = store.Join(w.config.Dir, manifest.NoiseShard(w.shard, w.config.Shards))
 	if err := store.MkdirAll(ctx, w.dir, manifest.SecretDir); err != nil {
 		return nil, fmt.Errorf("noiseshards: %w", err)
 	}
@@ -55,7 +55,7 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 	saved := time.Now()
 	for w.step < w.steps {
 		rows := min(w.config.stepsPerFile(), w.steps-w.step)
-		file, err := w.file(ctx, FileName(w.shard, w.config.Shards, w.step, rows), rows)
+		file, err := w.file(ctx, manifest.NoiseFile(w.shard, w.config.Shards, w.step, rows), rows)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (w *shardWriter) resume(ctx context.Context) error {
 		first := good * w.config.stepsPerFile()
 		rows := min(w.config.stepsPerFile(), w.steps-first)
 		f := w.notes.Files[good]
-		if rows <= 0 || f.Name != FileName(w.shard, w.config.Shards, first, rows) || f.Check(ctx, w.config.Dir) != nil {
+		if rows <= 0 || f.Name != manifest.NoiseFile(w.shard, w.config.Shards, first, rows) || f.Check(ctx, w.config.Dir) != nil {
 			break
 		}
 		good++

@@ -1,4 +1,4 @@
-package pipelines
+package inspect
 
 import (
 	"math"

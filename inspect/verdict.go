@@ -1,4 +1,4 @@
-package pipelines
+package inspect
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ type Report struct {
 	Folders []Inspection `json:"folders"`
 }
 
-// Judge comes to a verdict on what [Inspect] and [Recheck] have found.
+// Judge comes to a verdict on what [Directory] and [Recheck] have found.
 func Judge(found []Inspection) Report {
 	r := Report{Folders: found}
 	if faults := brokenPromises(found); faults != nil {
@@ -37,7 +37,7 @@ func Judge(found []Inspection) Report {
 		r.State, r.Verdict = StateNotCertified, "NOT CERTIFIED: "+without(found)
 	case certificate.Status != accounting.Verified:
 		r.State = StateNotCertified
-		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s is of status %q; %s", CertificateFile, certificate.Status, matching(found))
+		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s is of status %q; %s", manifest.CertificateFile, certificate.Status, matching(found))
 	default:
 		r.State, r.Verdict = StateCertified, "certified: "+claimed(certificate)+", "+matching(found)
 	}
@@ -101,7 +101,7 @@ func isThere(found []Inspection, folder string) bool {
 
 // matching says which of batches and noise match the certificate, and which are not there.
 func matching(found []Inspection) string {
-	batches, noise := isThere(found, BatchesFolder), isThere(found, NoiseFolder)
+	batches, noise := isThere(found, manifest.BatchesFolder), isThere(found, manifest.NoiseFolder)
 	switch {
 	case batches && noise:
 		return "batches and noise match"

@@ -1,4 +1,4 @@
-package pipelines
+package inspect
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
+	"minsep/stages"
 )
 
 // tableRows is how many rows of a table are looked at at once.
@@ -25,7 +26,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	unlistedPromise(ctx, &found, table.Index, dir)
 	var bound ownergraph.Bound
 	if err := json.Unmarshal(table.Index.Params, &bound); err != nil {
-		return found, fmt.Errorf("pipelines: %s: params: %w", dir, err)
+		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
 	}
 	var edges ownergraph.Edges
 	var copies []uint32
@@ -47,13 +48,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	told, promise := table.Summary, func(name, rule string, held bool) {
-		p := sampling.Promise{Name: name, Rule: rule, Held: held}
-		if !held {
-			p.Broken = 1
-		}
-		found.Promises = append(found.Promises, p)
-	}
+	told, promise := table.Summary, found.promise
 	perOwner := keptPerOwner(g, copies, told.Owners)
 	most := int64(0)
 	if len(perOwner) > 0 {
@@ -74,12 +69,12 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if g.Examples.Len() != len(copies) {
 		return found, nil
 	}
-	hoods := neighborhoodHistogram(g, copies)
-	promise("neighbourhoods", "their histogram is that of the index", slices.Equal(hoods, told.Neighborhoods))
+	neighborhoods := neighborhoodHistogram(g, copies)
+	promise("neighbourhoods", "their histogram is that of the index", slices.Equal(neighborhoods, told.Neighborhoods))
 	if bound.MaxNeighborhood > 0 {
 		largest := int64(0)
-		if len(hoods) > 0 {
-			largest = hoods[len(hoods)-1].Value
+		if len(neighborhoods) > 0 {
+			largest = neighborhoods[len(neighborhoods)-1].Value
 		}
 		promise("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), largest <= int64(bound.MaxNeighborhood))
 	}
@@ -124,8 +119,8 @@ func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Au
 	if err != nil {
 		return sampling.Audited{}, err
 	}
-	source := examples{rows: table.Rows, bounded: table}
-	of := sampling.Audited{Examples: source.rows, Neighborhoods: source.population().Neighborhoods}
+	source := stages.Source{Rows: table.Rows, Table: table}
+	of := sampling.Audited{Examples: source.Rows, Neighborhoods: source.Population().Neighborhoods}
 	several := false
 	numbers := make(map[string]int32) // of owners, by their text: ids of one type differ in it
 	if withOwners {

@@ -1,4 +1,4 @@
-package pipelines
+package inspect
 
 import (
 	"bytes"
@@ -16,13 +16,14 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling"
+	"minsep/stages"
 )
 
 // inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and compares what it was made for with
 // the batches and the bounded table beside it.
 func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
-	data, err := ReadFile(ctx, path)
+	data, err := stages.ReadFile(ctx, path)
 	if err != nil {
 		return found, err
 	}
@@ -32,7 +33,7 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	}
 	found.certificate = c
 	run := store.Dir(path)
-	l, err := ledger.Read(ctx, store.Join(run, LedgerFolder))
+	l, err := ledger.Read(ctx, store.Join(run, manifest.LedgerFolder))
 	if err != nil {
 		return found, err
 	}
@@ -53,13 +54,18 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	return found, matchBatches(ctx, &found, c, run)
 }
 
-// promise records one that holds or is broken once.
+// promise records a check that holds or fails once.
 func (i *Inspection) promise(name, rule string, held bool) {
-	p := sampling.Promise{Name: name, Rule: rule, Held: held}
+	failed := int64(0)
 	if !held {
-		p.Broken = 1
+		failed = 1
 	}
-	i.Promises = append(i.Promises, p)
+	i.count(name, rule, failed)
+}
+
+// count records a check that fails in a number of places.
+func (i *Inspection) count(name, rule string, failed int64) {
+	i.Promises = append(i.Promises, sampling.Promise{Name: name, Rule: rule, Held: failed == 0, Broken: failed})
 }
 
 // uncounted is how many protocols that were put aside the protocol of the ledger should count and does not.
@@ -67,7 +73,7 @@ func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, e
 	if l.Protocol().KernelID == "" {
 		return 0, nil
 	}
-	before, err := earlier(ctx, store.Join(run, LedgerFolder), l.Protocol().Run)
+	before, err := stages.Earlier(ctx, store.Join(run, manifest.LedgerFolder), l.Protocol().Run)
 	counted := map[accounting.Earlier]bool{}
 	for _, e := range l.Protocol().Earlier {
 		counted[e] = true
@@ -82,22 +88,22 @@ func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, e
 
 // matchBatches compares a certificate with the batches and the bounded table of its run directory, where there are any.
 func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
-	ix, err := manifest.Read(ctx, store.Join(run, BatchesFolder))
+	ix, err := manifest.Read(ctx, store.Join(run, manifest.BatchesFolder))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return matchTable(ctx, found, c, run)
 	case err != nil:
 		return err
 	}
-	var params formParams
+	var params manifest.BatchesParams
 	if err := json.Unmarshal(ix.Params, &params); err != nil {
-		return fmt.Errorf("pipelines: %s: params: %w", BatchesFolder, err)
+		return fmt.Errorf("inspect: %s: params: %w", manifest.BatchesFolder, err)
 	}
-	for _, d := range differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
+	for _, d := range stages.Differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
 		found.promise("sampler", d, false)
 	}
 	found.promise("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
-	b, err := manifest.OpenBatches(ctx, store.Join(run, BatchesFolder))
+	b, err := manifest.OpenBatches(ctx, store.Join(run, manifest.BatchesFolder))
 	if err != nil {
 		return err
 	}
@@ -115,14 +121,14 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 
 // matchTable compares a certificate with the bounded table of its run directory.
 func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
-	table, err := manifest.OpenBounded(ctx, store.Join(run, BoundedFolder))
+	table, err := manifest.OpenBounded(ctx, store.Join(run, manifest.BoundedFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	most := mostPerOwner(table.Summary)
+	most := stages.MostPerOwner(table.Summary)
 	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
 	found.promise("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
 	if c.Run.Sampler.Truncation != nil {
@@ -131,48 +137,17 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	return nil
 }
 
-// differences says how two samplers differ, parameter by parameter.
-func differences(a, b sampling.Spec, inA, inB string) []string {
-	return mapDifferences(parameters(a), parameters(b), inA, inB)
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-// parameters flattens a sampler: "b-min-sep prob" → "0.25".
-func parameters(s sampling.Spec) map[string]string {
-	flat := map[string]string{}
-	b, err := json.Marshal(s)
-	if err != nil {
-		return flat
-	}
-	var schemes map[string]map[string]json.RawMessage
-	if json.Unmarshal(b, &schemes) != nil {
-		return flat
-	}
-	for scheme, fields := range schemes {
-		for name, value := range fields {
-			flat[scheme+" "+name] = string(value)
-		}
-	}
-	return flat
-}
-
 // Recheck computes units of the ledger of a run directory again, chosen at random, and compares them. It finds sums that were not computed
 // from the protocol with the probability that one of the chosen units is among them; it says nothing of the other units.
 func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
-	found := Inspection{Folder: store.Join(dir, LedgerFolder)}
+	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
 	l, err := ledger.Read(ctx, found.Folder)
 	if err != nil {
 		return found, err
 	}
 	p := l.Protocol()
 	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
-		return found, fmt.Errorf("pipelines: the ledger's samples are of kernel %s, this machine's is %s: they cannot be compared", p.KernelID, montecarlo.KernelID())
+		return found, fmt.Errorf("inspect: the ledger's samples are of kernel %s, this machine's is %s: they cannot be compared", p.KernelID, montecarlo.KernelID())
 	}
 	type finished struct {
 		unit   ledger.Unit

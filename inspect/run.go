@@ -1,4 +1,4 @@
-package pipelines
+package inspect
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"minsep/accounting"
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/stages"
 )
 
 // inspectRun holds every stage's result in a run directory against run.json: the files that it names, and the parameters and inputs
@@ -14,8 +15,8 @@ import (
 func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	dir := store.Dir(path)
-	names, err := strangers(ctx, dir)
-	found.nothingElse("run directory and ledger hold nothing that could be taken for a part of the run and is none", notOfRun, names, err)
+	names, err := stages.Strangers(ctx, dir)
+	found.nothingElse("run directory and ledger hold nothing that could be taken for a part of the run and is none", stages.NotOfRun, names, err)
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {
 		return found, err
@@ -25,52 +26,52 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	if run.Plan == nil {
 		return found, nil
 	}
-	plan, err := planOf(dir, run)
+	directory, err := stages.PlanOf(dir, run)
 	if err != nil {
 		return found, err
 	}
-	stages, err := plan.plan.stages("")
+	names, err = directory.Plan.Stages("")
 	if err != nil {
 		return found, err
 	}
-	for _, name := range stages {
-		plan.inspect(ctx, &found, name)
+	for _, name := range names {
+		found.stage(ctx, directory, name)
 	}
 	return found, nil
 }
 
 // examples holds what run.json says that the run is of against the batches. Whether these are of the table beside them is a promise of theirs.
 func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run) {
-	b, err := present{run: &run}.readBatches(ctx, store.Join(dir, BatchesFolder))
-	if err != nil || b == nil || run.Examples == "" { // the batches' own inspection says what is wrong with them
+	formed, err := stages.FormedOf(ctx, dir, run)
+	if err != nil || formed == "" || run.Examples == "" { // the batches' own inspection says what is wrong with them
 		return
 	}
-	i.promise("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == b.of.identity)
+	i.promise("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == formed)
 }
 
-// inspect holds a stage's result against run.json and the plan.
-func (r *planRun) inspect(ctx context.Context, found *Inspection, name string) {
-	s := r.stageOf(name)
-	there, differs, err := r.look(ctx, s)
-	_, finished := r.run.Stages[name]
+// stage holds a stage's result against run.json and the plan.
+func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string) {
+	r := d.Result(name)
+	there, differs, err := d.Look(ctx, r)
+	_, finished := d.Run.Stages[name]
 	switch {
 	case err != nil:
-		found.promise(name, err.Error(), false)
+		i.promise(name, err.Error(), false)
 	case differs != nil:
 		for _, d := range differs {
-			found.promise(name, d, false)
+			i.promise(name, d, false)
 		}
 	case there:
-		found.promise(name, "the files that run.json names, with the plan's parameters and inputs", true)
+		i.promise(name, "the files that run.json names, with the plan's parameters and inputs", true)
 	case finished:
-		found.promise(name, store.Base(s.path)+" is missing: run.json says that the stage is finished", false)
+		i.promise(name, store.Base(r.Path())+" is missing: run.json says that the stage is finished", false)
 	}
 }
 
 // inspectStrategy re-reads a strategy, and holds it against the certificate beside it.
 func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
-	index, err := manifest.Open(ctx, dir, StrategyFormat)
+	index, err := manifest.Open(ctx, dir, manifest.StrategyFormat)
 	if err != nil {
 		return found, err
 	}
@@ -78,11 +79,11 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	unlistedPromise(ctx, &found, index, dir)
 	run := store.Dir(dir)
 	found.Promises = append(found.Promises, runPromise(ctx, index, run))
-	strategy, err := ReadStrategyFile(ctx, store.Join(dir, strategyName))
+	strategy, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFile))
 	if err != nil {
 		return found, err
 	}
-	b, err := ReadFile(ctx, store.Join(run, CertificateFile))
+	b, err := stages.ReadFile(ctx, store.Join(run, manifest.CertificateFile))
 	if err != nil {
 		return found, nil // none yet
 	}
@@ -90,7 +91,7 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	if err != nil {
 		return found, nil // the certificate's own inspection says so
 	}
-	same, err := sameMatrix(strategy, c.Run.Strategy)
+	same, err := stages.SameMatrix(strategy, c.Run.Strategy)
 	if err != nil {
 		return found, err
 	}

@@ -1,4 +1,4 @@
-package pipelines
+package stages
 
 import (
 	"cmp"
@@ -8,9 +8,9 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/verification"
+	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/transforms/formation"
 )
 
 // PlanEstimate is what a stage is expected to leave and to take. It follows from the plan and from the tables that are there, all of which are
@@ -59,8 +59,8 @@ const (
 	headerBytes = 128
 )
 
-// estimate is what a stage is expected to leave and to take. edges is about how many the graph has.
-func (p Plan) estimate(stage string, edges int64) (e PlanEstimate) {
+// Estimate is what a stage is expected to leave and to take. edges is about how many the graph has.
+func (p Plan) Estimate(stage string, edges int64) (e PlanEstimate) {
 	switch stage {
 	case "bound":
 		e = estimateBound(edges)
@@ -83,8 +83,8 @@ func estimateBound(edges int64) PlanEstimate {
 	return PlanEstimate{Rows: edges, Files: 1, CPU: 0.02 + boundEdge*float64(edges), Memory: boundMemory*edges + min(boundBuffers, 200*edges)}
 }
 
-// edges is about how many edges files of a graph have.
-func (g PlanGraph) edges(stored int64) int64 {
+// Edges is about how many edges files of a graph have.
+func (g PlanGraph) Edges(stored int64) int64 {
 	perEdge := plainEdge
 	if slices.ContainsFunc(g.Paths, func(path string) bool {
 		return slices.ContainsFunc([]string{".gz", ".zst", ".bz2", ".xz", ".lz4", ".parquet"}, func(end string) bool { return strings.HasSuffix(path, end) })
@@ -133,15 +133,15 @@ func (p Plan) accountMethod() accounting.Method {
 
 // expectedForm is what is known of the batches before they are formed: all of it where the examples are known, else what the
 // batch size says.
-func (p Plan) expectedForm() Formed {
-	if f, _, err := p.form().planned(context.Background()); err == nil {
+func (p Plan) expectedForm() FormResult {
+	if f, _, err := p.FormParams().Planned(context.Background()); err == nil {
 		return f
 	}
 	shards := p.Batches.Shards
 	if shards == 0 {
-		shards = formation.Shards(p.Scheme.BatchSize*float64(p.Scheme.Steps), p.Scheme.Steps)
+		shards = manifest.BatchShards(p.Scheme.BatchSize*float64(p.Scheme.Steps), p.Scheme.Steps)
 	}
-	return Formed{Examples: p.numbered(), ExpectedBatchSize: p.Scheme.BatchSize, Shards: min(shards, p.Scheme.Steps)}
+	return FormResult{Examples: p.numbered(), ExpectedBatchSize: p.Scheme.BatchSize, Shards: min(shards, p.Scheme.Steps)}
 }
 
 func (p Plan) estimateForm() PlanEstimate {
@@ -164,17 +164,17 @@ func (p Plan) estimateForm() PlanEstimate {
 
 // estimateNoise knows the files' number and sizes: they follow from the plan. The recipe's size is left out.
 func (p Plan) estimateNoise() PlanEstimate {
-	n := p.noise(1)
+	n := p.NoiseParams(1)
 	e := PlanEstimate{Files: 1, CPU: 0.02}
 	if n.RecipeOnly {
 		return e
 	}
-	facts := n.layout()
+	facts := n.Layout()
 	shards, perFile := facts.Shards, min(facts.StepsPerFile, n.Steps)
 	files := shards * ((n.Steps + perFile - 1) / perFile)
 	values := int64(n.Steps) * n.Coordinates
 	e.Rows, e.Files = values, files+1
-	e.Bytes = values*int64(dtypes[n.DType].Size()) + int64(files)*headerBytes
+	e.Bytes = values*int64(DTypes[n.DType].Size()) + int64(files)*headerBytes
 	e.CPU += float64(values)*(noiseValue+noiseBand*float64(p.Strategy.Bands)) + noiseByte*float64(e.Bytes) + noiseFile*float64(files)
 	e.Memory = noiseMemory*int64(perFile)*(n.Coordinates/int64(shards)) + 8*int64(p.Strategy.Bands)*(n.Coordinates/int64(shards))
 	return e

@@ -1,17 +1,17 @@
-package pipelines
+package stages
 
 import (
 	"minsep/accounting"
 	"minsep/sampling"
 )
 
-// preflight returns the refusals that need no data and that no single field is at fault for: a batch size that the examples cannot
+// Preflight returns the refusals that need no data and that no single field is at fault for: a batch size that the examples cannot
 // give, where their number is known, and a scheme, strategy and number of examples an owner for which no analysis is known. They come
 // before the first byte is written, and in a dry run. The plan's fields must be valid.
-func (p Plan) preflight() error {
+func (p Plan) Preflight() error {
 	spec, err := p.foreseen()
 	if err != nil {
-		return inPlan("batches", err)
+		return InPlan("batches", err)
 	}
 	strategy := p.Strategy.StandIn()
 	if strategy == nil {
@@ -25,7 +25,7 @@ func (p Plan) preflight() error {
 		run.Examples = unknownExamples
 	}
 	_, err = run.Method()
-	return inPlan("privacy", err)
+	return InPlan("privacy", err)
 }
 
 // unknownExamples stands for a number of examples that is not known: no refusal depends on it.

@@ -1,4 +1,4 @@
-package pipelines
+package stages
 
 import (
 	_ "embed"
@@ -9,6 +9,7 @@ import (
 	"minsep/accounting"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/sampling"
@@ -85,8 +86,8 @@ type PlanNoise struct {
 	RecipeOnly   bool       `json:"recipe_only,omitempty"`
 }
 
-func (p Plan) bound() Bound {
-	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.options(), Stamp: p.Graph.stamp}
+func (p Plan) BoundParams() Bound {
+	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.Options(), Stamp: p.Graph.stamp}
 	if p.Bound != nil {
 		b.Bound = *p.Bound
 	}
@@ -100,21 +101,27 @@ func (p PlanPrivacy) cpuTime() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(p.CPUTime)
 	if err != nil || d <= 0 {
-		return 0, &ParamError{Package: "pipelines", Param: "cpu-time", Value: p.CPUTime, Rule: `must be a time above 0, such as "10m"`}
+		return 0, &ParamError{Package: "stages", Param: "cpu-time", Value: p.CPUTime, Rule: `must be a time above 0, such as "10m"`}
 	}
 	return d, nil
 }
 
-func (g PlanGraph) options() graphio.Options {
+// SetStamp says which graph is to be read: that of [graphio.Source.Stamp]. Another one is a fault.
+func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
+
+// Options say how to read the graph.
+func (g PlanGraph) Options() graphio.Options {
 	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Header: g.Header,
 		ExampleType: g.ExampleType, OwnerType: g.OwnerType, SkipOwnerless: g.SkipOwnerless}
 }
 
 // strategyPath is the file of the run's strategy.
-func (p Plan) strategyPath() string { return store.Join(p.Out, StrategyFolder, strategyName) }
+func (p Plan) strategyPath() string {
+	return store.Join(p.Out, manifest.StrategyFolder, manifest.StrategyFile)
+}
 
-// table is where the plan's bounded table is; "" if it has none.
-func (p Plan) table() string {
+// Table is where the plan's bounded table is; "" if it has none.
+func (p Plan) Table() string {
 	if p.Graph == nil && p.Examples != 0 {
 		return ""
 	}
@@ -129,9 +136,9 @@ func (p Plan) numbered() int64 {
 	return p.Examples
 }
 
-// account is for k_u of the plan even where no owner has so many examples.
-func (p Plan) account() Account {
-	a := Account{Params: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Strategy: p.strategyPath(),
+// AccountParams are for k_u of the plan even where no owner has so many examples.
+func (p Plan) AccountParams() Account {
+	a := Account{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Strategy: p.strategyPath(),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
 	a.Unit, a.From = p.Privacy.Unit, p.Privacy.From
@@ -141,24 +148,24 @@ func (p Plan) account() Account {
 	return a
 }
 
-func (p Plan) form() Form {
-	return Form{Params: p.Scheme, Bounded: p.table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
+func (p Plan) FormParams() Form {
+	return Form{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
 }
 
-func (p Plan) noise(multiplier float64) Noise {
+func (p Plan) NoiseParams(multiplier float64) Noise {
 	n := p.Noise
 	return Noise{Strategy: p.strategyPath(), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
 		Grid: n.Grid, RecipeOnly: n.RecipeOnly, DType: n.DType, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
 }
 
-// stages are the plan's stages up to the last one that is wanted; "" is for all.
-func (p Plan) stages(until string) ([]string, error) {
+// Stages are the plan's stages up to the last one that is wanted; "" is for all.
+func (p Plan) Stages(until string) ([]string, error) {
 	last := len(Stages) - 1
 	if until != "" {
 		last = slices.Index(Stages, until)
 	}
 	if last < 0 {
-		return nil, &ParamError{Package: "pipelines", Param: "until", Value: until, Rule: "must be one of " + strings.Join(Stages, ", ")}
+		return nil, &ParamError{Package: "stages", Param: "until", Value: until, Rule: "must be one of " + strings.Join(Stages, ", ")}
 	}
 	names := slices.Clone(Stages[:last+1])
 	if p.Graph == nil {

@@ -1,14 +1,15 @@
-package pipelines
+package stages
 
 import (
 	"encoding/json"
 	"fmt"
+	"minsep/sampling"
 	"slices"
 	"strings"
 )
 
-// jsonDifferences says where two JSON values of objects differ.
-func jsonDifferences(was, want []byte) []string {
+// JSONDifferences says where two JSON values of objects differ.
+func JSONDifferences(was, want []byte) []string {
 	a, b := map[string]string{}, map[string]string{}
 	flattenJSON("", was, a)
 	flattenJSON("", want, b)
@@ -40,4 +41,35 @@ func flattenJSON(path string, b []byte, flat map[string]string) {
 	for name, value := range object {
 		flattenJSON(strings.TrimPrefix(path+"."+name, "."), value, flat)
 	}
+}
+
+// Differences says how two samplers differ, parameter by parameter.
+func Differences(a, b sampling.Spec, inA, inB string) []string {
+	return mapDifferences(parameters(a), parameters(b), inA, inB)
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// parameters flattens a sampler: "b-min-sep prob" → "0.25".
+func parameters(s sampling.Spec) map[string]string {
+	flat := map[string]string{}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return flat
+	}
+	var schemes map[string]map[string]json.RawMessage
+	if json.Unmarshal(b, &schemes) != nil {
+		return flat
+	}
+	for scheme, fields := range schemes {
+		for name, value := range fields {
+			flat[scheme+" "+name] = string(value)
+		}
+	}
+	return flat
 }

@@ -1,4 +1,4 @@
-package pipelines
+package inspect
 
 import (
 	"bufio"
@@ -15,59 +15,55 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling"
-	"minsep/transforms/noiseshards"
+	"minsep/stages"
 )
 
 // inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the values are those of the recipe
 // cannot be known without the key.
 func inspectNoise(ctx context.Context, dir string) (found Inspection, err error) {
-	index, err := manifest.Open(ctx, dir, NoiseFormat)
+	index, err := manifest.Open(ctx, dir, manifest.NoiseFormat)
 	if err != nil {
 		return found, err
-	}
-	promise := func(name, rule string, broken int64) {
-		found.Promises = append(found.Promises, sampling.Promise{Name: name, Rule: rule, Held: broken == 0, Broken: broken})
 	}
 	found.Promises = []sampling.Promise{filesPromise(ctx, index, dir), secretPromise(index)}
 	unlistedPromise(ctx, &found, index, dir)
-	recipe, err := readRecipe(ctx, store.Join(dir, noiseshards.RecipeName))
+	recipe, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
 	if err != nil {
 		return found, err
 	}
-	var facts NoiseFacts
+	var facts manifest.NoiseFacts
 	if err := json.Unmarshal(index.Facts, &facts); err != nil {
-		return found, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
+		return found, fmt.Errorf("inspect: %s: facts: %w", dir, err)
 	}
 	if recipe.Grid() == noise.NoGrid {
-		found.Notes = append(found.Notes, FloatingPointOpen)
+		found.Notes = append(found.Notes, stages.FloatingPointOpen)
 	}
 	agrees := manifest.Digest(recipe.ParamsSHA256) == index.ParamsSHA256 && recipe.RunID == index.RunID &&
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
-	promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", one(!agrees))
+	found.promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", agrees)
 
 	run := store.Dir(dir)
 	found.Promises = append(found.Promises, runPromise(ctx, index, run))
-	promise("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", one(otherTraining(ctx, run, recipe.Params.Training)))
-	if _, err := store.Stat(ctx, store.Join(run, CertificateFile)); err == nil {
-		promise("certificate", "the certificate beside it is for this strategy and no more noise", one(certified(ctx, run, recipe) != nil))
+	found.promise("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", !otherTraining(ctx, run, recipe.Params.Training))
+	if _, err := store.Stat(ctx, store.Join(run, manifest.CertificateFile)); err == nil {
+		found.promise("certificate", "the certificate beside it is for this strategy and no more noise", stages.Certified(ctx, run, recipe) == nil)
 	}
-	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == noiseshards.RecipeName })
+	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
 	listed := len(index.Files) == len(noiseFiles)+1
 	if facts.Shards == 0 {
-		promise("cover", "the folder has the recipe only", one(!listed || len(noiseFiles) > 0))
+		found.promise("cover", "the folder has the recipe only", listed && len(noiseFiles) == 0)
 		return found, nil
 	}
-	layout := facts.config(dir)
-	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates || facts.Shards > noiseshards.MaxShards {
-		return found, fmt.Errorf("pipelines: %s: facts: %d shards of %d coordinates and files of %d of %d steps cannot be", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
+	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates || facts.Shards > manifest.MaxNoiseShards {
+		return found, fmt.Errorf("inspect: %s: facts: %d shards of %d coordinates and files of %d of %d steps cannot be", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
 	}
-	if err := layout.CheckCover(facts.Steps, noiseFiles); err != nil || !listed {
-		promise("cover", "the shards cover all coordinates and steps", 1)
+	if err := facts.CheckCover(noiseFiles); err != nil || !listed {
+		found.promise("cover", "the shards cover all coordinates and steps", false)
 		return found, nil
 	}
-	promise("cover", "the shards cover all coordinates and steps", 0)
-	shapes, offGrid, err := checkNoiseFiles(ctx, layout, facts, float64(recipe.Params.Grid))
-	promise("shapes", "every file has the element type, steps and coordinates of its place", shapes)
+	found.promise("cover", "the shards cover all coordinates and steps", true)
+	shapes, offGrid, err := checkNoiseFiles(ctx, dir, facts, float64(recipe.Params.Grid))
+	found.count("shapes", "every file has the element type, steps and coordinates of its place", shapes)
 	rule := "every value is a multiple of the grid that a float32 holds"
 	if facts.DType == manifest.DFloat64 {
 		rule = "every value is a multiple of the grid that a float64 holds"
@@ -75,44 +71,28 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	if recipe.Grid() == noise.NoGrid {
 		rule = "every value is a finite number, and on no grid"
 	}
-	promise("grid", rule, offGrid)
+	found.count("grid", rule, offGrid)
 	return found, err
 }
 
 // otherTraining says that what lies beside noise in a run directory is not what the noise is for.
 func otherTraining(ctx context.Context, run string, of noise.Training) bool {
-	here, err := Options{Out: run}.present(ctx, NoiseFolder)
+	here, err := stages.ReadPresent(ctx, run, manifest.NoiseFolder)
 	if err != nil {
 		return true
 	}
-	beside, err := here.training()
+	beside, err := here.Training()
 	return err != nil || beside.Examples != noise.Unknown && beside.Examples != of.Examples || beside.Sampler != noise.Unknown && beside.Sampler != of.Sampler
 }
 
-func one(broken bool) int64 {
-	if broken {
-		return 1
-	}
-	return 0
-}
-
-func readRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
-	f, err := store.Open(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return noise.Read(io.LimitReader(store.Text(f), maxText))
-}
-
 // checkNoiseFiles reads every file and counts those of a wrong shape, and the values off the grid.
-func checkNoiseFiles(ctx context.Context, layout noiseshards.Config, facts NoiseFacts, grid float64) (shapes, offGrid int64, err error) {
+func checkNoiseFiles(ctx context.Context, dir string, facts manifest.NoiseFacts, grid float64) (shapes, offGrid int64, err error) {
 	for shard := range facts.Shards {
-		lo, hi := noiseshards.Range(facts.Coordinates, shard, facts.Shards)
+		lo, hi := manifest.NoiseRange(facts.Coordinates, shard, facts.Shards)
 		for first := 0; first < facts.Steps; first += facts.StepsPerFile {
 			rows := min(facts.StepsPerFile, facts.Steps-first)
-			name := noiseshards.FileName(shard, facts.Shards, first, rows)
-			off, err := checkNoiseFile(ctx, store.Join(layout.Dir, name), facts.DType, []int{rows, int(hi - lo)}, grid)
+			name := manifest.NoiseFile(shard, facts.Shards, first, rows)
+			off, err := checkNoiseFile(ctx, store.Join(dir, name), facts.DType, []int{rows, int(hi - lo)}, grid)
 			switch {
 			case errors.Is(err, errShape):
 				shapes++
@@ -125,7 +105,7 @@ func checkNoiseFiles(ctx context.Context, layout noiseshards.Config, facts Noise
 	return shapes, offGrid, nil
 }
 
-var errShape = errors.New("pipelines: a file of noise of another shape")
+var errShape = errors.New("inspect: a file of noise of another shape")
 
 // onGrid reports whether a value is a multiple of the grid that its type holds exactly. Grid 0 is none: then it must be finite.
 func onGrid(v, grid float64, size int) bool {

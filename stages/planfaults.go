@@ -1,4 +1,4 @@
-package pipelines
+package stages
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 func ParsePlan(name string, b []byte) (Plan, error) {
 	b = strictjson.Plain(b)
 	if err := strictjson.Invalid(b); err != nil {
-		return Plan{}, &ParamError{Package: "pipelines", Param: "plan", Value: name, Rule: err.Error()}
+		return Plan{}, &ParamError{Package: "stages", Param: "plan", Value: name, Rule: err.Error()}
 	}
 	var p Plan
 	p.unread = strictjson.Decode(b, &p)
@@ -31,29 +31,29 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 }
 
 // Validate reports every fault that can be seen without the files, each once.
-func (p Plan) Validate() error { return p.faults(p.valueFaults()) }
+func (p Plan) Validate() error { return p.Faults(p.ValueFaults()) }
 
-// valueFaults are the faults of the values, each with the field of the plan that it is about.
-func (p Plan) valueFaults() error {
-	c := param.Checker{Package: "pipelines"}
+// ValueFaults are the faults of the values, each with the field of the plan that it is about.
+func (p Plan) ValueFaults() error {
+	c := param.Checker{Package: "stages"}
 	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", nil, "exactly one of them must be given")
 	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", nil, "must be given with a graph, and only then")
 	if p.Graph != nil {
-		c.Add(inPlan("bound", p.bound().Validate()))
+		c.Add(InPlan("bound", p.BoundParams().Validate()))
 	}
 	strategy := p.Strategy
 	if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
 		strategy.Steps = 1 << 14 // the scheme's fault; what else is wrong can be seen at any number of steps
 	}
 	c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
-	c.Add(inPlan("strategy", strategy.Validate()))
+	c.Add(InPlan("strategy", strategy.Validate()))
 	_, err := p.Privacy.cpuTime()
 	c.Add(err)
-	c.Add(inPlan("privacy", p.account().Validate()))
-	c.Add(inPlan("batches", p.form().Validate()))
-	c.Add(inPlan("noise", p.noise(1).Validate()))
+	c.Add(InPlan("privacy", p.AccountParams().Validate()))
+	c.Add(InPlan("batches", p.FormParams().Validate()))
+	c.Add(InPlan("noise", p.NoiseParams(1).Validate()))
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
-	return inPlan("", c.Err())
+	return InPlan("", c.Err())
 }
 
 // planFields are the fields of a plan by their names in words: of each group, and in "" of all, where the first group that has
@@ -94,8 +94,8 @@ var planFields = func() map[string]map[string]string {
 	return fields
 }()
 
-// inPlan says of the parameters that an error is about which fields of a plan they are: of the group, where it has them.
-func inPlan(group string, err error) error {
+// InPlan says of the parameters that an error is about which fields of a plan they are: of the group, where it has them.
+func InPlan(group string, err error) error {
 	param.Each(err, func(bad *param.Error) {
 		if bad.Field != "" {
 			return
@@ -116,14 +116,14 @@ func inPlan(group string, err error) error {
 	return err
 }
 
-// faults joins the faults of the plan's text and others, each once: stages share parameters, and a field that could not be read
+// Faults joins the faults of the plan's text and others, each once: stages share parameters, and a field that could not be read
 // is as if it were not given.
-func (p Plan) faults(others error) error {
+func (p Plan) Faults(others error) error {
 	var list []error
 	var fields []string
 	group := false
 	for _, f := range p.unread {
-		list = append(list, &ParamError{Package: "pipelines", Param: or(f.Field, "the plan"), Rule: f.Rule, Field: or(f.Field, "the plan")})
+		list = append(list, &ParamError{Package: "stages", Param: or(f.Field, "the plan"), Rule: f.Rule, Field: or(f.Field, "the plan")})
 		fields = append(fields, f.Field)
 		group = group || f.Rule == strictjson.MustBeObject
 	}

@@ -1,4 +1,4 @@
-package pipelines
+package stages
 
 import (
 	"encoding/json"
@@ -25,21 +25,21 @@ func TestPlanRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := p.record(nil)
+	a, err := p.Record(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	moved := p
 	moved.Key, moved.Out, moved.Graph = "other-key", "other-out", &PlanGraph{Paths: []string{"other.tsv"}}
-	if b, err := moved.record(nil); err != nil || b.SHA256 != a.SHA256 {
+	if b, err := moved.Record(nil); err != nil || b.SHA256 != a.SHA256 {
 		t.Errorf("a plan that was moved has another hash (%v)", err)
 	}
 	p.Privacy.Samples++
-	b, err := p.record(nil)
+	b, err := p.Record(nil)
 	if err != nil || b.SHA256 == a.SHA256 {
 		t.Errorf("a plan with other samples has the same hash (%v)", err)
 	}
-	if got := strings.Join(jsonDifferences(a.Plan, b.Plan), "\n"); got != "privacy.samples is 100000 there, 100001 in the plan" {
+	if got := strings.Join(JSONDifferences(a.Plan, b.Plan), "\n"); got != "privacy.samples is 100000 there, 100001 in the plan" {
 		t.Errorf("they differ in %q", got)
 	}
 }

@@ -1,8 +1,9 @@
-package pipelines
+package stages
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -15,9 +16,9 @@ import (
 	"minsep/manifest"
 )
 
-// unlisted names what a folder with an index holds and the index does not list: a reader that takes all files of a folder would
+// Unlisted names what a folder with an index holds and the index does not list: a reader that takes all files of a folder would
 // take it for a part of the result. Temporary files of a run that was killed, which every reader ignores, may be there.
-func unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []string, err error) {
+func Unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []string, err error) {
 	known := map[string]bool{manifest.IndexName: true}
 	for _, f := range ix.Files {
 		known[path.Clean(f.Name)] = true
@@ -56,27 +57,10 @@ func isFolder(ctx context.Context, dir, name string, e store.Entry) bool {
 	return err == nil && info.Dir
 }
 
-// unlistedPromise checks that a folder holds what its index lists and no more.
-func unlistedPromise(ctx context.Context, found *Inspection, ix *manifest.Index, dir string) {
-	names, err := unlisted(ctx, ix, dir)
-	found.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
-}
-
-// nothingElse adds the promise that there are no other files. fault is what those of the names are.
-func (i *Inspection) nothingElse(rule, fault string, names []string, err error) {
-	switch {
-	case err != nil:
-		rule += ": " + err.Error()
-	case names != nil:
-		rule = listed(names) + " " + fault + moveAway
-	}
-	i.promise("unlisted files", rule, err == nil && names == nil)
-}
-
-// What is wrong with strangers, and the way out.
+// What is wrong with Strangers, and the way out.
 const (
-	notOfRun = "not part of the run"
-	moveAway = "; move what you put there elsewhere"
+	NotOfRun = "not part of the run"
+	MoveAway = "; move what you put there elsewhere"
 )
 
 // replacedName is the folder of a protocol that was replaced.
@@ -84,15 +68,15 @@ var replacedName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // unlistedInLedger names what the ledger of a run directory holds beyond its own files.
 func unlistedInLedger(ctx context.Context, run string) (names []string, err error) {
-	book := store.Join(run, LedgerFolder)
+	in := store.Join(run, manifest.LedgerFolder)
 	look := func(folder string, known func(e store.Entry) bool) error {
-		entries, err := store.List(ctx, store.Join(book, folder))
+		entries, err := store.List(ctx, store.Join(in, folder))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		for _, e := range entries {
 			if !known(e) && !strings.HasPrefix(e.Name, store.TempPrefix) {
-				names = append(names, path.Join(LedgerFolder, folder, e.Name))
+				names = append(names, path.Join(manifest.LedgerFolder, folder, e.Name))
 			}
 		}
 		return err
@@ -101,19 +85,19 @@ func unlistedInLedger(ctx context.Context, run string) (names []string, err erro
 	files := func(list ...string) func(e store.Entry) bool {
 		return func(e store.Entry) bool { return !e.Dir && slices.Contains(list, e.Name) }
 	}
-	own := files(requestName, ledger.ProtocolFile, ledger.UnitsFile)
+	own := files(manifest.RequestFile, ledger.ProtocolFile, ledger.UnitsFile)
 	err = errors.Join(
 		look(".", func(e store.Entry) bool {
-			return own(e) || e.Dir && (e.Name == finishedFolder || e.Name == earlierFolder)
+			return own(e) || e.Dir && (e.Name == manifest.FinishedFolder || e.Name == manifest.EarlierFolder)
 		}),
-		look(finishedFolder, func(e store.Entry) bool { return !e.Dir && finishedName.MatchString(e.Name) }),
-		look(earlierFolder, func(e store.Entry) bool {
+		look(manifest.FinishedFolder, func(e store.Entry) bool { return !e.Dir && finishedName.MatchString(e.Name) }),
+		look(manifest.EarlierFolder, func(e store.Entry) bool {
 			replaced = append(replaced, e.Name)
 			return e.Dir && replacedName.MatchString(e.Name)
 		}))
 	for _, name := range replaced {
 		if replacedName.MatchString(name) {
-			err = errors.Join(err, look(path.Join(earlierFolder, name), files(ledger.ProtocolFile, ledger.UnitsFile, CertificateFile)))
+			err = errors.Join(err, look(path.Join(manifest.EarlierFolder, name), files(ledger.ProtocolFile, ledger.UnitsFile, manifest.CertificateFile)))
 		}
 	}
 	return names, err
@@ -124,12 +108,12 @@ var finishedName = regexp.MustCompile(`^unit-[0-9]+-[0-9]+-[0-9]+-[0-9]+\.json$`
 
 // ownNames are the names that minsep gives in a run directory; folders are true.
 var ownNames = map[string]bool{
-	manifest.RunName: false, LockName: false, CertificateFile: false,
-	BoundedFolder: true, StrategyFolder: true, LedgerFolder: true, BatchesFolder: true, NoiseFolder: true,
+	manifest.RunName: false, manifest.LockName: false, manifest.CertificateFile: false,
+	manifest.BoundedFolder: true, manifest.StrategyFolder: true, manifest.LedgerFolder: true, manifest.BatchesFolder: true, manifest.NoiseFolder: true,
 }
 
-// strangers names what lies in a run directory and its ledger, is not minsep's, and could be taken for a part of the run.
-func strangers(ctx context.Context, run string) ([]string, error) {
+// Strangers names what lies in a run directory and its ledger, is not minsep's, and could be taken for a part of the run.
+func Strangers(ctx context.Context, run string) ([]string, error) {
 	here, err := misleading(ctx, run)
 	inLedger, errLedger := unlistedInLedger(ctx, run)
 	return append(here, inLedger...), errors.Join(err, errLedger)
@@ -170,3 +154,41 @@ func misleads(e store.Entry) bool {
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
+
+// BrokenFiles names the files of a folder that are not what its index says. How large they are is not said: those of batches
+// tell how large the batches are.
+func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []string) {
+	for _, f := range ix.Files {
+		if f.Check(ctx, dir) != nil {
+			names = append(names, store.Base(dir)+"/"+f.Name)
+		}
+	}
+	return names
+}
+
+// Listed is a subject with its verb: a is; a, b are; or, of many, a, b and 7 more are.
+func Listed(names []string) string {
+	const most = 5
+	text, verb := strings.Join(names[:min(most, len(names))], ", "), " are"
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	if len(names) == 1 {
+		verb = " is"
+	}
+	return text + verb
+}
+
+// Holds names a result in a run directory, the last in the order of the stages; "" if there is none. A directory that is itself a result has
+// its own name.
+func Holds(ctx context.Context, dir string) (name string) {
+	if _, err := manifest.Read(ctx, dir); err == nil {
+		return store.Base(dir)
+	}
+	for _, result := range []string{manifest.CertificateFile, manifest.NoiseFolder, manifest.BatchesFolder, manifest.StrategyFolder, manifest.BoundedFolder} {
+		if _, err := store.Stat(ctx, store.Join(dir, result)); !errors.Is(err, fs.ErrNotExist) {
+			return result
+		}
+	}
+	return ""
+}

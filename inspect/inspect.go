@@ -1,21 +1,25 @@
-package pipelines
+// Package inspect reads a run directory without trusting it: it checks every hash, computes again what can be computed again, holds the
+// results against each other and against the plan, and comes to a verdict. It needs no key, changes nothing, and knows neither Beam nor the
+// services of object stores: a program that inspects gs:// or s3:// imports their stores, as the command does.
+package inspect
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
-	"strings"
 
 	"minsep/accounting"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling"
+	"minsep/stages"
 )
 
-// Inspection is what [Inspect] found in one folder of a run directory. Realized is secret.
+// Inspection is what [Directory] found in one folder of a run directory. Realized is secret.
 type Inspection struct {
 	Folder   string             `json:"folder"`
 	Promises []sampling.Promise `json:"promises"`
@@ -26,10 +30,10 @@ type Inspection struct {
 	certificate *accounting.Certificate // of the certificate's inspection, if it can be read
 }
 
-// Inspect re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken promise;
+// Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken promise;
 // it returns an error only where there is nothing to inspect, or when ctx ends, which it does not outlive: it changes nothing, so that
 // what it computes can be left behind.
-func Inspect(ctx context.Context, dir string) ([]Inspection, error) {
+func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 	type outcome struct {
 		found []Inspection
 		err   error
@@ -69,6 +73,9 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	return found, nil
 }
 
+// ErrBrokenPromise says that a run directory does not hold what it promises: a hash, a separation, a bound or a distribution.
+var ErrBrokenPromise = errors.New("inspect: a promise does not hold")
+
 // Broken returns [ErrBrokenPromise] if any promise is broken.
 func Broken(found []Inspection) error {
 	for _, i := range found {
@@ -93,11 +100,11 @@ var inspectors = []struct {
 	inspect        func(ctx context.Context, path string) (Inspection, error)
 }{
 	{manifest.RunName, manifest.RunFormat, inspectRun},
-	{BoundedFolder, manifest.BoundedFormat, inspectBounded},
-	{StrategyFolder, StrategyFormat, inspectStrategy},
-	{BatchesFolder, manifest.BatchesFormat, inspectBatches},
-	{NoiseFolder, NoiseFormat, inspectNoise},
-	{CertificateFile, "minsep-certificate/1", inspectCertificate},
+	{manifest.BoundedFolder, manifest.BoundedFormat, inspectBounded},
+	{manifest.StrategyFolder, manifest.StrategyFormat, inspectStrategy},
+	{manifest.BatchesFolder, manifest.BatchesFormat, inspectBatches},
+	{manifest.NoiseFolder, manifest.NoiseFormat, inspectNoise},
+	{manifest.CertificateFile, "minsep-certificate/1", inspectCertificate},
 }
 
 // foldersOf returns the folders of a run directory that are there, or dir itself if it is one of them.
@@ -121,43 +128,19 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		}
 	}
 	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {
-		return nil, &ParamError{Package: "pipelines", Param: "directory", Value: dir, Rule: "must be a run directory or a folder of one"}
+		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: "must be a run directory or a folder of one"}
 	}
 	return folders, nil
 }
 
 // filesPromise checks sizes and hashes.
 func filesPromise(ctx context.Context, ix *manifest.Index, dir string) sampling.Promise {
-	broken := brokenFiles(ctx, ix, dir)
+	broken := stages.BrokenFiles(ctx, ix, dir)
 	p := sampling.Promise{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: broken == nil, Broken: int64(len(broken))}
 	if broken != nil {
-		p.Rule += "; " + listed(broken) + " not"
+		p.Rule += "; " + stages.Listed(broken) + " not"
 	}
 	return p
-}
-
-// brokenFiles names the files of a folder that are not what its index says. How large they are is not said: those of batches
-// tell how large the batches are.
-func brokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []string) {
-	for _, f := range ix.Files {
-		if f.Check(ctx, dir) != nil {
-			names = append(names, store.Base(dir)+"/"+f.Name)
-		}
-	}
-	return names
-}
-
-// listed is a subject with its verb: a is; a, b are; or, of many, a, b and 7 more are.
-func listed(names []string) string {
-	const most = 5
-	text, verb := strings.Join(names[:min(most, len(names))], ", "), " are"
-	if len(names) > most {
-		text += fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	if len(names) == 1 {
-		verb = " is"
-	}
-	return text + verb
 }
 
 // runPromise checks that a folder is of the run whose directory it lies in: the run id is a part of every key.
@@ -175,7 +158,7 @@ func factsPromise(b *manifest.Batches, scheme sampling.Spec, rows int64, public 
 	if t := scheme.Truncation; t != nil && t.Pad {
 		padded = t.MaxBatchSize
 	}
-	_, ofTable := b.Index.Inputs[BoundedFolder]
+	_, ofTable := b.Index.Inputs[manifest.BoundedFolder]
 	p := sampling.Promise{Name: "facts", Rule: "steps, examples, batch sizes and table of the index are those of its parameters and inputs"}
 	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows && b.Facts.BatchSize == padded &&
 		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
@@ -197,9 +180,9 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	}
 	found.Promises = []sampling.Promise{filesPromise(ctx, batches.Index, dir)}
 	unlistedPromise(ctx, &found, batches.Index, dir)
-	var params formParams
+	var params manifest.BatchesParams
 	if err := json.Unmarshal(batches.Index.Params, &params); err != nil {
-		return found, fmt.Errorf("pipelines: %s: params: %w", dir, err)
+		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
 	}
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
@@ -208,13 +191,13 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
 	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
-		table := store.Join(store.Dir(dir), BoundedFolder)
+		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
 		matches := sampling.Promise{Name: "input", Rule: "the batches were formed of the bounded table beside them"}
 		digest, err := manifest.DigestOf(ctx, table)
 		if err != nil {
 			return found, fmt.Errorf("the batches' rows are those of a bounded table, which must lie beside them: %w", err)
 		}
-		matches.Held = digest == batches.Index.Inputs[BoundedFolder]
+		matches.Held = digest == batches.Index.Inputs[manifest.BoundedFolder]
 		found.Promises = append(found.Promises, matches)
 		if !matches.Held {
 			matches.Broken = 1
@@ -227,7 +210,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		if err != nil {
 			return found, err
 		}
-		public = examples{bounded: opened}.population()
+		public = stages.Source{Table: opened}.Population()
 	}
 	found.Promises = append(found.Promises, factsPromise(batches, params.Scheme, of.Examples, public))
 	audit := sampling.NewAudit(params.Scheme, of)
@@ -239,4 +222,31 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	realized := audit.Realized()
 	found.Realized = &realized
 	return found, nil
+}
+
+// secretPromise checks that the SHA-256 of a secret index, which public files carry, tells nothing of its contents.
+func secretPromise(ix *manifest.Index) sampling.Promise {
+	p := sampling.Promise{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell what is in it"}
+	p.Held = ix.Secret != nil && !bytes.Equal(ix.Secret[:], make([]byte, len(ix.Secret)))
+	if !p.Held {
+		p.Broken = 1
+	}
+	return p
+}
+
+// unlistedPromise checks that a folder holds what its index lists and no more.
+func unlistedPromise(ctx context.Context, found *Inspection, ix *manifest.Index, dir string) {
+	names, err := stages.Unlisted(ctx, ix, dir)
+	found.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
+}
+
+// nothingElse adds the promise that there are no other files. fault is what those of the names are.
+func (i *Inspection) nothingElse(rule, fault string, names []string, err error) {
+	switch {
+	case err != nil:
+		rule += ": " + err.Error()
+	case names != nil:
+		rule = stages.Listed(names) + " " + fault + stages.MoveAway
+	}
+	i.promise("unlisted files", rule, err == nil && names == nil)
 }

@@ -1,0 +1,43 @@
+package manifest
+
+import "minsep/sampling"
+
+// Names in a run directory, besides [RunName]: folders with an index, the ledger, and files.
+const (
+	BoundedFolder   = "bounded"
+	StrategyFolder  = "strategy"
+	LedgerFolder    = "ledger"
+	BatchesFolder   = "batches"
+	NoiseFolder     = "noise"
+	CertificateFile = "certificate.json"
+	LockName        = "lock" // is there while a command writes in the run directory
+)
+
+// Names in the folders of a run directory.
+const (
+	StrategyFile   = "strategy.json" // in StrategyFolder
+	RecipeFile     = "recipe.json"   // in NoiseFolder
+	RequestFile    = "request.json"  // in LedgerFolder: what was asked for
+	FinishedFolder = "finished"      // in LedgerFolder: units that are not in the log yet
+	EarlierFolder  = "earlier"       // in LedgerFolder: protocols that were replaced, by hash
+)
+
+// Formats of indexes, besides [BoundedFormat] and [BatchesFormat].
+const (
+	StrategyFormat = "minsep-strategy/1"
+	NoiseFormat    = "minsep-noise/1"
+)
+
+// BatchesParams are the parameters that batches depend on, with the key and the examples: what the index of batches holds, and the
+// keys are derived with.
+type BatchesParams struct {
+	Scheme sampling.Spec `json:"scheme"`
+}
+
+// shardParticipations is the number of participations that a shard of batches is meant to have: 16 MB of rows.
+const shardParticipations = 4 << 20
+
+// BatchShards returns a good number of shards for an expected total number of participations.
+func BatchShards(participations float64, steps int) int {
+	return max(1, min(steps, int(participations/shardParticipations)+1))
+}

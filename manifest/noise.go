@@ -1,0 +1,79 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+)
+
+// MaxNoiseShards is the largest number of shards of noise.
+const MaxNoiseShards = 100000
+
+// DefaultStepsPerFile is the number of steps of a file of noise where nothing else is asked for.
+const DefaultStepsPerFile = 1000
+
+// NoiseFacts are what the index of a folder of noise says of its files. Shards 0 is a folder with the recipe only.
+type NoiseFacts struct {
+	Steps        int   `json:"steps"`
+	Coordinates  int64 `json:"coordinates"`
+	Shards       int   `json:"shards"`
+	StepsPerFile int   `json:"steps_per_file,omitempty"` // of each shard's files but the last, at least 1
+	DType        DType `json:"dtype,omitempty"`          // float32 or float64
+}
+
+// NoiseRange returns the coordinates [lo, hi) of a shard: the first coordinates mod shards of them have one more than the
+// others.
+func NoiseRange(coordinates int64, shard, shards int) (lo, hi int64) {
+	size, more := coordinates/int64(shards), coordinates%int64(shards)
+	lo = int64(shard)*size + min(int64(shard), more)
+	hi = lo + size
+	if int64(shard) < more {
+		hi++
+	}
+	return lo, hi
+}
+
+// NoiseShard is the folder of a shard.
+func NoiseShard(shard, shards int) string { return fmt.Sprintf("shard-%05d-of-%05d", shard, shards) }
+
+// NoiseFile is the name, in the folder of noise, of a shard's file of the steps [first, first+steps).
+func NoiseFile(shard, shards, first, steps int) string {
+	return fmt.Sprintf("%s/steps-%06d-%06d.npy", NoiseShard(shard, shards), first, first+steps-1)
+}
+
+// Names returns the names of all files of noise, in the order of shards and steps.
+func (f NoiseFacts) Names() []string {
+	var names []string
+	for shard := range f.Shards {
+		for first := 0; first < f.Steps; first += f.StepsPerFile {
+			names = append(names, NoiseFile(shard, f.Shards, first, min(f.StepsPerFile, f.Steps-first)))
+		}
+	}
+	return names
+}
+
+// CheckCover requires that files, in any order, cover all coordinates and steps: that they are those of [NoiseFacts.Names], each once.
+func (f NoiseFacts) CheckCover(files []File) error {
+	// Counted before they are named: shards and steps may be what somebody claims.
+	perShard := (int64(f.Steps)-1)/int64(f.StepsPerFile) + 1
+	if have := int64(len(files)); perShard > have || int64(f.Shards) > have || int64(f.Shards)*perShard != have {
+		return fmt.Errorf("manifest: %d files of noise: %d shards of %d files are needed", have, f.Shards, perShard)
+	}
+	missing := make(map[string]bool)
+	for _, name := range f.Names() {
+		missing[name] = true
+	}
+	for _, file := range files {
+		if !missing[file.Name] {
+			return fmt.Errorf("manifest: file %s: is there twice, or does not belong to the noise", file.Name)
+		}
+		delete(missing, file.Name)
+	}
+	if len(missing) > 0 {
+		names := make([]string, 0, len(missing))
+		for n := range missing {
+			names = append(names, n)
+		}
+		return fmt.Errorf("manifest: %d files of noise are missing, the first is %s", len(missing), slices.Min(names))
+	}
+	return nil
+}

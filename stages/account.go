@@ -1,0 +1,166 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"minsep/accounting"
+	"minsep/accounting/verification"
+	"minsep/internal/param"
+	"minsep/manifest"
+	"minsep/mechanism"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+	"time"
+)
+
+// Account finds and verifies the noise multiplier that a training needs: parameters in, run/certificate.json and run/ledger
+// out. Everything it reads and writes is public; it needs no key.
+//
+// The combination of scheme, bands, owners and truncation decides how: in closed form, by privacy loss distributions, or by the
+// samples of a protocol that is in the ledger before the first of them. The first two take no samples. A combination without an analysis
+// is an accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger. A protocol of another request that
+// gave no certificate is put aside; if it is for the same sampler and strategy, its failure probability is taken off δ.
+type Account struct {
+	sampling.Params
+	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or
+	Examples int64  // this many examples; needed for a batch size and with a max batch size
+
+	Strategy string // file of a strategy; or
+	Bands    int    // of the optimal Toeplitz strategy for prefix sums
+
+	MaxPerOwner int    // k_u; 0 for the bounded table's own, or 1
+	Unit        string // whom the claim protects, see accounting.ParseUnit; "" for owners
+
+	Epsilon         float64
+	Delta           float64
+	NoiseMultiplier float64       // verify this one only; 0 for the smallest that can be verified
+	Samples         uint64        // budget of the verification; or
+	CPUTime         time.Duration // of one processor; with neither, verification.DefaultCPUTime
+	Curve           bool          // estimate δ at other ε as well
+
+	// From is a run directory whose certificate is for the same unit, k_u, sampler, strategy, ε, δ and, with a max batch size,
+	// number of examples: it is checked and taken over with its ledger, and no sample is drawn. "" for a verification of its own.
+	From string
+}
+
+// Validate reports every fault that can be seen without the files.
+func (a Account) Validate() error {
+	c := param.Checker{Package: "stages"}
+	c.Add(a.Params.Validate())
+	c.Require(a.Bounded == "" || a.Examples == 0, "bounded and examples", nil, "only one of them may be given")
+	c.Require(a.Examples >= 0, "examples", a.Examples, "must be at least 1")
+	kind := a.Kind()
+	known := a.Bounded != "" || a.Examples > 0
+	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, "needs the number of examples or a bounded table")
+	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs the number of examples or a bounded table")
+	c.Require(a.Bounded != "" || kind.Owners != sampling.OwnersNeeded || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for "+kind.Name)
+	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given")
+	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
+	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
+	unit, err := accounting.ParseUnit(a.Unit)
+	c.Add(err)
+	c.Require(unit != accounting.UnitExample || a.MaxPerOwner <= 1, "max per owner", a.MaxPerOwner, "must be left out with unit example, which protects no owner of several examples")
+	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
+	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
+	c.Require(a.Samples == 0 || a.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
+	c.Require(a.CPUTime >= 0, "cpu-time", a.CPUTime, "must be above 0")
+	if a.NoiseMultiplier != 0 {
+		c.Positive("noise multiplier", a.NoiseMultiplier)
+	}
+	return c.Err()
+}
+
+// Problem reads the inputs, and says of which examples the claim is. here is what is in the run directory.
+func (a Account) Problem(ctx context.Context, here Present) (p verification.Problem, r Request, of Examples, err error) {
+	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.Source(ctx)
+	if err != nil {
+		return p, r, of, err
+	}
+	if of, err = a.examples(source, here); err != nil {
+		return p, r, of, err
+	}
+	spec, err := a.Spec(source.Population())
+	if err != nil {
+		return p, r, of, err
+	}
+	unit, most, err := a.protects(of)
+	if err != nil {
+		return p, r, of, err
+	}
+	if spec.Kind().Owners == sampling.OwnersIfKnown && source.Table == nil && most > 1 {
+		return p, r, of, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
+	}
+	run := accounting.Run{Sampler: spec, MaxExamplesPerOwner: most, Examples: source.Population().Examples}
+	if a.Strategy == "" && a.Bands <= spec.Scheme().NumSteps() { // to make it may take long
+		run.Strategy = mechanism.Params{Kind: mechanism.KindBandedToeplitz, Steps: spec.Scheme().NumSteps(), Bands: a.Bands}.StandIn()
+		if _, err := run.Method(); err != nil {
+			return p, r, of, err
+		}
+	}
+	run.Strategy, err = a.strategy(ctx, spec)
+	if err != nil {
+		return p, r, of, err
+	}
+	_, plan, err := manifest.Params(manifest.BatchesParams{Scheme: spec})
+	if err != nil {
+		return p, r, of, err
+	}
+	if err := run.Validate(); err != nil {
+		return p, r, of, err
+	}
+	p = verification.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime,
+		CodeVersion: manifest.Version, PlanSHA256: plan.String()}
+	r, err = a.request(p)
+	return p, r, of, err
+}
+
+// examples are what the claim depends on of the examples: those of the table that is named or, else, that is in the run directory.
+func (a Account) examples(source Source, here Present) (Examples, error) {
+	of, table := source.Examples(), here.table
+	switch {
+	case table == nil:
+	case source.Table != nil && source.Table.Digest != table.digest:
+		return of, &ParamError{Package: "stages", Param: "bounded", Value: a.Bounded, Rule: fmt.Sprintf("must be the bounded table in %s, which is another one; give --bounded %s, or another --out", here.out, here.out)}
+	case source.Table == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
+		return of, &ParamError{Package: "stages", Param: "examples", Value: a.Examples, Rule: fmt.Sprintf("must be %d, as the bounded table in %s has; give --bounded %s, or another --out", table.summary.KeptCopies, here.out, here.out)}
+	case source.Table == nil:
+		of = table.examples()
+	}
+	return of, nil
+}
+
+// protects is whom the claim protects: the unit, and k_u, which is what the user says, or how many copies of examples the owner with the
+// most has. That only single examples are protected where an owner has several must be asked for by name.
+func (a Account) protects(of Examples) (accounting.Unit, int, error) {
+	unit, err := accounting.ParseUnit(a.Unit)
+	switch {
+	case err != nil:
+		return unit, 0, err
+	case unit == accounting.UnitExample && (of.Numbered || of.MostPerOwner > 1):
+		return unit, 1, nil
+	case a.MaxPerOwner > 0 && a.MaxPerOwner < of.MostPerOwner:
+		return unit, 0, &ParamError{Package: "stages", Param: "max per owner", Value: a.MaxPerOwner,
+			Rule: fmt.Sprintf("must be at least %d: an owner in the bounded table has so many examples; give --unit example for a claim that protects no owner", of.MostPerOwner)}
+	case a.MaxPerOwner == 0 && a.Bounded == "" && of.MostPerOwner > 1:
+		return unit, 0, &ParamError{Package: "stages", Param: "bounded", Value: `""`,
+			Rule: fmt.Sprintf("must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim", of.MostPerOwner)}
+	}
+	return accounting.UnitOwner, max(of.MostPerOwner, a.MaxPerOwner), nil
+}
+
+// MostPerOwner is how many copies of examples the owner with the most has, at least 1.
+func MostPerOwner(s ownergraph.Summary) int {
+	most := int64(1)
+	for _, bin := range s.KeptPerOwner {
+		most = max(most, bin.Value)
+	}
+	return int(most)
+}
+
+func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {
+	if a.Strategy == "" {
+		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)
+		return s, err
+	}
+	return ReadStrategyFile(ctx, a.Strategy)
+}

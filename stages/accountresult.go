@@ -1,0 +1,133 @@
+package stages
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"minsep/accounting/ledger"
+	"minsep/accounting/verification"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"slices"
+)
+
+type accountResult struct{ folder }
+
+func (r accountResult) Begun(ctx context.Context) bool {
+	_, err := store.Stat(ctx, r.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
+	return err == nil
+}
+
+func (r accountResult) Files(ctx context.Context) []string {
+	return append([]string{manifest.CertificateFile}, LedgerFiles(ctx, r.Out)...)
+}
+
+func (r accountResult) Params(ctx context.Context) (manifest.Digest, error) {
+	return compactDigest(ctx, r.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
+}
+
+func (r accountResult) From() map[string]string {
+	return r.withTable(map[string]string{manifest.StrategyFolder: strategyIndex})
+}
+
+func (r accountResult) Look(ctx context.Context) (bool, []string, error) {
+	certificate, err := ReadFile(ctx, r.Path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil, nil
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	differs, err := r.Plan.AccountParams().differences(ctx, r.Out, slices.Clone(r.Without), certificate)
+	return true, differs, err
+}
+
+// differences says what of a certificate is not what the account would write: another request, or bytes that the ledger does not give.
+func (a Account) differences(ctx context.Context, out string, without []string, certificate []byte) (differs []string, err error) {
+	here, err := ReadPresent(ctx, out, append(without, manifest.CertificateFile)...)
+	if err != nil {
+		return nil, err
+	}
+	_, r, _, err := a.Problem(ctx, here)
+	if err != nil {
+		return nil, err
+	}
+	folder := store.Join(out, manifest.LedgerFolder)
+	want, err := r.Encode()
+	if err != nil {
+		return nil, err
+	}
+	got, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
+	if err != nil {
+		return []string{"its ledger cannot be read"}, nil
+	}
+	if !bytes.Equal(got, want) {
+		return JSONDifferences(got, want), nil
+	}
+	l, err := ledger.Read(ctx, folder)
+	if err != nil {
+		return []string{"its ledger cannot be read"}, nil
+	}
+	if l.Torn() {
+		differs = append(differs, manifest.LedgerFolder+"/"+ledger.UnitsFile+" ends in a part of a line")
+	}
+	again, err := l.Certificate()
+	if err != nil {
+		return []string{"its ledger gives no certificate"}, nil
+	}
+	b, err := again.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(b, certificate) {
+		differs = append(differs, "its bytes are not those that its ledger gives")
+	}
+	if verification.CheckProofs(ctx, l.Protocol()) != nil {
+		differs = append(differs, "a bound in its ledger does not hold when it is computed again")
+	}
+	return differs, nil
+}
+
+// compactDigest is the SHA-256 of a file of JSON, compact.
+func compactDigest(ctx context.Context, path string) (manifest.Digest, error) {
+	b, err := ReadFile(ctx, path)
+	if err != nil {
+		return manifest.Digest{}, err
+	}
+	var compact bytes.Buffer
+	err = json.Compact(&compact, b)
+	return sha256.Sum256(compact.Bytes()), err
+}
+
+// LedgerFiles are the files of a run directory's ledger.
+func LedgerFiles(ctx context.Context, out string) []string {
+	files := []string{manifest.RequestFile, ledger.ProtocolFile}
+	// An empty log is as good as none, which is what an object store has before the first unit.
+	if info, err := store.Stat(ctx, store.Join(out, manifest.LedgerFolder, ledger.UnitsFile)); err == nil && info.Size > 0 {
+		files = append(files, ledger.UnitsFile)
+	}
+	for _, replaced := range names(ctx, out, manifest.LedgerFolder, manifest.EarlierFolder) {
+		for _, file := range names(ctx, out, manifest.LedgerFolder, manifest.EarlierFolder, replaced) {
+			files = append(files, manifest.EarlierFolder+"/"+replaced+"/"+file)
+		}
+	}
+	for i := range files {
+		files[i] = manifest.LedgerFolder + "/" + files[i]
+	}
+	return files
+}
+
+// names are those in a folder of a run directory; none if it cannot be read, for then neither can what depends on it.
+func names(ctx context.Context, out string, folders ...string) (list []string) {
+	entries, err := store.List(ctx, store.Join(out, folders...))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		list = append(list, e.Name)
+	}
+	return list
+}

@@ -1,0 +1,33 @@
+package stages
+
+import (
+	"minsep/internal/param"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/ownergraph/graphio"
+)
+
+// Bound bounds the contribution of each owner: graph in, run/bounded out.
+type Bound struct {
+	Graph []string        // files, folders and patterns
+	Read  graphio.Options // how to read them
+	ownergraph.Bound
+
+	// What follows does not change the result.
+
+	Buckets int // of the shuffles; 0 for as many as the size calls for
+	Rounds  int // before one worker finishes; 0 for as many as the size calls for
+
+	// Stamp is that of the graph ([graphio.Source.Stamp]) when it was looked at before. Another one is a fault. "" for any.
+	Stamp string
+}
+
+// Validate reports every fault that can be seen without the graph.
+func (b Bound) Validate() error {
+	c := param.Checker{Package: "stages"}
+	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
+	c.Add(b.Bound.Validate())
+	c.Add(b.Read.Validate())
+	c.Require(b.Buckets >= 0, "buckets", b.Buckets, "must be at least 1")
+	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
+	return c.Err()
+}

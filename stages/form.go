@@ -1,0 +1,165 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph/graphio"
+	"slices"
+	"strings"
+)
+
+// Form forms the batches of a training: run directory in, run/batches out. The examples are those of a bounded table, or the
+// numbers 0 to Examples-1, each its own owner.
+type Form struct {
+	sampling.Params
+	Bounded  string          // run directory or folder of a bounded table; or
+	Graph    []string        // a graph, which is not bounded but only written as a table to run/bounded; or
+	Read     graphio.Options // how to read it
+	Examples int64           // this many examples
+
+	// What follows does not change the batches.
+
+	Shards  int  // of the files; 0 for as many as the expected size calls for
+	Parquet bool // write (step, slot, example_id) besides
+	Buckets int  // of the shuffle by owner; 0 for as many as the size calls for
+}
+
+// FormResult is what there is to say of formed batches. All of it is public: it follows from the parameters.
+type FormResult struct {
+	RunID             string        `json:"run_id,omitempty"` // none after a dry run
+	Out               string        `json:"out"`
+	Scheme            sampling.Spec `json:"scheme"`
+	Examples          int64         `json:"examples"` // rows; 0 after a dry run on a graph, as all that follows
+	Copies            int64         `json:"copies"`   // of them
+	ExpectedBatchSize float64       `json:"expected_batch_size"`
+	Shards            int           `json:"shards"`
+}
+
+// Validate reports every fault that can be seen without the examples.
+func (f Form) Validate() error {
+	c := param.Checker{Package: "stages"}
+	c.Add(f.Params.Validate())
+	given := 0
+	for _, is := range []bool{f.Bounded != "", len(f.Graph) > 0, f.Examples != 0} {
+		if is {
+			given++
+		}
+	}
+	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
+	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
+	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
+	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
+	c.Require(f.Buckets >= 0, "buckets", f.Buckets, "must be at least 1")
+	return c.Err()
+}
+
+// Planned is what there is to say before any batch is formed of numbers or of a bounded table.
+func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
+	source, err := f.Source(ctx)
+	if err != nil {
+		return FormResult{}, source, err
+	}
+	spec, err := f.Spec(source.Population())
+	if err != nil {
+		return FormResult{}, source, err
+	}
+	formed := FormResult{Scheme: spec, Examples: source.Rows, Copies: source.Population().Examples, ExpectedBatchSize: spec.ExpectedBatchSize(source.Population())}
+	formed.Shards = f.Shards
+	if f.Shards == 0 {
+		formed.Shards = manifest.BatchShards(spec.DrawnPerStep(source.Population())*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
+	}
+	return formed, source, nil
+}
+
+// Source is what batches are formed of: a bounded table, or numbers.
+type Source struct {
+	Rows  int64             // of the table, or how many numbers
+	Table *manifest.Bounded // nil: numbers
+}
+
+// Source opens what batches are formed of.
+func (f Form) Source(ctx context.Context) (Source, error) {
+	if f.Bounded == "" {
+		return Source{Rows: f.Examples}, nil
+	}
+	b, err := openBounded(ctx, f.Bounded)
+	if err != nil {
+		return Source{}, err
+	}
+	if b.Rows == 0 {
+		return Source{}, &ParamError{Package: "stages", Param: "bounded", Value: f.Bounded, Rule: "has no examples"}
+	}
+	return Source{Rows: b.Rows, Table: b}, nil
+}
+
+// openBounded opens the bounded table of a run directory, or a folder that is one.
+func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
+	b, err := manifest.OpenBounded(ctx, store.Join(dir, manifest.BoundedFolder))
+	if err == nil {
+		return b, nil
+	}
+	if inFolder, errFolder := manifest.OpenBounded(ctx, dir); errFolder == nil {
+		return inFolder, nil
+	}
+	return nil, err
+}
+
+// Population is what a scheme is made for.
+func (s Source) Population() sampling.Population {
+	if s.Table == nil {
+		return sampling.Population{Examples: s.Rows, Neighborhoods: sampling.Neighborhoods{1: s.Rows}}
+	}
+	sizes := make(sampling.Neighborhoods)
+	for _, bin := range s.Table.Summary.Neighborhoods {
+		sizes[int(bin.Value)] = bin.Count
+	}
+	return sampling.Population{Examples: s.Table.Summary.KeptCopies, Neighborhoods: sizes}
+}
+
+// Inputs are what the index of batches says that they were formed of.
+func (s Source) Inputs() map[string]manifest.Digest {
+	if s.Table == nil {
+		return nil
+	}
+	return map[string]manifest.Digest{manifest.BoundedFolder: s.Table.Digest}
+}
+
+// RowsOf says what the rows of batches are numbers of.
+func (s Source) RowsOf() string {
+	if s.Table == nil {
+		return manifest.RowsOfRange
+	}
+	return manifest.RowsOfBounded
+}
+
+type formResult struct{ folder }
+
+func (r formResult) From() map[string]string { return r.withTable(map[string]string{}) }
+
+func (r formResult) Look(ctx context.Context) (bool, []string, error) {
+	if !manifest.Finished(r.Path()) {
+		return false, nil, nil
+	}
+	form := r.Plan.FormParams()
+	want, source, err := form.Planned(ctx)
+	if err != nil {
+		return false, nil, err
+	}
+	ix, differs, err := expected{r.Path(), manifest.BatchesFormat, manifest.BatchesParams{Scheme: want.Scheme}, source.Inputs()}.look(ctx, r.Run.RunID)
+	if err != nil || differs != nil {
+		return ix != nil, differs, err
+	}
+	b, err := manifest.OpenBatches(ctx, r.Path())
+	if err != nil {
+		return false, nil, err
+	}
+	parquet := slices.ContainsFunc(ix.Files, func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") })
+	if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
+		differs = append(differs, "its examples, shards or kinds of files are others")
+	}
+	return true, differs, nil
+}

@@ -1,0 +1,170 @@
+package stages
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"minsep/accounting"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+)
+
+// Noise makes the correlated noise of a training: strategy in, run/noise out. The folder has a recipe by which a trainer
+// can make the noise itself, and, unless RecipeOnly, the noise.
+//
+// One run id serves one training. Which one it is, its examples and its sampler, is taken from the batches and the certificate in the run
+// directory, and is part of the noise key: trainings that differ share no random word. Run refuses ([noise.ClaimError]) a run
+// id that serves another training or another directory, as far as the records of the [noise.Registry] say.
+type Noise struct {
+	Strategy        string  // file
+	Steps           int     // must be those of the strategy
+	Coordinates     int64   // of the gradients
+	NoiseMultiplier float64 // σ in units of ClipNorm, as the certificate has it
+	FromCertificate bool    // take NoiseMultiplier, which is not given then, from the certificate in the run directory
+	ClipNorm        float64 // ζ
+	Grid            noise.Grid
+	DType           string // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
+
+	// What follows does not change the values.
+
+	RecipeOnly   bool
+	Shards       int // 0 for as many as the size calls for
+	StepsPerFile int // 0 for the default, 1000
+}
+
+// FloatingPointOpen is what is said of noise without a grid.
+const FloatingPointOpen = "THE FLOATING-POINT CHANNEL IS OPEN: there is no grid, so the low bits of a released sum can tell what was summed; no certificate covers that"
+
+// DTypes are the element types of noise by their names on the command line.
+var DTypes = map[string]manifest.DType{"": manifest.DFloat32, "float32": manifest.DFloat32, "float64": manifest.DFloat64}
+
+// Validate reports every fault that can be seen without the strategy.
+func (n Noise) Validate() error {
+	c := param.Checker{Package: "stages"}
+	c.Require(n.Strategy != "", "strategy", `""`, "must name a strategy file; make one with `minsep strategy --out`")
+	c.AtLeast("steps", n.Steps, 1)
+	c.Require(n.Coordinates >= 1 && n.Coordinates <= noise.MaxCoordinates, "coordinates", n.Coordinates, "must be 1 to 2^48")
+	if !n.FromCertificate {
+		c.Positive("noise multiplier", n.NoiseMultiplier)
+	}
+	ok, rule := noise.ValidClipNorm(n.ClipNorm)
+	c.Require(ok, "clip norm", n.ClipNorm, rule)
+	c.Require(n.Grid.Valid(), "grid", float64(n.Grid), `must be a power of two, or "none"`)
+	c.Require(DTypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
+	most := max(1, min(n.Coordinates, manifest.MaxNoiseShards))
+	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
+	c.Require(n.StepsPerFile >= 0, "steps per file", n.StepsPerFile, "must be at least 1")
+	return c.Err()
+}
+
+// ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. What is wrong with it is a [ParamError].
+func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, error) {
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := mechanism.ReadStrategy(store.Text(f))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "cannot be used"}, err)
+	}
+	return s, nil
+}
+
+// Recipe returns the recipe of a training's noise, not bound to a run, and the facts.
+func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Recipe, manifest.NoiseFacts, error) {
+	s, err := ReadStrategyFile(ctx, n.Strategy)
+	if err != nil {
+		return nil, manifest.NoiseFacts{}, err
+	}
+	if s.Steps != n.Steps {
+		return nil, manifest.NoiseFacts{}, &ParamError{Package: "stages", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
+	}
+	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
+		Grid: n.Grid, Float64: DTypes[n.DType] == manifest.DFloat64, Training: training})
+	return r, n.Layout(), err
+}
+
+// Layout says which files there will be.
+func (n Noise) Layout() manifest.NoiseFacts {
+	facts := manifest.NoiseFacts{Steps: n.Steps, Coordinates: n.Coordinates}
+	if n.RecipeOnly {
+		return facts
+	}
+	facts.DType, facts.Shards, facts.StepsPerFile = DTypes[n.DType], n.Shards, n.StepsPerFile
+	if facts.Shards == 0 {
+		facts.Shards = defaultNoiseShards(n.Coordinates)
+	}
+	if facts.StepsPerFile == 0 {
+		facts.StepsPerFile = manifest.DefaultStepsPerFile
+	}
+	return facts
+}
+
+// shardCoordinates is the width of a shard of which 255 rows of state take half a GiB, and 1000 steps of float32 a file of one GiB.
+const shardCoordinates = 1 << 18
+
+func defaultNoiseShards(coordinates int64) int {
+	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, manifest.MaxNoiseShards))
+}
+
+// ReadCertificate reads the certificate of a run directory; the error wraps fs.ErrNotExist where there is none.
+func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
+	path := store.Join(run, manifest.CertificateFile)
+	data, err := ReadFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := accounting.ParseCertificate(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: "cannot be read"}, err)
+	}
+	return c, nil
+}
+
+// Certified returns what is wrong with noise for a run directory whose certificate is for another strategy or for more noise.
+func Certified(ctx context.Context, run string, r *noise.Recipe) error {
+	c, err := ReadCertificate(ctx, run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	check := param.Checker{Package: "stages"}
+	sigma := float64(r.Params.NoiseMultiplier)
+	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, which the certificate in %s is for", c.NoiseMultiplier, run))
+	same, err := SameMatrix(r.Strategy, c.Run.Strategy)
+	check.Add(err)
+	check.Require(same, "strategy", r.Strategy.Kind, "must be the one that the certificate in "+run+" is for")
+	return check.Err()
+}
+
+// SameMatrix reports whether two strategies are held alike, by whatever name.
+func SameMatrix(a, b *mechanism.Strategy) (bool, error) {
+	if a == nil || b == nil {
+		return false, nil
+	}
+	x, y := *a, *b
+	x.Kind, y.Kind = "", ""
+	jsonX, errX := json.Marshal(&x)
+	jsonY, errY := json.Marshal(&y)
+	return bytes.Equal(jsonX, jsonY), errors.Join(errX, errY)
+}
+
+// ReadRecipe reads the recipe of noise.
+func ReadRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return noise.Read(io.LimitReader(store.Text(f), maxText))
+}

@@ -1,0 +1,324 @@
+package stages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"minsep/accounting"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/mechanism/noise"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+)
+
+// Present is what a run directory holds on which the parts of one training must agree. What is not there is nil.
+type Present struct {
+	out         string
+	run         *manifest.Run
+	table       *tableFacts
+	batches     *formedBatches
+	certificate *accounting.Certificate
+	noise       *noise.Params
+}
+
+// tableFacts are the public facts of a bounded table.
+type tableFacts struct {
+	digest  manifest.Digest // of its index
+	summary ownergraph.Summary
+}
+
+// formedBatches are the public facts of batches.
+type formedBatches struct {
+	sampler sampling.Spec
+	of      Examples
+}
+
+// Examples are what a claim depends on of a training's examples.
+type Examples struct {
+	Identity     string // as run.json names them; "" if nothing is known of them
+	Copies       int64  // of examples; 0 if not known
+	MostPerOwner int    // examples of one owner, at least 1
+	Numbered     bool   // not of a table: nothing is known of owners
+}
+
+func (t *tableFacts) examples() Examples {
+	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: t.summary.KeptCopies, MostPerOwner: MostPerOwner(t.summary)}
+}
+
+func numberedExamples(n int64) Examples {
+	p := Examples{Copies: n, MostPerOwner: 1, Numbered: true}
+	if n > 0 {
+		p.Identity = manifest.NumberedExamples(n)
+	}
+	return p
+}
+
+// Examples are those of the source.
+func (s Source) Examples() Examples {
+	if s.Table == nil {
+		return numberedExamples(s.Rows)
+	}
+	return (&tableFacts{s.Table.Digest, s.Table.Summary}).examples()
+}
+
+// ReadPresent reads what is in the run directory out, but for the results that are named in without, such as that which a command itself
+// makes. Results that are not finished count as not there, but for noise; so do batches and noise of another run id, which nothing
+// of this run uses.
+func ReadPresent(ctx context.Context, out string, without ...string) (p Present, err error) {
+	p.out = out
+	run, err := manifest.ReadRun(ctx, out)
+	switch {
+	case err == nil:
+		p.run = &run
+	case !errors.Is(err, fs.ErrNotExist):
+		return p, err
+	}
+	for _, part := range []struct {
+		name string
+		read func(path string) error
+	}{
+		{manifest.BoundedFolder, func(path string) (err error) { p.table, err = readTableFacts(ctx, path); return err }},
+		{manifest.BatchesFolder, func(path string) (err error) { p.batches, err = p.readBatches(ctx, path); return err }},
+		{manifest.CertificateFile, func(string) (err error) {
+			if p.certificate, err = ReadCertificate(ctx, out); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return err
+		}},
+		{manifest.NoiseFolder, func(path string) (err error) { p.noise, err = p.readNoise(ctx, path); return err }},
+	} {
+		if slices.Contains(without, part.name) {
+			continue
+		}
+		path := store.Join(out, part.name)
+		if err := part.read(path); err != nil {
+			return p, Unusable(path, err)
+		}
+	}
+	return p, nil
+}
+
+// ofAnotherRun says that a result is not of the run of the directory.
+func (p Present) ofAnotherRun(id stream.RunID) bool { return p.run != nil && p.run.RunID != id }
+
+func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
+	if !manifest.Finished(dir) {
+		return nil, nil
+	}
+	ix, err := manifest.Read(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	t := new(tableFacts)
+	if err := json.Unmarshal(ix.Facts, &t.summary); err != nil {
+		return nil, fmt.Errorf("facts: %w", err)
+	}
+	t.digest, err = manifest.DigestOf(ctx, dir)
+	return t, err
+}
+
+func (p Present) readBatches(ctx context.Context, dir string) (*formedBatches, error) {
+	if !manifest.Finished(dir) {
+		return nil, nil
+	}
+	ix, err := manifest.Read(ctx, dir)
+	if err != nil || p.ofAnotherRun(ix.RunID) {
+		return nil, err
+	}
+	var params manifest.BatchesParams
+	var facts manifest.BatchesFacts
+	if err := errors.Join(json.Unmarshal(ix.Params, &params), json.Unmarshal(ix.Facts, &facts)); err != nil {
+		return nil, err
+	}
+	b := &formedBatches{sampler: params.Scheme, of: numberedExamples(facts.Examples)}
+	if digest, ofTable := ix.Inputs[manifest.BoundedFolder]; ofTable {
+		b.of = Examples{Identity: manifest.BoundedExamples(digest), MostPerOwner: 1}
+		if p.table != nil && p.table.digest == digest {
+			b.of = p.table.examples()
+		}
+	}
+	return b, params.Scheme.Validate()
+}
+
+// FormedOf names the examples that the batches of a run were formed of, as run.json names them; "" if it has none that are finished.
+func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity string, err error) {
+	b, err := Present{run: &run}.readBatches(ctx, store.Join(dir, manifest.BatchesFolder))
+	if err != nil || b == nil {
+		return "", err
+	}
+	return b.of.Identity, nil
+}
+
+// readNoise returns what the noise in a folder was made of. Noise that is not finished has a recipe already.
+func (p Present) readNoise(ctx context.Context, dir string) (*noise.Params, error) {
+	switch {
+	case manifest.Finished(dir):
+		ix, err := manifest.Read(ctx, dir)
+		if err != nil || p.ofAnotherRun(ix.RunID) {
+			return nil, err
+		}
+		params := new(noise.Params)
+		return params, json.Unmarshal(ix.Params, params)
+	case manifest.Interrupted(dir):
+		r, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil || p.ofAnotherRun(r.RunID) {
+			return nil, err
+		}
+		return &r.Params, nil
+	}
+	return nil, nil
+}
+
+// SamplerText is a sampler as a recipe holds it.
+func SamplerText(s sampling.Spec) (string, error) {
+	b, err := json.Marshal(s)
+	return string(b), err
+}
+
+// Disagrees is the error for a run directory that holds what a command's parameters do not match.
+func Disagrees(path string, differs []string, wayOut string) error {
+	return &ParamError{Package: "stages", Param: "out", Value: path, Rule: "does not match: " + strings.Join(differs, "; ") + ": " + wayOut}
+}
+
+// Ways out of what disagrees.
+const (
+	NewDirectory = "give another --out"
+	giveUpClaim  = "remove certificate.json to give that claim up (its ledger stays, and counts), or give another --out"
+	giveUpForm   = "remove the folder of batches first, or give another --out"
+)
+
+// unclaimed says what of a population a certificate does not cover.
+func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
+	k := c.Run.MaxExamplesPerOwner
+	if c.Run.Sampler.Truncation != nil && of.Copies > 0 && c.Run.Examples != of.Copies {
+		differs = append(differs, fmt.Sprintf("the claim is for %d examples, there are %d", c.Run.Examples, of.Copies))
+	}
+	if c.Unit != accounting.UnitExample && k < of.MostPerOwner {
+		differs = append(differs, fmt.Sprintf("the claim is for %s, the bounded table has one with %d", c.Protected(), of.MostPerOwner))
+	}
+	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown && of.Numbered && k > 1 {
+		differs = append(differs, fmt.Sprintf("the claim is for %s, and batches of numbered examples know no owners", c.Protected()))
+	}
+	return differs
+}
+
+// AgreesToForm refuses batches that do not match what is in the run directory.
+func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
+	if p.table != nil && of.Numbered {
+		return &ParamError{Package: "stages", Param: "examples", Value: of.Copies,
+			Rule: fmt.Sprintf("must be left out: %s holds a bounded table, which batches of numbers know nothing of; give --bounded %s, or another --out", p.out, p.out)}
+	}
+	if c := p.certificate; c != nil {
+		if differs := append(Differences(c.Run.Sampler, spec, "in the certificate", "in the batches"), unclaimed(c, of)...); differs != nil {
+			return Disagrees(store.Join(p.out, manifest.CertificateFile), differs, giveUpClaim)
+		}
+	}
+	return p.agreesWithNoise(spec, of)
+}
+
+// AgreesToAccount refuses a claim that does not match what is in the run directory. The noise multiplier is 0 if it is not known yet.
+func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Examples, noiseMultiplier float64) error {
+	if b := p.batches; b != nil {
+		differs := append(Differences(run.Sampler, b.sampler, "in the claim", "in the batches"), unclaimed(&accounting.Certificate{Run: run, Unit: unit}, b.of)...)
+		if of.Identity != "" && of.Identity != b.of.Identity {
+			differs = append(differs, fmt.Sprintf("the batches are of examples %s, the claim is of examples %s", b.of.Identity, of.Identity))
+		}
+		if differs != nil {
+			return Disagrees(store.Join(p.out, manifest.BatchesFolder), differs, giveUpForm)
+		}
+	}
+	if p.noise == nil {
+		return nil
+	}
+	if err := p.agreesWithNoise(run.Sampler, of); err != nil {
+		return err
+	}
+	noising, err := noise.NoisingSHA256(run.Strategy)
+	if err != nil {
+		return err
+	}
+	var differs []string
+	if noising != p.noise.NoisingSHA256 {
+		differs = append(differs, "it was made with another strategy")
+	}
+	if has := float64(p.noise.NoiseMultiplier); noiseMultiplier > has {
+		differs = append(differs, fmt.Sprintf("its noise multiplier is %v, the claim needs %v", has, noiseMultiplier))
+	}
+	if differs != nil {
+		return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, NewDirectory)
+	}
+	return nil
+}
+
+// agreesWithNoise refuses a sampler and examples that are not those of the noise in the run directory.
+func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
+	if p.noise == nil {
+		return nil
+	}
+	t := p.noise.Training
+	wayOut := "noise serves one training, and a new one needs noise and batches of its own: " + NewDirectory
+	if !t.Known() {
+		return Disagrees(store.Join(p.out, manifest.NoiseFolder), []string{"it was made before anything told which training it is for"}, wayOut)
+	}
+	var was sampling.Spec
+	if err := json.Unmarshal([]byte(t.Sampler), &was); err != nil {
+		return fmt.Errorf("stages: %s: sampler: %w", store.Join(p.out, manifest.NoiseFolder), err)
+	}
+	differs := Differences(was, spec, "in the recipe of the noise", "here")
+	if of.Identity != "" && of.Identity != t.Examples {
+		differs = append(differs, fmt.Sprintf("its examples are %s, here they are %s", t.Examples, of.Identity))
+	}
+	if differs == nil {
+		return nil
+	}
+	return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, wayOut)
+}
+
+// Training is what the noise of a run directory is for, as far as the batches and the certificate in it tell. It refuses batches and a certificate
+// that contradict each other.
+func (p Present) Training() (t noise.Training, err error) {
+	t = noise.Training{Examples: noise.Unknown, Sampler: noise.Unknown}
+	switch {
+	case p.batches != nil:
+		t.Examples = p.batches.of.Identity
+		if t.Sampler, err = SamplerText(p.batches.sampler); err != nil {
+			return t, err
+		}
+		if c := p.certificate; c != nil {
+			if differs := append(Differences(c.Run.Sampler, p.batches.sampler, "in the certificate", "in the batches"), unclaimed(c, p.batches.of)...); differs != nil {
+				return t, Disagrees(p.out, differs, NewDirectory+", with batches and a certificate of one training")
+			}
+		}
+	case p.certificate != nil:
+		if p.run != nil && p.run.Examples != "" {
+			t.Examples = p.run.Examples
+		}
+		if t.Sampler, err = SamplerText(p.certificate.Run.Sampler); err != nil {
+			return t, err
+		}
+		if p.table != nil {
+			if differs := unclaimed(p.certificate, p.table.examples()); differs != nil {
+				return t, Disagrees(store.Join(p.out, manifest.CertificateFile), differs, giveUpClaim)
+			}
+		}
+	}
+	if p.table != nil && t.Examples != manifest.BoundedExamples(p.table.digest) {
+		switch {
+		case p.batches != nil:
+			return t, Disagrees(store.Join(p.out, manifest.BatchesFolder), []string{"the bounded table beside them is not the one that they were formed of"}, NewDirectory)
+		default: // of the table as it is now
+			t.Examples = manifest.BoundedExamples(p.table.digest)
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,47 @@
+package stages
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"minsep/internal/store"
+	"minsep/manifest"
+)
+
+// PlanRecord is a plan as run.json has it: with the hashes of its inputs, and without the places of key, directories and inputs.
+type PlanRecord struct {
+	Plan
+	Inputs map[string]manifest.Digest `json:"inputs,omitempty"`
+}
+
+// Record is the plan for run.json.
+func (p Plan) Record(inputs map[string]manifest.Digest) (*manifest.RunPlan, error) {
+	p.Key, p.Out, p.Privacy.From = "", "", ""
+	if p.Graph != nil {
+		g := *p.Graph
+		g.Paths = nil
+		p.Graph = &g
+	}
+	var r manifest.RunPlan
+	var err error
+	r.Plan, r.SHA256, err = manifest.Params(PlanRecord{p, inputs})
+	return &r, err
+}
+
+// Unusable is the error for a result that cannot be read, or not be held against anything.
+func Unusable(path string, err error) error {
+	return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: "cannot be used"}, err)
+}
+
+// TextDigest hashes a file of text, as those are that vouch for results.
+func TextDigest(ctx context.Context, path string) (d manifest.Digest, err error) {
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return d, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, store.Text(f))
+	return manifest.Digest(sum.Sum(nil)), err
+}

@@ -1,0 +1,85 @@
+package stages
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/verification"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/sampling"
+)
+
+// Request is what an account was asked for. A run that was stopped goes on with the protocol of its ledger if the request is the
+// same; another machine may well estimate, and so choose candidates, differently in the last digits.
+type Request struct {
+	Sampler             sampling.Spec   `json:"sampler"`
+	Strategy            manifest.Digest `json:"strategy_sha256"` // of its JSON, unless it is made from Bands
+	Bands               int             `json:"bands,omitempty"`
+	MaxExamplesPerOwner int             `json:"max_examples_per_owner"`
+	Unit                accounting.Unit `json:"unit"`
+	Examples            int64           `json:"examples,omitempty"`
+	Epsilon             float64         `json:"epsilon"`
+	Delta               float64         `json:"delta"`
+	NoiseMultiplier     float64         `json:"noise_multiplier,omitempty"`
+	Samples             uint64          `json:"samples,omitempty"`
+	CPUTime             string          `json:"cpu_time,omitempty"`
+}
+
+func (a Account) request(p verification.Problem) (Request, error) {
+	r := Request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
+		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples}
+	if p.CPUTime > 0 {
+		r.CPUTime = p.CPUTime.String()
+	}
+	if a.Bands == 0 {
+		b, err := json.Marshal(p.Run.Strategy)
+		if err != nil {
+			return r, fmt.Errorf("stages: %w", err)
+		}
+		r.Strategy = sha256.Sum256(b)
+	}
+	return r, nil
+}
+
+// Encode returns the file.
+func (r Request) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(r, "", "  ")
+	return append(b, '\n'), err
+}
+
+// Earlier lists the protocols in and beside the ledger in a folder that have samples and are for the same sampler and strategy, see
+// accounting.Run.Equivalent: they were seen before the next protocol is fixed.
+func Earlier(ctx context.Context, folder string, run accounting.Run) (list []accounting.Earlier, err error) {
+	replaced, err := store.List(ctx, store.Join(folder, manifest.EarlierFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("stages: %w", err)
+	}
+	var dirs []string
+	for _, e := range replaced {
+		dirs = append(dirs, store.Join(folder, manifest.EarlierFolder, e.Name))
+	}
+	for _, dir := range append(dirs, folder) {
+		l, err := ledger.Read(ctx, dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if l.Protocol().KernelID == "" || !run.Equivalent(l.Protocol().Run) {
+			continue
+		}
+		q := 0.0
+		for _, point := range l.Protocol().Points {
+			q += point.FailureProbability
+		}
+		list = append(list, accounting.Earlier{ProtocolSHA256: l.Configuration(), FailureProbability: q})
+	}
+	return list, nil
+}

@@ -1,0 +1,43 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"minsep/internal/store"
+	"minsep/mechanism"
+)
+
+// ReadWorkloadFile reads the workload of a strategy's parameters, where they name a file, which may
+// be an object; otherwise it returns nil.
+func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workload, error) {
+	path := p.WorkloadFile()
+	if path == "" {
+		return nil, nil
+	}
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("stages: workload: must be prefix, momentum or a file: %w", err)
+	}
+	defer f.Close()
+	a, err := mechanism.ReadWorkload(io.LimitReader(store.Text(f), maxText))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "workload", Value: path, Rule: "cannot be used"}, err)
+	}
+	return a, nil
+}
+
+// MakeStrategy makes the strategy of parameters. One that is too large to make is a fault of the parameters.
+func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy, error) {
+	workload, err := ReadWorkloadFile(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.Make(ctx, workload)
+	if errors.Is(err, mechanism.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: p.Kind, Rule: "must be smaller"}, err)
+	}
+	return s, err
+}
