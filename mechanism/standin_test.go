@@ -9,13 +9,17 @@ import (
 // TestStandIn holds the number of bands by which a training is refused before its strategy is made against the strategies that are made: with
 // the parameter of the family chosen, inside its range and at its low end, whole and of stamps.
 func TestStandIn(t *testing.T) {
+	var kinds []string
+	for _, f := range mechanism.Families() {
+		kinds = append(kinds, f.Kind)
+	}
 	for _, f := range mechanism.Families() {
 		compared := 0
 		for _, steps := range []int{1, 2, 8, 12, 27} {
 			for size := 1; size <= 4; size++ {
 				for _, stamps := range []int{0, 1, 2, 3} {
 					for corner := range 3 {
-						p := mechanism.Params{Kind: f.Kind, Steps: steps, Stamps: stamps, Bands: size, Buffers: size, Arity: size + 1}
+						p := mechanism.Params{Kind: f.Kind, Steps: steps, Stamps: stamps, Bands: size, Buffers: size, Arity: size + 1}.Among(kinds, f.Kind)
 						if f.TakesColumn {
 							p.Column = []float64{1, 0.5, 0}[:min(size, 3)]
 						}
