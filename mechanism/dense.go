@@ -22,6 +22,7 @@ func init() {
 		Kind: KindDense, Rank: 150,
 		Help:     "the best matrix for epochs of --min-sep steps in a fixed order (--phases)",
 		MaxSteps: maxWholeSteps,
+		bands:    allBands,
 		seconds:  func(p Params) float64 { return 7 * math.Pow(float64(p.Steps)/2000, 3) },
 		make: func(problem Problem, _ Params, _ bool) (*Strategy, error) {
 			// Phases are the only participation for which the dense optimum is known.

@@ -24,8 +24,12 @@ import (
 
 // small are parameters by which every family makes a strategy.
 func small(kind string) mechanism.Params {
-	p := mechanism.Params{Kind: kind, Steps: 48, Bands: 6, MinSep: 12}
-	if f, _ := mechanism.FamilyOf(kind); f.TakesColumn {
+	p := mechanism.Params{Kind: kind, Steps: 48, MinSep: 12}
+	f, _ := mechanism.FamilyOf(kind)
+	if f.Size == mechanism.BandsSize {
+		p.Bands = 6
+	}
+	if f.TakesColumn {
 		p.Column = []float64{1, .5, .25}
 	}
 	return p

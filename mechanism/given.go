@@ -1,6 +1,11 @@
 package mechanism
 
-import "minsep/internal/param"
+import (
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
 
 // KindToeplitz is any Toeplitz C that is given by its first column.
 const KindToeplitz = "toeplitz"
@@ -11,10 +16,29 @@ func init() {
 		Help:        "any Toeplitz strategy, with the first column --column",
 		TakesColumn: true,
 		check: func(p Params, c *param.Checker) {
-			c.Require(len(p.Column) > 0, "column", "[]", "must be given for toeplitz")
+			checkGiven(p, c)
 		},
 		make: func(_ Problem, p Params, _ bool) (*Strategy, error) { return Toeplitz(p.Steps, p.Column) },
 	})
+}
+
+// checkGiven adds the faults of a column of one stamp that can be seen before it is inverted.
+func checkGiven(p Params, c *param.Checker) {
+	most := max(1, p.Steps/max(1, p.Stamps))
+	switch {
+	case len(p.Column) == 0:
+		c.Require(false, "column", "[]", "must be given for toeplitz")
+	case len(p.Column) > most && p.Steps >= 1:
+		c.Require(false, "column", fmt.Sprintf("of %d entries", len(p.Column)), fmt.Sprintf("must have 1 to %d, the steps of a stamp", most))
+	default:
+		c.Require(p.Column[0] > 0 && !math.IsInf(p.Column[0], 1), "column", p.Column[0], "must begin with a finite number above 0")
+		for _, v := range p.Column[1:] {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				c.Require(false, "column", v, "must be of finite numbers")
+				return
+			}
+		}
+	}
 }
 
 // Toeplitz returns the strategy with the given first column of C: 1 to steps entries, the first positive.

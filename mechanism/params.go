@@ -113,7 +113,7 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 		switch {
 		case x == nil:
 		case f.Parameter == nil || f.Parameter.Name != free.Name:
-			c.Require(false, free.Name, *x, fmt.Sprintf("is for %s only, not for %s", strings.Join(KindsByParameter(free.Name), " and "), p.Kind))
+			c.Require(false, free.Name, *x, fmt.Sprintf("is for %s only, not for %s", inWords(KindsByParameter(free.Name)), p.Kind))
 		default:
 			c.Require(*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64), free.Name, *x, f.Parameter.rule())
 		}
@@ -123,14 +123,24 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 // validateSizes adds the faults of numbers of things that the family has none of.
 func (p Params) validateSizes(f Family, c *param.Checker) {
 	refuse := func(size string, given int) {
-		c.Require(given <= 0 || f.Size == size, size, given, fmt.Sprintf("is for %s only, not for %s", strings.Join(KindsBySize(size), " and "), p.Kind))
+		c.Require(given <= 0 || f.Size == size, size, given, fmt.Sprintf("is for %s only, not for %s", inWords(KindsBySize(size)), p.Kind))
 	}
+	refuse(BandsSize, p.Bands)
 	refuse(BuffersSize, p.Buffers)
 	refuse(AritySize, p.Arity)
 }
 
+// inWords is a list as a sentence has it.
+func inWords(list []string) string {
+	if len(list) < 3 {
+		return strings.Join(list, " and ")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
+}
+
 // Among returns p for one of several kinds that are compared with each other: without the free
-// parameters, the buffers and the arity that the kind does not have and another of the kinds has.
+// parameters, the bands, the buffers and the arity that the kind does not have and another of the
+// kinds has.
 func (p Params) Among(kinds []string, kind string) Params {
 	p.Kind = kind
 	f, _ := FamilyOf(kind)
@@ -141,6 +151,9 @@ func (p Params) Among(kinds []string, kind string) Params {
 		if (f.Parameter == nil || f.Parameter.Name != name) && has(KindsByParameter(name)) {
 			*value = nil
 		}
+	}
+	if f.Size != BandsSize && has(KindsBySize(BandsSize)) {
+		p.Bands = 0
 	}
 	if f.Size != BuffersSize && has(KindsBySize(BuffersSize)) {
 		p.Buffers = 0
@@ -207,7 +220,7 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 func (p Params) StandIn() *Strategy {
 	f, _ := FamilyOf(p.Kind)
 	switch {
-	case f.TakesColumn && p.Stamps <= 1:
+	case f.TakesColumn: // stamps have the bands and the signs of one of them
 		return &Strategy{Kind: KindToeplitz, Steps: p.Steps, Toeplitz: p.Column}
 	case f.bands == nil:
 		return nil

@@ -56,6 +56,50 @@ func TestParams(t *testing.T) {
 	}
 }
 
+// TestBandsOfNone: a number of bands is refused by name where a kind has none, and a column where it does not fit a stamp.
+func TestBandsOfNone(t *testing.T) {
+	for _, f := range mechanism.Families() {
+		p := mechanism.Params{Kind: f.Kind, Steps: 8}
+		if f.TakesColumn {
+			p.Column = []float64{1}
+		}
+		if f.Size == mechanism.BandsSize {
+			p.Bands = 4
+		}
+		if err := p.Validate(); err != nil {
+			t.Errorf("%s: %v", f.Kind, err)
+		}
+		p.Bands = 4
+		var bad *mechanism.ParamError
+		if err := p.Validate(); (f.Size == mechanism.BandsSize) != (err == nil) || err != nil && (!errors.As(err, &bad) || bad.Param != "bands") {
+			t.Errorf("%s: bands 4: %v", f.Kind, err)
+		}
+	}
+	for _, c := range []struct {
+		steps, stamps int
+		column        []float64
+		ok            bool
+	}{
+		{8, 0, []float64{1, 2, 3, 4, 5, 6, 7, 8}, true},
+		{7, 0, []float64{1, 2, 3, 4, 5, 6, 7, 8}, false},
+		{8, 4, []float64{1, .5}, true},
+		{8, 4, []float64{1, .5, .5}, false},
+		{8, 4, []float64{0, .5}, false},
+		{8, 4, []float64{1, math.NaN()}, false},
+		{8, 4, []float64{1, math.Inf(1)}, false},
+		{8, 4, []float64{math.NaN(), 1}, false},
+	} {
+		p := mechanism.Params{Kind: mechanism.KindToeplitz, Steps: c.steps, Stamps: c.stamps, Column: c.column}
+		var bad *mechanism.ParamError
+		if err := p.Validate(); (err == nil) != c.ok || err != nil && (!errors.As(err, &bad) || bad.Param != "column") {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if s := p.StandIn(); c.ok && (s == nil || s.Bands() != len(c.column)) {
+			t.Errorf("%+v: the stand-in is %v", c, s)
+		}
+	}
+}
+
 func TestParamsRefuse(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
 	valid := mechanism.Params{Kind: mechanism.KindOneParameter, Steps: 8, Bands: 4, Offset: x(-.25)}

@@ -45,8 +45,8 @@ func TestStandIn(t *testing.T) {
 				}
 			}
 		}
-		if known := compared > 0; known == (f.Kind == mechanism.KindDense) {
-			t.Errorf("%s: %d strategies were compared", f.Kind, compared)
+		if compared == 0 {
+			t.Errorf("%s: no strategies were compared", f.Kind)
 		}
 	}
 }

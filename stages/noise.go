@@ -73,7 +73,11 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 	defer f.Close()
 	s, err := mechanism.ReadStrategy(store.Text(f))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "cannot be used"}, err)
+		rule := "cannot be used"
+		if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+			rule = "is not a strategy file, as `minsep strategy --out` makes them"
+		}
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: rule}, err)
 	}
 	return s, nil
 }

@@ -43,6 +43,9 @@ The sensitivity is that of B steps between two participations and at most K of t
 					params.SetParameter(name, *value)
 				}
 			}
+			if len(kinds) == 0 && len(files) > 0 {
+				a.zeros = errors.Join(a.zeros, withoutKind(cmd))
+			}
 			if cmd.Flags().Changed("normalized") {
 				params.Normalized = &normalized
 			}
@@ -66,7 +69,7 @@ The sensitivity is that of B steps between two participations and at most K of t
 	}
 	f.StringArrayVar(&files, "strategy", nil, "also show the figures of this strategy file; may be repeated")
 	f.IntVar(&params.Steps, "steps", 0, "number of training steps")
-	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds")
+	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds; not for "+inWords(withoutBands()))
 	f.IntVar(&params.MinSep, "min-sep", 0, "least distance in steps of two participations (default: one participation)")
 	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as fit)")
 	f.BoolVar(&params.Phases, "phases", false, "examples take part every min-sep steps exactly: epochs in a fixed order")
@@ -97,6 +100,15 @@ func normalizedKinds() (kinds []string) {
 	return kinds
 }
 
+func withoutBands() (kinds []string) {
+	for _, f := range mechanism.Families() {
+		if f.Size != mechanism.BandsSize {
+			kinds = append(kinds, f.Kind)
+		}
+	}
+	return kinds
+}
+
 // familiesHelp is a line for each family.
 func familiesHelp() string {
 	var b strings.Builder
@@ -115,6 +127,20 @@ func parameterHelp(p mechanism.Parameter) string {
 		within = fmt.Sprintf(", %v to %v", p.Low, p.High)
 	}
 	return fmt.Sprintf("%s of %s%s (default: the best)", p.Symbol, inWords(mechanism.KindsByParameter(p.Name)), within)
+}
+
+// withoutKind refuses the flags of a strategy that is made where none is made: files say what theirs are.
+func withoutKind(cmd *cobra.Command) error {
+	c := param.Checker{Package: "minsep"}
+	names := []string{"bands", "buffers", "arity", "column", "stamps", "normalized", "objective"}
+	for _, p := range mechanism.Parameters() {
+		names = append(names, p.Name)
+	}
+	for _, name := range names {
+		flag := cmd.Flags().Lookup(name)
+		c.Require(!flag.Changed, name, flag.Value, "is for a strategy that is made: give --kind as well")
+	}
+	return c.Err()
 }
 
 // inWords is a list as a sentence has it.
@@ -203,6 +229,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 
 // readStrategies reads the files, which must have as many steps as params, or decide them.
 func readStrategies(ctx context.Context, files []string, params *mechanism.Params) (read []*mechanism.Strategy, err error) {
+	given := params.Steps != 0
 	for _, path := range files {
 		s, err := stages.ReadStrategyFile(ctx, path)
 		if err != nil {
@@ -211,7 +238,11 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 		if params.Steps == 0 {
 			params.Steps = s.Steps
 		}
-		if s.Steps != params.Steps {
+		switch {
+		case s.Steps == params.Steps:
+		case !given:
+			return nil, &param.Error{Package: "minsep", Param: "strategy", Value: path, Rule: fmt.Sprintf("has %d steps, %s has %d: those that are compared must have the same number", s.Steps, files[0], params.Steps)}
+		default:
 			return nil, &param.Error{Package: "minsep", Param: "steps", Value: params.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path)}
 		}
 		read = append(read, s)
