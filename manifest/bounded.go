@@ -89,7 +89,7 @@ func (b *Bounded) Copy(ctx context.Context, dir string) (err error) {
 		}
 	}()
 	for _, f := range b.Index.Files {
-		written, err := stage.Write(f.Name, func(w io.Writer) error { return copyFile(ctx, w, store.Join(b.Dir, f.Name)) })
+		written, err := WriteFileOf(dir, f.Name, PublicFile, f.Bytes, func(w io.Writer) error { return copyFile(ctx, w, store.Join(b.Dir, f.Name)) })
 		if err != nil {
 			return err
 		}

@@ -58,6 +58,11 @@ func WriteFile(dir, name string, mode fs.FileMode, write func(io.Writer) error) 
 	return writeFile(dir, name, store.Options{Mode: mode}, write)
 }
 
+// WriteFileOf is [WriteFile] of at least size bytes: a store that cannot hold so many refuses them before the first one.
+func WriteFileOf(dir, name string, mode fs.FileMode, size int64, write func(io.Writer) error) (File, error) {
+	return writeFile(dir, name, store.Options{Mode: mode, Size: size}, write)
+}
+
 func writeFile(dir, name string, o store.Options, write func(io.Writer) error) (File, error) {
 	sum, count := sha256.New(), new(countWriter)
 	err := store.Write(background, store.Join(dir, name), o, func(out io.Writer) error {

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -112,8 +111,8 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 	if err := store.MkdirAll(background, dir, s.dirMode()); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	if secret && store.IsLocal(dir) { // a folder that was there may be open to others, who would see how large its files are
-		if err := os.Chmod(dir, SecretDir); err != nil {
+	if secret { // a folder that was there may be open to others, who would see how large its files are
+		if err := store.Chmod(dir, SecretDir); err != nil {
 			return nil, fmt.Errorf("manifest: %w", err)
 		}
 	}
@@ -291,10 +290,7 @@ func (s *Stage) Abort() error {
 
 // RemoveTemporary removes what killed writers have left in a folder and all below it. Nothing must be writing there.
 func RemoveTemporary(dir string) error {
-	entries, err := store.List(background, dir)
-	if errors.Is(err, fs.ErrNotExist) && !store.IsLocal(dir) { // an object store has no empty folders
-		return nil
-	}
+	entries, err := store.ListMade(background, dir)
 	for _, e := range entries {
 		if err != nil {
 			break

@@ -73,7 +73,7 @@ func (o Options) validateJob(c *param.Checker) {
 	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
 	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made")
 	if o.runner() == "dataflow" {
-		c.Require(o.translates() || o.DryRun || o.Out == "" || !store.IsLocal(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
+		c.Require(o.translates() || o.DryRun || o.Out == "" || store.Shared(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
 	} else {
 		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
 	}
@@ -85,7 +85,7 @@ func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
 		return
 	}
 	for _, path := range paths {
-		c.Require(path == "" || !store.IsLocal(path), name, path, "must be in an object store: the workers of Dataflow do not see local files")
+		c.Require(path == "" || store.Shared(path), name, path, "must be in an object store: the workers of Dataflow do not see local files")
 	}
 }
 

@@ -3,10 +3,7 @@ package pipelines
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -15,10 +12,7 @@ import (
 // ErrLocked says that another command is writing in the run directory.
 var ErrLocked = errors.New("another minsep command is writing there: wait for it to end, or stop it")
 
-// lock keeps every other command out of the run directory until unlock is called or this process ends, however it ends: the
-// system holds the lock, on an open file, and a file that a killed process has left locks nothing. It makes the directory,
-// and unlock removes it if it is still empty. A run directory in an object store is not locked here: what is written
-// there is written under preconditions. Neither is one on a system without such locks.
+// lock keeps every other command out of the run directory until unlock is called or this process ends: see [store.LockFolder].
 //
 // The returned options are for the work under the lock. Stages that a plan runs are under the plan's. A job that is only translated has
 // a temporary run directory, which unlock removes.
@@ -31,28 +25,16 @@ func (o Options) lock() (locked Options, unlock func(), err error) {
 		o.locked = true
 		return o, func() { os.RemoveAll(dir) }, nil
 	}
-	if o.locked || !store.IsLocal(o.Out) {
+	if o.locked {
 		return o, func() {}, nil
 	}
-	dir := filepath.Clean(strings.TrimPrefix(o.Out, "file://"))
-	if err := os.MkdirAll(filepath.Dir(dir), manifest.PublicDir); err != nil {
-		return o, nil, fmt.Errorf("pipelines: run directory %s cannot be made: %w", o.Out, err)
+	unlock, err = store.LockFolder(o.Out, manifest.LockName, manifest.PublicDir, manifest.PublicFile)
+	if errors.Is(err, store.ErrLocked) {
+		err = ErrLocked
 	}
-	err = os.Mkdir(dir, manifest.PublicDir)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return o, nil, fmt.Errorf("pipelines: run directory %s cannot be made: %w", o.Out, err)
-	}
-	made := err == nil
-	removeEmpty := func() {
-		if made {
-			os.Remove(dir) // fails if anything is in it
-		}
-	}
-	release, err := lockFile(filepath.Join(dir, manifest.LockName))
 	if err != nil {
-		removeEmpty()
 		return o, nil, fmt.Errorf("pipelines: run directory %s: %w", o.Out, err)
 	}
 	o.locked = true
-	return o, func() { release(); removeEmpty() }, nil
+	return o, unlock, nil
 }

@@ -53,9 +53,9 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 type Ledger struct {
 	mutex sync.Mutex
 	book  *book
-	log   log   // nil for one opened to be read
-	fault error // after a write that failed nothing more is written
-	torn  bool  // of one opened to be read: something follows the last whole line
+	log   store.Log // nil for one opened to be read
+	fault error     // after a write that failed nothing more is written
+	torn  bool      // of one opened to be read: something follows the last whole line
 }
 
 // Create makes the ledger of a protocol in dir, and the folder if need be, or opens it if it is there already: then
@@ -93,10 +93,23 @@ func Open(dir string) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{book: b}
-	if l.log, err = openLog(dir, b.replay); err != nil {
-		return nil, err
+	var damage error
+	replay := func(r io.Reader) (whole int64, err error) { whole, damage = b.replay(r); return whole, damage }
+	if l.log, err = store.OpenLog(background, store.Join(dir, UnitsFile), 0o600, maxLog, replay); err != nil {
+		if damage != nil {
+			return nil, damage
+		}
+		return nil, logFault(err)
 	}
 	return l, nil
+}
+
+// logFault is the error for a log that cannot be opened or written.
+func logFault(err error) error {
+	if errors.Is(err, store.ErrLocked) {
+		return fmt.Errorf("%w (%w)", ErrLocked, err)
+	}
+	return fmt.Errorf("ledger: %w", err)
 }
 
 // Read opens the ledger in dir to look at it, without changing or locking anything.
@@ -210,8 +223,8 @@ func (l *Ledger) AddAll(entries []Entry) error {
 		}
 	}
 	if len(lines) > 0 {
-		if err := l.log.append(lines); err != nil {
-			l.fault = fmt.Errorf("ledger: %w", err)
+		if err := l.log.Append(lines); err != nil {
+			l.fault = logFault(err)
 			return l.fault
 		}
 	}
@@ -310,7 +323,7 @@ func (l *Ledger) Close() error {
 	if l.log == nil {
 		return nil
 	}
-	err := l.log.close()
+	err := l.log.Close()
 	l.log = nil
 	return err
 }

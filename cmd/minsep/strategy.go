@@ -258,11 +258,7 @@ func (a *app) mayWriteStrategy() error {
 	info, err := store.Stat(context.Background(), a.out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if store.IsLocal(a.out) { // an object needs no folder
-			_, err = store.Stat(context.Background(), store.Dir(a.out))
-			return err
-		}
-		return nil
+		return store.CheckFolder(context.Background(), store.Dir(a.out))
 	case err != nil:
 		return err
 	case info.Dir:

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"minsep/internal/store"
 )
 
 // held are files that stay open, and so locked, until the process ends.
@@ -17,9 +19,9 @@ func holdFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := store.TryLock(f); err != nil {
 		f.Close()
-		return &os.PathError{Op: "lock", Path: path, Err: err}
+		return err
 	}
 	held = append(held, f)
 	return nil
@@ -40,5 +42,5 @@ func abandoned(path string) bool {
 		return false
 	}
 	machine, err := io.ReadAll(io.LimitReader(f, 1<<10))
-	return err == nil && string(machine) == thisMachine() && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+	return err == nil && string(machine) == thisMachine() && store.TryLock(f) == nil
 }

@@ -23,6 +23,7 @@ type localFile struct {
 	*os.File
 	ctx  context.Context
 	size int64
+	mode fs.FileMode
 }
 
 // ReadAt is that of [io.ReaderAt].
@@ -38,11 +39,11 @@ func (f localFile) Version() string { return "" }
 
 // Open opens a regular file.
 func (local) Open(ctx context.Context, name string) (File, error) {
-	f, info, err := OpenLocal(name, os.O_RDONLY, 0)
+	f, info, err := openLocal(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
-	return localFile{f, ctx, info.Size()}, nil
+	return localFile{f, ctx, info.Size(), info.Mode()}, nil
 }
 
 // A local file of at least hollowSize bytes is refused if less than one part in hollowShare of it is stored. No file system
@@ -52,9 +53,9 @@ const (
 	hollowShare = 1 << 12
 )
 
-// OpenLocal opens a local file as [os.OpenFile] does, which must be a regular one or a symbolic link to one. It never waits, as the
+// openLocal opens a local file as [os.OpenFile] does, which must be a regular one or a symbolic link to one. It never waits, as the
 // opening of a pipe would.
-func OpenLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, error) {
+func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(localPath(name), flag|nonBlocking, mode)
 	if err != nil {
 		return nil, nil, err
@@ -77,21 +78,12 @@ func OpenLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, 
 // its name exists.
 func (local) Write(_ context.Context, name string, o Options, write func(io.Writer) error) error {
 	path := localPath(name)
+	if o.Secret {
+		return writeInPlace(path, o.Mode, write)
+	}
 	temp := filepath.Join(filepath.Dir(path), TempPrefix+o.Temp+rand.Text())
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.Mode)
-	if err != nil {
-		return err
-	}
 	defer os.Remove(temp) // fails, as it should, once the file has been renamed
-	w := bufio.NewWriterSize(f, 1<<18)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := create(temp, o.Mode, write); err != nil {
 		return err
 	}
 	place := os.Rename
@@ -102,6 +94,34 @@ func (local) Write(_ context.Context, name string, o Options, write func(io.Writ
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// writeInPlace makes a file where there is none, under its own name from the start.
+func writeInPlace(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	if err := create(path, mode, write); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// create makes a new file and syncs it, or leaves none.
+func create(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<18)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(path)
+	}
+	return err
 }
 
 func syncDir(dir string) error {

@@ -10,8 +10,11 @@ import (
 	"minsep/internal/param"
 )
 
-// IsLocal reports whether a name is a path of this machine: it has no scheme, or file://.
-func IsLocal(name string) bool {
+// Shared reports whether a name means the same on every machine: that of an object does, and a local path does not.
+func Shared(name string) bool { return !isLocal(name) }
+
+// isLocal reports whether a name is a path of this machine: it has no scheme, or file://.
+func isLocal(name string) bool {
 	s := scheme(name)
 	return s == "" || s == "file"
 }
@@ -57,7 +60,7 @@ func Check(name string) error {
 
 // Join adds slash-separated names to a folder's.
 func Join(dir string, names ...string) string {
-	if IsLocal(dir) {
+	if isLocal(dir) {
 		return filepath.Join(localPath(dir), filepath.FromSlash(path.Join(names...)))
 	}
 	head, rest, _ := strings.Cut(dir, "://")
@@ -69,7 +72,7 @@ func Join(dir string, names ...string) string {
 
 // Dir is the folder that a name is in. That of a bucket is the bucket.
 func Dir(name string) string {
-	if IsLocal(name) {
+	if isLocal(name) {
 		return filepath.Dir(filepath.Clean(localPath(name)))
 	}
 	return Join(name, "..")
@@ -77,7 +80,7 @@ func Dir(name string) string {
 
 // Base is the last part of a name.
 func Base(name string) string {
-	if IsLocal(name) {
+	if isLocal(name) {
 		return filepath.Base(localPath(name))
 	}
 	return path.Base(strings.TrimSuffix(name, "/"))
@@ -85,7 +88,7 @@ func Base(name string) string {
 
 // Abs is a name that means the same in every process of this machine.
 func Abs(name string) (string, error) {
-	if IsLocal(name) {
+	if isLocal(name) {
 		return filepath.Abs(localPath(name))
 	}
 	return Join(name), nil
@@ -93,7 +96,7 @@ func Abs(name string) (string, error) {
 
 // Real is one name for a folder, which must exist if it is local: an absolute path without symbolic links, or as [Abs].
 func Real(dir string) (string, error) {
-	if !IsLocal(dir) {
+	if !isLocal(dir) {
 		return Join(dir), nil
 	}
 	real, err := filepath.EvalSymlinks(localPath(dir))

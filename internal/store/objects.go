@@ -111,6 +111,9 @@ func (o *Objects) Write(ctx context.Context, name string, opt Options, write fun
 	} else if key == "" {
 		return fault("write", name, errors.New("is a bucket"))
 	}
+	if o.MaxParts > 0 && opt.Size > int64(o.MaxParts)*partSize {
+		return o.tooLarge(name)
+	}
 	w := &objectWriter{objects: o, ctx: ctx, name: name, condition: Condition{New: opt.New, Replaces: opt.Replaces, Writer: rand.Text()}}
 	defer w.abort()
 	if err := write(w); err != nil {
@@ -120,6 +123,11 @@ func (o *Objects) Write(ctx context.Context, name string, opt Options, write fun
 		return err
 	}
 	return w.finish()
+}
+
+func (o *Objects) tooLarge(name string) error {
+	return fault("write", name, fmt.Errorf("%w, which takes %d parts of %d MiB, %d MiB in all: write more files of fewer bytes each, such as with more shards",
+		ErrTooLarge, o.MaxParts, partSize>>20, int64(o.MaxParts)*partSize>>20))
 }
 
 // Stat asks for the object, and then for objects under it.
@@ -232,7 +240,7 @@ func (o *Objects) Move(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	err = o.Write(ctx, to, Options{}, func(w io.Writer) error { _, err := io.Copy(w, Reader(f)); return err })
+	err = o.Write(ctx, to, Options{Size: f.Size()}, func(w io.Writer) error { _, err := io.Copy(w, Reader(f)); return err })
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}

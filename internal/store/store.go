@@ -17,6 +17,8 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -63,6 +65,13 @@ type Options struct {
 	// who may remove what a killed process has left.
 	Temp string
 
+	// Size is at least how many bytes are written, where that is known; 0 where not. A store that cannot hold so many refuses them before the
+	// first one, with [ErrTooLarge].
+	Size int64
+
+	// Secret leaves no second copy, under a temporary name, if the process is killed: a local file is written in place. With it goes New.
+	Secret bool
+
 	// New makes it an error that wraps fs.ErrExist if there is a file already. One of several writers at once succeeds.
 	New bool
 	// Replaces is the version of the object that there must be, or the error wraps [ErrChanged]. It is not for local files,
@@ -102,7 +111,7 @@ func Register(scheme string, open func() (FS, error)) {
 
 // of returns the store that a name belongs to.
 func of(name string) (FS, error) {
-	if IsLocal(name) {
+	if isLocal(name) {
 		return local{}, nil
 	}
 	registry.Lock()
@@ -149,13 +158,42 @@ func ReadVersion(ctx context.Context, name string, limit int64) ([]byte, string,
 	}
 	defer f.Close()
 	if f.Size() > limit {
-		return nil, "", fault("read", name, fmt.Errorf("has %d bytes, more than %d", f.Size(), limit))
+		return nil, "", fault("read", name, &TooLongError{f.Size(), limit})
 	}
 	b := make([]byte, f.Size())
 	if n, err := f.ReadAt(b, 0); n < len(b) {
 		return nil, "", fault("read", name, err)
 	}
 	return b, f.Version(), nil
+}
+
+// TooLongError says that a file has more bytes than are read.
+type TooLongError struct{ Size, Limit int64 }
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("has %d bytes, more than %d", e.Size, e.Limit)
+}
+
+// ModeError says that a local file may be used by others than its owner.
+type ModeError struct{ Mode fs.FileMode }
+
+func (e *ModeError) Error() string { return fmt.Sprintf("mode %#o lets others use it", e.Mode) }
+
+// ReadSecret returns the contents of a file of at most limit bytes. A local one that others than its owner may read or write is a
+// [ModeError]. Who can read an object is for its bucket's policy to say.
+func ReadSecret(ctx context.Context, name string, limit int64) ([]byte, error) {
+	f, err := Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if local, is := f.(localFile); is && local.mode.Perm()&0o077 != 0 {
+		return nil, fault("open", name, &ModeError{local.mode.Perm()})
+	}
+	if f.Size() > limit {
+		return nil, fault("read", name, &TooLongError{f.Size(), limit})
+	}
+	return io.ReadAll(Reader(f))
 }
 
 // ErrNotText says that a file is not text, such as JSON: it has a byte of zero.
@@ -170,7 +208,7 @@ func ReadText(ctx context.Context, name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if f.Size() > limit {
-		return nil, fault("read", name, fmt.Errorf("has %d bytes, more than %d", f.Size(), limit))
+		return nil, fault("read", name, &TooLongError{f.Size(), limit})
 	}
 	b, err := io.ReadAll(Text(f))
 	if err == nil && int64(len(b)) != f.Size() {
@@ -203,6 +241,7 @@ func Write(ctx context.Context, name string, o Options, write func(io.Writer) er
 
 // WriteFile makes a file of data.
 func WriteFile(ctx context.Context, name string, o Options, data []byte) error {
+	o.Size = int64(len(data))
 	return Write(ctx, name, o, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader(data)); return err })
 }
 
@@ -215,6 +254,40 @@ func Stat(ctx context.Context, name string) (Info, error) {
 	return s.Stat(ctx, name)
 }
 
+// CheckFolder reports a folder that is not there, where a file needs one: objects do not.
+func CheckFolder(ctx context.Context, dir string) error {
+	if !isLocal(dir) {
+		return nil
+	}
+	_, err := Stat(ctx, dir)
+	return err
+}
+
+// NearestFolder returns the folder that is there: dir, or the nearest one above it. It is "" in an object store, where a folder is there with
+// the first object in it.
+func NearestFolder(dir string) (string, error) {
+	if !isLocal(dir) {
+		return "", nil
+	}
+	for dir = localPath(dir); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return "", fmt.Errorf("%s is a file", dir)
+		case err == nil || filepath.Dir(dir) == dir:
+			return dir, nil
+		}
+	}
+}
+
+// Chmod gives a local folder a mode. What access others have to an object is its bucket's policy.
+func Chmod(dir string, mode fs.FileMode) error {
+	if !isLocal(dir) {
+		return nil
+	}
+	return os.Chmod(localPath(dir), mode)
+}
+
 // List returns the names in a folder, in order.
 func List(ctx context.Context, dir string) ([]Entry, error) {
 	s, err := of(dir)
@@ -222,6 +295,16 @@ func List(ctx context.Context, dir string) ([]Entry, error) {
 		return nil, err
 	}
 	return s.List(ctx, dir)
+}
+
+// ListMade returns the names in a folder that [MkdirAll] has made, in order. In an object store, which has no empty folders, there are none
+// if nothing is in it.
+func ListMade(ctx context.Context, dir string) ([]Entry, error) {
+	list, err := List(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) && !isLocal(dir) {
+		return nil, nil
+	}
+	return list, err
 }
 
 // MkdirAll makes a folder where folders are made.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"time"
 )
@@ -55,8 +54,7 @@ func (w *objectWriter) part() error {
 		}
 	}
 	if most := w.objects.MaxParts; most > 0 && w.parts == most {
-		return fault("write", w.name, fmt.Errorf("%w, which takes %d parts of %d MiB, %d MiB in all: write more files of fewer bytes each, such as with more shards",
-			ErrTooLarge, most, partSize>>20, int64(most)*partSize>>20))
+		return w.objects.tooLarge(w.name)
 	}
 	w.parts++
 	err := w.do(func(ctx context.Context, _ int, _, _ string) error { return w.upload.Part(ctx, w.parts, w.buffer) })

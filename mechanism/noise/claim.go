@@ -119,19 +119,13 @@ func (g *Registry) Writable(dry bool) error {
 
 func (f recordFolder) writable(dry bool) error {
 	ctx := context.Background()
-	if dry && !store.IsLocal(f.path) {
-		return nil
-	}
 	dir := f.path
-	if dry { // the nearest folder that is there
-		for {
-			if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-				return fmt.Errorf("%s is a file", dir)
-			} else if err == nil || filepath.Dir(dir) == dir {
-				break
-			}
-			dir = filepath.Dir(dir)
+	if dry {
+		there, err := store.NearestFolder(dir)
+		if err != nil || there == "" {
+			return err
 		}
+		dir = there
 	} else if err := store.MkdirAll(ctx, dir, 0o700); err != nil {
 		return err
 	}
@@ -248,10 +242,7 @@ func (f recordFolder) claim(want Record) error {
 
 // removeTemporary removes temporary files of a kind, among them what killed processes have left.
 func removeTemporary(ctx context.Context, folder, kind string) error {
-	entries, err := store.List(ctx, folder)
-	if errors.Is(err, fs.ErrNotExist) && !store.IsLocal(folder) { // an object store has no empty folders
-		return nil
-	}
+	entries, err := store.ListMade(ctx, folder)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name, store.TempPrefix+kind) {
 			err = errors.Join(err, store.RemoveAll(ctx, store.Join(folder, e.Name)))

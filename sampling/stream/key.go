@@ -9,10 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"strings"
 
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -55,7 +52,8 @@ func ParseRoot(b []byte) (r Root, err error) {
 // refuses to overwrite: a lost key cannot be had back.
 func CreateKeyFile(path string) error {
 	r := NewRoot()
-	err := r.create(path)
+	secret := store.Options{Mode: 0o600, New: true, Secret: true}
+	err := store.WriteFile(context.Background(), path, secret, r.secret[:])
 	if errors.Is(err, fs.ErrExist) {
 		return &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "exists already and is never overwritten: name another file"}
 	}
@@ -65,34 +63,22 @@ func CreateKeyFile(path string) error {
 	return nil
 }
 
-// create leaves no second copy of the secret, under a temporary name, if the process is killed.
-func (r Root) create(path string) error {
-	if !store.IsLocal(path) {
-		return store.WriteFile(context.Background(), path, store.Options{New: true}, r.secret[:])
-	}
-	path = strings.TrimPrefix(path, "file://")
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(r.secret[:])
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		os.Remove(path)
-	}
-	return err
-}
-
 // ReadKeyFile reads the root key in a file. It refuses a file of another length and, of local files, one that others may
 // read or write and anything that is not a regular file. Who can read an object is for its bucket's policy to say: it
 // must be those who may know every secret of the runs, and nobody else.
 func ReadKeyFile(path string) (Root, error) {
-	read := readLocalKey
-	if !store.IsLocal(path) {
-		read = func(path string) ([]byte, error) { return store.ReadFile(context.Background(), path, 1<<10) }
+	b, err := store.ReadSecret(context.Background(), path, 1<<10)
+	refused := func(value any, rule string) error {
+		return &param.Error{Package: "stream", Param: "key file", Value: value, Rule: rule}
 	}
-	b, err := read(path)
-	if _, bad := errors.AsType[*param.Error](err); bad {
-		return Root{}, err
+	if open, is := errors.AsType[*store.ModeError](err); is {
+		return Root{}, refused(path, open.Error()+": must be 0600 (chmod 600)")
+	}
+	if long, is := errors.AsType[*store.TooLongError](err); is {
+		return Root{}, refused(path, fmt.Sprintf("has %d bytes: must have exactly %d", long.Size, RootSize))
+	}
+	if errors.Is(err, store.ErrNotRegular) {
+		return Root{}, refused(path, "must be a regular file")
 	}
 	if err != nil {
 		return Root{}, fmt.Errorf("stream: key file: %w", err)
@@ -102,22 +88,6 @@ func ReadKeyFile(path string) (Root, error) {
 		return Root{}, fmt.Errorf("%w (file %s)", err, path)
 	}
 	return r, nil
-}
-
-// readLocalKey reads a file that is for its owner alone.
-func readLocalKey(path string) ([]byte, error) {
-	f, info, err := store.OpenLocal(path, os.O_RDONLY, 0)
-	if errors.Is(err, store.ErrNotRegular) {
-		return nil, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "must be a regular file"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: fmt.Sprintf("mode %#o lets others use it: must be 0600 (chmod 600)", mode)}
-	}
-	return io.ReadAll(io.LimitReader(f, RootSize+1))
 }
 
 // RunID names one training run. It is public, drawn at random when the run directory

@@ -19,10 +19,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"reflect"
 	"strings"
 	"sync"
@@ -222,10 +220,7 @@ const maxUnit = 1 << 20
 // others are being left, and after a crash.
 func Collect(dir string, l *ledger.Ledger) error {
 	ctx := context.Background()
-	entries, err := store.List(ctx, dir)
-	if errors.Is(err, fs.ErrNotExist) && !store.IsLocal(dir) { // an object store has no empty folders
-		return nil
-	}
+	entries, err := store.ListMade(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("losses: %w", err)
 	}

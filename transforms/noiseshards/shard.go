@@ -145,7 +145,8 @@ func (w *shardWriter) note() error {
 func (w *shardWriter) file(ctx context.Context, name string, rows int) (manifest.File, error) {
 	width := w.generator.Width()
 	chunk := max(1, min(rows, bufferBytes/w.config.DType.Size()/width))
-	return manifest.WriteFile(w.config.Dir, name, manifest.SecretFile, func(out io.Writer) error {
+	size := int64(rows) * int64(width) * int64(w.config.DType.Size())
+	return manifest.WriteFileOf(w.config.Dir, name, manifest.SecretFile, size, func(out io.Writer) error {
 		if err := (manifest.NPYHeader{DType: w.config.DType, Shape: []int{rows, width}}).Write(out); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func (c *conditional) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestMaxParts: an object of as many parts as the store takes is written; one of more is refused before
-// the part too many is sent, and neither it nor its upload is left.
+// the part too many is sent, and neither it nor its upload is left. Where the size is known nothing is sent.
 func TestMaxParts(t *testing.T) {
 	const most, part = 2, 8 << 20
 	faults := &storetest.Faults{}
@@ -91,6 +91,14 @@ func TestMaxParts(t *testing.T) {
 		if sent.parts != most {
 			t.Errorf("%d bytes: %d parts were sent", size, sent.parts)
 		}
+	}
+	*sent = partCounter{service: sent.service}
+	err = objects.Write(t.Context(), "s3://bucket/known", store.Options{Size: most*part + 1}, func(io.Writer) error {
+		t.Error("an object whose size is known to be too large is written")
+		return nil
+	})
+	if !errors.Is(err, store.ErrTooLarge) || sent.parts > 0 {
+		t.Errorf("a known size: %v, %d parts", err, sent.parts)
 	}
 }
 

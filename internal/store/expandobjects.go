@@ -1,4 +1,4 @@
-package graphio
+package store
 
 import (
 	"context"
@@ -7,15 +7,13 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"minsep/internal/store"
 )
 
-// objects expands names in object stores.
-type objects struct{ ctx context.Context }
+// expander expands names in object stores.
+type expander struct{ ctx context.Context }
 
-func (o objects) expand(name string) ([]string, error) {
-	info, err := store.Stat(o.ctx, name)
+func (o expander) expand(name string) ([]string, error) {
+	info, err := Stat(o.ctx, name)
 	switch {
 	case err == nil && !info.Dir:
 		return []string{name}, nil
@@ -26,7 +24,7 @@ func (o objects) expand(name string) ([]string, error) {
 		}
 		return files, err
 	case !errors.Is(err, fs.ErrNotExist) || !meta(name):
-		return nil, cause(err)
+		return nil, err
 	}
 	scheme, rest, _ := strings.Cut(name, "://")
 	bucket, pattern, _ := strings.Cut(rest, "/")
@@ -53,9 +51,9 @@ type match struct {
 }
 
 // match returns what in dir the parts of a pattern match.
-func (o objects) match(dir string, parts []string) (matches []match, err error) {
+func (o expander) match(dir string, parts []string) (matches []match, err error) {
 	if !meta(parts[0]) && len(parts) > 1 {
-		return o.match(store.Join(dir, parts[0]), parts[1:])
+		return o.match(Join(dir, parts[0]), parts[1:])
 	}
 	entries, err := o.list(dir)
 	if err != nil {
@@ -66,7 +64,7 @@ func (o objects) match(dir string, parts []string) (matches []match, err error) 
 		if err != nil {
 			return nil, err
 		}
-		found := []match{{store.Join(dir, e.Name), e.Dir}}
+		found := []match{{Join(dir, e.Name), e.Dir}}
 		switch {
 		case !matched || len(parts) > 1 && !e.Dir, meta(parts[0]) && !hidden(parts[0]) && hidden(e.Name):
 			continue
@@ -81,7 +79,7 @@ func (o objects) match(dir string, parts []string) (matches []match, err error) 
 }
 
 // folder lists the files under dir in the order of their paths.
-func (o objects) folder(dir string) (files []string, err error) {
+func (o expander) folder(dir string) (files []string, err error) {
 	entries, err := o.list(dir)
 	if err != nil {
 		return nil, err
@@ -90,7 +88,7 @@ func (o objects) folder(dir string) (files []string, err error) {
 		if hidden(e.Name) {
 			continue
 		}
-		in := []string{store.Join(dir, e.Name)}
+		in := []string{Join(dir, e.Name)}
 		if e.Dir {
 			if in, err = o.folder(in[0]); err != nil {
 				return nil, err
@@ -102,10 +100,10 @@ func (o objects) folder(dir string) (files []string, err error) {
 }
 
 // list returns what is in a folder, which may be nothing.
-func (o objects) list(dir string) ([]store.Entry, error) {
-	entries, err := store.List(o.ctx, dir)
+func (o expander) list(dir string) ([]Entry, error) {
+	entries, err := List(o.ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return entries, cause(err)
+	return entries, err
 }

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ErrLocked says that another process holds a lock.
+var ErrLocked = errors.New("is locked by another process")
+
+// LockFolder keeps other processes that ask for the same lock, a file of this name in the folder, out until unlock is called or this
+// process ends, however it ends: the system holds the lock, on an open file, and a file that a killed process has left
+// locks nothing. It makes the folder where there is none, and unlock removes it if it is still empty. A lock that another
+// process holds is [ErrLocked].
+//
+// A folder of an object store is not locked: what is written there is written under preconditions. Neither is one on a system
+// without such locks.
+func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func(), err error) {
+	if !isLocal(dir) {
+		return func() {}, nil
+	}
+	dir = filepath.Clean(localPath(dir))
+	if err := os.MkdirAll(filepath.Dir(dir), folderMode); err != nil {
+		return nil, err
+	}
+	err = os.Mkdir(dir, folderMode)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	made := err == nil
+	removeEmpty := func() {
+		if made {
+			os.Remove(dir) // fails if anything is in it
+		}
+	}
+	release, err := lockFile(filepath.Join(dir, name), fileMode)
+	if err != nil {
+		removeEmpty()
+		return nil, err
+	}
+	return func() { release(); removeEmpty() }, nil
+}
+
+// lockFile makes the file if it is not there, and locks it. release removes it.
+func lockFile(path string, mode fs.FileMode) (release func(), err error) {
+	if !canLock {
+		return func() {}, nil
+	}
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, mode)
+		if err != nil {
+			return nil, err
+		}
+		if err := TryLock(f); err != nil {
+			f.Close()
+			return nil, err
+		}
+		// Whoever held the lock may have removed the file between our opening and our locking it: then it is another's
+		// by now, or nobody's.
+		if mine, err := f.Stat(); err == nil {
+			if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
+				return func() { os.Remove(path); f.Close() }, nil
+			}
+		}
+		f.Close()
+	}
+}
+
+// lockFault is the error for a file that cannot be locked.
+func lockFault(f *os.File, held bool, err error) error {
+	if held {
+		err = fmt.Errorf("%w (%w)", ErrLocked, err)
+	}
+	return fault("lock", f.Name(), err)
+}

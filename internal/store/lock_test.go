@@ -1,0 +1,160 @@
+//go:build unix
+
+package store_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"minsep/internal/store"
+)
+
+func TestLockFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "run")
+	unlock, err := store.LockFolder("file://"+dir, ".lock", 0o755, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.LockFolder(dir, ".lock", 0o755, 0o644); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("locked twice: %v", err)
+	}
+	unlock()
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty folder is left: %v", err)
+	}
+	// A file that a killed process has left locks nothing, and a folder that was there stays.
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, ".lock"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if unlock, err = store.LockFolder(dir, ".lock", 0o755, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// An object is no lock: whoever adds to a log after another has is refused.
+func TestLogs(t *testing.T) {
+	store.RegisterMemory()
+	local := filepath.Join(t.TempDir(), "log")
+	for _, name := range []string{local, "mem://bucket/logs/log"} {
+		var read string
+		open := func(whole int) (store.Log, error) {
+			return store.OpenLog(t.Context(), name, 0o600, 1<<20, func(r io.Reader) (int64, error) {
+				b, err := io.ReadAll(r)
+				read = string(b)
+				return int64(min(whole, len(b))), err
+			})
+		}
+		first, err := open(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Append([][]byte{[]byte("one\n"), []byte("two, torn by a crash")}); err != nil {
+			t.Fatal(err)
+		}
+		second, err := open(4)
+		if (name == local) != errors.Is(err, store.ErrLocked) || name != local && err != nil {
+			t.Errorf("%s, opened twice: %v", name, err)
+		}
+		if name != local {
+			if err := errors.Join(second.Append([][]byte{[]byte("two\n")}), second.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if err := first.Append([][]byte{[]byte("three\n")}); !errors.Is(err, store.ErrLocked) {
+				t.Errorf("two write: %v", err)
+			}
+		}
+		first.Close()
+		if second, err = open(4); err != nil { // what is torn is cut off
+			t.Fatal(err)
+		}
+		if err := errors.Join(second.Append([][]byte{[]byte("three\n")}), second.Close()); err != nil {
+			t.Fatal(err)
+		}
+		last, err := open(100)
+		if err != nil || read != "one\nthree\n" {
+			t.Errorf("%s: %q, %v", name, read, err)
+		}
+		last.Close()
+	}
+}
+
+func TestSecretFiles(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	name := filepath.Join(dir, "key")
+	secret := store.Options{Mode: 0o600, New: true, Secret: true}
+	write := func(fail error) error {
+		return store.Write(ctx, name, secret, func(w io.Writer) error {
+			if left, _ := filepath.Glob(filepath.Join(dir, store.TempPrefix+"*")); len(left) > 0 {
+				t.Errorf("a second copy: %v", left)
+			}
+			_, err := w.Write([]byte("secret"))
+			return errors.Join(err, fail)
+		})
+	}
+	if err := write(io.ErrShortWrite); !errors.Is(err, io.ErrShortWrite) {
+		t.Error(err)
+	}
+	if err := write(nil); err != nil { // nothing was left by the one that failed
+		t.Fatal(err)
+	}
+	if err := write(nil); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("written twice: %v", err)
+	}
+	if b, err := store.ReadSecret(ctx, name, 6); err != nil || string(b) != "secret" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := store.ReadSecret(ctx, name, 5); !errors.As(err, new(*store.TooLongError)) {
+		t.Errorf("too long: %v", err)
+	}
+	for _, mode := range []fs.FileMode{0o640, 0o604, 0o620} {
+		os.Chmod(name, mode)
+		if _, err := store.ReadSecret(ctx, name, 6); !errors.As(err, new(*store.ModeError)) {
+			t.Errorf("mode %#o: %v", mode, err)
+		}
+	}
+}
+
+func TestFoldersOfStores(t *testing.T) {
+	store.RegisterMemory()
+	ctx, dir := context.Background(), t.TempDir()
+	below, file := filepath.Join(dir, "a", "b"), filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{dir, "file://" + dir, below} {
+		if got, err := store.NearestFolder(name); got != dir || err != nil {
+			t.Errorf("nearest to %s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := store.NearestFolder(filepath.Join(file, "b")); err == nil {
+		t.Error("a file as a folder is passed over")
+	}
+	if got, err := store.NearestFolder("mem://bucket/none"); got != "" || err != nil {
+		t.Errorf("nearest in an object store: %q, %v", got, err)
+	}
+	if err := store.CheckFolder(ctx, below); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := store.ListMade(ctx, below); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if list, err := store.ListMade(ctx, "mem://bucket/none"); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if err := errors.Join(store.CheckFolder(ctx, dir), store.CheckFolder(ctx, "mem://bucket/none"),
+		store.Chmod("mem://bucket/none", 0o700), store.Chmod("file://"+dir, 0o700)); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Log is an open file that lines are added to by one process at a time.
+type Log interface {
+	// Append returns when the lines are safe. The error wraps [ErrLocked] if another process has added lines.
+	Append(lines [][]byte) error
+	io.Closer
+}
+
+// OpenLog opens a log, or makes it, with the mode if it is local. replay takes what is there and returns how much of it is whole: the rest,
+// what a crash has left of a last line, is cut off. A local log is locked, and the error for one that another process
+// has open wraps [ErrLocked]. An object cannot be added to: it is kept in memory, of at most limit bytes, and written anew in the place of
+// the version that was read.
+func OpenLog(ctx context.Context, name string, mode fs.FileMode, limit int64, replay func(io.Reader) (whole int64, err error)) (Log, error) {
+	if !isLocal(name) {
+		return openObjectLog(ctx, name, limit, replay)
+	}
+	f, _, err := openLocal(name, os.O_RDWR|os.O_CREATE, mode)
+	if err != nil {
+		return nil, err
+	}
+	l := &localLog{file: f}
+	if err := l.start(Dir(name), replay); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// localLog is a local file that is locked.
+type localLog struct {
+	file *os.File
+	size int64
+}
+
+func (l *localLog) start(dir string, replay func(io.Reader) (whole int64, err error)) error {
+	if err := TryLock(l.file); err != nil {
+		return err
+	}
+	whole, err := replay(l.file)
+	if err != nil {
+		return err
+	}
+	info, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	l.size = whole
+	if whole < info.Size() {
+		if err := l.file.Truncate(l.size); err != nil {
+			return err
+		}
+	}
+	return errors.Join(l.file.Sync(), syncDir(dir))
+}
+
+// Append syncs line by line, so that a crash tears the last one only.
+func (l *localLog) Append(lines [][]byte) error {
+	for _, line := range lines {
+		if _, err := l.file.WriteAt(line, l.size); err != nil {
+			return err
+		}
+		if err := l.file.Sync(); err != nil {
+			return err
+		}
+		l.size += int64(len(line))
+	}
+	return nil
+}
+
+func (l *localLog) Close() error { return l.file.Close() }
+
+// objectLog is an object, which is written anew.
+type objectLog struct {
+	ctx     context.Context
+	name    string
+	limit   int64
+	data    []byte
+	version string // "" before there is one
+}
+
+func openObjectLog(ctx context.Context, name string, limit int64, replay func(io.Reader) (whole int64, err error)) (*objectLog, error) {
+	l := &objectLog{ctx: ctx, name: name, limit: limit}
+	data, version, err := ReadVersion(ctx, name, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	whole, err := replay(bytes.NewReader(data))
+	l.data, l.version = data[:whole], version
+	return l, err
+}
+
+func (l *objectLog) Append(lines [][]byte) error {
+	for _, line := range lines {
+		l.data = append(l.data, line...)
+	}
+	err := WriteFile(l.ctx, l.name, Options{New: l.version == "", Replaces: l.version}, l.data)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, ErrChanged) {
+		return fmt.Errorf("%w (%w)", ErrLocked, err)
+	}
+	if err != nil {
+		return err
+	}
+	data, version, err := ReadVersion(l.ctx, l.name, l.limit)
+	if err != nil {
+		return err
+	}
+	if l.version = version; string(data) != string(l.data) {
+		return fault("write", l.name, ErrLocked)
+	}
+	return nil
+}
+
+func (*objectLog) Close() error { return nil }
