@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ const DefaultRunner = "direct"
 
 // Runners are the names of Beam's runners.
 var Runners = []string{"direct", "prism", "flink", "dataflow", "spark", "universal"}
+
+// Untested are those of [Runners] that no test of this module runs.
+var Untested = []string{"spark", "universal"}
 
 func (o Options) runner() string {
 	if o.Runner == "" {
@@ -57,6 +61,9 @@ func (o Options) validate(c *param.Checker) {
 	if o.KeyFile == "" {
 		c.Require(false, "key", `""`, "must name a key file; make one with `minsep keygen`")
 	} else if _, err := stream.ReadKeyFile(o.KeyFile); err != nil {
+		if _, bad := errors.AsType[*param.Error](err); !bad && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: "cannot be read: " + errors.Unwrap(err).Error()}
+		}
 		c.Add(err)
 	}
 }
@@ -70,6 +77,9 @@ func (o Options) validateJob(c *param.Checker) {
 		c.Require(o.DryRun || beamFlag("endpoint") != "", "endpoint", `""`, "must name the job server of runner "+o.runner()+", such as localhost:8099")
 	}
 	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	for _, name := range strings.Split(o.Out, "/") {
+		c.Require(len(name) <= maxName, "out", fmt.Sprintf("…/%.20s…", name), fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName))
+	}
 	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
 	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made")
 	if o.runner() == "dataflow" {
@@ -78,6 +88,9 @@ func (o Options) validateJob(c *param.Checker) {
 		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
 	}
 }
+
+// maxName is how many bytes a file system takes in a name.
+const maxName = 255
 
 // validateInput records inputs that workers read and cannot reach.
 func (o Options) validateInput(c *param.Checker, name string, paths ...string) {

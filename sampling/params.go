@@ -143,11 +143,25 @@ func (p Params) Spec(of Population) (Spec, error) {
 		return Spec{}, err
 	}
 	spec, err := p.Kind().spec(p, of)
+	if err == nil {
+		if p.MaxBatchSize > 0 {
+			spec.Truncation = &Truncation{MaxBatchSize: p.MaxBatchSize, Pad: p.Pad}
+		}
+		err = spec.Validate()
+	}
+	if p.BatchSize != 0 {
+		param.Each(err, p.blameBatchSize)
+	}
 	if err != nil {
 		return Spec{}, err
 	}
-	if p.MaxBatchSize > 0 {
-		spec.Truncation = &Truncation{MaxBatchSize: p.MaxBatchSize, Pad: p.Pad}
+	return spec, nil
+}
+
+// blameBatchSize puts the batch size into a fault of the probability that follows from it, and that nobody gave.
+func (p Params) blameBatchSize(bad *param.Error) {
+	if bad.Param == "prob" {
+		bad.Param, bad.Rule = "batch size", fmt.Sprintf("makes an example take part with probability %v, which %s", bad.Value, bad.Rule)
+		bad.Value = p.BatchSize
 	}
-	return spec, spec.Validate()
 }

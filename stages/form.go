@@ -2,7 +2,9 @@ package stages
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -10,6 +12,7 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Form forms the batches of a training: run directory in, run/batches out. The examples are those of a bounded table, or the
@@ -104,6 +107,9 @@ func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
 	}
 	if inFolder, errFolder := manifest.OpenBounded(ctx, dir); errFolder == nil {
 		return inFolder, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		err = fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "bounded", Value: dir, Rule: "has no bounded graph, as `minsep bound` makes them"}, err)
 	}
 	return nil, err
 }

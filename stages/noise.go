@@ -74,7 +74,7 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 	s, err := mechanism.ReadStrategy(store.Text(f))
 	if err != nil {
 		rule := "cannot be used"
-		if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.Offset <= 1 {
 			rule = "is not a strategy file, as `minsep strategy --out` makes them"
 		}
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: rule}, err)

@@ -59,7 +59,7 @@ func (p Plan) ValueFaults() error {
 // planFields are the fields of a plan by their names in words: of each group, and in "" of all, where the first group that has
 // the name counts.
 var planFields = func() map[string]map[string]string {
-	all := map[string]string{"steps of the strategy": "strategy.steps", "max per owner": "bound.max_examples_per_owner", "graph": "graph",
+	all := map[string]string{"steps of the strategy": "strategy.steps", "max per owner": "bound.max_examples_per_owner", "graph": "graph", "key file": "key",
 		"bounded": "graph", "batch size or prob": "scheme.batch_size, scheme.prob"}
 	fields := map[string]map[string]string{"": all}
 	t := reflect.TypeFor[Plan]()

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -18,30 +20,35 @@ func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.StringVar(&read.Format, "format", graphio.Auto, "format of the files: auto (by their names), csv, tsv, ndjson, parquet")
 	f.StringVar(&read.ExampleColumn, "example-column", "", "name or 1-based position of the example column (default example_id)")
 	f.StringVar(&read.OwnerColumn, "owner-column", "", "name or 1-based position of the owner column (default owner_id or owners)")
-	f.StringVar(&read.Delimiter, "delimiter", "", "delimiter of CSV and TSV, one byte")
+	f.StringVar(&read.Delimiter, "delimiter", "", "delimiter of CSV and TSV, one byte (default: comma, tab)")
 	f.StringVar(&read.Header, "header", graphio.Auto, "whether CSV and TSV begin with a header: auto, yes, no")
-	f.Var(bothTypes{read}, "id-type", "type of text ids: auto, int64, string")
-	f.StringVar(&read.ExampleType, "example-type", "", "type of text example ids, where owners have another")
-	f.StringVar(&read.OwnerType, "owner-type", "", "type of text owner ids, where examples have another")
+	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of text ids: auto, int64, string")
+	f.Var(idTypes{&read.ExampleType}, "example-type", "type of text example ids, where owners have another")
+	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of text owner ids, where examples have another")
 	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without owners instead of refusing them")
 }
 
-// bothTypes sets the types of both columns.
-type bothTypes struct{ read *graphio.Options }
+// idTypes sets the types of columns.
+type idTypes []*string
 
-func (b bothTypes) String() string {
-	if b.read == nil || b.read.ExampleType == "" {
+func (t idTypes) String() string {
+	if len(t) == 0 || *t[0] == "" {
 		return graphio.Auto
 	}
-	return b.read.ExampleType
+	return *t[0]
 }
 
-func (b bothTypes) Set(s string) error {
-	b.read.ExampleType, b.read.OwnerType = s, s
+func (t idTypes) Set(s string) error {
+	if !slices.Contains([]string{graphio.Auto, "int64", "string"}, s) {
+		return errors.New("is none")
+	}
+	for _, column := range t {
+		*column = s
+	}
 	return nil
 }
 
-func (bothTypes) Type() string { return "type" }
+func (idTypes) Type() string { return "type of ids" }
 
 func (a *app) boundCommand() *cobra.Command {
 	var stage pipelines.Bound
@@ -79,7 +86,7 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	addGraphFlags(f, &stage.Graph, &stage.Read)
 	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of an owner")
 	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, adding copies until nothing fits")
-	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop examples that share owners with more examples than this, themselves included")
+	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop examples that share owners with more examples than this, themselves included (default: no bound)")
 	f.IntVar(&stage.Buckets, "buckets", 0, "buckets of the shuffles (default: by the size of the graph); does not change the result")
 	return c
 }

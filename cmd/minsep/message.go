@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,17 +29,30 @@ var packagePrefix = regexp.MustCompile(`(?m)(^|: |; )((?:` + strings.Join(packag
 // message is the text of an error for the user of a command: parameters go by the names of flags, or of the plan's fields.
 func message(cmd *cobra.Command, err error) string {
 	text := err.Error()
+	var described []string // put in last: a field of a plan may have the name of a package
 	param.Each(err, func(bad *param.Error) {
-		text = strings.Replace(text, bad.Error(), describe(cmd, bad), 1)
+		mark := fmt.Sprintf("\x00%d\x00", len(described)/2)
+		text = strings.Replace(text, bad.Error(), mark, 1)
+		described = append(described, mark, describe(cmd, bad))
 	})
-	return once(packagePrefix.ReplaceAllString(text, "$1"))
+	return once(strings.NewReplacer(described...).Replace(packagePrefix.ReplaceAllString(text, "$1")))
 }
 
-// once leaves out what is said again of the same value of a flag: stages and commands may both refuse it.
+// once leaves out what is said again of the same value of a flag: stages and commands may both refuse it. That one of several flags
+// must be given is left out where one of them was, with a value that is refused.
 func once(text string) string {
 	var lines []string
 	seen := map[string]bool{}
-	for _, line := range strings.Split(text, "\n") {
+	all := strings.Split(text, "\n")
+	for _, line := range all {
+		if flags, found := strings.CutSuffix(line, ": one of them must be given"); found {
+			given := func(line string) bool {
+				return slices.ContainsFunc(strings.Split(flags, ", "), func(flag string) bool { return strings.HasPrefix(line, flag+" ") })
+			}
+			if slices.ContainsFunc(all, given) {
+				continue
+			}
+		}
 		what, _, _ := strings.Cut(line, ": ")
 		if strings.HasPrefix(what, graphio.FaultPrefix+" ") { // one file may have several
 			what = line
@@ -107,6 +119,7 @@ var typeRules = map[string]string{
 	"int":          "must be a whole number",
 	"int64":        "must be a whole number",
 	"intSlice":     "must be whole numbers with commas between them",
+	"type of ids":  "must be auto, int64 or string",
 	"uint64":       "must be a whole number, and not below 0",
 }
 
@@ -120,7 +133,7 @@ func isEmpty(value any) bool {
 }
 
 // flagNames are flags whose parameters have other names.
-var flagNames = map[string]string{"max-examples-per-owner": "max-per-owner", "examples-per-owner": "max-per-owner", "learning-rate": "learning-rates"}
+var flagNames = map[string]string{"max-examples-per-owner": "max-per-owner", "examples-per-owner": "max-per-owner", "key-file": "key", "learning-rate": "learning-rates"}
 
 // flagOf is the flag of a parameter; "" if the command has none.
 func flagOf(cmd *cobra.Command, name string) string {
@@ -145,6 +158,7 @@ var zeroRules = func() map[string]string {
 		"buffers":          "must be at least 1",
 		"cpu-time":         "must be above 0",
 		"examples":         "must be at least 1",
+		"max-neighborhood": "must be at least 1",
 		"max-per-owner":    "must be at least 1",
 		"noise-multiplier": "must be above 0",
 		"rounds":           "must be at least 1",
@@ -162,17 +176,26 @@ var zeroRules = func() map[string]string {
 	return rules
 }()
 
-// refuseZeros returns the faults of flags that were given as 0.
+// refuseZeros returns the faults of flags that were given as 0, or as nothing.
 func refuseZeros(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
-	for _, name := range slices.Sorted(maps.Keys(zeroRules)) {
-		flag := cmd.Flags().Lookup(name)
-		if flag == nil || !flag.Changed {
-			continue
+	refuse := func(flag *pflag.Flag, value, rule string) {
+		if strings.Contains(flag.Usage, "default") {
+			rule += "; leave it out for the default"
 		}
-		if v := flag.Value.String(); v == "0" || v == "0s" || v == "-0" {
-			c.Require(false, name, v, zeroRules[name]+"; leave it out for the default")
-		}
+		c.Require(false, flag.Name, value, rule)
 	}
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !flag.Changed || flag.Hidden {
+			return
+		}
+		rule := zeroRules[flag.Name]
+		switch v := flag.Value.String(); {
+		case rule != "" && (v == "0" || v == "0s" || v == "-0"):
+			refuse(flag, v, rule)
+		case v == "" && flag.Value.Type() == "string" && flag.Name != "key" && flag.Name != "out": // these say what they are for
+			refuse(flag, `""`, "must not be empty")
+		}
+	})
 	return c.Err()
 }

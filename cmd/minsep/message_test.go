@@ -63,6 +63,8 @@ func TestMessage(t *testing.T) {
 		{fmt.Errorf("pipelines: %w: %w", bad("prob", 2), errors.New("mechanism: store: it is not")), "--prob 2: must be so: it is not"},
 		{errors.New("pipelines: manifest: folder x: store: gone\nledger: y"), "folder x: gone\ny"},
 		{errors.New("x/noise: it is there"), "x/noise: it is there"},
+		{&param.Error{Package: "stages", Param: "noise", Rule: "must be so", Field: "noise"}, "noise: must be so"},
+		{errors.Join(bad("min-sep and prob", nil), bad("prob", 2)), "--min-sep, --prob: must be so\n--prob 2: must be so"},
 	} {
 		if got := message(c, c2.err); got != c2.want {
 			t.Errorf("%q became %q, want %q", c2.err, got, c2.want)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/pipelines"
 )
 
@@ -30,9 +32,10 @@ type operation struct {
 	// onward is what a user who stopped the command should know, in one line.
 	onward string
 
-	mu   sync.Mutex
-	temp string       // folder of this command's temporary files; "" if there is none
-	tell *slog.Logger // of what the user must be told, where logs are JSON; nil for plain text
+	mu    sync.Mutex
+	temp  string       // folder of this command's temporary files; "" if there is none
+	tell  *slog.Logger // of what the user must be told, where logs are JSON; nil for plain text
+	shown []shownPath
 }
 
 // stopError is the cause of a context that a signal ended.
@@ -188,10 +191,38 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	return c.Err()
 }
 
+// showAs has messages show these paths as they were given, where the stages have made them absolute. Of a pattern it is the folder.
+func (op *operation) showAs(paths ...string) {
+	for _, path := range paths {
+		if i := strings.IndexAny(path, "*?["); i >= 0 {
+			path = filepath.Dir(path[:i])
+		}
+		if abs, err := store.Abs(path); err == nil && path != "" && abs != path {
+			op.replace(abs, path)
+		}
+	}
+}
+
+// replace has messages show one path for another.
+func (op *operation) replace(path, shown string) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.shown = append(op.shown, shownPath{regexp.MustCompile(regexp.QuoteMeta(path) + `([/:;,")\s]|$)`), strings.ReplaceAll(shown, "$", "$$") + "$1"})
+}
+
+// shownPath is a path, and what follows it, and what is shown in its place.
+type shownPath struct {
+	path  *regexp.Regexp
+	shown string
+}
+
 // say tells the user something: a line of its own, or a log record where logs are JSON.
 func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
 	op.mu.Lock()
 	tell := op.tell
+	for _, s := range op.shown {
+		text = s.path.ReplaceAllString(text, s.shown)
+	}
 	op.mu.Unlock()
 	if tell != nil {
 		tell.Log(context.Background(), level, text)

@@ -115,7 +115,7 @@ func exitCode(err error) int {
 	case errors.Is(err, inspect.ErrBrokenPromise), unverified(err):
 		return exitNotVerified
 	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.As(err, &claimed), errors.Is(err, pipelines.ErrInput),
-		errors.Is(err, manifest.ErrExists), errors.Is(err, manifest.ErrInvalid), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS),
+		errors.Is(err, manifest.ErrExists), errors.Is(err, manifest.ErrInvalid), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS),
 		errors.Is(err, store.ErrNotRegular), errors.Is(err, store.ErrHollow), errors.Is(err, store.ErrNotText), errors.Is(err, syscall.ELOOP):
 		return exitUsage
 	}
@@ -146,7 +146,11 @@ and 143 the same command may be repeated as it is.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", flagFault(err), cmd.CommandPath())}
+		err = flagFault(err)
+		if cmd.Name() == "keygen" && !errors.As(err, new(*param.Error)) {
+			err = fmt.Errorf("%w: the file is an argument, as in minsep keygen key", err)
+		}
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
@@ -170,15 +174,36 @@ func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+			return usageError{fmt.Errorf("%w; see %s --help", argumentFault(cmd, args, err), cmd.CommandPath())}
 		}
 		return nil
 	}
 }
 
+// argumentFault says which arguments a command takes, and which it got. That of minsep itself is a command it does not have.
+func argumentFault(cmd *cobra.Command, args []string, err error) error {
+	if !cmd.HasParent() {
+		return err
+	}
+	takes := "flags only"
+	if _, use, _ := strings.Cut(cmd.Use, " "); use != "" && !strings.HasPrefix(use, "-") && !strings.HasPrefix(use, "(") {
+		takes = "one argument, " + strings.Fields(use)[0]
+	}
+	if len(args) == 0 {
+		return fmt.Errorf("%s takes %s, which is missing", cmd.Name(), takes)
+	}
+	text := fmt.Sprintf("%s takes %s, not %s", cmd.Name(), takes, strings.Trim(fmt.Sprintf("%q", args), "[]"))
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if last := args[len(args)-1]; f.Changed && f.Value.Type() == "bool" && (last == "true" || last == "false") {
+			text += fmt.Sprintf("; write --%s=%s", f.Name, last)
+		}
+	})
+	return errors.New(text)
+}
+
 // addBeamFlags adds the flags that Beam's runners define, hidden except for --runner: they are for those who know them.
 func addBeamFlags(f *pflag.FlagSet, runner *string) {
-	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: direct, prism, flink, dataflow; its own flags are taken too")
+	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: "+strings.Join(pipelines.Runners, ", ")+"; not tested: "+inWords(pipelines.Untested)+". Its own flags are taken too")
 	own := map[string]bool{"runner": true, "worker": true, "id": true, "options": true, "logging_endpoint": true, "control_endpoint": true, "semi_persist_dir": true}
 	flag.CommandLine.VisitAll(func(g *flag.Flag) {
 		if own[g.Name] || strings.HasPrefix(g.Name, "test.") || f.Lookup(g.Name) != nil {
@@ -212,6 +237,7 @@ func (a *app) addStageFlags(c *cobra.Command) {
 // options collects the common flags for a stage.
 func (a *app) options() (pipelines.Options, error) {
 	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log, Faults: a.zeros}
+	a.showAs(a.out, a.key)
 	var err error
 	if a.runID != "" {
 		o.RunID, err = stream.ParseRunID(a.runID)

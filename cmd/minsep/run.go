@@ -51,6 +51,10 @@ Start with:  minsep run --example > plan.json`,
 			if err != nil {
 				return err
 			}
+			a.showAs(plan.Out, plan.Key)
+			if plan.Graph != nil {
+				a.showAs(plan.Graph.Paths...)
+			}
 			how.Watch = a.watch
 			result, err := pipelines.Plan(plan).Run(cmd.Context(), o, how)
 			var claimed *noise.ClaimError

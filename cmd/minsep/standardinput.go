@@ -13,6 +13,8 @@ import (
 // place: a graph is read more than once. It returns when ctx ends, though standard input may not.
 func (a *app) spool(cmd *cobra.Command, paths []string) error {
 	copied := filepath.Join(a.temp, "standard-input")
+	a.replace(copied, "- (standard input)")
+	a.showAs(paths...)
 	done := false
 	for i, path := range paths {
 		if path != "-" {

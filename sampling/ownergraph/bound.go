@@ -27,7 +27,7 @@ type ParamError = param.Error
 type Bound struct {
 	MaxExamplesPerOwner int  `json:"max_examples_per_owner"` // k_u, at least 1; copies count
 	Duplicates          bool `json:"duplicates"`
-	MaxNeighborhood     int  `json:"max_neighborhood,omitempty" strict:"zero"` // k_e; 0 for no bound
+	MaxNeighborhood     int  `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
 }
 
 // PriorityPurpose is the purpose of the key that the order of examples is drawn from.
@@ -37,7 +37,7 @@ const PriorityPurpose = "bound: priority"
 func (b Bound) Validate() error {
 	c := param.Checker{Package: "ownergraph"}
 	c.Require(b.MaxExamplesPerOwner >= 1 && b.MaxExamplesPerOwner <= math.MaxInt32, "max examples per owner", b.MaxExamplesPerOwner, "must be from 1 to 2147483647")
-	c.Require(b.MaxNeighborhood >= 0, "max neighborhood", b.MaxNeighborhood, "must be at least 1, or 0 for no bound")
+	c.Require(b.MaxNeighborhood >= 0, "max neighborhood", b.MaxNeighborhood, "must be at least 1")
 	return c.Err()
 }
 

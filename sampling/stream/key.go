@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -84,10 +85,10 @@ func ReadKeyFile(path string) (Root, error) {
 		return Root{}, fmt.Errorf("stream: key file: %w", err)
 	}
 	r, err := ParseRoot(b)
-	if err != nil {
-		return Root{}, fmt.Errorf("%w (file %s)", err, path)
+	if bad, ok := errors.AsType[*param.Error](err); ok {
+		return Root{}, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: strings.TrimPrefix(bad.Message(bad.Param), "key file ")}
 	}
-	return r, nil
+	return r, err
 }
 
 // RunID names one training run. It is public, drawn at random when the run directory

@@ -63,8 +63,8 @@ func (o *Options) Validate() error {
 	}
 	oneOf("format", o.Format, CSV, TSV, NDJSON, Parquet)
 	oneOf("header", o.Header, "yes", "no")
-	oneOf("type of example ids", o.ExampleType, "int64", "string")
-	oneOf("type of owner ids", o.OwnerType, "int64", "string")
+	oneOf("example type", o.ExampleType, "int64", "string")
+	oneOf("owner type", o.OwnerType, "int64", "string")
 	d := o.Delimiter
 	c.Require(len(d) == 0 || len(d) == 1 && d[0] != '"' && d[0] != '\n' && d[0] != '\r' && d[0] != 0, "delimiter", d, "must be one byte, and no quote, line end or NUL")
 	c.Require(o.ExampleColumn == "" || o.ExampleColumn != o.OwnerColumn, "owner column", o.OwnerColumn, "must differ from the example column")
