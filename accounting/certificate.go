@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"minsep/internal/param"
+	"minsep/internal/strictjson"
 )
 
 // certificateFormat is the format of certificate.json.
@@ -153,7 +154,7 @@ func (c *Certificate) Validate() error {
 // ParseCertificate reads certificate.json strictly.
 func ParseCertificate(data []byte) (*Certificate, error) {
 	var c Certificate
-	if err := decode(data, &c); err != nil {
+	if err := strictjson.Unmarshal(data, &c); err != nil {
 		return nil, fmt.Errorf("accounting: certificate: %w", err)
 	}
 	return &c, c.Validate()

@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 
 	"minsep/accounting/montecarlo"
 	"minsep/internal/param"
+	"minsep/internal/strictjson"
 )
 
 // protocolFormat is the format of a Protocol in JSON.
@@ -181,7 +181,7 @@ func (p *Protocol) SHA256() (string, error) {
 // trailing bytes are errors.
 func ParseProtocol(data []byte) (*Protocol, error) {
 	var p Protocol
-	if err := decode(data, &p); err != nil {
+	if err := strictjson.Unmarshal(data, &p); err != nil {
 		return nil, fmt.Errorf("accounting: protocol: %w", err)
 	}
 	again, err := p.Encode()
@@ -206,19 +206,6 @@ func encode(v any) ([]byte, error) {
 	}
 	out.WriteByte('\n')
 	return out.Bytes(), nil
-}
-
-// decode reads one JSON value without unknown fields and nothing after it.
-func decode(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("bytes after the JSON value")
-	}
-	return nil
 }
 
 func isDigest(s string) bool {

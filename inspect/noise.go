@@ -38,7 +38,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	if recipe.Grid() == noise.NoGrid {
 		found.Notes = append(found.Notes, stages.FloatingPointOpen)
 	}
-	agrees := manifest.Digest(recipe.ParamsSHA256) == index.ParamsSHA256 && recipe.RunID == index.RunID &&
+	agrees := recipe.ParamsSHA256 == index.ParamsSHA256 && recipe.RunID == index.RunID &&
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
 	found.promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", agrees)
 

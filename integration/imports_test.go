@@ -18,7 +18,7 @@ import (
 // before its own, or from its own. manifest has the formats that transforms write and readers read, so it is below both. At the
 // bottom is what every package may use: internal/param, and internal/store, by which files are read and written wherever they are.
 var layers = [][]string{
-	{"internal/crash", "internal/golden", "internal/killtest", "internal/param", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate"},
+	{"internal/crash", "internal/digest", "internal/golden", "internal/killtest", "internal/param", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
 	{"accounting"},

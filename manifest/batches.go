@@ -2,15 +2,14 @@ package manifest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 )
 
 // BatchesFormat is the format of a folder of batches.
@@ -63,9 +62,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		return nil, err
 	}
 	b := &Batches{Dir: dir, Index: ix}
-	d := json.NewDecoder(bytes.NewReader(ix.Facts))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&b.Facts); err != nil {
+	if err := strictjson.Unmarshal(ix.Facts, &b.Facts); err != nil {
 		return nil, fmt.Errorf("manifest: %s: facts: %w", dir, err)
 	}
 	f := b.Facts

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/sampling/ownergraph"
 )
 
@@ -42,9 +42,7 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	if b.Digest, err = DigestOf(ctx, dir); err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(bytes.NewReader(ix.Facts))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&b.Summary); err != nil {
+	if err := strictjson.Unmarshal(ix.Facts, &b.Summary); err != nil {
 		return nil, fmt.Errorf("manifest: %s: facts: %w", dir, err)
 	}
 	for i, f := range ix.Files {

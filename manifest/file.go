@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
 
+	"minsep/internal/digest"
 	"minsep/internal/store"
 )
 
@@ -27,23 +27,7 @@ const (
 var background = context.Background()
 
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
-type Digest [sha256.Size]byte
-
-func (d Digest) String() string { return hex.EncodeToString(d[:]) }
-
-// MarshalText writes 64 hexadecimal digits.
-func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText reads what MarshalText wrote.
-func (d *Digest) UnmarshalText(b []byte) error {
-	if len(b) != hex.EncodedLen(len(d)) {
-		return fmt.Errorf("manifest: SHA-256 of %d digits: must be %d", len(b), hex.EncodedLen(len(d)))
-	}
-	if _, err := hex.Decode(d[:], b); err != nil {
-		return fmt.Errorf("manifest: SHA-256: %w", err)
-	}
-	return nil
-}
+type Digest = digest.SHA256
 
 // File is a finished file as an index lists it.
 type File struct {
@@ -100,11 +84,11 @@ func (f File) Check(ctx context.Context, dir string) error {
 		return fmt.Errorf("manifest: %w", err)
 	}
 	defer r.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, store.Reader(r)); err != nil {
+	got, err := digest.Of(store.Reader(r))
+	if err != nil {
 		return fmt.Errorf("manifest: reading %s: %w", f.Name, err)
 	}
-	if got := Digest(sum.Sum(nil)); got != f.SHA256 {
+	if got != f.SHA256 {
 		return &MismatchError{f.Name, "SHA-256"}
 	}
 	return nil

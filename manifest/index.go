@@ -21,6 +21,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/sampling/stream"
 )
 
@@ -331,13 +332,8 @@ func parseIndex(b []byte) (*Index, error) {
 		return nil, fmt.Errorf("more than %d bytes", maxIndex)
 	}
 	ix := new(Index)
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(ix); err != nil {
+	if err := strictjson.Unmarshal(b, ix); err != nil {
 		return nil, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("has something behind its end")
 	}
 	if ix.Format == "" {
 		return nil, errors.New("has no format")

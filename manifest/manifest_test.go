@@ -77,11 +77,11 @@ func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
 		"params: its SHA": func(dir string) {
 			edit(dir, `"steps": 3`, `"steps": 4`)
 		},
-		"unknown field":   func(dir string) { edit(dir, `"format"`, `"extra": 1, "format"`) },
-		"behind its end":  func(dir string) { edit(dir, "]\n}", "]\n} {}") },
-		"leads out":       func(dir string) { edit(dir, `"a.txt"`, `"../a.txt"`) },
-		"listed twice":    func(dir string) { edit(dir, `"b.txt"`, `"a.txt"`) },
-		"this version re": func(dir string) { edit(dir, `"test/1"`, `"test/2"`) },
+		"unknown field":     func(dir string) { edit(dir, `"format"`, `"extra": 1, "format"`) },
+		"something follows": func(dir string) { edit(dir, "]\n}", "]\n} {}") },
+		"leads out":         func(dir string) { edit(dir, `"a.txt"`, `"../a.txt"`) },
+		"listed twice":      func(dir string) { edit(dir, `"b.txt"`, `"a.txt"`) },
+		"this version re":   func(dir string) { edit(dir, `"test/1"`, `"test/2"`) },
 	}
 	for want, harm := range damage {
 		dir := filepath.Join(t.TempDir(), "batches")

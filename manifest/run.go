@@ -12,6 +12,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/sampling/stream"
 )
 
@@ -165,9 +166,7 @@ func readRun(ctx context.Context, dir string) (run Run, version string, err erro
 }
 
 func parseRun(path string, b []byte) (run Run, err error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&run); err != nil {
+	if err := strictjson.Unmarshal(b, &run); err != nil {
 		return run, fmt.Errorf("manifest: %s: %w", path, err)
 	}
 	if run.Format != RunFormat {

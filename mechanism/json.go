@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"minsep/internal/strictjson"
 )
 
 // Version is the version of the JSON form of a [Strategy].
@@ -38,9 +39,7 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("%w: version %d: this program reads version %d", ErrVersion, head.Version, Version)
 	}
 	var read plain
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&wire{plain: &read}); err != nil {
+	if err := strictjson.Unmarshal(data, &wire{plain: &read}); err != nil {
 		return fmt.Errorf("mechanism: strategy: %w", err)
 	}
 	if err := (*Strategy)(&read).Validate(); err != nil {
@@ -98,14 +97,9 @@ func leadingSteps(head []byte) (steps int) {
 
 // ReadWorkload reads one workload from JSON, refuses fields that it does not know and validates it.
 func ReadWorkload(r io.Reader) (*Workload, error) {
-	decoder := json.NewDecoder(r)
-	decoder.DisallowUnknownFields()
 	a := new(Workload)
-	if err := decoder.Decode(a); err != nil {
+	if err := strictjson.Read(r, a); err != nil {
 		return nil, fmt.Errorf("mechanism: workload: %w", err)
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, errors.New("mechanism: workload: something follows it")
 	}
 	if err := a.Validate(); err != nil {
 		return nil, err

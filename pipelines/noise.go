@@ -162,7 +162,7 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 			plan, err = trainingDigest(run.Plan.Plan)
 		}
 		if err == nil {
-			err = registry.Claim(w.recipe, w.options.Out, noise.Digest(plan))
+			err = registry.Claim(w.recipe, w.options.Out, plan)
 		}
 		if err != nil {
 			return err

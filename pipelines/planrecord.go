@@ -2,13 +2,12 @@ package pipelines
 
 import (
 	"context"
-	"crypto/sha256"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
+	"minsep/internal/digest"
 	"minsep/internal/store"
 	"minsep/manifest"
 )
@@ -22,9 +21,7 @@ func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error)
 		return d, err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, store.Reader(f))
-	return manifest.Digest(sum.Sum(nil)), err
+	return digest.Of(store.Reader(f))
 }
 
 // refuse is the error for a result that is not the plan's.

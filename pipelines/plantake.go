@@ -97,7 +97,7 @@ func (p Plan) mayServe(ctx context.Context, registry *noise.Registry, o Options,
 	if err != nil {
 		return err
 	}
-	want := noise.Record{RunID: o.RunID, Directory: realPath(o.Out), PlanSHA256: noise.Digest(training)}
+	want := noise.Record{RunID: o.RunID, Directory: realPath(o.Out), PlanSHA256: training}
 	if stages.Plan(p).Table() == "" {
 		formed, source, err := stages.Plan(p).FormParams().Planned(ctx)
 		if err != nil {

@@ -2,9 +2,8 @@ package stages
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"io"
+	"minsep/internal/digest"
 	"minsep/internal/store"
 	"minsep/manifest"
 )
@@ -41,7 +40,5 @@ func TextDigest(ctx context.Context, path string) (d manifest.Digest, err error)
 		return d, err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, store.Text(f))
-	return manifest.Digest(sum.Sum(nil)), err
+	return digest.Of(store.Text(f))
 }

@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/internal/strictjson"
 )
 
 // Verify is the purpose of a verifier's units.
@@ -64,15 +64,8 @@ func parseLine(b []byte) (e entry, err error) {
 	if hex.EncodeToString(sum[:checksumDigits/2]) != string(b[:checksumDigits]) {
 		return e, fmt.Errorf("wrong checksum")
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
-		return e, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return e, fmt.Errorf("bytes after the entry")
-	}
-	return e, nil
+	err = strictjson.Unmarshal(body, &e)
+	return e, err
 }
 
 // RefusedError says why a unit does not belong into a ledger.

@@ -1,6 +1,7 @@
-// Package strictjson decodes JSON that people write: comments are allowed, mistakes are not.
+// Package strictjson decodes JSON without guessing. [Unmarshal] and [Read] are for the files that programs write. [Decode] is for what people
+// write, after [Plain]: comments are allowed, mistakes are not.
 //
-// Unknown and repeated fields, values of a wrong type, required fields that are missing and zeros where a field is to be
+// For Decode unknown and repeated fields, values of a wrong type, required fields that are missing and zeros where a field is to be
 // left out are faults, all of which are reported at once, each with the path of its field.
 //
 // Three things of a struct field decide what is a fault:
@@ -14,11 +15,29 @@ package strictjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
 )
+
+// Unmarshal decodes one JSON value into v, and refuses fields that v does not have and anything after the value.
+func Unmarshal(b []byte, v any) error { return Read(bytes.NewReader(b), v) }
+
+// Read is [Unmarshal] of all that r has.
+func Read(r io.Reader, v any) error {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the JSON value")
+	}
+	return nil
+}
 
 // Fault is something wrong with a field.
 type Fault struct {

@@ -3,6 +3,7 @@ package strictjson
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -101,4 +102,28 @@ func FuzzPlain(f *testing.F) {
 		}
 		Decode(got, new(outer))
 	})
+}
+
+func TestUnmarshal(t *testing.T) {
+	type value struct {
+		A int `json:"a"`
+	}
+	for text, rule := range map[string]string{
+		`{"a": 1} `:         "",
+		`{"a": 1, "b": 2}`:  "unknown field",
+		`{"a": 1} {"a": 2}`: "something follows",
+		`{"a": 1}]`:         "something follows",
+		`{"a": 1} x`:        "something follows",
+		`{"a": 1`:           "unexpected EOF",
+		``:                  "EOF",
+	} {
+		var v value
+		err := Unmarshal([]byte(text), &v)
+		if (err == nil) != (rule == "") || err != nil && !strings.Contains(err.Error(), rule) {
+			t.Errorf("%s: %v, want %q", text, err, rule)
+		}
+		if err == nil && v.A != 1 {
+			t.Errorf("%s: %+v", text, v)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package noise
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/sampling/stream"
 )
 
@@ -275,9 +275,7 @@ func readRecord(path string, id stream.RunID) (*Record, error) {
 		return nil, fmt.Errorf("noise: record of a run id: %w", err)
 	}
 	var r Record
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	err = d.Decode(&r)
+	err = strictjson.Unmarshal(b, &r)
 	if err == nil && (r.Format != recordFormat || r.RunID != id) {
 		err = fmt.Errorf("is of run %v in format %q: this version reads %q", r.RunID, r.Format, recordFormat)
 	}

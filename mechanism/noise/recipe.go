@@ -3,7 +3,6 @@ package noise
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,9 @@ import (
 	"reflect"
 	"slices"
 
+	"minsep/internal/digest"
 	"minsep/internal/param"
+	"minsep/internal/strictjson"
 	"minsep/mechanism"
 	"minsep/sampling/stream"
 )
@@ -125,23 +126,7 @@ func derivationFor(grid float64) []string {
 }
 
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
-type Digest [sha256.Size]byte
-
-func (d Digest) String() string { return hex.EncodeToString(d[:]) }
-
-// MarshalText writes 64 hexadecimal digits.
-func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText reads what MarshalText wrote.
-func (d *Digest) UnmarshalText(b []byte) error {
-	if len(b) != hex.EncodedLen(len(d)) {
-		return fmt.Errorf("noise: SHA-256 of %d digits: must be %d", len(b), hex.EncodedLen(len(d)))
-	}
-	if _, err := hex.Decode(d[:], b); err != nil {
-		return fmt.Errorf("noise: SHA-256: %w", err)
-	}
-	return nil
-}
+type Digest = digest.SHA256
 
 func digestJSON(v any) (Digest, error) {
 	b, err := json.Marshal(v)
@@ -257,14 +242,9 @@ func (r *Recipe) Write(w io.Writer) error {
 // Read reads a recipe and checks all that it says: format, hashes, ranges, and that the coefficients are those of the
 // strategy. It refuses unknown fields and anything behind the end.
 func Read(rd io.Reader) (*Recipe, error) {
-	d := json.NewDecoder(rd)
-	d.DisallowUnknownFields()
 	r := new(Recipe)
-	if err := d.Decode(r); err != nil {
+	if err := strictjson.Read(rd, r); err != nil {
 		return nil, fmt.Errorf("noise: recipe: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("noise: recipe: something follows its end")
 	}
 	if r.Format != Format {
 		return nil, fmt.Errorf("noise: recipe: format %q: this version reads %q", r.Format, Format)

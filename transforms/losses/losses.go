@@ -16,7 +16,6 @@
 package losses
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,6 +33,7 @@ import (
 	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/transforms/progress"
 )
@@ -257,9 +257,7 @@ func Collect(dir string, l *ledger.Ledger) error {
 }
 
 func decode(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	if err := strictjson.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("losses: %w", err)
 	}
 	return nil

@@ -33,6 +33,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
@@ -196,9 +197,7 @@ func readNotes(ctx context.Context, path string, want notes) notes {
 		return want
 	}
 	var got notes
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&got); err != nil {
+	if strictjson.Unmarshal(b, &got) != nil {
 		return want
 	}
 	head := got

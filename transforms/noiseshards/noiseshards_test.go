@@ -306,7 +306,7 @@ func TestPublishLeavesNoiseAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	params, sum, err := manifest.Params(r.Params)
-	if err != nil || sum != manifest.Digest(r.ParamsSHA256) {
+	if err != nil || sum != r.ParamsSHA256 {
 		t.Fatalf("the index's hash of the parameters is not the recipe's (%v)", err)
 	}
 	if err := stage.Publish(manifest.Index{Format: "test", RunID: r.RunID, Params: params, ParamsSHA256: sum, Files: append(files, recipe)}); err != nil {
