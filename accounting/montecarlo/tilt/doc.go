@@ -15,7 +15,8 @@
 //
 // For integer θ the power f^θ is a sum over θ-tuples of participation patterns, of Gaussians with mean C(x_1+…+x_θ) (F5.2). N_θ is
 // the sum of the tuples' weights; a backward recursion over the blocked steps of θ replicas gives it, and a forward walk through
-// the same table draws tuples (F5.3). Both need C ≥ 0 with at most b bands.
+// the same table draws tuples (F5.3). Both need C ≥ 0 with at most b bands. Where b ≥ n, an example takes part at most once, and
+// orders up to 3 are closed forms (F5.6).
 //
 // H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, its tangents bound it from below, and y is drawn around a
 // shifted mean with weights that the tangent bounds (F5.4). Its M/δ is often a hundred times that of H(P,Q), though the

@@ -67,6 +67,14 @@ func makeExactCases() (cases []exactCase) {
 			cases = appendExact(cases, spec, means, weights)
 		}
 	}
+	// Two participations of an example: by the table, not the closed form of at most one.
+	twice := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 1, Prob: .3, NoiseMultiplier: .9, Strategy: toeplitz(2, 1)}
+	var means [][]float64
+	var weights []float64
+	for _, a := range patterns(2, 1, .3, false) {
+		means, weights = append(means, image(twice.Strategy, a.hits)), append(weights, a.prob)
+	}
+	cases = appendExact(cases, twice, means, weights)
 	bins := montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: 2, MinSep: 2, NoiseMultiplier: .9, Strategy: toeplitz(2, 1, .5)}
 	return appendExact(cases, bins, [][]float64{{1, .5}, {0, 1}}, []float64{.5, .5})
 }

@@ -47,6 +47,9 @@ func (bMinSep) separated() bool { return true }
 // affordable: states of the table times steps, 5 ns each and often far fewer than these (see table). Orders above 3 gain a few per
 // cent of σ; orders up to 3 decide whether tilting helps at all.
 func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
+	if s.MinSep >= s.Steps && order <= 3 {
+		return true // newOnce refuses what is too much
+	}
 	limit := 6e7
 	if order <= 3 {
 		limit = 1e9
@@ -54,7 +57,13 @@ func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
 	return countStates(order, s.MinSep)*float64(s.Steps) <= limit
 }
 
+// source takes the closed form where an example takes part at most once, which goes to order 3, and else the table.
 func (bMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
+	if s.MinSep >= s.Steps {
+		if o, err := newOnce(s, columns, order); err == nil {
+			return onceSource{o}, nil
+		}
+	}
 	t, err := newTable(processOf(s, columns), order, keep, maxTableBytes)
 	return tableSource{t}, err
 }
@@ -133,3 +142,20 @@ func (s binSource) walkError() float64 { return 1e-12 }
 func (s binSource) walkable() bool { return true }
 
 func (s binSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit { return s.bins.draw }
+
+// onceSource are tuples of examples that take part at most once.
+type onceSource struct{ *once }
+
+func (s onceSource) logN() float64 {
+	if s.order == 1 {
+		return 0
+	}
+	return s.once.logN + max(inflation, 2*s.rounding)
+}
+
+// walkError: the weights, and at most seven draws from sums of n or fewer entries.
+func (s onceSource) walkError() float64 { return s.rounding + 8*float64(s.steps+8)*0x1p-53 }
+
+func (s onceSource) walkable() bool { return true }
+
+func (s onceSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit { return s.draw }

@@ -102,7 +102,7 @@ func hitsKey(hits []kernel.Hit) string {
 }
 
 // testLaw draws tuples and tests how often each was drawn against enumeration.
-func testLaw(t *testing.T, c tableCase, warm bool, table *table, draws int) error {
+func testLaw(t *testing.T, c tableCase, warm bool, draw func([]kernel.Hit, *uniforms) []kernel.Hit, draws int) error {
 	t.Helper()
 	list := patterns(c.c.Steps, c.sep, c.p, warm)
 	weights, total := map[string]float64{}, 0.0
@@ -112,11 +112,10 @@ func testLaw(t *testing.T, c tableCase, warm bool, table *table, draws int) erro
 	})
 	seen := map[string]int{}
 	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(c.String())))}
-	w := newWalker(table)
 	var hits []kernel.Hit
 	for i := range draws {
 		u.reset(uint64(i))
-		hits = w.walk(hits, u)
+		hits = draw(hits, u)
 		key := hitsKey(hits)
 		if weights[key] == 0 {
 			return fmt.Errorf("drew an impossible tuple %s", key)
@@ -146,7 +145,7 @@ func TestTuplesFollowTheirLaw(t *testing.T) {
 			if c.p == 1 && !warm {
 				continue // one tuple only: the normaliser tests it
 			}
-			if err := testLaw(t, c, warm, table, 15000); err != nil {
+			if err := testLaw(t, c, warm, newWalker(table).walk, 15000); err != nil {
 				t.Errorf("%v warm=%v: %v", c, warm, err)
 			}
 			if c.p == 1 {
@@ -154,7 +153,7 @@ func TestTuplesFollowTheirLaw(t *testing.T) {
 			}
 			process.prob *= 0.65 // a wrong twin
 			table, _ = newTable(process, c.theta, true, maxTableBytes)
-			if testLaw(t, c, warm, table, 15000) == nil {
+			if testLaw(t, c, warm, newWalker(table).walk, 15000) == nil {
 				t.Errorf("%v warm=%v: the test accepts the tuples of another probability", c, warm)
 			}
 		}

@@ -17,6 +17,7 @@ type goldenCase struct {
 	Steps  int       `json:"n"`
 	MinSep int       `json:"b"`
 	Prob   float64   `json:"p"`
+	Rate   float64   `json:"p0"` // where p is not given
 	Sigma  float64   `json:"sigma"`
 	Start  string    `json:"start"`
 	C      []float64 `json:"c"`
@@ -32,6 +33,9 @@ type goldenCase struct {
 func (c goldenCase) spec() montecarlo.Spec {
 	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: c.Start == "warm",
 		NoiseMultiplier: c.Sigma, Strategy: toeplitz(c.Steps, c.C...)}
+	if c.Prob == 0 {
+		s.Prob = c.Rate / (1 - c.Rate*float64(c.MinSep-1))
+	}
 	if c.Scheme == "balls_in_bins" {
 		s.Scheme, s.Prob, s.WarmStart = montecarlo.BallsInBins, 0, false
 	}
@@ -69,6 +73,11 @@ func testVerifier(t testing.TB, c Config) *Verifier {
 func TestGolden(t *testing.T) {
 	compared := 0
 	cases := readGolden(t, "mc_bminsep.json")
+	for _, c := range readGolden(t, "mc_epoch.json") { // min-sep above the bands
+		if c.Scheme == "b_min_sep" {
+			cases = append(cases, c)
+		}
+	}
 	for _, c := range readGolden(t, "mc_bnb_cyclic.json") {
 		if c.Scheme == "balls_in_bins" {
 			cases = append(cases, c)
@@ -80,6 +89,9 @@ func TestGolden(t *testing.T) {
 				want, wantErr := d.PQ, d.PQErr
 				if direction == montecarlo.Q {
 					want, wantErr = d.QP, d.QPErr
+				}
+				if c.Rate > 0 && c.Prob == 0 && wantErr == 0 {
+					continue // not in the file
 				}
 				v := testVerifier(t, Config{c.spec(), d.Epsilon, direction})
 				name := fmt.Sprintf("%s n=%d b=%d p=%.3g σ=%v %s ε=%v %s", c.Scheme, c.Steps, c.MinSep, c.Prob, c.Sigma, c.Start, d.Epsilon, direction)

@@ -132,9 +132,9 @@ func (c *Columns) Inner(i, j int) float64 {
 	return scaleA * scaleB * dot(a[:size], b[:size])
 }
 
-// backward calls visit with i = Steps-1, …, 0 and ⟨c_i, c_{i+t}⟩ at t = 0 … min(Bands, Steps-i)-1. It takes O(Bands) a step
-// for a Toeplitz matrix.
-func (c *Columns) backward(visit func(i int, inner []float64)) {
+// Backward calls visit with i = Steps-1, …, 0 and ⟨c_i, c_{i+t}⟩ at t = 0 … min(Bands, Steps-i)-1. It takes O(Bands) a step
+// for a Toeplitz matrix. inner holds until the next call.
+func (c *Columns) Backward(visit func(i int, inner []float64)) {
 	inner := make([]float64, c.Bands)
 	sums := make([]float64, c.Bands) // of products of entries t apart, as far as both columns go
 	for i := c.Steps - 1; i >= 0; i-- {

@@ -458,7 +458,7 @@ func TestBackwardInner(t *testing.T) {
 	for kind := range 3 {
 		for _, n := range []int{1, 4, 11} {
 			c := randomColumns(rng, n, min(5, n), kind)
-			c.backward(func(i int, inner []float64) {
+			c.Backward(func(i int, inner []float64) {
 				for s, got := range inner {
 					equal(t, fmt.Sprintf("kind %d n=%d i=%d t=%d", kind, n, i, s), got, dot(dense(c, i), dense(c, i+s)))
 				}

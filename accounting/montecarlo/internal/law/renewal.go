@@ -88,7 +88,7 @@ func MinSepLower(p Process, c *Columns, factor float64) *Renewal {
 func overlaps(c *Columns, minSep int, factor float64) []float64 {
 	kappa := make([]float64, c.Steps)
 	best := make([]float64, c.Bands+minSep+1) // best[t]: over sets within i+t and later
-	c.backward(func(i int, inner []float64) {
+	c.Backward(func(i int, inner []float64) {
 		clear(best)
 		for t := len(inner) - 1; t >= minSep; t-- {
 			best[t] = max(best[t+1], factor*inner[t]+best[t+minSep])
