@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"fmt"
+
 	"minsep/internal/param"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -21,13 +23,17 @@ type Bound struct {
 	Stamp string
 }
 
+// maxBuckets is how many buckets a shuffle may have: the transforms number them by three bytes, package packed, which this package
+// does not know. Each takes memory of its own.
+const maxBuckets = 1 << 24
+
 // Validate reports every fault that can be seen without the graph.
 func (b Bound) Validate() error {
 	c := param.Checker{Package: "stages"}
 	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
 	c.Add(b.Bound.Validate())
 	c.Add(b.Read.Validate())
-	c.Require(b.Buckets >= 0, "buckets", b.Buckets, "must be at least 1")
+	c.Require(b.Buckets >= 0 && b.Buckets <= maxBuckets, "buckets", b.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
 	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
 	return c.Err()
 }

@@ -56,7 +56,7 @@ func (f Form) Validate() error {
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
 	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
-	c.Require(f.Buckets >= 0, "buckets", f.Buckets, "must be at least 1")
+	c.Require(f.Buckets >= 0 && f.Buckets <= maxBuckets, "buckets", f.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
 	return c.Err()
 }
 

@@ -2,10 +2,13 @@ package stages
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"minsep/accounting"
 	"minsep/internal/param"
 )
 
@@ -16,6 +19,41 @@ func TestPlanExampleIsAPlan(t *testing.T) {
 	}
 	if err := p.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPlanText: a byte order mark is not taken for a part of the plan, and no text is not taken for a plan.
+func TestPlanText(t *testing.T) {
+	if p, err := ParsePlan("marked", []byte("\ufeff"+PlanExample)); err != nil || p.Validate() != nil {
+		t.Errorf("with a byte order mark: %v, %v", err, p.Validate())
+	}
+	for _, text := range []string{"", " \n", "\ufeff", "// nothing\n"} {
+		if _, err := ParsePlan("empty.json", []byte(text)); err == nil || !strings.Contains(err.Error(), "empty.json: is empty; minsep run --example") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestPreflight: what no analysis covers is refused before a strategy is made, also where the strategy is dense or of stamps.
+func TestPreflight(t *testing.T) {
+	const plan = `{"graph": {"paths": ["x.csv"]}, "bound": {"max_examples_per_owner": 2}, "scheme": {"scheme": "b-min-sep", "steps": 8, "min_sep": 2, "prob": 0.1},
+		"strategy": {%s}, "privacy": {"epsilon": 1, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`
+	for strategy, refused := range map[string]bool{
+		`"kind": "banded-toeplitz", "bands": 2`:                    false,
+		`"kind": "banded-toeplitz", "bands": 3`:                    true,
+		`"kind": "dense", "min_sep": 2`:                            true,
+		`"kind": "dense", "min_sep": 2, "stamps": 4`:               false,
+		`"kind": "toeplitz", "column": [1, 0.5], "stamps": 2`:      false,
+		`"kind": "toeplitz", "column": [1, 0.5, 0.2], "stamps": 2`: true,
+		`"kind": "toeplitz", "column": [1, -0.5], "stamps": 2`:     true,
+	} {
+		p, err := ParsePlan("test", []byte(fmt.Sprintf(plan, strategy)))
+		if err = errors.Join(err, p.Validate()); err != nil {
+			t.Fatalf("%s: %v", strategy, err)
+		}
+		if err := p.Preflight(); errors.As(err, new(*accounting.RefusedError)) != refused {
+			t.Errorf("%s: %v", strategy, err)
+		}
 	}
 }
 
@@ -88,6 +126,14 @@ func TestPlanFaults(t *testing.T) {
 		{"zero shards", `"coordinates": 10`, `"coordinates": 10, "shards": 0.0`, []string{"noise.shards"}},
 		{"a field without a name", `"examples": 100`, `"examples": 100, "": []`, []string{`""`}},
 		{"two of which one is needed", `"batch_size": 4`, `"batch_size": 4, "prob": 0.5`, []string{"scheme.batch_size, scheme.prob"}},
+		{"steps beyond every strategy", `"steps": 8`, `"steps": 99999999999999`, []string{"scheme.steps"}},
+		{"a list for an object", `"noise": {"coordinates": 10}`, `"noise": []`, []string{"noise"}},
+		{"a number that cannot be held", `"coordinates": 10`, `"coordinates": 1e400`, []string{"noise.coordinates"}},
+		{"given twice", `"examples": 100`, `"examples": 100, "examples": 200`, []string{"examples"}},
+		{"no neighbourhood", `"examples": 100`, `"graph": {"paths": ["x.csv"]}, "bound": {"max_examples_per_owner": 1, "max_neighborhood": 0}`, []string{"bound.max_neighborhood"}},
+		{"a column that is too long", `"kind": "banded-toeplitz", "bands": 2`, `"kind": "toeplitz", "column": [1, 0.5, 0.25], "stamps": 4`, []string{"strategy.column"}},
+		{"bands of none", `"kind": "banded-toeplitz"`, `"kind": "identity"`, []string{"strategy.bands"}},
+		{"an unknown field", `"out": "r"`, `"owners": "x", "out": "r"`, []string{"owners"}},
 		{"none of them", `, "batch_size": 4`, ``, []string{"scheme.batch_size, scheme.prob"}},
 		{"min-sep of a scheme without one", `"b-min-sep"`, `"poisson"`, []string{"scheme.min_sep"}},
 	} {

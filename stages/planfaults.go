@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -15,7 +16,10 @@ import (
 // not JSON. Unknown fields, fields that are given twice, values of a wrong type, and zeros in the place of a field that is left out are
 // faults that [Plan.Validate] reports, together with what is wrong with the values.
 func ParsePlan(name string, b []byte) (Plan, error) {
-	b = strictjson.Plain(b)
+	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
+	if len(bytes.TrimSpace(b)) == 0 {
+		return Plan{}, &ParamError{Package: "stages", Param: "plan", Value: name, Rule: "is empty; minsep run --example prints a plan to start from"}
+	}
 	if err := strictjson.Invalid(b); err != nil {
 		return Plan{}, &ParamError{Package: "stages", Param: "plan", Value: name, Rule: err.Error()}
 	}
@@ -46,7 +50,7 @@ func (p Plan) ValueFaults() error {
 		strategy.Steps = 1 << 14 // the scheme's fault; what else is wrong can be seen at any number of steps
 	}
 	c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
-	c.Add(InPlan("strategy", strategy.Validate()))
+	c.Add(p.ofScheme(InPlan("strategy", strategy.Validate())))
 	_, err := p.Privacy.cpuTime()
 	c.Add(err)
 	c.Add(InPlan("privacy", p.AccountParams().Validate()))
@@ -54,6 +58,16 @@ func (p Plan) ValueFaults() error {
 	c.Add(InPlan("noise", p.NoiseParams(1).Validate()))
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
 	return InPlan("", c.Err())
+}
+
+// ofScheme blames the steps of the scheme where those of the strategy are the same: they are given there.
+func (p Plan) ofScheme(err error) error {
+	param.Each(err, func(bad *param.Error) {
+		if bad.Field == "strategy.steps" && p.Strategy.Steps == p.Scheme.Steps {
+			bad.Field = "scheme.steps"
+		}
+	})
+	return err
 }
 
 // planFields are the fields of a plan by their names in words: of each group, and in "" of all, where the first group that has
@@ -123,7 +137,11 @@ func (p Plan) Faults(others error) error {
 	var fields []string
 	group := false
 	for _, f := range p.unread {
-		list = append(list, &ParamError{Package: "stages", Param: or(f.Field, "the plan"), Rule: f.Rule, Field: or(f.Field, "the plan")})
+		bad := &ParamError{Package: "stages", Param: or(f.Field, "the plan"), Rule: f.Rule, Field: or(f.Field, "the plan")}
+		if f.Value != "" {
+			bad.Value = f.Value
+		}
+		list = append(list, bad)
 		fields = append(fields, f.Field)
 		group = group || f.Rule == strictjson.MustBeObject
 	}

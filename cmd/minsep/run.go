@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
@@ -44,6 +46,9 @@ Start with:  minsep run --example > plan.json`,
 				return err
 			}
 			text, err := stages.ReadFile(cmd.Context(), args[0])
+			if errors.Is(err, store.ErrNotRegular) {
+				err = &param.Error{Package: "minsep", Param: "plan", Value: args[0], Rule: "must be a file: minsep run --example prints a plan to start from"}
+			}
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -43,9 +44,12 @@ func Read(r io.Reader, v any) error {
 type Fault struct {
 	Field string // with those around it, by dots; "" for all of it
 	Rule  string
+	Value string // as it is written, where it is short; else ""
 }
 
-func (f Fault) String() string { return strings.TrimPrefix(f.Field+": "+f.Rule, ": ") }
+func (f Fault) String() string {
+	return strings.TrimPrefix(strings.TrimSpace(f.Field+" "+f.Value)+": "+f.Rule, ": ")
+}
 
 // Rules that callers tell apart.
 const (
@@ -105,11 +109,11 @@ func Invalid(b []byte) error {
 // all the same.
 func Decode(b []byte, v any) (faults []Fault) {
 	if err := Invalid(b); err != nil {
-		return []Fault{{"", err.Error()}}
+		return []Fault{{Rule: err.Error()}}
 	}
 	sound := check("", b, reflect.TypeOf(v).Elem(), &faults)
 	if err := json.Unmarshal(sound, v); err != nil {
-		faults = append(faults, Fault{"", err.Error()})
+		faults = append(faults, Fault{Rule: err.Error()})
 	}
 	return faults
 }
@@ -144,14 +148,14 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 	}
 	if t.Kind() != reflect.Struct {
 		if err := json.Unmarshal(b, reflect.New(t).Interface()); err != nil || string(b) == "null" {
-			*faults = append(*faults, Fault{path, "must be " + described(t)})
+			*faults = append(*faults, Fault{path, rule(b, t), short(b)})
 			return none
 		}
 		return b
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
-		*faults = append(*faults, Fault{path, MustBeObject})
+		*faults = append(*faults, Fault{path, MustBeObject, short(b)})
 		return none
 	}
 	fields := fieldsOf(t)
@@ -168,11 +172,11 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		switch {
 		case i < 0:
-			*faults = append(*faults, Fault{inner, "unknown field"})
+			*faults = append(*faults, Fault{Field: inner, Rule: "unknown field"})
 		case slices.Contains(seen, name):
-			*faults = append(*faults, Fault{inner, "given twice"})
+			*faults = append(*faults, Fault{Field: inner, Rule: "given twice"})
 		case !fields[i].zero && isZero(value, fields[i].typ):
-			*faults = append(*faults, Fault{inner, "must not be 0: leave it out for the default"})
+			*faults = append(*faults, Fault{Field: inner, Rule: "must not be 0: leave it out for the default"})
 		default:
 			values[name] = check(inner, value, fields[i].typ, faults)
 		}
@@ -192,7 +196,7 @@ func missing(path string, fields []field, seen []string, faults *[]Fault) {
 		switch {
 		case slices.Contains(seen, f.name):
 		case f.required:
-			*faults = append(*faults, Fault{join(path, f.name), Missing})
+			*faults = append(*faults, Fault{Field: join(path, f.name), Rule: Missing})
 		case f.typ.Kind() == reflect.Struct:
 			missing(join(path, f.name), fieldsOf(f.typ), nil, faults)
 		}
@@ -215,6 +219,38 @@ func isZero(b []byte, t reflect.Type) bool {
 		return string(b) != "null" && json.Unmarshal(b, &x) == nil && x == 0
 	}
 	return false
+}
+
+// rule says what is wrong with JSON that is not of a type: of a number, that it is too large to be held, or not in digits only.
+func rule(b []byte, t reflect.Type) string {
+	var number json.Number
+	plain := "must be " + described(t)
+	if b[0] == '"' || json.Unmarshal(b, &number) != nil || number == "" {
+		return plain
+	}
+	x, err := number.Float64()
+	switch t.Kind() {
+	case reflect.Float64:
+		if err != nil {
+			return "is beyond the numbers that can be held"
+		}
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		switch {
+		case err != nil || math.Abs(x) >= 1<<63:
+			return "is beyond the whole numbers that can be held"
+		case x == math.Trunc(x) && (x >= 0 || t.Kind() != reflect.Uint64):
+			return plain + ", in digits only"
+		}
+	}
+	return plain
+}
+
+// short is JSON of one line that can be shown in a message; "" if it cannot.
+func short(b []byte) string {
+	if len(b) > 40 || bytes.ContainsAny(b, "\n\r\t") {
+		return ""
+	}
+	return string(b)
 }
 
 // described names a type of JSON. A type that reads itself describes itself.

@@ -38,6 +38,41 @@ func TestCommas(t *testing.T) {
 	}
 }
 
+// TestRules: a value of a wrong type is shown, and a number that cannot be held is told from one that is of a wrong type.
+func TestRules(t *testing.T) {
+	type numbers struct {
+		Whole    int64     `json:"whole"`
+		Size     int       `json:"size"`
+		Positive uint64    `json:"positive"`
+		Real     float64   `json:"real"`
+		List     []float64 `json:"list"`
+		Group    inner     `json:"group"`
+	}
+	for in, want := range map[string]string{
+		`{"whole": 1e30}`:                "whole 1e30: is beyond the whole numbers that can be held",
+		`{"whole": 9223372036854775808}`: "whole 9223372036854775808: is beyond the whole numbers that can be held",
+		`{"size": 1e999}`:                "size 1e999: is beyond the whole numbers that can be held",
+		`{"size": 1e3}`:                  "size 1e3: must be a whole number, in digits only",
+		`{"size": 8.5}`:                  "size 8.5: must be a whole number",
+		`{"size": "8"}`:                  `size "8": must be a whole number`,
+		`{"size": null}`:                 "size null: must be a whole number",
+		`{"positive": -1}`:               "positive -1: must be a whole number that is not negative",
+		`{"positive": 1e20}`:             "positive 1e20: is beyond the whole numbers that can be held",
+		`{"real": 1e400}`:                "real 1e400: is beyond the numbers that can be held",
+		`{"real": true}`:                 "real true: must be a number",
+		`{"list": [1, "a"]}`:             `list [1, "a"]: must be a list, each of which is a number`,
+		`{"whole": "` + strings.Repeat("x", 99) + `"}`: "whole: must be a whole number",
+	} {
+		var got []string
+		for _, f := range Decode([]byte(strings.Replace(in, "}", `, "group": {"needed": 1}}`, 1)), new(numbers)) {
+			got = append(got, f.String())
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+}
+
 type inner struct {
 	Size   int     `json:"size,omitempty"`
 	Rate   float64 `json:"rate,omitempty" strict:"zero"`
@@ -63,13 +98,13 @@ func TestDecode(t *testing.T) {
 		{`{"group": {"needed": 1}, "optional": {}}`, []string{"optional.needed: is missing"}},
 		{`{"group": {"needed": 1, "size": 0}}`, []string{"group.size: must not be 0: leave it out for the default"}},
 		{`{"group": {"needed": 1, "size": -0.0e5}}`, []string{"group.size: must not be 0: leave it out for the default"}},
-		{`{"group": {"needed": 1, "size": 1.5}}`, []string{"group.size: must be a whole number"}},
-		{`{"group": {"needed": null}}`, []string{"group.needed: must be a number"}},
+		{`{"group": {"needed": 1, "size": 1.5}}`, []string{"group.size 1.5: must be a whole number"}},
+		{`{"group": {"needed": null}}`, []string{"group.needed null: must be a number"}},
 		{`{"group": {"needed": 1}, "": [], "hidden": [], "Named": "x", "a.b": 1}`,
 			[]string{`"": unknown field`, "hidden: unknown field", "Named: unknown field", `"a.b": unknown field`}},
 		{`{"group": {"needed": 1, "Needed": 2}, "group": {}}`, []string{"group.Needed: unknown field", "group: given twice"}},
-		{`[]`, []string{"must be an object"}},
-		{`{"group": 1, "list": [1]}`, []string{"group: must be an object", "list: must be a list, each of which is a string"}},
+		{`[]`, []string{"[]: must be an object"}},
+		{`{"group": 1, "list": [1]}`, []string{"group 1: must be an object", "list [1]: must be a list, each of which is a string"}},
 	} {
 		var v outer
 		var got []string
