@@ -21,6 +21,7 @@ type canonicalSampler struct {
 	scheme        string
 	prob          float64
 	steps, minSep int
+	epoch         int // 0 for none
 	warm          bool
 	batch         int   // max_batch_size of a truncation that can cut, or the size of fixed batches
 	most          int   // participations, of fixed batches
@@ -39,6 +40,15 @@ func (r Run) canonicalSampler() (c canonicalSampler) {
 		c.batch, c.examples = t.MaxBatchSize, r.Examples
 	}
 	return c
+}
+
+// atMostOnce is the form of schemes in which an example takes part at most once, with the same rate at each step (F3.10).
+// A rate is 1/T for a whole T wherever it is so up to rounding.
+func atMostOnce(steps int, rate float64) canonicalSampler {
+	if whole := math.Round(1 / rate); math.Abs(whole*rate-1) < 1e-9 {
+		rate = 1 / whole
+	}
+	return canonicalSampler{scheme: "at most once", prob: rate, steps: steps}
 }
 
 // matrixTolerance is the difference of entries, over the first one of the matrix, at which two matrices count as one.

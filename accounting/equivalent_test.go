@@ -27,6 +27,9 @@ func TestEquivalent(t *testing.T) {
 	cyclic := func(minSep int, secret bool) sampling.Spec {
 		return sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 8, MinSep: minSep, SecretPartition: secret}}
 	}
+	epoch := func(minSep, length int) sampling.Spec {
+		return sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 8, MinSep: minSep, EpochSteps: length}}
+	}
 	toeplitz := func(c ...float64) *mechanism.Strategy {
 		return &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 8, Toeplitz: c}
 	}
@@ -59,6 +62,13 @@ func TestEquivalent(t *testing.T) {
 		"cyclic":                         {run(poisson), run(cyclic(2, false)), false},
 		"a secret partition":             {run(cyclic(2, true)), run(cyclic(2, false)), false},
 		"balls-in-bins":                  {run(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 8, Period: 3}}), run(bMinSep(1, 8, 3, true)), true},
+		"epochs of min-sep":              {run(epoch(3, 3)), run(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 8, Period: 3}}), true},
+		"epochs":                         {run(epoch(2, 3)), run(epoch(2, 4)), false},
+		"epochs of another min-sep":      {run(epoch(2, 4)), run(epoch(3, 4)), false},
+		"epochs beyond the steps":        {run(epoch(2, 10)), run(epoch(7, 10)), true},
+		"an epoch of all steps":          {run(epoch(2, 8)), run(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 8, Period: 8}}), true},
+		"at most once":                   {run(epoch(2, 10)), run(bMinSep(1.0/3, 8, 8, true)), true}, // p/(1+7p) = 1/10
+		"at most once, another rate":     {run(epoch(2, 11)), run(bMinSep(1.0/3, 8, 8, true)), false},
 		"multi-owner":                    {run(sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 8, MinSep: 2}}), base, false},
 	} {
 		if a, b := c.a.Equivalent(c.b), c.b.Equivalent(c.a); a != c.want || b != c.want {

@@ -43,6 +43,9 @@ func samplerCases() []samplerCase {
 	multi := func(p float64, b, k int) Run {
 		return run(sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: p, Steps: samplerSteps, MinSep: b}}, k)
 	}
+	epoch := func(b, length int) Run {
+		return run(sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: b, EpochSteps: length}}, 1)
+	}
 	return []samplerCase{
 		{"b-min-sep cold", bMinSep(0.3, 2, false, 1), nil, bMinSep(0.3, 2, true, 1)},
 		{"b-min-sep warm", bMinSep(0.3, 3, true, 1), nil, bMinSep(0.3, 3, false, 1)},
@@ -56,6 +59,11 @@ func samplerCases() []samplerCase {
 		{"poisson, three examples", poisson(0.1, 3), nil, poisson(0.1, 1)},
 		{"balls-in-bins", bins(2), nil, bins(3)},
 		{"balls-in-bins, period beyond the steps", bins(samplerSteps + 2), nil, bins(samplerSteps + 1)},
+		{"epoch-min-sep", epoch(2, 3), nil, epoch(1, 3)},
+		{"epoch-min-sep, another epoch", epoch(2, 4), nil, epoch(2, 3)},
+		{"epoch-min-sep, epochs of min-sep", epoch(3, 3), nil, bins(4)},
+		{"epoch-min-sep against balls-in-bins", bins(3), nil, epoch(2, 3)},
+		{"epoch-min-sep, longer than the run", epoch(2, samplerSteps+2), nil, epoch(2, samplerSteps+1)},
 		{"cyclic, first part", cyclic(0.3, 2, false), []int64{0, 2, 4}, cyclic(0.3, 2, true)},
 		{"cyclic, secret partition", cyclic(0.3, 2, true), nil, cyclic(0.3, 2, false)},
 		{"cyclic, secret partition, one step or two a part", cyclic(0.7, 3, true), nil, cyclic(0.7, 2, true)},
@@ -297,6 +305,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		"BMinSep":       {Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
 		"Poisson":       {Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: samplerSteps}}, Strategy: mechanism.Identity(samplerSteps)},
 		"BallsInBins":   {Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: samplerSteps, Period: 2}}, Strategy: strategy},
+		"EpochMinSep":   {Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: 2, EpochSteps: 3}}, Strategy: strategy},
 		"CyclicPoisson": {Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
 		"MultiOwner":    {Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
 		"Fixed":         {Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: samplerSteps, MinSep: 1}}, Strategy: strategy},

@@ -63,6 +63,8 @@ type Audit struct {
 	realized Realized
 	steps    int
 
+	epoch *epochCount // of epoch-min-sep
+
 	outOfRange, disorder, tooMany, wrongSize int64
 }
 
@@ -141,6 +143,9 @@ func (p *paged[T]) at(i int64) *T {
 func NewAudit(spec Spec, of Audited) *Audit {
 	a := &Audit{spec: spec, of: of, examples: newSeparation(of.Copies)}
 	a.realized.SmallestBatch = math.MaxInt
+	if s := spec.EpochMinSep; s != nil {
+		a.epoch = newEpochCount(*s, of.total(), spec.Truncation != nil)
+	}
 	if of.Owners != nil {
 		s := newSeparation(nil)
 		a.owners = &s
@@ -178,6 +183,9 @@ func (a *Audit) Step(rows []int64) {
 		}
 		if copies := a.of.copies(row); same <= copies {
 			a.examples.visit(row, copies, step, scheme.Separation(), false)
+			if a.epoch != nil {
+				a.epoch.visit(row, copies)
+			}
 		} else {
 			a.tooMany++
 		}
@@ -186,6 +194,9 @@ func (a *Audit) Step(rows []int64) {
 				a.owners.visit(int64(u), 1, step, scheme.Separation(), a.spec.MultiOwner != nil)
 			}
 		}
+	}
+	if a.epoch != nil {
+		a.epoch.passed(a.steps)
 	}
 }
 
@@ -217,6 +228,9 @@ func (a *Audit) Promises() []Promise {
 		count("copies", "no batch has more entries of an example than it has copies", a.tooMany),
 		count("batch sizes", a.sizeRule(), a.wrongSize),
 		count("separation of examples", fmt.Sprintf("two participations of a copy are at least %d steps apart", b), a.examples.broken),
+	}
+	if a.epoch != nil {
+		promises = append(promises, count("epochs", a.epoch.rule(), a.epoch.broken))
 	}
 	a.realized.MostParticipations = a.examples.most()
 	if a.owners != nil {

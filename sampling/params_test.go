@@ -37,6 +37,7 @@ func TestParameters(t *testing.T) {
 // kindParams are parameters of every kind that are without fault for 1000 examples.
 var kindParams = map[string]sampling.Params{
 	"b-min-sep":      {Steps: 40, MinSep: 4, BatchSize: 100},
+	"epoch-min-sep":  {Steps: 40, MinSep: 4, BatchSize: 100},
 	"poisson":        {Steps: 40, BatchSize: 100},
 	"balls-in-bins":  {Steps: 40, MinSep: 4},
 	"cyclic-poisson": {Steps: 40, MinSep: 4, BatchSize: 100},
@@ -115,7 +116,7 @@ func TestWithoutExamples(t *testing.T) {
 		if err != nil || s.Scheme().Name() != name {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
-		free.BatchSize, free.Prob = p.BatchSize, p.Prob
+		free.BatchSize, free.Prob, free.EpochSteps = p.BatchSize, p.Prob, p.EpochSteps
 		if free != p {
 			t.Errorf("%s: %+v of %+v", name, free, p)
 		}
@@ -131,7 +132,7 @@ func TestParamsRefuse(t *testing.T) {
 		param  string // that is at fault
 		rule   string // part of it
 	}{
-		{"an unknown scheme", "b-min-sep", func(p *sampling.Params) { p.Scheme = "epoch" }, "scheme", "must be one of b-min-sep, poisson, balls-in-bins, cyclic-poisson, multi-owner, fixed"},
+		{"an unknown scheme", "b-min-sep", func(p *sampling.Params) { p.Scheme = "epoch" }, "scheme", "must be one of b-min-sep, epoch-min-sep, poisson, balls-in-bins, cyclic-poisson, multi-owner, fixed"},
 		{"no steps", "fixed", func(p *sampling.Params) { p.Steps = 0 }, "steps", "at least 1"},
 		{"poisson with min-sep", "poisson", func(p *sampling.Params) { p.MinSep = 2 }, "min-sep", "b-min-sep"},
 		{"b-min-sep without min-sep", "b-min-sep", func(p *sampling.Params) { p.MinSep = 0 }, "min-sep", "at least 1"},
@@ -141,6 +142,11 @@ func TestParamsRefuse(t *testing.T) {
 		{"a negative batch size", "poisson", func(p *sampling.Params) { p.BatchSize = -1 }, "batch size", "above 0"},
 		{"balls-in-bins with a batch size", "balls-in-bins", func(p *sampling.Params) { p.BatchSize = 7 }, "batch size", "left out for balls-in-bins"},
 		{"balls-in-bins with a rate", "balls-in-bins", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for balls-in-bins"},
+		{"an epoch with a rate", "epoch-min-sep", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for epoch-min-sep"},
+		{"an epoch twice", "epoch-min-sep", func(p *sampling.Params) { p.EpochSteps = 9 }, "batch size and epoch steps", "exactly one"},
+		{"no epoch", "epoch-min-sep", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and epoch steps", "exactly one"},
+		{"an epoch below min-sep", "epoch-min-sep", func(p *sampling.Params) { p.BatchSize, p.EpochSteps = 0, 3 }, "epoch steps", "at least min-sep, 4"},
+		{"an epoch of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.EpochSteps = 9 }, "epoch steps", "is for epoch-min-sep only"},
 		{"fixed with a rate", "fixed", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for fixed"},
 		{"half an example", "fixed", func(p *sampling.Params) { p.BatchSize = 1.5 }, "batch size", "whole number"},
 		{"cold poisson", "poisson", func(p *sampling.Params) { p.Cold = true }, "cold", "is for b-min-sep only"},

@@ -366,6 +366,8 @@ func TestValidate(t *testing.T) {
 		{sampling.BallsInBins{}, 2},
 		{sampling.CyclicPoisson{}, 3},
 		{sampling.MultiOwner{}, 3},
+		{sampling.EpochMinSep{}, 3},
+		{sampling.EpochMinSep{Steps: 5, MinSep: 4, EpochSteps: 3}, 1},
 		{sampling.Fixed{MaxParticipations: -1}, 4},
 		{sampling.Truncation{}, 1},
 		{sampling.Spec{}, 1},

@@ -15,13 +15,14 @@ type Spec struct {
 	Poisson       *Poisson       `json:"poisson,omitempty"`
 	BallsInBins   *BallsInBins   `json:"balls-in-bins,omitempty"`
 	CyclicPoisson *CyclicPoisson `json:"cyclic-poisson,omitempty"`
+	EpochMinSep   *EpochMinSep   `json:"epoch-min-sep,omitempty"`
 	MultiOwner    *MultiOwner    `json:"multi-owner,omitempty"`
 	Fixed         *Fixed         `json:"fixed,omitempty"`
 	Truncation    *Truncation    `json:"truncation,omitempty"`
 }
 
 // Kinds are the schemes that users can choose, in the order in which they are listed.
-var Kinds = []Kind{bMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind}
+var Kinds = []Kind{bMinSepKind, epochMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind}
 
 // Kind is a scheme as users choose it: what is the same for all its parameters. It is declared in the scheme's file.
 type Kind struct {

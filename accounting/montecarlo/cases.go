@@ -17,6 +17,7 @@ type caseFile struct {
 	Start      string      `json:"start"` // "cold" or "warm"
 	Steps      int         `json:"n"`
 	MinSep     int         `json:"b"`
+	Epoch      int         `json:"epoch"` // of epoch_min_sep
 	Prob       float64     `json:"p"`
 	ProbCyclic float64     `json:"p_cyclic"`
 	Sigma      float64     `json:"sigma"`
@@ -25,6 +26,7 @@ type caseFile struct {
 	Examples   int         `json:"k_u"`
 	MaxBatch   int         `json:"truncated_batch_size"`
 	Counts     [][]int     `json:"rest_batch_sizes"` // a row for each y
+	Used       *float64    `json:"rho"`              // of epoch_min_sep: 1 or left out
 	Y          [][]float64 `json:"y"`
 }
 
@@ -39,6 +41,7 @@ var caseSchemes = map[string]struct {
 	"b_min_sep_general_C":                {BMinSep, []string{"start", "p"}, true},
 	"b_min_sep_truncated":                {BMinSep, []string{"start", "p", "truncated_batch_size", "rest_batch_sizes"}, false},
 	"independent_b_min_sep_two_examples": {BMinSep, []string{"start", "p", "k_u"}, false},
+	"epoch_min_sep":                      {EpochMinSep, []string{"epoch"}, false},
 	"balls_in_bins":                      {BallsInBins, nil, false},
 	"cyclic_poisson_shift0":              {CyclicPoisson, []string{"p_cyclic"}, false},
 	"cyclic_poisson_random_shift":        {CyclicPoisson, []string{"p_cyclic"}, false},
@@ -71,6 +74,9 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *law.Columns, error) 
 		s.Prob, s.WarmStart = c.ProbCyclic, c.Scheme == "cyclic_poisson_random_shift"
 	case "balls_in_bins":
 		s.Prob, s.WarmStart = 0, false
+	case "epoch_min_sep":
+		s.Prob, s.WarmStart, s.EpochSteps = 0, false, c.Epoch
+		check.Require(c.Used == nil || *c.Used == 1, "rho", c.Used, "must be 1: no loss is known for slots that are used with a probability")
 	case "b_min_sep_truncated":
 		check.AtLeast("truncated_batch_size", c.MaxBatch, 1)
 		check.Require(len(c.Counts) == len(c.Y), "rest_batch_sizes", len(c.Counts), fmt.Sprintf("must be as many as y, %d", len(c.Y)))

@@ -26,7 +26,7 @@ func readCases(t *testing.T, data []byte) []goldenCase {
 
 // TestGoldenLosses compares with losses computed elsewhere, by enumeration of all participation patterns or in 40 digits.
 func TestGoldenLosses(t *testing.T) {
-	for name, tolerance := range map[string]float64{"logloss.json": 1e-9, "logloss_two_examples.json": 1e-10, "logloss_large.json": 1e-9} {
+	for name, tolerance := range map[string]float64{"logloss.json": 1e-9, "logloss_two_examples.json": 1e-10, "logloss_large.json": 1e-9, "logloss_epoch.json": 1e-9} {
 		data, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestGoldenLosses(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, got := readCases(t, data), readCases(t, filled)
-		if len(got) != len(want) || len(want) < 10 {
+		if len(got) != len(want) || len(want) < 10 && name != "logloss_epoch.json" || len(want) < 4 {
 			t.Fatalf("%s: %d cases of %d", name, len(got), len(want))
 		}
 		for i, c := range want {

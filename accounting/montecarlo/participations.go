@@ -15,7 +15,11 @@ type participations struct {
 }
 
 func newParticipations(s Spec) participations {
-	return participations{s, schemes[s.Scheme], math.Log1p(-s.Prob)}
+	p := participations{s, schemes[s.Scheme], math.Log1p(-s.Prob)}
+	if s.EpochSteps > 0 { // of a free example, up to place b-1 of an epoch
+		p.logQ = math.Log1p(-1 / float64(s.EpochSteps-s.MinSep+1))
+	}
+	return p
 }
 
 // appendHits appends the participations of one sample to dst, sorted by step.

@@ -25,6 +25,10 @@ var twoPrograms = map[string]struct {
 	"b-min-sep, warm":  {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.3, Steps: patternSteps, MinSep: 3, WarmStart: true}}, Spec{Scheme: BMinSep, MinSep: 3, Prob: 0.3, WarmStart: true}, 1},
 	"b-min-sep, once":  {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.4, Steps: patternSteps, MinSep: 9, WarmStart: true}}, Spec{Scheme: BMinSep, MinSep: 9, Prob: 0.4, WarmStart: true}, 1},
 	"b-min-sep of two": {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.2, Steps: patternSteps, MinSep: 2, WarmStart: true}}, Spec{Scheme: BMinSep, MinSep: 2, Prob: 0.2, WarmStart: true, MaxExamplesPerOwner: 2}, 1},
+	"epochs": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 2, EpochSteps: 4}},
+		Spec{Scheme: EpochMinSep, MinSep: 2, EpochSteps: 4}, 1},
+	"epochs of min-sep 1": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 1, EpochSteps: 3}},
+		Spec{Scheme: EpochMinSep, MinSep: 1, EpochSteps: 3}, 1},
 	"poisson":          {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.3}, 1},
 	"poisson of three": {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.1, MaxExamplesPerOwner: 3}, 1},
 	"balls-in-bins":    {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: patternSteps, Period: 4}}, Spec{Scheme: BallsInBins, MinSep: 4}, 1},
@@ -111,6 +115,11 @@ func TestDrawsAreThoseOfBatches(t *testing.T) {
 		}
 		wrong := []Spec{c.drawn}
 		wrong[0].MinSep++
+		if c.drawn.EpochSteps > 0 {
+			longer := c.drawn
+			longer.EpochSteps++
+			wrong = append(wrong, longer)
+		}
 		if c.drawn.Prob > 0 {
 			other := c.drawn
 			other.Prob *= 1.3

@@ -55,11 +55,14 @@ func kinds() map[string]Spec {
 		"balls": with(func(s *Spec) {
 			s.Scheme, s.Prob, s.MinSep, s.Strategy = BallsInBins, 0, 10, toeplitz(40, sqrtColumn(20)...)
 		}),
-		"cyclic":   with(func(s *Spec) { s.Scheme, s.WarmStart = CyclicPoisson, false }),
-		"phase":    with(func(s *Spec) { s.Scheme = CyclicPoisson }),
-		"two":      with(func(s *Spec) { s.MaxExamplesPerOwner = 2 }),
-		"two cold": with(func(s *Spec) { s.MaxExamplesPerOwner, s.WarmStart = 2, false }),
-		"three":    with(func(s *Spec) { s.MaxExamplesPerOwner, s.NoiseMultiplier = 3, 2 }),
+		"epoch":            with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 9 }),
+		"epoch of min-sep": with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 4 }),
+		"long epoch":       with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 55 }),
+		"cyclic":           with(func(s *Spec) { s.Scheme, s.WarmStart = CyclicPoisson, false }),
+		"phase":            with(func(s *Spec) { s.Scheme = CyclicPoisson }),
+		"two":              with(func(s *Spec) { s.MaxExamplesPerOwner = 2 }),
+		"two cold":         with(func(s *Spec) { s.MaxExamplesPerOwner, s.WarmStart = 2, false }),
+		"three":            with(func(s *Spec) { s.MaxExamplesPerOwner, s.NoiseMultiplier = 3, 2 }),
 		"published": with(func(s *Spec) {
 			s.Scheme, s.MaxExamplesPerOwner, s.WarmStart, s.PublishedLaw = MultiOwner, 3, false, true
 		}),
@@ -89,6 +92,13 @@ func TestReciprocalMean(t *testing.T) {
 		if fault := reciprocalFault(t, s, wrong, 150000); fault == nil {
 			t.Errorf("participations of %s were not told from those of the loss", name)
 		}
+	}
+	s = kinds()["epoch"]
+	s.EpochSteps, s.NoiseMultiplier = 5, 1
+	longer := s
+	longer.EpochSteps = 6
+	if fault := reciprocalFault(t, s, longer, 150000); fault == nil {
+		t.Error("participations of epochs one step longer were not told from those of the loss")
 	}
 }
 
@@ -205,6 +215,7 @@ type goldenMonteCarlo struct {
 	Start      string        `json:"start"`
 	Column     []float64     `json:"c"`
 	Owned      int           `json:"k_u"`
+	Epoch      int           `json:"epoch"`
 	Deltas     []goldenDelta `json:"deltas"`
 }
 
@@ -214,6 +225,8 @@ func (g goldenMonteCarlo) spec() Spec {
 	switch g.Scheme {
 	case "balls_in_bins":
 		s.Scheme, s.Prob = BallsInBins, 0
+	case "epoch_min_sep":
+		s.Scheme, s.EpochSteps = EpochMinSep, g.Epoch
 	case "cyclic_poisson_random_shift":
 		s.Scheme, s.Prob, s.WarmStart = CyclicPoisson, g.ProbCyclic, true
 	case "multi_attribution_alg3_thm6.1":
@@ -232,7 +245,7 @@ func TestGoldenDeltas(t *testing.T) {
 		samples = 1 << 14
 	}
 	compared := 0
-	for _, name := range []string{"mc_bminsep.json", "mc_bnb_cyclic.json", "mc_multi_attribution.json"} {
+	for _, name := range []string{"mc_bminsep.json", "mc_bnb_cyclic.json", "mc_multi_attribution.json", "mc_epoch.json"} {
 		data, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -288,6 +301,10 @@ func TestSpecialCases(t *testing.T) {
 	base := Spec{Scheme: BMinSep, Steps: n, MinSep: 6, Prob: 1, WarmStart: true, NoiseMultiplier: 1, Strategy: toeplitz(n, sqrtColumn(6)...)}
 	balls := base
 	balls.Scheme, balls.Prob, balls.WarmStart = BallsInBins, 0, false
+	bins := base
+	bins.Scheme, bins.Prob, bins.WarmStart, bins.EpochSteps = EpochMinSep, 0, false, 6
+	epoch, once := bins, base
+	epoch.EpochSteps, once.MinSep, once.Prob = n+13, n, 1.0/14 // a rate of p/(1+(n-1)p) = 1/(n+13)
 	one := base
 	one.MinSep, one.Prob, one.Strategy = 1, 0.1, toeplitz(n, 1)
 	poisson, cyclic, alone, algorithm3, published := one, one, one, one, one
@@ -300,7 +317,7 @@ func TestSpecialCases(t *testing.T) {
 	for i := range y {
 		y[i] = math.Sin(float64(i*i)) * 2
 	}
-	for name, pair := range map[string][2]Spec{"balls-in-bins": {base, balls}, "poisson": {one, poisson},
+	for name, pair := range map[string][2]Spec{"balls-in-bins": {base, balls}, "epochs of min-sep": {bins, balls}, "at most once": {epoch, once}, "poisson": {one, poisson},
 		"cyclic": {one, cyclic}, "one example": {one, alone},
 		"algorithm 3": {one, algorithm3}, "its published law": {one, published}} {
 		var losses [2]float64

@@ -101,6 +101,9 @@ func (k *Kernel) makeBuffers() {
 func linear(l law.Law) Recursion {
 	switch l := l.(type) {
 	case *law.Renewal:
+		if l.Epoch > 0 {
+			return newEpochs(l)
+		}
 		return newRenewal(l)
 	case *law.Owner:
 		if l.Examples == 2 {

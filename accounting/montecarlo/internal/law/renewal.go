@@ -24,19 +24,23 @@ func LogRatio(law Law, c *Columns, noiseMultiplier float64, y []float64) float64
 
 // Renewal is the family of recursions
 //
-//	f_i = a f_{i+1} + Σ_m e^{Jump[m-1][i] + m u_i} f_{i+b},   f = 1 beyond the last step,
+//	f_i = a_i f_{i+1} + Σ_m e^{Jump[m-1][i] + m u_i} f_{next(i)},   f = 1 beyond the last step,
 //
-// whose result is Times · ln Σ_r e^{Start[r]} f_r. It holds b-min-sep (F3.2), its bounds for more bands (F3.3, F3.7), the
-// published law of Algorithm 3 (F4.1) and the bounds for several examples an owner (F4.3, F4.5).
+// whose result is Times · ln Σ_r e^{Start[r]} f_r. With next(i) = i+b and one a it holds b-min-sep (F3.2), its bounds for more bands
+// (F3.3, F3.7), the published law of Algorithm 3 (F4.1) and the bounds for several examples an owner (F4.3, F4.5). With an Epoch T,
+// next(i) is the later of i+b and the first step of the next epoch: epoch min-sep (F3.8).
 type Renewal struct {
 	Steps, MinSep int
+	Epoch         int         // T; 0 for none
 	LogStay       float64     // ln a
+	Stays         []float64   // [Steps]: ln a_i in the place of LogStay; nil where all are alike
 	Jump          [][]float64 // [terms][Steps]: log weight of the jump at i, -m²‖c_i‖²/2σ² included
 	Start         []float64   // at most MinSep log weights
 	Times         float64
 
 	ring  []float64 // ln f_{i+1..i+b}, f_j at j mod b
 	next  float64   // ln f_{i+1}
+	after float64   // ln f at the first step of the next epoch
 	terms []float64
 }
 
@@ -168,11 +172,24 @@ func (r *Renewal) Reset() {
 		r.terms = make([]float64, len(r.Jump))
 	}
 	clear(r.ring)
-	r.next = 0
+	r.next, r.after = 0, 0
 }
 
 func (r *Renewal) Step(i int, u float64) {
 	slot := &r.ring[i%r.MinSep]
+	ahead, stay := *slot, r.LogStay
+	if r.Stays != nil {
+		stay = r.Stays[i]
+	}
+	if r.Epoch > 0 {
+		place := i % r.Epoch
+		if place == r.Epoch-1 {
+			r.after = r.next
+		}
+		if place <= r.Epoch-r.MinSep {
+			ahead = r.after
+		}
+	}
 	for m, jump := range r.Jump {
 		r.terms[m] = jump[i] + float64(m+1)*u
 	}
@@ -180,7 +197,7 @@ func (r *Renewal) Step(i int, u float64) {
 	if len(r.terms) > 1 {
 		jump = logSum(r.terms)
 	}
-	r.next = LogSum(r.LogStay+r.next, jump+*slot)
+	r.next = LogSum(stay+r.next, jump+ahead)
 	*slot = r.next
 }
 

@@ -1,0 +1,45 @@
+package accounting
+
+import (
+	"minsep/accounting/montecarlo"
+	"minsep/sampling"
+)
+
+func init() {
+	register(func(r Run, s sampling.EpochMinSep) analysis { return epochMinSep{r, s} })
+}
+
+// epochMinSep is participation exactly once an epoch, with a least distance (F3.8).
+type epochMinSep struct {
+	run    Run
+	scheme sampling.EpochMinSep
+}
+
+func (a epochMinSep) method() (Method, error) {
+	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
+	switch {
+	case bands > minSep:
+		return a.run.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
+	case a.run.MaxExamplesPerOwner > 1:
+		return a.run.refuse("it %s", exampleOnly)
+	case a.run.Sampler.Truncation != nil:
+		return a.run.refuse(noTruncation)
+	case !a.run.Strategy.NonNegative():
+		return a.run.refuse(negativeEntry)
+	}
+	return MonteCarlo, nil
+}
+
+func (a epochMinSep) loss(spec *montecarlo.Spec) { spec.EpochSteps = a.scheme.EpochSteps }
+
+// canonical: an epoch of min-sep steps is balls-in-bins.
+func (a epochMinSep) canonical() canonicalSampler {
+	s := a.scheme
+	if s.MinSep == s.EpochSteps {
+		return canonicalBMinSep(sampling.BMinSep{Prob: 1, Steps: s.Steps, MinSep: s.MinSep, WarmStart: true})
+	}
+	if s.EpochSteps >= s.Steps {
+		return atMostOnce(s.Steps, 1/float64(s.EpochSteps))
+	}
+	return canonicalSampler{scheme: s.Name(), steps: s.Steps, minSep: s.MinSep, epoch: s.EpochSteps}
+}

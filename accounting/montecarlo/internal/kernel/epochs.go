@@ -1,0 +1,164 @@
+package kernel
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// epochs is f_i = q_i f_{i+1} + 2^(t_i + a_i) f_{next(i)} in linear scale: law.Renewal with an Epoch (F3.8).
+//
+// Range. A lane is divided by a power of two when its latest f leaves [2^-top, 2^top]. What was computed before, and is needed
+// up to an epoch later, may then be anywhere: every f is looked at, when it is made and when it is divided, and a batch with one outside
+// of [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a product that is lost below the
+// normal numbers is below 2^-1022 beside a sum of at least 2^-900.
+type epochs struct {
+	law   *law.Renewal
+	b     int
+	q     []float64
+	a     []float64 // log2 of the weight of a jump
+	limit float64
+
+	f     []Row // f of the rows of a block and of the b after it
+	ahead []Row // f of the b rows after the next block
+	after Row   // f at the first step of the next epoch
+	log2  Row   // what lanes were divided by
+}
+
+// mostHeld is the largest f that is kept, and the inverse of the smallest.
+const mostHeld = 0x1p900
+
+// newEpochs returns nil when the law has no range in linear scale.
+func newEpochs(l *law.Renewal) Recursion {
+	r := &epochs{law: l, b: l.MinSep, a: multiplied(l.Jump[0], math.Log2E), q: make([]float64, l.Steps)}
+	most := 0.0
+	for i, stay := range l.Stays {
+		r.q[i] = math.Exp(stay)
+		most = max(most, math.Abs(r.a[i]))
+	}
+	if r.limit = maxExponent - 1 - most; r.limit < 20 {
+		return nil
+	}
+	return r.Fork()
+}
+
+func (r *epochs) Fork() Recursion {
+	fork := *r
+	fork.f, fork.ahead = nil, make([]Row, r.b)
+	return &fork
+}
+
+func (r *epochs) Limit() float64 { return r.limit }
+
+func (r *epochs) Reset() {
+	r.after = Row{1, 1, 1, 1, 1, 1, 1, 1}
+	for i := range r.ahead {
+		r.ahead[i] = r.after
+	}
+	r.log2 = Row{}
+}
+
+func (r *epochs) Rows(first int, t []Row, check bool) bool {
+	if check && !within(t, r.limit) {
+		return false
+	}
+	count, length := len(t), r.law.Epoch
+	if len(r.f) < count+r.b {
+		r.f = make([]Row, count+r.b)
+	}
+	f := r.f[:count+r.b]
+	copy(f[count:], r.ahead)
+	for end := count; end > 0; {
+		last := first + end - 1
+		place := last % length
+		if place == length-1 {
+			r.after = f[end]
+		}
+		// From place T-b+1 on an example is blocked beyond the next epoch's first step.
+		from := max(0, end-place-1)
+		if edge := length - r.b + 1; place >= edge {
+			from = max(0, end-(place-edge)-1)
+			r.blocked(f, t, first, from, end)
+		} else {
+			r.free(f, t, first, from, end)
+		}
+		if !r.settle(f, from, end) {
+			return false
+		}
+		end = from
+	}
+	copy(r.ahead, f[:r.b])
+	return true
+}
+
+// blocked computes f[from:end] with jumps to the rows b later.
+func (r *epochs) blocked(f, t []Row, first, from, end int) {
+	for i := end - 1; i >= from; i-- {
+		next, jump, x, out := &f[i+1], &f[i+r.b], &t[i], &f[i]
+		q, weight := r.q[first+i], r.a[first+i]
+		for l := range out {
+			out[l] = q*next[l] + exp2(x[l]+weight)*jump[l]
+		}
+	}
+}
+
+// free computes f[from:end] with jumps to the first step of the next epoch.
+func (r *epochs) free(f, t []Row, first, from, end int) {
+	jump := r.after
+	for i := end - 1; i >= from; i-- {
+		next, x, out := &f[i+1], &t[i], &f[i]
+		q, weight := r.q[first+i], r.a[first+i]
+		for l := range out {
+			out[l] = q*next[l] + exp2(x[l]+weight)*jump[l]
+		}
+	}
+}
+
+// isHeld is false for NaN.
+func isHeld(v float64) bool { return v >= 1/mostHeld && v <= mostHeld }
+
+// settle looks at f[from:end] and divides the lanes whose latest row has left the range, in all that is still needed.
+func (r *epochs) settle(f []Row, from, end int) bool {
+	var low, high Row
+	low = f[from]
+	high = low
+	for i := from; i < end; i++ {
+		for l, v := range f[i] {
+			low[l], high[l] = min(low[l], v), max(high[l], v)
+		}
+	}
+	for l := range low {
+		if !(isHeld(low[l]) && isHeld(high[l])) {
+			return false
+		}
+	}
+	for l := range Lanes {
+		factor, log2 := backInRange(f[from][l])
+		if log2 == 0 {
+			continue
+		}
+		for i := from; i < from+r.b; i++ {
+			if f[i][l] *= factor; !isHeld(f[i][l]) {
+				return false
+			}
+		}
+		if r.after[l] *= factor; !isHeld(r.after[l]) {
+			return false
+		}
+		r.log2[l] += log2
+	}
+	return true
+}
+
+func (r *epochs) LogRatio(dst *Row) {
+	var sum Row
+	for i, weight := range r.law.Start {
+		w := math.Exp(weight)
+		for l := range sum {
+			sum[l] += w * r.ahead[i][l]
+		}
+	}
+	for l, v := range sum {
+		dst[l] = math.Log(v) + r.log2[l]*math.Ln2
+	}
+}

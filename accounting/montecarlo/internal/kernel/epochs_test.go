@@ -1,0 +1,55 @@
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// TestEpochsAgainstLogDomain holds every lane to the log-domain law at the same y, with epochs below, at and above the blocks and the
+// run, and noise so small that the linear scale is refused.
+func TestEpochsAgainstLogDomain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 2))
+	modes := map[string]int{}
+	for _, n := range []int{1, 2, 7, 191, 192, 193, 400, 1000} {
+		for _, w := range []int{1, 2, 5, 40} {
+			for _, length := range []int{w, w + 1, w + 3, 3 * w, 64, 192, 250, n, n + 1, 3 * n} {
+				if w > n || length < w {
+					continue
+				}
+				sigma := []float64{0.06, 0.1, 0.25, 0.6, 2}[rng.IntN(5)]
+				c := law.Toeplitz(n, sqrtColumn(w))
+				if rng.IntN(3) == 0 {
+					c = general(c)
+				}
+				e := law.Epochs{Steps: n, MinSep: min(length, w+rng.IntN(3)), Epoch: length}
+				l := law.EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
+				k := New(c, sigma, l)
+				in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 1+n/(2*w))}
+				var out Output
+				k.Batch(in, &out)
+				switch r := k.recursions[0].fast; {
+				case r == nil:
+					modes["log domain"]++
+				case k.walkFast(in, &out, []int{0}, k.reach(in) > r.Limit()) != nil:
+					modes["refused"]++
+				case k.reach(in) > r.Limit():
+					modes["checked"]++
+				default:
+					modes["unchecked"]++
+				}
+				k.Batch(in, &out)
+				name := fmt.Sprintf("n=%d w=%d σ=%g %+v", n, w, sigma, e)
+				for lane := range Lanes {
+					compare(t, name, out.LogRatio[0][lane], law.LogRatio(l, c, sigma, k.Outputs(in, lane)))
+				}
+			}
+		}
+	}
+	t.Log(modes)
+	if modes["refused"] < 5 || modes["checked"] < 5 || modes["unchecked"] < 100 {
+		t.Errorf("modes %v: not all were tested", modes)
+	}
+}

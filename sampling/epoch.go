@@ -1,0 +1,188 @@
+package sampling
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+
+	"minsep/internal/param"
+	"minsep/sampling/stream"
+)
+
+// EpochMinSep lets each example take part exactly once in every epoch of EpochSteps steps, at a fresh place that is at least
+// MinSep steps after its last one (F3.8).
+//
+// # Formal guarantees
+//
+// Two participations of one copy of an example are at least MinSep steps apart, and there is exactly one in each of the steps
+// 0 … T-1, T … 2T-1, …, T = EpochSteps; at most one in an epoch that the training does not finish. Every step has participation
+// rate exactly 1/T, the first one and those around the ends of epochs included, to 2^-64. Copies and examples are
+// independent of each other. MinSep = EpochSteps is [BallsInBins]; with EpochSteps ≥ Steps an example takes part at most once.
+type EpochMinSep struct {
+	Steps      int `json:"steps"`
+	MinSep     int `json:"min_sep"`
+	EpochSteps int `json:"epoch_steps"` // T
+}
+
+// maxEpoch is the greatest number of steps of an epoch, which may be longer than a training.
+const maxEpoch = math.MaxInt32
+
+// maxMoved is the part of a batch size by which rounding the epoch to whole steps may change it unasked.
+const maxMoved = 0.05
+
+var epochMinSepKind = Kind{
+	Name: "epoch-min-sep",
+	Help: `each example exactly once in every epoch of T steps, at a fresh place at least B steps from its
+last; --epoch-steps T, or --batch-size X for the T nearest to examples / X`,
+	Takes: []string{"epoch-steps"},
+	check: func(p Params, c *param.Checker) {
+		c.AtLeast("min-sep", p.MinSep, 1)
+		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for epoch-min-sep: the epoch (epoch-steps) gives examples / epoch-steps")
+		given := (p.BatchSize != 0) != (p.EpochSteps != 0)
+		c.Require(given, "batch size and epoch steps", nil, "exactly one of them must be given for epoch-min-sep")
+		if p.BatchSize != 0 {
+			c.Positive("batch size", p.BatchSize)
+		}
+		if p.EpochSteps != 0 {
+			checkEpoch(c, p.EpochSteps, p.MinSep)
+		}
+	},
+	spec: func(p Params, of Population) (Spec, error) {
+		s, err := EpochMinSep{Steps: p.Steps, MinSep: p.MinSep, EpochSteps: p.EpochSteps}, error(nil)
+		if p.EpochSteps == 0 {
+			s, err = s.WithBatchSize(p.BatchSize, of.Examples)
+		}
+		return Spec{EpochMinSep: &s}, err
+	},
+	scheme: func(s Spec) Scheme { return orNil(s.EpochMinSep) },
+}
+
+func checkEpoch(c *param.Checker, epoch, minSep int) {
+	c.Require(epoch >= max(1, minSep) && epoch <= maxEpoch, "epoch steps", epoch,
+		fmt.Sprintf("must be at least min-sep, %d, and at most %d", minSep, maxEpoch))
+}
+
+// Name returns "epoch-min-sep".
+func (EpochMinSep) Name() string { return "epoch-min-sep" }
+
+// NumSteps returns Steps.
+func (s EpochMinSep) NumSteps() int { return s.Steps }
+
+// Separation returns MinSep.
+func (s EpochMinSep) Separation() int { return s.MinSep }
+
+// Validate returns every fault of the parameters, joined.
+func (s EpochMinSep) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	checkSteps(&c, s.Steps, s.MinSep)
+	checkEpoch(&c, s.EpochSteps, s.MinSep)
+	return c.Err()
+}
+
+// ExpectedBatchSize is examples / EpochSteps, at every step from the first on.
+func (s EpochMinSep) ExpectedBatchSize(examples int64) float64 {
+	return float64(examples) / float64(s.EpochSteps)
+}
+
+// WithBatchSize returns the scheme with the epoch nearest to examples / batch. The expected batch size becomes examples / epoch; if that is
+// more than 5 % from batch, it is an error that names the sizes beside it. If the epoch is shorter than MinSep the error is an
+// [InfeasibleError].
+func (s EpochMinSep) WithBatchSize(batch float64, examples int64) (EpochMinSep, error) {
+	if err := checkBatch(batch, examples); err != nil {
+		return s, err
+	}
+	d := float64(examples)
+	epoch := math.Round(d / batch)
+	if epoch < float64(s.MinSep) {
+		return s, infeasible(batch, d/float64(s.MinSep), fmt.Sprintf("examples / min-sep = %d / %d", examples, s.MinSep))
+	}
+	c := param.Checker{Package: "sampling"}
+	c.Require(epoch <= maxEpoch, "batch size", batch, fmt.Sprintf("must be at least %.6g: an epoch has at most %d steps", d/maxEpoch, maxEpoch))
+	if got := d / epoch; math.Abs(got-batch) > maxMoved*batch {
+		const rule = "would become %.6g, more than 5 %% from it: an epoch has whole steps, and examples / batch size is %.6g; give epoch-steps %d for that size, or %s"
+		c.Require(false, "batch size", batch, fmt.Sprintf(rule, got, d/batch, int(epoch), s.neighbour(batch, examples, int(epoch))))
+	}
+	if err := c.Err(); err != nil {
+		return s, err
+	}
+	s.EpochSteps = int(epoch)
+	return s, s.Validate()
+}
+
+// neighbour names the epoch on the other side of a batch size.
+func (s EpochMinSep) neighbour(batch float64, examples int64, epoch int) string {
+	other := epoch + 1
+	if float64(examples)/float64(epoch) < batch && epoch-1 >= s.MinSep {
+		other = epoch - 1
+	}
+	return fmt.Sprintf("%d for %.6g", other, float64(examples)/float64(other))
+}
+
+// TotalMoments implements [Independent]. An example takes part in each full epoch, and in a last one that is cut with the part of it
+// that there is.
+func (s EpochMinSep) TotalMoments(examples int64) (mean, variance float64) {
+	more := float64(s.Steps%s.EpochSteps) / float64(s.EpochSteps)
+	return float64(examples) * float64(s.Steps) / float64(s.EpochSteps), float64(examples) * more * (1 - more)
+}
+
+// Process implements [Independent].
+func (s EpochMinSep) Process() Process {
+	e := &epochs{EpochMinSep: s, tail: s.EpochSteps - s.MinSep + 1}
+	if s.MinSep > 1 {
+		stay := newFloat(0).Quo(newFloat(float64(e.tail-1)), newFloat(float64(e.tail)))
+		survival := newFloat(1)
+		e.head = newWaits(s.MinSep-1, func(int) *big.Float { return survival.Mul(survival, stay) })
+	}
+	return e
+}
+
+// epochs is the process of an EpochMinSep.
+//
+// The places of an example in its epochs are a Markov chain, each uniform on 0 … T-1 (F3.8), so the first is drawn so. From a place
+// t on, the example is free again at place max(0, t+b-T) of the next epoch. A free example takes the place v with probability
+// 1/(T-b+1) while v < b-1, and else one of the T-b+1 places from b-1 on with equal probabilities.
+type epochs struct {
+	EpochMinSep
+	tail int    // places from b-1 on
+	head *waits // Pr[wait > t] = (1-1/tail)^(t+1) for t < b-1; nil for b = 1
+}
+
+// epochSampler draws from epochs.
+type epochSampler struct {
+	*epochs
+	words *stream.Stream
+}
+
+// Sampler implements [Process].
+func (e *epochs) Sampler(src *stream.Source) Sampler {
+	return &epochSampler{e, src.Stream(stream.Address{})}
+}
+
+// Append implements [Sampler].
+func (s *epochSampler) Append(dst []int32, addr stream.Address, _ int64) []int32 {
+	s.words.Reset(addr)
+	place := s.below(s.EpochSteps)
+	for epoch := 0; epoch+place < s.Steps; epoch += s.EpochSteps {
+		dst = append(dst, int32(epoch+place))
+		place = s.next(place)
+	}
+	return dst
+}
+
+// next draws the place in the next epoch.
+func (s *epochSampler) next(place int) int {
+	free := max(0, place+s.MinSep-s.EpochSteps)
+	if free < s.MinSep-1 {
+		if place = free + s.head.wait(s.words.Uint64()); place < s.MinSep-1 {
+			return place
+		}
+	}
+	return s.MinSep - 1 + s.below(s.tail)
+}
+
+// below is uniform in 0 … n-1, to 2^-64.
+func (s *epochSampler) below(n int) int {
+	high, _ := bits.Mul64(s.words.Uint64(), uint64(n))
+	return int(high)
+}

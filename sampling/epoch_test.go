@@ -1,0 +1,299 @@
+package sampling_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/internal/stattest"
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+// epochLaw is the probability of every set of steps of an EpochMinSep by walking through F3.8 step by step: the wait at the start, the
+// probability of a free example that is not yet in, and the step at which it is free again.
+func epochLaw(n, b, epoch int, eta func(place int) float64, free func(step int) int) []float64 {
+	law := make([]float64, 1<<n)
+	var walk func(step, mask int, prob float64)
+	walk = func(step, mask int, prob float64) {
+		if prob == 0 {
+			return
+		}
+		if step >= n {
+			law[mask] += prob
+			return
+		}
+		h := eta(step % epoch)
+		walk(step+1, mask, prob*(1-h))
+		walk(free(step), mask|1<<step, prob*h)
+	}
+	walk(0, 0, float64(epoch-b+1)/float64(epoch))
+	for r := 1; r < b; r++ {
+		walk(r, 0, 1/float64(epoch))
+	}
+	return law
+}
+
+// soundEpoch is the law as F3.8 has it.
+func soundEpoch(n, b, epoch int) []float64 {
+	return epochLaw(n, b, epoch, etaOf(b, epoch, 0), func(step int) int { return max((step/epoch+1)*epoch, step+b) })
+}
+
+// etaOf is the probability of a free example that is not yet in, off by some steps.
+func etaOf(b, epoch, off int) func(place int) float64 {
+	return func(place int) float64 { return 1 / float64(epoch-max(min(place+off, epoch-1), b-1)) }
+}
+
+// TestEpochLaw tests the joint law of all steps of one example against enumeration: the rate of every step, the gaps, and one
+// participation an epoch. Laws with one fault are rejected.
+func TestEpochLaw(t *testing.T) {
+	const n, examples = 9, 200000
+	for _, c := range []struct{ b, epoch int }{{3, 4}, {2, 5}, {3, 5}, {1, 4}, {4, 4}, {4, 6}, {3, 9}, {3, 14}, {1, 1}, {2, 3}} {
+		s := sampling.EpochMinSep{Steps: n, MinSep: c.b, EpochSteps: c.epoch}
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprint("epoch ", c)
+		law := soundEpoch(n, c.b, c.epoch)
+		for step := range n {
+			rate := 0.0
+			for mask, p := range law {
+				rate += p * float64(mask>>step&1)
+			}
+			if math.Abs(rate-1/float64(c.epoch)) > 1e-14 {
+				t.Errorf("%s: step %d has rate %v", name, step, rate)
+			}
+		}
+		seen := patterns(s, name, n, examples)
+		if err := stattest.Distribution(seen, law); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		sound := func(step int) int { return max((step/c.epoch+1)*c.epoch, step+c.b) }
+		for twin, law := range map[string][]float64{
+			"places of an epoch off by one step": epochLaw(n, c.b, c.epoch, etaOf(c.b, c.epoch, 1), sound),
+			"an epoch one step longer":           soundEpoch(n, c.b, c.epoch+1),
+			"no gap where epochs meet": epochLaw(n, c.b, c.epoch, etaOf(1, c.epoch, 0), func(step int) int {
+				return (step/c.epoch + 1) * c.epoch
+			}),
+			"a gap one step shorter": epochLaw(n, c.b, c.epoch, etaOf(c.b, c.epoch, 0), func(step int) int {
+				return max((step/c.epoch+1)*c.epoch, step+c.b-1)
+			}),
+		} {
+			if c.epoch == 1 && twin != "an epoch one step longer" || c.epoch > n && twin != "an epoch one step longer" ||
+				c.b == 1 && strings.Contains(twin, "gap") || c.epoch >= n && strings.Contains(twin, "gap") ||
+				c.b == c.epoch && strings.HasPrefix(twin, "places") {
+				continue // where it is no fault, or has no law
+			}
+			if stattest.Distribution(seen, law) == nil {
+				t.Errorf("%s: cannot be told from %s", name, twin)
+			}
+		}
+	}
+}
+
+// TestEpochSpecialCases: min-sep of the epoch is balls-in-bins, and an epoch of all steps or more is at most once: b-min-sep with
+// such a min-sep.
+func TestEpochSpecialCases(t *testing.T) {
+	const n, examples = 7, 200000
+	for _, epoch := range []int{1, 3, 4, 7, 11} {
+		s := sampling.EpochMinSep{Steps: n, MinSep: epoch, EpochSteps: epoch}
+		if err := stattest.Distribution(patterns(s, fmt.Sprint("bins", epoch), n, examples), patternLaw(1, n, epoch, true)); err != nil {
+			t.Errorf("balls-in-bins of %d: %v", epoch, err)
+		}
+	}
+	for _, epoch := range []int{7, 8, 20} {
+		s := sampling.EpochMinSep{Steps: n, MinSep: 3, EpochSteps: epoch}
+		p := 1 / float64(epoch-n+1) // with min-sep n the rate is p/(1+(n-1)p) = 1/epoch
+		seen := patterns(s, fmt.Sprint("once", epoch), n, examples)
+		if err := stattest.Distribution(seen, patternLaw(p, n, n, true)); err != nil {
+			t.Errorf("at most once in %d: %v", epoch, err)
+		}
+		if stattest.Distribution(seen, patternLaw(0.9*p, n, n, true)) == nil {
+			t.Errorf("at most once in %d: cannot be told from a tenth less", epoch)
+		}
+	}
+}
+
+// TestEpochsAreKept at a length where nothing can be enumerated: gaps, one participation in every full epoch, the number of participants
+// of every step, and the joint law of the places in two epochs.
+func TestEpochsAreKept(t *testing.T) {
+	const n, b, epoch, examples = 330, 32, 50, 30000
+	s := sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: epoch}
+	counts := make([]int, n)
+	draws(s, "epochs", examples, func(_ int, steps []int32) {
+		if i := sampling.MinSepViolation(steps, b, false); i >= 0 {
+			t.Fatalf("steps %v break min-sep %d", steps, b)
+		}
+		in := make([]int, n/epoch+1)
+		for _, step := range steps {
+			in[step/epoch]++
+			counts[step]++
+		}
+		if in[len(in)-1] > 1 || slices.ContainsFunc(in[:n/epoch], func(c int) bool { return c != 1 }) {
+			t.Fatalf("steps %v: not once in every epoch", steps)
+		}
+	})
+	for step, c := range counts {
+		if err := stattest.Count(c, examples, 1.0/epoch); err != nil {
+			t.Errorf("step %d: %v", step, err)
+		}
+	}
+	if stattest.Count(counts[0]+counts[epoch], 2*examples, 1.2/epoch) == nil {
+		t.Error("cannot be told from 20 % more at the first steps of epochs")
+	}
+}
+
+// TestEpochCopiesAreIndependent counts coincidences in one step of two copies and of two neighbouring examples.
+func TestEpochCopiesAreIndependent(t *testing.T) {
+	const n, examples, epoch = 60, 60000, 20
+	s := sampling.EpochMinSep{Steps: n, MinSep: 8, EpochSteps: epoch}
+	src := stream.NewSource(key("epoch copies"))
+	sampler := s.Process().Sampler(src)
+	mask := func(id int64, copy uint32) (m uint64) {
+		for _, step := range sampler.Append(nil, src.IntAddress(id, copy), 0) {
+			m |= 1 << step
+		}
+		return m
+	}
+	together := func(other func(i int) uint64) (count [n]int) {
+		for i := range examples {
+			both := mask(int64(2*i), 0) & other(i)
+			for step := range n {
+				count[step] += int(both >> step & 1)
+			}
+		}
+		return count
+	}
+	const both = 1.0 / epoch / epoch
+	for name, other := range map[string]func(i int) uint64{
+		"copies":     func(i int) uint64 { return mask(int64(2*i), 1) },
+		"neighbours": func(i int) uint64 { return mask(int64(2*i+1), 0) },
+	} {
+		for step, c := range together(other) {
+			if err := stattest.Count(c, examples, both); err != nil {
+				t.Errorf("%s, step %d: %v", name, step, err)
+			}
+		}
+	}
+	if stattest.Count(together(func(i int) uint64 { return mask(int64(2*i), 0) })[0], examples, both) == nil {
+		t.Error("two copies with one stream are not found out")
+	}
+}
+
+// TestEpochMoments compares mean and variance with enumeration.
+func TestEpochMoments(t *testing.T) {
+	const n = 9
+	for _, c := range []struct{ b, epoch int }{{3, 4}, {2, 9}, {1, 3}, {2, 20}} {
+		mean, square := 0.0, 0.0
+		for mask, p := range soundEpoch(n, c.b, c.epoch) {
+			k := 0.0
+			for ; mask > 0; mask &= mask - 1 {
+				k++
+			}
+			mean, square = mean+p*k, square+p*k*k
+		}
+		m, v := sampling.EpochMinSep{Steps: n, MinSep: c.b, EpochSteps: c.epoch}.TotalMoments(10)
+		if math.Abs(m-10*mean) > 1e-12 || math.Abs(v-10*(square-mean*mean)) > 1e-12 {
+			t.Errorf("%+v: mean %v, variance %v, want %v, %v", c, m, v, 10*mean, 10*(square-mean*mean))
+		}
+	}
+}
+
+// TestEpochBatchSize: the epoch of a batch size, and what is refused.
+func TestEpochBatchSize(t *testing.T) {
+	of := func(batch float64, examples int64, minSep int) (sampling.EpochMinSep, error) {
+		return sampling.EpochMinSep{Steps: 1000, MinSep: minSep}.WithBatchSize(batch, examples)
+	}
+	for _, c := range []struct {
+		batch    float64
+		examples int64
+		epoch    int
+		size     float64
+	}{{200, 50000, 250, 200}, {1793, 14745600, 8224, 14745600.0 / 8224}, {400, 1000, 0, 0}, {490, 1000, 2, 500}, {0.5, 10, 20, 0.5}} {
+		s, err := of(c.batch, c.examples, 2)
+		if c.epoch == 0 {
+			var bad *sampling.ParamError
+			if !errors.As(err, &bad) || !strings.Contains(bad.Rule, "give epoch-steps 3 for that size, or 2 for 500") {
+				t.Errorf("%v of %v: %v", c.batch, c.examples, err)
+			}
+			continue
+		}
+		if err != nil || s.EpochSteps != c.epoch || s.ExpectedBatchSize(c.examples) != c.size {
+			t.Errorf("%v of %v: %+v, %v", c.batch, c.examples, s, err)
+		}
+	}
+	_, err := of(300, 1000, 4)
+	var infeasible *sampling.InfeasibleError
+	if !errors.As(err, &infeasible) || infeasible.Largest != 250 || !strings.Contains(err.Error(), "250") {
+		t.Errorf("got %v, want an InfeasibleError with 250", err)
+	}
+	if s, err := of(infeasible.Largest, 1000, 4); err != nil || s.EpochSteps != 4 {
+		t.Errorf("the largest feasible size: %+v, %v", s, err)
+	}
+	if _, err := of(1e-9, 1e9, 4); err == nil || !strings.Contains(err.Error(), "at least") {
+		t.Errorf("an endless epoch: %v", err)
+	}
+	p := sampling.Params{Scheme: "epoch-min-sep", Steps: 40, MinSep: 4, EpochSteps: 7}
+	if s, err := p.Spec(sampling.Population{}); err != nil || *s.EpochMinSep != (sampling.EpochMinSep{Steps: 40, MinSep: 4, EpochSteps: 7}) {
+		t.Errorf("epoch-steps: %+v, %v", s, err)
+	}
+}
+
+// TestFrozenEpochs: what a key draws never changes. Do not change these numbers.
+func TestFrozenEpochs(t *testing.T) {
+	var got []string
+	for _, s := range []sampling.EpochMinSep{{Steps: 40, MinSep: 5, EpochSteps: 12}, {Steps: 40, MinSep: 9, EpochSteps: 10}, {Steps: 40, MinSep: 1, EpochSteps: 60}} {
+		draws(s, "frozen epochs", 2, func(_ int, steps []int32) { got = append(got, fmt.Sprint(steps)) })
+	}
+	if want := []string{"[4 16 27]", "[5 23 33]", "[3 12 24 33]", "[4 15 24 33]", "[23]", "[28]"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestAuditOfEpochs: batches in which an example is missing from an epoch, or is in it twice, are found out, and missing ones are not
+// held against batches that were cut.
+func TestAuditOfEpochs(t *testing.T) {
+	spec := sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 7, MinSep: 1, EpochSteps: 3}}
+	cut := spec
+	cut.Truncation = &sampling.Truncation{MaxBatchSize: 9}
+	of := sampling.Audited{Examples: 2}
+	for _, c := range []struct {
+		name            string
+		batches         [][]int64
+		broken, whenCut bool
+	}{
+		{"sound", [][]int64{{0}, {1}, {}, {0, 1}, {}, {}, {0}}, false, false},
+		{"sound, the cut epoch", [][]int64{{0}, {1}, {}, {0, 1}, {}, {}, {}}, false, false},
+		{"missing", [][]int64{{0}, {1}, {}, {0}, {}, {}, {0}}, true, false},
+		{"twice", [][]int64{{0}, {1}, {}, {0}, {0, 1}, {}, {0}}, true, true},
+		{"one for another", [][]int64{{0}, {1}, {}, {0}, {0}, {}, {0}}, true, true},
+	} {
+		if got := slices.Contains(audit(spec, of, c.batches), "epochs"); got != c.broken {
+			t.Errorf("%s: broken %v", c.name, got)
+		}
+		if got := slices.Contains(audit(cut, of, c.batches), "epochs"); got != c.whenCut {
+			t.Errorf("%s, cut: broken %v", c.name, got)
+		}
+	}
+	copies := sampling.Audited{Examples: 2, Copies: []uint32{2, 1}}
+	if broken := audit(spec, copies, [][]int64{{0, 0}, {1}, {}, {0}, {0, 1}, {}, {}}); slices.Contains(broken, "epochs") {
+		t.Errorf("copies: %v", broken)
+	}
+	if broken := audit(spec, copies, [][]int64{{0, 0}, {1}, {}, {0}, {1}, {}, {}}); !slices.Contains(broken, "epochs") {
+		t.Errorf("a copy that is missing: %v", broken)
+	}
+}
+
+func BenchmarkEpochSampler(b *testing.B) {
+	s := sampling.EpochMinSep{Steps: 7200, MinSep: 256, EpochSteps: 1800}
+	src := stream.NewSource(key("bench"))
+	sampler := s.Process().Sampler(src)
+	steps := make([]int32, 0, 16)
+	b.ReportAllocs()
+	for i := range b.N {
+		steps = sampler.Append(steps[:0], src.IntAddress(int64(i), 0), 0)
+	}
+}

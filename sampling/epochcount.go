@@ -1,0 +1,50 @@
+package sampling
+
+import "fmt"
+
+// epochCount follows how often the copies of each example take part in an epoch.
+type epochCount struct {
+	steps  int   // of an epoch
+	copies int64 // of all examples
+	cut    bool  // batches are truncated: participations may be missing
+	full   int   // full epochs that there must be
+	seen   paged[uint32]
+	inside int64 // participations in this epoch, without those that are too many
+	broken int64
+}
+
+func newEpochCount(s EpochMinSep, copies int64, cut bool) *epochCount {
+	return &epochCount{steps: s.EpochSteps, copies: copies, cut: cut, full: s.Steps / s.EpochSteps, seen: newPaged[uint32]()}
+}
+
+// visit records a participation of one of the copies of an example.
+func (e *epochCount) visit(row int64, copies uint32) {
+	if count := e.seen.at(row); *count < copies {
+		*count++
+		e.inside++
+	} else {
+		e.broken++
+	}
+}
+
+// passed ends an epoch after its last step.
+func (e *epochCount) passed(steps int) {
+	if steps%e.steps != 0 {
+		return
+	}
+	if !e.cut {
+		e.broken += e.copies - e.inside
+	}
+	e.inside = 0
+	for _, page := range e.seen.pages {
+		clear(page[:])
+	}
+}
+
+func (e *epochCount) rule() string {
+	if e.cut {
+		return fmt.Sprintf("every copy of an example takes part at most once in each epoch of %d steps", e.steps)
+	}
+	return fmt.Sprintf("every copy of an example takes part exactly once in each of %d full epochs of %d steps, and at most once in one that is cut",
+		e.full, e.steps)
+}
