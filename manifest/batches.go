@@ -10,13 +10,11 @@ import (
 
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/sampling"
 )
 
 // BatchesFormat is the format of a folder of batches.
 const BatchesFormat = "minsep-batches/1"
-
-// PaddingRow stands in a padded batch where there is no example.
-const PaddingRow = -1
 
 // BatchesFacts are the facts in the index of a folder of batches.
 type BatchesFacts struct {
@@ -160,7 +158,7 @@ func (b *Batches) batch(all npyFile, dst []int64, n int) ([]int64, error) {
 			return dst, err
 		}
 		n -= len(dst) - had
-		if last := dst[len(dst)-1]; n > 0 && last <= dst[had] && last != PaddingRow {
+		if last := dst[len(dst)-1]; n > 0 && last <= dst[had] && last != sampling.PadRow {
 			return dst, errors.New("the rows of a batch do not ascend")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"minsep/sampling"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func writeBatches(t *testing.T, dir string, batches [][]int64, shards int, dtype
 }
 
 func TestBatchesReadBackForAnyShards(t *testing.T) {
-	want := [][]int64{{1, 5}, {}, {0, 99, PaddingRow}, {7}, {}}
+	want := [][]int64{{1, 5}, {}, {0, 99, sampling.PadRow}, {7}, {}}
 	for _, dtype := range []DType{DInt32, DInt64} {
 		for shards := 1; shards <= len(want); shards++ {
 			dir := filepath.Join(t.TempDir(), "batches")

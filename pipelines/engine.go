@@ -1,6 +1,9 @@
 // Package pipelines assembles minsep's stages: graph in, directory out. Each stage is a parameter struct with
 // Validate and Run. Parameters change the result and are hashed into its keys and index; [Options] say where and
 // how to run and change nothing.
+//
+// A program that runs stages on another runner than [DefaultRunner] imports that runner, such as by Beam's package beamx; minsep's
+// command imports all, and the object stores.
 package pipelines
 
 import (

@@ -12,11 +12,12 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec/optimized" // functions without reflection
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct" // DefaultRunner
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
-	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 )
 
 // ErrTranslated says that a job was translated for Dataflow, as --dry_run asks, and not run. Nothing was written.

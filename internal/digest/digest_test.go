@@ -19,7 +19,7 @@ func TestSHA256(t *testing.T) {
 	if err != nil || string(b) != `"`+abc+`"` || json.Unmarshal(b, &read) != nil || read != d {
 		t.Errorf("%s, %v, %v", b, err, read)
 	}
-	for _, bad := range []string{"", abc[1:], abc + "0", "g" + abc[1:]} {
+	for _, bad := range []string{"", abc[1:], abc + "0", abc + "00", "g" + abc[1:]} {
 		if err := read.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

@@ -1,0 +1,9 @@
+package main
+
+// What the packages below name and only a whole program links, since each brings the clients of a cloud.
+import (
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
+
+	_ "minsep/internal/store/gs" // gs://
+	_ "minsep/internal/store/s3" // s3://
+)
