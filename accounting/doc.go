@@ -11,4 +11,6 @@
 // fixed before the first sample of the verifier, and its failure probability is part of δ.
 //
 // Labels of formulas (F5, F3.2, …) are those of docs/formulas.md, which has their sources and proofs.
+//
+// Stability: stable.
 package accounting

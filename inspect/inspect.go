@@ -1,6 +1,8 @@
 // Package inspect reads a run directory without trusting it: it checks every hash, computes again what can be computed again, holds the
 // results against each other and against the plan, and comes to a verdict. It needs no key, changes nothing, and knows neither Beam nor the
 // services of object stores: a program that inspects gs:// or s3:// imports their stores, as the command does.
+//
+// Stability: stable.
 package inspect
 
 import (

@@ -130,6 +130,43 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
+// TestStability holds that every public package says whether it is stable.
+func TestStability(t *testing.T) {
+	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}}\t{{.Dir}}", "minsep/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := 0
+	for _, line := range strings.Split(strings.TrimSpace(string(list)), "\n") {
+		path, dir, _ := strings.Cut(line, "\t")
+		if strings.Contains(path, "/internal/") || under(path, "minsep/cmd") || under(path, "minsep/integration") {
+			continue
+		}
+		packages++
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := 0
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc := f.Doc.Text()
+			if strings.HasSuffix(doc, "\nStability: stable.\n") || strings.HasSuffix(doc, "\nStability: may change with every release.\n") {
+				said++
+			}
+		}
+		if said != 1 {
+			t.Errorf("%s: its comment ends %d times with its stability, as CONTRIBUTING.md has it", path, said)
+		}
+	}
+	if packages < 10 {
+		t.Fatalf("only %d packages were looked at", packages)
+	}
+}
+
 // TestLinked holds what programs link, be it by way of another package: one that verifies certificates and inspects run directories
 // neither Beam nor a client of an object store, one that runs stages no client.
 func TestLinked(t *testing.T) {

@@ -5,6 +5,8 @@
 // index.json comes last, with the size and SHA-256 of every file, the parameters that made them and the
 // hashes of what they were made from. A folder without a matching index is refused by every reader.
 // The package knows no Beam, and of object stores no more than package store does.
+//
+// Stability: stable.
 package manifest
 
 import (

@@ -23,4 +23,6 @@
 //     Private Learning
 //   - 2602.09338: Privacy Amplification for BandMF via b-Min-Sep Subsampling
 //   - 2601.22334: DP-λCGD: Efficient Noise Correlation for Differentially Private Model Training
+//
+// Stability: stable.
 package mechanism

@@ -4,6 +4,8 @@
 //
 // A program that runs stages on another runner than [DefaultRunner] imports that runner, such as by Beam's package beamx; minsep's
 // command imports all, and the object stores.
+//
+// Stability: may change with every release.
 package pipelines
 
 import (

@@ -37,6 +37,8 @@
 // Labels of formulas (F3.2, …) are those of docs/formulas.md.
 // Steps are 0-based here; the papers count from 1. Batches, batch sizes and masks are secret for every scheme:
 // the accounting lets an adversary know all other coins, and then a size reveals a participation.
+//
+// Stability: stable.
 package sampling
 
 import (

@@ -4,6 +4,8 @@
 //
 // The structs of parameters are [Bound], [Form], [Account] and [Noise]; a strategy's are mechanism.Params. A [Plan] holds all of them.
 // [Present] holds the results in a run directory against each other, [Directory] against a plan.
+//
+// Stability: may change with every release.
 package stages
 
 import (

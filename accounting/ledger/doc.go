@@ -7,4 +7,6 @@
 // else is an error. Units are integers and add up in any order.
 //
 // Everything in a ledger is public: verification uses no secret.
+//
+// Stability: may change with every release.
 package ledger

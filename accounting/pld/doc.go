@@ -7,4 +7,6 @@
 // exponential tilt that centres the loss of interest, so that the error of the arithmetic is relative to δ and not absolute;
 // and what the transform's window leaves out, the cut tails and a bound on all rounding are added to the upper figure and
 // taken from the lower one. Both directions of the divergence are always computed (F3.5 and F6 of docs/formulas.md).
+//
+// Stability: may change with every release.
 package pld

@@ -72,4 +72,6 @@
 //
 // Fused operations are [math.FMA]: where a processor has none, the bits are the same and the noise is slow. Where it has AVX2 and FMA
 // vector instructions do the same operations in each coordinate.
+//
+// Stability: stable.
 package noise

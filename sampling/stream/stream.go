@@ -24,6 +24,8 @@
 //
 // Bulk block c of number i is AES_K(i ‖ c), both fields 64 bits, big endian: distinct inputs of one
 // permutation. What these functions return is frozen; a test holds vectors of it.
+//
+// Stability: stable.
 package stream
 
 import (

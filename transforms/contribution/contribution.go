@@ -23,6 +23,8 @@
 //
 // Every bucket is sorted before it is read, so nothing depends on the order in which a runner delivers. Counts are
 // elements, not metrics, so a retried bundle is counted once.
+//
+// Stability: may change with every release.
 package contribution
 
 import (

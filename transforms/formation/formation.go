@@ -17,6 +17,8 @@
 // # Secrecy
 //
 // Batches and their sizes are secret. Nothing of them is logged or counted.
+//
+// Stability: may change with every release.
 package formation
 
 import (

@@ -13,6 +13,8 @@
 // error. Results add up to the same bits for any cut into units, order, retry and number of workers.
 //
 // Nothing here is secret: verification uses public randomness.
+//
+// Stability: may change with every release.
 package losses
 
 import (

@@ -18,6 +18,8 @@
 //
 // The recipe is in the same folder, which every worker must be able to read and write, as recipe.json; the key is read by each worker from
 // its file. Neither the noise nor the key is part of the pipeline graph.
+//
+// Stability: may change with every release.
 package noiseshards
 
 import (

@@ -40,4 +40,6 @@
 // Everything is float64. What that can change is bounded: N_θ is raised by at least 1e-9, and every
 // value by Plan.Slack of M, so that a mean of values can only be too large. Labels (F5.2, …) are those
 // of docs/formulas.md, which has the proofs. Steps are 0-based here and 1-based there.
+//
+// Stability: may change with every release.
 package tilt

@@ -3,6 +3,8 @@
 // A file may be damaged or hostile: what it says of its own sizes is checked before memory is allocated for it, and the reader
 // returns [ErrCorrupt] where the library below panics. Ids are integers of at most 64 bits, or strings and fixed-length
 // bytes of at most 255 bytes, and neither null nor empty; others are a [ValueError].
+//
+// Stability: may change with every release.
 package idcolumn
 
 import (
