@@ -40,10 +40,17 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	return found, nil
 }
 
-// examples holds what run.json says that the run is of against the batches. Whether these are of the table beside them is a promise of theirs.
+// examples holds what run.json says that the run is of against the batches, or the bounded table where there are none. Whether these are of the table beside them is a promise of theirs.
 func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run) {
 	formed, err := stages.FormedOf(ctx, dir, run)
-	if err != nil || formed == "" || run.Examples == "" { // the batches' own inspection says what is wrong with them
+	if err != nil || run.Examples == "" { // the batches' own inspection says what is wrong with them
+		return
+	}
+	if formed == "" {
+		table, err := manifest.DigestOf(ctx, store.Join(dir, manifest.BoundedFolder))
+		if err == nil { // else there is none, or its own inspection says what is wrong with it
+			i.promise("examples", fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples), run.Examples == manifest.BoundedExamples(table))
+		}
 		return
 	}
 	i.promise("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == formed)

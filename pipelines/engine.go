@@ -139,6 +139,7 @@ func (o Options) write(folder string, secret bool, work func(run manifest.Run, s
 	}
 	defer func() {
 		if err != nil && !errors.Is(err, errLeft) {
+			err = withoutRoom(err, store.Join(o.Out, folder), "nothing is left of the result; make room, or give another --out, and repeat the command")
 			err = errors.Join(err, stage.Abort())
 		}
 	}()

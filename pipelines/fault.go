@@ -1,10 +1,15 @@
 package pipelines
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
+	"syscall"
 
+	"minsep/internal/store"
 	"minsep/sampling/ownergraph/graphio"
 )
 
@@ -76,4 +81,50 @@ func graphInPlan(err error) error {
 		return planFault{err}
 	}
 	return err
+}
+
+// fullDisks are what a write fails with where no room is left, or no more may be written.
+var fullDisks = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
+
+// isFull reports whether a disk or a quota is full, or a file too large. Of a runner whose workers are other processes there is only the text.
+func isFull(err error) bool { return fullDisk(err) != nil }
+
+func fullDisk(err error) error {
+	for _, full := range fullDisks {
+		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) {
+			return full
+		}
+	}
+	return nil
+}
+
+// withoutRoom says of a full disk which folder could not be written to, in place of which task of the pipeline met it; left is what stays
+// of the result in folder. Other errors stay as they are.
+func withoutRoom(err error, folder, left string) error {
+	full := fullDisk(err)
+	if full == nil {
+		return err
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok { // temporary files may lie elsewhere
+		folder = filepath.Dir(at.Path)
+	}
+	return fmt.Errorf("folder %s: %w: %s", folder, full, left)
+}
+
+// enough refuses a result that does not fit into what is free, before its first byte. Of a folder that is there it says nothing: part of
+// the result may be in it, and what is replaced makes room. A dry run may be for another machine.
+func (o Options) enough(bytes int64, folders ...string) error {
+	if o.DryRun {
+		return nil
+	}
+	for _, folder := range folders {
+		if _, err := store.Stat(context.Background(), store.Join(o.Out, folder)); err == nil {
+			return nil
+		}
+	}
+	if free, known := store.Free(o.Out); known && bytes > free {
+		return &ParamError{Package: "pipelines", Param: "out", Value: o.Out,
+			Rule: fmt.Sprintf("has no room: about %d bytes are needed for %s, %d are free", bytes, strings.Join(folders, " and "), free)}
+	}
+	return nil
 }

@@ -52,6 +52,9 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	if err := o.agreesToForm(ctx, formed, source); err != nil {
 		return formed, err
 	}
+	if err := o.enough(formed.Bytes(f.Parquet), manifest.BatchesFolder); err != nil {
+		return formed, err
+	}
 	copyTo, err := copyTo(ctx, source, o.Out)
 	if err == nil && o.DryRun {
 		err = o.mayWrite(manifest.BatchesFolder)

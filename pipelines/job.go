@@ -26,8 +26,12 @@ var ErrTranslated = errors.New("pipelines: translated, not run")
 // errLeft marks an error after which tasks of the job may still be writing in this process: what they have written stays, marked as unfinished.
 var errLeft = errors.New("the runner did not stop in time")
 
-// stopTime is how long a runner may take to end after its job is to stop.
-const stopTime = 5 * time.Second
+// stopTime is how long a runner may take to end after its job is to stop. One in this process may not look at it before a task is done: the
+// command ends without it.
+const (
+	stopTime      = 5 * time.Second
+	stopTimeLocal = 500 * time.Millisecond
+)
 
 // run executes p and returns its metrics. When ctx ends, the job is cancelled, and run returns ctx's error.
 //
@@ -62,7 +66,7 @@ func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResult
 		cancel()
 		select {
 		case got = <-ended:
-		case <-time.After(stopTime): // not every runner looks at it
+		case <-time.After(patience(runner)): // not every runner looks at it
 			left = errLeft
 		}
 	}
@@ -84,6 +88,14 @@ func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResult
 		}
 	}
 	return found, nil
+}
+
+// patience is the stopTime of a runner.
+func patience(runner string) time.Duration {
+	if runner == DefaultRunner {
+		return stopTimeLocal
+	}
+	return stopTime
 }
 
 // stopped is the error of a job that ended because ctx did.

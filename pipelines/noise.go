@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"strings"
-	"syscall"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
@@ -87,6 +84,9 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	if err := o.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training, Directory: realPath(o.Out)}); err != nil {
 		return noised, err
 	}
+	if err := o.enough(noised.Bytes, manifest.NoiseFolder); err != nil {
+		return noised, err
+	}
 	if o.DryRun {
 		return noised, nil
 	}
@@ -100,7 +100,7 @@ func newNoised(r *noise.Recipe, facts manifest.NoiseFacts, out string) Noised {
 	n := Noised{
 		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
 		Grid: r.Grid(), Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
-		Bytes: int64(facts.Steps) * facts.Coordinates * int64(facts.DType.Size()),
+		Bytes: stages.Product(int64(facts.Steps), facts.Coordinates, int64(facts.DType.Size())),
 	}
 	if n.Grid == noise.NoGrid {
 		n.Warning = stages.FloatingPointOpen
@@ -180,7 +180,7 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case isFull(err):
-			err = fmt.Errorf("%w: the finished files of noise stay; make room and repeat the command, which goes on from there", err)
+			err = withoutRoom(err, store.Join(w.options.Out, manifest.NoiseFolder), "the finished files of noise stay; make room and repeat the command, which goes on from there")
 		default:
 			err = errors.Join(err, stage.Abort())
 		}
@@ -191,16 +191,6 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	}
 	index.Secret = secretOf(root, run.RunID, manifest.NoiseFolder)
 	return stage.Publish(index)
-}
-
-// isFull reports whether a disk or a quota is full. Of a runner whose workers are other processes there is only the text.
-func isFull(err error) bool {
-	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
-		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) {
-			return true
-		}
-	}
-	return false
 }
 
 // digest covers everything that decides the files: the recipe, which names run and key, and their layout.

@@ -108,6 +108,9 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	if err := o.refuseStrangers(ctx); err != nil {
 		return PlanResult{}, err
 	}
+	if err := p.fits(o, names); err != nil {
+		return PlanResult{}, err
+	}
 	t, err := p.take(ctx, o, record)
 	if err != nil {
 		return PlanResult{}, err
@@ -150,6 +153,19 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 	r.result.Again = slices.DeleteFunc(r.result.Again, func(name string) bool { return !o.DryRun && !r.made(name) })
 	r.result.Seconds = time.Since(begin).Seconds()
 	return r.result, nil
+}
+
+// fits refuses a plan whose batches and noise do not fit into what is free, before the first stage.
+func (p Plan) fits(o Options, names []string) error {
+	bytes, folders := int64(0), []string(nil)
+	for stage, folder := range map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder} {
+		if slices.Contains(names, stage) {
+			bytes += stages.Plan(p).Estimate(stage, 0).Bytes
+			folders = append(folders, folder)
+		}
+	}
+	slices.Sort(folders)
+	return stages.InPlan("", o.enough(bytes, folders...))
 }
 
 // refuseStrangers refuses a run directory that holds what could be taken for a part of the run.

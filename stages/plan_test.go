@@ -34,6 +34,17 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+func TestProduct(t *testing.T) {
+	for _, c := range []struct {
+		counts []int64
+		want   int64
+	}{{nil, 1}, {[]int64{3, 0, 5}, 0}, {[]int64{3, 4, 5}, 60}, {[]int64{1e8, 1 << 48, 4}, 1 << 62}, {[]int64{1 << 31, 1 << 31}, 1 << 62}, {[]int64{1 << 31, 1<<31 - 1}, 1<<62 - 1<<31}} {
+		if got := Product(c.counts...); got != c.want {
+			t.Errorf("%v: %d, want %d", c.counts, got, c.want)
+		}
+	}
+}
+
 // TestPreflight: what no analysis covers is refused before a strategy is made, also where the strategy is dense or of stamps.
 func TestPreflight(t *testing.T) {
 	const plan = `{"graph": {"paths": ["x.csv"]}, "bound": {"max_examples_per_owner": 2}, "scheme": {"scheme": "b-min-sep", "steps": 8, "min_sep": 2, "prob": 0.1},

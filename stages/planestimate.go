@@ -144,6 +144,23 @@ func (p Plan) expectedForm() FormResult {
 	return FormResult{Examples: p.numbered(), ExpectedBatchSize: p.Scheme.BatchSize, Shards: min(shards, p.Scheme.Steps)}
 }
 
+// rows is how many participations are expected.
+func (f FormResult) rows() float64 {
+	return f.ExpectedBatchSize * float64(f.Scheme.Scheme().NumSteps())
+}
+
+// Bytes is about how many bytes the batches take.
+func (f FormResult) Bytes(parquet bool) int64 {
+	bytes := 4 * f.rows()
+	if parquet {
+		bytes += parquetRow * f.rows()
+	}
+	return int64(min(bytes, 1<<62))
+}
+
+// CPU is about how many seconds of one processor it takes to form the batches of numbered examples.
+func (f FormResult) CPU() float64 { return formExample*float64(f.Examples) + formRow*f.rows() }
+
 func (p Plan) estimateForm() PlanEstimate {
 	f := p.expectedForm()
 	rows := f.ExpectedBatchSize * float64(p.Scheme.Steps)
@@ -162,6 +179,19 @@ func (p Plan) estimateForm() PlanEstimate {
 	return e
 }
 
+// Product is that of counts above 0, or 2^62 where it is larger: sizes that no disk has.
+func Product(counts ...int64) int64 {
+	const most = 1 << 62
+	product := int64(1)
+	for _, n := range counts {
+		if n > 0 && product > most/n {
+			return most
+		}
+		product *= n
+	}
+	return product
+}
+
 // estimateNoise knows the files' number and sizes: they follow from the plan. The recipe's size is left out.
 func (p Plan) estimateNoise() PlanEstimate {
 	n := p.NoiseParams(1)
@@ -172,9 +202,9 @@ func (p Plan) estimateNoise() PlanEstimate {
 	facts := n.Layout()
 	shards, perFile := facts.Shards, min(facts.StepsPerFile, n.Steps)
 	files := shards * ((n.Steps + perFile - 1) / perFile)
-	values := int64(n.Steps) * n.Coordinates
+	values := Product(int64(n.Steps), n.Coordinates)
 	e.Rows, e.Files = values, files+1
-	e.Bytes = values*int64(DTypes[n.DType].Size()) + int64(files)*headerBytes
+	e.Bytes = Product(values, int64(DTypes[n.DType].Size())) + int64(files)*headerBytes
 	e.CPU += float64(values)*(noiseValue+noiseBand*float64(p.Strategy.Bands)) + noiseByte*float64(e.Bytes) + noiseFile*float64(files)
 	e.Memory = noiseMemory*int64(perFile)*(n.Coordinates/int64(shards)) + 8*int64(p.Strategy.Bands)*(n.Coordinates/int64(shards))
 	return e

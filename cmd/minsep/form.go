@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +32,7 @@ Batches and their sizes are secret. The run directory's batches folder is readab
 			if err := a.spool(cmd, stage.Graph); err != nil {
 				return err
 			}
+			a.warnOfHours(cmd, stages.Form(stage))
 			stop := a.watch("form")
 			result, err := stage.Run(cmd.Context(), o)
 			stop()
@@ -50,6 +53,19 @@ Batches and their sizes are secret. The run directory's batches folder is readab
 	f.BoolVar(&stage.Parquet, "parquet", false, "write Parquet files of (step, slot, example_id) as well")
 	f.IntVar(&stage.Buckets, "buckets", 0, "buckets of the shuffle by owner (default: by the size); does not change the batches")
 	return c
+}
+
+// warnOfHours tells before the first byte of a job that takes hours: a number of examples may have a digit too many. What cannot be said
+// of the parameters is said by the stage.
+func (a *app) warnOfHours(cmd *cobra.Command, f stages.Form) {
+	if f.Examples == 0 || f.Validate() != nil {
+		return
+	}
+	formed, _, err := f.Planned(cmd.Context())
+	if err != nil || formed.CPU() < time.Hour.Seconds() {
+		return
+	}
+	a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: --examples %d: expected to take %s of one processor, and %s bytes of batches", f.Examples, budgetTime(formed.CPU()), grouped(formed.Bytes(f.Parquet))))
 }
 
 func printFormed(w io.Writer, f stages.FormResult) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,8 +92,8 @@ func printPromises(w io.Writer, promises []sampling.Promise) {
 		if !p.Held {
 			mark = "BROKEN"
 		}
-		fmt.Fprintf(w, "  %s  %s: %s", mark, p.Name, p.Rule)
-		if p.Broken > 0 {
+		fmt.Fprintf(w, "  %s  %s: %s", mark, p.Name, strings.ReplaceAll(p.Rule, "\n", "; "))
+		if p.Broken > 1 {
 			fmt.Fprintf(w, " (broken %s times)", grouped(p.Broken))
 		}
 		fmt.Fprintln(w)

@@ -44,6 +44,16 @@ func TestNoiseOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out := noise(run)
+	if _, err := os.Stat(run); code != exitUsage || err == nil || !strings.Contains(out, "has no room: about 256000 bytes are needed for noise") {
+		t.Fatalf("without room: exit code %d: %s", code, out)
+	}
+	if err := os.MkdirAll(filepath.Join(run, "noise"), 0o700); err != nil { // part of the noise may be there: there is no refusal beforehand
+		t.Fatal(err)
+	}
+	code, out = noise(run)
+	if want := "minsep: folder " + filepath.Join(run, "noise") + ": no space left on device"; !strings.HasPrefix(out, want) {
+		t.Errorf("%q does not begin with %q", out, want)
+	}
 	if code != exitFailure || !strings.Contains(out, "no space left on device") || !strings.Contains(out, "make room and repeat") {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
