@@ -37,6 +37,7 @@ func (l Look) Delta() float64 { return max(l.Estimates[0].Mean, l.Estimates[1].M
 const (
 	usual        = 200
 	leastSamples = 4000
+	farAway      = 10 // from δ, by this factor: 10 M/δ samples tell on which side
 )
 
 // estimateSamples bounds an estimate: some ten seconds of one processor.
@@ -174,8 +175,11 @@ func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
 	}
 	out.Mean = sum.Mean(out.Samples) * out.Bound
 	goal := usual * out.Bound / max(out.Mean, e.delta/4)
-	if out.Mean > 2*e.delta || out.Mean < e.delta/4 {
-		goal /= 5 // far from the target only the direction matters
+	switch far := max(out.Mean/e.delta, e.delta/out.Mean); {
+	case far > farAway: // the direction is clear: more samples, which are many where M is large, say nothing that is of use
+		goal = 0
+	case out.Mean > 2*e.delta || out.Mean < e.delta/4:
+		goal /= 5 // only the direction matters
 	}
 	if all := uint64(min(goal, e.limit)); all > out.Samples {
 		more, err := e.draw(ctx, worker, out.Samples, all-out.Samples)
@@ -286,7 +290,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 		}
 		switch {
 		case low == math.MinInt:
-			next = high - min(8, step(atHigh/slope)) // M grows quickly on the way down
+			next = high - min(mostDown(atHigh), step(atHigh/slope))
 		case high == math.MaxInt:
 			next = low + step(min(atLow, 3)/-slope)
 		case high-low <= 3 && !math.IsInf(atLow, 1), high-low == 1:
@@ -306,6 +310,14 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 	}
 	return nil, &ParamError{Package: "verification", Param: "delta", Value: e.delta,
 		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not cross it near %.4g; give another delta or epsilon, or a noise multiplier", e.epsilon, onGrid(next))}
+}
+
+// mostDown is how many steps of the grid to go down from an excess at most: M grows quickly on the way.
+func mostDown(excess float64) int {
+	if excess < -6 {
+		return 16
+	}
+	return 8
 }
 
 // candidate tells that another noise multiplier is tried, and between which estimates of δ the target is.

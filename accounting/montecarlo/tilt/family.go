@@ -64,7 +64,7 @@ func (bMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep b
 			return onceSource{o}, nil
 		}
 	}
-	t, err := newTable(processOf(s, columns), order, keep, maxTableBytes)
+	t, err := newTable(processOf(s, columns), order, keep, tableBytes(s.Steps, s.MinSep, order))
 	return tableSource{t}, err
 }
 

@@ -53,8 +53,23 @@ type process struct {
 	gram       *gram
 }
 
-// maxTableBytes bounds the slices held at one time: all of them, or the tail, the head and the working ring.
-const maxTableBytes = 140 << 20
+// Bounds of the slices held at one time: all of them, or the tail, the head and the working ring. Order 2 has b states a step, and may
+// take more where there are too few steps for a steady rate, since it is the only order there: up to n·b = 8e7.
+const (
+	maxTableBytes = 140 << 20
+	maxPairBytes  = 640 << 20
+)
+
+// tableBytes is the bound for an order.
+func tableBytes(steps, sep, order int) int {
+	if order == 2 && steps < steadySteps*sep {
+		return maxPairBytes
+	}
+	return maxTableBytes
+}
+
+// steadySteps is how many times min-sep steps a steady rate takes at least.
+const steadySteps = 5
 
 // steadyTolerance is the spread of V_i/V_{i+1} over states and b steps at which it counts as constant.
 const steadyTolerance = 2e-14
@@ -111,7 +126,7 @@ func newTable(p process, theta int, keep bool, maxBytes int) (*table, error) {
 			}
 		}
 	}
-	t.walkable = fits(n+1) || t.steady >= 3*b && n >= 5*b && fits(2*b+4)
+	t.walkable = fits(n+1) || t.steady >= 3*b && n >= steadySteps*b && fits(2*b+4)
 	if keep && !whole && t.steady < 0 {
 		return nil, tooLarge(theta, p, maxBytes)
 	}
@@ -166,7 +181,9 @@ func (t *table) prepare(i int) {
 	t.gram.row(t.row, i)
 	t.gamma[0] = 1
 	for r := 1; r < t.sep; r++ {
-		t.gamma[r] = math.Exp(t.row[t.sep-r])
+		if t.gamma[r] = 1; t.row[t.sep-r] != 0 { // columns as far apart as the bands do not overlap
+			t.gamma[r] = math.Exp(t.row[t.sep-r])
+		}
 	}
 	for m, coef := range t.coef {
 		for j := range coef {
@@ -254,7 +271,12 @@ func (t *table) level(i int, endless bool) level {
 }
 
 // over is the scale of a over that of b.
-func (a level) over(b level) float64 { return math.Ldexp(math.Exp(a.ln-b.ln), a.exp2-b.exp2) }
+func (a level) over(b level) float64 {
+	if a.ln == b.ln && a.exp2 == b.exp2 {
+		return 1
+	}
+	return math.Ldexp(math.Exp(a.ln-b.ln), a.exp2-b.exp2)
+}
 
 // log returns the logarithm of one value.
 func (a level) log(state int) float64 {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/internal/stattest"
@@ -157,5 +158,22 @@ func TestTuplesFollowTheirLaw(t *testing.T) {
 				t.Errorf("%v warm=%v: the test accepts the tuples of another probability", c, warm)
 			}
 		}
+	}
+}
+
+// TestPairsOfAnyMinSep: order 2 has a table that can be walked for every min-sep where n·b is at most 8e7, also where there is no
+// steady rate, and other orders keep their bound.
+func TestPairsOfAnyMinSep(t *testing.T) {
+	const n, b = 6000, 3200
+	if _, err := newTable(newProcess(toeplitz(n, 1, .6, .4), b, 1e-4, true, .7), 2, true, maxTableBytes); err == nil {
+		t.Fatal("the table is small: it shows nothing")
+	}
+	source, err := (bMinSep{}).source(montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: 1e-4, WarmStart: true, NoiseMultiplier: .7},
+		law.NewColumns(toeplitz(n, 1, .6, .4)), 2, true)
+	if err != nil || !source.walkable() {
+		t.Errorf("order 2 at n = %d, b = %d: %v", n, b, err)
+	}
+	if tableBytes(n, b, 3) != maxTableBytes || tableBytes(5*b, b, 2) != maxTableBytes {
+		t.Error("the bound was raised where a table fits without")
 	}
 }
