@@ -84,6 +84,11 @@ func TestPatternLaw(t *testing.T) {
 			"cold": patternLaw(0.3, n, 3, false), "min-sep 4": patternLaw(0.3, n, 4, true), "prob 0.31": patternLaw(0.31, n, 3, true)}},
 		{"long warm", sampling.BMinSep{Prob: 0.5, Steps: n, MinSep: 12, WarmStart: true}, patternLaw(0.5, n, 12, true), map[string][]float64{
 			"uniform start": uniformStart(0.5, n, 12)}},
+		{"at most once", sampling.BMinSep{Prob: 0.6, Steps: n, MinSep: n, WarmStart: true}, onceLaw(n, 0.6/(1+6*0.6), 1), map[string][]float64{
+			"exactly once": onceLaw(n, 1./n, 1), "rate 0.134": onceLaw(n, 0.134, 1)}},
+		{"exactly once", sampling.BMinSep{Prob: 1, Steps: n, MinSep: n, WarmStart: true}, onceLaw(n, 1./n, 1), nil},
+		{"at most once, cold", sampling.BMinSep{Prob: 0.2, Steps: n, MinSep: n + 1}, onceLaw(n, 0.2, 0.8), map[string][]float64{
+			"warm": onceLaw(n, 0.2/(1+7*0.2), 1)}},
 		{"poisson", sampling.Poisson{Prob: 0.2, Steps: n}, patternLaw(0.2, n, 1, false), map[string][]float64{
 			"min-sep 2": patternLaw(0.2, n, 2, false)}},
 		{"balls-in-bins", sampling.BallsInBins{Steps: n, Period: 4}, patternLaw(1, n, 4, true), map[string][]float64{
@@ -106,6 +111,20 @@ func TestPatternLaw(t *testing.T) {
 			}
 		}
 	}
+}
+
+// onceLaw is that of at most one participation, at step t with probability first·ratio^t (F3.10).
+func onceLaw(n int, first, ratio float64) []float64 {
+	law := make([]float64, 1<<n)
+	law[0] = 1
+	for t := range n {
+		law[1<<t] = first * math.Pow(ratio, float64(t))
+		law[0] -= law[1<<t]
+	}
+	if law[0] < 1e-12 { // rounding of an exact 0
+		law[0] = 0
+	}
+	return law
 }
 
 // uniformStart is a wrong warm start: the initial wait uniform on 0..b-1.
