@@ -78,7 +78,7 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 	c.run.MaxExamplesPerOwner = 1
 	bands := b
 	var s sampling.Spec
-	switch rng.IntN(12) {
+	switch rng.IntN(14) {
 	default:
 		warm := rng.IntN(2) == 0
 		s.BMinSep = &sampling.BMinSep{Prob: p, Steps: steps, MinSep: b, WarmStart: warm}
@@ -93,6 +93,10 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 		s.BallsInBins = &sampling.BallsInBins{Steps: steps, Period: b}
 		bands = steps
 		c.laws = []law{binsLaw(steps, b)}
+	case 12, 13:
+		epoch := b + pick(rng, 0, 1, rng.IntN(4), max(0, steps-b), steps)
+		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, MinSep: b, EpochSteps: epoch}
+		c.laws = []law{epochLaw(steps, b, epoch)}
 	case 11:
 		secret := rng.IntN(2) == 0
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: b, SecretPartition: secret}

@@ -88,6 +88,33 @@ func binsLaw(steps, period int) law {
 	return l
 }
 
+// epochLaw has one participation an epoch (F3.8): a free example that is not yet in takes part with probability 1/(T - max(v, b-1)) at
+// place v.
+func epochLaw(steps, minSep, epoch int) law {
+	l := law{}
+	var walk func(x []int, i, free int, prob float64)
+	walk = func(x []int, i, free int, prob float64) {
+		switch {
+		case prob == 0:
+		case i == len(x):
+			l.add(x, prob)
+		case i < free:
+			walk(x, i+1, free, prob)
+		default:
+			p := 1 / float64(epoch-max(i%epoch, minSep-1))
+			walk(x, i+1, free, prob*(1-p))
+			x[i] = 1
+			walk(x, i+1, max(i+minSep, i-i%epoch+epoch), prob*p)
+			x[i] = 0
+		}
+	}
+	walk(make([]int, steps), 0, 0, float64(epoch-minSep+1)/float64(epoch))
+	for wait := 1; wait < minSep; wait++ {
+		walk(make([]int, steps), 0, wait, 1/float64(epoch))
+	}
+	return l
+}
+
 // partLaw throws a coin at the steps of one part.
 func partLaw(l law, steps, minSep, part int, p, prob float64) {
 	turns := 0

@@ -75,6 +75,15 @@ func makeExactCases() (cases []exactCase) {
 		means, weights = append(means, image(twice.Strategy, a.hits)), append(weights, a.prob)
 	}
 	cases = appendExact(cases, twice, means, weights)
+	// Epochs: of two steps, of one, and with a second epoch that is cut to a step beside min-sep.
+	for _, e := range []epochCase{{toeplitz(2, 1, .5), 2, 2, .9, 0}, {toeplitz(2, 1), 1, 1, 1.1, 0}, {toeplitz(2, 1), 1, 2, .9, 0}, {toeplitz(2, 1, .5), 2, 3, .9, 0}} {
+		var means [][]float64
+		var weights []float64
+		for _, a := range epochPatterns(2, e.sep, e.epoch) {
+			means, weights = append(means, image(e.c, a.hits)), append(weights, a.prob)
+		}
+		cases = appendExact(cases, e.spec(), means, weights)
+	}
 	bins := montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: 2, MinSep: 2, NoiseMultiplier: .9, Strategy: toeplitz(2, 1, .5)}
 	return appendExact(cases, bins, [][]float64{{1, .5}, {0, 1}}, []float64{.5, .5})
 }

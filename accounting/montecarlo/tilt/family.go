@@ -25,6 +25,7 @@ var families = map[string]family{
 	montecarlo.BMinSep:     bMinSep{},
 	montecarlo.Poisson:     bMinSep{},
 	montecarlo.BallsInBins: ballsInBins{},
+	montecarlo.EpochMinSep: epochMinSep{},
 }
 
 // source draws tuples of one order and knows their total weight.

@@ -16,6 +16,7 @@ type goldenCase struct {
 	Scheme string    `json:"scheme"`
 	Steps  int       `json:"n"`
 	MinSep int       `json:"b"`
+	Epoch  int       `json:"epoch"`
 	Prob   float64   `json:"p"`
 	Rate   float64   `json:"p0"` // where p is not given
 	Sigma  float64   `json:"sigma"`
@@ -33,8 +34,11 @@ type goldenCase struct {
 func (c goldenCase) spec() montecarlo.Spec {
 	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: c.Start == "warm",
 		NoiseMultiplier: c.Sigma, Strategy: toeplitz(c.Steps, c.C...)}
-	if c.Prob == 0 {
+	if c.Prob == 0 && c.Rate > 0 {
 		s.Prob = c.Rate / (1 - c.Rate*float64(c.MinSep-1))
+	}
+	if c.Scheme == "epoch_min_sep" {
+		s.Scheme, s.EpochSteps, s.Prob = montecarlo.EpochMinSep, c.Epoch, 0
 	}
 	if c.Scheme == "balls_in_bins" {
 		s.Scheme, s.Prob, s.WarmStart = montecarlo.BallsInBins, 0, false
@@ -74,7 +78,7 @@ func TestGolden(t *testing.T) {
 	compared := 0
 	cases := readGolden(t, "mc_bminsep.json")
 	for _, c := range readGolden(t, "mc_epoch.json") { // min-sep above the bands
-		if c.Scheme == "b_min_sep" {
+		if c.Scheme == "b_min_sep" || c.Scheme == "epoch_min_sep" {
 			cases = append(cases, c)
 		}
 	}
@@ -90,7 +94,7 @@ func TestGolden(t *testing.T) {
 				if direction == montecarlo.Q {
 					want, wantErr = d.QP, d.QPErr
 				}
-				if c.Rate > 0 && c.Prob == 0 && wantErr == 0 {
+				if c.Prob == 0 && wantErr == 0 && c.Scheme != "balls_in_bins" {
 					continue // not in the file
 				}
 				v := testVerifier(t, Config{c.spec(), d.Epsilon, direction})

@@ -7,14 +7,14 @@ type Epochs struct {
 	Steps, MinSep, Epoch int
 }
 
-// hazard is η of a step: the probability with which an example that is free and not yet in this epoch takes part.
-func (e Epochs) hazard(i int) float64 { return 1 / float64(e.remaining(i)) }
+// Hazard is η of a step: the probability with which an example that is free and not yet in this epoch takes part.
+func (e Epochs) Hazard(i int) float64 { return 1 / float64(e.Epoch-max(i%e.Epoch, e.MinSep-1)) }
 
-// remaining is 1/η.
-func (e Epochs) remaining(i int) int { return e.Epoch - max(i%e.Epoch, e.MinSep-1) }
+// Next is the step from which on an example that takes part at step i is free again.
+func (e Epochs) Next(i int) int { return max((i/e.Epoch+1)*e.Epoch, i+e.MinSep) }
 
-// logWaits returns the log probabilities of the waits 0 … b-1 before the first step at which the example is free.
-func (e Epochs) logWaits() []float64 {
+// LogWaits returns the log probabilities of the waits 0 … b-1 before the first step at which the example is free.
+func (e Epochs) LogWaits() []float64 {
 	waits := make([]float64, e.MinSep)
 	for r := range waits {
 		waits[r] = -math.Log(float64(e.Epoch))
@@ -27,8 +27,8 @@ func (e Epochs) logWaits() []float64 {
 func EpochMinSep(e Epochs, norms []float64) *Renewal {
 	jump, stays := make([]float64, e.Steps), make([]float64, e.Steps)
 	for i := range jump {
-		jump[i] = math.Log(e.hazard(i)) - norms[i]/2
-		stays[i] = math.Log1p(-e.hazard(i))
+		jump[i] = math.Log(e.Hazard(i)) - norms[i]/2
+		stays[i] = math.Log1p(-e.Hazard(i))
 	}
-	return &Renewal{Steps: e.Steps, MinSep: e.MinSep, Epoch: e.Epoch, Stays: stays, Jump: [][]float64{jump}, Start: e.logWaits(), Times: 1}
+	return &Renewal{Steps: e.Steps, MinSep: e.MinSep, Epoch: e.Epoch, Stays: stays, Jump: [][]float64{jump}, Start: e.LogWaits(), Times: 1}
 }

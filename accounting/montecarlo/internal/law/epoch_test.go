@@ -83,7 +83,7 @@ func TestEpochFaultsShow(t *testing.T) {
 		"hazards off by one step": func() *Renewal {
 			l := EpochMinSep(e, norms)
 			for i := range l.Stays {
-				h := e.hazard((i + 1) % 4)
+				h := e.Hazard((i + 1) % 4)
 				l.Stays[i], l.Jump[0][i] = math.Log1p(-h), math.Log(h)-norms[i]/2
 			}
 			return l

@@ -1,0 +1,116 @@
+package tilt
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// epochMinSep is epoch min-sep (F3.8), by the tables of F5.5, or in closed form where an epoch is as long as the run.
+type epochMinSep struct{}
+
+func (epochMinSep) separated() bool { return true }
+
+// affordable: states of the table times steps, 10 ns each.
+func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
+	if s.EpochSteps >= s.Steps && order <= 3 {
+		return true // newOnce refuses what is too much
+	}
+	limit := 3e7
+	if order <= 3 {
+		limit = 1e9
+	}
+	return countStates(order, s.MinSep+1)*float64(s.Steps) <= limit
+}
+
+func (epochMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
+	if s.EpochSteps >= s.Steps {
+		// At most once, each step with probability 1/T: b-min-sep with min-sep n and p/(1+(n-1)p) = 1/T.
+		once := s
+		once.Scheme, once.MinSep, once.WarmStart, once.EpochSteps = montecarlo.BMinSep, s.Steps, true, 0
+		once.Prob = 1 / float64(s.EpochSteps-s.Steps+1)
+		if o, err := newOnce(once, columns, order); err == nil {
+			return onceSource{o}, nil
+		}
+	}
+	g := newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	t, err := newEpochTable(s.Steps, s.MinSep, s.EpochSteps, order, g, keep, maxTableBytes)
+	return epochSource{t}, err
+}
+
+func (epochMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
+	e := law.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
+	return newEpochPosterior(e, columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
+}
+
+// epochSource is a table of F5.5.
+type epochSource struct{ table *epochTable }
+
+func (s epochSource) logN() float64 {
+	if s.table.theta == 1 {
+		return 0
+	}
+	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
+}
+
+// walkError: a step of the walk adds what rounding changes in the probability of a participation.
+func (s epochSource) walkError() float64 { return 4e-15 * float64(s.table.steps) }
+
+func (s epochSource) walkable() bool {
+	t := s.table
+	return epochBytes(t.steps, t.sep, t.epoch, t.theta, true) <= maxTableBytes
+}
+
+func (s epochSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+	return newEpochWalker(s.table).walk
+}
+
+// epochPosterior is the posterior of epoch min-sep (F5.8).
+type epochPosterior struct {
+	law.Epochs
+	norms   []float64 // ‖c_i‖²/σ²
+	logF    []float64 // ln f_i, and 0 beyond the last step
+	forward []float64 // Pr[free and not yet in before step i | y]
+}
+
+func newEpochPosterior(e law.Epochs, norms []float64) *epochPosterior {
+	return &epochPosterior{Epochs: e, norms: norms, logF: make([]float64, e.Steps+1), forward: make([]float64, max(e.Steps, e.MinSep)+1)}
+}
+
+func (p *epochPosterior) given(u, participates []float64) float64 {
+	n := p.Steps
+	join := func(i int) float64 {
+		return math.Log(p.Hazard(i)) + u[i] - p.norms[i]/2 + p.logF[min(n, p.Next(i))]
+	}
+	for i := n - 1; i >= 0; i-- {
+		p.logF[i] = law.LogSum(math.Log1p(-p.Hazard(i))+p.logF[i+1], join(i))
+	}
+	total := math.Inf(-1)
+	waits := p.LogWaits()
+	for r, wait := range waits {
+		total = law.LogSum(total, wait+p.logF[min(r, n)])
+	}
+	clear(p.forward)
+	for r, wait := range waits {
+		p.forward[r] = math.Exp(wait + p.logF[min(r, n)] - total)
+	}
+	for i := range n {
+		participates[i] = p.forward[i] * math.Exp(join(i)-p.logF[i])
+		// Not the difference, which cancels where an epoch ends.
+		p.forward[i+1] += p.forward[i] * math.Exp(math.Log1p(-p.Hazard(i))+p.logF[i+1]-p.logF[i])
+		if next := p.Next(i); next < n {
+			p.forward[next] += participates[i]
+		}
+	}
+	return total
+}
+
+// logNever: an example that is in no epoch but a cut one, of a run shorter than it.
+func (p *epochPosterior) logNever() float64 {
+	if p.Epoch <= p.Steps {
+		return math.Inf(-1)
+	}
+	return math.Log(float64(p.Epoch-p.Steps)/float64(p.Epoch)) - tangentRounding
+}

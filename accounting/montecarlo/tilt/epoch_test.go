@@ -1,0 +1,293 @@
+package tilt
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/stattest"
+	"minsep/mechanism"
+	"minsep/sampling/stream"
+)
+
+// epochPatterns lists every pattern of epoch min-sep by its places: in each epoch from the first free place on with the constant
+// hazard 1/(T-b+1) up to place b-2, and uniformly beyond; the place before the run is uniform.
+func epochPatterns(steps, sep, epoch int) (list []pattern) {
+	var walk func(begins, last int, hits []int, prob float64)
+	walk = func(begins, last int, hits []int, prob float64) {
+		if begins >= steps {
+			for k := range list {
+				if equal(list[k].hits, hits) {
+					list[k].prob += prob
+					return
+				}
+			}
+			list = append(list, pattern{append([]int(nil), hits...), prob})
+			return
+		}
+		tail, left := float64(epoch-sep+1), 1.0
+		for v := max(0, last+sep-epoch); v < epoch; v++ {
+			p := left / tail
+			if v < sep-1 {
+				left -= p
+			}
+			if p <= 0 {
+				continue
+			}
+			next := hits
+			if begins+v < steps {
+				next = append(append([]int(nil), hits...), begins+v)
+			}
+			walk(begins+epoch, v, next, prob*p)
+		}
+	}
+	for last := range epoch {
+		walk(0, last, nil, 1/float64(epoch))
+	}
+	return list
+}
+
+// epochCase is a table with its corners: min-sep 1, epochs of min-sep, of one step, longer than the run, cut ones.
+type epochCase struct {
+	c          *mechanism.Strategy
+	sep, epoch int
+	sigma      float64
+	theta      int
+}
+
+func (c epochCase) String() string {
+	return fmt.Sprintf("%s n=%d b=%d T=%d σ=%v θ=%d", c.c.Kind, c.c.Steps, c.sep, c.epoch, c.sigma, c.theta)
+}
+
+func (c epochCase) spec() montecarlo.Spec {
+	return montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: c.c.Steps, MinSep: c.sep, EpochSteps: c.epoch, NoiseMultiplier: c.sigma, Strategy: c.c}
+}
+
+func (c epochCase) table(t *testing.T, keep bool) *epochTable {
+	t.Helper()
+	g := newGram(law.NewColumns(c.c), c.sep, 1/(c.sigma*c.sigma))
+	table, err := newEpochTable(c.c.Steps, c.sep, c.epoch, c.theta, g, keep, maxTableBytes)
+	if err != nil {
+		t.Fatalf("%v: %v", c, err)
+	}
+	return table
+}
+
+var epochCases = []epochCase{
+	{toeplitz(7, 1, .6), 2, 3, .8, 2},
+	{toeplitz(8, 1, .6, .4), 3, 4, .7, 2},
+	{toeplitz(8, 1, .6, .4), 3, 4, .7, 3},
+	{toeplitz(9, 1, .6, .4), 3, 5, .8, 3},
+	{toeplitz(6, 1, .6, .4), 3, 5, .9, 4},
+	{toeplitz(5, 1, .5), 2, 3, .9, 5},
+	{toeplitz(6, 1), 1, 3, .7, 3},
+	{toeplitz(6, 1), 1, 1, .9, 3},
+	{toeplitz(7, 1, .5), 2, 2, .8, 3},
+	{toeplitz(8, 1, .6, .4, .3), 4, 4, .8, 3},
+	{toeplitz(6, 1, .6, .4), 3, 6, .7, 3},
+	{toeplitz(5, 1, .6, .4), 3, 9, .7, 3},
+	{toeplitz(7, 1, .6, .4), 3, 7, .7, 4},
+	{varying(8, 3), 3, 5, .7, 3},
+	{varying(8, 2), 3, 3, .8, 3},
+	{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 8, Toeplitz: []float64{1, .6, .4}, Normalized: true}, 3, 4, .7, 3},
+}
+
+// randomEpochCases draws sizes on purpose around where epochs, min-sep and the run meet.
+func randomEpochCases(count int) (cases []epochCase) {
+	rng := rand.New(rand.NewPCG(55, 1))
+	for len(cases) < count {
+		n, b := 1+rng.IntN(7), 1+rng.IntN(4)
+		epoch := b + []int{0, 1, rng.IntN(4), max(0, n-b), n}[rng.IntN(5)]
+		w := 1 + rng.IntN(min(b, n))
+		c := varying(n, w)
+		if rng.IntN(2) == 0 {
+			c = toeplitz(n, []float64{1, .7, .5, .4}[:w]...)
+		}
+		cases = append(cases, epochCase{c, b, epoch, .6 + rng.Float64(), 1 + rng.IntN(3)})
+	}
+	return cases
+}
+
+func TestEpochNormaliserIsTheSumOverAllTuples(t *testing.T) {
+	for _, c := range append(randomEpochCases(300), epochCases...) {
+		want := 0.0
+		eachTuple(c.c, epochPatterns(c.c.Steps, c.sep, c.epoch), c.sigma, c.theta, func(_ []int, w float64) { want += w })
+		for _, keep := range []bool{false, true} {
+			if got := math.Exp(c.table(t, keep).lnN); math.Abs(got/want-1) > 1e-12 {
+				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
+			}
+		}
+		if s, err := (epochMinSep{}).source(c.spec(), law.NewColumns(c.c), c.theta, true); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
+			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
+		}
+	}
+}
+
+// TestEpochNormaliserGolden holds ln N_θ against values of another program.
+func TestEpochNormaliserGolden(t *testing.T) {
+	data, err := os.ReadFile("testdata/renyi_normalisers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			Scheme string             `json:"scheme"`
+			Steps  int                `json:"n"`
+			MinSep int                `json:"b"`
+			Epoch  int                `json:"epoch"`
+			Used   float64            `json:"rho"`
+			Sigma  float64            `json:"sigma"`
+			C      []float64          `json:"c"`
+			LogN   map[string]float64 `json:"log_N"`
+		}
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, c := range file.Cases {
+		if c.Scheme != "epoch_min_sep" || c.Used != 1 {
+			continue
+		}
+		for order, want := range c.LogN {
+			var theta int
+			fmt.Sscan(order, &theta)
+			got := epochCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Epoch, c.Sigma, theta}.table(t, false).lnN
+			compared++
+			if math.Abs(got-want) > 1e-10 {
+				t.Errorf("%+v θ=%d: %.14g, want %.14g", c, theta, got, want)
+			}
+		}
+	}
+	if compared < 11 {
+		t.Errorf("only %d values were compared", compared)
+	}
+}
+
+// TestEpochTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another epoch or another min-sep are rejected.
+func TestEpochTuplesFollowTheirLaw(t *testing.T) {
+	for _, c := range epochCases {
+		list := epochPatterns(c.c.Steps, c.sep, c.epoch)
+		judge := func(table *epochTable) error {
+			weights, total := map[string]float64{}, 0.0
+			eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) {
+				weights[tupleKey(list, tuple)] += w
+				total += w
+			})
+			return tuplesFollow(weights, total, c.String(), newEpochWalker(table).walk, 15000)
+		}
+		if c.epoch > 1 {
+			if err := judge(c.table(t, true)); err != nil {
+				t.Errorf("%v: %v", c, err)
+			}
+		}
+		for _, twin := range []epochCase{{c.c, c.sep, c.epoch + 1 + c.epoch/3, c.sigma, c.theta}, {c.c, c.sep, c.epoch, 1.6 * c.sigma, c.theta}} {
+			if c.epoch == 1 && twin.epoch == 1 {
+				continue // one tuple only
+			}
+			if judge(twin.table(t, true)) == nil {
+				t.Errorf("%v: the test accepts the tuples of %v", c, twin)
+			}
+		}
+	}
+}
+
+// tuplesFollow tests how often each tuple is drawn against the weights of all.
+func tuplesFollow(weights map[string]float64, total float64, name string, draw func([]kernel.Hit, *uniforms) []kernel.Hit, draws int) error {
+	seen := map[string]int{}
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(name)))}
+	var hits []kernel.Hit
+	for i := range draws {
+		u.reset(uint64(i))
+		hits = draw(hits, u)
+		key := hitsKey(hits)
+		if weights[key] == 0 {
+			return fmt.Errorf("drew an impossible tuple %s", key)
+		}
+		seen[key]++
+	}
+	observed, prob := []int{0}, []float64{0}
+	for key, weight := range weights {
+		if q := weight / total; q > 0.004 {
+			observed, prob = append(observed, seen[key]), append(prob, q)
+		} else { // the rare tuples together
+			observed[0] += seen[key]
+			prob[0] += q
+		}
+	}
+	return stattest.Distribution(observed, prob)
+}
+
+// TestEpochPosterior holds ln f, the probability of a participation at each step, and of none, against enumeration.
+func TestEpochPosterior(t *testing.T) {
+	rng := rand.New(rand.NewPCG(58, 1))
+	for _, c := range append(randomEpochCases(200), epochCases...) {
+		list := epochPatterns(c.c.Steps, c.sep, c.epoch)
+		factor := 1 / (c.sigma * c.sigma)
+		columns := law.NewColumns(c.c)
+		post := (epochMinSep{}).posterior(c.spec(), columns)
+		for round := range 3 {
+			y := make([]float64, c.c.Steps)
+			for i := range y {
+				y[i] = 2 * c.sigma * rng.NormFloat64() * float64(round)
+			}
+			total, never := 0.0, 0.0
+			want := make([]float64, c.c.Steps)
+			for _, x := range list {
+				mean := image(c.c, x.hits)
+				weight := x.prob * math.Exp((dot(mean, y)-dot(mean, mean)/2)*factor)
+				total += weight
+				if len(x.hits) == 0 {
+					never += x.prob
+				}
+				for _, i := range x.hits {
+					want[i] += weight
+				}
+			}
+			u, got := make([]float64, len(y)), make([]float64, len(y))
+			for i := range u {
+				u[i] = factor * columns.Dot(i, y)
+			}
+			if logF := post.given(u, got); math.Abs(logF-math.Log(total)) > 1e-11*(1+math.Abs(logF)) {
+				t.Errorf("%v: ln f = %.15g, want %.15g", c, logF, math.Log(total))
+			}
+			for i := range want {
+				if math.Abs(got[i]-want[i]/total) > 1e-11 {
+					t.Errorf("%v: step %d: %.15g, want %.15g", c, i, got[i], want[i]/total)
+				}
+			}
+			if bound := math.Exp(post.logNever()); bound > never*(1+1e-13) || bound < never*(1-1e-9) {
+				t.Errorf("%v: Pr[no participation] %v, want %v or a little less", c, bound, never)
+			}
+		}
+	}
+}
+
+// TestEpochTableLimits: a table that does not fit is refused before it is made, and one that is not kept takes no more than it says.
+func TestEpochTableLimits(t *testing.T) {
+	g := newGram(law.NewColumns(toeplitz(400, 1, .5, .3)), 20, 1)
+	if _, err := newEpochTable(400, 20, 60, 3, g, true, 1<<18); err == nil {
+		t.Error("a table of 240 states at 400 steps fits in 256 kB")
+	}
+	kept, err := newEpochTable(400, 20, 60, 3, g, true, maxTableBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passing, err := newEpochTable(400, 20, 60, 3, g, false, maxTableBytes)
+	if err != nil || passing.lnN != kept.lnN {
+		t.Errorf("ln N = %v, kept %v, %v", passing.lnN, kept.lnN, err)
+	}
+	held := 0
+	for _, slice := range passing.slice {
+		held += len(slice)
+	}
+	if limit := epochBytes(400, 20, 60, 3, false); float64(8*held) > limit {
+		t.Errorf("%d bytes are held, %g announced", 8*held, limit)
+	}
+}
