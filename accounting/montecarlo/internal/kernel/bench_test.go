@@ -31,3 +31,16 @@ func BenchmarkMinSep(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkEpochs(b *testing.B) {
+	for _, c := range []struct {
+		n, minSep, epoch int
+		sigma            float64
+	}{{7200, 256, 1800, 0.6}, {1000, 16, 250, 0.55}} {
+		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
+			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ law.Process, m *law.Columns) law.Law {
+				return law.EpochMinSep(law.Epochs{Steps: c.n, MinSep: c.minSep, Epoch: c.epoch}, m.SquaredNorms(1/(c.sigma*c.sigma)))
+			})
+		})
+	}
+}
