@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"inspect"},
 	{"transforms"},
 	{"pipelines"},
+	{"pipelines/planrun"},
 	{"cmd"},
 	{"integration"},
 }
@@ -221,6 +222,8 @@ func TestImportRulesBite(t *testing.T) {
 		{"inspect", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
 		{"inspect", "minsep/internal/store/gs", true},
 		{"transforms/formation", "minsep/pipelines", true},
+		{"pipelines", "minsep/pipelines/planrun", true},
+		{"pipelines/planrun", "minsep/pipelines", false},
 		{"manifest", "minsep/transforms/manifestio", true},
 		{"transforms/manifestio", "minsep/pipelines", true},
 		{"mechanism", "C", true},

@@ -35,6 +35,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/pipelines"
+	"minsep/pipelines/planrun"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -159,7 +160,7 @@ func plan(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	_, err = pipelines.Plan(p).Run(ctx, pipelines.Options{RunID: storesRun}, pipelines.PlanRun{})
+	_, err = planrun.Run(ctx, p, pipelines.Options{RunID: storesRun}, planrun.Settings{})
 	return err
 }
 

@@ -53,7 +53,7 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(a.Validate())
 	o.validateJob(&c)
-	c.Require(a.From == "" || realPath(a.From) != realPath(o.Out), "from", a.From, "must be another directory than --out")
+	c.Require(a.From == "" || store.Resolved(a.From) != store.Resolved(o.Out), "from", a.From, "must be another directory than --out")
 	if err := c.Err(); err != nil {
 		return Accounted{}, err
 	}
@@ -118,7 +118,7 @@ func watch(p verification.Phase) {
 
 // certify plans, or goes on with what the ledger holds, and verifies.
 func (a Account) certify(ctx context.Context, o Options, here stages.Present, of stages.Examples, problem verification.Problem, r stages.Request, result *Accounted) (*accounting.Certificate, error) {
-	o, unlock, err := o.lock()
+	o, unlock, err := o.Lock()
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (a Account) certify(ctx context.Context, o Options, here stages.Present, of
 	if err := o.verify(ctx, folder, l); err != nil {
 		return nil, withTime(ctx, err, l.Protocol(), cpu)
 	}
-	if o.translates() { // no samples are needed, so there is no job
+	if o.Translates() { // no samples are needed, so there is no job
 		return nil, ErrTranslated
 	}
 	certificate, err := l.Certificate()

@@ -182,10 +182,10 @@ func (a Account) takeOver(ctx context.Context, o Options, here stages.Present, o
 	if o.DryRun {
 		return nil
 	}
-	if o.translates() {
+	if o.Translates() {
 		return ErrTranslated
 	}
-	o, unlock, err := o.lock()
+	o, unlock, err := o.Lock()
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ type BoundInput struct {
 func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(b.Validate())
-	o.validate(&c)
+	o.Validate(&c)
 	o.validateInput(&c, "graph", b.Graph...)
 	var source *graphio.Source
 	if len(b.Graph) > 0 && b.Read.Validate() == nil {

@@ -54,14 +54,16 @@ type Options struct {
 	WorkDir   string       // of temporary files, on every worker; "" for the system's
 	Log       *slog.Logger // nil: no logs. What is logged names no example, owner or key, and no size that is secret
 
+	// Replaced are results in the run directory that a plan makes again after the stage that runs: they are not looked at.
+	Replaced []string
+
 	Faults error // of the command line, to be told with those of the parameters; nil for none
 
-	locked   bool     // the run directory is this process's alone
-	replaced []string // results in the run directory that the plan makes again after the stage that runs
+	locked bool // the run directory is this process's alone
 }
 
-// validate records the faults of the options that every stage with an output has.
-func (o Options) validate(c *param.Checker) {
+// Validate records the faults of the options that every stage with an output has.
+func (o Options) Validate(c *param.Checker) {
 	o.validateJob(c)
 	if o.KeyFile == "" {
 		c.Require(false, "key", `""`, "must name a key file; make one with `minsep keygen`")
@@ -88,7 +90,7 @@ func (o Options) validateJob(c *param.Checker) {
 	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
 	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made")
 	if o.runner() == "dataflow" {
-		c.Require(o.translates() || o.DryRun || o.Out == "" || store.Shared(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
+		c.Require(o.Translates() || o.DryRun || o.Out == "" || store.Shared(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
 	} else {
 		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
 	}
@@ -99,7 +101,7 @@ const maxName = 255
 
 // validateInput records inputs that workers read and cannot reach.
 func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
-	if o.runner() != "dataflow" || o.translates() || o.DryRun {
+	if o.runner() != "dataflow" || o.Translates() || o.DryRun {
 		return
 	}
 	for _, path := range paths {
@@ -119,7 +121,7 @@ func (o Options) mayWrite(folder string) error {
 // write runs a stage's work in its folder of the run directory: begin, work, publish; after a failure
 // the folder is as empty as before.
 func (o Options) write(folder string, secret bool, work func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error)) (err error) {
-	o, unlock, err := o.lock()
+	o, unlock, err := o.Lock()
 	if err != nil {
 		return err
 	}
@@ -153,8 +155,8 @@ func (o Options) write(folder string, secret bool, work func(run manifest.Run, s
 
 // present reads what is in the run directory, but for own, which the command itself makes, and for what a plan makes again after it.
 func (o Options) present(ctx context.Context, own string) (stages.Present, error) {
-	if o.translates() { // nothing is read or written there
+	if o.Translates() { // nothing is read or written there
 		return stages.Present{}, nil
 	}
-	return stages.ReadPresent(ctx, o.Out, append(slices.Clone(o.replaced), own)...)
+	return stages.ReadPresent(ctx, o.Out, append(slices.Clone(o.Replaced), own)...)
 }

@@ -63,26 +63,6 @@ func collectFaults(err error, lines *[]string) {
 	}
 }
 
-// planOptions are the options of graphs, and the fields of a plan in their places.
-var planOptions = strings.NewReplacer("--graph", "graph.paths", "--id-type", "graph.example_type and graph.owner_type",
-	"--example-column", "graph.example_column", "--owner-column", "graph.owner_column", "--header", "graph.header",
-	"--delimiter", "graph.delimiter", "--format", "graph.format", "--skip-ownerless", "graph.skip_ownerless")
-
-// planFault is a fault of a graph in the words of a plan.
-type planFault struct{ err error }
-
-func (e planFault) Error() string { return planOptions.Replace(e.err.Error()) }
-func (e planFault) Unwrap() error { return e.err }
-
-// graphInPlan puts the faults of a graph into the words of a plan.
-func graphInPlan(err error) error {
-	_, isInput := errors.AsType[*inputError](err)
-	if _, isFault := errors.AsType[*graphio.Fault](err); isFault || isInput {
-		return planFault{err}
-	}
-	return err
-}
-
 // fullDisks are what a write fails with where no room is left, or no more may be written.
 var fullDisks = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
@@ -111,9 +91,9 @@ func withoutRoom(err error, folder, left string) error {
 	return fmt.Errorf("folder %s: %w: %s", folder, full, left)
 }
 
-// enough refuses a result that does not fit into what is free, before its first byte. Of a folder that is there it says nothing: part of
+// HasRoom refuses a result that does not fit into what is free, before its first byte. Of a folder that is there it says nothing: part of
 // the result may be in it, and what is replaced makes room. A dry run may be for another machine.
-func (o Options) enough(bytes int64, folders ...string) error {
+func (o Options) HasRoom(bytes int64, folders ...string) error {
 	if o.DryRun {
 		return nil
 	}

@@ -32,7 +32,7 @@ func (f Form) Validate() error { return stages.Form(f).Validate() }
 func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(f.Validate())
-	o.validate(&c)
+	o.Validate(&c)
 	o.validateInput(&c, "bounded", f.Bounded)
 	o.validateInput(&c, "graph", f.Graph...)
 	if err := c.Err(); err != nil {
@@ -52,7 +52,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	if err := o.agreesToForm(ctx, formed, source); err != nil {
 		return formed, err
 	}
-	if err := o.enough(formed.Bytes(f.Parquet), manifest.BatchesFolder); err != nil {
+	if err := o.HasRoom(formed.Bytes(f.Parquet), manifest.BatchesFolder); err != nil {
 		return formed, err
 	}
 	copyTo, err := copyTo(ctx, source, o.Out)
@@ -63,7 +63,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		return formed, err
 	}
 	err = o.write(manifest.BatchesFolder, true, func(run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
-		if copyTo != "" && !o.translates() {
+		if copyTo != "" && !o.Translates() {
 			if err := source.Table.Copy(ctx, copyTo); err != nil {
 				return index, err
 			}
@@ -98,7 +98,7 @@ func (o Options) agreesToForm(ctx context.Context, formed stages.FormResult, sou
 	if err != nil {
 		return err
 	}
-	return o.registered(ctx, noise.Record{Training: noise.Training{Examples: source.Examples().Identity, Sampler: sampler}, Directory: realPath(o.Out)})
+	return o.registered(ctx, noise.Record{Training: noise.Training{Examples: source.Examples().Identity, Sampler: sampler}, Directory: store.Resolved(o.Out)})
 }
 
 // copyTo is where a table of another run directory must be copied to, since batches are of no use without the table
@@ -126,7 +126,7 @@ func (f Form) runGraph(ctx context.Context, o Options) (stages.FormResult, error
 		_, err := table.Run(ctx, o)
 		return stages.FormResult{Out: o.Out}, errors.Join(err, o.mayWrite(manifest.BatchesFolder))
 	}
-	o, unlock, err := o.lock()
+	o, unlock, err := o.Lock()
 	if err != nil {
 		return stages.FormResult{}, err
 	}

@@ -75,7 +75,7 @@ func (o Options) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResult
 		return metrics.QueryResults{}, stopped(ctx, left)
 	case got.err != nil:
 		return metrics.QueryResults{}, runnerError(runner, got.err)
-	case got.result == nil && o.translates():
+	case got.result == nil && o.Translates():
 		return metrics.QueryResults{}, ErrTranslated
 	case got.result == nil:
 		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: gave no result: the job was cancelled there", runner)
@@ -106,8 +106,8 @@ func stopped(ctx context.Context, left error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), left)
 }
 
-// translates says that the job is translated for Dataflow and not run.
-func (o Options) translates() bool { return o.runner() == "dataflow" && beamFlag("dry_run") == "true" }
+// Translates says that the job is translated for Dataflow and not run.
+func (o Options) Translates() bool { return o.runner() == "dataflow" && beamFlag("dry_run") == "true" }
 
 // beamFlag is the value of one of the flags that Beam's runners define; "" if there is none.
 func beamFlag(name string) string {

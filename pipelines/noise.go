@@ -55,7 +55,7 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 		c.Add(err)
 	}
 	c.Add(n.Validate())
-	o.validate(&c)
+	o.Validate(&c)
 	if err := c.Err(); err != nil {
 		return Noised{}, err
 	}
@@ -81,10 +81,10 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	if err := stages.Certified(ctx, o.Out, r); err != nil {
 		return noised, err
 	}
-	if err := o.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training, Directory: realPath(o.Out)}); err != nil {
+	if err := o.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training, Directory: store.Resolved(o.Out)}); err != nil {
 		return noised, err
 	}
-	if err := o.enough(noised.Bytes, manifest.NoiseFolder); err != nil {
+	if err := o.HasRoom(noised.Bytes, manifest.NoiseFolder); err != nil {
 		return noised, err
 	}
 	if o.DryRun {
@@ -138,7 +138,7 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	o, unlock, err := w.options.lock()
+	o, unlock, err := w.options.Lock()
 	if err != nil {
 		return err
 	}
@@ -155,11 +155,11 @@ func (w *noiseWriter) run(ctx context.Context) (err error) {
 	}()
 	w.recipe.Bind(root, run.RunID, w.key)
 	// The claim comes before anything is removed: a refused overwrite leaves the result that is there.
-	if !w.options.translates() {
+	if !w.options.Translates() {
 		registry, err := noise.OpenRegistry(root, w.key)
 		var plan manifest.Digest
 		if err == nil && run.Plan != nil {
-			plan, err = trainingDigest(run.Plan.Plan)
+			plan, err = stages.TrainingDigest(run.Plan.Plan)
 		}
 		if err == nil {
 			err = registry.Claim(w.recipe, w.options.Out, plan)
@@ -230,7 +230,7 @@ func (w *noiseWriter) write(ctx context.Context, stage *manifest.Stage) (index m
 		}
 	}
 	index.Files = append(index.Files, recipe)
-	if w.options.translates() { // the recipe alone is written without a job
+	if w.options.Translates() { // the recipe alone is written without a job
 		return index, ErrTranslated
 	}
 	return index, nil

@@ -23,7 +23,7 @@ type made struct {
 // never serve two sets of batches, nor batches two kinds of noise. It looks neither at own, which the command makes anew and which
 // nothing else rests on, nor at what a plan makes again. Without a root key, nil, only the run ids are compared.
 func (o Options) oneTraining(ctx context.Context, own string, root *stream.Root) error {
-	if o.translates() { // nothing is read or written there
+	if o.Translates() { // nothing is read or written there
 		return nil
 	}
 	run, err := manifest.ReadRun(ctx, o.Out)
@@ -32,7 +32,7 @@ func (o Options) oneTraining(ctx context.Context, own string, root *stream.Root)
 		return err
 	}
 	for _, folder := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
-		if folder == own || slices.Contains(o.replaced, folder) {
+		if folder == own || slices.Contains(o.Replaced, folder) {
 			continue
 		}
 		path := store.Join(o.Out, folder)

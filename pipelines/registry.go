@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
@@ -23,7 +22,7 @@ func (o Options) registry() (*noise.Registry, error) {
 // registry has for the run id: that of the run directory, or the one that is asked for. Empty fields of want are not compared.
 func (o Options) registered(ctx context.Context, want noise.Record) error {
 	g, err := o.registry()
-	if err != nil || o.translates() {
+	if err != nil || o.Translates() {
 		return err
 	}
 	if err := g.Writable(o.DryRun); err != nil {
@@ -41,21 +40,6 @@ func (o Options) registered(ctx context.Context, want noise.Record) error {
 		want.RunID = run.RunID
 	}
 	return g.Check(want)
-}
-
-// realPath is one name for a run directory, whether it is there or not.
-func realPath(dir string) string {
-	if real, err := store.Real(dir); err == nil {
-		return real
-	}
-	abs, err := store.Abs(dir)
-	if err != nil {
-		return dir
-	}
-	if parent, err := store.Real(store.Dir(abs)); err == nil {
-		return store.Join(parent, store.Base(abs))
-	}
-	return abs
 }
 
 // secretOf is what keeps the SHA-256 of a secret index from telling its contents: 32 bytes that only the root key gives, the

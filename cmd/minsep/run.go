@@ -15,11 +15,12 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/pipelines/planrun"
 	"minsep/stages"
 )
 
 func (a *app) runCommand() *cobra.Command {
-	var how pipelines.PlanRun
+	var how planrun.Settings
 	var example bool
 	c := &cobra.Command{
 		Use:   "run PLAN.json",
@@ -61,7 +62,7 @@ Start with:  minsep run --example > plan.json`,
 				a.showAs(plan.Graph.Paths...)
 			}
 			how.Watch = a.watch
-			result, err := pipelines.Plan(plan).Run(cmd.Context(), o, how)
+			result, err := planrun.Run(cmd.Context(), plan, o, how)
 			var claimed *noise.ClaimError
 			var grows *noise.GrowthError
 			if errors.As(err, &claimed) || errors.As(err, &grows) {
@@ -109,7 +110,7 @@ func printNotCertified(w io.Writer, r pipelines.Accounted) {
 	printEstimates(t, r)
 }
 
-func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
+func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
 	if dry {
@@ -155,7 +156,7 @@ func printRun(w io.Writer, r pipelines.PlanResult, dry bool) {
 }
 
 // printEstimate prints what a dry run says of the stages.
-func printEstimate(w io.Writer, stages []pipelines.PlanStage) {
+func printEstimate(w io.Writer, stages []planrun.Stage) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()
 	fmt.Fprintf(t, "\nexpected\tstate\trows\tfiles\tbytes\tmemory\tprocessor\t\n")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"minsep/pipelines/planrun"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"minsep/pipelines"
 )
 
 // A plan with ten faults gets ten messages, whatever the faults are.
@@ -77,7 +76,7 @@ func TestRunOnPrism(t *testing.T) {
 func TestDryRunExpectsWhatComes(t *testing.T) {
 	k := newKilledRun(t)
 	before := hashes(t, k.dir)
-	stages := func(args ...string) []pipelines.PlanStage {
+	stages := func(args ...string) []planrun.Stage {
 		t.Helper()
 		c := k.command()
 		c.Args = append(slices.DeleteFunc(c.Args, func(a string) bool { return a == "--quiet" }), append(args, "--json")...)
@@ -85,7 +84,7 @@ func TestDryRunExpectsWhatComes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r pipelines.PlanResult
+		var r planrun.RunResult
 		if err := json.Unmarshal(out, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +99,7 @@ func TestDryRunExpectsWhatComes(t *testing.T) {
 	}
 	for i, done := range stages() {
 		e := expected[i]
-		if e.State != pipelines.StageToDo || e.Estimate == nil {
+		if e.State != planrun.StageToDo || e.Estimate == nil {
 			t.Fatalf("%s is %s in a dry run: %+v", e.Stage, e.State, e.Estimate)
 		}
 		if e.Estimate.Files != done.Files {
@@ -122,7 +121,7 @@ func TestDryRunExpectsWhatComes(t *testing.T) {
 		}
 	}
 	for _, s := range stages("--dry-run") {
-		if s.State != pipelines.StageSkipped {
+		if s.State != planrun.StageSkipped {
 			t.Errorf("%s is %s in a dry run after the run", s.Stage, s.State)
 		}
 	}

@@ -105,3 +105,18 @@ func Real(dir string) (string, error) {
 	}
 	return filepath.Abs(real)
 }
+
+// Resolved is [Real] for a folder that need not be there: then the folder that it is in is resolved.
+func Resolved(dir string) string {
+	if real, err := Real(dir); err == nil {
+		return real
+	}
+	abs, err := Abs(dir)
+	if err != nil {
+		return dir
+	}
+	if parent, err := Real(Dir(abs)); err == nil {
+		return Join(parent, Base(abs))
+	}
+	return abs
+}

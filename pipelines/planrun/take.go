@@ -1,19 +1,19 @@
-package pipelines
+package planrun
 
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
+	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
+	"minsep/pipelines"
 	"minsep/sampling/stream"
 	"minsep/stages"
 )
@@ -28,7 +28,7 @@ type taken struct {
 // take makes the directory the plan's, with a new run.json, or finds that it is. As long as there is no noise, a plan may be corrected:
 // the run id stays, and with it the stages that still match. Once there is noise, another training needs another run id, by --overwrite:
 // trainings share neither noise nor batches.
-func (p Plan) take(ctx context.Context, o Options, record *manifest.RunPlan) (t taken, err error) {
+func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan) (t taken, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
 		return t, err
@@ -57,29 +57,29 @@ func (p Plan) take(ctx context.Context, o Options, record *manifest.RunPlan) (t 
 		return t, stages.Unusable(path, err)
 	default:
 		want := committed(run.RunID)
-		differs := o.differences(run, want)
+		differs := differences(o, run, want)
 		if differs == nil {
 			return taken{run: run}, nil
 		}
-		if may, err := o.mayCorrect(ctx, registry, run, want); err != nil {
+		if may, err := mayCorrect(ctx, o, registry, run, want); err != nil {
 			return t, err
 		} else if may {
 			run.Plan = want
 			return taken{run: run, corrected: true}, nil
 		}
 		if !o.Overwrite {
-			return t, &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: "is of another plan: " + strings.Join(differs, "; ") +
+			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "is of another plan: " + strings.Join(differs, "; ") +
 				"; give another --out, or --overwrite, which makes everything again under a new run id, batches and noise too"}
 		}
 		if o.RunID == run.RunID {
-			return t, &ParamError{Package: "pipelines", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
+			return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
 		}
 		old = &manifest.Run{RunID: run.RunID}
 	}
 	run = manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID}
 	if run.RunID == (stream.RunID{}) {
 		run.RunID = stream.NewRunID()
-	} else if err := p.mayServe(ctx, registry, o, record); err != nil {
+	} else if err := mayServe(ctx, p, registry, o, record); err != nil {
 		return t, err
 	}
 	run.Plan = committed(run.RunID)
@@ -92,14 +92,14 @@ func (p Plan) take(ctx context.Context, o Options, record *manifest.RunPlan) (t 
 
 // mayServe refuses a run id that was asked for and serves another plan's training, or another directory. Where the training was
 // one without a plan, this is as far as it is known before the first stage: of a graph the sampler and the examples are not, and the stages refuse them.
-func (p Plan) mayServe(ctx context.Context, registry *noise.Registry, o Options, record *manifest.RunPlan) error {
-	training, err := trainingDigest(record.Plan)
+func mayServe(ctx context.Context, p stages.Plan, registry *noise.Registry, o pipelines.Options, record *manifest.RunPlan) error {
+	training, err := stages.TrainingDigest(record.Plan)
 	if err != nil {
 		return err
 	}
-	want := noise.Record{RunID: o.RunID, Directory: realPath(o.Out), PlanSHA256: training}
-	if stages.Plan(p).Table() == "" {
-		formed, source, err := stages.Plan(p).FormParams().Planned(ctx)
+	want := noise.Record{RunID: o.RunID, Directory: store.Resolved(o.Out), PlanSHA256: training}
+	if p.Table() == "" {
+		formed, source, err := p.FormParams().Planned(ctx)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (p Plan) mayServe(ctx context.Context, registry *noise.Registry, o Options,
 }
 
 // differences says what of a run directory is not this plan's; nil is nothing.
-func (o Options) differences(run manifest.Run, want *manifest.RunPlan) (list []string) {
+func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) (list []string) {
 	if o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		list = append(list, fmt.Sprintf("its run id is %v", run.RunID))
 	}
@@ -130,7 +130,7 @@ func (o Options) differences(run manifest.Run, want *manifest.RunPlan) (list []s
 
 // mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long as it serves no training, and if the training
 // stays the same.
-func (o Options) mayCorrect(ctx context.Context, registry *noise.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
+func mayCorrect(ctx context.Context, o pipelines.Options, registry *noise.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
 	if run.Plan == nil || run.Plan.KeyCommitment != want.KeyCommitment || o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		return false, nil
 	}
@@ -142,29 +142,12 @@ func (o Options) mayCorrect(ctx context.Context, registry *noise.Registry, run m
 	if record == nil && !manifest.Finished(dir) && !manifest.Interrupted(dir) {
 		return true, nil
 	}
-	was, err := trainingOfPlan(run.Plan.Plan)
+	was, err := stages.TrainingOfPlan(run.Plan.Plan)
 	if err != nil {
 		return false, err
 	}
-	is, err := trainingOfPlan(want.Plan)
+	is, err := stages.TrainingOfPlan(want.Plan)
 	return bytes.Equal(was, is), err
-}
-
-// trainingOfPlan is the part of a plan that may change its training: all but the layout of files.
-func trainingOfPlan(plan json.RawMessage) ([]byte, error) {
-	var r stages.PlanRecord
-	if err := json.Unmarshal(plan, &r); err != nil {
-		return nil, fmt.Errorf("pipelines: %s: plan: %w", manifest.RunName, err)
-	}
-	r.Batches = stages.PlanBatches{}
-	r.Noise.Shards, r.Noise.StepsPerFile, r.Noise.RecipeOnly = 0, 0, false
-	return json.Marshal(r)
-}
-
-// trainingDigest is the SHA-256 of [trainingOfPlan].
-func trainingDigest(plan json.RawMessage) (manifest.Digest, error) {
-	b, err := trainingOfPlan(plan)
-	return sha256.Sum256(b), err
 }
 
 // outdated are the stages with a finished result that is not the plan's, or that was made from one that is not. It ends at the first
@@ -223,10 +206,10 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 	var names []string
 	for _, s := range again {
 		names = append(names, s.Name())
-		r.options.replaced = append(r.options.replaced, store.Base(s.Path()))
+		r.options.Replaced = append(r.options.Replaced, store.Base(s.Path()))
 	}
 	if t.corrected && len(again) > 0 && !r.options.Overwrite {
-		return &ParamError{Package: "pipelines", Param: "out", Value: r.options.Out, Rule: "holds results that the plan does not give any more: " + strings.Join(differs, "; ") +
+		return &param.Error{Package: "planrun", Param: "out", Value: r.options.Out, Rule: "holds results that the plan does not give any more: " + strings.Join(differs, "; ") +
 			"; give --overwrite to make these stages again: " + strings.Join(names, ", ") + "; or give another --out"}
 	}
 	r.result.Again = names

@@ -1,4 +1,8 @@
-package pipelines
+// Package planrun runs a plan: all stages of a training, one after the other, in one run directory. A stage whose result is there and
+// is the plan's is not run again, and results that are not the plan's are refused or, if they may be overwritten, made again.
+//
+// Stability: may change with every release.
+package planrun
 
 import (
 	"context"
@@ -14,26 +18,24 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
+	"minsep/pipelines"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/stages"
 )
 
-// Plan is a plan of [stages.Plan].
-type Plan stages.Plan
-
-// PlanRun says how far a plan is run, and who is told.
-type PlanRun struct {
+// Settings says how far a plan is run, and who is told.
+type Settings struct {
 	Until string                           // the last stage; "" for all
 	Watch func(stage string) (stop func()) // nil, or called when a stage begins and, what it returned, when it ends
 }
 
-// PlanResult is what a run of a plan came to. All of it is public: sizes of batches, and of their files, are not in it.
-type PlanResult struct {
+// RunResult is what a run of a plan came to. All of it is public: sizes of batches, and of their files, are not in it.
+type RunResult struct {
 	RunID      string          `json:"run_id,omitempty"`
 	Out        string          `json:"out"`
 	PlanSHA256 manifest.Digest `json:"plan_sha256"`
 	Plan       json.RawMessage `json:"plan"` // as in run.json
-	Stages     []PlanStage     `json:"stages"`
+	Stages     []Stage         `json:"stages"`
 	Again      []string        `json:"made_again,omitempty"` // stages whose results, of another plan or damaged, are replaced
 	Seconds    float64         `json:"seconds"`
 
@@ -49,7 +51,7 @@ type PlanResult struct {
 
 	Warning string `json:"warning,omitempty"` // [stages.FloatingPointOpen] of noise without a grid
 
-	NotCertified *Accounted `json:"not_certified,omitempty"` // the best that account came to, with an error that says why
+	NotCertified *pipelines.Accounted `json:"not_certified,omitempty"` // the best that account came to, with an error that says why
 }
 
 // States of a stage.
@@ -61,8 +63,8 @@ const (
 	StageResume  = "resume"  // of a dry run: part of the result is there, and is kept
 )
 
-// PlanStage is a stage of a run.
-type PlanStage struct {
+// Stage is a stage of a run.
+type Stage struct {
 	Stage   string  `json:"stage"`
 	State   string  `json:"state"`
 	Path    string  `json:"path"`
@@ -75,7 +77,7 @@ type PlanStage struct {
 // Run runs the plan's stages in the run directory. A stage whose result is there and matches is skipped; one that was stopped
 // goes on, or begins again where it cannot. A result that does not match is refused, with what differs, unless it may be overwritten. Another
 // plan in the directory is refused too; overwritten, it loses the run id: no two plans share a random number.
-func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, error) {
+func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (RunResult, error) {
 	if o.Out != "" {
 		p.Out = o.Out
 	}
@@ -83,41 +85,41 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 		o.KeyFile = p.Key
 	}
 	o.Out = p.Out
-	names, inputs, err := p.look(ctx, o, how.Until)
+	names, inputs, err := check(ctx, p, o, how.Until)
 	if err != nil {
-		return PlanResult{}, err
+		return RunResult{}, err
 	}
-	if err := stages.Plan(p).Preflight(); err != nil {
-		refused := PlanResult{Out: o.Out}
+	if err := p.Preflight(); err != nil {
+		refused := RunResult{Out: o.Out}
 		if errors.As(err, new(*accounting.RefusedError)) {
-			refused.NotCertified = &Accounted{Out: o.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
+			refused.NotCertified = &pipelines.Accounted{Out: o.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
 		}
 		return refused, err
 	}
-	record, err := stages.Plan(p).Record(inputs)
+	record, err := p.Record(inputs)
 	if err != nil {
-		return PlanResult{}, err
+		return RunResult{}, err
 	}
 	if !o.DryRun {
 		var unlock func()
-		if o, unlock, err = o.lock(); err != nil {
-			return PlanResult{}, err
+		if o, unlock, err = o.Lock(); err != nil {
+			return RunResult{}, err
 		}
 		defer unlock()
 	}
-	if err := o.refuseStrangers(ctx); err != nil {
-		return PlanResult{}, err
+	if err := refuseStrangers(ctx, o); err != nil {
+		return RunResult{}, err
 	}
-	if err := p.fits(o, names); err != nil {
-		return PlanResult{}, err
+	if err := fits(p, o, names); err != nil {
+		return RunResult{}, err
 	}
-	t, err := p.take(ctx, o, record)
+	t, err := take(ctx, p, o, record)
 	if err != nil {
-		return PlanResult{}, err
+		return RunResult{}, err
 	}
 	run, made := t.run, t.made
-	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: stages.Plan(p), Inputs: inputs, Run: run, KeyFile: o.KeyFile}, options: o, how: how,
-		result: PlanResult{RunID: run.RunID.String(), Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
+	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: run, KeyFile: o.KeyFile}, options: o, how: how,
+		result: RunResult{RunID: run.RunID.String(), Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
 	if p.Noise.Grid == noise.NoGrid {
 		r.result.Warning = stages.FloatingPointOpen
 	}
@@ -156,38 +158,38 @@ func (p Plan) Run(ctx context.Context, o Options, how PlanRun) (PlanResult, erro
 }
 
 // fits refuses a plan whose batches and noise do not fit into what is free, before the first stage.
-func (p Plan) fits(o Options, names []string) error {
+func fits(p stages.Plan, o pipelines.Options, names []string) error {
 	bytes, folders := int64(0), []string(nil)
 	for stage, folder := range map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder} {
 		if slices.Contains(names, stage) {
-			bytes += stages.Plan(p).Estimate(stage, 0).Bytes
+			bytes += p.Estimate(stage, 0).Bytes
 			folders = append(folders, folder)
 		}
 	}
 	slices.Sort(folders)
-	return stages.InPlan("", o.enough(bytes, folders...))
+	return stages.InPlan("", o.HasRoom(bytes, folders...))
 }
 
 // refuseStrangers refuses a run directory that holds what could be taken for a part of the run.
-func (o Options) refuseStrangers(ctx context.Context) error {
+func refuseStrangers(ctx context.Context, o pipelines.Options) error {
 	names, err := stages.Strangers(ctx, o.Out)
 	if err == nil && names != nil {
-		err = &ParamError{Package: "pipelines", Param: "out", Value: o.Out, Rule: stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway}
+		err = &param.Error{Package: "planrun", Param: "out", Value: o.Out, Rule: stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway}
 	}
 	return err
 }
 
-// look checks everything that can be seen before the first stage, and hashes the inputs.
-func (p Plan) look(ctx context.Context, o Options, until string) (names []string, inputs map[string]manifest.Digest, err error) {
-	c := param.Checker{Package: "pipelines"}
-	names, err = stages.Plan(p).Stages(until)
+// check checks everything that can be seen before the first stage, and hashes the inputs.
+func check(ctx context.Context, p stages.Plan, o pipelines.Options, until string) (names []string, inputs map[string]manifest.Digest, err error) {
+	c := param.Checker{Package: "planrun"}
+	names, err = p.Stages(until)
 	c.Add(err)
 	c.Require(err != nil || len(names) > 0, "until", until, "must be a later stage: numbered examples are not bounded")
-	c.Add(stages.Plan(p).ValueFaults())
-	o.validate(&c)
-	c.Require(!o.translates(), "dry_run", true, "translates the job of one stage: give it to the commands of the stages")
+	c.Add(p.ValueFaults())
+	o.Validate(&c)
+	c.Require(!o.Translates(), "dry_run", true, "translates the job of one stage: give it to the commands of the stages")
 	inputs = map[string]manifest.Digest{}
-	if p.Graph != nil && len(p.Graph.Paths) > 0 && stages.Plan(p).BoundParams().Validate() == nil {
+	if p.Graph != nil && len(p.Graph.Paths) > 0 && p.BoundParams().Validate() == nil {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
 		c.Add(graphInPlan(err))
 		if err == nil {
@@ -200,7 +202,7 @@ func (p Plan) look(ctx context.Context, o Options, until string) (names []string
 		inputs["workload"], err = fileDigest(ctx, path)
 		c.Add(err)
 	}
-	return names, inputs, stages.Plan(p).Faults(stages.InPlan("", c.Err()))
+	return names, inputs, p.Faults(stages.InPlan("", c.Err()))
 }
 
 // groupOf is the group of a plan's fields that a stage takes.
@@ -209,9 +211,9 @@ var groupOf = map[string]string{"bound": "bound", "strategy": "strategy", "accou
 // planRun is a plan while it runs.
 type planRun struct {
 	*stages.Directory
-	options Options
-	how     PlanRun
-	result  PlanResult
+	options pipelines.Options
+	how     Settings
+	result  RunResult
 	edges   int64 // about how many its graph has
 
 	doneAgain []string // results that stages of this run have made
@@ -221,7 +223,7 @@ type planRun struct {
 
 // made says that a stage has run, and was not skipped.
 func (r *planRun) made(name string) bool {
-	return slices.ContainsFunc(r.result.Stages, func(s PlanStage) bool { return s.Stage == name && s.State == StageDone })
+	return slices.ContainsFunc(r.result.Stages, func(s Stage) bool { return s.Stage == name && s.State == StageDone })
 }
 
 // stage runs a stage, or skips it.
@@ -240,7 +242,7 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	done := PlanStage{Stage: name, State: state, Path: s.Path()}
+	done := Stage{Stage: name, State: state, Path: s.Path()}
 	if r.options.DryRun {
 		e := r.Plan.Estimate(name, r.edges)
 		done.Estimate = &e
@@ -279,14 +281,14 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	}
 	o := r.options
 	o.RunID = r.Run.RunID
-	o.replaced = slices.DeleteFunc(slices.Clone(o.replaced), func(name string) bool { return slices.Contains(r.doneAgain, name) })
+	o.Replaced = slices.DeleteFunc(slices.Clone(o.Replaced), func(name string) bool { return slices.Contains(r.doneAgain, name) })
 	if err := s.run(ctx, o); err != nil {
 		return "", graphInPlan(err)
 	}
 	r.doneAgain = append(r.doneAgain, store.Base(s.Path()))
 	there, differs, err = s.Look(ctx)
 	if err == nil && (!there || differs != nil) {
-		err = fmt.Errorf("pipelines: %s: what was just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
+		err = fmt.Errorf("planrun: %s: what was just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
 	}
 	return StageDone, err
 }

@@ -1,18 +1,17 @@
-package pipelines
+package planrun
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 
 	"minsep/manifest"
+	"minsep/pipelines"
 	"minsep/stages"
 )
 
 // planStage is a stage as a plan runs it.
 type planStage interface {
 	stages.Result
-	run(ctx context.Context, o Options) error
+	run(ctx context.Context, o pipelines.Options) error
 	// report takes what there is to say from a finished result, and returns the number of its files.
 	report(ctx context.Context) (files int, err error)
 }
@@ -49,8 +48,8 @@ func (s planResult) report(ctx context.Context) (int, error) {
 
 type boundStage struct{ planResult }
 
-func (s boundStage) run(ctx context.Context, o Options) error {
-	_, err := Bound(s.r.Plan.BoundParams()).Run(ctx, o)
+func (s boundStage) run(ctx context.Context, o pipelines.Options) error {
+	_, err := pipelines.Bound(s.r.Plan.BoundParams()).Run(ctx, o)
 	return err
 }
 
@@ -65,27 +64,14 @@ func (s boundStage) report(ctx context.Context) (int, error) {
 
 type strategyStage struct{ planResult }
 
-func (s strategyStage) run(ctx context.Context, o Options) (err error) {
-	params := s.r.Plan.Strategy
-	index := manifest.Index{Format: manifest.StrategyFormat, Inputs: s.Inputs()}
-	if index.Params, index.ParamsSHA256, err = manifest.Params(params); err != nil {
-		return err
-	}
-	return o.write(manifest.StrategyFolder, false, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
-		strategy, err := stages.MakeStrategy(ctx, params)
-		if err != nil {
-			return index, err
-		}
-		file, err := stage.Write(manifest.StrategyFile, func(w io.Writer) error { return json.NewEncoder(w).Encode(strategy) })
-		index.Files = []manifest.File{file}
-		return index, err
-	})
+func (s strategyStage) run(ctx context.Context, o pipelines.Options) error {
+	return pipelines.Strategy{Params: s.r.Plan.Strategy, Inputs: s.Inputs()}.Run(ctx, o)
 }
 
 type accountStage struct{ planResult }
 
-func (s accountStage) run(ctx context.Context, o Options) error {
-	account := Account(s.r.Plan.AccountParams())
+func (s accountStage) run(ctx context.Context, o pipelines.Options) error {
+	account := pipelines.Account(s.r.Plan.AccountParams())
 	result, err := account.Run(ctx, o)
 	if err != nil {
 		result.Out, result.Epsilon, result.Delta = o.Out, account.Epsilon, account.Delta
@@ -107,8 +93,8 @@ func (s accountStage) report(ctx context.Context) (int, error) {
 
 type formStage struct{ planResult }
 
-func (s formStage) run(ctx context.Context, o Options) error {
-	_, err := Form(s.r.Plan.FormParams()).Run(ctx, o)
+func (s formStage) run(ctx context.Context, o pipelines.Options) error {
+	_, err := pipelines.Form(s.r.Plan.FormParams()).Run(ctx, o)
 	return err
 }
 
@@ -123,11 +109,11 @@ func (s formStage) report(ctx context.Context) (int, error) {
 
 type noiseStage struct{ planResult }
 
-func (s noiseStage) run(ctx context.Context, o Options) error {
+func (s noiseStage) run(ctx context.Context, o pipelines.Options) error {
 	c, err := stages.ReadCertificate(ctx, s.r.Out)
 	if err != nil {
 		return err
 	}
-	_, err = Noise(s.r.Plan.NoiseParams(c.NoiseMultiplier)).Run(ctx, o)
+	_, err = pipelines.Noise(s.r.Plan.NoiseParams(c.NoiseMultiplier)).Run(ctx, o)
 	return err
 }

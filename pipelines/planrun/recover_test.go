@@ -1,4 +1,4 @@
-package pipelines_test
+package planrun_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/pipelines"
+	"minsep/pipelines/planrun"
 	"minsep/sampling"
 	"minsep/sampling/stream"
 	"minsep/stages"
@@ -34,7 +35,7 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 	if err := stream.CreateKeyFile(key); err != nil {
 		t.Fatal(err)
 	}
-	plan := pipelines.Plan{
+	plan := stages.Plan{
 		Examples: recoverExamples,
 		Scheme:   sampling.Params{Scheme: "poisson", Steps: recoverSteps, Prob: .5},
 		Strategy: mechanism.Params{Kind: "identity", Steps: recoverSteps},
@@ -42,7 +43,7 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 		Noise:    stages.PlanNoise{Coordinates: 3, ClipNorm: 1},
 		Key:      key, Out: out,
 	}
-	if _, err := plan.Run(t.Context(), pipelines.Options{}, pipelines.PlanRun{}); err != nil {
+	if _, err := planrun.Run(t.Context(), plan, pipelines.Options{}, planrun.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(out, manifest.BatchesFolder)

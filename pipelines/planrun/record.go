@@ -1,4 +1,4 @@
-package pipelines
+package planrun
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"minsep/internal/digest"
+	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
 )
@@ -26,7 +27,7 @@ func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error)
 
 // refuse is the error for a result that is not the plan's.
 func refuse(path, what string, differs []string) error {
-	return &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: what + ": " + strings.Join(differs, "; ") + "; give another --out, or --overwrite"}
+	return &param.Error{Package: "planrun", Param: "out", Value: path, Rule: what + ": " + strings.Join(differs, "; ") + "; give another --out, or --overwrite"}
 }
 
 // removeEmptyRun removes a run directory in which nothing is but run.json and the lock.

@@ -1,0 +1,34 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"minsep/manifest"
+	"minsep/mechanism"
+	"minsep/stages"
+)
+
+// Strategy is the stage that makes a strategy in the run directory. It needs no job.
+type Strategy struct {
+	Params mechanism.Params
+	Inputs map[string]manifest.Digest // the SHA-256 of the files that the parameters name, for the index
+}
+
+// Run makes the strategy.
+func (s Strategy) Run(ctx context.Context, o Options) (err error) {
+	index := manifest.Index{Format: manifest.StrategyFormat, Inputs: s.Inputs}
+	if index.Params, index.ParamsSHA256, err = manifest.Params(s.Params); err != nil {
+		return err
+	}
+	return o.write(manifest.StrategyFolder, false, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+		strategy, err := stages.MakeStrategy(ctx, s.Params)
+		if err != nil {
+			return index, err
+		}
+		file, err := stage.Write(manifest.StrategyFile, func(w io.Writer) error { return json.NewEncoder(w).Encode(strategy) })
+		index.Files = []manifest.File{file}
+		return index, err
+	})
+}

@@ -1,0 +1,25 @@
+package stages
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"minsep/manifest"
+)
+
+// TrainingOfPlan is the part of a plan that may change its training: all but the layout of files.
+func TrainingOfPlan(plan json.RawMessage) ([]byte, error) {
+	var r PlanRecord
+	if err := json.Unmarshal(plan, &r); err != nil {
+		return nil, fmt.Errorf("stages: %s: plan: %w", manifest.RunName, err)
+	}
+	r.Batches = PlanBatches{}
+	r.Noise.Shards, r.Noise.StepsPerFile, r.Noise.RecipeOnly = 0, 0, false
+	return json.Marshal(r)
+}
+
+// TrainingDigest is the SHA-256 of [TrainingOfPlan].
+func TrainingDigest(plan json.RawMessage) (manifest.Digest, error) {
+	b, err := TrainingOfPlan(plan)
+	return sha256.Sum256(b), err
+}
