@@ -14,8 +14,8 @@ import (
 	"minsep/transforms/progress"
 )
 
-// Accounted is what an account came to.
-type Accounted struct {
+// AccountResult is what an account came to.
+type AccountResult struct {
 	RunID  string            `json:"run_id,omitempty"`
 	Out    string            `json:"out"`
 	Method accounting.Method `json:"method"`
@@ -49,27 +49,27 @@ type Account stages.Account
 func (a Account) Validate() error { return stages.Account(a).Validate() }
 
 // Run accounts. An error that wraps accounting.ErrNotVerified comes with a result: what was estimated.
-func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
+func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Add(a.Validate())
 	o.validateJob(&c)
 	c.Require(a.From == "" || store.Resolved(a.From) != store.Resolved(o.Out), "from", a.From, "must be another directory than --out")
 	if err := c.Err(); err != nil {
-		return Accounted{}, err
+		return AccountResult{}, err
 	}
 	if err := o.oneTraining(ctx, manifest.CertificateFile, nil); err != nil {
-		return Accounted{}, err
+		return AccountResult{}, err
 	}
 	here, err := o.present(ctx, manifest.CertificateFile)
 	if err != nil {
-		return Accounted{}, err
+		return AccountResult{}, err
 	}
 	problem, request, of, err := stages.Account(a).Problem(ctx, here)
 	if err != nil {
-		return Accounted{}, err
+		return AccountResult{}, err
 	}
 	problem.Watch = watch
-	result := Accounted{Out: o.Out, Run: problem.Run, Epsilon: a.Epsilon, Delta: a.Delta}
+	result := AccountResult{Out: o.Out, Run: problem.Run, Epsilon: a.Epsilon, Delta: a.Delta}
 	if result.Method, err = problem.Run.Method(); err != nil {
 		return result, err
 	}
@@ -95,7 +95,7 @@ func (a Account) Run(ctx context.Context, o Options) (Accounted, error) {
 }
 
 // besides makes what is shown with a certificate: before that is written, since all of it may fail.
-func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *Accounted) (err error) {
+func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *AccountResult) (err error) {
 	if a.Curve {
 		if result.Curve, err = verification.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {
 			return err
@@ -117,7 +117,7 @@ func watch(p verification.Phase) {
 }
 
 // certify plans, or goes on with what the ledger holds, and verifies.
-func (a Account) certify(ctx context.Context, o Options, here stages.Present, of stages.Examples, problem verification.Problem, r stages.Request, result *Accounted) (*accounting.Certificate, error) {
+func (a Account) certify(ctx context.Context, o Options, here stages.Present, of stages.Examples, problem verification.Problem, r stages.Request, result *AccountResult) (*accounting.Certificate, error) {
 	o, unlock, err := o.Lock()
 	if err != nil {
 		return nil, err

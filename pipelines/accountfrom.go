@@ -162,7 +162,7 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 
 // takeOver copies the certificate of another run directory, with its ledger, after checking it and that it is for what is asked for.
 // No sample is drawn. The request is the account's own, so that it counts as done when it is repeated.
-func (a Account) takeOver(ctx context.Context, o Options, here stages.Present, of stages.Examples, problem verification.Problem, r stages.Request, result *Accounted) error {
+func (a Account) takeOver(ctx context.Context, o Options, here stages.Present, of stages.Examples, problem verification.Problem, r stages.Request, result *AccountResult) error {
 	s, err := readClaim(ctx, a.From)
 	if err != nil {
 		return err

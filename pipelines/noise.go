@@ -19,8 +19,8 @@ import (
 	"minsep/transforms/noiseshards"
 )
 
-// Noised is what there is to say of a training's noise. All of it is public.
-type Noised struct {
+// NoiseResult is what there is to say of a training's noise. All of it is public.
+type NoiseResult struct {
 	RunID           string  `json:"run_id"`
 	Out             string  `json:"out"`
 	Kind            string  `json:"kind"`             // of the strategy
@@ -45,7 +45,7 @@ func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 
 // Run makes the noise. After an interruption the folder stays unfinished, and on a full disk, so that the same call goes on where it was; after
 // another failure it is as empty as before.
-func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
+func (n Noise) Run(ctx context.Context, o Options) (noised NoiseResult, err error) {
 	c := param.Checker{Package: "pipelines"}
 	var from *accounting.Certificate
 	if n.FromCertificate {
@@ -57,24 +57,24 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	c.Add(n.Validate())
 	o.Validate(&c)
 	if err := c.Err(); err != nil {
-		return Noised{}, err
+		return NoiseResult{}, err
 	}
 	if err := o.oneTrainingByKey(ctx, ""); err != nil {
-		return Noised{}, err
+		return NoiseResult{}, err
 	}
 	here, err := o.present(ctx, manifest.NoiseFolder)
 	if err != nil {
-		return Noised{}, err
+		return NoiseResult{}, err
 	}
 	training, err := here.Training()
 	if err != nil {
-		return Noised{}, err
+		return NoiseResult{}, err
 	}
 	r, facts, err := stages.Noise(n).Recipe(ctx, training)
 	if err != nil {
-		return Noised{}, err
+		return NoiseResult{}, err
 	}
-	noised = newNoised(r, facts, o.Out)
+	noised = newNoiseResult(r, facts, o.Out)
 	if from != nil {
 		noised.Certificate, noised.Status = store.Join(o.Out, manifest.CertificateFile), from.Status
 	}
@@ -96,8 +96,8 @@ func (n Noise) Run(ctx context.Context, o Options) (noised Noised, err error) {
 	return noised, err
 }
 
-func newNoised(r *noise.Recipe, facts manifest.NoiseFacts, out string) Noised {
-	n := Noised{
+func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) NoiseResult {
+	n := NoiseResult{
 		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
 		Grid: r.Grid(), Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
 		Bytes: stages.Product(int64(facts.Steps), facts.Coordinates, int64(facts.DType.Size())),

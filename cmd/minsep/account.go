@@ -104,7 +104,7 @@ func unverified(err error) bool {
 	return errors.Is(err, accounting.ErrNotVerified) || errors.Is(err, accounting.ErrTooFewSamples) || errors.As(err, &refused)
 }
 
-func printAccounted(w io.Writer, r pipelines.Accounted) {
+func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
 	if c := r.Certificate; c != nil {
@@ -140,7 +140,7 @@ func printAccounted(w io.Writer, r pipelines.Accounted) {
 }
 
 // printEarlier prints what protocols that were seen before cost.
-func printEarlier(t io.Writer, r pipelines.Accounted) {
+func printEarlier(t io.Writer, r pipelines.AccountResult) {
 	q := 0.0
 	for _, e := range r.Earlier {
 		q += e.FailureProbability
@@ -151,7 +151,7 @@ func printEarlier(t io.Writer, r pipelines.Accounted) {
 }
 
 // printEstimates prints what certifies nothing.
-func printEstimates(t io.Writer, r pipelines.Accounted) {
+func printEstimates(t io.Writer, r pipelines.AccountResult) {
 	if len(r.Looks) > 0 {
 		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\n")
 		for _, l := range r.Looks {

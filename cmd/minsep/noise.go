@@ -66,7 +66,7 @@ With a certificate in the run directory --noise-multiplier may be left out: it i
 	return c
 }
 
-func printNoise(w io.Writer, n pipelines.Noised) {
+func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
 	printTraining(t, n.Training)
@@ -87,7 +87,7 @@ func printNoise(w io.Writer, n pipelines.Noised) {
 }
 
 // ofCertificate says where σ is from, if it was not given.
-func ofCertificate(n pipelines.Noised) string {
+func ofCertificate(n pipelines.NoiseResult) string {
 	if n.Certificate == "" {
 		return ""
 	}

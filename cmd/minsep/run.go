@@ -96,7 +96,7 @@ const goOn = `to go on, change the plan: leave "noise_multiplier" out or make it
 scheme or strategy if this one is refused. Run it again: finished stages that still match are kept, those that do not take --overwrite. The protocol that failed
 stays in the ledger and its failure probability counts`
 
-func printNotCertified(w io.Writer, r pipelines.Accounted) {
+func printNotCertified(w io.Writer, r pipelines.AccountResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
 	fmt.Fprintf(t, "not certified\t(%g, %g)-DP", r.Epsilon, r.Delta)

@@ -51,7 +51,7 @@ type RunResult struct {
 
 	Warning string `json:"warning,omitempty"` // [stages.FloatingPointOpen] of noise without a grid
 
-	NotCertified *pipelines.Accounted `json:"not_certified,omitempty"` // the best that account came to, with an error that says why
+	NotCertified *pipelines.AccountResult `json:"not_certified,omitempty"` // the best that account came to, with an error that says why
 }
 
 // States of a stage.
@@ -92,7 +92,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err := p.Preflight(); err != nil {
 		refused := RunResult{Out: o.Out}
 		if errors.As(err, new(*accounting.RefusedError)) {
-			refused.NotCertified = &pipelines.Accounted{Out: o.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
+			refused.NotCertified = &pipelines.AccountResult{Out: o.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
 		}
 		return refused, err
 	}
