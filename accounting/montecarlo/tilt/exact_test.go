@@ -84,6 +84,14 @@ func makeExactCases() (cases []exactCase) {
 		}
 		cases = appendExact(cases, e.spec(), means, weights)
 	}
+	// At most once with columns of their own: the general closed form.
+	own := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 3, Prob: .3, WarmStart: true, NoiseMultiplier: .9,
+		Strategy: &mechanism.Strategy{Kind: mechanism.KindDense, Steps: 2, Columns: [][]float64{{.7, .9}, {1.1}}}}
+	means, weights = nil, nil
+	for _, a := range patterns(2, 3, .3, true) {
+		means, weights = append(means, image(own.Strategy, a.hits)), append(weights, a.prob)
+	}
+	cases = appendExact(cases, own, means, weights)
 	bins := montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: 2, MinSep: 2, NoiseMultiplier: .9, Strategy: toeplitz(2, 1, .5)}
 	return appendExact(cases, bins, [][]float64{{1, .5}, {0, 1}}, []float64{.5, .5})
 }

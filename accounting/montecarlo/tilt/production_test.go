@@ -113,3 +113,41 @@ func TestProductionProvable(t *testing.T) {
 		t.Errorf("σ = %v, want 0.465", found.NoiseMultiplier)
 	}
 }
+
+// TestProductionAtMostOnce verifies the published case with min-sep at the steps: 14 % less noise for the same batches.
+func TestProductionAtMostOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some 2 s of a processor")
+	}
+	const epsilon, delta, accept, verify = 10, 1.301e-8, 0.8 * 1.301e-8, 1.2e-8
+	spec := production(t, 0.384)
+	rate := 1793.0 / 14745600
+	spec.MinSep, spec.Prob = 7200, rate/(1-rate*7199)
+	reverse, err := NewPlan(Config{spec, epsilon, montecarlo.Q})
+	if err != nil || reverse.Method != Zero {
+		t.Errorf("H(Q,P): %s, %v: want zero", reverse.Method, err)
+	}
+	start := cpu(t)
+	plan, err := NewPlan(Config{spec, epsilon, montecarlo.P})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(plan.Bound/delta/6.215-1) > 0.01 {
+		t.Errorf("M/δ = %g, want 6.215", plan.Bound/delta)
+	}
+	v, err := NewVerifier(plan, stream.PublicKey("verify", []byte("at most once")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := accept/plan.Bound, verify/plan.Bound
+	samples := uint64(math.Ceil(-math.Log(delta-verify) / (a*math.Log(a/b) + (1-a)*math.Log((1-a)/(1-b)))))
+	sum, err := v.Sum(t.Context(), 0, samples, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean := sum.Mean(samples) * plan.Bound
+	t.Logf("M/δ = %.2f, %d samples, mean %.3g, CPU %v", plan.Bound/delta, samples, mean, cpu(t)-start)
+	if mean > accept {
+		t.Errorf("mean %g is not accepted: above δ' = %g", mean, accept)
+	}
+}
