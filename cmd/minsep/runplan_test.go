@@ -28,7 +28,7 @@ func TestPlanWithTenFaults(t *testing.T) {
 			"strategy": {"kind": "identity", "colour": "red"},
 			"privacy": {"epsilon": "large", "delta": 0},
 			"noise": {"coordinates": -4}, "batches": {"parquet": 1}, "key": "none", "out": "run"
-		}`, "mood: unknown field|examples: given twice|scheme.steps: must be a whole|scheme.min_sep: must be a whole|strategy.colour: unknown|privacy.epsilon: must be a number|delta 0|coordinates -4|batches.parquet: must be true|none"},
+		}`, "mood: unknown field|examples: given twice|scheme.steps \"many\": must be a whole|scheme.min_sep 1.5: must be a whole|strategy.colour: unknown|privacy.epsilon \"large\": must be a number|delta 0|coordinates -4|batches.parquet 1: must be true|none"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "plan.json"), []byte(c.plan), 0o600); err != nil {
