@@ -22,8 +22,8 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	found.Promises = []sampling.Promise{filesPromise(ctx, table.Index, dir)}
-	unlistedPromise(ctx, &found, table.Index, dir)
+	found.Checks = []sampling.Check{filesCheck(ctx, table.Index, dir)}
+	unlistedCheck(ctx, &found, table.Index, dir)
 	var bound ownergraph.Bound
 	if err := json.Unmarshal(table.Index.Params, &bound); err != nil {
 		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
@@ -48,7 +48,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	told, promise := table.Summary, found.promise
+	told, check := table.Summary, found.check
 	perOwner := keptPerOwner(g, copies, told.Owners)
 	most := int64(0)
 	if len(perOwner) > 0 {
@@ -58,25 +58,25 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	for _, c := range copies {
 		total += int64(c)
 	}
-	promise("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
+	check("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
 		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == total && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
-	promise("given graph", "the index's counts of what was given, kept and dropped add up", countsAddUp(told))
+	check("given graph", "the index's counts of what was given, kept and dropped add up", countsAddUp(told))
 	if !bound.Duplicates {
-		promise("copies", "one of every example", total == int64(len(copies)))
+		check("copies", "one of every example", total == int64(len(copies)))
 	}
-	promise("owners", fmt.Sprintf("no owner has more than %d examples", bound.MaxExamplesPerOwner), most <= int64(bound.MaxExamplesPerOwner))
-	promise("examples per owner", "their histogram is that of the index", slices.Equal(perOwner, told.KeptPerOwner))
+	check("owners", fmt.Sprintf("no owner has more than %d examples", bound.MaxExamplesPerOwner), most <= int64(bound.MaxExamplesPerOwner))
+	check("examples per owner", "their histogram is that of the index", slices.Equal(perOwner, told.KeptPerOwner))
 	if g.Examples.Len() != len(copies) {
 		return found, nil
 	}
 	neighborhoods := neighborhoodHistogram(g, copies)
-	promise("neighbourhoods", "their histogram is that of the index", slices.Equal(neighborhoods, told.Neighborhoods))
+	check("neighbourhoods", "their histogram is that of the index", slices.Equal(neighborhoods, told.Neighborhoods))
 	if bound.MaxNeighborhood > 0 {
 		largest := int64(0)
 		if len(neighborhoods) > 0 {
 			largest = neighborhoods[len(neighborhoods)-1].Value
 		}
-		promise("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), largest <= int64(bound.MaxNeighborhood))
+		check("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), largest <= int64(bound.MaxNeighborhood))
 	}
 	return found, nil
 }

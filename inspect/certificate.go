@@ -37,25 +37,25 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	promise := found.promise
+	check := found.check
 	again, err := l.Certificate()
 	var bytesAgain []byte
 	if err == nil {
 		bytesAgain, err = again.Encode()
 	}
-	promise("certificate", "its bytes are those that the ledger gives", err == nil && bytes.Equal(bytesAgain, data))
-	promise("log", "the ledger's log ends with a whole line", !l.Torn())
-	promise("proofs", "every bound without samples holds when it is computed again", verification.CheckProofs(ctx, l.Protocol()) == nil)
+	check("certificate", "its bytes are those that the ledger gives", err == nil && bytes.Equal(bytesAgain, data))
+	check("log", "the ledger's log ends with a whole line", !l.Torn())
+	check("proofs", "every bound without samples holds when it is computed again", verification.CheckProofs(ctx, l.Protocol()) == nil)
 	missed, err := uncounted(ctx, run, l)
 	if err != nil {
 		return found, err
 	}
-	promise("earlier protocols", "those for the same run whose samples are in the ledger are counted in delta", missed == 0)
+	check("earlier protocols", "those for the same run whose samples are in the ledger are counted in delta", missed == 0)
 	return found, matchBatches(ctx, &found, c, run)
 }
 
-// promise records a check that holds or fails once.
-func (i *Inspection) promise(name, rule string, held bool) {
+// check records a check that holds or fails once.
+func (i *Inspection) check(name, rule string, held bool) {
 	failed := int64(0)
 	if !held {
 		failed = 1
@@ -65,7 +65,7 @@ func (i *Inspection) promise(name, rule string, held bool) {
 
 // count records a check that fails in a number of places.
 func (i *Inspection) count(name, rule string, failed int64) {
-	i.Promises = append(i.Promises, sampling.Promise{Name: name, Rule: rule, Held: failed == 0, Broken: failed})
+	i.Checks = append(i.Checks, sampling.Check{Name: name, Rule: rule, Held: failed == 0, Broken: failed})
 }
 
 // uncounted is how many protocols that were put aside the protocol of the ledger should count and does not.
@@ -100,9 +100,9 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 		return fmt.Errorf("inspect: %s: params: %w", manifest.BatchesFolder, err)
 	}
 	for _, d := range stages.Differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
-		found.promise("sampler", d, false)
+		found.check("sampler", d, false)
 	}
-	found.promise("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
+	found.check("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
 	b, err := manifest.OpenBatches(ctx, store.Join(run, manifest.BatchesFolder))
 	if err != nil {
 		return err
@@ -111,10 +111,10 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 		return matchTable(ctx, found, c, run)
 	}
 	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown {
-		found.promise("owners", fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()), c.Run.MaxExamplesPerOwner == 1)
+		found.check("owners", fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()), c.Run.MaxExamplesPerOwner == 1)
 	}
 	if c.Run.Sampler.Truncation != nil {
-		found.promise("examples", fmt.Sprintf("the certificate is for %d examples, the batches were formed of %d", c.Run.Examples, b.Facts.Examples), c.Run.Examples == b.Facts.Examples)
+		found.check("examples", fmt.Sprintf("the certificate is for %d examples, the batches were formed of %d", c.Run.Examples, b.Facts.Examples), c.Run.Examples == b.Facts.Examples)
 	}
 	return nil
 }
@@ -130,9 +130,9 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	}
 	most := stages.MostPerOwner(table.Summary)
 	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
-	found.promise("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
+	found.check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
 	if c.Run.Sampler.Truncation != nil {
-		found.promise("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
+		found.check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	all = all[:min(units, len(all))]
-	check := sampling.Promise{Name: "units", Rule: fmt.Sprintf("%d of the ledger's units, chosen at random, are the same when they are computed again", len(all)), Held: true}
+	check := sampling.Check{Name: "units", Rule: fmt.Sprintf("%d of the ledger's units, chosen at random, are the same when they are computed again", len(all)), Held: true}
 	for _, f := range all {
 		w, err := verification.NewWorker(p, f.unit.Candidate, f.unit.Trial)
 		if err != nil {
@@ -174,6 +174,6 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 			check.Broken++
 		}
 	}
-	found.Promises = append(found.Promises, check)
+	found.Checks = append(found.Checks, check)
 	return found, nil
 }

@@ -24,7 +24,7 @@ import (
 // Inspection is what [Directory] found in one folder of a run directory. Realized is secret.
 type Inspection struct {
 	Folder   string             `json:"folder"`
-	Promises []sampling.Promise `json:"promises"`
+	Checks   []sampling.Check   `json:"promises"`
 	Notes    []string           `json:"notes,omitempty"` // what holds, and must be known
 	Realized *sampling.Realized `json:"realized,omitempty"`
 
@@ -32,7 +32,7 @@ type Inspection struct {
 	certificate *accounting.Certificate // of the certificate's inspection, if it can be read
 }
 
-// Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken promise;
+// Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken check;
 // it returns an error only where there is nothing to inspect, or when ctx ends, which it does not outlive: it changes nothing, so that
 // what it computes can be left behind.
 func Directory(ctx context.Context, dir string) ([]Inspection, error) {
@@ -68,22 +68,22 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 		}
 		one.Folder, one.kind = f.path, f.kind
 		if err != nil {
-			one.Promises = append(one.Promises, sampling.Promise{Name: "readable", Rule: err.Error(), Broken: 1})
+			one.Checks = append(one.Checks, sampling.Check{Name: "readable", Rule: err.Error(), Broken: 1})
 		}
 		found = append(found, one)
 	}
 	return found, nil
 }
 
-// ErrBrokenPromise says that a run directory does not hold what it promises: a hash, a separation, a bound or a distribution.
-var ErrBrokenPromise = errors.New("inspect: a promise does not hold")
+// ErrFailedCheck says that a run directory does not hold what it checks: a hash, a separation, a bound or a distribution.
+var ErrFailedCheck = errors.New("inspect: a promise does not hold")
 
-// Broken returns [ErrBrokenPromise] if any promise is broken.
+// Broken returns [ErrFailedCheck] if any check is broken.
 func Broken(found []Inspection) error {
 	for _, i := range found {
-		for _, p := range i.Promises {
+		for _, p := range i.Checks {
 			if !p.Held {
-				return ErrBrokenPromise
+				return ErrFailedCheck
 			}
 		}
 	}
@@ -135,33 +135,33 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 	return folders, nil
 }
 
-// filesPromise checks sizes and hashes.
-func filesPromise(ctx context.Context, ix *manifest.Index, dir string) sampling.Promise {
+// filesCheck checks sizes and hashes.
+func filesCheck(ctx context.Context, ix *manifest.Index, dir string) sampling.Check {
 	broken := stages.BrokenFiles(ctx, ix, dir)
-	p := sampling.Promise{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: broken == nil, Broken: int64(len(broken))}
+	p := sampling.Check{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: broken == nil, Broken: int64(len(broken))}
 	if broken != nil {
 		p.Rule += "; " + stages.Listed(broken) + " not"
 	}
 	return p
 }
 
-// runPromise checks that a folder is of the run whose directory it lies in: the run id is a part of every key.
-func runPromise(ctx context.Context, ix *manifest.Index, runDir string) sampling.Promise {
-	p := sampling.Promise{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
+// runCheck checks that a folder is of the run whose directory it lies in: the run id is a part of every key.
+func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
+	p := sampling.Check{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
 	if run, err := manifest.ReadRun(ctx, runDir); err != nil || run.RunID != ix.RunID {
 		p.Held, p.Broken = false, 1
 	}
 	return p
 }
 
-// factsPromise checks what readers take from the index against the scheme, the number of rows of the table, and what is public of it.
-func factsPromise(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) sampling.Promise {
+// factsCheck checks what readers take from the index against the scheme, the number of rows of the table, and what is public of it.
+func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) sampling.Check {
 	padded := 0
 	if t := scheme.Truncation; t != nil && t.Pad {
 		padded = t.MaxBatchSize
 	}
 	_, ofTable := b.Index.Inputs[manifest.BoundedFolder]
-	p := sampling.Promise{Name: "facts", Rule: "steps, examples, batch sizes and table of the index are those of its parameters and inputs"}
+	p := sampling.Check{Name: "facts", Rule: "steps, examples, batch sizes and table of the index are those of its parameters and inputs"}
 	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows && b.Facts.BatchSize == padded &&
 		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
 	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may differ in the last bits
@@ -180,8 +180,8 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	found.Promises = []sampling.Promise{filesPromise(ctx, batches.Index, dir)}
-	unlistedPromise(ctx, &found, batches.Index, dir)
+	found.Checks = []sampling.Check{filesCheck(ctx, batches.Index, dir)}
+	unlistedCheck(ctx, &found, batches.Index, dir)
 	var params manifest.BatchesParams
 	if err := json.Unmarshal(batches.Index.Params, &params); err != nil {
 		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
@@ -189,18 +189,18 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
 	}
-	found.Promises = append(found.Promises, runPromise(ctx, batches.Index, store.Dir(dir)), secretPromise(batches.Index))
+	found.Checks = append(found.Checks, runCheck(ctx, batches.Index, store.Dir(dir)), secretCheck(batches.Index))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
 	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
-		matches := sampling.Promise{Name: "input", Rule: "the batches were formed of the bounded table beside them"}
+		matches := sampling.Check{Name: "input", Rule: "the batches were formed of the bounded table beside them"}
 		digest, err := manifest.DigestOf(ctx, table)
 		if err != nil {
 			return found, fmt.Errorf("the batches' rows are those of a bounded table, which must lie beside them: %w", err)
 		}
 		matches.Held = digest == batches.Index.Inputs[manifest.BoundedFolder]
-		found.Promises = append(found.Promises, matches)
+		found.Checks = append(found.Checks, matches)
 		if !matches.Held {
 			matches.Broken = 1
 			return found, nil
@@ -214,21 +214,21 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		}
 		public = stages.Source{Table: opened}.Population()
 	}
-	found.Promises = append(found.Promises, factsPromise(batches, params.Scheme, of.Examples, public))
+	found.Checks = append(found.Checks, factsCheck(batches, params.Scheme, of.Examples, public))
 	audit := sampling.NewAudit(params.Scheme, of)
 	err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
 	if err != nil {
 		return found, err
 	}
-	found.Promises = append(found.Promises, audit.Promises()...)
+	found.Checks = append(found.Checks, audit.Checks()...)
 	realized := audit.Realized()
 	found.Realized = &realized
 	return found, nil
 }
 
-// secretPromise checks that the SHA-256 of a secret index, which public files carry, tells nothing of its contents.
-func secretPromise(ix *manifest.Index) sampling.Promise {
-	p := sampling.Promise{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell what is in it"}
+// secretCheck checks that the SHA-256 of a secret index, which public files carry, tells nothing of its contents.
+func secretCheck(ix *manifest.Index) sampling.Check {
+	p := sampling.Check{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell what is in it"}
 	p.Held = ix.Secret != nil && !bytes.Equal(ix.Secret[:], make([]byte, len(ix.Secret)))
 	if !p.Held {
 		p.Broken = 1
@@ -236,13 +236,13 @@ func secretPromise(ix *manifest.Index) sampling.Promise {
 	return p
 }
 
-// unlistedPromise checks that a folder holds what its index lists and no more.
-func unlistedPromise(ctx context.Context, found *Inspection, ix *manifest.Index, dir string) {
+// unlistedCheck checks that a folder holds what its index lists and no more.
+func unlistedCheck(ctx context.Context, found *Inspection, ix *manifest.Index, dir string) {
 	names, err := stages.Unlisted(ctx, ix, dir)
 	found.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
 }
 
-// nothingElse adds the promise that there are no other files. fault is what those of the names are.
+// nothingElse adds the check that there are no other files. fault is what those of the names are.
 func (i *Inspection) nothingElse(rule, fault string, names []string, err error) {
 	switch {
 	case err != nil:
@@ -250,5 +250,5 @@ func (i *Inspection) nothingElse(rule, fault string, names []string, err error) 
 	case names != nil:
 		rule = stages.Listed(names) + " " + fault + stages.MoveAway
 	}
-	i.promise("unlisted files", rule, err == nil && names == nil)
+	i.check("unlisted files", rule, err == nil && names == nil)
 }

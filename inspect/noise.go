@@ -25,8 +25,8 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	if err != nil {
 		return found, err
 	}
-	found.Promises = []sampling.Promise{filesPromise(ctx, index, dir), secretPromise(index)}
-	unlistedPromise(ctx, &found, index, dir)
+	found.Checks = []sampling.Check{filesCheck(ctx, index, dir), secretCheck(index)}
+	unlistedCheck(ctx, &found, index, dir)
 	recipe, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
 	if err != nil {
 		return found, err
@@ -40,28 +40,28 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	}
 	agrees := recipe.ParamsSHA256 == index.ParamsSHA256 && recipe.RunID == index.RunID &&
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
-	found.promise("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", agrees)
+	found.check("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", agrees)
 
 	run := store.Dir(dir)
-	found.Promises = append(found.Promises, runPromise(ctx, index, run))
-	found.promise("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", !otherTraining(ctx, run, recipe.Params.Training))
+	found.Checks = append(found.Checks, runCheck(ctx, index, run))
+	found.check("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", !otherTraining(ctx, run, recipe.Params.Training))
 	if _, err := store.Stat(ctx, store.Join(run, manifest.CertificateFile)); err == nil {
-		found.promise("certificate", "the certificate beside it is for this strategy and no more noise", stages.Certified(ctx, run, recipe) == nil)
+		found.check("certificate", "the certificate beside it is for this strategy and no more noise", stages.Certified(ctx, run, recipe) == nil)
 	}
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
 	listed := len(index.Files) == len(noiseFiles)+1
 	if facts.Shards == 0 {
-		found.promise("cover", "the folder has the recipe only", listed && len(noiseFiles) == 0)
+		found.check("cover", "the folder has the recipe only", listed && len(noiseFiles) == 0)
 		return found, nil
 	}
 	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates || facts.Shards > manifest.MaxNoiseShards {
 		return found, fmt.Errorf("inspect: %s: facts: %d shards of %d coordinates and files of %d of %d steps cannot be", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
 	}
 	if err := facts.CheckCover(noiseFiles); err != nil || !listed {
-		found.promise("cover", "the shards cover all coordinates and steps", false)
+		found.check("cover", "the shards cover all coordinates and steps", false)
 		return found, nil
 	}
-	found.promise("cover", "the shards cover all coordinates and steps", true)
+	found.check("cover", "the shards cover all coordinates and steps", true)
 	shapes, offGrid, err := checkNoiseFiles(ctx, dir, facts, float64(recipe.Params.Grid))
 	found.count("shapes", "every file has the element type, steps and coordinates of its place", shapes)
 	rule := "every value is a multiple of the grid that a float32 holds"

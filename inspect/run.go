@@ -21,7 +21,7 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	found.promise("whole", "run.json is as it was written, and its plan has the SHA-256 that it says", true)
+	found.check("whole", "run.json is as it was written, and its plan has the SHA-256 that it says", true)
 	found.examples(ctx, dir, run)
 	if run.Plan == nil {
 		return found, nil
@@ -40,7 +40,7 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	return found, nil
 }
 
-// examples holds what run.json says that the run is of against the batches, or the bounded table where there are none. Whether these are of the table beside them is a promise of theirs.
+// examples holds what run.json says that the run is of against the batches, or the bounded table where there are none. Whether these are of the table beside them is a check of theirs.
 func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run) {
 	formed, err := stages.FormedOf(ctx, dir, run)
 	if err != nil || run.Examples == "" { // the batches' own inspection says what is wrong with them
@@ -49,11 +49,11 @@ func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run)
 	if formed == "" {
 		table, err := manifest.DigestOf(ctx, store.Join(dir, manifest.BoundedFolder))
 		if err == nil { // else there is none, or its own inspection says what is wrong with it
-			i.promise("examples", fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples), run.Examples == manifest.BoundedExamples(table))
+			i.check("examples", fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples), run.Examples == manifest.BoundedExamples(table))
 		}
 		return
 	}
-	i.promise("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == formed)
+	i.check("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == formed)
 }
 
 // stage holds a stage's result against run.json and the plan.
@@ -63,15 +63,15 @@ func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string
 	_, finished := d.Run.Stages[name]
 	switch {
 	case err != nil:
-		i.promise(name, err.Error(), false)
+		i.check(name, err.Error(), false)
 	case differs != nil:
 		for _, d := range differs {
-			i.promise(name, d, false)
+			i.check(name, d, false)
 		}
 	case there:
-		i.promise(name, "the files that run.json names, with the plan's parameters and inputs", true)
+		i.check(name, "the files that run.json names, with the plan's parameters and inputs", true)
 	case finished:
-		i.promise(name, store.Base(r.Path())+" is missing: run.json says that the stage is finished", false)
+		i.check(name, store.Base(r.Path())+" is missing: run.json says that the stage is finished", false)
 	}
 }
 
@@ -82,10 +82,10 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	found.Promises = append(found.Promises, filesPromise(ctx, index, dir))
-	unlistedPromise(ctx, &found, index, dir)
+	found.Checks = append(found.Checks, filesCheck(ctx, index, dir))
+	unlistedCheck(ctx, &found, index, dir)
 	run := store.Dir(dir)
-	found.Promises = append(found.Promises, runPromise(ctx, index, run))
+	found.Checks = append(found.Checks, runCheck(ctx, index, run))
 	strategy, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFile))
 	if err != nil {
 		return found, err
@@ -102,6 +102,6 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	found.promise("certificate", "the certificate beside it is for this strategy", same)
+	found.check("certificate", "the certificate beside it is for this strategy", same)
 	return found, nil
 }

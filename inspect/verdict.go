@@ -12,9 +12,9 @@ import (
 
 // States of an inspected directory.
 const (
-	StateCertified    = "certified"     // every promise holds, and a certificate is there
-	StateNotCertified = "not certified" // every promise holds, and nothing certifies the training
-	StateBroken       = "broken"        // a promise does not hold
+	StateCertified    = "certified"     // every check holds, and a certificate is there
+	StateNotCertified = "not certified" // every check holds, and nothing certifies the training
+	StateBroken       = "broken"        // a check does not hold
 )
 
 // Report is an inspection with its verdict. Realized of its folders is secret.
@@ -27,7 +27,7 @@ type Report struct {
 // Judge comes to a verdict on what [Directory] and [Recheck] have found.
 func Judge(found []Inspection) Report {
 	r := Report{Folders: found}
-	if faults := brokenPromises(found); faults != nil {
+	if faults := failedChecks(found); faults != nil {
 		r.State, r.Verdict = StateBroken, "BROKEN: "+shortened(faults)
 		return r
 	}
@@ -44,7 +44,7 @@ func Judge(found []Inspection) Report {
 	return r
 }
 
-// Err returns [ErrBrokenPromise] if any promise is broken.
+// Err returns [ErrFailedCheck] if any check is broken.
 func (r Report) Err() error { return Broken(r.Folders) }
 
 // claimed says in words what a certificate certifies, and for whom.
@@ -59,10 +59,10 @@ func claimed(c *accounting.Certificate) string {
 	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, unit)
 }
 
-// brokenPromises are the promises that do not hold, each with its folder.
-func brokenPromises(found []Inspection) (faults []string) {
+// failedChecks are the checks that do not hold, each with its folder.
+func failedChecks(found []Inspection) (faults []string) {
 	for _, i := range found {
-		for _, p := range i.Promises {
+		for _, p := range i.Checks {
 			if p.Held {
 				continue
 			}

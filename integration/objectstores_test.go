@@ -240,7 +240,7 @@ func inspected(t *testing.T, dir string, folders int) {
 		t.Errorf("%s: %d folders inspected", dir, len(found))
 	}
 	for _, i := range found {
-		for _, p := range i.Promises {
+		for _, p := range i.Checks {
 			if !p.Held {
 				t.Errorf("%s: %s: %s", i.Folder, p.Name, p.Rule)
 			}

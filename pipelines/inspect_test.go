@@ -43,14 +43,14 @@ func formedRun(t *testing.T) string {
 	return run
 }
 
-func brokenPromises(t *testing.T, run string) (names []string) {
+func failedChecks(t *testing.T, run string) (names []string) {
 	t.Helper()
 	found, err := inspect.Directory(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, folder := range found {
-		for _, p := range folder.Promises {
+		for _, p := range folder.Checks {
 			if !p.Held {
 				names = append(names, p.Name)
 			}
@@ -93,7 +93,7 @@ func lie(t *testing.T, run, folder string, change func(index object)) {
 
 func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 	run := formedRun(t)
-	if broken := brokenPromises(t, run); broken != nil {
+	if broken := failedChecks(t, run); broken != nil {
 		t.Fatalf("a sound run breaks %v", broken)
 	}
 	pristine := os.DirFS(run)
@@ -133,7 +133,7 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 			}
 			maps.Copy(index, object{c.field: c.value})
 		})
-		if broken := brokenPromises(t, other); !slices.Contains(broken, c.want) {
+		if broken := failedChecks(t, other); !slices.Contains(broken, c.want) {
 			t.Errorf("%s: %s %s = %v: broken %v, want %q", c.folder, c.part, c.field, c.value, broken, c.want)
 		}
 	}
@@ -148,13 +148,13 @@ func TestInspectHoldsTheIndexAgainstTheFiles(t *testing.T) {
 		}
 		delete(facts, "expected_batch_size") // of an earlier version
 	})
-	if broken := brokenPromises(t, old); broken != nil {
+	if broken := failedChecks(t, old); broken != nil {
 		t.Errorf("an index without an expected batch size breaks %v", broken)
 	}
 	if err := os.Remove(filepath.Join(run, "run.json")); err != nil {
 		t.Fatal(err)
 	}
-	if broken := brokenPromises(t, run); !slices.Equal(broken, []string{"readable", "run"}) {
+	if broken := failedChecks(t, run); !slices.Equal(broken, []string{"readable", "run"}) {
 		t.Errorf("without run.json: broken %v", broken)
 	}
 }

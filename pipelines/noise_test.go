@@ -158,7 +158,7 @@ func TestNoiseServesOneTraining(t *testing.T) {
 	}
 }
 
-// TestInspectNoiseFindsFaults changes files and makes the index agree with them, so that only the promise in question breaks.
+// TestInspectNoiseFindsFaults changes files and makes the index agree with them, so that only the check in question breaks.
 func TestInspectNoiseFindsFaults(t *testing.T) {
 	name := "shard-00001-of-00002/steps-000008-000015.npy"
 	for want, harm := range map[string]func(folder string, ix *manifest.Index){
@@ -205,7 +205,7 @@ func TestInspectNoiseFindsFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		var broken []string
-		for _, p := range found[len(found)-1].Promises {
+		for _, p := range found[len(found)-1].Checks {
 			if !p.Held {
 				broken = append(broken, p.Name)
 			}

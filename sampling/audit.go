@@ -32,9 +32,9 @@ func (x *Audited) total() (n int64) {
 	return n
 }
 
-// Promise is one thing that a scheme promises of its batches, and whether they keep it. It holds nothing
-// secret: how often a broken promise was broken tells of a fault, not of who takes part.
-type Promise struct {
+// Check is one thing that a scheme checks of its batches, and whether they keep it. It holds nothing
+// secret: how often a broken check was broken tells of a fault, not of who takes part.
+type Check struct {
 	Name   string `json:"name"`
 	Rule   string `json:"rule"`
 	Held   bool   `json:"held"`
@@ -52,8 +52,8 @@ type Realized struct {
 	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given
 }
 
-// Audit reads batches without trusting whoever formed them and checks what their scheme promises. Call
-// Step for every step in order, then Promises. It takes about 8 bytes for each copy
+// Audit reads batches without trusting whoever formed them and checks what their scheme checks. Call
+// Step for every step in order, then Checks. It takes about 8 bytes for each copy
 // and each owner that takes part.
 type Audit struct {
 	spec     Spec
@@ -216,12 +216,12 @@ func (a *Audit) size(size, entries int) {
 // falseAlarm is the probability with which sound batches fail the check of their total.
 const falseAlarm = 1e-9
 
-// Promises finishes the audit.
-func (a *Audit) Promises() []Promise {
+// Checks finishes the audit.
+func (a *Audit) Checks() []Check {
 	scheme := a.spec.Scheme()
 	b := scheme.Separation()
-	count := func(name, rule string, broken int64) Promise { return Promise{name, rule, broken == 0, broken} }
-	promises := []Promise{
+	count := func(name, rule string, broken int64) Check { return Check{name, rule, broken == 0, broken} }
+	checks := []Check{
 		count("steps", fmt.Sprintf("there are %d", scheme.NumSteps()), int64(max(a.steps-scheme.NumSteps(), scheme.NumSteps()-a.steps))),
 		count("rows", fmt.Sprintf("every row is in [0, %d)", a.of.Examples), a.outOfRange),
 		count("order", "rows ascend in every batch", a.disorder),
@@ -230,20 +230,20 @@ func (a *Audit) Promises() []Promise {
 		count("separation of examples", fmt.Sprintf("two participations of a copy are at least %d steps apart", b), a.examples.broken),
 	}
 	if a.epoch != nil {
-		promises = append(promises, count("epochs", a.epoch.rule(), a.epoch.broken))
+		checks = append(checks, count("epochs", a.epoch.rule(), a.epoch.broken))
 	}
 	a.realized.MostParticipations = a.examples.most()
 	if a.owners != nil {
 		a.realized.MostParticipationsByUser = a.owners.most()
-		promises = append(promises, count("separation of owners", fmt.Sprintf("two participations of an owner are at least %d steps apart", b), a.owners.broken))
+		checks = append(checks, count("separation of owners", fmt.Sprintf("two participations of an owner are at least %d steps apart", b), a.owners.broken))
 	}
 	if f := a.spec.Fixed; f != nil {
 		most := max(a.realized.MostParticipations, a.realized.MostParticipationsByUser)
-		promises = append(promises, count("participations", fmt.Sprintf("nobody takes part more than %d times", f.bound()), max(0, most-int64(f.bound()))))
+		checks = append(checks, count("participations", fmt.Sprintf("nobody takes part more than %d times", f.bound()), max(0, most-int64(f.bound()))))
 	} else {
-		promises = append(promises, a.totalPromise())
+		checks = append(checks, a.totalCheck())
 	}
-	return promises
+	return checks
 }
 
 func (a *Audit) sizeRule() string {
@@ -258,12 +258,12 @@ func (a *Audit) sizeRule() string {
 	return "no batch has padding"
 }
 
-// totalPromise compares the number of participations with the law of the scheme. Batches of different
+// totalCheck compares the number of participations with the law of the scheme. Batches of different
 // steps are not independent, but copies of examples are, and each takes part at most m = ceil(n/b) times:
 // Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2 exp(-t²/(2(v + m t/3))) for any size.
 // Algorithm 3 has only a bound of its variance, so Chebyshev's inequality stands in. A truncated batch can
 // only lack participations.
-func (a *Audit) totalPromise() Promise {
+func (a *Audit) totalCheck() Check {
 	mean, variance, tolerance := 0.0, 0.0, 0.0
 	if s := a.spec.MultiOwner; s != nil {
 		mean, variance = s.TotalMoments(a.of.Neighborhoods)
@@ -283,12 +283,12 @@ func (a *Audit) totalPromise() Promise {
 		held = got <= mean+tolerance
 		rule = fmt.Sprintf("the number of participations is at most %.6g, the mean %.6g before truncation and its tolerance (false alarm %g)", mean+tolerance, mean, falseAlarm)
 	}
-	p := Promise{Name: "participations", Rule: rule, Held: held}
+	p := Check{Name: "participations", Rule: rule, Held: held}
 	if !held {
 		p.Broken = 1
 	}
 	return p
 }
 
-// Realized returns what came out by chance, which is secret, once Promises has been called.
+// Realized returns what came out by chance, which is secret, once Checks has been called.
 func (a *Audit) Realized() Realized { return a.realized }

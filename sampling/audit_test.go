@@ -33,7 +33,7 @@ func audit(spec sampling.Spec, of sampling.Audited, batches [][]int64) (broken [
 	for _, rows := range batches {
 		a.Step(rows)
 	}
-	for _, p := range a.Promises() {
+	for _, p := range a.Checks() {
 		if !p.Held {
 			broken = append(broken, p.Name)
 		}
@@ -139,8 +139,8 @@ func TestAuditOfClaimedExamples(t *testing.T) {
 	a := sampling.NewAudit(sampling.Spec{Poisson: &sampling.Poisson{Prob: 1e-15, Steps: 2}}, sampling.Audited{Examples: 1 << 53})
 	a.Step([]int64{0, 5, 1 << 52})
 	a.Step([]int64{5, 1<<53 - 1, 1 << 53})
-	promises := a.Promises()
-	for _, p := range promises {
+	checks := a.Checks()
+	for _, p := range checks {
 		if p.Held != (p.Name != "rows") {
 			t.Errorf("%+v", p)
 		}

@@ -14,7 +14,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// breaks says which promise of s the batches break for the owners, or "".
+// breaks says which check of s the batches break for the owners, or "".
 func breaks(s sampling.Fixed, rows []int32, owners [][]int32) string {
 	if len(rows) != s.BatchSize*s.Steps {
 		return "batch sizes"

@@ -56,26 +56,26 @@ or with --verbose. What came out by chance, such as batch sizes, is secret and s
 	return c
 }
 
-// withoutPackages takes the names of Go packages out of what was found: some promises are errors of theirs.
+// withoutPackages takes the names of Go packages out of what was found: some checks are errors of theirs.
 func withoutPackages(found []inspect.Inspection) {
 	for _, i := range found {
-		for j, p := range i.Promises {
-			i.Promises[j].Rule = packagePrefix.ReplaceAllString(p.Rule, "$1")
+		for j, p := range i.Checks {
+			i.Checks[j].Rule = packagePrefix.ReplaceAllString(p.Rule, "$1")
 		}
 	}
 }
 
-// printReport prints the verdict, and the promises if one of them is broken or all are asked for.
+// printReport prints the verdict, and the checks if one of them is broken or all are asked for.
 func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	fmt.Fprintln(w, r.Verdict)
 	for _, i := range r.Folders {
-		promises := verbose || r.State == inspect.StateBroken
-		if !promises && i.Notes == nil && i.Realized == nil {
+		checks := verbose || r.State == inspect.StateBroken
+		if !checks && i.Notes == nil && i.Realized == nil {
 			continue
 		}
 		fmt.Fprintln(w, i.Folder)
-		if promises {
-			printPromises(w, i.Promises)
+		if checks {
+			printChecks(w, i.Checks)
 		}
 		for _, note := range i.Notes {
 			fmt.Fprintf(w, "  note    %s\n", note)
@@ -86,8 +86,8 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	}
 }
 
-func printPromises(w io.Writer, promises []sampling.Promise) {
-	for _, p := range promises {
+func printChecks(w io.Writer, checks []sampling.Check) {
+	for _, p := range checks {
 		mark := "ok    "
 		if !p.Held {
 			mark = "BROKEN"
