@@ -16,6 +16,8 @@ type Goal struct {
 	// Mean is the expected mean of the values, and Errors how many standard errors of the trial there must be between it and
 	// the accepted mean.
 	Mean, Errors float64
+	// Cost is what has to be added to the divergence of the trial (F3.11): its threshold is δ_v - Cost.
+	Cost float64
 }
 
 // Test is what a trial draws and accepts.
@@ -34,9 +36,10 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	proven := 0.0
 	for _, g := range goals {
 		check.Require(g.Bound >= 0 && !math.IsInf(g.Bound, 1), "bound of the values", g.Bound, "must be finite and at least 0")
+		check.Require(g.Cost >= 0, "cost", g.Cost, "must be at least 0")
 		check.Require(g.Mean >= 0 && g.Errors >= 0, "expected mean", g.Mean, "must be at least 0")
 		if g.Proven {
-			proven = max(proven, g.Bound)
+			proven = max(proven, g.Bound+g.Cost)
 		}
 	}
 	check.Require(proven <= c.Delta, "proven bound", proven, fmt.Sprintf("must be at most delta, %g", c.Delta))
@@ -46,7 +49,7 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	least, free := proven, true
 	for _, g := range goals {
 		if !g.Proven {
-			least, free = max(least, min(g.Mean, g.Bound)), false
+			least, free = max(least, min(g.Mean, g.Bound)+g.Cost), false
 		}
 	}
 	if free {
@@ -68,7 +71,7 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	tests := make([]Test, len(goals))
 	for i, g := range goals {
 		if tests[i].Samples = uint64(math.Ceil(g.samples(t.Verify, t.FailureProbability) * (1 + 1e-9))); tests[i].Samples > 0 {
-			tests[i].Accept = LargestAccept(tests[i].Samples, g.Bound, t.Verify, t.FailureProbability)
+			tests[i].Accept = LargestAccept(tests[i].Samples, g.Bound, t.Verify-g.Cost, t.FailureProbability)
 			t.Accept = max(t.Accept, tests[i].Accept)
 		}
 	}
@@ -78,6 +81,7 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 // samples is how many the goal takes: the fewest at which the accepted mean is Errors standard errors above Mean. The variance of
 // values in [0, M] is at most M times their mean.
 func (g Goal) samples(verify, q float64) float64 {
+	verify -= g.Cost
 	switch {
 	case verify >= g.Bound:
 		return 0

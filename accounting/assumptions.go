@@ -27,7 +27,13 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 		return append(list, Assumption{"the participations of other examples do not depend on those of the owner: not so, see the reason", "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
 	}
 	list = append(list, Assumption{"vector gradients, chosen adaptively, are dominated by the scalar pair of distributions", "docs/formulas.md, F3.0a; arXiv 2310.15526, Lemma 4.5"})
-	if p.Run.Sampler.Truncation != nil {
+	switch {
+	case p.Run.Sampler.Truncation != nil && c.Points[0].Directions[0].Truncation != nil:
+		list = append(list,
+			Assumption{"which entries of a batch are cut depends on the entries sampled at that step and on their priorities alone; one maximum holds for the whole batch; an entry that is cut " +
+				"counts as having taken part, and is not used later", "docs/formulas.md, F3.11; docs/accounting.md"},
+			Assumption{"truncated batches add to delta at most what is listed with each direction", "docs/formulas.md, F3.11"})
+	case p.Run.Sampler.Truncation != nil:
 		list = append(list, Assumption{"the pair for truncated batches, with the number of other sampled examples known", "docs/formulas.md, F3.6; arXiv 2602.09338, Corollary D.2"})
 	}
 	return append(list, p.proofs(c)...)

@@ -1,6 +1,8 @@
 package accounting
 
 import (
+	"math"
+
 	"minsep/accounting/montecarlo"
 	"minsep/sampling"
 )
@@ -33,6 +35,39 @@ func (r Run) byLikelihoods() (Method, error) {
 
 func (a bMinSep) loss(spec *montecarlo.Spec) {
 	spec.Prob, spec.WarmStart = a.scheme.Prob, a.scheme.WarmStart
+}
+
+func (a bMinSep) participation() participation { return a.run.renewalParticipation(a.scheme) }
+
+// renewalParticipation is that of b-min-sep (F3.1): the same rate at every step from a warm start, and one that goes up and down from a cold
+// one, p at the first step. Given a participation the probability at another step is at most p.
+func (r Run) renewalParticipation(s sampling.BMinSep) participation {
+	p, n, b := s.Prob, s.Steps, s.MinSep
+	law := participation{drawn: r.Examples, spread: p, minSep: b, independent: b == 1, separate: true, cold: !s.WarmStart}
+	none := func(steps int) float64 { return math.Pow(1-p, float64(steps)) }
+	if !s.WarmStart || b == 1 {
+		law.never = none(n) / upward
+		available := 1.0
+		for i := range n {
+			if b == 1 {
+				law.rates = []rate{{p, n}}
+				break
+			}
+			law.rates = append(law.rates, rate{p * available * upward, 1})
+			available *= 1 - p
+			if i+1 >= b {
+				available += law.rates[i+1-b].prob / upward
+			}
+		}
+		return law
+	}
+	law.rates = []rate{{s.Rate() * upward, n}}
+	law.never = none(n)
+	for wait := 1; wait < b; wait++ {
+		law.never += p * none(max(0, n-wait))
+	}
+	law.never /= (1 + float64(b-1)*p) * upward
+	return law
 }
 
 func (a bMinSep) canonical() canonicalSampler { return canonicalBMinSep(a.scheme) }

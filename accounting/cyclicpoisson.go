@@ -1,6 +1,8 @@
 package accounting
 
 import (
+	"math"
+
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
 	"minsep/sampling"
@@ -33,6 +35,24 @@ func (a cyclicPoisson) method() (Method, error) {
 
 func (a cyclicPoisson) loss(spec *montecarlo.Spec) {
 	spec.Prob, spec.WarmStart = a.scheme.Prob, a.scheme.SecretPartition
+}
+
+// participation: of secret parts all examples are drawn at every step, each with probability p/b. A known part is drawn in
+// its turns only, and the largest one counts.
+func (a cyclicPoisson) participation() participation {
+	s := a.scheme
+	none := func(turns int) float64 { return math.Pow(1-s.Prob, float64(turns)) / upward }
+	turns, more := s.Steps/s.MinSep, s.Steps%s.MinSep // of most parts, and the number of parts with one more
+	if a.majorized() {
+		parts := float64(s.MinSep)
+		return participation{rates: []rate{{s.Prob / parts * upward, s.Steps}}, drawn: a.run.Examples,
+			never: (float64(more)*none(turns+1) + (parts-float64(more))*none(turns)) / parts}
+	}
+	if more > 0 {
+		turns++
+	}
+	parts := int64(s.MinSep)
+	return participation{rates: []rate{{s.Prob, turns}}, drawn: (a.run.Examples + parts - 1) / parts, never: none(turns), independent: true}
 }
 
 // canonical: one part is Poisson subsampling.

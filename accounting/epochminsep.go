@@ -32,6 +32,12 @@ func (a epochMinSep) method() (Method, error) {
 
 func (a epochMinSep) loss(spec *montecarlo.Spec) { spec.EpochSteps = a.scheme.EpochSteps }
 
+// participation: every step has rate 1/T, and no epoch that is whole passes without a participation.
+func (a epochMinSep) participation() participation {
+	n, epoch := a.scheme.Steps, a.scheme.EpochSteps
+	return participation{rates: []rate{{upward / float64(epoch), n}}, drawn: a.run.Examples, never: max(0, 1-float64(n)/float64(epoch)) / upward}
+}
+
 // canonical: an epoch of min-sep steps is balls-in-bins.
 func (a epochMinSep) canonical() canonicalSampler {
 	s := a.scheme

@@ -25,7 +25,13 @@ func (p *Protocol) next() Claim {
 // more than any verification may have are needed, and where a trial was not run. Need is advice:
 // nothing that is claimed depends on it.
 func (e *NotVerifiedError) Need(errors float64) (samples float64, ok bool) {
-	left, worst := e.Next.most(), 0.0
+	cut := 0.0
+	for _, v := range e.Verdicts {
+		cut = max(cut, v.Truncation.cost())
+	}
+	next := e.Next
+	next.Delta -= cut
+	left, worst := next.most(), 0.0
 	var bounds []float64
 	for _, v := range e.Verdicts {
 		if v.Samples > 0 && v.Accept == 0 && v.Mean == 0 {
@@ -38,7 +44,7 @@ func (e *NotVerifiedError) Need(errors float64) (samples float64, ok bool) {
 		return 0, false
 	}
 	total := func(accept float64) (sum float64, enough bool) {
-		t, sum := e.Next.bestThresholds(accept, bounds)
+		t, sum := next.bestThresholds(accept, bounds)
 		enough = true
 		for _, v := range e.Verdicts {
 			s := samplesFor(v.Bound, accept, t.Verify, t.FailureProbability)

@@ -25,6 +25,10 @@ func (a poisson) method() (Method, error) {
 
 func (a poisson) loss(spec *montecarlo.Spec) { spec.Prob = a.scheme.Prob }
 
+func (a poisson) participation() participation {
+	return a.run.renewalParticipation(sampling.BMinSep{Prob: a.scheme.Prob, Steps: a.scheme.Steps, MinSep: 1})
+}
+
 func (a poisson) canonical() canonicalSampler {
 	return canonicalBMinSep(sampling.BMinSep{Prob: a.scheme.Prob, Steps: a.scheme.Steps, MinSep: 1})
 }

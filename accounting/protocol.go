@@ -62,6 +62,9 @@ type Trial struct {
 	Bound     float64              `json:"bound"`             // M: of the values; without samples, of the divergence
 	Samples   uint64               `json:"samples,omitempty"` // s
 	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial; 0 for the point's
+	// Truncation, for a run with a maximum batch size, says that Bound and values are of the pair without it, and what has to be added
+	// to their divergence: the trial's own threshold is δ_v less its cost. Without it they are of the pair for truncated batches.
+	Truncation *Truncated `json:"truncation,omitempty"`
 	// Values says how the values are drawn, in the words of whoever draws them. It is public and part of the protocol.
 	Values json.RawMessage `json:"values,omitempty"`
 }
@@ -120,6 +123,7 @@ func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
 		}
 		seen[place{t.Point, t.Direction}]++
 		pt := p.Points[t.Point]
+		pt.Verify = p.checkTruncation(c, t, pt)
 		c.Require(t.Accept >= 0 && t.Accept <= pt.Verify, "accepted mean of a trial", t.Accept, fmt.Sprintf("must be at least 0 and at most δ_v, %g", pt.Verify))
 		if t.Samples == 0 {
 			c.Require(t.Accept == 0, "accepted mean of a trial without samples", t.Accept, "must be left out")

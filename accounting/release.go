@@ -31,6 +31,8 @@ type Verdict struct {
 	Mean      float64              `json:"mean,omitempty"` // of the values, rounded upward
 	Accept    float64              `json:"accept,omitempty"`
 	Accepted  bool                 `json:"accepted"`
+	// Truncation is what a maximum batch size adds to the divergence that Mean or Bound is of; nil where they are of truncated batches.
+	Truncation *Truncated `json:"truncation,omitempty"`
 }
 
 // ErrNotVerified is wrapped by a NotVerifiedError.
@@ -64,7 +66,7 @@ func (e *NotVerifiedError) Unwrap() error { return ErrNotVerified }
 
 // verdict judges one trial. tally is nil for a trial that was not run.
 func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err error) {
-	v = Verdict{Direction: t.Direction, Method: t.Method, Bound: t.Bound, Samples: t.Samples}
+	v = Verdict{Direction: t.Direction, Method: t.Method, Bound: t.Bound, Samples: t.Samples, Truncation: t.Truncation}
 	switch {
 	case t.Samples == 0 && tally != nil:
 		return v, false, fmt.Errorf("accounting: samples for a trial that has none")

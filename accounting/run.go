@@ -68,13 +68,14 @@ func (r Run) Method() (Method, error) {
 	if err := r.Validate(); err != nil {
 		return "", err
 	}
-	if r.Sampler.Truncation != nil && r.MaxExamplesPerOwner > 1 {
-		return r.refuse("a maximum batch size %s", exampleOnly)
+	if _, ok := r.analysis().(truncatedAnalysis); ok && r.Sampler.Truncation != nil {
+		return r.Untruncated().Method() // see TruncationCost; some have a pair of their own, see TruncatedPair
 	}
 	return r.analysis().method()
 }
 
-// Loss is the problem for package montecarlo. The run's method must be MonteCarlo, Unproven or PLD.
+// Loss is the problem for package montecarlo. The run's method must be MonteCarlo, Unproven or PLD. That of a run with a maximum batch
+// size is for its own pair (F3.6), see TruncatedPair; F3.11 samples that of Untruncated.
 func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 	scheme := r.Sampler.Scheme()
 	spec := montecarlo.Spec{Scheme: scheme.Name(), NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy, Steps: scheme.NumSteps(), MinSep: scheme.Separation()}
@@ -101,9 +102,9 @@ func (r Run) Majorized() bool {
 }
 
 // Prove returns δ(epsilon) as bounds of both directions, for a run whose method is ClosedForm or PLD, and upper bounds for one that is
-// Majorized; for others the error is ErrNoProof.
+// Majorized; for others the error is ErrNoProof. With a maximum batch size it is for the run's own pair, as Loss.
 func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
-	method, err := r.Method()
+	method, err := r.ownMethod()
 	if err != nil {
 		return pq, qp, err
 	}
@@ -124,7 +125,7 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 // Calibrate returns the smallest noise multiplier at which the run is proven (epsilon, delta)-DP, Upper, and one that is proven to
 // be too small, Lower (0 if none is known), for a run whose method is ClosedForm or PLD; for others the error is ErrNoProof.
 func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
-	method, err := r.Method()
+	method, err := r.ownMethod()
 	if err != nil {
 		return pld.Bracket{}, err
 	}
@@ -165,6 +166,15 @@ func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
 		}
 	}
 	return pld.Bracket{}, ErrNoProof
+}
+
+// ownMethod is Method for the run's own pair.
+func (r Run) ownMethod() (Method, error) {
+	method, err := r.Method()
+	if err == nil {
+		err = r.truncatedPair()
+	}
+	return method, err
 }
 
 // sensitivity is that of a run whose method is ClosedForm.

@@ -41,23 +41,24 @@ func TestMethodTable(t *testing.T) {
 		{"b-min-sep bands > b", bMinSep, banded(32, 6), 1, MonteCarlo},
 		{"b-min-sep bands > b, k_u = 2", bMinSep, banded(32, 6), 2, ""},
 		{"b-min-sep truncated", with(bMinSep), banded(32, 4), 1, MonteCarlo},
-		{"b-min-sep truncated k_u = 2", with(bMinSep), banded(32, 4), 2, ""},
-		{"b-min-sep truncated bands > b", with(bMinSep), banded(32, 5), 1, ""},
+		{"b-min-sep truncated k_u = 2", with(bMinSep), banded(32, 4), 2, MonteCarlo},
+		{"b-min-sep truncated bands > b", with(bMinSep), banded(32, 5), 1, MonteCarlo},
 		{"b-min-sep negative", bMinSep, negative, 1, ""},
 		{"poisson", poisson, mechanism.Identity(32), 1, PLD},
 		{"poisson k_u = 4", poisson, mechanism.Identity(32), 4, PLD},
 		{"poisson truncated", with(poisson), mechanism.Identity(32), 1, PLD},
 		{"poisson bands > 1", poisson, banded(32, 2), 1, MonteCarlo},
-		{"poisson bands > 1, truncated", with(poisson), banded(32, 2), 1, ""},
+		{"poisson bands > 1, truncated", with(poisson), banded(32, 2), 1, MonteCarlo},
+		{"poisson truncated k_u = 4", with(poisson), mechanism.Identity(32), 4, PLD},
 		{"poisson bands > 1, k_u = 2", poisson, banded(32, 2), 2, ""},
 		{"balls-in-bins", bins, banded(32, 20), 1, MonteCarlo},
 		{"balls-in-bins k_u = 2", bins, banded(32, 4), 2, ""},
-		{"balls-in-bins truncated", with(bins), banded(32, 4), 1, ""},
+		{"balls-in-bins truncated", with(bins), banded(32, 4), 1, MonteCarlo},
 		{"cyclic", cyclic, banded(32, 4), 1, PLD},
 		{"cyclic truncated", with(cyclic), banded(32, 4), 1, PLD},
 		{"cyclic secret parts", secret, banded(32, 4), 1, MonteCarlo},
 		{"cyclic secret parts negative", secret, negative, 1, PLD},
-		{"cyclic secret parts truncated", with(secret), banded(32, 4), 1, ""},
+		{"cyclic secret parts truncated", with(secret), banded(32, 4), 1, MonteCarlo},
 		{"cyclic bands > b", cyclic, banded(32, 5), 1, ""},
 		{"cyclic k_u = 2", cyclic, banded(32, 4), 2, ""},
 		{"multi-owner", multi, banded(32, 4), 2, Unproven},
@@ -75,10 +76,19 @@ func TestMethodTable(t *testing.T) {
 		case c.want == "" && !errors.As(err, &refused):
 			t.Errorf("%s: got %v, want a RefusedError", c.name, err)
 		case c.want == MonteCarlo || c.want == Unproven:
-			if err := r.Loss(1).Validate(); err != nil {
+			if err := r.Untruncated().Loss(1).Validate(); err != nil {
 				t.Errorf("%s: its loss is refused: %v", c.name, err)
 			}
+			if own := r.Loss(1).Validate(); r.TruncatedPair() != (own == nil) {
+				t.Errorf("%s: a pair of its own: %t, but its loss: %v", c.name, r.TruncatedPair(), own)
+			}
 		case c.want == PLD || c.want == ClosedForm:
+			if !r.TruncatedPair() {
+				if _, _, err := r.Prove(2, 1); !errors.As(err, &refused) {
+					t.Errorf("%s: a proof without a pair: %v", c.name, err)
+				}
+				r = r.Untruncated()
+			}
 			if pq, qp, err := r.Prove(2, 1); err != nil || !(pq.Upper > 0 && pq.Upper < 1 && qp.Upper > 0 && pq.Lower <= pq.Upper) {
 				t.Errorf("%s: %v %v %v", c.name, pq, qp, err)
 			}

@@ -45,7 +45,7 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	}
 	check("certificate", "its bytes are those that the ledger gives", err == nil && bytes.Equal(bytesAgain, data))
 	check("log", "the ledger's log ends with a whole line", !l.Torn())
-	check("proofs", "every bound without samples holds when it is computed again", verification.CheckProofs(ctx, l.Protocol()) == nil)
+	check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", verification.CheckProofs(ctx, l.Protocol()) == nil)
 	missed, err := uncounted(ctx, run, l)
 	if err != nil {
 		return found, err
@@ -73,7 +73,7 @@ func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, e
 	if l.Protocol().KernelID == "" {
 		return 0, nil
 	}
-	before, err := stages.Earlier(ctx, store.Join(run, manifest.LedgerFolder), l.Protocol().Run)
+	before, err := stages.Earlier(ctx, store.Join(run, manifest.LedgerFolder), l.Protocol().Sampled())
 	counted := map[accounting.Earlier]bool{}
 	for _, e := range l.Protocol().Earlier {
 		counted[e] = true

@@ -33,6 +33,10 @@ type AccountResult struct {
 	// Earlier are protocols of this directory for the same sampler and strategy, whose failure probabilities are taken off δ.
 	Earlier []accounting.Earlier `json:"earlier,omitempty"`
 
+	// SuggestedMaxBatchSize, of a dry run, is the smallest maximum batch size that costs at most accounting.SuggestedShare of
+	// delta at any noise multiplier; 0 where none is known.
+	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
+
 	// What follows are estimates, and certify nothing.
 
 	Estimate float64             `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
@@ -74,7 +78,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		return result, err
 	}
 	if result.Method == accounting.MonteCarlo || result.Method == accounting.Unproven {
-		result.Exactness = problem.Run.Loss(1).Exactness()
+		result.Exactness = problem.Run.Untruncated().Loss(1).Exactness()
 	}
 	if err := here.AgreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
 		return result, err
@@ -84,7 +88,8 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		return result, err
 	}
 	if o.DryRun {
-		return result, nil
+		result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta, accounting.Moments{})
+		return result, err
 	}
 	certificate, err := a.certify(ctx, o, here, of, problem, request, &result)
 	if err != nil {
@@ -131,7 +136,7 @@ func (a Account) certify(ctx context.Context, o Options, here stages.Present, of
 	var protocol *accounting.Protocol
 	cpu := 0.0 // of a sample
 	if !resume {
-		if problem.Earlier, err = stages.Earlier(ctx, folder, problem.Run); err != nil {
+		if problem.Earlier, err = stages.Earlier(ctx, folder, problem.Run, problem.Run.Untruncated()); err != nil {
 			return nil, err
 		}
 		plan, err := problem.Plan(ctx)

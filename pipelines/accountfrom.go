@@ -85,7 +85,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 		}
 		return nil, refuse("has a bound in its ledger that does not hold when it is computed again")
 	}
-	before, err := stages.Earlier(ctx, folder, l.Protocol().Run)
+	before, err := stages.Earlier(ctx, folder, l.Protocol().Sampled())
 	if err != nil {
 		return nil, err
 	}

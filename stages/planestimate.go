@@ -21,6 +21,10 @@ type PlanEstimate struct {
 	Bytes  int64   `json:"bytes,omitempty"` // of these files
 	Memory int64   `json:"memory_bytes"`    // at the peak, of the whole process
 	CPU    float64 `json:"cpu_seconds"`     // of processors
+
+	// SuggestedMaxBatchSize, of account, is the smallest maximum batch size that adds at most accounting.SuggestedShare to delta at any
+	// noise multiplier; 0 where none is known.
+	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
 }
 
 // What stages cost: seconds of one processor and bytes of memory, on the direct runner. Where the constants come from, and how far off they
@@ -95,7 +99,7 @@ func (g PlanGraph) Edges(stored int64) int64 {
 }
 
 func (p Plan) estimateAccount() PlanEstimate {
-	e := PlanEstimate{Files: 1, CPU: 0.2}
+	e := PlanEstimate{Files: 1, CPU: 0.2, SuggestedMaxBatchSize: p.suggestedMaxBatchSize()}
 	switch p.accountMethod() {
 	case accounting.MonteCarlo, accounting.Unproven:
 		seconds := planning * sampleStep * float64(p.Scheme.Steps) * float64(p.Privacy.Samples)
@@ -113,6 +117,20 @@ func (p Plan) estimateAccount() PlanEstimate {
 		e.Memory = provenMemory
 	}
 	return e
+}
+
+// suggestedMaxBatchSize is for numbered examples: with a graph it is not known how many there will be.
+func (p Plan) suggestedMaxBatchSize() int {
+	spec, err := p.foreseen()
+	if err != nil || p.numbered() == 0 {
+		return 0
+	}
+	run := accounting.Run{Sampler: spec, Strategy: mechanism.Identity(p.Scheme.Steps), MaxExamplesPerOwner: 1, Examples: p.numbered()}
+	size, err := run.SuggestMaxBatchSize(p.Privacy.Epsilon, p.Privacy.Delta, accounting.Moments{})
+	if err != nil {
+		return 0
+	}
+	return size
 }
 
 // accountMethod is how the scheme is accounted for, as far as that can be said before the examples are known: by samples where it cannot.

@@ -13,6 +13,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling"
+	"slices"
 )
 
 // Request is what an account was asked for. A run that was stopped goes on with the protocol of its ledger if the request is the
@@ -53,9 +54,10 @@ func (r Request) Encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// Earlier lists the protocols in and beside the ledger in a folder that have samples and are for the same sampler and strategy, see
-// accounting.Run.Equivalent: they were seen before the next protocol is fixed.
-func Earlier(ctx context.Context, folder string, run accounting.Run) (list []accounting.Earlier, err error) {
+// Earlier lists the protocols in and beside the ledger in a folder that have samples of the same sampler and strategy as one of the runs, see
+// accounting.Run.Equivalent: they were seen before the next protocol is fixed. Which run a protocol samples is said by
+// accounting.Protocol.Sampled.
+func Earlier(ctx context.Context, folder string, runs ...accounting.Run) (list []accounting.Earlier, err error) {
 	replaced, err := store.List(ctx, store.Join(folder, manifest.EarlierFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("stages: %w", err)
@@ -72,7 +74,8 @@ func Earlier(ctx context.Context, folder string, run accounting.Run) (list []acc
 		if err != nil {
 			return nil, err
 		}
-		if l.Protocol().KernelID == "" || !run.Equivalent(l.Protocol().Run) {
+		sampled := l.Protocol().Sampled()
+		if l.Protocol().KernelID == "" || !slices.ContainsFunc(runs, sampled.Equivalent) {
 			continue
 		}
 		q := 0.0

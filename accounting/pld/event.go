@@ -3,6 +3,7 @@ package pld
 import (
 	"fmt"
 
+	"minsep/accounting/internal/binomial"
 	"minsep/internal/param"
 )
 
@@ -76,8 +77,8 @@ func (e Event) parts() (list []part, rest float64) {
 	standard := []component{{1, 0}}
 	whole := part{
 		probability: 1,
-		lower:       pair{num: binomial(e.Examples, e.Prob, mu, false), den: standard},
-		upper:       pair{num: binomial(e.Examples, e.Prob, mu, true), den: standard},
+		lower:       pair{num: multiples(e.Examples, e.Prob, mu, false), den: standard},
+		upper:       pair{num: multiples(e.Examples, e.Prob, mu, true), den: standard},
 	}
 	if e.Truncation == nil {
 		return []part{whole}, 0
@@ -99,12 +100,12 @@ func (e Event) parts() (list []part, rest float64) {
 	return list, rest
 }
 
-// binomial is the mixture of means 0, mu, …, k·mu with binomial weights. Weights below 1e-30 are moved to the
+// multiples is the mixture of means 0, mu, …, k·mu with binomial weights. Weights below 1e-30 are moved to the
 // next larger mean, or with up = false to the next smaller one.
-func binomial(k int, p, mu float64, up bool) []component {
+func multiples(k int, p, mu float64, up bool) []component {
 	weights := make([]float64, k+1)
 	for j := range weights {
-		weights[j] = binomialMass(k, p, j)
+		weights[j] = binomial.Mass(k, p, j)
 	}
 	carry := func(from, to int) {
 		if weights[from] < 1e-30 {

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/dsp/fourier"
 
+	"minsep/accounting/internal/binomial"
 	"minsep/accounting/internal/normal"
 )
 
@@ -202,10 +203,10 @@ func TestBinomialMass(t *testing.T) {
 			mean, sd := float64(n)*p, math.Sqrt(float64(n)*p*(1-p))
 			sum := 0.0
 			for j := max(0, int(mean-12*sd-30)); j <= min(n, int(mean+12*sd+30)); j++ {
-				m := binomialMass(n, p, j)
+				m := binomial.Mass(n, p, j)
 				sum += m
 				if j > 0 && m > 1e-200 {
-					ratio := binomialMass(n, p, j-1) * float64(n-j+1) / float64(j) * p / (1 - p)
+					ratio := binomial.Mass(n, p, j-1) * float64(n-j+1) / float64(j) * p / (1 - p)
 					if math.Abs(m/ratio-1) > 1e-11 {
 						t.Fatalf("Binom(%d,%g) at %d: %g, by its neighbour %g", n, p, j, m, ratio)
 					}

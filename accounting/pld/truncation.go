@@ -1,6 +1,10 @@
 package pld
 
-import "math"
+import (
+	"math"
+
+	"minsep/accounting/internal/binomial"
+)
 
 // group is a range of counts r of other sampled examples, first to last, all of which truncate.
 type group struct {
@@ -21,7 +25,7 @@ func (t Truncation) groups(prob float64) (below float64, list []group, rest floa
 	above := 0.0
 	mean := float64(n) * prob
 	for ; last <= n; last++ {
-		m := binomialMass(n, prob, last)
+		m := binomial.Mass(n, prob, last)
 		if float64(last) > mean && m < 1e-30 {
 			break
 		}
@@ -36,7 +40,7 @@ func (t Truncation) groups(prob float64) (below float64, list []group, rest floa
 	for from := t.MaxBatchSize; from <= last; from += width {
 		g := group{first: from, last: min(from+width-1, last)}
 		for r := g.first; r <= g.last; r++ {
-			g.probability += binomialMass(n, prob, r)
+			g.probability += binomial.Mass(n, prob, r)
 		}
 		if g.probability > 0 {
 			list = append(list, g)

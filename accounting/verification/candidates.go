@@ -52,11 +52,12 @@ func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 			}
 		}
 		bound := min(1, boundAt(m.looks, noiseMultiplier, func(l Look) float64 { return l.Estimates[side].Bound }))
+		cost := boundAt(m.looks, noiseMultiplier, func(l Look) float64 { return l.Estimates[side].Truncation })
 		if e.Samples == 0 {
-			goals[side] = accounting.Goal{Bound: bound, Proven: true}
+			goals[side] = accounting.Goal{Bound: bound, Proven: true, Cost: cost}
 			continue
 		}
-		goals[side] = accounting.Goal{Bound: bound, Mean: min(bound, m.fits[side].value(noiseMultiplier)*math.Exp(errors*m.errors[side])), Errors: errors}
+		goals[side] = accounting.Goal{Bound: bound, Mean: min(bound, m.fits[side].value(noiseMultiplier)*math.Exp(errors*m.errors[side])), Errors: errors, Cost: cost}
 	}
 	return goals
 }
@@ -198,9 +199,9 @@ func (p Problem) spend(sides [][2]side, m model) (accounting.Thresholds, []accou
 		}
 		of := m.goals(pair[0].spec.NoiseMultiplier, errors)
 		for j, s := range pair {
-			g := accounting.Goal{Bound: s.bound(), Mean: min(of[j].Mean, s.bound()), Errors: errors}
-			if s.divergence() <= provableShare*(p.Delta-p.claim().Earlier) {
-				g = accounting.Goal{Bound: s.divergence(), Proven: true}
+			g := accounting.Goal{Bound: s.bound(), Mean: min(of[j].Mean, s.bound()), Errors: errors, Cost: s.cost()}
+			if s.total() <= provableShare*(p.Delta-p.claim().Earlier)+min(s.cost(), costSlack*p.Delta) {
+				g = accounting.Goal{Bound: s.divergence(), Proven: true, Cost: s.cost()}
 			}
 			goals = append(goals, g)
 		}
@@ -223,7 +224,7 @@ func (p Problem) spend(sides [][2]side, m model) (accounting.Thresholds, []accou
 			continue
 		}
 		tests[i].Samples = max(1, uint64(float64(tests[i].Samples)*budget/total))
-		if tests[i].Accept = accounting.LargestAccept(tests[i].Samples, goals[i].Bound, t.Verify, t.FailureProbability); tests[i].Accept == 0 {
+		if tests[i].Accept = accounting.LargestAccept(tests[i].Samples, goals[i].Bound, t.Verify-goals[i].Cost, t.FailureProbability); tests[i].Accept == 0 {
 			return t, nil, p.tooFew(goals, budget, sides[0][0].spec.NoiseMultiplier)
 		}
 		t.Accept = max(t.Accept, tests[i].Accept)
@@ -237,6 +238,13 @@ func (p Problem) fixAlike(sides [][2]side, method accounting.Method) (*accountin
 	for _, pair := range sides {
 		all = append(all, pair[0], pair[1])
 	}
+	// The trials have the thresholds of what the largest cost of truncation leaves of δ.
+	cost := 0.0
+	for _, s := range all {
+		cost = max(cost, s.cost())
+	}
+	whole := p
+	p.Delta -= cost
 	// A proven divergence of at most δ_v needs no samples. Where δ_v comes out below it, the trial draws after all.
 	bounds := make([]float64, len(all))
 	for i, s := range all {
@@ -263,7 +271,8 @@ func (p Problem) fixAlike(sides [][2]side, method accounting.Method) (*accountin
 	for i := range tests {
 		tests[i].Samples = samples[i]
 	}
-	return p.assemble(sides, method, thresholds, tests)
+	thresholds.Verify += cost
+	return whole.assemble(sides, method, thresholds, tests)
 }
 
 // spendAlike chooses thresholds for trials of the given bounds.

@@ -9,19 +9,22 @@ import (
 	"minsep/accounting/montecarlo/tilt"
 )
 
-// CheckProofs computes every proof of a protocol again: the bounds of its trials without samples. The bounds of sampled trials are computed again by
+// CheckProofs computes every proof of a protocol again: the bounds of its trials without samples, and what truncation costs. The bounds of sampled trials are computed again by
 // NewWorker. Together with the sums of a ledger this is all that a certificate rests on. When ctx ends, it ends with ctx's error
 // before the next bound.
 func CheckProofs(ctx context.Context, p *accounting.Protocol) error {
 	for c, candidate := range p.Candidates {
 		for i, t := range candidate.Trials {
-			if t.Samples > 0 {
-				continue
-			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			proven, err := prove(p.Run, candidate.NoiseMultiplier, p.Points[t.Point].Epsilon, t)
+			if err := checkTruncation(p, c, i); err != nil {
+				return err
+			}
+			if t.Samples > 0 {
+				continue
+			}
+			proven, err := prove(t.Pair(p.Run), candidate.NoiseMultiplier, p.Points[t.Point].Epsilon, t)
 			if err != nil {
 				return err
 			}

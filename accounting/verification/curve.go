@@ -30,20 +30,25 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 	if err != nil {
 		return nil, err
 	}
+	cost := func(epsilon float64, d montecarlo.Direction) (float64, error) {
+		if run.Sampler.Truncation == nil {
+			return 0, nil
+		}
+		cost, err := truncationCost(run, noiseMultiplier, epsilon, d)
+		return cost.Cost, err
+	}
 	for _, part := range curveParts {
 		dot := Dot{Epsilon: part * epsilon, Proven: method == accounting.ClosedForm || method == accounting.PLD}
 		if dot.Proven {
-			pq, qp, err := run.Prove(noiseMultiplier, dot.Epsilon)
-			if err != nil {
+			if dot.Delta, err = provenDelta(run, noiseMultiplier, dot.Epsilon, cost); err != nil {
 				return nil, err
 			}
-			dot.Delta = max(pq.Upper, qp.Upper)
 			dots = append(dots, dot)
 			continue
 		}
 		enough := true
 		for _, d := range montecarlo.Directions {
-			s, err := newSide(run, noiseMultiplier, dot.Epsilon, d)
+			s, err := newSide(run.Untruncated(), noiseMultiplier, dot.Epsilon, d)
 			if err != nil {
 				return nil, err
 			}
@@ -51,9 +56,12 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 			if err != nil {
 				return nil, err
 			}
+			if e.Truncation, err = cost(dot.Epsilon, d); err != nil {
+				return nil, err
+			}
 			enough = enough && ok
-			if e.Mean >= dot.Delta {
-				dot.Delta, dot.StdErr, dot.Effort = e.Mean, e.StdErr, e.Bound/e.Mean
+			if e.Delta() >= dot.Delta {
+				dot.Delta, dot.StdErr, dot.Effort = e.Delta(), e.StdErr, e.Bound/e.Delta()
 			}
 		}
 		if enough && dot.Delta > 0 {
@@ -61,6 +69,34 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 		}
 	}
 	return dots, nil
+}
+
+// provenDelta bounds δ of a run that needs no samples: by its own pair where that is known, and without truncation at its cost.
+func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func(float64, montecarlo.Direction) (float64, error)) (float64, error) {
+	least := 1.0
+	if run.TruncatedPair() {
+		pq, qp, err := run.Prove(noiseMultiplier, epsilon)
+		if err != nil {
+			return 0, err
+		}
+		least = max(pq.Upper, qp.Upper)
+	}
+	if run.Sampler.Truncation == nil {
+		return least, nil
+	}
+	pq, qp, err := run.Untruncated().Prove(noiseMultiplier, epsilon)
+	if err != nil {
+		return 0, err
+	}
+	most := 0.0
+	for i, d := range montecarlo.Directions {
+		more, err := cost(epsilon, d)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, []float64{pq.Upper, qp.Upper}[i]+more)
+	}
+	return min(least, most), nil
 }
 
 // unaimed estimates a divergence of unknown size: a few samples say how many are needed, and none are where a proven bound is far below

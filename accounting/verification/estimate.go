@@ -22,7 +22,12 @@ type Estimate struct {
 	StdErr    float64              `json:"std_err"` // at most √(M·mean/samples)
 	Bound     float64              `json:"bound"`   // M
 	Effort    float64              `json:"effort"`  // M/δ: an estimate takes at least 10 times as many samples
+	// Truncation is what truncated batches add to Mean (F3.11).
+	Truncation float64 `json:"truncation,omitempty"`
 }
+
+// Delta is the estimate of the divergence with what truncation adds.
+func (e Estimate) Delta() float64 { return e.Mean + e.Truncation }
 
 // Look is what estimates say of one noise multiplier.
 type Look struct {
@@ -31,7 +36,7 @@ type Look struct {
 }
 
 // Delta is the estimate of δ: the worse direction.
-func (l Look) Delta() float64 { return max(l.Estimates[0].Mean, l.Estimates[1].Mean) }
+func (l Look) Delta() float64 { return max(l.Estimates[0].Delta(), l.Estimates[1].Delta()) }
 
 // usual is how many times M/δ samples an estimate takes: a relative standard error of 7 % where the divergence is δ.
 const (
@@ -87,7 +92,8 @@ func roughly(seconds float64) string {
 
 // estimator estimates δ at noise multipliers.
 type estimator struct {
-	run            accounting.Run
+	run            accounting.Run // without truncation where its cost is added
+	cost           func(noiseMultiplier float64, d montecarlo.Direction) (*accounting.Truncated, error)
 	epsilon, delta float64
 	limit          float64 // samples of one estimate
 	workers        int
@@ -141,6 +147,9 @@ func (e *estimator) look(ctx context.Context, noiseMultiplier float64) (l Look, 
 		if err != nil {
 			return l, err
 		}
+		if s.cut, err = e.cost(noiseMultiplier, d); err != nil {
+			return l, err
+		}
 		if l.Estimates[i], err = e.estimate(ctx, s); err != nil {
 			return l, err
 		}
@@ -150,7 +159,7 @@ func (e *estimator) look(ctx context.Context, noiseMultiplier float64) (l Look, 
 
 // estimate draws at least 10 M/δ samples, or none where a proven bound says enough.
 func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
-	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta}
+	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta, Truncation: s.cost()}
 	if s.divergence() <= e.delta/1000 {
 		out.Bound, out.Mean, out.Effort = s.divergence(), s.divergence(), 0
 		return out, nil

@@ -43,6 +43,7 @@ type Problem struct {
 	PlanSHA256  string
 
 	bought uint64 // samples, for the time
+	byCost bool   // a maximum batch size is accounted for by its cost in δ
 
 	// Watch, if not nil, is told what is being done, from one goroutine.
 	Watch func(Phase)
@@ -112,6 +113,13 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if p.Run.Sampler.Truncation != nil {
+		return p.truncated(ctx)
+	}
+	return p.plan(ctx)
+}
+
+func (p Problem) plan(ctx context.Context) (*Plan, error) {
 	method, err := p.Run.Method()
 	if err != nil {
 		return nil, err
@@ -120,7 +128,7 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 	if method == accounting.ClosedForm || method == accounting.PLD {
 		return out, p.proven(out)
 	}
-	e := &estimator{run: p.Run, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch}
+	e := &estimator{run: p.pair(), cost: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch}
 	if e.workers <= 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}
@@ -131,7 +139,7 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 		err = p.calibrated(ctx, e, out)
 	}
 	out.Each, out.CPU = e.each(), e.eachCPU()
-	if p.Run.Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
+	if p.pair().Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
 		without := &Plan{Method: accounting.PLD, Looks: out.Looks, Table: out.Table, Each: out.Each, CPU: out.CPU}
 		if p.proven(without) == nil {
 			return without, nil
@@ -150,32 +158,70 @@ func (p Problem) protocol(t accounting.Thresholds) *accounting.Protocol {
 
 // proven finds the smallest noise multiplier whose δ is proven without samples.
 func (p Problem) proven(out *Plan) error {
-	bounds := func(sigma float64) (b [2]float64, err error) {
-		pq, qp, err := p.Run.Prove(sigma, p.Epsilon)
-		return [2]float64{pq.Upper, qp.Upper}, err
-	}
 	sigma := p.NoiseMultiplier
 	if sigma == 0 {
-		least, err := p.Run.Calibrate(p.Epsilon, p.Delta)
-		if err != nil {
+		var err error
+		if sigma, err = p.leastProven(); err != nil {
 			return err
 		}
-		sigma = least.Upper
 	}
 	out.Estimate = sigma
-	b, err := bounds(sigma)
+	trials, err := p.provenTrials(sigma, out.Method)
 	if err != nil {
 		return err
 	}
-	if most := max(b[0], b[1]); most > p.Delta {
+	most := 0.0
+	for _, t := range trials {
+		bound := t.Bound
+		if t.Truncation != nil {
+			bound += t.Truncation.Cost
+		}
+		most = max(most, bound)
+	}
+	if most > p.Delta {
 		return fmt.Errorf("%w: at noise multiplier %g the bound of delta at epsilon %g is %.6g, above %g", ErrNotPrivate, sigma, p.Epsilon, most, p.Delta)
 	}
 	out.Protocol = p.protocol(accounting.Thresholds{Verify: p.Delta})
-	out.Protocol.Candidates = []accounting.Candidate{{NoiseMultiplier: sigma, Trials: []accounting.Trial{
-		{Direction: montecarlo.P, Method: out.Method, Bound: b[0]},
-		{Direction: montecarlo.Q, Method: out.Method, Bound: b[1]},
-	}}}
+	out.Protocol.Candidates = []accounting.Candidate{{NoiseMultiplier: sigma, Trials: trials}}
 	return nil
+}
+
+// leastProven is the smallest noise multiplier that is proven for what truncation leaves of δ. Truncation costs less at more
+// noise: what is left at one noise multiplier is left at the next.
+func (p Problem) leastProven() (sigma float64, err error) {
+	for cost := 0.0; ; {
+		least, err := p.pair().Calibrate(p.Epsilon, p.Delta-cost)
+		if err != nil {
+			return 0, err
+		}
+		next, err := p.mostCost(least.Upper)
+		switch {
+		case err != nil:
+			return 0, err
+		case next <= cost:
+			return least.Upper, nil
+		case next > dear*p.Delta:
+			return 0, p.tooDear(least.Upper)
+		}
+		cost = next
+	}
+}
+
+// provenTrials are those of a noise multiplier at which nothing is sampled.
+func (p Problem) provenTrials(sigma float64, method accounting.Method) (trials []accounting.Trial, err error) {
+	pq, qp, err := p.pair().Prove(sigma, p.Epsilon)
+	if err != nil {
+		return nil, err
+	}
+	bounds := [2]float64{pq.Upper, qp.Upper}
+	for i, d := range montecarlo.Directions {
+		cost, err := p.cost(sigma, d)
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, accounting.Trial{Direction: d, Method: method, Bound: bounds[i], Truncation: cost})
+	}
+	return trials, nil
 }
 
 // DefaultCPUTime is the budget where none is given, in time of one processor.
@@ -220,7 +266,7 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
 	if err != nil {
 		return err
 	}
-	proven := max(sides[0][0].divergence(), sides[0][1].divergence()) <= p.Delta-p.claim().Earlier
+	proven := max(sides[0][0].total(), sides[0][1].total()) <= p.Delta-p.claim().Earlier
 	for _, s := range sides[0] {
 		if proven {
 			break
@@ -257,12 +303,15 @@ func (p Problem) sides(sigmas []float64) (sides [][2]side, err error) {
 	for _, sigma := range sigmas {
 		var pair [2]side
 		for i, d := range montecarlo.Directions {
-			if pair[i], err = newSide(p.Run, sigma, p.Epsilon, d); err != nil {
+			if pair[i], err = newSide(p.pair(), sigma, p.Epsilon, d); err != nil {
+				return nil, err
+			}
+			if pair[i].cut, err = p.cost(sigma, d); err != nil {
 				return nil, err
 			}
 		}
-		if p.Run.Majorized() {
-			pq, qp, err := p.Run.Prove(sigma, p.Epsilon)
+		if p.pair().Majorized() {
+			pq, qp, err := p.pair().Prove(sigma, p.Epsilon)
 			if err != nil {
 				return nil, err
 			}
@@ -276,12 +325,35 @@ func (p Problem) sides(sigmas []float64) (sides [][2]side, err error) {
 // provableShare is the part of δ that the bound of the provable candidate may take: δ_v is above it in all but the smallest budgets.
 const provableShare = 0.9
 
+// costSlack is the part of δ by which truncation may cost more at the provable candidate than at the one before.
+const costSlack = 0.01
+
 // provable finds a noise multiplier that needs no samples.
 func (p Problem) provable(start float64) (tilt.Provable, error) {
-	if !p.Run.Majorized() {
-		return tilt.SmallestProvable(p.Run.Loss(start), p.Epsilon, provableShare*p.Delta)
+	least, cost := tilt.Provable{NoiseMultiplier: start}, 0.0
+	for range 2 { // what truncation costs depends on the noise multiplier
+		next, err := p.mostCost(least.NoiseMultiplier)
+		if err != nil {
+			return least, err
+		}
+		if cost > 0 && next <= cost+costSlack*p.Delta {
+			break
+		}
+		cost = next
+		if left := provableShare*p.Delta - cost; left <= 0 {
+			return least, tilt.ErrNotProvable
+		} else if least, err = p.provableAt(start, left); err != nil || cost == 0 {
+			return least, err
+		}
 	}
-	least, err := p.Run.Calibrate(p.Epsilon, provableShare*p.Delta)
+	return least, nil
+}
+
+func (p Problem) provableAt(start, delta float64) (tilt.Provable, error) {
+	if !p.pair().Majorized() {
+		return tilt.SmallestProvable(p.pair().Loss(start), p.Epsilon, delta)
+	}
+	least, err := p.pair().Calibrate(p.Epsilon, delta)
 	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
 }
 

@@ -17,6 +17,7 @@ type side struct {
 	direction montecarlo.Direction
 	plan      *tilt.Plan // nil: values of plain losses, in [0, 1]
 	composed  float64    // an upper bound by composition of independent events; 0: there is none
+	cut       *accounting.Truncated
 }
 
 // newSide plans how values are drawn: tilted or shifted where that is possible and has M < 1, else as plain losses.
@@ -53,6 +54,17 @@ func (s side) divergence() float64 {
 	return s.plan.Divergence
 }
 
+// cost is what has to be added to the divergence for truncated batches.
+func (s side) cost() float64 {
+	if s.cut == nil {
+		return 0
+	}
+	return s.cut.Cost
+}
+
+// total is a proven bound of the divergence of the run.
+func (s side) total() float64 { return s.divergence() + s.cost() }
+
 // trial is the side's trial at the first point of a protocol. Without samples the divergence must be proven.
 func (s side) trial(method accounting.Method, samples uint64) (accounting.Trial, error) {
 	if samples == 0 {
@@ -60,7 +72,7 @@ func (s side) trial(method accounting.Method, samples uint64) (accounting.Trial,
 		if s.composed > 0 {
 			method = accounting.PLD
 		}
-		return accounting.Trial{Direction: s.direction, Method: method, Bound: s.divergence()}, nil
+		return accounting.Trial{Direction: s.direction, Method: method, Bound: s.divergence(), Truncation: s.cut}, nil
 	}
 	var v Values
 	if s.plan != nil {
@@ -69,7 +81,7 @@ func (s side) trial(method accounting.Method, samples uint64) (accounting.Trial,
 		v.Tilt = &plan
 	}
 	values, err := json.Marshal(v)
-	return accounting.Trial{Direction: s.direction, Method: method, Bound: s.bound(), Samples: samples, Values: values}, err
+	return accounting.Trial{Direction: s.direction, Method: method, Bound: s.bound(), Samples: samples, Values: values, Truncation: s.cut}, err
 }
 
 // worker draws values with a key.

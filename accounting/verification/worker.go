@@ -49,7 +49,7 @@ func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{epsilon: p.Points[t.Point].Epsilon}
-	spec := p.Run.Loss(p.Candidates[candidate].NoiseMultiplier)
+	spec := t.Pair(p.Run).Loss(p.Candidates[candidate].NoiseMultiplier)
 	if v.Tilt == nil {
 		if t.Bound < 1 {
 			return nil, fmt.Errorf("verification: bound %g of plain values: must be at least 1", t.Bound)

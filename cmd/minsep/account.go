@@ -121,10 +121,11 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		p := c.Points[0]
 		for _, v := range p.Directions {
 			if v.Samples == 0 {
-				fmt.Fprintf(t, "direction %s\tat most %.4g, proven without samples\n", v.Direction, v.Bound)
+				fmt.Fprintf(t, "direction %s\tat most %.4g, proven without samples%s\n", v.Direction, v.Bound, truncation(v, c.Delta))
 				continue
 			}
-			fmt.Fprintf(t, "direction %s\tmean %.4g of %s samples, accepted up to %.4g (M/delta %.3g)\n", v.Direction, v.Mean, grouped(int64(v.Samples)), v.Accept, v.Bound/c.Delta)
+			fmt.Fprintf(t, "direction %s\tmean %.4g of %s samples, accepted up to %.4g (M/delta %.3g)%s\n",
+				v.Direction, v.Mean, grouped(int64(v.Samples)), v.Accept, v.Bound/c.Delta, truncation(v, c.Delta))
 		}
 		if p.FailureProbability > 0 {
 			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
@@ -135,8 +136,19 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 			fmt.Fprintf(t, "to take over\tthe certificate of %s, which matches\n", r.From)
 		}
 	}
+	if r.SuggestedMaxBatchSize > 0 {
+		fmt.Fprintf(t, "max batch size\tfrom %d on it adds at most %g %% to delta\n", r.SuggestedMaxBatchSize, 100*accounting.SuggestedShare)
+	}
 	printEarlier(t, r)
 	printEstimates(t, r)
+}
+
+// truncation says what the maximum batch size adds to a direction.
+func truncation(v accounting.Verdict, delta float64) string {
+	if v.Truncation == nil {
+		return ""
+	}
+	return fmt.Sprintf("; truncation adds %.3g, %.2g %% of delta (%s)", v.Truncation.Cost, 100*v.Truncation.Cost/delta, v.Truncation.Rule)
 }
 
 // printEarlier prints what protocols that were seen before cost.
@@ -156,10 +168,10 @@ func printEstimates(t io.Writer, r pipelines.AccountResult) {
 		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\n")
 		for _, l := range r.Looks {
 			worse := l.Estimates[0]
-			if l.Estimates[1].Mean > worse.Mean {
+			if l.Estimates[1].Delta() > worse.Delta() {
 				worse = l.Estimates[1]
 			}
-			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\n", l.NoiseMultiplier, worse.Mean, worse.StdErr, worse.Effort)
+			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\n", l.NoiseMultiplier, worse.Delta(), worse.StdErr, worse.Effort)
 		}
 		fmt.Fprintf(t, "\t%.5g\t%.4g\tinterpolated\n", r.Estimate, r.Delta)
 	}

@@ -19,14 +19,17 @@ func advice(cmd *cobra.Command, err error) string {
 	names := strings.NewReplacer()
 	if cmd.Name() == "run" {
 		names = strings.NewReplacer("--cpu-time ", "privacy.cpu_time ", "--samples ", "privacy.samples ", "--noise-multiplier", "privacy.noise_multiplier",
-			"--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--cpu-time,", "privacy.cpu_time,")
+			"--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--cpu-time,", "privacy.cpu_time,", "--max-batch-size ", "scheme.max_batch_size ")
 	}
 	var refused *accounting.RefusedError
+	var cut *accounting.TruncationError
 	var few *verification.TooFewError
 	var rejected *accounting.NotVerifiedError
 	switch {
 	case errors.As(err, &refused):
 		return "" // its reason says what there is no analysis for
+	case errors.As(err, &cut):
+		return names.Replace(fmt.Sprintf("what would help: --max-batch-size %d", cut.Suggested))
 	case errors.As(err, &few) && few.Need > 0 && few.Need < maxAdvised && few.CPU > 0:
 		return names.Replace(fmt.Sprintf("what would help: --cpu-time %s or more (or --samples %.0f), a larger --epsilon or --delta, or a smaller batch",
 			budgetTime(few.Need*few.CPU), twoDigits(few.Need)))

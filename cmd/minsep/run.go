@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -171,4 +172,10 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s MiB\t%.2g s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes), grouped(e.Memory>>20), e.CPU)
 	}
 	fmt.Fprintf(t, "\n")
+	t.Flush()
+	for _, s := range stages {
+		if most := s.Estimate.SuggestedMaxBatchSize; most > 0 {
+			fmt.Fprintf(w, "a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n\n", grouped(int64(most)), 100*accounting.SuggestedShare)
+		}
+	}
 }

@@ -1,0 +1,58 @@
+package tilt
+
+import (
+	"errors"
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward, as the scheme starts, and of what comes min-sep steps and more
+// after a known participation, or before it, at most: that of a cold start; +Inf where that is not known.
+type Moment struct {
+	Order      int
+	LogN, Cold float64
+}
+
+// maxMomentWork bounds the states times steps of the orders after the first.
+const maxMomentWork = 1e7
+
+// Moments returns the moments of few orders, from the least that is above the number of examples per owner: those that take little
+// time. There are none where nothing can be tilted.
+func Moments(s montecarlo.Spec) (list []Moment, err error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	columns := law.NewColumns(s.Strategy)
+	if err := tiltable(s, columns); errors.Is(err, ErrNotTilted) {
+		return nil, nil
+	}
+	family := families[s.Scheme]
+	cold := s
+	cold.WarmStart = false
+	least := max(2, s.MaxExamplesPerOwner+1)
+	for order := least; order <= least+2; order++ {
+		if !family.affordable(s, order) || order > least && countStates(order, s.MinSep)*float64(s.Steps) > maxMomentWork {
+			break
+		}
+		of, err := family.source(s, columns, order, false)
+		if err != nil {
+			break // its numbers leave the range of float64, or its tables are too large
+		}
+		m := Moment{Order: order, LogN: of.logN(), Cold: of.logN()}
+		switch {
+		case s.WarmStart && s.MinSep >= s.Steps:
+			m.Cold = 0 // nobody takes part a second time
+		case s.WarmStart:
+			m.Cold = math.Inf(1) // where it is not known
+			if of, err = family.source(cold, columns, order, false); err == nil {
+				m.Cold = of.logN()
+			}
+		}
+		if !math.IsNaN(m.LogN+m.Cold) && !math.IsInf(m.LogN, 0) {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}

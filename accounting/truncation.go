@@ -1,0 +1,337 @@
+package accounting
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"minsep/accounting/internal/binomial"
+	"minsep/accounting/montecarlo"
+	"minsep/internal/golden"
+	"minsep/internal/param"
+	"minsep/sampling"
+)
+
+// Truncated is what cutting batches to a maximum size adds to one divergence of a run (F3.11): the pair without truncation is
+// verified at a δ that is smaller by Cost.
+type Truncated struct {
+	Rule TruncationRule `json:"rule"`
+	Cost float64        `json:"cost"` // in δ, rounded upward
+}
+
+// TruncationRule is one of the bounds of F3.11, in its words. τ₁ bounds the expected number of times that the owner is
+// sampled at a step at which the others may fill the batch, τ the probability that there is such a step.
+type TruncationRule string
+
+// The rules. The smallest cost counts.
+const (
+	NeverCut     TruncationRule = "no batch can be cut"
+	Twice        TruncationRule = "2 tau1"
+	AnyFull      TruncationRule = "tau"
+	Once         TruncationRule = "tau1"
+	GammaAndOnce TruncationRule = "(1 + gamma) tau1"
+	NearOnce     TruncationRule = "tau1 (kappa + 1)"
+	Sharp        TruncationRule = "tau1 (kappa + h1) + 3 tau2"
+	SharpAlone   TruncationRule = "tau1 h1 + 3 tau2" // of independent steps, where kappa is 0
+)
+
+var truncationRules = []TruncationRule{NeverCut, Twice, AnyFull, Once, GammaAndOnce, NearOnce, Sharp, SharpAlone}
+
+// Moments are moments of the run without truncation at one noise multiplier, by which the cost in H(P,Q) may be far below
+// 2 τ₁. The zero Moments give bounds that hold for every noise multiplier.
+type Moments struct {
+	NoiseMultiplier float64
+	Orders          []Moment
+}
+
+// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2) or an upper bound: as the run starts, and of what comes after a known
+// participation or before it, as after a cold start; +Inf where that is not known.
+type Moment struct {
+	Order      int
+	LogN, Cold float64
+}
+
+// participation is what F3.11 needs to know of how one example takes part.
+type participation struct {
+	rates  []rate // at the steps at which it may take part, rounded upward
+	drawn  int64  // how many entries are drawn at such a step, those of the owner among them
+	never  float64
+	spread float64 // u: of the probability of taking part at a step, given another step; with separate only
+	minSep int
+	// independent says that what happens at one step says nothing of another; separate, that the law is b-min-sep.
+	independent, separate, cold bool
+}
+
+// rate is the probability of taking part at each of some steps.
+type rate struct {
+	prob  float64
+	steps int
+}
+
+// truncatedAnalysis is for schemes whose examples are sampled independently of each other: batches that are cut are accounted for by
+// the pair without truncation (F3.11). Only the marginals count.
+type truncatedAnalysis interface {
+	participation() participation
+}
+
+// upward covers the rounding of some products, powers and sums of positive numbers.
+const upward = 1 + 1e-9
+
+// Untruncated is the run without its maximum batch size: what F3.11 samples in its place.
+func (r Run) Untruncated() Run {
+	r.Sampler.Truncation = nil
+	return r
+}
+
+// TruncatedPair says whether the pair for truncated batches themselves (F3.6) is known: without it, only F3.11 is left.
+func (r Run) TruncatedPair() bool { return r.truncatedPair() == nil }
+
+func (r Run) truncatedPair() error {
+	if r.Sampler.Truncation == nil {
+		return nil
+	}
+	if r.MaxExamplesPerOwner > 1 {
+		_, err := r.refuse("a maximum batch size %s by its own pair (F3.6)", exampleOnly)
+		return err
+	}
+	_, err := r.analysis().method()
+	return err
+}
+
+// TruncationCost bounds what the run's maximum batch size adds to the divergence of a direction at e^epsilon (F3.11). Moments must
+// be those of the run.
+func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) (Truncated, error) {
+	c := param.Checker{Package: "accounting"}
+	c.Add(r.Validate())
+	c.Require(epsilon >= 0, "epsilon", epsilon, "must be at least 0")
+	c.Require(d == montecarlo.P || d == montecarlo.Q, "direction", d, "must be P or Q")
+	if err := c.Err(); err != nil {
+		return Truncated{}, err
+	}
+	law, ok := r.analysis().(truncatedAnalysis)
+	if !ok || r.Sampler.Truncation == nil {
+		_, err := r.refuse(noTruncation)
+		return Truncated{}, err
+	}
+	return r.truncationCost(law.participation(), d, epsilon, m), nil
+}
+
+func (r Run) truncationCost(law participation, d montecarlo.Direction, epsilon float64, m Moments) Truncated {
+	own := min(int64(r.MaxExamplesPerOwner), max(1, law.drawn))
+	others, full := int(max(0, law.drawn-own)), r.Sampler.Truncation.MaxBatchSize-int(own)+1
+	once, any := 0.0, 0.0 // τ₁ and τ
+	for _, at := range law.rates {
+		p := min(1, at.prob)
+		tail := float64(at.steps) * binomial.UpperTail(others, p, full)
+		any += tail
+		once += float64(own) * p * tail
+	}
+	once, any = min(float64(own)*float64(r.steps()), once*upward), min(1, any*upward)
+	best := Truncated{AnyFull, any}
+	offer := func(rule TruncationRule, cost float64) {
+		if cost < best.Cost {
+			best = Truncated{rule, cost}
+		}
+	}
+	sharp := func(kappa float64) float64 {
+		return ((kappa+r.known(law, epsilon, m))*once + 3*law.both(others, full)) * upward
+	}
+	switch {
+	case any == 0:
+		return Truncated{Rule: NeverCut}
+	case law.independent:
+		offer(Once, once)
+		if d == montecarlo.P && own == 1 && r.sharp(law) {
+			offer(SharpAlone, sharp(0))
+		}
+	case d == montecarlo.Q:
+		if law.neverEnough(epsilon, int(own)) {
+			offer(Once, once)
+		}
+		offer(GammaAndOnce, (1+math.Exp(epsilon))*once*upward)
+	default:
+		offer(Twice, 2*once)
+		kappa := m.kappa(epsilon, int(own))
+		offer(NearOnce, (kappa+1)*once*upward)
+		if own == 1 && r.sharp(law) {
+			offer(Sharp, sharp(kappa))
+		}
+	}
+	return best
+}
+
+// neverEnough says that H(Q,P) is 0, and at most τ₁ with truncation, since the owner may well take part at no step.
+func (p participation) neverEnough(epsilon float64, examples int) bool {
+	return math.Pow(p.never, float64(examples)) >= math.Exp(-epsilon)*upward
+}
+
+// kappa bounds what is lost where the owner avoids the full batches: κ, at most 1. An owner of k examples has f_k ≤ f^k (F4.3), hence
+// the moments of order θ/k.
+func (m Moments) kappa(epsilon float64, examples int) float64 {
+	seldom, often := 0.0, 0.0 // logarithms, for q' ≤ 1/2 and above
+	for _, o := range m.Orders {
+		theta := float64(o.Order) / float64(examples)
+		a := theta - 1
+		if a <= 0 {
+			continue
+		}
+		seldom = min(seldom, theta*math.Ln2-a*epsilon+o.LogN)
+		often = min(often, math.Ln2+o.logBound(theta, epsilon)/theta)
+	}
+	return min(1, math.Exp(max(seldom, often))*upward)
+}
+
+// logBound is ln M_θ (F5.2).
+func (o Moment) logBound(theta, epsilon float64) float64 {
+	a := theta - 1
+	return o.LogN - a*epsilon + a*math.Log(a) - theta*math.Log(theta)
+}
+
+// sharp says whether the bound by a known participation holds: b-min-sep of one example, columns that do not overlap and are shifts
+// of one another.
+func (r Run) sharp(law participation) bool {
+	return law.separate && r.Strategy.Bands() <= law.minSep && r.Strategy.Columns == nil && !r.Strategy.Normalized
+}
+
+// known bounds H(P,Q) of an example of which one participation is known: h₁.
+func (r Run) known(law participation, epsilon float64, m Moments) float64 {
+	norm := 0.0
+	for _, v := range r.Strategy.FirstColumn(nil) {
+		norm += v * v
+	}
+	norm /= m.NoiseMultiplier * m.NoiseMultiplier
+	least := 0.0
+	for _, o := range m.Orders {
+		theta := float64(o.Order)
+		h := o.logBound(theta, epsilon) - o.LogN + 2*o.Cold + theta*(theta-1)*norm/2
+		if law.cold && law.minSep > 1 {
+			h -= theta * float64(law.minSep-1) * math.Log1p(-law.spread)
+		}
+		least = min(least, h)
+	}
+	return math.Exp(least) * upward
+}
+
+// both bounds the sum over pairs of steps of the probability that the example takes part at both and the others fill both: τ₂.
+func (p participation) both(others, full int) float64 {
+	most, steps := 0.0, 0
+	for _, at := range p.rates {
+		most, steps = max(most, min(1, at.prob)), steps+at.steps
+	}
+	apart := float64(max(0, steps-p.minSep))
+	pairs := apart * (apart + 1) / 2
+	// Of the others' counts at two steps the sum is at least twice full.
+	tail := func(lambda float64) float64 {
+		s := math.Expm1(lambda)
+		return float64(others)*math.Log1p(most*s*(2+p.spread*s)) - 2*lambda*float64(full)
+	}
+	from, to, _, _ := golden.Section(0, 8, 1e-3, tail)
+	lambda := (from + to) / 2
+	return pairs * most * p.spread * min(1, math.Exp(tail(lambda)+1e-12*lambda*float64(full))) * upward
+}
+
+// SuggestedShare is the part of δ that a suggested maximum batch size costs at most.
+const SuggestedShare = 0.01
+
+// SuggestMaxBatchSize returns the smallest maximum batch size that costs at most SuggestedShare of delta in either direction, or half of
+// delta in H(Q,P) where that is all there is, whatever the run has; 0 where none is known, as for a scheme without one, or without the number of examples.
+func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error) {
+	if err := r.Untruncated().Validate(); err != nil {
+		return 0, err
+	}
+	analysis, ok := r.analysis().(truncatedAnalysis)
+	if !ok || r.Examples == 0 {
+		return 0, nil
+	}
+	law := analysis.participation()
+	affordable := func(size int) bool {
+		cut := r
+		cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: size}
+		for _, d := range montecarlo.Directions {
+			most := SuggestedShare * delta
+			if d == montecarlo.Q && law.neverEnough(epsilon, r.MaxExamplesPerOwner) {
+				most = delta / 2 // it is all that there is in this direction
+			}
+			if !(cut.truncationCost(law, d, epsilon, m).Cost <= most) {
+				return false
+			}
+		}
+		return true
+	}
+	low, high := 0, int(law.drawn) // nothing is cut at high
+	for high-low > 1 {
+		if mid := low + (high-low)/2; affordable(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high, nil
+}
+
+// TruncationError says that a maximum batch size takes more of δ than there is to spare. It wraps ErrNotVerified.
+type TruncationError struct {
+	MaxBatchSize int
+	Cost, Delta  float64
+	Suggested    int // the smallest maximum batch size that costs at most SuggestedShare of δ
+}
+
+func (e *TruncationError) Error() string {
+	return fmt.Sprintf("accounting: not verified: batches of at most %d examples add %.3g to a delta of %.3g; "+
+		"the smallest maximum batch size that adds at most %g %% of delta is %d", e.MaxBatchSize, e.Cost, e.Delta, 100*SuggestedShare, e.Suggested)
+}
+
+func (e *TruncationError) Unwrap() error { return ErrNotVerified }
+
+// checkTruncation returns the threshold that a trial of the point has, after what truncation costs.
+func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify float64) {
+	cut := p.Run.Sampler.Truncation != nil
+	if t.Truncation == nil {
+		c.Require(!cut || p.Run.TruncatedPair(), "truncation of a trial", "none", "must be given: no pair of its own is known for the run's maximum batch size")
+		return pt.Verify
+	}
+	_, known := p.Run.analysis().(truncatedAnalysis)
+	c.Require(cut && known, "truncation of a trial", t.Truncation.Cost, "must be left out for a run without a maximum batch size, or whose examples are not independent")
+	t.Truncation.check(c)
+	c.Require(t.Truncation.Cost <= pt.Verify, "cost of the truncation", t.Truncation.Cost, fmt.Sprintf("must be at most δ_v, %g", pt.Verify))
+	return pt.Verify - t.Truncation.Cost
+}
+
+// Sampled is the run whose pair the protocol's samples are of.
+func (p *Protocol) Sampled() Run {
+	for _, candidate := range p.Candidates {
+		for _, t := range candidate.Trials {
+			if t.Truncation != nil {
+				return p.Run.Untruncated()
+			}
+		}
+	}
+	return p.Run
+}
+
+// Pair is the run whose pair the trial is of.
+func (t Trial) Pair(run Run) Run {
+	if t.Truncation != nil {
+		return run.Untruncated()
+	}
+	return run
+}
+
+func (t *Truncated) check(c *param.Checker) {
+	known := false
+	var names []string
+	for _, rule := range truncationRules {
+		known = known || rule == t.Rule
+		names = append(names, string(rule))
+	}
+	c.Require(known, "rule of the truncation", t.Rule, "must be one of "+strings.Join(names, "; "))
+	c.Require(t.Cost >= 0 && t.Cost < 1, "cost of the truncation", t.Cost, "must be at least 0 and below 1")
+}
+
+// cost is 0 for the run's own pair.
+func (t *Truncated) cost() float64 {
+	if t == nil {
+		return 0
+	}
+	return t.Cost
+}

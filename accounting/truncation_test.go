@@ -1,0 +1,379 @@
+package accounting
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// momentsOf are the moments of a run, from package tilt.
+func momentsOf(t *testing.T, r Run, sigma float64) Moments {
+	t.Helper()
+	m := Moments{NoiseMultiplier: sigma}
+	spec := r.Untruncated().Loss(sigma)
+	if spec.Validate() != nil {
+		return m
+	}
+	list, err := tilt.Moments(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list {
+		m.Orders = append(m.Orders, Moment(o))
+	}
+	return m
+}
+
+// gridError is the relative error allowed to divergences over cells.
+const gridError, gridRest = 0.02, 1e-6
+
+// costsOf are the costs of both directions.
+func costsOf(t *testing.T, r Run, epsilon float64, m Moments) (costs [2]Truncated) {
+	t.Helper()
+	for i, d := range montecarlo.Directions {
+		var err error
+		if costs[i], err = r.TruncationCost(d, epsilon, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return costs
+}
+
+// TestTruncatedMechanisms holds δ of whole truncated mechanisms against δ without truncation and its cost. That the cases are sharp
+// enough is seen from costs that are wrong: with the batch full when it is of our own example, at half the rate, or none.
+func TestTruncatedMechanisms(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2026, 11))
+	rules := map[TruncationRule]int{}
+	wrong := map[string]int{}
+	number := []int{2500, 700, 60, 4}
+	if testing.Short() {
+		number = []int{600, 100, 6, 0}
+	}
+	for steps, cases := range number {
+		for range cases {
+			c := randomMechanism(rng, steps+1)
+			pair := c.pair()
+			truth := c.truth(pair)
+			holds := func(cost [2]Truncated) bool {
+				for i := range cost {
+					if bound := pair[i] + cost[i].Cost; truth[i] > bound*(1+gridError)+gridRest {
+						return false
+					}
+				}
+				return true
+			}
+			if method, err := c.run.Method(); method == "" {
+				t.Fatalf("%v: %v", c, err)
+			}
+			cost := costsOf(t, c.run, c.epsilon, momentsOf(t, c.run, c.sigma))
+			rules[cost[0].Rule]++
+			rules[cost[1].Rule]++
+			if !holds(cost) {
+				t.Errorf("%v: H(P,Q), H(Q,P) = %.5g, without truncation %.5g, costs %v", c, truth, pair, cost)
+			}
+			for i, simple := range costsOf(t, c.run, c.epsilon, Moments{}) {
+				if simple.Cost < cost[i].Cost {
+					t.Errorf("%v: costs %v with moments, %v without", c, cost[i], simple)
+				}
+			}
+			count := func(name string, cost [2]Truncated) {
+				if !holds(cost) {
+					wrong[name]++
+				}
+			}
+			count("no cost", [2]Truncated{})
+			full := c.run
+			full.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: full.Sampler.Truncation.MaxBatchSize + c.own}
+			count("own examples in the count", costsOf(t, full, c.epsilon, Moments{}))
+			if s := c.run.Sampler.BMinSep; s != nil {
+				half := *s
+				half.Prob /= 2
+				seldom := c.run
+				seldom.Sampler.BMinSep = &half
+				count("half the rate", costsOf(t, seldom, c.epsilon, Moments{}))
+			}
+		}
+	}
+	t.Logf("rules %v, violations of wrong costs %v", rules, wrong)
+	for _, rule := range truncationRules {
+		if rules[rule] == 0 && !testing.Short() {
+			t.Errorf("no case of %q", rule)
+		}
+	}
+	for _, name := range []string{"no cost", "own examples in the count", "half the rate"} {
+		if wrong[name] == 0 {
+			t.Errorf("%s: no violation is seen", name)
+		}
+	}
+}
+
+// TestTruncatedMechanismsAgree holds the enumeration itself against another one, by quadrature.
+func TestTruncatedMechanismsAgree(t *testing.T) {
+	data, err := os.ReadFile("testdata/truncated_mechanisms.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		N, B, Examples int
+		P, Sigma, Eps  float64
+		MaxBatch       int `json:"max_batch"`
+		C              [][]float64
+		Own            [][2]float64 `json:"own_gradient"`
+		Other          [][2]float64 `json:"other_gradient"`
+		KU             int          `json:"ku"`
+		Hpq, Hqp       float64
+		Tau1, Tau      float64
+		Act            struct{ Zero [2]float64 }
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range cases {
+		s := sampling.BMinSep{Prob: g.P, Steps: g.N, MinSep: g.B, WarmStart: true}
+		c := mechanismCase{own: g.KU, sigma: g.Sigma, epsilon: g.Eps, run: Run{MaxExamplesPerOwner: g.KU, Examples: int64(g.Examples),
+			Sampler:  sampling.Spec{BMinSep: &s, Truncation: &sampling.Truncation{MaxBatchSize: g.MaxBatch}},
+			Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: g.N, Toeplitz: []float64{g.C[0][0], g.C[1][0]}}}}
+		for e := range g.KU {
+			c.gradients = append(c.gradients, [4]float64{g.Own[e%len(g.Own)][0], g.Own[e%len(g.Own)][1]})
+		}
+		c.others = [4]float64{g.Other[0][0], g.Other[0][1]}
+		pair := c.pair()
+		truth := c.truth(pair)
+		near := func(name string, got, want float64) {
+			if math.Abs(got-want) > gridError*want+gridRest {
+				t.Errorf("case %d: %s is %.6g, want %.6g", i, name, got, want)
+			}
+		}
+		near("H(P,Q), truncated", truth[0], g.Act.Zero[0])
+		near("H(Q,P), truncated", truth[1], g.Act.Zero[1])
+		near("H(P,Q)", pair[0], g.Hpq)
+		near("H(Q,P)", pair[1], g.Hqp)
+		_, once, any, _ := c.enumerated()
+		near("the probability of a full step", any, g.Tau)
+		near("the probability of an own full step", once, g.Tau1)
+	}
+}
+
+// enumerated are, by enumeration, τ₁ as the sum over steps, the probability that the owner is sampled at a full step, that of a full
+// step, and that of no participation.
+func (c mechanismCase) enumerated() (sum, once, any, never float64) {
+	entries := laws(c.run.Sampler, int(c.run.Examples))
+	full := c.run.Sampler.Truncation.MaxBatchSize - c.own + 1
+	own := countsOf(entries[:c.own])
+	never = own[counts{}]
+	for r, weight := range countsOf(entries[c.own:]) {
+		reached, hit := false, 0.0
+		for x, p := range own {
+			met := false
+			for i := range c.run.steps() {
+				if int(r[i]) >= full {
+					reached = true
+					met = met || x[i] > 0
+					sum += weight * p * float64(x[i])
+				}
+			}
+			if met {
+				hit += p
+			}
+		}
+		once += weight * hit
+		if reached {
+			any += weight
+		}
+	}
+	return sum, once, any, never
+}
+
+// TestTruncationCost holds the costs that need no moments against their formulas, from τ₁ by enumeration and τ by the marginals.
+func TestTruncationCost(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 2026))
+	for range 3000 {
+		c := randomMechanism(rng, 1+rng.IntN(4))
+		if cyclic := c.run.Sampler.CyclicPoisson; cyclic != nil && !cyclic.SecretPartition {
+			c.run.Examples += int64(cyclic.MinSep) - (c.run.Examples-1)%int64(cyclic.MinSep) - 1 // entry 0 is in a largest part
+		}
+		sum, once, _, never := c.enumerated()
+		any := 0.0 // over the steps at which the owner may take part
+		full := c.run.Sampler.Truncation.MaxBatchSize - c.own + 1
+		entries := laws(c.run.Sampler, int(c.run.Examples))
+		for i := range c.run.steps() {
+			possible := false
+			for pattern, p := range entries[0] {
+				possible = possible || p > 0 && pattern>>i&1 == 1
+			}
+			for r, weight := range countsOf(entries[c.own:]) {
+				if possible && int(r[i]) >= full {
+					any += weight
+				}
+			}
+		}
+		any = min(1, any)
+		gamma := math.Exp(c.epsilon)
+		want := [2]float64{min(2*sum, any), min((1+gamma)*sum, any)}
+		if never >= (1+1e-6)/gamma {
+			want[1] = min(sum, any)
+		}
+		if s := c.run.Sampler; s.Poisson != nil || s.BMinSep != nil && s.BMinSep.MinSep == 1 || s.CyclicPoisson != nil && (s.CyclicPoisson.MinSep == 1 || !s.CyclicPoisson.SecretPartition) {
+			want = [2]float64{min(sum, any), min(sum, any)}
+		}
+		mean := 0.0 // tails of at most the mean are 1
+		for i := range c.run.steps() {
+			at := 0.0
+			for r, weight := range countsOf(entries[c.own:]) {
+				at += weight * float64(r[i])
+			}
+			mean = max(mean, at)
+		}
+		for i, cost := range costsOf(t, c.run, c.epsilon, Moments{}) {
+			tight := float64(full) > mean*(1+1e-9) && math.Abs(never*gamma-1) > 1e-6
+			if cost.Cost < want[i]*(1-1e-12) || tight && cost.Cost > want[i]*(1+1e-6)+1e-300 {
+				t.Fatalf("%v: direction %d costs %v, by enumeration %.9g (τ₁ %.9g, τ %.9g)", c, i, cost, want[i], sum, any)
+			}
+			if cost.Cost < min(once, 1-never) && cost.Rule != AnyFull {
+				t.Fatalf("%v: direction %d costs %v, below the probability %g of an own full step", c, i, cost, once)
+			}
+		}
+	}
+}
+
+// TestSharpTruncation holds the parts of the sharp form against enumeration: h₁ against the pair with a known participation, κ
+// against owners that avoid any set of steps, τ₂ against pairs of full steps.
+func TestSharpTruncation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 2026))
+	tightest := [3]float64{}
+	for range 150 {
+		steps := 1 + rng.IntN(3)
+		minSep := 1 + rng.IntN(steps)
+		s := sampling.BMinSep{Prob: []float64{0.05, 0.2, 0.5, 0.9}[rng.IntN(4)], Steps: steps, MinSep: minSep, WarmStart: rng.IntN(3) > 0}
+		first := []float64{1}
+		for len(first) < 1+rng.IntN(minSep) {
+			first = append(first, rng.Float64())
+		}
+		examples := 2 + rng.IntN(4)
+		run := Run{Sampler: sampling.Spec{BMinSep: &s, Truncation: &sampling.Truncation{MaxBatchSize: 1 + rng.IntN(examples)}}, Examples: int64(examples), MaxExamplesPerOwner: 1,
+			Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: first}}
+		sigma, epsilon := []float64{0.4, 0.7, 1, 1.5, 3}[rng.IntN(5)], []float64{0, 0.5, 1, 2, 4}[rng.IntN(5)]
+		m := momentsOf(t, run, sigma)
+		if len(m.Orders) == 0 {
+			t.Fatal("no moments")
+		}
+		p := run.renewalParticipation(s)
+		law := laws(run.Sampler, 1)[0]
+		// conditional is H(P,Q) of the patterns that keep to a rule, and their probability.
+		conditional := func(keeps func(pattern int) bool) (delta, total float64) {
+			mixture := sums{}
+			for pattern, weight := range law {
+				if weight == 0 || !keeps(pattern) {
+					continue
+				}
+				var at [4]float64
+				for i := range steps {
+					at[i] = float64(pattern >> i & 1)
+				}
+				mixture[at] += weight
+				total += weight
+			}
+			for at := range mixture {
+				mixture[at] /= total
+			}
+			delta, _ = divergences(run, sigma, epsilon, mixture, sums{{}: 1})
+			return delta, total
+		}
+		whole, _ := conditional(func(int) bool { return true })
+		known := run.known(p, epsilon, m)
+		for i := range steps {
+			delta, _ := conditional(func(pattern int) bool { return pattern>>i&1 == 1 })
+			if delta > known*(1+1e-6) {
+				t.Errorf("%+v σ = %g ε = %g: a known participation at %d has δ = %g, above h₁ = %g", s, sigma, epsilon, i, delta, known)
+			}
+			tightest[0] = max(tightest[0], delta/known)
+		}
+		kappa := m.kappa(epsilon, 1)
+		for avoided := 1; avoided < 1<<steps; avoided++ {
+			delta, total := conditional(func(pattern int) bool { return pattern&avoided == 0 })
+			if total <= 0 || total >= 1-1e-12 {
+				continue
+			}
+			more := total*delta - whole
+			if more > (1-total)*kappa+gridError*whole+gridRest {
+				t.Errorf("%+v σ = %g ε = %g: avoiding %b has %g more, above κ(1-α) = %g", s, sigma, epsilon, avoided, more, (1-total)*kappa)
+			}
+			tightest[1] = max(tightest[1], more/((1-total)*kappa))
+		}
+		full, both := run.Sampler.Truncation.MaxBatchSize, 0.0
+		for r, weight := range countsOf(laws(run.Sampler, examples)[1:]) {
+			for pattern, at := range law {
+				hits := 0
+				for i := range steps {
+					hits += bits.OnesCount(uint(pattern>>i&1)) * boolInt(int(r[i]) >= full)
+				}
+				both += weight * at * float64(hits*(hits-1)/2)
+			}
+		}
+		bound := p.both(examples-1, full)
+		if both > bound {
+			t.Errorf("%+v of %d, full at %d: two own full steps have %g, above τ₂ = %g", s, examples, full, both, bound)
+		}
+		tightest[2] = max(tightest[2], both/max(bound, 1e-300))
+	}
+	t.Logf("largest parts of h₁, κ, τ₂: %.3g", tightest)
+	for i, x := range tightest {
+		if x < 0.02 {
+			t.Errorf("bound %d is never reached to more than %g: the cases say nothing", i, x)
+		}
+	}
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestSuggestMaxBatchSize: the suggestion is the smallest that is affordable, and an order of examples more moves it as tails go.
+func TestSuggestMaxBatchSize(t *testing.T) {
+	scheme, err := sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14_745_600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := Run{Sampler: sampling.Spec{BMinSep: &scheme}, Strategy: mechanism.Identity(7200), MaxExamplesPerOwner: 1, Examples: 14_745_600}
+	const epsilon, delta = 10, 1.301e-8
+	size, err := run.SuggestMaxBatchSize(epsilon, delta, Moments{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost := func(size int) float64 {
+		cut := run
+		cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: size}
+		return costsOf(t, cut, epsilon, Moments{})[0].Cost
+	}
+	if cost(size) > SuggestedShare*delta || cost(size-1) <= SuggestedShare*delta {
+		t.Errorf("suggested %d costs %g, one less %g, of %g", size, cost(size), cost(size-1), delta)
+	}
+	if size < 2048 || size > 2100 {
+		t.Errorf("suggested %d", size)
+	}
+	if got := cost(2048); math.Abs(got/3.6e-9-1) > 0.02 {
+		t.Errorf("2048 costs %g, want about 3.6e-9", got)
+	}
+	all := run
+	all.Examples = 0
+	if size, err := all.SuggestMaxBatchSize(epsilon, delta, Moments{}); size != 0 || err != nil {
+		t.Errorf("without a number of examples: %d, %v", size, err)
+	}
+	text := (&TruncationError{MaxBatchSize: 1800, Cost: 0.1, Delta: delta, Suggested: size}).Error()
+	if !strings.Contains(text, "1800") || !errors.Is(&TruncationError{}, ErrNotVerified) {
+		t.Errorf("error %q", text)
+	}
+}

@@ -1,0 +1,207 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+)
+
+// A maximum batch size is accounted for in one of two ways: by the pair of truncated batches themselves (F3.6), or by the pair
+// without truncation and a cost in δ (F3.11). The problem's byCost chooses the second.
+
+// pair is the run whose pair is sampled or bounded.
+func (p Problem) pair() accounting.Run {
+	if p.byCost {
+		return p.Run.Untruncated()
+	}
+	return p.Run
+}
+
+// cost is what truncation adds to a divergence; nil where the run's own pair is used.
+func (p Problem) cost(noiseMultiplier float64, d montecarlo.Direction) (*accounting.Truncated, error) {
+	if !p.byCost {
+		return nil, nil
+	}
+	cost, err := truncationCost(p.Run, noiseMultiplier, p.Epsilon, d)
+	return &cost, err
+}
+
+// mostCost is the cost of the dearer direction.
+func (p Problem) mostCost(noiseMultiplier float64) (most float64, err error) {
+	for _, d := range montecarlo.Directions {
+		cost, err := p.cost(noiseMultiplier, d)
+		if err != nil {
+			return 0, err
+		}
+		if cost != nil {
+			most = max(most, cost.Cost)
+		}
+	}
+	return most, nil
+}
+
+// truncationCost is Run.TruncationCost with moments where these may lower it.
+func truncationCost(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (accounting.Truncated, error) {
+	var m accounting.Moments
+	if d == montecarlo.P {
+		var err error
+		if m, err = moments(run, noiseMultiplier); err != nil {
+			return accounting.Truncated{}, err
+		}
+	}
+	return run.TruncationCost(d, epsilon, m)
+}
+
+// moments are those of a run by its scheme; none where there are none.
+func moments(run accounting.Run, noiseMultiplier float64) (accounting.Moments, error) {
+	m := accounting.Moments{NoiseMultiplier: noiseMultiplier}
+	list, err := tilt.Moments(run.Untruncated().Loss(noiseMultiplier))
+	var unknown *montecarlo.ParamError
+	if err != nil && !errors.As(err, &unknown) { // a run that is composed may have no loss to sample
+		return m, err
+	}
+	for _, o := range list {
+		m.Orders = append(m.Orders, accounting.Moment(o))
+	}
+	return m, nil
+}
+
+// Suggest returns the smallest maximum batch size that costs at most accounting.SuggestedShare of delta at a noise multiplier, or at
+// any for 0; 0 where none is known.
+func Suggest(run accounting.Run, noiseMultiplier, epsilon, delta float64) (int, error) {
+	var m accounting.Moments
+	if noiseMultiplier > 0 {
+		var err error
+		if m, err = moments(run, noiseMultiplier); err != nil {
+			return 0, err
+		}
+	}
+	return run.SuggestMaxBatchSize(epsilon, delta, m)
+}
+
+// cheap is the part of δ that truncation may cost without a look at its own pair, and dear the part at which it is too much.
+const (
+	cheap = 0.05
+	dear  = 0.5
+)
+
+// truncated plans for a run with a maximum batch size. Where both ways are open, that with less noise is taken: nothing of what was
+// estimated for the other one certifies anything.
+func (p Problem) truncated(ctx context.Context) (*Plan, error) {
+	byCost, own := p, p
+	byCost.byCost, own.byCost = true, false
+	plan, err := byCost.costed(ctx)
+	if ctx.Err() != nil || !p.Run.TruncatedPair() || err == nil && plan.share(p.Delta) <= cheap {
+		return plan, err
+	}
+	other, otherErr := own.plan(ctx)
+	var tooDear *accounting.TruncationError
+	switch {
+	case ctx.Err() != nil:
+		return other, otherErr
+	case errors.As(err, &tooDear) && otherErr != nil:
+		return other, errors.Join(err, otherErr)
+	case err != nil && otherErr == nil, err == nil && otherErr == nil && other.noiseMultiplier() < plan.noiseMultiplier():
+		return other, nil
+	}
+	return plan, err
+}
+
+// costed plans by the cost in δ, if that is not too large.
+func (p Problem) costed(ctx context.Context) (*Plan, error) {
+	method, err := p.Run.Method()
+	if err != nil {
+		return nil, err
+	}
+	most := p.NoiseMultiplier
+	if most == 0 { // noise beyond that without amplification is not looked at
+		if most, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())*math.Sqrt(float64(p.steps()))); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.tooDear(most); err != nil {
+		return &Plan{Method: method}, err
+	}
+	plan, err := p.plan(ctx)
+	if err == nil && plan.share(p.Delta) > dear {
+		err = p.tooDear(plan.noiseMultiplier())
+	}
+	return plan, err
+}
+
+// tooDear says that truncation costs too much at a noise multiplier; nil if it does not.
+func (p Problem) tooDear(noiseMultiplier float64) error {
+	e := &accounting.TruncationError{MaxBatchSize: p.Run.Sampler.Truncation.MaxBatchSize, Delta: p.Delta}
+	for _, d := range montecarlo.Directions {
+		cost, err := truncationCost(p.Run, noiseMultiplier, p.Epsilon, d)
+		if err != nil {
+			return err
+		}
+		e.Cost = max(e.Cost, cost.Cost)
+	}
+	if e.Cost <= dear*p.Delta {
+		return nil
+	}
+	var err error
+	if e.Suggested, err = p.suggest(); err != nil {
+		return err
+	}
+	return e
+}
+
+// suggest returns a maximum batch size for the noise multiplier that is asked for or, else, one that is a little too large for
+// the run without truncation.
+func (p Problem) suggest() (int, error) {
+	noise := p.NoiseMultiplier
+	if noise == 0 {
+		untruncated := p
+		untruncated.Run = p.Run.Untruncated()
+		start, err := accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms()))
+		if err != nil {
+			return 0, err
+		}
+		if provable, err := untruncated.provable(start); err == nil {
+			noise = provable.NoiseMultiplier
+		}
+	}
+	return Suggest(p.Run, noise, p.Epsilon, p.Delta)
+}
+
+// noiseMultiplier is that of the main candidate.
+func (out *Plan) noiseMultiplier() float64 { return out.Protocol.Candidates[0].NoiseMultiplier }
+
+// share is the largest part of delta that truncation takes from a trial. A trial without samples whose total is far below delta, as one whose
+// divergence is 0, has that to spare.
+func (out *Plan) share(delta float64) (share float64) {
+	for _, c := range out.Protocol.Candidates {
+		for _, t := range c.Trials {
+			if t.Truncation != nil && (t.Samples > 0 || t.Bound+t.Truncation.Cost > dear*delta) {
+				share = max(share, t.Truncation.Cost/delta)
+			}
+		}
+	}
+	return share
+}
+
+// checkTruncation computes the cost of truncation of a trial again.
+func checkTruncation(p *accounting.Protocol, candidate, trial int) error {
+	c := p.Candidates[candidate]
+	t := c.Trials[trial]
+	if t.Truncation == nil {
+		return nil
+	}
+	again, err := truncationCost(p.Run, c.NoiseMultiplier, p.Points[t.Point].Epsilon, t.Direction)
+	if err != nil {
+		return err
+	}
+	if !(again.Cost <= t.Truncation.Cost*(1+1e-9)) {
+		return fmt.Errorf("%w: trial %d of candidate %d claims a cost of truncation of %g, proven is %g", accounting.ErrNotVerified, trial, candidate, t.Truncation.Cost, again.Cost)
+	}
+	return nil
+}
