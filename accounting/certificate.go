@@ -1,15 +1,24 @@
 package accounting
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
+	"strconv"
 
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
 )
 
-// certificateFormat is the format of certificate.json.
+// certificateFormat is the format of certificate.json. It changes when the meaning of a column does, or when the claim is not to be read without
+// a new one: then older versions refuse the file.
 const certificateFormat = 1
+
+// certificateMinor counts the columns that were added within the format. Such a column only describes: without it the certificate claims
+// the same. Its field has the tag since:"n" with the minor that it came with. Older versions read the certificate without it, and
+// this one makes those of older versions again without it.
+const certificateMinor = 0
 
 // Status says what a certificate is worth.
 type Status string
@@ -41,6 +50,7 @@ type Claimed struct {
 // protocol and its sums, so that anybody can make it again and compare.
 type Certificate struct {
 	Format          int     `json:"format"`
+	Minor           int     `json:"minor,omitempty"` // at least 0: of the version that wrote it; columns above the reader's are not read
 	Status          Status  `json:"status"`
 	Reason          string  `json:"reason,omitempty"` // why it is not proven
 	Epsilon         float64 `json:"epsilon"`
@@ -80,6 +90,7 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	}
 	c := &Certificate{
 		Format:          certificateFormat,
+		Minor:           certificateMinor,
 		Status:          Verified,
 		Epsilon:         p.Points[0].Epsilon,
 		Delta:           p.Points[0].Delta,
@@ -130,6 +141,7 @@ func (c *Certificate) Encode() ([]byte, error) {
 func (c *Certificate) Validate() error {
 	k := param.Checker{Package: "accounting"}
 	k.Require(c.Format == certificateFormat, "certificate format", c.Format, fmt.Sprintf("must be %d", certificateFormat))
+	k.Require(c.Minor >= 0, "certificate minor", c.Minor, "must be at least 0")
 	k.Require(c.Status == Verified || c.Status == NotProven, "status", c.Status, "must be one that this version writes")
 	k.Require((c.Status == NotProven) == (c.Reason != ""), "reason", c.Reason, "must be given when, and only when, nothing is proven")
 	checkEpsilon(&k, c.Epsilon)
@@ -151,10 +163,35 @@ func (c *Certificate) Validate() error {
 	return k.Err()
 }
 
-// ParseCertificate reads certificate.json strictly.
+// Newer reports whether a certificate that was read is of a version with more columns than this one knows.
+func (c *Certificate) Newer() bool { return c.Minor > certificateMinor }
+
+// As returns the certificate as the version of another minor writes it: without the columns that came later.
+func (c *Certificate) As(minor int) *Certificate {
+	as := *c
+	as.Minor = min(minor, certificateMinor)
+	dropNewer(reflect.ValueOf(&as).Elem(), as.Minor)
+	return &as
+}
+
+// dropNewer empties the fields of a struct that came after a minor.
+func dropNewer(v reflect.Value, minor int) {
+	for i := range v.NumField() {
+		if since, err := strconv.Atoi(v.Type().Field(i).Tag.Get("since")); err == nil && since > minor {
+			v.Field(i).SetZero()
+		}
+	}
+}
+
+// ParseCertificate reads certificate.json strictly. Of a newer minor of this format, it leaves out the columns that it does not know.
 func ParseCertificate(data []byte) (*Certificate, error) {
+	var head struct{ Format, Minor int }
+	read := strictjson.Unmarshal
+	if err := json.Unmarshal(data, &head); err == nil && head.Format == certificateFormat && head.Minor > certificateMinor {
+		read = json.Unmarshal
+	}
 	var c Certificate
-	if err := strictjson.Unmarshal(data, &c); err != nil {
+	if err := read(data, &c); err != nil {
 		return nil, fmt.Errorf("accounting: certificate: %w", err)
 	}
 	return &c, c.Validate()

@@ -74,7 +74,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	again, err := l.Certificate()
 	var encoded []byte
 	if err == nil {
-		encoded, err = again.Encode()
+		encoded, err = again.As(s.certificate.Minor).Encode()
 	}
 	if err != nil || !bytes.Equal(encoded, data) || l.Torn() {
 		return nil, refuse("has a certificate whose bytes are not those that its ledger gives")

@@ -1,0 +1,59 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"minsep/manifest"
+	"minsep/pipelines"
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+// A certificate of a later version is inspected by the columns that this one knows, and is not taken over.
+func TestCertificateOfALaterVersion(t *testing.T) {
+	dir := t.TempDir()
+	key, run := filepath.Join(dir, "key"), filepath.Join(dir, "run")
+	if err := stream.CreateKeyFile(key); err != nil {
+		t.Fatal(err)
+	}
+	account := pipelines.Account{Params: sampling.Params{Scheme: "fixed", Steps: 16, MinSep: 4, BatchSize: 2}, Examples: 20, Bands: 2, Epsilon: 2, Delta: 1e-3}
+	if _, err := account.Run(t.Context(), pipelines.Options{Out: run, KeyFile: key}); err != nil {
+		t.Fatal(err)
+	}
+	if failed := failedChecks(t, run); failed != nil {
+		t.Fatalf("a sound run fails %v", failed)
+	}
+	file := filepath.Join(run, manifest.CertificateFile)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := bytes.Replace(data, []byte(`"format": 1,`), []byte(`"format": 1, "minor": 99, "weather": "words",`), 1)
+	for name, c := range map[string]struct {
+		data   []byte
+		failed bool
+	}{
+		"later":               {later, false},
+		"later, of another claim":   {bytes.Replace(later, []byte(`"epsilon": 2,`), []byte(`"epsilon": 1,`), -1), true},
+		"one more newline": {append(bytes.Clone(data), '\n'), true},
+	} {
+		if bytes.Equal(c.data, data) || bytes.Equal(c.data, later) && name != "later" {
+			t.Fatalf("%s: nothing was changed in\n%s", name, data)
+		}
+		if err := os.WriteFile(file, c.data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if failed := failedChecks(t, run); slices.Contains(failed, "certificate") != c.failed || !c.failed && failed != nil {
+			t.Errorf("%s: failed are %v", name, failed)
+		}
+		account := account
+		account.From = run
+		if _, err := account.Run(t.Context(), pipelines.Options{Out: filepath.Join(dir, "next"), KeyFile: key}); err == nil {
+			t.Errorf("%s: the certificate was taken over", name)
+		}
+	}
+}
