@@ -199,9 +199,6 @@ func TestTruncationCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 2026))
 	for range 3000 {
 		c := randomMechanism(rng, 1+rng.IntN(4))
-		if cyclic := c.run.Sampler.CyclicPoisson; cyclic != nil && !cyclic.SecretPartition {
-			c.run.Examples += int64(cyclic.MinSep) - (c.run.Examples-1)%int64(cyclic.MinSep) - 1 // entry 0 is in a largest part
-		}
 		sum, once, _, never := c.enumerated()
 		any := 0.0 // over the steps at which the owner may take part
 		full := c.run.Sampler.Truncation.MaxBatchSize - c.own + 1
@@ -375,5 +372,43 @@ func TestSuggestMaxBatchSize(t *testing.T) {
 	text := (&TruncationError{MaxBatchSize: 1800, Cost: 0.1, Delta: delta, Suggested: size}).Error()
 	if !strings.Contains(text, "1800") || !errors.Is(&TruncationError{}, ErrNotVerified) {
 		t.Errorf("error %q", text)
+	}
+}
+
+// TestProtocolTakesTruncationOff: a trial has the threshold that its cost of truncation leaves, and a run without a pair of its own needs one.
+func TestProtocolTakesTruncationOff(t *testing.T) {
+	const delta = 0.01
+	cut := func(change func(*Protocol)) error {
+		p := toyProtocol(t, 1, delta, delta/2, 4, 5)
+		p.Run.Examples, p.Run.Sampler.Truncation = 10, &sampling.Truncation{MaxBatchSize: 5}
+		change(p)
+		return p.Validate()
+	}
+	costs := func(cost float64, examples int) func(*Protocol) {
+		return func(p *Protocol) {
+			p.Run.MaxExamplesPerOwner = examples
+			for i := range p.Candidates {
+				for j := range p.Candidates[i].Trials {
+					p.Candidates[i].Trials[j].Truncation = &Truncated{Rule: Once, Cost: cost}
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*Protocol)
+		want   string
+	}{
+		"own pair":               {func(*Protocol) {}, ""},
+		"no cost":                {costs(0, 2), ""},
+		"no trial has a cost":    {func(p *Protocol) { p.Run.MaxExamplesPerOwner = 2 }, "no pair of its own"},
+		"a cost that is not off": {costs(delta/4, 1), "more samples are needed"},
+		"all of delta":           {costs(delta, 1), "must be at most δ_v"},
+		"a negative cost":        {costs(-delta, 1), "must be at least 0"},
+		"no truncation":          {func(p *Protocol) { costs(0, 1)(p); p.Run.Sampler.Truncation = nil }, "must be left out"},
+		"another rule":           {func(p *Protocol) { costs(0, 1)(p); p.Candidates[0].Trials[0].Truncation.Rule = "none" }, "must be one of"},
+	} {
+		if err := cut(c.change); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
 	}
 }
