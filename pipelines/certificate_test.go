@@ -37,9 +37,9 @@ func TestCertificateOfALaterVersion(t *testing.T) {
 		data   []byte
 		failed bool
 	}{
-		"later":               {later, false},
-		"later, of another claim":   {bytes.Replace(later, []byte(`"epsilon": 2,`), []byte(`"epsilon": 1,`), -1), true},
-		"one more newline": {append(bytes.Clone(data), '\n'), true},
+		"later":                   {later, false},
+		"later, of another claim": {bytes.Replace(later, []byte(`"epsilon": 2,`), []byte(`"epsilon": 1,`), -1), true},
+		"one more newline":        {append(bytes.Clone(data), '\n'), true},
 	} {
 		if bytes.Equal(c.data, data) || bytes.Equal(c.data, later) && name != "later" {
 			t.Fatalf("%s: nothing was changed in\n%s", name, data)

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	_ "embed"
 	"slices"
 	"strings"
@@ -125,7 +126,7 @@ func (p Plan) Table() string {
 	if p.Graph == nil && p.Examples != 0 {
 		return ""
 	}
-	return or(p.Out, ".")
+	return cmp.Or(p.Out, ".")
 }
 
 // numbered is how many numbered examples the plan is for.

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -137,7 +138,7 @@ func (p Plan) Faults(others error) error {
 	var fields []string
 	group := false
 	for _, f := range p.unread {
-		bad := &ParamError{Package: "stages", Param: or(f.Field, "the plan"), Rule: f.Rule, Field: or(f.Field, "the plan")}
+		bad := &ParamError{Package: "stages", Param: cmp.Or(f.Field, "the plan"), Rule: f.Rule, Field: cmp.Or(f.Field, "the plan")}
 		if f.Value != "" {
 			bad.Value = f.Value
 		}
@@ -158,7 +159,7 @@ func (p Plan) Faults(others error) error {
 			if follows(bad) {
 				return
 			}
-			text = or(bad.Field, fmt.Sprint(bad.Param, bad.Value)) + bad.Rule
+			text = cmp.Or(bad.Field, fmt.Sprint(bad.Param, bad.Value)) + bad.Rule
 		}
 		if !slices.Contains(seen, text) {
 			seen, list = append(seen, text), append(list, err)

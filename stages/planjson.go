@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"minsep/sampling"
@@ -20,7 +21,7 @@ func JSONDifferences(was, want []byte) []string {
 func mapDifferences(a, b map[string]string, inA, inB string) (list []string) {
 	for name, value := range a {
 		if b[name] != value {
-			list = append(list, fmt.Sprintf("%s is %s %s, %s %s", name, value, inA, or(b[name], "absent"), inB))
+			list = append(list, fmt.Sprintf("%s is %s %s, %s %s", name, value, inA, cmp.Or(b[name], "absent"), inB))
 		}
 	}
 	for name, value := range b {
@@ -46,13 +47,6 @@ func flattenJSON(path string, b []byte, flat map[string]string) {
 // Differences says how two samplers differ, parameter by parameter.
 func Differences(a, b sampling.Spec, inA, inB string) []string {
 	return mapDifferences(parameters(a), parameters(b), inA, inB)
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // parameters flattens a sampler: "b-min-sep prob" → "0.25".
