@@ -59,7 +59,7 @@ func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run)
 // stage holds a stage's result against run.json and the plan.
 func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string) {
 	r := d.Result(name)
-	there, differs, err := d.Look(ctx, r)
+	there, differs, err := d.Compare(ctx, r)
 	_, finished := d.Run.Stages[name]
 	switch {
 	case err != nil:

@@ -39,11 +39,11 @@ type AccountResult struct {
 
 	// What follows are estimates, and certify nothing.
 
-	Estimate float64             `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
-	Looks    []verification.Look `json:"estimates,omitempty"`
-	Table    []verification.Row  `json:"table,omitempty"`
-	Curve    []verification.Dot  `json:"curve,omitempty"`
-	Laws     []verification.Law  `json:"laws,omitempty"` // of Algorithm 3
+	Estimate float64                   `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
+	Looks    []verification.Look       `json:"estimates,omitempty"`
+	Table    []verification.Row        `json:"table,omitempty"`
+	Curve    []verification.CurvePoint `json:"curve,omitempty"`
+	Laws     []verification.Law        `json:"laws,omitempty"` // of Algorithm 3
 }
 
 // Account is the stage with the parameters of [stages.Account].

@@ -33,7 +33,7 @@ func (r accountResult) From() map[string]string {
 	return r.withTable(map[string]string{manifest.StrategyFolder: strategyIndex})
 }
 
-func (r accountResult) Look(ctx context.Context) (bool, []string, error) {
+func (r accountResult) Compare(ctx context.Context) (bool, []string, error) {
 	certificate, err := ReadFile(ctx, r.Path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil, nil

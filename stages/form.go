@@ -146,7 +146,7 @@ type formResult struct{ folder }
 
 func (r formResult) From() map[string]string { return r.withTable(map[string]string{}) }
 
-func (r formResult) Look(ctx context.Context) (bool, []string, error) {
+func (r formResult) Compare(ctx context.Context) (bool, []string, error) {
 	if !manifest.Finished(r.Path()) {
 		return false, nil, nil
 	}

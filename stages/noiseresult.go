@@ -17,7 +17,7 @@ func (r noiseResult) From() map[string]string {
 	return map[string]string{manifest.StrategyFolder: strategyIndex, "certificate": manifest.CertificateFile}
 }
 
-func (r noiseResult) Look(ctx context.Context) (bool, []string, error) {
+func (r noiseResult) Compare(ctx context.Context) (bool, []string, error) {
 	if !manifest.Finished(r.Path()) {
 		return false, nil, nil
 	}

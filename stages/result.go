@@ -28,8 +28,8 @@ type Result interface {
 	Inputs() map[string]manifest.Digest                  // of the plan that it is made from
 	From() map[string]string                             // what else, by name: files of the stages before it
 
-	// Look says whether a finished result is there, and what of it is not what the stage would make.
-	Look(ctx context.Context) (there bool, differs []string, err error)
+	// Compare says whether a finished result is there, and what of it is not what the stage would make.
+	Compare(ctx context.Context) (there bool, differs []string, err error)
 }
 
 // Directory is a run directory that is held against a plan.
@@ -69,12 +69,12 @@ func (d *Directory) Result(stage string) Result {
 	panic("stages: no stage " + stage)
 }
 
-// Look says whether a finished result of a stage is there, and what of it is not what run.json names or the stage would make.
-func (d *Directory) Look(ctx context.Context, r Result) (there bool, differs []string, err error) {
+// Compare says whether a finished result of a stage is there, and what of it is not what run.json names or the stage would make.
+func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs []string, err error) {
 	if differs := d.notNamed(ctx, r); differs != nil {
 		return true, differs, ctx.Err()
 	}
-	there, differs, err = r.Look(ctx)
+	there, differs, err = r.Compare(ctx)
 	if stopped := ctx.Err(); stopped != nil { // what was not read to its end is not broken
 		return false, nil, stopped
 	}
@@ -186,7 +186,7 @@ type boundResult struct{ folder }
 
 func (r boundResult) Inputs() map[string]manifest.Digest { return r.input("graph") }
 
-func (r boundResult) Look(ctx context.Context) (bool, []string, error) {
+func (r boundResult) Compare(ctx context.Context) (bool, []string, error) {
 	ix, differs, err := expected{r.Path(), manifest.BoundedFormat, r.Plan.BoundParams().Bound, nil}.look(ctx, r.Run.RunID)
 	return ix != nil, differs, err
 }
@@ -195,7 +195,7 @@ type strategyResult struct{ folder }
 
 func (r strategyResult) Inputs() map[string]manifest.Digest { return r.input("workload") }
 
-func (r strategyResult) Look(ctx context.Context) (bool, []string, error) {
+func (r strategyResult) Compare(ctx context.Context) (bool, []string, error) {
 	ix, differs, err := expected{r.Path(), manifest.StrategyFormat, r.Plan.Strategy, r.Inputs()}.look(ctx, r.Run.RunID)
 	return ix != nil, differs, err
 }

@@ -11,8 +11,8 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// Dot is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen by samples, and no protocol covers this point.
-type Dot struct {
+// CurvePoint is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen by samples, and no protocol covers this point.
+type CurvePoint struct {
 	Epsilon float64 `json:"epsilon"`
 	Delta   float64 `json:"delta"` // the worse direction
 	StdErr  float64 `json:"std_err,omitempty"`
@@ -25,7 +25,7 @@ var curveParts = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2}
 
 // Curve returns δ at ε around epsilon: proven where the run's method needs no samples, else estimated. An ε at which an estimate would take too many
 // samples is left out.
-func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (dots []Dot, err error) {
+func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (points []CurvePoint, err error) {
 	method, err := run.Method()
 	if err != nil {
 		return nil, err
@@ -38,37 +38,37 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 		return cost.Cost, err
 	}
 	for _, part := range curveParts {
-		dot := Dot{Epsilon: part * epsilon, Proven: method == accounting.ClosedForm || method == accounting.PLD}
-		if dot.Proven {
-			if dot.Delta, err = provenDelta(run, noiseMultiplier, dot.Epsilon, cost); err != nil {
+		point := CurvePoint{Epsilon: part * epsilon, Proven: method == accounting.ClosedForm || method == accounting.PLD}
+		if point.Proven {
+			if point.Delta, err = provenDelta(run, noiseMultiplier, point.Epsilon, cost); err != nil {
 				return nil, err
 			}
-			dots = append(dots, dot)
+			points = append(points, point)
 			continue
 		}
 		enough := true
 		for _, d := range montecarlo.Directions {
-			s, err := newSide(run.Untruncated(), noiseMultiplier, dot.Epsilon, d)
+			s, err := newSide(run.Untruncated(), noiseMultiplier, point.Epsilon, d)
 			if err != nil {
 				return nil, err
 			}
-			e, ok, err := unaimed(ctx, run, s, dot.Delta)
+			e, ok, err := unaimed(ctx, run, s, point.Delta)
 			if err != nil {
 				return nil, err
 			}
-			if e.Truncation, err = cost(dot.Epsilon, d); err != nil {
+			if e.Truncation, err = cost(point.Epsilon, d); err != nil {
 				return nil, err
 			}
 			enough = enough && ok
-			if e.Delta() >= dot.Delta {
-				dot.Delta, dot.StdErr, dot.Effort = e.Delta(), e.StdErr, e.Bound/e.Delta()
+			if e.Delta() >= point.Delta {
+				point.Delta, point.StdErr, point.Effort = e.Delta(), e.StdErr, e.Bound/e.Delta()
 			}
 		}
-		if enough && dot.Delta > 0 {
-			dots = append(dots, dot)
+		if enough && point.Delta > 0 {
+			points = append(points, point)
 		}
 	}
-	return dots, nil
+	return points, nil
 }
 
 // provenDelta bounds δ of a run that needs no samples: by its own pair where that is known, and without truncation at its cost.

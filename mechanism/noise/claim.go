@@ -138,9 +138,9 @@ func (f recordFolder) writable(dry bool) error {
 	return err
 }
 
-// Look returns what is recorded of a run id, and the files that say so; nothing if there is none. Records that contradict each other
+// Find returns what is recorded of a run id, and the files that say so; nothing if there is none. Records that contradict each other
 // are an error.
-func (g *Registry) Look(id stream.RunID) (found *Record, files []string, err error) {
+func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err error) {
 	for _, f := range g.folders {
 		path := f.record(id)
 		r, err := readRecord(path, id)
@@ -170,7 +170,7 @@ func (g *Registry) Look(id stream.RunID) (found *Record, files []string, err err
 // Check returns a [*ClaimError] if the run id of want serves another training, or the same one in another directory. Empty fields of
 // want are not known yet, and are not compared.
 func (g *Registry) Check(want Record) error {
-	got, files, err := g.Look(want.RunID)
+	got, files, err := g.Find(want.RunID)
 	if err != nil || got == nil {
 		return err
 	}

@@ -87,10 +87,10 @@ func TestClaim(t *testing.T) {
 	if err := g.Claim(claimed(t, 9, 1, Training{}), filepath.Join(top, "nowhere"), Digest{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such directory: %v", err)
 	}
-	if _, files, err := g.Look(stream.RunID{9}); err != nil || files != nil {
+	if _, files, err := g.Find(stream.RunID{9}); err != nil || files != nil {
 		t.Errorf("a claim that failed left %v (%v)", files, err)
 	}
-	_, files, err := g.Look(stream.RunID{1})
+	_, files, err := g.Find(stream.RunID{1})
 	if err != nil || len(files) != 2 || !strings.HasPrefix(files[1], state) || strings.HasPrefix(files[0], state) {
 		t.Fatalf("records %v (%v), want one beside the key and one in the state folder", files, err)
 	}

@@ -261,7 +261,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	if r.pending {
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
-	there, differs, err := r.Look(ctx, s)
+	there, differs, err := r.Compare(ctx, s)
 	switch {
 	case err != nil:
 		return "", err
@@ -286,7 +286,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		return "", graphInPlan(err)
 	}
 	r.doneAgain = append(r.doneAgain, store.Base(s.Path()))
-	there, differs, err = s.Look(ctx)
+	there, differs, err = s.Compare(ctx)
 	if err == nil && (!there || differs != nil) {
 		err = fmt.Errorf("planrun: %s: what was just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
 	}

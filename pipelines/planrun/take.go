@@ -134,7 +134,7 @@ func mayCorrect(ctx context.Context, o pipelines.Options, registry *noise.Regist
 	if run.Plan == nil || run.Plan.KeyCommitment != want.KeyCommitment || o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		return false, nil
 	}
-	record, _, err := registry.Look(run.RunID)
+	record, _, err := registry.Find(run.RunID)
 	if err != nil {
 		return false, err
 	}
@@ -168,7 +168,7 @@ func (r *planRun) outdated(ctx context.Context) (again []planStage, differs []st
 			}
 			continue
 		}
-		there, d, err := r.Look(ctx, s)
+		there, d, err := r.Compare(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}
