@@ -32,6 +32,12 @@ type Result struct {
 	Losses montecarlo.Histogram `json:"losses,omitempty"` // for estimates at other ε
 }
 
+// Merge adds another range of samples of the same trial.
+func (r *Result) Merge(other Result) {
+	r.Sum.Merge(other.Sum)
+	r.Losses.Merge(other.Losses)
+}
+
 // entry is one line of the log.
 type entry struct {
 	Unit

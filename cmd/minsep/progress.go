@@ -93,6 +93,9 @@ func progressText(stage string, elapsed time.Duration) string {
 		if c.Expected > 0 {
 			fmt.Fprintf(&line, " of %s", grouped(c.Expected))
 		}
+		if c.Total == c.Before { // there is no rate yet
+			continue
+		}
 		fmt.Fprintf(&line, " (%s/s", grouped(int64(float64(c.Total-c.Before)/max(elapsed.Seconds(), 1e-3))))
 		if left, ok := c.Left(elapsed); ok {
 			fmt.Fprintf(&line, ", %s left", left.Round(time.Second))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -86,5 +87,17 @@ func TestPhases(t *testing.T) {
 	c := progress.Count{Name: "samples", Total: 300, Before: 100, Expected: 500}
 	if left, ok := c.Left(10 * time.Second); !ok || left != 10*time.Second {
 		t.Errorf("200 in 10 s, and 200 to do: %v left", left)
+	}
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// TestNoRateYet: before anything is counted in a phase there is no rate.
+func TestNoRateYet(t *testing.T) {
+	progress.Reset()
+	defer progress.Reset()
+	progress.Enter("verifying candidate 1 of 2", "samples", 0, 1000)
+	if got := progressText("account", time.Second); got != "account  1s  verifying candidate 1 of 2  samples 0 of 1,000" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -124,7 +125,7 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 		return err
 	}
 	f.enter(done.Unit)
-	if done.Result, err = worker.Run(ctx, done.Unit.First, done.Unit.Count, f.Config.Workers); err != nil {
+	if done.Result, err = f.draw(ctx, worker, done.Unit); err != nil {
 		return err
 	}
 	b, err := json.Marshal(done)
@@ -136,9 +137,36 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 			return err
 		}
 	}
-	samplesDrawn.Add(ctx, int(done.Unit.Count))
 	emit(b)
 	return nil
+}
+
+// toldEvery is how often a worker says how many samples it has drawn, and firstPiece how many it draws before it knows their time.
+const (
+	toldEvery  = 500 * time.Millisecond
+	firstPiece = 4096
+)
+
+// draw computes a unit piece by piece, which changes no sum, and counts the samples of each.
+func (f *sumFn) draw(ctx context.Context, worker *verification.Worker, u ledger.Unit) (all ledger.Result, err error) {
+	for done, piece := uint64(0), uint64(firstPiece); done < u.Count; {
+		count := min(piece, u.Count-done)
+		begin := time.Now()
+		r, err := worker.Run(ctx, u.First+done, count, f.Config.Workers)
+		if err != nil {
+			return all, err
+		}
+		all.Merge(r)
+		done += count
+		samplesDrawn.Add(ctx, int(count))
+		switch took := time.Since(begin); {
+		case took < toldEvery/2:
+			piece = 2 * count
+		case took > 2*toldEvery:
+			piece = max(firstPiece, count/2)
+		}
+	}
+	return all, nil
 }
 
 // enter tells those who wait in this process what is verified.
