@@ -24,6 +24,13 @@ type AccountResult struct {
 	Run       accounting.Run       `json:"run"`
 	Epsilon   float64              `json:"epsilon"`
 	Delta     float64              `json:"delta"`
+	DryRun    bool                 `json:"dry_run,omitempty"` // nothing was verified
+
+	// Outlook is what a dry run can say of the verification.
+	Outlook *verification.Outlook `json:"outlook,omitempty"`
+
+	// Ledger is where a protocol of this request is that gave no certificate; "" if there is none.
+	Ledger string `json:"ledger,omitempty"`
 
 	// Certificate is what was verified; nil when nothing was, and in a dry run.
 	Certificate *accounting.Certificate `json:"certificate,omitempty"`
@@ -73,7 +80,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		return AccountResult{}, err
 	}
 	problem.Watch = watch
-	result := AccountResult{Out: o.Out, Run: problem.Run, Epsilon: a.Epsilon, Delta: a.Delta}
+	result := AccountResult{Out: o.Out, Run: problem.Run, Epsilon: a.Epsilon, Delta: a.Delta, DryRun: o.DryRun}
 	if result.Method, err = problem.Run.Method(); err != nil {
 		return result, err
 	}
@@ -88,7 +95,10 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		return result, err
 	}
 	if o.DryRun {
-		result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta, accounting.Moments{})
+		if result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta, accounting.Moments{}); err != nil {
+			return result, err
+		}
+		result.Outlook, err = problem.Outlook(ctx)
 		return result, err
 	}
 	certificate, err := a.certify(ctx, o, here, of, problem, request, &result)
@@ -163,6 +173,7 @@ func (a Account) certify(ctx context.Context, o Options, here stages.Present, of
 	defer l.Close()
 	result.Earlier = l.Protocol().Earlier
 	if err := o.verify(ctx, folder, l); err != nil {
+		result.Ledger = folder
 		return nil, withTime(ctx, err, l.Protocol(), cpu)
 	}
 	if o.Translates() { // no samples are needed, so there is no job

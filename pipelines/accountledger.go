@@ -13,6 +13,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/stages"
@@ -24,8 +25,10 @@ import (
 // lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate is refused unless it may be
 // overwritten. A protocol of another request that gave none is not: it is put aside, where it counts, so that nothing is lost.
 func (o Options) lookAt(ctx context.Context, folder string, r stages.Request) (resume bool, err error) {
-	if _, err := store.Stat(ctx, store.Join(o.Out, manifest.CertificateFile)); err == nil && !o.Overwrite {
-		return false, fmt.Errorf("pipelines: %s: %w", store.Join(o.Out, manifest.CertificateFile), manifest.ErrExists)
+	if path := store.Join(o.Out, manifest.CertificateFile); !o.Overwrite {
+		if _, err := store.Stat(ctx, path); err == nil {
+			return false, fmt.Errorf("pipelines: %s%s: %w", path, stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
+		}
 	}
 	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -108,7 +111,7 @@ func putAside(folder string) error {
 	return nil
 }
 
-// verify draws what is missing, from the candidate with the most noise down to the first that is not accepted.
+// verify is the release loop of package verification with samples that are drawn by Beam.
 func (o Options) verify(ctx context.Context, folder string, l *ledger.Ledger) error {
 	finished, err := store.Abs(store.Join(folder, manifest.FinishedFolder))
 	if err != nil {
@@ -133,33 +136,21 @@ func (o Options) verify(ctx context.Context, folder string, l *ledger.Ledger) er
 		}
 	}
 	progress.Expect(losses.SamplesDrawn, int64(missing))
-	for c := len(p.Candidates) - 1; c >= 0; c-- {
-		if units := l.Missing(c, size); len(units) > 0 {
-			progress.Enter(fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-c, len(p.Candidates)), "", 0, 0)
-			pipeline, s := beam.NewPipelineWithRoot()
-			if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {
-				return err
-			}
-			_, err := o.run(ctx, pipeline)
-			if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
-				return err
-			}
-			if len(l.Missing(c, size)) > 0 {
-				return manifestio.ErrUnfinished
-			}
-		}
-		released, err := p.Release(l.Tallies())
-		if errors.Is(err, accounting.ErrNotVerified) {
+	return verification.Release(ctx, l, size, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
+		progress.Enter(fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-candidate, len(p.Candidates)), "", 0, 0)
+		pipeline, s := beam.NewPipelineWithRoot()
+		if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {
 			return err
 		}
-		if err != nil {
+		_, err := o.run(ctx, pipeline)
+		if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
 			return err
 		}
-		if released.Candidate > c {
-			break
+		if len(l.Missing(candidate, size)) > 0 {
+			return manifestio.ErrUnfinished
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func writeCertificate(out string, c *accounting.Certificate) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"minsep/accounting"
+	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/manifest"
@@ -108,6 +109,9 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 	if err := run.Validate(); err != nil {
 		return p, r, of, err
 	}
+	if err := a.checkMost(run); err != nil {
+		return p, r, of, err
+	}
 	p = verification.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime,
 		CodeVersion: manifest.Version, PlanSHA256: plan.String()}
 	r, err = a.request(p)
@@ -146,6 +150,22 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 			Rule: fmt.Sprintf("must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim", of.MostPerOwner)}
 	}
 	return accounting.UnitOwner, max(of.MostPerOwner, a.MaxPerOwner), nil
+}
+
+// checkMost refuses a k_u that samples are not for, and says where it comes from.
+func (a Account) checkMost(run accounting.Run) error {
+	method, err := run.Method()
+	if err != nil || run.MaxExamplesPerOwner <= montecarlo.MaxPerOwner || method != accounting.MonteCarlo && method != accounting.Unproven {
+		return err
+	}
+	e := &ParamError{Package: "stages", Param: "max per owner", Value: a.MaxPerOwner,
+		Rule: fmt.Sprintf("must be at most %d for %s, which is accounted for by samples", montecarlo.MaxPerOwner, run.Sampler.Kind().Name)}
+	if a.MaxPerOwner < run.MaxExamplesPerOwner {
+		e.Param, e.Value = "bounded", a.Bounded
+		e.Rule = fmt.Sprintf("has an owner with %d examples; accounting for %s by samples takes at most %d: bound the graph with --max-per-owner %d or less",
+			run.MaxExamplesPerOwner, run.Sampler.Kind().Name, montecarlo.MaxPerOwner, montecarlo.MaxPerOwner)
+	}
+	return e
 }
 
 // MostPerOwner is how many copies of examples the owner with the most has, at least 1.

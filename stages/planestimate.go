@@ -20,7 +20,12 @@ type PlanEstimate struct {
 	Files  int     `json:"files,omitempty"` // without the index
 	Bytes  int64   `json:"bytes,omitempty"` // of these files
 	Memory int64   `json:"memory_bytes"`    // at the peak, of the whole process
-	CPU    float64 `json:"cpu_seconds"`     // of processors
+	CPU    float64 `json:"cpu_seconds"`     // of processors; of an account by samples at most about so many
+
+	Sampled bool `json:"sampled,omitempty"` // an account that draws samples: it may end without a certificate
+
+	// Outlook is what can be said of the samples of an account before they are drawn; nil where there is nothing to say.
+	Outlook *verification.Outlook `json:"outlook,omitempty"`
 
 	// SuggestedMaxBatchSize, of account, is the smallest maximum batch size that adds at most accounting.SuggestedShare to delta at any
 	// noise multiplier; 0 where none is known.
@@ -48,8 +53,8 @@ const (
 	parquetRow        = 5.5 // bytes of a file
 
 	sampleStep     = 15e-9 // seconds of a Monte Carlo sample, a step
-	planning       = 8     // times the cost of the budget: what estimating the candidates takes too
-	estimating     = 60.0  // seconds, where the budget is a time: what estimating the candidates takes besides
+	planning       = 8     // times the cost of the budget: what tables and kernels take too
+	tables         = 5.0   // seconds, where the budget is a time: tables that may exceed it
 	provenSeconds  = 3.0   // of privacy loss distributions
 	provenMemory   = 330 << 20
 	sampledMemory  = 80 << 10 // bytes a step
@@ -106,11 +111,11 @@ func (p Plan) estimateAccount() PlanEstimate {
 		if p.Bound != nil && p.Bound.MaxExamplesPerOwner > 1 {
 			seconds *= severalPerUser
 		}
-		if p.Privacy.Samples == 0 { // the estimates come on top
+		if p.Privacy.Samples == 0 {
 			budget, _ := p.Privacy.cpuTime()
-			seconds = estimating + cmp.Or(budget, verification.DefaultCPUTime).Seconds()
+			seconds = tables + cmp.Or(budget, verification.DefaultCPUTime).Seconds()
 		}
-		e.CPU += seconds
+		e.CPU, e.Sampled = e.CPU+seconds, true
 		e.Memory = sampledMemory * int64(p.Scheme.Steps)
 	case accounting.PLD:
 		e.CPU += provenSeconds

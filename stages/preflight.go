@@ -24,8 +24,7 @@ func (p Plan) Preflight() error {
 	if run.Examples == 0 {
 		run.Examples = unknownExamples
 	}
-	_, err = run.Method()
-	return InPlan("privacy", err)
+	return InPlan("privacy", p.AccountParams().checkMost(run))
 }
 
 // unknownExamples stands for a number of examples that is not known: no refusal depends on it.

@@ -14,6 +14,7 @@ import (
 	"minsep/manifest"
 	"minsep/sampling"
 	"slices"
+	"strings"
 )
 
 // Request is what an account was asked for. A run that was stopped goes on with the protocol of its ledger if the request is the
@@ -52,6 +53,27 @@ func (a Account) request(p verification.Problem) (Request, error) {
 func (r Request) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", "  ")
 	return append(b, '\n'), err
+}
+
+// AskedOtherwise says in what a request differs from that of the ledger in a folder, as part of a sentence; "" where they are the
+// same or that cannot be known.
+func AskedOtherwise(ctx context.Context, folder string, r Request) string {
+	got, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
+	if err != nil {
+		return ""
+	}
+	want, err := r.Encode()
+	if err != nil {
+		return ""
+	}
+	was, asked := map[string]string{}, map[string]string{}
+	flattenJSON("", got, was)
+	flattenJSON("", want, asked)
+	differ := mapDifferences(was, asked, "there", "asked for now")
+	if differ == nil {
+		return " is of this same request"
+	}
+	return " is of another request (" + strings.Join(differ, "; ") + ")"
 }
 
 // Earlier lists the protocols in and beside the ledger in a folder that have samples of the same sampler and strategy as one of the runs, see

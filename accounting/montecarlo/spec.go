@@ -36,10 +36,10 @@ const (
 const maxSquaredNorm = 1e6
 
 // maxSteps bounds what a loss may need memory for.
-const (
-	maxSteps    = 1 << 22
-	maxPerOwner = 1000
-)
+const maxSteps = 1 << 22
+
+// MaxPerOwner is the largest k_u that there are losses for.
+const MaxPerOwner = 1000
 
 // Spec is one accounting problem: a sampler, a strategy and a noise multiplier. All of it is public.
 type Spec struct {
@@ -110,8 +110,8 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	check.Require(s.MinSep <= maxSteps, "min-sep", s.MinSep, fmt.Sprintf("must be at most %d", maxSteps))
 	check.Positive("noise multiplier", s.NoiseMultiplier)
 	k := s.examplesPerOwner()
-	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= maxPerOwner, "examples per owner", s.MaxExamplesPerOwner,
-		fmt.Sprintf("must be 0 to %d", maxPerOwner))
+	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= MaxPerOwner, "examples per owner", s.MaxExamplesPerOwner,
+		fmt.Sprintf("must be at most %d", MaxPerOwner))
 	check.AtLeast("max batch size", s.MaxBatchSize, 0)
 	scheme, ok := schemes[s.Scheme]
 	if !ok {

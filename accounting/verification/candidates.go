@@ -102,15 +102,13 @@ func (p Problem) least(m model, low, high, errors, budget, most float64) (noiseM
 	return high, true
 }
 
-// budget is how many samples there are, and up to which mean it is worth to accept.
-func (p Problem) budget() (samples, most float64) {
+// allowance is how many samples there are, and up to which mean it is worth to accept.
+func (p Problem) allowance() (samples, most float64) {
 	room := p.Delta - p.claim().Earlier
 	switch {
 	case p.Accept > 0:
 		return maxBudget, p.Accept * room
-	case p.Samples > 0:
-		return float64(p.Samples), room
-	case p.CPUTime > 0:
+	case p.Samples > 0 || p.CPUTime > 0:
 		return float64(p.bought), room
 	}
 	return float64(p.bought), defaultShare * room
@@ -121,7 +119,7 @@ const maxBudget = 1e15
 // candidates chooses noise multipliers by rising order: the smallest that the budget affords, one with more noise in case the
 // estimate was too low, and the one whose δ is bounded without samples, if there is one.
 func (p Problem) candidates(m model, line fit, provable float64) ([]float64, error) {
-	budget, _ := p.budget()
+	budget, _ := p.allowance()
 	low, high := line.at(0.999*p.Delta), line.at(0.02*p.Delta)
 	if provable > 0 {
 		high = max(provable, low)
@@ -141,7 +139,7 @@ func (p Problem) candidates(m model, line fit, provable float64) ([]float64, err
 
 // mainAndSpare are the candidates that draw samples. backed says that one without samples comes after them.
 func (p Problem) mainAndSpare(m model, low, high float64, backed bool) (sigmas []float64, ok bool) {
-	budget, most := p.budget()
+	budget, most := p.allowance()
 	for _, share := range spareShares {
 		main, ok := p.least(m, low, high, mainErrors, (1-share)*budget, most)
 		if !ok {
@@ -173,7 +171,7 @@ func (p Problem) tooFew(goals []accounting.Goal, budget, noiseMultiplier float64
 	for _, test := range tests {
 		need += float64(test.Samples)
 	}
-	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", noiseMultiplier), Need: need, Allowed: budget}
+	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", noiseMultiplier), Need: need, Allowed: budget, Budget: p.budget}
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, the main one first. Without a model nothing is known of them.
@@ -214,7 +212,7 @@ func (p Problem) spend(sides [][2]side, m model) (accounting.Thresholds, []accou
 	for _, test := range tests {
 		total += float64(test.Samples)
 	}
-	budget, most := p.budget()
+	budget, most := p.allowance()
 	if total == 0 || total <= budget && p.Samples == 0 && p.CPUTime == 0 && t.Accept <= most*(1+1e-3) {
 		return t, tests, nil
 	}
@@ -278,7 +276,7 @@ func (p Problem) fixAlike(sides [][2]side, method accounting.Method) (*accountin
 // spendAlike chooses thresholds for trials of the given bounds.
 func (p Problem) spendAlike(bounds []float64) (accounting.Thresholds, []uint64, error) {
 	claim := p.claim()
-	budget, most := p.budget()
+	budget, most := p.allowance()
 	if p.Accept > 0 {
 		return claim.Samples(most, bounds)
 	}
@@ -334,7 +332,11 @@ func boundAt(looks []Look, noiseMultiplier float64, bound func(Look) float64) fl
 		return bound(b)
 	}
 	x := math.Log(noiseMultiplier/a.NoiseMultiplier) / math.Log(b.NoiseMultiplier/a.NoiseMultiplier)
-	return bound(a) * math.Pow(bound(b)/bound(a), min(max(x, -2), 3))
+	between := bound(a) * math.Pow(bound(b)/bound(a), min(max(x, -2), 3))
+	if math.IsNaN(between) || math.IsInf(between, 1) { // far outside, where it leaves the range of numbers
+		return 1
+	}
+	return between
 }
 
 // roundUp rounds to five digits, so that files and people copy the number without loss.

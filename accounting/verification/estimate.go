@@ -43,9 +43,10 @@ const (
 	usual        = 200
 	leastSamples = 4000
 	farAway      = 10 // from δ, by this factor: 10 M/δ samples tell on which side
+	fewest       = 50 // samples of an estimate, where the budget allows no more
 )
 
-// estimateSamples bounds an estimate: some ten seconds of one processor.
+// estimateSamples bounds an estimate where there is no budget: some ten seconds of one processor.
 func estimateSamples(steps int) float64 { return math.Floor(2e9 / float64(2000+steps)) }
 
 // TooFewError says how many samples something takes and how long that is here. It wraps accounting.ErrTooFewSamples.
@@ -53,13 +54,25 @@ type TooFewError struct {
 	What    string
 	Need    float64       // samples; 0 when that is not known
 	Allowed float64       // samples
+	Budget  string        // of which these are what is left, in words; "" if there is none
 	Each    time.Duration // a sample, on this machine; 0 when that is not known
 	CPU     float64       // seconds of processors that a sample takes here; 0 when that is not known
-	Cause   error         // says all but the time, if it is not nil
+
+	// Advised is a budget that is enough, in samples, and AdvisedCPU what it takes at least in seconds of processors; 0 when that
+	// is not known.
+	Advised, AdvisedCPU float64
+
+	Cause error // says all but the time, if it is not nil
+
+	plain bool // samples are plain losses, whatever the noise
+	spent bool // an estimate that the share of estimates was enough for at first
 }
 
 func (e *TooFewError) Error() string {
-	s := fmt.Sprintf("verification: too few samples: %s takes at least %.3g, and %.3g are allowed", e.What, e.Need, e.Allowed)
+	s := fmt.Sprintf("verification: too few samples: %s takes at least %.3g samples, and %.3g are allowed", e.What, e.Need, e.Allowed)
+	if e.Budget != "" {
+		s = fmt.Sprintf("verification: too few samples: %s takes at least %.3g samples, and the budget, %s, leaves %.2g", e.What, e.Need, e.Budget, math.Floor(e.Allowed))
+	}
 	if e.Cause != nil {
 		s = e.Cause.Error()
 	}
@@ -97,10 +110,15 @@ type estimator struct {
 	epsilon, delta float64
 	limit          float64 // samples of one estimate
 	workers        int
+	share          share
 
-	drawn  uint64
-	spent  time.Duration
-	worked time.Duration // of processors
+	drawn    uint64
+	measured uint64 // of these, only to know their time
+	spent    time.Duration
+	worked   time.Duration // of processors
+
+	looks  int     // noise multipliers that were looked at
+	tables float64 // seconds of processors that their tables took
 
 	watch func(Phase)
 	doing string // the phase
@@ -142,6 +160,9 @@ func (e *estimator) each() time.Duration {
 // look estimates both directions at one noise multiplier.
 func (e *estimator) look(ctx context.Context, noiseMultiplier float64) (l Look, err error) {
 	l.NoiseMultiplier = noiseMultiplier
+	e.looks++
+	begin, worked := e.used(), e.worked
+	defer func() { e.tables += e.used() - begin - (e.worked - worked).Seconds() }()
 	for i, d := range montecarlo.Directions {
 		s, err := newSide(e.run, noiseMultiplier, e.epsilon, d)
 		if err != nil {
@@ -164,20 +185,26 @@ func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
 		out.Bound, out.Mean, out.Effort = s.divergence(), s.divergence(), 0
 		return out, nil
 	}
-	if need := math.Ceil(10 * out.Effort); need > e.limit {
-		each, err := e.time(ctx, s)
-		if err != nil {
+	need := max(fewest, math.Ceil(10*out.Effort))
+	if e.drawn == 0 && (e.share.seconds > 0 || need > min(e.limit, e.left())) {
+		if _, err := e.time(ctx, s); err != nil {
 			return out, err
 		}
+	}
+	left := e.left()
+	e.share.most = max(e.share.most, left)
+	if need > min(e.limit, left) {
 		return out, &TooFewError{What: fmt.Sprintf("an estimate for δ = %.3g at noise multiplier %.4g (10 M/δ, M = %.3g)", e.delta, s.spec.NoiseMultiplier, out.Bound),
-			Need: need, Allowed: e.limit, Each: each, CPU: e.eachCPU()}
+			Need: need, Allowed: min(e.limit, left), Budget: e.share.budget, Each: e.each(), CPU: e.eachCPU(), Advised: advisedEstimates * need,
+			AdvisedCPU: e.used() + advisedEstimates*need*e.eachCPU(),
+			plain:      s.untilted, spent: left < fewest || need <= min(e.limit, e.share.most)}
 	}
 	worker, err := e.worker(s)
 	if err != nil {
 		return out, err
 	}
-	// The fewest samples say how many there must be.
-	out.Samples = uint64(max(leastSamples, math.Ceil(10*out.Effort)))
+	// The fewest samples say how many there must be. Each estimate takes a part of what the ones before it have left.
+	out.Samples = uint64(max(need, min(leastSamples, left/12)))
 	sum, err := e.draw(ctx, worker, 0, out.Samples)
 	if err != nil {
 		return out, err
@@ -190,7 +217,7 @@ func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
 	case out.Mean > 2*e.delta || out.Mean < e.delta/4:
 		goal /= 5 // only the direction matters
 	}
-	if all := uint64(min(goal, e.limit)); all > out.Samples {
+	if all := uint64(min(goal, e.limit, left/5)); all > out.Samples {
 		more, err := e.draw(ctx, worker, out.Samples, all-out.Samples)
 		if err != nil {
 			return out, err
@@ -250,6 +277,7 @@ func (e *estimator) time(ctx context.Context, s side) (time.Duration, error) {
 	}
 	before := e.spent
 	_, err = e.draw(ctx, worker, 0, few)
+	e.measured += few
 	return (e.spent - before) / few, err
 }
 
@@ -267,14 +295,15 @@ const maxLooks = 24
 
 // search looks at noise multipliers of the grid, from the first on, until two neighbours, at most three grid steps apart, have δ on both sides
 // of target. It returns the looks by rising noise multiplier. Where M is so large that an estimate takes too many samples, the
-// noise multiplier counts as too small.
+// noise multiplier counts as too small. Where the share of estimates in a budget is used up, it returns the looks that there are.
 func (e *estimator) search(ctx context.Context, first int, target float64) (looks []Look, err error) {
 	slope := -0.15 // of ln δ by grid steps
 	excess := func(l Look) float64 { return math.Log(max(l.Delta(), 1e-6*e.delta) / target) }
 	low, high := math.MinInt, math.MaxInt // grid indices with δ above and at most target
 	var atLow, atHigh float64             // excess there; +Inf where there is no estimate
 	var tooFew error
-	next := first
+	cheapest := math.Inf(1) // samples that an estimate takes
+	next, up := first, 0    // up: where there is no estimate yet
 	for range maxLooks {
 		e.candidate(looks)
 		l, err := e.look(ctx, onGrid(next))
@@ -283,9 +312,14 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 		switch {
 		case errors.As(err, &few):
 			tooFew = err
-			if few.Need >= 10/e.delta { // plain losses: more noise does not help
+			if few.spent && len(looks) > 0 { // what is known must do
+				return looks, nil
+			}
+			if few.plain || few.spent || high == math.MaxInt && few.Need > 0.9*cheapest && few.Need < 9.99/e.delta { // more noise does not help
 				return nil, err
 			}
+			up = stepUp(few.Need, e.delta)
+			cheapest = min(cheapest, few.Need)
 		case err != nil:
 			return nil, err
 		default:
@@ -294,6 +328,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 		}
 		if value > 0 {
 			low, atLow = next, value
+			up = max(up, step(min(atLow, 3)/-slope))
 		} else {
 			high, atHigh = next, value
 		}
@@ -301,7 +336,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 		case low == math.MinInt:
 			next = high - min(mostDown(atHigh), step(atHigh/slope))
 		case high == math.MaxInt:
-			next = low + step(min(atLow, 3)/-slope)
+			next, up = low+up, 0
 		case high-low <= 3 && !math.IsInf(atLow, 1), high-low == 1:
 			return e.widen(ctx, looks, low, high)
 		default:
@@ -309,7 +344,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 				slope = min(-0.02, (atHigh-atLow)/float64(high-low))
 				next = low + int(math.Round(atLow/-slope))
 			} else {
-				next = (low + high) / 2
+				next = max((low+high)/2, high-min(mostDown(atHigh), step(atHigh/slope)))
 			}
 			next = min(max(next, low+1), high-1)
 		}
@@ -375,6 +410,14 @@ func (e *estimator) widen(ctx context.Context, looks []Look, low, high int) ([]L
 // step is a number of grid steps to go where the target has not been passed yet: a little beyond the guess.
 func step(guess float64) int {
 	return int(min(40, max(1, math.Ceil(guess*1.1))))
+}
+
+// stepUp is how many grid steps to go up where an estimate takes too many samples: with M < 1, where plans take long, twice as many.
+func stepUp(need, delta float64) int {
+	if need < 9.99/delta {
+		return 44
+	}
+	return 22
 }
 
 // insert keeps looks sorted by noise multiplier.

@@ -28,9 +28,10 @@ type Problem struct {
 	// NoiseMultiplier is the only candidate; 0 looks for the smallest.
 	NoiseMultiplier float64
 
-	// The budget of the verification, over all candidates and both directions, in samples or in time of processors. With neither, it
-	// is DefaultCPUTime, less where a part of it reaches 0.9 of δ. A time is turned into samples once, by the speed at which this
-	// machine makes the estimates, before there is a protocol.
+	// The budget in samples or in time of processors. With neither, it is DefaultCPUTime, less where a part of it reaches 0.9 of δ.
+	// Estimates take at most a third of it, and what they leave is for the verification, over all candidates and both directions. A
+	// time is turned into samples once, by the speed at which this machine makes the estimates, before there is a protocol. The
+	// samples that measure the speed for a given NoiseMultiplier do not count.
 
 	Samples uint64
 	CPUTime time.Duration
@@ -42,7 +43,9 @@ type Problem struct {
 	CodeVersion string
 	PlanSHA256  string
 
-	bought uint64 // samples, for the time
+	bought uint64 // samples that the estimates leave for the verification
+	budget string // in words
+	before spent  // by a plan that was made before this one for the same budget
 	byCost bool   // a maximum batch size is accounted for by its cost in δ
 
 	// Watch, if not nil, is told what is being done, from one goroutine.
@@ -101,6 +104,8 @@ type Plan struct {
 	// Each is the time of one sample on this machine, and CPU the seconds of processors that it takes; 0 if not known.
 	Each time.Duration
 	CPU  float64
+
+	spent spent // of the budget
 }
 
 // ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be proven to be enough by a method that knows no
@@ -128,17 +133,13 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 	if method == accounting.ClosedForm || method == accounting.PLD {
 		return out, p.proven(out)
 	}
-	e := &estimator{run: p.pair(), cost: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch}
-	if e.workers <= 0 {
-		e.workers = runtime.GOMAXPROCS(0)
-	}
-	e.limit = max(estimateSamples(p.steps()), float64(p.Samples)/4)
+	e := p.newEstimator()
 	if p.NoiseMultiplier != 0 {
 		err = p.fixed(ctx, e, out)
 	} else {
 		err = p.calibrated(ctx, e, out)
 	}
-	out.Each, out.CPU = e.each(), e.eachCPU()
+	out.Each, out.CPU, out.spent = e.each(), e.eachCPU(), spent{p.before.samples + e.drawn - e.measured, e.used()}
 	if p.pair().Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
 		without := &Plan{Method: accounting.PLD, Looks: out.Looks, Table: out.Table, Each: out.Each, CPU: out.CPU}
 		if p.proven(without) == nil {
@@ -146,6 +147,17 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 		}
 	}
 	return out, err
+}
+
+func (p Problem) newEstimator() *estimator {
+	e := &estimator{run: p.pair(), cost: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch, share: p.newShare(), limit: math.Inf(1)}
+	if e.workers <= 0 {
+		e.workers = runtime.GOMAXPROCS(0)
+	}
+	if p.Accept > 0 {
+		e.limit = estimateSamples(p.steps())
+	}
+	return e
 }
 
 func (p Problem) steps() int { return p.Run.Sampler.Scheme().NumSteps() }
@@ -230,18 +242,27 @@ const DefaultCPUTime = time.Minute
 // DefaultSamples is about how many samples that is, for one example an owner; with several a sample takes many times as long.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
 
-// priced returns the problem with its budget in samples, at the speed that was measured: of two digits.
+// priced returns the problem with what is left of its budget, in samples at the speed that was measured; of a time two digits.
 func (p Problem) priced(e *estimator) Problem {
-	time := p.CPUTime
-	if p.Samples > 0 || p.Accept > 0 {
+	p.budget = e.share.budget
+	switch {
+	case p.Accept > 0:
+		return p
+	case p.Samples > 0:
+		p.bought = p.Samples
+		if p.NoiseMultiplier == 0 {
+			p.bought = max(1, p.Samples-min(p.Samples, p.before.samples+e.drawn-e.measured))
+		}
 		return p
 	}
-	if time == 0 {
-		time = DefaultCPUTime
+	whole := p.CPUTime
+	if whole == 0 {
+		whole = DefaultCPUTime
 	}
-	samples := float64(DefaultSamples(p.steps())) * time.Seconds() / DefaultCPUTime.Seconds()
+	left := max(0, whole.Seconds()-e.used()-tablesToCome*e.tables/float64(max(1, e.looks)))
+	samples := float64(DefaultSamples(p.steps())) * left / DefaultCPUTime.Seconds()
 	if each := e.eachCPU(); each > 0 {
-		samples = time.Seconds() / each
+		samples = left / each
 	}
 	scale := math.Pow(10, math.Floor(math.Log10(max(1, samples)))-1)
 	p.bought = max(1, uint64(math.Floor(samples/scale)*scale))
@@ -277,7 +298,7 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
 	}
 	p = p.priced(e)
 	out.Protocol, err = p.fix(sides, out.Method, nil)
-	return e.priced(err, func() (need float64) {
+	return e.priced(err, false, func() (need float64) {
 		_, samples, _ := p.claim().Samples(p.Delta/2, []float64{sides[0][0].bound(), sides[0][1].bound()})
 		for _, s := range samples {
 			need += float64(s)
@@ -286,17 +307,26 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
 	})
 }
 
-// priced adds the time of samples here to an error about too few of them. need says how many would be enough, where the error does not.
-func (e *estimator) priced(err error, need func() float64) error {
+// priced adds the time of samples here, and a budget that is enough, to an error about too few samples. need says how many would be
+// enough, where the error does not.
+func (e *estimator) priced(err error, estimated bool, need func() float64) error {
 	var few *TooFewError
 	switch {
 	case err == nil || !errors.Is(err, accounting.ErrTooFewSamples):
 		return err
 	case errors.As(err, &few):
 		few.Each, few.CPU = e.each(), e.eachCPU()
-		return err
+	default:
+		few = &TooFewError{Cause: err, Need: need(), Each: e.each(), CPU: e.eachCPU()}
 	}
-	return &TooFewError{Cause: err, Need: need(), Each: e.each(), CPU: e.eachCPU()}
+	if few.Advised == 0 {
+		// Estimates take a third at most, or more where tables take long.
+		few.Advised, few.AdvisedCPU = few.Need, few.Need*few.CPU+e.used()
+		if estimated {
+			few.Advised /= 1 - planShare
+		}
+	}
+	return few
 }
 
 func (p Problem) sides(sigmas []float64) (sides [][2]side, err error) {
@@ -357,22 +387,40 @@ func (p Problem) provableAt(start, delta float64) (tilt.Provable, error) {
 	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
 }
 
+// start is the noise multiplier that is tried first, and one that needs no samples, if there is one.
+func (p Problem) start() (first float64, provable tilt.Provable, err error) {
+	if first, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())); err != nil {
+		return first, provable, err
+	}
+	provable, err = p.provable(first)
+	switch {
+	case err == nil:
+		first = provable.NoiseMultiplier / math.Pow(gridRatio, 5)
+	case !errors.Is(err, tilt.ErrNotTilted) && !errors.Is(err, tilt.ErrNotProvable):
+		return first, provable, err
+	}
+	return first, provable, nil
+}
+
 // calibrated estimates the noise multiplier, then fixes candidates around it.
 func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
-	start, err := accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms()))
+	start, provable, err := p.start()
 	if err != nil {
 		return err
 	}
-	provable, err := p.provable(start)
-	switch {
-	case err == nil:
-		start = provable.NoiseMultiplier / math.Pow(gridRatio, 5)
-	case !errors.Is(err, tilt.ErrNotTilted) && !errors.Is(err, tilt.ErrNotProvable):
-		return err
+	e.beginEstimates()
+	out.Looks, err = e.search(ctx, gridIndex(start), 0.75*p.Delta)
+	if err == nil {
+		err = p.chosen(e, out, provable)
 	}
-	if out.Looks, err = e.search(ctx, gridIndex(start), 0.75*p.Delta); err != nil {
-		return err
+	if errors.Is(err, accounting.ErrTooFewSamples) && provable.NoiseMultiplier > 0 && !p.pair().Majorized() {
+		return p.provenOnly(e, out, provable.NoiseMultiplier)
 	}
+	return err
+}
+
+// chosen fixes the candidates around what was estimated.
+func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable) error {
 	line := fitLooks(out.Looks, 0.8*p.Delta)
 	out.Estimate = line.at(p.Delta)
 	p = p.priced(e)
@@ -387,7 +435,17 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 		}
 		out.Protocol, err = p.fix(sides, out.Method, &m)
 	}
-	return e.priced(err, func() float64 { return 0 })
+	return e.priced(err, true, func() float64 { return 0 })
+}
+
+// provenOnly makes the protocol of a budget that is not enough for estimates: of the noise multiplier that needs no samples.
+func (p Problem) provenOnly(e *estimator, out *Plan, noiseMultiplier float64) error {
+	e.tell(Phase{Text: "tables"})
+	sides, err := p.sides([]float64{noiseMultiplier})
+	if err == nil {
+		out.Protocol, err = p.fix(sides, out.Method, nil)
+	}
+	return err
 }
 
 // tableShares are the parts of δ that the table shows as δ'.

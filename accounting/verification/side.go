@@ -16,6 +16,7 @@ type side struct {
 	epsilon   float64
 	direction montecarlo.Direction
 	plan      *tilt.Plan // nil: values of plain losses, in [0, 1]
+	untilted  bool       // plan is nil at every noise multiplier
 	composed  float64    // an upper bound by composition of independent events; 0: there is none
 	cut       *accounting.Truncated
 }
@@ -26,6 +27,7 @@ func newSide(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.
 	plan, err := tilt.NewPlan(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
+		s.untilted = !errors.Is(err, tilt.ErrTable)
 		return s, s.spec.Validate()
 	case err != nil:
 		return s, err

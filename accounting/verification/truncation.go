@@ -100,7 +100,7 @@ func (p Problem) truncated(ctx context.Context) (*Plan, error) {
 	if ctx.Err() != nil || !p.Run.TruncatedPair() || err == nil && plan.share(p.Delta) <= cheap {
 		return plan, err
 	}
-	other, otherErr := own.plan(ctx)
+	other, otherErr := own.after(plan).plan(ctx)
 	var tooDear *accounting.TruncationError
 	switch {
 	case ctx.Err() != nil:
@@ -119,11 +119,9 @@ func (p Problem) costed(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := p.NoiseMultiplier
-	if most == 0 { // noise beyond that without amplification is not looked at
-		if most, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())*math.Sqrt(float64(p.steps()))); err != nil {
-			return nil, err
-		}
+	most, err := p.mostNoise()
+	if err != nil {
+		return nil, err
 	}
 	if err := p.tooDear(most); err != nil {
 		return &Plan{Method: method}, err
@@ -133,6 +131,14 @@ func (p Problem) costed(ctx context.Context) (*Plan, error) {
 		err = p.tooDear(plan.noiseMultiplier())
 	}
 	return plan, err
+}
+
+// mostNoise is the noise multiplier that is asked for or, else, that without amplification: noise beyond it is not looked at.
+func (p Problem) mostNoise() (float64, error) {
+	if p.NoiseMultiplier != 0 {
+		return p.NoiseMultiplier, nil
+	}
+	return accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())*math.Sqrt(float64(p.steps())))
 }
 
 // tooDear says that truncation costs too much at a noise multiplier; nil if it does not.

@@ -82,59 +82,103 @@ func TestCertifyBMinSep(t *testing.T) {
 	}
 }
 
-// TestBudget: what is spent stays within the budget, and too small a budget is refused.
-func TestBudget(t *testing.T) {
-	const budget = 20_000
-	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
+// drawn counts the samples of a plan's estimates and of its verification.
+func drawn(plan *Plan) (estimates, verification uint64) {
+	for _, l := range plan.Looks {
+		estimates += l.Estimates[0].Samples + l.Estimates[1].Samples
 	}
-	p := plan.Protocol
-	total := uint64(0)
-	for _, c := range p.Candidates {
+	for _, c := range plan.Protocol.Candidates {
 		for _, trial := range c.Trials {
-			total += trial.Samples
+			verification += trial.Samples
 		}
 	}
-	if total == 0 || total > budget {
-		t.Errorf("%d samples of a budget of %d", total, budget)
+	return estimates, verification
+}
+
+// TestBudget: estimates and verification together stay within the budget, and too small a budget is refused.
+func TestBudget(t *testing.T) {
+	for _, budget := range []uint64{1000, 20_000} {
+		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		estimates, verification := drawn(plan)
+		if estimates == 0 || estimates > budget/3+1 || verification == 0 || estimates+verification > budget || estimates+verification < budget*9/10 {
+			t.Errorf("%d and %d samples of a budget of %d", estimates, verification, budget)
+		}
 	}
-	// Of 10 samples little is certified, but at least the noise multiplier whose δ is bounded without any.
-	plan, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, CodeVersion: "test"}.Plan(t.Context())
+	// Of 10 samples there is no estimate, but at least the noise multiplier whose δ is bounded without any.
+	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, c := certify(t, plan.Protocol, 1, 1); c.NoiseMultiplier > 1.8 || c.NoiseMultiplier < plan.Estimate {
+	if estimates, verification := drawn(plan); estimates+verification > 10 {
+		t.Errorf("%d and %d samples of a budget of 10", estimates, verification)
+	}
+	if _, c := certify(t, plan.Protocol, 1, 1); c.NoiseMultiplier > 1.8 || c.NoiseMultiplier < 1.4841 {
 		t.Errorf("10 samples: σ = %g", c.NoiseMultiplier)
 	}
 	_, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, NoiseMultiplier: 1.6}.Plan(t.Context())
 	var few *TooFewError
-	if !errors.As(err, &few) || few.Need < 10 || few.CPU <= 0 {
+	if !errors.As(err, &few) || few.Need < 10 || few.CPU <= 0 || few.Advised < few.Need {
 		t.Errorf("10 samples for one noise multiplier: got %v", err)
 	}
 }
 
-// TestSpend: a budget in time becomes samples before there is a protocol, and is used up; each trial accepts what is worth its
-// samples, and the main candidate gets most of them.
+// plainRun has plain losses, since there are more bands than min-sep, and nothing is proven.
+func plainRun() accounting.Run {
+	run := smallRun()
+	run.Strategy.Toeplitz = append(run.Strategy.Toeplitz, 0.1)
+	return run
+}
+
+// TestAdvisedBudget: a budget that is too small for any estimate is refused, and the one that the refusal names is enough.
+func TestAdvisedBudget(t *testing.T) {
+	p := Problem{Run: plainRun(), Epsilon: 2, Delta: 0.02, Samples: 100, CodeVersion: "test"}
+	_, err := p.Plan(t.Context())
+	var few *TooFewError
+	if !errors.As(err, &few) || few.Need < 10/0.02 || !strings.Contains(err.Error(), "the budget, 100 samples, leaves 34") {
+		t.Fatalf("100 samples: got %v", err)
+	}
+	p.Samples = uint64(few.Advised)
+	plan, err := p.Plan(t.Context())
+	if err != nil {
+		t.Fatalf("%d samples: %v", p.Samples, err)
+	}
+	certify(t, plan.Protocol, 5000, 0)
+}
+
+// TestShareOfTime: estimates stop when the time that they may take is used up, with what they know, and at once where none is left.
+func TestShareOfTime(t *testing.T) {
+	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3}
+	e := p.newEstimator()
+	e.share = share{samples: 400, budget: "x"}
+	looks, err := e.search(t.Context(), gridIndex(1.6), 0.75e-3)
+	if err != nil || len(looks) == 0 || e.drawn > 400 {
+		t.Errorf("400 samples: %d noise multipliers, %d samples, %v", len(looks), e.drawn, err)
+	}
+	e = p.newEstimator()
+	e.share = share{seconds: 1e-9, budget: "x"}
+	var few *TooFewError
+	if looks, err := e.search(t.Context(), gridIndex(1.6), 0.75e-3); !errors.As(err, &few) || looks != nil || e.drawn > 512 {
+		t.Errorf("no time: %d noise multipliers, %d samples, %v", len(looks), e.drawn, err)
+	}
+}
+
+// TestSpend: a budget in time becomes samples before there is a protocol, and what the estimates leave is used up; each trial accepts
+// what is worth its samples, and the main candidate gets most of them.
 func TestSpend(t *testing.T) {
-	const time = 200 * time.Millisecond
+	const time = 2 * time.Second
 	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CPUTime: time, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := plan.Protocol
 	bought := time.Seconds() / plan.CPU
-	total, main := uint64(0), uint64(0)
-	for i, c := range p.Candidates {
-		for _, trial := range c.Trials {
-			total += trial.Samples
-			if i == 0 {
-				main += trial.Samples
-			}
-		}
-	}
-	if float64(total) > bought*1.001 || float64(total) < 0.85*bought {
-		t.Errorf("%d samples, where the time is for %.0f", total, bought)
+	estimates, total := drawn(plan)
+	main := p.Candidates[0].Trials[0].Samples + p.Candidates[0].Trials[1].Samples
+	if float64(estimates+total) > bought*1.01 || float64(estimates) > bought/3 {
+		t.Errorf("%d and %d samples, where the time is for %.0f", estimates, total, bought)
 	}
 	if 4*main < 3*total {
 		t.Errorf("%d samples of %d for the main candidate", main, total)

@@ -100,40 +100,6 @@ func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r l
 	return r, nil
 }
 
-// Finish computes what a ledger lacks, candidates from the most noise down, and returns the certificate. It stops at the first
-// candidate that is rejected, since smaller ones cannot be released then. progress, if not nil, is called after every unit.
-func Finish(ctx context.Context, l *ledger.Ledger, unitSize uint64, workers int, progress func(candidate int, done, of uint64)) (*accounting.Certificate, error) {
-	p := l.Protocol()
-	for c := len(p.Candidates) - 1; c >= 0; c-- {
-		var worker *Worker
-		trial := -1
-		for _, u := range l.Missing(c, unitSize) {
-			if u.Trial != trial {
-				var err error
-				if worker, err = NewWorker(p, c, u.Trial); err != nil {
-					return nil, err
-				}
-				trial = u.Trial
-			}
-			result, err := worker.Run(ctx, u.First, u.Count, workers)
-			if err != nil {
-				return nil, err
-			}
-			if err := l.Add(u, result); err != nil {
-				return nil, err
-			}
-			if progress != nil {
-				done, of := l.Progress(c)
-				progress(c, done, of)
-			}
-		}
-		if released, err := p.Release(l.Tallies()); err != nil || released.Candidate != c {
-			break
-		}
-	}
-	return l.Certificate()
-}
-
 // SampleCPU measures how many seconds of processors a sample of a candidate takes here, on average
 // over its trials; 0 where that cannot be measured. The samples are the first of each trial, and
 // their values are dropped: none is added to a ledger.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/accounting"
+	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/pipelines"
 )
@@ -47,6 +48,9 @@ is not proven: its certificate says so.`,
 			stop := a.watch("account")
 			result, err := stage.Run(cmd.Context(), o)
 			stop()
+			if err != nil && unverified(err) {
+				err = newNotCertified(err, result, stage.NoiseMultiplier, false)
+			}
 			if err != nil && (!unverified(err) || result.Method == "") {
 				return err
 			}
@@ -130,11 +134,17 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		if p.FailureProbability > 0 {
 			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
 		}
-	} else {
-		fmt.Fprintf(t, "not certified\t(%g, %g)-DP; method: %s\n", r.Epsilon, r.Delta, r.Method)
+	} else if r.DryRun {
+		fmt.Fprintf(t, "dry run\tof a claim of (%g, %g)-DP: nothing was verified, and nothing written\n", r.Epsilon, r.Delta)
+		fmt.Fprintf(t, "method\t%s\n", r.Method)
+		if r.Outlook != nil {
+			printOutlook(t, *r.Outlook)
+		}
 		if r.From != "" {
 			fmt.Fprintf(t, "to take over\tthe certificate of %s, which matches\n", r.From)
 		}
+	} else {
+		fmt.Fprintf(t, "not certified\t(%g, %g)-DP; method: %s\n", r.Epsilon, r.Delta, r.Method)
 	}
 	if r.SuggestedMaxBatchSize > 0 {
 		fmt.Fprintf(t, "max batch size\tfrom %d on it adds at most %g %% to delta\n", r.SuggestedMaxBatchSize, 100*accounting.SuggestedShare)
@@ -149,6 +159,27 @@ func truncation(v accounting.Verdict, delta float64) string {
 		return ""
 	}
 	return fmt.Sprintf("; truncation adds %.3g, %.2g %% of delta (%s)", v.Truncation.Cost, 100*v.Truncation.Cost/delta, v.Truncation.Rule)
+}
+
+// printOutlook prints what a dry run can say of a verification.
+func printOutlook(t io.Writer, o verification.Outlook) {
+	if !o.Samples {
+		fmt.Fprintf(t, "expected\tno samples: some seconds\n")
+		return
+	}
+	fmt.Fprintf(t, "budget\t%s, for estimates and verification together\n", o.Budget)
+	if o.Proven > 0 {
+		fmt.Fprintf(t, "expected\ta noise multiplier of at most %.5g, which needs no samples\n", o.Proven)
+	}
+	verdict := "the budget is enough for that"
+	if !o.Enough {
+		verdict = "the budget is not enough for that"
+	}
+	fmt.Fprintf(t, "expected\tat least %s samples at noise multiplier %.4g (M/delta %.3g), %.2g s of a processor: %s\n",
+		grouped(int64(o.Least)), o.NoiseMultiplier, o.Effort, o.Least*o.CPU, verdict)
+	if o.Refused() {
+		fmt.Fprintf(t, "expected\tno certificate, exit code 3, unless the budget is about %.2g samples, %s of a processor\n", o.Advised, budgetTime(o.AdvisedCPU))
+	}
 }
 
 // printEarlier prints what protocols that were seen before cost.

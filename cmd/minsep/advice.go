@@ -7,43 +7,96 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"minsep/accounting"
 	"minsep/accounting/verification"
+	"minsep/pipelines"
 )
 
-// advice says what would help after something could not be certified, by the names of flags or of the plan's fields; "" if err is
-// something else.
-func advice(cmd *cobra.Command, err error) string {
-	names := strings.NewReplacer()
-	if cmd.Name() == "run" {
-		names = strings.NewReplacer("--cpu-time ", "privacy.cpu_time ", "--samples ", "privacy.samples ", "--noise-multiplier", "privacy.noise_multiplier",
-			"--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--cpu-time,", "privacy.cpu_time,", "--max-batch-size ", "scheme.max_batch_size ")
+// notCertified is the error of a claim that was not certified, with what advice goes by.
+type notCertified struct {
+	error
+	fixed   bool   // a noise multiplier was given
+	several bool   // an owner has several examples
+	inPlan  bool   // names are the plan's
+	ledger  string // that holds the protocol that was rejected; "" if none does
+}
+
+func (e notCertified) Unwrap() error { return e.error }
+
+// newNotCertified is the error of an account that came to result.
+func newNotCertified(err error, result pipelines.AccountResult, noiseMultiplier float64, inPlan bool) error {
+	return notCertified{err, noiseMultiplier != 0, result.Run.MaxExamplesPerOwner > 1, inPlan, result.Ledger}
+}
+
+// advice says what would help after something could not be certified, by the names of flags or of the plan's fields, and what
+// stays; "" if err is something else.
+func advice(err error) string {
+	var e notCertified
+	if !errors.As(err, &e) {
+		return ""
 	}
-	var refused *accounting.RefusedError
+	var lines []string
+	if help := e.help(); help != "" {
+		if e.inPlan {
+			help = planNames.Replace(help)
+		}
+		lines = append(lines, "what would help: "+help)
+	}
+	if e.inPlan {
+		lines = append(lines, "to go on, change the plan and run it again: finished stages that still match are kept, those that do not take --overwrite")
+	}
+	if e.ledger != "" {
+		lines = append(lines, "the protocol that was rejected stays in "+e.ledger+", and its failure probability counts")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// planNames are the plan's fields for flags.
+var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples", "privacy.samples", "--noise-multiplier", "privacy.noise_multiplier",
+	"--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size")
+
+// help says what would help.
+func (e notCertified) help() string {
 	var cut *accounting.TruncationError
 	var few *verification.TooFewError
 	var rejected *accounting.NotVerifiedError
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(e.error, new(*accounting.RefusedError)):
 		return "" // its reason says what there is no analysis for
-	case errors.As(err, &cut):
-		return names.Replace(fmt.Sprintf("what would help: --max-batch-size %d", cut.Suggested))
-	case errors.As(err, &few) && few.Need > 0 && few.Need < maxAdvised && few.CPU > 0:
-		return names.Replace(fmt.Sprintf("what would help: --cpu-time %s or more (or --samples %.0f), a larger --epsilon or --delta, or a smaller batch",
-			budgetTime(few.Need*few.CPU), twoDigits(few.Need)))
-	case errors.Is(err, accounting.ErrTooFewSamples):
-		return names.Replace("what would help: a larger --epsilon or --delta, a smaller batch, or a strategy of at most min-sep bands")
-	case errors.Is(err, verification.ErrNotPrivate):
-		return names.Replace("what would help: a larger --noise-multiplier, or none, for the smallest that can be verified; a larger --epsilon or --delta")
-	case errors.As(err, &rejected):
-		return names.Replace(moreSamples(rejected))
-	case errors.Is(err, accounting.ErrNotVerified):
-		return names.Replace("what would help: no --noise-multiplier, for the smallest that can be verified, or a larger one; a larger --cpu-time, where the mean is below delta; " +
-			"a larger --epsilon or --delta")
+	case errors.As(e.error, &cut):
+		return fmt.Sprintf("--max-batch-size %d", cut.Suggested)
+	case errors.As(e.error, &few) && few.Advised > 0 && few.Advised < maxAdvised && few.CPU > 0:
+		return fmt.Sprintf("--cpu-time %s or more (or --samples %.0f), %s", budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)), twoDigits(few.Advised), e.otherwise())
+	case errors.Is(e.error, accounting.ErrTooFewSamples):
+		return e.otherwise() + ", or a strategy with no more bands than --min-sep"
+	case errors.Is(e.error, verification.ErrNotPrivate):
+		return e.moreNoise("") + "a larger --epsilon or --delta"
+	case errors.As(e.error, &rejected):
+		return e.moreSamples(rejected)
+	case errors.Is(e.error, accounting.ErrNotVerified):
+		return e.moreNoise("") + "a larger --cpu-time where the mean is below delta, a larger --epsilon or --delta"
 	}
 	return ""
+}
+
+// otherwise lists what makes any claim easier.
+func (e notCertified) otherwise() string {
+	list := "a larger --epsilon or --delta, a smaller batch"
+	switch {
+	case e.several && e.inPlan:
+		list += ", a smaller bound.max_examples_per_owner"
+	case e.several:
+		list += ", a smaller --max-per-owner (that of minsep bound too, where there is a bounded table)"
+	}
+	return list
+}
+
+// moreNoise advises a larger noise multiplier where one was given.
+func (e notCertified) moreNoise(than string) string {
+	if !e.fixed {
+		return ""
+	}
+	return "a larger --noise-multiplier" + than + ", or none, for the smallest that can be verified; "
 }
 
 // adviceErrors is how many standard errors there are between the mean that was seen and the one that
@@ -51,19 +104,16 @@ func advice(cmd *cobra.Command, err error) string {
 const adviceErrors = 2.5
 
 // moreSamples says what would help after a verification that found too large a mean.
-func moreSamples(e *accounting.NotVerifiedError) string {
-	others := "a larger --epsilon or --delta, a smaller batch, or another scheme"
-	need, ok := e.Need(adviceErrors)
+func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string {
+	need, ok := rejected.Need(adviceErrors)
 	if !ok || need > maxAdvised {
-		return fmt.Sprintf("more samples do not help: the mean leaves no room below delta; what would: a noise multiplier above %.4g "+
-			"(without --noise-multiplier the smallest that can be verified is searched), %s", e.NoiseMultiplier, others)
+		return fmt.Sprintf("%s%s. More samples do not help: the mean leaves no room below delta", e.moreNoise(fmt.Sprintf(" than %.4g", rejected.NoiseMultiplier)), e.otherwise())
 	}
 	budget := fmt.Sprintf("--samples %.0f or more", twoDigits(need))
-	if e.CPU > 0 {
-		budget = fmt.Sprintf("--cpu-time %s or more (or --samples %.0f)", budgetTime(need*e.CPU), twoDigits(need))
+	if rejected.CPU > 0 {
+		budget = fmt.Sprintf("--cpu-time %s or more (or --samples %.0f)", budgetTime(need*rejected.CPU), twoDigits(need))
 	}
-	return fmt.Sprintf("what would help: %s with --noise-multiplier %.6g; a larger noise multiplier "+
-		"(without --noise-multiplier the smallest that can be verified is searched), %s", budget, e.NoiseMultiplier, others)
+	return fmt.Sprintf("%s with --noise-multiplier %.6g; %s%s", budget, rejected.NoiseMultiplier, e.moreNoise(""), e.otherwise())
 }
 
 // maxAdvised is the largest number of samples that is advised: weeks of processors.

@@ -216,7 +216,8 @@ type shownPath struct {
 	shown string
 }
 
-// say tells the user something: a line of its own, or a log record where logs are JSON.
+// say tells the user something: one message with one prefix, further lines of which are indented, or
+// a log record where logs are JSON.
 func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
 	op.mu.Lock()
 	tell := op.tell
@@ -228,5 +229,5 @@ func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
 		tell.Log(context.Background(), level, text)
 		return
 	}
-	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(text, "\n", "\nminsep: "))
+	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(text, "\n", "\n  "))
 }

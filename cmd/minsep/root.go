@@ -99,7 +99,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	text := message(cmd, err)
-	if help := advice(cmd, err); help != "" {
+	if help := advice(err); help != "" {
 		text += "\n" + help
 	}
 	a.say(stderr, slog.LevelError, text)

@@ -70,7 +70,8 @@ Start with:  minsep run --example > plan.json`,
 				return usageError{err}
 			}
 			if err != nil && result.NotCertified != nil && unverified(err) {
-				return errors.Join(a.print(result, func(w io.Writer) { printRun(w, result, false); printNotCertified(w, *result.NotCertified) }), err, errors.New(goOn))
+				err = newNotCertified(err, *result.NotCertified, plan.Privacy.NoiseMultiplier, true)
+				return errors.Join(a.print(result, func(w io.Writer) { printRun(w, result, false); printNotCertified(w, *result.NotCertified) }), err)
 			}
 			if err != nil {
 				return err
@@ -91,11 +92,6 @@ Start with:  minsep run --example > plan.json`,
 	f.BoolVar(&example, "example", false, "print a commented plan to start from")
 	return c
 }
-
-// goOn says what can be done about a plan that cannot be certified.
-const goOn = `to go on, change the plan: leave "noise_multiplier" out or make it larger, a larger "cpu_time" or "samples", a larger "epsilon" or "delta", a smaller batch, or another
-scheme or strategy if this one is refused. Run it again: finished stages that still match are kept, those that do not take --overwrite. The protocol that failed
-stays in the ledger and its failure probability counts`
 
 func printNotCertified(w io.Writer, r pipelines.AccountResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -176,6 +172,14 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 	for _, s := range stages {
 		if most := s.Estimate.SuggestedMaxBatchSize; most > 0 {
 			fmt.Fprintf(w, "a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n\n", grouped(int64(most)), 100*accounting.SuggestedShare)
+		}
+		if s.Estimate.Outlook != nil {
+			t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			fmt.Fprintf(t, "account\tof (epsilon, delta)-DP by samples\n")
+			printOutlook(t, *s.Estimate.Outlook)
+			t.Flush()
+		} else if s.Stage == "account" && s.Estimate.Sampled && s.State != planrun.StageSkipped {
+			fmt.Fprintf(w, "account: whether the budget is enough depends on the data: minsep account --dry-run says, after minsep run --until strategy\n")
 		}
 	}
 }

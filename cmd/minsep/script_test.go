@@ -61,7 +61,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // goPackage finds a line of a message that begins with the name of a Go package.
-var goPackage = regexp.MustCompile(`(?m)^(minsep: )?(` + strings.Join(packages, "|") + `): `)
+var goPackage = regexp.MustCompile(`(?m)^(minsep: |  )?(` + strings.Join(packages, "|") + `): `)
 
 // refused CODE PATTERN COMMAND [ARG…] runs a command, requires its exit code and that its standard error matches the pattern, and
 // that no message begins with the name of a Go package.

@@ -245,6 +245,11 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	done := Stage{Stage: name, State: state, Path: s.Path()}
 	if r.options.DryRun {
 		e := r.Plan.Estimate(name, r.edges)
+		if name == "account" && state != StageSkipped {
+			if e.Outlook, err = r.Plan.Outlook(ctx); err != nil {
+				return err
+			}
+		}
 		done.Estimate = &e
 	}
 	if state == StageDone || state == StageSkipped {

@@ -1,0 +1,131 @@
+package verification
+
+import (
+	"context"
+	"math"
+
+	"minsep/accounting"
+)
+
+// Outlook is what can be said of a verification before its estimates: whether the budget is enough for one. It certifies nothing, and
+// nothing is drawn for it but the samples that measure their time.
+type Outlook struct {
+	// Samples is false where the method needs none; then nothing else is set.
+	Samples bool `json:"samples"`
+
+	Budget  string  `json:"budget,omitempty"`      // in words
+	Seconds float64 `json:"cpu_seconds,omitempty"` // of processors that the whole takes at most, about; 0 for a budget in samples whose time is not known
+
+	// Proven is a noise multiplier that needs no samples; 0 where there is none.
+	Proven float64 `json:"proven_noise_multiplier,omitempty"`
+
+	// An estimate, or the verification of the only noise multiplier, takes at least Least samples at NoiseMultiplier: the first that was
+	// tried at which the budget is Enough, or the last. M/δ there is Effort.
+	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
+	Effort          float64 `json:"effort,omitempty"`
+	Least           float64 `json:"least_samples,omitempty"`
+	Enough          bool    `json:"enough"`
+
+	CPU float64 `json:"cpu_seconds_a_sample,omitempty"`
+	// A budget that is enough if this one is not, in samples and in seconds of processors.
+	Advised    float64 `json:"advised_samples,omitempty"`
+	AdvisedCPU float64 `json:"advised_cpu_seconds,omitempty"`
+
+	untilted bool
+}
+
+// Refused says that a verification would end without a certificate.
+func (o Outlook) Refused() bool { return o.Samples && !o.Enough && o.Proven == 0 }
+
+// Outlook makes the tables of the first noise multipliers that a plan would try, with more noise each, until the budget is enough for
+// an estimate. It may take some seconds of a processor.
+func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	method, err := p.Run.Method()
+	if err != nil || method == accounting.ClosedForm || method == accounting.PLD {
+		return &Outlook{}, err
+	}
+	if p.Run.Sampler.Truncation != nil { // as a plan does, by the cost where that is possible
+		most, err := p.mostNoise()
+		if err != nil {
+			return nil, err
+		}
+		dear := p.tooDear(most)
+		p.byCost = !p.Run.TruncatedPair() || dear == nil
+		if p.byCost && dear != nil {
+			return nil, dear
+		}
+	}
+	e := p.newEstimator()
+	o := &Outlook{Samples: true, Budget: e.share.budget, Seconds: e.share.seconds}
+	if p.NoiseMultiplier != 0 {
+		return o, p.outlook(ctx, e, o, p.NoiseMultiplier)
+	}
+	start, provable, err := p.start()
+	if err != nil {
+		return nil, err
+	}
+	o.Proven = provable.NoiseMultiplier
+	e.beginEstimates()
+	for j := gridIndex(start); ; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		before := o.Least
+		if err := p.outlook(ctx, e, o, onGrid(j)); err != nil {
+			return nil, err
+		}
+		plain := o.Effort*e.delta >= 1-1e-9
+		if o.Enough || o.untilted || e.left() == 0 || before > 0 && !plain && o.Least > 0.9*before {
+			return o, nil // enough, or more noise does not help
+		}
+		j += stepUp(o.Least, e.delta)
+	}
+}
+
+// outlook sets what an estimate, or for the only candidate a verification, takes at a noise multiplier.
+func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMultiplier float64) error {
+	sides, err := p.sides([]float64{noiseMultiplier})
+	if err != nil {
+		return err
+	}
+	o.NoiseMultiplier, o.Effort, o.Least = noiseMultiplier, 0, 0
+	proven, bounds := true, []float64{}
+	for _, s := range sides[0] {
+		bounds = append(bounds, s.bound())
+		proven = proven && s.total() <= p.Delta-p.claim().Earlier
+		if s.divergence() <= e.delta/1000 {
+			continue
+		}
+		if e.drawn == 0 {
+			if _, err := e.time(ctx, s); err != nil {
+				return err
+			}
+		}
+		o.Effort, o.untilted = max(o.Effort, s.bound()/e.delta), o.untilted || s.untilted
+	}
+	o.CPU = e.eachCPU()
+	o.Least = max(fewest, math.Ceil(10*o.Effort))
+	o.Enough, o.Advised = o.Least <= e.left(), advisedEstimates*o.Least
+	o.AdvisedCPU = e.used() + o.Advised*o.CPU
+	if p.NoiseMultiplier == 0 {
+		return nil
+	}
+	if proven {
+		o.Proven = noiseMultiplier
+	}
+	// The fewest samples accept a mean of 0 only; what is advised accepts half of δ.
+	count := func(accept float64) (sum float64) {
+		_, samples, _ := p.claim().Samples(accept, bounds)
+		for _, n := range samples {
+			sum += float64(n)
+		}
+		return sum
+	}
+	left, _ := p.priced(e).allowance()
+	o.Least, o.Advised = count(0), count(p.Delta/2)
+	o.Enough, o.AdvisedCPU = proven || o.Least > 0 && o.Least <= left, e.used()+o.Advised*o.CPU
+	return nil
+}

@@ -1,0 +1,73 @@
+package verification
+
+import (
+	"context"
+	"fmt"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+)
+
+// Draw computes units of one candidate and adds their results to the ledger, on this machine or elsewhere. Units that it leaves out
+// are no error of its own.
+type Draw func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error
+
+// Release is the verification of a ledger's protocol, wherever its samples are drawn: what the ledger lacks is drawn candidate by
+// candidate, from the most noise down to the first that is not accepted, since smaller ones cannot be released then. It returns nil
+// when the ledger gives a certificate, an error that wraps accounting.ErrNotVerified when no candidate was accepted, and Draw's
+// error. What was drawn stays in the ledger: after a stop, Release goes on from there.
+func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) error {
+	p := l.Protocol()
+	for c := len(p.Candidates) - 1; c >= 0; c-- {
+		if units := l.Missing(c, unitSize); len(units) > 0 {
+			if err := draw(ctx, l, c, units); err != nil {
+				return err
+			}
+			if left := l.Missing(c, unitSize); len(left) > 0 {
+				return fmt.Errorf("verification: %d units of candidate %d were not drawn", len(left), c)
+			}
+		}
+		released, err := p.Release(l.Tallies())
+		if err != nil {
+			return err
+		}
+		if released.Candidate > c {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Finish is Release with samples that are drawn here, with as many goroutines as workers, or as there are processors for 0. It returns
+// the certificate. progress, if not nil, is called after every unit.
+func Finish(ctx context.Context, l *ledger.Ledger, unitSize uint64, workers int, progress func(candidate int, done, of uint64)) (*accounting.Certificate, error) {
+	err := Release(ctx, l, unitSize, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
+		var worker *Worker
+		trial := -1
+		for _, u := range units {
+			if u.Trial != trial {
+				var err error
+				if worker, err = NewWorker(l.Protocol(), candidate, u.Trial); err != nil {
+					return err
+				}
+				trial = u.Trial
+			}
+			result, err := worker.Run(ctx, u.First, u.Count, workers)
+			if err != nil {
+				return err
+			}
+			if err := l.Add(u, result); err != nil {
+				return err
+			}
+			if progress != nil {
+				done, of := l.Progress(candidate)
+				progress(candidate, done, of)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.Certificate()
+}

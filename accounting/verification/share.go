@@ -1,0 +1,87 @@
+package verification
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// planShare is the part of a budget that estimates may take.
+const planShare = 1.0 / 3
+
+// tablesToCome is how many noise multipliers there will be tables of after the estimates: candidates, in the plan and when they
+// are verified.
+const tablesToCome = 3
+
+// advisedEstimates is how many times the fewest samples of one estimate a whole budget should be: several noise multipliers in two
+// directions out of the share of the estimates, and a verification of some ten times as many.
+const advisedEstimates = 30
+
+// share is what estimates may take of a budget: samples, or time of processors, in which tables count too. The zero share has no
+// bound.
+type share struct {
+	samples float64
+	seconds float64 // since the plan began
+	budget  string  // the whole one, in words
+	most    float64 // samples that could be drawn when the first estimate began
+
+	begun     time.Time
+	processor time.Duration // at begun
+}
+
+// spent is what a plan has taken of a budget.
+type spent struct {
+	samples uint64
+	seconds float64 // of processors
+}
+
+// after returns the problem for a second plan of the same budget.
+func (p Problem) after(first *Plan) Problem {
+	if first != nil {
+		p.before = first.spent
+	}
+	return p
+}
+
+// newShare is that of a problem whose plan begins now: of a time all of it, until the first estimate begins. A verification up to a
+// given part of δ has none.
+func (p Problem) newShare() share {
+	before := time.Duration(p.before.seconds * float64(time.Second))
+	s := share{begun: time.Now().Add(-before), processor: processorTime() - before}
+	switch {
+	case p.Accept > 0:
+	case p.Samples > 0:
+		s.samples, s.budget = math.Ceil(planShare*float64(p.Samples-min(p.Samples, p.before.samples))), fmt.Sprintf("%d samples", p.Samples)
+	case p.CPUTime > 0:
+		s.seconds, s.budget = p.CPUTime.Seconds(), fmt.Sprintf("%v of one processor", p.CPUTime)
+	default:
+		s.seconds, s.budget = DefaultCPUTime.Seconds(), fmt.Sprintf("%v of one processor, the default", DefaultCPUTime)
+	}
+	return s
+}
+
+// beginEstimates leaves them their part of the time that has not gone yet.
+func (e *estimator) beginEstimates() {
+	if used := e.used(); e.share.seconds > 0 {
+		e.share.seconds = used + planShare*max(0, e.share.seconds-used)
+	}
+}
+
+// used is how many seconds of processors have gone since the plan began.
+func (e *estimator) used() float64 {
+	if now := processorTime(); now > 0 {
+		return (now - e.share.processor).Seconds()
+	}
+	return time.Since(e.share.begun).Seconds() * float64(e.workers)
+}
+
+// left is how many samples estimates may still draw. Of time, a sample must have been measured.
+func (e *estimator) left() float64 {
+	switch {
+	case e.share.samples > 0:
+		return max(0, e.share.samples-float64(e.drawn-e.measured))
+	case e.share.seconds > 0:
+		return max(0, (e.share.seconds-e.used())/e.eachCPU())
+	}
+	return math.Inf(1)
+}
