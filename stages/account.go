@@ -140,6 +140,9 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 	switch {
 	case err != nil:
 		return unit, 0, err
+	case unit == accounting.UnitExample && of.Copied:
+		return unit, 0, &ParamError{Package: "stages", Param: "unit", Value: unit,
+			Rule: "must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)"}
 	case unit == accounting.UnitExample && (of.Numbered || of.MostPerOwner > 1):
 		return unit, 1, nil
 	case a.MaxPerOwner > 0 && a.MaxPerOwner < of.MostPerOwner:
@@ -176,6 +179,10 @@ func MostPerOwner(s ownergraph.Summary) int {
 	}
 	return int(most)
 }
+
+// Copied reports whether a bounded table has an example more than once. Each copy takes part on its own, so that such an example counts as
+// several.
+func Copied(s ownergraph.Summary) bool { return s.KeptCopies > s.Kept }
 
 func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {
 	if a.Strategy == "" {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
 )
@@ -55,6 +56,9 @@ func (p Plan) ValueFaults() error {
 	_, err := p.Privacy.cpuTime()
 	c.Add(err)
 	c.Add(InPlan("privacy", p.AccountParams().Validate()))
+	copies := p.Bound != nil && p.Bound.Duplicates && p.Bound.MaxExamplesPerOwner > 1
+	c.Require(!copies || p.Privacy.Unit != string(accounting.UnitExample), "unit", p.Privacy.Unit,
+		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once")
 	c.Add(InPlan("batches", p.FormParams().Validate()))
 	c.Add(InPlan("noise", p.NoiseParams(1).Validate()))
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")

@@ -46,10 +46,12 @@ type Examples struct {
 	Copies       int64  // of examples; 0 if not known
 	MostPerOwner int    // examples of one owner, at least 1
 	Numbered     bool   // not of a table: nothing is known of owners
+	Copied       bool   // some example is there more than once
 }
 
 func (t *tableFacts) examples() Examples {
-	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: t.summary.KeptCopies, MostPerOwner: MostPerOwner(t.summary)}
+	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: t.summary.KeptCopies, MostPerOwner: MostPerOwner(t.summary),
+		Copied: Copied(t.summary)}
 }
 
 func numberedExamples(n int64) Examples {
@@ -205,6 +207,9 @@ func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
 	}
 	if c.Unit != accounting.UnitExample && k < of.MostPerOwner {
 		differs = append(differs, fmt.Sprintf("the claim is for %s, the bounded table has one with %d", c.Protected(), of.MostPerOwner))
+	}
+	if c.Unit == accounting.UnitExample && of.Copied {
+		differs = append(differs, "the claim is for single examples that are there once, the bounded table has copies of examples")
 	}
 	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown && of.Numbered && k > 1 {
 		differs = append(differs, fmt.Sprintf("the claim is for %s, and batches of numbered examples know no owners", c.Protected()))
