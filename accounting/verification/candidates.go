@@ -8,6 +8,9 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
+// minor is the part of δ below which a direction decides nothing.
+const minor = 0.1
+
 // model is what estimates say of noise multipliers that were not looked at. It decides what is tried and how many samples that
 // is worth; nothing that is claimed depends on it.
 type model struct {
@@ -21,7 +24,7 @@ func newModel(looks []Look, target float64) model {
 	m := model{looks: looks}
 	for side := range m.fits {
 		var near []point
-		square := 0.0
+		square, hits, tries := 0.0, 0.0, 0.0
 		for _, l := range looks {
 			if math.Abs(math.Log(max(l.Delta(), 1e-300)/target)) > fitReach && len(looks) > 2 {
 				continue
@@ -31,11 +34,17 @@ func newModel(looks []Look, target float64) model {
 			if e.Samples > 0 {
 				least = e.Bound / float64(e.Samples) // one value, where none was seen
 				square += e.Bound / (max(e.Mean, least) * float64(e.Samples))
+				hits, tries = hits+e.Mean*float64(e.Samples)/e.Bound, tries+float64(e.Samples)/e.Bound
 			}
 			near = append(near, point{l.NoiseMultiplier, max(e.Mean, least)})
 		}
 		m.fits[side] = fitLine(near)
 		m.errors[side] = min(2, math.Sqrt(square)/float64(max(1, len(near))))
+		if mean := max(1, hits) / tries; mean < minor*target && !math.IsInf(mean, 1) {
+			// Few values were seen or none, at any noise multiplier: what all of them say together. Where none was seen a mean of 5 of them is
+			// as unlikely as 2.5 standard errors.
+			m.fits[side], m.errors[side] = flat(mean), 0.65/math.Sqrt(max(1, hits))
+		}
 	}
 	return m
 }

@@ -467,6 +467,9 @@ func fitLine(points []point) fit {
 	return f
 }
 
+// flat is a line of one value.
+func flat(value float64) fit { return fit{y: math.Log(value)} }
+
 // flattest is a slope flatter than any in use: the errors of estimates close to each other must not turn the line around.
 const flattest = -2
 
