@@ -46,6 +46,7 @@ func samplerCases() []samplerCase {
 	epoch := func(b, length int) Run {
 		return run(sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: b, EpochSteps: length}}, 1)
 	}
+	owners := func(r Run, k int) Run { r.MaxExamplesPerOwner = k; return r }
 	return []samplerCase{
 		{"b-min-sep cold", bMinSep(0.3, 2, false, 1), nil, bMinSep(0.3, 2, true, 1)},
 		{"b-min-sep warm", bMinSep(0.3, 3, true, 1), nil, bMinSep(0.3, 3, false, 1)},
@@ -60,6 +61,7 @@ func samplerCases() []samplerCase {
 		{"balls-in-bins", bins(2), nil, bins(3)},
 		{"balls-in-bins, period beyond the steps", bins(samplerSteps + 2), nil, bins(samplerSteps + 1)},
 		{"epoch-min-sep", epoch(2, 3), nil, epoch(1, 3)},
+		{"epoch-min-sep, two examples", owners(epoch(2, 3), 2), nil, epoch(2, 3)},
 		{"epoch-min-sep, another epoch", epoch(2, 4), nil, epoch(2, 3)},
 		{"epoch-min-sep, epochs of min-sep", epoch(3, 3), nil, bins(4)},
 		{"epoch-min-sep against balls-in-bins", bins(3), nil, epoch(2, 3)},
@@ -326,7 +328,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		}
 		mutated(t, name+", the strategy", r, func(r *Run) { r.Strategy = banded(samplerSteps, 1); r.Strategy.Toeplitz[0] = 1.5 })
 		switch name {
-		case "BMinSep", "Poisson", "MultiOwner": // others: refused, or not told apart
+		case "BMinSep", "Poisson", "MultiOwner", "EpochMinSep": // others: refused, or not told apart
 			mutated(t, name+", examples per owner", r, func(r *Run) { r.MaxExamplesPerOwner = 2 })
 		}
 		if name == "BMinSep" || name == "Poisson" || name == "CyclicPoisson" {

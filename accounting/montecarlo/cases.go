@@ -42,6 +42,7 @@ var caseSchemes = map[string]struct {
 	"b_min_sep_truncated":                {BMinSep, []string{"start", "p", "truncated_batch_size", "rest_batch_sizes"}, false},
 	"independent_b_min_sep_two_examples": {BMinSep, []string{"start", "p", "k_u"}, false},
 	"epoch_min_sep":                      {EpochMinSep, []string{"epoch"}, false},
+	"epoch_min_sep_two_examples":         {EpochMinSep, []string{"epoch", "k_u"}, false},
 	"balls_in_bins":                      {BallsInBins, nil, false},
 	"cyclic_poisson_shift0":              {CyclicPoisson, []string{"p_cyclic"}, false},
 	"cyclic_poisson_random_shift":        {CyclicPoisson, []string{"p_cyclic"}, false},
@@ -74,7 +75,8 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *law.Columns, error) 
 		s.Prob, s.WarmStart = c.ProbCyclic, c.Scheme == "cyclic_poisson_random_shift"
 	case "balls_in_bins":
 		s.Prob, s.WarmStart = 0, false
-	case "epoch_min_sep":
+	case "epoch_min_sep", "epoch_min_sep_two_examples":
+		check.Require(c.Scheme == "epoch_min_sep" || c.Examples == 2, "k_u", c.Examples, "must be 2")
 		s.Prob, s.WarmStart, s.EpochSteps = 0, false, c.Epoch
 		check.Require(c.Used == nil || *c.Used == 1, "rho", c.Used, "must be 1: no loss is known for slots that are used with a probability")
 	case "b_min_sep_truncated":

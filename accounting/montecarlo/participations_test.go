@@ -27,6 +27,8 @@ var twoPrograms = map[string]struct {
 	"b-min-sep of two": {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.2, Steps: patternSteps, MinSep: 2, WarmStart: true}}, Spec{Scheme: BMinSep, MinSep: 2, Prob: 0.2, WarmStart: true, MaxExamplesPerOwner: 2}, 1},
 	"epochs": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 2, EpochSteps: 4}},
 		Spec{Scheme: EpochMinSep, MinSep: 2, EpochSteps: 4}, 1},
+	"epochs of two": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 2, EpochSteps: 4}},
+		Spec{Scheme: EpochMinSep, MinSep: 2, EpochSteps: 4, MaxExamplesPerOwner: 2}, 1},
 	"epochs of min-sep 1": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 1, EpochSteps: 3}},
 		Spec{Scheme: EpochMinSep, MinSep: 1, EpochSteps: 3}, 1},
 	"poisson":          {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.3}, 1},

@@ -55,6 +55,9 @@ func kinds() map[string]Spec {
 		"balls": with(func(s *Spec) {
 			s.Scheme, s.Prob, s.MinSep, s.Strategy = BallsInBins, 0, 10, toeplitz(40, sqrtColumn(20)...)
 		}),
+		"epoch, two": with(func(s *Spec) {
+			s.Scheme, s.Prob, s.WarmStart, s.EpochSteps, s.MaxExamplesPerOwner = EpochMinSep, 0, false, 9, 2
+		}),
 		"epoch":            with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 9 }),
 		"epoch of min-sep": with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 4 }),
 		"long epoch":       with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 55 }),

@@ -96,7 +96,8 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 	case 12, 13:
 		epoch := b + pick(rng, 0, 1, rng.IntN(4), max(0, steps-b), steps)
 		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, MinSep: b, EpochSteps: epoch}
-		c.laws = []law{epochLaw(steps, b, epoch)}
+		c.run.MaxExamplesPerOwner = 1 + rng.IntN(min(2, maxExamples))
+		c.laws = []law{epochLaw(steps, b, epoch).times(c.run.MaxExamplesPerOwner)}
 	case 11:
 		secret := rng.IntN(2) == 0
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: b, SecretPartition: secret}

@@ -83,6 +83,16 @@ func makeExactCases() (cases []exactCase) {
 			means, weights = append(means, image(e.c, a.hits)), append(weights, a.prob)
 		}
 		cases = appendExact(cases, e.spec(), means, weights)
+		two := e.spec()
+		two.MaxExamplesPerOwner = 2
+		var sums [][]float64
+		var products []float64
+		for a, x := range means {
+			for b, y := range means {
+				sums, products = append(sums, []float64{x[0] + y[0], x[1] + y[1]}), append(products, weights[a]*weights[b])
+			}
+		}
+		cases = appendExact(cases, two, sums, products)
 	}
 	// At most once with columns of their own: the general closed form.
 	own := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 3, Prob: .3, WarmStart: true, NoiseMultiplier: .9,

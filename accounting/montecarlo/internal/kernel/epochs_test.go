@@ -25,7 +25,11 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 					c = general(c)
 				}
 				e := law.Epochs{Steps: n, MinSep: min(length, w+rng.IntN(3)), Epoch: length}
-				l := law.EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
+				var l law.Law = law.EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
+				pair := w < 40 && rng.IntN(2) == 0
+				if pair {
+					l = law.NewEpochPair(e, c, 1/(sigma*sigma))
+				}
 				k := New(c, sigma, l)
 				in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 1+n/(2*w))}
 				var out Output
@@ -40,6 +44,9 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 				default:
 					modes["unchecked"]++
 				}
+				if pair && k.recursions[0].fast != nil {
+					modes["pair"]++
+				}
 				k.Batch(in, &out)
 				name := fmt.Sprintf("n=%d w=%d σ=%g %+v", n, w, sigma, e)
 				for lane := range Lanes {
@@ -49,7 +56,7 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 		}
 	}
 	t.Log(modes)
-	if modes["refused"] < 5 || modes["checked"] < 5 || modes["unchecked"] < 100 {
+	if modes["pair"] < 50 || modes["refused"] < 5 || modes["checked"] < 5 || modes["unchecked"] < 100 {
 		t.Errorf("modes %v: not all were tested", modes)
 	}
 }

@@ -105,6 +105,8 @@ func linear(l law.Law) Recursion {
 			return newEpochs(l)
 		}
 		return newRenewal(l)
+	case *law.EpochPair:
+		return newEpochPair(l)
 	case *law.Owner:
 		if l.Examples == 2 {
 			return newPair(l)

@@ -68,6 +68,19 @@ func TestEpochMinSepByEnumeration(t *testing.T) {
 	})
 }
 
+// TestEpochPairByEnumeration: all pairs of patterns.
+func TestEpochPairByEnumeration(t *testing.T) {
+	eachEpoch(43, 6, func(name string, e Epochs, c *Columns, sigma float64, rng *rand.Rand) {
+		single := epochPatterns(e)
+		patterns := together(single, single)
+		law := NewEpochPair(e, c, 1/(sigma*sigma))
+		for range 2 {
+			y := randomOutput(rng, c, sigma, patterns)
+			equal(t, name, LogRatio(law, c, sigma, y), enumerated(c, sigma, patterns, y))
+		}
+	})
+}
+
 // TestEpochFaultsShow plants faults in the recursion and sees the enumeration reject each: hazards off by one step, an epoch off by
 // one, no gap where epochs meet, and the start of an example that is free at once.
 func TestEpochFaultsShow(t *testing.T) {
