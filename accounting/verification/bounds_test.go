@@ -188,7 +188,7 @@ func (c boundCase) truth(divergences func(mixture) (pq, qp, fault float64)) (tru
 func TestBoundsHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 7))
 	seen, corners, failed := map[string]int{}, 0, 0
-	for i := range 450 {
+	for i := range 590 {
 		steps := 1 + i%2
 		if i%50 == 0 {
 			steps = 3
@@ -216,7 +216,8 @@ func TestBoundsHold(t *testing.T) {
 			corners++
 		}
 	}
-	for name, least := range map[string]int{"b-min-sep false": 45, "b-min-sep true": 180, "poisson true": 20, "balls-in-bins false": 50, "cyclic-poisson false": 20} {
+	for name, least := range map[string]int{"b-min-sep false": 45, "b-min-sep true": 180, "poisson true": 20, "balls-in-bins false": 50,
+		"cyclic-poisson false": 20, "epoch-min-sep false": 20, "epoch-min-sep true": 20} {
 		if seen[name] < least {
 			t.Errorf("only %d cases of %s", seen[name], name)
 		}
