@@ -13,7 +13,7 @@
 // that either figure can only be too large; [Spec.Exactness] says which. A mean of samples is an estimate: only the
 // verifier of package accounting makes a certificate of it.
 //
-// Samples are numbered. Sample i of a (key, [Spec], [Direction]) is the same wherever and whenever it is computed, by one kernel.
+// Samples are numbered. Sample i of a (key, [Spec], [Direction]) is the same wherever and whenever it is computed, for one [KernelID].
 //
 // # Sources
 //

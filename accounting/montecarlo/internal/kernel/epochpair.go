@@ -92,7 +92,7 @@ func (r *epochPair) Reset() {
 }
 
 func (r *epochPair) Rows(first int, t []Row, check bool) bool {
-	if check && !within(t, r.limit) {
+	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
 	for k := len(t) - 1; k >= 0; k-- {

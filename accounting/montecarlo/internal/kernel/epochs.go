@@ -19,10 +19,10 @@ type epochs struct {
 	a     []float64 // log2 of the weight of a jump
 	limit float64
 
-	f     []Row // f of the rows of a block and of the b after it
-	ahead []Row // f of the b rows after the next block
-	after Row   // f at the first step of the next epoch
-	log2  Row   // what lanes were divided by
+	f     []Row  // f of the rows of a block and of the b after it
+	ahead []Row  // f of the b rows after the next block
+	after [1]Row // f at the first step of the next epoch
+	log2  Row    // what lanes were divided by
 }
 
 // mostHeld is the largest f that is kept, and the inverse of the smallest.
@@ -51,15 +51,15 @@ func (r *epochs) Fork() Recursion {
 func (r *epochs) Limit() float64 { return r.limit }
 
 func (r *epochs) Reset() {
-	r.after = Row{1, 1, 1, 1, 1, 1, 1, 1}
+	r.after[0] = Row{1, 1, 1, 1, 1, 1, 1, 1}
 	for i := range r.ahead {
-		r.ahead[i] = r.after
+		r.ahead[i] = r.after[0]
 	}
 	r.log2 = Row{}
 }
 
 func (r *epochs) Rows(first int, t []Row, check bool) bool {
-	if check && !within(t, r.limit) {
+	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
 	count, length := len(t), r.law.Epoch
@@ -72,16 +72,15 @@ func (r *epochs) Rows(first int, t []Row, check bool) bool {
 		last := first + end - 1
 		place := last % length
 		if place == length-1 {
-			r.after = f[end]
+			r.after[0] = f[end]
 		}
 		// From place T-b+1 on an example is blocked beyond the next epoch's first step.
-		from := max(0, end-place-1)
+		from, ahead := max(0, end-place-1), r.after[:]
 		if edge := length - r.b + 1; place >= edge {
 			from = max(0, end-(place-edge)-1)
-			r.blocked(f, t, first, from, end)
-		} else {
-			r.free(f, t, first, from, end)
+			ahead = f[from+r.b : end+r.b]
 		}
+		renewalRows(f[from:end+1], t[from:end], r.a[first+from:first+end], r.q[first+from:first+end], ahead)
 		if !r.settle(f, from, end) {
 			return false
 		}
@@ -91,46 +90,13 @@ func (r *epochs) Rows(first int, t []Row, check bool) bool {
 	return true
 }
 
-// blocked computes f[from:end] with jumps to the rows b later.
-func (r *epochs) blocked(f, t []Row, first, from, end int) {
-	for i := end - 1; i >= from; i-- {
-		next, jump, x, out := &f[i+1], &f[i+r.b], &t[i], &f[i]
-		q, weight := r.q[first+i], r.a[first+i]
-		for l := range out {
-			out[l] = q*next[l] + exp2(x[l]+weight)*jump[l]
-		}
-	}
-}
-
-// free computes f[from:end] with jumps to the first step of the next epoch.
-func (r *epochs) free(f, t []Row, first, from, end int) {
-	jump := r.after
-	for i := end - 1; i >= from; i-- {
-		next, x, out := &f[i+1], &t[i], &f[i]
-		q, weight := r.q[first+i], r.a[first+i]
-		for l := range out {
-			out[l] = q*next[l] + exp2(x[l]+weight)*jump[l]
-		}
-	}
-}
-
 // isHeld is false for NaN.
 func isHeld(v float64) bool { return v >= 1/mostHeld && v <= mostHeld }
 
 // settle looks at f[from:end] and divides the lanes whose latest row has left the range, in all that is still needed.
 func (r *epochs) settle(f []Row, from, end int) bool {
-	var low, high Row
-	low = f[from]
-	high = low
-	for i := from; i < end; i++ {
-		for l, v := range f[i] {
-			low[l], high[l] = min(low[l], v), max(high[l], v)
-		}
-	}
-	for l := range low {
-		if !(isHeld(low[l]) && isHeld(high[l])) {
-			return false
-		}
+	if !between(f[from:end], 1/mostHeld, mostHeld) {
+		return false
 	}
 	for l := range Lanes {
 		factor, log2 := backInRange(f[from][l])
@@ -142,7 +108,7 @@ func (r *epochs) settle(f []Row, from, end int) bool {
 				return false
 			}
 		}
-		if r.after[l] *= factor; !isHeld(r.after[l]) {
+		if r.after[0][l] *= factor; !isHeld(r.after[0][l]) {
 			return false
 		}
 		r.log2[l] += log2
@@ -155,7 +121,7 @@ func (r *epochs) LogRatio(dst *Row) {
 	for i, weight := range r.law.Start {
 		w := math.Exp(weight)
 		for l := range sum {
-			sum[l] += w * r.ahead[i][l]
+			sum[l] += float64(w * r.ahead[i][l])
 		}
 	}
 	for l, v := range sum {

@@ -266,12 +266,7 @@ func (k *Kernel) fill(z []Row, in *Input, first int) {
 		rows := min(len(z), len(k.words)/Lanes)
 		words := k.words[:Lanes*rows]
 		in.Bulk.Words(words, in.Number, uint64(first)*(Lanes/2))
-		for i := range rows {
-			w, row := (*[Lanes]uint64)(words[Lanes*i:]), &z[i]
-			for l := range Lanes / 2 {
-				row[l], row[l+4] = normals(w[l], w[l+4])
-			}
-		}
+		normalRows(z[:rows], words)
 		z, first = z[rows:], first+rows
 	}
 }
@@ -291,7 +286,7 @@ func (k *Kernel) addHits(z []Row, hits *[Lanes][]Hit, first int) {
 			factor := float64(hit.Times) * scale / k.sigma
 			rows := z[from-first:]
 			for j, v := range column[min(len(column), from-hit.Step):min(len(column), end-hit.Step)] {
-				rows[j][l] += factor * v
+				rows[j][l] += float64(factor * v)
 			}
 		}
 	}
@@ -302,8 +297,9 @@ func (k *Kernel) addShift(z []Row, shift []float64, first int) {
 		return
 	}
 	for i, v := range shift[first : first+len(z)] {
+		v /= k.sigma
 		for l := range z[i] {
-			z[i][l] += v / k.sigma
+			z[i][l] += v
 		}
 	}
 }
@@ -313,8 +309,9 @@ func (k *Kernel) project(z []Row, first int, sum *Row) {
 		return
 	}
 	for i, v := range k.Project[first : first+len(z)] {
+		v *= k.sigma
 		for l := range sum {
-			sum[l] += v * k.sigma * z[i][l]
+			sum[l] += float64(v * z[i][l])
 		}
 	}
 }
@@ -343,9 +340,11 @@ func (k *Kernel) Outputs(in *Input, lane int) []float64 {
 }
 
 // ID names the arithmetic of this build on this processor: results of one ID are equal bit for bit. It is the name of the
-// implementation and a hash of results of a fixed problem and of the mathematical functions in use, which
+// arithmetic and a hash of results of fixed problems and of the mathematical functions in use, which
 // differ in the last bit between processors and compilers.
-var ID = sync.OnceValue(func() string {
+var ID = sync.OnceValue(newID)
+
+func newID() string {
 	hash := sha256.New()
 	for i := 1; i < 4000; i++ {
 		x := float64(i) / 131
@@ -360,12 +359,16 @@ var ID = sync.OnceValue(func() string {
 			column[j] = 1 / float64(j+1)
 		}
 		c := law.Toeplitz(300, column)
+		norms := c.SquaredNorms(1 / 2.25)
 		p := law.Process{Steps: 300, MinSep: bands, Prob: 0.01, WarmStart: true}
+		epochs := law.Epochs{Steps: 300, MinSep: bands, Epoch: 100}
 		var out Output
-		New(c, 1.5, law.MinSep(p, c.SquaredNorms(1/2.25))).Batch(&Input{Bulk: bulk}, &out)
-		for _, v := range out.LogRatio[0] {
-			fmt.Fprintf(hash, "%x ", math.Float64bits(v))
+		New(c, 1.5, law.MinSep(p, norms), law.EpochMinSep(epochs, norms), law.NewOwner(p, c, 2, 1/2.25)).Batch(&Input{Bulk: bulk}, &out)
+		for _, row := range out.LogRatio {
+			for _, v := range row {
+				fmt.Fprintf(hash, "%x ", math.Float64bits(v))
+			}
 		}
 	}
-	return fmt.Sprintf("portable/1-%x", hash.Sum(nil)[:4])
-})
+	return fmt.Sprintf("fma/1-%x", hash.Sum(nil)[:4])
+}

@@ -24,23 +24,31 @@ func normals(radius, angle uint64) (x, y float64) {
 	e := float64(int(u>>52) - 1023)
 	m := math.Float64frombits(u&mantissaBits + sqrtHalfBits)
 	s := (m - 1) / (m + 1)
-	z := s * s
-	p := ((((logPoly[5]*z+logPoly[4])*z+logPoly[3])*z+logPoly[2])*z+logPoly[1])*z + logPoly[0]
-	r := math.Sqrt(-2 * (e*math.Ln2 + s*(2+z*p)))
+	log := s * math.FMA(s*s, polynomial6(&logPoly, s*s), 2)
+	r := math.Sqrt(math.FMA(e, -2*math.Ln2, -2*log))
 	// The angle 2πv, v in [-½, ½), from half of it, and that from a quarter of it.
 	v := math.Float64frombits(angle>>12|oneBits) - 1.5
-	w := v * v
-	sin := (((((sinPoly[5]*w+sinPoly[4])*w+sinPoly[3])*w+sinPoly[2])*w+sinPoly[1])*w + sinPoly[0]) * v
-	cos := ((((cosPoly[5]*w+cosPoly[4])*w+cosPoly[3])*w+cosPoly[2])*w+cosPoly[1])*w + cosPoly[0]
-	sin2, cos2 := 2*sin*cos, 1-2*sin*sin
-	return r * (1 - 2*sin2*sin2), r * 2 * sin2 * cos2
+	sin, cos := polynomial6(&sinPoly, v*v)*v, polynomial6(&cosPoly, v*v)
+	sin2, cos2 := 2*sin*cos, math.FMA(-2*sin, sin, 1)
+	return r * math.FMA(-2*sin2, sin2, 1), r * (2 * sin2 * cos2)
+}
+
+func polynomial6(c *[6]float64, x float64) float64 {
+	p := c[5]
+	for i := 4; i >= 0; i-- {
+		p = math.FMA(p, x, c[i])
+	}
+	return p
 }
 
 // exp2 returns 2^x for |x| ≤ maxExponent to 3e-14 of its size.
 func exp2(x float64) float64 {
 	k := x + roundToInt
 	r := x - (k - roundToInt)
-	p := ((((((((exp2Poly[9]*r+exp2Poly[8])*r+exp2Poly[7])*r+exp2Poly[6])*r+exp2Poly[5])*r+exp2Poly[4])*r+exp2Poly[3])*r+exp2Poly[2])*r+exp2Poly[1])*r + exp2Poly[0]
+	p := exp2Poly[9]
+	for i := 8; i >= 0; i-- {
+		p = math.FMA(p, r, exp2Poly[i])
+	}
 	return math.Float64frombits(math.Float64bits(p) + math.Float64bits(k)<<52)
 }
 

@@ -98,7 +98,7 @@ func (r *owner) Reset() {
 }
 
 func (r *owner) Rows(first int, t []Row, check bool) bool {
-	if check && !within(t, r.limit) {
+	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
 	powers := make([]Row, r.law.Examples+1)

@@ -12,9 +12,8 @@ import (
 //	F_j = q² F_{j+1} + 2pq L_j H_{j+1,1} + p² L_j² e^{-s_j} F_{j+b},   s_j = ‖c_j‖²/σ²,
 //	H_{j,t} = q H_{j+1,t+1} + p L_j g(j,t) H_{j+b-t,b-t},   H_{j,b} = F_j.
 //
-// With G_{j,t} = q^(t-b) H_{j,t} the second line is G_{j,t} = G_{j+1,t+1} + p g(j,t) q^(2t-b) L_j G_{j+b-t,b-t}. The history of a
-// participation at d is G_{d+t,t} for t = b, …, 1, one line of a table of b lines: step j reads the line of d = j and adds an entry to
-// every line j-t. Line j is then free for d = j-b.
+// With G_{j,t} = q^(t-b) H_{j,t} the second line is G_{j,t} = G_{j+1,t+1} + p g(j,t) q^(2t-b) L_j G_{j+b-t,b-t}: a row of the b values of
+// a step is made of the row after it and of the entries G_{j+s,s} of b-1 rows, those of a participation at j.
 //
 // Range. |t_j| ≤ limit bounds L_j by 2^X, X = limit. Two examples participate at most twice in b steps, g ≤ 1, and staying silent costs q a
 // step, so with Λ = b·log2(1/q) values of a row differ from its F by at most 2^Λ upward and 2^(2X+2Λ) downward, F over b rows by
@@ -28,8 +27,8 @@ type pair struct {
 	weights    *weights
 	start      []float64 // stationary probabilities of the first waits
 	limit      float64
-	table      []Row // b lines of b+1 entries, entry t at t
-	free       Row   // F_{j+1}
+	table      []Row // G_{j,t} at t of line j mod (b+1) of b+1 entries; G_{j,b} = F_j
+	jumps      []Row // L of a few steps
 	log2       Row
 	untilCheck int
 }
@@ -87,7 +86,8 @@ func newPair(o *law.Owner) Recursion {
 
 func (r *pair) Fork() Recursion {
 	fork := *r
-	fork.table = make([]Row, r.b*(r.b+1))
+	fork.table = make([]Row, (r.b+1)*(r.b+1))
+	fork.jumps = make([]Row, min(64, r.n))
 	return &fork
 }
 
@@ -98,73 +98,61 @@ func (r *pair) Reset() {
 		v := math.Pow(r.q, float64(i%(r.b+1)-r.b))
 		r.table[i] = Row{v, v, v, v, v, v, v, v}
 	}
-	r.free = Row{1, 1, 1, 1, 1, 1, 1, 1}
 	r.log2 = Row{}
 	r.untilCheck = r.b
 }
 
 func (r *pair) Rows(first int, t []Row, check bool) bool {
-	if check && !within(t, r.limit) {
+	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
-	for i := len(t) - 1; i >= 0; i-- {
-		j := first + i
-		var jump Row
-		for l := range jump {
-			jump[l] = exp2(t[i][l] + r.a[j])
+	for end := len(t); end > 0; {
+		from := max(0, end-len(r.jumps))
+		jumps := r.jumps[:end-from]
+		exp2Rows(jumps, t[from:end], r.a[first+from:])
+		for i := len(jumps) - 1; i >= 0; i-- {
+			r.step(first+from+i, &jumps[i])
+			if r.untilCheck--; r.untilCheck == 0 {
+				r.rescale(r.line(first + from + i)[r.b])
+				r.untilCheck = r.b
+			}
 		}
-		r.step(j, &jump)
-		if r.untilCheck--; r.untilCheck == 0 {
-			r.rescale()
-			r.untilCheck = r.b
-		}
+		end = from
 	}
 	return true
+}
+
+// line is where the values of step j are.
+func (r *pair) line(j int) []Row {
+	size := r.b + 1
+	at := j % size * size
+	return r.table[at : at+size]
 }
 
 // step goes from row j+1 to row j; jump is L_j.
 func (r *pair) step(j int, jump *Row) {
 	b := r.b
-	slot := j % b
-	line := r.table[slot*(b+1) : (slot+1)*(b+1)]
-	weights := r.weights.rows[r.weights.index[j]]
-	// Line j-t is slot-t, or b more; its entry t is b rows of the table before that of t-1.
-	at := slot*(b+1) - b
-	for t := 1; t <= min(slot, b-1); t++ {
-		advance((*[2]Row)(r.table[at:]), jump, &line[b-t], weights[t])
-		at -= b
+	next, out := r.line(j+1), r.line(j)
+	// G_{j+s,s} is b+2 entries of the table after that of s-1, but for the start of the table between them.
+	place, weights := j%(b+1), r.weights.rows[r.weights.index[j]]
+	around := max(0, place-1) // entries with s = b-t beyond the end of the table
+	at := (place-2)*(b+1) + b - 1
+	if around > 0 {
+		pairRow(out[1:], next[2:], r.table, at, b+2, weights[1:1+around], jump)
 	}
-	at += b * (b + 1)
-	for t := slot + 1; t < b; t++ {
-		advance((*[2]Row)(r.table[at:]), jump, &line[b-t], weights[t])
-		at -= b
+	if t := 1 + around; t < b {
+		pairRow(out[t:], next[t+1:], r.table, (place+b-t)*(b+1)+b-t, b+2, weights[t:b], jump)
 	}
-	both := r.both[j]
-	after, far := &line[1], &line[b]
+	both, after, far, free := r.both[j], &next[1], &r.line(j + b)[b], &next[b]
 	for l, v := range jump {
-		r.free[l] = r.stay*r.free[l] + v*(r.one*after[l]+both*v*far[l])
+		out[b][l] = math.FMA(v, math.FMA(both*v, far[l], r.one*after[l]), r.stay*free[l])
 	}
-	line[b] = r.free
 }
 
-// advance adds an entry to a line: the entry before is at [1].
-func advance(line *[2]Row, jump, other *Row, weight float64) {
-	to, from := &line[0], &line[1]
-	to[0] = from[0] + weight*jump[0]*other[0]
-	to[1] = from[1] + weight*jump[1]*other[1]
-	to[2] = from[2] + weight*jump[2]*other[2]
-	to[3] = from[3] + weight*jump[3]*other[3]
-	to[4] = from[4] + weight*jump[4]*other[4]
-	to[5] = from[5] + weight*jump[5]*other[5]
-	to[6] = from[6] + weight*jump[6]*other[6]
-	to[7] = from[7] + weight*jump[7]*other[7]
-}
-
-// rescale divides the lanes that have left the range by a power of two.
-func (r *pair) rescale() {
-	for l, v := range r.free {
+// rescale divides the lanes in which latest has left the range by a power of two.
+func (r *pair) rescale(latest Row) {
+	for l, v := range latest {
 		if factor, log2 := backInRange(v); log2 != 0 {
-			r.free[l] *= factor
 			for i := range r.table {
 				r.table[i][l] *= factor
 			}
@@ -183,10 +171,8 @@ func (r *pair) LogRatio(dst *Row) {
 			if d > 0 {
 				weight = 2 * at * r.start[i+d] * math.Pow(r.q, float64(d))
 			}
-			t := r.b - d
-			slot := ((i-t)%r.b + r.b) % r.b
-			for l, v := range r.table[slot*(r.b+1)+t] {
-				sum[l] += weight * v
+			for l, v := range r.line(i)[r.b-d] {
+				sum[l] += float64(weight * v)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 type renewal struct {
 	law      *law.Renewal
 	b        int
-	q        float64
+	stay     [1]float64  // q
 	a        []float64   // log2 of the weight of a jump, or nil with several terms
 	weights  [][]float64 // of the terms at each step, when there are several
 	limit    float64
@@ -37,7 +37,7 @@ func newRenewal(l *law.Renewal) Recursion {
 		return nil
 	}
 	terms := float64(len(l.Jump))
-	r := &renewal{law: l, b: l.MinSep, q: math.Exp(l.LogStay)}
+	r := &renewal{law: l, b: l.MinSep, stay: [1]float64{math.Exp(l.LogStay)}}
 	largest, deepest := math.Inf(-1), 0.0
 	for _, jump := range l.Jump {
 		for _, v := range jump {
@@ -91,7 +91,7 @@ func (r *renewal) Reset() {
 }
 
 func (r *renewal) Rows(first int, t []Row, check bool) bool {
-	if check && !within(t, r.limit) {
+	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
 	count := len(t)
@@ -102,9 +102,9 @@ func (r *renewal) Rows(first int, t []Row, check bool) bool {
 	for end := count; end > 0; {
 		from := max(0, end-r.interval)
 		if r.a != nil {
-			renewalRows(r.f[from:end+r.b], t[from:end], r.a[first+from:first+end], r.q, r.b)
+			renewalRows(r.f[from:end+r.b], t[from:end], r.a[first+from:first+end], r.stay[:], r.f[from+r.b:end+r.b])
 		} else {
-			polynomialRows(r.f[from:end+r.b], t[from:end], r.weights[first+from:first+end], r.q, r.b)
+			r.polynomialRows(r.f[from:end+r.b], t[from:end], r.weights[first+from:first+end])
 		}
 		r.rescale(r.f[from : from+r.b])
 		end = from
@@ -113,40 +113,16 @@ func (r *renewal) Rows(first int, t []Row, check bool) bool {
 	return true
 }
 
-// within reports whether all |t| are at most limit.
-func within(t []Row, limit float64) bool {
-	for i := range t {
-		for _, v := range t[i] {
-			if !(math.Abs(v) <= limit) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// renewalRows computes f[:len(t)] from the rows after them.
-func renewalRows(f, t []Row, a []float64, q float64, b int) {
-	a = a[:len(t)]
+// polynomialRows is renewalRows with several terms.
+func (r *renewal) polynomialRows(f, t []Row, weights [][]float64) {
 	for i := len(t) - 1; i >= 0; i-- {
-		next, jump, x, weight := &f[i+1], &f[i+b], &t[i], a[i]
-		out := &f[i]
-		for l := range out {
-			out[l] = q*next[l] + exp2(x[l]+weight)*jump[l]
-		}
-	}
-}
-
-// polynomialRows does the same with several terms.
-func polynomialRows(f, t []Row, weights [][]float64, q float64, b int) {
-	for i := len(t) - 1; i >= 0; i-- {
-		next, jump, out := &f[i+1], &f[i+b], &f[i]
+		next, jump, out := &f[i+1], &f[i+r.b], &f[i]
 		for l, x := range t[i] {
 			x, sum := exp2(x), 0.0
 			for m := len(weights[i]) - 1; m >= 0; m-- {
 				sum = (sum + weights[i][m]) * x
 			}
-			out[l] = q*next[l] + sum*jump[l]
+			out[l] = math.FMA(r.stay[0], next[l], sum*jump[l])
 		}
 	}
 }
@@ -179,7 +155,7 @@ func (r *renewal) LogRatio(dst *Row) {
 	for i, weight := range r.law.Start {
 		w := math.Exp(weight)
 		for l := range sum {
-			sum[l] += w * r.ahead[i][l]
+			sum[l] += float64(w * r.ahead[i][l])
 		}
 	}
 	for l, v := range sum {

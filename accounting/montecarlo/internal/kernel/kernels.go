@@ -1,0 +1,125 @@
+package kernel
+
+// The inner loops: with vector instructions where the processor has them, else in portable Go (generic.go). Both do the same
+// operations in each lane, fused ones included, so the bits are the same.
+
+// normalRows sets rows to the normals of Lanes words each: those of lanes l and l+4 are of the words l and l+4.
+func normalRows(z []Row, words []uint64) {
+	if useVector && len(z) > 0 {
+		_ = words[Lanes*len(z)-1]
+		normalsVector(&z[0], &words[0], len(z), &tables)
+		return
+	}
+	normalRowsGeneric(z, words)
+}
+
+// exp2Rows sets dst[i] to 2^(t[i]+a[i]).
+func exp2Rows(dst, t []Row, a []float64) {
+	if useVector && len(t) > 0 {
+		_, _ = dst[len(t)-1], a[len(t)-1]
+		exp2Vector(&dst[0], &t[0], len(t), &a[0], &tables)
+		return
+	}
+	exp2RowsGeneric(dst, t, a)
+}
+
+// renewalRows sets f[i] = stay[i] f[i+1] + 2^(t[i]+a[i]) ahead[i] for i from len(t)-1 down. One entry of stay or ahead stands for all
+// rows. ahead may be rows of f.
+func renewalRows(f, t []Row, a, stay []float64, ahead []Row) {
+	if useVector && len(t) > 0 {
+		last := len(t) - 1
+		lastStay, stayStep := vary(len(stay), last)
+		lastAhead, aheadStep := vary(len(ahead), last)
+		_, _ = f[last+1], a[last]
+		renewalVector(&f[last], &t[last], len(t), &a[last], &stay[lastStay], 8*stayStep, &ahead[lastAhead], rowBytes*aheadStep, &tables)
+		return
+	}
+	renewalRowsGeneric(f, t, a, stay, ahead)
+}
+
+// vary returns the last index of entries that are one a row or one for all, and what it goes down by.
+func vary(entries, last int) (index, step int) {
+	if entries == 1 {
+		return 0, 0
+	}
+	return last, 1
+}
+
+const rowBytes = 8 * Lanes
+
+// pairRow sets out[i] = next[i] + weights[i]·jump·other[-i·step] for every weight; other is given by the index of its first row.
+func pairRow(out, next, rows []Row, first, step int, weights []float64, jump *Row) {
+	if useVector && len(weights) > 0 {
+		last := len(weights) - 1
+		_, _, _ = out[last], next[last], rows[first-last*step]
+		pairVector(&out[0], &next[0], &rows[first], -rowBytes*step, len(weights), &weights[0], jump)
+		return
+	}
+	pairRowGeneric(out, next, rows, first, step, weights, jump)
+}
+
+// between reports whether all values of x are in [low, high]. NaN is not.
+func between(x []Row, low, high float64) bool {
+	if useVector && len(x) > 0 {
+		return betweenVector(&x[0], len(x), low, high) == 15
+	}
+	return betweenGeneric(x, low, high)
+}
+
+// correlateRows sets out[i] = Σ_j filter[j]·z[i+j].
+func correlateRows(out, z []Row, filter []float64) {
+	if whole := len(out) &^ 3; useVector && whole > 0 && len(filter) >= 4 {
+		_ = z[whole+len(filter)-2]
+		correlateVector(&out[0], &z[0], whole, &filter[0], len(filter))
+		out, z = out[whole:], z[whole:]
+	}
+	for i := range out {
+		correlateRow(&out[i], z[i:], filter)
+	}
+}
+
+// correlateRow sets out = Σ_j filter[j]·z[j].
+func correlateRow(out *Row, z []Row, filter []float64) {
+	if useVector && len(filter) > 0 {
+		_ = z[len(filter)-1]
+		correlateRowVector(out, &z[0], &filter[0], len(filter))
+		return
+	}
+	correlateRowGeneric(out, z, filter)
+}
+
+// forward does a step of decimation in frequency in every block of size rows, a power of 4; size/4 twiddles.
+func forward(x []Row, size int, twiddles []twiddle) {
+	if useVector && len(x) >= size {
+		_ = twiddles[size/4-1]
+		forwardVector(&x[0], size/4, len(x)/size, &twiddles[0])
+		return
+	}
+	for ; len(x) >= size; x = x[size:] {
+		forwardGeneric(x[:size], twiddles)
+	}
+}
+
+// backward does a step of decimation in time in every block of size rows.
+func backward(x []Row, size int, twiddles []twiddle) {
+	if useVector && len(x) >= size {
+		_ = twiddles[size/4-1]
+		backwardVector(&x[0], size/4, len(x)/size, &twiddles[0])
+		return
+	}
+	for ; len(x) >= size; x = x[size:] {
+		backwardGeneric(x[:size], twiddles)
+	}
+}
+
+// leaves transforms every four rows, multiplies them with their part of the spectrum and transforms them back.
+func leaves(x []Row, spectrum [][4]complex128) {
+	if useVector && len(x) >= 4 {
+		_ = spectrum[len(x)/4-1]
+		leavesVector(&x[0], len(x)/4, &spectrum[0])
+		return
+	}
+	for ; len(x) >= 4; x, spectrum = x[4:], spectrum[1:] {
+		leafGeneric((*[4]Row)(x), &spectrum[0])
+	}
+}
