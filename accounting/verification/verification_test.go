@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -261,10 +262,12 @@ func TestPlainValues(t *testing.T) {
 	}
 }
 
-// TestAdviceHolds: a noise multiplier that few samples reject is verified by as many as the error says.
+// TestAdviceHolds: noise multipliers that few samples reject are verified by as many as the error says. Samples differ between protocols and
+// between kernels, so it is tried with several: of 20 advices at 2.5 standard errors, half are followed in vain with probability below
+// 1e-9 if each is with at most 0.05.
 func TestAdviceHolds(t *testing.T) {
-	verify := func(samples uint64, earlier []accounting.Earlier) (*accounting.Protocol, error) {
-		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.52, Samples: samples, Earlier: earlier, CodeVersion: "test"}.Plan(t.Context())
+	verify := func(samples uint64, version string, earlier []accounting.Earlier) (*accounting.Protocol, error) {
+		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.5, Samples: samples, Earlier: earlier, CodeVersion: version}.Plan(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,20 +279,36 @@ func TestAdviceHolds(t *testing.T) {
 		_, err = Finish(t.Context(), l, 10_000, 0, nil)
 		return plan.Protocol, err
 	}
-	p, err := verify(1000, nil)
-	var rejected *accounting.NotVerifiedError
-	if !errors.As(err, &rejected) {
-		t.Fatalf("1000 samples: got %v", err)
+	advices, held := 0, 0
+	for try := 0; advices < 20 && try < 40; try++ {
+		version := fmt.Sprint("test ", try)
+		p, err := verify(1000, version, nil)
+		var rejected *accounting.NotVerifiedError
+		if err == nil {
+			continue
+		}
+		if !errors.As(err, &rejected) {
+			t.Fatal(err)
+		}
+		need, ok := rejected.Need(2.5)
+		if !ok || need < 2000 || need > 1e6 {
+			t.Logf("%g samples are advised, %t", need, ok)
+			continue
+		}
+		if advices == 0 {
+			if cpu, err := SampleCPU(t.Context(), p, 0); err != nil || cpu < 0 || cpu > 1 {
+				t.Errorf("a sample takes %g s, %v", cpu, err)
+			}
+		}
+		advices++
+		if _, err := verify(uint64(need), version, []accounting.Earlier{{ProtocolSHA256: strings.Repeat("0", 64), FailureProbability: p.Points[0].FailureProbability}}); err == nil {
+			held++
+		} else {
+			t.Logf("%g samples: %v", need, err)
+		}
 	}
-	need, ok := rejected.Need(2.5)
-	if !ok || need < 2000 || need > 1e6 {
-		t.Fatalf("%g samples are advised, %t", need, ok)
-	}
-	if cpu, err := SampleCPU(t.Context(), p, 0); err != nil || cpu < 0 || cpu > 1 {
-		t.Errorf("a sample takes %g s, %v", cpu, err)
-	}
-	if _, err := verify(uint64(need), []accounting.Earlier{{ProtocolSHA256: strings.Repeat("0", 64), FailureProbability: p.Points[0].FailureProbability}}); err != nil {
-		t.Errorf("%g samples: %v", need, err)
+	if t.Logf("%d of %d advices held", held, advices); advices < 20 || held <= 10 {
+		t.Errorf("%d of %d advices held", held, advices)
 	}
 }
 
