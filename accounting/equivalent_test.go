@@ -30,6 +30,13 @@ func TestEquivalent(t *testing.T) {
 	epoch := func(minSep, length int) sampling.Spec {
 		return sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 8, MinSep: minSep, EpochSteps: length}}
 	}
+	balanced := func(minSep int, k float64) sampling.Spec {
+		s, err := sampling.NewBalancedMinSep(8, minSep, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sampling.Spec{BalancedMinSep: &s}
+	}
 	toeplitz := func(c ...float64) *mechanism.Strategy {
 		return &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 8, Toeplitz: c}
 	}
@@ -69,6 +76,12 @@ func TestEquivalent(t *testing.T) {
 		"an epoch of all steps":          {run(epoch(2, 8)), run(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 8, Period: 8}}), true},
 		"at most once":                   {run(epoch(2, 10)), run(bMinSep(1.0/3, 8, 8, true)), true}, // p/(1+7p) = 1/10
 		"at most once, another rate":     {run(epoch(2, 11)), run(bMinSep(1.0/3, 8, 8, true)), false},
+		"balanced":                       {run(balanced(2, 2)), run(balanced(2, 2)), true},
+		"balanced, another min-sep":      {run(balanced(2, 2)), run(balanced(3, 2)), false},
+		"balanced, another number":       {run(balanced(2, 2)), run(balanced(2, 2.5)), false},
+		"balanced, once":                 {run(balanced(2, 1)), run(epoch(3, 8)), true},
+		"balanced, at most once":         {run(balanced(2, 0.8)), run(epoch(3, 10)), true},
+		"balanced, twice, and epochs":    {run(balanced(2, 2)), run(epoch(2, 4)), false},
 		"multi-owner":                    {run(sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 8, MinSep: 2}}), base, false},
 	} {
 		if a, b := c.a.Equivalent(c.b), c.b.Equivalent(c.a); a != c.want || b != c.want {

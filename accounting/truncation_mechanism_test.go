@@ -7,6 +7,7 @@ import (
 
 	"minsep/mechanism"
 	"minsep/sampling"
+	"minsep/sampling/balanced"
 )
 
 // Whole truncated mechanisms of few examples and few steps, enumerated: every set of entries that is sampled, and every set of
@@ -28,6 +29,8 @@ func laws(s sampling.Spec, entries int) []law {
 			list[e] = turnsLaw(scheme.Steps, scheme.Period, 1, -1)
 		case sampling.EpochMinSep:
 			list[e] = epochLaw(scheme.Steps, scheme.EpochSteps, scheme.MinSep)
+		case sampling.BalancedMinSep:
+			list[e] = balancedLaw(scheme)
 		case sampling.CyclicPoisson:
 			part := e % scheme.MinSep
 			if scheme.SecretPartition {
@@ -62,6 +65,29 @@ func renewalLaw(p float64, steps, minSep int, warm bool) law {
 		}
 		walk(wait, 0, weight)
 	}
+	return out
+}
+
+// balancedLaw is that of the hazards (F3.9).
+func balancedLaw(s sampling.BalancedMinSep) law {
+	hazards, err := balanced.New(s.Steps, s.MinSep, s.Participations)
+	if err != nil {
+		panic(err)
+	}
+	out := law{}
+	var walk func(step, left, pattern int, weight float64)
+	walk = func(step, left, pattern int, weight float64) {
+		if step >= s.Steps || weight == 0 {
+			out[pattern] += weight
+			return
+		}
+		h := hazards.Hazard(left, step)
+		walk(step+1, left, pattern, weight*(1-h))
+		walk(step+s.MinSep, max(0, left-1), pattern|1<<step, weight*h)
+	}
+	most, less := hazards.Starts()
+	walk(0, hazards.Most, 0, most)
+	walk(0, hazards.Most-1, 0, less)
 	return out
 }
 
@@ -344,7 +370,7 @@ func randomMechanism(rng *rand.Rand, steps int) (c mechanismCase) {
 	minSep := 1 + rng.IntN(steps)
 	c.own = 1
 	var s sampling.Spec
-	switch rng.IntN(9) {
+	switch rng.IntN(10) {
 	case 0, 1, 2:
 		s.BMinSep = &sampling.BMinSep{Prob: p, Steps: steps, MinSep: minSep, WarmStart: true}
 	case 3:
@@ -357,6 +383,13 @@ func randomMechanism(rng *rand.Rand, steps int) (c mechanismCase) {
 	case 6:
 		epoch := minSep + rng.IntN(3)
 		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, EpochSteps: epoch, MinSep: minSep}
+	case 7:
+		times := pick(0.3, 1, 1.5, 2)
+		b, err := sampling.NewBalancedMinSep(steps, minSep, times)
+		if err != nil { // too many for their distance
+			b, _ = sampling.NewBalancedMinSep(steps, minSep, 1)
+		}
+		s.BalancedMinSep = &b
 	default:
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: minSep, SecretPartition: rng.IntN(2) == 0}
 	}

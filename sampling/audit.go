@@ -229,6 +229,9 @@ func (a *Audit) Checks() []Check {
 		count("batch sizes", a.sizeRule(), a.wrongSize),
 		count("separation of examples", fmt.Sprintf("two participations of a copy are at least %d steps apart", b), a.examples.broken),
 	}
+	if a.spec.BalancedMinSep != nil {
+		checks = append(checks, count("times of examples", a.timesRule(), a.timesBroken()))
+	}
 	if a.epoch != nil {
 		checks = append(checks, count("epochs", a.epoch.rule(), a.epoch.broken))
 	}

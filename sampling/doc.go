@@ -1,6 +1,6 @@
 // Package sampling decides which examples take part in which training step.
 //
-// A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep], [Poisson], [BallsInBins],
+// A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep], [BalancedMinSep], [Poisson], [BallsInBins],
 // [CyclicPoisson], [MultiOwner] and [Fixed], with [Truncation] after it. Its Validate reports every fault, its doc comment says under
 // "Formal guarantees" what its batches promise, and JSON holds it word for word in a manifest and a certificate.
 // [Spec] holds one of them, and [Kinds] lists them. [Params] are what users give, a batch size for example, of which

@@ -21,6 +21,7 @@ type Params struct {
 	Steps             int     `json:"steps"`                        // n
 	MinSep            int     `json:"min_sep,omitempty"`            // b; the epoch T of balls-in-bins; not for poisson
 	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep, instead of BatchSize
+	Participations    float64 `json:"participations,omitempty"`     // κ of balanced-min-sep, instead of BatchSize
 	BatchSize         float64 `json:"batch_size,omitempty"`         // expected; exact for fixed
 	Prob              float64 `json:"prob,omitempty"`               // p, instead of BatchSize
 	Cold              bool    `json:"cold,omitempty"`               // Algorithm 1 of arXiv 2602.09338 instead of 2
@@ -52,6 +53,8 @@ var Parameters = []Parameter{
 		"must be at least 1", func(p *Params) any { return &p.MinSep }},
 	{"epoch-steps", "epoch-min-sep: steps of an epoch, instead of a batch size, which becomes examples / epoch-steps",
 		"must be at least min-sep", func(p *Params) any { return &p.EpochSteps }},
+	{"participations", "balanced-min-sep: how often each example takes part in the run, instead of a batch size",
+		"must be above 0", func(p *Params) any { return &p.Participations }},
 	{"batch-size", "expected batch size; exact for fixed",
 		"must be above 0", func(p *Params) any { return &p.BatchSize }},
 	{"prob", "probability of an available example to take part in a step, instead of a batch size",
@@ -130,13 +133,15 @@ func (p Params) checkRate(c *param.Checker) {
 	c.Require(given > 0, "batch size and prob", nil, "one of them must be given")
 }
 
-// WithoutExamples returns parameters of the same scheme that need no number of examples: any probability, or epoch, in the place of a batch size.
+// WithoutExamples returns parameters of the same scheme that need no number of examples: any probability, epoch or participations in the place of a batch size.
 // What is known about the scheme without the examples, such as how it is accounted for, is the same for both.
 func (p Params) WithoutExamples() Params {
 	switch {
 	case p.Kind().ExactBatchSize || p.BatchSize <= 0:
 	case p.Scheme == epochMinSepKind.Name:
 		p.BatchSize, p.EpochSteps = 0, max(p.MinSep, p.Steps)
+	case p.Scheme == balancedMinSepKind.Name:
+		p.BatchSize, p.Participations = 0, 1
 	default:
 		p.BatchSize, p.Prob = 0, 1e-9
 	}

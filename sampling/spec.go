@@ -11,18 +11,19 @@ import (
 //
 //	{"b-min-sep": {"prob": 0.25, "steps": 1000, "min_sep": 16, "warm_start": true}}
 type Spec struct {
-	BMinSep       *BMinSep       `json:"b-min-sep,omitempty"`
-	Poisson       *Poisson       `json:"poisson,omitempty"`
-	BallsInBins   *BallsInBins   `json:"balls-in-bins,omitempty"`
-	CyclicPoisson *CyclicPoisson `json:"cyclic-poisson,omitempty"`
-	EpochMinSep   *EpochMinSep   `json:"epoch-min-sep,omitempty"`
-	MultiOwner    *MultiOwner    `json:"multi-owner,omitempty"`
-	Fixed         *Fixed         `json:"fixed,omitempty"`
-	Truncation    *Truncation    `json:"truncation,omitempty"`
+	BMinSep        *BMinSep        `json:"b-min-sep,omitempty"`
+	Poisson        *Poisson        `json:"poisson,omitempty"`
+	BallsInBins    *BallsInBins    `json:"balls-in-bins,omitempty"`
+	CyclicPoisson  *CyclicPoisson  `json:"cyclic-poisson,omitempty"`
+	EpochMinSep    *EpochMinSep    `json:"epoch-min-sep,omitempty"`
+	BalancedMinSep *BalancedMinSep `json:"balanced-min-sep,omitempty"`
+	MultiOwner     *MultiOwner     `json:"multi-owner,omitempty"`
+	Fixed          *Fixed          `json:"fixed,omitempty"`
+	Truncation     *Truncation     `json:"truncation,omitempty"`
 }
 
 // Kinds are the schemes that users can choose, in the order in which they are listed.
-var Kinds = []Kind{bMinSepKind, epochMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind}
+var Kinds = []Kind{bMinSepKind, epochMinSepKind, balancedMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind}
 
 // Kind is a scheme as users choose it: what is the same for all its parameters. It is declared in the scheme's file.
 type Kind struct {

@@ -5,6 +5,7 @@ import (
 
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
+	"minsep/sampling/balanced"
 )
 
 // participations draws when one owner's examples participate.
@@ -12,10 +13,14 @@ type participations struct {
 	spec   Spec
 	scheme scheme
 	logQ   float64 // ln(1-p)
+	law    *balanced.Law
 }
 
 func newParticipations(s Spec) participations {
-	p := participations{s, schemes[s.Scheme], math.Log1p(-s.Prob)}
+	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob)}
+	if s.Scheme == BalancedMinSep {
+		p.law = s.Balanced()
+	}
 	if s.EpochSteps > 0 { // of a free example, up to place b-1 of an epoch
 		p.logQ = math.Log1p(-1 / float64(s.EpochSteps-s.MinSep+1))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/internal/stattest"
+	"minsep/sampling/balanced"
 	"minsep/sampling/stream"
 )
 
@@ -61,6 +62,9 @@ func kinds() map[string]Spec {
 		"epoch":            with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 9 }),
 		"epoch of min-sep": with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 4 }),
 		"long epoch":       with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 55 }),
+		"balanced":         with(balance(4, 3)),
+		"balanced, mixed":  with(balance(4, 5.5)),
+		"balanced, once":   with(balance(4, 0.7)),
 		"cyclic":           with(func(s *Spec) { s.Scheme, s.WarmStart = CyclicPoisson, false }),
 		"phase":            with(func(s *Spec) { s.Scheme = CyclicPoisson }),
 		"two":              with(func(s *Spec) { s.MaxExamplesPerOwner = 2 }),
@@ -96,12 +100,30 @@ func TestReciprocalMean(t *testing.T) {
 			t.Errorf("participations of %s were not told from those of the loss", name)
 		}
 	}
+	s = kinds()["balanced"]
+	s.NoiseMultiplier = 1
+	more := s
+	balance(4, 3.5)(&more)
+	if fault := reciprocalFault(t, s, more, 150000); fault == nil {
+		t.Error("participations of which some are one more were not told from those of the loss")
+	}
 	s = kinds()["epoch"]
 	s.EpochSteps, s.NoiseMultiplier = 5, 1
 	longer := s
 	longer.EpochSteps = 6
 	if fault := reciprocalFault(t, s, longer, 150000); fault == nil {
 		t.Error("participations of epochs one step longer were not told from those of the loss")
+	}
+}
+
+// balance makes a Spec one of balanced-min-sep.
+func balance(minSep int, participations float64) func(s *Spec) {
+	return func(s *Spec) {
+		l, err := balanced.New(s.Steps, minSep, participations)
+		if err != nil {
+			panic(err)
+		}
+		s.Scheme, s.Prob, s.WarmStart, s.MinSep, s.Participations, s.Hazards = BalancedMinSep, 0, false, minSep, participations, l.Digest()
 	}
 }
 
@@ -219,6 +241,7 @@ type goldenMonteCarlo struct {
 	Column     []float64     `json:"c"`
 	Owned      int           `json:"k_u"`
 	Epoch      int           `json:"epoch"`
+	Times      float64       `json:"k"`
 	Deltas     []goldenDelta `json:"deltas"`
 }
 
@@ -228,6 +251,8 @@ func (g goldenMonteCarlo) spec() Spec {
 	switch g.Scheme {
 	case "balls_in_bins":
 		s.Scheme, s.Prob = BallsInBins, 0
+	case "balanced_min_sep":
+		balance(g.MinSep, g.Times)(&s)
 	case "epoch_min_sep":
 		s.Scheme, s.EpochSteps = EpochMinSep, g.Epoch
 	case "cyclic_poisson_random_shift":

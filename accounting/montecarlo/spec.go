@@ -51,11 +51,17 @@ type Spec struct {
 	MinSep int `json:"min_sep"`
 
 	// Prob is the probability with which an available example participates at a step: for cyclic Poisson at the steps of its
-	// part, for Algorithm 3 of being sampled, blocked or not. Balls-in-bins and epoch-min-sep have none: 0.
+	// part, for Algorithm 3 of being sampled, blocked or not. Balls-in-bins, epoch-min-sep and balanced-min-sep have none: 0.
 	Prob float64 `json:"prob"`
 
 	// EpochSteps is T of epoch-min-sep: an example participates exactly once in every T steps. 0 for others.
 	EpochSteps int `json:"epoch_steps,omitempty"`
+
+	// Participations is κ of balanced-min-sep: how often an example participates in the run. 0 for others.
+	Participations float64 `json:"participations,omitempty"`
+
+	// Hazards is the digest of the law of balanced-min-sep (package balanced). "" for others.
+	Hazards string `json:"hazards,omitempty"`
 
 	// WarmStart starts in the stationary law: Algorithm 2 of arXiv 2602.09338. Of cyclic Poisson it
 	// makes the part of the example uniform instead of the first, which has the most steps.
@@ -120,6 +126,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	}
 	scheme.check(s, check)
 	check.Require(s.EpochSteps == 0 || s.Scheme == EpochMinSep, "epoch steps", s.EpochSteps, "is for epoch-min-sep only")
+	check.Require(s.Participations == 0 && s.Hazards == "" || s.Scheme == BalancedMinSep, "participations", s.Participations, "is for balanced-min-sep only")
 	check.Require(!s.PublishedLaw || s.Scheme == MultiOwner, "published law", s.PublishedLaw, "is for multi-owner only")
 	if s.MaxBatchSize > 0 {
 		check.Require(k == 1, "examples per owner", k, "must be 1 with a max batch size: no loss is known for more")

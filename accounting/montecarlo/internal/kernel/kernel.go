@@ -107,6 +107,8 @@ func linear(l law.Law) Recursion {
 		return newRenewal(l)
 	case *law.EpochPair:
 		return newEpochPair(l)
+	case *law.Classes:
+		return newClasses(l)
 	case *law.Owner:
 		if l.Examples == 2 {
 			return newPair(l)

@@ -1,0 +1,50 @@
+package accounting
+
+import (
+	"minsep/accounting/montecarlo"
+	"minsep/sampling"
+)
+
+func init() {
+	register(func(r Run, s sampling.BalancedMinSep) analysis { return balancedMinSep{r, s} })
+}
+
+// balancedMinSep is participation a fixed number of times, with a least distance and equal rates (F3.9).
+type balancedMinSep struct {
+	run    Run
+	scheme sampling.BalancedMinSep
+}
+
+func (a balancedMinSep) method() (Method, error) {
+	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
+	switch {
+	case bands > minSep:
+		return a.run.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
+	case a.run.MaxExamplesPerOwner > 1:
+		return a.run.refuse("it %s", exampleOnly)
+	case a.run.Sampler.Truncation != nil:
+		return a.run.refuse(noTruncation)
+	case !a.run.Strategy.NonNegative():
+		return a.run.refuse(negativeEntry)
+	}
+	return MonteCarlo, nil
+}
+
+// participation: every step has rate κ/n, and of a κ below 1 the part 1-κ never takes part.
+func (a balancedMinSep) participation() participation {
+	n, times := a.scheme.Steps, a.scheme.Participations
+	return participation{rates: []rate{{upward * times / float64(n), n}}, drawn: a.run.Examples, never: max(0, 1-times) / upward}
+}
+
+func (a balancedMinSep) loss(spec *montecarlo.Spec) {
+	spec.Participations, spec.Hazards = a.scheme.Participations, a.scheme.Hazards
+}
+
+// canonical: at most one participation is the same for every min-sep.
+func (a balancedMinSep) canonical() canonicalSampler {
+	s := a.scheme
+	if s.Participations <= 1 {
+		return atMostOnce(s.Steps, s.Participations/float64(s.Steps))
+	}
+	return canonicalSampler{scheme: s.Name(), prob: s.Participations, steps: s.Steps, minSep: s.MinSep}
+}

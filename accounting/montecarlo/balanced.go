@@ -1,0 +1,60 @@
+package montecarlo
+
+import (
+	"fmt"
+
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/param"
+	"minsep/sampling/balanced"
+)
+
+// BalancedMinSep lets each example take part Participations times in the run, with hazards that package balanced solves for.
+const BalancedMinSep = "balanced-min-sep"
+
+func init() { schemes[BalancedMinSep] = balancedMinSep{} }
+
+// balancedMinSep has exact losses for a strategy of at most min-sep bands (F3.9).
+type balancedMinSep struct{}
+
+func (balancedMinSep) check(s Spec, c *param.Checker) {
+	c.Require(s.Prob == 0, "probability", s.Prob, "must be 0 for balanced-min-sep: an example takes part a fixed number of times")
+	checkOneExample(s, c)
+	if s.Steps < 1 || s.Steps > maxSteps || s.MinSep < 1 || s.MinSep > maxSteps {
+		return // has been reported
+	}
+	l, err := balanced.New(s.Steps, s.MinSep, s.Participations)
+	if err != nil {
+		c.Add(err)
+		return
+	}
+	c.Require(s.Hazards == l.Digest(), "hazards", s.Hazards, fmt.Sprintf("must be the digest of those that are solved for: %s", l.Digest()))
+}
+
+func (balancedMinSep) separated(s Spec) string { return s.Scheme }
+
+func (balancedMinSep) exactness(Spec, int) Exactness { return Exact }
+
+func (balancedMinSep) law(s Spec, _ Direction, c *law.Columns) law.Law {
+	norms, _ := s.norms(c)
+	return law.NewClasses(s.Balanced(), norms)
+}
+
+// Balanced is the participation process of a valid Spec of balanced-min-sep.
+func (s Spec) Balanced() *balanced.Law {
+	l, err := balanced.New(s.Steps, s.MinSep, s.Participations)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func (balancedMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
+	step := 0
+	for left := p.law.First(d.word()); left > 0; left-- {
+		step = p.law.Next(left, step, d.word())
+		dst = append(dst, kernel.Hit{Step: step, Times: 1})
+		step += p.spec.MinSep
+	}
+	return dst
+}

@@ -1,0 +1,62 @@
+package sampling
+
+import (
+	"fmt"
+	"math"
+)
+
+// timesBroken counts, once all batches of balanced-min-sep were seen, the examples that took part more often than their copies may, and those
+// that took part less often, unless batches were truncated.
+func (a *Audit) timesBroken() (broken int64) {
+	least, most := a.times()
+	seen := int64(0)
+	for number, page := range a.examples.count.pages {
+		for i, count := range page {
+			if count == 0 {
+				continue
+			}
+			seen++
+			copies := int64(a.of.copies(number*pageSize + int64(i)))
+			if int64(count) > most*copies || int64(count) < least*copies {
+				broken++
+			}
+		}
+	}
+	if least > 0 {
+		broken += a.of.withCopies() - seen
+	}
+	return broken
+}
+
+// times are the least and the greatest number of participations of a copy.
+func (a *Audit) times() (least, most int64) {
+	k := a.spec.BalancedMinSep.Participations
+	if a.spec.Truncation == nil {
+		least = int64(math.Floor(k))
+	}
+	return least, int64(math.Ceil(k))
+}
+
+// withCopies is how many examples have a copy.
+func (x *Audited) withCopies() (n int64) {
+	if x.Copies == nil {
+		return x.Examples
+	}
+	for _, c := range x.Copies {
+		if c > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *Audit) timesRule() string {
+	switch least, most := a.times(); {
+	case a.spec.Truncation != nil:
+		return fmt.Sprintf("no copy of an example takes part more than %d times", most)
+	case least == most:
+		return fmt.Sprintf("every copy of an example takes part exactly %d times", most)
+	default:
+		return fmt.Sprintf("every copy of an example takes part %d or %d times", least, most)
+	}
+}
