@@ -55,7 +55,7 @@ func (r *classes) Reset() {
 }
 
 func (r *classes) Rows(first int, t []Row, check bool) bool {
-	if check && !within(t, r.limit) {
+	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
 	count, most := len(t), r.law.Most
