@@ -64,7 +64,7 @@ func TestTruncatedPlans(t *testing.T) {
 		}
 		problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, Samples: 30_000, CodeVersion: "test"}
 		if run.Sampler.CyclicPoisson != nil || run.Strategy.Bands() > run.Sampler.Scheme().Separation() && run.Sampler.BallsInBins == nil {
-			problem.Samples = 200_000 // plain ones
+			problem.Samples = 400_000 // plain ones
 		}
 		plan, err := problem.Plan(t.Context())
 		if err != nil {
