@@ -76,7 +76,7 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 }
 
 // ErrFailedCheck says that a run directory does not hold what it checks: a hash, a separation, a bound or a distribution.
-var ErrFailedCheck = errors.New("inspect: a promise does not hold")
+var ErrFailedCheck = errors.New("inspect: a check failed")
 
 // Broken returns [ErrFailedCheck] if any check is broken.
 func Broken(found []Inspection) error {

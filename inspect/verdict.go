@@ -123,7 +123,7 @@ func without(found []Inspection) string {
 	}
 	what := ""
 	if there != nil {
-		what = "; every promise of " + strings.Join(there, ", ") + " holds"
+		what = "; every check of " + strings.Join(there, ", ") + " passes"
 	}
 	if !isThere(found, manifest.RunName) {
 		return "a single folder says nothing of privacy: inspect the run directory" + what

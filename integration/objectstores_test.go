@@ -267,7 +267,7 @@ func TestObjectStores(t *testing.T) {
 	if err := runStages(ctx, here); err != nil {
 		t.Fatal(err)
 	}
-	forget(ctx, t, here) // the plan's is another training, for this test
+	forget(ctx, t, here) // the plan's is another training run, for this test
 	if err := plan(ctx, here); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	f := b.Facts
 	if f.Examples < 0 || f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || (f.RowType != DInt32 && f.RowType != DInt64) ||
 		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) {
-		return nil, fmt.Errorf("manifest: %s: facts make no sense: %+v", dir, f)
+		return nil, fmt.Errorf("manifest: %s: invalid facts: %+v", dir, f)
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be what somebody claims
 		return nil, fmt.Errorf("manifest: %s: %d files for %d shards, each of which has at least two", dir, len(ix.Files), f.Shards)

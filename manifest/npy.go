@@ -120,7 +120,7 @@ type NPYInts struct {
 	buf   [1 << 15]byte
 }
 
-// NewNPYInts reads the header. size is the length of the file in bytes: a header that promises more or less is refused.
+// NewNPYInts reads the header. size is the length of the file in bytes: a header that does not fit it is refused.
 func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 	counted := &countReader{r: r}
 	h, err := ReadNPYHeader(counted)
@@ -131,7 +131,7 @@ func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 		return nil, fmt.Errorf("manifest: npy of %s with %d dimensions: must be int32 or int64 with one", h.DType, len(h.Shape))
 	}
 	if want := counted.n + int64(h.Elements())*int64(h.DType.Size()); size != want {
-		return nil, fmt.Errorf("manifest: npy file: its size is not what its header promises")
+		return nil, fmt.Errorf("manifest: npy file: its size does not fit its header")
 	}
 	return &NPYInts{r: r, dtype: h.DType, left: h.Elements()}, nil
 }

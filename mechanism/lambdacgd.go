@@ -8,7 +8,7 @@ var lambdaParameter = &Parameter{Name: "lambda", Symbol: "λ", Low: 0, High: 1}
 func init() {
 	register(Family{
 		Kind: KindLambdaCGD, Rank: 100,
-		Help:      "the noise of a step takes back --lambda of the step before",
+		Help:      "the noise of a step cancels --lambda times that of the previous step",
 		Parameter: lambdaParameter, Normalized: true,
 		bands: func(p Params) int { return unlessZero(p.Lambda, p.Steps) },
 		make: func(problem Problem, p Params, normalized bool) (*Strategy, error) {

@@ -50,5 +50,5 @@ func (o Options) checkBundle(spec sampling.Spec, rows int64, expectedBatchSize f
 		return nil
 	}
 	return &ParamError{Package: "pipelines", Param: "parallelism", Value: strconv.Itoa(parallelism),
-		Rule: fmt.Sprintf("must be at least %.0f on %s for so many participations: it stops for ever when a task passes on more than about 400 MB", need, o.runner())}
+		Rule: fmt.Sprintf("must be at least %.0f on %s for so many participations: it hangs when a task outputs more than about 400 MB", need, o.runner())}
 }

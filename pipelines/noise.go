@@ -19,7 +19,7 @@ import (
 	"minsep/transforms/noiseshards"
 )
 
-// NoiseResult is what there is to say of a training's noise. All of it is public.
+// NoiseResult is what there is to say of a training run's noise. All of it is public.
 type NoiseResult struct {
 	RunID           string  `json:"run_id"`
 	Out             string  `json:"out"`

@@ -150,7 +150,7 @@ func TestNoiseServesOneTraining(t *testing.T) {
 	louder := stage
 	louder.NoiseMultiplier = 2
 	o.Overwrite = true
-	if _, err := louder.Run(context.Background(), o); !errors.As(err, &claimed) || claimed.What != "training" {
+	if _, err := louder.Run(context.Background(), o); !errors.As(err, &claimed) || claimed.What != "training run" {
 		t.Errorf("another noise multiplier: %v", err)
 	}
 	if found, err := inspect.Directory(t.Context(), o.Out); err != nil || inspect.Broken(found) != nil {

@@ -54,7 +54,7 @@ func (o Options) oneTraining(ctx context.Context, own string, root *stream.Root)
 		default:
 			continue
 		}
-		return stages.Disagrees(path, []string{differs}, "batches and noise are of one run and one key, and serve one training: "+stages.NewDirectory)
+		return stages.Disagrees(path, []string{differs}, "batches and noise are of one run and one key, and serve one training run: "+stages.NewDirectory)
 	}
 	return nil
 }

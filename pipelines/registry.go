@@ -18,7 +18,7 @@ func (o Options) registry() (*noise.Registry, error) {
 	return noise.OpenRegistry(root, o.KeyFile)
 }
 
-// registered refuses, before anything is written, a registry that cannot be written to, and a training that is not the one which the
+// registered refuses, before anything is written, a registry that cannot be written to, and a training run that is not the one which the
 // registry has for the run id: that of the run directory, or the one that is asked for. Empty fields of want are not compared.
 func (o Options) registered(ctx context.Context, want noise.Record) error {
 	g, err := o.registry()

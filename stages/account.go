@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Account finds and verifies the noise multiplier that a training needs: parameters in, run/certificate.json and run/ledger
+// Account finds and verifies the noise multiplier that a training run needs: parameters in, run/certificate.json and run/ledger
 // out. Everything it reads and writes is public; it needs no key.
 //
 // The combination of scheme, bands, owners and truncation decides how: in closed form, by privacy loss distributions, or by the

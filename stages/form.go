@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Form forms the batches of a training: run directory in, run/batches out. The examples are those of a bounded table, or the
+// Form forms the batches of a training run: run directory in, run/batches out. The examples are those of a bounded table, or the
 // numbers 0 to Examples-1, each its own owner.
 type Form struct {
 	sampling.Params

@@ -16,12 +16,12 @@ import (
 	"minsep/mechanism/noise"
 )
 
-// Noise makes the correlated noise of a training: strategy in, run/noise out. The folder has a recipe by which a trainer
+// Noise generates the correlated noise of a training run: strategy in, run/noise out. The folder has a recipe by which a trainer
 // can make the noise itself, and, unless RecipeOnly, the noise.
 //
-// One run id serves one training. Which one it is, its examples and its sampler, is taken from the batches and the certificate in the run
-// directory, and is part of the noise key: trainings that differ share no random word. Run refuses ([noise.ClaimError]) a run
-// id that serves another training or another directory, as far as the records of the [noise.Registry] say.
+// One run id serves one training run. Its examples and its sampler are taken from the batches and the certificate in the run
+// directory, and are part of the noise key: training runs that differ share no random word. Run refuses ([noise.ClaimError]) a
+// run id that serves another training run or another directory, as far as the records of the [noise.Registry] say.
 type Noise struct {
 	Strategy        string  // file
 	Steps           int     // must be those of the strategy
@@ -82,7 +82,7 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 	return s, nil
 }
 
-// Recipe returns the recipe of a training's noise, not bound to a run, and the facts.
+// Recipe returns the recipe of a training run's noise, not bound to a run, and the facts.
 func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Recipe, manifest.NoiseFacts, error) {
 	s, err := ReadStrategyFile(ctx, n.Strategy)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Present is what a run directory holds on which the parts of one training must agree. What is not there is nil.
+// Present is what a run directory holds on which the parts of one training run must agree. What is not there is nil.
 type Present struct {
 	out         string
 	run         *manifest.Run
@@ -40,7 +40,7 @@ type formedBatches struct {
 	of      Examples
 }
 
-// Examples are what a claim depends on of a training's examples.
+// Examples are what a claim depends on of a training run's examples.
 type Examples struct {
 	Identity     string // as run.json names them; "" if nothing is known of them
 	Copies       int64  // of examples; 0 if not known
@@ -271,9 +271,9 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 		return nil
 	}
 	t := p.noise.Training
-	wayOut := "noise serves one training, and a new one needs noise and batches of its own: " + NewDirectory
+	wayOut := "noise serves one training run, and a new one needs noise and batches of its own: " + NewDirectory
 	if !t.Known() {
-		return Disagrees(store.Join(p.out, manifest.NoiseFolder), []string{"it was made before anything told which training it is for"}, wayOut)
+		return Disagrees(store.Join(p.out, manifest.NoiseFolder), []string{"it was written before the training run was known"}, wayOut)
 	}
 	var was sampling.Spec
 	if err := json.Unmarshal([]byte(t.Sampler), &was); err != nil {
@@ -301,7 +301,7 @@ func (p Present) Training() (t noise.Training, err error) {
 		}
 		if c := p.certificate; c != nil {
 			if differs := append(Differences(c.Run.Sampler, p.batches.sampler, "in the certificate", "in the batches"), unclaimed(c, p.batches.of)...); differs != nil {
-				return t, Disagrees(p.out, differs, NewDirectory+", with batches and a certificate of one training")
+				return t, Disagrees(p.out, differs, NewDirectory+", with batches and a certificate of one training run")
 			}
 		}
 	case p.certificate != nil:

@@ -20,22 +20,22 @@ func (a *app) accountCommand() *cobra.Command {
 	var stage pipelines.Account
 	c := &cobra.Command{
 		Use:   "account --scheme S --steps N --min-sep B (--prob P | --batch-size X) [--examples N | --bounded DIR] (--strategy FILE | --bands W) --epsilon E --delta D --out DIR",
-		Short: "Find and verify the noise multiplier of a training",
-		Long: `account finds the smallest noise multiplier at which a training with these batches and this strategy can be proven
-(E, D)-differentially private, and writes the proof: certificate.json, and the ledger from which anybody makes it again.
+		Short: "Find and verify the noise multiplier of a training run",
+		Long: `account finds the smallest noise multiplier at which training with these batches and this strategy can be proven
+(E, D)-differentially private, and writes the proof: certificate.json, and the ledger from which anybody can recompute it.
 
 How it is proven depends on the scheme: in closed form (fixed), by privacy loss distributions (poisson with one band,
-cyclic-poisson), else by estimate-verify-release: candidates and thresholds are written to the ledger before the first
-sample of the verification. --cpu-time, or --samples, is its budget; more give less noise, as the table shows. A command that was
-stopped, or killed, goes on where it was when it is repeated. With other parameters it begins again: the protocol in the ledger is
-put aside, and its failure probability still counts. Only a certificate that is there takes --overwrite.
+cyclic-poisson), otherwise by estimate-verify-release: candidates and thresholds are written to the ledger before the first
+sample of the verification. --cpu-time, or --samples, is its budget; a larger one gives less noise, as the table shows. A
+stopped or killed command resumes when it is repeated. With other parameters it starts over: the protocol in the ledger is
+set aside, and its failure probability still counts. Only replacing a certificate needs --overwrite.
 
 With --from RUN nothing is verified anew: the certificate of RUN is checked, and copied with its ledger. The other flags are
 those of a verification; whom the claim protects, sampler, strategy, epsilon and delta must be the certificate's, and so must
-the number of examples with --max-batch-size. The data may be others.
+the number of examples with --max-batch-size. The data may differ.
 
-What cannot be certified exits with 3 and leaves no certificate. The accounting of multi-owner is the published one, which
-is not proven: its certificate says so.`,
+If nothing can be certified, the command exits with 3 and leaves no certificate. The accounting of multi-owner is the
+published one, which is not proven: its certificate says so.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
@@ -63,7 +63,7 @@ is not proven: its certificate says so.`,
 	f := c.Flags()
 	f.StringVar(&a.out, "out", "", "run directory to write to")
 	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits; by default the run directory's own, or a fresh one")
-	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; its ledger is put aside, and its failure probability still counts")
+	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; its ledger is set aside, and its failure probability still counts")
 	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph: the number of examples, and how many an owner has")
@@ -76,9 +76,9 @@ is not proven: its certificate says so.`,
 	f.Float64Var(&stage.Epsilon, "epsilon", 0, "epsilon of the claim")
 	f.Float64Var(&stage.Delta, "delta", 0, "delta of the claim")
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
-	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "budget of the verification in time of one processor, such as 10m (default 1m, or less where little noise would be saved)")
-	f.Uint64Var(&stage.Samples, "samples", 0, "budget of the verification in samples, instead of a time")
-	f.StringVar(&stage.From, "from", "", "run directory whose certificate is for the same claim, sampler and strategy: take it over, checked, with its ledger")
+	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, or less where that saves little noise)")
+	f.Uint64Var(&stage.Samples, "samples", 0, "samples for estimates and verification, instead of a time")
+	f.StringVar(&stage.From, "from", "", "run directory whose certificate is for the same claim, sampler and strategy: check it and copy it with its ledger")
 	f.BoolVar(&stage.Curve, "curve", false, "also print delta at other epsilon: estimates, where samples are needed")
 	return c
 }

@@ -55,8 +55,8 @@ func (a *app) boundCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bound --graph PATH --max-per-owner K --key FILE --out DIR",
 		Short: "Bound how many examples each owner contributes",
-		Long: `bound reads an example–owner graph and keeps a part of its examples such that no owner has more than K of
-them: it goes through the examples in a random order and keeps each whose owners all have room. The result is the same
+		Long: `bound reads an example–owner graph and keeps a subset of its examples such that no owner has more than K of
+them: it goes through the examples in random order and keeps each whose owners all have room. The result is the same
 for any number of workers. The graph is taken to be public; see docs on adjacency before you bound a secret one.
 
 The graph is an edge list (CSV, TSV or Parquet with the columns example_id and owner_id), or examples with their

@@ -18,11 +18,11 @@ func (a *app) formCommand() *cobra.Command {
 	var stage pipelines.Form
 	c := &cobra.Command{
 		Use:   "form (--bounded DIR | --examples N) --scheme S --steps N --min-sep B (--batch-size X | --prob P) --key FILE --out DIR",
-		Short: "Form the batches of a training",
-		Long: `form draws which examples take part in which step and writes them as files that NumPy maps as they are.
+		Short: "Form the batches of a training run",
+		Long: `form draws which examples take part in which step and writes files that NumPy can memory-map as they are.
 
 ` + schemesHelp() + `
-Batches and their sizes are secret. The run directory's batches folder is readable by you alone.`,
+Batches and their sizes are secret. Only you can read the run directory's batches folder.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()

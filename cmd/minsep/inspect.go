@@ -17,15 +17,15 @@ func (a *app) inspectCommand() *cobra.Command {
 	var recheck int
 	c := &cobra.Command{
 		Use:   "inspect DIR",
-		Short: "Read a run directory again and check every promise",
+		Short: "Read a run directory again and check everything in it",
 		Long: `inspect reads a run directory, or one of its folders, without trusting it: sizes and hashes of the files, the
 bound of every owner, the separation of every example and owner, batch sizes, and the number of participations against
-its law. A certificate is made again from its ledger, bit for bit, and compared with the batches beside it: --recheck
-computes some units of its verification again as well.
+its distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it;
+--recheck recomputes some units of its verification as well.
 
 The first line is the verdict: "certified: ", with the claim and what matches it; "NOT CERTIFIED: ", with what is
-missing; or "BROKEN: ", with the promises that do not hold, and exit code 3. Single promises follow when one is broken,
-or with --verbose. What came out by chance, such as batch sizes, is secret and shown only with --show-secret.`,
+missing; or "BROKEN: ", with the checks that fail, and exit code 3. Single checks follow when one fails, or with
+--verbose. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := inspect.Directory(cmd.Context(), args[0])
@@ -50,9 +50,9 @@ or with --verbose. What came out by chance, such as batch sizes, is secret and s
 			return errors.Join(report.Err(), err)
 		},
 	}
-	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show what came out by chance")
-	c.Flags().BoolVar(&verbose, "verbose", false, "list every promise, also when all of them hold")
-	c.Flags().IntVar(&recheck, "recheck", 0, "compute this many units of the verification again, chosen at random")
+	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show realised values, such as batch sizes")
+	c.Flags().BoolVar(&verbose, "verbose", false, "list every check, also when all of them pass")
+	c.Flags().IntVar(&recheck, "recheck", 0, "recompute this many units of the verification, chosen at random")
 	return c
 }
 

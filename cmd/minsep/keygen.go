@@ -12,7 +12,7 @@ import (
 func (a *app) keygenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen FILE",
-		Short: "Make a root key, from which all secret randomness comes",
+		Short: "Make a root key, from which all secret randomness is derived",
 		Long: `keygen draws 32 random bytes from the operating system and writes them to FILE with mode 0600. It never
 overwrites. Keep the key as secret as the data: whoever has it and the run id knows every batch and all noise.
 One key file serves many runs; each run directory has a run id of its own, and no two runs share a random number.`,

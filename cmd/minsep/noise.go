@@ -16,19 +16,19 @@ func (a *app) noiseCommand() *cobra.Command {
 	var stage pipelines.Noise
 	c := &cobra.Command{
 		Use:   "noise --strategy FILE [--noise-multiplier σ] --steps N --coordinates D --key FILE --out DIR",
-		Short: "Make the correlated noise of a training",
-		Long: `noise writes the noise that a training adds to its sums of clipped gradients, one row a step, as files that NumPy
-maps as they are, and a recipe by which another program can make the same noise from the root key.
+		Short: "Generate the correlated noise of a training run",
+		Long: `noise writes the noise that training adds to its sums of clipped gradients, one row a step, as files that NumPy can
+memory-map as they are, and a recipe by which another program can generate the same noise from the root key.
 
-The values depend on the key, the run id, the strategy, σ, the clip norm, the grid, steps and coordinates only: not on
-shards, machines or interruptions. Stopped or killed, the same command goes on where it was.
+The values depend only on the key, the run id, the strategy, σ, the clip norm, the grid, steps and coordinates: not on
+shards, machines or interruptions. A stopped or killed command resumes when it is repeated.
 
 What the trainer must do: clip every gradient to the clip norm and round its coordinates toward zero to multiples of the
 grid, which does not raise its norm; sum without rounding; never use a step's noise with other gradients. One run id
-serves one training: noise is refused for another directory, σ, strategy or size with the same run id and key file. The
-noise is secret.
+serves one training run: noise is refused for another directory, σ, strategy or size with the same run id and key file.
+The noise is secret.
 
-With a certificate in the run directory --noise-multiplier may be left out: it is the certificate's.`,
+With a certificate in the run directory, --noise-multiplier may be left out: it is then the certificate's.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
@@ -94,11 +94,11 @@ func ofCertificate(n pipelines.NoiseResult) string {
 	return fmt.Sprintf(", from %s (%s)", n.Certificate, n.Status)
 }
 
-// printTraining says which training noise is for.
+// printTraining says which training run noise is for.
 func printTraining(w io.Writer, t noise.Training) {
 	if t.Known() {
 		fmt.Fprintf(w, "training\texamples %s, sampler %s\n", t.Examples, t.Sampler)
 		return
 	}
-	fmt.Fprintf(w, "training\tNOT KNOWN: no batches, or certificate and examples, lay beside the noise; batches and claims will be refused here\n")
+	fmt.Fprintf(w, "training\tNOT KNOWN: there were no batches, and no certificate with examples, beside the noise; this directory will refuse batches and claims\n")
 }

@@ -65,7 +65,7 @@ func (op *operation) onSignal(parent context.Context, stderr io.Writer) (ctx con
 					op.removeTemp()
 					os.Exit(e.code())
 				}
-				op.say(stderr, slog.LevelWarn, "stopping; again to end at once")
+				op.say(stderr, slog.LevelWarn, "stopping; interrupt again to end at once")
 				cancel(e)
 			}
 		}

@@ -133,7 +133,7 @@ func TestStopped(t *testing.T) {
 				t.Errorf("exit code %d, want %d", got, want)
 			}
 			lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-			if len(lines) != 2 || lines[0] != "minsep: stopping; again to end at once" || !strings.HasPrefix(lines[1], "minsep: stopped by ") || !strings.HasSuffix(lines[1], s.again) {
+			if len(lines) != 2 || lines[0] != "minsep: stopping; interrupt again to end at once" || !strings.HasPrefix(lines[1], "minsep: stopped by ") || !strings.HasSuffix(lines[1], s.again) {
 				t.Errorf("it said %q", lines)
 			}
 			p.clean("run")

@@ -127,16 +127,16 @@ func (a *app) command() *cobra.Command {
 		Use:   "minsep",
 		Short: "Data stage of differentially private training with correlated noise",
 		Long: `minsep bounds each owner's contribution in an example–owner graph, forms b-min-sep batches,
-finds and verifies the noise multiplier they need, and makes the correlated noise.
+finds and verifies the noise multiplier they need, and generates the correlated noise.
 
 Start with:  minsep keygen KEY
              minsep bound --graph edges.tsv --max-per-owner 2 --key KEY --out RUN
              minsep form --bounded RUN --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 128 --key KEY --out RUN
              minsep inspect RUN
 
-Exit codes: 0 done; 1 the machine, a runner, or --timeout; 2 the command line or the input; 3 a guarantee that could not
-be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by Go's runtime, as when memory runs out. After 1, 130, 134
-and 143 the same command may be repeated as it is.`,
+Exit codes: 0 done; 1 a failure of the machine or of a runner, or --timeout; 2 a fault in the command line or the input;
+3 a guarantee could not be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by Go's runtime, as when
+memory runs out. After 1, 130, 134 and 143 the same command may be repeated as it is.`,
 		Version:           versionText(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,

@@ -26,12 +26,12 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run PLAN.json",
 		Short: "Run a whole plan: bound, strategy, account, form, noise",
-		Long: `run takes a plan, a graph or a number of examples with all parameters of a training, to a run directory with a
-certificate, batches and noise. The noise has the multiplier of the certificate.
+		Long: `run makes a run directory with a certificate, batches and noise from a plan: a graph or a number of examples, and all
+parameters of a training run. The noise has the multiplier of the certificate.
 
-Stages: ` + strings.Join(stages.Stages, ", ") + `. A stage whose result is there and matches is skipped. Stopped or killed, the
-same command goes on where it was, with the same result. What is there of another plan is refused; with --overwrite it is
-replaced, under a new run id.
+Stages: ` + strings.Join(stages.Stages, ", ") + `. A stage whose result exists and matches is skipped. A stopped or killed
+command resumes when it is repeated, with the same result. Results of another plan are refused; --overwrite replaces
+them, under a new run id.
 
 Start with:  minsep run --example > plan.json`,
 		Args: cobra.MaximumNArgs(1),
@@ -87,7 +87,7 @@ Start with:  minsep run --example > plan.json`,
 	f := c.Flags()
 	f.Lookup("key").Usage = "file of the root key, instead of the plan's"
 	f.Lookup("out").Usage = "run directory to write to, instead of the plan's"
-	f.Lookup("overwrite").Usage = "replace what is there of another plan, or does not match"
+	f.Lookup("overwrite").Usage = "replace results of another plan, and results that do not match"
 	f.StringVar(&how.Until, "until", "", "stop after this stage")
 	f.BoolVar(&example, "example", false, "print a commented plan to start from")
 	return c

@@ -28,14 +28,14 @@ func (a *app) strategyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "strategy --kind K[,K…] --steps N [--bands W] [--min-sep B] [--out FILE]",
 		Short: "Make strategies that correlate noise, and compare them",
-		Long: `strategy makes the strategy of a kind with the least error for a workload, and prints its figures at noise multiplier
-1; of several kinds, and of strategy files, a table. Parameters of a kind that are not given are chosen for the least
-error times sensitivity. What does not converge is an error, never a result.
+		Long: `strategy makes the strategy of a kind with the least error for a workload, and prints its properties at noise
+multiplier 1; for several kinds, and for strategy files, a table. Parameters of a kind that are not given are chosen for
+the least error times sensitivity. If an optimisation does not converge, the command fails and writes nothing.
 
 Kinds; all stands for every kind that takes no --column:
 ` + familiesHelp() + `
 
-The sensitivity is that of B steps between two participations and at most K of them, without amplification.`,
+The sensitivity is for participations at least B steps apart and at most K of them, without amplification.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for name, value := range parameters {
@@ -67,7 +67,7 @@ The sensitivity is that of B steps between two participations and at most K of t
 	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(append(mechanism.Kinds(), "all"), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // no such flag
 	}
-	f.StringArrayVar(&files, "strategy", nil, "also show the figures of this strategy file; may be repeated")
+	f.StringArrayVar(&files, "strategy", nil, "also show the properties of this strategy file; may be repeated")
 	f.IntVar(&params.Steps, "steps", 0, "number of training steps")
 	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds; not for "+inWords(withoutBands()))
 	f.IntVar(&params.MinSep, "min-sep", 0, "least distance in steps of two participations (default: one participation)")

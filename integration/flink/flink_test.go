@@ -227,7 +227,7 @@ func (b *bench) emptyTemp() {
 func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...string) {
 	b.t.Helper()
 	id := sha256.Sum256([]byte(out))
-	args = append(args, "--quiet", "--log-level", "info", "--log-format", "json", "--timeout", jobLimit.String(), "--run-id", hex.EncodeToString(id[:16])) // one run id serves one training
+	args = append(args, "--quiet", "--log-level", "info", "--log-format", "json", "--timeout", jobLimit.String(), "--run-id", hex.EncodeToString(id[:16])) // one run id serves one training run
 	run := func(on *flink.Cluster, flags ...string) outcome {
 		b.t.Helper()
 		begin := time.Now()

@@ -20,7 +20,7 @@ import (
 // recordFormat is the format of a record of a [Registry].
 const recordFormat = "minsep-run-record/1"
 
-// Record says which training a run id serves.
+// Record says which training run a run id serves.
 type Record struct {
 	Format       string       `json:"format"`
 	RunID        stream.RunID `json:"run_id"`
@@ -28,24 +28,24 @@ type Record struct {
 	Training     Training     `json:"training"`
 	Directory    string       `json:"directory"` // of the run
 
-	// PlanSHA256 is that of all of the plan that decides the training; zero for a run without a plan. It tells another training before
-	// its examples and its noise multiplier are known.
+	// PlanSHA256 is that of the part of the plan that decides the training run; zero for a run without a plan. It identifies
+	// another training run before its examples and its noise multiplier are known.
 	PlanSHA256 Digest `json:"plan_sha256,omitzero"`
 }
 
-// ClaimError is a run id that serves another training already.
+// ClaimError is a run id that serves another training run already.
 type ClaimError struct {
 	RunID     stream.RunID
-	What      string   // "directory" or "training"
+	What      string   // "directory" or "training run"
 	Directory string   // where the run id serves
 	Records   []string // the files that say so
 }
 
 func (e *ClaimError) Error() string {
-	text := fmt.Sprintf("run id %v: serves another %s already, in %s: one run id serves one training, since two trainings with the "+
+	text := fmt.Sprintf("run id %v: serves another %s already, in %s: one run id serves one training run, since two training runs with the "+
 		"same noise reveal their difference; give another --out, with no --run-id or a new one", e.RunID, e.What, e.Directory)
 	if e.What == "directory" {
-		text += fmt.Sprintf("; if that directory was moved, whole, and its noise is used by this training only, delete %s first", strings.Join(e.Records, " and "))
+		text += fmt.Sprintf("; if that directory was moved as a whole, and only this training run uses its noise, delete %s first", strings.Join(e.Records, " and "))
 	}
 	return text
 }
@@ -55,8 +55,8 @@ func (e *ClaimError) Error() string {
 // see them, and in the user's state folder, where copies of the key elsewhere on this machine are seen. Each alone can
 // refuse a claim. A key that is copied to another machine has other records there; a record that is deleted is forgotten.
 //
-// Trainings that differ share no word of noise in any case, as the run id and the parameters are part of the noise key. The registry
-// is for the case left: a second training with the same run id and the same parameters.
+// Training runs that differ share no word of noise in any case, as the run id and the parameters are part of the noise key. The registry
+// is for the case left: a second training run with the same run id and the same parameters.
 type Registry struct {
 	folders []recordFolder
 }
@@ -96,10 +96,10 @@ func OpenRegistry(root stream.Root, keyFile string) (*Registry, error) {
 		return nil, fmt.Errorf("noise: key file: %w", err)
 	}
 	beside := recordFolder{store.Join(store.Dir(key), "minsep-runs", name),
-		recordsFault("key", keyFile, "must be in a folder that can be written to: records of run ids are kept there, so that no two trainings have the same noise; move or copy the key")}
+		recordsFault("key", keyFile, "must be in a folder that can be written to: records of run ids are kept there, so that no two training runs have the same noise; move or copy the key")}
 	state, err := stateFolder()
 	own := recordFolder{filepath.Join(state, "minsep", "runs", name),
-		recordsFault(stateVariable, state, "must be a folder that can be written to: records of run ids are kept there, so that no two trainings have the same noise; set it to one")}
+		recordsFault(stateVariable, state, "must be a folder that can be written to: records of run ids are kept there, so that no two training runs have the same noise; set it to one")}
 	if err != nil {
 		return nil, own.faulty(err)
 	}
@@ -161,13 +161,13 @@ func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err err
 			r.PlanSHA256 = found.PlanSHA256
 		}
 		if *found != *r {
-			return nil, nil, &ClaimError{id, "training", r.Directory, files}
+			return nil, nil, &ClaimError{id, "training run", r.Directory, files}
 		}
 	}
 	return found, files, nil
 }
 
-// Check returns a [*ClaimError] if the run id of want serves another training, or the same one in another directory. Empty fields of
+// Check returns a [*ClaimError] if the run id of want serves another training run, or the same one in another directory. Empty fields of
 // want are not known yet, and are not compared.
 func (g *Registry) Check(want Record) error {
 	got, files, err := g.Find(want.RunID)
@@ -184,7 +184,7 @@ func (r Record) refuses(want Record, files []string) error {
 	case want.ParamsSHA256 != (Digest{}) && r.ParamsSHA256 != want.ParamsSHA256,
 		want.PlanSHA256 != (Digest{}) && r.PlanSHA256 != (Digest{}) && r.PlanSHA256 != want.PlanSHA256,
 		differs(r.Training.Examples, want.Training.Examples), differs(r.Training.Sampler, want.Training.Sampler):
-		return &ClaimError{want.RunID, "training", r.Directory, files}
+		return &ClaimError{want.RunID, "training run", r.Directory, files}
 	case differs(r.Directory, want.Directory):
 		return &ClaimError{want.RunID, "directory", r.Directory, files}
 	}
@@ -193,7 +193,7 @@ func (r Record) refuses(want Record, files []string) error {
 
 // Claim records that the run id of r serves r's training in the run directory, which must exist, and nothing else. It makes the records
 // (modes 0700 and 0600) where there are none, accepts the same claim again, so that a stopped run can go on, and
-// returns a [*ClaimError] for another directory or another training. Of several processes that claim one run id at
+// returns a [*ClaimError] for another directory or another training run. Of several processes that claim one run id at
 // once only one succeeds. plan is [Record.PlanSHA256].
 func (g *Registry) Claim(r *Recipe, directory string, plan Digest) error {
 	real, err := store.Real(directory)

@@ -32,7 +32,7 @@ func newRegistry(t *testing.T, keyFile string) *Registry {
 	return g
 }
 
-// claimed is the recipe of a training.
+// claimed is the recipe of a training run.
 func claimed(t *testing.T, run byte, multiplier float64, training Training) *Recipe {
 	t.Helper()
 	r := bind(t, Config{Strategy: mechanism.Identity(5), Coordinates: 10, NoiseMultiplier: multiplier, ClipNorm: 1, Training: training})
@@ -71,10 +71,10 @@ func TestClaim(t *testing.T) {
 		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
 		{claimed(t, 1, 1, of("numbered 3")), link, ""},
 		{claimed(t, 1, 1, of("numbered 3")), dirs[1], "directory"},
-		{claimed(t, 1, 2, of("numbered 3")), dirs[0], "training"},
-		{claimed(t, 1, 1, of("numbered 4")), dirs[0], "training"},
-		{claimed(t, 1, 1, Training{Examples: "numbered 3", Sampler: "{}"}), dirs[0], "training"},
-		{claimed(t, 1, 2, of("numbered 3")), dirs[1], "training"},
+		{claimed(t, 1, 2, of("numbered 3")), dirs[0], "training run"},
+		{claimed(t, 1, 1, of("numbered 4")), dirs[0], "training run"},
+		{claimed(t, 1, 1, Training{Examples: "numbered 3", Sampler: "{}"}), dirs[0], "training run"},
+		{claimed(t, 1, 2, of("numbered 3")), dirs[1], "training run"},
 		{claimed(t, 2, 1, of("numbered 3")), dirs[1], ""},
 		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
 	} {

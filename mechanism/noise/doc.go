@@ -1,4 +1,4 @@
-// Package noise makes the correlated noise that a training with a strategy C adds: row t of ζ σ C⁻¹ Z, for
+// Package noise generates the correlated noise that training with a strategy C adds: row t of ζ σ C⁻¹ Z, for
 // any range of coordinates, step by step. It knows no Beam and no network.
 //
 // A value is a function of (key, step, coordinate) and of the public coefficients in the [Recipe]. It
@@ -31,7 +31,7 @@
 // in 1e8 on the default grid of float32, one in 1e3 on that of float64. Halves are among them. The error depends on y alone, never on
 // gradients. No bound in ε or δ is claimed for it.
 //
-// Noise is secret, and serves one training: two trainings with the same noise reveal the difference of their
+// Noise is secret, and serves one training run: two training runs with the same noise reveal the difference of their
 // gradients. See [Claim].
 //
 // # Words

@@ -23,7 +23,7 @@ const Format = "minsep-noise-recipe/2"
 // MaxCoordinates is the largest number of coordinates.
 const MaxCoordinates = 1 << 48
 
-// Config is the noise of one training.
+// Config is the noise of one training run.
 type Config struct {
 	Strategy        *mechanism.Strategy
 	Coordinates     int64   // d, 1 to [MaxCoordinates]
@@ -38,8 +38,8 @@ type Config struct {
 	Training Training
 }
 
-// Training is what a training is besides its noise: which examples there are, and how they take part. It is part of
-// [Params], so that trainings of other examples or of another sampler share no random word. Its zero value is
+// Training identifies a training run besides its noise: which examples there are, and how they take part. It is part of
+// [Params], so that training runs of other examples or of another sampler share no random word. Its zero value is
 // [Unknown] in both fields.
 type Training struct {
 	// Examples is "bounded " and the SHA-256 of the index of a bounded table, "numbered " and how many there are, or
@@ -147,7 +147,7 @@ func (e *GrowthError) Error() string {
 	return fmt.Sprintf("noise: strategy: the inverse is unstable: the noise of step %d is %.3g times that of independent noise", e.Step, e.Growth)
 }
 
-// NewRecipe returns the recipe of a training, except for its run and its key: see [Recipe.Bind].
+// NewRecipe returns the recipe of a training run, except for its run and its key: see [Recipe.Bind].
 func NewRecipe(c Config) (*Recipe, error) {
 	check := param.Checker{Package: "noise"}
 	check.Positive("noise multiplier", c.NoiseMultiplier)

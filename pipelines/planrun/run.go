@@ -1,4 +1,4 @@
-// Package planrun runs a plan: all stages of a training, one after the other, in one run directory. A stage whose result is there and
+// Package planrun runs a plan: all stages of a training run, one after the other, in one run directory. A stage whose result is there and
 // is the plan's is not run again, and results that are not the plan's are refused or, if they may be overwritten, made again.
 //
 // Stability: may change with every release.

@@ -26,8 +26,8 @@ type taken struct {
 }
 
 // take makes the directory the plan's, with a new run.json, or finds that it is. As long as there is no noise, a plan may be corrected:
-// the run id stays, and with it the stages that still match. Once there is noise, another training needs another run id, by --overwrite:
-// trainings share neither noise nor batches.
+// the run id stays, and with it the stages that still match. Once there is noise, another training run needs another run id,
+// by --overwrite: training runs share neither noise nor batches.
 func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan) (t taken, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {

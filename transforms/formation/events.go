@@ -24,7 +24,7 @@ const (
 
 var errChunk = errors.New("formation: malformed chunk of events")
 
-// shards divides the steps of a training into shards of consecutive steps.
+// shards divides the steps of a training run into shards of consecutive steps.
 type shards struct {
 	steps, count int
 	of           []int32 // by step: its shard

@@ -1,4 +1,4 @@
-// Package formation forms the batches of a training: Beam transforms from a table of examples to files of row numbers by
+// Package formation forms the batches of a training run: Beam transforms from a table of examples to files of row numbers by
 // step.
 //
 // # Behavior

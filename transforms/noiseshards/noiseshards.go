@@ -1,4 +1,4 @@
-// Package noiseshards writes the correlated noise of a training to files, shard by shard, on any Beam runner.
+// Package noiseshards writes the correlated noise of a training run to files, shard by shard, on any Beam runner.
 //
 // # Behavior
 //
