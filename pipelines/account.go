@@ -46,11 +46,11 @@ type AccountResult struct {
 
 	// What follows are estimates, and certify nothing.
 
-	Estimate float64                   `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
-	Looks    []verification.Look       `json:"estimates,omitempty"`
-	Table    []verification.Row        `json:"table,omitempty"`
-	Curve    []verification.CurvePoint `json:"curve,omitempty"`
-	Laws     []verification.Law        `json:"laws,omitempty"` // of Algorithm 3
+	Estimate  float64                      `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
+	Estimates []verification.NoiseEstimate `json:"estimates,omitempty"`
+	Table     []verification.Row           `json:"table,omitempty"`
+	Curve     []verification.CurvePoint    `json:"curve,omitempty"`
+	Laws      []verification.Law           `json:"laws,omitempty"` // of Algorithm 3
 }
 
 // Account is the stage with the parameters of [stages.Account].
@@ -151,7 +151,7 @@ func (a Account) certify(ctx context.Context, o Options, here stages.Present, of
 		}
 		plan, err := problem.Plan(ctx)
 		if plan != nil {
-			result.Estimate, result.Looks, result.Table = plan.Estimate, plan.Looks, plan.Table
+			result.Estimate, result.Estimates, result.Table = plan.Estimate, plan.Estimates, plan.Table
 		}
 		if err != nil {
 			return nil, err

@@ -14,19 +14,19 @@ const minor = 0.1
 // model is what estimates say of noise multipliers that were not looked at. It decides what is tried and how many samples that
 // is worth; nothing that is claimed depends on it.
 type model struct {
-	looks  []Look
-	fits   [2]fit     // of the mean of each direction
-	errors [2]float64 // relative standard errors of the fits
+	estimates []NoiseEstimate
+	fits      [2]fit     // of the mean of each direction
+	errors    [2]float64 // relative standard errors of the fits
 }
 
 // newModel fits a line to each direction, through the looks near the target.
-func newModel(looks []Look, target float64) model {
-	m := model{looks: looks}
+func newModel(estimates []NoiseEstimate, target float64) model {
+	m := model{estimates: estimates}
 	for side := range m.fits {
 		var near []point
 		square, hits, tries := 0.0, 0.0, 0.0
-		for _, l := range looks {
-			if math.Abs(math.Log(max(l.Delta(), 1e-300)/target)) > fitReach && len(looks) > 2 {
+		for _, l := range estimates {
+			if math.Abs(math.Log(max(l.Delta(), 1e-300)/target)) > fitReach && len(estimates) > 2 {
 				continue
 			}
 			e := l.Estimates[side]
@@ -54,14 +54,14 @@ func newModel(looks []Look, target float64) model {
 func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	goals := make([]accounting.Goal, 2)
 	for side := range goals {
-		e := m.looks[0].Estimates[side]
-		for _, l := range m.looks { // the bounds of estimates that needed no samples are proven
+		e := m.estimates[0].Estimates[side]
+		for _, l := range m.estimates { // the bounds of estimates that needed no samples are proven
 			if l.NoiseMultiplier <= noiseMultiplier {
 				e = l.Estimates[side]
 			}
 		}
-		bound := min(1, boundAt(m.looks, noiseMultiplier, func(l Look) float64 { return l.Estimates[side].Bound }))
-		cost := boundAt(m.looks, noiseMultiplier, func(l Look) float64 { return l.Estimates[side].Truncation })
+		bound := min(1, boundAt(m.estimates, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[side].Bound }))
+		cost := boundAt(m.estimates, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[side].Truncation })
 		if e.Samples == 0 {
 			goals[side] = accounting.Goal{Bound: bound, Proven: true, Cost: cost}
 			continue
@@ -328,15 +328,15 @@ func (p Problem) assemble(sides [][2]side, method accounting.Method, t accountin
 }
 
 // boundAt interpolates M of the looks at a noise multiplier.
-func boundAt(looks []Look, noiseMultiplier float64, bound func(Look) float64) float64 {
-	if len(looks) == 1 {
-		return bound(looks[0])
+func boundAt(estimates []NoiseEstimate, noiseMultiplier float64, bound func(NoiseEstimate) float64) float64 {
+	if len(estimates) == 1 {
+		return bound(estimates[0])
 	}
 	i := 1
-	for i+1 < len(looks) && looks[i].NoiseMultiplier < noiseMultiplier {
+	for i+1 < len(estimates) && estimates[i].NoiseMultiplier < noiseMultiplier {
 		i++
 	}
-	a, b := looks[i-1], looks[i]
+	a, b := estimates[i-1], estimates[i]
 	if !(bound(a) > 0 && bound(b) > 0) {
 		return bound(b)
 	}

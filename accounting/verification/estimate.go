@@ -29,20 +29,20 @@ type Estimate struct {
 // Delta is the estimate of the divergence with what truncation adds.
 func (e Estimate) Delta() float64 { return e.Mean + e.Truncation }
 
-// Look is what estimates say of one noise multiplier.
-type Look struct {
+// NoiseEstimate holds the estimates at one noise multiplier, one for each direction.
+type NoiseEstimate struct {
 	NoiseMultiplier float64     `json:"noise_multiplier"`
 	Estimates       [2]Estimate `json:"estimates"` // in the order of montecarlo.Directions
 }
 
 // Delta is the estimate of δ: the worse direction.
-func (l Look) Delta() float64 { return max(l.Estimates[0].Delta(), l.Estimates[1].Delta()) }
+func (l NoiseEstimate) Delta() float64 { return max(l.Estimates[0].Delta(), l.Estimates[1].Delta()) }
 
 // usual is how many times M/δ samples an estimate takes: a relative standard error of 7 % where the divergence is δ.
 const (
 	usual        = 200
 	leastSamples = 4000
-	farAway      = 10 // from δ, by this factor: 10 M/δ samples tell on which side
+	farAway      = 10 // from δ, by this factor: 10 M/δ samples show on which side
 	fewest       = 50 // samples of an estimate, where the budget allows no more
 )
 
@@ -117,8 +117,8 @@ type estimator struct {
 	spent    time.Duration
 	worked   time.Duration // of processors
 
-	looks  int     // noise multipliers that were looked at
-	tables float64 // seconds of processors that their tables took
+	estimates int     // noise multipliers that were looked at
+	tables    float64 // seconds of processors that their tables took
 
 	watch func(Phase)
 	doing string // the phase
@@ -131,7 +131,7 @@ type Phase struct {
 	Done, Of uint64 // samples of this phase; Of is 0 where it has none
 }
 
-func (e *estimator) tell(p Phase) {
+func (e *estimator) report(p Phase) {
 	e.doing = p.Text
 	if e.watch != nil {
 		e.watch(p)
@@ -158,9 +158,9 @@ func (e *estimator) each() time.Duration {
 }
 
 // look estimates both directions at one noise multiplier.
-func (e *estimator) look(ctx context.Context, noiseMultiplier float64) (l Look, err error) {
+func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l NoiseEstimate, err error) {
 	l.NoiseMultiplier = noiseMultiplier
-	e.looks++
+	e.estimates++
 	begin, worked := e.used(), e.worked
 	defer func() { e.tables += e.used() - begin - (e.worked - worked).Seconds() }()
 	for i, d := range montecarlo.Directions {
@@ -296,24 +296,24 @@ const maxLooks = 24
 // search looks at noise multipliers of the grid, from the first on, until two neighbours, at most three grid steps apart, have δ on both sides
 // of target. It returns the looks by rising noise multiplier. Where M is so large that an estimate takes too many samples, the
 // noise multiplier counts as too small. Where the share of estimates in a budget is used up, it returns the looks that there are.
-func (e *estimator) search(ctx context.Context, first int, target float64) (looks []Look, err error) {
+func (e *estimator) search(ctx context.Context, first int, target float64) (estimates []NoiseEstimate, err error) {
 	slope := -0.15 // of ln δ by grid steps
-	excess := func(l Look) float64 { return math.Log(max(l.Delta(), 1e-6*e.delta) / target) }
+	excess := func(l NoiseEstimate) float64 { return math.Log(max(l.Delta(), 1e-6*e.delta) / target) }
 	low, high := math.MinInt, math.MaxInt // grid indices with δ above and at most target
 	var atLow, atHigh float64             // excess there; +Inf where there is no estimate
 	var tooFew error
 	cheapest := math.Inf(1) // samples that an estimate takes
 	next, up := first, 0    // up: where there is no estimate yet
 	for range maxLooks {
-		e.candidate(looks)
-		l, err := e.look(ctx, onGrid(next))
+		e.candidate(estimates)
+		l, err := e.estimateAt(ctx, onGrid(next))
 		var few *TooFewError
 		value := math.Inf(1)
 		switch {
 		case errors.As(err, &few):
 			tooFew = err
-			if few.spent && len(looks) > 0 { // what is known must do
-				return looks, nil
+			if few.spent && len(estimates) > 0 { // what is known must do
+				return estimates, nil
 			}
 			if few.plain || few.spent || high == math.MaxInt && few.Need > 0.9*cheapest && few.Need < 9.99/e.delta { // more noise does not help
 				return nil, err
@@ -323,7 +323,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 		case err != nil:
 			return nil, err
 		default:
-			looks = insert(looks, l)
+			estimates = insert(estimates, l)
 			value = excess(l)
 		}
 		if value > 0 {
@@ -338,7 +338,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (look
 		case high == math.MaxInt:
 			next, up = low+up, 0
 		case high-low <= 3 && !math.IsInf(atLow, 1), high-low == 1:
-			return e.widen(ctx, looks, low, high)
+			return e.widen(ctx, estimates, low, high)
 		default:
 			if !math.IsInf(atLow, 1) {
 				slope = min(-0.02, (atHigh-atLow)/float64(high-low))
@@ -364,12 +364,12 @@ func mostDown(excess float64) int {
 	return 8
 }
 
-// candidate tells that another noise multiplier is tried, and between which estimates of δ the target is.
-func (e *estimator) candidate(looks []Look) {
+// candidate reports that another noise multiplier is tried, and between which estimates of δ the target is.
+func (e *estimator) candidate(estimates []NoiseEstimate) {
 	e.count++
 	text := fmt.Sprintf("estimating σ: candidate %d", e.count)
 	above, below := math.Inf(1), 0.0
-	for _, l := range looks {
+	for _, l := range estimates {
 		if d := l.Delta(); d > e.delta {
 			above = min(above, d)
 		} else {
@@ -384,17 +384,17 @@ func (e *estimator) candidate(looks []Look) {
 	case !math.IsInf(above, 1):
 		text += fmt.Sprintf(", δ below %.2g", above)
 	}
-	e.tell(Phase{Text: text})
+	e.report(Phase{Text: text})
 }
 
 // widen adds looks until they are far enough apart for a slope.
-func (e *estimator) widen(ctx context.Context, looks []Look, low, high int) ([]Look, error) {
+func (e *estimator) widen(ctx context.Context, estimates []NoiseEstimate, low, high int) ([]NoiseEstimate, error) {
 	for _, j := range []int{low - 3, high + 4} {
-		if len(looks) > 1 && looks[len(looks)-1].NoiseMultiplier > looks[0].NoiseMultiplier*math.Pow(gridRatio, 3.5) && looks[0].Delta() > e.delta {
+		if len(estimates) > 1 && estimates[len(estimates)-1].NoiseMultiplier > estimates[0].NoiseMultiplier*math.Pow(gridRatio, 3.5) && estimates[0].Delta() > e.delta {
 			break
 		}
-		e.candidate(looks)
-		l, err := e.look(ctx, onGrid(j))
+		e.candidate(estimates)
+		l, err := e.estimateAt(ctx, onGrid(j))
 		var few *TooFewError
 		if errors.As(err, &few) {
 			continue
@@ -402,9 +402,9 @@ func (e *estimator) widen(ctx context.Context, looks []Look, low, high int) ([]L
 		if err != nil {
 			return nil, err
 		}
-		looks = insert(looks, l)
+		estimates = insert(estimates, l)
 	}
-	return looks, nil
+	return estimates, nil
 }
 
 // step is a number of grid steps to go where the target has not been passed yet: a little beyond the guess.
@@ -421,15 +421,15 @@ func stepUp(need, delta float64) int {
 }
 
 // insert keeps looks sorted by noise multiplier.
-func insert(looks []Look, l Look) []Look {
+func insert(estimates []NoiseEstimate, l NoiseEstimate) []NoiseEstimate {
 	i := 0
-	for i < len(looks) && looks[i].NoiseMultiplier < l.NoiseMultiplier {
+	for i < len(estimates) && estimates[i].NoiseMultiplier < l.NoiseMultiplier {
 		i++
 	}
-	looks = append(looks, Look{})
-	copy(looks[i+1:], looks[i:])
-	looks[i] = l
-	return looks
+	estimates = append(estimates, NoiseEstimate{})
+	copy(estimates[i+1:], estimates[i:])
+	estimates[i] = l
+	return estimates
 }
 
 // fit is a line through ln δ by ln noise multiplier of the looks near δ.
@@ -438,11 +438,11 @@ type fit struct{ x, y, slope float64 }
 // fitReach is how far ln δ of a look may be from the target for the line to go through it.
 const fitReach = 1.5
 
-func fitLooks(looks []Look, target float64) fit {
+func fitEstimates(estimates []NoiseEstimate, target float64) fit {
 	var near []point
-	for _, l := range looks {
+	for _, l := range estimates {
 		delta := max(l.Delta(), 1e-300)
-		if math.Abs(math.Log(delta/target)) <= fitReach || len(looks) <= 2 {
+		if math.Abs(math.Log(delta/target)) <= fitReach || len(estimates) <= 2 {
 			near = append(near, point{l.NoiseMultiplier, delta})
 		}
 	}

@@ -98,9 +98,9 @@ type Plan struct {
 	Method   accounting.Method
 	// Estimate is the estimated smallest noise multiplier, without any slack for the verification; 0 where none was made. For proven
 	// methods it is that of the protocol.
-	Estimate float64
-	Looks    []Look
-	Table    []Row
+	Estimate  float64
+	Estimates []NoiseEstimate
+	Table     []Row
 	// Each is the time of one sample on this machine, and CPU the seconds of processors that it takes; 0 if not known.
 	Each time.Duration
 	CPU  float64
@@ -141,7 +141,7 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 	}
 	out.Each, out.CPU, out.spent = e.each(), e.eachCPU(), spent{p.before.samples + e.drawn - e.measured, e.used()}
 	if p.pair().Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
-		without := &Plan{Method: accounting.PLD, Looks: out.Looks, Table: out.Table, Each: out.Each, CPU: out.CPU}
+		without := &Plan{Method: accounting.PLD, Estimates: out.Estimates, Table: out.Table, Each: out.Each, CPU: out.CPU}
 		if p.proven(without) == nil {
 			return without, nil
 		}
@@ -259,7 +259,7 @@ func (p Problem) priced(e *estimator) Problem {
 	if whole == 0 {
 		whole = DefaultCPUTime
 	}
-	left := max(0, whole.Seconds()-e.used()-tablesToCome*e.tables/float64(max(1, e.looks)))
+	left := max(0, whole.Seconds()-e.used()-tablesToCome*e.tables/float64(max(1, e.estimates)))
 	samples := float64(DefaultSamples(p.steps())) * left / DefaultCPUTime.Seconds()
 	if each := e.eachCPU(); each > 0 {
 		samples = left / each
@@ -282,7 +282,7 @@ func (p Problem) claim() accounting.Claim {
 
 // fixed makes the protocol for the given noise multiplier.
 func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
-	e.tell(Phase{Text: "tables"})
+	e.report(Phase{Text: "tables"})
 	sides, err := p.sides([]float64{p.NoiseMultiplier})
 	if err != nil {
 		return err
@@ -409,7 +409,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 		return err
 	}
 	e.beginEstimates()
-	out.Looks, err = e.search(ctx, gridIndex(start), 0.75*p.Delta)
+	out.Estimates, err = e.search(ctx, gridIndex(start), 0.75*p.Delta)
 	if err == nil {
 		err = p.chosen(e, out, provable)
 	}
@@ -421,14 +421,14 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 
 // chosen fixes the candidates around what was estimated.
 func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable) error {
-	line := fitLooks(out.Looks, 0.8*p.Delta)
+	line := fitEstimates(out.Estimates, 0.8*p.Delta)
 	out.Estimate = line.at(p.Delta)
 	p = p.priced(e)
-	m := newModel(out.Looks, 0.8*p.Delta)
+	m := newModel(out.Estimates, 0.8*p.Delta)
 	p.table(e, m, line, out)
 	sigmas, err := p.candidates(m, line, provable.NoiseMultiplier)
 	if err == nil {
-		e.tell(Phase{Text: "tables"})
+		e.report(Phase{Text: "tables"})
 		var sides [][2]side
 		if sides, err = p.sides(sigmas); err != nil {
 			return err
@@ -440,7 +440,7 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable) error {
 
 // provenOnly makes the protocol of a budget that is not enough for estimates: of the noise multiplier that needs no samples.
 func (p Problem) provenOnly(e *estimator, out *Plan, noiseMultiplier float64) error {
-	e.tell(Phase{Text: "tables"})
+	e.report(Phase{Text: "tables"})
 	sides, err := p.sides([]float64{noiseMultiplier})
 	if err == nil {
 		out.Protocol, err = p.fix(sides, out.Method, nil)

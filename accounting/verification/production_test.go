@@ -38,7 +38,7 @@ func TestPublishedProduction(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plan.Protocol
-	for _, l := range plan.Looks {
+	for _, l := range plan.Estimates {
 		t.Logf("estimate at σ = %.5f: %.3g of M = %.3g", l.NoiseMultiplier, l.Delta(), l.Estimates[0].Bound)
 	}
 	for _, c := range p.Candidates {

@@ -85,7 +85,7 @@ func TestCertifyBMinSep(t *testing.T) {
 
 // drawn counts the samples of a plan's estimates and of its verification.
 func drawn(plan *Plan) (estimates, verification uint64) {
-	for _, l := range plan.Looks {
+	for _, l := range plan.Estimates {
 		estimates += l.Estimates[0].Samples + l.Estimates[1].Samples
 	}
 	for _, c := range plan.Protocol.Candidates {
@@ -154,15 +154,15 @@ func TestShareOfTime(t *testing.T) {
 	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3}
 	e := p.newEstimator()
 	e.share = share{samples: 400, budget: "x"}
-	looks, err := e.search(t.Context(), gridIndex(1.6), 0.75e-3)
-	if err != nil || len(looks) == 0 || e.drawn > 400 {
-		t.Errorf("400 samples: %d noise multipliers, %d samples, %v", len(looks), e.drawn, err)
+	estimates, err := e.search(t.Context(), gridIndex(1.6), 0.75e-3)
+	if err != nil || len(estimates) == 0 || e.drawn > 400 {
+		t.Errorf("400 samples: %d noise multipliers, %d samples, %v", len(estimates), e.drawn, err)
 	}
 	e = p.newEstimator()
 	e.share = share{seconds: 1e-9, budget: "x"}
 	var few *TooFewError
-	if looks, err := e.search(t.Context(), gridIndex(1.6), 0.75e-3); !errors.As(err, &few) || looks != nil || e.drawn > 512 {
-		t.Errorf("no time: %d noise multipliers, %d samples, %v", len(looks), e.drawn, err)
+	if estimates, err := e.search(t.Context(), gridIndex(1.6), 0.75e-3); !errors.As(err, &few) || estimates != nil || e.drawn > 512 {
+		t.Errorf("no time: %d noise multipliers, %d samples, %v", len(estimates), e.drawn, err)
 	}
 }
 

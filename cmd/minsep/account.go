@@ -195,9 +195,9 @@ func printEarlier(t io.Writer, r pipelines.AccountResult) {
 
 // printEstimates prints what certifies nothing.
 func printEstimates(t io.Writer, r pipelines.AccountResult) {
-	if len(r.Looks) > 0 {
+	if len(r.Estimates) > 0 {
 		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\n")
-		for _, l := range r.Looks {
+		for _, l := range r.Estimates {
 			worse := l.Estimates[0]
 			if l.Estimates[1].Delta() > worse.Delta() {
 				worse = l.Estimates[1]
