@@ -44,3 +44,17 @@ func BenchmarkEpochs(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkTwoExamples(b *testing.B) {
+	const n, minSep, sigma = 1000, 32, 1.5
+	b.Run("b-min-sep", func(b *testing.B) {
+		benchmark(b, n, minSep, sigma, 0.004, func(p law.Process, m *law.Columns) law.Law {
+			return law.NewOwner(p, m, 2, 1/(sigma*sigma))
+		})
+	})
+	b.Run("epoch-min-sep", func(b *testing.B) {
+		benchmark(b, n, minSep, sigma, 0, func(_ law.Process, m *law.Columns) law.Law {
+			return law.NewEpochPair(law.Epochs{Steps: n, MinSep: minSep, Epoch: 250}, m, 1/(sigma*sigma))
+		})
+	})
+}

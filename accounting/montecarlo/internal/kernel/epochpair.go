@@ -19,10 +19,11 @@ type epochPair struct {
 	start   []float64 // probabilities of the first waits
 	limit   float64
 
-	table      []Row // b lines of b+1 entries, entry t at t
-	free       Row   // F_{i+1}
-	waits      Row   // W_{i+1}
-	after      Row   // F at the first step of the next epoch
+	pairTable         // H_{i,t}
+	jumps      []Row  // L of a few steps
+	free       Row    // F_{i+1}
+	waits      Row    // W_{i+1}
+	after      [1]Row // F at the first step of the next epoch
 	log2       Row
 	untilCheck int
 }
@@ -76,7 +77,8 @@ func newEpochPair(l *law.EpochPair) Recursion {
 
 func (r *epochPair) Fork() Recursion {
 	fork := *r
-	fork.table = make([]Row, r.law.MinSep*(r.law.MinSep+1))
+	fork.pairTable = newPairTable(r.law.MinSep)
+	fork.jumps = make([]Row, min(64, r.law.Steps))
 	return &fork
 }
 
@@ -87,7 +89,7 @@ func (r *epochPair) Reset() {
 	for i := range r.table {
 		r.table[i] = one
 	}
-	r.free, r.waits, r.after, r.log2 = one, one, one, Row{}
+	r.free, r.waits, r.after[0], r.log2 = one, one, one, Row{}
 	r.untilCheck = r.law.MinSep
 }
 
@@ -95,82 +97,63 @@ func (r *epochPair) Rows(first int, t []Row, check bool) bool {
 	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
-	for k := len(t) - 1; k >= 0; k-- {
-		i := first + k
-		var jump Row
-		for l := range jump {
-			jump[l] = exp2(t[k][l] + r.a[i])
-		}
-		r.step(i, &jump)
-		if r.untilCheck--; r.untilCheck == 0 || i == 0 {
-			if !r.settle() {
-				return false
+	for end := len(t); end > 0; {
+		from := max(0, end-len(r.jumps))
+		jumps := r.jumps[:end-from]
+		exp2Rows(jumps, t[from:end], r.a[first+from:])
+		for k := len(jumps) - 1; k >= 0; k-- {
+			i := first + from + k
+			r.step(i, &jumps[k])
+			if r.untilCheck--; r.untilCheck == 0 || i == 0 {
+				if !r.settle() {
+					return false
+				}
+				r.untilCheck = r.b
 			}
-			r.untilCheck = r.law.MinSep
 		}
+		end = from
 	}
 	return true
 }
 
 // step goes from row i+1 to row i; jump is L_i.
 func (r *epochPair) step(i int, jump *Row) {
-	b, place := r.law.MinSep, i%r.law.Epoch
+	b, place := r.b, i%r.law.Epoch
+	left := r.law.Epoch - place // steps to the next epoch
 	if place == r.law.Epoch-1 {
-		r.after, r.waits = r.free, r.free
+		r.after[0], r.waits = r.free, r.free
 	}
 	take := r.law.Hazard(i)
 	stay := 1 - take
-	slot := i % b
-	line := r.table[slot*(b+1) : (slot+1)*(b+1)]
-	after := r.after
-	ahead := func(t int) *Row {
-		if k := r.law.Both(place, t); k > 0 {
-			return &line[k]
-		}
-		return &after
-	}
 	var one Row // η L_i
 	for l, v := range jump {
 		one[l] = take * v
 	}
-	twice := r.both[i]
-	far, near := ahead(0), &line[1]
-	for l, v := range one {
-		r.free[l] = stay*stay*r.free[l] + v*(2*stay*near[l]+twice*v*far[l])
-	}
-	if place >= b {
-		far = ahead(b)
-		for l, v := range one {
-			r.waits[l] = stay*r.waits[l] + v*far[l]
-		}
+	// Where both are busy (law.Epochs.Both): until the first step of the next epoch, or b steps after the participation of the other one
+	// where that is later or was in the epoch before.
+	both, single := r.after[:], r.after[:]
+	if b > left {
+		both, single = r.line(i + b)[b:], r.line(i + left)[left:]
 	}
 	weights := r.overlap.rows[r.overlap.index[i]]
-	// Line i-t is slot-t, or b more; its entry t is b rows of the table before that of t-1.
-	at := slot*(b+1) - b
-	for t := 1; t < b; t++ {
-		if t == slot+1 {
-			at += b * (b + 1)
-		}
-		blend((*[2]Row)(r.table[at:]), &one, ahead(t), stay, weights[t])
-		at -= b
-	}
-	line[b] = r.free
-	if place >= b {
-		line[b] = r.waits
-	}
-}
+	now, before := max(1, b-left), min(b, place+1)
+	r.diagonal(i, 1, min(now, before), weights, &one, stay)
+	r.constant(i, now, before, weights, &one, single, stay)
+	r.diagonal(i, before, b, weights, &one, stay)
 
-// blend adds an entry to a line: the entry before is at [1].
-func blend(line *[2]Row, one, other *Row, stay, weight float64) {
-	to, from := &line[0], &line[1]
-	to[0] = stay*from[0] + weight*one[0]*other[0]
-	to[1] = stay*from[1] + weight*one[1]*other[1]
-	to[2] = stay*from[2] + weight*one[2]*other[2]
-	to[3] = stay*from[3] + weight*one[3]*other[3]
-	to[4] = stay*from[4] + weight*one[4]*other[4]
-	to[5] = stay*from[5] + weight*one[5]*other[5]
-	to[6] = stay*from[6] + weight*one[6]*other[6]
-	to[7] = stay*from[7] + weight*one[7]*other[7]
+	near, far, twice := &r.line(i + 1)[1], &both[0], r.both[i]
+	for l, v := range one {
+		r.free[l] = math.FMA(v, math.FMA(twice*v, far[l], 2*stay*near[l]), stay*stay*r.free[l])
+	}
+	last := &r.free
+	if place >= b {
+		for l, v := range one {
+			r.waits[l] = math.FMA(v, single[0][l], stay*r.waits[l])
+		}
+		last = &r.waits
+	}
+	line := r.line(i)
+	line[0], line[b] = *last, *last // the first is looked at with the others
 }
 
 // settle divides the lanes whose F has left the range, and looks at all that is kept.
@@ -179,44 +162,27 @@ func (r *epochPair) settle() bool {
 		if factor, log2 := backInRange(v); log2 != 0 {
 			r.free[l] *= factor
 			r.waits[l] *= factor
-			r.after[l] *= factor
+			r.after[0][l] *= factor
 			for i := range r.table {
 				r.table[i][l] *= factor
 			}
 			r.log2[l] += log2
 		}
 	}
-	outside := outsideHeld(&r.free) | outsideHeld(&r.after) | outsideHeld(&r.waits)
-	for i := range r.table {
-		outside |= outsideHeld(&r.table[i])
-	}
-	return outside >= 0
-}
-
-// outsideHeld is negative if an entry of a row is not held: floats above 0 have the order of their bits.
-func outsideHeld(row *Row) (sign int64) {
-	least, most := int64(math.Float64bits(1/mostHeld)), int64(math.Float64bits(mostHeld))
-	for _, v := range row {
-		bits := int64(math.Float64bits(v))
-		sign |= (bits - least) | (most - bits)
-	}
-	return sign
+	return between([]Row{r.free, r.waits, r.after[0]}, 1/mostHeld, mostHeld) && between(r.table, 1/mostHeld, mostHeld)
 }
 
 // LogRatio averages over two independent first waits, as pair does.
 func (r *epochPair) LogRatio(dst *Row) {
 	var sum Row
-	b := r.law.MinSep
 	for i, at := range r.start {
 		for d := 0; i+d < len(r.start); d++ {
 			weight := at * r.start[i+d]
 			if d > 0 {
 				weight *= 2
 			}
-			t := b - d
-			slot := ((i-t)%b + b) % b
-			for l, v := range r.table[slot*(b+1)+t] {
-				sum[l] += weight * v
+			for l, v := range r.line(i)[r.b-d] {
+				sum[l] += float64(weight * v)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -58,5 +59,28 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 	t.Log(modes)
 	if modes["pair"] < 50 || modes["refused"] < 5 || modes["checked"] < 5 || modes["unchecked"] < 100 {
 		t.Errorf("modes %v: not all were tested", modes)
+	}
+}
+
+// TestEpochPairLooksAtAll: a batch is refused for any value outside of the range that is held, in any lane.
+func TestEpochPairLooksAtAll(t *testing.T) {
+	c := law.Toeplitz(20, sqrtColumn(3))
+	r := newEpochPair(law.NewEpochPair(law.Epochs{Steps: 20, MinSep: 3, Epoch: 8}, c, 1)).(*epochPair)
+	rows := []*Row{&r.after[0], &r.waits}
+	for i := range r.table {
+		rows = append(rows, &r.table[i])
+	}
+	for i, row := range rows {
+		for lane := range Lanes {
+			for _, v := range []float64{mostHeld * 1.01, 0.99 / mostHeld, math.NaN(), math.Inf(1), 0} {
+				r.Reset()
+				if !r.settle() {
+					t.Fatal("refused without need")
+				}
+				if row[lane] = v; r.settle() {
+					t.Errorf("%g in lane %d of row %d was not seen", v, lane, i)
+				}
+			}
+		}
 	}
 }

@@ -35,11 +35,11 @@ func renewalRowsGeneric(f, t []Row, a, stay []float64, ahead []Row) {
 	}
 }
 
-func pairRowGeneric(out, next, rows []Row, first, step int, weights []float64, jump *Row) {
+func pairRowGeneric(out, next, rows []Row, first, step int, weights []float64, jump *Row, stay float64) {
 	for i, weight := range weights {
 		to, from, other := &out[i], &next[i], &rows[first-i*step]
 		for l := range to {
-			to[l] = math.FMA(weight*jump[l], other[l], from[l])
+			to[l] = math.FMA(weight*jump[l], other[l], stay*from[l])
 		}
 	}
 }

@@ -47,15 +47,15 @@ func vary(entries, last int) (index, step int) {
 
 const rowBytes = 8 * Lanes
 
-// pairRow sets out[i] = next[i] + weights[i]·jump·other[-i·step] for every weight; other is given by the index of its first row.
-func pairRow(out, next, rows []Row, first, step int, weights []float64, jump *Row) {
+// pairRow sets out[i] = stay·next[i] + weights[i]·jump·rows[first-i·step] for every weight.
+func pairRow(out, next, rows []Row, first, step int, weights []float64, jump *Row, stay float64) {
 	if useVector && len(weights) > 0 {
 		last := len(weights) - 1
 		_, _, _ = out[last], next[last], rows[first-last*step]
-		pairVector(&out[0], &next[0], &rows[first], -rowBytes*step, len(weights), &weights[0], jump)
+		pairVector(&out[0], &next[0], &rows[first], -rowBytes*step, len(weights), &weights[0], jump, stay)
 		return
 	}
-	pairRowGeneric(out, next, rows, first, step, weights, jump)
+	pairRowGeneric(out, next, rows, first, step, weights, jump, stay)
 }
 
 // between reports whether all values of x are in [low, high]. NaN is not.

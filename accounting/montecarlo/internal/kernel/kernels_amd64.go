@@ -53,7 +53,7 @@ func exp2Vector(dst, t *Row, rows int, a *float64, tables *vectorTables)
 func renewalVector(f, t *Row, rows int, a, stay *float64, stayStep int, ahead *Row, aheadStep int, tables *vectorTables)
 
 //go:noescape
-func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row)
+func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)
 
 // betweenVector returns 15 if all values are.
 //

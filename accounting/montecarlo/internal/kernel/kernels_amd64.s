@@ -178,8 +178,8 @@ row:
 	VZEROUPPER
 	RET
 
-// func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row)
-TEXT ·pairVector(SB), NOSPLIT, $0-56
+// func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)
+TEXT ·pairVector(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), DI
 	MOVQ next+8(FP), SI
 	MOVQ other+16(FP), R8
@@ -189,11 +189,12 @@ TEXT ·pairVector(SB), NOSPLIT, $0-56
 	MOVQ jump+48(FP), AX
 	VMOVUPD 0(AX), Y14
 	VMOVUPD 32(AX), Y15
+	VBROADCASTSD stay+56(FP), Y13
 
 entry:
 	VBROADCASTSD (BX), Y0
-	VMOVUPD 0(SI), Y1
-	VMOVUPD 32(SI), Y2
+	VMULPD 0(SI), Y13, Y1
+	VMULPD 32(SI), Y13, Y2
 	VMULPD Y14, Y0, Y3
 	VMULPD Y15, Y0, Y4
 	VFMADD231PD 0(R8), Y3, Y1

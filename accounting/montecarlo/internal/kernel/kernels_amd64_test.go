@@ -102,11 +102,12 @@ func TestInnerLoopsAgree(t *testing.T) {
 				})
 			}
 		}
-		for _, step := range []int{1, 3, 4} {
+		for _, step := range []int{0, 1, 3, 4} {
 			others, jump := randomRows(rng, 1+step*n), randomRows(rng, 1)[0]
+			stay := []float64{1, 0.7}[rng.IntN(2)]
 			both(t, name("pairs"), func() []Row {
 				out := slices.Clone(rows)
-				pairRow(out[1:], t0[2:], others, step*max(0, n-1), step, a[:n], &jump)
+				pairRow(out[1:], t0[2:], others, step*max(0, n-1), step, a[:n], &jump, stay)
 				return out
 			})
 		}
@@ -189,7 +190,8 @@ func randomProblem(rng *rand.Rand, n, bands int) (string, func() *Kernel, *Input
 	newKernel := func() *Kernel {
 		laws := []law.Law{law.MinSep(p, norms), law.EpochMinSep(law.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}, norms)}
 		if p.MinSep <= 40 {
-			laws = append(laws, law.NewOwner(p, c, 2, 1/(sigma*sigma)), law.IndependentLower(p, norms, 3))
+			epochs := law.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}
+			laws = append(laws, law.NewOwner(p, c, 2, 1/(sigma*sigma)), law.NewEpochPair(epochs, c, 1/(sigma*sigma)), law.IndependentLower(p, norms, 3))
 		}
 		k := New(c, sigma, laws...)
 		if project {

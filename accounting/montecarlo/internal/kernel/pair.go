@@ -19,7 +19,7 @@ import (
 // step, so with Λ = b·log2(1/q) values of a row differ from its F by at most 2^Λ upward and 2^(2X+2Λ) downward, F over b rows by
 // 2^(2X+Λ) upward and 2^(2Λ) downward, and G from H by 2^Λ. With a look every b rows all stay within top + 4X + 6Λ.
 type pair struct {
-	n, b       int
+	n          int
 	p, q       float64
 	a          []float64 // log2 of L at t = 0
 	both       []float64 // p² e^{-s_j}
@@ -27,7 +27,7 @@ type pair struct {
 	weights    *weights
 	start      []float64 // stationary probabilities of the first waits
 	limit      float64
-	table      []Row // G_{j,t} at t of line j mod (b+1) of b+1 entries; G_{j,b} = F_j
+	pairTable        // G_{j,t}; G_{j,b} = F_j
 	jumps      []Row // L of a few steps
 	log2       Row
 	untilCheck int
@@ -67,7 +67,7 @@ func newPair(o *law.Owner) Recursion {
 	if o.Prob == 1 {
 		return nil
 	}
-	r := &pair{n: o.Steps, b: o.MinSep, p: o.Prob, q: 1 - o.Prob, start: o.Waits()}
+	r := &pair{n: o.Steps, pairTable: pairTable{b: o.MinSep}, p: o.Prob, q: 1 - o.Prob, start: o.Waits()}
 	shrink := -float64(r.b) * math.Log1p(-o.Prob) * math.Log2E
 	r.limit = (maxRange - top - 6*shrink) / 4
 	for _, s := range o.Norms() {
@@ -86,7 +86,7 @@ func newPair(o *law.Owner) Recursion {
 
 func (r *pair) Fork() Recursion {
 	fork := *r
-	fork.table = make([]Row, (r.b+1)*(r.b+1))
+	fork.pairTable = newPairTable(r.b)
 	fork.jumps = make([]Row, min(64, r.n))
 	return &fork
 }
@@ -122,27 +122,11 @@ func (r *pair) Rows(first int, t []Row, check bool) bool {
 	return true
 }
 
-// line is where the values of step j are.
-func (r *pair) line(j int) []Row {
-	size := r.b + 1
-	at := j % size * size
-	return r.table[at : at+size]
-}
-
 // step goes from row j+1 to row j; jump is L_j.
 func (r *pair) step(j int, jump *Row) {
 	b := r.b
 	next, out := r.line(j+1), r.line(j)
-	// G_{j+s,s} is b+2 entries of the table after that of s-1, but for the start of the table between them.
-	place, weights := j%(b+1), r.weights.rows[r.weights.index[j]]
-	around := max(0, place-1) // entries with s = b-t beyond the end of the table
-	at := (place-2)*(b+1) + b - 1
-	if around > 0 {
-		pairRow(out[1:], next[2:], r.table, at, b+2, weights[1:1+around], jump)
-	}
-	if t := 1 + around; t < b {
-		pairRow(out[t:], next[t+1:], r.table, (place+b-t)*(b+1)+b-t, b+2, weights[t:b], jump)
-	}
+	r.diagonal(j, 1, b, r.weights.rows[r.weights.index[j]], jump, 1)
 	both, after, far, free := r.both[j], &next[1], &r.line(j + b)[b], &next[b]
 	for l, v := range jump {
 		out[b][l] = math.FMA(v, math.FMA(both*v, far[l], r.one*after[l]), r.stay*free[l])

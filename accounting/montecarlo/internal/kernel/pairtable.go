@@ -1,0 +1,38 @@
+package kernel
+
+// pairTable holds the values of b+1 steps of two examples, of which one is free and the other took part t = 1 … b steps ago.
+type pairTable struct {
+	b     int
+	table []Row // step i at line i mod (b+1), of b+1 entries, the first unused
+}
+
+func newPairTable(b int) pairTable { return pairTable{b, make([]Row, (b+1)*(b+1))} }
+
+// line is where the values of step i are.
+func (p *pairTable) line(i int) []Row {
+	size := p.b + 1
+	at := i % size * size
+	return p.table[at : at+size]
+}
+
+// diagonal sets entries t in [from, end) of step i to stay times entry t+1 of step i+1, plus weights[t]·jump times entry b-t of step i+b-t:
+// the values of a participation at i.
+func (p *pairTable) diagonal(i, from, end int, weights []float64, jump *Row, stay float64) {
+	b, place := p.b, i%(p.b+1)
+	next, out := p.line(i+1), p.line(i)
+	// Entry s of step i+s is b+2 rows of the table after entry s-1 of the step before, but for the start of the table between them.
+	if around := min(end, place); from < around {
+		pairRow(out[from:], next[from+1:], p.table, (place-from-1)*(b+1)+b-from, b+2, weights[from:around], jump, stay)
+		from = around
+	}
+	if from < end {
+		pairRow(out[from:], next[from+1:], p.table, (place+b-from)*(b+1)+b-from, b+2, weights[from:end], jump, stay)
+	}
+}
+
+// constant does the same with one row in the place of the diagonal.
+func (p *pairTable) constant(i, from, end int, weights []float64, jump *Row, row []Row, stay float64) {
+	if from < end {
+		pairRow(p.line(i)[from:], p.line(i + 1)[from+1:], row[:1], 0, 0, weights[from:end], jump, stay)
+	}
+}
