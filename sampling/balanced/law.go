@@ -223,6 +223,18 @@ func (l *Law) Next(class, step int, word uint64) int {
 	return lo
 }
 
+// Quiet is the probability that an example that is free before step from takes part at none of the steps from … to-1.
+func (l *Law) Quiet(class, from, to int) float64 {
+	if class == 0 {
+		return 1
+	}
+	a, b := l.survive[class][from], l.survive[class][to]
+	if a.mantissa == 0 {
+		return 0
+	}
+	return math.Ldexp(float64(b.mantissa)/float64(a.mantissa), int(b.exponent-a.exponent))
+}
+
 // product is high·2^64 + low, times 2^exponent.
 type product struct {
 	high, low uint64

@@ -1,4 +1,4 @@
-// Package tilt estimates and bounds the hockey-stick divergences of b-min-sep, epoch-min-sep and balls-in-bins batches with few samples: Rényi-tilted
+// Package tilt estimates and bounds the hockey-stick divergences of b-min-sep, epoch-min-sep, balanced-min-sep and balls-in-bins batches with few samples: Rényi-tilted
 // sampling.
 //
 // # What it is for

@@ -228,43 +228,48 @@ func tuplesFollow(weights map[string]float64, total float64, name string, draw f
 func TestEpochPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(58, 1))
 	for _, c := range append(randomEpochCases(200), epochCases...) {
-		list := epochPatterns(c.c.Steps, c.sep, c.epoch)
-		factor := 1 / (c.sigma * c.sigma)
-		columns := law.NewColumns(c.c)
-		post := (epochMinSep{}).posterior(c.spec(), columns)
-		for round := range 3 {
-			y := make([]float64, c.c.Steps)
-			for i := range y {
-				y[i] = 2 * c.sigma * rng.NormFloat64() * float64(round)
+		checkPosterior(t, c.String(), c.spec(), epochPatterns(c.c.Steps, c.sep, c.epoch), rng)
+	}
+}
+
+// checkPosterior holds the posterior of a law against the list of its patterns.
+func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []pattern, rng *rand.Rand) {
+	t.Helper()
+	factor := 1 / (spec.NoiseMultiplier * spec.NoiseMultiplier)
+	columns := law.NewColumns(spec.Strategy)
+	post := posteriorOf(spec, columns)
+	for round := range 3 {
+		y := make([]float64, spec.Steps)
+		for i := range y {
+			y[i] = 2 * spec.NoiseMultiplier * rng.NormFloat64() * float64(round)
+		}
+		total, never := 0.0, 0.0
+		want := make([]float64, spec.Steps)
+		for _, x := range list {
+			mean := image(spec.Strategy, x.hits)
+			weight := x.prob * math.Exp((dot(mean, y)-dot(mean, mean)/2)*factor)
+			total += weight
+			if len(x.hits) == 0 {
+				never += x.prob
 			}
-			total, never := 0.0, 0.0
-			want := make([]float64, c.c.Steps)
-			for _, x := range list {
-				mean := image(c.c, x.hits)
-				weight := x.prob * math.Exp((dot(mean, y)-dot(mean, mean)/2)*factor)
-				total += weight
-				if len(x.hits) == 0 {
-					never += x.prob
-				}
-				for _, i := range x.hits {
-					want[i] += weight
-				}
+			for _, i := range x.hits {
+				want[i] += weight
 			}
-			u, got := make([]float64, len(y)), make([]float64, len(y))
-			for i := range u {
-				u[i] = factor * columns.Dot(i, y)
+		}
+		u, got := make([]float64, len(y)), make([]float64, len(y))
+		for i := range u {
+			u[i] = factor * columns.Dot(i, y)
+		}
+		if logF := post.given(u, got); math.Abs(logF-math.Log(total)) > 1e-11*(1+math.Abs(logF)) {
+			t.Errorf("%s: ln f = %.15g, want %.15g", name, logF, math.Log(total))
+		}
+		for i := range want {
+			if math.Abs(got[i]-want[i]/total) > 1e-11 {
+				t.Errorf("%s: step %d: %.15g, want %.15g", name, i, got[i], want[i]/total)
 			}
-			if logF := post.given(u, got); math.Abs(logF-math.Log(total)) > 1e-11*(1+math.Abs(logF)) {
-				t.Errorf("%v: ln f = %.15g, want %.15g", c, logF, math.Log(total))
-			}
-			for i := range want {
-				if math.Abs(got[i]-want[i]/total) > 1e-11 {
-					t.Errorf("%v: step %d: %.15g, want %.15g", c, i, got[i], want[i]/total)
-				}
-			}
-			if bound := math.Exp(post.logNever()); bound > never*(1+1e-13) || bound < never*(1-1e-9) {
-				t.Errorf("%v: Pr[no participation] %v, want %v or a little less", c, bound, never)
-			}
+		}
+		if bound := math.Exp(post.logNever()); bound > never*(1+1e-13) || bound < never*(1-1e-9) {
+			t.Errorf("%s: Pr[no participation] %v, want %v or a little less", name, bound, never)
 		}
 	}
 }

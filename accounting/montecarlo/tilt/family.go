@@ -22,10 +22,11 @@ type family interface {
 
 // families are the laws that can be tilted by the names of their schemes. Others are sampled plainly.
 var families = map[string]family{
-	montecarlo.BMinSep:     bMinSep{},
-	montecarlo.Poisson:     bMinSep{},
-	montecarlo.BallsInBins: ballsInBins{},
-	montecarlo.EpochMinSep: epochMinSep{},
+	montecarlo.BMinSep:        bMinSep{},
+	montecarlo.Poisson:        bMinSep{},
+	montecarlo.BallsInBins:    ballsInBins{},
+	montecarlo.EpochMinSep:    epochMinSep{},
+	montecarlo.BalancedMinSep: balancedMinSep{},
 }
 
 // source draws tuples of one order and knows their total weight.

@@ -1,0 +1,139 @@
+package tilt
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/sampling/balanced"
+)
+
+// balancedMinSep is balanced min-sep (F3.9), by the tables of F5.5k, or in closed form where an example takes part at most once.
+type balancedMinSep struct{}
+
+func (balancedMinSep) separated() bool { return true }
+
+// affordable: states of the table times steps, 10 ns each.
+func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
+	if s.Participations <= 1 && order <= 3 {
+		return true // newOnce refuses what is too much
+	}
+	limit := 3e7
+	if order <= 3 {
+		limit = 1e9
+	}
+	return countClassStates(s.Balanced(), order)*float64(s.Steps) <= limit
+}
+
+func (balancedMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
+	if s.Participations <= 1 {
+		// At most once, each step with probability κ/n: b-min-sep with min-sep n and p/(1+(n-1)p) = κ/n.
+		once, n := s, float64(s.Steps)
+		once.Scheme, once.MinSep, once.WarmStart, once.Participations, once.Hazards = montecarlo.BMinSep, s.Steps, true, 0, ""
+		once.Prob = s.Participations / (n - s.Participations*(n-1))
+		if o, err := newOnce(once, columns, order); err == nil {
+			return roundedOnce{onceSource{o}}, nil
+		}
+	}
+	g := newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	maxBytes := maxTableBytes
+	if order == 2 {
+		maxBytes = maxPairBytes
+	}
+	t, err := newClassTable(s.Balanced(), order, g, keep, maxBytes)
+	return classSource{t, maxBytes}, err
+}
+
+func (balancedMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
+	return newClassPosterior(s.Balanced(), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
+}
+
+// roundedOnce is a closed form for hazards that are rounded: each pattern's probability is off by less than 1e-10 of it.
+type roundedOnce struct{ onceSource }
+
+func (s roundedOnce) logN() float64 { return s.onceSource.logN() + 1e-10*float64(2*s.order) }
+
+func (s roundedOnce) walkError() float64 { return s.onceSource.walkError() + 1e-10*float64(s.order) }
+
+// classSource is a table of F5.5k.
+type classSource struct {
+	table    *classTable
+	maxBytes int
+}
+
+func (s classSource) logN() float64 {
+	if s.table.theta == 1 {
+		return 0
+	}
+	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
+}
+
+// walkError: a step of the walk adds what rounding changes in the probability of a participation.
+func (s classSource) walkError() float64 { return 4e-15 * float64(s.table.steps) }
+
+func (s classSource) walkable() bool {
+	return classBytes(s.table.law, s.table.theta, true) <= float64(s.maxBytes)
+}
+
+func (s classSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+	return newClassWalker(s.table).walk
+}
+
+// classPosterior is the posterior of balanced min-sep (F5.8).
+type classPosterior struct {
+	*balanced.Law
+	norms   []float64   // ‖c_i‖²/σ²
+	logF    [][]float64 // ln F_i^j; 0 beyond the last step
+	forward [][]float64 // Pr[free before step i with j left | y]
+}
+
+func newClassPosterior(l *balanced.Law, norms []float64) *classPosterior {
+	p := &classPosterior{Law: l, norms: norms}
+	for range l.Steps + 1 {
+		p.logF, p.forward = append(p.logF, make([]float64, l.Most+1)), append(p.forward, make([]float64, l.Most+1))
+	}
+	return p
+}
+
+func (p *classPosterior) given(u, participates []float64) float64 {
+	n := p.Steps
+	join := func(i, j int) float64 {
+		return math.Log(p.Hazard(j, i)) + u[i] - p.norms[i]/2 + p.logF[min(n, i+p.MinSep)][j-1]
+	}
+	for i := n - 1; i >= 0; i-- {
+		for j := 1; j <= p.Most; j++ {
+			p.logF[i][j] = law.LogSum(math.Log1p(-p.Hazard(j, i))+p.logF[i+1][j], join(i, j))
+		}
+	}
+	most, less := p.Starts()
+	total := law.LogSum(math.Log(most)+p.logF[0][p.Most], math.Log(less)+p.logF[0][p.Most-1])
+	for i := range p.forward {
+		clear(p.forward[i])
+	}
+	p.forward[0][p.Most] = most * math.Exp(p.logF[0][p.Most]-total)
+	p.forward[0][p.Most-1] = less * math.Exp(p.logF[0][p.Most-1]-total)
+	for i := range n {
+		participates[i] = 0
+		for j := 1; j <= p.Most; j++ {
+			at := p.forward[i][j]
+			if at == 0 {
+				continue
+			}
+			in := at * math.Exp(join(i, j)-p.logF[i][j])
+			participates[i] += in
+			// Not the difference, which cancels where the last steps are.
+			p.forward[i+1][j] += at * math.Exp(math.Log1p(-p.Hazard(j, i))+p.logF[i+1][j]-p.logF[i][j])
+			p.forward[min(n, i+p.MinSep)][j-1] += in
+		}
+	}
+	return total
+}
+
+// logNever: an example that does not take part even once of at most once.
+func (p *classPosterior) logNever() float64 {
+	if _, less := p.Starts(); p.Most == 1 && less > 0 {
+		return math.Log(less) - tangentRounding
+	}
+	return math.Inf(-1)
+}

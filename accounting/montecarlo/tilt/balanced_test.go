@@ -1,0 +1,214 @@
+package tilt
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/mechanism"
+	"minsep/sampling/balanced"
+)
+
+// balancedPatterns lists every pattern of balanced min-sep by its hazards, a participation after another.
+func balancedPatterns(l *balanced.Law) (list []pattern) {
+	var walk func(step, left int, hits []int, prob float64)
+	walk = func(step, left int, hits []int, prob float64) {
+		if left == 0 {
+			list = append(list, pattern{append([]int(nil), hits...), prob})
+			return
+		}
+		for i := step; i < l.Steps && prob > 0; i++ {
+			if h := l.Hazard(left, i); h > 0 {
+				walk(i+l.MinSep, left-1, append(hits[:len(hits):len(hits)], i), prob*h)
+			}
+			prob *= 1 - l.Hazard(left, i)
+		}
+	}
+	most, less := l.Starts()
+	walk(0, l.Most, nil, most)
+	if less > 0 {
+		walk(0, l.Most-1, nil, less)
+	}
+	return list
+}
+
+// balancedCase is a table with its corners: min-sep 1 and beyond the run, κ below 1, 1, and between whole numbers.
+type balancedCase struct {
+	c     *mechanism.Strategy
+	sep   int
+	times float64
+	sigma float64
+	theta int
+}
+
+func (c balancedCase) String() string {
+	return fmt.Sprintf("%s n=%d b=%d κ=%v σ=%v θ=%d", c.c.Kind, c.c.Steps, c.sep, c.times, c.sigma, c.theta)
+}
+
+func (c balancedCase) law() *balanced.Law {
+	l, err := balanced.New(c.c.Steps, c.sep, c.times)
+	if err != nil {
+		panic(fmt.Sprint(c, err))
+	}
+	return l
+}
+
+func (c balancedCase) spec() montecarlo.Spec {
+	return montecarlo.Spec{Scheme: montecarlo.BalancedMinSep, Steps: c.c.Steps, MinSep: c.sep, Participations: c.times, Hazards: c.law().Digest(),
+		NoiseMultiplier: c.sigma, Strategy: c.c}
+}
+
+func (c balancedCase) table(t *testing.T, keep bool) *classTable {
+	t.Helper()
+	l := c.law()
+	table, err := newClassTable(l, c.theta, newGram(law.NewColumns(c.c), l.MinSep, 1/(c.sigma*c.sigma)), keep, maxTableBytes)
+	if err != nil {
+		t.Fatalf("%v: %v", c, err)
+	}
+	return table
+}
+
+var balancedCases = []balancedCase{
+	{toeplitz(7, 1, .6), 2, 2, .8, 2},
+	{toeplitz(8, 1, .6, .4), 3, 2, .7, 3},
+	{toeplitz(8, 1, .6, .4), 3, 1.5, .7, 3},
+	{toeplitz(9, 1, .6, .4), 3, 2.5, .8, 2},
+	{toeplitz(6, 1, .6, .4), 3, 1.25, .9, 4},
+	{toeplitz(6, 1), 1, 3, .7, 3},
+	{toeplitz(6, 1), 1, 2.5, .9, 3},
+	{toeplitz(7, 1, .5), 2, 3, .8, 3},
+	{toeplitz(6, 1, .6, .4), 3, 1, .7, 3},
+	{toeplitz(5, 1, .6, .4), 9, .4, .7, 3},
+	{varying(8, 3), 3, 2, .7, 3},
+	{varying(8, 2), 3, 1.75, .8, 2},
+	{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 8, Toeplitz: []float64{1, .6, .4}, Normalized: true}, 3, 2, .7, 3},
+}
+
+func randomBalancedCases(count int) (cases []balancedCase) {
+	rng := rand.New(rand.NewPCG(56, 1))
+	for len(cases) < count {
+		n, b := 1+rng.IntN(7), 1+rng.IntN(4)
+		times := []float64{1, 2, 3, .3, 1.5, 1 + 2*rng.Float64()}[rng.IntN(6)]
+		if _, err := balanced.New(n, b, times); err != nil {
+			continue
+		}
+		w := 1 + rng.IntN(min(b, n))
+		c := varying(n, w)
+		if rng.IntN(2) == 0 {
+			c = toeplitz(n, []float64{1, .7, .5, .4}[:w]...)
+		}
+		cases = append(cases, balancedCase{c, b, times, .6 + rng.Float64(), 1 + rng.IntN(3)})
+	}
+	return cases
+}
+
+func TestBalancedNormaliserIsTheSumOverAllTuples(t *testing.T) {
+	for _, c := range append(randomBalancedCases(200), balancedCases...) {
+		want := 0.0
+		eachTuple(c.c, balancedPatterns(c.law()), c.sigma, c.theta, func(_ []int, w float64) { want += w })
+		for _, keep := range []bool{false, true} {
+			if got := math.Exp(c.table(t, keep).lnN); math.Abs(got/want-1) > 1e-12 {
+				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
+			}
+		}
+		if s, err := (balancedMinSep{}).source(c.spec(), law.NewColumns(c.c), c.theta, true); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
+			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
+		}
+	}
+}
+
+// TestBalancedNormaliserGolden holds ln N_θ against values of another program.
+func TestBalancedNormaliserGolden(t *testing.T) {
+	data, err := os.ReadFile("testdata/renyi_normalisers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			Scheme string             `json:"scheme"`
+			Steps  int                `json:"n"`
+			MinSep int                `json:"b"`
+			Times  float64            `json:"k"`
+			Sigma  float64            `json:"sigma"`
+			C      []float64          `json:"c"`
+			LogN   map[string]float64 `json:"log_N"`
+		}
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, c := range file.Cases {
+		if c.Scheme != "balanced_min_sep" {
+			continue
+		}
+		for order, want := range c.LogN {
+			var theta int
+			fmt.Sscan(order, &theta)
+			got := balancedCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Times, c.Sigma, theta}.table(t, false).lnN
+			compared++
+			if math.Abs(got-want) > 1e-10 {
+				t.Errorf("%+v θ=%d: %.14g, want %.14g", c, theta, got, want)
+			}
+		}
+	}
+	if compared < 11 {
+		t.Errorf("only %d values were compared", compared)
+	}
+}
+
+// TestBalancedTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another number or another noise are rejected.
+func TestBalancedTuplesFollowTheirLaw(t *testing.T) {
+	for _, c := range balancedCases {
+		list := balancedPatterns(c.law())
+		judge := func(table *classTable) error {
+			weights, total := map[string]float64{}, 0.0
+			eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) {
+				weights[tupleKey(list, tuple)] += w
+				total += w
+			})
+			return tuplesFollow(weights, total, c.String(), newClassWalker(table).walk, 15000)
+		}
+		if err := judge(c.table(t, true)); err != nil {
+			t.Errorf("%v: %v", c, err)
+		}
+		for _, twin := range []balancedCase{{c.c, c.sep, .8 * c.times, c.sigma, c.theta}, {c.c, c.sep, c.times, 1.8 * c.sigma, c.theta}} {
+			if judge(twin.table(t, true)) == nil {
+				t.Errorf("%v: the test accepts the tuples of %v", c, twin)
+			}
+		}
+	}
+}
+
+// TestBalancedPosterior holds ln f, the probability of a participation at each step, and of none, against enumeration.
+func TestBalancedPosterior(t *testing.T) {
+	rng := rand.New(rand.NewPCG(59, 1))
+	for _, c := range append(randomBalancedCases(150), balancedCases...) {
+		checkPosterior(t, c.String(), c.spec(), balancedPatterns(c.law()), rng)
+	}
+}
+
+// TestClassTableLimits: a table that does not fit is refused before it is made, and one that is not kept takes no more than it says.
+func TestClassTableLimits(t *testing.T) {
+	c := balancedCase{toeplitz(400, 1, .5, .3), 10, 3, 1, 3}
+	g := newGram(law.NewColumns(c.c), c.sep, 1)
+	if _, err := newClassTable(c.law(), 3, g, true, 1<<20); err == nil {
+		t.Error("a table of 3280 states at 400 steps fits in 1 MB")
+	}
+	kept, passing := c.table(t, true), c.table(t, false)
+	if passing.lnN != kept.lnN {
+		t.Errorf("ln N = %v, kept %v", passing.lnN, kept.lnN)
+	}
+	held := 0
+	for _, slice := range passing.slice {
+		held += len(slice)
+	}
+	if limit := classBytes(c.law(), 3, false); float64(8*held) > limit {
+		t.Errorf("%d bytes are held, %g announced", 8*held, limit)
+	}
+}
