@@ -16,7 +16,7 @@ import (
 
 type accountResult struct{ folder }
 
-func (r accountResult) Begun(ctx context.Context) bool {
+func (r accountResult) Resumable(ctx context.Context) bool {
 	_, err := store.Stat(ctx, r.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
 	return err == nil
 }

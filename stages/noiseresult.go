@@ -11,7 +11,7 @@ import (
 
 type noiseResult struct{ folder }
 
-func (r noiseResult) Begun(context.Context) bool { return manifest.Interrupted(r.Path()) }
+func (r noiseResult) Resumable(context.Context) bool { return manifest.Interrupted(r.Path()) }
 
 func (r noiseResult) From() map[string]string {
 	return map[string]string{manifest.StrategyFolder: strategyIndex, "certificate": manifest.CertificateFile}

@@ -18,8 +18,8 @@ type Result interface {
 	Name() string // of the stage, one of [Stages]
 	Path() string
 
-	// Begun says of a result that is not finished whether there is a part of it to go on with.
-	Begun(ctx context.Context) bool
+	// Resumable says of an unfinished result whether the stage can continue from a part of it.
+	Resumable(ctx context.Context) bool
 
 	// What run.json says of a finished result.
 
@@ -169,7 +169,7 @@ func (d *Directory) folder(stage, name string) folder { return folder{d, stage, 
 
 func (f folder) Name() string                       { return f.stage }
 func (f folder) Path() string                       { return f.path(f.name) }
-func (f folder) Begun(context.Context) bool         { return false }
+func (f folder) Resumable(context.Context) bool     { return false }
 func (f folder) Files(context.Context) []string     { return []string{f.name + "/" + manifest.IndexName} }
 func (f folder) Inputs() map[string]manifest.Digest { return nil }
 func (f folder) From() map[string]string            { return nil }

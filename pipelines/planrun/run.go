@@ -279,7 +279,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		if there {
 			return StageReplace, nil
 		}
-		if s.Begun(ctx) {
+		if s.Resumable(ctx) {
 			return StageResume, nil
 		}
 		return StageToDo, nil
