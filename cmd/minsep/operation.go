@@ -29,13 +29,13 @@ type operation struct {
 	timeout             time.Duration
 
 	log *slog.Logger
-	// onward is what a user who stopped the command should know, in one line.
-	onward string
+	// resumeHint is what a user who stopped the command should know, in one line.
+	resumeHint string
 
-	mu    sync.Mutex
-	temp  string       // folder of this command's temporary files; "" if there is none
-	tell  *slog.Logger // of what the user must be told, where logs are JSON; nil for plain text
-	shown []shownPath
+	mu      sync.Mutex
+	temp    string       // folder of this command's temporary files; "" if there is none
+	records *slog.Logger // for messages to the user, where logs are JSON; nil for plain text
+	shown   []shownPath
 }
 
 // stopError is the cause of a context that a signal ended.
@@ -80,14 +80,14 @@ func (op *operation) addLogFlags(root *cobra.Command) {
 	f.StringVar(&op.logLevel, "log-level", "warn", "what is logged: debug, info, warn, error, or off")
 }
 
-// addJobFlags adds the flags of the commands that run jobs. onward says how to go on after the command was stopped.
-func (op *operation) addJobFlags(c *cobra.Command, onward string) {
+// addJobFlags adds the flags of the commands that run jobs. resumeHint says how to go on after the command was stopped.
+func (op *operation) addJobFlags(c *cobra.Command, resumeHint string) {
 	f := c.Flags()
 	f.StringVar(&op.workDir, "work-dir", "", "folder for temporary files, on every worker (default: the system's, $TMPDIR)")
 	f.DurationVar(&op.timeout, "timeout", 0, "cancel the job and end after this time, such as 90m (default: never)")
 	run := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		op.onward = onward
+		op.resumeHint = resumeHint
 		if err := op.begin(); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (op *operation) timedOut(cmd *cobra.Command) error {
 			"- a task that hangs near its end: Flink's runner deadlocks at bundles of about 400 MB of output\n"+
 			"See docs/clusters.md", endpoint)
 	}
-	return errors.New(text + "\n" + op.onward)
+	return errors.New(text + "\n" + op.resumeHint)
 }
 
 // noDebug drops what Prism, which logs to the process's default, has to say at level debug: that may hold data.
@@ -186,7 +186,7 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	if op.logFormat == "json" && !off {
 		op.mu.Lock()
 		defer op.mu.Unlock()
-		op.tell = op.log
+		op.records = op.log
 	}
 	return c.Err()
 }
@@ -220,13 +220,13 @@ type shownPath struct {
 // a log record where logs are JSON.
 func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
 	op.mu.Lock()
-	tell := op.tell
+	records := op.records
 	for _, s := range op.shown {
 		text = s.path.ReplaceAllString(text, s.shown)
 	}
 	op.mu.Unlock()
-	if tell != nil {
-		tell.Log(context.Background(), level, text)
+	if records != nil {
+		records.Log(context.Background(), level, text)
 		return
 	}
 	fmt.Fprintln(stderr, "minsep: "+strings.ReplaceAll(text, "\n", "\n  "))

@@ -89,7 +89,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var stopped stopError
 	if errors.As(context.Cause(ctx), &stopped) {
-		a.say(stderr, slog.LevelError, strings.TrimSuffix(stopped.Error()+": "+a.onward, ": "))
+		a.say(stderr, slog.LevelError, strings.TrimSuffix(stopped.Error()+": "+a.resumeHint, ": "))
 		return stopped.code()
 	}
 	if errors.Is(err, pipelines.ErrTranslated) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,20 +20,14 @@ type Limits struct {
 	Wait     time.Duration // before the second; 200 ms. It doubles each time, up to 10 s, and half of it is random
 }
 
-// WithDefaults puts defaults in the place of zeros.
+// WithDefaults replaces zeros by defaults.
 func (l Limits) WithDefaults() Limits {
-	or := func(d *time.Duration, otherwise time.Duration) {
-		if *d == 0 {
-			*d = otherwise
-		}
+	return Limits{
+		Attempts: cmp.Or(l.Attempts, 8),
+		Attempt:  cmp.Or(l.Attempt, time.Minute),
+		Total:    cmp.Or(l.Total, 5*time.Minute),
+		Wait:     cmp.Or(l.Wait, 200*time.Millisecond),
 	}
-	if l.Attempts == 0 {
-		l.Attempts = 8
-	}
-	or(&l.Attempt, time.Minute)
-	or(&l.Total, 5*time.Minute)
-	or(&l.Wait, 200*time.Millisecond)
-	return l
 }
 
 // repeat calls attempt until it succeeds, fails for good or reaches a limit.
