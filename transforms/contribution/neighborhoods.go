@@ -150,7 +150,7 @@ func (f *sizeFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, tooLar
 
 // sizes counts with the patterns of heavy owners, or without any.
 func (f *sizeFn) sizes(bucket uint32, chunks func(*[]byte) bool, p *patterns, tooLarge packed.Emit) error {
-	h := newHood(&f.Spec, bucket, p)
+	h := newNeighborhoodCounter(&f.Spec, bucket, p)
 	err := h.read(chunks)
 	if err == nil {
 		err = h.count()
@@ -181,12 +181,12 @@ func (f *sizeFn) FinishBundle(tooLarge, counts func(uint32, []byte)) error {
 type member struct {
 	example number
 	copies  uint32
-	pattern uint32 // of its heavy owners: its number in hood.patterns
+	pattern uint32 // of its heavy owners: its number in neighborhoodCounter.patterns
 }
 
-// hood holds the lists that reach one bucket. When they have too many members for memory, the members are sorted by example, through files, and
-// neighbourhoods are counted over one range of examples after the other.
-type hood struct {
+// neighborhoodCounter counts the neighbourhoods in one bucket, from the lists that reach it. When the lists have too many members for memory,
+// the members are sorted by example, through files, and neighbourhoods are counted over one range of examples after the other.
+type neighborhoodCounter struct {
 	spec   *spec
 	bucket uint32
 	most   int // members in memory
@@ -211,7 +211,7 @@ const (
 	membersHeld   = packed.DefaultLimit // bytes
 )
 
-// list is a part of the members of a hood, and the copies in it.
+// list is a part of the members that a neighborhoodCounter holds, and the copies in it.
 type list struct {
 	start, end int
 	copies     int64
@@ -226,16 +226,16 @@ type sizeOf struct {
 	size          int64
 }
 
-func newHood(s *spec, bucket uint32, all *patterns) *hood {
+func newNeighborhoodCounter(s *spec, bucket uint32, all *patterns) *neighborhoodCounter {
 	memory := s.SortMemory
 	if memory == 0 {
 		memory = membersHeld
 	}
-	return &hood{spec: s, bucket: bucket, most: max(1, memory/memberBytes), sorter: s.sorter(writtenMember), all: all, patterns: []string{""}, numbers: make(map[string]uint32)}
+	return &neighborhoodCounter{spec: s, bucket: bucket, most: max(1, memory/memberBytes), sorter: s.sorter(writtenMember), all: all, patterns: []string{""}, numbers: make(map[string]uint32)}
 }
 
 // read reads the lists.
-func (h *hood) read(chunks func(*[]byte) bool) error {
+func (h *neighborhoodCounter) read(chunks func(*[]byte) bool) error {
 	var chunk []byte
 	for chunks(&chunk) {
 		err := packed.Records(chunk, 0, func(record []byte) error {
@@ -268,7 +268,7 @@ func (h *hood) read(chunks func(*[]byte) bool) error {
 }
 
 // member reads the member that a list begins with, of n bytes.
-func (h *hood) member(record []byte) (m member, n int, err error) {
+func (h *neighborhoodCounter) member(record []byte) (m member, n int, err error) {
 	if n, err = h.spec.memberLen(record); err != nil {
 		return m, n, err
 	}
@@ -287,7 +287,7 @@ func (h *hood) member(record []byte) (m member, n int, err error) {
 }
 
 // write moves the members to the sorter.
-func (h *hood) write() error {
+func (h *neighborhoodCounter) write() error {
 	chunk := make([]byte, 0, packed.ChunkSize)
 	for ; h.written < len(h.lists); h.written++ {
 		l := &h.lists[h.written]
@@ -309,7 +309,7 @@ func (h *hood) write() error {
 }
 
 // count counts the neighbourhoods.
-func (h *hood) count() error {
+func (h *neighborhoodCounter) count() error {
 	for i, e := range h.local {
 		if i == 0 || e.place != h.local[i-1].place {
 			h.sizes = append(h.sizes, sizeOf{place: e.place, copies: e.copies})
@@ -350,7 +350,7 @@ type written struct {
 }
 
 // load replaces the members in memory by a range of them, ordered by example.
-func (h *hood) load(part []written) {
+func (h *neighborhoodCounter) load(part []written) {
 	for i := range h.lists {
 		h.lists[i] = list{}
 	}
@@ -373,7 +373,7 @@ func (h *hood) load(part []written) {
 }
 
 // addUnions adds to the size of every local example the copies in memory that are in its lists.
-func (h *hood) addUnions() {
+func (h *neighborhoodCounter) addUnions() {
 	e := 0
 	for start := 0; start < len(h.local); e++ {
 		end := start + 1
@@ -387,7 +387,7 @@ func (h *hood) addUnions() {
 
 // union returns the number of copies of the examples in the union of lists, but for those that share a heavy owner
 // with the example that the lists are of.
-func (h *hood) union(of []incidence) int64 {
+func (h *neighborhoodCounter) union(of []incidence) int64 {
 	if of[0].pattern > 0 {
 		pattern := h.patterns[of[0].pattern]
 		h.gather(of, -1)
@@ -424,7 +424,7 @@ func (h *hood) union(of []incidence) int64 {
 }
 
 // gather sorts the members of the lists, but for one, as h.others.
-func (h *hood) gather(of []incidence, but int64) {
+func (h *neighborhoodCounter) gather(of []incidence, but int64) {
 	h.others = h.others[:0]
 	for _, i := range of {
 		if l := h.lists[i.list]; int64(i.list) != but {
