@@ -373,7 +373,7 @@ func TestObjectStoreWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, scheme := range []string{"gs", "s3"} {
-		book := scheme + "://bucket/run/ledger"
+		ledgerDir := scheme + "://bucket/run/ledger"
 		for _, name := range []string{ledger.ProtocolFile, ledger.UnitsFile} {
 			b, err := store.ReadFile(ctx, store.Join(here, "run", "ledger", name), 1<<30)
 			if err != nil {
@@ -382,7 +382,7 @@ func TestObjectStoreWriters(t *testing.T) {
 			if name == ledger.UnitsFile {
 				b = b[:bytes.IndexByte(b, '\n')+1+10] // the second line is torn
 			}
-			if err := store.WriteFile(ctx, store.Join(book, name), store.Options{}, b); err != nil {
+			if err := store.WriteFile(ctx, store.Join(ledgerDir, name), store.Options{}, b); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -397,11 +397,11 @@ func TestObjectStoreWriters(t *testing.T) {
 		if len(all) < 2 {
 			t.Fatalf("%d units", len(all))
 		}
-		first, err := ledger.Open(book)
+		first, err := ledger.Open(ledgerDir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := ledger.Open(book)
+		second, err := ledger.Open(ledgerDir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +414,7 @@ func TestObjectStoreWriters(t *testing.T) {
 		if err := first.Import(whole); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ledger.Read(t.Context(), book)
+		again, err := ledger.Read(t.Context(), ledgerDir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -70,23 +70,23 @@ func (s MultiOwner) Coins() Process {
 }
 
 // ExpectedBatchSize is E|B_i| = Σ_e p (1-p)^{(b-1)|N(e)|} at every step.
-func (s MultiOwner) ExpectedBatchSize(hood Neighborhoods) float64 {
-	return newHoodPolynomial(hood, s.MinSep).value(s.Prob)
+func (s MultiOwner) ExpectedBatchSize(neighborhoods Neighborhoods) float64 {
+	return newBatchSizePolynomial(neighborhoods, s.MinSep).value(s.Prob)
 }
 
 // WithBatchSize returns the scheme with the smallest probability that gives the expected batch size. Beyond the
 // largest size that any probability gives, the error is an [InfeasibleError].
-func (s MultiOwner) WithBatchSize(batch float64, hood Neighborhoods) (MultiOwner, error) {
+func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (MultiOwner, error) {
 	c := param.Checker{Package: "sampling"}
 	c.Positive("batch size", batch)
 	c.Require(s.MinSep >= 1 && s.MinSep <= MaxSteps, "min-sep", s.MinSep, fmt.Sprintf("must be from 1 to %d", MaxSteps))
-	for size, count := range hood {
+	for size, count := range neighborhoods {
 		c.Require(size >= 1 && count >= 0, "neighbourhood size and count", [2]int64{int64(size), count}, "must be at least 1 and 0")
 	}
 	if err := c.Err(); err != nil {
 		return s, err
 	}
-	f := newHoodPolynomial(hood, s.MinSep)
+	f := newBatchSizePolynomial(neighborhoods, s.MinSep)
 	p, ok := f.reach(batch)
 	if !ok {
 		return s, infeasible(batch, f.largest(), fmt.Sprintf("no probability gives these neighbourhoods more at min-sep %d", s.MinSep))
@@ -98,28 +98,28 @@ func (s MultiOwner) WithBatchSize(batch float64, hood Neighborhoods) (MultiOwner
 // TotalMoments returns the mean of the number of participations of all examples in all steps, and an upper bound of
 // its variance. By Efron and Stein the variance is at most Σ p(1-p) E[Δ²] over all coins, where turning a coin of e adds its own
 // participation or takes away at most X ~ Binom((b-1)|N(e)|, p) later ones, so Δ² ≤ 1 + X².
-func (s MultiOwner) TotalMoments(hood Neighborhoods) (mean, varianceBound float64) {
+func (s MultiOwner) TotalMoments(neighborhoods Neighborhoods) (mean, varianceBound float64) {
 	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
-	for size, count := range hood {
+	for size, count := range neighborhoods {
 		lost := (b - 1) * float64(size) * p
 		varianceBound += float64(count) * (n + b - 1) * p * (1 - p) * (1 + lost + lost*lost)
 	}
-	return n * s.ExpectedBatchSize(hood), varianceBound
+	return n * s.ExpectedBatchSize(neighborhoods), varianceBound
 }
 
-// hoodPolynomial is f(p) = Σ_m count_m p (1-p)^{k_m} with k_m = (b-1) m.
-type hoodPolynomial struct{ counts, powers []float64 }
+// batchSizePolynomial is f(p) = Σ_m count_m p (1-p)^{k_m} with k_m = (b-1) m.
+type batchSizePolynomial struct{ counts, powers []float64 }
 
-func newHoodPolynomial(hood Neighborhoods, minSep int) hoodPolynomial {
-	var f hoodPolynomial
-	for _, size := range sortedKeys(hood) { // one order, so that sums have the same bits
-		f.counts = append(f.counts, float64(hood[size]))
+func newBatchSizePolynomial(neighborhoods Neighborhoods, minSep int) batchSizePolynomial {
+	var f batchSizePolynomial
+	for _, size := range sortedKeys(neighborhoods) { // one order, so that sums have the same bits
+		f.counts = append(f.counts, float64(neighborhoods[size]))
 		f.powers = append(f.powers, float64(minSep-1)*float64(size))
 	}
 	return f
 }
 
-func (f hoodPolynomial) value(p float64) float64 {
+func (f batchSizePolynomial) value(p float64) float64 {
 	sum := 0.0
 	for i, c := range f.counts {
 		sum += c * p * math.Pow(1-p, f.powers[i])
@@ -128,7 +128,7 @@ func (f hoodPolynomial) value(p float64) float64 {
 }
 
 // slope bounds f' = Σ count (1-p)^{k-1} (1-(k+1)p) over low ≤ p ≤ high.
-func (f hoodPolynomial) slope(low, high float64) (least, most float64) {
+func (f batchSizePolynomial) slope(low, high float64) (least, most float64) {
 	for i, c := range f.counts {
 		k := f.powers[i]
 		if k == 0 {
@@ -153,7 +153,7 @@ func (f hoodPolynomial) slope(low, high float64) (least, most float64) {
 
 // monotone calls visit for the pieces of [0, 1] from left to right on each of which f rises or falls; a piece around a
 // turning point is cut until it has no more than some ulps. It stops when visit returns true.
-func (f hoodPolynomial) monotone(low, high float64, visit func(low, high float64) bool) bool {
+func (f batchSizePolynomial) monotone(low, high float64, visit func(low, high float64) bool) bool {
 	least, most := f.slope(low, high)
 	mid := low + (high-low)/2
 	if least >= 0 || most <= 0 || high-low <= 1e-15*high || mid == low || mid == high {
@@ -163,7 +163,7 @@ func (f hoodPolynomial) monotone(low, high float64, visit func(low, high float64
 }
 
 // reach returns the smallest p with f(p) ≥ value.
-func (f hoodPolynomial) reach(value float64) (p float64, ok bool) {
+func (f batchSizePolynomial) reach(value float64) (p float64, ok bool) {
 	ok = f.monotone(0, 1, func(low, high float64) bool {
 		if f.value(high) < value { // f(low) < value, or an earlier piece would have ended here
 			return false
@@ -185,7 +185,7 @@ func (f hoodPolynomial) reach(value float64) (p float64, ok bool) {
 }
 
 // largest returns the maximum of f over [0, 1].
-func (f hoodPolynomial) largest() float64 {
+func (f batchSizePolynomial) largest() float64 {
 	best := 0.0
 	f.monotone(0, 1, func(_, high float64) bool {
 		best = max(best, f.value(high))

@@ -30,7 +30,7 @@ func neighbors(owners [][]int32, e, f int) bool {
 	return slices.ContainsFunc(owners[e], func(u int32) bool { return slices.Contains(owners[f], u) })
 }
 
-func hood(owners [][]int32) sampling.Neighborhoods {
+func neighborhoods(owners [][]int32) sampling.Neighborhoods {
 	h := sampling.Neighborhoods{}
 	for e := range owners {
 		size := 0
@@ -115,7 +115,7 @@ func TestMultiOwnerBatchSize(t *testing.T) {
 	const trainings = 1500
 	owners := randomOwners(rand.New(rand.NewPCG(7, 8)), 60, 50, 3)
 	s := sampling.MultiOwner{Prob: 0.05, Steps: 12, MinSep: 5}
-	h := hood(owners)
+	h := neighborhoods(owners)
 	first, last, total, coldFirst := 0.0, 0.0, 0.0, 0.0
 	for i := range trainings {
 		c := coins(s, fmt.Sprint("E", i), len(owners))

@@ -51,11 +51,11 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Ledger is an open ledger. It is safe for concurrent use by one process; other processes are kept out.
 type Ledger struct {
-	mutex sync.Mutex
-	book  *book
-	log   store.Log // nil for one opened to be read
-	fault error     // after a write that failed nothing more is written
-	torn  bool      // of one opened to be read: something follows the last whole line
+	mutex    sync.Mutex
+	contents *contents
+	log      store.Log // nil for one opened to be read
+	fault    error     // after a write that failed nothing more is written
+	torn     bool      // of one opened to be read: something follows the last whole line
 }
 
 // Create makes the ledger of a protocol in dir, and the folder if need be, or opens it if it is there already: then
@@ -92,7 +92,7 @@ func Open(dir string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{book: b}
+	l := &Ledger{contents: b}
 	var damage error
 	replay := func(r io.Reader) (whole int64, err error) { whole, damage = b.replay(r); return whole, damage }
 	if l.log, err = store.OpenLog(background, store.Join(dir, UnitsFile), 0o600, maxLog, replay); err != nil {
@@ -120,7 +120,7 @@ func Read(ctx context.Context, dir string) (*Ledger, error) {
 	}
 	f, err := store.Open(ctx, store.Join(dir, UnitsFile))
 	if errors.Is(err, fs.ErrNotExist) { // no unit is finished yet
-		return &Ledger{book: b}, nil
+		return &Ledger{contents: b}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
@@ -130,10 +130,10 @@ func Read(ctx context.Context, dir string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{book: b, torn: whole < f.Size()}, nil
+	return &Ledger{contents: b, torn: whole < f.Size()}, nil
 }
 
-func readProtocol(ctx context.Context, dir string) (*book, error) {
+func readProtocol(ctx context.Context, dir string) (*contents, error) {
 	data, err := store.ReadText(ctx, store.Join(dir, ProtocolFile), maxProtocol)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
@@ -142,11 +142,11 @@ func readProtocol(ctx context.Context, dir string) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newBook(p)
+	return newContents(p)
 }
 
 // replay adds the lines of a log and returns the length of the part that is whole. Only the last line may be torn.
-func (b *book) replay(r io.Reader) (whole int64, err error) {
+func (b *contents) replay(r io.Reader) (whole int64, err error) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
 		line, err := lines.ReadSlice('\n')
@@ -177,10 +177,10 @@ func (b *book) replay(r io.Reader) (whole int64, err error) {
 func (l *Ledger) Torn() bool { return l.torn }
 
 // Protocol returns the protocol. It must not be changed.
-func (l *Ledger) Protocol() *accounting.Protocol { return l.book.protocol }
+func (l *Ledger) Protocol() *accounting.Protocol { return l.contents.protocol }
 
 // Configuration is the SHA-256 of the protocol, which units carry.
-func (l *Ledger) Configuration() string { return l.book.hash }
+func (l *Ledger) Configuration() string { return l.contents.hash }
 
 // Entry is a finished unit.
 type Entry struct {
@@ -213,7 +213,7 @@ func (l *Ledger) AddAll(entries []Entry) error {
 			refused = fmt.Errorf("ledger: %w", err)
 			break
 		}
-		fresh, err := l.book.add(e)
+		fresh, err := l.contents.add(e)
 		if err != nil {
 			refused = err
 			break
@@ -235,13 +235,13 @@ func (l *Ledger) AddAll(entries []Entry) error {
 func (l *Ledger) Missing(candidate int, size uint64) (units []Unit) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	for i := range l.book.protocol.Candidates[candidate].Trials {
-		t := l.book.trials[[2]int{candidate, i}]
+	for i := range l.contents.protocol.Candidates[candidate].Trials {
+		t := l.contents.trials[[2]int{candidate, i}]
 		next := uint64(0)
 		gap := func(end uint64) {
 			for next < end {
 				stop := min(end, (next/size+1)*size)
-				units = append(units, Unit{l.book.hash, Verify, candidate, i, next, stop - next, l.book.protocol.KernelID})
+				units = append(units, Unit{l.contents.hash, Verify, candidate, i, next, stop - next, l.contents.protocol.KernelID})
 				next = stop
 			}
 		}
@@ -258,8 +258,8 @@ func (l *Ledger) Missing(candidate int, size uint64) (units []Unit) {
 func (l *Ledger) Progress(candidate int) (done, of uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	for i, trial := range l.book.protocol.Candidates[candidate].Trials {
-		done += l.book.trials[[2]int{candidate, i}].done
+	for i, trial := range l.contents.protocol.Candidates[candidate].Trials {
+		done += l.contents.trials[[2]int{candidate, i}].done
 		of += trial.Samples
 	}
 	return done, of
@@ -269,9 +269,9 @@ func (l *Ledger) Progress(candidate int) (done, of uint64) {
 func (l *Ledger) Units(yield func(Unit, Result) bool) {
 	l.mutex.Lock()
 	var all []entry
-	for c, candidate := range l.book.protocol.Candidates {
+	for c, candidate := range l.contents.protocol.Candidates {
 		for i := range candidate.Trials {
-			all = append(all, l.book.trials[[2]int{c, i}].entries...)
+			all = append(all, l.contents.trials[[2]int{c, i}].entries...)
 		}
 	}
 	l.mutex.Unlock()
@@ -286,9 +286,9 @@ func (l *Ledger) Units(yield func(Unit, Result) bool) {
 func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	for c, candidate := range l.book.protocol.Candidates {
+	for c, candidate := range l.contents.protocol.Candidates {
 		for i, spec := range candidate.Trials {
-			t := l.book.trials[[2]int{c, i}]
+			t := l.contents.trials[[2]int{c, i}]
 			if spec.Samples == 0 || t.done != spec.Samples {
 				continue
 			}
@@ -304,7 +304,7 @@ func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 
 // Certificate is what the protocol and the finished trials certify.
 func (l *Ledger) Certificate() (*accounting.Certificate, error) {
-	return l.book.protocol.Certificate(l.Tallies())
+	return l.contents.protocol.Certificate(l.Tallies())
 }
 
 // Import adds every unit of another ledger of the same protocol, such as one from another machine.

@@ -85,8 +85,8 @@ func (e *RefusedError) Error() string {
 		e.Unit.Candidate, e.Unit.Trial, e.Unit.First, e.Unit.First+e.Unit.Count, e.Reason)
 }
 
-// book is the contents of a ledger in memory.
-type book struct {
+// contents is what a ledger holds, in memory.
+type contents struct {
 	protocol *accounting.Protocol
 	hash     string
 	trials   map[[2]int]*trial
@@ -99,12 +99,12 @@ type trial struct {
 	done    uint64 // samples
 }
 
-func newBook(p *accounting.Protocol) (*book, error) {
+func newContents(p *accounting.Protocol) (*contents, error) {
 	hash, err := p.SHA256()
 	if err != nil {
 		return nil, err
 	}
-	b := &book{protocol: p, hash: hash, trials: map[[2]int]*trial{}}
+	b := &contents{protocol: p, hash: hash, trials: map[[2]int]*trial{}}
 	for c, candidate := range p.Candidates {
 		for t, spec := range candidate.Trials {
 			b.trials[[2]int{c, t}] = &trial{spec: spec}
@@ -114,7 +114,7 @@ func newBook(p *accounting.Protocol) (*book, error) {
 }
 
 // add takes an entry. It reports fresh = false for one that is there already.
-func (b *book) add(e entry) (fresh bool, err error) {
+func (b *contents) add(e entry) (fresh bool, err error) {
 	refuse := func(format string, args ...any) (bool, error) {
 		return false, &RefusedError{e.Unit, fmt.Sprintf(format, args...)}
 	}

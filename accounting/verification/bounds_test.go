@@ -313,11 +313,11 @@ func TestSecretPartitionPlan(t *testing.T) {
 			t.Errorf("δ = %g: half the bound is accepted", c.delta)
 		}
 		last.Trials[0].Bound *= 2
-		book, err := ledger.Create(t.TempDir(), plan.Protocol)
+		l, err := ledger.Create(t.TempDir(), plan.Protocol)
 		if err != nil {
 			t.Fatal(err)
 		}
-		certificate, err := verification.Finish(t.Context(), book, 1<<14, 1, nil)
+		certificate, err := verification.Finish(t.Context(), l, 1<<14, 1, nil)
 		if err != nil || certificate.Method != c.method || certificate.NoiseMultiplier > 1.01*plan.Estimate && c.method == accounting.PLD {
 			t.Errorf("δ = %g: %+v, %v", c.delta, certificate, err)
 		}

@@ -32,16 +32,16 @@ func ExampleSum() {
 			return nil, err
 		}
 		defer os.RemoveAll(dir)
-		book, err := ledger.Create(dir, plan.Protocol)
+		l, err := ledger.Create(dir, plan.Protocol)
 		if err != nil {
 			return nil, err
 		}
-		defer book.Close()
+		defer l.Close()
 		encoded, err := plan.Protocol.Encode()
 		if err != nil {
 			return nil, err
 		}
-		units := book.Missing(0, losses.UnitSize(64))
+		units := l.Missing(0, losses.UnitSize(64))
 		if len(units) > 0 {
 			p, s := beam.NewPipelineWithRoot()
 			if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: dir}, units); err != nil {
@@ -50,11 +50,11 @@ func ExampleSum() {
 			if _, err := beam.Run(context.Background(), "direct", p); err != nil {
 				return nil, err
 			}
-			if err := losses.Collect(dir, book); err != nil {
+			if err := losses.Collect(dir, l); err != nil {
 				return nil, err
 			}
 		}
-		return book.Certificate()
+		return l.Certificate()
 	}()
 	if err != nil {
 		fmt.Println(err)
