@@ -15,8 +15,8 @@ var (
 	formulaAnchor = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 	formulaLink   = regexp.MustCompile(`formulas\.md#([^)\s"]+)`)
 
-	// A number of three digits from 000 to 004 that stands alone, as papers were once cited: not 0.001, 10,000 or 1.000.
-	paperNumber = regexp.MustCompile(`(?:^|[^0-9A-Za-z_.,:/-])(00[0-4])(?:$|[^0-9A-Za-z_.,:]|[.,:](?:$|[^0-9]))`)
+	// A number of three digits from 000 to 004 that stands alone, as papers were once cited: not 0.001, 10,000 or 1.000, nor the end of a pattern such as [0-9]+000.
+	paperNumber = regexp.MustCompile(`(?:^|[^0-9A-Za-z_.,:/+-])(00[0-4])(?:$|[^0-9A-Za-z_.,:]|[.,:](?:$|[^0-9]))`)
 )
 
 // citationFaults returns what is wrong with the labels and papers that a text cites.
