@@ -6,35 +6,43 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 )
 
-// classes is F_i^j = (1-η_i^j) F_{i+1}^j + η_i^j 2^(t_i + a_i) F_{i+b}^{j-1} in linear scale: law.Classes (F3.9).
+// classes is F_i^j = (1-η_i^j) F_{i+1}^j + 2^(t_i + a_i^j) F_{i+b}^{j-1} in linear scale, a class after another: law.Classes (F3.9).
 //
-// Range. Nothing is rescaled: F^0 is 1. Every F of a class that can be is looked at, and a batch with one outside of [2^-900, 2^900] is
-// refused. |t| ≤ limit keeps η·2^(t+a) at least 2^-maxExponent. So a product that is lost below the normal numbers is below
-// 2^-1022 beside a sum of at least 2^-900.
+// Range. Nothing is rescaled: F^0 is 1. Every F is looked at, and a batch with one outside of [2^-900, 2^900] is refused. |t| ≤ limit
+// keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a product that is lost below the normal numbers is below 2^-1022 beside a sum of
+// at least 2^-900.
 type classes struct {
 	law   *law.Classes
 	b     int
-	stay  []float64 // 1-η, class j of step i at i·most + j-1
-	join  []float64 // η
-	a     []float64 // log2 e^{-‖c_i‖²/2σ²}
 	limit float64
+	stay  [][]float64 // 1-η, of each class from 1 on
+	a     [][]float64 // log2 of η e^{-‖c_i‖²/2σ²}
 
-	f     []Row // F of the rows of a block and of the b after it: class j of row i at i·most + j-1
-	ahead []Row // F of the b rows after the next block
+	f     [][]Row // F of the rows of a block and of the b after it, of each class from 1 on
+	ahead [][]Row // F of the b rows after the next block
 }
+
+// impossible stands for log2 0, where so many participations have no room: no result depends on F there.
+const impossible = -60
 
 // newClasses returns nil when the law has no range in linear scale.
 func newClasses(l *law.Classes) Recursion {
-	r := &classes{law: l, b: l.MinSep, a: multiplied(l.Norms, -math.Log2E/2)}
+	r := &classes{law: l, b: l.MinSep}
 	most := 0.0
-	for i, a := range r.a {
-		most = max(most, -a)
-		for j := 1; j <= l.Most; j++ {
+	for j := 1; j <= l.Most; j++ {
+		stay, a := make([]float64, l.Steps), make([]float64, l.Steps)
+		for i := range a {
 			h := l.Hazard(j, i)
-			r.stay, r.join = append(r.stay, 1-h), append(r.join, h)
+			if h == 0 && i+(j-1)*l.MinSep < l.Steps {
+				return nil // there is room, and log2 0 is needed
+			}
+			stay[i] = 1 - h
+			a[i] = max(impossible, math.Log2(h)) - l.Norms[i]/2*math.Log2E
+			most = max(most, -a[i])
 		}
+		r.stay, r.a = append(r.stay, stay), append(r.a, a)
 	}
-	if r.limit = maxExponent - 54 - most; r.limit < 20 {
+	if r.limit = maxExponent - 1 - most; r.limit < 20 {
 		return nil
 	}
 	return r.Fork()
@@ -42,15 +50,20 @@ func newClasses(l *law.Classes) Recursion {
 
 func (r *classes) Fork() Recursion {
 	fork := *r
-	fork.f, fork.ahead = nil, make([]Row, r.b*r.law.Most)
+	fork.f, fork.ahead = make([][]Row, r.law.Most), make([][]Row, r.law.Most)
+	for j := range fork.ahead {
+		fork.ahead[j] = make([]Row, r.b)
+	}
 	return &fork
 }
 
 func (r *classes) Limit() float64 { return r.limit }
 
 func (r *classes) Reset() {
-	for i := range r.ahead {
-		r.ahead[i] = Row{1, 1, 1, 1, 1, 1, 1, 1}
+	for _, ahead := range r.ahead {
+		for i := range ahead {
+			ahead[i] = Row{1, 1, 1, 1, 1, 1, 1, 1}
+		}
 	}
 }
 
@@ -58,38 +71,22 @@ func (r *classes) Rows(first int, t []Row, check bool) bool {
 	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
-	count, most := len(t), r.law.Most
-	if len(r.f) < (count+r.b)*most {
-		r.f = make([]Row, (count+r.b)*most)
-	}
-	f := r.f[:(count+r.b)*most]
-	copy(f[count*most:], r.ahead)
-	low, high := 1.0, 1.0
-	for i := count - 1; i >= 0; i-- {
-		var joins Row
-		for l, x := range t[i] {
-			joins[l] = exp2(x + r.a[first+i])
+	count := len(t)
+	jump := []Row{{1, 1, 1, 1, 1, 1, 1, 1}} // F^0
+	for j, ahead := range r.ahead {
+		if len(r.f[j]) < count+r.b {
+			r.f[j] = make([]Row, count+r.b)
 		}
-		stay, join := r.stay[(first+i)*most:][:most], r.join[(first+i)*most:][:most]
-		row, next, jump := f[i*most:][:most], f[(i+1)*most:][:most], f[(i+r.b)*most:][:most]
-		for j := range row {
-			out, q, h := &row[j], stay[j], join[j]
-			if j == 0 {
-				for l := range out {
-					out[l] = q*next[0][l] + h*joins[l]
-				}
-			} else {
-				for l := range out {
-					out[l] = q*next[j][l] + h*joins[l]*jump[j-1][l]
-				}
-			}
-			for _, v := range out {
-				low, high = min(low, v), max(high, v) // NaN stays
-			}
+		f := r.f[j][:count+r.b]
+		copy(f[count:], ahead)
+		renewalRows(f, t, r.a[j][first:first+count], r.stay[j][first:first+count], jump)
+		if !between(f[:count], 1/mostHeld, mostHeld) {
+			return false
 		}
+		copy(ahead, f)
+		jump = f[r.b:]
 	}
-	copy(r.ahead, f[:r.b*most])
-	return isHeld(low) && isHeld(high)
+	return true
 }
 
 func (r *classes) LogRatio(dst *Row) {
@@ -98,8 +95,8 @@ func (r *classes) LogRatio(dst *Row) {
 	for l := range dst {
 		below := 1.0 // F^0
 		if most > 1 {
-			below = r.ahead[most-2][l]
+			below = r.ahead[most-2][0][l]
 		}
-		dst[l] = math.Log(top*r.ahead[most-1][l] + less*below)
+		dst[l] = math.Log(top*r.ahead[most-1][0][l] + less*below)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo/internal/law"
+	"minsep/sampling/balanced"
 )
 
 func benchmark(b *testing.B, n, minSep int, sigma, p float64, laws func(p law.Process, c *law.Columns) law.Law) {
@@ -40,6 +41,23 @@ func BenchmarkEpochs(b *testing.B) {
 		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
 			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ law.Process, m *law.Columns) law.Law {
 				return law.EpochMinSep(law.Epochs{Steps: c.n, MinSep: c.minSep, Epoch: c.epoch}, m.SquaredNorms(1/(c.sigma*c.sigma)))
+			})
+		})
+	}
+}
+
+func BenchmarkClasses(b *testing.B) {
+	for _, c := range []struct {
+		n, minSep    int
+		times, sigma float64
+	}{{7200, 256, 4, 0.57}, {1000, 16, 4, 0.535}} {
+		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
+			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ law.Process, m *law.Columns) law.Law {
+				l, err := balanced.New(c.n, c.minSep, c.times)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return law.NewClasses(l, m.SquaredNorms(1/(c.sigma*c.sigma)))
 			})
 		})
 	}
