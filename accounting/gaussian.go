@@ -14,8 +14,8 @@ type ParamError = param.Error
 // Sensitivity plus normal noise of standard deviation NoiseMultiplier, both in units of the clip norm.
 // With a strategy C, Sensitivity is that of C under the participation schema (F2).
 type Gaussian struct {
-	Sensitivity     float64 `json:"sensitivity"`
-	NoiseMultiplier float64 `json:"noise_multiplier"`
+	Sensitivity     float64 `json:"sensitivity"`      // in units of the clip norm, positive
+	NoiseMultiplier float64 `json:"noise_multiplier"` // standard deviation in units of the clip norm, positive
 }
 
 // Validate reports every fault.

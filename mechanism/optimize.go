@@ -95,7 +95,7 @@ func (p Problem) Loss(s *Strategy) (float64, error) {
 type Convergence struct {
 	Loss       float64 // squared error times squared sensitivity
 	Gap        float64 // relative: see the optimisation
-	Iterations int
+	Iterations int     // at least 0
 }
 
 // ErrNotConverged is wrapped by every optimisation that did not reach its tolerance.

@@ -12,9 +12,9 @@ import (
 // apart. MaxParticipations 0 means as often as fits. With Phases it participates at steps s, s+b, s+2b, … for one of the b
 // possible s: the data come in a fixed order, in epochs of MinSep steps (arXiv 2211.06530).
 type Participation struct {
-	MinSep            int  `json:"min_sep"`
-	MaxParticipations int  `json:"max_participations"`
-	Phases            bool `json:"phases,omitempty"`
+	MinSep            int  `json:"min_sep"`            // in steps, at least 1
+	MaxParticipations int  `json:"max_participations"` // of one example, at least 0; 0: as many as fit
+	Phases            bool `json:"phases,omitempty"`   // exactly every MinSep steps
 }
 
 // Validate returns every fault of p joined, or nil.
@@ -52,9 +52,9 @@ const (
 // Sensitivity is the largest change of C G in Euclidean norm that one example can make, at clip norm 1: the maximum
 // over its participations and over contributions of norm at most one each.
 type Sensitivity struct {
-	Value  float64 `json:"value"`
-	Exact  bool    `json:"exact"` // false: an upper bound
-	Method string  `json:"method"`
+	Value  float64 `json:"value"`  // in units of the clip norm, at least 0
+	Exact  bool    `json:"exact"`  // false: an upper bound
+	Method string  `json:"method"` // how it was found
 }
 
 // ErrTooLarge is returned where only a method that needs too much memory would apply.

@@ -18,11 +18,11 @@ import (
 //   - Toeplitz: the first column of A, zeros beyond;
 //   - Matrix: the rows, row i with its i+1 entries up to the diagonal.
 type Workload struct {
-	Steps         int         `json:"steps"`
-	Momentum      float64     `json:"momentum,omitempty"`
+	Steps         int         `json:"steps"`                    // at least 1
+	Momentum      float64     `json:"momentum,omitempty"`       // β, 0 or more and below 1
 	LearningRates []float64   `json:"learning_rates,omitempty"` // Steps entries, finite, positive
 	Toeplitz      []float64   `json:"toeplitz,omitempty"`       // 1 to Steps entries
-	Matrix        [][]float64 `json:"matrix,omitempty"`
+	Matrix        [][]float64 `json:"matrix,omitempty"`         // Steps rows
 }
 
 // Prefix is the workload of prefix sums: SGD with a constant learning rate.

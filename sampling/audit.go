@@ -43,11 +43,11 @@ type Check struct {
 
 // Realized is what came out by chance. It is secret.
 type Realized struct {
-	Participations           int64   `json:"participations"` // of all examples in all steps
-	Mean                     float64 `json:"mean"`           // expected number of them, 0 where it is not known
-	StandardDeviation        float64 `json:"standard_deviation"`
-	SmallestBatch            int     `json:"smallest_batch"`
-	LargestBatch             int     `json:"largest_batch"`
+	Participations           int64   `json:"participations"`                      // of all examples in all steps
+	Mean                     float64 `json:"mean"`                                // expected number of them, 0 where it is not known
+	StandardDeviation        float64 `json:"standard_deviation"`                  // of the number of participations
+	SmallestBatch            int     `json:"smallest_batch"`                      // entries, at least 0
+	LargestBatch             int     `json:"largest_batch"`                       // entries, at least 0
 	MostParticipations       int64   `json:"most_participations"`                 // of one example
 	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given
 }

@@ -19,10 +19,10 @@ import (
 // WarmStart is [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector follows
 // this law whatever the others do, which is what F3.2 (arXiv 2602.09338, Theorem 5.1) needs.
 type BMinSep struct {
-	Prob      float64 `json:"prob"`
-	Steps     int     `json:"steps"`
-	MinSep    int     `json:"min_sep"`
-	WarmStart bool    `json:"warm_start"`
+	Prob      float64 `json:"prob"`       // probability of an available example at a step, 2^-53 to 1
+	Steps     int     `json:"steps"`      // 1 to MaxSteps
+	MinSep    int     `json:"min_sep"`    // least distance in steps of two participations, 1 to MaxSteps
+	WarmStart bool    `json:"warm_start"` // every step has the same rate; otherwise all examples begin available
 }
 
 var bMinSepKind = Kind{

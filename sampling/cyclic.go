@@ -17,10 +17,10 @@ import (
 // copy's part uniformly (to 2^-64) from its own stream, so that parts have random sizes and every
 // step has participation rate exactly Prob/MinSep.
 type CyclicPoisson struct {
-	Prob            float64 `json:"prob"`
-	Steps           int     `json:"steps"`
-	MinSep          int     `json:"min_sep"`
-	SecretPartition bool    `json:"secret_partition"`
+	Prob            float64 `json:"prob"`             // probability of an example at a step of its part, 2^-53 to 1
+	Steps           int     `json:"steps"`            // 1 to MaxSteps
+	MinSep          int     `json:"min_sep"`          // number of parts, 1 to MaxSteps
+	SecretPartition bool    `json:"secret_partition"` // parts are drawn at random; otherwise a function of the index
 }
 
 var cyclicPoissonKind = Kind{

@@ -20,8 +20,8 @@ import (
 // rate exactly 1/T, the first one and those around the ends of epochs included, to 2^-64. Copies and examples are
 // independent of each other. MinSep = EpochSteps is [BallsInBins]; with EpochSteps ≥ Steps an example takes part at most once.
 type EpochMinSep struct {
-	Steps      int `json:"steps"`
-	MinSep     int `json:"min_sep"`
+	Steps      int `json:"steps"`       // 1 to MaxSteps
+	MinSep     int `json:"min_sep"`     // least distance in steps of two participations, 1 to MaxSteps
 	EpochSteps int `json:"epoch_steps"` // T
 }
 

@@ -19,9 +19,9 @@ import (
 // no secrecy of the order. Copies of an example are not told apart: an example comes back as often
 // as its owners may. A scheme that cannot be met is an [InfeasibleError].
 type Fixed struct {
-	BatchSize         int `json:"batch_size"`
-	Steps             int `json:"steps"`
-	MinSep            int `json:"min_sep"`
+	BatchSize         int `json:"batch_size"`                   // exact, at least 1
+	Steps             int `json:"steps"`                        // 1 to MaxSteps
+	MinSep            int `json:"min_sep"`                      // least distance in steps of two participations, 1 to MaxSteps
 	MaxParticipations int `json:"max_participations,omitempty"` // k; 0: as many as MinSep allows
 }
 

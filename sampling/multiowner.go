@@ -20,9 +20,9 @@ import (
 // blocked depends on the neighbours' coins, which an adversary knows, and there are graphs for
 // which it fails. Use [BMinSep] for a certificate; this scheme never gets one.
 type MultiOwner struct {
-	Prob   float64 `json:"prob"`
-	Steps  int     `json:"steps"`
-	MinSep int     `json:"min_sep"`
+	Prob   float64 `json:"prob"`    // probability of a coin, 2^-53 to 1
+	Steps  int     `json:"steps"`   // 1 to MaxSteps
+	MinSep int     `json:"min_sep"` // least distance in steps of two participations of one owner, 1 to MaxSteps
 }
 
 var multiOwnerKind = Kind{

@@ -12,8 +12,8 @@ import (
 //
 // All participations are independent Bernoulli(Prob) draws. It is [BMinSep] with MinSep 1.
 type Poisson struct {
-	Prob  float64 `json:"prob"`
-	Steps int     `json:"steps"`
+	Prob  float64 `json:"prob"`  // probability of an example at a step, 2^-53 to 1
+	Steps int     `json:"steps"` // 1 to MaxSteps
 }
 
 var poissonKind = Kind{

@@ -16,8 +16,8 @@ import (
 // taken part. With Pad, smaller batches are filled up with row -1, an example of zero gradient. Batches' sizes
 // before and after, and which entries are padding, are secret.
 type Truncation struct {
-	MaxBatchSize int  `json:"max_batch_size"`
-	Pad          bool `json:"pad,omitempty"`
+	MaxBatchSize int  `json:"max_batch_size"` // entries, at least 1
+	Pad          bool `json:"pad,omitempty"`  // fill smaller batches up to MaxBatchSize
 }
 
 // PadRow is the row of an entry that is no example.

@@ -10,7 +10,7 @@ import (
 // Step is an event that happens Count times.
 type Step struct {
 	Event
-	Count int `json:"count"`
+	Count int `json:"count"` // at least 1
 }
 
 // Options say how finely losses are rounded. The zero value chooses by itself.

@@ -69,12 +69,12 @@ func (t Training) orUnknown() Training {
 
 // Params are the parameters of which every change changes all of the noise: their SHA-256 is part of its key.
 type Params struct {
-	Steps           int    `json:"steps"`
-	Coordinates     int64  `json:"coordinates"`
-	NoiseMultiplier Hex    `json:"noise_multiplier"`
-	ClipNorm        Hex    `json:"clip_norm"`
-	Grid            Hex    `json:"grid"`           // 0: the values are not rounded
-	NoisingSHA256   Digest `json:"noising_sha256"` // of the compact JSON of the recipe's noising
+	Steps           int    `json:"steps"`            // at least 1
+	Coordinates     int64  `json:"coordinates"`      // of a gradient, 1 to 2^48
+	NoiseMultiplier Hex    `json:"noise_multiplier"` // σ, in units of ClipNorm; positive
+	ClipNorm        Hex    `json:"clip_norm"`        // ζ; positive
+	Grid            Hex    `json:"grid"`             // 0: the values are not rounded
+	NoisingSHA256   Digest `json:"noising_sha256"`   // of the compact JSON of the recipe's noising
 
 	Training Training `json:"training"`
 }
