@@ -14,9 +14,9 @@ import (
 	"minsep/internal/strictjson"
 )
 
-// ParsePlan reads a plan: JSON, in which // comments and a comma behind the last element are allowed. It returns an error for what is
-// not JSON. Unknown fields, fields that are given twice, values of a wrong type, and zeros in the place of a field that is left out are
-// faults that [Plan.Validate] reports, together with what is wrong with the values.
+// ParsePlan reads a plan: JSON, in which // comments and a comma after the last element are allowed. It returns an error for what is
+// not JSON. Unknown fields, fields that are given twice, values of a wrong type, and zeros in place of a default are faults that
+// [Plan.Validate] reports, together with the faults of the values.
 func ParsePlan(name string, b []byte) (Plan, error) {
 	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
 	if len(bytes.TrimSpace(b)) == 0 {

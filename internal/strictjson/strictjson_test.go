@@ -24,7 +24,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestCommas: a comma behind an element is forgiven, one behind nothing is not.
+// TestCommas: a comma after an element is allowed, one after nothing is not.
 func TestCommas(t *testing.T) {
 	for _, in := range []string{`{,}`, `[,]`, `[1,,]`, `{"a":,}`, `{"a",}`, `,`, `[,1]`, `{"a": 1,,}`, `[1,, ]`, "[ // x\n, ]"} {
 		if got := Plain([]byte(in)); json.Valid(got) || Invalid(got) == nil {
