@@ -44,7 +44,7 @@ type Params struct {
 	Lambda     *float64  `json:"lambda,omitempty"`     // λ-CGD: 0 to 1
 	Gamma      *float64  `json:"gamma,omitempty"`      // BFR, BIFR: 0 to 1
 	Offset     *float64  `json:"offset,omitempty"`     // one-parameter: at least -1/Bands
-	Normalized *bool     `json:"normalized,omitempty"` // divide the columns by their norms; nil: as the family has it
+	Normalized *bool     `json:"normalized,omitempty"` // divide the columns by their norms; nil: the family's default
 	Buffers    int       `json:"buffers,omitempty"`    // of a BLT, at most; 0: 4
 	Arity      int       `json:"arity,omitempty"`      // of trees, at least 2; 0: 2
 	Column     []float64 `json:"column,omitempty"`     // toeplitz: first column of C

@@ -32,7 +32,7 @@ type NoiseResult struct {
 	Grid        noise.Grid        `json:"grid"`              // a number, or "none"
 	Sensitivity float64           `json:"sensitivity"`       // ζ: the most that a clipped gradient's norm may be, rounded to the grid or not
 	Warning     string            `json:"warning,omitempty"` // [stages.FloatingPointOpen] without a grid
-	Training    noise.Training    `json:"training"`          // as the recipe has it
+	Training    noise.Training    `json:"training"`          // that of the recipe
 	manifest.NoiseFacts
 	Bytes int64 `json:"bytes"` // of the noise, headers aside
 }
