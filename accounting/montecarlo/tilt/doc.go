@@ -33,7 +33,8 @@
 // The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep 256 the orders end at 3 (for columns of
 // different shapes at 2), at 32 at 5, at 16 at 7. Order 2 has b states and goes on to n·b = 8e7, with 640 MB, where n < 5b; at b ≥ n the
 // closed forms go to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε with a large b leaves a large M/δ. Epoch-min-sep
-// has C(b+θ-1, θ-1) states, of which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200 and 256 at 2.
+// has C(b+θ-1, θ-1) states, of which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200 and 256 at 3,
+// whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB).
 // Balls-in-bins has orders to 3. Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic
 // Poisson.
 //

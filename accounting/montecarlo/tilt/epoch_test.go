@@ -274,6 +274,44 @@ func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []patt
 	}
 }
 
+// TestEpochTriples: the fast recursion of order 3 has the bits of the one for every order, wherever replicas wait, epochs begin, the run
+// ends or slices have another exponent.
+func TestEpochTriples(t *testing.T) {
+	cases := []epochCase{
+		{toeplitz(60, 1, .7, .5, .4), 5, 5, .25, 3},
+		{toeplitz(61, 1, .7, .5, .4), 5, 9, .3, 3},
+		{toeplitz(62, 1, .7, .5, .4), 5, 10, .3, 3},
+		{toeplitz(63, 1, .7, .5, .4), 5, 23, .3, 3},
+		{toeplitz(40, 1, .7, .5), 12, 70, .3, 3},
+	}
+	for _, c := range append(cases, randomEpochCases(200)...) {
+		if c.theta = 3; c.epoch > 64 {
+			continue
+		}
+		table := c.table(t, true)
+		scaled := 0
+		for i := range c.c.Steps {
+			got := append([]float64(nil), table.slice[i]...)
+			raised := table.exp2[i] - table.exp2[i+1]
+			table.exp2[i] = table.exp2[i+1]
+			table.prepare(i)
+			table.states(i, 0, len(got))
+			for s, want := range table.slice[i] {
+				if x := math.Ldexp(got[s], raised); x != want {
+					t.Fatalf("%v, step %d, state %v: %v, want %v", c, i, table.rest[2*s:2*s+2], x, want)
+				}
+			}
+			copy(table.slice[i], got)
+			if table.exp2[i] += raised; raised > 0 {
+				scaled++
+			}
+		}
+		if c.sigma == .25 && scaled == 0 {
+			t.Errorf("%v: no slice was scaled: it shows nothing", c)
+		}
+	}
+}
+
 // TestEpochTableLimits: a table that does not fit is refused before it is made, and one that is not kept takes no more than it says.
 func TestEpochTableLimits(t *testing.T) {
 	g := newGram(law.NewColumns(toeplitz(400, 1, .5, .3)), 20, 1)
@@ -287,6 +325,9 @@ func TestEpochTableLimits(t *testing.T) {
 	passing, err := newEpochTable(400, 20, 60, 3, g, false, maxTableBytes)
 	if err != nil || passing.lnN != kept.lnN {
 		t.Errorf("ln N = %v, kept %v, %v", passing.lnN, kept.lnN, err)
+	}
+	if most := float64(epochTableBytes(3)); epochBytes(7200, 256, 1800, 3, true) > most || epochBytes(8400, 256, 1800, 3, true) < most {
+		t.Error("order 3 of 7200 steps in four epochs with min-sep 256 is not kept, or that of 8400 is")
 	}
 	held := 0
 	for _, slice := range passing.slice {

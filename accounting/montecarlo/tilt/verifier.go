@@ -45,7 +45,7 @@ type Verifier struct {
 // NewVerifier prepares the tables of a plan that NewPlan made. Its randomness is derived from key and the JSON form of the plan, so that one
 // key serves any number of candidates and directions; an estimate must have another key than the verification. The cost is that of
 // the recursions of the plan's orders, and their tables take at most 140 MB an order, or 640 MB for order 2 with a min-sep above a
-// fifth of the steps.
+// fifth of the steps, or 2 GiB for orders 2 and 3 of epoch-min-sep.
 func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
