@@ -40,14 +40,19 @@ func newModel(estimates []NoiseEstimate, target float64) model {
 		}
 		m.fits[side] = fitLine(near)
 		m.errors[side] = min(2, math.Sqrt(square)/float64(max(1, len(near))))
-		if mean := max(1, hits) / tries; mean < minor*target && !math.IsInf(mean, 1) {
-			// Few values were seen or none, at any noise multiplier: what all of them say together. Where none was seen a mean of 5 of them is
-			// as unlikely as 2.5 standard errors.
+		if mean := unseen(hits) / tries; mean < minor*target && !math.IsInf(mean, 1) {
+			// Few values were seen or none, at any noise multiplier: what all of them say together. Five times as much is as unlikely as 2.5
+			// standard errors.
 			m.fits[side], m.errors[side] = flat(mean), 0.65/math.Sqrt(max(1, hits))
 		}
 	}
 	return m
 }
+
+// unseen is how many values of M are reckoned with in as many samples again, where those of all samples so far, over M, add up to
+// hits. Where that is next to nothing, the mean may be of any order of magnitude below: with each of some 15 of them as likely, one value
+// comes with a probability of 1/ln 10¹⁵.
+func unseen(hits float64) float64 { return max(hits, 0.03) }
 
 // goals are those of the trials of a noise multiplier, with so many standard errors, of the estimates and of the trials, between
 // what is expected and what is accepted.
@@ -78,10 +83,13 @@ const (
 	spareErrors = 2.5
 	// leastSpare is how much more noise than the main candidate the spare one has, at least.
 	leastSpare = 1.004
+
+	// worthMore is how much less noise is expected, at least, where the spare candidate has more than the first of its shares.
+	worthMore = 0.999
 )
 
-// spareShares are the parts of the budget that the spare candidate may have, the second where the first is not enough.
-var spareShares = []float64{0.15, 0.35}
+// spareShares are the parts of the budget that the spare candidate may have.
+var spareShares = []float64{0.15, 0.25, 0.35, 0.5}
 
 // affords says whether the goals of a noise multiplier are reached with a budget, and accepted means of at most so much.
 func (p Problem) affords(goals []accounting.Goal, budget, most float64) bool {
@@ -149,14 +157,21 @@ func (p Problem) candidates(m model, line fit, provable float64) ([]float64, err
 // mainAndSpare are the candidates that draw samples. backed says that one without samples comes after them.
 func (p Problem) mainAndSpare(m model, low, high float64, backed bool) (sigmas []float64, ok bool) {
 	budget, most := p.allowance()
+	expected := math.Inf(1)
 	for _, share := range spareShares {
 		main, ok := p.least(m, low, high, mainErrors, (1-share)*budget, most)
 		if !ok {
 			continue
 		}
 		if spare, ok := p.least(m, main*leastSpare, high*leastSpare, spareErrors, share*budget, most); ok {
-			return []float64{roundUp(main), roundUp(spare)}, true
+			// The spare one is what is released one time out of seven.
+			if mean := main * math.Pow(spare/main, 1./7); mean < expected*worthMore {
+				sigmas, expected = []float64{roundUp(main), roundUp(spare)}, mean
+			}
 		}
+	}
+	if len(sigmas) > 0 {
+		return sigmas, true
 	}
 	first := mainErrors
 	if !backed { // nothing is left if it is not accepted
