@@ -78,7 +78,7 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 	c.run.MaxExamplesPerOwner = 1
 	bands := b
 	var s sampling.Spec
-	switch rng.IntN(14) {
+	switch rng.IntN(16) {
 	default:
 		warm := rng.IntN(2) == 0
 		s.BMinSep = &sampling.BMinSep{Prob: p, Steps: steps, MinSep: b, WarmStart: warm}
@@ -98,6 +98,14 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, MinSep: b, EpochSteps: epoch}
 		c.run.MaxExamplesPerOwner = 1 + rng.IntN(min(2, maxExamples))
 		c.laws = []law{epochLaw(steps, b, epoch).times(c.run.MaxExamplesPerOwner)}
+	case 14, 15:
+		times := pick(rng, 0.3, 1, 1.5, 2)
+		scheme, err := sampling.NewBalancedMinSep(steps, b, times)
+		if err != nil { // too many for their distance
+			scheme, _ = sampling.NewBalancedMinSep(steps, b, 0.9)
+		}
+		s.BalancedMinSep = &scheme
+		c.laws = []law{balancedLaw(scheme)}
 	case 11:
 		secret := rng.IntN(2) == 0
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: b, SecretPartition: secret}

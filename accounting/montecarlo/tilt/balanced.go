@@ -52,7 +52,12 @@ func (balancedMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posteri
 // roundedOnce is a closed form for hazards that are rounded: each pattern's probability is off by less than 1e-10 of it.
 type roundedOnce struct{ onceSource }
 
-func (s roundedOnce) logN() float64 { return s.onceSource.logN() + 1e-10*float64(2*s.order) }
+func (s roundedOnce) logN() float64 {
+	if s.order == 1 {
+		return 0
+	}
+	return s.onceSource.logN() + 2e-10*float64(s.order)
+}
 
 func (s roundedOnce) walkError() float64 { return s.onceSource.walkError() + 1e-10*float64(s.order) }
 
