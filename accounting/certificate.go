@@ -184,6 +184,7 @@ func dropNewer(v reflect.Value, minor int) {
 }
 
 // ParseCertificate reads certificate.json strictly. Of a newer minor of this format, it leaves out the columns that it does not know.
+// No field may be there twice, in capitals or not: other readers would take the other value.
 func ParseCertificate(data []byte) (*Certificate, error) {
 	var head struct{ Format, Minor int }
 	read := strictjson.Unmarshal
@@ -191,7 +192,11 @@ func ParseCertificate(data []byte) (*Certificate, error) {
 		read = json.Unmarshal
 	}
 	var c Certificate
-	if err := read(data, &c); err != nil {
+	err := strictjson.Distinct(data)
+	if err == nil {
+		err = read(data, &c)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("accounting: certificate: %w", err)
 	}
 	return &c, c.Validate()

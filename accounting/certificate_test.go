@@ -39,15 +39,17 @@ func TestCertificateMinors(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"as it is":                   {data, ""},
-		"newer":                      {newer(`"minor": 99,`, ""), ""},
-		"newer, with a column":       {newer(`"minor": 99,`, column), ""},
-		"a column without a minor":   {newer("", column), "unknown field"},
-		"a column of another format": {bytes.Replace(newer(`"minor": 99,`, column), []byte(`"format": 1`), []byte(`"format": 2`), 1), "unknown field"},
-		"another format":             {bytes.Replace(data, []byte(`"format": 1`), []byte(`"format": 2`), 1), "must be 1"},
-		"below 0":                    {newer(`"minor": -1,`, ""), "must be at least 0"},
-		"newer, and something after": {append(newer(`"minor": 99,`, column), '1'), "unknown field"},
-		"newer, and not proven":      {bytes.Replace(newer(`"minor": 99,`, column), []byte(`"status": "verified"`), []byte(`"status": "other"`), 1), "status"},
+		"as it is":                     {data, ""},
+		"newer":                        {newer(`"minor": 99,`, ""), ""},
+		"newer, with a column":         {newer(`"minor": 99,`, column), ""},
+		"a column without a minor":     {newer("", column), "unknown field"},
+		"a column of another format":   {bytes.Replace(newer(`"minor": 99,`, column), []byte(`"format": 1`), []byte(`"format": 2`), 1), "unknown field"},
+		"another format":               {bytes.Replace(data, []byte(`"format": 1`), []byte(`"format": 2`), 1), "must be 1"},
+		"below 0":                      {newer(`"minor": -1,`, ""), "must be at least 0"},
+		"newer, and something after":   {append(newer(`"minor": 99,`, column), '1'), "unknown field"},
+		"newer, another σ in capitals": {bytes.Replace(newer(`"minor": 99,`, ""), []byte(`"noise_multiplier":`), []byte(`"noise_multiplier": 0.1, "Noise_multiplier":`), 1), "given twice"},
+		"another σ":                    {bytes.Replace(data, []byte(`"noise_multiplier":`), []byte(`"noise_multiplier": 0.1, "noise_multiplier":`), 1), "given twice"},
+		"newer, and not proven":        {bytes.Replace(newer(`"minor": 99,`, column), []byte(`"status": "verified"`), []byte(`"status": "other"`), 1), "status"},
 	} {
 		read, err := ParseCertificate(c.data)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

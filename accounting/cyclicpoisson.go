@@ -55,11 +55,17 @@ func (a cyclicPoisson) participation() participation {
 	return participation{rates: []rate{{s.Prob, turns}}, drawn: (a.run.Examples + parts - 1) / parts, never: none(turns), independent: true}
 }
 
-// canonical: one part is Poisson subsampling.
+// canonical: one part is Poisson subsampling. Secret parts are balls-in-bins where participation is certain (F3), and at most one
+// participation where no part has a second turn (F3.10).
 func (a cyclicPoisson) canonical() canonicalSampler {
 	s := a.scheme
-	if s.MinSep == 1 {
+	switch {
+	case s.MinSep == 1:
 		return canonicalBMinSep(sampling.BMinSep{Prob: s.Prob, Steps: s.Steps, MinSep: 1})
+	case s.SecretPartition && s.Prob == 1:
+		return canonicalBMinSep(sampling.BMinSep{Prob: 1, Steps: s.Steps, MinSep: s.MinSep, WarmStart: true})
+	case s.SecretPartition && s.MinSep >= s.Steps:
+		return atMostOnce(s.Steps, s.Prob/float64(s.MinSep))
 	}
 	return canonicalSampler{scheme: s.Name(), prob: s.Prob, steps: s.Steps, minSep: s.MinSep, warm: s.SecretPartition}
 }

@@ -9,10 +9,13 @@ import (
 // Equivalent says whether two valid runs have the same sampler and the same strategy, whatever they are called and held by: samples of a
 // protocol for one of them were seen by whoever makes a protocol for the other. What does not matter to the law of participations is
 // left out: the number of examples without a maximum batch size, and how many of them an owner has, which decides what is
-// claimed and not what is run. Strategies are compared by their matrices to 1e-9 of an entry, and up to a factor, since σ may
+// claimed and not what is run. Probabilities are compared to 1e-9 of them, strategies by their matrices to 1e-9 of an entry, and up to a factor, since σ may
 // be chosen with it. Where in doubt the answer is yes, which costs a little δ and no privacy.
 func (r Run) Equivalent(other Run) bool {
 	a, b := r.canonicalSampler(), other.canonicalSampler()
+	if math.Abs(a.prob-b.prob) <= matrixTolerance*max(a.prob, b.prob) {
+		a.prob = b.prob
+	}
 	return a == b && sameMatrix(r.Strategy, other.Strategy)
 }
 
@@ -51,7 +54,8 @@ func atMostOnce(steps int, rate float64) canonicalSampler {
 	return canonicalSampler{scheme: "at most once", prob: rate, steps: steps}
 }
 
-// matrixTolerance is the difference of entries, over the first one of the matrix, at which two matrices count as one.
+// matrixTolerance is the difference of entries, over the first one of the matrix, at which two matrices count as one; probabilities
+// too.
 const matrixTolerance = 1e-9
 
 func sameMatrix(a, b *mechanism.Strategy) bool {

@@ -27,6 +27,9 @@ func TestEquivalent(t *testing.T) {
 	cyclic := func(minSep int, secret bool) sampling.Spec {
 		return sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 8, MinSep: minSep, SecretPartition: secret}}
 	}
+	secret := func(minSep int, p float64) sampling.Spec {
+		return sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: p, Steps: 8, MinSep: minSep, SecretPartition: true}}
+	}
 	epoch := func(minSep, length int) sampling.Spec {
 		return sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 8, MinSep: minSep, EpochSteps: length}}
 	}
@@ -67,6 +70,12 @@ func TestEquivalent(t *testing.T) {
 		"poisson":                        {run(poisson), run(bMinSep(0.1, 8, 1, true)), true},
 		"cyclic with one part":           {run(poisson), run(cyclic(1, true)), true},
 		"cyclic":                         {run(poisson), run(cyclic(2, false)), false},
+		"secret parts, certain":          {run(secret(4, 1)), run(bMinSep(1, 8, 4, true)), true},
+		"public parts, certain":          {run(sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 1, Steps: 8, MinSep: 4}}), run(bMinSep(1, 8, 4, true)), false},
+		"secret parts of one step":       {run(secret(8, 0.8)), run(secret(10, 1)), true},
+		"secret parts, at most once":     {run(secret(9, 0.9)), run(epoch(2, 10)), true},
+		"secret parts, at another rate":  {run(secret(8, 0.8)), run(epoch(2, 11)), false},
+		"p up to rounding":               {run(bMinSep(0.3, 8, 2, true)), run(bMinSep(0.30000000000000004, 8, 2, true)), true},
 		"a secret partition":             {run(cyclic(2, true)), run(cyclic(2, false)), false},
 		"balls-in-bins":                  {run(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 8, Period: 3}}), run(bMinSep(1, 8, 3, true)), true},
 		"epochs of min-sep":              {run(epoch(3, 3)), run(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 8, Period: 3}}), true},

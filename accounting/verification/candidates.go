@@ -25,10 +25,7 @@ func newModel(estimates []NoiseEstimate, target float64) model {
 	for side := range m.fits {
 		var near []point
 		square, hits, tries := 0.0, 0.0, 0.0
-		for _, l := range estimates {
-			if math.Abs(math.Log(max(l.Delta(), 1e-300)/target)) > fitReach && len(estimates) > 2 {
-				continue
-			}
+		for _, l := range inReach(estimates, target) {
 			e := l.Estimates[side]
 			least := 1e-300
 			if e.Samples > 0 {

@@ -312,7 +312,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (esti
 		switch {
 		case errors.As(err, &few):
 			tooFew = err
-			if few.spent && len(estimates) > 0 { // what is known must do
+			if few.spent && nearest(estimates, target) <= fitReach { // what is known must do
 				return estimates, nil
 			}
 			if few.plain || few.spent || high == math.MaxInt && few.Need > 0.9*cheapest && few.Need < 9.99/e.delta { // more noise does not help
@@ -440,13 +440,38 @@ const fitReach = 1.5
 
 func fitEstimates(estimates []NoiseEstimate, target float64) fit {
 	var near []point
-	for _, l := range estimates {
-		delta := max(l.Delta(), 1e-300)
-		if math.Abs(math.Log(delta/target)) <= fitReach || len(estimates) <= 2 {
-			near = append(near, point{l.NoiseMultiplier, delta})
-		}
+	for _, l := range inReach(estimates, target) {
+		near = append(near, point{l.NoiseMultiplier, max(l.Delta(), 1e-300)})
 	}
 	return fitLine(near)
+}
+
+// inReach are the estimates that a line through the target may go through: those within fitReach of it or, where there are none, all.
+func inReach(estimates []NoiseEstimate, target float64) []NoiseEstimate {
+	if nearest(estimates, target) > fitReach {
+		return estimates
+	}
+	var near []NoiseEstimate
+	for _, l := range estimates {
+		if l.distance(target) <= fitReach {
+			near = append(near, l)
+		}
+	}
+	return near
+}
+
+// nearest is how far ln δ of the estimate closest to the target is from it, +Inf without estimates.
+func nearest(estimates []NoiseEstimate, target float64) float64 {
+	least := math.Inf(1)
+	for _, l := range estimates {
+		least = min(least, l.distance(target))
+	}
+	return least
+}
+
+// distance is |ln(δ/target)|.
+func (l NoiseEstimate) distance(target float64) float64 {
+	return math.Abs(math.Log(max(l.Delta(), 1e-300) / target))
 }
 
 // point is a value at a noise multiplier.

@@ -63,3 +63,28 @@ func TestReach(t *testing.T) {
 			plan.Estimate, cert.NoiseMultiplier, 100*(cert.NoiseMultiplier/plan.Estimate-1), tried, time.Since(begin).Seconds())
 	}
 }
+
+// TestFewEstimates has budgets that end the estimates before one is near δ: no noise multiplier is drawn from a line through estimates
+// that say next to nothing. The one that needs no samples is taken.
+func TestFewEstimates(t *testing.T) {
+	strategy, _, err := mechanism.Problem{Workload: mechanism.Prefix(32)}.OptimalToeplitz(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		prob     float64
+		examples int
+		samples  uint64
+	}{{0.02, 2, 2000}, {0.02, 2, 5000}, {0.05, 2, 2000}, {0.02, 3, 2000}, {0.05, 3, 5000}, {0.02, 1, 1000}} {
+		run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: c.prob, Steps: 32, MinSep: 4, WarmStart: true}},
+			Strategy: strategy, MaxExamplesPerOwner: c.examples}
+		plan, err := Problem{Run: run, Epsilon: 8, Delta: 1e-2, Samples: c.samples, CodeVersion: "test"}.Plan(t.Context())
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if least := plan.Protocol.Candidates[0].NoiseMultiplier; !(least > 0.3 && least < 2) {
+			t.Errorf("%+v: the first candidate has noise multiplier %g", c, least)
+		}
+	}
+}

@@ -102,6 +102,12 @@ func TestTruncatedPlans(t *testing.T) {
 		if p.Candidates[0].Trials[0].Truncation == nil {
 			continue
 		}
+		rule := p.Candidates[0].Trials[0].Truncation.Rule
+		p.Candidates[0].Trials[0].Truncation.Rule = "no batch can be cut"
+		if err := CheckProofs(t.Context(), p); !errors.Is(err, accounting.ErrNotVerified) {
+			t.Errorf("%s: another rule: %v", name, err)
+		}
+		p.Candidates[0].Trials[0].Truncation.Rule = rule
 		p.Candidates[0].Trials[0].Truncation.Cost *= 0.99
 		if err := CheckProofs(t.Context(), p); !errors.Is(err, accounting.ErrNotVerified) {
 			t.Errorf("%s: a cost that is too low: %v", name, err)

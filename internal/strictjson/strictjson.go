@@ -40,6 +40,51 @@ func Read(r io.Reader, v any) error {
 	return nil
 }
 
+// Distinct refuses JSON in which an object has two names that are the same but for their case: readers differ in which of the values
+// they take.
+func Distinct(b []byte) error {
+	type level struct {
+		names  map[string]bool // nil for an array
+		inName bool
+	}
+	var stack []level
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		switch {
+		case err == io.EOF && len(stack) > 0:
+			return io.ErrUnexpectedEOF
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		top := len(stack) - 1
+		name, isString := token.(string)
+		switch {
+		case token == json.Delim('}') || token == json.Delim(']'):
+			stack = stack[:top]
+			continue
+		case top >= 0 && stack[top].inName && isString:
+			folded := strings.ToLower(strings.ToUpper(name))
+			if stack[top].names[folded] {
+				return fmt.Errorf("field %q is given twice", name)
+			}
+			stack[top].names[folded], stack[top].inName = true, false
+			continue
+		case top >= 0 && stack[top].names != nil:
+			stack[top].inName = true // after this value
+		}
+		switch token {
+		case json.Delim('{'):
+			stack = append(stack, level{map[string]bool{}, true})
+		case json.Delim('['):
+			stack = append(stack, level{})
+		}
+	}
+}
+
 // Fault is something wrong with a field.
 type Fault struct {
 	Field string // with those around it, by dots; "" for all of it

@@ -162,3 +162,21 @@ func TestUnmarshal(t *testing.T) {
 		}
 	}
 }
+
+// TestDistinct: names of one object, whatever their case; not of different objects, and not strings that are values.
+func TestDistinct(t *testing.T) {
+	for text, sound := range map[string]bool{
+		`{"a": 1, "b": {"a": 2, "c": ["a", "a", {"a": "a"}, {"a": "b"}]}, "c": "a"}`: true,
+		`{"a": 1, "a": 1}`:                                           false,
+		`{"a": 1, "b": 2, "A": 1}`:                                   false,
+		`[1, [2], {"x": {"k": [1], "\u212a": 2}}]`:                   false, // the Kelvin sign, which encoding/json takes for k
+		`{"a": [{"b": []}, "b"], "b": {}, "ſ": {"b": 1}, "t": null}`: true,
+		`{"a": {}, "b": [], "a": 1}`:                                 false,
+		`"a"`:                                                        true,
+		`{"a"`:                                                       false,
+	} {
+		if err := Distinct([]byte(text)); (err == nil) != sound {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -32,7 +32,7 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 	cold := s
 	cold.WarmStart = false
 	least := max(2, s.MaxExamplesPerOwner+1)
-	for order := least; order <= least+2; order++ {
+	for order := least; order <= min(least+2, maxOrder); order++ {
 		if !family.affordable(s, order) || order > least && countStates(order, s.MinSep)*float64(s.Steps) > maxMomentWork {
 			break
 		}
