@@ -246,6 +246,12 @@ func (t *epochTable) states(i, from, to int) {
 	if t.sep == 1 && kind == atStart {
 		stride = 0 // whoever takes part is free again at once
 	}
+	// Where every replica has taken part in this epoch and has its b steps behind it when the next begins, the value is one for all.
+	begins := (i + 1) - (i+1)%t.epoch + t.epoch
+	plain, waiting := kind == late && begins-(i+1) >= t.sep-1, 0.0
+	if plain {
+		waiting = t.value(min(begins, t.steps), 0, t.exp2[i])
+	}
 	rest := t.rest[from*k:]
 	for s := from; s < to; s++ {
 		gamma := 1.0
@@ -265,11 +271,15 @@ func (t *epochTable) states(i, from, to int) {
 			power *= gamma
 		}
 		if none {
-			n := t.passed(t.all, rest[:t.theta-m], kind)
-			for l := n; l < t.theta; l++ {
-				t.all[l] = 1
+			ahead := waiting
+			if !plain {
+				n := t.passed(t.all, rest[:t.theta-m], kind)
+				for l := n; l < t.theta; l++ {
+					t.all[l] = 1
+				}
+				ahead = t.settled(t.all, i+1, t.exp2[i])
 			}
-			sum += coef[m] * power * t.settled(t.all, i+1, t.exp2[i])
+			sum += coef[m] * power * ahead
 		}
 		dst[s] = sum
 		rest = rest[k:]
