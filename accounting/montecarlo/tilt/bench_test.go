@@ -49,7 +49,7 @@ func BenchmarkTuple(b *testing.B) {
 			b.ResetTimer()
 			for i := range b.N {
 				v.uniforms.reset(uint64(i))
-				v.hits[0] = v.draw[v.member()](v.hits[0], &v.uniforms)
+				v.hits[0], _ = v.draw[v.member()](v.hits[0], &v.uniforms)
 			}
 		})
 	}

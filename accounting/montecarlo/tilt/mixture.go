@@ -14,6 +14,9 @@ type Member struct {
 	Order  int     `json:"order"`      // θ
 	Weight float64 `json:"weight"`     // λ_θ, all together 1
 	LogN   float64 `json:"log_moment"` // ln N_θ, N_θ ≥ E_Q f^θ
+
+	// Block is the length of the blocks in which N_θ is bounded and tuples get weights (F5.9); 0 where both are exact.
+	Block int `json:"block,omitempty"`
 }
 
 // mixture is a proposal with density Σ λ_θ f^θ/N_θ against Q, for values
@@ -42,10 +45,15 @@ func (m mixture) logDensity(logF float64) float64 {
 
 // value is v.
 func (m mixture) value(logF, logFk float64) float64 {
-	if logFk <= m.epsilon {
+	return m.weigh(logF, logExcess(logFk, m.epsilon))
+}
+
+// weigh is v for ln (f_k - e^ε)_+.
+func (m mixture) weigh(logF, logExcess float64) float64 {
+	if math.IsInf(logExcess, -1) {
 		return 0
 	}
-	return math.Exp(logFk + math.Log(-math.Expm1(m.epsilon-logFk)) - m.logDensity(logF))
+	return math.Exp(logExcess - m.logDensity(logF))
 }
 
 // bound is M, the greatest v. With u = f^k e^-ε = e^z, v ≤ 1/φ(z), φ = Σ λ_θ (e^{ε+z})^{θ/k} / (N_θ e^ε (e^z - 1)), and

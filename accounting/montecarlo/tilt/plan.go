@@ -49,6 +49,9 @@ type Plan struct {
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`
 
+	// Draws is R, the number of draws that f_k of an owner of several examples is the mean of (F4.8); 0 where f_k has a recursion.
+	Draws int `json:"draws,omitempty"`
+
 	// Kappa is where on its ray the tangent of a Shifted proposal touches: y0 = -Kappa·direction.
 	Kappa float64 `json:"kappa,omitempty"`
 
@@ -70,6 +73,9 @@ func (p Plan) Validate() error {
 	check.Require(p.Bound >= 0 && p.Bound <= math.MaxFloat64, "bound", p.Bound, "must be finite and at least 0")
 	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))
 	check.Require(p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon), "bound and slack", p.Bound, "are too small")
+	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
+	check.Require(p.Draws == 0 || randomisable(p.Spec) && (p.Method == Tilted || p.Method == Shifted), "draws", p.Draws,
+		"must be 0: they are for several examples of b-min-sep, tilted or shifted")
 	switch p.Method {
 	case Zero, Plain:
 	case Shifted:
@@ -77,7 +83,9 @@ func (p Plan) Validate() error {
 	case Tilted:
 		total := 0.0
 		for _, m := range p.Members {
-			check.Require(m.Order >= 1 && m.Order <= maxOrder, "order", m.Order, fmt.Sprintf("must be 1 to %d", maxOrder))
+			check.AtLeast("order", m.Order, 1)
+			check.Require(m.Order <= maxOrder || m.Block > 0 && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", maxOrder))
+			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep, "block", m.Block, "must be 0 to min-sep")
 			check.Probability("weight", m.Weight)
 			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
 			total += m.Weight
@@ -145,7 +153,7 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 		m.members = []Member{{Order: 1}}
 	}
 	least, last := math.Inf(1), math.Inf(1) // M so far, and how the last order changed it
-	walkError := 0.0
+	walkError, converged := 0.0, false
 	var failed error
 	for order := max(2, k); order <= maxOrder; order++ {
 		if order > max(2, k) && !family.affordable(c.Spec, order) {
@@ -170,9 +178,21 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 		least = min(least, bound)
 		// ln M_θ is convex in θ, and nearly a parabola: the next ratio is at least this one, and near ratio²/last.
 		if ratio > 1 || ratio*ratio > 0.9*last {
+			converged = true
 			break
 		}
 		last = ratio
+	}
+	plan := Plan{Config: c, Method: Tilted, Draws: drawsFor(c.Spec, c.Direction)}
+	if len(m.members) > 0 {
+		m = m.best()
+	}
+	if b, ok := family.(blocked); ok && plan.Draws > 0 && !converged {
+		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1)}
+		search.run(k + 1)
+		if len(m.members) == 0 && search.member.Order > 0 || search.bound < m.bound() {
+			m.members, least, walkError = []Member{search.member}, min(least, search.bound), search.walkError
+		}
 	}
 	if len(m.members) == 0 && failed == nil {
 		return Plan{}, fmt.Errorf("%w for %d examples per owner", ErrNotTilted, k)
@@ -180,10 +200,11 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 	if len(m.members) == 0 {
 		return Plan{}, fmt.Errorf("%w: %w", ErrNotTilted, failed)
 	}
-	m = m.best()
-	slack := lossError(c.Epsilon) + 2*walkError
-	bound := max(leastBound, m.bound()*(1+2*slack))
-	return Plan{Config: c, Method: Tilted, Members: m.members, Bound: bound, Slack: slack, Divergence: min(1, max(least, leastBound), bound)}, nil
+	plan.Members = m.members
+	plan.Slack = lossError(c.Epsilon) + 2*walkError
+	plan.Bound = max(leastBound, m.bound()*(1+2*plan.Slack))
+	plan.Divergence = min(1, max(least, leastBound), plan.Bound)
+	return plan, nil
 }
 
 // reversePlan is the plan of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f ≥ e^-ε everywhere.
@@ -195,12 +216,13 @@ func reversePlan(c Config, columns *law.Columns) Plan {
 	if plain <= 0 {
 		return Plan{Config: c, Method: Zero}
 	}
-	kappa, divergence := bestTangent(c.Epsilon, k, columns, sigma, post)
+	draws := drawsFor(c.Spec, c.Direction)
+	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post)
 	plan := Plan{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
 	if kappa > 0 {
 		t := shiftTangent(kappa, k, columns, sigma, post)
-		if bound := math.Exp(t.logBound(c.Epsilon, sigma)); bound < plain {
-			plan = Plan{Config: c, Method: Shifted, Kappa: kappa, Bound: bound, Slack: t.slack(c.Epsilon, sigma)}
+		if bound := math.Exp(t.logBoundOf(draws > 0, c.Epsilon, sigma)); bound < plain {
+			plan = Plan{Config: c, Method: Shifted, Kappa: kappa, Draws: draws, Bound: bound, Slack: t.slack(c.Epsilon, sigma)}
 		}
 	}
 	plan.Bound = max(leastBound, plan.Bound*(1+2*plan.Slack))

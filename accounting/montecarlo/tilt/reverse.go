@@ -60,6 +60,15 @@ func (t tangent) logBound(epsilon, sigma float64) float64 {
 	return -a*d/2 - a/t.slope*math.Log1p(t.slope/a) + math.Log(t.slope/(a+t.slope))
 }
 
+// logBoundOf is ln M; values of randomised ratios may reach the weight itself, e^{-d²/2σ²}.
+func (t tangent) logBoundOf(randomised bool, epsilon, sigma float64) float64 {
+	if !randomised {
+		return t.logBound(epsilon, sigma)
+	}
+	d := t.distance(epsilon) / sigma
+	return -d * d / 2
+}
+
 // divergence is the upper bound Φ(t) - e^{ε+offset+G²σ²/2} Φ(t-Gσ) of H(Q,P), t = -(ε+offset)/(Gσ) (F5.4). With the Mills ratio
 // m(x) = Φ(-x)/φ(x) it is φ(t) (m(-t) - m(-t+Gσ)). The difference is raised by what cancellation can take from it.
 func (t tangent) divergence(epsilon, sigma float64) float64 {
@@ -249,9 +258,9 @@ func shiftTangent(kappa float64, k int, c *law.Columns, sigma float64, post post
 	}
 }
 
-// bestTangent tries a grid of kappa for k examples. It returns the kappa whose tangent gives the least M that allows a slack of at most
+// bestTangent tries a grid of kappa for k examples, whose ratio may be randomised. It returns the kappa whose tangent gives the least M that allows a slack of at most
 // maxSlack, 0 when none has a positive distance, and the least upper bound of H(Q,P) that any gives.
-func bestTangent(epsilon float64, k int, c *law.Columns, sigma float64, post posterior) (kappa, divergence float64) {
+func bestTangent(epsilon float64, k int, randomised bool, c *law.Columns, sigma float64, post posterior) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
 	if t.slope == 0 {
@@ -266,7 +275,7 @@ func bestTangent(epsilon float64, k int, c *law.Columns, sigma float64, post pos
 		if t.slope == 0 || !(t.distance(epsilon) > 0) || t.slack(epsilon, sigma) > maxSlack {
 			continue
 		}
-		if bound := t.logBound(epsilon, sigma); bound < least {
+		if bound := t.logBoundOf(randomised, epsilon, sigma); bound < least {
 			kappa, least = at, bound
 		}
 	}

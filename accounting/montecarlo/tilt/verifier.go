@@ -25,7 +25,7 @@ var ErrTooFewSamples = errors.New("tilt: too few samples")
 type Verifier struct {
 	plan    Plan
 	mixture mixture
-	draw    []func(hits []kernel.Hit, u *uniforms) []kernel.Hit // of every member
+	draw    []func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) // of every member
 	sources []source
 
 	tangent tangent
@@ -35,6 +35,9 @@ type Verifier struct {
 	bulk     *stream.Bulk // of outputs
 	uniforms uniforms     // of tuples
 	hits     [kernel.Lanes][]kernel.Hit
+	weights  [kernel.Lanes]float64 // of the tuples
+	paths    *paths                // where the ratio of an owner is drawn, with uniforms of its own
+	coins    uniforms
 	in       kernel.Input
 	out      kernel.Output
 	values   [kernel.Lanes]float64
@@ -68,9 +71,7 @@ func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 		err = v.checkPlain(columns)
 	case Tilted:
 		if p.Spec.MaxExamplesPerOwner > 1 {
-			single := p.Spec
-			single.MaxExamplesPerOwner = 0
-			specs = append(specs, single)
+			specs = append(specs, single(p.Spec))
 		}
 		err = v.prepareTuples(columns)
 	case Shifted:
@@ -82,8 +83,15 @@ func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 	if p.Method == Zero {
 		return v, nil
 	}
+	if p.Draws > 0 {
+		specs = []montecarlo.Spec{single(p.Spec)}
+	}
 	if v.kernel, err = montecarlo.NewKernel(p.Direction, specs...); err != nil {
 		return nil, err
+	}
+	if p.Draws > 0 {
+		v.paths, v.coins.bulk = newPaths(p.Spec, columns, p.Draws), stream.NewBulk(key.Sub("participations given outputs"))
+		v.kernel.Record = make([]kernel.Row, p.Spec.Steps)
 	}
 	if p.Method == Shifted {
 		v.kernel.Project = v.tangent.direction
@@ -91,11 +99,17 @@ func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 	return v, nil
 }
 
+// single is the spec of one example.
+func single(s montecarlo.Spec) montecarlo.Spec {
+	s.MaxExamplesPerOwner = 0
+	return s
+}
+
 func (v *Verifier) prepareTuples(columns *law.Columns) error {
 	p := v.plan
 	v.mixture = mixture{p.Members, p.Epsilon, max(1, p.Spec.MaxExamplesPerOwner)}
 	for _, m := range p.Members {
-		s, err := families[p.Spec.Scheme].source(p.Spec, columns, m.Order, true)
+		s, err := sourceOf(p.Spec, columns, m)
 		if err != nil {
 			return err
 		}
@@ -114,11 +128,24 @@ func (v *Verifier) prepareTuples(columns *law.Columns) error {
 	return nil
 }
 
+// sourceOf makes the tables of a member, to draw from.
+func sourceOf(s montecarlo.Spec, columns *law.Columns, m Member) (source, error) {
+	f := families[s.Scheme]
+	if m.Block == 0 {
+		return f.source(s, columns, m.Order, true)
+	}
+	b, ok := f.(blocked)
+	if !ok {
+		return nil, fmt.Errorf("%w in blocks for scheme %s", ErrTable, s.Scheme)
+	}
+	return b.blockSource(s, columns, m.Order, m.Block, true, math.Inf(1))
+}
+
 // connect gives the verifier walkers of its own.
 func (v *Verifier) connect() {
 	v.draw = nil
 	for _, s := range v.sources {
-		v.draw = append(v.draw, s.walker())
+		v.draw = append(v.draw, draw(s))
 	}
 }
 
@@ -137,7 +164,7 @@ func (v *Verifier) prepareShift(columns *law.Columns) error {
 	if d := v.tangent.distance(p.Epsilon); v.tangent.slope == 0 || !(d > 0) {
 		return fmt.Errorf("tilt: kappa: %v gives no shift: another version made the plan", p.Kappa)
 	}
-	if bound := math.Exp(v.tangent.logBound(p.Epsilon, sigma)); !(bound <= p.Bound) || v.tangent.slack(p.Epsilon, sigma) > p.Slack*(1+1e-9) {
+	if bound := math.Exp(v.tangent.logBoundOf(p.Draws > 0, p.Epsilon, sigma)); !(bound <= p.Bound) || v.tangent.slack(p.Epsilon, sigma) > p.Slack*(1+1e-9) {
 		return fmt.Errorf("tilt: bound: the plan says %v with slack %v, it is %v with %v: another version made the plan",
 			p.Bound, p.Slack, bound, v.tangent.slack(p.Epsilon, sigma))
 	}
@@ -159,6 +186,10 @@ func (v *Verifier) Fork() *Verifier {
 	fork.bulk, fork.uniforms.bulk, fork.in.Bulk = &bulk, &tuples, &bulk
 	fork.hits, fork.out, fork.ready = [kernel.Lanes][]kernel.Hit{}, kernel.Output{}, false
 	fork.connect()
+	if v.paths != nil {
+		coins := *v.coins.bulk
+		fork.paths, fork.coins.bulk = v.paths.fork(), &coins
+	}
 	return &fork
 }
 
@@ -228,7 +259,7 @@ func (v *Verifier) compute(batch uint64) {
 	if v.draw != nil {
 		for l := range v.hits {
 			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
-			v.hits[l] = v.draw[v.member()](v.hits[l], &v.uniforms)
+			v.hits[l], v.weights[l] = v.draw[v.member()](v.hits[l], &v.uniforms)
 		}
 		v.in.Hits = &v.hits
 	}
@@ -258,9 +289,12 @@ func (v *Verifier) member() int {
 // value is the value of one lane of the batch, before its slack.
 func (v *Verifier) value(lane int) float64 {
 	logF := v.out.LogRatio[0][lane]
+	if v.paths != nil {
+		return v.randomisedValue(lane, logF)
+	}
 	switch v.plan.Method {
 	case Tilted:
-		return v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
+		return v.weights[lane] * v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
 	case Shifted:
 		if v.plan.Epsilon+logF >= 0 {
 			return 0
@@ -270,6 +304,26 @@ func (v *Verifier) value(lane int) float64 {
 		return -math.Expm1(v.plan.Epsilon+logF) * math.Exp((2*h*d+d*d)/(2*sigma*sigma))
 	}
 	return max(0, -math.Expm1(v.plan.Epsilon+logF))
+}
+
+// randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins that no output depends on. logF is that of one example.
+func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
+	p := v.plan
+	sigma := p.Spec.NoiseMultiplier
+	d, h := v.tangent.distance(p.Epsilon), v.out.Projection[lane]
+	switch {
+	case p.Method == Tilted && float64(p.Spec.MaxExamplesPerOwner)*logF <= p.Epsilon: // f̂ ≤ f^k
+		return 0
+	case p.Method == Shifted && h > -d: // there f_k is at least e^-ε, whatever is drawn
+		return 0
+	}
+	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
+	v.paths.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+	ratio := v.paths.ratio(logF, &v.coins)
+	if p.Method == Tilted {
+		return v.weights[lane] * v.mixture.weigh(logF, ratio.logExcess(p.Epsilon))
+	}
+	return ratio.shortfall(p.Epsilon) * math.Exp((2*h*d+d*d)/(2*sigma*sigma))
 }
 
 // Estimate is an estimate of a divergence: never a certificate.

@@ -35,6 +35,9 @@ type Kernel struct {
 	// Project, unless nil, is a vector v of Steps entries to take ⟨v, y⟩ with.
 	Project []float64
 
+	// Record, unless nil, has Steps rows, which a batch sets to t_i = log2(e)·⟨c_i, y⟩/σ².
+	Record []Row
+
 	columns    *law.Columns
 	sigma      float64
 	correlator *correlator
@@ -122,6 +125,9 @@ func linear(l law.Law) Recursion {
 func (k *Kernel) Fork() *Kernel {
 	fork := *k
 	fork.makeBuffers()
+	if k.Record != nil {
+		fork.Record = make([]Row, len(k.Record))
+	}
 	correlator := *k.correlator
 	correlator.work = make([]Row, len(k.correlator.work))
 	if k.correlator.fft == nil {
@@ -258,7 +264,11 @@ func (k *Kernel) walk(in *Input, out *Output, visit func(first int, t []Row)) {
 		k.addShift(z, in.Shift, first)
 		k.project(z, first, &out.Projection)
 		copy(k.carry, c.work[:overlap])
-		visit(first, c.correlate(first, count))
+		t := c.correlate(first, count)
+		if k.Record != nil {
+			copy(k.Record[first:], t)
+		}
+		visit(first, t)
 	}
 }
 

@@ -1,0 +1,87 @@
+package tilt
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// maxBlockWork bounds the multiplications of a table in blocks, about half a second.
+const maxBlockWork = 1e8
+
+// blockSearch looks for the order and the length of blocks with the least M.
+type blockSearch struct {
+	spec    montecarlo.Spec
+	columns *law.Columns
+	epsilon float64
+	family  blocked
+
+	member    Member
+	bound     float64 // M of member, +Inf before there is one
+	walkError float64
+}
+
+// try computes M of an order and a length and reports whether it is the least so far.
+func (b *blockSearch) try(order, size int) (better bool) {
+	parts := b.spec.MinSep / size
+	if order > maxBlockOrder || blockWork(order, size, parts, b.spec.Steps) > maxBlockWork {
+		return false
+	}
+	k := max(1, b.spec.MaxExamplesPerOwner)
+	// M/N, and a moment far above what is of use; before the waits are averaged it is somewhat larger than after.
+	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
+	s, err := b.family.blockSource(b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit))
+	if err != nil {
+		return false
+	}
+	m := Member{Order: order, Weight: 1, LogN: s.logN(), Block: size}
+	if bound := (mixture{[]Member{m}, b.epsilon, k}).bound(); bound < b.bound {
+		b.member, b.bound, b.walkError = m, bound, s.walkError()
+		return true
+	}
+	return false
+}
+
+// run tries lengths from the longest down, each with the orders around the best so far. M falls with the order and rises again; shorter blocks
+// have higher best orders, and take more work.
+func (b *blockSearch) run(least int) {
+	sep := b.spec.MinSep
+	for size := sep; size >= 1; size-- {
+		if sep%size != 0 {
+			continue
+		}
+		order := least
+		if b.member.Order > 0 {
+			order = b.member.Order
+		}
+		if blockWork(order, size, sep/size, b.spec.Steps) > maxBlockWork {
+			if b.member.Order == 0 {
+				continue // longer blocks, or no order, would do
+			}
+			break
+		}
+		before := b.bound
+		found := b.try(order, size)
+		for step := max(1, order/4); step >= 1; step /= 2 {
+			for b.try(b.from(order)+step, size) {
+				found = true
+			}
+		}
+		if found && b.member.Block == size {
+			for b.member.Order-1 >= least && b.try(b.member.Order-1, size) {
+			}
+		}
+		if b.bound > 0.97*before {
+			break
+		}
+	}
+}
+
+// from is the best order so far, or the first one that is tried.
+func (b *blockSearch) from(order int) int {
+	if b.member.Order > 0 {
+		return b.member.Order
+	}
+	return order
+}

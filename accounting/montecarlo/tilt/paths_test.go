@@ -1,0 +1,224 @@
+package tilt
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/internal/stattest"
+	"minsep/sampling/stream"
+)
+
+// givenOutput prepares paths and returns ln f of one example, in log domain, and the exact ln f_k.
+func givenOutput(t *testing.T, s montecarlo.Spec, y []float64, draws int) (p *paths, logF, logFk float64) {
+	t.Helper()
+	columns := law.NewColumns(s.Strategy)
+	p = newPaths(s, columns, draws)
+	p.given(func(i int) float64 { return math.Log2E * columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
+	ratio := func(s montecarlo.Spec) float64 {
+		e, err := montecarlo.NewEvaluator(s, montecarlo.P)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, err := e.LogRatio(y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return loss
+	}
+	return p, ratio(single(s)), ratio(s)
+}
+
+// unbiased tests the mean of exp(-overlaps) of single draws against f_k/f^k.
+func unbiased(p *paths, want float64, key string, trials int) error {
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(key)))}
+	sum, squares := 0.0, 0.0
+	for i := range trials {
+		u.reset(uint64(i))
+		x := math.Exp(p.ratio(0, u).logRatio)
+		sum += x
+		squares += (x - want) * (x - want)
+	}
+	return stattest.Sum(sum, want*float64(trials), squares, 1)
+}
+
+// TestRandomisedRatioIsUnbiased holds f̂ against the exact recursion F4.2, and against a value of an enumeration.
+func TestRandomisedRatioIsUnbiased(t *testing.T) {
+	rng := rand.New(rand.NewPCG(48, 1))
+	told := 0
+	for range 60 {
+		b, k := 1+rng.IntN(4), 2+rng.IntN(3)
+		n := []int{1, b, b + 1, 2 * b, 9}[rng.IntN(5)]
+		c := varying(n, 1+rng.IntN(min(b, n)))
+		s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: []float64{.02, .2, .5, .95}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0,
+			NoiseMultiplier: .6 + rng.Float64(), Strategy: c, MaxExamplesPerOwner: k}
+		y := make([]float64, n)
+		for i := range y {
+			y[i] = 1.5*rng.NormFloat64() + .7
+		}
+		p, logF, logFk := givenOutput(t, s, y, 1)
+		want := math.Exp(logFk - float64(k)*logF)
+		name := fmt.Sprintf("n=%d b=%d k=%d p=%v warm=%v", n, b, k, s.Prob, s.WarmStart)
+		if err := unbiased(p, want, name, 20000); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		// Wrong twins: one more example, which overlaps the others; two of the examples always together.
+		wrong := p.fork()
+		wrong.logF, wrong.alive, wrong.starts = p.logF, p.alive, p.starts
+		wrong.examples++
+		if unbiased(wrong, want, name, 20000) != nil {
+			told++
+		}
+	}
+	if told < 30 {
+		t.Errorf("only %d of 60 cases tell the number of examples", told)
+	}
+	y := []float64{2.6848255132517522, -1.8760993761802194, 0.6942883260551089, 0.3370056584899511, 0.016614789103142735, 0.12396191722111871, -0.9699892122274378, 0.2152600121227735}
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 8, MinSep: 3, Prob: .1 / .8, WarmStart: true, NoiseMultiplier: .9, MaxExamplesPerOwner: 2}
+	column := []float64{1, .5, .375}
+	norm := math.Sqrt(dot(column, column))
+	s.Strategy = toeplitz(8, 1/norm, .5/norm, .375/norm)
+	_, logF, logFk := givenOutput(t, s, y, 1)
+	if math.Abs(math.Exp(logF)-0.9894369370001753) > 1e-10 || math.Abs(math.Exp(logFk)-0.8239013493232845) > 1e-10 {
+		t.Errorf("f = %v, f_2 = %v, by enumeration .98943693700 and .82390134932", math.Exp(logF), math.Exp(logFk))
+	}
+}
+
+// TestRandomisedRatioNeverExceedsThePower: the bound M rests on it.
+func TestRandomisedRatioNeverExceedsThePower(t *testing.T) {
+	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
+	p, logF, _ := givenOutput(t, spec, []float64{3, -1}, 5)
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", nil))}
+	for i := range 1000 {
+		u.reset(uint64(i))
+		if r := p.ratio(logF, u); r.logRatio > 3*logF+1e-12 {
+			t.Fatalf("ln f̂ = %v above %v", r.logRatio, 3*logF)
+		}
+	}
+}
+
+// TestRandomisedRatiosInPlainValuesMislead shows why a randomised ratio has no value 1 - γ/f̂, and that plans which would take it are refused: the mean
+// over y ~ P is far below the divergence, while linear values are not below it.
+func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
+	const epsilon = 1.5
+	// One step, five examples that overlap fully when they take part: f̂ of one draw is far from f_5.
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 1, MinSep: 1, Prob: .5, NoiseMultiplier: .8, Strategy: toeplitz(1, 1), MaxExamplesPerOwner: 5}
+	columns := law.NewColumns(s.Strategy)
+	p := newPaths(s, columns, 1)
+	sigma := s.NoiseMultiplier
+	one := func(m, y float64) float64 { return math.Exp((m*y - m*m/2) / (sigma * sigma)) }
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("mislead")))}
+	exact, plain, linear := 0.0, 0.0, 0.0
+	const points, repeats = 400, 40
+	for i := range points {
+		y := -4 + 12*(float64(i)+.5)/points
+		density := 12.0 / points * math.Exp(-y*y/(2*sigma*sigma)) / (sigma * math.Sqrt(2*math.Pi)) // of Q
+		f, fk := .5+.5*one(1, y), 0.0
+		for m := range 6 {
+			fk += choose(5, m) / 32 * one(float64(m), y)
+		}
+		exact += density * max(0, fk-math.Exp(epsilon))
+		p.given(func(int) float64 { return math.Log2E * y / (sigma * sigma) })
+		for j := range repeats {
+			u.reset(uint64(i*repeats + j))
+			r := p.ratio(math.Log(f), u)
+			plain += density / repeats * fk * max(0, -math.Expm1(epsilon-r.logRatio)) // y ~ P has fk times the density
+			linear += density / repeats * math.Exp(r.logExcess(epsilon))
+		}
+	}
+	if plain > .9*exact || linear < .99*exact {
+		t.Errorf("H(P,Q) = %v; with randomised ratios the plain value has mean %v, the linear one %v", exact, plain, linear)
+	}
+	good := blockPlan(t, Config{s, epsilon, montecarlo.P}, 10, 1, ownerDraws)
+	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err != nil {
+		t.Fatal(err)
+	}
+	good.Method = Plain
+	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err == nil {
+		t.Error("a plain plan with randomised ratios was accepted")
+	}
+	good.Config.Direction = montecarlo.Q
+	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err == nil {
+		t.Error("a plain plan of direction Q with randomised ratios was accepted")
+	}
+}
+
+// TestShiftedWithRandomisedRatios: H(Q,P) of three examples, from the recursion of one.
+func TestShiftedWithRandomisedRatios(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		const epsilon = 1.5
+		spec, _, want := ownerOfTwoSteps(3, .9, 2, warm, epsilon)
+		columns, sigma := law.NewColumns(spec.Strategy), spec.NoiseMultiplier
+		post := posteriorOf(spec, columns)
+		kappa, divergence := bestTangent(epsilon, 3, true, columns, sigma, post)
+		if kappa == 0 || divergence < want*(1-1e-4) {
+			t.Fatalf("warm=%v: κ = %v, bound %v, H(Q,P) = %v", warm, kappa, divergence, want)
+		}
+		tangent := shiftTangent(kappa, 3, columns, sigma, post)
+		plan := Plan{Config: Config{spec, epsilon, montecarlo.Q}, Method: Shifted, Kappa: kappa, Draws: ownerDraws, Slack: tangent.slack(epsilon, sigma)}
+		plan.Bound = math.Exp(tangent.logBoundOf(true, epsilon, sigma)) * (1 + 2*plan.Slack)
+		plan.Divergence = min(plan.Bound, divergence)
+		v, err := NewVerifier(plan, stream.PublicKey("test", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := meanError(v, 12000, want); err != nil && !above(v, 12000, want) {
+			t.Errorf("warm=%v: %v", warm, err)
+		}
+		short := plan // the M of exact ratios, which randomised ones exceed
+		short.Bound = math.Exp(tangent.logBound(epsilon, sigma)) * (1 + 2*plan.Slack)
+		if _, err := NewVerifier(short, stream.PublicKey("test", nil)); err == nil {
+			t.Errorf("warm=%v: a bound of %v for values up to %v was accepted", warm, short.Bound, plan.Bound)
+		}
+	}
+}
+
+// TestTangentOfManyExamples holds bounds of H(Q,P) for k examples against an independent computation, at its own tangents (F5.10).
+func TestTangentOfManyExamples(t *testing.T) {
+	for _, c := range []struct {
+		k                           int
+		sigma, epsilon, kappa, want float64
+	}{
+		{3, .766, 8, 4.596, 2.665424330253926e-44},
+		{5, 1.05, 8, 5.755909090909091, 4.432047808865852e-08},
+		{8, 1.49, 8, 6.6237272727272725, 4.7378535917807384e-05},
+		{3, 1.21, 4, 6.006, 4.092897558868967e-07},
+	} {
+		spec := benchCase(t, 1000, 16, .00256, c.sigma, c.epsilon).Spec
+		first := spec.Strategy.Toeplitz
+		norm := math.Sqrt(dot(first, first))
+		for i := range first {
+			first[i] /= norm
+		}
+		spec.Strategy = toeplitz(1000, first...)
+		columns := law.NewColumns(spec.Strategy)
+		post := posteriorOf(spec, columns)
+		got := shiftTangent(c.kappa, c.k, columns, c.sigma, post).divergence(c.epsilon, c.sigma)
+		_, best := bestTangent(c.epsilon, c.k, true, columns, c.sigma, post)
+		if math.Abs(math.Log(got/c.want)) > 2e-2 || best > got*1.2 {
+			t.Errorf("k=%d σ=%v ε=%v: bound %v at κ = %v, the best %v; expected %v", c.k, c.sigma, c.epsilon, got, c.kappa, best, c.want)
+		}
+	}
+}
+
+// TestCoinsOfPathsAreTheirOwn: the numbers that participations given y are drawn with are not those of the tuple that y came from.
+func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
+	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
+	v, err := NewVerifier(blockPlan(t, Config{spec, .4, montecarlo.P}, 6, 1, ownerDraws), stream.PublicKey("test", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := uniforms{bulk: v.bulk}
+	for sample := range uint64(50) {
+		v.uniforms.reset(sample)
+		v.coins.reset(sample)
+		z.reset(sample)
+		tuple, path, output := v.uniforms.float64(), v.coins.float64(), z.float64()
+		if tuple == path || path == output || tuple == output {
+			t.Fatalf("sample %d: tuple, paths and output are drawn with %v, %v and %v", sample, tuple, path, output)
+		}
+	}
+}
