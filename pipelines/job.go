@@ -16,6 +16,7 @@ import (
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	//lint:ignore SA1019 deprecated, and still the fastest local runner
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct" // DefaultRunner
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )

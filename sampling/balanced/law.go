@@ -267,8 +267,7 @@ func (p product) less(s scaled) bool {
 	if zeros >= 64 {
 		high, low, zeros = low, 0, zeros-64
 	}
-	high, low = high<<zeros|low>>(64-zeros), low<<zeros
-	return high < s.mantissa
+	return high<<zeros|low>>(64-zeros) < s.mantissa
 }
 
 // Digest names the hazards: SHA-256 of the parameters and of all integers.
