@@ -125,7 +125,10 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 // watch shows what a plan of a verification is doing.
 func watch(p verification.Phase) {
 	unit := ""
-	if p.Of > 0 {
+	switch {
+	case p.Text == verification.PhaseTables:
+		unit = progress.Work
+	case p.Of > 0:
 		unit = "samples"
 	}
 	progress.Enter(p.Text, unit, int64(p.Done), int64(p.Of))

@@ -128,7 +128,7 @@ type estimator struct {
 // Phase is what is being done before there is a protocol, for people who wait for it.
 type Phase struct {
 	Text     string // such as "estimating σ: candidate 4, δ between 0.0012 and 0.0009"
-	Done, Of uint64 // samples of this phase; Of is 0 where it has none
+	Done, Of uint64 // of this phase: samples or, while tables are made, those that are made; Of is 0 where it has none
 }
 
 func (e *estimator) report(p Phase) {

@@ -87,7 +87,7 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 
 // outlook sets what an estimate, or for the only candidate a verification, takes at a noise multiplier.
 func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMultiplier float64) error {
-	sides, err := p.sides([]float64{noiseMultiplier})
+	sides, err := p.sides(e, []float64{noiseMultiplier})
 	if err != nil {
 		return err
 	}

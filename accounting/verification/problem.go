@@ -282,11 +282,12 @@ func (p Problem) claim() accounting.Claim {
 
 // fixed makes the protocol for the given noise multiplier.
 func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
-	e.report(Phase{Text: "tables"})
-	sides, err := p.sides([]float64{p.NoiseMultiplier})
+	e.report(Phase{Text: PhaseTables})
+	sides, err := p.sides(e, []float64{p.NoiseMultiplier})
 	if err != nil {
 		return err
 	}
+	e.doing = ""
 	proven := max(sides[0][0].total(), sides[0][1].total()) <= p.Delta-p.claim().Earlier
 	for _, s := range sides[0] {
 		if proven {
@@ -329,8 +330,14 @@ func (e *estimator) priced(err error, estimated bool, need func() float64) error
 	return few
 }
 
-func (p Problem) sides(sigmas []float64) (sides [][2]side, err error) {
-	for _, sigma := range sigmas {
+// PhaseTables is the text of a phase in which tables are made.
+const PhaseTables = "tables"
+
+func (p Problem) sides(e *estimator, sigmas []float64) (sides [][2]side, err error) {
+	for n, sigma := range sigmas {
+		if n > 0 {
+			e.report(Phase{Text: PhaseTables, Done: uint64(n), Of: uint64(len(sigmas))})
+		}
 		var pair [2]side
 		for i, d := range montecarlo.Directions {
 			if pair[i], err = newSide(p.pair(), sigma, p.Epsilon, d); err != nil {
@@ -404,6 +411,7 @@ func (p Problem) start() (first float64, provable tilt.Provable, err error) {
 
 // calibrated estimates the noise multiplier, then fixes candidates around it.
 func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
+	e.report(Phase{Text: "looking for a σ that needs no samples"})
 	start, provable, err := p.start()
 	if err != nil {
 		return err
@@ -428,9 +436,9 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable) error {
 	p.table(e, m, line, out)
 	sigmas, err := p.candidates(m, line, provable.NoiseMultiplier)
 	if err == nil {
-		e.report(Phase{Text: "tables"})
+		e.report(Phase{Text: PhaseTables})
 		var sides [][2]side
-		if sides, err = p.sides(sigmas); err != nil {
+		if sides, err = p.sides(e, sigmas); err != nil {
 			return err
 		}
 		out.Protocol, err = p.fix(sides, out.Method, &m)
@@ -440,8 +448,8 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable) error {
 
 // provenOnly makes the protocol of a budget that is not enough for estimates: of the noise multiplier that needs no samples.
 func (p Problem) provenOnly(e *estimator, out *Plan, noiseMultiplier float64) error {
-	e.report(Phase{Text: "tables"})
-	sides, err := p.sides([]float64{noiseMultiplier})
+	e.report(Phase{Text: PhaseTables})
+	sides, err := p.sides(e, []float64{noiseMultiplier})
 	if err == nil {
 		out.Protocol, err = p.fix(sides, out.Method, nil)
 	}

@@ -29,6 +29,11 @@ type Worker struct {
 
 // NewWorker prepares the tables of a trial, which may take seconds. The trial must have samples.
 func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
+	return NewWatchedWorker(p, candidate, trial, nil)
+}
+
+// NewWatchedWorker is NewWorker for those who wait: watch, if not nil, is told how much of the work of the tables is done.
+func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(done, of float64)) (*Worker, error) {
 	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 || trial >= len(p.Candidates[candidate].Trials) {
 		return nil, fmt.Errorf("verification: the protocol has no trial %d of candidate %d", trial, candidate)
 	}
@@ -72,7 +77,7 @@ func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
 			return nil, fmt.Errorf("verification: bound %g of trial %d of candidate %d: is %g when it is computed again", plan.Bound, trial, candidate, again.Bound)
 		}
 	}
-	w.tilted, err = tilt.NewVerifier(plan, key)
+	w.tilted, err = tilt.NewWatchedVerifier(plan, key, watch)
 	return w, err
 }
 

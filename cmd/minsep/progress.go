@@ -82,10 +82,15 @@ func progressText(stage string, elapsed time.Duration) string {
 	if phase := progress.Now(); phase.Text != "" {
 		fmt.Fprintf(&line, "  %s", phase.Text)
 		elapsed = time.Since(phase.Begin)
-		if phase.Unit != "" {
-			counts = []progress.Count{{Name: phase.Unit, Total: phase.Done, Expected: phase.Expected}}
-		} else if phase.Text == "tables" {
+		switch {
+		case phase.Text == progress.Tables:
 			fmt.Fprintf(&line, ", for %s", elapsed.Round(time.Second))
+			if left, ok := (progress.Count{Total: phase.Done, Expected: phase.Expected}).Left(elapsed); ok {
+				fmt.Fprintf(&line, ", about %s left", left.Round(time.Second))
+			}
+			return line.String()
+		case phase.Unit != "":
+			counts = []progress.Count{{Name: phase.Unit, Total: phase.Done, Expected: phase.Expected}}
 		}
 	}
 	for _, c := range counts {

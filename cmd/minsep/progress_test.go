@@ -84,6 +84,10 @@ func TestPhases(t *testing.T) {
 	if got := progressText("account", time.Second); got != "account  1s  tables, for 0s" {
 		t.Errorf("got %q", got)
 	}
+	progress.Enter("tables", "work", 500, 1500)
+	if got := progressText("account", time.Second); got != "account  1s  tables, for 0s, about 0s left" {
+		t.Errorf("got %q", got)
+	}
 	c := progress.Count{Name: "samples", Total: 300, Before: 100, Expected: 500}
 	if left, ok := c.Left(10 * time.Second); !ok || left != 10*time.Second {
 		t.Errorf("200 in 10 s, and 200 to do: %v left", left)

@@ -118,7 +118,7 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 		return err
 	}
 	if !workers.has(trial{f.hash, done.Unit.Candidate, done.Unit.Trial}) {
-		progress.Enter("tables", "", 0, 0)
+		progress.Enter(progress.Tables, "", 0, 0)
 	}
 	worker, err := f.worker(done.Unit)
 	if err != nil {
@@ -226,7 +226,11 @@ func (c *cache) get(t trial, p *accounting.Protocol) (*verification.Worker, erro
 		c.made[t] = e
 	}
 	c.Unlock()
-	e.once.Do(func() { e.worker, e.err = verification.NewWorker(p, t.candidate, t.trial) })
+	e.once.Do(func() {
+		e.worker, e.err = verification.NewWatchedWorker(p, t.candidate, t.trial, func(done, of float64) {
+			progress.Enter(progress.Tables, progress.Work, int64(done), int64(of))
+		})
+	})
 	return e.worker, e.err
 }
 

@@ -34,6 +34,12 @@ type Phase struct {
 	Expected int64
 }
 
+// Tables is the phase in which tables are made, and Work the unit of what they take: states times steps.
+const (
+	Tables = "tables"
+	Work   = "work"
+)
+
 // Enter says that a part of a stage begins, or how far it is if it has begun: unit, done and expected count what no counter does.
 func Enter(text, unit string, done, expected int64) {
 	registry.Lock()

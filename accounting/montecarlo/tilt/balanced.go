@@ -26,7 +26,7 @@ func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
 	return countClassStates(s.Balanced(), order)*float64(s.Steps) <= limit
 }
 
-func (balancedMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
+func (balancedMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, _ func(float64)) (source, error) {
 	if s.Participations <= 1 {
 		// At most once, each step with probability κ/n: b-min-sep with min-sep n and p/(1+(n-1)p) = κ/n.
 		once, n := s, float64(s.Steps)
@@ -43,6 +43,11 @@ func (balancedMinSep) source(s montecarlo.Spec, columns *law.Columns, order int,
 	}
 	t, err := newClassTable(s.Balanced(), order, g, keep, maxBytes)
 	return classSource{t, maxBytes}, err
+}
+
+// work is told of when an order's table is made.
+func (balancedMinSep) work(s montecarlo.Spec, order int) float64 {
+	return countClassStates(s.Balanced(), order) * float64(s.Steps)
 }
 
 func (balancedMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {

@@ -116,7 +116,7 @@ func TestBalancedNormaliserIsTheSumOverAllTuples(t *testing.T) {
 				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
 			}
 		}
-		if s, err := (balancedMinSep{}).source(c.spec(), law.NewColumns(c.c), c.theta, true); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
+		if s, err := (balancedMinSep{}).source(c.spec(), law.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}
 	}

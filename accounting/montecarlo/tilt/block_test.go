@@ -397,7 +397,7 @@ func TestOwnersOfManyHavePlans(t *testing.T) {
 	if plan.Bound > .01 || plan.Members[0].Block == 0 || plan.Draws != ownerDraws {
 		t.Errorf("plan %+v: M is too large", plan)
 	}
-	if s, err := (bMinSep{}).source(c.Spec, law.NewColumns(c.Spec.Strategy), plan.Members[0].Order, true); !errors.Is(err, ErrTable) {
+	if s, err := (bMinSep{}).source(c.Spec, law.NewColumns(c.Spec.Strategy), plan.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
 		t.Errorf("order %d has an exact table: %v, %v", plan.Members[0].Order, s, err)
 	}
 	v, err := NewVerifier(plan, stream.PublicKey("test", nil))

@@ -25,7 +25,7 @@ func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
 	return countStates(order, s.MinSep+1)*float64(s.Steps) <= limit
 }
 
-func (epochMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
+func (epochMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, _ func(float64)) (source, error) {
 	if s.EpochSteps >= s.Steps {
 		// At most once, each step with probability 1/T: b-min-sep with min-sep n and p/(1+(n-1)p) = 1/T.
 		once := s
@@ -38,6 +38,11 @@ func (epochMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, ke
 	g := newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 	t, err := newEpochTable(s.Steps, s.MinSep, s.EpochSteps, order, g, keep, epochTableBytes(order))
 	return epochSource{t}, err
+}
+
+// work is told of when an order's table is made.
+func (epochMinSep) work(s montecarlo.Spec, order int) float64 {
+	return countStates(order, s.MinSep+1) * float64(s.Steps)
 }
 
 func (epochMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {

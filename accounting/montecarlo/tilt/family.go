@@ -15,7 +15,10 @@ type family interface {
 	// affordable reports whether an order is worth its time.
 	affordable(s montecarlo.Spec, order int) bool
 	// source makes the tables of an order; only with keep can tuples be drawn from them.
-	source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error)
+	// watch, if not nil, is told of the work as it is done, which is at most that of work.
+	source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, watch func(float64)) (source, error)
+	// work is that of the tables of an order, in states times steps; 0 where it is too little to be told of.
+	work(s montecarlo.Spec, order int) float64
 	// posterior is that of one example.
 	posterior(s montecarlo.Spec, columns *law.Columns) posterior
 }
@@ -60,14 +63,20 @@ func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
 }
 
 // source takes the closed form where an example takes part at most once, which goes to order 3, and else the table.
-func (bMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool) (source, error) {
+func (bMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, watch func(float64)) (source, error) {
 	if s.MinSep >= s.Steps {
 		if o, err := newOnce(s, columns, order); err == nil {
 			return onceSource{o}, nil
 		}
 	}
-	t, err := newTable(processOf(s, columns), order, keep, tableBytes(s.Steps, s.MinSep, order))
+	p := processOf(s, columns)
+	p.watch = watch
+	t, err := newTable(p, order, keep, tableBytes(s.Steps, s.MinSep, order))
 	return tableSource{t}, err
+}
+
+func (bMinSep) work(s montecarlo.Spec, order int) float64 {
+	return countStates(order, s.MinSep) * float64(s.Steps)
 }
 
 func (bMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
@@ -120,7 +129,7 @@ func (ballsInBins) separated() bool { return false }
 // affordable: there are no others.
 func (ballsInBins) affordable(_ montecarlo.Spec, order int) bool { return order <= 3 }
 
-func (ballsInBins) source(s montecarlo.Spec, columns *law.Columns, order int, _ bool) (source, error) {
+func (ballsInBins) source(s montecarlo.Spec, columns *law.Columns, order int, _ bool, _ func(float64)) (source, error) {
 	b, err := newBins(columns, s.MinSep, order, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 	return binSource{b}, err
 }
@@ -128,6 +137,8 @@ func (ballsInBins) source(s montecarlo.Spec, columns *law.Columns, order int, _ 
 func (ballsInBins) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
 	return newBinPosterior(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 }
+
+func (ballsInBins) work(montecarlo.Spec, int) float64 { return 0 }
 
 // binSource are tuples of bins.
 type binSource struct{ bins *bins }

@@ -36,7 +36,7 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 		if !family.affordable(s, order) || order > least && countStates(order, s.MinSep)*float64(s.Steps) > maxMomentWork {
 			break
 		}
-		of, err := family.source(s, columns, order, false)
+		of, err := family.source(s, columns, order, false, nil)
 		if err != nil {
 			break // its numbers leave the range of float64, or its tables are too large
 		}
@@ -46,7 +46,7 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 			m.Cold = 0 // nobody takes part a second time
 		case s.WarmStart:
 			m.Cold = math.Inf(1) // where it is not known
-			if of, err = family.source(cold, columns, order, false); err == nil {
+			if of, err = family.source(cold, columns, order, false, nil); err == nil {
 				m.Cold = of.logN()
 			}
 		}

@@ -176,7 +176,7 @@ func TestGoldenNormalisers(t *testing.T) {
 				continue
 			}
 			compared++
-			source, err := (bMinSep{}).source(s, law.NewColumns(s.Strategy), theta, true)
+			source, err := (bMinSep{}).source(s, law.NewColumns(s.Strategy), theta, true, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

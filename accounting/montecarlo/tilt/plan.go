@@ -159,7 +159,7 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 		if order > max(2, k) && !family.affordable(c.Spec, order) {
 			break
 		}
-		s, err := family.source(c.Spec, columns, order, false)
+		s, err := family.source(c.Spec, columns, order, false, nil)
 		if err != nil {
 			failed = err
 			break

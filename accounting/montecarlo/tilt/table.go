@@ -51,6 +51,8 @@ type process struct {
 	prob       float64
 	warm       bool
 	gram       *gram
+
+	watch func(work float64) // if not nil, is told of states times steps as they are done
 }
 
 // Bounds of the slices held at one time: all of them, or the tail, the head and the working ring. Order 2 has b states a step, and may
@@ -116,6 +118,9 @@ func newTable(p process, theta int, keep bool, maxBytes int) (*table, error) {
 		}
 		t.slice[i], spare = take(spare, states.count)
 		t.step(i)
+		if p.watch != nil {
+			p.watch(float64(states.count))
+		}
 		if !whole && i+1 < p.gram.interior && i+1 < t.joint && i >= 2*b {
 			if run.add(t.slice[i], t.slice[i+1], t.exp2[i]-t.exp2[i+1]) >= b {
 				if t.settleSteady(i, run); p.warm {

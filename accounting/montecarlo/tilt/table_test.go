@@ -169,7 +169,7 @@ func TestPairsOfAnyMinSep(t *testing.T) {
 		t.Fatal("the table is small: it shows nothing")
 	}
 	source, err := (bMinSep{}).source(montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: 1e-4, WarmStart: true, NoiseMultiplier: .7},
-		law.NewColumns(toeplitz(n, 1, .6, .4)), 2, true)
+		law.NewColumns(toeplitz(n, 1, .6, .4)), 2, true, nil)
 	if err != nil || !source.walkable() {
 		t.Errorf("order 2 at n = %d, b = %d: %v", n, b, err)
 	}

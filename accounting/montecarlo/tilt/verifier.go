@@ -49,7 +49,11 @@ type Verifier struct {
 // key serves any number of candidates and directions; an estimate must have another key than the verification. The cost is that of
 // the recursions of the plan's orders, and their tables take at most 140 MB an order, or 640 MB for order 2 with a min-sep above a
 // fifth of the steps, or 2 GiB for orders 2 and 3 of epoch-min-sep.
-func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
+func NewVerifier(p Plan, key stream.Key) (*Verifier, error) { return NewWatchedVerifier(p, key, nil) }
+
+// NewWatchedVerifier is NewVerifier for those who wait: watch, if not nil, is told how much of the work of the tables is done, in states
+// times steps. The last call has done equal to of.
+func NewWatchedVerifier(p Plan, key stream.Key, watch func(done, of float64)) (*Verifier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -73,7 +77,7 @@ func NewVerifier(p Plan, key stream.Key) (*Verifier, error) {
 		if p.Spec.MaxExamplesPerOwner > 1 {
 			specs = append(specs, single(p.Spec))
 		}
-		err = v.prepareTuples(columns)
+		err = v.prepareTuples(columns, watch)
 	case Shifted:
 		err = v.prepareShift(columns)
 	}
@@ -105,14 +109,26 @@ func single(s montecarlo.Spec) montecarlo.Spec {
 	return s
 }
 
-func (v *Verifier) prepareTuples(columns *law.Columns) error {
+func (v *Verifier) prepareTuples(columns *law.Columns, watch func(done, of float64)) error {
 	p := v.plan
+	done, of := 0.0, 0.0
+	for _, m := range p.Members {
+		of += workOf(p.Spec, m)
+	}
+	report := func(now float64) {
+		if watch != nil && of > 0 {
+			watch(now, of)
+		}
+	}
 	v.mixture = mixture{p.Members, p.Epsilon, max(1, p.Spec.MaxExamplesPerOwner)}
 	for _, m := range p.Members {
-		s, err := sourceOf(p.Spec, columns, m)
+		work := 0.0
+		s, err := sourceOf(p.Spec, columns, m, func(more float64) { work += more; report(done + work) })
 		if err != nil {
 			return err
 		}
+		done += workOf(p.Spec, m) // a table of which few steps were needed is done too
+		report(done)
 		if s.walkError() > p.Slack-lossError(p.Epsilon)/2 {
 			return fmt.Errorf("tilt: slack: the plan says %v, walks of order %d need %v more: another version made the plan", p.Slack, m.Order, s.walkError())
 		}
@@ -128,11 +144,19 @@ func (v *Verifier) prepareTuples(columns *law.Columns) error {
 	return nil
 }
 
-// sourceOf makes the tables of a member, to draw from.
-func sourceOf(s montecarlo.Spec, columns *law.Columns, m Member) (source, error) {
+// workOf is the work of the tables of a member; that of blocks is too little to be told of.
+func workOf(s montecarlo.Spec, m Member) float64 {
+	if m.Block > 0 {
+		return 0
+	}
+	return families[s.Scheme].work(s, m.Order)
+}
+
+// sourceOf makes the tables of a member, to draw from, and tells watch of the work as it is done.
+func sourceOf(s montecarlo.Spec, columns *law.Columns, m Member, watch func(float64)) (source, error) {
 	f := families[s.Scheme]
 	if m.Block == 0 {
-		return f.source(s, columns, m.Order, true)
+		return f.source(s, columns, m.Order, true, watch)
 	}
 	b, ok := f.(blocked)
 	if !ok {
