@@ -38,6 +38,12 @@
 // Balls-in-bins has orders to 3. Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic
 // Poisson.
 //
+// # Several examples per owner
+//
+// Where exact tables of orders above k do not fit, b-min-sep has higher orders in blocks of steps: a supersolution of the recursion of
+// tuples, drawn from with weights of at most 1 (F5.9). The likelihood ratio of k examples is then drawn from posterior paths of
+// one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
+//
 // # Rounding
 //
 // Everything is float64. What that can change is bounded: N_θ is raised by at least 1e-9, and every
