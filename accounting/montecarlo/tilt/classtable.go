@@ -19,8 +19,8 @@ type classTable struct {
 	steps, sep int
 	theta      int
 	gram       *gram
-	binomial   [][]int // binomial[k][c]: multisets of k labels below c
-	rests      int     // multisets of the labels of θ-1 replicas
+	binomial   multisets // of labels
+	rests      int       // multisets of the labels of θ-1 replicas
 	states     []classState
 	moves      []move // of a state: for every subset of its free replicas, as bits, the one that takes part
 	slice      [][]float64
@@ -87,23 +87,12 @@ func classBytes(l *balanced.Law, theta int, keep bool) float64 {
 
 func (t *classTable) makeStates() {
 	labels := (t.law.Most + 1) * t.sep
-	t.binomial = make([][]int, t.theta+1)
-	for k := range t.binomial {
-		t.binomial[k] = make([]int, labels+1)
-		for c := range t.binomial[k] {
-			switch {
-			case k == 0:
-				t.binomial[k][c] = 1
-			case c > 0:
-				t.binomial[k][c] = t.binomial[k][c-1] + t.binomial[k-1][c]
-			}
-		}
-	}
+	t.binomial = newMultisets(t.theta, labels)
 	t.rests = t.binomial[t.theta-1][labels]
 	t.states = make([]classState, (t.law.Most+1)*t.rests)
 	all, then := make([]int, t.theta), make([]int, t.theta)
 	for class := range t.law.Most + 1 {
-		t.enumerate(all[1:], 0, labels-1, func() {
+		eachDescending(all[1:], labels-1, func() {
 			all[0] = class * t.sep
 			s := &t.states[t.number(all)]
 			s.first = uint32(len(t.moves))
@@ -126,25 +115,9 @@ func (t *classTable) makeStates() {
 	}
 }
 
-// enumerate calls f for every descending filling of labels[at:] with values of at most top.
-func (t *classTable) enumerate(labels []int, at, top int, f func()) {
-	if at == len(labels) {
-		f()
-		return
-	}
-	for c := range top + 1 {
-		labels[at] = c
-		t.enumerate(labels, at+1, c, f)
-	}
-}
-
 // number is that of a state: of labels of which the first is free, and the others descend.
 func (t *classTable) number(labels []int) int {
-	rank, k := 0, t.theta-1
-	for l, c := range labels[1:] {
-		rank += t.binomial[k-l][c]
-	}
-	return labels[0]/t.sep*t.rests + rank
+	return labels[0]/t.sep*t.rests + rank(t.binomial, t.theta-1, labels[1:])
 }
 
 // pass lets a subset of the free replicas, counted in the order of labels, take part and steps pass until one is free: it returns how many,

@@ -18,8 +18,8 @@ type epochTable struct {
 	steps, sep, epoch, theta int
 
 	gram     *gram
-	binomial [][]int // binomial[k][c]: multisets of k codes below c
-	heads    int     // states without code b
+	binomial multisets // of codes
+	heads    int       // states without code b
 	count    int
 	rest     []uint16 // count × (θ-1): codes of each state without the one that is free in all
 	free     []uint8  // free replicas of each state
@@ -137,18 +137,7 @@ func (t *epochTable) hazard(place int) float64 { return 1 / float64(t.epoch-max(
 
 func (t *epochTable) makeStates() {
 	k := t.theta - 1
-	t.binomial = make([][]int, t.theta+1)
-	for size := range t.binomial {
-		t.binomial[size] = make([]int, t.sep+2)
-		for c := range t.binomial[size] {
-			switch {
-			case size == 0:
-				t.binomial[size][c] = 1
-			case c > 0:
-				t.binomial[size][c] = t.binomial[size][c-1] + t.binomial[size-1][c]
-			}
-		}
-	}
+	t.binomial = newMultisets(t.theta, t.sep+1)
 	t.heads, t.count = t.binomial[k][t.sep], t.binomial[k][t.sep+1]
 	t.rest = make([]uint16, t.count*k)
 	t.free = make([]uint8, t.count)
@@ -156,7 +145,7 @@ func (t *epochTable) makeStates() {
 		t.after[kind] = successors{make([]uint32, t.count), make([]uint8, t.count)}
 	}
 	codes, next := make([]uint16, k), make([]uint16, k)
-	t.enumerate(codes, 0, t.sep, func() {
+	eachDescending(codes, t.sep, func() {
 		s := t.number(codes)
 		copy(t.rest[s*k:], codes)
 		busy := 0
@@ -170,34 +159,14 @@ func (t *epochTable) makeStates() {
 	})
 }
 
-// enumerate calls f for every descending filling of codes[at:] with values of at most top.
-func (t *epochTable) enumerate(codes []uint16, at, top int, f func()) {
-	if at == len(codes) {
-		f()
-		return
-	}
-	for c := range top + 1 {
-		codes[at] = uint16(c)
-		t.enumerate(codes, at+1, c, f)
-	}
-}
-
 // number is the rank of a multiset given in descending order, among those of its size.
 func (t *epochTable) number(descending []uint16) int {
-	rank, k := 0, len(descending)
-	for l, c := range descending {
-		rank += t.binomial[k-l][c]
-	}
-	return rank
+	return rank(t.binomial, len(descending), descending)
 }
 
 // partial is the number of a state by its codes that are not 0.
 func (t *epochTable) partial(busy []uint16) int {
-	rank, k := 0, t.theta-1
-	for l, c := range busy {
-		rank += t.binomial[k-l][c]
-	}
-	return rank
+	return rank(t.binomial, t.theta-1, busy)
 }
 
 // passed sets dst to the codes, in descending order, of replicas that are not free after one more step of a kind, and returns how many.
@@ -438,7 +407,7 @@ func (t *epochTable) start() {
 	known, all := make([]uint16, t.theta), make([]uint16, t.theta)
 	for k := t.theta - 1; k >= 0; k-- {
 		t.waits[k] = make([]float64, t.binomial[k][t.sep])
-		t.enumerate(known[:k], 0, t.sep-1, func() {
+		eachDescending(known[:k], t.sep-1, func() {
 			sum := 0.0
 			for c := range t.sep {
 				sum += t.startProb(c) * t.startSum(insert(all, known[:k], uint16(c)))

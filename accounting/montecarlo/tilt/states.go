@@ -12,7 +12,7 @@ import "slices"
 type states struct {
 	theta, sep int
 	count      int
-	binomial   [][]int  // binomial[k][r] = C(r+k-1, k): multisets of size k with entries below r
+	binomial   multisets
 	rest       []uint16 // count × (θ-1): the entries of each state
 	list       []state  // in an order that keeps the reads of a step close together
 	listed     []uint16 // rest, in the order of list
@@ -29,23 +29,12 @@ type state struct {
 type move struct{ number, lag uint32 }
 
 func newStates(theta, sep int) *states {
-	s := &states{theta: theta, sep: sep, binomial: make([][]int, theta+1)}
-	for k := range s.binomial {
-		s.binomial[k] = make([]int, sep+1)
-		for r := range s.binomial[k] {
-			switch {
-			case k == 0:
-				s.binomial[k][r] = 1
-			case r > 0: // Pascal: C(r+k-1,k) = C(r+k-2,k) + C(r+k-2,k-1)
-				s.binomial[k][r] = s.binomial[k][r-1] + s.binomial[k-1][r]
-			}
-		}
-	}
+	s := &states{theta: theta, sep: sep, binomial: newMultisets(theta, sep)}
 	k := theta - 1
 	s.count = s.binomial[k][sep]
 	s.rest = make([]uint16, s.count*k)
 	entries := make([]uint16, theta)
-	s.enumerate(entries[:k], 0, sep-1, func() {
+	eachDescending(entries[:k], sep-1, func() {
 		copy(s.rest[s.number(entries[:k])*k:], entries[:k])
 	})
 	order := make([]uint32, s.count)
@@ -67,25 +56,9 @@ func newStates(theta, sep int) *states {
 	return s
 }
 
-// enumerate calls f for every descending filling of entries[at:] with values of at most top.
-func (s *states) enumerate(entries []uint16, at, top int, f func()) {
-	if at == len(entries) {
-		f()
-		return
-	}
-	for r := range top + 1 {
-		entries[at] = uint16(r)
-		s.enumerate(entries, at+1, r, f)
-	}
-}
-
 // number is the rank of a multiset given in descending order, among those of its size.
 func (s *states) number(descending []uint16) int {
-	rank, k := 0, len(descending)
-	for l, r := range descending {
-		rank += s.binomial[k-l][r]
-	}
-	return rank
+	return rank(s.binomial, len(descending), descending)
 }
 
 // entries returns the blocked steps of a state's replicas, descending, without the one that is free in all.

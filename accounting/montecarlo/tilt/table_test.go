@@ -8,9 +8,7 @@ import (
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
-	"minsep/internal/stattest"
 	"minsep/mechanism"
-	"minsep/sampling/stream"
 )
 
 func toeplitz(steps int, c ...float64) *mechanism.Strategy {
@@ -111,28 +109,7 @@ func testLaw(t *testing.T, c tableCase, warm bool, draw func([]kernel.Hit, *unif
 		weights[tupleKey(list, tuple)] += w
 		total += w
 	})
-	seen := map[string]int{}
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(c.String())))}
-	var hits []kernel.Hit
-	for i := range draws {
-		u.reset(uint64(i))
-		hits = draw(hits, u)
-		key := hitsKey(hits)
-		if weights[key] == 0 {
-			return fmt.Errorf("drew an impossible tuple %s", key)
-		}
-		seen[key]++
-	}
-	observed, prob := []int{0}, []float64{0}
-	for key, weight := range weights {
-		if q := weight / total; q > 0.004 {
-			observed, prob = append(observed, seen[key]), append(prob, q)
-		} else { // the rare tuples together
-			observed[0] += seen[key]
-			prob[0] += q
-		}
-	}
-	return stattest.Distribution(observed, prob)
+	return tuplesFollow(weights, total, c.String(), draw, draws)
 }
 
 func TestTuplesFollowTheirLaw(t *testing.T) {

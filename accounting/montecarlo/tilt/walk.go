@@ -226,7 +226,7 @@ func (t *table) startWarm() {
 	known, all := make([]uint16, theta), make([]uint16, theta)
 	for k := theta - 1; k >= 0; k-- {
 		t.waits[k] = make([]float64, t.states.binomial[k][b])
-		t.states.enumerate(known[:k], 0, b-1, func() {
+		eachDescending(known[:k], b-1, func() {
 			sum := 0.0
 			for r := range b {
 				sum += t.waitProb(r) * t.waitSum(insert(all, known[:k], uint16(r)))

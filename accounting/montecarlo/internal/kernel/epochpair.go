@@ -15,7 +15,7 @@ type epochPair struct {
 	law     *law.EpochPair
 	a       []float64 // log2 of L at t = 0
 	both    []float64 // e^{-s_i}
-	overlap *overlapWeights
+	overlap *weights  // e^{-⟨c_{i-t},c_i⟩/σ²}
 	start   []float64 // probabilities of the first waits
 	limit   float64
 
@@ -26,33 +26,6 @@ type epochPair struct {
 	after      [1]Row // F at the first step of the next epoch
 	log2       Row
 	untilCheck int
-}
-
-// overlapWeights are e^{-⟨c_{i-t},c_i⟩/σ²} of every step, steps of equal weights sharing a row.
-type overlapWeights struct {
-	rows  [][]float64
-	index []int32
-}
-
-func newOverlapWeights(l *law.EpochPair) *overlapWeights {
-	w := &overlapWeights{index: make([]int32, l.Steps)}
-	var last *float64 // identity of the row of overlaps that the last row of weights was made of
-	for i := range w.index {
-		overlaps := l.Overlaps(i)
-		if i < l.MinSep || &overlaps[0] != last {
-			row := make([]float64, l.MinSep)
-			for t := 1; t < l.MinSep; t++ {
-				row[t] = 1
-				if t <= i { // an example that participated before the first step left nothing
-					row[t] = math.Exp(-overlaps[t])
-				}
-			}
-			w.rows = append(w.rows, row)
-			last = &overlaps[0]
-		}
-		w.index[i] = int32(len(w.rows) - 1)
-	}
-	return w
 }
 
 // newEpochPair returns nil when the law has no range in linear scale.
@@ -71,7 +44,7 @@ func newEpochPair(l *law.EpochPair) Recursion {
 	for _, wait := range l.LogWaits() {
 		r.start = append(r.start, math.Exp(wait))
 	}
-	r.overlap = newOverlapWeights(l)
+	r.overlap = newWeights(l.Steps, l.MinSep, l.Overlaps, func(int) float64 { return 0 })
 	return r.Fork()
 }
 

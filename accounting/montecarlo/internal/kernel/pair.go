@@ -24,42 +24,13 @@ type pair struct {
 	a          []float64 // log2 of L at t = 0
 	both       []float64 // p² e^{-s_j}
 	one, stay  float64   // the other factors of F
-	weights    *weights
+	weights    *weights  // p g(j,t) q^(2t-b)
 	start      []float64 // stationary probabilities of the first waits
 	limit      float64
 	pairTable        // G_{j,t}; G_{j,b} = F_j
 	jumps      []Row // L of a few steps
 	log2       Row
 	untilCheck int
-}
-
-// weights are p g(j,t) q^(2t-b) of every step, steps of equal weights sharing a row.
-type weights struct {
-	rows  [][]float64
-	index []int32
-}
-
-func newWeights(o *law.Owner) *weights {
-	w := &weights{index: make([]int32, o.Steps)}
-	var last *float64 // identity of the row of overlaps that the last row of weights was made of
-	logP, logQ := math.Log(o.Prob), math.Log1p(-o.Prob)
-	for j := range w.index {
-		overlaps := o.Overlaps(j)
-		if j < o.MinSep || &overlaps[0] != last {
-			row := make([]float64, o.MinSep)
-			for t := 1; t < o.MinSep; t++ {
-				log := logP + float64(2*t-o.MinSep)*logQ
-				if t <= j { // an example that participated before the first step left nothing
-					log -= overlaps[t]
-				}
-				row[t] = math.Exp(log)
-			}
-			w.rows = append(w.rows, row)
-			last = &overlaps[0]
-		}
-		w.index[j] = int32(len(w.rows) - 1)
-	}
-	return w
 }
 
 // newPair returns nil when the law has no range in linear scale.
@@ -80,7 +51,8 @@ func newPair(o *law.Owner) Recursion {
 	}
 	r.stay = r.q * r.q
 	r.one = 2 * r.p * math.Pow(r.q, float64(r.b)) // H_{j+1,1} is q^(b-1) G
-	r.weights = newWeights(o)
+	logP, logQ := math.Log(o.Prob), math.Log1p(-o.Prob)
+	r.weights = newWeights(o.Steps, o.MinSep, o.Overlaps, func(t int) float64 { return logP + float64(2*t-o.MinSep)*logQ })
 	return r.Fork()
 }
 

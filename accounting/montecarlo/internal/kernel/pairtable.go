@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // pairTable holds the values of b+1 steps of two examples, of which one is free and the other took part t = 1 … b steps ago.
 type pairTable struct {
 	b     int
@@ -35,4 +37,33 @@ func (p *pairTable) constant(i, from, end int, weights []float64, jump *Row, row
 	if from < end {
 		pairRow(p.line(i)[from:], p.line(i + 1)[from+1:], row[:1], 0, 0, weights[from:end], jump, stay)
 	}
+}
+
+// weights are the factors of a second participation at each step by its lag t, steps of equal ones sharing a row.
+type weights struct {
+	rows  [][]float64
+	index []int32
+}
+
+// newWeights takes the logarithm of the factor at a lag and the overlaps of a step, which are subtracted.
+func newWeights(steps, minSep int, overlaps func(step int) []float64, alone func(t int) float64) *weights {
+	w := &weights{index: make([]int32, steps)}
+	var last *float64 // identity of the row of overlaps that the last row of weights was made of
+	for i := range w.index {
+		of := overlaps(i)
+		if i < minSep || &of[0] != last {
+			row := make([]float64, minSep)
+			for t := 1; t < minSep; t++ {
+				log := alone(t)
+				if t <= i { // an example that participated before the first step left nothing
+					log -= of[t]
+				}
+				row[t] = math.Exp(log)
+			}
+			w.rows = append(w.rows, row)
+			last = &of[0]
+		}
+		w.index[i] = int32(len(w.rows) - 1)
+	}
+	return w
 }
