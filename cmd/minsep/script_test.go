@@ -30,7 +30,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error { // records of run ids
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
 			e.Setenv("LONG", strings.Repeat("a", 300))
-			return nil
+			frozen, err := filepath.Abs("testdata/frozen")
+			e.Setenv("FROZEN", frozen)
+			return err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":    exits,
@@ -40,6 +42,8 @@ func TestScripts(t *testing.T) {
 			"cut":      cut,
 			"flip":     flip,
 			"killwhen": killWhen,
+			"digests":  digests,
+			"units":    units,
 		},
 	})
 }
