@@ -10,7 +10,7 @@ import (
 // Goal is what a trial is expected to see, from estimates: of it follows how many samples the trial is worth. Nothing that is
 // claimed depends on it.
 type Goal struct {
-	Bound float64 // M: of the values; of the divergence, if it is proven
+	Bound float64 // M, finite and at least 0: every value is in [0, M]; of the divergence, if it is proven
 	// Proven says that Bound bounds the divergence: the trial takes no samples, and δ_v must not be below Bound.
 	Proven bool
 	// Mean is the expected mean of the values, and Errors how many standard errors of the trial there must be between it and
@@ -22,8 +22,8 @@ type Goal struct {
 
 // Test is what a trial draws and accepts.
 type Test struct {
-	Samples uint64
-	Accept  float64 // δ' of this trial; 0 without samples
+	Samples uint64  // at least 1; 0 for a proof
+	Accept  float64 // δ' of this trial, 0 to its threshold; 0 without samples
 }
 
 // Allocate returns the thresholds and the tests that reach the goals with the fewest samples in total. Each test has an accepted

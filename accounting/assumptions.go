@@ -2,7 +2,7 @@ package accounting
 
 // Assumption is something a certificate rests on, and where it is stated or proven.
 type Assumption struct {
-	Text   string `json:"text"`
+	Text   string `json:"text"`   // in one sentence
 	Source string `json:"source"` // a section of docs/formulas.md, and the paper's theorem where it is not ours
 }
 

@@ -38,36 +38,36 @@ const (
 
 // Claimed is one certified point.
 type Claimed struct {
-	Epsilon float64 `json:"epsilon"`
-	Delta   float64 `json:"delta"`
+	Epsilon float64 `json:"epsilon"` // at least 0
+	Delta   float64 `json:"delta"`   // at least 1e-300, below 1
 	// Verify is δ_v; FailureProbability, of all points and earlier protocols, is the rest of Delta.
 	Verify             float64   `json:"verify"`
-	FailureProbability float64   `json:"failure_probability"`
-	Directions         []Verdict `json:"directions"`
+	FailureProbability float64   `json:"failure_probability"` // in [0, 1)
+	Directions         []Verdict `json:"directions"`          // P and Q
 }
 
 // Certificate is the public record of what was verified, certificate.json. It is made by Protocol.Certificate only, a function of the
 // protocol and its sums, so that anybody can make it again and compare.
 type Certificate struct {
-	Format          int     `json:"format"`
+	Format          int     `json:"format"`          // 1
 	Minor           int     `json:"minor,omitempty"` // at least 0: of the version that wrote it; columns above the reader's are not read
 	Status          Status  `json:"status"`
 	Reason          string  `json:"reason,omitempty"` // why it is not proven
-	Epsilon         float64 `json:"epsilon"`
-	Delta           float64 `json:"delta"`
-	NoiseMultiplier float64 `json:"noise_multiplier"` // σ: standard deviation of z in units of the clip norm
+	Epsilon         float64 `json:"epsilon"`          // of the first of Points, at least 0
+	Delta           float64 `json:"delta"`            // of the first of Points: at least 1e-300, below 1
+	NoiseMultiplier float64 `json:"noise_multiplier"` // σ: standard deviation of z in units of the clip norm, above 0
 	Method          Method  `json:"method"`           // of the weaker direction
 
-	Run         Run          `json:"run"`
-	Unit        Unit         `json:"unit"` // whom the claim protects; see Protected
-	Adjacency   string       `json:"adjacency"`
-	Assumptions []Assumption `json:"assumptions"`
-	Points      []Claimed    `json:"points"` // the first is (Epsilon, Delta)
+	Run         Run          `json:"run"`         // what the claim is for
+	Unit        Unit         `json:"unit"`        // whom the claim protects; see Protected
+	Adjacency   string       `json:"adjacency"`   // in words; follows from Unit and Run
+	Assumptions []Assumption `json:"assumptions"` // what the claim rests on, with the source of each
+	Points      []Claimed    `json:"points"`      // the first is (Epsilon, Delta)
 
-	ProtocolSHA256 string `json:"protocol_sha256"`
-	PlanSHA256     string `json:"plan_sha256,omitempty"`
-	KernelID       string `json:"kernel_id,omitempty"`
-	CodeVersion    string `json:"code_version"`
+	ProtocolSHA256 string `json:"protocol_sha256"`       // 64 hexadecimal digits: of the protocol's file in the ledger
+	PlanSHA256     string `json:"plan_sha256,omitempty"` // of the batches' parameters, 64 hexadecimal digits; "" if the protocol has none
+	KernelID       string `json:"kernel_id,omitempty"`   // the arithmetic of the samples, see [montecarlo.KernelID]; "" without samples
+	CodeVersion    string `json:"code_version"`          // of minsep
 }
 
 // unprovenReason is why Algorithm 3's accounting is not certified.

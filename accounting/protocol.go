@@ -29,39 +29,39 @@ const protocolFormat = 1
 //
 // Further points are certified by the same rule at the same candidate, and every point counts the failure probabilities of all.
 type Protocol struct {
-	Format     int         `json:"format"`
-	Run        Run         `json:"run"`
+	Format     int         `json:"format"`         // 1
+	Run        Run         `json:"run"`            // what privacy is claimed for
 	Unit       Unit        `json:"unit,omitempty"` // whom the points protect: UnitExample, or empty for UnitOwner
-	Points     []Point     `json:"points"`
-	Candidates []Candidate `json:"candidates"`
+	Points     []Point     `json:"points"`         // at least one; the first decides which candidate is released
+	Candidates []Candidate `json:"candidates"`     // at least one, by rising noise multiplier
 	// Earlier are protocols for the same run whose samples were seen before this one was fixed: they add their failure probability.
 	Earlier     []Earlier `json:"earlier,omitempty"`
-	KernelID    string    `json:"kernel_id,omitempty"` // of the samples
-	CodeVersion string    `json:"code_version"`
-	PlanSHA256  string    `json:"plan_sha256,omitempty"` // of the plan that forms the batches
+	KernelID    string    `json:"kernel_id,omitempty"`   // of the samples, see [montecarlo.KernelID]; "" without samples
+	CodeVersion string    `json:"code_version"`          // of minsep
+	PlanSHA256  string    `json:"plan_sha256,omitempty"` // of the parameters of the batches, 64 hexadecimal digits; "" if not known
 }
 
 // Point is one claim, with its thresholds.
 type Point struct {
-	Epsilon float64 `json:"epsilon"`
-	Delta   float64 `json:"delta"`
+	Epsilon float64 `json:"epsilon"` // at least 0
+	Delta   float64 `json:"delta"`   // what is claimed: at least 1e-300, below 1
 	Thresholds
 }
 
 // Candidate is one noise multiplier with its trials.
 type Candidate struct {
-	NoiseMultiplier float64 `json:"noise_multiplier"`
-	Trials          []Trial `json:"trials"`
+	NoiseMultiplier float64 `json:"noise_multiplier"` // σ: standard deviation of z in units of the clip norm, above 0
+	Trials          []Trial `json:"trials"`           // one for each point and direction
 }
 
 // Trial is the test of one direction at one point.
 type Trial struct {
-	Point     int                  `json:"point"` // index into Points
-	Direction montecarlo.Direction `json:"direction"`
-	Method    Method               `json:"method"`
-	Bound     float64              `json:"bound"`             // M: of the values; without samples, of the divergence
-	Samples   uint64               `json:"samples,omitempty"` // s
-	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial; 0 for the point's
+	Point     int                  `json:"point"`             // index into Points
+	Direction montecarlo.Direction `json:"direction"`         // P or Q
+	Method    Method               `json:"method"`            // MonteCarlo or Unproven with samples, else a proof
+	Bound     float64              `json:"bound"`             // M, finite and at least 0: of the values; without samples, of the divergence
+	Samples   uint64               `json:"samples,omitempty"` // s, at most 1e15; 0 for a proof
+	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial, 0 to δ_v; 0 for the point's
 	// Truncation, for a run with a maximum batch size, says that Bound and values are of the pair without it, and what has to be added
 	// to their divergence: the trial's own threshold is δ_v less its cost. Without it they are of the pair for truncated batches.
 	Truncation *Truncated `json:"truncation,omitempty"`
@@ -71,8 +71,8 @@ type Trial struct {
 
 // Earlier is what an earlier protocol adds.
 type Earlier struct {
-	ProtocolSHA256     string  `json:"protocol_sha256"`
-	FailureProbability float64 `json:"failure_probability"` // of all its points
+	ProtocolSHA256     string  `json:"protocol_sha256"`     // 64 hexadecimal digits
+	FailureProbability float64 `json:"failure_probability"` // of all its points, in [0, 1)
 }
 
 // Validate reports every fault: among them thresholds that do not add up to the δ claimed, too few samples for q, directions that are missing.

@@ -11,8 +11,8 @@ import (
 type Tally struct {
 	Candidate int            `json:"candidate"` // index into Protocol.Candidates
 	Trial     int            `json:"trial"`     // index into its Trials
-	Count     uint64         `json:"count"`
-	Sum       montecarlo.Sum `json:"sum"` // of values over the trial's Bound, each rounded upward
+	Count     uint64         `json:"count"`     // samples; as many as the trial has
+	Sum       montecarlo.Sum `json:"sum"`       // of values over the trial's Bound, each rounded upward
 }
 
 // AddValue adds a value in [0, bound] to a sum, as a share of bound that is raised by 1e-9 of itself, to at most 1, and then to
@@ -24,13 +24,13 @@ func AddValue(sum *montecarlo.Sum, value, bound float64) {
 
 // Verdict is the outcome of one trial.
 type Verdict struct {
-	Direction montecarlo.Direction `json:"direction"`
-	Method    Method               `json:"method"`
-	Bound     float64              `json:"bound"`
-	Samples   uint64               `json:"samples,omitempty"`
-	Mean      float64              `json:"mean,omitempty"` // of the values, rounded upward
-	Accept    float64              `json:"accept,omitempty"`
-	Accepted  bool                 `json:"accepted"`
+	Direction montecarlo.Direction `json:"direction"`         // P or Q
+	Method    Method               `json:"method"`            // of the trial
+	Bound     float64              `json:"bound"`             // M of the trial, at least 0
+	Samples   uint64               `json:"samples,omitempty"` // 0 for a proof
+	Mean      float64              `json:"mean,omitempty"`    // of the values, 0 to Bound, rounded upward
+	Accept    float64              `json:"accept,omitempty"`  // the largest Mean that is accepted
+	Accepted  bool                 `json:"accepted"`          // whether Mean is at most Accept; true for a proof
 	// Truncation is what a maximum batch size adds to the divergence that Mean or Bound is of; nil where they are of truncated batches.
 	Truncation *Truncated `json:"truncation,omitempty"`
 }
@@ -40,9 +40,9 @@ var ErrNotVerified = errors.New("accounting: not verified")
 
 // NotVerifiedError says that no candidate was accepted, with the best result: that of the candidate with the most noise.
 type NotVerifiedError struct {
-	Epsilon, Delta  float64
-	NoiseMultiplier float64
-	Verdicts        []Verdict // both directions
+	Epsilon, Delta  float64   // of the first point
+	NoiseMultiplier float64   // of the largest candidate
+	Verdicts        []Verdict // both directions, at the first point
 
 	// Next is the claim of a protocol that comes after this one: its Earlier holds the failure
 	// probabilities of this protocol and of those before it.
@@ -86,7 +86,7 @@ func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err erro
 
 // Released is what a protocol came to.
 type Released struct {
-	Candidate int
+	Candidate int         // index into Protocol.Candidates
 	Verdicts  [][]Verdict // of the candidate, for each point: both directions
 	Certified []bool      // for each point; true for the first
 }

@@ -13,10 +13,10 @@ import (
 
 // Run is what privacy is claimed for: everything that the privacy loss depends on but the noise multiplier. All of it is public.
 type Run struct {
-	Sampler             sampling.Spec       `json:"sampler"`
-	Strategy            *mechanism.Strategy `json:"strategy"`
-	MaxExamplesPerOwner int                 `json:"max_examples_per_owner"` // k_u; 1 is example-level privacy
-	Examples            int64               `json:"examples,omitempty"`     // size of the data set; needed with truncation only
+	Sampler             sampling.Spec       `json:"sampler"`                // how examples take part
+	Strategy            *mechanism.Strategy `json:"strategy"`               // of as many steps as the sampler
+	MaxExamplesPerOwner int                 `json:"max_examples_per_owner"` // k_u, at least 1; 1 is example-level privacy
+	Examples            int64               `json:"examples,omitempty"`     // size of the data set, copies counted; needed with truncation only, else 0 or more
 }
 
 // Method is how a claim is verified.
@@ -33,7 +33,7 @@ const (
 
 // RefusedError says that no analysis is known for a combination of scheme, bands, owners and truncation.
 type RefusedError struct {
-	Scheme, Reason string
+	Scheme, Reason string // the name of the scheme; why, as a part of a sentence
 }
 
 func (e *RefusedError) Error() string {

@@ -50,9 +50,9 @@ func samplesFor(bound, accept, verify, q float64) float64 {
 // (δ_v) is then released with probability at most FailureProbability (q), and Verify + q(1 - Verify) is at most the δ that is
 // claimed (arXiv 2602.09338, Theorem A.1).
 type Thresholds struct {
-	Accept             float64 `json:"accept"`
-	Verify             float64 `json:"verify"`
-	FailureProbability float64 `json:"failure_probability"`
+	Accept             float64 `json:"accept"`              // δ', at least 0 and at most Verify
+	Verify             float64 `json:"verify"`              // δ_v, at most the δ that is claimed
+	FailureProbability float64 `json:"failure_probability"` // q, in [0, 1)
 }
 
 // Total is δ_v + q(1 - δ_v), rounded up.
@@ -62,7 +62,7 @@ func (t Thresholds) Total() float64 {
 
 // Claim is a δ to be claimed, and who else draws on its failure probability.
 type Claim struct {
-	Delta float64 // δ
+	Delta float64 // δ, at least 1e-300 and below 1
 	// Points is how many points (ε, δ) are certified from the same samples; their failure probabilities add up. 0 means 1.
 	Points int
 	// Earlier is the failure probability of protocols for the same run that came before this one.

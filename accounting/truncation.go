@@ -15,8 +15,8 @@ import (
 // Truncated is what cutting batches to a maximum size adds to one divergence of a run (F3.11): the pair without truncation is
 // verified at a δ that is smaller by Cost.
 type Truncated struct {
-	Rule TruncationRule `json:"rule"`
-	Cost float64        `json:"cost"` // in δ, rounded upward
+	Rule TruncationRule `json:"rule"` // the bound by which it costs so much
+	Cost float64        `json:"cost"` // in δ, at least 0, rounded upward
 }
 
 // TruncationRule is one of the bounds of F3.11, in its words. τ₁ bounds the expected number of times that the owner is
@@ -40,15 +40,15 @@ var truncationRules = []TruncationRule{NeverCut, Twice, AnyFull, Once, GammaAndO
 // Moments are moments of the run without truncation at one noise multiplier, by which the cost in H(P,Q) may be far below
 // 2 τ₁. The zero Moments give bounds that hold for every noise multiplier.
 type Moments struct {
-	NoiseMultiplier float64
-	Orders          []Moment
+	NoiseMultiplier float64  // σ, above 0; 0 in the zero Moments
+	Orders          []Moment // by rising order
 }
 
 // Moment is ln N_θ = ln E_Q f^θ of one example (F5.2) or an upper bound: as the run starts, and of what comes after a known
 // participation or before it, as after a cold start; +Inf where that is not known.
 type Moment struct {
-	Order      int
-	LogN, Cold float64
+	Order      int     // θ, at least 2
+	LogN, Cold float64 // in nats
 }
 
 // participation is what F3.11 needs to know of how one example takes part.
@@ -271,9 +271,9 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 
 // TruncationError says that a maximum batch size takes more of δ than there is to spare. It wraps ErrNotVerified.
 type TruncationError struct {
-	MaxBatchSize int
-	Cost, Delta  float64
-	Suggested    int // the smallest maximum batch size that costs at most SuggestedShare of δ
+	MaxBatchSize int     // in examples, at least 1
+	Cost, Delta  float64 // the cost, and the δ of which it is a part
+	Suggested    int     // in examples: the smallest maximum batch size that costs at most SuggestedShare of δ
 }
 
 func (e *TruncationError) Error() string {

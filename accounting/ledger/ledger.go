@@ -38,9 +38,9 @@ const (
 
 // CorruptError is damage that no crash explains.
 type CorruptError struct {
-	File string
-	Line int // from 1
-	Err  error
+	File string // path, or name of the object
+	Line int    // from 1
+	Err  error  // what is wrong with the line
 }
 
 func (e *CorruptError) Error() string {
@@ -184,8 +184,8 @@ func (l *Ledger) Configuration() string { return l.contents.hash }
 
 // Entry is a finished unit.
 type Entry struct {
-	Unit   Unit
-	Result Result
+	Unit   Unit   // which samples
+	Result Result // what they came to
 }
 
 // Add records a finished unit, as [Ledger.AddAll] does.

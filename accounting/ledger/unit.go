@@ -17,13 +17,13 @@ const Verify = "verify"
 
 // Unit is a range of samples of one trial of a protocol.
 type Unit struct {
-	Configuration string `json:"configuration"` // SHA-256 of the protocol
-	Purpose       string `json:"purpose"`       // Verify
+	Configuration string `json:"configuration"` // SHA-256 of the protocol, 64 hexadecimal digits
+	Purpose       string `json:"purpose"`       // [Verify]
 	Candidate     int    `json:"candidate"`     // index into the protocol's candidates
 	Trial         int    `json:"trial"`         // index into the candidate's trials: the point and the direction
-	First         uint64 `json:"first"`         // first sample
-	Count         uint64 `json:"count"`         // how many
-	KernelID      string `json:"kernel_id"`
+	First         uint64 `json:"first"`         // number of the first sample, from 0
+	Count         uint64 `json:"count"`         // how many samples, at least 1
+	KernelID      string `json:"kernel_id"`     // the arithmetic, see [montecarlo.KernelID]; the protocol's
 }
 
 // Result is what a unit came to: integers only.
@@ -76,8 +76,8 @@ func parseLine(b []byte) (e entry, err error) {
 
 // RefusedError says why a unit does not belong into a ledger.
 type RefusedError struct {
-	Unit   Unit
-	Reason string
+	Unit   Unit   // that was refused
+	Reason string // as a part of a sentence
 }
 
 func (e *RefusedError) Error() string {

@@ -163,11 +163,11 @@ func (h *Histogram) UnmarshalJSON(data []byte) error {
 
 // Record is what a range of samples comes down to: integers, so that records merge in any order to the same bytes.
 type Record struct {
-	KernelID string    `json:"kernel_id"`
-	Count    uint64    `json:"count"`
-	Epsilons []float64 `json:"epsilons"`
-	Sums     []Sum     `json:"sums"`   // of Value at each epsilon
-	Losses   Histogram `json:"losses"` // for estimates
+	KernelID string    `json:"kernel_id"` // the arithmetic, see [KernelID]
+	Count    uint64    `json:"count"`     // samples, at least 0
+	Epsilons []float64 `json:"epsilons"`  // of the sums, each at least 0
+	Sums     []Sum     `json:"sums"`      // as many as Epsilons: of [Value] at each ε
+	Losses   Histogram `json:"losses"`    // for estimates
 }
 
 // NewRecord returns an empty record for a list of ε.

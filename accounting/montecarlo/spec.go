@@ -43,8 +43,8 @@ const MaxPerOwner = 1000
 
 // Spec is one accounting problem: a sampler, a strategy and a noise multiplier. All of it is public.
 type Spec struct {
-	Scheme string `json:"scheme"`
-	Steps  int    `json:"steps"`
+	Scheme string `json:"scheme"` // one of the names of schemes of this package
+	Steps  int    `json:"steps"`  // n, 1 to 2^22
 
 	// MinSep is b: two participations of an example are at least b steps apart. The period (an epoch) of balls-in-bins, the
 	// number of parts of cyclic Poisson, 1 for Poisson.

@@ -24,8 +24,8 @@ type Options struct {
 
 // Bracket holds two proven bounds of a number: Lower ≤ number ≤ Upper. Upper is the figure to promise.
 type Bracket struct {
-	Lower float64 `json:"lower"`
-	Upper float64 `json:"upper"`
+	Lower float64 `json:"lower"` // at most Upper
+	Upper float64 `json:"upper"` // may be +Inf
 }
 
 // worse is the bracket of the maximum.

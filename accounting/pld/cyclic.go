@@ -14,11 +14,11 @@ import (
 // independent events, one for each of its steps, whose sensitivities are the columns' norms. The
 // worst part counts.
 type CyclicPoisson struct {
-	Prob            float64     `json:"prob"`    // within the part whose turn it is: MinSep·p0; the largest one for parts of unequal size
-	Steps           int         `json:"steps"`   // n
-	MinSep          int         `json:"min_sep"` // b, the number of parts; 1 is DP-SGD with Poisson sampling
-	NoiseMultiplier float64     `json:"noise_multiplier"`
-	ColumnNorms     []float64   `json:"column_norms,omitempty"` // of C, one a step; nil: all 1
+	Prob            float64     `json:"prob"`                   // in (0, 1], within the part whose turn it is: MinSep·p0; the largest one for parts of unequal size
+	Steps           int         `json:"steps"`                  // n, at least 1
+	MinSep          int         `json:"min_sep"`                // b, the number of parts, at least 1; 1 is DP-SGD with Poisson sampling
+	NoiseMultiplier float64     `json:"noise_multiplier"`       // σ, above 0: standard deviation of the noise in units of the clip norm
+	ColumnNorms     []float64   `json:"column_norms,omitempty"` // of C, one a step, each above 0; nil: all 1
 	Truncation      *Truncation `json:"truncation,omitempty"`   // Others: one less than the size of the largest part
 }
 

@@ -19,9 +19,9 @@ type ParamError = param.Error
 // zeros among the gradients.
 type Event struct {
 	Prob            float64     `json:"prob"`                 // participation probability of one example, in (0,1]
-	NoiseMultiplier float64     `json:"noise_multiplier"`     // standard deviation of the noise in units of the clip norm
-	Sensitivity     float64     `json:"sensitivity"`          // norm of the strategy's column at this step; 1 without a strategy
-	Examples        int         `json:"examples"`             // the owner's examples, at most; 1 for example-level privacy
+	NoiseMultiplier float64     `json:"noise_multiplier"`     // σ, above 0: standard deviation of the noise in units of the clip norm
+	Sensitivity     float64     `json:"sensitivity"`          // norm of the strategy's column at this step, above 0; 1 without a strategy
+	Examples        int         `json:"examples"`             // the owner's examples, at most; at least 1, which is example-level privacy
 	Truncation      *Truncation `json:"truncation,omitempty"` // nil: batches of any size
 }
 
@@ -39,8 +39,8 @@ type Event struct {
 // other's with (N(0,1), N(0,1)) and hockey-stick divergences are jointly convex; so values of r are
 // grouped.
 type Truncation struct {
-	MaxBatchSize int `json:"max_batch_size"`
-	Others       int `json:"others"` // other examples that are sampled at this step
+	MaxBatchSize int `json:"max_batch_size"` // at least 1
+	Others       int `json:"others"`         // other examples that are sampled at this step, at least 0
 }
 
 // Validate reports every fault.

@@ -13,11 +13,11 @@ import (
 
 // CurvePoint is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen by samples, and no protocol covers this point.
 type CurvePoint struct {
-	Epsilon float64 `json:"epsilon"`
-	Delta   float64 `json:"delta"` // the worse direction
-	StdErr  float64 `json:"std_err,omitempty"`
-	Effort  float64 `json:"effort,omitempty"` // M/δ
-	Proven  bool    `json:"proven"`
+	Epsilon float64 `json:"epsilon"`           // at least 0
+	Delta   float64 `json:"delta"`             // of the worse direction, 0 to 1
+	StdErr  float64 `json:"std_err,omitempty"` // standard error of Delta; 0 if Proven
+	Effort  float64 `json:"effort,omitempty"`  // M/δ; 0 if Proven
+	Proven  bool    `json:"proven"`            // by a method that needs no samples
 }
 
 // curveParts are the ε of a curve, as parts of the claim's.

@@ -16,12 +16,12 @@ import (
 
 // Estimate is an estimate of one divergence, never a certificate.
 type Estimate struct {
-	Direction montecarlo.Direction `json:"direction"`
-	Samples   uint64               `json:"samples"` // 0: Mean is a proven bound, too small to matter
-	Mean      float64              `json:"mean"`
-	StdErr    float64              `json:"std_err"` // at most √(M·mean/samples)
-	Bound     float64              `json:"bound"`   // M
-	Effort    float64              `json:"effort"`  // M/δ: an estimate takes at least 10 times as many samples
+	Direction montecarlo.Direction `json:"direction"` // P or Q
+	Samples   uint64               `json:"samples"`   // 0: Mean is a proven bound, too small to matter
+	Mean      float64              `json:"mean"`      // of the values, 0 to Bound
+	StdErr    float64              `json:"std_err"`   // standard error of Mean, at most √(M·mean/samples); 0 for a proven bound
+	Bound     float64              `json:"bound"`     // M, at least 0
+	Effort    float64              `json:"effort"`    // M/δ: an estimate takes at least 10 times as many samples
 	// Truncation is what truncated batches add to Mean (F3.11).
 	Truncation float64 `json:"truncation,omitempty"`
 }
@@ -31,8 +31,8 @@ func (e Estimate) Delta() float64 { return e.Mean + e.Truncation }
 
 // NoiseEstimate holds the estimates at one noise multiplier, one for each direction.
 type NoiseEstimate struct {
-	NoiseMultiplier float64     `json:"noise_multiplier"`
-	Estimates       [2]Estimate `json:"estimates"` // in the order of montecarlo.Directions
+	NoiseMultiplier float64     `json:"noise_multiplier"` // σ, above 0
+	Estimates       [2]Estimate `json:"estimates"`        // in the order of montecarlo.Directions
 }
 
 // Delta is the estimate of δ: the worse direction.
@@ -51,9 +51,9 @@ func estimateSamples(steps int) float64 { return math.Floor(2e9 / float64(2000+s
 
 // TooFewError says how many samples something takes and how long that is here. It wraps accounting.ErrTooFewSamples.
 type TooFewError struct {
-	What    string
+	What    string        // what takes the samples, as the subject of a sentence
 	Need    float64       // samples; 0 when that is not known
-	Allowed float64       // samples
+	Allowed float64       // samples, at least 0
 	Budget  string        // of which these are what is left, in words; "" if there is none
 	Each    time.Duration // a sample, on this machine; 0 when that is not known
 	CPU     float64       // seconds of processors that a sample takes here; 0 when that is not known

@@ -21,15 +21,15 @@ type Outlook struct {
 
 	// An estimate, or the verification of the only noise multiplier, takes at least Least samples at NoiseMultiplier: the first that was
 	// tried at which the budget is Enough, or the last. M/δ there is Effort.
-	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
-	Effort          float64 `json:"effort,omitempty"`
-	Least           float64 `json:"least_samples,omitempty"`
-	Enough          bool    `json:"enough"`
+	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"` // σ, above 0; 0 where none was tried
+	Effort          float64 `json:"effort,omitempty"`           // M/δ, at least 0
+	Least           float64 `json:"least_samples,omitempty"`    // in samples
+	Enough          bool    `json:"enough"`                     // whether the budget allows Least
 
-	CPU float64 `json:"cpu_seconds_a_sample,omitempty"`
+	CPU float64 `json:"cpu_seconds_a_sample,omitempty"` // seconds of processors that a sample takes, about
 	// A budget that is enough if this one is not, in samples and in seconds of processors.
-	Advised    float64 `json:"advised_samples,omitempty"`
-	AdvisedCPU float64 `json:"advised_cpu_seconds,omitempty"`
+	Advised    float64 `json:"advised_samples,omitempty"`     // in samples; 0 if not known
+	AdvisedCPU float64 `json:"advised_cpu_seconds,omitempty"` // in seconds of processors; 0 if not known
 
 	untilted bool
 }

@@ -20,10 +20,10 @@ type ParamError = param.Error
 
 // Problem is a claim to be verified: (Epsilon, Delta)-differential privacy of a run.
 type Problem struct {
-	Run     accounting.Run
+	Run     accounting.Run  // what privacy is claimed for
 	Unit    accounting.Unit // "" for accounting.UnitOwner
-	Epsilon float64
-	Delta   float64
+	Epsilon float64         // finite, at least 0
+	Delta   float64         // at least 1e-300 and below 1
 
 	// NoiseMultiplier is the only candidate; 0 looks for the smallest.
 	NoiseMultiplier float64
@@ -33,15 +33,15 @@ type Problem struct {
 	// time is turned into samples once, by the speed at which this machine makes the estimates, before there is a protocol. The
 	// samples that measure the speed for a given NoiseMultiplier do not count.
 
-	Samples uint64
-	CPUTime time.Duration
+	Samples uint64        // over all candidates and both directions; 0 for none given
+	CPUTime time.Duration // of one processor; 0 for none given
 
 	// Accept is the part of δ up to which means are accepted, δ'/δ, whatever it takes, in the place of a budget. 0 is for none.
 	Accept float64
 
 	Earlier     []accounting.Earlier // protocols for the same run whose samples were seen
-	CodeVersion string
-	PlanSHA256  string
+	CodeVersion string               // of minsep, for the protocol
+	PlanSHA256  string               // of the parameters of the batches, 64 hexadecimal digits; "" if not known
 
 	bought uint64 // samples that the estimates leave for the verification
 	budget string // in words
@@ -86,21 +86,21 @@ func (p Problem) Validate() error {
 
 // Row is one line of the table of noise multipliers against samples: what one candidate costs whose estimated δ is just accepted.
 type Row struct {
-	Accept          float64 `json:"accept"` // δ'
-	NoiseMultiplier float64 `json:"noise_multiplier"`
-	Samples         float64 `json:"samples"`
-	Seconds         float64 `json:"seconds"` // on this machine, about
+	Accept          float64 `json:"accept"`           // δ', above 0 and below δ
+	NoiseMultiplier float64 `json:"noise_multiplier"` // σ, above 0
+	Samples         float64 `json:"samples"`          // of both directions together
+	Seconds         float64 `json:"seconds"`          // of time on this machine, about; 0 if not known
 }
 
 // Plan is what there is to know before the first sample of a verification.
 type Plan struct {
-	Protocol *accounting.Protocol
-	Method   accounting.Method
+	Protocol *accounting.Protocol // nil where no candidate was chosen
+	Method   accounting.Method    // of the run
 	// Estimate is the estimated smallest noise multiplier, without any slack for the verification; 0 where none was made. For proven
 	// methods it is that of the protocol.
 	Estimate  float64
-	Estimates []NoiseEstimate
-	Table     []Row
+	Estimates []NoiseEstimate // in the order in which they were made
+	Table     []Row           // by rising Accept; what takes too many samples is left out
 	// Each is the time of one sample on this machine, and CPU the seconds of processors that it takes; 0 if not known.
 	Each time.Duration
 	CPU  float64

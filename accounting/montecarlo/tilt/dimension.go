@@ -11,7 +11,7 @@ import (
 
 // Provable is a noise multiplier at which a divergence bound in both directions is proven without samples.
 type Provable struct {
-	NoiseMultiplier float64
+	NoiseMultiplier float64 // σ, above 0
 	Plans           [2]Plan // in the order of montecarlo.Directions
 }
 

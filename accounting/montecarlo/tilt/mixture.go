@@ -11,9 +11,9 @@ const maxOrder = 12
 
 // Member is one part of the proposal: with probability Weight, y is drawn with density f^Order/N against Q. Order 1 is P itself.
 type Member struct {
-	Order  int     `json:"order"`      // θ
+	Order  int     `json:"order"`      // θ, 1 to 12
 	Weight float64 `json:"weight"`     // λ_θ, all together 1
-	LogN   float64 `json:"log_moment"` // ln N_θ, N_θ ≥ E_Q f^θ
+	LogN   float64 `json:"log_moment"` // ln N_θ in nats, N_θ ≥ E_Q f^θ
 
 	// Block is the length of the blocks in which N_θ is bounded and tuples get weights (F5.9); 0 where both are exact.
 	Block int `json:"block,omitempty"`

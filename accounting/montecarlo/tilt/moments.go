@@ -11,8 +11,8 @@ import (
 // Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward, as the scheme starts, and of what comes min-sep steps and more
 // after a known participation, or before it, at most: that of a cold start; +Inf where that is not known.
 type Moment struct {
-	Order      int
-	LogN, Cold float64
+	Order      int     // θ, at least 2
+	LogN, Cold float64 // in nats
 }
 
 // maxMomentWork bounds the states times steps of the orders after the first.

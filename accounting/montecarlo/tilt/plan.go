@@ -26,9 +26,9 @@ const (
 
 // Config is one divergence to bound: H(P,Q) at e^Epsilon in direction montecarlo.P, H(Q,P) in direction montecarlo.Q.
 type Config struct {
-	Spec      montecarlo.Spec      `json:"spec"`
-	Epsilon   float64              `json:"epsilon"`
-	Direction montecarlo.Direction `json:"direction"`
+	Spec      montecarlo.Spec      `json:"spec"`      // a valid one
+	Epsilon   float64              `json:"epsilon"`   // finite, at least 0
+	Direction montecarlo.Direction `json:"direction"` // P or Q
 }
 
 // Validate returns every fault joined. It does not say whether there is a tilted proposal; NewPlan does.
@@ -44,7 +44,7 @@ func (c Config) Validate() error {
 // needs: the values depend on it and on a key alone.
 type Plan struct {
 	Config
-	Method string `json:"method"`
+	Method string `json:"method"` // Zero, Tilted, Shifted or Plain
 
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`

@@ -352,11 +352,11 @@ func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 
 // Estimate is an estimate of a divergence: never a certificate.
 type Estimate struct {
-	Samples uint64  `json:"samples"`
-	Mean    float64 `json:"mean"`
-	StdErr  float64 `json:"std_err"`
-	Bound   float64 `json:"bound"`  // M, the largest value possible
-	Effort  float64 `json:"effort"` // M over the larger of mean and δ
+	Samples uint64  `json:"samples"` // drawn, at least 1
+	Mean    float64 `json:"mean"`    // of the values, 0 to Bound
+	StdErr  float64 `json:"std_err"` // standard error of Mean, from the values
+	Bound   float64 `json:"bound"`   // M, the largest value possible, at least 0
+	Effort  float64 `json:"effort"`  // M over the larger of mean and δ: an estimate takes a multiple of so many samples
 }
 
 // Estimate draws samples 0 … samples-1 and returns their mean. It refuses, with an error that wraps ErrTooFewSamples and before
