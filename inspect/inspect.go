@@ -23,10 +23,10 @@ import (
 
 // Inspection is what [Directory] found in one folder of a run directory. Realized is secret.
 type Inspection struct {
-	Folder   string             `json:"folder"`
-	Checks   []sampling.Check   `json:"promises"`
-	Notes    []string           `json:"notes,omitempty"` // what holds, and must be known
-	Realized *sampling.Realized `json:"realized,omitempty"`
+	Folder   string             `json:"folder"`             // path of the folder, or of the file
+	Checks   []sampling.Check   `json:"promises"`           // in the order in which they were made; never empty
+	Notes    []string           `json:"notes,omitempty"`    // what holds, and must be known
+	Realized *sampling.Realized `json:"realized,omitempty"` // of batches, secret; else nil
 
 	kind        string                  // the folder's name in a run directory
 	certificate *accounting.Certificate // of the certificate's inspection, if it can be read

@@ -19,9 +19,9 @@ const (
 
 // Report is an inspection with its verdict. Realized of its folders is secret.
 type Report struct {
-	State   string       `json:"state"`
+	State   string       `json:"state"`   // one of the States
 	Verdict string       `json:"verdict"` // what holds, what is missing or what is broken, in one line
-	Folders []Inspection `json:"folders"`
+	Folders []Inspection `json:"folders"` // what was found in each
 }
 
 // Judge comes to a verdict on what [Directory] and [Recheck] have found.

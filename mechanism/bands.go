@@ -13,9 +13,9 @@ func StartingBands(epsilon float64, steps, participations int) int {
 
 // Tried is one number of bands that [Problem.ChooseBands] tried.
 type Tried struct {
-	Bands           int     `json:"bands"`
-	NoiseMultiplier float64 `json:"noise_multiplier"`
-	Error           float64 `json:"error"` // RMSE or MaxSE times the noise multiplier
+	Bands           int     `json:"bands"`            // 1 to the limit
+	NoiseMultiplier float64 `json:"noise_multiplier"` // σ that the accounting gave, above 0
+	Error           float64 `json:"error"`            // RMSE or MaxSE times the noise multiplier, above 0
 }
 
 // ChooseBands returns the strategy with the least amplified error over numbers of bands up to limit: its RMSE, or MaxSE for MaxError, times the

@@ -100,7 +100,7 @@ const maxWholeSteps = 1 << 14
 type Parameter struct {
 	Name   string  // of its field in [Params], and of its flag
 	Symbol string  // in the papers
-	Low    float64 // the least value
+	Low    float64 // the least value, finite
 	High   float64 // the largest; +Inf if there is none
 }
 

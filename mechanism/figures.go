@@ -8,15 +8,15 @@ import (
 
 // Figures are what a comparison of strategies shows.
 type Figures struct {
-	Kind        string      `json:"kind"`
-	Bands       int         `json:"bands"`       // of C
+	Kind        string      `json:"kind"`        // of the strategy
+	Bands       int         `json:"bands"`       // of C, 1 to the steps
 	RMSE        float64     `json:"rmse"`        // at noise multiplier 1
 	MaxSE       float64     `json:"max_se"`      // at noise multiplier 1
 	Sensitivity Sensitivity `json:"sensitivity"` // without amplification, clip norm 1
 	// Noise of one step, for each coordinate:
-	State        int `json:"state"`         // numbers kept from step to step
-	Normals      int `json:"normals"`       // normals drawn, drawn again included
-	MultiplyAdds int `json:"multiply_adds"` // at most, after the first bands
+	State        int `json:"state"`         // numbers kept from step to step, at least 0
+	Normals      int `json:"normals"`       // normals drawn, drawn again included, at least 1
+	MultiplyAdds int `json:"multiply_adds"` // at most, after the first bands; at least 0
 }
 
 // Figures returns the figures of s on p's workload and participation.

@@ -21,7 +21,7 @@ const (
 // Problem is what a strategy is optimised for: the loss is the objective's squared error on the
 // workload times the squared sensitivity under the participation.
 type Problem struct {
-	Workload      *Workload
+	Workload      *Workload     // what the error is of; not nil
 	Objective     string        // MeanError or MaxError; empty: MeanError
 	Participation Participation // zero: one participation, the sensitivity is the largest column norm
 
@@ -93,8 +93,8 @@ func (p Problem) Loss(s *Strategy) (float64, error) {
 
 // Convergence says how well an optimisation ended.
 type Convergence struct {
-	Loss       float64 // squared error times squared sensitivity
-	Gap        float64 // relative: see the optimisation
+	Loss       float64 // squared error times squared sensitivity, above 0
+	Gap        float64 // relative, at least 0: see the optimisation
 	Iterations int     // at least 0
 }
 

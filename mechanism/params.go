@@ -47,7 +47,7 @@ type Params struct {
 	Normalized *bool     `json:"normalized,omitempty"` // divide the columns by their norms; nil: the family's default
 	Buffers    int       `json:"buffers,omitempty"`    // of a BLT, at most; 0: 4
 	Arity      int       `json:"arity,omitempty"`      // of trees, at least 2; 0: 2
-	Column     []float64 `json:"column,omitempty"`     // toeplitz: first column of C
+	Column     []float64 `json:"column,omitempty"`     // toeplitz: first column of C, 1 to Steps/Stamps entries, the first above 0
 	Stamps     int       `json:"stamps,omitempty"`     // make the strategy for Steps/Stamps steps and repeat it; 0: 1
 }
 

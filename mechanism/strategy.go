@@ -25,8 +25,8 @@ type Strategy struct {
 
 	Toeplitz        []float64   `json:"toeplitz,omitempty"`         // first column of C, c_0 > 0; at most Steps entries, zeros beyond
 	InverseToeplitz []float64   `json:"inverse_toeplitz,omitempty"` // first column of C⁻¹, h_0 > 0; at most Steps entries, zeros beyond
-	BLT             *BLT        `json:"blt,omitempty"`
-	Columns         [][]float64 `json:"columns,omitempty"` // column i (0-based): C[i][i], C[i+1][i], …; 1 to Steps-i entries, zeros beyond
+	BLT             *BLT        `json:"blt,omitempty"`              // scales and decays
+	Columns         [][]float64 `json:"columns,omitempty"`          // column i (0-based): C[i][i], C[i+1][i], …; 1 to Steps-i entries, zeros beyond
 
 	// Normalized divides every column by its Euclidean norm: the strategy is C D⁻¹, with D the norms of
 	// the columns of the C held above, and its inverse D C⁻¹ (F1; arXiv 2601.22334, Proposition 7).

@@ -22,7 +22,7 @@ type Workload struct {
 	Momentum      float64     `json:"momentum,omitempty"`       // β, 0 or more and below 1
 	LearningRates []float64   `json:"learning_rates,omitempty"` // Steps entries, finite, positive
 	Toeplitz      []float64   `json:"toeplitz,omitempty"`       // 1 to Steps entries
-	Matrix        [][]float64 `json:"matrix,omitempty"`         // Steps rows
+	Matrix        [][]float64 `json:"matrix,omitempty"`         // Steps rows, row i of i+1 finite entries
 }
 
 // Prefix is the workload of prefix sums: SGD with a constant learning rate.

@@ -35,21 +35,21 @@ func (x *Audited) total() (n int64) {
 // Check is one thing that a scheme checks of its batches, and whether they keep it. It holds nothing
 // secret: how often a broken check was broken tells of a fault, not of who takes part.
 type Check struct {
-	Name   string `json:"name"`
-	Rule   string `json:"rule"`
-	Held   bool   `json:"held"`
-	Broken int64  `json:"broken,omitempty"` // how often
+	Name   string `json:"name"`             // in two or three words
+	Rule   string `json:"rule"`             // what must hold, as a sentence
+	Held   bool   `json:"held"`             // whether it does
+	Broken int64  `json:"broken,omitempty"` // how often it does not, at least 0
 }
 
 // Realized is what came out by chance. It is secret.
 type Realized struct {
 	Participations           int64   `json:"participations"`                      // of all examples in all steps
 	Mean                     float64 `json:"mean"`                                // expected number of them, 0 where it is not known
-	StandardDeviation        float64 `json:"standard_deviation"`                  // of the number of participations
+	StandardDeviation        float64 `json:"standard_deviation"`                  // expected, of the number of participations; at least 0
 	SmallestBatch            int     `json:"smallest_batch"`                      // entries, at least 0
 	LargestBatch             int     `json:"largest_batch"`                       // entries, at least 0
-	MostParticipations       int64   `json:"most_participations"`                 // of one example
-	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given
+	MostParticipations       int64   `json:"most_participations"`                 // of one example, at least 0
+	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given; at least 0
 }
 
 // Audit reads batches without trusting whoever formed them and checks what their scheme checks. Call

@@ -18,9 +18,9 @@ import (
 // not whole, ⌈κ⌉ times with probability κ-⌊κ⌋ and else ⌊κ⌋ times. Every step has the rate κ/Steps up to a part of 1e-12 of it. The law is
 // that of the hazards of package balanced, of which Hazards is the digest, to 2^-60. Copies and examples are independent of each other.
 type BalancedMinSep struct {
-	Steps          int     `json:"steps"`
-	MinSep         int     `json:"min_sep"`
-	Participations float64 `json:"participations"` // κ
+	Steps          int     `json:"steps"`          // 1 to MaxSteps
+	MinSep         int     `json:"min_sep"`        // least distance in steps of two participations, 1 to MaxSteps
+	Participations float64 `json:"participations"` // κ in a run, see [balanced.Check]
 	Hazards        string  `json:"hazards"`        // digest of the integers that are the law
 }
 

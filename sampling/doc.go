@@ -89,8 +89,8 @@ type Sampler interface {
 
 // InfeasibleError is a batch size that a scheme cannot give.
 type InfeasibleError struct {
-	Fault   *ParamError
-	Largest float64 // largest batch size that is feasible
+	Fault   *ParamError // the parameter and its rule
+	Largest float64     // batch size that is feasible, in examples
 }
 
 func (e *InfeasibleError) Error() string { return e.Fault.Error() }

@@ -22,7 +22,7 @@ import (
 type EpochMinSep struct {
 	Steps      int `json:"steps"`       // 1 to MaxSteps
 	MinSep     int `json:"min_sep"`     // least distance in steps of two participations, 1 to MaxSteps
-	EpochSteps int `json:"epoch_steps"` // T
+	EpochSteps int `json:"epoch_steps"` // T, at least MinSep
 }
 
 // maxEpoch is the greatest number of steps of an epoch, which may be longer than a training.

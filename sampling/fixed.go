@@ -45,8 +45,8 @@ var fixedKind = Kind{
 
 // Owners are the owners of examples 0, 1, …: those of example e are Of[Ends[e-1]:Ends[e]], numbered from 0.
 type Owners struct {
-	Ends []int
-	Of   []int32
+	Ends []int   // by example: where its owners end in Of
+	Of   []int32 // numbers of owners, from 0
 }
 
 func (o *Owners) of(e int32) []int32 {

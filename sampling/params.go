@@ -17,23 +17,23 @@ const DefaultScheme = "b-min-sep"
 // [Kinds]; [Params.Spec] makes the scheme that is run.
 // What users are told of each is in [Parameters].
 type Params struct {
-	Scheme            string  `json:"scheme"`
-	Steps             int     `json:"steps"`                        // n
-	MinSep            int     `json:"min_sep,omitempty"`            // b; the epoch T of balls-in-bins; not for poisson
-	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep, instead of BatchSize
-	Participations    float64 `json:"participations,omitempty"`     // κ of balanced-min-sep, instead of BatchSize
-	BatchSize         float64 `json:"batch_size,omitempty"`         // expected; exact for fixed
-	Prob              float64 `json:"prob,omitempty"`               // p, instead of BatchSize
+	Scheme            string  `json:"scheme"`                       // a name of [Kinds]
+	Steps             int     `json:"steps"`                        // n, 1 to MaxSteps
+	MinSep            int     `json:"min_sep,omitempty"`            // b in steps, at least 1; the epoch T of balls-in-bins; not for poisson
+	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep, at least MinSep, instead of BatchSize
+	Participations    float64 `json:"participations,omitempty"`     // κ of balanced-min-sep in a run, above 0, instead of BatchSize
+	BatchSize         float64 `json:"batch_size,omitempty"`         // expected, in copies of examples, above 0; exact for fixed
+	Prob              float64 `json:"prob,omitempty"`               // p in (0, 1], instead of BatchSize
 	Cold              bool    `json:"cold,omitempty"`               // Algorithm 1 of arXiv 2602.09338 instead of 2
 	SecretPartition   bool    `json:"secret_partition,omitempty"`   // draw the parts
-	MaxBatchSize      int     `json:"max_batch_size,omitempty"`     // truncate
+	MaxBatchSize      int     `json:"max_batch_size,omitempty"`     // truncate to so many entries, at least 1; 0 for no truncation
 	Pad               bool    `json:"pad,omitempty"`                // fill batches up to MaxBatchSize
-	MaxParticipations int     `json:"max_participations,omitempty"` // of one example or owner
+	MaxParticipations int     `json:"max_participations,omitempty"` // of one example or owner, at least 1; 0 for as many as MinSep allows
 }
 
 // Population is what a scheme needs to know of the examples to turn a batch size into a probability.
 type Population struct {
-	Examples      int64         // copies count
+	Examples      int64         // at least 1; copies count
 	Neighborhoods Neighborhoods // of the copies; looked at only where the kind's Owners are OwnersNeeded
 }
 

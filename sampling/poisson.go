@@ -73,8 +73,8 @@ func (s Poisson) TotalMoments(examples int64) (mean, variance float64) {
 // Two participations of one copy of an example are exactly Period steps apart, the phases are
 // independent and uniform to 2^-64, and no phase is public. Every step has participation rate exactly 1/Period.
 type BallsInBins struct {
-	Steps  int `json:"steps"`
-	Period int `json:"period"` // T, the epoch
+	Steps  int `json:"steps"`  // 1 to MaxSteps
+	Period int `json:"period"` // T, the epoch in steps, 1 to MaxSteps
 }
 
 var ballsInBinsKind = Kind{

@@ -11,7 +11,7 @@ import (
 //
 //	{"b-min-sep": {"prob": 0.25, "steps": 1000, "min_sep": 16, "warm_start": true}}
 type Spec struct {
-	BMinSep        *BMinSep        `json:"b-min-sep,omitempty"`
+	BMinSep        *BMinSep        `json:"b-min-sep,omitempty"` // as are the others, nil unless it is the scheme
 	Poisson        *Poisson        `json:"poisson,omitempty"`
 	BallsInBins    *BallsInBins    `json:"balls-in-bins,omitempty"`
 	CyclicPoisson  *CyclicPoisson  `json:"cyclic-poisson,omitempty"`
@@ -19,7 +19,7 @@ type Spec struct {
 	BalancedMinSep *BalancedMinSep `json:"balanced-min-sep,omitempty"`
 	MultiOwner     *MultiOwner     `json:"multi-owner,omitempty"`
 	Fixed          *Fixed          `json:"fixed,omitempty"`
-	Truncation     *Truncation     `json:"truncation,omitempty"`
+	Truncation     *Truncation     `json:"truncation,omitempty"` // of any scheme but fixed; nil for none
 }
 
 // Kinds are the schemes that users can choose, in the order in which they are listed.
@@ -27,9 +27,9 @@ var Kinds = []Kind{bMinSepKind, epochMinSepKind, balancedMinSepKind, poissonKind
 
 // Kind is a scheme as users choose it: what is the same for all its parameters. It is declared in the scheme's file.
 type Kind struct {
-	Name   string // as on the command line, in plans, and as the field of Spec
-	Help   string // what it does, in lines of at most 104 columns
-	Owners Ownership
+	Name   string    // as on the command line, in plans, and as the field of Spec
+	Help   string    // what it does, in lines of at most 104 columns
+	Owners Ownership // what the batches have to do with owners
 	// Takes are the parameters that belong to this scheme, and others that name them, alone.
 	Takes []string
 	// ExactBatchSize says that a batch size is met exactly, and that no number of examples is needed for it.

@@ -22,11 +22,11 @@ const recordFormat = "minsep-run-record/1"
 
 // Record says which training run a run id serves.
 type Record struct {
-	Format       string       `json:"format"`
-	RunID        stream.RunID `json:"run_id"`
+	Format       string       `json:"format"`        // of this file
+	RunID        stream.RunID `json:"run_id"`        // whose noise this is
 	ParamsSHA256 Digest       `json:"params_sha256"` // of the recipe's parameters, with the training in them
-	Training     Training     `json:"training"`
-	Directory    string       `json:"directory"` // of the run
+	Training     Training     `json:"training"`      // what it is for
+	Directory    string       `json:"directory"`     // of the run
 
 	// PlanSHA256 is that of the part of the plan that decides the training run; zero for a run without a plan. It identifies
 	// another training run before its examples and its noise multiplier are known.
@@ -35,10 +35,10 @@ type Record struct {
 
 // ClaimError is a run id that serves another training run already.
 type ClaimError struct {
-	RunID     stream.RunID
-	What      string   // "directory" or "training run"
-	Directory string   // where the run id serves
-	Records   []string // the files that say so
+	RunID     stream.RunID // that was asked for
+	What      string       // "directory" or "training run"
+	Directory string       // where the run id serves
+	Records   []string     // the files that say so
 }
 
 func (e *ClaimError) Error() string {

@@ -16,11 +16,11 @@ type ParamError = param.Error
 // Noising holds the coefficients by which C⁻¹ is applied to independent normals, exactly as the arithmetic of the
 // package comment uses them. One of Feedback, Filter and Decays says how; with none of them steps are independent.
 type Noising struct {
-	Gain     Coefs   `json:"gain,omitempty"`     // 1/C[t][t]: one entry for all steps, or one a step
-	Feedback []Coefs `json:"feedback,omitempty"` // f_{t,1}, f_{t,2}, …: one row for all steps, or one a step
-	Filter   Coefs   `json:"filter,omitempty"`   // h_0, h_1, …
-	Scales   Coefs   `json:"scales,omitempty"`   // of a BLT's buffers
-	Decays   Coefs   `json:"decays,omitempty"`
+	Gain     Coefs   `json:"gain,omitempty"`      // 1/C[t][t]: one entry for all steps, or one a step
+	Feedback []Coefs `json:"feedback,omitempty"`  // f_{t,1}, f_{t,2}, …: one row for all steps, or one a step
+	Filter   Coefs   `json:"filter,omitempty"`    // h_0, h_1, …
+	Scales   Coefs   `json:"scales,omitempty"`    // of a BLT's buffers
+	Decays   Coefs   `json:"decays,omitempty"`    // of the same buffers, in [0, 1)
 	RowScale Coefs   `json:"row_scale,omitempty"` // D_t of a normalised strategy, one a step
 }
 

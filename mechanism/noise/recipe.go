@@ -25,17 +25,17 @@ const MaxCoordinates = 1 << 48
 
 // Config is the noise of one training run.
 type Config struct {
-	Strategy        *mechanism.Strategy
-	Coordinates     int64   // d, 1 to [MaxCoordinates]
-	NoiseMultiplier float64 // σ, the deviation of Z in units of ClipNorm, as the certificate has it
-	ClipNorm        float64 // ζ, the norm to which gradients are clipped, 2⁻⁸⁰ to 2⁸⁰; σ ζ is 2⁻⁹⁶ to 2⁹⁶
-	Grid            Grid    // g; 0 for the default
+	Strategy        *mechanism.Strategy // C, of as many steps as the training run
+	Coordinates     int64               // d, 1 to [MaxCoordinates]
+	NoiseMultiplier float64             // σ, the deviation of Z in units of ClipNorm, as the certificate has it
+	ClipNorm        float64             // ζ, the norm to which gradients are clipped, 2⁻⁸⁰ to 2⁸⁰; σ ζ is 2⁻⁹⁶ to 2⁹⁶
+	Grid            Grid                // g; 0 for the default
 
 	// Float64 says that the noise is kept and added in float64, and not in float32: the default grid is finer, and a finer one may be given.
 	// Nothing else depends on it: with the same Grid the recipe is the same.
 	Float64 bool
 
-	Training Training
+	Training Training // what the noise is for
 }
 
 // Training identifies a training run besides its noise: which examples there are, and how they take part. It is part of
@@ -76,21 +76,21 @@ type Params struct {
 	Grid            Hex    `json:"grid"`             // 0: the values are not rounded
 	NoisingSHA256   Digest `json:"noising_sha256"`   // of the compact JSON of the recipe's noising
 
-	Training Training `json:"training"`
+	Training Training `json:"training"` // what the noise is for
 }
 
 // Recipe is all that another implementation needs to make the same noise, beside the root key. It holds no secret.
 type Recipe struct {
-	Format        string              `json:"format"`
-	RunID         stream.RunID        `json:"run_id"`
-	Params        Params              `json:"params"`
-	ParamsSHA256  Digest              `json:"params_sha256"` // of the compact JSON of params
-	Sensitivity   Hex                 `json:"sensitivity"`   // ζ: the most that the norm of a clipped gradient may be, rounded to the grid or not
-	KeyFile       string              `json:"key_file"`      // where the root key was; a reference, never the key
-	KeyCommitment Digest              `json:"key_commitment"`
-	Derivation    []string            `json:"derivation"`
-	Noising       *Noising            `json:"noising"`
-	Strategy      *mechanism.Strategy `json:"strategy"`
+	Format        string              `json:"format"`         // [Format]
+	RunID         stream.RunID        `json:"run_id"`         // part of the noise key
+	Params        Params              `json:"params"`         // part of the noise key, by ParamsSHA256
+	ParamsSHA256  Digest              `json:"params_sha256"`  // of the compact JSON of params
+	Sensitivity   Hex                 `json:"sensitivity"`    // ζ: the most that the norm of a clipped gradient may be, rounded to the grid or not
+	KeyFile       string              `json:"key_file"`       // where the root key was; a reference, never the key
+	KeyCommitment Digest              `json:"key_commitment"` // tells whether a root key is the one, and nothing else of it
+	Derivation    []string            `json:"derivation"`     // how the values follow, in one line each
+	Noising       *Noising            `json:"noising"`        // the coefficients that the values are made with
+	Strategy      *mechanism.Strategy `json:"strategy"`       // from which Noising follows
 }
 
 // derivation is the package comment in short, for readers of the file.
@@ -139,8 +139,8 @@ func digestJSON(v any) (Digest, error) {
 // GrowthError is a strategy whose inverse grows so much that no grid serves all steps: some step's noise is more than
 // 2²⁰ times σ ζ.
 type GrowthError struct {
-	Step   int     // of the largest deviation
-	Growth float64 // that deviation in units of σ ζ
+	Step   int     // of the largest deviation, from 0
+	Growth float64 // that deviation in units of σ ζ, above 2²⁰
 }
 
 func (e *GrowthError) Error() string {

@@ -60,8 +60,8 @@ const One = 1 << 53
 
 // Law is the law of one example. It is read-only and may be shared.
 type Law struct {
-	Steps, MinSep  int
-	Participations float64 // κ
+	Steps, MinSep  int     // n and b, at least 1
+	Participations float64 // κ, see [Check]
 	Most           int     // ⌈κ⌉: the classes, of so many participations left, are 0 … Most
 
 	more    uint64   // of One: the probability to begin in class Most and not in the one below

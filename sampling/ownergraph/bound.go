@@ -25,8 +25,8 @@ type ParamError = param.Error
 //
 // The result is a function of the graph and the key.
 type Bound struct {
-	MaxExamplesPerOwner int  `json:"max_examples_per_owner"` // k_u, at least 1; copies count
-	Duplicates          bool `json:"duplicates"`
+	MaxExamplesPerOwner int  `json:"max_examples_per_owner"`     // k_u, at least 1; copies count
+	Duplicates          bool `json:"duplicates"`                 // go through the kept examples again, adding copies
 	MaxNeighborhood     int  `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
 }
 
@@ -51,9 +51,9 @@ func (b Bound) MaxCopies() uint32 {
 
 // Bounded is a graph after bounding.
 type Bounded struct {
-	Graph   *Graph
+	Graph   *Graph   // the graph that was bounded, whole
 	Copies  []uint32 // by example of Graph: how often it is kept, 0 if it is dropped
-	Summary Summary
+	Summary Summary  // counts of what was given, kept and dropped
 }
 
 // Greedy bounds g, one example after the other. It is the reference for the distributed transform.

@@ -12,7 +12,7 @@ import (
 // Edges is a batch of edges of an example–owner graph: owner i of Owners owns example i of Examples. The columns are of equal
 // length, and each has its own type. An edge may occur more than once.
 type Edges struct {
-	Examples, Owners IDs
+	Examples, Owners IDs // of equal length
 }
 
 // Len returns the number of edges.

@@ -19,7 +19,7 @@ var (
 // Lists holds lists of numbers back to back: list i is Items[Starts[i]:Starts[i+1]].
 type Lists struct {
 	Starts []uint32 // one more than lists, from 0
-	Items  []uint32
+	Items  []uint32 // of list 0, of list 1, …
 }
 
 // Len returns the number of lists.
@@ -77,7 +77,7 @@ type Graph struct {
 	Examples, Owners IDs   // distinct, ascending
 	OwnersOf         Lists // by example: its owners, ascending, at least one
 	ExamplesOf       Lists // by owner: its examples, ascending, at least one
-	DuplicateEdges   int64 // edges that were merged with an equal one
+	DuplicateEdges   int64 // edges that were merged with an equal one, at least 0
 }
 
 // New returns the graph of the given edges, equal edges merged and counted.

@@ -46,7 +46,7 @@ func (t *IDType) UnmarshalText(b []byte) error {
 // IDs is a column of ids, all of one type. The zero value is an empty column of integers. It holds
 // strings back to back, so that a column of any length is a few allocations.
 type IDs struct {
-	Type IDType
+	Type IDType // of all ids of the column
 	ints []int64
 	text []byte
 	ends []int // text[ends[i-1]:ends[i]] is string i

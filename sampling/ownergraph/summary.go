@@ -7,8 +7,8 @@ import (
 
 // Bin is a value of a histogram and how often it occurs.
 type Bin struct {
-	Value int64 `json:"value"`
-	Count int64 `json:"count"`
+	Value int64 `json:"value"` // what was counted, such as examples per owner
+	Count int64 `json:"count"` // how often, at least 1
 }
 
 // Histogram has its bins by ascending value, none of them empty.
@@ -27,16 +27,16 @@ func NewHistogram(counts map[int64]int64) Histogram {
 
 // Summary is what may be told about a bounded graph; the graph is public.
 type Summary struct {
-	Examples       int64 `json:"examples"`        // given
+	Examples       int64 `json:"examples"`        // given; counts of this struct are at least 0
 	Owners         int64 `json:"owners"`          // given
 	Edges          int64 `json:"edges"`           // given, equal ones counted once
 	DuplicateEdges int64 `json:"duplicate_edges"` // merged with an equal one
 
-	Kept                int64 `json:"kept"`        // examples
-	KeptCopies          int64 `json:"kept_copies"` // examples, each as often as it is kept
-	KeptEdges           int64 `json:"kept_edges"`  // of kept examples, each counted once
-	DroppedOwnerFull    int64 `json:"dropped_owner_full"`
-	DroppedNeighborhood int64 `json:"dropped_neighborhood"`
+	Kept                int64 `json:"kept"`                 // examples
+	KeptCopies          int64 `json:"kept_copies"`          // examples, each as often as it is kept
+	KeptEdges           int64 `json:"kept_edges"`           // of kept examples, each counted once
+	DroppedOwnerFull    int64 `json:"dropped_owner_full"`   // examples dropped because an owner was full
+	DroppedNeighborhood int64 `json:"dropped_neighborhood"` // examples dropped because their neighbourhood was too large
 
 	GivenPerOwner Histogram `json:"given_examples_per_owner"` // over the owners
 	KeptPerOwner  Histogram `json:"kept_examples_per_owner"`  // over the owners: copies kept, from 0

@@ -45,7 +45,7 @@ type ParamError = param.Error
 
 // Config is what [Bound] needs besides the edges. Nothing in it is secret.
 type Config struct {
-	Bound ownergraph.Bound
+	Bound ownergraph.Bound // what an owner may have
 
 	KeyURI       string       // of the key file, which every worker must be able to read
 	RunID        stream.RunID // of the training run
@@ -119,8 +119,8 @@ func (c Config) spec() spec {
 
 // Plan is what a configuration leads to.
 type Plan struct {
-	Buckets    int // of each shuffle
-	Rounds     int // before one worker finishes
+	Buckets    int // of each shuffle, at least 1
+	Rounds     int // before one worker finishes, at least 1
 	HeavyOwner int // examples of an owner above which its list is not sent about
 }
 

@@ -42,14 +42,14 @@ type ParamError = param.Error
 // Config is what formation needs besides the examples. It travels with the pipeline graph, so it holds where the key is,
 // not the key.
 type Config struct {
-	Spec     sampling.Spec   `json:"spec"`
-	Examples int64           `json:"examples"` // rows of the table: rows are 0 to Examples-1
-	Shards   int             `json:"shards"`   // at most one a step; [Shards] gives a good number
-	Dir      string          `json:"dir"`      // of the files; exists, mode 0700
-	Parquet  bool            `json:"parquet"`  // write the long form besides
-	IDs      IDs             `json:"ids"`      // of a table, for the long form
-	KeyURI   string          `json:"key_uri"`  // of the root key; see [stream.ReadKeyFile]
-	RunID    stream.RunID    `json:"run_id"`
+	Spec     sampling.Spec   `json:"spec"`          // the scheme, valid
+	Examples int64           `json:"examples"`      // rows of the table: rows are 0 to Examples-1
+	Shards   int             `json:"shards"`        // at most one a step; [Shards] gives a good number
+	Dir      string          `json:"dir"`           // of the files; exists, mode 0700
+	Parquet  bool            `json:"parquet"`       // write the long form besides
+	IDs      IDs             `json:"ids"`           // of a table, for the long form
+	KeyURI   string          `json:"key_uri"`       // of the root key; see [stream.ReadKeyFile]
+	RunID    stream.RunID    `json:"run_id"`        // of the training run
 	Params   manifest.Digest `json:"params_sha256"` // of the stage's parameters, from [manifest.Params]
 	Buckets  int             `json:"buckets"`       // of owners, for MultiOwner; 0: from the number of coins
 	TempDir  string          `json:"temp_dir"`      // of temporary files on each worker; empty for the system's
@@ -57,7 +57,7 @@ type Config struct {
 
 // IDs says where the long form has an example's id from.
 type IDs struct {
-	Type   ownergraph.IDType `json:"type"`
+	Type   ownergraph.IDType `json:"type"`    // of the ids
 	AreRow bool              `json:"are_row"` // ids are row numbers; Range sets it
 }
 

@@ -58,8 +58,8 @@ type Config struct {
 
 // Done is a finished unit.
 type Done struct {
-	Unit   ledger.Unit   `json:"unit"`
-	Result ledger.Result `json:"result"`
+	Unit   ledger.Unit   `json:"unit"`   // which samples
+	Result ledger.Result `json:"result"` // what they came to
 }
 
 // UnitSize is the size of units, in samples, that take about a second each for so many steps.

@@ -11,9 +11,9 @@ import (
 // BatchSink writes the batches of one shard of steps. R is the type of row numbers in the file.
 type BatchSink[R int32 | int64] struct {
 	Dir           string // exists
-	Shard, Shards int
-	First         int // first step of the shard
-	Pad           int // if above 0: smaller batches are filled up to this size with [sampling.PadRow]
+	Shard, Shards int    // number of this shard, from 0; how many there are
+	First         int    // first step of the shard, from 0
+	Pad           int    // if above 0: smaller batches are filled up to this size with [sampling.PadRow]
 }
 
 // Write writes indptr (int64[steps+1]) and rows of a shard. Batch t is rows[starts[t]:starts[t+1]], ascending.

@@ -27,11 +27,11 @@ var registry struct {
 
 // Phase is a part of a stage. Rates and the time that is left are those of the phase.
 type Phase struct {
-	Text     string // such as "verifying candidate 2 of 5"; "" where a stage has no parts
-	Begin    time.Time
-	Unit     string // of Done and Expected; "" where the counters say how far the phase is
-	Done     int64
-	Expected int64
+	Text     string    // such as "verifying candidate 2 of 5"; "" where a stage has no parts
+	Begin    time.Time // when it was entered
+	Unit     string    // of Done and Expected; "" where the counters say how far the phase is
+	Done     int64     // at least 0
+	Expected int64     // at the end of the phase; 0 if that is not known
 }
 
 // Tables is the phase in which tables are made, and Work the unit of what they take: states times steps.
@@ -105,10 +105,10 @@ func Expect(name string, total int64) {
 
 // Count is the state of a counter in this process.
 type Count struct {
-	Name     string
-	Total    int64
-	Expected int64 // at the end of the stage; 0 if that is not known
-	Before   int64 // of Total, from before the present phase
+	Name     string // of the counter
+	Total    int64  // so far, at least 0
+	Expected int64  // at the end of the stage; 0 if that is not known
+	Before   int64  // of Total, from before the present phase
 }
 
 // Left is how long the rest will take at the average rate of the time elapsed since the phase began; ok says that it is known.

@@ -15,11 +15,11 @@ import (
 
 // Source is a graph in files that [Open] has looked at.
 type Source struct {
-	ExampleType, OwnerType ownergraph.IDType
-	SingleOwner            bool  // each example is its own owner
-	Files                  int   // how many files there are
-	Bytes                  int64 // their size as stored
-	ReadBytes              int64 // about how many of them reading takes: of Parquet, the columns looked for
+	ExampleType, OwnerType ownergraph.IDType // of the ids in every split
+	SingleOwner            bool              // each example is its own owner
+	Files                  int               // how many files there are, at least 1
+	Bytes                  int64             // their size as stored, compressed or not
+	ReadBytes              int64             // about how many of them reading takes: of Parquet, the columns looked for; at most Bytes
 
 	fs     FS
 	splits []Split

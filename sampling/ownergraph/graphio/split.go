@@ -14,27 +14,27 @@ import (
 // the file can be opened under the same path where it is read. If the file is another one by then, or changes while it is read, that is a
 // fault: a copy on another machine must have the same time of last change.
 type Split struct {
-	Path        string            `json:"path"`
-	Stamp       string            `json:"stamp,omitempty"` // of the file as Open saw it: see [File]
-	Format      string            `json:"format"`
-	Compression string            `json:"compression,omitempty"` // "gzip", "zstd" or none
-	ExampleType ownergraph.IDType `json:"example_type"`
-	OwnerType   ownergraph.IDType `json:"owner_type"`
-	SingleOwner bool              `json:"single_owner,omitempty"`
+	Path        string            `json:"path"`                   // of the file
+	Stamp       string            `json:"stamp,omitempty"`        // of the file as Open saw it: see [File]
+	Format      string            `json:"format"`                 // "csv", "tsv", "ndjson" or "parquet"
+	Compression string            `json:"compression,omitempty"`  // "gzip", "zstd" or none
+	ExampleType ownergraph.IDType `json:"example_type"`           // to which example ids are read
+	OwnerType   ownergraph.IDType `json:"owner_type"`             // to which owner ids are read
+	SingleOwner bool              `json:"single_owner,omitempty"` // each example is its own owner
 	// SkipOwnerless as in [Options].
 	SkipOwnerless bool `json:"skip_ownerless,omitempty"`
 
 	// Text: the lines that begin in the bytes From to To; To is 0 for all.
 	From int64 `json:"from,omitempty"`
-	To   int64 `json:"to,omitempty"`
+	To   int64 `json:"to,omitempty"` // in bytes
 
 	// CSV and TSV: the shape of a record.
-	Delimiter string `json:"delimiter,omitempty"`
-	Fields    int    `json:"fields,omitempty"`
-	Header    bool   `json:"header,omitempty"` // the file's first record is one
-	NoQuotes  bool   `json:"no_quotes,omitempty"`
-	Example   int    `json:"example,omitempty"` // 0-based positions
-	Owner     int    `json:"owner,omitempty"`
+	Delimiter string `json:"delimiter,omitempty"` // one byte
+	Fields    int    `json:"fields,omitempty"`    // fields of a record, at least 1
+	Header    bool   `json:"header,omitempty"`    // the file's first record is one
+	NoQuotes  bool   `json:"no_quotes,omitempty"` // there is no quote in the file, so that parts of it can be read
+	Example   int    `json:"example,omitempty"`   // 0-based positions
+	Owner     int    `json:"owner,omitempty"`     // 0-based position
 
 	// What the name of a folder says, of the example or of the owner of all records; "" if it says nothing.
 	FolderExample string `json:"folder_example,omitempty"`
@@ -46,12 +46,12 @@ type Split struct {
 	Number int `json:"number,omitempty"`
 
 	// NDJSON and Parquet: the columns by name. NDJSON may have one of several names for the owners.
-	ExampleColumn string   `json:"example_column,omitempty"`
-	OwnerColumns  []string `json:"owner_columns,omitempty"`
+	ExampleColumn string   `json:"example_column,omitempty"` // its name
+	OwnerColumns  []string `json:"owner_columns,omitempty"`  // names, of which one is there
 
 	// Parquet: row groups FirstRowGroup (0-based) and on.
 	FirstRowGroup int `json:"first_row_group,omitempty"`
-	RowGroups     int `json:"row_groups,omitempty"`
+	RowGroups     int `json:"row_groups,omitempty"` // how many; 0 for none
 }
 
 var errTooMany = errors.New("graphio: too many faults")

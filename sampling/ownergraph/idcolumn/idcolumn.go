@@ -74,9 +74,9 @@ func guard(err *error) {
 
 // Column is a column of ids, or of lists of ids.
 type Column struct {
-	Name string
-	Type ownergraph.IDType
-	List bool
+	Name string            // as the schema has it
+	Type ownergraph.IDType // of its ids
+	List bool              // whether each entry is a list of ids
 	// Fixed says that the ids are bytes of one length, so that none can be written in two ways.
 	Fixed bool
 
