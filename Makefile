@@ -67,11 +67,14 @@ flink: ## fetch Flink, where java and mvn are; anew when its versions change
 	  cp integration/flink/pom.xml $(FLINK)/fetched || { echo "Flink could not be fetched: the tests on it are skipped"; rm -rf $(FLINK); }; fi
 	@if [ -e $(FLINK)/fetched ]; then $(GO) build -ldflags='-s -w' -o $(FLINK)/boot github.com/apache/beam/sdks/v2/go/container; fi
 
+# What the tests in Python need: NumPy, pyarrow and cryptography to check our files, the rest for the package in python/.
+PYTHON_PACKAGES := numpy pyarrow cryptography fsspec ml_dtypes setuptools wheel
+
 python: ## fetch what the checks in Python need, where there is a Python
 	@mkdir -p out
-	@if ! command -v python3 > /dev/null; then echo "python3 is not here: the checks of our files by NumPy and pyarrow are skipped"; \
-	elif ! $(VENV)/bin/python -c 'import numpy, pyarrow, cryptography' 2> /dev/null; then \
-	  python3 -m venv $(VENV) && $(VENV)/bin/pip install -q numpy pyarrow cryptography || { echo "NumPy, pyarrow and cryptography could not be fetched: their checks are skipped"; rm -rf $(VENV); }; fi
+	@if ! command -v python3 > /dev/null; then echo "python3 is not here: the checks of our files by NumPy and pyarrow, and the tests of the Python package, are skipped"; \
+	elif ! $(VENV)/bin/python -c 'import numpy, pyarrow, cryptography, fsspec, ml_dtypes, setuptools, wheel' 2> /dev/null; then \
+	  python3 -m venv $(VENV) && $(VENV)/bin/pip install -q $(PYTHON_PACKAGES) || { echo "$(PYTHON_PACKAGES) could not be fetched: their checks are skipped"; rm -rf $(VENV); }; fi
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.

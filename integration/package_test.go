@@ -1,0 +1,118 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"minsep/manifest"
+)
+
+// newWheel builds the wheel of the Python package with the packages that are here, and installs it into a folder of its own, which it
+// returns. Without what builds wheels that is the source.
+func newWheel(t *testing.T, python string) string {
+	t.Helper()
+	source, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command(python, "-c", "import setuptools, wheel, pip").Run(); err != nil {
+		t.Log("python3 with setuptools, wheel and pip is not here: the package is tested from its source, not from a wheel")
+		return source
+	}
+	dir := t.TempDir()
+	copied, wheels, site := filepath.Join(dir, "source"), filepath.Join(dir, "wheels"), filepath.Join(dir, "site")
+	if err := os.CopyFS(copied, os.DirFS(source)); err != nil { // building leaves files beside the source
+		t.Fatal(err)
+	}
+	pip := func(arguments ...string) {
+		arguments = append([]string{"-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "-q"}, arguments...)
+		if out, err := exec.Command(python, arguments...).CombinedOutput(); err != nil {
+			t.Fatalf("pip %v: %v\n%s", arguments, err, out)
+		}
+	}
+	pip("wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", wheels, copied)
+	built, err := filepath.Glob(filepath.Join(wheels, "minsep-*-py3-none-any.whl"))
+	if err != nil || len(built) != 1 {
+		t.Fatalf("wheels %v: %v", built, err)
+	}
+	pip("install", "--no-deps", "--no-index", "--target", site, built[0])
+	return site
+}
+
+// TestPythonPackage builds the wheel of the Python package and runs the package's own tests on it, with the command of this commit.
+func TestPythonPackage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and a wheel: not with -short")
+	}
+	python := pythonWith(t, "numpy")
+	tests, err := filepath.Abs("../python/tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(tests, filepath.Join(dir, "tests")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "-m", "unittest", "discover", "-v", "-t", ".", "-s", "tests")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+newWheel(t, python), "MINSEP_COMMAND="+buildCommand(t), "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "skipped '") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}
+
+// TestPythonPackageHasTheVersion: the package and the command are released together.
+func TestPythonPackageHasTheVersion(t *testing.T) {
+	content, err := os.ReadFile("../python/minsep/_version.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "VERSION = \"" + manifest.Version + "\"\n"; !strings.Contains(string(content), want) {
+		t.Errorf("python/minsep/_version.py has not %s", want)
+	}
+}
+
+// TestPythonDocument types the blocks of docs/python.md and of the package's README, with the package as a wheel.
+func TestPythonDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and a wheel: not with -short")
+	}
+	python := pythonWith(t, "numpy, pyarrow.parquet")
+	bin := buildCommand(t)
+	dir := newClone(t, bin)
+	env := append(os.Environ(), "PYTHONPATH="+newWheel(t, python), "MINSEP_COMMAND="+bin, "XDG_STATE_HOME="+filepath.Join(dir, "out", "state"))
+	ran := 0
+	for _, file := range []string{"docs/python.md", "python/README.md"} {
+		for _, b := range blocks(t, "../"+file) {
+			at := fmt.Sprintf("%s:%d", file, b.line)
+			switch {
+			case b.language == "" && strings.Contains(b.text, "pip install"): // done above
+			case b.language == "":
+				runShell(t, at, dir, b.text)
+			case b.language == "python":
+				ran++
+				cmd := exec.Command(python, "-")
+				cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(b.text)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s\n%s", at, err, b.text, out)
+				}
+			default:
+				t.Errorf("%s: a block in %q: nothing runs it", at, b.language)
+			}
+		}
+	}
+	if ran < 2 {
+		t.Errorf("%d blocks of Python were run", ran)
+	}
+	ignored(t, dir)
+}

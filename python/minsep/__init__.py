@@ -1,0 +1,38 @@
+"""minsep for trainers: batches, correlated noise and certificates of a run directory, in NumPy.
+
+    run = minsep.Run("run")
+    rows = run.batch(0)          # of the example table; run.join(ids).batch(0) are positions in your data
+    noise = run.noise(0)         # of the same step
+
+docs/python.md has whole programs. The rules that the guarantee rests on are in docs/noise.md.
+"""
+
+from ._command import Verdict
+from ._pad import pad
+from ._run import Run
+from ._version import VERSION as __version__
+from .errors import (
+    CommandError,
+    MinsepError,
+    MissingPackageError,
+    NotCertifiedError,
+    NotVerifiedError,
+    RunDirectoryError,
+    TrainingError,
+    UsageError,
+)
+
+__all__ = [
+    "CommandError",
+    "MinsepError",
+    "MissingPackageError",
+    "NotCertifiedError",
+    "NotVerifiedError",
+    "Run",
+    "RunDirectoryError",
+    "TrainingError",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "pad",
+]

@@ -1,0 +1,71 @@
+"""Runs the command `minsep`, whose words and numbers the package hands on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+from .errors import CommandError, MissingPackageError, NotVerifiedError, UsageError
+
+VARIABLE = "MINSEP_COMMAND"
+
+
+def find(command: str | None = None) -> str:
+    """The path of the command: the one given, that of the variable MINSEP_COMMAND, or `minsep` on the PATH."""
+    name = command or os.environ.get(VARIABLE) or "minsep"
+    found = shutil.which(name)
+    if found is None:
+        raise MissingPackageError(
+            f"command {name}: not found: build it with `make build` and put it on the PATH, or name it in {VARIABLE}"
+        )
+    return found
+
+
+def failure(stderr: str, code: int) -> CommandError:
+    """The exception with the command's own words."""
+    words = "\n".join(line[2:] if line.startswith("  ") else line for line in stderr.strip().splitlines())
+    words = words.removeprefix("minsep: ") or f"minsep ended with exit code {code}"
+    kind = {2: UsageError, 3: NotVerifiedError}.get(code, CommandError)
+    return kind(words, code)
+
+
+def output(arguments: Sequence[str], command: str | None = None, accept: Sequence[int] = (0,)) -> Any:
+    """What the command prints with --json. A CommandError if it ends with a code that is not accepted, or prints none."""
+    done = subprocess.run(
+        [find(command), *arguments, "--json", "--log-level", "off"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    if done.returncode not in accept or not done.stdout.strip():
+        raise failure(done.stderr, done.returncode)
+    return json.loads(done.stdout)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `minsep inspect` says of a run directory.
+
+    state is "certified", "not certified" or "broken", and text the verdict in one line. folders has every check, as
+    `minsep inspect --json` prints it.
+    """
+
+    state: str
+    text: str
+    folders: list[dict[str, Any]]
+
+    @property
+    def certified(self) -> bool:
+        """Whether every check holds and a verified certificate is there."""
+        return self.state == "certified"
+
+
+def inspect(path: str, command: str | None = None) -> Verdict:
+    """The verdict on a run directory: every file is read, and the certificate is computed again from its ledger."""
+    report = output(["inspect", path], command, accept=(0, 3))
+    return Verdict(report["state"], report["verdict"], report["folders"])

@@ -1,0 +1,168 @@
+"""Example ids: those of the bounded table, and where they are in the user's data."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _npy
+from ._files import Directory, Folder
+from .errors import MissingPackageError, RunDirectoryError
+
+FOLDER, FORMAT = "bounded", "minsep-bounded/1"
+
+
+class Table:
+    """The ids of the bounded table, in the order of its rows: int64, or text as an Arrow array."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.folder = Folder(directory, FOLDER, FORMAT)
+        self._ids: Any = None
+
+    def ids(self) -> Any:
+        """All example ids: a NumPy array of int64, or an Arrow array of strings. They ascend."""
+        if self._ids is None:
+            self._ids = self._load()
+        return self._ids
+
+    def _load(self) -> Any:
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError:
+            raise MissingPackageError("pyarrow is needed to read example ids and is not installed") from None
+        where = self.folder.directory.where(FOLDER)
+        ids = []
+        for i, name in enumerate(sorted(self.folder.files)):
+            if name != f"part-{i:05d}.parquet":
+                raise RunDirectoryError(f"{where}: {name} in the place of part-{i:05d}.parquet")
+            data = self.folder.read_once(name)
+            try:
+                ids.append(pq.read_table(pa.BufferReader(pa.py_buffer(data)), columns=["example_id"])["example_id"])
+            except (pa.ArrowException, KeyError) as err:
+                raise RunDirectoryError(f"{where}/{name}: cannot be read: {err}") from None
+        chunks = [c for column in ids for c in column.chunks]
+        whole = pa.concat_arrays(chunks) if chunks else pa.array([], pa.int64())
+        if whole.null_count:
+            raise RunDirectoryError(f"{where}: an example has no id")
+        if pa.types.is_int64(whole.type):
+            return whole.to_numpy(zero_copy_only=False)
+        if not pa.types.is_string(whole.type) and not pa.types.is_large_string(whole.type):
+            raise RunDirectoryError(f"{where}: example_id is of type {whole.type}: must be int64 or string")
+        return whole.cast(pa.large_string())
+
+    def take(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The ids of some rows: int64, or str as objects."""
+        ids = self.ids()
+        if isinstance(ids, np.ndarray):
+            return np.asarray(ids[rows])
+        taken = np.empty(len(rows), dtype=object)
+        taken[:] = ids.take(np.asarray(rows)).to_pylist()
+        return taken
+
+    def positions(self, ids: Any, cache: str | os.PathLike[str] | None) -> NDArray[np.int64]:
+        """For every row the position of its id in ids, of any order. With a folder in cache it is computed once, and mapped."""
+        mine = self.ids()
+        theirs = _as_numbers(ids) if isinstance(mine, np.ndarray) else _as_text(ids)
+        if cache is None:
+            return _match(mine, theirs)
+        name = f"positions-{_digest(self.folder.digest, theirs)}.npy"
+        path = os.path.join(cache, name)
+        if not os.path.exists(path):
+            found = _match(mine, theirs)
+            os.makedirs(cache, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=cache, prefix=".minsep-tmp-", delete=False) as f:
+                np.save(f, found)
+            os.replace(f.name, path)
+        found = _npy.view(Directory(cache).read(name, os.path.getsize(path)), "<i8", path)
+        if found.shape != (len(mine),) or len(found) and (found.min() < 0 or found.max() >= len(theirs)):
+            raise RunDirectoryError(f"{path}: not the positions of this table: remove it")
+        return found
+
+
+def _as_numbers(ids: Any) -> NDArray[np.int64]:
+    array = np.asarray(ids)
+    if array.ndim == 1 and len(array) == 0:
+        return np.empty(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"ids: must be whole numbers of one dimension, as the bounded table has them, not {array.dtype} of {array.ndim}")
+    return array.astype(np.int64, copy=False)
+
+
+def _as_text(ids: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(ids, np.ndarray) and ids.dtype.kind == "S":
+        ids = np.char.decode(ids, "utf-8")
+    if isinstance(ids, (pa.Array, pa.ChunkedArray)):
+        array = ids
+    else:
+        try:
+            array = pa.array(ids)
+        except (pa.ArrowException, TypeError, UnicodeError) as err:
+            raise ValueError(f"ids: must be strings, as the bounded table has them: {err}") from None
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_null(array.type) and len(array) == 0:
+        array = array.cast(pa.large_string())
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)) or array.null_count:
+        raise ValueError(f"ids: must be strings, as the bounded table has them, not {array.type}")
+    return array.cast(pa.large_string())
+
+
+def _match(mine: Any, theirs: Any) -> NDArray[np.int64]:
+    """Positions of mine in theirs; every one of mine must be there, once."""
+    if isinstance(mine, np.ndarray):
+        order = np.argsort(theirs, kind="stable")
+        ordered = theirs[order]
+        at = np.searchsorted(ordered, mine, side="left")
+        found = np.append(ordered, 0)[at] == mine
+        found &= at < len(ordered)
+        twice = np.zeros(len(mine), dtype=bool)
+        inside = at + 1 < len(ordered)
+        twice[inside] = ordered[at[inside] + 1] == mine[inside]
+        where = np.append(order, 0)[at].astype(np.int64)
+    else:
+        import pyarrow.compute as pc
+
+        where = np.asarray(pc.fill_null(pc.index_in(mine, value_set=theirs), -1)).astype(np.int64)
+        found = where >= 0
+        # An id that theirs has twice is found at its first place: counted from the end it is at another one.
+        last = np.asarray(pc.fill_null(pc.index_in(mine, value_set=theirs[::-1] if len(theirs) else theirs), -1)).astype(np.int64)
+        twice = found & (where != len(theirs) - 1 - last)
+    if not found.all():
+        missing = np.flatnonzero(~found)
+        raise ValueError(f"ids: {len(missing)} of the {len(mine)} examples of the bounded table are not there, the first is {_one(mine, missing[0])!r}")
+    if (found & twice).any():
+        again = np.flatnonzero(found & twice)
+        raise ValueError(f"ids: {len(again)} examples of the bounded table are there more than once, the first is {_one(mine, again[0])!r}")
+    return where
+
+
+def _one(ids: Any, at: int) -> Any:
+    return int(ids[at]) if isinstance(ids, np.ndarray) else ids[int(at)].as_py()
+
+
+def _digest(table: str, ids: Any) -> str:
+    sum = hashlib.sha256(table.encode())
+    if isinstance(ids, np.ndarray):
+        sum.update(b"numbers")
+        sum.update(np.ascontiguousarray(ids).data)
+    else:
+        import pyarrow.compute as pc
+
+        sum.update(b"text")
+        sum.update(np.asarray(pc.binary_length(ids)).astype(np.int64).data)
+        for first in range(0, len(ids), 1 << 16):
+            sum.update("".join(ids.slice(first, 1 << 16).to_pylist()).encode())
+    return sum.hexdigest()
+
+
+def match_range(examples: int, ids: Any) -> NDArray[np.int64]:
+    """The positions of the numbers 0 to examples-1 in ids."""
+    return _match(np.arange(examples, dtype=np.int64), _as_numbers(ids))

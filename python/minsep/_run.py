@@ -1,0 +1,287 @@
+"""A run directory, as a trainer uses it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _command
+from ._batches import Batches
+from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
+from ._join import Table, match_range
+from ._noise import Noise, shard_range
+from .errors import NotCertifiedError, RunDirectoryError
+
+RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
+CERTIFICATE_NAME = "certificate.json"
+
+
+class Run:
+    """A run directory that minsep wrote.
+
+    path is a folder on this machine, or a URL such as gs://bucket/run if fsspec is installed. command is the command
+    minsep, which some methods run; by default MINSEP_COMMAND, or minsep on the PATH.
+
+    Opening checks run.json and the indexes of batches and noise against each other. A file is compared with the size and
+    SHA-256 of its index when it is first read. Nothing is sampled or recomputed: that is what `verdict` does.
+
+    Raises RunDirectoryError for a directory that is not what minsep writes, that was changed, or that mixes
+    results of several runs; FileNotFoundError where there is no run.json.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
+        self._directory = Directory(path)
+        self._command = command
+        self._positions: NDArray[np.int64] | None = None
+        where = self._directory.where(RUN_NAME)
+        text, _ = self._directory.text(RUN_NAME)
+        record = parse(text, where)
+        if not isinstance(record, dict) or record.get("format") != RUN_FORMAT:
+            raise RunDirectoryError(f"{where}: not a record of format {RUN_FORMAT!r}")
+        self.run_id = str(record.get("run_id"))
+        _check_record(record, text, where)
+        self._batches: Batches | None = self._folder(Batches, "batches")
+        self._noise: Noise | None = self._folder(Noise, "noise")
+        self._table_cache: Table | None = None
+        self._check_one_run(record)
+
+    def _folder(self, kind: Any, name: str) -> Any:
+        """A folder of the run, or None where its stage has not been run."""
+        if not self._directory.exists(f"{name}/index.json") and not self._directory.exists(f"{name}/incomplete.json"):
+            return None
+        found = kind(self._directory)
+        if found.folder.run_id != self.run_id:
+            raise RunDirectoryError(f"{self._directory.where(name)}: of run {found.folder.run_id}, run.json is of run {self.run_id}")
+        return found
+
+    def _check_one_run(self, record: dict[str, Any]) -> None:
+        """Batches and noise must be of the same examples, sampler and steps."""
+        batches, noise, where = self._batches, self._noise, self._directory.where
+        examples = record.get("examples")
+        if batches is not None:
+            named = f"numbered {batches.examples}" if batches.rows_of == "range" else f"bounded {batches.folder.inputs.get('bounded')}"
+            if examples is not None and examples != named:
+                raise RunDirectoryError(f"{where('batches')}: of other examples than run.json")
+            examples = named
+        if noise is None:
+            return
+        of = noise.training.get("examples")
+        if examples is not None and of != "not known" and of != examples:
+            raise RunDirectoryError(f"{where('noise')}: for other examples than those of the run: they are not of one training")
+        if batches is None:
+            return
+        sampler = noise.training.get("sampler")
+        scheme = batches.folder.params.get("scheme")
+        if sampler != "not known" and (not isinstance(sampler, str) or parse(sampler, where("noise")) != scheme):
+            raise RunDirectoryError(f"{where('noise')}: for another sampler than that of the batches: they are not of one training")
+        if noise.steps != batches.steps:
+            raise RunDirectoryError(f"{where('noise')}: of {noise.steps} steps, the batches are of {batches.steps}")
+
+    def __repr__(self) -> str:
+        return f"Run({self._directory.path!r}, run_id={self.run_id!r})"
+
+    @property
+    def path(self) -> str:
+        """The path that was given."""
+        return self._directory.path
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that are the same on every host that has the same batches and the same recipe of noise."""
+        parts = [self.run_id]
+        parts += [self._batches.folder.digest if self._batches else "", self._noise.recipe_digest if self._noise else ""]
+        return hashlib.sha256("/".join(parts).encode()).hexdigest()
+
+    def verdict(self) -> _command.Verdict:
+        """What `minsep inspect` says of the directory. It reads every file, so ask once, before training."""
+        return _command.inspect(self.path, self._command)
+
+    # Batches
+
+    def _need_batches(self) -> Batches:
+        if self._batches is None:
+            raise RunDirectoryError(f"{self._directory.where('batches')}: there are no batches: minsep form makes them")
+        return self._batches
+
+    @property
+    def steps(self) -> int:
+        """The number of training steps."""
+        if self._batches is None and self._noise is not None:
+            return self._noise.steps
+        return self._need_batches().steps
+
+    def __len__(self) -> int:
+        return self.steps
+
+    @property
+    def examples(self) -> int:
+        """The number of rows of the example table: rows are in [0, examples)."""
+        return self._need_batches().examples
+
+    @property
+    def expected_batch_size(self) -> float:
+        """The expected number of examples of a batch. It is public: divide noisy sums by it, never by the size of a batch."""
+        expected = self._need_batches().expected_batch_size
+        if expected is None:
+            raise RunDirectoryError(f"{self._directory.where('batches')}: its index has no expected batch size: form the batches again")
+        return float(expected)
+
+    def batch(self, step: int) -> NDArray[Any]:
+        """The examples of a step in [0, steps): shape [n], n at least 0, int32 or int64, without padding.
+
+        They are rows of the example table, in a read-only view of the file; for a run that `join` gave, positions
+        in the user's data. A row is there once for each copy that takes part. Batches and their sizes are secret.
+        """
+        batches = self._need_batches()
+        step = _whole(step, "step", batches.steps)
+        rows: NDArray[Any] = batches.rows(step)
+        return np.asarray(rows if self._positions is None else self._positions[rows])
+
+    @property
+    def _table(self) -> Table:
+        if self._table_cache is None:
+            batches = self._need_batches()
+            table = Table(self._directory)
+            if table.folder.digest != batches.folder.inputs.get("bounded"):
+                raise RunDirectoryError(f"{self._directory.where('bounded')}: not the table that the batches are of")
+            self._table_cache = table
+        return self._table_cache
+
+    def example_ids(self, rows: Any) -> NDArray[Any]:
+        """The example ids of some rows of the table, shape [n]: int64, or str as objects. It needs pyarrow."""
+        batches = self._need_batches()
+        rows = np.asarray(rows)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" and len(rows):
+            raise ValueError(f"rows: must be whole numbers of one dimension, not {rows.dtype} of {rows.ndim}")
+        rows = rows.astype(np.int64)
+        if len(rows) and (rows.min() < 0 or rows.max() >= batches.examples):
+            raise ValueError(f"rows: must be 0 to {batches.examples - 1}")
+        if batches.rows_of == "range":
+            return np.array(rows, dtype=np.int64)
+        return self._table.take(rows)
+
+    def join(self, ids: Any, cache: str | os.PathLike[str] | None = None) -> Run:
+        """The same run with batches of positions in the user's data, whose example ids are ids, in any order.
+
+        ids are whole numbers or strings, as the bounded table has them: a list, an array or an Arrow array of one dimension.
+        Every example of the table must be among them, once; others may be too. With cache, a folder, positions are
+        kept there as a file, which is mapped into memory and serves every process with the same table and ids.
+        Batches of numbered examples (form --examples) are of the numbers 0, 1, …. Otherwise it needs pyarrow.
+
+        Raises ValueError for ids of another type, and for examples that are missing or there more than once.
+        """
+        batches = self._need_batches()
+        if batches.rows_of == "range":
+            positions = match_range(batches.examples, ids)
+        else:
+            positions = self._table.positions(ids, cache)
+            if len(positions) != batches.examples:
+                raise RunDirectoryError(f"{self._directory.where('bounded')}: has other examples than the batches")
+        joined = object.__new__(Run)
+        joined.__dict__.update(self.__dict__)
+        joined._positions = positions
+        return joined
+
+    # Noise
+
+    def _need_noise(self) -> Noise:
+        if self._noise is None:
+            raise RunDirectoryError(f"{self._directory.where('noise')}: there is no noise: minsep noise makes it")
+        return self._noise
+
+    @property
+    def coordinates(self) -> int:
+        """The number of coordinates of a gradient."""
+        return self._need_noise().coordinates
+
+    @property
+    def clip_norm(self) -> float:
+        """ζ: the norm to which each example's gradient is clipped."""
+        return self._need_noise().clip_norm
+
+    @property
+    def grid(self) -> float:
+        """g: each clipped gradient is rounded toward zero to its multiples. 0 for noise without a grid."""
+        return self._need_noise().grid
+
+    @property
+    def noise_multiplier(self) -> float:
+        """σ of the noise, in units of the clip norm; of the certificate where there is no noise."""
+        if self._noise is not None:
+            return self._noise.noise_multiplier
+        return float(self._certificate()["noise_multiplier"])
+
+    def noise(self, step: int, shard: int = 0, shards: int = 1) -> NDArray[Any]:
+        """The noise of a step from the files: coordinates of shard of shards, float32 or float64, read-only.
+
+        shards need not be that of the files. Noise is secret, and serves one sum: see StepGuard.
+        """
+        noise = self._need_noise()
+        if noise.shards == 0:
+            raise RunDirectoryError(f"{self._directory.where('noise')}: holds the recipe only, and no noise")
+        step = _whole(step, "step", noise.steps)
+        if not 1 <= shards <= noise.coordinates:
+            raise ValueError(f"shards {shards}: must be 1 to {noise.coordinates}")
+        lo, hi = shard_range(noise.coordinates, _whole(shard, "shard", shards), shards)
+        values = noise.files(step, lo, hi)
+        values.flags.writeable = False
+        return values
+
+    # The certificate
+
+    def _certificate(self) -> dict[str, Any]:
+        """The certificate as it was written: that it follows from its ledger is for verdict to say."""
+        where = self._directory.where(CERTIFICATE_NAME)
+        try:
+            text, _ = self._directory.text(CERTIFICATE_NAME)
+        except FileNotFoundError:
+            raise NotCertifiedError(f"{where}: there is no certificate: minsep account makes one") from None
+        certificate = parse(text, where)
+        if not isinstance(certificate, dict) or certificate.get("format") != 1:
+            raise RunDirectoryError(f"{where}: not a certificate that this version reads")
+        if certificate.get("status") != "verified":
+            raise NotCertifiedError(f"{where}: of status {certificate.get('status')!r}: it certifies nothing")
+        for name in "epsilon", "delta", "noise_multiplier":
+            if type(certificate.get(name)) not in (int, float):
+                raise RunDirectoryError(f"{where}: has no {name}")
+        return certificate
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the certificate. NotCertifiedError where nothing is certified."""
+        return float(self._certificate()["epsilon"])
+
+    @property
+    def delta(self) -> float:
+        """δ of the certificate. NotCertifiedError where nothing is certified."""
+        return float(self._certificate()["delta"])
+
+
+def _check_record(record: dict[str, Any], text: str, where: str) -> None:
+    """run.json has its own SHA-256, taken with zeros in its place, and that of its plan."""
+    digest = record.get("sha256")
+    if not is_run_id(record.get("run_id")) or not is_digest(digest):
+        raise RunDirectoryError(f"{where}: has no run id or no SHA-256")
+    before, found, after = text.rpartition(f'"{digest}"')
+    if sha256(f'{before}"{"0" * 64}"{after}'.encode()) != digest:
+        raise RunDirectoryError(f"{where}: has been changed since it was written: it is not what its SHA-256 says")
+    if "plan" in record:
+        plan = record["plan"]
+        whole = isinstance(plan, dict) and "plan" in plan
+        if not whole or sha256(compact(members(members(text)["plan"])["plan"]).encode()) != plan.get("sha256"):
+            raise RunDirectoryError(f"{where}: its plan is not what its SHA-256 says")
+
+
+def _whole(value: Any, name: str, below: int) -> int:
+    """A whole number in [0, below), of any integer type."""
+    try:
+        number = value.__index__()
+    except (AttributeError, TypeError):
+        raise TypeError(f"{name} {value!r}: must be a whole number") from None
+    if not 0 <= number < below:
+        raise IndexError(f"{name} {number}: must be 0 to {below - 1}")
+    return int(number)

@@ -1,0 +1,42 @@
+"""What the package raises besides ValueError, TypeError and OSError.
+
+A value that breaks a rule of a function is a ValueError that names the parameter, the value and the rule.
+"""
+
+from __future__ import annotations
+
+
+class MinsepError(Exception):
+    """Every error of this package that is not a fault of an argument or of the machine."""
+
+
+class RunDirectoryError(MinsepError):
+    """A run directory is not what minsep writes, was changed since, or mixes results of several runs."""
+
+
+class NotCertifiedError(MinsepError):
+    """A certified value was asked for, and nothing in the run directory certifies it."""
+
+
+class TrainingError(MinsepError):
+    """A step was taken twice or skipped, or a run directory serves another training already."""
+
+
+class MissingPackageError(MinsepError, ImportError):
+    """A package is needed that is not installed; the message names it."""
+
+
+class CommandError(MinsepError):
+    """The command `minsep` failed. The message has its own words; `code` is its exit code."""
+
+    def __init__(self, words: str, code: int) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+class UsageError(CommandError, ValueError):
+    """The command refused its flags, a plan or its input (exit code 2)."""
+
+
+class NotVerifiedError(CommandError):
+    """A guarantee could not be verified (exit code 3)."""

@@ -1,0 +1,124 @@
+"""Run directories for the tests, made by the command `minsep`, once each and copied."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from minsep import _command
+
+ROOT = pathlib.Path(tempfile.mkdtemp(prefix="minsep-python-"))
+atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
+os.environ["XDG_STATE_HOME"] = str(ROOT / "state")  # records of run ids
+KEY = ROOT / "key"
+
+
+def has(*packages: str) -> bool:
+    return all(importlib.util.find_spec(p) is not None for p in packages)
+
+
+def needs(*packages: str):
+    """Skips a test by the name of a package that is not installed."""
+    missing = [p for p in packages if not has(p)]
+    return unittest.skipIf(missing, f"{', '.join(missing)} not installed")
+
+
+def minsep(*arguments: object, code: int = 0) -> subprocess.CompletedProcess:
+    done = subprocess.run([_command.find(), *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def key() -> pathlib.Path:
+    if not KEY.exists():
+        minsep("keygen", KEY)
+    return KEY
+
+
+def ids_of(kind: str, count: int) -> list:
+    """count distinct ids in random order."""
+    rng = random.Random(kind)
+    numbers = rng.sample(range(-(10**12), 10**12), count)
+    if kind == "text":
+        return [f"é{n:x}"[: 1 + n % 13] + f"-{i}" for i, n in enumerate(numbers)]
+    return numbers
+
+
+@functools.cache
+def _formed(kind: str, steps: int, shards: int, extra: tuple[str, ...]) -> pathlib.Path:
+    name = f"{kind}-{steps}-{shards}-{abs(hash(extra))}"
+    out = ROOT / name
+    common = ["--steps", steps, "--min-sep", 3, "--batch-size", 6, "--shards", shards, "--key", key(), "--out", out, "--quiet", *extra]
+    if kind == "numbered":
+        minsep("form", "--examples", 90, "--scheme", "b-min-sep", *common)
+        return out
+    rng = random.Random(1)
+    edges = ROOT / f"{name}.tsv"
+    lines = [f"{e}\t{rng.randrange(70)}\n" for e in ids_of(kind, 100) for _ in range(rng.choice([1, 2]))]
+    edges.write_text("example_id\towner_id\n" + "".join(lines))
+    minsep("bound", "--graph", edges, "--max-per-owner", 2, "--key", key(), "--out", out, "--quiet")
+    minsep("form", "--bounded", out, "--scheme", "b-min-sep", *common)
+    return out
+
+
+@functools.cache
+def _noisy(steps: int, coordinates: int, strategy: tuple[str, ...], extra: tuple[str, ...]) -> pathlib.Path:
+    out = ROOT / f"noisy-{abs(hash((steps, coordinates, strategy, extra)))}"
+    shutil.copytree(_formed("numbers", steps, 1, ()), out)
+    file = ROOT / f"{out.name}.json"
+    minsep("strategy", "--steps", steps, *strategy, "--out", file, "--quiet")
+    # A run directory of its own: another run id.
+    shutil.rmtree(out / "batches")
+    (out / "run.json").unlink()
+    minsep("form", "--bounded", out, "--scheme", "b-min-sep", "--steps", steps, "--min-sep", 3, "--batch-size", 6, "--key", key(), "--out", out, "--quiet")
+    minsep("noise", "--strategy", file, "--noise-multiplier", "1.3", "--steps", steps, "--coordinates", coordinates,
+           "--key", key(), "--out", out, "--quiet", *extra)
+    return out
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self) -> None:
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=ROOT))
+
+    def formed(self, kind: str = "numbers", steps: int = 20, shards: int = 3, *extra: str) -> pathlib.Path:
+        """A run directory with batches, which the test may spoil."""
+        return pathlib.Path(shutil.copytree(_formed(kind, steps, shards, extra), self.folder / "run"))
+
+    def noisy(self, steps: int = 20, coordinates: int = 33, *extra: str, strategy: tuple[str, ...] = ()) -> pathlib.Path:
+        """A run directory with batches and noise in its own place, which the test must not spoil."""
+        return _noisy(steps, coordinates, strategy or ("--kind", "banded-toeplitz", "--bands", "3", "--min-sep", "3"), extra)
+
+    def copied(self, run: pathlib.Path) -> pathlib.Path:
+        return pathlib.Path(shutil.copytree(run, self.folder / "copy", symlinks=True))
+
+
+def edit_index(folder: pathlib.Path, change) -> None:
+    """Changes an index by a function, as somebody would who can also write the hash of its parameters."""
+    path = folder / "index.json"
+    index = json.loads(path.read_text())
+    change(index)
+    index["params_sha256"] = hashlib.sha256(json.dumps(index["params"], separators=(",", ":")).encode()).hexdigest()
+    path.write_text(json.dumps(index))
+
+
+def replace(folder: pathlib.Path, name: str, content: bytes) -> None:
+    """Puts other content in the place of a file, with the size and SHA-256 that the index then says."""
+    (folder / name).write_bytes(content)
+
+    def change(index):
+        (entry,) = (f for f in index["files"] if f["name"] == name)
+        entry["bytes"], entry["sha256"] = len(content), hashlib.sha256(content).hexdigest()
+
+    edit_index(folder, change)
