@@ -17,6 +17,7 @@ type states struct {
 	list       []state  // in an order that keeps the reads of a step close together
 	listed     []uint16 // rest, in the order of list
 	moves      []move   // of list[i]: moves[list[i].first : list[i].first+free+1]
+	several    []int    // of list: those with more than one free replica
 }
 
 // state is one multiset; free counts its free replicas, 1..θ. Its move j is "j free replicas participate".
@@ -46,6 +47,9 @@ func newStates(theta, sep int) *states {
 	s.list = make([]state, s.count)
 	for i, number := range order {
 		free := s.free(int(number))
+		if free > 1 {
+			s.several = append(s.several, i)
+		}
 		s.listed = append(s.listed, s.entries(int(number))...)
 		s.list[i] = state{number, uint32(len(s.moves)), uint8(free)}
 		for j := range free + 1 {

@@ -40,6 +40,7 @@ type table struct {
 	waitScale []float64   // the scale of each of the first b slices over that of the first
 	factor    []float64   // factor[lag]: scale of step i+lag over that of step i
 	ahead     [][]float64
+	rows      [][]float64 // of triples
 	gamma     []float64
 	row       []float64
 	coef      [][]float64
@@ -86,7 +87,7 @@ func newTable(p process, theta int, keep bool, maxBytes int) (*table, error) {
 	t := &table{process: p, states: states, steady: -1,
 		slice: make([][]float64, n+1), exp2: make([]int, n+1), ln: make([]float64, n+1),
 		factor: make([]float64, b+1), ahead: make([][]float64, b+1),
-		gamma: make([]float64, b), row: make([]float64, b), coef: make([][]float64, theta+1),
+		rows: make([][]float64, b), gamma: make([]float64, b), row: make([]float64, b), coef: make([][]float64, theta+1),
 	}
 	for m := range t.coef {
 		t.coef[m] = make([]float64, m+1)
@@ -229,26 +230,64 @@ func (t *table) step(i int) {
 
 // apply evaluates F5.3 for all states with the prepared constants.
 func (t *table) apply(dst []float64) {
-	rest, k := t.states.listed, t.states.theta-1
-	moves := t.states.moves
+	if t.states.theta == 3 {
+		t.triples(dst)
+		return
+	}
+	for i := range t.states.list {
+		t.state(i, dst)
+	}
+}
+
+// state evaluates F5.3 for the i-th state of the list.
+func (t *table) state(i int, dst []float64) {
+	k := t.states.theta - 1
+	gamma := 1.0
+	for _, r := range t.states.listed[i*k : i*k+k] {
+		gamma *= t.gamma[r]
+	}
+	st := t.states.list[i]
+	m := int(st.free)
+	coef, mv := t.coef[m], t.states.moves[st.first:int(st.first)+m+1]
+	sum := coef[0] * t.factor[1] * t.ahead[1][mv[0].number]
+	power := gamma
+	for j := 1; j <= m; j++ {
+		to := mv[j]
+		sum += coef[j] * power * t.factor[to.lag] * t.ahead[to.lag][to.number]
+		power *= gamma
+	}
+	dst[st.number] = sum
+}
+
+// tile is how many rows of a slice triples computes together: neighbours by c are neighbours where they read a later slice, and so
+// many rows stay in the cache.
+const tile = 32
+
+// triples evaluates F5.3 for all states of order 3: the same values in a third of the time. State (c, d), d ≤ c, has the number
+// c(c+1)/2 + d. Nearly all have one free replica. When it takes part, the next one is free after d steps, in state (b-d, c-d).
+func (t *table) triples(dst []float64) {
+	for _, i := range t.states.several {
+		t.state(i, dst)
+	}
+	b := t.sep
+	first := func(c int) int { return c * (c + 1) / 2 }
+	none, one := t.coef[1][0]*t.factor[1], t.coef[1][1]
+	for d := 1; d < b; d++ {
+		t.rows[d] = t.ahead[d][first(b-d):]
+	}
 	next := t.ahead[1]
-	scale := t.factor[1]
-	for _, st := range t.states.list {
-		gamma := 1.0
-		for _, r := range rest[:k] {
-			gamma *= t.gamma[r]
+	for from := 1; from < b; from += tile {
+		to := min(from+tile, b)
+		for d := 1; d < to; d++ {
+			c := max(from, d)
+			row, gamma, factor := t.rows[d][c-d:to-d], t.gamma[c:to], t.factor[d]
+			mine, at := t.gamma[d], first(c)+d // from is at - c - 1
+			for i, x := range row {
+				dst[at] = none*next[at-c-1] + one*(gamma[i]*mine)*factor*x
+				c++
+				at += c
+			}
 		}
-		rest = rest[k:]
-		m := int(st.free)
-		coef, mv := t.coef[m], moves[st.first:int(st.first)+m+1]
-		sum := coef[0] * scale * next[mv[0].number]
-		power := gamma
-		for j := 1; j <= m; j++ {
-			to := mv[j]
-			sum += coef[j] * power * t.factor[to.lag] * t.ahead[to.lag][to.number]
-			power *= gamma
-		}
-		dst[st.number] = sum
 	}
 }
 

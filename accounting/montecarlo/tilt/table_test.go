@@ -154,3 +154,53 @@ func TestPairsOfAnyMinSep(t *testing.T) {
 		t.Error("the bound was raised where a table fits without")
 	}
 }
+
+// TestTriples: the fast recursion of order 3 and the fast sum over the last wait have the bits of those for every order, at the
+// ends of the run, where a slice has another exponent, and with more rows than are computed together.
+func TestTriples(t *testing.T) {
+	cases := append([]tableCase{
+		{toeplitz(60, 1, .7, .5, .4), 5, .25, .2, 3},
+		{toeplitz(4, 1, .5), 9, .3, .7, 3}, // fewer steps than the separation
+		{toeplitz(90, 1, .7, .5), 2*tile + 3, .05, .3, 3},
+		{toeplitz(70, 1, .7, .5), tile + 1, .05, .3, 3},
+		{varying(50, 4), 7, .1, .6, 3},
+	}, tableCases...)
+	for _, c := range cases {
+		if c.theta != 3 {
+			continue
+		}
+		table, err := newTable(newProcess(c.c, c.sep, c.p, true, c.sigma), 3, true, maxTableBytes)
+		if err != nil {
+			t.Fatalf("%v: %v", c, err)
+		}
+		scaled, slow := 0, make([]float64, table.states.count)
+		for i := range c.c.Steps {
+			table.step(i) // once more, for its constants
+			for s := range table.states.list {
+				table.state(s, slow)
+			}
+			raised := table.exp2[i] - table.exp2[i+1]
+			for s, got := range table.slice[i] {
+				if want := math.Ldexp(slow[s], -raised); got != want {
+					t.Fatalf("%v, step %d, state %v: %v, want %v", c, i, table.states.entries(s), got, want)
+				}
+			}
+			if raised > 0 {
+				scaled++
+			}
+		}
+		if c.sigma == .2 && scaled == 0 {
+			t.Errorf("%v: no slice was scaled: it shows nothing", c)
+		}
+		all := make([]uint16, 3)
+		eachDescending(all[:2], c.sep-1, func() {
+			known, want := append([]uint16(nil), all[:2]...), 0.0
+			for r := range c.sep {
+				want += table.waitProb(r) * table.waitSum(insert(make([]uint16, 3), known, uint16(r)))
+			}
+			if got := table.thirdWait(int(known[0]), int(known[1])); got != want {
+				t.Fatalf("%v: waits %v: %v, want %v", c, known, got, want)
+			}
+		})
+	}
+}

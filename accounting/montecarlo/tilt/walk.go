@@ -227,14 +227,39 @@ func (t *table) startWarm() {
 	for k := theta - 1; k >= 0; k-- {
 		t.waits[k] = make([]float64, t.states.binomial[k][b])
 		eachDescending(known[:k], b-1, func() {
+			number := t.states.number(known[:k])
+			if k == 2 && theta == 3 {
+				t.waits[k][number] = t.thirdWait(int(known[0]), int(known[1]))
+				return
+			}
 			sum := 0.0
 			for r := range b {
 				sum += t.waitProb(r) * t.waitSum(insert(all, known[:k], uint16(r)))
 			}
-			t.waits[k][t.states.number(known[:k])] = sum
+			t.waits[k][number] = sum
 		})
 	}
 	t.lnN = math.Log(t.waits[0][0]) + float64(t.exp2[0])*math.Ln2 + t.ln[0]
+}
+
+// thirdWait is the sum over the wait of the last of three replicas, given those of two, d ≤ c: what waitSum makes of it in a fraction of
+// the time.
+func (t *table) thirdWait(c, d int) (sum float64) {
+	first := func(c int) int { return c * (c + 1) / 2 }
+	settled := func(r int) []float64 { return t.at(min(r, t.steps)) }
+	free, busy := t.waitProb(0), t.waitProb(t.sep-1)
+	sum = free * (settled(0)[first(c)+d] * t.waitScale[0])
+	for r := 1; r <= d; r++ {
+		sum += busy * (settled(r)[first(c-r)+d-r] * t.waitScale[r])
+	}
+	ahead, scale := settled(d), t.waitScale[d]
+	for r := d + 1; r <= c; r++ {
+		sum += busy * (ahead[first(c-d)+r-d] * scale)
+	}
+	for r := c + 1; r < t.sep; r++ {
+		sum += busy * (ahead[first(r-d)+c-d] * scale)
+	}
+	return sum
 }
 
 // insert copies known, descending, with r added, into dst[:len(known)+1].
