@@ -65,19 +65,27 @@ type Claim struct {
 	Delta float64 // δ, at least 1e-300 and below 1
 	// Points is how many points (ε, δ) are certified from the same samples; their failure probabilities add up. 0 means 1.
 	Points int
-	// Earlier is the failure probability of protocols for the same run that came before this one.
+	// Earlier is the failure probability of protocols for the same run that came before this one, and of other points of its own.
 	Earlier float64
+	// MostFailure is what the claim's own failure probability is at most, for the sake of other points that count it too. 0 is for
+	// no such limit.
+	MostFailure float64
 }
 
 func (c Claim) check(k *param.Checker) {
 	checkDelta(k, c.Delta)
 	k.Require(c.Points >= 0, "points", c.Points, "must be at least 1, or 0 for 1")
+	k.Require(c.MostFailure >= 0, "largest failure probability", c.MostFailure, "must be at least 0")
 	k.Require(c.Earlier >= 0 && c.Earlier < c.Delta, "earlier failure probability", c.Earlier, fmt.Sprintf("must be at least 0 and below delta, %g", c.Delta))
 }
 
-// allowed is the largest q with δ_v + (points·q + earlier)(1 - δ_v) ≤ δ, rounded down.
+// allowed is the largest q up to MostFailure with δ_v + (points·q + earlier)(1 - δ_v) ≤ δ, rounded down.
 func (c Claim) allowed(verify float64) float64 {
-	return ((c.Delta-verify)/(1-verify)*(1-1e-9) - c.Earlier) / float64(max(1, c.Points))
+	q := ((c.Delta-verify)/(1-verify)*(1-1e-9) - c.Earlier) / float64(max(1, c.Points))
+	if c.MostFailure > 0 {
+		q = min(q, c.MostFailure)
+	}
+	return q
 }
 
 // most is the largest δ_v that leaves a failure probability.

@@ -3,6 +3,7 @@ package pipelines
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
@@ -34,6 +35,9 @@ type AccountResult struct {
 
 	// Certificate is what was verified; nil when nothing was, and in a dry run.
 	Certificate *accounting.Certificate `json:"certificate,omitempty"`
+
+	// NotCertified are the epsilon of AlsoEpsilon at which the verification rejected δ.
+	NotCertified []float64 `json:"not_certified,omitempty"`
 
 	From string `json:"from,omitempty"` // the run directory from which the certificate was taken over
 
@@ -191,6 +195,11 @@ func (a Account) certify(ctx context.Context, o Options, here stages.Present, of
 	}
 	if err := a.besides(ctx, certificate, result); err != nil {
 		return nil, err
+	}
+	for _, epsilon := range a.AlsoEpsilon {
+		if !slices.ContainsFunc(certificate.Points, func(p accounting.Claimed) bool { return p.Epsilon == epsilon }) {
+			result.NotCertified = append(result.NotCertified, epsilon)
+		}
 	}
 	return certificate, o.publish(certificate, of)
 }

@@ -131,6 +131,9 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 	}
 	is("--epsilon", c.Epsilon, problem.Epsilon)
 	is("--delta", c.Delta, problem.Delta)
+	if a.AlsoEpsilon != nil {
+		is("--also-epsilon", fmt.Sprint(s.request.AlsoEpsilon), fmt.Sprint(a.AlsoEpsilon))
+	}
 	is("--unit", c.Unit, problem.Unit)
 	is("--max-per-owner", c.Run.MaxExamplesPerOwner, run.MaxExamplesPerOwner)
 	if run.Sampler.Truncation != nil && c.Run.Sampler.Truncation != nil {

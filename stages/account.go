@@ -11,6 +11,7 @@ import (
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
+	"slices"
 	"time"
 )
 
@@ -37,6 +38,7 @@ type Account struct {
 	NoiseMultiplier float64       // verify this one only; 0 for the smallest that can be verified
 	Samples         uint64        // budget of the verification; or
 	CPUTime         time.Duration // of one processor; with neither, verification.DefaultCPUTime
+	AlsoEpsilon     []float64     // further ε at which δ is certified, see verification.Problem
 	Curve           bool          // estimate δ at other ε as well
 
 	// From is a run directory whose certificate is for the same unit, k_u, sampler, strategy, ε, δ and, with a max batch size,
@@ -63,6 +65,11 @@ func (a Account) Validate() error {
 	c.Require(unit != accounting.UnitExample || a.MaxPerOwner <= 1, "max per owner", a.MaxPerOwner, "must be left out with unit example, which protects no owner of several examples")
 	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
 	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
+	c.Require(len(a.AlsoEpsilon) <= verification.MostAlso, "also epsilon", len(a.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", verification.MostAlso))
+	for i, epsilon := range a.AlsoEpsilon {
+		c.Require(epsilon >= 0 && epsilon <= 1e6, "also epsilon", epsilon, "must be numbers from 0 to 1e6")
+		c.Require(epsilon != a.Epsilon && !slices.Contains(a.AlsoEpsilon[:i], epsilon), "also epsilon", epsilon, "must be other numbers than epsilon, each once")
+	}
 	c.Require(a.Samples == 0 || a.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
 	c.Require(a.CPUTime >= 0, "cpu-time", a.CPUTime, "must be above 0")
 	if a.NoiseMultiplier != 0 {
@@ -113,7 +120,7 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 		return p, r, of, err
 	}
 	p = verification.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime,
-		CodeVersion: manifest.Version, PlanSHA256: plan.String()}
+		AlsoEpsilon: a.AlsoEpsilon, CodeVersion: manifest.Version, PlanSHA256: plan.String()}
 	r, err = a.request(p)
 	return p, r, of, err
 }

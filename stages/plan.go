@@ -61,13 +61,14 @@ type PlanGraph struct {
 
 // PlanPrivacy is what is to be certified: see [Account].
 type PlanPrivacy struct {
-	Epsilon         float64 `json:"epsilon" strict:"required"`
-	Delta           float64 `json:"delta" strict:"required"`
-	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"` // verify this one only
-	Samples         uint64  `json:"samples,omitempty"`          // budget of the verification; or
-	CPUTime         string  `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
-	Unit            string  `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
-	From            string  `json:"from,omitempty"`             // a run directory whose certificate is taken over
+	Epsilon         float64   `json:"epsilon" strict:"required"`
+	Delta           float64   `json:"delta" strict:"required"`
+	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"` // verify this one only
+	Samples         uint64    `json:"samples,omitempty"`          // budget of the verification; or
+	CPUTime         string    `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
+	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`     // further ε at which δ is certified
+	Unit            string    `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
+	From            string    `json:"from,omitempty"`             // a run directory whose certificate is taken over
 }
 
 // PlanBatches says in which files the batches are: see [Form].
@@ -140,7 +141,7 @@ func (p Plan) numbered() int64 {
 // AccountParams are for k_u of the plan even where no owner has so many examples.
 func (p Plan) AccountParams() Account {
 	a := Account{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Strategy: p.strategyPath(),
-		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples}
+		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples, AlsoEpsilon: p.Privacy.AlsoEpsilon}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
 	a.Unit, a.From = p.Privacy.Unit, p.Privacy.From
 	if p.Bound != nil && a.Unit != string(accounting.UnitExample) {

@@ -31,11 +31,12 @@ type Request struct {
 	NoiseMultiplier     float64         `json:"noise_multiplier,omitempty"`
 	Samples             uint64          `json:"samples,omitempty"`
 	CPUTime             string          `json:"cpu_time,omitempty"`
+	AlsoEpsilon         []float64       `json:"also_epsilon,omitempty"`
 }
 
 func (a Account) request(p verification.Problem) (Request, error) {
 	r := Request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
-		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples}
+		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples, AlsoEpsilon: p.AlsoEpsilon}
 	if p.CPUTime > 0 {
 		r.CPUTime = p.CPUTime.String()
 	}

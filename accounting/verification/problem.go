@@ -39,6 +39,10 @@ type Problem struct {
 	// Accept is the part of δ up to which means are accepted, δ'/δ, whatever it takes, in the place of a budget. 0 is for none.
 	Accept float64
 
+	// AlsoEpsilon are further ε at which δ is certified for the same run at the noise multiplier that is released for (Epsilon, Delta). The δ
+	// of each is fixed with the protocol, from estimates. Their samples are on top of the budget.
+	AlsoEpsilon []float64
+
 	Earlier     []accounting.Earlier // protocols for the same run whose samples were seen
 	CodeVersion string               // of minsep, for the protocol
 	PlanSHA256  string               // of the parameters of the batches, 64 hexadecimal digits; "" if not known
@@ -70,6 +74,11 @@ func (p Problem) Validate() error {
 	c.Require(p.Epsilon >= 0 && !math.IsInf(p.Epsilon, 1), "epsilon", p.Epsilon, "must be a finite number, at least 0")
 	c.Require(p.Delta >= 1e-300 && p.Delta < 1, "delta", p.Delta, "must be at least 1e-300 and below 1")
 	c.Require(p.Accept >= 0 && p.Accept < 1, "accept", p.Accept, "must be at least 0 and below 1")
+	c.Require(len(p.AlsoEpsilon) <= MostAlso, "also epsilon", len(p.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", MostAlso))
+	for i, epsilon := range p.AlsoEpsilon {
+		c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "also epsilon", epsilon, "must be finite numbers, at least 0")
+		c.Require(epsilon != p.Epsilon && !slices.Contains(p.AlsoEpsilon[:i], epsilon), "also epsilon", epsilon, "must be other numbers than epsilon, each once")
+	}
 	given := 0
 	for _, is := range []bool{p.Accept != 0, p.Samples != 0, p.CPUTime != 0} {
 		if is {
@@ -131,7 +140,10 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 	}
 	out := &Plan{Method: method}
 	if method == accounting.ClosedForm || method == accounting.PLD {
-		return out, p.proven(out)
+		if err := p.proven(out); err != nil {
+			return out, err
+		}
+		return out, p.also(ctx, out)
 	}
 	e := p.newEstimator()
 	if p.NoiseMultiplier != 0 {
@@ -143,8 +155,11 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 	if p.pair().Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
 		without := &Plan{Method: accounting.PLD, Estimates: out.Estimates, Table: out.Table, Each: out.Each, CPU: out.CPU}
 		if p.proven(without) == nil {
-			return without, nil
+			return without, p.also(ctx, without)
 		}
+	}
+	if err == nil {
+		err = p.also(ctx, out)
 	}
 	return out, err
 }
@@ -276,6 +291,10 @@ func (p Problem) claim() accounting.Claim {
 	c := accounting.Claim{Delta: p.Delta}
 	for _, e := range p.Earlier {
 		c.Earlier += e.FailureProbability
+	}
+	if len(p.AlsoEpsilon) > 0 {
+		c.MostFailure = p.failureOfPoint()
+		c.Earlier += float64(len(p.AlsoEpsilon)) * c.MostFailure
 	}
 	return c
 }

@@ -79,6 +79,7 @@ published one, which is not proven: its certificate says so.`,
 	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, or less where that saves little noise)")
 	f.Uint64Var(&stage.Samples, "samples", 0, "samples for estimates and verification, instead of a time")
 	f.StringVar(&stage.From, "from", "", "run directory whose certificate is for the same claim, sampler and strategy: check it and copy it with its ledger")
+	f.Float64SliceVar(&stage.AlsoEpsilon, "also-epsilon", nil, "further epsilon, such as 1,2,8, at which delta is certified too; their samples come on top of the budget")
 	f.BoolVar(&stage.Curve, "curve", false, "also print delta at other epsilon: estimates, where samples are needed")
 	return c
 }
@@ -134,6 +135,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		if p.FailureProbability > 0 {
 			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
 		}
+		printAlso(t, r)
 	} else if r.DryRun {
 		fmt.Fprintf(t, "dry run\tof a claim of (%g, %g)-DP: nothing was verified, and nothing written\n", r.Epsilon, r.Delta)
 		fmt.Fprintf(t, "method\t%s\n", r.Method)
@@ -151,6 +153,16 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	}
 	printEarlier(t, r)
 	printEstimates(t, r)
+}
+
+// printAlso prints the further points.
+func printAlso(t io.Writer, r pipelines.AccountResult) {
+	for _, p := range r.Certificate.Points[1:] {
+		fmt.Fprintf(t, "also %s\t(%g, %g)-DP at the same noise multiplier\n", r.Certificate.Status, p.Epsilon, p.Delta)
+	}
+	for _, epsilon := range r.NotCertified {
+		fmt.Fprintf(t, "not certified\tdelta at epsilon %g: its samples were rejected; the other claims stand\n", epsilon)
+	}
 }
 
 // truncation says what the maximum batch size adds to a direction.

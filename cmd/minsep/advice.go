@@ -53,7 +53,7 @@ func advice(err error) string {
 
 // planNames are the plan's fields for flags.
 var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples", "privacy.samples", "--noise-multiplier", "privacy.noise_multiplier",
-	"--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size")
+	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size")
 
 // help says what would help.
 func (e notCertified) help() string {

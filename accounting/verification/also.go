@@ -1,0 +1,226 @@
+package verification
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+)
+
+// MostAlso is how many further ε a protocol may have.
+const MostAlso = 16
+
+// The δ of a further point is what is expected to be accepted at the smallest candidate, by an estimate of alsoEstimate times M/δ samples
+// and trials of alsoVerify times M/δ: some 1.4 times the true one.
+const (
+	alsoEstimate = 400
+	alsoVerify   = 1600
+	alsoErrors   = 2 // standard errors of the estimate, and of the trial, that the accepted mean lies above
+
+	// alsoLeast is the smallest δ of a point with a larger ε, as a part of the claim's: all points count the failure probabilities of all,
+	// and a smaller δ would take samples from every one.
+	alsoLeast = 1e-3
+	// alsoFailure is the part of the smallest δ that all points together may lose to their failure probabilities.
+	alsoFailure = 1e-3
+)
+
+// leastDelta is the smallest δ that a further ε is given.
+func (p Problem) leastDelta(epsilon float64) float64 {
+	if epsilon < p.Epsilon {
+		return p.Delta
+	}
+	return max(1e-300, alsoLeast*p.Delta)
+}
+
+// failureOfPoint is the failure probability of each point of a protocol with further ε: the union of all of them costs each point
+// at most alsoFailure of its δ (F5.11). It is known before there are estimates.
+func (p Problem) failureOfPoint() float64 {
+	least := p.Delta
+	for _, epsilon := range p.AlsoEpsilon {
+		least = min(least, p.leastDelta(epsilon))
+	}
+	return alsoFailure * least / float64(1+len(p.AlsoEpsilon))
+}
+
+// also adds the further points to a protocol that has none yet, with trials of their own at every candidate.
+func (p Problem) also(ctx context.Context, out *Plan) error {
+	if len(p.AlsoEpsilon) == 0 {
+		return nil
+	}
+	protocol := out.Protocol
+	drawn := 0.0 // the failure probability of what was fixed before, and of what is added here
+	for _, e := range p.Earlier {
+		drawn += e.FailureProbability
+	}
+	drawn += protocol.Points[0].FailureProbability
+	each := p.failureOfPoint()
+	if out.Method == accounting.ClosedForm || out.Method == accounting.PLD {
+		each = 0
+	}
+	drawn += float64(len(p.AlsoEpsilon)) * each
+	if first := &protocol.Points[0]; first.FailureProbability == 0 && drawn > 0 { // all of δ went to proofs
+		first.Verify = min(first.Verify, (first.Delta-drawn)/(1-drawn)*(1-1e-9))
+	}
+	for i, epsilon := range p.AlsoEpsilon {
+		of := p
+		of.Epsilon = epsilon
+		if p.Watch != nil {
+			p.Watch(Phase{Text: fmt.Sprintf("estimating δ at ε = %g", epsilon)})
+		}
+		point, trials, err := of.point(ctx, protocol, out.Method, p.leastDelta(epsilon), drawn, each)
+		if err != nil {
+			return err
+		}
+		protocol.Points = append(protocol.Points, point)
+		for c := range protocol.Candidates {
+			for _, t := range trials[c] {
+				t.Point = i + 1
+				if t.Samples > 0 && protocol.KernelID == "" {
+					protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), p.Earlier
+				}
+				protocol.Candidates[c].Trials = append(protocol.Candidates[c].Trials, t)
+			}
+		}
+	}
+	return protocol.Validate()
+}
+
+// point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is what all points and earlier protocols lose
+// to their failure probabilities, and own the part of this point.
+func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, method accounting.Method, least, failure, own float64) (accounting.Point, [][]accounting.Trial, error) {
+	point := accounting.Point{Epsilon: p.Epsilon}
+	trials := make([][]accounting.Trial, len(protocol.Candidates))
+	if own == 0 { // nothing is sampled at any point
+		worst := 0.0
+		for c, candidate := range protocol.Candidates {
+			proven, err := p.provenTrials(candidate.NoiseMultiplier, method)
+			if err != nil {
+				return point, nil, err
+			}
+			for _, t := range proven {
+				cost := 0.0
+				if t.Truncation != nil {
+					cost = t.Truncation.Cost
+				}
+				worst = max(worst, t.Bound+cost)
+			}
+			trials[c] = proven
+		}
+		point.Delta = roundDelta(max(1e-300, worst))
+		point.Verify = point.Delta
+		return point, trials, p.informative(point.Delta)
+	}
+	sigmas := make([]float64, len(protocol.Candidates))
+	for c, candidate := range protocol.Candidates {
+		sigmas[c] = candidate.NoiseMultiplier
+	}
+	e := p.newEstimator()
+	sides, err := p.sides(e, sigmas)
+	if err != nil {
+		return point, nil, err
+	}
+	verify, samples := least*(1-alsoFailure), [2]float64{}
+	for i, s := range sides[0] {
+		if s.total() <= verify {
+			continue
+		}
+		needed, drawn, err := p.threshold(ctx, s, least, own)
+		if err != nil {
+			return point, nil, err
+		}
+		verify, samples[i] = max(verify, needed), drawn
+	}
+	point.Delta = roundDelta(accounting.Thresholds{Verify: verify, FailureProbability: failure}.Total())
+	if err := p.informative(point.Delta); err != nil {
+		return point, nil, err
+	}
+	point.Verify, point.FailureProbability = (point.Delta-failure)/(1-failure)*(1-1e-9), own
+	for c, pair := range sides {
+		for i, s := range pair {
+			count := uint64(0)
+			if s.total() > point.Verify {
+				most := estimateSamples(p.steps())
+				count = uint64(math.Ceil(min(most, max(samples[i], alsoVerify*s.bound()/point.Delta))))
+			}
+			t, err := s.trial(accounting.MonteCarlo, count)
+			if err != nil {
+				return point, nil, err
+			}
+			if count > 0 {
+				if method == accounting.Unproven {
+					t.Method = method
+				}
+				t.Accept = accounting.LargestAccept(count, s.bound(), point.Verify-s.cost(), own)
+				point.Accept = max(point.Accept, t.Accept)
+			}
+			trials[c] = append(trials[c], t)
+		}
+	}
+	return point, trials, nil
+}
+
+// threshold is the δ_v at which the trial of a side is expected to be accepted, and how many samples the trial has. An estimate that sees
+// few values makes it larger, and never the claim wrong.
+func (p Problem) threshold(ctx context.Context, s side, least, own float64) (verify, samples float64, err error) {
+	most := estimateSamples(s.spec.Steps)
+	mean, err := p.expected(ctx, s, least, most)
+	if err != nil {
+		return 0, 0, err
+	}
+	samples = math.Ceil(min(most, alsoVerify*s.bound()/max(mean, least)))
+	accept := min(s.bound(), mean+alsoErrors*math.Sqrt(s.bound()*mean/samples))
+	low, high := accept, s.bound()
+	for range 60 {
+		mid := low + (high-low)/2
+		if accounting.LargestAccept(uint64(samples), s.bound(), mid, own) >= accept {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high + s.cost(), samples, nil
+}
+
+// expected is an upper estimate of a divergence, by samples that double until alsoEstimate values of M would have been seen.
+func (p Problem) expected(ctx context.Context, s side, least, most float64) (float64, error) {
+	e := p.newEstimator()
+	worker, err := e.worker(s)
+	if err != nil {
+		return 0, err
+	}
+	var sum montecarlo.Sum
+	for drawn, next := uint64(0), uint64(leastSamples); ; next = min(2*next, uint64(most)) {
+		more, err := e.draw(ctx, worker, drawn, next-drawn)
+		if err != nil {
+			return 0, err
+		}
+		sum.Merge(more)
+		drawn = next
+		hits := sum.Mean(drawn) * float64(drawn)
+		upper := (hits + alsoErrors*math.Sqrt(hits) + 3) / float64(drawn) * s.bound()
+		if hits >= alsoEstimate || float64(drawn) >= most || upper <= least/2 {
+			return min(s.bound(), upper), nil
+		}
+	}
+}
+
+// informative refuses an ε so small that its δ says next to nothing.
+func (p Problem) informative(delta float64) error {
+	if delta <= 0.5 {
+		return nil
+	}
+	return &ParamError{Package: "verification", Param: "also epsilon", Value: p.Epsilon,
+		Rule: fmt.Sprintf("must be larger, or be left out: at the noise multiplier of the claim its delta is about %.2g", delta)}
+}
+
+// roundDelta rounds up to three digits.
+func roundDelta(delta float64) float64 {
+	scale := math.Pow(10, 2-math.Floor(math.Log10(delta)))
+	up := math.Ceil(delta*scale) / scale
+	if math.IsInf(scale, 1) || !(up >= delta) {
+		return delta
+	}
+	return up
+}
