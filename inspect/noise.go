@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"slices"
 
@@ -45,8 +46,8 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	run := store.Dir(dir)
 	found.Checks = append(found.Checks, runCheck(ctx, index, run))
 	found.check("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", !otherTraining(ctx, run, recipe.Params.Training))
-	if _, err := store.Stat(ctx, store.Join(run, manifest.CertificateFile)); err == nil {
-		found.check("certificate", "the certificate beside it is for this strategy and no more noise", stages.Certified(ctx, run, recipe) == nil)
+	if c, err := stages.ReadCertificate(ctx, run); !errors.Is(err, fs.ErrNotExist) {
+		found.check("certificate", "the certificate beside it is for this strategy and no more noise", err == nil && stages.Certified(c, run, recipe) == nil)
 	}
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
 	listed := len(index.Files) == len(noiseFiles)+1

@@ -65,21 +65,14 @@ func (a Account) Validate() error { return stages.Account(a).Validate() }
 
 // Run accounts. An error that wraps accounting.ErrNotVerified comes with a result: what was estimated.
 func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
-	c := param.Checker{Package: "pipelines"}
-	c.Add(a.Validate())
-	o.validateJob(&c)
-	c.Require(a.From == "" || store.Resolved(a.From) != store.Resolved(o.Out), "from", a.From, "must be another directory than --out")
-	if err := c.Err(); err != nil {
-		return AccountResult{}, err
-	}
-	if err := o.oneTraining(ctx, manifest.CertificateFile, nil); err != nil {
-		return AccountResult{}, err
-	}
-	here, err := o.present(ctx, manifest.CertificateFile)
+	w, err := o.begin(ctx, beginning{stage: a, looks: true, remade: manifest.CertificateFile, inputs: func(c *param.Checker) {
+		c.Require(a.From == "" || store.Resolved(a.From) != store.Resolved(o.Out), "from", a.From, "must be another directory than --out")
+	}})
 	if err != nil {
 		return AccountResult{}, err
 	}
-	problem, request, of, err := stages.Account(a).Problem(ctx, here)
+	defer w.end()
+	problem, request, of, err := stages.Account(a).Problem(ctx, w.here)
 	if err != nil {
 		return AccountResult{}, err
 	}
@@ -91,27 +84,35 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	if result.Method == accounting.MonteCarlo || result.Method == accounting.Unproven {
 		result.Exactness = problem.Run.Untruncated().Loss(1).Exactness()
 	}
-	if err := here.AgreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
+	if err := w.here.AgreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
 		return result, err
 	}
-	if a.From != "" {
-		err := a.takeOver(ctx, o, here, of, problem, request, &result)
-		return result, err
-	}
-	if o.DryRun {
+	c := claim{Account: a, work: w, of: of, problem: problem, request: request}
+	switch {
+	case a.From != "":
+		err = c.takeOver(ctx, &result)
+	case o.DryRun:
 		if result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta, accounting.Moments{}); err != nil {
 			return result, err
 		}
 		result.Outlook, err = problem.Outlook(ctx)
-		return result, err
+	default:
+		err = c.certify(ctx, &result)
 	}
-	certificate, err := a.certify(ctx, o, here, of, problem, request, &result)
-	if err != nil {
-		return result, err
-	}
-	result.Certificate = certificate
-	return result, nil
+	return result, err
 }
+
+// claim is what an account is to certify, and where.
+type claim struct {
+	Account
+	*work
+	of      stages.Examples
+	problem verification.Problem
+	request stages.Request
+}
+
+// ledger is the folder of the ledger.
+func (c *claim) ledger() string { return store.Join(c.dir.path, manifest.LedgerFolder) }
 
 // besides makes what is shown with a certificate: before that is written, since all of it may fail.
 func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *AccountResult) (err error) {
@@ -138,70 +139,62 @@ func watch(p verification.Phase) {
 	progress.Enter(p.Text, unit, int64(p.Done), int64(p.Of))
 }
 
-// certify plans, or goes on with what the ledger holds, and verifies.
-func (a Account) certify(ctx context.Context, o Options, here stages.Present, of stages.Examples, problem verification.Problem, r stages.Request, result *AccountResult) (*accounting.Certificate, error) {
-	o, unlock, err := o.Lock()
+// certify plans, or goes on with what the ledger holds, verifies, and publishes the certificate.
+func (c *claim) certify(ctx context.Context, result *AccountResult) error {
+	folder := c.ledger()
+	resume, err := c.lookAt(ctx)
 	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	folder := store.Join(o.Out, manifest.LedgerFolder)
-	resume, err := o.lookAt(ctx, folder, r)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	var protocol *accounting.Protocol
 	cpu := 0.0 // of a sample
 	if !resume {
-		if problem.Earlier, err = stages.Earlier(ctx, folder, problem.Run, problem.Run.Untruncated()); err != nil {
-			return nil, err
+		if c.problem.Earlier, err = stages.Earlier(ctx, folder, c.problem.Run, c.problem.Run.Untruncated()); err != nil {
+			return err
 		}
-		plan, err := problem.Plan(ctx)
+		plan, err := c.problem.Plan(ctx)
 		if plan != nil {
 			result.Estimate, result.Estimates, result.Table = plan.Estimate, plan.Estimates, plan.Table
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		protocol, cpu = plan.Protocol, plan.CPU
 	}
-	run, made, err := manifest.OpenRun(o.Out, o.RunID)
-	if err != nil {
-		return nil, err
-	}
-	result.RunID = run.RunID.String()
-	l, err := openLedger(folder, r, protocol)
-	if err != nil {
-		if made {
-			err = errors.Join(err, manifest.RemoveRun(o.Out))
+	begun := false // from then on the ledger stays
+	return c.inRun(func(error) bool { return begun }, func(run manifest.Run) error {
+		result.RunID = run.RunID.String()
+		l, err := openLedger(folder, c.request, protocol)
+		if err != nil {
+			return err
 		}
-		return nil, err
-	}
-	defer l.Close()
-	result.Earlier = l.Protocol().Earlier
-	if err := o.verify(ctx, folder, l); err != nil {
-		result.Ledger = folder
-		return nil, withTime(ctx, err, l.Protocol(), cpu)
-	}
-	if o.Translates() { // no samples are needed, so there is no job
-		return nil, ErrTranslated
-	}
-	certificate, err := l.Certificate()
-	if err == nil { // the noise multiplier is known only now
-		err = here.AgreesToAccount(problem.Run, problem.Unit, of, certificate.NoiseMultiplier)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := a.besides(ctx, certificate, result); err != nil {
-		return nil, err
-	}
-	for _, epsilon := range a.AlsoEpsilon {
-		if !slices.ContainsFunc(certificate.Points, func(p accounting.Claimed) bool { return p.Epsilon == epsilon }) {
-			result.NotCertified = append(result.NotCertified, epsilon)
+		begun = true
+		defer l.Close()
+		result.Earlier = l.Protocol().Earlier
+		if err := c.verify(ctx, l); err != nil {
+			result.Ledger = folder
+			return withTime(ctx, err, l.Protocol(), cpu)
 		}
-	}
-	return certificate, o.publish(certificate, of)
+		if c.jobs.translates { // no samples are needed, so there is no job
+			return ErrTranslated
+		}
+		certificate, err := l.Certificate()
+		if err == nil { // the noise multiplier is known only now
+			err = c.here.AgreesToAccount(c.problem.Run, c.problem.Unit, c.of, certificate.NoiseMultiplier)
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.besides(ctx, certificate, result); err != nil {
+			return err
+		}
+		for _, epsilon := range c.AlsoEpsilon {
+			if !slices.ContainsFunc(certificate.Points, func(p accounting.Claimed) bool { return p.Epsilon == epsilon }) {
+				result.NotCertified = append(result.NotCertified, epsilon)
+			}
+		}
+		return c.publish(certificate, result)
+	})
 }
 
 // withTime adds to the error of a protocol without an accepted candidate how long a sample takes: as
@@ -219,11 +212,15 @@ func withTime(ctx context.Context, err error, p *accounting.Protocol, cpu float6
 }
 
 // publish writes the certificate, and what the run is of.
-func (o Options) publish(c *accounting.Certificate, of stages.Examples) error {
-	if of.Identity != "" {
-		if err := manifest.SetExamples(o.Out, of.Identity); err != nil {
+func (c *claim) publish(certificate *accounting.Certificate, result *AccountResult) error {
+	if c.of.Identity != "" {
+		if err := manifest.SetExamples(c.dir.path, c.of.Identity); err != nil {
 			return err
 		}
 	}
-	return writeCertificate(o.Out, c)
+	if err := writeCertificate(c.dir.path, certificate); err != nil {
+		return err
+	}
+	result.Certificate = certificate
+	return nil
 }

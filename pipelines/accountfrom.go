@@ -18,6 +18,7 @@ import (
 	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/sampling/stream"
 	"minsep/stages"
 )
 
@@ -165,56 +166,50 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 
 // takeOver copies the certificate of another run directory, with its ledger, after checking it and that it is for what is asked for.
 // No sample is drawn. The request is the account's own, so that it counts as done when it is repeated.
-func (a Account) takeOver(ctx context.Context, o Options, here stages.Present, of stages.Examples, problem verification.Problem, r stages.Request, result *AccountResult) error {
-	s, err := readClaim(ctx, a.From)
+func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
+	s, err := readClaim(ctx, c.From)
 	if err != nil {
 		return err
 	}
-	differs, err := s.differences(a, problem)
+	differs, err := s.differences(c.Account, c.problem)
 	if err != nil {
 		return err
 	}
 	if differs != nil {
-		return &ParamError{Package: "pipelines", Param: "from", Value: a.From,
+		return &ParamError{Package: "pipelines", Param: "from", Value: c.From,
 			Rule: "has a certificate that is for something else: " + strings.Join(differs, "; ") + "; leave out --from for a verification of its own"}
 	}
-	if err := here.AgreesToAccount(problem.Run, problem.Unit, of, s.certificate.NoiseMultiplier); err != nil {
+	if err := c.here.AgreesToAccount(c.problem.Run, c.problem.Unit, c.of, s.certificate.NoiseMultiplier); err != nil {
 		return err
 	}
-	result.From, result.Earlier = a.From, s.earlier
-	if o.DryRun {
+	result.From, result.Earlier = c.From, s.earlier
+	if c.set.DryRun {
 		return nil
 	}
-	if o.Translates() {
+	if c.jobs.translates {
 		return ErrTranslated
 	}
-	o, unlock, err := o.Lock()
-	if err != nil {
+	if _, err := c.lookAt(ctx); err != nil {
 		return err
 	}
-	defer unlock()
-	if _, err := o.lookAt(ctx, store.Join(o.Out, manifest.LedgerFolder), r); err != nil {
+	if err := s.onlyOf(ctx, c.dir.path); err != nil {
 		return err
 	}
-	if err := s.onlyOf(ctx, o.Out); err != nil {
+	if err := c.besides(ctx, s.certificate, result); err != nil {
 		return err
 	}
-	if err := a.besides(ctx, s.certificate, result); err != nil {
-		return err
-	}
-	run, made, err := manifest.OpenRun(o.Out, o.RunID)
-	if err != nil {
-		return err
-	}
-	result.RunID = run.RunID.String()
-	if err := s.copy(ctx, o.Out, r); err != nil {
-		if made {
-			err = errors.Join(err, store.RemoveAll(context.WithoutCancel(ctx), store.Join(o.Out, manifest.LedgerFolder)), manifest.RemoveRun(o.Out))
+	copied := false // from then on the ledger stays
+	return c.inRun(func(error) bool { return copied }, func(run manifest.Run) error {
+		result.RunID = run.RunID.String()
+		if err := s.copy(ctx, c.dir.path, c.request); err != nil {
+			if c.here.RunID() == (stream.RunID{}) {
+				err = errors.Join(err, store.RemoveAll(context.WithoutCancel(ctx), c.ledger()))
+			}
+			return err
 		}
-		return err
-	}
-	result.Certificate = s.certificate
-	return o.publish(s.certificate, of)
+		copied = true
+		return c.publish(s.certificate, result)
+	})
 }
 
 // onlyOf refuses a run directory whose ledger holds anything else than what comes from the source, of which a copy that was

@@ -24,8 +24,9 @@ import (
 
 // lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate is refused unless it may be
 // overwritten. A protocol of another request that gave none is not: it is put aside, where it counts, so that nothing is lost.
-func (o Options) lookAt(ctx context.Context, folder string, r stages.Request) (resume bool, err error) {
-	if path := store.Join(o.Out, manifest.CertificateFile); !o.Overwrite {
+func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
+	folder, r := c.ledger(), c.request
+	if path := store.Join(c.dir.path, manifest.CertificateFile); !c.dir.overwrite {
 		if _, err := store.Stat(ctx, path); err == nil {
 			return false, fmt.Errorf("pipelines: %s%s: %w", path, stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
 		}
@@ -112,8 +113,8 @@ func putAside(folder string) error {
 }
 
 // verify is the release loop of package verification with samples that are drawn by Beam.
-func (o Options) verify(ctx context.Context, folder string, l *ledger.Ledger) error {
-	finished, err := store.Abs(store.Join(folder, manifest.FinishedFolder))
+func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
+	finished, err := store.Abs(store.Join(c.ledger(), manifest.FinishedFolder))
 	if err != nil {
 		return err
 	}
@@ -130,8 +131,8 @@ func (o Options) verify(ctx context.Context, folder string, l *ledger.Ledger) er
 	}
 	size := losses.UnitSize(p.Run.Sampler.Scheme().NumSteps())
 	missing := uint64(0) // at most: a candidate that is rejected ends the verification
-	for c := range p.Candidates {
-		for _, u := range l.Missing(c, size) {
+	for i := range p.Candidates {
+		for _, u := range l.Missing(i, size) {
 			missing += u.Count
 		}
 	}
@@ -142,7 +143,7 @@ func (o Options) verify(ctx context.Context, folder string, l *ledger.Ledger) er
 		if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {
 			return err
 		}
-		_, err := o.run(ctx, pipeline)
+		_, err := c.jobs.run(ctx, pipeline)
 		if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
 			return err
 		}

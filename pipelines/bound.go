@@ -42,36 +42,44 @@ type BoundInput struct {
 
 // Run bounds the graph.
 func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
-	c := param.Checker{Package: "pipelines"}
-	c.Add(b.Validate())
-	o.Validate(&c)
-	o.validateInput(&c, "graph", b.Graph...)
 	var source *graphio.Source
-	if len(b.Graph) > 0 && b.Read.Validate() == nil {
-		var err error
-		source, err = graphio.Open(ctx, b.Graph, b.Read)
-		c.Add(err)
-		if err == nil && b.Stamp != "" && b.Stamp != source.Stamp() {
-			c.Add(&graphio.Fault{File: strings.Join(b.Graph, ", "), Found: "the graph was changed since the command began", Rule: "wait until nothing writes to it, and repeat the command"})
-		}
-	}
-	if err := c.Err(); err != nil {
+	w, err := o.begin(ctx, beginning{stage: b, key: true, inputs: func(c *param.Checker) { source = b.open(ctx, o, c) }})
+	if err != nil {
 		return BoundResult{}, err
 	}
-	result := BoundResult{Out: o.Out, Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()}}
-	if o.DryRun {
-		return result, o.mayWrite(manifest.BoundedFolder)
+	defer w.end()
+	return b.write(ctx, w, source)
+}
+
+// open opens the graph, and records its faults; nil after any.
+func (b Bound) open(ctx context.Context, o Options, c *param.Checker) *graphio.Source {
+	o.validateInput(c, "graph", b.Graph...)
+	if len(b.Graph) == 0 || b.Read.Validate() != nil {
+		return nil
 	}
-	err := o.write(manifest.BoundedFolder, false, func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+	source, err := graphio.Open(ctx, b.Graph, b.Read)
+	c.Add(err)
+	if err == nil && b.Stamp != "" && b.Stamp != source.Stamp() {
+		c.Add(&graphio.Fault{File: strings.Join(b.Graph, ", "), Found: "the graph was changed since the command began", Rule: "wait until nothing writes to it, and repeat the command"})
+	}
+	return source
+}
+
+func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (BoundResult, error) {
+	result := BoundResult{Out: w.set.Out, Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()}}
+	if w.set.DryRun {
+		return result, w.dir.mayWrite(ctx, manifest.BoundedFolder)
+	}
+	err := w.write(anew(manifest.BoundedFolder, false), func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 		result.RunID = run.RunID.String()
-		index, summary, err := b.bound(ctx, o, source, run, stage)
+		index, summary, err := b.bound(ctx, w, source, run, stage)
 		result.Summary = summary
 		return index, err
 	})
 	return result, err
 }
 
-func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run manifest.Run, stage *manifest.Stage) (manifest.Index, ownergraph.Summary, error) {
+func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run manifest.Run, stage *manifest.Stage) (manifest.Index, ownergraph.Summary, error) {
 	index := manifest.Index{Format: manifest.BoundedFormat}
 	var summary ownergraph.Summary
 	var err error
@@ -82,11 +90,11 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 	if err != nil {
 		return index, summary, err
 	}
-	key, err := store.Abs(o.KeyFile)
+	key, err := store.Abs(w.set.KeyFile)
 	if err != nil {
 		return index, summary, err
 	}
-	shared, removeShared, err := o.sharedDir(ctx, dir)
+	shared, removeShared, err := w.jobs.sharedDir(ctx, dir)
 	if err != nil {
 		return index, summary, err
 	}
@@ -98,13 +106,13 @@ func (b Bound) bound(ctx context.Context, o Options, source *graphio.Source, run
 		return index, summary, err
 	}
 	bounded, err := contribution.Bound(s, contribution.Config{Bound: b.Bound, KeyURI: key, RunID: run.RunID, ParamsSHA256: index.ParamsSHA256,
-		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: o.WorkDir, SharedDir: shared}, edges)
+		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: w.jobs.workDir, SharedDir: shared}, edges)
 	if err != nil {
 		return index, summary, err
 	}
-	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, o.WorkDir, source.ExampleType, source.OwnerType, bounded.Rows))
+	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, w.jobs.workDir, source.ExampleType, source.OwnerType, bounded.Rows))
 	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, bounded.Summary))
-	if _, err := o.run(ctx, p); err != nil {
+	if _, err := w.jobs.run(ctx, p); err != nil {
 		return index, summary, err
 	}
 	if err := removeShared(); err != nil {

@@ -12,18 +12,12 @@ import (
 
 // holdsBundles says that the runner holds all that a bundle passes on until it has ended, as Flink's does; at about 400 MB it stops
 // for ever. A bundle is all that a subtask does in a stage of a job.
-func (o Options) holdsBundles() bool {
-	switch o.runner() {
-	case "flink", "spark", "universal":
-		return true
-	}
-	return false
-}
+func (e engine) holdsBundles() bool { return e.portable() }
 
 // sharedDir makes a folder within that of the stage through which DoFns pass what is too much for one bundle, if the runner holds
 // bundles. remove removes it.
-func (o Options) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
-	if !o.holdsBundles() {
+func (e engine) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
+	if !e.holdsBundles() {
 		return "", func() error { return nil }, nil
 	}
 	shared = store.Join(dir, "shared")
@@ -38,7 +32,7 @@ const (
 
 // checkBundle returns an error if the parallelism is too low for batches of rows examples: what formation passes on does not go
 // through files.
-func (o Options) checkBundle(spec sampling.Spec, rows int64, expectedBatchSize float64) error {
+func (e engine) checkBundle(spec sampling.Spec, rows int64, expectedBatchSize float64) error {
 	bytes := expectedBatchSize * float64(spec.Scheme().NumSteps()) * eventBytes
 	bytes += spec.ExpectedCoins(rows) * (eventBytes + coinBytes)
 	parallelism, err := strconv.Atoi(beamFlag("parallelism"))
@@ -46,9 +40,9 @@ func (o Options) checkBundle(spec sampling.Spec, rows int64, expectedBatchSize f
 		parallelism = 1
 	}
 	need := math.Ceil(bytes / bundleBytes)
-	if !o.holdsBundles() || float64(parallelism) >= need {
+	if !e.holdsBundles() || float64(parallelism) >= need {
 		return nil
 	}
 	return &ParamError{Package: "pipelines", Param: "parallelism", Value: strconv.Itoa(parallelism),
-		Rule: fmt.Sprintf("must be at least %.0f on %s for so many participations: it hangs when a task outputs more than about 400 MB", need, o.runner())}
+		Rule: fmt.Sprintf("must be at least %.0f on %s for so many participations: it hangs when a task outputs more than about 400 MB", need, e.runner)}
 }

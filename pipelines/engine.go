@@ -1,162 +1,209 @@
-// Package pipelines assembles minsep's stages: graph in, directory out. Each stage is a parameter struct with
-// Validate and Run. Parameters change the result and are hashed into its keys and index; [Options] say where and
-// how to run and change nothing.
-//
-// A program that runs stages on another runner than [DefaultRunner] imports that runner, such as by Beam's package beamx; minsep's
-// command imports all, and the object stores.
-//
-// Stability: may change with every release.
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"slices"
 	"strings"
+	"sync"
+	"time"
 
-	"minsep/internal/param"
-	"minsep/internal/store"
-	"minsep/manifest"
-	"minsep/sampling/stream"
-	"minsep/stages"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec/optimized" // functions without reflection
+	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	//lint:ignore SA1019 deprecated, and still the fastest local runner
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct" // DefaultRunner
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// ParamError is a parameter that a stage refuses.
-type ParamError = param.Error
+// ErrTranslated says that a job was translated for Dataflow, as --dry_run asks, and not run. Nothing was written.
+var ErrTranslated = errors.New("pipelines: translated, not run")
 
-// DefaultRunner runs pipelines in this process.
-const DefaultRunner = "direct"
+// errLeft marks an error after which tasks of the job may still be writing in this process: what they have written stays, marked as unfinished.
+var errLeft = errors.New("the runner did not stop in time")
 
-// Runners are the names of Beam's runners.
-var Runners = []string{"direct", "prism", "flink", "dataflow", "spark", "universal"}
+// stopTime is how long a runner may take to end after its job is to stop. One in this process may not look at it before a task is done: the
+// command ends without it.
+const (
+	stopTime      = 5 * time.Second
+	stopTimeLocal = 500 * time.Millisecond
+)
 
-// Untested are those of [Runners] that no test of this module runs.
-var Untested = []string{"spark", "universal"}
+// engine runs the Beam jobs of a stage.
+type engine struct {
+	runner     string       // one of Runners
+	translates bool         // jobs are translated for Dataflow and not run
+	workDir    string       // of temporary files, on every worker; "" for the system's
+	log        *slog.Logger // not nil
+}
 
-func (o Options) runner() string {
-	if o.Runner == "" {
-		return DefaultRunner
+func (o Options) engine() engine {
+	e := engine{cmp.Or(o.Runner, DefaultRunner), false, o.WorkDir, o.Log}
+	e.translates = e.runner == "dataflow" && beamFlag("dry_run") == "true"
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
 	}
-	return o.Runner
+	return e
 }
 
-// Options are what a stage takes besides its parameters. They never change its result.
-type Options struct {
-	Runner    string       // a Beam runner; "" is DefaultRunner
-	Out       string       // the run directory
-	KeyFile   string       // the root key's file, readable by every worker
-	RunID     stream.RunID // zero: the run directory's own, or a fresh one
-	Overwrite bool         // replace a finished result
-	DryRun    bool         // validate, look at the input, write nothing
-	WorkDir   string       // of temporary files, on every worker; "" for the system's
-	Log       *slog.Logger // nil: no logs. What is logged names no example, owner or key, and no size that is secret
-
-	// Replaced are results in the run directory that a plan makes again after the stage that runs: they are not looked at.
-	Replaced []string
-
-	Faults error // of the command line, to be told with those of the parameters; nil for none
-
-	locked bool // the run directory is this process's alone
-}
-
-// Validate records the faults of the options that every stage with an output has.
-func (o Options) Validate(c *param.Checker) {
-	o.validateJob(c)
-	if o.KeyFile == "" {
-		c.Require(false, "key", `""`, "must name a key file; make one with `minsep keygen`")
-	} else if _, err := stream.ReadKeyFile(o.KeyFile); err != nil {
-		if _, bad := errors.AsType[*param.Error](err); !bad && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
-			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: "cannot be read: " + errors.Unwrap(err).Error()}
-		}
-		c.Add(err)
-	}
-}
-
-// validateJob records the faults of where a job runs and where its results go.
-func (o Options) validateJob(c *param.Checker) {
-	c.Add(o.Faults)
-	c.Require(slices.Contains(Runners, o.runner()), "runner", o.runner(), "must be one of "+strings.Join(Runners, ", "))
-	switch o.runner() {
+// portable says that the runner is a job server's, which has to be named.
+func (e engine) portable() bool {
+	switch e.runner {
 	case "flink", "spark", "universal":
-		c.Require(o.DryRun || beamFlag("endpoint") != "", "endpoint", `""`, "must name the job server of runner "+o.runner()+", such as localhost:8099")
+		return true
 	}
-	c.Require(o.Out != "", "out", `""`, "must name the run directory")
-	for _, name := range strings.Split(o.Out, "/") {
-		c.Require(len(name) <= maxName, "out", fmt.Sprintf("…/%.20s…", name), fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName))
-	}
-	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
-	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made")
-	if o.runner() == "dataflow" {
-		c.Require(o.Translates() || o.DryRun || o.Out == "" || store.Shared(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
-	} else {
-		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
-	}
+	return false
 }
 
-// maxName is how many bytes a file system takes in a name.
-const maxName = 255
+// run executes p and returns its metrics. When ctx ends, the job is cancelled, and run returns ctx's error.
+//
+// Runners differ in what they return: some give no result for a job that was cancelled or not submitted, which is an error here,
+// since the caller needs the job's output.
+func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {
+	job := &jobLog{log: e.log}
+	beamlog.SetLogger(job)
+	e.log.Info("job begins", "runner", e.runner)
+	begin := time.Now()
+	type outcome struct {
+		result beam.PipelineResult
+		err    error
+	}
+	// The job's context has no deadline, and ends after the job: Prism panics when a worker meets its deadline, or is gone too soon.
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := beam.Run(within, e.runner, p)
+		ended <- outcome{result, err}
+	}()
+	var got outcome
+	var left error
+	select {
+	case got = <-ended:
+	case <-ctx.Done():
+		if err := job.cancel(e.runner); err != nil {
+			e.log.Error("job could not be cancelled", "runner", e.runner, "job", job.id(), "error", err)
+			left = errLeft
+		}
+		cancel()
+		select {
+		case got = <-ended:
+		case <-time.After(patience(e.runner)): // not every runner looks at it
+			left = errLeft
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return metrics.QueryResults{}, stopped(ctx, left)
+	case got.err != nil:
+		return metrics.QueryResults{}, runnerError(e.runner, got.err)
+	case got.result == nil && e.translates:
+		return metrics.QueryResults{}, ErrTranslated
+	case got.result == nil:
+		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: gave no result: the job was cancelled there", e.runner)
+	}
+	e.log.Info("job ended", "runner", e.runner, "seconds", time.Since(begin).Seconds())
+	found := got.result.Metrics().AllMetrics()
+	for _, c := range found.Counters() {
+		if c.Key.Namespace == "minsep" {
+			e.log.Info("counter", "name", c.Key.Name, "total", c.Result())
+		}
+	}
+	return found, nil
+}
 
-// validateInput records inputs that workers read and cannot reach.
-func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
-	if o.runner() != "dataflow" || o.Translates() || o.DryRun {
+// patience is the stopTime of a runner.
+func patience(runner string) time.Duration {
+	if runner == DefaultRunner {
+		return stopTimeLocal
+	}
+	return stopTime
+}
+
+// stopped is the error of a job that ended because ctx did.
+func stopped(ctx context.Context, left error) error {
+	if left == nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), left)
+}
+
+// beamFlag is the value of one of the flags that Beam's runners define; "" if there is none.
+func beamFlag(name string) string {
+	if f := flag.Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// jobLog passes on what Beam logs, and takes from it the name under which the runner holds the job.
+type jobLog struct {
+	log *slog.Logger
+
+	sync.Mutex
+	submitted string
+}
+
+func (l *jobLog) Log(ctx context.Context, sev beamlog.Severity, _ int, msg string) {
+	if id, found := strings.CutPrefix(msg, "Submitted job: "); found {
+		l.Lock()
+		l.submitted = id
+		l.Unlock()
+	}
+	var level slog.Level
+	switch {
+	case sev >= beamlog.SevError:
+		level = slog.LevelError
+	case sev >= beamlog.SevWarn:
+		level = slog.LevelWarn
+	case sev >= beamlog.SevInfo:
+		level = slog.LevelInfo
+	default: // workers write whole messages at level debug, with the data in them
 		return
 	}
-	for _, path := range paths {
-		c.Require(path == "" || store.Shared(path), name, path, "must be in an object store: the workers of Dataflow do not see local files")
-	}
+	l.log.Log(ctx, level, msg, "from", "beam")
 }
 
-// mayWrite returns the error that a stage would meet because its folder holds a result.
-func (o Options) mayWrite(folder string) error {
-	dir := store.Join(o.Out, folder)
-	if _, err := manifest.Read(context.Background(), dir); err == nil && !o.Overwrite {
-		return fmt.Errorf("pipelines: folder %s: %w", dir, manifest.ErrExists)
-	}
-	return nil
+func (l *jobLog) id() string {
+	l.Lock()
+	defer l.Unlock()
+	return l.submitted
 }
 
-// write runs a stage's work in its folder of the run directory: begin, work, publish; after a failure
-// the folder is as empty as before.
-func (o Options) write(folder string, secret bool, work func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error)) (err error) {
-	o, unlock, err := o.Lock()
+// cancel cancels the job at a job service, and waits for its end there. Jobs in this process end with it.
+func (l *jobLog) cancel(runner string) error {
+	id := l.id()
+	switch {
+	case id == "" || runner == "direct":
+		return nil
+	case runner == "dataflow":
+		return fmt.Errorf("it goes on at Dataflow: gcloud dataflow jobs cancel %s", id)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), stopTime)
+	defer stop()
+	conn, err := grpcx.Dial(ctx, *jobopts.Endpoint, stopTime)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	run, made, err := manifest.OpenRun(o.Out, o.RunID)
-	if err != nil {
+	defer conn.Close()
+	service := jobpb.NewJobServiceClient(conn)
+	if _, err := service.Cancel(ctx, &jobpb.CancelJobRequest{JobId: id}); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil && made && !errors.Is(err, errLeft) {
-			err = errors.Join(err, manifest.RemoveRun(o.Out))
+	for tick := time.Tick(100 * time.Millisecond); ; <-tick {
+		state, err := service.GetState(ctx, &jobpb.GetJobStateRequest{JobId: id})
+		if err != nil {
+			return err
 		}
-	}()
-	stage, err := manifest.Begin(store.Join(o.Out, folder), secret, o.Overwrite)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil && !errors.Is(err, errLeft) {
-			err = withoutRoom(err, store.Join(o.Out, folder), "nothing is left of the result; make room, or give another --out, and repeat the command")
-			err = errors.Join(err, stage.Abort())
+		switch state.GetState() {
+		case jobpb.JobState_CANCELLED, jobpb.JobState_DONE, jobpb.JobState_FAILED, jobpb.JobState_DRAINED:
+			return nil
 		}
-	}()
-	index, err := work(run, stage)
-	if err != nil {
-		return err
 	}
-	index.RunID = run.RunID
-	return stage.Publish(index)
-}
-
-// present reads what is in the run directory, but for own, which the command itself makes, and for what a plan makes again after it.
-func (o Options) present(ctx context.Context, own string) (stages.Present, error) {
-	if o.Translates() { // nothing is read or written there
-		return stages.Present{}, nil
-	}
-	return stages.ReadPresent(ctx, o.Out, append(slices.Clone(o.Replaced), own)...)
 }

@@ -1,7 +1,6 @@
 package pipelines
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 
-	"minsep/internal/store"
 	"minsep/sampling/ownergraph/graphio"
 )
 
@@ -89,22 +87,4 @@ func withoutRoom(err error, folder, left string) error {
 		folder = filepath.Dir(at.Path)
 	}
 	return fmt.Errorf("folder %s: %w: %s", folder, full, left)
-}
-
-// HasRoom refuses a result that does not fit into what is free, before its first byte. Of a folder that is there it says nothing: part of
-// the result may be in it, and what is replaced makes room. A dry run may be for another machine.
-func (o Options) HasRoom(bytes int64, folders ...string) error {
-	if o.DryRun {
-		return nil
-	}
-	for _, folder := range folders {
-		if _, err := store.Stat(context.Background(), store.Join(o.Out, folder)); err == nil {
-			return nil
-		}
-	}
-	if free, known := store.Free(o.Out); known && bytes > free {
-		return &ParamError{Package: "pipelines", Param: "out", Value: o.Out,
-			Rule: fmt.Sprintf("has no room: about %d bytes are needed for %s, %d are free", bytes, strings.Join(folders, " and "), free)}
-	}
-	return nil
 }

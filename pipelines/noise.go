@@ -13,7 +13,6 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/sampling/stream"
 	"minsep/stages"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/noiseshards"
@@ -45,28 +44,24 @@ func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 
 // Run makes the noise. After an interruption the folder stays unfinished, and on a full disk, so that the same call goes on where it was; after
 // another failure it is as empty as before.
-func (n Noise) Run(ctx context.Context, o Options) (noised NoiseResult, err error) {
-	c := param.Checker{Package: "pipelines"}
-	var from *accounting.Certificate
-	if n.FromCertificate {
-		if from, err = certificateFor(ctx, o.Out); err == nil {
-			n.NoiseMultiplier = from.NoiseMultiplier
+func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
+	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true, inputs: func(c *param.Checker) {
+		if n.FromCertificate && !hasCertificate(ctx, o.Out) {
+			c.Add(noCertificate())
 		}
-		c.Add(err)
-	}
-	c.Add(n.Validate())
-	o.Validate(&c)
-	if err := c.Err(); err != nil {
-		return NoiseResult{}, err
-	}
-	if err := o.oneTrainingByKey(ctx, ""); err != nil {
-		return NoiseResult{}, err
-	}
-	here, err := o.present(ctx, manifest.NoiseFolder)
+	}})
 	if err != nil {
 		return NoiseResult{}, err
 	}
-	training, err := here.Training()
+	defer w.end()
+	certificate := w.here.Certificate()
+	if n.FromCertificate {
+		if certificate == nil { // any more
+			return NoiseResult{}, noCertificate()
+		}
+		n.NoiseMultiplier = certificate.NoiseMultiplier
+	}
+	training, err := w.here.Training()
 	if err != nil {
 		return NoiseResult{}, err
 	}
@@ -74,24 +69,23 @@ func (n Noise) Run(ctx context.Context, o Options) (noised NoiseResult, err erro
 	if err != nil {
 		return NoiseResult{}, err
 	}
-	noised = newNoiseResult(r, facts, o.Out)
-	if from != nil {
-		noised.Certificate, noised.Status = store.Join(o.Out, manifest.CertificateFile), from.Status
+	noised := newNoiseResult(r, facts, o.Out)
+	if n.FromCertificate {
+		noised.Certificate, noised.Status = store.Join(o.Out, manifest.CertificateFile), certificate.Status
 	}
-	if err := stages.Certified(ctx, o.Out, r); err != nil {
+	if err := stages.Certified(certificate, o.Out, r); err != nil {
 		return noised, err
 	}
-	if err := o.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training, Directory: store.Resolved(o.Out)}); err != nil {
-		return noised, err
-	}
-	if err := o.HasRoom(noised.Bytes, manifest.NoiseFolder); err != nil {
+	if err := w.registered(noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training}); err != nil {
 		return noised, err
 	}
 	if o.DryRun {
 		return noised, nil
 	}
-	w := noiseWriter{options: o, recipe: r, facts: facts}
-	err = w.run(ctx)
+	if err := HasRoom(ctx, o.Out, noised.Bytes, manifest.NoiseFolder); err != nil {
+		return noised, err
+	}
+	err = n.write(ctx, w, r, facts)
 	noised.RunID = r.RunID.String()
 	return noised, err
 }
@@ -108,143 +102,109 @@ func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) Nois
 	return n
 }
 
-// certificateFor is stages.ReadCertificate for a noise multiplier that was not given.
-func certificateFor(ctx context.Context, run string) (*accounting.Certificate, error) {
-	missing := &ParamError{Package: "pipelines", Param: "noise multiplier", Value: "(none)", Rule: "must be given where the run directory has no certificate to take it from"}
-	if run == "" {
-		return nil, missing
-	}
-	c, err := stages.ReadCertificate(ctx, run)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missing
-	}
-	return c, err
+// hasCertificate says that a run directory has a certificate to take the noise multiplier from.
+func hasCertificate(ctx context.Context, run string) bool {
+	_, err := store.Stat(ctx, store.Join(run, manifest.CertificateFile))
+	return run != "" && !errors.Is(err, fs.ErrNotExist)
 }
 
-// noiseWriter writes a folder of noise.
-type noiseWriter struct {
-	options Options
-	recipe  *noise.Recipe
-	facts   manifest.NoiseFacts
-
-	key string // absolute path
+func noCertificate() error {
+	return &ParamError{Package: "pipelines", Param: "noise multiplier", Value: "(none)", Rule: "must be given where the run directory has no certificate to take it from"}
 }
 
-func (w *noiseWriter) run(ctx context.Context) (err error) {
-	if w.key, err = store.Abs(w.options.KeyFile); err != nil {
-		return err
-	}
-	root, err := stream.ReadKeyFile(w.key)
+// write writes the folder of noise. What is written stays after an interruption and on a full disk.
+func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manifest.NoiseFacts) error {
+	key, err := store.Abs(w.set.KeyFile)
 	if err != nil {
 		return err
 	}
-	o, unlock, err := w.options.Lock()
+	out := output{
+		folder: manifest.NoiseFolder, secret: true,
+		resume: func(run manifest.Run) (same manifest.Digest, err error) {
+			r.Bind(w.root, run.RunID, key)
+			if err := w.claim(run, r, key); err != nil {
+				return same, err
+			}
+			return layoutDigest(r, facts)
+		},
+		kept: func(err error) bool { return ctx.Err() != nil || isFull(err) },
+		full: "the finished files of noise stay; make room and repeat the command, which goes on from there",
+	}
+	return w.write(out, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+		return w.writeNoise(ctx, r, facts, stage, key)
+	})
+}
+
+// claim records in the registry that the run id serves this training run.
+func (w *work) claim(run manifest.Run, r *noise.Recipe, key string) error {
+	if w.jobs.translates {
+		return nil
+	}
+	registry, err := noise.OpenRegistry(w.root, key)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	w.options = o
-	run, made, err := manifest.OpenRun(w.options.Out, w.options.RunID)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil && made && ctx.Err() == nil && !isFull(err) {
-			err = errors.Join(err, manifest.RemoveRun(w.options.Out))
-		}
-	}()
-	w.recipe.Bind(root, run.RunID, w.key)
-	// The claim comes before anything is removed: a refused overwrite leaves the result that is there.
-	if !w.options.Translates() {
-		registry, err := noise.OpenRegistry(root, w.key)
-		var plan manifest.Digest
-		if err == nil && run.Plan != nil {
-			plan, err = stages.TrainingDigest(run.Plan.Plan)
-		}
-		if err == nil {
-			err = registry.Claim(w.recipe, w.options.Out, plan)
-		}
-		if err != nil {
+	var plan manifest.Digest
+	if run.Plan != nil {
+		if plan, err = stages.TrainingDigest(run.Plan.Plan); err != nil {
 			return err
 		}
 	}
-	same, err := w.digest()
-	if err != nil {
-		return err
-	}
-	stage, err := manifest.Resume(store.Join(w.options.Out, manifest.NoiseFolder), true, w.options.Overwrite, same)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		switch {
-		case err == nil || ctx.Err() != nil:
-		case isFull(err):
-			err = withoutRoom(err, store.Join(w.options.Out, manifest.NoiseFolder), "the finished files of noise stay; make room and repeat the command, which goes on from there")
-		default:
-			err = errors.Join(err, stage.Abort())
-		}
-	}()
-	index, err := w.write(ctx, stage)
-	if err != nil {
-		return err
-	}
-	index.Secret = secretOf(root, run.RunID, manifest.NoiseFolder)
-	return stage.Publish(index)
+	return registry.Claim(r, w.dir.path, plan)
 }
 
-// digest covers everything that decides the files: the recipe, which names run and key, and their layout.
-func (w *noiseWriter) digest() (manifest.Digest, error) {
-	recipe, err := w.recipe.SHA256()
+// layoutDigest covers everything that decides the files: the recipe, which names run and key, and their layout.
+func layoutDigest(r *noise.Recipe, facts manifest.NoiseFacts) (manifest.Digest, error) {
+	recipe, err := r.SHA256()
 	if err != nil {
 		return manifest.Digest{}, err
 	}
 	_, same, err := manifest.Params(struct {
 		RecipeSHA256 noise.Digest
 		manifest.NoiseFacts
-	}{recipe, w.facts})
+	}{recipe, facts})
 	return same, err
 }
 
-// write writes the recipe and the noise, and returns the index.
-func (w *noiseWriter) write(ctx context.Context, stage *manifest.Stage) (index manifest.Index, err error) {
-	index = manifest.Index{Format: manifest.NoiseFormat, RunID: w.recipe.RunID}
-	if index.Params, index.ParamsSHA256, err = manifest.Params(w.recipe.Params); err != nil {
+// writeNoise writes the recipe and the noise, and returns the index.
+func (w *work) writeNoise(ctx context.Context, r *noise.Recipe, facts manifest.NoiseFacts, stage *manifest.Stage, key string) (index manifest.Index, err error) {
+	index = manifest.Index{Format: manifest.NoiseFormat}
+	if index.Params, index.ParamsSHA256, err = manifest.Params(r.Params); err != nil {
 		return index, err
 	}
-	if index.Facts, err = json.Marshal(w.facts); err != nil {
+	if index.Facts, err = json.Marshal(facts); err != nil {
 		return index, err
 	}
 	dir, err := store.Abs(stage.Dir)
 	if err != nil {
 		return index, err
 	}
-	recipe, err := noiseshards.WriteRecipe(dir, w.recipe)
+	recipe, err := noiseshards.WriteRecipe(dir, r)
 	if err != nil {
 		return index, err
 	}
-	if w.facts.Shards > 0 {
-		c := noiseshards.Config{Dir: dir, Shards: w.facts.Shards, DType: w.facts.DType, StepsPerFile: w.facts.StepsPerFile, KeyURI: w.key, RecipeSHA256: recipe.SHA256}
-		if index.Files, err = w.options.writeNoise(ctx, c, w.facts); err != nil {
+	if facts.Shards > 0 {
+		c := noiseshards.Config{Dir: dir, Shards: facts.Shards, DType: facts.DType, StepsPerFile: facts.StepsPerFile, KeyURI: key, RecipeSHA256: recipe.SHA256}
+		if index.Files, err = w.jobs.runNoise(ctx, c, facts); err != nil {
 			return index, err
 		}
 	}
 	index.Files = append(index.Files, recipe)
-	if w.options.Translates() { // the recipe alone is written without a job
+	if w.jobs.translates { // the recipe alone is written without a job
 		return index, ErrTranslated
 	}
 	return index, nil
 }
 
-// writeNoise runs the pipeline.
-func (o Options) writeNoise(ctx context.Context, c noiseshards.Config, facts manifest.NoiseFacts) ([]manifest.File, error) {
+// runNoise runs the pipeline.
+func (e engine) runNoise(ctx context.Context, c noiseshards.Config, facts manifest.NoiseFacts) ([]manifest.File, error) {
 	p, s := beam.NewPipelineWithRoot()
 	files, err := noiseshards.Write(s, c)
 	if err != nil {
 		return nil, err
 	}
 	manifestio.Collect(s, c.Dir, collectedFiles, files)
-	if _, err := o.run(ctx, p); err != nil {
+	if _, err := e.run(ctx, p); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

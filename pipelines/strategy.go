@@ -16,13 +16,21 @@ type Strategy struct {
 	Inputs map[string]manifest.Digest // the SHA-256 of the files that the parameters name, for the index
 }
 
+// Validate reports every fault of the parameters.
+func (s Strategy) Validate() error { return s.Params.Validate() }
+
 // Run makes the strategy.
-func (s Strategy) Run(ctx context.Context, o Options) (err error) {
+func (s Strategy) Run(ctx context.Context, o Options) error {
+	w, err := o.begin(ctx, beginning{stage: s})
+	if err != nil {
+		return err
+	}
+	defer w.end()
 	index := manifest.Index{Format: manifest.StrategyFormat, Inputs: s.Inputs}
 	if index.Params, index.ParamsSHA256, err = manifest.Params(s.Params); err != nil {
 		return err
 	}
-	return o.write(manifest.StrategyFolder, false, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+	return w.write(anew(manifest.StrategyFolder, false), func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 		strategy, err := stages.MakeStrategy(ctx, s.Params)
 		if err != nil {
 			return index, err

@@ -26,7 +26,19 @@ type Present struct {
 	batches     *formedBatches
 	certificate *accounting.Certificate
 	noise       *noise.Params
+	secrets     []secretFolder // batches and noise, be they of this run or not
 }
+
+// RunID is that of run.json; zero if there is none.
+func (p Present) RunID() stream.RunID {
+	if p.run == nil {
+		return stream.RunID{}
+	}
+	return p.run.RunID
+}
+
+// Certificate is nil if there is none.
+func (p Present) Certificate() *accounting.Certificate { return p.certificate }
 
 // tableFacts are the public facts of a bounded table.
 type tableFacts struct {
@@ -71,8 +83,8 @@ func (s Source) Examples() Examples {
 }
 
 // ReadPresent reads what is in the run directory out, but for the results that are named in without, such as that which a command itself
-// makes. Results that are not finished count as not there, but for noise; so do batches and noise of another run id, which nothing
-// of this run uses.
+// makes. Results that are not finished count as not there, but for noise. Batches and noise of another run id are of no use to this
+// run: they are refused by [Present.OneTraining], and nothing else compares them.
 func ReadPresent(ctx context.Context, out string, without ...string) (p Present, err error) {
 	p.out = out
 	run, err := manifest.ReadRun(ctx, out)
@@ -126,13 +138,17 @@ func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
 	return t, err
 }
 
-func (p Present) readBatches(ctx context.Context, dir string) (*formedBatches, error) {
+func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, error) {
 	if !manifest.Finished(dir) {
 		return nil, nil
 	}
 	ix, err := manifest.Read(ctx, dir)
-	if err != nil || p.ofAnotherRun(ix.RunID) {
+	if err != nil {
 		return nil, err
+	}
+	p.secrets = append(p.secrets, indexedFolder(dir, ix))
+	if p.ofAnotherRun(ix.RunID) {
+		return nil, nil
 	}
 	var params manifest.BatchesParams
 	var facts manifest.BatchesFacts
@@ -151,7 +167,7 @@ func (p Present) readBatches(ctx context.Context, dir string) (*formedBatches, e
 
 // FormedOf names the examples that the batches of a run were formed of, as run.json names them; "" if it has none that are finished.
 func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity string, err error) {
-	b, err := Present{run: &run}.readBatches(ctx, store.Join(dir, manifest.BatchesFolder))
+	b, err := (&Present{run: &run}).readBatches(ctx, store.Join(dir, manifest.BatchesFolder))
 	if err != nil || b == nil {
 		return "", err
 	}
@@ -159,12 +175,16 @@ func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity strin
 }
 
 // readNoise returns what the noise in a folder was made of. Noise that is not finished has a recipe already.
-func (p Present) readNoise(ctx context.Context, dir string) (*noise.Params, error) {
+func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, error) {
 	switch {
 	case manifest.Finished(dir):
 		ix, err := manifest.Read(ctx, dir)
-		if err != nil || p.ofAnotherRun(ix.RunID) {
+		if err != nil {
 			return nil, err
+		}
+		p.secrets = append(p.secrets, indexedFolder(dir, ix))
+		if p.ofAnotherRun(ix.RunID) {
+			return nil, nil
 		}
 		params := new(noise.Params)
 		return params, json.Unmarshal(ix.Params, params)
@@ -173,8 +193,12 @@ func (p Present) readNoise(ctx context.Context, dir string) (*noise.Params, erro
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
-		if err != nil || p.ofAnotherRun(r.RunID) {
+		if err != nil {
 			return nil, err
+		}
+		p.secrets = append(p.secrets, secretFolder{dir, r.RunID, func(root stream.Root) bool { return r.Key(root, r.RunID).Commitment() == r.KeyCommitment }})
+		if p.ofAnotherRun(r.RunID) {
+			return nil, nil
 		}
 		return &r.Params, nil
 	}

@@ -101,16 +101,15 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		return RunResult{}, err
 	}
 	if !o.DryRun {
-		var unlock func()
-		if o, unlock, err = o.Lock(); err != nil {
+		if o.Held, err = pipelines.TakeLock(o.Out); err != nil {
 			return RunResult{}, err
 		}
-		defer unlock()
+		defer o.Held.Release()
 	}
 	if err := refuseStrangers(ctx, o); err != nil {
 		return RunResult{}, err
 	}
-	if err := fits(p, o, names); err != nil {
+	if err := fits(ctx, p, o, names); err != nil {
 		return RunResult{}, err
 	}
 	t, err := take(ctx, p, o, record)
@@ -158,7 +157,10 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 }
 
 // fits refuses a plan whose batches and noise do not fit into what is free, before the first stage.
-func fits(p stages.Plan, o pipelines.Options, names []string) error {
+func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []string) error {
+	if o.DryRun { // which may be for another machine
+		return nil
+	}
 	bytes, folders := int64(0), []string(nil)
 	for stage, folder := range map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder} {
 		if slices.Contains(names, stage) {
@@ -167,7 +169,7 @@ func fits(p stages.Plan, o pipelines.Options, names []string) error {
 		}
 	}
 	slices.Sort(folders)
-	return stages.InPlan("", o.HasRoom(bytes, folders...))
+	return stages.InPlan("", pipelines.HasRoom(ctx, o.Out, bytes, folders...))
 }
 
 // refuseStrangers refuses a run directory that holds what could be taken for a part of the run.
@@ -216,7 +218,7 @@ type planRun struct {
 	result  RunResult
 	edges   int64 // about how many its graph has
 
-	doneAgain []string // results that stages of this run have made
+	settled []string // results that are the plan's by now, made or found
 
 	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
 }
@@ -271,6 +273,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	case err != nil:
 		return "", err
 	case there && differs == nil:
+		r.settled = append(r.settled, store.Base(s.Path()))
 		return StageSkipped, nil
 	case there && !r.options.Overwrite:
 		return "", refuse(s.Path(), "holds another result", differs)
@@ -286,11 +289,11 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	}
 	o := r.options
 	o.RunID = r.Run.RunID
-	o.Replaced = slices.DeleteFunc(slices.Clone(o.Replaced), func(name string) bool { return slices.Contains(r.doneAgain, name) })
+	o.Replaced = slices.DeleteFunc(slices.Clone(o.Replaced), func(name string) bool { return slices.Contains(r.settled, name) })
 	if err := s.run(ctx, o); err != nil {
 		return "", graphInPlan(err)
 	}
-	r.doneAgain = append(r.doneAgain, store.Base(s.Path()))
+	r.settled = append(r.settled, store.Base(s.Path()))
 	there, differs, err = s.Compare(ctx)
 	if err == nil && (!there || differs != nil) {
 		err = fmt.Errorf("planrun: %s: what was just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))

@@ -1,0 +1,103 @@
+// Package pipelines assembles minsep's stages: graph in, directory out. Each stage is a parameter struct with
+// Validate and Run. Parameters change the result and are hashed into its keys and index; [Options] say where and
+// how to run and change nothing.
+//
+// Inside, an engine runs the Beam jobs of a stage, and a directory is the run directory that the stage writes in.
+//
+// A program that runs stages on another runner than [DefaultRunner] imports that runner, such as by Beam's package beamx; minsep's
+// command imports all, and the object stores.
+//
+// Stability: may change with every release.
+package pipelines
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/sampling/stream"
+)
+
+// ParamError is a parameter that a stage refuses.
+type ParamError = param.Error
+
+// DefaultRunner runs pipelines in this process.
+const DefaultRunner = "direct"
+
+// Runners are the names of Beam's runners.
+var Runners = []string{"direct", "prism", "flink", "dataflow", "spark", "universal"}
+
+// Untested are those of [Runners] that no test of this module runs.
+var Untested = []string{"spark", "universal"}
+
+// Options are what a user sets for a stage besides its parameters. They never change its result.
+type Options struct {
+	Runner    string       // a Beam runner; "" is DefaultRunner
+	Out       string       // the run directory
+	KeyFile   string       // the root key's file, readable by every worker
+	RunID     stream.RunID // zero: the run directory's own, or a fresh one
+	Overwrite bool         // replace a finished result
+	DryRun    bool         // validate, look at the input, write nothing
+	WorkDir   string       // of temporary files, on every worker; "" for the system's
+	Log       *slog.Logger // nil: no logs. What is logged names no example, owner or key, and no size that is secret
+
+	// Replaced are results in the run directory that a plan makes again after the stage that runs: they are not looked at.
+	Replaced []string
+
+	Faults error // of the command line, to be told with those of the parameters; nil for none
+
+	Held *Lock // of Out, where the caller holds it while several stages run; nil: the stage takes the lock itself
+}
+
+// Validate records the faults of the options that every stage with a key has.
+func (o Options) Validate(c *param.Checker) {
+	o.validateJob(c)
+	if o.KeyFile == "" {
+		c.Require(false, "key", `""`, "must name a key file; make one with `minsep keygen`")
+	} else if _, err := stream.ReadKeyFile(o.KeyFile); err != nil {
+		if _, bad := errors.AsType[*param.Error](err); !bad && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: "cannot be read: " + errors.Unwrap(err).Error()}
+		}
+		c.Add(err)
+	}
+}
+
+// validateJob records the faults of where a job runs and where its results go.
+func (o Options) validateJob(c *param.Checker) {
+	c.Add(o.Faults)
+	e := o.engine()
+	c.Require(slices.Contains(Runners, e.runner), "runner", e.runner, "must be one of "+strings.Join(Runners, ", "))
+	c.Require(!e.portable() || o.DryRun || beamFlag("endpoint") != "", "endpoint", `""`, "must name the job server of runner "+e.runner+", such as localhost:8099")
+	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	for _, name := range strings.Split(o.Out, "/") {
+		c.Require(len(name) <= maxName, "out", fmt.Sprintf("…/%.20s…", name), fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName))
+	}
+	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
+	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made")
+	if e.runner == "dataflow" {
+		c.Require(e.translates || o.DryRun || o.Out == "" || store.Shared(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
+	} else {
+		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
+	}
+}
+
+// maxName is how many bytes a file system takes in a name.
+const maxName = 255
+
+// validateInput records inputs that workers read and cannot reach.
+func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
+	if e := o.engine(); e.runner != "dataflow" || e.translates || o.DryRun {
+		return
+	}
+	for _, path := range paths {
+		c.Require(path == "" || store.Shared(path), name, path, "must be in an object store: the workers of Dataflow do not see local files")
+	}
+}
+
+// Translates says that jobs are translated for Dataflow and not run.
+func (o Options) Translates() bool { return o.engine().translates }

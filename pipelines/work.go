@@ -1,0 +1,149 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/sampling/stream"
+	"minsep/stages"
+)
+
+// work is a stage at work. Every stage begins by [Options.begin], which validates, takes the run directory and looks at what is in it;
+// leaves its result by write, or by inRun where that is not a folder with an index; and ends by end.
+type work struct {
+	set  Options    // by the user
+	jobs engine     // runs the stage's jobs
+	dir  *directory // that the stage writes in
+	end  func()     // gives the directory back
+
+	root stream.Root    // of a stage with a key
+	here stages.Present // of a stage that looks
+}
+
+// beginning is what a stage needs to begin.
+type beginning struct {
+	stage interface{ Validate() error }
+	// inputs records the faults of what the stage reads; nil for none. All faults of parameters, options and inputs are told at once.
+	inputs func(c *param.Checker)
+	key    bool   // the stage has the root key
+	looks  bool   // the results in the run directory must be of one training run, and the stage's of the same
+	remade string // that result is not looked at, since the stage makes it anew
+}
+
+// begin begins a stage. A dry run takes no lock, since it writes nothing.
+func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
+	c := param.Checker{Package: "pipelines"}
+	c.Add(b.stage.Validate())
+	if b.key {
+		o.Validate(&c)
+	} else {
+		o.validateJob(&c)
+	}
+	if b.inputs != nil {
+		b.inputs(&c)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	w := &work{set: o, jobs: o.engine(), dir: o.directory(), end: func() {}}
+	if !o.DryRun {
+		unlock, err := w.dir.lock()
+		if err != nil {
+			return nil, err
+		}
+		w.end = unlock
+	}
+	if err := w.look(ctx, b); err != nil {
+		w.end()
+		return nil, err
+	}
+	return w, nil
+}
+
+// look reads the root key, and what is in the run directory.
+func (w *work) look(ctx context.Context, b beginning) (err error) {
+	var root *stream.Root
+	if b.key {
+		if w.root, err = stream.ReadKeyFile(w.set.KeyFile); err != nil {
+			return err
+		}
+		root = &w.root
+	}
+	if b.looks {
+		w.here, err = w.dir.look(ctx, b.remade, root)
+	}
+	return err
+}
+
+// inRun runs what writes in the run directory, with a run id of the directory or a fresh one. A fresh one does not outlive an error, unless
+// something is kept after it.
+func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) error) error {
+	run, made, err := manifest.OpenRun(w.dir.path, w.dir.run)
+	if err != nil {
+		return err
+	}
+	if err := write(run); err != nil {
+		if made && !kept(err) {
+			err = errors.Join(err, manifest.RemoveRun(w.dir.path))
+		}
+		return err
+	}
+	return nil
+}
+
+// output is the folder that a stage leaves.
+type output struct {
+	folder string
+	secret bool
+	// resume is of a stage that can go on where it was stopped: it returns what decides the files, before anything is removed. nil: a
+	// stage that was stopped begins anew.
+	resume func(run manifest.Run) (same manifest.Digest, err error)
+	kept   func(err error) bool // after which errors the folder stays as it is, marked as unfinished; after others it is as empty as before
+	full   string               // what to do when the disk is full
+}
+
+// anew is the output of a stage that cannot go on where it was stopped.
+func anew(folder string, secret bool) output {
+	return output{folder, secret, nil, func(err error) bool { return errors.Is(err, errLeft) },
+		"nothing is left of the result; make room, or give another --out, and repeat the command"}
+}
+
+func (o output) begin(dir string, overwrite bool, run manifest.Run) (*manifest.Stage, error) {
+	if o.resume == nil {
+		return manifest.Begin(dir, o.secret, overwrite)
+	}
+	same, err := o.resume(run)
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Resume(dir, o.secret, overwrite, same)
+}
+
+// write makes a stage's folder, and publishes it under the index that make returns.
+func (w *work) write(o output, make func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error)) error {
+	return w.inRun(o.kept, func(run manifest.Run) error {
+		dir := store.Join(w.dir.path, o.folder)
+		stage, err := o.begin(dir, w.dir.overwrite, run)
+		if err != nil {
+			return err
+		}
+		index, err := make(run, stage)
+		if err == nil {
+			index.RunID = run.RunID
+			if o.secret {
+				index.Secret = stages.IndexSecret(w.root, run.RunID, o.folder)
+			}
+			err = stage.Publish(index)
+		}
+		if err == nil || errors.Is(err, errLeft) {
+			return err
+		}
+		if err = withoutRoom(err, dir, o.full); !o.kept(err) {
+			err = errors.Join(err, stage.Abort())
+		}
+		return err
+	})
+}
