@@ -74,7 +74,7 @@ func GaussianNoiseMultiplier(epsilon, delta, sensitivity float64) (float64, erro
 	for private(low) {
 		high, low = low, low/2
 	}
-	// One more ulp keeps the promise after the multiplication by the sensitivity.
+	// One more ulp keeps the guarantee after the multiplication by the sensitivity.
 	sigma := smallest(low, high, private) * sensitivity
 	for gaussianDelta(epsilon, sensitivity/sigma) > delta {
 		sigma = math.Nextafter(sigma, math.Inf(1))

@@ -11,7 +11,7 @@ type Unit string
 
 // The two units. In a [Protocol] the empty Unit is UnitOwner.
 const (
-	// UnitOwner protects an owner of at most k_u examples, [Run.MaxExamplesPerOwner]. With k_u = 1 an owner and an example are the same.
+	// UnitOwner protects an owner with at most k_u examples, [Run.MaxExamplesPerOwner]. With k_u = 1 an owner and an example are the same.
 	UnitOwner Unit = "owner"
 	// UnitExample protects single examples only, however many an owner has. It is asked for by name.
 	UnitExample Unit = "example"
@@ -34,9 +34,9 @@ func (u Unit) protected(examplesPerOwner int) string {
 	case u == UnitExample:
 		return "SINGLE EXAMPLES ONLY: AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
 	case examplesPerOwner > 1:
-		return fmt.Sprintf("an owner of at most %d examples", examplesPerOwner)
+		return fmt.Sprintf("an owner with at most %d examples", examplesPerOwner)
 	}
-	return "an owner of one example"
+	return "an owner with one example"
 }
 
 // Protected says in words whom the certificate protects.

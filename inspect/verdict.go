@@ -51,7 +51,7 @@ func (r Report) Err() error { return Broken(r.Folders) }
 func claimed(c *accounting.Certificate) string {
 	unit := "one example"
 	if k := c.Run.MaxExamplesPerOwner; k > 1 {
-		unit = fmt.Sprintf("an owner of at most %d examples", k)
+		unit = fmt.Sprintf("an owner with at most %d examples", k)
 	}
 	if c.Unit == accounting.UnitExample {
 		unit = c.Protected()

@@ -35,7 +35,7 @@ func small(kind string) mechanism.Params {
 	return p
 }
 
-// TestEveryFamily holds what registering a family promises: it makes strategies of its own kind
+// TestEveryFamily holds what registering a family guarantees: it makes strategies of its own kind
 // that are read back alike, and its parameter is what it was given.
 func TestEveryFamily(t *testing.T) {
 	if len(mechanism.Families()) < 16 {

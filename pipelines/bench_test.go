@@ -74,7 +74,7 @@ func BenchmarkForm(b *testing.B) {
 	}
 }
 
-// BenchmarkFormMultiOwner forms batches by Algorithm 3 of about 3e5 examples that a bound of two examples an owner keeps.
+// BenchmarkFormMultiOwner forms batches by Algorithm 3 of about 3e5 examples that a bound of two examples per owner keeps.
 func BenchmarkFormMultiOwner(b *testing.B) {
 	o := benchOptions(b)
 	graph := writeGraph(b, 1_250_000, 2_500_000)
@@ -90,7 +90,7 @@ func BenchmarkFormMultiOwner(b *testing.B) {
 	})
 }
 
-// BenchmarkBound goes from Parquet to Parquet, two edges an example, eight examples an owner. MINSEP_BENCH_EDGES adds a
+// BenchmarkBound goes from Parquet to Parquet, two edges per example, eight examples per owner. MINSEP_BENCH_EDGES adds a
 // size, such as 100000000.
 func BenchmarkBound(b *testing.B) {
 	sizes := []int{20_000_000}

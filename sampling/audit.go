@@ -201,7 +201,7 @@ func (a *Audit) Step(rows []int64) {
 }
 
 func (a *Audit) size(size, entries int) {
-	ok := size == entries // padding only where it is promised
+	ok := size == entries // padding only where the scheme pads
 	if t := a.spec.Truncation; t != nil {
 		ok = entries <= t.MaxBatchSize && (ok && !t.Pad || t.Pad && size == t.MaxBatchSize)
 	}

@@ -2,7 +2,7 @@
 //
 // A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep], [BalancedMinSep], [Poisson], [BallsInBins],
 // [CyclicPoisson], [MultiOwner] and [Fixed], with [Truncation] after it. Its Validate reports every fault, its doc comment says under
-// "Formal guarantees" what its batches promise, and JSON holds it word for word in a manifest and a certificate.
+// "Formal guarantees" what its batches guarantee, and JSON holds it word for word in a manifest and a certificate.
 // [Spec] holds one of them, and [Kinds] lists them. [Params] are what users give, a batch size for example, of which
 // [Params.Spec] makes the scheme that is run:
 //
@@ -58,7 +58,7 @@ const MaxSteps = 1 << 24
 type Scheme interface {
 	Name() string    // as on the command line
 	NumSteps() int   // n
-	Separation() int // least distance in steps of two participations that the scheme promises
+	Separation() int // least distance in steps of two participations that the scheme guarantees
 	Validate() error // every fault, joined
 }
 

@@ -132,7 +132,7 @@ func (s EpochMinSep) Process() Process {
 	if s.MinSep > 1 {
 		stay := newFloat(0).Quo(newFloat(float64(e.tail-1)), newFloat(float64(e.tail)))
 		survival := newFloat(1)
-		e.head = newWaits(s.MinSep-1, func(int) *big.Float { return survival.Mul(survival, stay) })
+		e.head = newWaitingTime(s.MinSep-1, func(int) *big.Float { return survival.Mul(survival, stay) })
 	}
 	return e
 }
@@ -145,7 +145,7 @@ func (s EpochMinSep) Process() Process {
 type epochs struct {
 	EpochMinSep
 	tail int    // places from b-1 on
-	head *waits // Pr[wait > t] = (1-1/tail)^(t+1) for t < b-1; nil for b = 1
+	head *waitingTime // Pr[wait > t] = (1-1/tail)^(t+1) for t < b-1; nil for b = 1
 }
 
 // epochSampler draws from epochs.

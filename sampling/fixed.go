@@ -85,7 +85,7 @@ func (s Fixed) bound() int {
 
 // Form returns the rows of all batches: batch t is the result's [t·BatchSize, (t+1)·BatchSize), in no particular order.
 // priority[e] decides example e's place in the shuffle, the smallest first: a word of e's own stream. owners may be
-// nil. It works in memory in one goroutine: about 40 bytes an example and 8 an owner entry.
+// nil. It works in memory in one goroutine: about 40 bytes per example and 8 per owner entry.
 func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
 	order := shuffled(priority)
 	if owners == nil {

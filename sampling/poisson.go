@@ -41,7 +41,7 @@ func (Poisson) Name() string { return "poisson" }
 // NumSteps returns Steps.
 func (s Poisson) NumSteps() int { return s.Steps }
 
-// Separation returns 1: nothing is promised.
+// Separation returns 1: nothing is guaranteed.
 func (Poisson) Separation() int { return 1 }
 
 // Validate returns every fault of the parameters, joined.

@@ -8,7 +8,7 @@ import (
 
 // renewal is a process with turns: a wait for the first turn, then, after each participation, the separation and a new wait.
 type renewal struct {
-	first, gap *waits
+	first, gap *waitingTime
 	start      int // step of the first turn
 	stride     int // steps from one turn to the next
 	lead       int // turns from a participation to the next turn that can be one

@@ -39,8 +39,8 @@ const (
 
 	compressedEdge = 4.1    // stored bytes of an edge, compressed or in Parquet
 	plainEdge      = 14.0   // as text
-	boundEdge      = 0.8e-6 // seconds an edge
-	boundMemory    = 80     // bytes an edge, and
+	boundEdge      = 0.8e-6 // seconds per edge
+	boundMemory    = 80     // bytes per edge, and
 	boundBuffers   = 250 << 20
 
 	formExample       = 0.05e-6 // seconds an example
@@ -58,7 +58,7 @@ const (
 	provenSeconds  = 3.0   // of privacy loss distributions
 	provenMemory   = 330 << 20
 	sampledMemory  = 80 << 10 // bytes a step
-	severalPerUser = 2.7      // times, with several examples an owner
+	severalPerUser = 2.7      // times, with several examples per owner
 
 	noiseValue  = 2.1e-9  // seconds a value of independent noise, and
 	noiseBand   = 0.04e-9 // of each band

@@ -6,7 +6,7 @@ import (
 )
 
 // Preflight returns the refusals that need no data and that no single field is at fault for: a batch size that the examples cannot
-// give, where their number is known, and a scheme, strategy and number of examples an owner for which no analysis is known. They come
+// give, where their number is known, and a scheme, strategy and number of examples per owner for which no analysis is known. They come
 // before the first byte is written, and in a dry run. The plan's fields must be valid.
 func (p Plan) Preflight() error {
 	spec, err := p.foreseen()

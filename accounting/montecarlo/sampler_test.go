@@ -323,7 +323,7 @@ func TestGoldenDeltas(t *testing.T) {
 }
 
 // TestSpecialCases: equal settings give equal losses. b-min-sep with b = 1 is Poisson sampling; with p = 1 and a warm start it is
-// balls-in-bins; with one part cyclic Poisson is Poisson; an owner of one example is an example.
+// balls-in-bins; with one part cyclic Poisson is Poisson; an owner with one example is an example.
 func TestSpecialCases(t *testing.T) {
 	n := 60
 	base := Spec{Scheme: BMinSep, Steps: n, MinSep: 6, Prob: 1, WarmStart: true, NoiseMultiplier: 1, Strategy: toeplitz(n, sqrtColumn(6)...)}

@@ -22,7 +22,7 @@ type Options struct {
 	Tail float64 `json:"tail,omitempty"`
 }
 
-// Bracket holds two proven bounds of a number: Lower ≤ number ≤ Upper. Upper is the figure to promise.
+// Bracket holds two proven bounds of a number: Lower ≤ number ≤ Upper. Upper is the one to claim.
 type Bracket struct {
 	Lower float64 `json:"lower"` // at most Upper
 	Upper float64 `json:"upper"` // may be +Inf

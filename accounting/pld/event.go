@@ -56,7 +56,7 @@ func (e Event) Validate() error {
 	if t := e.Truncation; t != nil {
 		c.AtLeast("max batch size", t.MaxBatchSize, 1)
 		c.AtLeast("other examples", t.Others, 0)
-		c.Require(e.Examples == 1, "examples per owner", e.Examples, "must be 1 with a maximum batch size: truncation for several examples an owner is not derived")
+		c.Require(e.Examples == 1, "examples per owner", e.Examples, "must be 1 with a maximum batch size: truncation for several examples per owner is not derived")
 	}
 	return c.Err()
 }

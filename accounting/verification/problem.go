@@ -254,7 +254,7 @@ func (p Problem) provenTrials(sigma float64, method accounting.Method) (trials [
 // DefaultCPUTime is the budget where none is given, in time of one processor.
 const DefaultCPUTime = time.Minute
 
-// DefaultSamples is about how many samples that is, for one example an owner; with several a sample takes many times as long.
+// DefaultSamples is about how many samples that is, for one example per owner; with several a sample takes many times as long.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
 
 // priced returns the problem with what is left of its budget, in samples at the speed that was measured; of a time two digits.

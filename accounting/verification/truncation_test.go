@@ -33,7 +33,7 @@ func truncatedRuns(t *testing.T) map[string]accounting.Run {
 		cold.WarmStart = false
 		r.Sampler.BMinSep = &cold
 	})
-	add("two examples an owner", 2, func(*accounting.Run) {})
+	add("two examples per owner", 2, func(*accounting.Run) {})
 	add("more bands than min-sep", 1, func(r *accounting.Run) {
 		s := *r.Strategy
 		s.Toeplitz = append(append([]float64(nil), s.Toeplitz...), 0.1)
@@ -48,7 +48,7 @@ func truncatedRuns(t *testing.T) map[string]accounting.Run {
 	add("public parts", 1, func(r *accounting.Run) {
 		r.Sampler = sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.25, Steps: 64, MinSep: 4}}
 	})
-	add("poisson, four examples an owner", 4, func(r *accounting.Run) {
+	add("poisson, four examples per owner", 4, func(r *accounting.Run) {
 		r.Sampler, r.Strategy = sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.0625, Steps: 64}}, mechanism.Identity(64)
 	})
 	return runs
@@ -59,7 +59,7 @@ const truncatedEpsilon, truncatedDelta = 2.0, 1e-3
 // TestTruncatedPlans certifies runs with a maximum batch size, most of which have no pair of their own. The cost is in every trial and is taken off its threshold, and whoever reads the protocol finds a cost that is too low.
 func TestTruncatedPlans(t *testing.T) {
 	for name, run := range truncatedRuns(t) {
-		if testing.Short() && name != "b-min-sep" && name != "two examples an owner" && name != "public parts" {
+		if testing.Short() && name != "b-min-sep" && name != "two examples per owner" && name != "public parts" {
 			continue
 		}
 		problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, Samples: 30_000, CodeVersion: "test"}
@@ -146,7 +146,7 @@ func TestTruncatedNoiseMultiplier(t *testing.T) {
 
 // TestTruncationTooDear: a maximum that costs more than δ is refused with one that does not, unless the pair of its own serves.
 func TestTruncationTooDear(t *testing.T) {
-	run := truncatedRuns(t)["two examples an owner"]
+	run := truncatedRuns(t)["two examples per owner"]
 	want := run.Sampler.Truncation.MaxBatchSize
 	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 250}
 	problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, CodeVersion: "test"}

@@ -17,10 +17,10 @@ type shape struct {
 }
 
 var shapes = []shape{
-	{"uniform", "two owners an example, drawn at random, eight examples an owner", func(n int64, add func(example, owner int64)) {
+	{"uniform", "two owners per example, drawn at random, eight examples per owner", func(n int64, add func(example, owner int64)) {
 		background(0, n, uniform(n/8), add)
 	}},
-	{"power-law", "two owners an example; owner r of N owns about (N/r)^(2/3) · 8/3 examples", func(n int64, add func(example, owner int64)) {
+	{"power-law", "two owners per example; owner r of N owns about (N/r)^(2/3) · 8/3 examples", func(n int64, add func(example, owner int64)) {
 		owners := max(1, n/8)
 		background(0, n, func(rng *rand.Rand) int64 { return int64(float64(owners) * math.Pow(rng.Float64(), 3)) }, add)
 	}},

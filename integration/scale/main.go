@@ -60,7 +60,7 @@ func measureAll(args []string) error {
 	flags := flag.NewFlagSet("scale", flag.ExitOnError)
 	names := flags.String("shapes", "uniform,power-law", "families of graphs")
 	sizes := flags.String("edges", "1e6,1e7", "numbers of edges")
-	ks := flags.String("k", "2", "examples an owner; 0 for all that there are")
+	ks := flags.String("k", "2", "examples per owner; 0 for all that there are")
 	rounds := flags.Int("rounds", 0, "rounds of the bounding; 0 for as many as planned")
 	points := flags.String("fit", "", "a file of points: print the model that they give and measure nothing")
 	graphFile := flags.String("graph", "", "a graph to bound in place of -shapes and -edges")

@@ -72,7 +72,7 @@ func (l line) at(x float64) float64 { return l.Base + l.Slope*x }
 const (
 	packedPrefix  = "bytes shuffled: "
 	verdictPrefix = packedPrefix + "verdicts after round "
-	modelK        = 2 // examples an owner that the model is of
+	modelK        = 2 // examples per owner that the model is of
 	verdictBytes  = 17
 	lawRounds     = 12 // of the points by which the law is known
 )
@@ -115,7 +115,7 @@ type model struct {
 	law       []point // many rounds
 	planned   []point // those measured that had two rounds or more
 	hot       []point
-	cpu       line // µs an edge, over log10 of the edges
+	cpu       line // µs per edge, over log10 of the edges
 	peak      line // GiB, over edges
 	fileBytes line // of the graph, over edges
 }
@@ -144,7 +144,7 @@ func newModel(points []point) *model {
 	return m
 }
 
-// shuffled returns the bytes an edge that a shuffle takes, over the sizes of a shape with many rounds.
+// shuffled returns the bytes per edge that a shuffle takes, over the sizes of a shape with many rounds.
 func (m *model) shuffled(shape, shuffle string) line {
 	var x, y []float64
 	for _, p := range m.law {
@@ -155,7 +155,7 @@ func (m *model) shuffled(shape, shuffle string) line {
 	return proportional(x, y)
 }
 
-// total is the bytes an edge of all shuffles.
+// total is the bytes per edge of all shuffles.
 func (m *model) total(shape string) (sum float64) {
 	for _, s := range shuffles {
 		sum += m.shuffled(shape, s.name).Slope
@@ -174,7 +174,7 @@ func (m *model) report(out io.Writer) {
 	}
 	num := func(v float64) string { return fmt.Sprintf("%.3g", v) }
 
-	table([]string{"stage", "graph", "edges", "k", "wall s", "CPU-s", "µs an edge", "peak GiB"}, func() {
+	table([]string{"stage", "graph", "edges", "k", "wall s", "CPU-s", "µs per edge", "peak GiB"}, func() {
 		for _, p := range append(slices.Clone(m.measured), m.hot...) {
 			k := fmt.Sprint(p.K)
 			if p.K == 0 {
@@ -196,14 +196,14 @@ func (m *model) report(out io.Writer) {
 			row(cells...)
 		}
 	})
-	table([]string{"shuffle", "what", "B an edge, uniform", "power-law", "worst deviation"}, func() {
+	table([]string{"shuffle", "what", "B per edge, uniform", "power-law", "worst deviation"}, func() {
 		for _, s := range shuffles {
 			u, p := m.shuffled("uniform", s.name), m.shuffled("power-law", s.name)
 			row(s.name, s.what, num(u.Slope), num(p.Slope), fmt.Sprintf("%.1f %%", 100*max(u.Worst, p.Worst)))
 		}
 		row("all", "", num(m.total("uniform")), num(m.total("power-law")), "")
 	})
-	fmt.Fprintf(out, "CPU: %.2f + %.2f · log10(edges) µs an edge (worst deviation %.0f %%).\nPeak memory of the direct runner: %.2f GiB + %.0f B an edge (%.0f %%).\n\n",
+	fmt.Fprintf(out, "CPU: %.2f + %.2f · log10(edges) µs per edge (worst deviation %.0f %%).\nPeak memory of the direct runner: %.2f GiB + %.0f B per edge (%.0f %%).\n\n",
 		m.cpu.Base, m.cpu.Slope, 100*m.cpu.Worst, m.peak.Base, m.peak.Slope*(1<<30), 100*m.peak.Worst)
 	table([]string{"edges", "CPU-h", "TB shuffled", "buckets", "rounds", "edges left to one worker, at most", "GB shuffled a worker of 100", "of 10,000"}, func() {
 		for _, edges := range []float64{1e8, 1e9, 1e10} {

@@ -386,7 +386,7 @@ func above(v *Verifier, samples int, want float64) bool {
 	return mean > want && mean < 1.05*want
 }
 
-// TestOwnersOfManyHavePlans: five and eight examples an owner have values with M far below 1, where exact tables of orders above five are too large.
+// TestOwnersOfManyHavePlans: five and eight examples per owner have values with M far below 1, where exact tables of orders above five are too large.
 func TestOwnersOfManyHavePlans(t *testing.T) {
 	c := benchCase(t, 200, 16, 128./50000, 1.1, 6)
 	c.Spec.MaxExamplesPerOwner = 5

@@ -38,7 +38,7 @@ func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, e
 			return Provable{}, err
 		}
 		if excess > 0 {
-			// Bounds of several examples an owner have a floor, which more noise does not lower.
+			// Bounds of several examples per owner have a floor, which more noise does not lower.
 			if fell := excessLo - excess; excess > 1 && excess < math.Log(0.5/delta) && !math.IsInf(excessLo, 1) && at > lo && fell < 0.25*(at-lo) {
 				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: more noise than %.4g does not lower the bound, %.3g", ErrNotProvable, delta, epsilon, math.Exp(at), delta*math.Exp(excess))
 			}

@@ -27,7 +27,7 @@ func LogRatio(law Law, c *Columns, noiseMultiplier float64, y []float64) float64
 //	f_i = a_i f_{i+1} + Σ_m e^{Jump[m-1][i] + m u_i} f_{next(i)},   f = 1 beyond the last step,
 //
 // whose result is Times · ln Σ_r e^{Start[r]} f_r. With next(i) = i+b and one a it holds b-min-sep (F3.2), its bounds for more bands
-// (F3.3, F3.7), the published law of Algorithm 3 (F4.1) and the bounds for several examples an owner (F4.3, F4.5). With an Epoch T,
+// (F3.3, F3.7), the published law of Algorithm 3 (F4.1) and the bounds for several examples per owner (F4.3, F4.5). With an Epoch T,
 // next(i) is the later of i+b and the first step of the next epoch: epoch min-sep (F3.8).
 type Renewal struct {
 	Steps, MinSep int

@@ -9,17 +9,17 @@ import (
 // precision of the survival probabilities in bits. Each is off by less than 2^-200 after 2^24 roundings.
 const precision = 256
 
-// waits is the law of a waiting time 0, 1, 2, … as thresholds for a uniform 64-bit word: the wait is longer
+// waitingTime is the distribution of a waiting time 0, 1, 2, … as thresholds for a uniform 64-bit word: the wait is longer
 // than t iff the word is below floor(2^64 Pr[wait > t]). Waits beyond the table are all the same: never.
-type waits struct {
+type waitingTime struct {
 	thresholds []uint64 // falling; the last is 0 and ends every search
 	guide      []int32  // guide[w >> shift] is the shortest wait of the words with these top bits
 	shift      uint
 }
 
-// newWaits tabulates survival(t) = Pr[wait > t] for t < limit. A wait of limit means never.
-func newWaits(limit int, survival func(t int) *big.Float) *waits {
-	w := &waits{}
+// newWaitingTime tabulates survival(t) = Pr[wait > t] for t < limit. A wait of limit means never.
+func newWaitingTime(limit int, survival func(t int) *big.Float) *waitingTime {
+	w := &waitingTime{}
 	scaled := new(big.Float).SetPrec(precision)
 	for t := range limit {
 		s, _ := scaled.SetMantExp(survival(t), 64).Uint64() // truncates; 1 itself becomes 2^64-1
@@ -46,7 +46,7 @@ func newWaits(limit int, survival func(t int) *big.Float) *waits {
 }
 
 // wait returns the wait of a word.
-func (w *waits) wait(word uint64) int {
+func (w *waitingTime) wait(word uint64) int {
 	t := w.guide[word>>w.shift]
 	for w.thresholds[t] > word {
 		t++
@@ -55,10 +55,10 @@ func (w *waits) wait(word uint64) int {
 }
 
 // geometric is the wait for the first success of trials of probability p: Pr[wait > t] = (1-p)^(t+1).
-func geometric(p float64, limit int) *waits {
+func geometric(p float64, limit int) *waitingTime {
 	q := complement(p)
 	s := newFloat(1)
-	return newWaits(limit, func(int) *big.Float { return s.Mul(s, q) })
+	return newWaitingTime(limit, func(int) *big.Float { return s.Mul(s, q) })
 }
 
 // stationary is the wait for the first participation under a warm start (arXiv 2602.09338,
@@ -68,13 +68,13 @@ func geometric(p float64, limit int) *waits {
 //	Pr[wait > t] = 1 - (t+1) p0 for t < b,  π (1-p)^(t-b+2) for t ≥ b-1:
 //
 // the equilibrium law of the renewal process, of which each step is a participation with probability p0.
-func stationary(p float64, minSep, limit int) *waits {
+func stationary(p float64, minSep, limit int) *waitingTime {
 	exactP, q, b := newFloat(p), complement(p), newFloat(float64(minSep))
 	one := newFloat(1)
 	scale := newFloat(0).Sub(b, one)
 	scale.Add(scale.Mul(scale, exactP), one) // 1/π
 	tail := newFloat(0).Quo(q, scale)        // at t = b-1
-	return newWaits(limit, func(t int) *big.Float {
+	return newWaitingTime(limit, func(t int) *big.Float {
 		switch {
 		case t < minSep-1:
 			s := newFloat(0).Mul(newFloat(float64(t+1)), exactP)

@@ -38,7 +38,7 @@ func TestThresholdsAreExact(t *testing.T) {
 				}
 				warmSurvive.Sub(warmSurvive, new(big.Rat).Mul(rate, gapSurvive))
 				for name, c := range map[string]struct {
-					w *waits
+					w *waitingTime
 					s *big.Rat
 				}{"cold": {cold, survive}, "warm": {warm, warmSurvive}} {
 					got := uint64(0)
@@ -56,7 +56,7 @@ func TestThresholdsAreExact(t *testing.T) {
 
 func TestGuideFindsTheWait(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for _, w := range []*waits{geometric(0.001, 5000), geometric(0.9, 100), geometric(1, 10), stationary(0.02, 64, 3000), geometric(1e-6, 50)} {
+	for _, w := range []*waitingTime{geometric(0.001, 5000), geometric(0.9, 100), geometric(1, 10), stationary(0.02, 64, 3000), geometric(1e-6, 50)} {
 		words := []uint64{0, 1, math.MaxUint64}
 		for range 2000 {
 			words = append(words, rng.Uint64(), rng.Uint64()>>(rng.UintN(64)))
