@@ -144,7 +144,7 @@ func (s EpochMinSep) Process() Process {
 // 1/(T-b+1) while v < b-1, and else one of the T-b+1 places from b-1 on with equal probabilities.
 type epochs struct {
 	EpochMinSep
-	tail int    // places from b-1 on
+	tail int          // places from b-1 on
 	head *waitingTime // Pr[wait > t] = (1-1/tail)^(t+1) for t < b-1; nil for b = 1
 }
 
