@@ -81,7 +81,8 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	return found, nil
 }
 
-// countsAddUp checks what the index says of the graph that was bounded, which is not here, against itself.
+// countsAddUp checks what the index says of the graph that was bounded, which is not here, against
+// itself.
 func countsAddUp(s ownergraph.Summary) bool {
 	owners, edges := int64(0), int64(0)
 	for _, bin := range s.GivenPerOwner {

@@ -19,8 +19,8 @@ import (
 	"minsep/stages"
 )
 
-// inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and compares what it was made for with
-// the batches and the bounded table beside it.
+// inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and
+// compares what it was made for with the batches and the bounded table beside it.
 func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	data, err := stages.ReadFile(ctx, path)
@@ -73,7 +73,8 @@ func (i *Inspection) count(name, rule string, failed int64) {
 	i.Checks = append(i.Checks, sampling.Check{Name: name, Rule: rule, Held: failed == 0, Broken: failed})
 }
 
-// uncounted is how many protocols that were put aside the protocol of the ledger should count and does not.
+// uncounted is how many protocols that were put aside the protocol of the ledger should count and
+// does not.
 func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, err error) {
 	if l.Protocol().KernelID == "" {
 		return 0, nil
@@ -91,7 +92,8 @@ func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, e
 	return missed, err
 }
 
-// matchBatches compares a certificate with the batches and the bounded table of its run directory, where there are any.
+// matchBatches compares a certificate with the batches and the bounded table of its run directory,
+// where there are any.
 func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
 	ix, err := manifest.Read(ctx, store.Join(run, manifest.BatchesFolder))
 	switch {
@@ -145,8 +147,9 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	return nil
 }
 
-// Recheck computes units of the ledger of a run directory again, chosen at random, and compares them. It finds sums that were not computed
-// from the protocol with the probability that one of the chosen units is among them; it says nothing of the other units.
+// Recheck computes units of the ledger of a run directory again, chosen at random, and compares
+// them. It finds sums that were not computed from the protocol with the probability that one of the
+// chosen units is among them; it says nothing of the other units.
 func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
 	l, err := ledger.Read(ctx, found.Folder)

@@ -1,6 +1,7 @@
-// Package inspect reads a run directory without trusting it: it checks every hash, computes again what can be computed again, holds the
-// results against each other and against the plan, and comes to a verdict. It needs no key, changes nothing, and knows neither Beam nor the
-// services of object stores: a program that inspects gs:// or s3:// imports their stores, as the command does.
+// Package inspect reads a run directory without trusting it: it checks every hash, computes again
+// what can be computed again, holds the results against each other and against the plan, and comes
+// to a verdict. It needs no key, changes nothing, and knows neither Beam nor the services of object
+// stores: a program that inspects gs:// or s3:// imports their stores, as the command does.
 //
 // Stability: stable.
 package inspect
@@ -32,9 +33,9 @@ type Inspection struct {
 	certificate *accounting.Certificate // of the certificate's inspection, if it can be read
 }
 
-// Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be read is a broken check;
-// it returns an error only where there is nothing to inspect, or when ctx ends, which it does not outlive: it changes nothing, so that
-// what it computes can be left behind.
+// Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be
+// read is a broken check; it returns an error only where there is nothing to inspect, or when ctx
+// ends, which it does not outlive: it changes nothing, so that what it computes can be left behind.
 func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 	type outcome struct {
 		found []Inspection
@@ -75,7 +76,8 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	return found, nil
 }
 
-// ErrFailedCheck says that a run directory does not hold what it checks: a hash, a separation, a bound or a distribution.
+// ErrFailedCheck says that a run directory does not hold what it checks: a hash, a separation, a
+// bound or a distribution.
 var ErrFailedCheck = errors.New("inspect: a check failed")
 
 // Broken returns [ErrFailedCheck] if any check is broken.
@@ -109,7 +111,8 @@ var inspectors = []struct {
 	{manifest.CertificateFile, "minsep-certificate/1", inspectCertificate},
 }
 
-// foldersOf returns the folders of a run directory that are there, or dir itself if it is one of them.
+// foldersOf returns the folders of a run directory that are there, or dir itself if it is one of
+// them.
 func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 	if ix, err := manifest.Read(ctx, dir); err == nil {
 		for _, i := range inspectors {
@@ -145,7 +148,8 @@ func filesCheck(ctx context.Context, ix *manifest.Index, dir string) sampling.Ch
 	return p
 }
 
-// runCheck checks that a folder is of the run whose directory it lies in: the run id is a part of every key.
+// runCheck checks that a folder is of the run whose directory it lies in: the run id is a part of
+// every key.
 func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
 	p := sampling.Check{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
 	if run, err := manifest.ReadRun(ctx, runDir); err != nil || run.RunID != ix.RunID {
@@ -154,7 +158,8 @@ func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.C
 	return p
 }
 
-// factsCheck checks what readers take from the index against the scheme, the number of rows of the table, and what is public of it.
+// factsCheck checks what readers take from the index against the scheme, the number of rows of the
+// table, and what is public of it.
 func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) sampling.Check {
 	padded := 0
 	if t := scheme.Truncation; t != nil && t.Pad {
@@ -226,7 +231,8 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	return found, nil
 }
 
-// secretCheck checks that the SHA-256 of a secret index, which public files carry, tells nothing of its contents.
+// secretCheck checks that the SHA-256 of a secret index, which public files carry, tells nothing of
+// its contents.
 func secretCheck(ix *manifest.Index) sampling.Check {
 	p := sampling.Check{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell what is in it"}
 	p.Held = ix.Secret != nil && !bytes.Equal(ix.Secret[:], make([]byte, len(ix.Secret)))

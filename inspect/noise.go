@@ -19,8 +19,8 @@ import (
 	"minsep/stages"
 )
 
-// inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the values are those of the recipe
-// cannot be known without the key.
+// inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the values
+// are those of the recipe cannot be known without the key.
 func inspectNoise(ctx context.Context, dir string) (found Inspection, err error) {
 	index, err := manifest.Open(ctx, dir, manifest.NoiseFormat)
 	if err != nil {
@@ -108,7 +108,8 @@ func checkNoiseFiles(ctx context.Context, dir string, facts manifest.NoiseFacts,
 
 var errShape = errors.New("inspect: a file of noise of another shape")
 
-// onGrid reports whether a value is a multiple of the grid that its type holds exactly. Grid 0 is none: then it must be finite.
+// onGrid reports whether a value is a multiple of the grid that its type holds exactly. Grid 0 is
+// none: then it must be finite.
 func onGrid(v, grid float64, size int) bool {
 	if grid == 0 {
 		return !math.IsInf(v, 0) && !math.IsNaN(v)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestOnGrid: of a float32 a multiple is below 2^24, of a float64 below 2^53; without a grid every finite value is right.
+// TestOnGrid: of a float32 a multiple is below 2^24, of a float64 below 2^53; without a grid every
+// finite value is right.
 func TestOnGrid(t *testing.T) {
 	const g = 0x1p-20
 	for _, c := range []struct {

@@ -10,8 +10,9 @@ import (
 	"minsep/stages"
 )
 
-// inspectRun holds every stage's result in a run directory against run.json: the files that it names, and the parameters and inputs
-// that its plan calls for. Neither the key nor the inputs are needed.
+// inspectRun holds every stage's result in a run directory against run.json: the files that it
+// names, and the parameters and inputs that its plan calls for. Neither the key nor the inputs are
+// needed.
 func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	dir := store.Dir(path)
@@ -40,7 +41,8 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	return found, nil
 }
 
-// examples holds what run.json says that the run is of against the batches, or the bounded table where there are none. Whether these are of the table beside them is a check of theirs.
+// examples holds what run.json says that the run is of against the batches, or the bounded table
+// where there are none. Whether these are of the table beside them is a check of theirs.
 func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run) {
 	formed, err := stages.FormedOf(ctx, dir, run)
 	if err != nil || run.Examples == "" { // the batches' own inspection says what is wrong with them

@@ -47,7 +47,8 @@ func testGraph(id func(i int) string) string {
 	return b.String()
 }
 
-// TestRunDirectoryInPython reads run directories with NumPy and pyarrow alone, and a spoiled one, which must fail.
+// TestRunDirectoryInPython reads run directories with NumPy and pyarrow alone, and a spoiled one,
+// which must fail.
 func TestRunDirectoryInPython(t *testing.T) {
 	python := pythonWith(t, "numpy, pyarrow.parquet")
 	for name, id := range map[string]func(i int) string{

@@ -13,15 +13,16 @@ import (
 	"testing"
 )
 
-// publicCounters are the names of all counters. Consoles show them to whoever may see a job: what came out by chance, such as
-// participations or batch sizes, is not counted. A new name needs a reason why it is public, and a line in docs/operation.md.
+// publicCounters are the names of all counters. Consoles show them to whoever may see a job: what
+// came out by chance, such as participations or batch sizes, is not counted. A new name needs a
+// reason why it is public, and a line in docs/operation.md.
 var publicCounters = []string{
 	"edges read", "edges sorted", "examples decided", "examples sampled", "examples without owners left out",
 	"graph bytes read", "noise files written", "rows read", "rows written", "samples",
 }
 
-// countersOf lists the names of counters that a package of files makes with progress.New, and every other metric of Beam that
-// it makes, with its place.
+// countersOf lists the names of counters that a package of files makes with progress.New, and every
+// other metric of Beam that it makes, with its place.
 func countersOf(t *testing.T, fset *token.FileSet, files []*ast.File) (names, others []string) {
 	consts := map[string]string{}
 	value := func(e ast.Expr) string {

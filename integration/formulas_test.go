@@ -15,7 +15,8 @@ var (
 	formulaAnchor = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 	formulaLink   = regexp.MustCompile(`formulas\.md#([^)\s"]+)`)
 
-	// A number of three digits from 000 to 004 that stands alone, as papers were once cited: not 0.001, 10,000 or 1.000, nor the end of a pattern such as [0-9]+000.
+	// A number of three digits from 000 to 004 that stands alone, as papers were once cited: not
+	// 0.001, 10,000 or 1.000, nor the end of a pattern such as [0-9]+000.
 	paperNumber = regexp.MustCompile(`(?:^|[^0-9A-Za-z_.,:/+-])(00[0-4])(?:$|[^0-9A-Za-z_.,:]|[.,:](?:$|[^0-9]))`)
 )
 
@@ -37,8 +38,8 @@ func citationFaults(text string, anchors []string) (faults []string) {
 	return faults
 }
 
-// TestFormulaLabels holds every label of a formula in code and documents against the anchors of docs/formulas.md, and
-// allows no paper by a number that only its first readers had.
+// TestFormulaLabels holds every label of a formula in code and documents against the anchors of
+// docs/formulas.md, and allows no paper by a number that only its first readers had.
 func TestFormulaLabels(t *testing.T) {
 	page, err := os.ReadFile("../docs/formulas.md")
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"testing"
 )
 
-// layers lists the packages from the bottom up, as path prefixes: a package imports only from layers
-// before its own, or from its own. manifest has the formats that transforms write and readers read, so it is below both. At the
-// bottom is what every package may use: internal/param, and internal/store, by which files are read and written wherever they are.
+// layers lists the packages from the bottom up, as path prefixes: a package imports only from
+// layers before its own, or from its own. manifest has the formats that transforms write and
+// readers read, so it is below both. At the bottom is what every package may use: internal/param,
+// and internal/store, by which files are read and written wherever they are.
 var layers = [][]string{
 	{"internal/crash", "internal/digest", "internal/golden", "internal/killtest", "internal/param", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate"},
 	{"sampling/stream"},
@@ -32,8 +33,9 @@ var layers = [][]string{
 	{"integration"},
 }
 
-// mayImport says where imports with a prefix are allowed. The clients of object stores are in a package each below internal/store, which
-// only the command imports, so that no other package pulls one in; tests of the whole may fake their services.
+// mayImport says where imports with a prefix are allowed. The clients of object stores are in a
+// package each below internal/store, which only the command imports, so that no other package pulls
+// one in; tests of the whole may fake their services.
 var mayImport = []struct {
 	prefix string
 	within []string
@@ -168,8 +170,9 @@ func TestStability(t *testing.T) {
 	}
 }
 
-// TestLinked holds what programs link, be it by way of another package: one that verifies certificates and inspects run directories
-// neither Beam nor a client of an object store, one that runs stages no client.
+// TestLinked holds what programs link, be it by way of another package: one that verifies
+// certificates and inspects run directories neither Beam nor a client of an object store, one that
+// runs stages no client.
 func TestLinked(t *testing.T) {
 	for program, may := range map[string]string{"minsep/inspect": "", "minsep/pipelines": "github.com/apache/beam/"} {
 		out, err := exec.Command("go", "list", "-deps", program).Output()

@@ -23,8 +23,8 @@ func buildCommand(t *testing.T) string {
 	return bin
 }
 
-// TestKilledFormLeavesNoResult kills form when it has left so much. Whatever is left is either refused by readers or the whole
-// result, and running again gives the bytes of an undisturbed run.
+// TestKilledFormLeavesNoResult kills form when it has left so much. Whatever is left is either
+// refused by readers or the whole result, and running again gives the bytes of an undisturbed run.
 func TestKilledFormLeavesNoResult(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills some dozen processes: not with -short")

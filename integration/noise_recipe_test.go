@@ -39,7 +39,8 @@ func TestNoiseRecipeVectorsInPython(t *testing.T) {
 	}
 }
 
-// TestContributionInPython: what the reference trainer adds for one example are multiples of the grid of norm at most the clip norm, in integers.
+// TestContributionInPython: what the reference trainer adds for one example are multiples of the
+// grid of norm at most the clip norm, in integers.
 func TestContributionInPython(t *testing.T) {
 	python := pythonWith(t, "numpy, cryptography")
 	cmd := exec.Command(python, "-c", contributionCheck)
@@ -81,8 +82,8 @@ for bad in (np.nan, np.inf, 1e200):
 assert not contribution(np.zeros(3), 1, 2.0**-20).any()
 `
 
-// TestNoiseShardsInPython makes the shards of a pipeline from their recipe with NumPy, of both types, with a grid and without; with another key
-// it must fail.
+// TestNoiseShardsInPython makes the shards of a pipeline from their recipe with NumPy, of both
+// types, with a grid and without; with another key it must fail.
 func TestNoiseShardsInPython(t *testing.T) {
 	python := pythonWith(t, "numpy, cryptography")
 	for _, dtype := range []manifest.DType{manifest.DFloat32, manifest.DFloat64} {

@@ -164,7 +164,8 @@ func plan(ctx context.Context, root string) error {
 	return err
 }
 
-// contents are the files under dir. What names the place, the reference to the key and with it the recipe's hash, is made the same for every place.
+// contents are the files under dir. What names the place, the reference to the key and with it the
+// recipe's hash, is made the same for every place.
 func contents(t *testing.T, root, dir string) map[string]string {
 	t.Helper()
 	ctx := context.Background()
@@ -258,8 +259,9 @@ func forget(ctx context.Context, t *testing.T, place string) {
 	}
 }
 
-// TestObjectStores runs every stage, and a whole plan, with graph, key and run directory in an object store, with faults in a tenth of the
-// requests: the bytes of a local run, and a service that dies in the middle leaves nothing that is taken for a result.
+// TestObjectStores runs every stage, and a whole plan, with graph, key and run directory in an
+// object store, with faults in a tenth of the requests: the bytes of a local run, and a service
+// that dies in the middle leaves nothing that is taken for a result.
 func TestObjectStores(t *testing.T) {
 	ctx := context.Background()
 	here := t.TempDir()
@@ -303,8 +305,8 @@ func TestObjectStores(t *testing.T) {
 	}
 }
 
-// TestObjectStoresWithoutUnits: a certificate that takes no samples leaves no log of units in an object store and an empty one locally. Both are
-// inspected, replaced and counted alike.
+// TestObjectStoresWithoutUnits: a certificate that takes no samples leaves no log of units in an
+// object store and an empty one locally. Both are inspected, replaced and counted alike.
 func TestObjectStoresWithoutUnits(t *testing.T) {
 	objectStores(t)
 	for _, root := range []string{t.TempDir(), "gs://bucket/proven", "s3://bucket/proven"} {

@@ -11,8 +11,8 @@ import (
 	"minsep/manifest"
 )
 
-// newWheel builds the wheel of the Python package with the packages that are here, and installs it into a folder of its own, which it
-// returns. Without what builds wheels that is the source.
+// newWheel builds the wheel of the Python package with the packages that are here, and installs it
+// into a folder of its own, which it returns. Without what builds wheels that is the source.
 func newWheel(t *testing.T, python string) string {
 	t.Helper()
 	source, err := filepath.Abs("../python")
@@ -43,7 +43,8 @@ func newWheel(t *testing.T, python string) string {
 	return site
 }
 
-// TestPythonPackage builds the wheel of the Python package and runs the package's own tests on it, with the command of this commit.
+// TestPythonPackage builds the wheel of the Python package and runs the package's own tests on it,
+// with the command of this commit.
 func TestPythonPackage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command and a wheel: not with -short")
@@ -82,7 +83,8 @@ func TestPythonPackageHasTheVersion(t *testing.T) {
 	}
 }
 
-// TestPythonDocument types the blocks of docs/python.md and of the package's README, with the package as a wheel.
+// TestPythonDocument types the blocks of docs/python.md and of the package's README, with the
+// package as a wheel.
 func TestPythonDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command and a wheel: not with -short")

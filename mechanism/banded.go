@@ -33,9 +33,10 @@ func init() {
 // so that the sensitivity is √k for equal column norms (F2). An evaluation with gradient takes
 // O(n·bands²) by the noise's covariance in place of O(n²·bands).
 //
-// Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times the number of steps. For MaxError the
-// p-norm of the rows' variances is minimised for growing p, and Gap is the duality gap: the least weighted mean of variances, with the p-norm's own weights, is
-// at the same C, the problem being convex in CᵀC, and no C has a largest variance below it.
+// Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times
+// the number of steps. For MaxError the p-norm of the rows' variances is minimised for growing p,
+// and Gap is the duality gap: the least weighted mean of variances, with the p-norm's own weights,
+// is at the same C, the problem being convex in CᵀC, and no C has a largest variance below it.
 func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	limit := 0
 	if p.Workload != nil {
@@ -94,8 +95,8 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	return p.finish(s, result)
 }
 
-// bandedObjective evaluates ln(error) of the banded C with unit columns as a function of x: for every column its entries
-// below the diagonal over the diagonal.
+// bandedObjective evaluates ln(error) of the banded C with unit columns as a function of x: for
+// every column its entries below the diagonal over the diagonal.
 type bandedObjective struct {
 	*bandedCovariance
 	bands   int

@@ -51,7 +51,8 @@ func TestOptimalBandedGolden(t *testing.T) {
 	}
 }
 
-// TestOptimalBandedWorkloads perturbs entries of the optimum under workloads whose gradient goes through the momentum's state.
+// TestOptimalBandedWorkloads perturbs entries of the optimum under workloads whose gradient goes
+// through the momentum's state.
 func TestOptimalBandedWorkloads(t *testing.T) {
 	const n, bands = 40, 4
 	for w, a := range []*mechanism.Workload{
@@ -123,7 +124,8 @@ func BenchmarkOptimalBanded(b *testing.B) {
 	}
 }
 
-// TestOptimalBandedMaxError: the optimum for the largest error has a lower one than the optimum for the mean, and the other way round.
+// TestOptimalBandedMaxError: the optimum for the largest error has a lower one than the optimum for
+// the mean, and the other way round.
 func TestOptimalBandedMaxError(t *testing.T) {
 	const n, bands = 50, 5
 	mean := mechanism.Problem{Workload: mechanism.Prefix(n)}

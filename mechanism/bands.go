@@ -18,10 +18,11 @@ type Tried struct {
 	Error           float64 `json:"error"`            // RMSE or MaxSE times the noise multiplier, above 0
 }
 
-// ChooseBands returns the strategy with the least amplified error over numbers of bands up to limit: its RMSE, or MaxSE for MaxError, times the
-// noise multiplier that amplified accounting gives it. It climbs from start in steps of two while the error falls, then looks
-// halfway, so it calls noiseMultiplier, the expensive part, about five to ten times. family makes the strategy of so many
-// bands. The choice is as good as noiseMultiplier's estimates: certify the result anew.
+// ChooseBands returns the strategy with the least amplified error over numbers of bands up to
+// limit: its RMSE, or MaxSE for MaxError, times the noise multiplier that amplified accounting
+// gives it. It climbs from start in steps of two while the error falls, then looks halfway, so it
+// calls noiseMultiplier, the expensive part, about five to ten times. family makes the strategy of
+// so many bands. The choice is as good as noiseMultiplier's estimates: certify the result anew.
 func (p Problem) ChooseBands(start, limit int, family func(bands int) (*Strategy, error), noiseMultiplier func(*Strategy) (float64, error)) (*Strategy, []Tried, error) {
 	if err := p.validate("first bands", start, limit); err != nil {
 		return nil, nil, err

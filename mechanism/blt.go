@@ -24,9 +24,10 @@ func init() {
 // maxDecay keeps decays apart from 1 in double precision.
 const maxDecay = 1 - 1e-9
 
-// OptimalBLT returns the buffered linear Toeplitz strategy of least loss with at most so many buffers, with positive scales, so that its
-// first column falls; the workload must be Toeplitz. Buffers are added one by one where the loss falls fastest, and
-// all are optimised each time; when no further buffer of positive scale lowers the loss, fewer are returned. An evaluation with
+// OptimalBLT returns the buffered linear Toeplitz strategy of least loss with at most so many
+// buffers, with positive scales, so that its first column falls; the workload must be Toeplitz.
+// Buffers are added one by one where the loss falls fastest, and all are optimised each time; when
+// no further buffer of positive scale lowers the loss, fewer are returned. An evaluation with
 // gradient takes O(n·buffers).
 //
 // Gap is the largest derivative of ln(loss) by the logarithm of a scale or the log-odds of a decay.
@@ -59,8 +60,8 @@ func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
 	return p.finish(&Strategy{Kind: KindBLT, Steps: o.n, BLT: blt}, result)
 }
 
-// nextDecay returns the decay at which a new buffer lowers the loss fastest, on a grid of decays, relative to what it
-// adds to the first column's norm; found is false when none lowers it.
+// nextDecay returns the decay at which a new buffer lowers the loss fastest, on a grid of decays,
+// relative to what it adds to the first column's norm; found is false when none lowers it.
 func (o *toeplitzObjective) nextDecay(b *BLT) (decay float64, found bool) {
 	const grid = 64
 	trial := &BLT{slices.Clone(b.Scales), slices.Clone(b.Decays)}
@@ -126,7 +127,8 @@ func (b *BLT) sort() {
 	}
 }
 
-// logBLTError returns ln Σ_i weight_i w_i², w = C⁻¹a through the buffers, and adds its gradient by scales, then decays, to grad.
+// logBLTError returns ln Σ_i weight_i w_i², w = C⁻¹a through the buffers, and adds its gradient by
+// scales, then decays, to grad.
 func (o *toeplitzObjective) logBLTError(b *BLT, grad []float64) float64 {
 	m := len(b.Scales)
 	if len(o.l) != o.n*m {
@@ -167,7 +169,8 @@ func (o *toeplitzObjective) logBLTError(b *BLT, grad []float64) float64 {
 	return math.Log(total)
 }
 
-// logBLTSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² and adds its gradient by scales, then decays, to grad.
+// logBLTSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² and adds its gradient by scales, then decays, to
+// grad.
 func (o *toeplitzObjective) logBLTSensitivity(b *BLT, grad []float64) float64 {
 	square, g := columnSumSquare(b.appendColumn(nil, o.n), o.b, o.k)
 	m := len(b.Scales)

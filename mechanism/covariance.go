@@ -5,12 +5,14 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// bandedCovariance evaluates the error of a banded strategy on a recursive workload in O(n·bands²) and its gradient in as
-// much: far below the O(n²·bands) of arXiv 2405.15913, Algorithm 3, with the same result.
+// bandedCovariance evaluates the error of a banded strategy on a recursive workload in O(n·bands²)
+// and its gradient in as much: far below the O(n²·bands) of arXiv 2405.15913, Algorithm 3, with the
+// same result.
 //
-// The noise y = C⁻¹z is an autoregression, y_i = Σ_j u_j y_{i-j} + z_i/C[i][i] with u_j = -C[i][i-j]/C[i][i], and the model's noise
-// (sum s, velocity v) is a linear state driven by y: v_i = β v_{i-1} + y_i, s_i = s_{i-1} + η_i v_i. So it is enough to carry
-// K, the covariance of the last m = bands-1 values y, and R, that of s and v with them. Value y_t lives in slot t mod m.
+// The noise y = C⁻¹z is an autoregression, y_i = Σ_j u_j y_{i-j} + z_i/C[i][i] with u_j =
+// -C[i][i-j]/C[i][i], and the model's noise (sum s, velocity v) is a linear state driven by y: v_i
+// = β v_{i-1} + y_i, s_i = s_{i-1} + η_i v_i. So it is enough to carry K, the covariance of the
+// last m = bands-1 values y, and R, that of s and v with them. Value y_t lives in slot t mod m.
 type bandedCovariance struct {
 	a    *Workload
 	n, m int
@@ -101,8 +103,9 @@ func (e *bandedCovariance) forward(tape *covarianceTape) []float64 {
 	return variance
 }
 
-// backward adds to grad, of the shape of rows, the gradient of Σ_i weights[i]·variance[i] after a forward with a
-// tape: the same recursion in reverse. A name with G is the derivative by that quantity.
+// backward adds to grad, of the shape of rows, the gradient of Σ_i weights[i]·variance[i] after a
+// forward with a tape: the same recursion in reverse. A name with G is the derivative by that
+// quantity.
 func (e *bandedCovariance) backward(grad, weights []float64) {
 	n, m, beta := e.n, e.m, e.a.Momentum
 	K, KG := make([]float64, m*m), make([]float64, m*m)
@@ -155,7 +158,8 @@ func (e *bandedCovariance) backward(grad, weights []float64) {
 	}
 }
 
-// lastCovariance rebuilds K after the last step from the tape: covariances of y_t with earlier y, which step t made.
+// lastCovariance rebuilds K after the last step from the tape: covariances of y_t with earlier y,
+// which step t made.
 func (e *bandedCovariance) lastCovariance(K []float64) {
 	n, m := e.n, e.m
 	u := make([]float64, m)

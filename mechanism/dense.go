@@ -33,8 +33,8 @@ func init() {
 	})
 }
 
-// quadratureTolerance is the relative error of the rational square root, and leastGap the least duality gap that may be
-// asked for, so that neither it nor rounding decides.
+// quadratureTolerance is the relative error of the rational square root, and leastGap the least
+// duality gap that may be asked for, so that neither it nor rounding decides.
 const (
 	quadratureTolerance = 1e-11
 	leastGap            = 1e-8
@@ -46,9 +46,10 @@ const (
 // constant diagonal u_s; at U = diag(U_s) the Lagrangian's minimum is at X = U⁻¹ # M, the geometric
 // mean, that is X U X = M, and the dual value is tr(U X)² / Σ_s u_s.
 //
-// X is evaluated as Σ_q weight_q (U + shift_q M⁻¹)⁻¹, a rational approximation of the square root. M⁻¹ is banded for
-// momentum and learning rates, and U joins only the steps of a class, so with steps ordered by class every term is block
-// cyclic tridiagonal: a class costs its size cubed and nothing of size n×n is built until the end.
+// X is evaluated as Σ_q weight_q (U + shift_q M⁻¹)⁻¹, a rational approximation of the square root.
+// M⁻¹ is banded for momentum and learning rates, and U joins only the steps of a class, so with
+// steps ordered by class every term is block cyclic tridiagonal: a class costs its size cubed and
+// nothing of size n×n is built until the end.
 type dual struct {
 	n, b      int
 	classes   [][]int // steps of every class
@@ -107,7 +108,8 @@ func newDual(a *Workload, b int) *dual {
 	return d
 }
 
-// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ: A⁻¹ = (1 - β shift) η⁻¹ (1 - shift) for a recursive workload, of any other by inversion.
+// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ: A⁻¹ = (1 - β shift) η⁻¹ (1 - shift) for a recursive workload,
+// of any other by inversion.
 func (a *Workload) inverseGram() *mat.SymBandDense {
 	n := a.Steps
 	rows := make([][]float64, n) // row i of A⁻¹ backwards from the diagonal
@@ -167,7 +169,8 @@ func reverse(x []float64) {
 	}
 }
 
-// gramBounds returns bounds of the eigenvalues of M from the largest absolute row sums of A, Aᵀ and M⁻¹.
+// gramBounds returns bounds of the eigenvalues of M from the largest absolute row sums of A, Aᵀ and
+// M⁻¹.
 func (a *Workload) gramBounds(minv *mat.SymBandDense) (low, high float64) {
 	n := a.Steps
 	var row []float64
@@ -319,7 +322,8 @@ func (d *dual) full(ctx context.Context, classes []class) (*mat.SymDense, error)
 // example 1e-5; Gap is that figure and certifies Loss: no such strategy has a loss below
 // Loss·(1-Gap).
 //
-// The Participation must have Phases and no MaxParticipations below what fits, or be empty for one participation.
+// The Participation must have Phases and no MaxParticipations below what fits, or be empty for one
+// participation.
 func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
 	if err := p.Validate(); err != nil {
 		return nil, Convergence{}, err

@@ -51,7 +51,8 @@ func TestOptimalDenseWorkloads(t *testing.T) {
 				t.Errorf("n %d, b %d, workload %d: %v", c.n, c.b, w, err)
 				continue
 			}
-			// the certificate's two figures are computed apart: a gap below zero would show an error in one of them
+			// the certificate's two figures are computed apart: a gap below zero would show an
+			// error in one of them
 			if conv.Gap < 0 || conv.Gap > 1e-5 {
 				t.Errorf("n %d, b %d, workload %d: gap %v", c.n, c.b, w, conv.Gap)
 			}

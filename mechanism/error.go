@@ -8,9 +8,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Error is the expected error of a strategy on a workload at noise multiplier 1 and clip norm 1 (F1): that of
-// A C⁻¹ z, z iid N(0,1). Multiply RMSE and MaxSE by the noise multiplier σ to have the error of a mechanism; without amplification
-// σ is the sensitivity times that of a Gaussian mechanism of sensitivity 1, with amplification it is what the accounting finds.
+// Error is the expected error of a strategy on a workload at noise multiplier 1 and clip norm 1
+// (F1): that of A C⁻¹ z, z iid N(0,1). Multiply RMSE and MaxSE by the noise multiplier σ to have
+// the error of a mechanism; without amplification σ is the sensitivity times that of a Gaussian
+// mechanism of sensitivity 1, with amplification it is what the accounting finds.
 type Error struct {
 	Variance []float64 // [steps]: row i's squared error, ‖(A C⁻¹)[i,:]‖²
 	RMSE     float64   // ‖A C⁻¹‖_F / √steps
@@ -37,7 +38,8 @@ func newError(variance []float64) Error {
 	return Error{variance, math.Sqrt(sum / float64(len(variance))), math.Sqrt(slices.Max(variance))}
 }
 
-// Error returns the expected error of s on workload a, which must have as many steps. Both must be valid.
+// Error returns the expected error of s on workload a, which must have as many steps. Both must be
+// valid.
 //
 // Toeplitz strategies with Toeplitz workloads take O(n·bands) (arXiv 2405.15913, Proposition 3.1),
 // BLT O(n·buffers); banded strategies, normalised or not, with momentum and learning rates
@@ -68,8 +70,8 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 	return newError(variance), nil
 }
 
-// toeplitzVariance uses that row i of the Toeplitz matrix A C⁻¹ holds the first i+1 entries of w = C⁻¹ a
-// (arXiv 2405.15913, Propositions 3.1 and D.1).
+// toeplitzVariance uses that row i of the Toeplitz matrix A C⁻¹ holds the first i+1 entries of w =
+// C⁻¹ a (arXiv 2405.15913, Propositions 3.1 and D.1).
 func (s *Strategy) toeplitzVariance(a *Workload) []float64 {
 	plain := *s
 	if s.Normalized { // one band: C is the identity
@@ -149,8 +151,8 @@ func (b *BLT) solveTransposed(x []float64) {
 	}
 }
 
-// inverseVariance carries the covariance of the workload's state x_i = (sum, velocity) with the last inputs z:
-// y_i = d_i Σ_j h_j z_{i-j} enters x_{i} = Φ_i x_{i-1} + γ_i y_i.
+// inverseVariance carries the covariance of the workload's state x_i = (sum, velocity) with the
+// last inputs z: y_i = d_i Σ_j h_j z_{i-j} enters x_{i} = Φ_i x_{i-1} + γ_i y_i.
 func (s *Strategy) inverseVariance(a *Workload) []float64 {
 	h := s.InverseToeplitz
 	var norms []float64

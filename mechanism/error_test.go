@@ -106,7 +106,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestErrorAgainstDense compares every way of computing the error with A C⁻¹ by dense linear algebra.
+// TestErrorAgainstDense compares every way of computing the error with A C⁻¹ by dense linear
+// algebra.
 func TestErrorAgainstDense(t *testing.T) {
 	const n = 23
 	strategies := []*mechanism.Strategy{

@@ -7,7 +7,8 @@ import (
 	"minsep/mechanism"
 )
 
-// The optimal banded Toeplitz strategy for 1000 steps, beside independent noise and noise that is regenerated.
+// The optimal banded Toeplitz strategy for 1000 steps, beside independent noise and noise that is
+// regenerated.
 func ExampleProblem() {
 	p := mechanism.Problem{
 		Workload:      mechanism.Prefix(1000),

@@ -11,5 +11,6 @@ func (s *Strategy) RowBound(b, k int) (float64, error) {
 	return math.Sqrt(g.rowBound(b, k)), nil
 }
 
-// MajorantBound gives the tests the bound that Sensitivity takes only for large Toeplitz strategies.
+// MajorantBound gives the tests the bound that Sensitivity takes only for large Toeplitz
+// strategies.
 func (s *Strategy) MajorantBound(b, k int) float64 { return s.majorantBound(b, k) }

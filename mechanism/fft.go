@@ -23,8 +23,9 @@ func init() {
 	})
 }
 
-// circulant returns the absolute values of the discrete Fourier transform of the 2n-periodic extension of prefix sums, n ones and n
-// zeros: the eigenvalues of |A_circ| (arXiv 2211.06530, section 4 and Appendix J).
+// circulant returns the absolute values of the discrete Fourier transform of the 2n-periodic
+// extension of prefix sums, n ones and n zeros: the eigenvalues of |A_circ| (arXiv 2211.06530,
+// section 4 and Appendix J).
 func circulant(n int) []float64 {
 	v := make([]complex128, 2*n)
 	for i := range n {

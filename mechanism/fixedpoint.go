@@ -12,9 +12,9 @@ const (
 	andersonDepth = 8
 )
 
-// denseFixedPoint iterates U_s ← tr(X_s)² u_s corr(U_s^½ corr(X_s)² U_s^½), corr scaling to a unit diagonal, whose fixed
-// points have X_s diagonal and of equal traces. It works on the logarithms of U_s, where Anderson acceleration
-// keeps them positive definite.
+// denseFixedPoint iterates U_s ← tr(X_s)² u_s corr(U_s^½ corr(X_s)² U_s^½), corr scaling to a unit
+// diagonal, whose fixed points have X_s diagonal and of equal traces. It works on the logarithms of
+// U_s, where Anderson acceleration keeps them positive definite.
 func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, error) {
 	size := 0
 	for _, c := range d.classes {
@@ -91,8 +91,8 @@ func (d *dual) unpack(y []float64) []class {
 	return classes
 }
 
-// step returns the logarithms of the next U_s, and how far X is from feasible: the largest correlation within a class or
-// relative difference of traces.
+// step returns the logarithms of the next U_s, and how far X is from feasible: the largest
+// correlation within a class or relative difference of traces.
 func (d *dual) step(classes []class, xs []*mat.SymDense) (next []float64, residual float64) {
 	traces, low, high := make([]float64, len(xs)), math.Inf(1), 0.0
 	for s, x := range xs {
@@ -125,8 +125,9 @@ func (d *dual) step(classes []class, xs []*mat.SymDense) (next []float64, residu
 	return next, residual
 }
 
-// strategy returns the feasible C nearest to the classes' X: every class block is made diagonal by a congruence,
-// which keeps X positive definite, and scaled to trace one; then X = CᵀC by a Cholesky decomposition from below.
+// strategy returns the feasible C nearest to the classes' X: every class block is made diagonal by
+// a congruence, which keeps X positive definite, and scaled to trace one; then X = CᵀC by a
+// Cholesky decomposition from below.
 func (d *dual) strategy(ctx context.Context, classes []class) (*Strategy, error) {
 	x, err := d.full(ctx, classes)
 	if err != nil {
@@ -218,8 +219,8 @@ func correlation(m *mat.SymDense) *mat.SymDense {
 	return c
 }
 
-// anderson accelerates a fixed-point iteration y ← g(y): the next y is the combination of the last depth steps with the
-// least residual g(y) - y.
+// anderson accelerates a fixed-point iteration y ← g(y): the next y is the combination of the last
+// depth steps with the least residual g(y) - y.
 type anderson struct {
 	depth          int
 	points, errors [][]float64

@@ -41,7 +41,8 @@ func checkGiven(p Params, c *param.Checker) {
 	}
 }
 
-// Toeplitz returns the strategy with the given first column of C: 1 to steps entries, the first positive.
+// Toeplitz returns the strategy with the given first column of C: 1 to steps entries, the first
+// positive.
 func Toeplitz(steps int, column []float64) (*Strategy, error) {
 	return valid(&Strategy{Kind: KindToeplitz, Steps: steps, Toeplitz: column})
 }

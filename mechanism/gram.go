@@ -75,8 +75,9 @@ func (g *gram) sum(set []int) float64 {
 	return total
 }
 
-// balanced reports whether signs exist that make every entry of CᵀC over set non-negative: whether the graph of its
-// entries can be coloured with two colours, equal across positive and different across negative ones.
+// balanced reports whether signs exist that make every entry of CᵀC over set non-negative: whether
+// the graph of its entries can be coloured with two colours, equal across positive and different
+// across negative ones.
 func (g *gram) balanced(set []int) bool {
 	smallest := 0.0
 	for _, i := range set {
@@ -121,7 +122,8 @@ func (g *gram) balanced(set []int) bool {
 	return true
 }
 
-// enumerate returns the largest sum over all sets of at most k steps, at least b apart, and whether signs attain it.
+// enumerate returns the largest sum over all sets of at most k steps, at least b apart, and whether
+// signs attain it.
 func (g *gram) enumerate(b, k int) (best float64, exact bool) {
 	var set, argmax []int
 	var extend func(from int, total float64)
@@ -146,8 +148,9 @@ func (g *gram) enumerate(b, k int) (best float64, exact bool) {
 	return best, g.balanced(argmax)
 }
 
-// rowBound returns the largest Σ_{i∈π} r_i over sets π of at most k steps, at least b apart, where r_i is the largest
-// Σ_{j∈π'} |CᵀC|[i][j] over such sets π' with i: at least the largest Σ_{i,j∈π} |CᵀC|[i][j].
+// rowBound returns the largest Σ_{i∈π} r_i over sets π of at most k steps, at least b apart, where
+// r_i is the largest Σ_{j∈π'} |CᵀC|[i][j] over such sets π' with i: at least the largest Σ_{i,j∈π}
+// |CᵀC|[i][j].
 func (g *gram) rowBound(b, k int) float64 {
 	r := make([]float64, g.n)
 	window := make([]float64, 0, 2*g.bands)

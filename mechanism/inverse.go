@@ -23,19 +23,20 @@ func init() {
 	})
 }
 
-// OptimalInverseToeplitz returns the strategy of least loss whose inverse is Toeplitz with so many bands (BandInvMF).
-// The workload must be Toeplitz. With several participations the sensitivity is known exactly only when C's first column is non-negative
-// and does not rise from index MinSep on (F2). Where the optimum by that formula breaks this, rises are penalised more and
-// more, and of these optima the one is returned whose loss is least with the certified upper bound of its sensitivity, which Loss
-// then holds. Gap as for [Problem.OptimalToeplitz].
+// OptimalInverseToeplitz returns the strategy of least loss whose inverse is Toeplitz with so many
+// bands (BandInvMF). The workload must be Toeplitz. With several participations the sensitivity is
+// known exactly only when C's first column is non-negative and does not rise from index MinSep on
+// (F2). Where the optimum by that formula breaks this, rises are penalised more and more, and of
+// these optima the one is returned whose loss is least with the certified upper bound of its
+// sensitivity, which Loss then holds. Gap as for [Problem.OptimalToeplitz].
 func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, error) {
 	if err := p.validateToeplitz("bands", bands); err != nil {
 		return nil, Convergence{}, err
 	}
 	o := p.newToeplitzObjective()
-	// The variables are the sums h_0 + … + h_j, in which the loss is well conditioned: for prefix sums they are the terms of the
-	// error, and since C is near a root, C² near the prefix matrix, their changes are near those of C's first column. The last
-	// sum counts for all steps after it.
+	// The variables are the sums h_0 + … + h_j, in which the loss is well conditioned: for prefix
+	// sums they are the terms of the error, and since C is near a root, C² near the prefix matrix,
+	// their changes are near those of C's first column. The last sum counts for all steps after it.
 	h, g, x := make([]float64, bands), make([]float64, bands), make([]float64, bands-1)
 	h[0] = 1
 	fractional(h[1:], -.5)
@@ -104,7 +105,8 @@ func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, erro
 	return best, result, nil
 }
 
-// logInverseError returns ln Σ_i weight_i w_i², w = H a with the first column h of H = C⁻¹, and adds its gradient.
+// logInverseError returns ln Σ_i weight_i w_i², w = H a with the first column h of H = C⁻¹, and
+// adds its gradient.
 func (o *toeplitzObjective) logInverseError(h, grad []float64) float64 {
 	settled := min(o.n, o.settled+len(h)) // w is constant from here on, and its derivatives too
 	g := make([]float64, len(h))
@@ -127,8 +129,9 @@ func (o *toeplitzObjective) logInverseError(h, grad []float64) float64 {
 	return math.Log(total)
 }
 
-// logInverseSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² with C = H⁻¹ and adds its gradient by h. The value also
-// holds penalty times the squares of the rises of C's first column from index b on, with a last entry of zero.
+// logInverseSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² with C = H⁻¹ and adds its gradient by h. The
+// value also holds penalty times the squares of the rises of C's first column from index b on, with
+// a last entry of zero.
 func (o *toeplitzObjective) logInverseSensitivity(h, grad []float64, penalty float64) float64 {
 	c := appendSeriesInverse(nil, h, o.n)
 	square, g := columnSumSquare(c, o.b, o.k)
@@ -163,7 +166,8 @@ func (o *toeplitzObjective) logInverseSensitivity(h, grad []float64, penalty flo
 	return value
 }
 
-// columnSumSquare returns ‖Σ_{j<k} C[:, jb]‖² of the Toeplitz matrix with first column c, and its gradient by c, in O(n).
+// columnSumSquare returns ‖Σ_{j<k} C[:, jb]‖² of the Toeplitz matrix with first column c, and its
+// gradient by c, in O(n).
 func columnSumSquare(c []float64, b, k int) (float64, []float64) {
 	n := len(c)
 	v := make([]float64, n) // v_t = Σ_{j<k} c_{t-jb}

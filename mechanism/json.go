@@ -24,12 +24,14 @@ type wire struct {
 // plain is Strategy without its methods.
 type plain Strategy
 
-// MarshalJSON writes s with its version. Numbers have as many digits as they need to be read back alike.
+// MarshalJSON writes s with its version. Numbers have as many digits as they need to be read back
+// alike.
 func (s *Strategy) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wire{Version, (*plain)(s)})
 }
 
-// UnmarshalJSON reads a strategy and validates it. It refuses another version ([ErrVersion]) and fields it does not know.
+// UnmarshalJSON reads a strategy and validates it. It refuses another version ([ErrVersion]) and
+// fields it does not know.
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	var head struct{ Version int }
 	if err := json.Unmarshal(data, &head); err != nil {
@@ -58,8 +60,9 @@ const maxEntries = 1 << 28
 // entryBytes is about the size of a number in JSON, with white space around it.
 const entryBytes = 40
 
-// ReadStrategy reads one strategy and requires that nothing follows it. A large one must say its steps before its numbers, as those
-// that are written by this package do: it is read as far as a whole matrix of so many steps reaches.
+// ReadStrategy reads one strategy and requires that nothing follows it. A large one must say its
+// steps before its numbers, as those that are written by this package do: it is read as far as a
+// whole matrix of so many steps reaches.
 func ReadStrategy(r io.Reader) (*Strategy, error) {
 	head, err := io.ReadAll(io.LimitReader(r, headSize))
 	data := head

@@ -42,8 +42,8 @@ func (s *Strategy) Multiply(x []float64) []float64 {
 	return y
 }
 
-// Solve returns C⁻¹ z for z of Steps entries: one coordinate of the correlated noise when z is iid normal.
-// Cost as for [Strategy.Multiply].
+// Solve returns C⁻¹ z for z of Steps entries: one coordinate of the correlated noise when z is iid
+// normal. Cost as for [Strategy.Multiply].
 func (s *Strategy) Solve(z []float64) []float64 {
 	s.checkLength(z)
 	y := make([]float64, len(z))

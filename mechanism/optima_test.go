@@ -20,7 +20,8 @@ func must[T any](t testing.TB, v T, err error) T {
 
 func TestClosedForms(t *testing.T) {
 	const n = 40
-	// with all bands the fractional roots are exact: γ and 1-γ multiply to the prefix matrix, and inverse roots are inverses
+	// with all bands the fractional roots are exact: γ and 1-γ multiply to the prefix matrix, and
+	// inverse roots are inverses
 	for _, gamma := range []float64{.2, .5, .8, 1} {
 		root := must2(mechanism.BFR(n, n, gamma))(t)
 		rest := must2(mechanism.BFR(n, n, 1-gamma))(t)
@@ -97,8 +98,8 @@ func TestStamped(t *testing.T) {
 	}
 }
 
-// TestOptimaAreOptimal perturbs every optimised coefficient: no direction may lower the loss, which Problem.Loss
-// computes without the optimisers' code.
+// TestOptimaAreOptimal perturbs every optimised coefficient: no direction may lower the loss, which
+// Problem.Loss computes without the optimisers' code.
 func TestOptimaAreOptimal(t *testing.T) {
 	const n = 60
 	for _, p := range []mechanism.Problem{
@@ -172,8 +173,9 @@ func BenchmarkOptimalBLT(b *testing.B) {
 	}
 }
 
-// TestInverseBeyondColumnSum optimises so many inverse bands that C's first column turns negative after min-sep unless it is
-// held back. Its sensitivity is then an upper bound, and the loss with it must still fall with the number of bands.
+// TestInverseBeyondColumnSum optimises so many inverse bands that C's first column turns negative
+// after min-sep unless it is held back. Its sensitivity is then an upper bound, and the loss with
+// it must still fall with the number of bands.
 func TestInverseBeyondColumnSum(t *testing.T) {
 	p := mechanism.Problem{Workload: mechanism.Prefix(512), Participation: mechanism.Participation{MinSep: 64}}
 	last := math.Inf(1)

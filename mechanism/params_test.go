@@ -56,7 +56,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestBandsOfNone: a number of bands is refused by name where a kind has none, and a column where it does not fit a stamp.
+// TestBandsOfNone: a number of bands is refused by name where a kind has none, and a column where
+// it does not fit a stamp.
 func TestBandsOfNone(t *testing.T) {
 	for _, f := range mechanism.Families() {
 		p := mechanism.Params{Kind: f.Kind, Steps: 8}
@@ -146,8 +147,8 @@ func TestParamsRefuse(t *testing.T) {
 	}
 }
 
-// TestForeignParameters: what a family does not have is refused by name, and left out where kinds that
-// have it are compared with kinds that do not.
+// TestForeignParameters: what a family does not have is refused by name, and left out where kinds
+// that have it are compared with kinds that do not.
 func TestForeignParameters(t *testing.T) {
 	half := .5
 	for name, p := range map[string]mechanism.Params{

@@ -74,8 +74,8 @@ func BISR(steps, bands int) (*Strategy, error) {
 	return renamed(s, err, KindBISR)
 }
 
-// BIFR returns the banded inverse fractional root γ-BIFR: C⁻¹ holds the first bands coefficients of (1-x)^γ,
-// (-1)^j binom(γ, j), γ in [0, 1] (arXiv 2605.18379, Definition 2).
+// BIFR returns the banded inverse fractional root γ-BIFR: C⁻¹ holds the first bands coefficients of
+// (1-x)^γ, (-1)^j binom(γ, j), γ in [0, 1] (arXiv 2605.18379, Definition 2).
 func BIFR(steps, bands int, gamma float64) (*Strategy, error) {
 	if err := checkFamily(steps, bands, "gamma", gamma); err != nil {
 		return nil, err

@@ -8,9 +8,10 @@ import (
 	"minsep/internal/param"
 )
 
-// Participation is the (k, b) schema: one example participates at most MaxParticipations times, at least MinSep steps
-// apart. MaxParticipations 0 means as often as fits. With Phases it participates at steps s, s+b, s+2b, … for one of the b
-// possible s: the data come in a fixed order, in epochs of MinSep steps (arXiv 2211.06530).
+// Participation is the (k, b) schema: one example participates at most MaxParticipations times, at
+// least MinSep steps apart. MaxParticipations 0 means as often as fits. With Phases it participates
+// at steps s, s+b, s+2b, … for one of the b possible s: the data come in a fixed order, in epochs
+// of MinSep steps (arXiv 2211.06530).
 type Participation struct {
 	MinSep            int  `json:"min_sep"`            // in steps, at least 1
 	MaxParticipations int  `json:"max_participations"` // of one example, at least 0; 0: as many as fit
@@ -49,8 +50,8 @@ const (
 	monotoneSlack    = 1 + 8*0x1p-52 // rounding in a non-increasing first column
 )
 
-// Sensitivity is the largest change of C G in Euclidean norm that one example can make, at clip norm 1: the maximum
-// over its participations and over contributions of norm at most one each.
+// Sensitivity is the largest change of C G in Euclidean norm that one example can make, at clip
+// norm 1: the maximum over its participations and over contributions of norm at most one each.
 type Sensitivity struct {
 	Value  float64 `json:"value"`  // in units of the clip norm, at least 0
 	Exact  bool    `json:"exact"`  // false: an upper bound
@@ -62,10 +63,13 @@ var ErrTooLarge = errors.New("mechanism: too large")
 
 // Sensitivity returns the sensitivity of s under p (F2). s must be valid.
 //
-// It is exact for one participation, for non-negative Toeplitz strategies that do not rise from index MinSep on, for normalised λ-CGD, for any strategy of at most 2·MinSep bands,
-// and where all sets of participations can be enumerated and CᵀC has signs that contributions can follow; otherwise an upper bound. Contributions of an
-// example are vectors, so a set π gives at most Σ_{i,j∈π} |CᵀC|[i][j], and exactly that when signs ±1 of the contributions
-// make every term non-negative: always so for CᵀC ≥ 0, and along a chain of participations that overlap only pairwise.
+// It is exact for one participation, for non-negative Toeplitz strategies that do not rise from
+// index MinSep on, for normalised λ-CGD, for any strategy of at most 2·MinSep bands, and where all
+// sets of participations can be enumerated and CᵀC has signs that contributions can follow;
+// otherwise an upper bound. Contributions of an example are vectors, so a set π gives at most
+// Σ_{i,j∈π} |CᵀC|[i][j], and exactly that when signs ±1 of the contributions make every term
+// non-negative: always so for CᵀC ≥ 0, and along a chain of participations that overlap only
+// pairwise.
 func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 	if err := p.Validate(); err != nil {
 		return Sensitivity{}, err
@@ -124,7 +128,8 @@ func (s *Strategy) phaseSensitivity(p Participation) (Sensitivity, error) {
 	return Sensitivity{math.Sqrt(best), exact, MethodPhases}, nil
 }
 
-// columnSumHolds reports whether the worst set of participations b apart is known to be {0, b, 2b, …}.
+// columnSumHolds reports whether the worst set of participations b apart is known to be {0, b, 2b,
+// …}.
 //
 // It is for a Toeplitz C ≥ 0 whose first column does not rise from index b on, a little more than
 // Theorem 1 of arXiv 2605.18379 asks for: (CᵀC)[i][i+d] = Σ_{t<n-i-d} c_t c_{t+d} falls with i, and
@@ -167,8 +172,9 @@ func (s *Strategy) columnSum(b, k int) float64 {
 	return euclidean(sum)
 }
 
-// majorantBound returns the column sum of the Toeplitz matrix with first column max_{s≥t} |c_s| from index b on and |c_t| before: entry by
-// entry at least |C|, so that its Gram matrix is at least |CᵀC|, and one whose worst set is known.
+// majorantBound returns the column sum of the Toeplitz matrix with first column max_{s≥t} |c_s|
+// from index b on and |c_t| before: entry by entry at least |C|, so that its Gram matrix is at
+// least |CᵀC|, and one whose worst set is known.
 func (s *Strategy) majorantBound(b, k int) float64 {
 	c := s.FirstColumn(nil)
 	largest := 0.0
@@ -194,8 +200,8 @@ func (s *Strategy) columnSquares() []float64 {
 	return norms
 }
 
-// chain returns the largest Σ squares[i] + 2 Σ |X[i][j]| over neighbours i, j of a set of at most k steps, at least b apart.
-// Pairs at least reach apart do not overlap; g may be nil when reach ≤ b.
+// chain returns the largest Σ squares[i] + 2 Σ |X[i][j]| over neighbours i, j of a set of at most k
+// steps, at least b apart. Pairs at least reach apart do not overlap; g may be nil when reach ≤ b.
 func chain(squares []float64, g *gram, b, reach, k int) float64 {
 	n := len(squares)
 	if reach <= b && nonIncreasing(squares) { // an earlier step is never worse: {0, b, 2b, …}
@@ -256,7 +262,8 @@ func nonIncreasing(x []float64) bool {
 	return true
 }
 
-// countSets returns the number of sets of at most k of n steps, at least b apart, or more than the enumeration limit.
+// countSets returns the number of sets of at most k of n steps, at least b apart, or more than the
+// enumeration limit.
 func countSets(n, b, k int) float64 {
 	total, term := 1.0, 1.0
 	for m := 1; m <= k && total <= enumerationLimit; m++ {

@@ -22,8 +22,8 @@ func readGolden(t testing.TB, name string, cases any) {
 	}
 }
 
-// fromMatrix holds a lower triangular matrix, given by rows, by its columns without trailing zeros. Rows of negative
-// diagonal change sign, which leaves CᵀC alone.
+// fromMatrix holds a lower triangular matrix, given by rows, by its columns without trailing zeros.
+// Rows of negative diagonal change sign, which leaves CᵀC alone.
 func fromMatrix(c [][]float64) *mechanism.Strategy {
 	s := &mechanism.Strategy{Kind: mechanism.KindDense, Steps: len(c)}
 	for i := range c {
@@ -106,7 +106,8 @@ func TestSensitivityGolden(t *testing.T) {
 	}
 }
 
-// bruteForce is the oracle: the largest ‖C u‖ over u in {-1, 0, 1}ⁿ, participations at least b apart and at most k.
+// bruteForce is the oracle: the largest ‖C u‖ over u in {-1, 0, 1}ⁿ, participations at least b
+// apart and at most k.
 func bruteForce(s *mechanism.Strategy, b, k int) float64 {
 	u := make([]float64, s.Steps)
 	best := 0.0

@@ -2,10 +2,12 @@ package mechanism
 
 import "minsep/internal/param"
 
-// KindStamped is the block diagonal repetition of a shorter strategy. It is no family: any of them can be repeated.
+// KindStamped is the block diagonal repetition of a shorter strategy. It is no family: any of them
+// can be repeated.
 const KindStamped = "stamped"
 
-// Stamped returns the block diagonal strategy with s repeated: its noise starts afresh every s.Steps steps. It is held by columns.
+// Stamped returns the block diagonal strategy with s repeated: its noise starts afresh every
+// s.Steps steps. It is held by columns.
 func Stamped(s *Strategy, times int) (*Strategy, error) {
 	check := param.Checker{Package: "mechanism"}
 	check.AtLeast("stamps", times, 1)

@@ -6,8 +6,9 @@ import (
 	"minsep/mechanism"
 )
 
-// TestStandIn holds the number of bands by which a training run is refused before its strategy is made against the strategies that are made: with
-// the parameter of the family chosen, inside its range and at its low end, whole and of stamps.
+// TestStandIn holds the number of bands by which a training run is refused before its strategy is
+// made against the strategies that are made: with the parameter of the family chosen, inside its
+// range and at its low end, whole and of stamps.
 func TestStandIn(t *testing.T) {
 	var kinds []string
 	for _, f := range mechanism.Families() {

@@ -9,16 +9,17 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Strategy is the strategy matrix C (F0): Steps×Steps, lower triangular, with a positive diagonal. It is
-// held in exactly one of four ways:
+// Strategy is the strategy matrix C (F0): Steps×Steps, lower triangular, with a positive diagonal.
+// It is held in exactly one of four ways:
 //
 //   - Toeplitz: the first column of C;
 //   - InverseToeplitz: the first column of C⁻¹, a few bands, so that noise needs past inputs only;
 //   - BLT: scales and decays of a sum of exponentials;
 //   - Columns: every column from the diagonal down.
 //
-// A Strategy may be read by many goroutines; its methods keep no state. Call [Strategy.Validate] on one that was not made by a
-// constructor or read from a file. Other methods require a valid strategy.
+// A Strategy may be read by many goroutines; its methods keep no state. Call [Strategy.Validate] on
+// one that was not made by a constructor or read from a file. Other methods require a valid
+// strategy.
 type Strategy struct {
 	Kind  string `json:"kind"`  // the family, or KindStamped: where the numbers came from; how they are held does not follow from it
 	Steps int    `json:"steps"` // 1 to MaxSteps
@@ -28,13 +29,14 @@ type Strategy struct {
 	BLT             *BLT        `json:"blt,omitempty"`              // scales and decays
 	Columns         [][]float64 `json:"columns,omitempty"`          // column i (0-based): C[i][i], C[i+1][i], …; 1 to Steps-i entries, zeros beyond
 
-	// Normalized divides every column by its Euclidean norm: the strategy is C D⁻¹, with D the norms of
-	// the columns of the C held above, and its inverse D C⁻¹ (F1; arXiv 2601.22334, Proposition 7).
+	// Normalized divides every column by its Euclidean norm: the strategy is C D⁻¹, with D the
+	// norms of the columns of the C held above, and its inverse D C⁻¹ (F1; arXiv 2601.22334,
+	// Proposition 7).
 	Normalized bool `json:"normalized,omitempty"`
 }
 
-// BLT is a buffered linear Toeplitz matrix: first column 1, then Σ_m Scales[m]·Decays[m]^(t-1) at t ≥ 1.
-// Applying C⁻¹ takes one buffer a term.
+// BLT is a buffered linear Toeplitz matrix: first column 1, then Σ_m Scales[m]·Decays[m]^(t-1) at t
+// ≥ 1. Applying C⁻¹ takes one buffer a term.
 type BLT struct {
 	Scales []float64 `json:"scales"` // finite
 	Decays []float64 `json:"decays"` // in [0, 1)
@@ -51,8 +53,8 @@ func (s *Strategy) representations() int {
 	return count
 }
 
-// Bands returns the number of bands w: C[i][j] = 0 for i-j ≥ w. It is Steps for a BLT with a buffer and for an
-// InverseToeplitz of more than one entry.
+// Bands returns the number of bands w: C[i][j] = 0 for i-j ≥ w. It is Steps for a BLT with a buffer
+// and for an InverseToeplitz of more than one entry.
 func (s *Strategy) Bands() int {
 	switch {
 	case s.Toeplitz != nil:
@@ -84,14 +86,16 @@ func trimmed(x []float64) int {
 	return n
 }
 
-// IsToeplitz reports whether C is a Toeplitz matrix: C[i][j] depends on i-j only. A normalised strategy is
-// not one, unless it has one band, since its last columns are cut and so divided by smaller norms.
+// IsToeplitz reports whether C is a Toeplitz matrix: C[i][j] depends on i-j only. A normalised
+// strategy is not one, unless it has one band, since its last columns are cut and so divided by
+// smaller norms.
 func (s *Strategy) IsToeplitz() bool {
 	return s.Columns == nil && (!s.Normalized || s.Bands() == 1)
 }
 
-// FirstColumn appends the first column of the Toeplitz matrix that s holds, before Normalized, to dst[:0]: the
-// first min(Bands, Steps) entries. It returns nil for a strategy that is held by columns.
+// FirstColumn appends the first column of the Toeplitz matrix that s holds, before Normalized, to
+// dst[:0]: the first min(Bands, Steps) entries. It returns nil for a strategy that is held by
+// columns.
 func (s *Strategy) FirstColumn(dst []float64) []float64 {
 	dst = dst[:0]
 	switch {
@@ -120,7 +124,8 @@ func (b *BLT) appendColumn(dst []float64, n int) []float64 {
 	return dst
 }
 
-// appendSeriesInverse appends to dst the first n coefficients of 1/h(x), h given by its coefficients, h[0] ≠ 0.
+// appendSeriesInverse appends to dst the first n coefficients of 1/h(x), h given by its
+// coefficients, h[0] ≠ 0.
 func appendSeriesInverse(dst, h []float64, n int) []float64 {
 	start := len(dst)
 	dst = append(dst, make([]float64, n)...)
@@ -130,9 +135,10 @@ func appendSeriesInverse(dst, h []float64, n int) []float64 {
 	return dst
 }
 
-// Column appends column i (0-based) of C from the diagonal down to dst[:0]: min(Bands, Steps-i) entries,
-// normalised when the strategy is. For InverseToeplitz and BLT one call costs as much as all of the first column;
-// who needs all columns of a Toeplitz matrix takes [Strategy.FirstColumn] once.
+// Column appends column i (0-based) of C from the diagonal down to dst[:0]: min(Bands, Steps-i)
+// entries, normalised when the strategy is. For InverseToeplitz and BLT one call costs as much as
+// all of the first column; who needs all columns of a Toeplitz matrix takes [Strategy.FirstColumn]
+// once.
 func (s *Strategy) Column(dst []float64, i int) []float64 {
 	if i < 0 || i >= s.Steps {
 		panic("mechanism: column out of range")
@@ -156,8 +162,9 @@ func (s *Strategy) Column(dst []float64, i int) []float64 {
 	return dst
 }
 
-// ColumnNorms returns the Euclidean norms of the columns that s holds, before Normalized: Steps entries. They are
-// the diagonal of D when s is normalised. With squares of a first column it takes O(Steps).
+// ColumnNorms returns the Euclidean norms of the columns that s holds, before Normalized: Steps
+// entries. They are the diagonal of D when s is normalised. With squares of a first column it takes
+// O(Steps).
 func (s *Strategy) ColumnNorms() []float64 {
 	norms := make([]float64, s.Steps)
 	if s.Columns != nil {
@@ -177,7 +184,8 @@ func (s *Strategy) ColumnNorms() []float64 {
 	return norms
 }
 
-// NonNegative reports whether no entry of C is negative, as the accounting of participations at random requires.
+// NonNegative reports whether no entry of C is negative, as the accounting of participations at
+// random requires.
 func (s *Strategy) NonNegative() bool {
 	if s.Columns == nil {
 		return nonNegative(s.FirstColumn(nil))

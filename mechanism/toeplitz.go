@@ -29,8 +29,8 @@ func init() {
 // bands than MinSep the optimum is that among non-negative, non-increasing columns, whose
 // sensitivity is known (F2).
 //
-// Gap is the largest derivative of ln(loss) by a coefficient relative to the first one, or by the log-odds
-// of the ratio of neighbours where bands exceed MinSep.
+// Gap is the largest derivative of ln(loss) by a coefficient relative to the first one, or by the
+// log-odds of the ratio of neighbours where bands exceed MinSep.
 func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
 	if err := p.validateToeplitz("bands", bands); err != nil {
 		return nil, Convergence{}, err
@@ -94,7 +94,8 @@ func (p Problem) validateToeplitz(name string, size int) error {
 	return nil
 }
 
-// finish validates s and recomputes its loss by the definition, which the optimiser's own must agree with.
+// finish validates s and recomputes its loss by the definition, which the optimiser's own must
+// agree with.
 func (p Problem) finish(s *Strategy, c Convergence) (*Strategy, Convergence, error) {
 	if err := s.Validate(); err != nil {
 		return nil, c, err
@@ -121,12 +122,12 @@ func fractional(x []float64, gamma float64) {
 	}
 }
 
-// settledTolerance is the relative distance from its limit, above rounding, within which C⁻¹a has converged when it stays there for two
-// turns of the recurrence; it falls further geometrically.
+// settledTolerance is the relative distance from its limit, above rounding, within which C⁻¹a has
+// converged when it stays there for two turns of the recurrence; it falls further geometrically.
 const settledTolerance = 1e-13
 
-// toeplitzObjective evaluates the logarithms of the squared error and of the squared sensitivity of a banded Toeplitz C
-// with first column c, and their gradients.
+// toeplitzObjective evaluates the logarithms of the squared error and of the squared sensitivity of
+// a banded Toeplitz C with first column c, and their gradients.
 type toeplitzObjective struct {
 	n, b, k int
 	max     bool
@@ -148,7 +149,8 @@ func (p Problem) newToeplitzObjective() *toeplitzObjective {
 	return o
 }
 
-// weight is how often w_i² counts: in the mean over rows n-i of n times (0-based), in the last row once.
+// weight is how often w_i² counts: in the mean over rows n-i of n times (0-based), in the last row
+// once.
 func (o *toeplitzObjective) weight(i int) float64 {
 	if o.max {
 		return 1
@@ -207,8 +209,9 @@ func (o *toeplitzObjective) logError(c, grad []float64) float64 {
 	return math.Log(total)
 }
 
-// logSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖², the sensitivity of a non-negative, non-increasing column, and adds its
-// gradient to grad. For columns that do not overlap it is k‖c‖² whatever their signs, short of cut columns.
+// logSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖², the sensitivity of a non-negative, non-increasing
+// column, and adds its gradient to grad. For columns that do not overlap it is k‖c‖² whatever their
+// signs, short of cut columns.
 func (o *toeplitzObjective) logSensitivity(c, grad []float64) float64 {
 	if len(c) <= o.b {
 		var square float64

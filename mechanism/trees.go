@@ -50,9 +50,9 @@ func checkTree(arity, steps int) error {
 	return check.Err()
 }
 
-// treeNodes returns the encoder's rows of an arity-ary tree over steps leaves, as ranges of steps: all nodes of the smallest
-// complete tree that hold a step. Ranges are not cut at steps: what is beyond are virtual steps with zero
-// gradients (arXiv 2211.06530, Appendix D.3).
+// treeNodes returns the encoder's rows of an arity-ary tree over steps leaves, as ranges of steps:
+// all nodes of the smallest complete tree that hold a step. Ranges are not cut at steps: what is
+// beyond are virtual steps with zero gradients (arXiv 2211.06530, Appendix D.3).
 func treeNodes(arity, steps int) (nodes [][2]int) {
 	for size := 1; ; size *= arity {
 		for from := 0; from < steps; from += size {
@@ -136,8 +136,8 @@ func OnlineTree(arity, steps int) (*Factorization, error) {
 	return f, nil
 }
 
-// honakerVariance is the variance of a node's estimate from below in units of a node's: 1/v = 1 + 1/(arity·v'), v' that of its
-// children. It is also the weight of the node itself.
+// honakerVariance is the variance of a node's estimate from below in units of a node's: 1/v = 1 +
+// 1/(arity·v'), v' that of its children. It is also the weight of the node itself.
 func honakerVariance(arity, size int) float64 {
 	v := 1.0
 	for s := 1; s < size; s *= arity {

@@ -13,9 +13,10 @@ const MaxSteps = 100_000_000
 // stabilitySteps is how many leading steps of a longer Toeplitz strategy are tried for stability.
 const stabilitySteps = 1 << 21
 
-// Validate returns every fault of s joined, or nil. It refuses more than [MaxSteps] steps, entries that are not finite, a diagonal that
-// is not positive, columns longer than the matrix, and a matrix or an inverse that grows beyond the range of float32: it applies
-// both to two vectors, in O(Steps·Bands), for Toeplitz strategies over the first 2²¹ steps only.
+// Validate returns every fault of s joined, or nil. It refuses more than [MaxSteps] steps, entries
+// that are not finite, a diagonal that is not positive, columns longer than the matrix, and a
+// matrix or an inverse that grows beyond the range of float32: it applies both to two vectors, in
+// O(Steps·Bands), for Toeplitz strategies over the first 2²¹ steps only.
 func (s *Strategy) Validate() error {
 	check := param.Checker{Package: "mechanism"}
 	_, family := FamilyOf(s.Kind)
@@ -71,8 +72,8 @@ func (b *BLT) check(check *param.Checker) {
 	}
 }
 
-// checkInverse requires that C and C⁻¹ stay in the range of float32 on the first unit vector and on a vector of
-// scattered signs: noise would overflow otherwise.
+// checkInverse requires that C and C⁻¹ stay in the range of float32 on the first unit vector and on
+// a vector of scattered signs: noise would overflow otherwise.
 func (s *Strategy) checkInverse(check *param.Checker) {
 	if s.Columns == nil && s.Steps > stabilitySteps {
 		leading := *s

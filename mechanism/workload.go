@@ -7,8 +7,9 @@ import (
 	"minsep/internal/param"
 )
 
-// Workload is the matrix A whose rows are the sums of gradients that matter: Steps×Steps, lower triangular.
-// Row i says what the model after step i (0-based) is made of. The error of a strategy is that of A C⁻¹ Z.
+// Workload is the matrix A whose rows are the sums of gradients that matter: Steps×Steps, lower
+// triangular. Row i says what the model after step i (0-based) is made of. The error of a strategy
+// is that of A C⁻¹ Z.
 //
 // It is a streaming linear operator (arXiv 2405.15913, Appendix D): nothing of size Steps×Steps is
 // held unless Matrix is given. Exactly one of three forms holds:
@@ -33,14 +34,14 @@ func Momentum(steps int, beta float64, rates []float64) *Workload {
 	return &Workload{Steps: steps, Momentum: beta, LearningRates: rates}
 }
 
-// Cooldown returns learning rates that are 1 and fall linearly to final over the last part, a share in [0,1], of the steps.
-// Section 5 of arXiv 2211.06530 uses final = 0.05 over the last 25 %.
+// Cooldown returns learning rates that are 1 and fall linearly to final over the last part, a share
+// in [0,1], of the steps. Section 5 of arXiv 2211.06530 uses final = 0.05 over the last 25 %.
 func Cooldown(steps int, part, final float64) []float64 {
 	return ramp(steps, float64(steps)*(1-part), float64(steps), final)
 }
 
-// LinearDecay returns learning rates that are 1 up to step Steps/4, fall linearly to final at 3·Steps/4 and stay
-// there. Section 7.2 of arXiv 2602.09338 uses final = 1/20.
+// LinearDecay returns learning rates that are 1 up to step Steps/4, fall linearly to final at
+// 3·Steps/4 and stay there. Section 7.2 of arXiv 2602.09338 uses final = 1/20.
 func LinearDecay(steps int, final float64) []float64 {
 	return ramp(steps, float64(steps)/4, 3*float64(steps)/4, final)
 }
@@ -104,7 +105,8 @@ func count(set ...bool) int {
 // IsToeplitz reports whether A[i][j] depends on i-j only.
 func (a *Workload) IsToeplitz() bool { return a.Matrix == nil && a.LearningRates == nil }
 
-// FirstColumn returns the first column of A, its first n entries, for a Toeplitz workload, and nil for others.
+// FirstColumn returns the first column of A, its first n entries, for a Toeplitz workload, and nil
+// for others.
 func (a *Workload) FirstColumn(n int) []float64 {
 	if !a.IsToeplitz() {
 		return nil

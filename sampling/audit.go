@@ -32,8 +32,8 @@ func (x *Audited) total() (n int64) {
 	return n
 }
 
-// Check is one thing that a scheme checks of its batches, and whether they keep it. It holds nothing
-// secret: how often a broken check was broken tells of a fault, not of who takes part.
+// Check is one thing that a scheme checks of its batches, and whether they keep it. It holds
+// nothing secret: how often a broken check was broken tells of a fault, not of who takes part.
 type Check struct {
 	Name   string `json:"name"`             // in two or three words
 	Rule   string `json:"rule"`             // what must hold, as a sentence
@@ -52,9 +52,9 @@ type Realized struct {
 	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given; at least 0
 }
 
-// Audit reads batches without trusting whoever formed them and checks what their scheme checks. Call
-// Step for every step in order, then Checks. It takes about 8 bytes for each copy
-// and each owner that takes part.
+// Audit reads batches without trusting whoever formed them and checks what their scheme checks.
+// Call Step for every step in order, then Checks. It takes about 8 bytes for each copy and each
+// owner that takes part.
 type Audit struct {
 	spec     Spec
 	of       Audited
@@ -68,8 +68,9 @@ type Audit struct {
 	outOfRange, disorder, tooMany, wrongSize int64
 }
 
-// separation follows the participations of numbered things, of each of which a number of independent copies may
-// take part: copies that keep a distance b can be told apart iff any copies+1 participations in a row span b steps or more.
+// separation follows the participations of numbered things, of each of which a number of
+// independent copies may take part: copies that keep a distance b can be told apart iff any
+// copies+1 participations in a row span b steps or more.
 type separation struct {
 	start  []int64       // of the ring of each thing's last participations; nil: rings of one
 	last   paged[int32]  // rings
@@ -116,7 +117,8 @@ func (s *separation) most() (most int64) {
 	return most
 }
 
-// paged is an array of which only the pages that were asked for take memory: how many examples there are may be what somebody claims.
+// paged is an array of which only the pages that were asked for take memory: how many examples
+// there are may be what somebody claims.
 type paged[T any] struct {
 	pages  map[int64]*[pageSize]T
 	number int64 // of page
@@ -262,10 +264,10 @@ func (a *Audit) sizeRule() string {
 }
 
 // totalCheck compares the number of participations with the law of the scheme. Batches of different
-// steps are not independent, but copies of examples are, and each takes part at most m = ceil(n/b) times:
-// Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2 exp(-t²/(2(v + m t/3))) for any size.
-// Algorithm 3 has only a bound of its variance, so Chebyshev's inequality stands in. A truncated batch can
-// only lack participations.
+// steps are not independent, but copies of examples are, and each takes part at most m = ceil(n/b)
+// times: Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2 exp(-t²/(2(v + m t/3)))
+// for any size. Algorithm 3 has only a bound of its variance, so Chebyshev's inequality stands in.
+// A truncated batch can only lack participations.
 func (a *Audit) totalCheck() Check {
 	mean, variance, tolerance := 0.0, 0.0, 0.0
 	if s := a.spec.MultiOwner; s != nil {

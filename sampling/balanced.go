@@ -9,14 +9,17 @@ import (
 	"minsep/sampling/stream"
 )
 
-// BalancedMinSep lets each example take part a fixed number of times in the whole run, at least MinSep steps apart, with the same rate at
-// every step and otherwise as randomly as can be (F3.9). Make one with [NewBalancedMinSep].
+// BalancedMinSep lets each example take part a fixed number of times in the whole run, at least
+// MinSep steps apart, with the same rate at every step and otherwise as randomly as can be (F3.9).
+// Make one with [NewBalancedMinSep].
 //
 // # Formal guarantees
 //
-// Two participations of one copy of an example are at least MinSep steps apart. A copy takes part exactly Participations times, or, if that is
-// not whole, ⌈κ⌉ times with probability κ-⌊κ⌋ and else ⌊κ⌋ times. Every step has the rate κ/Steps up to a part of 1e-12 of it. The law is
-// that of the hazards of package balanced, of which Hazards is the digest, to 2^-60. Copies and examples are independent of each other.
+// Two participations of one copy of an example are at least MinSep steps apart. A copy takes part
+// exactly Participations times, or, if that is not whole, ⌈κ⌉ times with probability κ-⌊κ⌋ and else
+// ⌊κ⌋ times. Every step has the rate κ/Steps up to a part of 1e-12 of it. The law is that of the
+// hazards of package balanced, of which Hazards is the digest, to 2^-60. Copies and examples are
+// independent of each other.
 type BalancedMinSep struct {
 	Steps          int     `json:"steps"`          // 1 to MaxSteps
 	MinSep         int     `json:"min_sep"`        // least distance in steps of two participations, 1 to MaxSteps
@@ -55,8 +58,8 @@ randomly as can be; --participations K, or --batch-size X for K = X steps / exam
 	scheme: func(s Spec) Scheme { return orNil(s.BalancedMinSep) },
 }
 
-// balancedParticipations is κ of a batch size: batch·steps/examples, taken as whole where it is so but for rounding. One that cannot be
-// is an [InfeasibleError].
+// balancedParticipations is κ of a batch size: batch·steps/examples, taken as whole where it is so
+// but for rounding. One that cannot be is an [InfeasibleError].
 func balancedParticipations(batch float64, steps, minSep int, examples int64) (float64, error) {
 	if err := checkBatch(batch, examples); err != nil {
 		return 0, err
@@ -72,8 +75,8 @@ func balancedParticipations(batch float64, steps, minSep int, examples int64) (f
 	return participations, nil
 }
 
-// NewBalancedMinSep solves for the law and returns the scheme with its digest. Participations must be from 1e-6 to Steps, and
-// at most 1 or 0.9·Steps/MinSep.
+// NewBalancedMinSep solves for the law and returns the scheme with its digest. Participations must
+// be from 1e-6 to Steps, and at most 1 or 0.9·Steps/MinSep.
 func NewBalancedMinSep(steps, minSep int, participations float64) (BalancedMinSep, error) {
 	s := BalancedMinSep{Steps: steps, MinSep: minSep, Participations: participations}
 	if err := s.checkNumbers(); err != nil {
@@ -102,7 +105,8 @@ func (s BalancedMinSep) checkNumbers() error {
 	return c.Err()
 }
 
-// Validate returns every fault of the parameters, joined; among them hazards that are not those of the other fields.
+// Validate returns every fault of the parameters, joined; among them hazards that are not those of
+// the other fields.
 func (s BalancedMinSep) Validate() error {
 	if err := s.checkNumbers(); err != nil {
 		return err

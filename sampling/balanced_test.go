@@ -32,7 +32,8 @@ func balancedSpec(t testing.TB, steps, minSep int, participations float64) sampl
 	return sampling.Spec{BalancedMinSep: &s}
 }
 
-// balancedLaw is the probability of every set of steps by the hazards, shifted by some steps, with a gap.
+// balancedLaw is the probability of every set of steps by the hazards, shifted by some steps, with
+// a gap.
 func balancedLaw(s sampling.BalancedMinSep, shift, gap int) []float64 {
 	l, _ := balanced.New(s.Steps, s.MinSep, s.Participations)
 	law := make([]float64, 1<<s.Steps)
@@ -55,7 +56,8 @@ func balancedLaw(s sampling.BalancedMinSep, shift, gap int) []float64 {
 	return law
 }
 
-// TestBalancedLaw tests the joint law of all steps of one example against enumeration; laws with a fault are rejected.
+// TestBalancedLaw tests the joint law of all steps of one example against enumeration; laws with a
+// fault are rejected.
 func TestBalancedLaw(t *testing.T) {
 	const n, examples = 9, 200000
 	for _, c := range []struct {
@@ -87,8 +89,8 @@ func TestBalancedLaw(t *testing.T) {
 	}
 }
 
-// TestBalancedIsKept at a length where nothing can be enumerated: gaps, times, the number of participants of every step, and
-// coincidences of two copies and of neighbours.
+// TestBalancedIsKept at a length where nothing can be enumerated: gaps, times, the number of
+// participants of every step, and coincidences of two copies and of neighbours.
 func TestBalancedIsKept(t *testing.T) {
 	const n, b, examples = 330, 32, 30000
 	for _, k := range []float64{6, 4.25} {
@@ -117,7 +119,8 @@ func TestBalancedIsKept(t *testing.T) {
 	}
 }
 
-// TestBalancedCopiesAreIndependent counts coincidences in one step of two copies and of two neighbouring examples.
+// TestBalancedCopiesAreIndependent counts coincidences in one step of two copies and of two
+// neighbouring examples.
 func TestBalancedCopiesAreIndependent(t *testing.T) {
 	const n, examples, k = 60, 60000, 3.0
 	s := newBalanced(t, n, 8, k)

@@ -12,12 +12,14 @@ import (
 //
 // # Formal guarantees
 //
-// Two participations of one copy of an example are at least MinSep steps apart. Copies and examples are
-// independent of each other, so an owner of several examples may take part more often: the accounting counts that
-// (F4.2). With WarmStart every step has participation rate exactly p0 = 1/(MinSep-1+1/Prob); without, every example
-// is available at the first step, whose rate is Prob, and p0 is reached after the first steps. MinSep 1 is [Poisson], Prob 1 with
-// WarmStart is [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector follows
-// this law whatever the others do, which is what F3.2 (arXiv 2602.09338, Theorem 5.1) needs.
+// Two participations of one copy of an example are at least MinSep steps apart. Copies and examples
+// are independent of each other, so an owner of several examples may take part more often: the
+// accounting counts that (F4.2). With WarmStart every step has participation rate exactly p0 =
+// 1/(MinSep-1+1/Prob); without, every example is available at the first step, whose rate is Prob,
+// and p0 is reached after the first steps. MinSep 1 is [Poisson], Prob 1 with WarmStart is
+// [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector
+// follows this law whatever the others do, which is what F3.2 (arXiv 2602.09338, Theorem 5.1)
+// needs.
 type BMinSep struct {
 	Prob      float64 `json:"prob"`       // probability of an available example at a step, 2^-53 to 1
 	Steps     int     `json:"steps"`      // 1 to MaxSteps
@@ -75,11 +77,13 @@ func (s BMinSep) Process() Process {
 // Rate is the stationary participation rate p0 of one example per step (F3.1).
 func (s BMinSep) Rate() float64 { return s.Prob / (1 + float64(float64(s.MinSep-1)*s.Prob)) }
 
-// ExpectedBatchSize is examples times [BMinSep.Rate]; a cold start reaches it after the first steps.
+// ExpectedBatchSize is examples times [BMinSep.Rate]; a cold start reaches it after the first
+// steps.
 func (s BMinSep) ExpectedBatchSize(examples int64) float64 { return float64(examples) * s.Rate() }
 
-// WithBatchSize returns the scheme with the probability that gives the expected batch size in the stationary state:
-// p = p0/(1-p0(b-1)), p0 = batch/examples (F3.1). If that needs p0·MinSep > 1 the error is an [InfeasibleError].
+// WithBatchSize returns the scheme with the probability that gives the expected batch size in the
+// stationary state: p = p0/(1-p0(b-1)), p0 = batch/examples (F3.1). If that needs p0·MinSep > 1 the
+// error is an [InfeasibleError].
 func (s BMinSep) WithBatchSize(batch float64, examples int64) (BMinSep, error) {
 	if err := checkBatch(batch, examples); err != nil {
 		return s, err
@@ -118,9 +122,9 @@ func (s BMinSep) coldRates() []float64 {
 	return u
 }
 
-// ParticipationMoments returns mean and variance of the number N of participations of one example. With rates r_t,
-// and cold rates u_t, E[N] = Σ r_t and E[N(N-1)] = 2 Σ_t r_t Σ_{j ≤ n-1-t-b} u_j, since the process starts
-// cold b steps after each participation.
+// ParticipationMoments returns mean and variance of the number N of participations of one example.
+// With rates r_t, and cold rates u_t, E[N] = Σ r_t and E[N(N-1)] = 2 Σ_t r_t Σ_{j ≤ n-1-t-b} u_j,
+// since the process starts cold b steps after each participation.
 func (s BMinSep) ParticipationMoments() (mean, variance float64) {
 	cold := s.coldRates()
 	for t := 1; t < len(cold); t++ {

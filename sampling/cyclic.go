@@ -6,16 +6,17 @@ import (
 	"minsep/internal/param"
 )
 
-// CyclicPoisson divides the examples into MinSep parts and goes through the parts in turn: at step i the
-// examples of part i mod MinSep take part with probability Prob each.
+// CyclicPoisson divides the examples into MinSep parts and goes through the parts in turn: at step
+// i the examples of part i mod MinSep take part with probability Prob each.
 //
 // # Formal guarantees
 //
-// An example takes part only in steps congruent to its part modulo MinSep, hence at least MinSep steps apart, and there with
-// independent probability Prob: Poisson subsampling of its turns, with either partition (F3.5). The public partition
-// is row mod MinSep, whose parts differ in size by at most one when MinSep does not divide the examples. The secret partition draws each
-// copy's part uniformly (to 2^-64) from its own stream, so that parts have random sizes and every
-// step has participation rate exactly Prob/MinSep.
+// An example takes part only in steps congruent to its part modulo MinSep, hence at least MinSep
+// steps apart, and there with independent probability Prob: Poisson subsampling of its turns, with
+// either partition (F3.5). The public partition is row mod MinSep, whose parts differ in size by at
+// most one when MinSep does not divide the examples. The secret partition draws each copy's part
+// uniformly (to 2^-64) from its own stream, so that parts have random sizes and every step has
+// participation rate exactly Prob/MinSep.
 type CyclicPoisson struct {
 	Prob            float64 `json:"prob"`             // probability of an example at a step of its part, 2^-53 to 1
 	Steps           int     `json:"steps"`            // 1 to MaxSteps
@@ -62,13 +63,14 @@ func (s CyclicPoisson) Process() Process {
 	return &renewal{first: gap, gap: gap, stride: s.MinSep, lead: 1, steps: s.Steps, parts: s.MinSep, secret: s.SecretPartition}
 }
 
-// ExpectedBatchSize is examples·Prob/MinSep: exact for every step of a secret partition, and for a public one up to the
-// part's excess over examples/MinSep, which is below one example.
+// ExpectedBatchSize is examples·Prob/MinSep: exact for every step of a secret partition, and for a
+// public one up to the part's excess over examples/MinSep, which is below one example.
 func (s CyclicPoisson) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) * s.Prob / float64(s.MinSep)
 }
 
-// WithBatchSize returns the scheme with Prob = MinSep·batch/examples. The error may be an [InfeasibleError].
+// WithBatchSize returns the scheme with Prob = MinSep·batch/examples. The error may be an
+// [InfeasibleError].
 func (s CyclicPoisson) WithBatchSize(batch float64, examples int64) (CyclicPoisson, error) {
 	if err := checkBatch(batch, examples); err != nil {
 		return s, err
@@ -80,7 +82,8 @@ func (s CyclicPoisson) WithBatchSize(batch float64, examples int64) (CyclicPoiss
 	return s, s.Validate()
 }
 
-// TotalMoments implements [Independent]. For a public partition the rows must be 0 to examples-1, one copy each.
+// TotalMoments implements [Independent]. For a public partition the rows must be 0 to examples-1,
+// one copy each.
 func (s CyclicPoisson) TotalMoments(examples int64) (mean, variance float64) {
 	b, p := s.MinSep, s.Prob
 	sum, squares := 0.0, 0.0 // of one example's turns under the secret partition, or of all under the public one

@@ -1,16 +1,18 @@
 // Package sampling decides which examples take part in which training step.
 //
-// A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep], [BalancedMinSep], [Poisson], [BallsInBins],
-// [CyclicPoisson], [MultiOwner] and [Fixed], with [Truncation] after it. Its Validate reports every fault, its doc comment says under
-// "Formal guarantees" what its batches guarantee, and JSON holds it word for word in a manifest and a certificate.
-// [Spec] holds one of them, and [Kinds] lists them. [Params] are what users give, a batch size for example, of which
+// A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep], [BalancedMinSep],
+// [Poisson], [BallsInBins], [CyclicPoisson], [MultiOwner] and [Fixed], with [Truncation] after it.
+// Its Validate reports every fault, its doc comment says under "Formal guarantees" what its batches
+// guarantee, and JSON holds it word for word in a manifest and a certificate. [Spec] holds one of
+// them, and [Kinds] lists them. [Params] are what users give, a batch size for example, of which
 // [Params.Spec] makes the scheme that is run:
 //
 //	p := sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 128}
 //	spec, err := p.Spec(sampling.Population{Examples: 50000})
 //
-// In the schemes of which [Independent] speaks, each copy of an example draws its own participations from its own stream
-// (package stream), so any part of a result can be made again on its own, in any order, on any machine:
+// In the schemes of which [Independent] speaks, each copy of an example draws its own
+// participations from its own stream (package stream), so any part of a result can be made again on
+// its own, in any order, on any machine:
 //
 //	process := scheme.Process()            // tables, shared
 //	src := stream.NewSource(key)           // one for each worker
@@ -34,9 +36,9 @@
 //
 // Flags, plans, their checks and help, manifests, inspection and certificates follow from these.
 //
-// Labels of formulas (F3.2, …) are those of docs/formulas.md.
-// Steps are 0-based here; the papers count from 1. Batches, batch sizes and masks are secret for every scheme:
-// the accounting lets an adversary know all other coins, and then a size reveals a participation.
+// Labels of formulas (F3.2, …) are those of docs/formulas.md. Steps are 0-based here; the papers
+// count from 1. Batches, batch sizes and masks are secret for every scheme: the accounting lets an
+// adversary know all other coins, and then a size reveals a participation.
 //
 // Stability: stable.
 package sampling
@@ -69,21 +71,25 @@ type Independent interface {
 	Process() Process
 	// ExpectedBatchSize is the expected batch size once the scheme is stationary.
 	ExpectedBatchSize(examples int64) float64
-	// TotalMoments returns mean and variance of the number of participations of all examples in all steps.
+	// TotalMoments returns mean and variance of the number of participations of all examples in all
+	// steps.
 	TotalMoments(examples int64) (mean, variance float64)
 }
 
-// Process is what one copy of an example follows: tables, which hold no randomness and may be shared.
+// Process is what one copy of an example follows: tables, which hold no randomness and may be
+// shared.
 type Process interface {
-	// Sampler returns a sampler of the process under the key of src, which also makes the addresses.
+	// Sampler returns a sampler of the process under the key of src, which also makes the
+	// addresses.
 	Sampler(src *stream.Source) Sampler
 }
 
-// Sampler draws participations under one key. It is not safe for concurrent use; samplers of one process and key
-// give the same, so each worker makes its own.
+// Sampler draws participations under one key. It is not safe for concurrent use; samplers of one
+// process and key give the same, so each worker makes its own.
 type Sampler interface {
-	// Append appends to dst the steps, ascending, in which the example copy at addr takes part. row is its row in the table of
-	// examples; only a public partition looks at it. It allocates nothing if dst has room.
+	// Append appends to dst the steps, ascending, in which the example copy at addr takes part. row
+	// is its row in the table of examples; only a public partition looks at it. It allocates
+	// nothing if dst has room.
 	Append(dst []int32, addr stream.Address, row int64) []int32
 }
 

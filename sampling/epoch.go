@@ -10,15 +10,17 @@ import (
 	"minsep/sampling/stream"
 )
 
-// EpochMinSep lets each example take part exactly once in every epoch of EpochSteps steps, at a fresh place that is at least
-// MinSep steps after its last one (F3.8).
+// EpochMinSep lets each example take part exactly once in every epoch of EpochSteps steps, at a
+// fresh place that is at least MinSep steps after its last one (F3.8).
 //
 // # Formal guarantees
 //
-// Two participations of one copy of an example are at least MinSep steps apart, and there is exactly one in each of the steps
-// 0 … T-1, T … 2T-1, …, T = EpochSteps; at most one in an epoch that the training does not finish. Every step has participation
-// rate exactly 1/T, the first one and those around the ends of epochs included, to 2^-64. Copies and examples are
-// independent of each other. MinSep = EpochSteps is [BallsInBins]; with EpochSteps ≥ Steps an example takes part at most once.
+// Two participations of one copy of an example are at least MinSep steps apart, and there is
+// exactly one in each of the steps 0 … T-1, T … 2T-1, …, T = EpochSteps; at most one in an epoch
+// that the training does not finish. Every step has participation rate exactly 1/T, the first one
+// and those around the ends of epochs included, to 2^-64. Copies and examples are independent of
+// each other. MinSep = EpochSteps is [BallsInBins]; with EpochSteps ≥ Steps an example takes part
+// at most once.
 type EpochMinSep struct {
 	Steps      int `json:"steps"`       // 1 to MaxSteps
 	MinSep     int `json:"min_sep"`     // least distance in steps of two participations, 1 to MaxSteps
@@ -28,7 +30,8 @@ type EpochMinSep struct {
 // maxEpoch is the greatest number of steps of an epoch, which may be longer than a training.
 const maxEpoch = math.MaxInt32
 
-// maxMoved is the part of a batch size by which rounding the epoch to whole steps may change it unasked.
+// maxMoved is the part of a batch size by which rounding the epoch to whole steps may change it
+// unasked.
 const maxMoved = 0.05
 
 var epochMinSepKind = Kind{
@@ -85,9 +88,9 @@ func (s EpochMinSep) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.EpochSteps)
 }
 
-// WithBatchSize returns the scheme with the epoch nearest to examples / batch. The expected batch size becomes examples / epoch; if that is
-// more than 5 % from batch, it is an error that names the sizes beside it. If the epoch is shorter than MinSep the error is an
-// [InfeasibleError].
+// WithBatchSize returns the scheme with the epoch nearest to examples / batch. The expected batch
+// size becomes examples / epoch; if that is more than 5 % from batch, it is an error that names the
+// sizes beside it. If the epoch is shorter than MinSep the error is an [InfeasibleError].
 func (s EpochMinSep) WithBatchSize(batch float64, examples int64) (EpochMinSep, error) {
 	if err := checkBatch(batch, examples); err != nil {
 		return s, err
@@ -119,8 +122,8 @@ func (s EpochMinSep) neighbour(batch float64, examples int64, epoch int) string 
 	return fmt.Sprintf("%d for %.6g", other, float64(examples)/float64(other))
 }
 
-// TotalMoments implements [Independent]. An example takes part in each full epoch, and in a last one that is cut with the part of it
-// that there is.
+// TotalMoments implements [Independent]. An example takes part in each full epoch, and in a last
+// one that is cut with the part of it that there is.
 func (s EpochMinSep) TotalMoments(examples int64) (mean, variance float64) {
 	more := float64(s.Steps%s.EpochSteps) / float64(s.EpochSteps)
 	return float64(examples) * float64(s.Steps) / float64(s.EpochSteps), float64(examples) * more * (1 - more)
@@ -139,9 +142,10 @@ func (s EpochMinSep) Process() Process {
 
 // epochs is the process of an EpochMinSep.
 //
-// The places of an example in its epochs are a Markov chain, each uniform on 0 … T-1 (F3.8), so the first is drawn so. From a place
-// t on, the example is free again at place max(0, t+b-T) of the next epoch. A free example takes the place v with probability
-// 1/(T-b+1) while v < b-1, and else one of the T-b+1 places from b-1 on with equal probabilities.
+// The places of an example in its epochs are a Markov chain, each uniform on 0 … T-1 (F3.8), so the
+// first is drawn so. From a place t on, the example is free again at place max(0, t+b-T) of the
+// next epoch. A free example takes the place v with probability 1/(T-b+1) while v < b-1, and else
+// one of the T-b+1 places from b-1 on with equal probabilities.
 type epochs struct {
 	EpochMinSep
 	tail int          // places from b-1 on

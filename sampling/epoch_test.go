@@ -13,8 +13,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// epochLaw is the probability of every set of steps of an EpochMinSep by walking through F3.8 step by step: the wait at the start, the
-// probability of a free example that is not yet in, and the step at which it is free again.
+// epochLaw is the probability of every set of steps of an EpochMinSep by walking through F3.8 step
+// by step: the wait at the start, the probability of a free example that is not yet in, and the
+// step at which it is free again.
 func epochLaw(n, b, epoch int, eta func(place int) float64, free func(step int) int) []float64 {
 	law := make([]float64, 1<<n)
 	var walk func(step, mask int, prob float64)
@@ -47,8 +48,8 @@ func etaOf(b, epoch, off int) func(place int) float64 {
 	return func(place int) float64 { return 1 / float64(epoch-max(min(place+off, epoch-1), b-1)) }
 }
 
-// TestEpochLaw tests the joint law of all steps of one example against enumeration: the rate of every step, the gaps, and one
-// participation an epoch. Laws with one fault are rejected.
+// TestEpochLaw tests the joint law of all steps of one example against enumeration: the rate of
+// every step, the gaps, and one participation an epoch. Laws with one fault are rejected.
 func TestEpochLaw(t *testing.T) {
 	const n, examples = 9, 200000
 	for _, c := range []struct{ b, epoch int }{{3, 4}, {2, 5}, {3, 5}, {1, 4}, {4, 4}, {4, 6}, {3, 9}, {3, 14}, {1, 1}, {2, 3}} {
@@ -94,8 +95,8 @@ func TestEpochLaw(t *testing.T) {
 	}
 }
 
-// TestEpochSpecialCases: min-sep of the epoch is balls-in-bins, and an epoch of all steps or more is at most once: b-min-sep with
-// such a min-sep.
+// TestEpochSpecialCases: min-sep of the epoch is balls-in-bins, and an epoch of all steps or more
+// is at most once: b-min-sep with such a min-sep.
 func TestEpochSpecialCases(t *testing.T) {
 	const n, examples = 7, 200000
 	for _, epoch := range []int{1, 3, 4, 7, 11} {
@@ -117,8 +118,9 @@ func TestEpochSpecialCases(t *testing.T) {
 	}
 }
 
-// TestEpochsAreKept at a length where nothing can be enumerated: gaps, one participation in every full epoch, the number of participants
-// of every step, and the joint law of the places in two epochs.
+// TestEpochsAreKept at a length where nothing can be enumerated: gaps, one participation in every
+// full epoch, the number of participants of every step, and the joint law of the places in two
+// epochs.
 func TestEpochsAreKept(t *testing.T) {
 	const n, b, epoch, examples = 330, 32, 50, 30000
 	s := sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: epoch}
@@ -146,7 +148,8 @@ func TestEpochsAreKept(t *testing.T) {
 	}
 }
 
-// TestEpochCopiesAreIndependent counts coincidences in one step of two copies and of two neighbouring examples.
+// TestEpochCopiesAreIndependent counts coincidences in one step of two copies and of two
+// neighbouring examples.
 func TestEpochCopiesAreIndependent(t *testing.T) {
 	const n, examples, epoch = 60, 60000, 20
 	s := sampling.EpochMinSep{Steps: n, MinSep: 8, EpochSteps: epoch}
@@ -253,8 +256,8 @@ func TestFrozenEpochs(t *testing.T) {
 	}
 }
 
-// TestAuditOfEpochs: batches in which an example is missing from an epoch, or is in it twice, are found out, and missing ones are not
-// held against batches that were cut.
+// TestAuditOfEpochs: batches in which an example is missing from an epoch, or is in it twice, are
+// found out, and missing ones are not held against batches that were cut.
 func TestAuditOfEpochs(t *testing.T) {
 	spec := sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 7, MinSep: 1, EpochSteps: 3}}
 	cut := spec

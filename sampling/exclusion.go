@@ -68,9 +68,9 @@ func (s MultiOwner) exclude(coins, owners [][]int32, blocks func(tookPart bool) 
 	return out
 }
 
-// MinSepViolation returns the position of the first of the ascending steps that is less than minSep after the one before it,
-// or -1: the check of what a scheme guarantees for one example, or for all examples of one owner.
-// sameStep allows equal steps: several examples of one owner in one batch.
+// MinSepViolation returns the position of the first of the ascending steps that is less than minSep
+// after the one before it, or -1: the check of what a scheme guarantees for one example, or for all
+// examples of one owner. sameStep allows equal steps: several examples of one owner in one batch.
 func MinSepViolation(steps []int32, minSep int, sameStep bool) int {
 	for i := 1; i < len(steps); i++ {
 		if gap := int(steps[i]) - int(steps[i-1]); gap < minSep && !(sameStep && gap == 0) {

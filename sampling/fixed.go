@@ -43,7 +43,8 @@ var fixedKind = Kind{
 	scheme: func(s Spec) Scheme { return orNil(s.Fixed) },
 }
 
-// Owners are the owners of examples 0, 1, …: those of example e are Of[Ends[e-1]:Ends[e]], numbered from 0.
+// Owners are the owners of examples 0, 1, …: those of example e are Of[Ends[e-1]:Ends[e]], numbered
+// from 0.
 type Owners struct {
 	Ends []int   // by example: where its owners end in Of
 	Of   []int32 // numbers of owners, from 0
@@ -83,9 +84,10 @@ func (s Fixed) bound() int {
 	return most
 }
 
-// Form returns the rows of all batches: batch t is the result's [t·BatchSize, (t+1)·BatchSize), in no particular order.
-// priority[e] decides example e's place in the shuffle, the smallest first: a word of e's own stream. owners may be
-// nil. It works in memory in one goroutine: about 40 bytes per example and 8 per owner entry.
+// Form returns the rows of all batches: batch t is the result's [t·BatchSize, (t+1)·BatchSize), in
+// no particular order. priority[e] decides example e's place in the shuffle, the smallest first: a
+// word of e's own stream. owners may be nil. It works in memory in one goroutine: about 40 bytes
+// per example and 8 per owner entry.
 func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
 	order := shuffled(priority)
 	if owners == nil {
@@ -121,7 +123,8 @@ func shuffled(priority []uint64) []int32 {
 	return order
 }
 
-// CheckExamples returns an [InfeasibleError] unless batches can be formed of examples of different owners.
+// CheckExamples returns an [InfeasibleError] unless batches can be formed of examples of different
+// owners.
 func (s Fixed) CheckExamples(examples int64) error {
 	largest := examples
 	if s.Steps > 1 {
@@ -134,8 +137,8 @@ func (s Fixed) CheckExamples(examples int64) error {
 		"%d examples at min-sep %d, at most %d times each, in %d steps", examples, s.MinSep, s.bound(), s.Steps))
 }
 
-// passes goes through the order again and again. Slot x of the sequence is in step x / BatchSize, so an example
-// comes back after at least floor(examples / BatchSize) steps.
+// passes goes through the order again and again. Slot x of the sequence is in step x / BatchSize,
+// so an example comes back after at least floor(examples / BatchSize) steps.
 func (s Fixed) passes(order []int32) ([]int32, error) {
 	examples := len(order)
 	if err := s.CheckExamples(int64(examples)); err != nil {
@@ -149,8 +152,9 @@ func (s Fixed) passes(order []int32) ([]int32, error) {
 	return rows, nil
 }
 
-// greedy fills one step after the other with the examples that took part least often, in the shuffled order, and whose owners
-// are all free. failed is the first step that could not be filled, with got examples, or -1.
+// greedy fills one step after the other with the examples that took part least often, in the
+// shuffled order, and whose owners are all free. failed is the first step that could not be filled,
+// with got examples, or -1.
 func (s Fixed) greedy(order []int32, owners *Owners) (rows []int32, failed, got int) {
 	numOwners := int32(-1)
 	for _, u := range owners.Of {

@@ -41,8 +41,8 @@ not proven`,
 	scheme: func(s Spec) Scheme { return orNil(s.MultiOwner) },
 }
 
-// Neighborhoods is the histogram of neighbourhood sizes: how many copies of examples have a given |N(e)|, the number
-// of copies of examples that share an owner with e, e included.
+// Neighborhoods is the histogram of neighbourhood sizes: how many copies of examples have a given
+// |N(e)|, the number of copies of examples that share an owner with e, e included.
 type Neighborhoods map[int]int64
 
 // Name returns "multi-owner".
@@ -62,8 +62,9 @@ func (s MultiOwner) Validate() error {
 	return c.Err()
 }
 
-// Coins returns the process of one copy's coins: independent Bernoulli(Prob) draws at the steps from 1-MinSep, which is
-// negative, to Steps-1. [MultiOwner.Exclude] says which of them become participations.
+// Coins returns the process of one copy's coins: independent Bernoulli(Prob) draws at the steps
+// from 1-MinSep, which is negative, to Steps-1. [MultiOwner.Exclude] says which of them become
+// participations.
 func (s MultiOwner) Coins() Process {
 	gap := geometric(s.Prob, s.Steps+s.MinSep-1)
 	return &renewal{first: gap, gap: gap, start: 1 - s.MinSep, lead: 1, stride: 1, steps: s.Steps}
@@ -74,8 +75,8 @@ func (s MultiOwner) ExpectedBatchSize(neighborhoods Neighborhoods) float64 {
 	return newBatchSizePolynomial(neighborhoods, s.MinSep).value(s.Prob)
 }
 
-// WithBatchSize returns the scheme with the smallest probability that gives the expected batch size. Beyond the
-// largest size that any probability gives, the error is an [InfeasibleError].
+// WithBatchSize returns the scheme with the smallest probability that gives the expected batch
+// size. Beyond the largest size that any probability gives, the error is an [InfeasibleError].
 func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (MultiOwner, error) {
 	c := param.Checker{Package: "sampling"}
 	c.Positive("batch size", batch)
@@ -95,9 +96,10 @@ func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (M
 	return s, s.Validate()
 }
 
-// TotalMoments returns the mean of the number of participations of all examples in all steps, and an upper bound of
-// its variance. By Efron and Stein the variance is at most Σ p(1-p) E[Δ²] over all coins, where turning a coin of e adds its own
-// participation or takes away at most X ~ Binom((b-1)|N(e)|, p) later ones, so Δ² ≤ 1 + X².
+// TotalMoments returns the mean of the number of participations of all examples in all steps, and
+// an upper bound of its variance. By Efron and Stein the variance is at most Σ p(1-p) E[Δ²] over
+// all coins, where turning a coin of e adds its own participation or takes away at most X ~
+// Binom((b-1)|N(e)|, p) later ones, so Δ² ≤ 1 + X².
 func (s MultiOwner) TotalMoments(neighborhoods Neighborhoods) (mean, varianceBound float64) {
 	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
 	for size, count := range neighborhoods {
@@ -151,8 +153,9 @@ func (f batchSizePolynomial) slope(low, high float64) (least, most float64) {
 	return least, most
 }
 
-// monotone calls visit for the pieces of [0, 1] from left to right on each of which f rises or falls; a piece around a
-// turning point is cut until it has no more than some ulps. It stops when visit returns true.
+// monotone calls visit for the pieces of [0, 1] from left to right on each of which f rises or
+// falls; a piece around a turning point is cut until it has no more than some ulps. It stops when
+// visit returns true.
 func (f batchSizePolynomial) monotone(low, high float64, visit func(low, high float64) bool) bool {
 	least, most := f.slope(low, high)
 	mid := low + (high-low)/2

@@ -109,8 +109,8 @@ func TestExcludeFollowsTheDefinition(t *testing.T) {
 
 func equal(a, b [][]int32) bool { return slices.EqualFunc(a, b, slices.Equal[[]int32]) }
 
-// TestMultiOwnerBatchSize tests E|B_i| = Σ p (1-p)^{(b-1)|N(e)|} at the first and last step and in total over many trainings; a
-// start without the earlier coins is found out.
+// TestMultiOwnerBatchSize tests E|B_i| = Σ p (1-p)^{(b-1)|N(e)|} at the first and last step and in
+// total over many trainings; a start without the earlier coins is found out.
 func TestMultiOwnerBatchSize(t *testing.T) {
 	const trainings = 1500
 	owners := randomOwners(rand.New(rand.NewPCG(7, 8)), 60, 50, 3)
@@ -139,8 +139,8 @@ func TestMultiOwnerBatchSize(t *testing.T) {
 	}
 	mean := trainings * s.ExpectedBatchSize(h)
 	_, variance := s.TotalMoments(h)
-	// A batch has at most 60 examples. Two of them are both in it with probability at most p², and are
-	// independent unless their neighbourhoods meet.
+	// A batch has at most 60 examples. Two of them are both in it with probability at most p², and
+	// are independent unless their neighbourhoods meet.
 	batchVariance := trainings * (s.ExpectedBatchSize(h) + correlated(owners)*s.Prob*s.Prob)
 	for name, got := range map[string]float64{"first": first, "last": last} {
 		if err := stattest.Sum(got, mean, batchVariance, 60); err != nil {

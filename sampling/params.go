@@ -12,10 +12,10 @@ import (
 // DefaultScheme is the scheme of a command that names none.
 const DefaultScheme = "b-min-sep"
 
-// Params are a scheme and its parameters as a user gives them, by flags or in a plan: a batch size or a probability, whichever
-// is known. Zero values stand for what is not given. Which schemes there are, and which parameters each takes, is said by
-// [Kinds]; [Params.Spec] makes the scheme that is run.
-// What users are told of each is in [Parameters].
+// Params are a scheme and its parameters as a user gives them, by flags or in a plan: a batch size
+// or a probability, whichever is known. Zero values stand for what is not given. Which schemes
+// there are, and which parameters each takes, is said by [Kinds]; [Params.Spec] makes the scheme
+// that is run. What users are told of each is in [Parameters].
 type Params struct {
 	Scheme            string  `json:"scheme"`                       // a name of [Kinds]
 	Steps             int     `json:"steps"`                        // n, 1 to MaxSteps
@@ -31,7 +31,8 @@ type Params struct {
 	MaxParticipations int     `json:"max_participations,omitempty"` // of one example or owner, at least 1; 0 for as many as MinSep allows
 }
 
-// Population is what a scheme needs to know of the examples to turn a batch size into a probability.
+// Population is what a scheme needs to know of the examples to turn a batch size into a
+// probability.
 type Population struct {
 	Examples      int64         // at least 1; copies count
 	Neighborhoods Neighborhoods // of the copies; looked at only where the kind's Owners are OwnersNeeded
@@ -133,8 +134,9 @@ func (p Params) checkRate(c *param.Checker) {
 	c.Require(given > 0, "batch size and prob", nil, "one of them must be given")
 }
 
-// WithoutExamples returns parameters of the same scheme that need no number of examples: any probability, epoch or participations in the place of a batch size.
-// What is known about the scheme without the examples, such as how it is accounted for, is the same for both.
+// WithoutExamples returns parameters of the same scheme that need no number of examples: any
+// probability, epoch or participations in the place of a batch size. What is known about the scheme
+// without the examples, such as how it is accounted for, is the same for both.
 func (p Params) WithoutExamples() Params {
 	switch {
 	case p.Kind().ExactBatchSize || p.BatchSize <= 0:
@@ -148,8 +150,8 @@ func (p Params) WithoutExamples() Params {
 	return p
 }
 
-// Spec solves for the probability and returns the scheme that is run. A batch size that the examples cannot give is an
-// [InfeasibleError].
+// Spec solves for the probability and returns the scheme that is run. A batch size that the
+// examples cannot give is an [InfeasibleError].
 func (p Params) Spec(of Population) (Spec, error) {
 	if err := p.Validate(); err != nil {
 		return Spec{}, err
@@ -170,7 +172,8 @@ func (p Params) Spec(of Population) (Spec, error) {
 	return spec, nil
 }
 
-// blameBatchSize puts the batch size into a fault of the probability that follows from it, and that nobody gave.
+// blameBatchSize puts the batch size into a fault of the probability that follows from it, and that
+// nobody gave.
 func (p Params) blameBatchSize(bad *param.Error) {
 	if bad.Param == "prob" {
 		bad.Param, bad.Rule = "batch size", fmt.Sprintf("makes an example take part with probability %v, which %s", bad.Value, bad.Rule)

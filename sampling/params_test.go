@@ -46,8 +46,8 @@ var kindParams = map[string]sampling.Params{
 	"fixed":            {Steps: 40, MinSep: 4, BatchSize: 100},
 }
 
-// TestKinds: the parameters of every kind make a scheme of that kind, which JSON holds under the kind's name, and which has the
-// batch size that was asked for.
+// TestKinds: the parameters of every kind make a scheme of that kind, which JSON holds under the
+// kind's name, and which has the batch size that was asked for.
 func TestKinds(t *testing.T) {
 	population := sampling.Population{Examples: 1000, Neighborhoods: sampling.Neighborhoods{1: 1000}}
 	spec := reflect.TypeFor[sampling.Spec]()
@@ -108,7 +108,8 @@ func TestNoKind(t *testing.T) {
 
 func near(a, b float64) bool { return a > b*(1-1e-12) && a < b*(1+1e-12) }
 
-// TestWithoutExamples: every kind makes a scheme without a number of examples, with the same parameters but for its probability.
+// TestWithoutExamples: every kind makes a scheme without a number of examples, with the same
+// parameters but for its probability.
 func TestWithoutExamples(t *testing.T) {
 	for name, p := range kindParams {
 		p.Scheme = name

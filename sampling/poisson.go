@@ -53,7 +53,8 @@ func (s Poisson) Process() Process { return s.asBMinSep().Process() }
 // ExpectedBatchSize is examples times Prob.
 func (s Poisson) ExpectedBatchSize(examples int64) float64 { return float64(examples) * s.Prob }
 
-// WithBatchSize returns the scheme with Prob = batch/examples. The error may be an [InfeasibleError].
+// WithBatchSize returns the scheme with Prob = batch/examples. The error may be an
+// [InfeasibleError].
 func (s Poisson) WithBatchSize(batch float64, examples int64) (Poisson, error) {
 	b, err := s.asBMinSep().WithBatchSize(batch, examples)
 	s.Prob = b.Prob
@@ -66,12 +67,14 @@ func (s Poisson) TotalMoments(examples int64) (mean, variance float64) {
 	return mean, mean * (1 - s.Prob)
 }
 
-// BallsInBins throws each example into one of Period steps, uniformly, and repeats that step with the period.
+// BallsInBins throws each example into one of Period steps, uniformly, and repeats that step with
+// the period.
 //
 // # Formal guarantees
 //
 // Two participations of one copy of an example are exactly Period steps apart, the phases are
-// independent and uniform to 2^-64, and no phase is public. Every step has participation rate exactly 1/Period.
+// independent and uniform to 2^-64, and no phase is public. Every step has participation rate
+// exactly 1/Period.
 type BallsInBins struct {
 	Steps  int `json:"steps"`  // 1 to MaxSteps
 	Period int `json:"period"` // T, the epoch in steps, 1 to MaxSteps
@@ -121,7 +124,8 @@ func (s BallsInBins) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.Period)
 }
 
-// TotalMoments implements [Independent]. An example whose phase is below Steps mod Period takes part once more.
+// TotalMoments implements [Independent]. An example whose phase is below Steps mod Period takes
+// part once more.
 func (s BallsInBins) TotalMoments(examples int64) (mean, variance float64) {
 	more := float64(s.Steps%s.Period) / float64(s.Period)
 	return float64(examples) * float64(s.Steps) / float64(s.Period), float64(examples) * more * (1 - more)

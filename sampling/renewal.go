@@ -6,7 +6,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// renewal is a process with turns: a wait for the first turn, then, after each participation, the separation and a new wait.
+// renewal is a process with turns: a wait for the first turn, then, after each participation, the
+// separation and a new wait.
 type renewal struct {
 	first, gap *waitingTime
 	start      int // step of the first turn

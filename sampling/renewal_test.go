@@ -27,8 +27,8 @@ func draws(s interface{ Process() sampling.Process }, purpose string, examples i
 	}
 }
 
-// patternLaw is the probability of every set of steps, as a bit mask, by walking through the definition: an example that
-// waits w more steps before it is available, then draws each step.
+// patternLaw is the probability of every set of steps, as a bit mask, by walking through the
+// definition: an example that waits w more steps before it is available, then draws each step.
 func patternLaw(p float64, n, b int, warm bool) []float64 {
 	law := make([]float64, 1<<n)
 	var walk func(step, wait, mask int, prob float64)
@@ -68,8 +68,9 @@ func patterns(s interface{ Process() sampling.Process }, purpose string, n, exam
 	return seen
 }
 
-// TestPatternLaw tests the joint law of all steps of one example against enumeration, which includes rate per step,
-// gaps and independence across steps; and laws that are a little wrong must be rejected.
+// TestPatternLaw tests the joint law of all steps of one example against enumeration, which
+// includes rate per step, gaps and independence across steps; and laws that are a little wrong must
+// be rejected.
 func TestPatternLaw(t *testing.T) {
 	const n, examples = 7, 200000
 	for _, c := range []struct {
@@ -167,7 +168,8 @@ func TestCyclicPublicPartitionIsTheRow(t *testing.T) {
 	})
 }
 
-// TestRates tests the number of participants of each step at a length where nothing can be enumerated.
+// TestRates tests the number of participants of each step at a length where nothing can be
+// enumerated.
 func TestRates(t *testing.T) {
 	const n, b, p, examples = 300, 32, 0.04, 30000
 	for _, warm := range []bool{true, false} {
@@ -200,8 +202,9 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestGaps tests the distance of two participations against b plus a geometric wait. Gaps that begin
-// in the last 100 steps are left out and longer ones than 99 are one cell, so that the end of training does not choose.
+// TestGaps tests the distance of two participations against b plus a geometric wait. Gaps that
+// begin in the last 100 steps are left out and longer ones than 99 are one cell, so that the end of
+// training does not choose.
 func TestGaps(t *testing.T) {
 	const n, b, p = 400, 20, 0.1
 	s := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: true}
@@ -233,7 +236,8 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestCopiesAndExamplesAreIndependent counts coincidences in one step of two copies and of two neighbouring examples.
+// TestCopiesAndExamplesAreIndependent counts coincidences in one step of two copies and of two
+// neighbouring examples.
 func TestCopiesAndExamplesAreIndependent(t *testing.T) {
 	const n, examples = 64, 20000
 	s := sampling.BMinSep{Prob: 0.1, Steps: n, MinSep: 8, WarmStart: true}
@@ -309,8 +313,9 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// TestTotal tests the total of a long training, as `minsep inspect` does; the wrong twin takes the binomial law that would
-// hold if steps were independent: its variance is larger, so it is caught by the spread over many trainings.
+// TestTotal tests the total of a long training, as `minsep inspect` does; the wrong twin takes the
+// binomial law that would hold if steps were independent: its variance is larger, so it is caught
+// by the spread over many trainings.
 func TestTotal(t *testing.T) {
 	const n, b, p, examples = 2000, 64, 0.02, 20000
 	for _, warm := range []bool{true, false} {

@@ -6,8 +6,8 @@ import (
 	"minsep/internal/param"
 )
 
-// Spec is one scheme, and a truncation if there is one, as parameters travel: exactly one scheme is set. In JSON the
-// scheme's name on the command line holds its parameters:
+// Spec is one scheme, and a truncation if there is one, as parameters travel: exactly one scheme is
+// set. In JSON the scheme's name on the command line holds its parameters:
 //
 //	{"b-min-sep": {"prob": 0.25, "steps": 1000, "min_sep": 16, "warm_start": true}}
 type Spec struct {
@@ -25,14 +25,16 @@ type Spec struct {
 // Kinds are the schemes that users can choose, in the order in which they are listed.
 var Kinds = []Kind{bMinSepKind, epochMinSepKind, balancedMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind}
 
-// Kind is a scheme as users choose it: what is the same for all its parameters. It is declared in the scheme's file.
+// Kind is a scheme as users choose it: what is the same for all its parameters. It is declared in
+// the scheme's file.
 type Kind struct {
 	Name   string    // as on the command line, in plans, and as the field of Spec
 	Help   string    // what it does, in lines of at most 104 columns
 	Owners Ownership // what the batches have to do with owners
 	// Takes are the parameters that belong to this scheme, and others that name them, alone.
 	Takes []string
-	// ExactBatchSize says that a batch size is met exactly, and that no number of examples is needed for it.
+	// ExactBatchSize says that a batch size is met exactly, and that no number of examples is
+	// needed for it.
 	ExactBatchSize bool
 
 	untruncated string                                      // why there is no maximum batch size; "" if there may be one
@@ -89,7 +91,8 @@ func (s Spec) schemes() (set []Scheme) {
 // Scheme returns the scheme that is set. The spec must be valid.
 func (s Spec) Scheme() Scheme { return s.schemes()[0] }
 
-// Kind returns the kind of the scheme that is set; a zero Kind if none is, as in a file that is not sound.
+// Kind returns the kind of the scheme that is set; a zero Kind if none is, as in a file that is not
+// sound.
 func (s Spec) Kind() Kind {
 	for _, k := range Kinds {
 		if k.scheme(s) != nil {
@@ -99,8 +102,8 @@ func (s Spec) Kind() Kind {
 	return Kind{}
 }
 
-// Process returns what one copy of an example draws from: its participations, or the coins of [MultiOwner]. It is nil for [Fixed], whose
-// examples do not draw.
+// Process returns what one copy of an example draws from: its participations, or the coins of
+// [MultiOwner]. It is nil for [Fixed], whose examples do not draw.
 func (s Spec) Process() Process {
 	switch scheme := s.Scheme().(type) {
 	case Independent:
@@ -111,7 +114,8 @@ func (s Spec) Process() Process {
 	return nil
 }
 
-// ExpectedBatchSize is the expected size of a batch before truncation, once the scheme is stationary.
+// ExpectedBatchSize is the expected size of a batch before truncation, once the scheme is
+// stationary.
 func (s Spec) ExpectedBatchSize(of Population) float64 {
 	switch scheme := s.Scheme().(type) {
 	case Independent:
@@ -124,7 +128,8 @@ func (s Spec) ExpectedBatchSize(of Population) float64 {
 	panic("sampling: a scheme of no known family")
 }
 
-// DrawnPerStep is how many participations are drawn for a step: the batch, or the coins of which some are blocked.
+// DrawnPerStep is how many participations are drawn for a step: the batch, or the coins of which
+// some are blocked.
 func (s Spec) DrawnPerStep(of Population) float64 {
 	if m := s.MultiOwner; m != nil {
 		return float64(of.Examples) * m.Prob
@@ -132,8 +137,8 @@ func (s Spec) DrawnPerStep(of Population) float64 {
 	return s.ExpectedBatchSize(of)
 }
 
-// ExpectedCoins is the expected number of coins that are drawn before it is known which of them are participations: 0 for a scheme
-// that draws participations.
+// ExpectedCoins is the expected number of coins that are drawn before it is known which of them are
+// participations: 0 for a scheme that draws participations.
 func (s Spec) ExpectedCoins(copies int64) float64 {
 	if m := s.MultiOwner; m != nil {
 		return float64(copies) * m.Prob * float64(m.Steps+m.MinSep-1)

@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// timesBroken counts, once all batches of balanced-min-sep were seen, the examples that took part more often than their copies may, and those
-// that took part less often, unless batches were truncated.
+// timesBroken counts, once all batches of balanced-min-sep were seen, the examples that took part
+// more often than their copies may, and those that took part less often, unless batches were
+// truncated.
 func (a *Audit) timesBroken() (broken int64) {
 	least, most := a.times()
 	seen := int64(0)

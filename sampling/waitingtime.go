@@ -6,11 +6,13 @@ import (
 	"math/bits"
 )
 
-// precision of the survival probabilities in bits. Each is off by less than 2^-200 after 2^24 roundings.
+// precision of the survival probabilities in bits. Each is off by less than 2^-200 after 2^24
+// roundings.
 const precision = 256
 
-// waitingTime is the distribution of a waiting time 0, 1, 2, … as thresholds for a uniform 64-bit word: the wait is longer
-// than t iff the word is below floor(2^64 Pr[wait > t]). Waits beyond the table are all the same: never.
+// waitingTime is the distribution of a waiting time 0, 1, 2, … as thresholds for a uniform 64-bit
+// word: the wait is longer than t iff the word is below floor(2^64 Pr[wait > t]). Waits beyond the
+// table are all the same: never.
 type waitingTime struct {
 	thresholds []uint64 // falling; the last is 0 and ends every search
 	guide      []int32  // guide[w >> shift] is the shortest wait of the words with these top bits
@@ -54,7 +56,8 @@ func (w *waitingTime) wait(word uint64) int {
 	return int(t)
 }
 
-// geometric is the wait for the first success of trials of probability p: Pr[wait > t] = (1-p)^(t+1).
+// geometric is the wait for the first success of trials of probability p: Pr[wait > t] =
+// (1-p)^(t+1).
 func geometric(p float64, limit int) *waitingTime {
 	q := complement(p)
 	s := newFloat(1)
@@ -67,7 +70,8 @@ func geometric(p float64, limit int) *waitingTime {
 //
 //	Pr[wait > t] = 1 - (t+1) p0 for t < b,  π (1-p)^(t-b+2) for t ≥ b-1:
 //
-// the equilibrium law of the renewal process, of which each step is a participation with probability p0.
+// the equilibrium law of the renewal process, of which each step is a participation with
+// probability p0.
 func stationary(p float64, minSep, limit int) *waitingTime {
 	exactP, q, b := newFloat(p), complement(p), newFloat(float64(minSep))
 	one := newFloat(1)
@@ -91,5 +95,6 @@ func newFloat(x float64) *big.Float { return new(big.Float).SetPrec(precision).S
 // complement is 1-p, exactly for p ≥ 2^-200.
 func complement(p float64) *big.Float { return newFloat(0).Sub(newFloat(1), newFloat(p)) }
 
-// leastProb is the least probability that thresholds of 64 bits can tell from 0 with 11 bits to spare.
+// leastProb is the least probability that thresholds of 64 bits can tell from 0 with 11 bits to
+// spare.
 var leastProb = math.Ldexp(1, -53)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestThresholdsAreExact compares the thresholds with rational arithmetic, which has no rounding at all.
+// TestThresholdsAreExact compares the thresholds with rational arithmetic, which has no rounding at
+// all.
 func TestThresholdsAreExact(t *testing.T) {
 	two64 := new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 64))
 	floor := func(x *big.Rat) uint64 {

@@ -26,10 +26,12 @@ var ErrOtherProtocol = errors.New("ledger: the folder holds another protocol")
 // ErrLocked says that another process has the ledger open.
 var ErrLocked = errors.New("ledger: in use by another process")
 
-// background is the context of what is written, and of a ledger that is opened to go on: requests to object stores end by their limits.
+// background is the context of what is written, and of a ledger that is opened to go on: requests
+// to object stores end by their limits.
 var background = context.Background()
 
-// What is read at most, in bytes: a protocol, which may hold a whole matrix; a log that is an object, and so in memory; a line of a log.
+// What is read at most, in bytes: a protocol, which may hold a whole matrix; a log that is an
+// object, and so in memory; a line of a log.
 const (
 	maxProtocol = 8 << 30
 	maxLog      = 4 << 30
@@ -49,7 +51,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Ledger is an open ledger. It is safe for concurrent use by one process; other processes are kept out.
+// Ledger is an open ledger. It is safe for concurrent use by one process; other processes are kept
+// out.
 type Ledger struct {
 	mutex    sync.Mutex
 	contents *contents
@@ -58,8 +61,9 @@ type Ledger struct {
 	torn     bool      // of one opened to be read: something follows the last whole line
 }
 
-// Create makes the ledger of a protocol in dir, and the folder if need be, or opens it if it is there already: then
-// the protocol must be the same, or the error wraps ErrOtherProtocol. The protocol is on disk when Create returns.
+// Create makes the ledger of a protocol in dir, and the folder if need be, or opens it if it is
+// there already: then the protocol must be the same, or the error wraps ErrOtherProtocol. The
+// protocol is on disk when Create returns.
 func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 	data, err := p.Encode()
 	if err != nil {
@@ -145,7 +149,8 @@ func readProtocol(ctx context.Context, dir string) (*contents, error) {
 	return newContents(p)
 }
 
-// replay adds the lines of a log and returns the length of the part that is whole. Only the last line may be torn.
+// replay adds the lines of a log and returns the length of the part that is whole. Only the last
+// line may be torn.
 func (b *contents) replay(r io.Reader) (whole int64, err error) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
@@ -172,8 +177,8 @@ func (b *contents) replay(r io.Reader) (whole int64, err error) {
 	}
 }
 
-// Torn reports whether something follows the last whole line of a log that was opened to be read: what a crash leaves, and what
-// is gone before a certificate is made.
+// Torn reports whether something follows the last whole line of a log that was opened to be read:
+// what a crash leaves, and what is gone before a certificate is made.
 func (l *Ledger) Torn() bool { return l.torn }
 
 // Protocol returns the protocol. It must not be changed.
@@ -191,10 +196,11 @@ type Entry struct {
 // Add records a finished unit, as [Ledger.AddAll] does.
 func (l *Ledger) Add(u Unit, r Result) error { return l.AddAll([]Entry{{u, r}}) }
 
-// AddAll records finished units; they are on disk, or in the object store, when it returns. A unit that is there already with the same
-// result is no error; anything that does not fit the protocol or the other units is a RefusedError, and it and what follows it are not recorded.
-// In an object store the log is one object that is written anew, so many units are better recorded at once; it is ErrLocked if another
-// process has written it since.
+// AddAll records finished units; they are on disk, or in the object store, when it returns. A unit
+// that is there already with the same result is no error; anything that does not fit the protocol
+// or the other units is a RefusedError, and it and what follows it are not recorded. In an object
+// store the log is one object that is written anew, so many units are better recorded at once; it
+// is ErrLocked if another process has written it since.
 func (l *Ledger) AddAll(entries []Entry) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -231,7 +237,8 @@ func (l *Ledger) AddAll(entries []Entry) error {
 	return refused
 }
 
-// Missing returns the units that remain of a candidate, of at most size samples each, cut at multiples of size.
+// Missing returns the units that remain of a candidate, of at most size samples each, cut at
+// multiples of size.
 func (l *Ledger) Missing(candidate int, size uint64) (units []Unit) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -186,7 +186,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// writeUntilKilled adds a unit for each byte of standard input and says so. There are more units than bytes ever come.
+// writeUntilKilled adds a unit for each byte of standard input and says so. There are more units
+// than bytes ever come.
 func writeUntilKilled(t *testing.T, dir string) {
 	l, err := Create(dir, protocol(t))
 	if err != nil {
@@ -207,8 +208,8 @@ func writeUntilKilled(t *testing.T, dir string) {
 	t.Fatal("it was not killed")
 }
 
-// killWriter starts this test's other process on a ledger and kills it when it has said so often that a unit was added, while it may add as
-// many more.
+// killWriter starts this test's other process on a ledger and kills it when it has said so often
+// that a unit was added, while it may add as many more.
 func killWriter(t *testing.T, dir string, said int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")

@@ -8,12 +8,13 @@ import (
 	"minsep/internal/param"
 )
 
-// ErrNotReached says that no noise multiplier up to 1e6 gives the privacy asked for: a probability that has to count as a
-// total loss, such as Options.Tail, is above δ.
+// ErrNotReached says that no noise multiplier up to 1e6 gives the privacy asked for: a probability
+// that has to count as a total loss, such as Options.Tail, is above δ.
 var ErrNotReached = errors.New("pld: no noise multiplier up to 1e6 is enough")
 
-// Calibrate finds the smallest noise multiplier σ at which compose(σ) is (epsilon, delta)-DP. Upper is proven to be enough, and within
-// 1e-6 of the smallest for which this accountant can prove it; Lower is proven to be too small. More noise must not hurt.
+// Calibrate finds the smallest noise multiplier σ at which compose(σ) is (epsilon, delta)-DP. Upper
+// is proven to be enough, and within 1e-6 of the smallest for which this accountant can prove it;
+// Lower is proven to be too small. More noise must not hurt.
 func Calibrate(epsilon, delta float64, compose func(noiseMultiplier float64) (*Composition, error)) (Bracket, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")

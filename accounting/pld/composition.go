@@ -15,10 +15,11 @@ type Step struct {
 
 // Options say how finely losses are rounded. The zero value chooses by itself.
 type Options struct {
-	// Grid is the spacing of losses. 0 chooses one at which the bracket of ε is about 1e-4 wide or less.
+	// Grid is the spacing of losses. 0 chooses one at which the bracket of ε is about 1e-4 wide or
+	// less.
 	Grid float64 `json:"grid,omitempty"`
-	// Tail is the probability that may be cut off, over all steps; it is counted in δ. 0 means 1e-20. Choose
-	// it well below the smallest δ of interest.
+	// Tail is the probability that may be cut off, over all steps; it is counted in δ. 0 means
+	// 1e-20. Choose it well below the smallest δ of interest.
 	Tail float64 `json:"tail,omitempty"`
 }
 
@@ -35,7 +36,8 @@ func (b Bracket) worse(o Bracket) Bracket {
 
 // Composition is a sequence of events, released together. It is safe for concurrent use.
 type Composition struct {
-	// PQ and QP are the two directions: H(P,Q), with P the run that has the owner's data, and H(Q,P).
+	// PQ and QP are the two directions: H(P,Q), with P the run that has the owner's data, and
+	// H(Q,P).
 	PQ, QP Loss
 }
 
@@ -141,8 +143,8 @@ func (a atoms) plus(b atoms, weight float64) atoms {
 	return out
 }
 
-// chooseGrid takes the second-order error of the discretisation, about T·grid² in ε for usual tilts and relative to the
-// spread of a step's loss, to 1e-5 and 1e-4, if the number of cells permits.
+// chooseGrid takes the second-order error of the discretisation, about T·grid² in ε for usual tilts
+// and relative to the spread of a step's loss, to 1e-5 and 1e-4, if the number of cells permits.
 func chooseGrid(steps []Step, count int, tail float64) float64 {
 	grid := math.Sqrt(1e-5 / float64(count))
 	floor := 0.0
@@ -159,7 +161,8 @@ func chooseGrid(steps []Step, count int, tail float64) float64 {
 	return min(1, max(grid, floor, 1e-7))
 }
 
-// Delta brackets the smallest δ at which the composition is (epsilon, δ)-DP, epsilon ≥ 0: the worse of the two directions.
+// Delta brackets the smallest δ at which the composition is (epsilon, δ)-DP, epsilon ≥ 0: the worse
+// of the two directions.
 func (c *Composition) Delta(epsilon float64) (Bracket, error) {
 	pq, err := c.PQ.Delta(epsilon)
 	if err != nil {
@@ -169,8 +172,9 @@ func (c *Composition) Delta(epsilon float64) (Bracket, error) {
 	return pq.worse(qp), err
 }
 
-// Epsilon brackets the smallest ε ≥ 0 at which the composition is (ε, delta)-DP: the worse of the two directions. Its Upper
-// is +Inf when delta is not above the mass that was cut off (Options.Tail).
+// Epsilon brackets the smallest ε ≥ 0 at which the composition is (ε, delta)-DP: the worse of the
+// two directions. Its Upper is +Inf when delta is not above the mass that was cut off
+// (Options.Tail).
 func (c *Composition) Epsilon(delta float64) (Bracket, error) {
 	pq, err := c.PQ.Epsilon(delta)
 	if err != nil {
@@ -203,8 +207,8 @@ func (l Loss) Epsilon(delta float64) (Bracket, error) {
 	return Bracket{Lower: l.lower.epsilon(delta, false), Upper: l.upper.epsilon(delta, true)}, nil
 }
 
-// epsilon composes under the tilt that suits delta, and under smaller ones while the answer is not in the window. Each
-// answer is a bound: the best counts.
+// epsilon composes under the tilt that suits delta, and under smaller ones while the answer is not
+// in the window. Each answer is a bound: the best counts.
 func (p product) epsilon(delta float64, upper bool) float64 {
 	tilt := p.tiltForDelta(delta)
 	best := 0.0

@@ -12,9 +12,10 @@ const (
 	unit = 0x1p-53
 	// atomError bounds the relative error of one atom's mass: quadrature, tilting, sums.
 	atomError = 1e-11
-	// fftError bounds the error of one transform per doubling of its length, in the 2-norm relative to the result's and in any
-	// one coefficient relative to the input's 1-norm: Higham 2002, theorem 24.2, has 7 units for radix 2 and
-	// correctly rounded roots of unity; the rest is for the roots' own error. A test measures it.
+	// fftError bounds the error of one transform per doubling of its length, in the 2-norm relative
+	// to the result's and in any one coefficient relative to the input's 1-norm: Higham 2002,
+	// theorem 24.2, has 7 units for radix 2 and correctly rounded roots of unity; the rest is for
+	// the roots' own error. A test measures it.
 	fftError = 20 * unit
 	// windowTail is the logarithm of the mass, under the tilted law, that may lie outside the
 	// transform's window at either end.
@@ -35,8 +36,8 @@ type product struct {
 	grid  float64
 }
 
-// cumulants returns the logarithm of the moment generating function of the composed loss (its infinite part
-// left out) at tilt, and its first two derivatives.
+// cumulants returns the logarithm of the moment generating function of the composed loss (its
+// infinite part left out) at tilt, and its first two derivatives.
 func (p product) cumulants(tilt float64) (k, k1, k2 float64) {
 	for _, t := range p.terms {
 		a, b, c := t.cumulants(tilt, p.grid)
@@ -47,8 +48,8 @@ func (p product) cumulants(tilt float64) (k, k1, k2 float64) {
 	return k, k1, k2
 }
 
-// cumulants sums mass·exp(tilt·loss)·(1, loss, loss²) in blocks that share one exponential, that of the
-// block's smallest factor: nothing underflows, and for |tilt| ≤ maxTilt/grid nothing overflows.
+// cumulants sums mass·exp(tilt·loss)·(1, loss, loss²) in blocks that share one exponential, that of
+// the block's smallest factor: nothing underflows, and for |tilt| ≤ maxTilt/grid nothing overflows.
 func (a atoms) cumulants(tilt, grid float64) (k, mean, variance float64) {
 	const block = 128
 	ratio := math.Exp(tilt * grid)
@@ -123,7 +124,8 @@ func (p product) blur() (sum float64) {
 	return sum
 }
 
-// tiltForDelta returns the λ with λK'(λ) - K(λ) = -ln δ, where Chernoff's bound on the loss at that δ is best.
+// tiltForDelta returns the λ with λK'(λ) - K(λ) = -ln δ, where Chernoff's bound on the loss at that
+// δ is best.
 func (p product) tiltForDelta(delta float64) float64 {
 	return p.relax(p.solveTilt(func(tilt float64) (float64, float64) {
 		k, k1, k2 := p.cumulants(tilt)
@@ -139,8 +141,9 @@ func (p product) tiltForEpsilon(epsilon float64) float64 {
 	}))
 }
 
-// relax lowers a tilt as long as the loss it aims at stays within four deviations of the tilted mean. It costs
-// little of Chernoff's bound, and where the loss has heavy tails it keeps the window short.
+// relax lowers a tilt as long as the loss it aims at stays within four deviations of the tilted
+// mean. It costs little of Chernoff's bound, and where the loss has heavy tails it keeps the window
+// short.
 func (p product) relax(tilt float64) float64 {
 	_, aim, _ := p.cumulants(tilt)
 	for _, f := range []float64{0.75, 0.9} {
@@ -151,8 +154,8 @@ func (p product) relax(tilt float64) float64 {
 	return tilt
 }
 
-// solveTilt finds roughly where the rising function f is zero: the choice of λ affects the size of the
-// error bounds, never their validity.
+// solveTilt finds roughly where the rising function f is zero: the choice of λ affects the size of
+// the error bounds, never their validity.
 func (p product) solveTilt(f func(float64) (value, slope float64)) float64 {
 	most := maxTilt / 2 / p.grid
 	low, high := 0.0, most
@@ -229,12 +232,14 @@ func (p product) compose(tilt float64) *composed {
 	for i := range c.mass {
 		c.mass[i] = x[(first+i)&(n-1)] * scale
 	}
-	// An error d of a spectrum becomes at most count·|d|·|spectrum|^(count-1) of its power, other spectra being at most 1 in modulus.
+	// An error d of a spectrum becomes at most count·|d|·|spectrum|^(count-1) of its power, other
+	// spectra being at most 1 in modulus.
 	c.noise = 1.01*noise + (fftError*depth+4*unit*p.steps())*norm(c.mass)
 	return c
 }
 
-// transforms keeps transforms and their roots of unity for reuse, by length: a *sync.Pool of *fourier.FFT each.
+// transforms keeps transforms and their roots of unity for reuse, by length: a *sync.Pool of
+// *fourier.FFT each.
 var transforms sync.Map
 
 func newTransform(n int) *fourier.FFT {
@@ -265,8 +270,9 @@ func (t term) fold(x []float64, tilt, grid float64) {
 	}
 }
 
-// raise raises every number of a real sequence's spectrum to a power by squaring, and returns the root mean square, over
-// the whole spectrum, of its modulus to the power less one: the factor by which errors of the spectrum reach the result.
+// raise raises every number of a real sequence's spectrum to a power by squaring, and returns the
+// root mean square, over the whole spectrum, of its modulus to the power less one: the factor by
+// which errors of the spectrum reach the result.
 func raise(z []complex128, power int) float64 {
 	sum := 0.0
 	for i, base := range z {
@@ -298,8 +304,8 @@ func norm(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// window returns grid indices between which the tilted law of the composed loss lies, up to the mass stray, by Chernoff's
-// bound: Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u).
+// window returns grid indices between which the tilted law of the composed loss lies, up to the
+// mass stray, by Chernoff's bound: Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u).
 func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) {
 	bottom, top := p.support()
 	if top-bottom < 1<<15 {
@@ -327,7 +333,8 @@ func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) 
 	return int(math.Floor(down)), int(math.Ceil(up)), stray
 }
 
-// descend walks s from start, by factors, as long as the convex f falls, and returns the smallest value seen.
+// descend walks s from start, by factors, as long as the convex f falls, and returns the smallest
+// value seen.
 func descend(f func(float64) float64, start float64) float64 {
 	best := f(start)
 	for _, factor := range []float64{0.5, 0.8, 1.25} {

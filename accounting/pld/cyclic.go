@@ -41,8 +41,8 @@ func (c CyclicPoisson) Validate() error {
 	return k.Err()
 }
 
-// normTolerance is the relative difference below which column norms share one event, with the larger norm in the upper
-// bound and the smaller one in the lower.
+// normTolerance is the relative difference below which column norms share one event, with the
+// larger norm in the upper bound and the smaller one in the lower.
 const normTolerance = 1e-5
 
 // Compose returns the composition of one example's events.
@@ -64,8 +64,8 @@ func (c CyclicPoisson) Compose(o Options) (*Composition, error) {
 	return out, nil
 }
 
-// worstPhase returns column norms in falling order: those of one part of the examples, and a list that dominates every part's:
-// its j-th norm is the largest j-th norm of any part.
+// worstPhase returns column norms in falling order: those of one part of the examples, and a list
+// that dominates every part's: its j-th norm is the largest j-th norm of any part.
 func (c CyclicPoisson) worstPhase() (lower, upper []float64) {
 	best := -1.0
 	for phase := range min(c.MinSep, c.Steps) {

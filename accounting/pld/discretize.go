@@ -2,7 +2,8 @@ package pld
 
 import "math"
 
-// atoms is a discrete privacy loss distribution: mass[i] at loss (low+i)·grid, and mass inf at infinite loss.
+// atoms is a discrete privacy loss distribution: mass[i] at loss (low+i)·grid, and mass inf at
+// infinite loss.
 type atoms struct {
 	low  int
 	mass []float64
@@ -15,16 +16,18 @@ type cell struct {
 	upper float64 // the share of mass that goes to the upper end when num and den both keep their mass
 }
 
-// discretize returns two discrete distributions on multiples of grid: for every ε, and after any composition, the
-// hockey-stick divergence H(num, den) lies between those of lower and upper. tail is the mass under num that may be cut at
-// either end: upward (to infinity, or to the lowest atom) in upper, dropped in lower.
+// discretize returns two discrete distributions on multiples of grid: for every ε, and after any
+// composition, the hockey-stick divergence H(num, den) lies between those of lower and upper. tail
+// is the mass under num that may be cut at either end: upward (to infinity, or to the lowest atom)
+// in upper, dropped in lower.
 //
-// Upper: connect the dots (Doroshenko et al. 2022). The mass of a cell goes to its two ends so
-// that both num and den keep their mass; H is then interpolated linearly in e^ε between grid points, and it is convex.
+// Upper: connect the dots (Doroshenko et al. 2022). The mass of a cell goes to its two ends so that
+// both num and den keep their mass; H is then interpolated linearly in e^ε between grid points, and
+// it is convex.
 //
-// Lower: each cell is merged into one outcome, and neighbouring outcomes are merged in parts so that the merged one
-// has its loss exactly on the grid. Merging is post-processing. What cannot be merged has its loss
-// rounded down, which only lowers H.
+// Lower: each cell is merged into one outcome, and neighbouring outcomes are merged in parts so
+// that the merged one has its loss exactly on the grid. Merging is post-processing. What cannot be
+// merged has its loss rounded down, which only lowers H.
 func (p pair) discretize(grid, tail float64) (lower, upper atoms) {
 	cells, low, inf := p.cells(grid, tail)
 	upper = atoms{low: low, mass: make([]float64, len(cells)+1), inf: inf}
@@ -67,7 +70,8 @@ func (p pair) cells(grid, tail float64) (cells []cell, low int, inf float64) {
 	return cells, low, tailAbove(p.num, last) * (1 + 1e-10)
 }
 
-// crossing returns the point right of left, and not right of end, where the loss is edge, to within 1e-7 of a cell.
+// crossing returns the point right of left, and not right of end, where the loss is edge, to within
+// 1e-7 of a cell.
 func (p pair) crossing(left, end point, edge float64) point {
 	low, high := left.x, end.x
 	x := left.x + (edge-left.loss)/left.slope
@@ -95,8 +99,9 @@ func (p pair) crossing(left, end point, edge float64) point {
 	return p.at(high)
 }
 
-// integrate takes num over [left, right], where the loss runs from at least base to at most base + grid. With ℓ the loss, the
-// upper share is ∫ num (1 - exp(base-ℓ)) / (1 - exp(-grid)): no difference of close numbers.
+// integrate takes num over [left, right], where the loss runs from at least base to at most base +
+// grid. With ℓ the loss, the upper share is ∫ num (1 - exp(base-ℓ)) / (1 - exp(-grid)): no
+// difference of close numbers.
 func (p pair) integrate(left, right point, base, grid, panel float64) (c cell) {
 	width := right.x - left.x
 	if width <= 0 {
@@ -129,11 +134,12 @@ var gauss3 = [3]struct{ node, weight float64 }{
 	{-math.Sqrt(3. / 5), 5. / 9}, {0, 8. / 9}, {math.Sqrt(3. / 5), 5. / 9},
 }
 
-// merge makes the optimistic atoms of cells. Cell i, merged into one outcome, has a loss between the
-// grid points i and i+1. At grid point i+1 what is left of cell i is merged with as much of cell i+1 as puts the
-// result on the grid. That leaves masses a[i] with a[i+1] = p[i+1] - r a[i]; the solution that varies slowly,
-// a[i] = p[i+1]/(p[i+1]/p[i] + r), is followed, because any other alternates about it and fails where p falls: an excess over it is
-// merged with cell i+2 instead. What cannot be merged keeps its mass and has its loss rounded down.
+// merge makes the optimistic atoms of cells. Cell i, merged into one outcome, has a loss between
+// the grid points i and i+1. At grid point i+1 what is left of cell i is merged with as much of
+// cell i+1 as puts the result on the grid. That leaves masses a[i] with a[i+1] = p[i+1] - r a[i];
+// the solution that varies slowly, a[i] = p[i+1]/(p[i+1]/p[i] + r), is followed, because any other
+// alternates about it and fails where p falls: an excess over it is merged with cell i+2 instead.
+// What cannot be merged keeps its mass and has its loss rounded down.
 func merge(cells []cell, low int, grid float64) atoms {
 	out := atoms{low: low, mass: make([]float64, len(cells)+1)}
 	full := -math.Expm1(-grid)

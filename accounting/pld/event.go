@@ -12,11 +12,11 @@ type ParamError = param.Error
 
 // Event is one release: a clipped gradient sum over a random batch plus normal noise.
 //
-// Each of the owner's examples is in the batch with probability Prob, independently of everything else. Its dominating
-// pair, in units of the noise, is a mixture of normals with means j·Sensitivity/NoiseMultiplier and weights
-// Pr[Binom(Examples, Prob) = j], against the standard normal. That it dominates, for gradients that the adversary chooses
-// adaptively, is F3.0a (and Lemma 4.5 of arXiv 2310.15526); an owner of fewer examples has
-// zeros among the gradients.
+// Each of the owner's examples is in the batch with probability Prob, independently of everything
+// else. Its dominating pair, in units of the noise, is a mixture of normals with means
+// j·Sensitivity/NoiseMultiplier and weights Pr[Binom(Examples, Prob) = j], against the standard
+// normal. That it dominates, for gradients that the adversary chooses adaptively, is F3.0a (and
+// Lemma 4.5 of arXiv 2310.15526); an owner of fewer examples has zeros among the gradients.
 type Event struct {
 	Prob            float64     `json:"prob"`                 // participation probability of one example, in (0,1]
 	NoiseMultiplier float64     `json:"noise_multiplier"`     // σ, above 0: standard deviation of the noise in units of the clip norm
@@ -25,7 +25,8 @@ type Event struct {
 	Truncation      *Truncation `json:"truncation,omitempty"` // nil: batches of any size
 }
 
-// Truncation cuts a batch that is larger than MaxBatchSize down to a uniformly random subset of that size.
+// Truncation cuts a batch that is larger than MaxBatchSize down to a uniformly random subset of
+// that size.
 //
 // One example's zero-out adjacency only, in which its zeroed twin still takes a place in the batch.
 // Let r be the number of the other examples in the untruncated batch. The adversary is told r, and
@@ -70,8 +71,8 @@ type part struct {
 	lower, upper pair // dominated by and dominating the true pair; usually equal
 }
 
-// parts returns the event's dominating pair as a list of alternatives, and the probability that is left over, to be counted as
-// a total loss of privacy.
+// parts returns the event's dominating pair as a list of alternatives, and the probability that is
+// left over, to be counted as a total loss of privacy.
 func (e Event) parts() (list []part, rest float64) {
 	mu := e.Sensitivity / e.NoiseMultiplier
 	standard := []component{{1, 0}}
@@ -100,8 +101,8 @@ func (e Event) parts() (list []part, rest float64) {
 	return list, rest
 }
 
-// multiples is the mixture of means 0, mu, …, k·mu with binomial weights. Weights below 1e-30 are moved to the
-// next larger mean, or with up = false to the next smaller one.
+// multiples is the mixture of means 0, mu, …, k·mu with binomial weights. Weights below 1e-30 are
+// moved to the next larger mean, or with up = false to the next smaller one.
 func multiples(k int, p, mu float64, up bool) []component {
 	weights := make([]float64, k+1)
 	for j := range weights {

@@ -20,7 +20,8 @@ func ExampleCompose() {
 	// epsilon between 1.8282 and 1.8282 <nil>
 }
 
-// The noise multiplier of BandMF with cyclic Poisson sampling: 64 steps, 4 bands, a sixteenth of the examples a step.
+// The noise multiplier of BandMF with cyclic Poisson sampling: 64 steps, 4 bands, a sixteenth of
+// the examples a step.
 func ExampleCalibrate() {
 	sigma, err := pld.Calibrate(2, 1e-3, func(sigma float64) (*pld.Composition, error) {
 		return pld.CyclicPoisson{Prob: 0.25, Steps: 64, MinSep: 4, NoiseMultiplier: sigma}.Compose(pld.Options{})

@@ -9,11 +9,12 @@ import (
 // component is one term of a mixture of normal densities of variance 1.
 type component struct{ weight, mean float64 }
 
-// pair is two mixtures of unit normals on the line. Every mean of num is ≥ 0 and every mean of den ≤ 0, so
-// that the loss ln(num/den) rises with x.
+// pair is two mixtures of unit normals on the line. Every mean of num is ≥ 0 and every mean of den
+// ≤ 0, so that the loss ln(num/den) rises with x.
 type pair struct{ num, den []component }
 
-// mirrored is the same pair of distributions with the roles exchanged, reflected so that the loss rises again.
+// mirrored is the same pair of distributions with the roles exchanged, reflected so that the loss
+// rises again.
 func (p pair) mirrored() pair {
 	flip := func(cs []component) []component {
 		out := make([]component, len(cs))
@@ -46,8 +47,8 @@ func (p pair) at(x float64) point {
 	}
 }
 
-// tilted returns ln Σ w exp(m x - m²/2), the log density of the mixture against the standard normal, and the
-// mean of m under the posterior weights at x, which is its derivative.
+// tilted returns ln Σ w exp(m x - m²/2), the log density of the mixture against the standard
+// normal, and the mean of m under the posterior weights at x, which is its derivative.
 func tilted(cs []component, x float64) (logSum, mean float64) {
 	if len(cs) == 1 {
 		m := cs[0].mean
@@ -96,7 +97,8 @@ func (p pair) support(tail float64) (low, high float64) {
 	return low, high
 }
 
-// bisect narrows between no, where ok need not hold, and yes, where it does, to about 1e-6; either may be the larger.
+// bisect narrows between no, where ok need not hold, and yes, where it does, to about 1e-6; either
+// may be the larger.
 func bisect(no, yes float64, ok func(float64) bool) float64 {
 	for math.Abs(yes-no) > 1e-6 {
 		mid := (no + yes) / 2

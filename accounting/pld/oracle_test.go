@@ -13,8 +13,8 @@ import (
 	"minsep/accounting/internal/normal"
 )
 
-// oracle1 is the divergence of one event at any real ε, by the closed form: the loss rises with x, so the
-// set where num > e^ε den is a half line.
+// oracle1 is the divergence of one event at any real ε, by the closed form: the loss rises with x,
+// so the set where num > e^ε den is a half line.
 func oracle1(parts []part, view func(pair) pair, epsilon float64) (delta float64) {
 	for _, part := range parts {
 		p := view(part.upper)
@@ -32,7 +32,8 @@ func oracle1(parts []part, view func(pair) pair, epsilon float64) (delta float64
 	return delta
 }
 
-// oracle2 is the divergence of two events: the first one's outcome integrated numerically, the second in closed form.
+// oracle2 is the divergence of two events: the first one's outcome integrated numerically, the
+// second in closed form.
 func oracle2(a, b []part, view func(pair) pair, epsilon float64) (delta float64) {
 	const panels, low, high = 4000, -14.0, 20.0
 	const d = (high - low) / panels
@@ -57,8 +58,8 @@ var oracleEvents = map[string]Event{
 	"all truncated": {Prob: 1, NoiseMultiplier: 2, Sensitivity: 1, Examples: 1, Truncation: &Truncation{MaxBatchSize: 3, Others: 3}},
 }
 
-// TestBracketsHoldOracles: one and two events, both directions, δ over ten decades; and the bracket is narrow enough
-// that noise larger by a thousandth falls out of it.
+// TestBracketsHoldOracles: one and two events, both directions, δ over ten decades; and the bracket
+// is narrow enough that noise larger by a thousandth falls out of it.
 func TestBracketsHoldOracles(t *testing.T) {
 	epsilons := []float64{0, 0.1, 0.5, 1, 2, 4}
 	if testing.Short() {
@@ -160,7 +161,8 @@ func TestOrderOfStepsDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestMoreIsWorse: probability, examples, sensitivity, and truncation raise ε; a maximum that is never reached does not.
+// TestMoreIsWorse: probability, examples, sensitivity, and truncation raise ε; a maximum that is
+// never reached does not.
 func TestMoreIsWorse(t *testing.T) {
 	base := Event{Prob: 0.05, NoiseMultiplier: 1, Sensitivity: 1, Examples: 1}
 	epsilon := func(change func(*Event)) float64 {

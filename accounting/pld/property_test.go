@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMain lets the properties draw the same cases every time, unless a seed is asked for: some draws take half a minute to shrink.
+// TestMain lets the properties draw the same cases every time, unless a seed is asked for: some
+// draws take half a minute to shrink.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("rapid.seed"); f.Value.String() == f.DefValue {
@@ -18,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBracketsOverlap: each bracket holds the same true number, so brackets on different grids, and with other cuts of
-// the tails, have a point in common; the finer is not much wider.
+// TestBracketsOverlap: each bracket holds the same true number, so brackets on different grids, and
+// with other cuts of the tails, have a point in common; the finer is not much wider.
 func TestBracketsOverlap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred accountings")
@@ -62,8 +63,8 @@ func TestBracketsOverlap(t *testing.T) {
 			if err != nil || b.Upper > 0 && d.Lower > delta*(1+1e-6) {
 				t.Fatalf("grid %g: ε(%g) = %v, δ of its upper end %v, %v", o.Grid, delta, b, d, err)
 			}
-			// For a δ as it is used the upper end is not needlessly large: by a few grid points at most, since ε and δ may
-			// each be best under another tilt.
+			// For a δ as it is used the upper end is not needlessly large: by a few grid points at
+			// most, since ε and δ may each be best under another tilt.
 			if smaller := b.Upper - 4*o.Grid; smaller > 0 && 1e-12 < delta && delta < 0.05 {
 				if d, err := c.Delta(smaller); err != nil || d.Upper < delta*0.9 {
 					t.Fatalf("grid %g: ε(%g) = %v, but δ(%g) is %v, %v", o.Grid, delta, b, smaller, d, err)

@@ -2,8 +2,9 @@ package pld
 
 import "math"
 
-// slack bounds what the composed law's errors add to or take from δ at ε = loss index·grid: the mass outside the window
-// and the rounding noise, Σ noise_j exp(-λ(loss_j - ε)) over loss_j ≥ ε by Cauchy–Schwarz.
+// slack bounds what the composed law's errors add to or take from δ at ε = loss index·grid: the
+// mass outside the window and the rounding noise, Σ noise_j exp(-λ(loss_j - ε)) over loss_j ≥ ε by
+// Cauchy–Schwarz.
 func (c *composed) slack(index int) float64 {
 	return c.scale(index) * c.tiltedSlack()
 }
@@ -22,9 +23,9 @@ func (c *composed) tiltedSlack() float64 {
 // sums are two weighted tails of the composed law.
 type sums struct{ above, scaled float64 }
 
-// tails walks down from the highest loss. At index j it gives the sums over i ≥ j
-// above = Σ mass_i exp(-λ(loss_i - loss_j)), scaled = Σ mass_i exp(-(λ+1)(loss_i - loss_j)), so that
-// for ε in (loss_{j-1}, loss_j]: δ(ε) = exp(K - λ loss_j) (above - exp(ε - loss_j) scaled).
+// tails walks down from the highest loss. At index j it gives the sums over i ≥ j above = Σ mass_i
+// exp(-λ(loss_i - loss_j)), scaled = Σ mass_i exp(-(λ+1)(loss_i - loss_j)), so that for ε in
+// (loss_{j-1}, loss_j]: δ(ε) = exp(K - λ loss_j) (above - exp(ε - loss_j) scaled).
 func (c *composed) tails(yield func(index int, t sums) bool) {
 	r1, r2 := math.Exp(-c.tilt*c.grid), math.Exp(-(c.tilt+1)*c.grid)
 	above, scaled := 0.0, 0.0
@@ -61,8 +62,9 @@ func (c *composed) delta(epsilon float64, upper bool) float64 {
 	return max(0, main*(1-c.relative)-slack)
 }
 
-// epsilon inverts delta: from above, the smallest ε at which the upper bound is at most delta; from below, the largest at which
-// the lower bound is at least delta. It reports whether the answer lies inside the window.
+// epsilon inverts delta: from above, the smallest ε at which the upper bound is at most delta; from
+// below, the largest at which the lower bound is at least delta. It reports whether the answer lies
+// inside the window.
 func (c *composed) epsilon(delta float64, upper bool) (epsilon float64, inside bool) {
 	relative, sign, infinite := 1+c.relative, 1.0, c.infinite
 	if !upper {
@@ -81,7 +83,8 @@ func (c *composed) epsilon(delta float64, upper bool) (epsilon float64, inside b
 		if scale*((t.above-t.scaled)*relative+slack) > delta-infinite {
 			loss := float64(index) * c.grid
 			rest := delta - infinite - scale*slack
-			// The answer lies in [loss, next]: solve exp(K - λ next)(above - exp(ε-next) scaled) = rest/relative.
+			// The answer lies in [loss, next]: solve exp(K - λ next)(above - exp(ε-next) scaled) =
+			// rest/relative.
 			next := loss + c.grid
 			switch {
 			case prev.scaled > 0:

@@ -12,14 +12,14 @@ type group struct {
 	probability float64
 }
 
-// groups divides the law of r ~ Binom(Others, prob) into the probability that r < MaxBatchSize, at most 24 groups of
-// larger r, and what is left over, which is below 1e-25.
+// groups divides the law of r ~ Binom(Others, prob) into the probability that r < MaxBatchSize, at
+// most 24 groups of larger r, and what is left over, which is below 1e-25.
 func (t Truncation) groups(prob float64) (below float64, list []group, rest float64) {
 	if t.Others < t.MaxBatchSize {
 		return 1, nil, 0
 	}
-	// The survival probability changes by less than a thousandth within a group, or the group is a 24th
-	// of the range that matters.
+	// The survival probability changes by less than a thousandth within a group, or the group is a
+	// 24th of the range that matters.
 	n := t.Others
 	last := t.MaxBatchSize
 	above := 0.0

@@ -26,8 +26,8 @@ func onlyWithCluster(t *testing.T) {
 	}
 }
 
-// cluster starts a JobManager, two TaskManagers and a job server for a test, or skips it. It returns the flags with which the
-// command runs a pipeline there, in workers made from binary.
+// cluster starts a JobManager, two TaskManagers and a job server for a test, or skips it. It
+// returns the flags with which the command runs a pipeline there, in workers made from binary.
 func cluster(t *testing.T, binary string) (*flink.Cluster, []string) {
 	t.Helper()
 	dir := home(t)
@@ -60,8 +60,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestLargeBundles bounds a graph of which one subtask passes on more than goes through Flink, so that the rest goes through files, which are
-// gone at the end.
+// TestLargeBundles bounds a graph of which one subtask passes on more than goes through Flink, so
+// that the rest goes through files, which are gone at the end.
 func TestLargeBundles(t *testing.T) {
 	home(t)
 	onlyWithCluster(t)
@@ -102,7 +102,8 @@ func restarts(t *testing.T, k *flink.Cluster) int {
 	return n
 }
 
-// TestFaults breaks something in the middle of a job, which must end with the result of an undisturbed one.
+// TestFaults breaks something in the middle of a job, which must end with the result of an
+// undisturbed one.
 func TestFaults(t *testing.T) {
 	k, flags := cluster(t, build(t, "minsep/cmd/minsep"))
 	bound := "bound --graph " + demoGraph + " --max-per-owner 2 --buckets 8 --key key --out out --json"
@@ -128,8 +129,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// replaceTaskManager kills the TaskManager that was started first when a job has finished so many tasks and is busy with others, and
-// starts another.
+// replaceTaskManager kills the TaskManager that was started first when a job has finished so many
+// tasks and is busy with others, and starts another.
 func replaceTaskManager(finished int) func(*testing.T, *flink.Cluster) bool {
 	return func(t *testing.T, k *flink.Cluster) bool {
 		running, done, err := k.Tasks()
@@ -147,8 +148,9 @@ func replaceTaskManager(finished int) func(*testing.T, *flink.Cluster) bool {
 	}
 }
 
-// killWorker kills a worker that has worked so long and is in a bundle. It is held first, while it is busy: if tasks run then, their job cannot end
-// without it, so that the kill does not come too late, however slow this test is.
+// killWorker kills a worker that has worked so long and is in a bundle. It is held first, while it
+// is busy: if tasks run then, their job cannot end without it, so that the kill does not come too
+// late, however slow this test is.
 func killWorker(worked time.Duration) func(*testing.T, *flink.Cluster) bool {
 	before := make(map[int]time.Duration)
 	return func(t *testing.T, k *flink.Cluster) bool {
@@ -174,7 +176,8 @@ func killWorker(worked time.Duration) func(*testing.T, *flink.Cluster) bool {
 	}
 }
 
-// inBundle reports that tasks wait for a worker that is held: some run, and neither does one end nor does another worker work between two looks.
+// inBundle reports that tasks wait for a worker that is held: some run, and neither does one end
+// nor does another worker work between two looks.
 func inBundle(t *testing.T, k *flink.Cluster, held int) bool {
 	t.Helper()
 	type state struct {
@@ -218,7 +221,8 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestFailingDoFns runs a pipeline whose DoFns fail once, in the middle of a bundle and after files have been written.
+// TestFailingDoFns runs a pipeline whose DoFns fail once, in the middle of a bundle and after files
+// have been written.
 func TestFailingDoFns(t *testing.T) {
 	faulty := build(t, "minsep/integration/flink/faulty")
 	k, flags := cluster(t, faulty)

@@ -1,8 +1,9 @@
-// Package flink starts Apache Flink and Beam's job server for it on this machine, for tests and trials: either all in one Java
-// process, or a JobManager, TaskManagers and a job server. The jars come from Maven Central, see pom.xml; `make flink` fetches them.
+// Package flink starts Apache Flink and Beam's job server for it on this machine, for tests and
+// trials: either all in one Java process, or a JobManager, TaskManagers and a job server. The jars
+// come from Maven Central, see pom.xml; `make flink` fetches them.
 //
-// The processes end with the program that started them, even if it is killed: each is the child of a shell that reads
-// from a pipe and kills it when the pipe closes.
+// The processes end with the program that started them, even if it is killed: each is the child of
+// a shell that reads from a pipe and kills it when the pipe closes.
 package flink
 
 import (
@@ -109,14 +110,15 @@ func Start(ctx context.Context, c Config) (_ *Cluster, err error) {
 	})
 }
 
-// Flags are the command's flags that run a pipeline here with the given parallelism, its workers in the command's own process.
-// That is for Flink inside the job server only: TaskManagers number their workers alike.
+// Flags are the command's flags that run a pipeline here with the given parallelism, its workers in
+// the command's own process. That is for Flink inside the job server only: TaskManagers number
+// their workers alike.
 func (k *Cluster) Flags(parallelism int) []string {
 	return []string{"--runner=flink", "--endpoint=" + k.Endpoint, "--environment_type=LOOPBACK", fmt.Sprintf("--parallelism=%d", parallelism)}
 }
 
-// ProcessFlags are the command's flags that run a pipeline here with the given parallelism in worker processes that the
-// TaskManagers start from binary.
+// ProcessFlags are the command's flags that run a pipeline here with the given parallelism in
+// worker processes that the TaskManagers start from binary.
 func (k *Cluster) ProcessFlags(parallelism int, launcher, binary string) ([]string, error) {
 	launcher, err := filepath.Abs(launcher)
 	if err != nil {
@@ -133,8 +135,8 @@ func (k *Cluster) ProcessFlags(parallelism int, launcher, binary string) ([]stri
 // Logs is a pattern of the logs of all processes, for messages.
 func (k *Cluster) Logs() string { return filepath.Join(k.Dir, "log", "*.log") }
 
-// Stop ends all processes, and waits for the workers, which end by themselves when their TaskManager has.
-// If the cluster made its own folder, that is removed, unless keepLogs.
+// Stop ends all processes, and waits for the workers, which end by themselves when their
+// TaskManager has. If the cluster made its own folder, that is removed, unless keepLogs.
 func (k *Cluster) Stop(keepLogs bool) error {
 	k.kill()
 	err := k.NoWorkers(2 * time.Minute)
@@ -166,14 +168,16 @@ func (k *Cluster) NoWorkers(limit time.Duration) error {
 	}
 }
 
-// common settings. Before it sorts, Flink makes one record of what a subtask has of a key; without the handler a job fails when
-// such a record is larger than a sort buffer, which has a share of the managed memory.
+// common settings. Before it sorts, Flink makes one record of what a subtask has of a key; without
+// the handler a job fails when such a record is larger than a sort buffer, which has a share of the
+// managed memory.
 const common = `io.tmp.dirs: %s
 taskmanager.runtime.large-record-handler: true
 `
 
-// settings of a cluster. Beam's jars are on Flink's class path, so classes are looked up there first; a TaskManager that is gone is noticed
-// after 15 s; a job starts again until it has failed more often than any test makes it.
+// settings of a cluster. Beam's jars are on Flink's class path, so classes are looked up there
+// first; a TaskManager that is gone is noticed after 15 s; a job starts again until it has failed
+// more often than any test makes it.
 const settings = `jobmanager.rpc.address: localhost
 jobmanager.rpc.port: %[1]s
 jobmanager.bind-host: localhost
@@ -272,7 +276,8 @@ func (k *Cluster) Tasks() (running, finished int, err error) {
 	return running, finished, err
 }
 
-// Restarts returns how often jobs, or parts of them, have begun again after a failure, as the JobManager logged it.
+// Restarts returns how often jobs, or parts of them, have begun again after a failure, as the
+// JobManager logged it.
 func (k *Cluster) Restarts() (int, error) {
 	log, err := os.ReadFile(k.processes["jobmanager"].log)
 	return strings.Count(string(log), " to RESTARTING"), err

@@ -23,7 +23,8 @@ import (
 	"minsep/internal/teststate"
 )
 
-// Environment variables that switch the tests on: `make test-flink` and `make test-cluster` set them.
+// Environment variables that switch the tests on: `make test-flink` and `make test-cluster` set
+// them.
 const (
 	homeVariable    = "MINSEP_FLINK"         // where `make flink` put Flink
 	clusterVariable = "MINSEP_FLINK_CLUSTER" // not empty: test a JobManager and TaskManagers besides
@@ -56,7 +57,8 @@ func home(t *testing.T) string {
 	return dir
 }
 
-// embedded is the Flink in one process that the tests share, and binDir has the programs they build.
+// embedded is the Flink in one process that the tests share, and binDir has the programs they
+// build.
 var (
 	embedded *flink.Cluster
 	binDir   string
@@ -102,7 +104,9 @@ func build(t *testing.T, pkg string) string {
 // demoGraph is the graph of the demo in the folder of a bench.
 const demoGraph = "gene2pubmed.tsv.gz"
 
-// bench is a folder where commands run: all paths are relative to it, for workers run in folders of their own. Both runners use the same one, one after the other, since paths are part of some results.
+// bench is a folder where commands run: all paths are relative to it, for workers run in folders of
+// their own. Both runners use the same one, one after the other, since paths are part of some
+// results.
 type bench struct {
 	t         *testing.T
 	bin       string
@@ -125,8 +129,8 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// command runs minsep and returns what it says. A run that takes too long, and does not end by itself with --timeout,
-// is killed, and the error says where to look.
+// command runs minsep and returns what it says. A run that takes too long, and does not end by
+// itself with --timeout, is killed, and the error says where to look.
 func (b *bench) command(on *flink.Cluster, args ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), jobLimit+time.Minute)
 	defer cancel()
@@ -222,8 +226,8 @@ func (b *bench) emptyTemp() {
 	}
 }
 
-// both runs a command that writes the folder out with the direct runner and then with flags, and requires the same files with the
-// same content and modes, and the same result on standard output.
+// both runs a command that writes the folder out with the direct runner and then with flags, and
+// requires the same files with the same content and modes, and the same result on standard output.
 func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...string) {
 	b.t.Helper()
 	id := sha256.Sum256([]byte(out))
@@ -339,7 +343,8 @@ func (b *bench) keyIsNowhere(on *flink.Cluster) {
 	}
 }
 
-// TestLoopback runs every pipeline on Flink inside the job server, with two subtasks in the command's own process.
+// TestLoopback runs every pipeline on Flink inside the job server, with two subtasks in the
+// command's own process.
 func TestLoopback(t *testing.T) {
 	k := loopback(t)
 	allPipelines(t, k, k.Flags(2))

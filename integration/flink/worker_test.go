@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A worker that starts removes the folders of workers that are gone, and no other. It stands in for Beam's boot program with `true`, so that
-// its own folder goes too.
+// A worker that starts removes the folders of workers that are gone, and no other. It stands in for
+// Beam's boot program with `true`, so that its own folder goes too.
 func TestWorkerRemovesWhatOthersLeft(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("worker.sh is for Linux")

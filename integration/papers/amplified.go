@@ -36,7 +36,8 @@ func amplifiedTables() []table {
 // job computes one row.
 type job func() (row, error)
 
-// parallel computes rows with all processors, in order, and tells of each on standard error: they take long.
+// parallel computes rows with all processors, in order, and tells of each on standard error: they
+// take long.
 func parallel(jobs []job) ([]row, error) {
 	rows, errs := make([]row, len(jobs)), make([]error, len(jobs))
 	next := make(chan int)

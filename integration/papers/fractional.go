@@ -7,8 +7,8 @@ import (
 	"minsep/mechanism"
 )
 
-// unamplified returns the RMSE of a mechanism of (8, 1e-5)-differential privacy without amplification for a loss, squared error
-// times squared sensitivity (F1).
+// unamplified returns the RMSE of a mechanism of (8, 1e-5)-differential privacy without
+// amplification for a loss, squared error times squared sensitivity (F1).
 func unamplified(loss float64) (float64, error) {
 	sigma, err := accounting.GaussianNoiseMultiplier(8, 1e-5, 1)
 	return sigma * math.Sqrt(loss), err

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestTables requires every figure that has a published one and no reservation to agree with it to half a unit of its last printed
-// digit and 0.4 %, which the papers' own optimisers and noise multipliers leave open.
+// TestTables requires every figure that has a published one and no reservation to agree with it to
+// half a unit of its last printed digit and 0.4 %, which the papers' own optimisers and noise
+// multipliers leave open.
 func TestTables(t *testing.T) {
 	for i, table := range tables() {
 		if testing.Short() && (i == 0 || strings.Contains(table.heading, "section 4") || strings.HasPrefix(table.heading, "arXiv 2601.22334")) {

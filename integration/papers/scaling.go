@@ -17,7 +17,8 @@ type cut struct {
 	steps, terms int
 }
 
-// logLoss returns the logarithm of the loss of C's first column theta and adds its gradient to grad.
+// logLoss returns the logarithm of the loss of C's first column theta and adds its gradient to
+// grad.
 func (c cut) logLoss(theta, grad []float64) float64 {
 	y, l := make([]float64, c.terms), make([]float64, c.terms)
 	for i := range y {

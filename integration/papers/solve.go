@@ -12,14 +12,15 @@ import (
 	"minsep/sampling/stream"
 )
 
-// claim is a run whose noise multiplier is sought: the smallest σ that is (Epsilon, Delta)-differentially private. The noise multiplier of Spec
-// is where the search starts.
+// claim is a run whose noise multiplier is sought: the smallest σ that is (Epsilon,
+// Delta)-differentially private. The noise multiplier of Spec is where the search starts.
 type claim struct {
 	montecarlo.Spec
 	Epsilon, Delta float64
 }
 
-// effort is how many times M/δ samples an estimate near the answer takes: 10 at least, below which a standard error is a matter of luck.
+// effort is how many times M/δ samples an estimate near the answer takes: 10 at least, below which
+// a standard error is a matter of luck.
 const effort = 15
 
 // estimate is an estimated noise multiplier: not a certificate.
@@ -38,7 +39,8 @@ type look struct {
 // few samples say where to look, most is what one estimate may take.
 const few, most = 4000, 400_000
 
-// at estimates the divergence of one direction, with few samples only when that is asked for or the estimate would take too many.
+// at estimates the divergence of one direction, with few samples only when that is asked for or the
+// estimate would take too many.
 func (c claim) at(x float64, d montecarlo.Direction, rough bool) (look, error) {
 	spec := c.Spec
 	spec.NoiseMultiplier = math.Exp(x)
@@ -116,7 +118,8 @@ func (c claim) search(x float64, d montecarlo.Direction) (estimate, error) {
 		if e, ok := combine(good, slope); ok && measured {
 			return e, nil
 		}
-		// The slope grows steeper towards small δ; a step of more than a fifth would trust it too far.
+		// The slope grows steeper towards small δ; a step of more than a fifth would trust it too
+		// far.
 		step := max(-.2, min(.2, -l.excess/slope))
 		if !l.rough && math.Abs(l.excess) < near {
 			step = -(l.excess + math.Copysign(.6, l.excess)) / slope // to the other side, for the slope
@@ -151,7 +154,8 @@ func (c claim) noiseMultiplier() (estimate, error) {
 	return c.search(math.Log(c.NoiseMultiplier), montecarlo.P)
 }
 
-// both returns the larger of e, the answer for H(P,Q), and that for H(Q,P), which is sought only where an estimate at e leaves it in doubt.
+// both returns the larger of e, the answer for H(P,Q), and that for H(Q,P), which is sought only
+// where an estimate at e leaves it in doubt.
 func (c claim) both(e estimate) (estimate, error) {
 	l, err := c.at(math.Log(e.sigma), montecarlo.Q, false)
 	if err != nil || !l.rough && (math.IsInf(l.excess, -1) || math.Exp(l.excess)*(1+3*l.stdErr) < 1) {
@@ -179,7 +183,8 @@ func (f figure) spread() float64 { return f.stdErr * f.rms }
 // startShare is the part of the noise multiplier without amplification that a search begins with.
 const startShare = 0.65
 
-// amplified estimates the RMSE of c by H(P,Q). An unset noise multiplier starts at a part of that without amplification.
+// amplified estimates the RMSE of c by H(P,Q). An unset noise multiplier starts at a part of that
+// without amplification.
 func amplified(c claim) (f figure, err error) {
 	n := c.Steps
 	e, err := c.Strategy.Error(mechanism.Prefix(n))
@@ -211,7 +216,8 @@ func (f figure) confirmed() (figure, error) {
 	return f, err
 }
 
-// climb returns the figure with the least RMSE over the indices 0 … count-1 of a family, starting at start and as long as it falls.
+// climb returns the figure with the least RMSE over the indices 0 … count-1 of a family, starting
+// at start and as long as it falls.
 func climb(start, count int, family func(i int) (claim, error)) (int, figure, error) {
 	known := map[int]figure{}
 	get := func(i int) (figure, error) {

@@ -47,7 +47,8 @@ func TestEstimateAgainstPLD(t *testing.T) {
 	}
 }
 
-// TestAmplifiedCells compares published figures: two by tilted sampling, which those without amplification are far from, and two exact.
+// TestAmplifiedCells compares published figures: two by tilted sampling, which those without
+// amplification are far from, and two exact.
 func TestAmplifiedCells(t *testing.T) {
 	t.Parallel()
 	cell := func(name string, s *mechanism.Strategy, period int, published float64) {

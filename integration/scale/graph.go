@@ -10,7 +10,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// shape is a family of graphs of any size. Half of the edges of the first two, and nearly all of the hot ones, are of examples with two owners.
+// shape is a family of graphs of any size. Half of the edges of the first two, and nearly all of
+// the hot ones, are of examples with two owners.
 type shape struct {
 	name, what string
 	edges      func(n int64, add func(example, owner int64))

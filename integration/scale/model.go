@@ -144,7 +144,8 @@ func newModel(points []point) *model {
 	return m
 }
 
-// shuffled returns the bytes per edge that a shuffle takes, over the sizes of a shape with many rounds.
+// shuffled returns the bytes per edge that a shuffle takes, over the sizes of a shape with many
+// rounds.
 func (m *model) shuffled(shape, shuffle string) line {
 	var x, y []float64
 	for _, p := range m.law {

@@ -1,5 +1,6 @@
-// Command testlog reads the events of `go test -json` on standard input and says, for people, how the tests go: a line as
-// each package ends, what a package that fails had to say, and at the end what was skipped, by name and with its reason.
+// Command testlog reads the events of `go test -json` on standard input and says, for people, how
+// the tests go: a line as each package ends, what a package that fails had to say, and at the end
+// what was skipped, by name and with its reason.
 //
 // Usage: go test -json ./... | testlog [-log FILE]
 //

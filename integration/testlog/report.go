@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// event is a line of `go test -json`: see `go doc test2json`. Build events have an ImportPath instead of a Package.
+// event is a line of `go test -json`: see `go doc test2json`. Build events have an ImportPath
+// instead of a Package.
 type event struct {
 	Action, Package, ImportPath, Test, Output, FailedBuild string
 }
@@ -33,7 +34,8 @@ type report struct {
 // place is a test, or a package if test is "".
 type place struct{ pkg, test string }
 
-// read takes all events. Lines that are none, as when the go command itself fails, are passed on and are an error at the end.
+// read takes all events. Lines that are none, as when the go command itself fails, are passed on
+// and are an error at the end.
 func (r *report) read(in io.Reader) error {
 	r.output, r.build = map[place][]string{}, map[string][]string{}
 	lines := bufio.NewReader(in)
@@ -94,7 +96,8 @@ func (r *report) endTest(at place, action string) {
 	}
 }
 
-// endPackage prints the line of a package, as the go command says it, after what its failing tests said.
+// endPackage prints the line of a package, as the go command says it, after what its failing tests
+// said.
 func (r *report) endPackage(e event) {
 	if e.Action == "skip" { // it has no tests
 		return
@@ -119,7 +122,8 @@ func (r *report) endPackage(e event) {
 	r.failed = slices.DeleteFunc(r.failed, func(p place) bool { return p.pkg == e.Package })
 }
 
-// failure prints what a package that failed said: what the compiler did, then each test that failed or did not end, then the rest.
+// failure prints what a package that failed said: what the compiler did, then each test that failed
+// or did not end, then the rest.
 func (r *report) failure(e event) {
 	r.show(r.build[e.FailedBuild])
 	tests := slices.Clone(r.failed)
@@ -138,7 +142,8 @@ func (r *report) failure(e event) {
 	}
 }
 
-// show prints the output of a test, without the lines that every test has; of a long one the begin and the end.
+// show prints the output of a test, without the lines that every test has; of a long one the begin
+// and the end.
 func (r *report) show(output []string) {
 	lines := strings.Split(strings.TrimRight(strings.Join(output, ""), "\n"), "\n")
 	lines = slices.DeleteFunc(lines, func(line string) bool {

@@ -1,8 +1,9 @@
-// Package crash keeps a program that fails by its own fault from ending with exit code 2, which is what Go's runtime
-// takes for a crash and what minsep's users take for bad input.
+// Package crash keeps a program that fails by its own fault from ending with exit code 2, which is
+// what Go's runtime takes for a crash and what minsep's users take for bad input.
 //
-// A panic of the main goroutine is caught by [Guard]. What Go lets nobody catch (memory that ran out, a
-// stack that overflowed, a panic in a goroutine of a library) ends the process by SIGABRT after [Begin]: a shell shows 134.
+// A panic of the main goroutine is caught by [Guard]. What Go lets nobody catch (memory that ran
+// out, a stack that overflowed, a panic in a goroutine of a library) ends the process by SIGABRT
+// after [Begin]: a shell shows 134.
 package crash
 
 import (
@@ -14,14 +15,15 @@ import (
 // ExitCode is that of a program that failed by its own fault.
 const ExitCode = 1
 
-// Begin has the runtime end the process by SIGABRT where it would exit with 2. No core is dumped: it would hold keys.
+// Begin has the runtime end the process by SIGABRT where it would exit with 2. No core is dumped:
+// it would hold keys.
 func Begin() {
 	noCore()
 	debug.SetTraceback("crash")
 }
 
-// Guard returns what run returns. If run panics it says so on w, with the stack and how to report it, and
-// returns [ExitCode].
+// Guard returns what run returns. If run panics it says so on w, with the stack and how to report
+// it, and returns [ExitCode].
 func Guard(w io.Writer, run func() int) (code int) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -32,8 +34,8 @@ func Guard(w io.Writer, run func() int) (code int) {
 	return run()
 }
 
-// report shows the kind of a panic and where it was. A value that is no error of the runtime is not shown: it may
-// be anything.
+// report shows the kind of a panic and where it was. A value that is no error of the runtime is not
+// shown: it may be anything.
 func report(w io.Writer, v any) {
 	what := fmt.Sprintf("%T", v)
 	if e, ok := v.(interface{ RuntimeError() }); ok {

@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(Guard(os.Stderr, func() int { f(); return 0 }))
 }
 
-// TestNoCrashExitsWithTwo crashes in every way: with exit code 1 where a panic can be caught, else by SIGABRT.
+// TestNoCrashExitsWithTwo crashes in every way: with exit code 1 where a panic can be caught, else
+// by SIGABRT.
 func TestNoCrashExitsWithTwo(t *testing.T) {
 	for name := range crashes {
 		cmd := exec.Command(os.Args[0])

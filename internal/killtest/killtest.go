@@ -1,5 +1,5 @@
-// Package killtest ends processes of tests at events rather than at times, so that a test does the same on a slow machine, on a
-// busy one and on a fast one.
+// Package killtest ends processes of tests at events rather than at times, so that a test does the
+// same on a slow machine, on a busy one and on a fast one.
 package killtest
 
 import (
@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Moment is reached when as many files as Files, and no fewer than one, match Glob, and the first of them has at least Lines lines.
+// Moment is reached when as many files as Files, and no fewer than one, match Glob, and the first
+// of them has at least Lines lines.
 type Moment struct {
 	Glob         string // absolute
 	Files, Lines int
@@ -39,8 +40,9 @@ func (m Moment) Reached(t testing.TB) bool {
 	return err == nil && bytes.Count(content, []byte("\n")) >= m.Lines
 }
 
-// Once starts a command and sends it a signal as soon as the moment is reached, after so many further looks. It waits for the end and reports whether
-// the signal came before it: not so if the command ended by itself, well or not, which err tells.
+// Once starts a command and sends it a signal as soon as the moment is reached, after so many
+// further looks. It waits for the end and reports whether the signal came before it: not so if the
+// command ended by itself, well or not, which err tells.
 func Once(t testing.TB, c *exec.Cmd, m Moment, looks int, signal os.Signal) (sent bool, err error) {
 	t.Helper()
 	if err := c.Start(); err != nil {

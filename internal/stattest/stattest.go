@@ -1,9 +1,10 @@
 // Package stattest judges statistics of random draws in tests.
 //
 // Each test returns an error when its statistic is so far from the law that a correct sampler would
-// go that far with probability at most [FalseReject]. The bounds are proven for every sample size, not limits for large ones,
-// so no cell is too small and no tolerance is guessed; the price is a few per cent of power. A test of a sampler
-// is complete only with a wrong twin of the sampler that it rejects.
+// go that far with probability at most [FalseReject]. The bounds are proven for every sample size,
+// not limits for large ones, so no cell is too small and no tolerance is guessed; the price is a
+// few per cent of power. A test of a sampler is complete only with a wrong twin of the sampler that
+// it rejects.
 package stattest
 
 import (
@@ -14,9 +15,9 @@ import (
 // FalseReject is the probability, at most, that a test rejects a sampler that follows the law.
 const FalseReject = 1e-9
 
-// Count tests a number of successes against the binomial law of the given number of independent trials, each of
-// success probability p. By Chernoff's bound each tail beyond count has probability at
-// most exp(-trials·kl(count/trials, p)).
+// Count tests a number of successes against the binomial law of the given number of independent
+// trials, each of success probability p. By Chernoff's bound each tail beyond count has probability
+// at most exp(-trials·kl(count/trials, p)).
 func Count(count, trials int, p float64) error {
 	if count < 0 || count > trials {
 		return fmt.Errorf("%d successes in %d trials", count, trials)
@@ -29,8 +30,8 @@ func Count(count, trials int, p float64) error {
 	return nil
 }
 
-// Sum tests a sum of independent terms against its mean and variance, where no term is further than bound
-// from its own mean. By Bernstein's inequality the sum is further than t from the mean with
+// Sum tests a sum of independent terms against its mean and variance, where no term is further than
+// bound from its own mean. By Bernstein's inequality the sum is further than t from the mean with
 // probability at most 2 exp(-t²/(2 variance + 2 bound t/3)).
 func Sum(got, mean, variance, bound float64) error {
 	l := math.Log(2 / FalseReject)
@@ -41,9 +42,10 @@ func Sum(got, mean, variance, bound float64) error {
 	return nil
 }
 
-// Distribution tests how often each cell was drawn against the cells' probabilities, which add up to 1. For k possible cells and
-// n draws the relative entropy D of the observed to the expected frequencies obeys Pr[nD > x] ≤
-// exp(-x) (e x/(k-1))^(k-1) for x > k-1 (Agrawal, Finite-sample concentration of the multinomial in relative entropy, 2020, Theorem 1.2).
+// Distribution tests how often each cell was drawn against the cells' probabilities, which add up
+// to 1. For k possible cells and n draws the relative entropy D of the observed to the expected
+// frequencies obeys Pr[nD > x] ≤ exp(-x) (e x/(k-1))^(k-1) for x > k-1 (Agrawal, Finite-sample
+// concentration of the multinomial in relative entropy, 2020, Theorem 1.2).
 func Distribution(observed []int, prob []float64) error {
 	if len(observed) != len(prob) || len(prob) < 2 {
 		return fmt.Errorf("%d cells observed, %d in the law: must be equal and at least 2", len(observed), len(prob))

@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// Expand returns the files that a path stands for, in order: a file stands for itself, a folder for the files in it and in its folders,
-// and a pattern for what matches it. Names that begin with "." or "_" are left out, unless the path itself, or the part of
-// the pattern that matches them, begins so. No file at all is an error. In an object store as on this machine, folders are what is
+// Expand returns the files that a path stands for, in order: a file stands for itself, a folder for
+// the files in it and in its folders, and a pattern for what matches it. Names that begin with "."
+// or "_" are left out, unless the path itself, or the part of the pattern that matches them, begins
+// so. No file at all is an error. In an object store as on this machine, folders are what is
 // between slashes.
 func Expand(ctx context.Context, path string) ([]string, error) {
 	if err := Check(path); err != nil {
@@ -73,7 +74,8 @@ func expandLocal(path string) ([]string, error) {
 	return files, nil
 }
 
-// hiddenMatch says whether one of the parts of a name is hidden, and was matched by a pattern that does not ask for such names.
+// hiddenMatch says whether one of the parts of a name is hidden, and was matched by a pattern that
+// does not ask for such names.
 func hiddenMatch(pattern, name string) bool {
 	patterns, names := strings.Split(pattern, string(filepath.Separator)), strings.Split(name, string(filepath.Separator))
 	for i := 1; i <= min(len(patterns), len(names)); i++ {

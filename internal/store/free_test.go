@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestFree: the room of a folder is that of the first folder above it that is there; that of an object store is not known.
+// TestFree: the room of a folder is that of the first folder above it that is there; that of an
+// object store is not known.
 func TestFree(t *testing.T) {
 	dir := t.TempDir()
 	here, known := Free(dir)

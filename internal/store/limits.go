@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Limits bound the requests for one piece of work, such as a range of a file or an object that is written: 0 is the default of each.
+// Limits bound the requests for one piece of work, such as a range of a file or an object that is
+// written: 0 is the default of each.
 type Limits struct {
 	Attempts int           // requests at most; 8
 	Attempt  time.Duration // for one of them; a minute
@@ -82,7 +83,8 @@ func Passing(err error) bool {
 	return false
 }
 
-// Final makes an error one that is not repeated, such as that of a client that has repeated its requests itself.
+// Final makes an error one that is not repeated, such as that of a client that has repeated its
+// requests itself.
 func Final(err error) error {
 	if err == nil {
 		return nil

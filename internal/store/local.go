@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// TempPrefix begins the name of every local file that is not finished. A process that is killed leaves it behind; readers
-// ignore such files.
+// TempPrefix begins the name of every local file that is not finished. A process that is killed
+// leaves it behind; readers ignore such files.
 const TempPrefix = ".minsep-tmp-"
 
 // local is the file system of this machine.
@@ -46,15 +46,15 @@ func (local) Open(ctx context.Context, name string) (File, error) {
 	return localFile{f, ctx, info.Size(), info.Mode()}, nil
 }
 
-// A local file of at least hollowSize bytes is refused if less than one part in hollowShare of it is stored. No file system
-// compresses files of data so much.
+// A local file of at least hollowSize bytes is refused if less than one part in hollowShare of it
+// is stored. No file system compresses files of data so much.
 const (
 	hollowSize  = 1 << 30
 	hollowShare = 1 << 12
 )
 
-// openLocal opens a local file as [os.OpenFile] does, which must be a regular one or a symbolic link to one. It never waits, as the
-// opening of a pipe would.
+// openLocal opens a local file as [os.OpenFile] does, which must be a regular one or a symbolic
+// link to one. It never waits, as the opening of a pipe would.
 func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(localPath(name), flag|nonBlocking, mode)
 	if err != nil {
@@ -74,8 +74,8 @@ func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, 
 	return f, info, nil
 }
 
-// Write writes under a temporary name in the same folder, syncs, and renames, or links if there must be no file: a link is refused where
-// its name exists.
+// Write writes under a temporary name in the same folder, syncs, and renames, or links if there
+// must be no file: a link is refused where its name exists.
 func (local) Write(_ context.Context, name string, o Options, write func(io.Writer) error) error {
 	path := localPath(name)
 	if o.Secret {

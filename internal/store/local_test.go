@@ -16,7 +16,8 @@ import (
 	"minsep/internal/store"
 )
 
-// What is not a regular file is refused at once: opening a pipe without a writer would wait for ever.
+// What is not a regular file is refused at once: opening a pipe without a writer would wait for
+// ever.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, loop := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "loop")

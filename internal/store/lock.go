@@ -11,13 +11,14 @@ import (
 // ErrLocked says that another process holds a lock.
 var ErrLocked = errors.New("is locked by another process")
 
-// LockFolder keeps other processes that ask for the same lock, a file of this name in the folder, out until unlock is called or this
-// process ends, however it ends: the system holds the lock, on an open file, and a file that a killed process has left
-// locks nothing. It makes the folder where there is none, and unlock removes it if it is still empty. A lock that another
-// process holds is [ErrLocked].
+// LockFolder keeps other processes that ask for the same lock, a file of this name in the folder,
+// out until unlock is called or this process ends, however it ends: the system holds the lock, on
+// an open file, and a file that a killed process has left locks nothing. It makes the folder where
+// there is none, and unlock removes it if it is still empty. A lock that another process holds is
+// [ErrLocked].
 //
-// A folder of an object store is not locked: what is written there is written under preconditions. Neither is one on a system
-// without such locks.
+// A folder of an object store is not locked: what is written there is written under preconditions.
+// Neither is one on a system without such locks.
 func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func(), err error) {
 	if !isLocal(dir) {
 		return func() {}, nil
@@ -58,8 +59,8 @@ func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 			f.Close()
 			return nil, err
 		}
-		// Whoever held the lock may have removed the file between our opening and our locking it: then it is another's
-		// by now, or nobody's.
+		// Whoever held the lock may have removed the file between our opening and our locking it:
+		// then it is another's by now, or nobody's.
 		if mine, err := f.Stat(); err == nil {
 			if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
 				return func() { os.Remove(path); f.Close() }, nil

@@ -10,7 +10,8 @@ import (
 	"minsep/internal/param"
 )
 
-// Shared reports whether a name means the same on every machine: that of an object does, and a local path does not.
+// Shared reports whether a name means the same on every machine: that of an object does, and a
+// local path does not.
 func Shared(name string) bool { return !isLocal(name) }
 
 // isLocal reports whether a name is a path of this machine: it has no scheme, or file://.
@@ -42,7 +43,8 @@ func split(name string) (bucket, key string, err error) {
 	return bucket, key, nil
 }
 
-// Check reports a name that no store can have: of a scheme that is not registered, or without a bucket.
+// Check reports a name that no store can have: of a scheme that is not registered, or without a
+// bucket.
 func Check(name string) error {
 	s, err := of(name)
 	if err != nil {
@@ -94,7 +96,8 @@ func Abs(name string) (string, error) {
 	return Join(name), nil
 }
 
-// Real is one name for a folder, which must exist if it is local: an absolute path without symbolic links, or as [Abs].
+// Real is one name for a folder, which must exist if it is local: an absolute path without symbolic
+// links, or as [Abs].
 func Real(dir string) (string, error) {
 	if !isLocal(dir) {
 		return Join(dir), nil
@@ -106,7 +109,8 @@ func Real(dir string) (string, error) {
 	return filepath.Abs(real)
 }
 
-// Resolved is [Real] for a folder that need not be there: then the folder that it is in is resolved.
+// Resolved is [Real] for a folder that need not be there: then the folder that it is in is
+// resolved.
 func Resolved(dir string) string {
 	if real, err := Real(dir); err == nil {
 		return real

@@ -12,11 +12,13 @@ import (
 	"strings"
 )
 
-// Service is what an object store can do, request by request: [Objects] makes an [FS] of it. Its methods make one attempt each. A missing
-// object or bucket wraps fs.ErrNotExist, a denied request fs.ErrPermission, a condition that does not hold is ErrCondition.
+// Service is what an object store can do, request by request: [Objects] makes an [FS] of it. Its
+// methods make one attempt each. A missing object or bucket wraps fs.ErrNotExist, a denied request
+// fs.ErrPermission, a condition that does not hold is ErrCondition.
 type Service interface {
 	Stat(ctx context.Context, bucket, key string) (Object, error)
-	// Read fills dst from the byte at, or returns how much of it is good and an error. An object of another version is ErrCondition.
+	// Read fills dst from the byte at, or returns how much of it is good and an error. An object of
+	// another version is ErrCondition.
 	Read(ctx context.Context, bucket, key string, o Object, at int64, dst []byte) (n int, err error)
 	// List returns a page of what is in a folder: prefix is "" or ends in a slash.
 	List(ctx context.Context, bucket, prefix, token string) (Page, error)
@@ -24,11 +26,13 @@ type Service interface {
 	// Upload begins an object that is too large for Put.
 	Upload(ctx context.Context, bucket, key string, c Condition) (Upload, error)
 	Delete(ctx context.Context, bucket, key string) error
-	// Temporary reports whether a request that failed so may be repeated. Faults of the connection are.
+	// Temporary reports whether a request that failed so may be repeated. Faults of the connection
+	// are.
 	Temporary(err error) bool
 }
 
-// Upload is an object in parts. Its methods make one attempt each, and after a temporary fault the same is called again.
+// Upload is an object in parts. Its methods make one attempt each, and after a temporary fault the
+// same is called again.
 type Upload interface {
 	Part(ctx context.Context, number int, data []byte) error // numbers from 1, in order
 	Complete(ctx context.Context) error

@@ -179,7 +179,8 @@ func write(o *Objects, name string, opt Options, data []byte) error {
 	return o.Write(context.Background(), name, opt, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
-// TestFaults repeats every kind of request, with the answer lost before and after it was done, as often as the limits allow.
+// TestFaults repeats every kind of request, with the answer lost before and after it was done, as
+// often as the limits allow.
 func TestFaults(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789"), 9<<20/10)
 	for _, done := range []bool{false, true} {
@@ -281,7 +282,8 @@ func TestWrongAndShortReads(t *testing.T) {
 	}
 }
 
-// TestReadAhead counts requests: a reader that goes through takes each block once, one that jumps takes no more than it needs.
+// TestReadAhead counts requests: a reader that goes through takes each block once, one that jumps
+// takes no more than it needs.
 func TestReadAhead(t *testing.T) {
 	o, m := newMemory()
 	const blocks = 40
@@ -313,7 +315,8 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// TestTimeouts runs on a clock that goes on only when everything waits, so that the limits hold to the microsecond.
+// TestTimeouts runs on a clock that goes on only when everything waits, so that the limits hold to
+// the microsecond.
 func TestTimeouts(t *testing.T) { synctest.Test(t, testTimeouts) }
 
 func testTimeouts(t *testing.T) {

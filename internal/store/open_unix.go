@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// nonBlocking keeps the opening of a pipe without a writer from waiting for one. It changes nothing for regular files.
+// nonBlocking keeps the opening of a pipe without a writer from waiting for one. It changes nothing
+// for regular files.
 const nonBlocking = syscall.O_NONBLOCK
 
 // stored is how many bytes a file takes in its file system.

@@ -19,7 +19,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errCorrupt is what was read where it does not have the checksum that the store has.
 var errCorrupt = errors.New("what was read does not have the CRC-32C that the store has")
 
-// read fills dst from the byte at, and goes on after a fault where it was. A whole object is compared with its checksum.
+// read fills dst from the byte at, and goes on after a fault where it was. A whole object is
+// compared with its checksum.
 func (o *Objects) read(ctx context.Context, bucket, key string, of Object, at int64, dst []byte) error {
 	done := 0
 	err := o.Limits.repeat(ctx, o.Service.Temporary, func(ctx context.Context, _ int) error {
@@ -45,8 +46,8 @@ func (o *Objects) read(ctx context.Context, bucket, key string, of Object, at in
 	return err
 }
 
-// objectFile is an object that is read by blocks: those that were read last are kept, and a reader that goes from one to
-// the next has several in flight.
+// objectFile is an object that is read by blocks: those that were read last are kept, and a reader
+// that goes from one to the next has several in flight.
 type objectFile struct {
 	ctx     context.Context
 	cancel  context.CancelFunc

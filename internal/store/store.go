@@ -1,12 +1,13 @@
-// Package store reads and writes files by their names, wherever they are: a local path, or an object of a store such as
-// gs://bucket/key or s3://bucket/key.
+// Package store reads and writes files by their names, wherever they are: a local path, or an
+// object of a store such as gs://bucket/key or s3://bucket/key.
 //
-// A file appears whole or not at all: locally under a temporary name that is synced and renamed, in an object store when its upload
-// is closed. A file that is open keeps its contents: an object that is replaced meanwhile is [ErrChanged], never a mixture. Requests to
-// object stores are repeated within [Limits], reads from the byte they reached.
+// A file appears whole or not at all: locally under a temporary name that is synced and renamed, in
+// an object store when its upload is closed. A file that is open keeps its contents: an object that
+// is replaced meanwhile is [ErrChanged], never a mixture. Requests to object stores are repeated
+// within [Limits], reads from the byte they reached.
 //
-// The package knows no cloud's client. The packages that do [Register] their schemes; a program imports those that it needs.
-// Names of a scheme that is not registered are refused.
+// The package knows no cloud's client. The packages that do [Register] their schemes; a program
+// imports those that it needs. Names of a scheme that is not registered are refused.
 package store
 
 import (
@@ -32,7 +33,8 @@ var ErrChanged = errors.New("the object was replaced meanwhile")
 // ErrNotRegular says that a local name is a folder, a pipe, a device or the like, and not a file.
 var ErrNotRegular = errors.New("is not a regular file")
 
-// ErrHollow says that a local file has a size and next to no contents: it would take long to read, and nothing is in it.
+// ErrHollow says that a local file has a size and next to no contents: it would take long to read,
+// and nothing is in it.
 var ErrHollow = errors.New("has a size and next to no contents")
 
 // File is an open file. Reads at different places may run at the same time.
@@ -61,39 +63,46 @@ type Entry struct {
 type Options struct {
 	Mode fs.FileMode // of a local file; what access others have to an object is its bucket's policy
 
-	// Temp is a part of the name that a local file has while it is not finished: [TempPrefix], Temp and something random. It tells
-	// who may remove what a killed process has left.
+	// Temp is a part of the name that a local file has while it is not finished: [TempPrefix], Temp
+	// and something random. It tells who may remove what a killed process has left.
 	Temp string
 
-	// Size is at least how many bytes are written, where that is known; 0 where not. A store that cannot hold so many refuses them before the
-	// first one, with [ErrTooLarge].
+	// Size is at least how many bytes are written, where that is known; 0 where not. A store that
+	// cannot hold so many refuses them before the first one, with [ErrTooLarge].
 	Size int64
 
-	// Secret leaves no second copy, under a temporary name, if the process is killed: a local file is written in place. With it goes New.
+	// Secret leaves no second copy, under a temporary name, if the process is killed: a local file
+	// is written in place. With it goes New.
 	Secret bool
 
-	// New makes it an error that wraps fs.ErrExist if there is a file already. One of several writers at once succeeds.
+	// New makes it an error that wraps fs.ErrExist if there is a file already. One of several
+	// writers at once succeeds.
 	New bool
-	// Replaces is the version of the object that there must be, or the error wraps [ErrChanged]. It is not for local files,
-	// whose writers lock.
+	// Replaces is the version of the object that there must be, or the error wraps [ErrChanged]. It
+	// is not for local files, whose writers lock.
 	Replaces string
 }
 
-// FS is where the files of a scheme are. Names are whole, with the scheme. Errors wrap fs.ErrNotExist, fs.ErrExist and
-// fs.ErrPermission where they are of those kinds. A folder of an object store is there as long as there are objects in it.
+// FS is where the files of a scheme are. Names are whole, with the scheme. Errors wrap
+// fs.ErrNotExist, fs.ErrExist and fs.ErrPermission where they are of those kinds. A folder of an
+// object store is there as long as there are objects in it.
 type FS interface {
 	Open(ctx context.Context, name string) (File, error)
-	// Write makes the file of what write writes, once write has returned nil, and replaces one that is there. The folder must exist.
+	// Write makes the file of what write writes, once write has returned nil, and replaces one that
+	// is there. The folder must exist.
 	Write(ctx context.Context, name string, o Options, write func(io.Writer) error) error
 	Stat(ctx context.Context, name string) (Info, error)
 	// List returns the names in a folder, in order. A folder that does not exist is an error.
 	List(ctx context.Context, dir string) ([]Entry, error)
-	// MkdirAll makes a local folder and those above it, the last one with the mode, where they are not there.
+	// MkdirAll makes a local folder and those above it, the last one with the mode, where they are
+	// not there.
 	MkdirAll(ctx context.Context, dir string, mode fs.FileMode) error
 	Remove(ctx context.Context, name string) error
-	// RemoveAll removes a file, or a folder with all that is in it. It is no error if there is none.
+	// RemoveAll removes a file, or a folder with all that is in it. It is no error if there is
+	// none.
 	RemoveAll(ctx context.Context, name string) error
-	// Move gives a file another name within its store. In an object store the new object is whole before the old one goes.
+	// Move gives a file another name within its store. In an object store the new object is whole
+	// before the old one goes.
 	Move(ctx context.Context, from, to string) error
 }
 
@@ -102,7 +111,8 @@ var registry = struct {
 	made map[string]func() (FS, error)
 }{made: map[string]func() (FS, error){}}
 
-// Register says how the store of a scheme is reached. open is called once, when the first name of the scheme is used.
+// Register says how the store of a scheme is reached. open is called once, when the first name of
+// the scheme is used.
 func Register(scheme string, open func() (FS, error)) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -179,8 +189,9 @@ type ModeError struct{ Mode fs.FileMode }
 
 func (e *ModeError) Error() string { return fmt.Sprintf("mode %#o lets others use it", e.Mode) }
 
-// ReadSecret returns the contents of a file of at most limit bytes. A local one that others than its owner may read or write is a
-// [ModeError]. Who can read an object is for its bucket's policy to say.
+// ReadSecret returns the contents of a file of at most limit bytes. A local one that others than
+// its owner may read or write is a [ModeError]. Who can read an object is for its bucket's policy
+// to say.
 func ReadSecret(ctx context.Context, name string, limit int64) ([]byte, error) {
 	f, err := Open(ctx, name)
 	if err != nil {
@@ -199,8 +210,8 @@ func ReadSecret(ctx context.Context, name string, limit int64) ([]byte, error) {
 // ErrNotText says that a file is not text, such as JSON: it has a byte of zero.
 var ErrNotText = errors.New("is not text")
 
-// ReadText returns the contents of a file of text of at most limit bytes. It stops at the first byte of zero, so that a file that has
-// a size and no contents takes neither memory nor time.
+// ReadText returns the contents of a file of text of at most limit bytes. It stops at the first
+// byte of zero, so that a file that has a size and no contents takes neither memory nor time.
 func ReadText(ctx context.Context, name string, limit int64) ([]byte, error) {
 	f, err := Open(ctx, name)
 	if err != nil {
@@ -263,8 +274,8 @@ func CheckFolder(ctx context.Context, dir string) error {
 	return err
 }
 
-// NearestFolder returns the folder that is there: dir, or the nearest one above it. It is "" in an object store, where a folder is there with
-// the first object in it.
+// NearestFolder returns the folder that is there: dir, or the nearest one above it. It is "" in an
+// object store, where a folder is there with the first object in it.
 func NearestFolder(dir string) (string, error) {
 	if !isLocal(dir) {
 		return "", nil
@@ -297,8 +308,8 @@ func List(ctx context.Context, dir string) ([]Entry, error) {
 	return s.List(ctx, dir)
 }
 
-// ListMade returns the names in a folder that [MkdirAll] has made, in order. In an object store, which has no empty folders, there are none
-// if nothing is in it.
+// ListMade returns the names in a folder that [MkdirAll] has made, in order. In an object store,
+// which has no empty folders, there are none if nothing is in it.
 func ListMade(ctx context.Context, dir string) ([]Entry, error) {
 	list, err := List(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) && !isLocal(dir) {
@@ -346,7 +357,8 @@ func Move(ctx context.Context, from, to string) error {
 	return s.Move(ctx, from, to)
 }
 
-// Parallel calls f for 0 to n-1, up to sixteen at once, and joins the errors in this order. After an error no more calls are begun.
+// Parallel calls f for 0 to n-1, up to sixteen at once, and joins the errors in this order. After
+// an error no more calls are begun.
 func Parallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var next, failed atomic.Int64

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// partSize is what is kept in memory of an object that is written. S3 takes no part but the last under 5 MiB.
+// partSize is what is kept in memory of an object that is written. S3 takes no part but the last
+// under 5 MiB.
 const partSize = 8 << 20
 
 // ErrTooLarge is wrapped by the fault of an object that takes more parts than its store allows.
@@ -102,7 +103,8 @@ func (w *objectWriter) request(ctx context.Context, bucket, key string) error {
 	return w.objects.Service.Put(ctx, bucket, key, w.buffer, w.condition)
 }
 
-// abort takes back an upload that was not finished. What it leaves when it fails is never an object.
+// abort takes back an upload that was not finished. What it leaves when it fails is never an
+// object.
 func (w *objectWriter) abort() {
 	if w.upload == nil {
 		return

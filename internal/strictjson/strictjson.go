@@ -1,8 +1,10 @@
-// Package strictjson decodes JSON without guessing. [Unmarshal] and [Read] are for the files that programs write. [Decode] is for what people
-// write, after [Plain]: comments are allowed, mistakes are not.
+// Package strictjson decodes JSON without guessing. [Unmarshal] and [Read] are for the files that
+// programs write. [Decode] is for what people write, after [Plain]: comments are allowed, mistakes
+// are not.
 //
-// For Decode unknown and repeated fields, values of a wrong type, required fields that are missing and zeros where a field is to be
-// left out are faults, all of which are reported at once, each with the path of its field.
+// For Decode unknown and repeated fields, values of a wrong type, required fields that are missing
+// and zeros where a field is to be left out are faults, all of which are reported at once, each
+// with the path of its field.
 //
 // Three things of a struct field decide what is a fault:
 //
@@ -24,7 +26,8 @@ import (
 	"strings"
 )
 
-// Unmarshal decodes one JSON value into v, and refuses fields that v does not have and anything after the value.
+// Unmarshal decodes one JSON value into v, and refuses fields that v does not have and anything
+// after the value.
 func Unmarshal(b []byte, v any) error { return Read(bytes.NewReader(b), v) }
 
 // Read is [Unmarshal] of all that r has.
@@ -40,8 +43,8 @@ func Read(r io.Reader, v any) error {
 	return nil
 }
 
-// Distinct refuses JSON in which an object has two names that are the same but for their case: readers differ in which of the values
-// they take.
+// Distinct refuses JSON in which an object has two names that are the same but for their case:
+// readers differ in which of the values they take.
 func Distinct(b []byte) error {
 	type level struct {
 		names  map[string]bool // nil for an array
@@ -102,8 +105,9 @@ const (
 	Missing      = "is missing"
 )
 
-// Plain returns JSON in the place of JSON with // comments and with commas after the last element: both become spaces, so
-// that every other byte stays where it is. Of commas, only one behind an element is forgiven.
+// Plain returns JSON in the place of JSON with // comments and with commas after the last element:
+// both become spaces, so that every other byte stays where it is. Of commas, only one behind an
+// element is forgiven.
 func Plain(b []byte) []byte {
 	b = bytes.Clone(b)
 	comma := -1       // the last byte that is no space, if it is a comma
@@ -150,8 +154,8 @@ func Invalid(b []byte) error {
 	return nil
 }
 
-// Decode decodes JSON into v, which points to a struct of structs, and returns every fault. What is not at fault is decoded
-// all the same.
+// Decode decodes JSON into v, which points to a struct of structs, and returns every fault. What is
+// not at fault is decoded all the same.
 func Decode(b []byte, v any) (faults []Fault) {
 	if err := Invalid(b); err != nil {
 		return []Fault{{Rule: err.Error()}}
@@ -185,7 +189,8 @@ func fieldsOf(t reflect.Type) (list []field) {
 	return list
 }
 
-// check checks valid JSON against a type, and returns what of it is without a fault; null where nothing is.
+// check checks valid JSON against a type, and returns what of it is without a fault; null where
+// nothing is.
 func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.RawMessage) {
 	none := json.RawMessage("null")
 	for t.Kind() == reflect.Pointer {
@@ -248,7 +253,8 @@ func missing(path string, fields []field, seen []string, faults *[]Fault) {
 	}
 }
 
-// join is the path of a field in a group. A name that nobody can see, or that has dots in it, is quoted.
+// join is the path of a field in a group. A name that nobody can see, or that has dots in it, is
+// quoted.
 func join(path, name string) string {
 	if name == "" || strings.ContainsAny(name, ". \t\n") {
 		name = fmt.Sprintf("%q", name)
@@ -266,7 +272,8 @@ func isZero(b []byte, t reflect.Type) bool {
 	return false
 }
 
-// rule says what is wrong with JSON that is not of a type: of a number, that it is too large to be held, or not in digits only.
+// rule says what is wrong with JSON that is not of a type: of a number, that it is too large to be
+// held, or not in digits only.
 func rule(b []byte, t reflect.Type) string {
 	var number json.Number
 	plain := "must be " + described(t)

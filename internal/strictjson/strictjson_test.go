@@ -38,7 +38,8 @@ func TestCommas(t *testing.T) {
 	}
 }
 
-// TestRules: a value of a wrong type is shown, and a number that cannot be held is told from one that is of a wrong type.
+// TestRules: a value of a wrong type is shown, and a number that cannot be held is told from one
+// that is of a wrong type.
 func TestRules(t *testing.T) {
 	type numbers struct {
 		Whole    int64     `json:"whole"`
@@ -163,7 +164,8 @@ func TestUnmarshal(t *testing.T) {
 	}
 }
 
-// TestDistinct: names of one object, whatever their case; not of different objects, and not strings that are values.
+// TestDistinct: names of one object, whatever their case; not of different objects, and not strings
+// that are values.
 func TestDistinct(t *testing.T) {
 	for text, sound := range map[string]bool{
 		`{"a": 1, "b": {"a": 2, "c": ["a", "a", {"a": "a"}, {"a": "b"}]}, "c": "a"}`: true,

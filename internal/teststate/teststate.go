@@ -1,5 +1,5 @@
-// Package teststate gives the tests of a package a state folder of their own, so that they neither see nor leave records of
-// run ids in the user's.
+// Package teststate gives the tests of a package a state folder of their own, so that they neither
+// see nor leave records of run ids in the user's.
 package teststate
 
 import (
@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// Main runs tests. It is a testing.M whose tests, and the commands that they start, have XDG_STATE_HOME set to an empty folder.
+// Main runs tests. It is a testing.M whose tests, and the commands that they start, have
+// XDG_STATE_HOME set to an empty folder.
 type Main struct {
 	Tests interface{ Run() int }
 }

@@ -16,8 +16,9 @@ const checkpointMagic = "minsep-noise-checkpoint/1\n"
 // ErrCheckpoint says that a checkpoint is damaged, or of other noise than the generator's.
 var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
 
-// WriteCheckpoint writes what a generator of the same recipe, key and coordinates needs to go on from the present step:
-// the rows or buffers that it holds, as secret as the noise. What follows has the same bytes as without the interruption.
+// WriteCheckpoint writes what a generator of the same recipe, key and coordinates needs to go on
+// from the present step: the rows or buffers that it holds, as secret as the noise. What follows
+// has the same bytes as without the interruption.
 func (g *Generator) WriteCheckpoint(w io.Writer) error {
 	sum := sha256.New()
 	out := io.MultiWriter(w, sum)
@@ -42,8 +43,8 @@ func (g *Generator) WriteCheckpoint(w io.Writer) error {
 	return nil
 }
 
-// checkpointHead is the magic, the commitment to the key, which binds all parameters, the coordinates, the step and the
-// size of the state.
+// checkpointHead is the magic, the commitment to the key, which binds all parameters, the
+// coordinates, the step and the size of the state.
 func (g *Generator) checkpointHead(step int) []byte {
 	b := append([]byte(checkpointMagic), g.binding[:]...)
 	for _, v := range []int64{g.lo, g.hi, int64(step), int64(len(g.state))} {
@@ -52,8 +53,9 @@ func (g *Generator) checkpointHead(step int) []byte {
 	return b
 }
 
-// ReadCheckpoint goes to the step of a checkpoint, which must be of the same recipe, key and coordinates; else, and when it is
-// damaged, it returns an error that wraps [ErrCheckpoint], and the generator must be sent to a step again before it is used.
+// ReadCheckpoint goes to the step of a checkpoint, which must be of the same recipe, key and
+// coordinates; else, and when it is damaged, it returns an error that wraps [ErrCheckpoint], and
+// the generator must be sent to a step again before it is used.
 func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)

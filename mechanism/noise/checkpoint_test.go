@@ -66,7 +66,8 @@ func TestGeneratorRefusesAnotherKey(t *testing.T) {
 	}
 }
 
-// FuzzReadCheckpoint: whatever is read, a generator stands at a step of its own afterwards or reports an error.
+// FuzzReadCheckpoint: whatever is read, a generator stands at a step of its own afterwards or
+// reports an error.
 func FuzzReadCheckpoint(f *testing.F) {
 	r := bind(f, Config{Strategy: strategies(9)["toeplitz 2"], Coordinates: 20, NoiseMultiplier: 1, ClipNorm: 1})
 	g := generator(f, r, 0, 20)

@@ -28,8 +28,9 @@ type Record struct {
 	Training     Training     `json:"training"`      // what it is for
 	Directory    string       `json:"directory"`     // of the run
 
-	// PlanSHA256 is that of the part of the plan that decides the training run; zero for a run without a plan. It identifies
-	// another training run before its examples and its noise multiplier are known.
+	// PlanSHA256 is that of the part of the plan that decides the training run; zero for a run
+	// without a plan. It identifies another training run before its examples and its noise
+	// multiplier are known.
 	PlanSHA256 Digest `json:"plan_sha256,omitzero"`
 }
 
@@ -50,13 +51,16 @@ func (e *ClaimError) Error() string {
 	return text
 }
 
-// Registry holds the records of the run ids of one root key. It goes by a commitment to the key's content, so that copies, links
-// and new names of the key file count as the same key. There are two folders of records: beside the key file, where all who use that file
-// see them, and in the user's state folder, where copies of the key elsewhere on this machine are seen. Each alone can
-// refuse a claim. A key that is copied to another machine has other records there; a record that is deleted is forgotten.
+// Registry holds the records of the run ids of one root key. It goes by a commitment to the key's
+// content, so that copies, links and new names of the key file count as the same key. There are two
+// folders of records: beside the key file, where all who use that file see them, and in the user's
+// state folder, where copies of the key elsewhere on this machine are seen. Each alone can refuse a
+// claim. A key that is copied to another machine has other records there; a record that is deleted
+// is forgotten.
 //
-// Training runs that differ share no word of noise in any case, as the run id and the parameters are part of the noise key. The registry
-// is for the case left: a second training run with the same run id and the same parameters.
+// Training runs that differ share no word of noise in any case, as the run id and the parameters
+// are part of the noise key. The registry is for the case left: a second training run with the same
+// run id and the same parameters.
 type Registry struct {
 	folders []recordFolder
 }
@@ -106,8 +110,8 @@ func OpenRegistry(root stream.Root, keyFile string) (*Registry, error) {
 	return &Registry{[]recordFolder{beside, own}}, nil
 }
 
-// Writable returns the error that a claim would meet because a folder of records cannot be written to. With dry it leaves
-// nothing behind, and does not look at object stores.
+// Writable returns the error that a claim would meet because a folder of records cannot be written
+// to. With dry it leaves nothing behind, and does not look at object stores.
 func (g *Registry) Writable(dry bool) error {
 	for _, f := range g.folders {
 		if err := f.writable(dry); err != nil {
@@ -138,8 +142,8 @@ func (f recordFolder) writable(dry bool) error {
 	return err
 }
 
-// Find returns what is recorded of a run id, and the files that say so; nothing if there is none. Records that contradict each other
-// are an error.
+// Find returns what is recorded of a run id, and the files that say so; nothing if there is none.
+// Records that contradict each other are an error.
 func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err error) {
 	for _, f := range g.folders {
 		path := f.record(id)
@@ -167,8 +171,8 @@ func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err err
 	return found, files, nil
 }
 
-// Check returns a [*ClaimError] if the run id of want serves another training run, or the same one in another directory. Empty fields of
-// want are not known yet, and are not compared.
+// Check returns a [*ClaimError] if the run id of want serves another training run, or the same one
+// in another directory. Empty fields of want are not known yet, and are not compared.
 func (g *Registry) Check(want Record) error {
 	got, files, err := g.Find(want.RunID)
 	if err != nil || got == nil {
@@ -191,10 +195,11 @@ func (r Record) refuses(want Record, files []string) error {
 	return nil
 }
 
-// Claim records that the run id of r serves r's training in the run directory, which must exist, and nothing else. It makes the records
-// (modes 0700 and 0600) where there are none, accepts the same claim again, so that a stopped run can go on, and
-// returns a [*ClaimError] for another directory or another training run. Of several processes that claim one run id at
-// once only one succeeds. plan is [Record.PlanSHA256].
+// Claim records that the run id of r serves r's training in the run directory, which must exist,
+// and nothing else. It makes the records (modes 0700 and 0600) where there are none, accepts the
+// same claim again, so that a stopped run can go on, and returns a [*ClaimError] for another
+// directory or another training run. Of several processes that claim one run id at once only one
+// succeeds. plan is [Record.PlanSHA256].
 func (g *Registry) Claim(r *Recipe, directory string, plan Digest) error {
 	real, err := store.Real(directory)
 	if err != nil {

@@ -109,7 +109,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestOneKeyHasOneRegistry: links, copies and new names of a key file find the claim, whichever of the two records is gone.
+// TestOneKeyHasOneRegistry: links, copies and new names of a key file find the claim, whichever of
+// the two records is gone.
 func TestOneKeyHasOneRegistry(t *testing.T) {
 	top, state := t.TempDir(), t.TempDir()
 	t.Setenv(stateVariable, state)
@@ -154,7 +155,8 @@ func TestOneKeyHasOneRegistry(t *testing.T) {
 	}
 }
 
-// TestRegistryNeedsItsFolders: a folder that cannot be made is a fault of the key's place or of the state folder, before any claim.
+// TestRegistryNeedsItsFolders: a folder that cannot be made is a fault of the key's place or of the
+// state folder, before any claim.
 func TestRegistryNeedsItsFolders(t *testing.T) {
 	top := t.TempDir()
 	file := filepath.Join(top, "file")

@@ -1,17 +1,19 @@
-// Package noise generates the correlated noise that training with a strategy C adds: row t of ζ σ C⁻¹ Z, for
-// any range of coordinates, step by step. It knows no Beam and no network.
+// Package noise generates the correlated noise that training with a strategy C adds: row t of ζ σ
+// C⁻¹ Z, for any range of coordinates, step by step. It knows no Beam and no network.
 //
-// A value is a function of (key, step, coordinate) and of the public coefficients in the [Recipe]. It
-// does not depend on how the coordinates are split into shards, on the order of the work, on the machine, or on whether its
-// vector instructions are used: the same bytes come out. So a shard can be made anywhere, and made again.
+// A value is a function of (key, step, coordinate) and of the public coefficients in the [Recipe].
+// It does not depend on how the coordinates are split into shards, on the order of the work, on the
+// machine, or on whether its vector instructions are used: the same bytes come out. So a shard can
+// be made anywhere, and made again.
 //
 // # Guarantee
 //
-// The certificate is for the Gaussian mechanism C x + ζ σ Z, x_t being the sum of step t's gradients, each of norm at most ζ. With
-// y = ζ σ C⁻¹ Z, x + y is a post-processing of it. What is released is x_t + round_g(y_t), round_g being the rounding to the
-// nearest multiple of the grid g. Where every coordinate of x_t is a multiple of g, that is round_g(x_t + y_t): a post-processing again, with the same σ
-// and the same ζ. It is so for every y_t with no coordinate halfway between two multiples, which for exact normals has probability one.
-// What a trainer must do for it:
+// The certificate is for the Gaussian mechanism C x + ζ σ Z, x_t being the sum of step t's
+// gradients, each of norm at most ζ. With y = ζ σ C⁻¹ Z, x + y is a post-processing of it. What is
+// released is x_t + round_g(y_t), round_g being the rounding to the nearest multiple of the grid g.
+// Where every coordinate of x_t is a multiple of g, that is round_g(x_t + y_t): a post-processing
+// again, with the same σ and the same ζ. It is so for every y_t with no coordinate halfway between
+// two multiples, which for exact normals has probability one. What a trainer must do for it:
 //
 //   - clip each gradient to ζ, then round each of its coordinates toward zero to a multiple of g. No coordinate grows in absolute value, so no p-norm
 //     does: the sensitivity is ζ, [Recipe.Sensitivity], whatever the number of coordinates;
@@ -19,32 +21,37 @@
 //     is not a multiple of g, what is computed depends on the order of the sum, and no longer differs by at most ζ between neighbours;
 //   - add the noise to the finished sum, once. This last addition may round: its result is a function of the exact sum of its operands.
 //
-// This closes the channel by which the low bits of a floating point sum tell x apart from its neighbour (Mironov, On
-// significance of the least significant bits for differential privacy, CCS 2012): what can be released is the set of
-// multiples of g whatever the gradients are. A value beyond the range of its type stops the noise ([ErrRange]); that depends on y alone.
+// This closes the channel by which the low bits of a floating point sum tell x apart from its
+// neighbour (Mironov, On significance of the least significant bits for differential privacy, CCS
+// 2012): what can be released is the set of multiples of g whatever the gradients are. A value
+// beyond the range of its type stops the noise ([ErrRange]); that depends on y alone.
 //
-// With [NoGrid] nothing is rounded, and this channel is open: the claim is then one for real numbers only.
+// With [NoGrid] nothing is rounded, and this channel is open: the claim is then one for real
+// numbers only.
 //
-// Not proven: that replacing Z by its computed values costs nothing. A word is a pseudorandom one (AES-128), and a normal deviates
-// from the exact Box–Muller value of its words by less than 1e-15 of its pair's radius, to which each operation of the correlation adds 2⁻⁵³ of its
-// result. So before rounding a value is off by about 1e-15 of its size, and after it by one step of the grid: for less than one value
-// in 1e8 on the default grid of float32, one in 1e3 on that of float64. Halves are among them. The error depends on y alone, never on
-// gradients. No bound in ε or δ is claimed for it.
+// Not proven: that replacing Z by its computed values costs nothing. A word is a pseudorandom one
+// (AES-128), and a normal deviates from the exact Box–Muller value of its words by less than 1e-15
+// of its pair's radius, to which each operation of the correlation adds 2⁻⁵³ of its result. So
+// before rounding a value is off by about 1e-15 of its size, and after it by one step of the grid:
+// for less than one value in 1e8 on the default grid of float32, one in 1e3 on that of float64.
+// Halves are among them. The error depends on y alone, never on gradients. No bound in ε or δ is
+// claimed for it.
 //
-// Noise is secret, and serves one training run: two training runs with the same noise reveal the difference of their
-// gradients. See [Claim].
+// Noise is secret, and serves one training run: two training runs with the same noise reveal the
+// difference of their gradients. See [Claim].
 //
 // # Words
 //
-// The noise key K is HKDF-SHA256(root, salt = run id ‖ SHA-256 of the parameters, info = "noise"), 32 bytes; its sub-keys are
-// HKDF-SHA256(K, no salt, info = "normals") and HKDF-SHA256(K, no salt, info = "tails"). Of a sub-key the first 16 bytes
-// are an AES-128 key (package stream, Bulk). The block of step t (0-based) and pair c is AES(t ‖ c), both fields 64 bits, big
-// endian; it is read as two 64-bit words, little endian. Pair c gives coordinates 2c and 2c+1.
+// The noise key K is HKDF-SHA256(root, salt = run id ‖ SHA-256 of the parameters, info = "noise"),
+// 32 bytes; its sub-keys are HKDF-SHA256(K, no salt, info = "normals") and HKDF-SHA256(K, no salt,
+// info = "tails"). Of a sub-key the first 16 bytes are an AES-128 key (package stream, Bulk). The
+// block of step t (0-based) and pair c is AES(t ‖ c), both fields 64 bits, big endian; it is read
+// as two 64-bit words, little endian. Pair c gives coordinates 2c and 2c+1.
 //
 // # Normals
 //
-// Let w0, w1 be the words of (t, c) under "normals". All operations are IEEE double precision, rounded to
-// nearest, and fma is fused.
+// Let w0, w1 be the words of (t, c) under "normals". All operations are IEEE double precision,
+// rounded to nearest, and fma is fused.
 //
 //   - U: where w0 ≥ 2⁵², U = float64(w0)·2⁻⁶⁴. Else, once in 4096 pairs, w0 is followed by the words of the blocks AES(t ‖ c + r 2⁴⁸),
 //     r = 0, 1, …, under "tails"; in the string of bits of w0 and these words, most significant first, e zeros come before the
@@ -55,23 +62,25 @@
 //     set they change places; bit 1 is the sign of cs and bit 2 that of sn, after the exchange.
 //   - Coordinate 2c has the normal R·cs, coordinate 2c+1 has R·sn.
 //
-// M, S and C are polynomials of degree 6 by Horner's rule in fma; their errors are below 7e-16, 1e-16 and 2e-16 on the ranges
-// used. Their coefficients are in normal.go.
+// M, S and C are polynomials of degree 6 by Horner's rule in fma; their errors are below 7e-16,
+// 1e-16 and 2e-16 on the ranges used. Their coefficients are in normal.go.
 //
 // # Correlation
 //
-// The coefficients of the recipe give u_t, z_t being the normals of one coordinate and zero before step 0:
+// The coefficients of the recipe give u_t, z_t being the normals of one coordinate and zero before
+// step 0:
 //
 //   - feedback (banded C): u_t = gain_t z_t, then fma(f_{t,j}, u_{t-j}, u_t) for j = bands-1 down to 1, where f_{t,j} = -C[t][t-j]/C[t][t]
 //     and gain_t = 1/C[t][t];
 //   - filter (banded C⁻¹): u_t = 0, then fma(h_j, z_{t-j}, u_t) for j = bands-1 down to 0;
 //   - buffers (BLT): u_t = z_t, then for each buffer m in order fma(-scale_m, s_m, u_t); after that s_m = fma(decay_m, s_m, u_t).
 //
-// The value is u_t·((σ·ζ)·D_t), D_t being the row's scale of a normalised strategy, rounded to the nearest multiple of g,
-// ties to even multiples. Without a grid it is that double, and in float32 the float32 next to it, ties to even. Every zero is positive.
+// The value is u_t·((σ·ζ)·D_t), D_t being the row's scale of a normalised strategy, rounded to the
+// nearest multiple of g, ties to even multiples. Without a grid it is that double, and in float32
+// the float32 next to it, ties to even. Every zero is positive.
 //
-// Fused operations are [math.FMA]: where a processor has none, the bits are the same and the noise is slow. Where it has AVX2 and FMA
-// vector instructions do the same operations in each coordinate.
+// Fused operations are [math.FMA]: where a processor has none, the bits are the same and the noise
+// is slow. Where it has AVX2 and FMA vector instructions do the same operations in each coordinate.
 //
 // Stability: stable.
 package noise

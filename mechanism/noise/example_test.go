@@ -8,7 +8,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Two rows of noise for coordinates 2 to 4 of 5. The key of an example is no secret; take yours from a key file.
+// Two rows of noise for coordinates 2 to 4 of 5. The key of an example is no secret; take yours
+// from a key file.
 func Example() {
 	root, err := stream.ParseRoot([]byte("an example key, 32 bytes of it.."))
 	if err != nil {

@@ -2,8 +2,9 @@ package noise
 
 import "math"
 
-// The inner loops, portable; kernels.go chooses. A panel is lanes coordinates side by side: row t of it is p[lanes·t : lanes·(t+1)]. Each lane does the same
-// operations in the same order, so that a loop over one lane at a time, over four in a vector or over all gives the same bits.
+// The inner loops, portable; kernels.go chooses. A panel is lanes coordinates side by side: row t
+// of it is p[lanes·t : lanes·(t+1)]. Each lane does the same operations in the same order, so that
+// a loop over one lane at a time, over four in a vector or over all gives the same bits.
 
 // feedbackGeneric is feedback in portable Go.
 func feedbackGeneric(p []float64, history, steps int, gain, f []float64) {

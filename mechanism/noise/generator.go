@@ -12,14 +12,16 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ErrRange says that a value is beyond what its type holds on the grid, 2²⁴ multiples for float32 and 2⁵⁰ for float64: more than 16 deviations
-// of the noise, which has a probability below 1e-56 whatever the data are; a grid too fine for float32; or a strategy whose numbers overflow.
+// ErrRange says that a value is beyond what its type holds on the grid, 2²⁴ multiples for float32
+// and 2⁵⁰ for float64: more than 16 deviations of the noise, which has a probability below 1e-56
+// whatever the data are; a grid too fine for float32; or a strategy whose numbers overflow.
 var ErrRange = errors.New("noise: a value is beyond the multiples of the grid that its type holds")
 
-// Generator makes the rows of noise of a range of coordinates, step after step. Its values do not depend on how many
-// steps a call asks for; a call for some dozens of them, or for as many as there are bands, is the fastest. Between calls it holds what its
-// strategy needs: bands-1 rows of float64 for feedback, one row a buffer for a BLT, nothing for a filter or
-// independent steps. After an error it must not be used again. It is not safe for concurrent use.
+// Generator makes the rows of noise of a range of coordinates, step after step. Its values do not
+// depend on how many steps a call asks for; a call for some dozens of them, or for as many as there
+// are bands, is the fastest. Between calls it holds what its strategy needs: bands-1 rows of
+// float64 for feedback, one row a buffer for a BLT, nothing for a filter or independent steps.
+// After an error it must not be used again. It is not safe for concurrent use.
 type Generator struct {
 	// Workers is the number of goroutines that a call uses; 0 is one a processor.
 	Workers int
@@ -73,12 +75,12 @@ func (g *Generator) Width() int { return int(g.hi - g.lo) }
 // Step returns the next step, 0-based.
 func (g *Generator) Step() int { return g.step }
 
-// Restartable reports whether the noise of a step can be made without that of the steps before it: [Generator.Seek]
-// goes anywhere, and nothing is worth a checkpoint.
+// Restartable reports whether the noise of a step can be made without that of the steps before it:
+// [Generator.Seek] goes anywhere, and nothing is worth a checkpoint.
 func (g *Generator) Restartable() bool { return g.noising.restartable() }
 
-// Seek goes to a step. Filters and independent steps can go to any; the others only to 0, and elsewhere by
-// [Generator.ReadCheckpoint].
+// Seek goes to a step. Filters and independent steps can go to any; the others only to 0, and
+// elsewhere by [Generator.ReadCheckpoint].
 func (g *Generator) Seek(step int) error {
 	if step < 0 || step > g.steps {
 		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: fmt.Sprintf("must be 0 to %d", g.steps)}
@@ -93,8 +95,9 @@ func (g *Generator) Seek(step int) error {
 	return nil
 }
 
-// Fill32 sets dst to the next len(dst)/Width rows: [steps, coordinates] in C order. A grid that a float32 does not hold is an
-// [ErrRange]; see [Config.Float64]. Without a grid a value is the float32 next to that of Fill64.
+// Fill32 sets dst to the next len(dst)/Width rows: [steps, coordinates] in C order. A grid that a
+// float32 does not hold is an [ErrRange]; see [Config.Float64]. Without a grid a value is the
+// float32 next to that of Fill64.
 func (g *Generator) Fill32(dst []float32) error { return fill(g, dst, g.rounding32().round32) }
 
 // Fill64 is Fill32 in float64. On a grid that a float32 holds the values are the same.
@@ -105,8 +108,9 @@ func (g *Generator) Fill64(dst []float64) error {
 	})
 }
 
-// FillUnrounded is Fill64 before rounding to the grid, to compare implementations with each other. Training with these
-// values is as training with [NoGrid]: their low bits are not covered by any guarantee.
+// FillUnrounded is Fill64 before rounding to the grid, to compare implementations with each other.
+// Training with these values is as training with [NoGrid]: their low bits are not covered by any
+// guarantee.
 func (g *Generator) FillUnrounded(dst []float64) error {
 	limit := g.rounding64().limit
 	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
@@ -151,7 +155,8 @@ func fill[T float32 | float64](g *Generator, dst []T, store func(dst []T, stride
 // scratchBytes is about the size of a worker's panels: they stay in the second level of cache.
 const scratchBytes = 1 << 19
 
-// run makes rows for all panels and calls emit with some rows of a panel at a time, from several goroutines.
+// run makes rows for all panels and calls emit with some rows of a panel at a time, from several
+// goroutines.
 func (g *Generator) run(rows int, emit func(panel, row, steps int, values []float64) bool) bool {
 	if rows == 0 {
 		return true
@@ -230,7 +235,8 @@ func (w *worker) tile(from, to, rows, chunk int, emit func(panel, row, steps int
 	return ok
 }
 
-// begin puts the rows before the next step in front of each panel: outputs that the generator has kept, or inputs made again.
+// begin puts the rows before the next step in front of each panel: outputs that the generator has
+// kept, or inputs made again.
 func (w *worker) begin(from, to, stride int) {
 	g := w.g
 	switch {

@@ -77,8 +77,8 @@ func strategies(steps int) map[string]*mechanism.Strategy {
 	}
 }
 
-// TestRowsAreTheInverseTimesNormals compares every kind with the strategy's own solver applied to the normals of
-// independent steps.
+// TestRowsAreTheInverseTimesNormals compares every kind with the strategy's own solver applied to
+// the normals of independent steps.
 func TestRowsAreTheInverseTimesNormals(t *testing.T) {
 	const steps, width = 50, 37
 	const scale = 1.5 * 0.25
@@ -128,8 +128,8 @@ func normalsOf(t testing.TB, r *Recipe, steps, width int) []float64 {
 	return z[:steps*width]
 }
 
-// TestSplitsGiveTheSameValues makes the same noise in one piece, in shards of all widths, in calls of all lengths, and
-// with several workers.
+// TestSplitsGiveTheSameValues makes the same noise in one piece, in shards of all widths, in calls
+// of all lengths, and with several workers.
 func TestSplitsGiveTheSameValues(t *testing.T) {
 	const steps, width = 70, 301
 	for name, s := range strategies(steps) {
@@ -191,9 +191,10 @@ func TestSeek(t *testing.T) {
 	}
 }
 
-// TestCovariance estimates the covariance of all pairs of steps over many coordinates. With T = L⁻¹ y, L the Cholesky factor of the
-// claimed covariance C⁻¹C⁻ᵀ, that is T = C y, all entries of T are iid N(0,1): their sum of squares is χ², and products of
-// different steps have mean 0. A wrong twin takes a neighbouring strategy for the right one.
+// TestCovariance estimates the covariance of all pairs of steps over many coordinates. With T = L⁻¹
+// y, L the Cholesky factor of the claimed covariance C⁻¹C⁻ᵀ, that is T = C y, all entries of T are
+// iid N(0,1): their sum of squares is χ², and products of different steps have mean 0. A wrong twin
+// takes a neighbouring strategy for the right one.
 func TestCovariance(t *testing.T) {
 	const steps, width = 12, 60000
 	for name, s := range strategies(steps) {
@@ -219,15 +220,15 @@ func TestCovariance(t *testing.T) {
 	}
 }
 
-// chi2Bound returns t such that a χ² of k degrees is further than t from k with probability at most 1e-9 (Laurent and
-// Massart 2000, Lemma 1: 2 sqrt(k x) + 2x with x = ln(2/1e-9)).
+// chi2Bound returns t such that a χ² of k degrees is further than t from k with probability at most
+// 1e-9 (Laurent and Massart 2000, Lemma 1: 2 sqrt(k x) + 2x with x = ln(2/1e-9)).
 func chi2Bound(k float64) float64 {
 	x := math.Log(2 / stattest.FalseReject)
 	return 2*math.Sqrt(k*x) + 2*x
 }
 
-// whiteness tests C y against iid N(0,1): the sum of squares of each step, and for all pairs of steps the χ² of the
-// squared correlations, each with false-reject probability 1e-9.
+// whiteness tests C y against iid N(0,1): the sum of squares of each step, and for all pairs of
+// steps the χ² of the squared correlations, each with false-reject probability 1e-9.
 func whiteness(s *mechanism.Strategy, y []float64, steps, width int) error {
 	white := make([][]float64, steps)
 	for i := range white {
@@ -251,7 +252,8 @@ func whiteness(s *mechanism.Strategy, y []float64, steps, width int) error {
 			return fmt.Errorf("step %d: sum of squares %.1f of %d normals", i, norm[i], width)
 		}
 	}
-	// Given row i, ⟨row i, row j⟩/|row i| is N(0,1) for every j > i, and these are independent for one i.
+	// Given row i, ⟨row i, row j⟩/|row i| is N(0,1) for every j > i, and these are independent for
+	// one i.
 	for i := range steps {
 		sum := 0.0
 		for j := i + 1; j < steps; j++ {

@@ -11,11 +11,12 @@ import (
 	"minsep/internal/param"
 )
 
-// Grid is the spacing g of the values of noise: a power of two; 0 for the default; or [NoGrid]. As text, and in JSON, it is a
-// number or "none".
+// Grid is the spacing g of the values of noise: a power of two; 0 for the default; or [NoGrid]. As
+// text, and in JSON, it is a number or "none".
 type Grid float64
 
-// NoGrid leaves the values unrounded. Then the floating-point channel is open: see the package comment.
+// NoGrid leaves the values unrounded. Then the floating-point channel is open: see the package
+// comment.
 const NoGrid Grid = -1
 
 const noGridText = "none"
@@ -31,7 +32,8 @@ func (g Grid) String() string {
 	return strconv.FormatFloat(float64(g), 'g', -1, 64)
 }
 
-// Set reads what String wrote, but for the default, which cannot be asked for. Whether it is a power of two is for [NewRecipe] to say.
+// Set reads what String wrote, but for the default, which cannot be asked for. Whether it is a
+// power of two is for [NewRecipe] to say.
 func (g *Grid) Set(text string) error {
 	if text == noGridText {
 		*g = NoGrid
@@ -73,20 +75,24 @@ func (g *Grid) UnmarshalJSON(b []byte) error {
 	return g.Set(string(text))
 }
 
-// Grids by the type that holds the values. The default is 2⁻ᵇ of the largest deviation of a step, rounded up to a power of two.
+// Grids by the type that holds the values. The default is 2⁻ᵇ of the largest deviation of a step,
+// rounded up to a power of two.
 //
-// Of the 24 bits of a float32, 20 leave room for 16 deviations of noise; beyond that a value is refused with [ErrRange]
-// (probability below 1e-56). Of the 53 bits of a float64, 40 leave room for sums of 4096 times that size, and a grid that is
-// still 2¹² times coarser than the last bit of a value of one deviation.
+// Of the 24 bits of a float32, 20 leave room for 16 deviations of noise; beyond that a value is
+// refused with [ErrRange] (probability below 1e-56). Of the 53 bits of a float64, 40 leave room for
+// sums of 4096 times that size, and a grid that is still 2¹² times coarser than the last bit of a
+// value of one deviation.
 const (
 	gridBits32, rangeBits32 = 20, 24
 	gridBits64, rangeBits64 = 40, 50
 )
 
-// maxScale bounds σ ζ: maxScale 2²⁰⁺⁴ is within the range of float32, and 1/maxScale 2⁻⁴⁶ within that of float64.
+// maxScale bounds σ ζ: maxScale 2²⁰⁺⁴ is within the range of float32, and 1/maxScale 2⁻⁴⁶ within
+// that of float64.
 const maxScale = 0x1p96
 
-// chooseGrid returns the grid of a recipe for rows of the given deviations times scale; 0 stands for values that are not rounded.
+// chooseGrid returns the grid of a recipe for rows of the given deviations times scale; 0 stands
+// for values that are not rounded.
 func chooseGrid(deviations []float64, scale float64, c Config) (float64, error) {
 	step := 0
 	for t, v := range deviations {
@@ -115,7 +121,8 @@ func chooseGrid(deviations []float64, scale float64, c Config) (float64, error) 
 	return float64(c.Grid), check.Err()
 }
 
-// Valid reports whether g is a power of two, 0 for the default, or [NoGrid]. Whether it serves the noise is for [NewRecipe] to say.
+// Valid reports whether g is a power of two, 0 for the default, or [NoGrid]. Whether it serves the
+// noise is for [NewRecipe] to say.
 func (g Grid) Valid() bool {
 	f, _ := math.Frexp(float64(g))
 	return f == 0.5 || g == 0 || g == NoGrid
@@ -124,8 +131,8 @@ func (g Grid) Valid() bool {
 // clipNormRule says what a clip norm must be.
 const clipNormRule = "must be 2^-80 to 2^80, which is 8.3e-25 to 1.2e24"
 
-// ValidClipNorm reports whether a clip norm is in the range that every noise multiplier of 2⁻¹⁶ to 2¹⁶ can be used with, and
-// returns the rule.
+// ValidClipNorm reports whether a clip norm is in the range that every noise multiplier of 2⁻¹⁶ to
+// 2¹⁶ can be used with, and returns the rule.
 func ValidClipNorm(clip float64) (ok bool, rule string) {
 	return clip >= 0x1p-80 && clip <= 0x1p80, clipNormRule
 }
@@ -141,7 +148,8 @@ func (r *Recipe) Grid() Grid {
 // rounding is how values become multiples of the grid: v + magic has an ulp of g.
 type rounding struct{ magic, limit float64 }
 
-// rounding32 is for values that a float32 holds. Without a grid magic is 0, which rounds nothing and makes every zero positive.
+// rounding32 is for values that a float32 holds. Without a grid magic is 0, which rounds nothing
+// and makes every zero positive.
 func (g *Generator) rounding32() rounding {
 	if g.grid == 0 {
 		return rounding{0, math.MaxFloat32}

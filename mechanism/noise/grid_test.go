@@ -55,7 +55,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestSigmaOfTheRecipe: σ of the recipe is the σ that was asked for, and the sensitivity ζ, at any number of coordinates.
+// TestSigmaOfTheRecipe: σ of the recipe is the σ that was asked for, and the sensitivity ζ, at any
+// number of coordinates.
 func TestSigmaOfTheRecipe(t *testing.T) {
 	const sigma, clip = 0.7326, 0.3 // 0.7326 is about what ε = 1 at δ = 1e-6 takes of a small batch
 	for _, d := range []int64{1, 1e8, 3e8, 1e9, 1 << 40, MaxCoordinates} {
@@ -102,8 +103,9 @@ func TestGridText(t *testing.T) {
 	}
 }
 
-// TestRoundingCommutes: the argument of the package comment, on computed values. Adding the noise to multiples of the grid is
-// the same as rounding the sum of the unrounded noise and those multiples, to the bit, in both types.
+// TestRoundingCommutes: the argument of the package comment, on computed values. Adding the noise
+// to multiples of the grid is the same as rounding the sum of the unrounded noise and those
+// multiples, to the bit, in both types.
 func TestRoundingCommutes(t *testing.T) {
 	const steps, width = 4, 4001
 	for _, wide := range []bool{false, true} {
@@ -118,7 +120,8 @@ func TestRoundingCommutes(t *testing.T) {
 			if v != math.RoundToEven(exact[i]/grid)*grid || math.Signbit(v) && v == 0 {
 				t.Fatalf("value %v for %v on the grid %v", v, exact[i], grid)
 			}
-			// The sums are exact: |x| is at most 2^7 g, and the unrounded value is moved by whole multiples.
+			// The sums are exact: |x| is at most 2^7 g, and the unrounded value is moved by whole
+			// multiples.
 			if low := exact[i]/grid - math.Floor(exact[i]/grid); low == 0.5 {
 				ties++
 				continue
@@ -135,8 +138,8 @@ func TestRoundingCommutes(t *testing.T) {
 	}
 }
 
-// TestGridOfBothTypes: on one grid float32 and float64 have the same values, on the grid of float64 a float32 is refused, and without a grid
-// the float32 are those next to the float64.
+// TestGridOfBothTypes: on one grid float32 and float64 have the same values, on the grid of float64
+// a float32 is refused, and without a grid the float32 are those next to the float64.
 func TestGridOfBothTypes(t *testing.T) {
 	const steps, width = 6, 333
 	for name, c := range map[string]struct {

@@ -1,7 +1,8 @@
 package noise
 
-// normals sets dst[stride·g : stride·g+lanes] to the normals of words[lanes·g : lanes·(g+1)] for every group of words,
-// and reports whether a radius word among them needs its tail, in which case those pairs are not yet right.
+// normals sets dst[stride·g : stride·g+lanes] to the normals of words[lanes·g : lanes·(g+1)] for
+// every group of words, and reports whether a radius word among them needs its tail, in which case
+// those pairs are not yet right.
 func normals(dst []float64, stride int, words []uint64) bool {
 	groups := len(words) / lanes
 	if useVector && groups > 0 {
@@ -11,8 +12,8 @@ func normals(dst []float64, stride int, words []uint64) bool {
 	return normalsGeneric(dst, stride, words)
 }
 
-// feedback replaces the rows of a panel after its first history rows by u_t, where the rows before a row are its earlier
-// outputs. f holds history coefficients a step, the oldest first, gain one.
+// feedback replaces the rows of a panel after its first history rows by u_t, where the rows before
+// a row are its earlier outputs. f holds history coefficients a step, the oldest first, gain one.
 func feedback(p []float64, history, steps int, gain, f []float64) {
 	if history == 0 && allOnes(gain[:steps]) {
 		return
@@ -34,8 +35,8 @@ func allOnes(gain []float64) bool {
 	return true
 }
 
-// filter replaces row t of a panel by the sum of h[j] times row t+j, for the first steps rows. h has the coefficient of
-// the oldest input first.
+// filter replaces row t of a panel by the sum of h[j] times row t+j, for the first steps rows. h
+// has the coefficient of the oldest input first.
 func filter(p []float64, steps int, h []float64) {
 	if useVector {
 		_ = p[(steps+len(h)-1)*lanes-1]
@@ -45,8 +46,8 @@ func filter(p []float64, steps int, h []float64) {
 	filterGeneric(p, steps, h)
 }
 
-// buffers replaces the rows of a panel by u_t of a BLT with the buffers s, lanes entries each. minusScales and decays
-// have one entry a buffer.
+// buffers replaces the rows of a panel by u_t of a BLT with the buffers s, lanes entries each.
+// minusScales and decays have one entry a buffer.
 func buffers(p []float64, steps int, s, minusScales, decays []float64) {
 	if useVector {
 		n := len(decays)
@@ -57,8 +58,9 @@ func buffers(p []float64, steps int, s, minusScales, decays []float64) {
 	buffersGeneric(p, steps, s, minusScales, decays)
 }
 
-// round32 sets row t of dst, stride apart, to row t of a panel times scales[t], rounded to the nearest multiple of the grid, and
-// reports whether all of them are within the limit. Only the lanes [from, to) are taken.
+// round32 sets row t of dst, stride apart, to row t of a panel times scales[t], rounded to the
+// nearest multiple of the grid, and reports whether all of them are within the limit. Only the
+// lanes [from, to) are taken.
 func (r rounding) round32(dst []float32, stride int, p []float64, from, to int, scales []float64) bool {
 	if useVector && to-from == lanes && len(scales) > 0 {
 		_, _ = dst[(len(scales)-1)*stride+lanes-1], p[len(scales)*lanes-1]

@@ -32,7 +32,8 @@ func newVectorTables() (t vectorTables) {
 	return t
 }
 
-// The functions below are those of kernels.go with AVX2 and FMA: the same operations in each lane, so the same bits.
+// The functions below are those of kernels.go with AVX2 and FMA: the same operations in each lane,
+// so the same bits.
 
 //go:noescape
 func normalsVector(dst *float64, stride int, words *uint64, groups int, t *vectorTables) (short int)

@@ -13,8 +13,9 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Noising holds the coefficients by which C⁻¹ is applied to independent normals, exactly as the arithmetic of the
-// package comment uses them. One of Feedback, Filter and Decays says how; with none of them steps are independent.
+// Noising holds the coefficients by which C⁻¹ is applied to independent normals, exactly as the
+// arithmetic of the package comment uses them. One of Feedback, Filter and Decays says how; with
+// none of them steps are independent.
 type Noising struct {
 	Gain     Coefs   `json:"gain,omitempty"`      // 1/C[t][t]: one entry for all steps, or one a step
 	Feedback []Coefs `json:"feedback,omitempty"`  // f_{t,1}, f_{t,2}, …: one row for all steps, or one a step
@@ -24,7 +25,8 @@ type Noising struct {
 	RowScale Coefs   `json:"row_scale,omitempty"` // D_t of a normalised strategy, one a step
 }
 
-// Coefs are numbers that JSON holds as hexadecimal floating point strings, so that every reader gets the same bits.
+// Coefs are numbers that JSON holds as hexadecimal floating point strings, so that every reader
+// gets the same bits.
 type Coefs []float64
 
 // MarshalJSON writes strings such as "0x1.8p+00".
@@ -106,9 +108,10 @@ func NewNoising(s *mechanism.Strategy) (*Noising, error) {
 	return n, n.Validate(s.Steps)
 }
 
-// columnNorms returns the norms of the columns before they are normalised. [mechanism.Strategy.ColumnNorms] may change its last
-// digits with the version or the processor; these are part of the noise, so they are computed here with the same
-// operations in the same order everywhere (no product is fused with a sum).
+// columnNorms returns the norms of the columns before they are normalised.
+// [mechanism.Strategy.ColumnNorms] may change its last digits with the version or the processor;
+// these are part of the noise, so they are computed here with the same operations in the same order
+// everywhere (no product is fused with a sum).
 func columnNorms(s *mechanism.Strategy) Coefs {
 	norms := make(Coefs, s.Steps)
 	if s.Columns != nil {
@@ -132,7 +135,8 @@ func columnNorms(s *mechanism.Strategy) Coefs {
 	return norms
 }
 
-// firstColumn returns the first column of C before it is normalised, with trailing zeros or without.
+// firstColumn returns the first column of C before it is normalised, with trailing zeros or
+// without.
 func firstColumn(s *mechanism.Strategy) []float64 {
 	if s.Toeplitz != nil {
 		return s.Toeplitz
@@ -233,7 +237,8 @@ func (n *Noising) finite(check *param.Checker, name string, c Coefs) {
 	}
 }
 
-// history returns the number of earlier rows that a step needs: outputs for feedback, inputs for a filter.
+// history returns the number of earlier rows that a step needs: outputs for feedback, inputs for a
+// filter.
 func (n *Noising) history() int {
 	bands := len(n.Filter) - 1
 	for _, row := range n.Feedback {
@@ -260,8 +265,8 @@ func at[T any](c []T, t int) T {
 	return c[t]
 }
 
-// RowDeviations returns the standard deviation of each row of D C⁻¹ Z: the row norms of the inverse, before σ ζ.
-// It takes O(steps·bands), for feedback that varies O(steps·bands²).
+// RowDeviations returns the standard deviation of each row of D C⁻¹ Z: the row norms of the
+// inverse, before σ ζ. It takes O(steps·bands), for feedback that varies O(steps·bands²).
 func (n *Noising) RowDeviations(steps int) []float64 {
 	variance := make([]float64, steps)
 	if len(n.Feedback) > 1 {
@@ -319,8 +324,9 @@ func (n *Noising) impulseResponse(h []float64) {
 	}
 }
 
-// varyingVariances sets v to the diagonal of C⁻¹C⁻ᵀ by the recursion of its entries within the bands: with
-// u_t = gain_t z_t + Σ_j f_{t,j} u_{t-j}, cov(u_t, u_i) = Σ_j f_{t,j} cov(u_{t-j}, u_i) for i < t.
+// varyingVariances sets v to the diagonal of C⁻¹C⁻ᵀ by the recursion of its entries within the
+// bands: with u_t = gain_t z_t + Σ_j f_{t,j} u_{t-j}, cov(u_t, u_i) = Σ_j f_{t,j} cov(u_{t-j}, u_i)
+// for i < t.
 func (n *Noising) varyingVariances(v []float64) {
 	bands := n.history() + 1
 	window := make([][]float64, bands) // window[t%bands][d] = cov(u_t, u_{t-d})

@@ -7,8 +7,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Coefficients of the polynomials of the package comment, lowest degree first: minimax in the sense of Chebyshev
-// interpolation, computed with 50 digits. Changing one changes all noise.
+// Coefficients of the polynomials of the package comment, lowest degree first: minimax in the sense
+// of Chebyshev interpolation, computed with 50 digits. Changing one changes all noise.
 var (
 	// 4 (atanh(s) - s)/s³ as a function of s², on [0, (√2-1)²/(√2+1)²].
 	logCoef = [7]float64{

@@ -23,7 +23,8 @@ func testRoot(t testing.TB) stream.Root {
 	return r
 }
 
-// TestRadiusIsExact compares radii with -2 ln U of math.Log in two parts, which is good to 2e-16 relative.
+// TestRadiusIsExact compares radii with -2 ln U of math.Log in two parts, which is good to 2e-16
+// relative.
 func TestRadiusIsExact(t *testing.T) {
 	check := func(u float64, exponent uint64) {
 		t.Helper()
@@ -81,7 +82,8 @@ func TestCircleIsExact(t *testing.T) {
 	}
 }
 
-// TestTailExtendsTheWord compares the radius of a short word with that of all its bits as one fraction.
+// TestTailExtendsTheWord compares the radius of a short word with that of all its bits as one
+// fraction.
 func TestTailExtendsTheWord(t *testing.T) {
 	tails := stream.NewBulk(testRoot(t).Key(stream.RunID{1}, [32]byte{}, "tails"))
 	for _, word := range []uint64{0, 1, 5, 1 << 20, shortWord - 1} {
@@ -105,7 +107,8 @@ func TestTailExtendsTheWord(t *testing.T) {
 	}
 }
 
-// momentsOf checks moments 1 to 8 and the tails beyond 2 to 6 of steps·width draws, which row fills.
+// momentsOf checks moments 1 to 8 and the tails beyond 2 to 6 of steps·width draws, which row
+// fills.
 func momentsOf(steps, width int, row func(step int, z []float64)) []error {
 	var sums [8]float64
 	var beyond [5]int
@@ -131,7 +134,8 @@ func momentsOf(steps, width int, row func(step int, z []float64)) []error {
 			sums[k] += part[k]
 		}
 	}
-	// Moments of N(0,1): E z^(2m) = (2m-1)!!. A draw is beyond 13 with probability 1e-38, so powers are bounded by 13^k.
+	// Moments of N(0,1): E z^(2m) = (2m-1)!!. A draw is beyond 13 with probability 1e-38, so powers
+	// are bounded by 13^k.
 	moment := func(k int) float64 {
 		if k%2 == 1 {
 			return 0

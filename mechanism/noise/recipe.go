@@ -31,22 +31,23 @@ type Config struct {
 	ClipNorm        float64             // ζ, the norm to which gradients are clipped, 2⁻⁸⁰ to 2⁸⁰; σ ζ is 2⁻⁹⁶ to 2⁹⁶
 	Grid            Grid                // g; 0 for the default
 
-	// Float64 says that the noise is kept and added in float64, and not in float32: the default grid is finer, and a finer one may be given.
-	// Nothing else depends on it: with the same Grid the recipe is the same.
+	// Float64 says that the noise is kept and added in float64, and not in float32: the default
+	// grid is finer, and a finer one may be given. Nothing else depends on it: with the same Grid
+	// the recipe is the same.
 	Float64 bool
 
 	Training Training // what the noise is for
 }
 
-// Training identifies a training run besides its noise: which examples there are, and how they take part. It is part of
-// [Params], so that training runs of other examples or of another sampler share no random word. Its zero value is
-// [Unknown] in both fields.
+// Training identifies a training run besides its noise: which examples there are, and how they take
+// part. It is part of [Params], so that training runs of other examples or of another sampler share
+// no random word. Its zero value is [Unknown] in both fields.
 type Training struct {
-	// Examples is "bounded " and the SHA-256 of the index of a bounded table, "numbered " and how many there are, or
-	// [Unknown].
+	// Examples is "bounded " and the SHA-256 of the index of a bounded table, "numbered " and how
+	// many there are, or [Unknown].
 	Examples string `json:"examples"`
-	// Sampler is the compact JSON of a sampling.Spec, held as text so that every implementation hashes the same bytes,
-	// or [Unknown].
+	// Sampler is the compact JSON of a sampling.Spec, held as text so that every implementation
+	// hashes the same bytes, or [Unknown].
 	Sampler string `json:"sampler"`
 }
 
@@ -67,7 +68,8 @@ func (t Training) orUnknown() Training {
 	return t
 }
 
-// Params are the parameters of which every change changes all of the noise: their SHA-256 is part of its key.
+// Params are the parameters of which every change changes all of the noise: their SHA-256 is part
+// of its key.
 type Params struct {
 	Steps           int    `json:"steps"`            // at least 1
 	Coordinates     int64  `json:"coordinates"`      // of a gradient, 1 to 2^48
@@ -79,7 +81,8 @@ type Params struct {
 	Training Training `json:"training"` // what the noise is for
 }
 
-// Recipe is all that another implementation needs to make the same noise, beside the root key. It holds no secret.
+// Recipe is all that another implementation needs to make the same noise, beside the root key. It
+// holds no secret.
 type Recipe struct {
 	Format        string              `json:"format"`         // [Format]
 	RunID         stream.RunID        `json:"run_id"`         // part of the noise key
@@ -136,8 +139,8 @@ func digestJSON(v any) (Digest, error) {
 	return sha256.Sum256(b), nil
 }
 
-// GrowthError is a strategy whose inverse grows so much that no grid serves all steps: some step's noise is more than
-// 2²⁰ times σ ζ.
+// GrowthError is a strategy whose inverse grows so much that no grid serves all steps: some step's
+// noise is more than 2²⁰ times σ ζ.
 type GrowthError struct {
 	Step   int     // of the largest deviation, from 0
 	Growth float64 // that deviation in units of σ ζ, above 2²⁰
@@ -147,7 +150,8 @@ func (e *GrowthError) Error() string {
 	return fmt.Sprintf("noise: strategy: the inverse is unstable: the noise of step %d is %.3g times that of independent noise", e.Step, e.Growth)
 }
 
-// NewRecipe returns the recipe of a training run, except for its run and its key: see [Recipe.Bind].
+// NewRecipe returns the recipe of a training run, except for its run and its key: see
+// [Recipe.Bind].
 func NewRecipe(c Config) (*Recipe, error) {
 	check := param.Checker{Package: "noise"}
 	check.Positive("noise multiplier", c.NoiseMultiplier)
@@ -191,7 +195,8 @@ func NewRecipe(c Config) (*Recipe, error) {
 	return r, err
 }
 
-// NoisingSHA256 identifies the noise of a strategy, by whatever name it goes: the digest in [Params].
+// NoisingSHA256 identifies the noise of a strategy, by whatever name it goes: the digest in
+// [Params].
 func NoisingSHA256(s *mechanism.Strategy) (Digest, error) {
 	n, err := NewNoising(s)
 	if err != nil {
@@ -203,7 +208,8 @@ func NoisingSHA256(s *mechanism.Strategy) (Digest, error) {
 // KeyPurpose is the purpose of the noise key.
 const KeyPurpose = "noise"
 
-// Key derives the noise key of a run from the root key. Only the parameters of r matter, not what Bind sets.
+// Key derives the noise key of a run from the root key. Only the parameters of r matter, not what
+// Bind sets.
 func (r *Recipe) Key(root stream.Root, run stream.RunID) stream.Key {
 	return root.Key(run, r.ParamsSHA256, KeyPurpose)
 }
@@ -216,8 +222,8 @@ func (r *Recipe) Bind(root stream.Root, run stream.RunID, keyFile string) {
 // ErrKey says that a key is not the one that a recipe names.
 var ErrKey = errors.New("noise: the key is not the one that the recipe was made with")
 
-// Generator returns the generator of coordinates [lo, hi) from step 0 on. The key must be the one of r's run
-// ([Recipe.Key], [ErrKey]).
+// Generator returns the generator of coordinates [lo, hi) from step 0 on. The key must be the one
+// of r's run ([Recipe.Key], [ErrKey]).
 func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
 	if key.Commitment() != r.KeyCommitment {
 		return nil, ErrKey
@@ -239,8 +245,8 @@ func (r *Recipe) Write(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Read reads a recipe and checks all that it says: format, hashes, ranges, and that the coefficients are those of the
-// strategy. It refuses unknown fields and anything behind the end.
+// Read reads a recipe and checks all that it says: format, hashes, ranges, and that the
+// coefficients are those of the strategy. It refuses unknown fields and anything behind the end.
 func Read(rd io.Reader) (*Recipe, error) {
 	r := new(Recipe)
 	if err := strictjson.Read(rd, r); err != nil {

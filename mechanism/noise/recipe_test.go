@@ -97,8 +97,9 @@ func TestUnstableInverse(t *testing.T) {
 	}
 }
 
-// TestNoSharedWords: two training runs under one root key share no word, and no normal, whatever of run, σ, ζ, strategy,
-// coordinates, grid, examples and sampler they differ in; two steps, and two coordinates, of one training run share none either.
+// TestNoSharedWords: two training runs under one root key share no word, and no normal, whatever of
+// run, σ, ζ, strategy, coordinates, grid, examples and sampler they differ in; two steps, and two
+// coordinates, of one training run share none either.
 func TestNoSharedWords(t *testing.T) {
 	const steps, width = 8, 512
 	base := Config{Strategy: mechanism.Identity(steps), Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The tests of this file are of what docs/noise.md asks of a trainer: that the rule keeps the norm, and by how much other ways exceed it.
-// Run them with -v for the figures that are quoted there.
+// The tests of this file are of what docs/noise.md asks of a trainer: that the rule keeps the norm,
+// and by how much other ways exceed it. Run them with -v for the figures that are quoted there.
 
 // bfloat rounds to the nearest bfloat16, ties to even: 8 bits.
 func bfloat(v float32) float32 {
@@ -28,7 +28,8 @@ func norm[T float32 | float64](x []T) float64 {
 	return math.Sqrt(sum + low)
 }
 
-// gradients are vectors of coordinates of many shapes: of one size, normal, and with few large ones.
+// gradients are vectors of coordinates of many shapes: of one size, normal, and with few large
+// ones.
 func gradients(rng *rand.Rand, count, size int, f func(x []float32)) {
 	x := make([]float32, size)
 	for i := range count {
@@ -97,8 +98,9 @@ func TestTruncationKeepsNorms(t *testing.T) {
 	}
 }
 
-// TestClippedNorm measures norms after clipping to 1 in other types than real numbers. In bfloat16 the products are rounded to 8 bits, then the
-// factor too, then the norm too; each rounding is by at most 2^-8.
+// TestClippedNorm measures norms after clipping to 1 in other types than real numbers. In bfloat16
+// the products are rounded to 8 bits, then the factor too, then the norm too; each rounding is by
+// at most 2^-8.
 func TestClippedNorm(t *testing.T) {
 	same := func(v float32) float32 { return v }
 	clip := func(x []float32, norm, to float32, factor, product func(float32) float32) float64 {
@@ -167,8 +169,9 @@ func TestNormSummedInFloat32(t *testing.T) {
 	}
 }
 
-// TestSumsBeyondTheRange measures by how much the float32 sums of neighbours differ where they pass 2^24 multiples of the grid: 1.3 million gradients
-// of norm 1 that point the same way, and, in one of the sums, one more, whose coordinates lie just above the middle between two float32 there.
+// TestSumsBeyondTheRange measures by how much the float32 sums of neighbours differ where they pass
+// 2^24 multiples of the grid: 1.3 million gradients of norm 1 that point the same way, and, in one
+// of the sums, one more, whose coordinates lie just above the middle between two float32 there.
 func TestSumsBeyondTheRange(t *testing.T) {
 	const size, kinds, batch, grid = 16, 1 << 10, 5 << 18, 0x1p-19 // the default grid at a largest deviation of 1
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -210,8 +213,9 @@ func TestSumsBeyondTheRange(t *testing.T) {
 	}
 }
 
-// TestLowBitsWithoutGrid counts the releases of one coordinate that tell two sums, 0 and 1, apart for certain: unrounded noise of
-// deviation 1 added in float32 has values that the other sum cannot give. On the grid there is none.
+// TestLowBitsWithoutGrid counts the releases of one coordinate that tell two sums, 0 and 1, apart
+// for certain: unrounded noise of deviation 1 added in float32 has values that the other sum cannot
+// give. On the grid there is none.
 func TestLowBitsWithoutGrid(t *testing.T) {
 	const width = 1 << 16
 	for name, c := range map[string]struct {
@@ -237,7 +241,8 @@ func TestLowBitsWithoutGrid(t *testing.T) {
 	}
 }
 
-// oneAway reports whether a float32 addition of some noise, on the grid if there is one, to 1 can give a value.
+// oneAway reports whether a float32 addition of some noise, on the grid if there is one, to 1 can
+// give a value.
 func oneAway(value float32, grid float64) bool {
 	around := value - 1
 	for _, noise := range []float32{around, math.Nextafter32(around, -9), math.Nextafter32(around, 9)} {

@@ -70,7 +70,8 @@ func shortPair(t *testing.T, r *Recipe) (step int, pair int64) {
 	return 0, 0
 }
 
-// Noise is frozen: a training run that was started must be able to go on with another version. Do not change these values.
+// Noise is frozen: a training run that was started must be able to go on with another version. Do
+// not change these values.
 func TestFrozenVectors(t *testing.T) {
 	const steps = 12
 	names := []string{"identity", "toeplitz 5", "columns", "normalised", "inverse 6", "blt"}

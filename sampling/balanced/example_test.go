@@ -6,8 +6,9 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// An example takes part three times in ten steps, at least two steps apart. The rate is 3/10 at every step, though the probability
-// for an example that may take part depends on how often it still has to, and on how many steps are left.
+// An example takes part three times in ten steps, at least two steps apart. The rate is 3/10 at
+// every step, though the probability for an example that may take part depends on how often it
+// still has to, and on how many steps are left.
 func Example() {
 	law, err := balanced.New(10, 2, 3)
 	if err != nil {

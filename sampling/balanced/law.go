@@ -1,16 +1,20 @@
-// Package balanced is the law of balanced min-sep (F3.9): an example takes part a fixed number k of times in a run, at least MinSep
-// steps apart, with the same rate at every step, and otherwise as randomly as can be.
+// Package balanced is the law of balanced min-sep (F3.9): an example takes part a fixed number k of
+// times in a run, at least MinSep steps apart, with the same rate at every step, and otherwise as
+// randomly as can be.
 //
-// The law of maximal entropy has weights ω_i: a pattern x has probability Π_{i∈x} ω_i over the sum of all. Walked forward in
-// time, a free example with j participations left takes part at step i with the hazard
+// The law of maximal entropy has weights ω_i: a pattern x has probability Π_{i∈x} ω_i over the sum
+// of all. Walked forward in time, a free example with j participations left takes part at step i
+// with the hazard
 //
 //	η_i^j = ω_i W_{i+b}^{j-1} / W_i^j,   W_i^j = W_{i+1}^j + ω_i W_{i+b}^{j-1}.
 //
-// ω has no closed form. So the hazards, rounded to multiples of 2^-53, are the law, by which batches are formed and privacy is accounted
-// for: [Law.Digest] names them. They are computed with the same bits on every machine. What rounding and the solver leave of
-// differences between rates, below 1e-12 of them, changes expected batch sizes and no guarantee.
+// ω has no closed form. So the hazards, rounded to multiples of 2^-53, are the law, by which
+// batches are formed and privacy is accounted for: [Law.Digest] names them. They are computed with
+// the same bits on every machine. What rounding and the solver leave of differences between rates,
+// below 1e-12 of them, changes expected batch sizes and no guarantee.
 //
-// Where κ is not whole, an example draws k = ⌈κ⌉ with probability κ - ⌊κ⌋, else ⌊κ⌋, and ω is such that all together have equal rates.
+// Where κ is not whole, an example draws k = ⌈κ⌉ with probability κ - ⌊κ⌋, else ⌊κ⌋, and ω is such
+// that all together have equal rates.
 //
 // Stability: may change with every release.
 package balanced
@@ -31,8 +35,9 @@ import (
 // Largest sizes of a law.
 const (
 	maxCells = 1 << 23 // steps times classes
-	// MaxPacking is the greatest part κ·MinSep/Steps of the run that participations and their distances may fill, if κ is above 1: the
-	// solver is slow beyond, and at 1 the law is balls-in-bins.
+	// MaxPacking is the greatest part κ·MinSep/Steps of the run that participations and their
+	// distances may fill, if κ is above 1: the solver is slow beyond, and at 1 the law is
+	// balls-in-bins.
 	MaxPacking = 0.9
 	// Least is the least κ.
 	Least = 1e-6
@@ -164,7 +169,8 @@ func (l *Law) ratesError() (worst float64) {
 	return worst
 }
 
-// tabulate computes the probabilities to take part at no step before each, from integers, with 2^-63 of their size.
+// tabulate computes the probabilities to take part at no step before each, from integers, with
+// 2^-63 of their size.
 func (l *Law) tabulate() {
 	const precision = 256 // each is off by less than 2^-200 after 2^24 roundings
 	l.survive = make([][]scaled, l.Most+1)
@@ -189,10 +195,12 @@ func (l *Law) tabulate() {
 
 func (l *Law) hazard(class, step int) uint64 { return l.hazards[step*(l.Most+1)+class] }
 
-// Hazard is the probability with which a free example with so many participations left takes part at a step: a multiple of 2^-53.
+// Hazard is the probability with which a free example with so many participations left takes part
+// at a step: a multiple of 2^-53.
 func (l *Law) Hazard(class, step int) float64 { return float64(l.hazard(class, step)) / One }
 
-// Starts returns the probabilities of the classes before the first step: those of Most and Most-1, others are 0.
+// Starts returns the probabilities of the classes before the first step: those of Most and Most-1,
+// others are 0.
 func (l *Law) Starts() (most, less float64) {
 	return float64(l.more) / One, float64(One-l.more) / One
 }
@@ -205,12 +213,13 @@ func (l *Law) First(word uint64) int {
 	return l.Most - 1
 }
 
-// Next is the step of the next participation of an example that is free before step and has class > 0 participations left, by a uniform
-// word; to 2^-60 of the probability of any wait.
+// Next is the step of the next participation of an example that is free before step and has class >
+// 0 participations left, by a uniform word; to 2^-60 of the probability of any wait.
 func (l *Law) Next(class, step int, word uint64) int {
 	table := l.survive[class]
 	from := table[step]
-	// The wait is longer than to step i iff word/2^64 < Pr[no participation before i+1]/Pr[none before step].
+	// The wait is longer than to step i iff word/2^64 < Pr[no participation before i+1]/Pr[none
+	// before step].
 	lo, hi := step, l.Steps // at lo or later, at hi or earlier
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
@@ -223,7 +232,8 @@ func (l *Law) Next(class, step int, word uint64) int {
 	return lo
 }
 
-// Quiet is the probability that an example that is free before step from takes part at none of the steps from … to-1.
+// Quiet is the probability that an example that is free before step from takes part at none of the
+// steps from … to-1.
 func (l *Law) Quiet(class, from, to int) float64 {
 	if class == 0 {
 		return 1

@@ -11,7 +11,8 @@ import (
 	"minsep/internal/param"
 )
 
-// cases have their corners on purpose: κ below, at and between whole numbers, min-sep 1 and beyond the run, runs nearly full.
+// cases have their corners on purpose: κ below, at and between whole numbers, min-sep 1 and beyond
+// the run, runs nearly full.
 var cases = []struct {
 	steps, minSep  int
 	participations float64
@@ -48,8 +49,8 @@ func enumerated(l *Law, hazard func(class, step int) float64, gap, fewer int) []
 	return law
 }
 
-// maximal is the law of maximal entropy with k participations, probability by probability, and rates κ/n: by iterative scaling of the
-// list of patterns.
+// maximal is the law of maximal entropy with k participations, probability by probability, and
+// rates κ/n: by iterative scaling of the list of patterns.
 func maximal(steps, minSep int, participations float64) []float64 {
 	most := int(math.Ceil(participations))
 	more := participations - float64(most-1)
@@ -116,7 +117,8 @@ func farthest(a, b []float64) (worst float64) {
 	return worst
 }
 
-// TestLawIsOfMaximalEntropy holds the law of the integers against iterative scaling of all patterns, and sees three planted faults.
+// TestLawIsOfMaximalEntropy holds the law of the integers against iterative scaling of all
+// patterns, and sees three planted faults.
 func TestLawIsOfMaximalEntropy(t *testing.T) {
 	for _, c := range cases {
 		l := solve(t, c.steps, c.minSep, c.participations)
@@ -139,7 +141,8 @@ func TestLawIsOfMaximalEntropy(t *testing.T) {
 	}
 }
 
-// rates is Pr[participation] of every step by the integers, and the least probability with which all participations of a start happen.
+// rates is Pr[participation] of every step by the integers, and the least probability with which
+// all participations of a start happen.
 func rates(l *Law) (rates []float64, kept float64) {
 	free := make([][]float64, l.Steps+1)
 	for i := range free {
@@ -159,7 +162,8 @@ func rates(l *Law) (rates []float64, kept float64) {
 	return rates, free[l.Steps][0]
 }
 
-// TestRatesAreEqual holds the rates of long runs to 1e-12, and that nobody is left with participations to take.
+// TestRatesAreEqual holds the rates of long runs to 1e-12, and that nobody is left with
+// participations to take.
 func TestRatesAreEqual(t *testing.T) {
 	for _, c := range []struct {
 		steps, minSep  int
@@ -187,7 +191,8 @@ func TestRatesAreEqual(t *testing.T) {
 	}
 }
 
-// TestNextHasTheHazards inverts Next: how many of the 2^64 words give a wait beyond each step is Π (1-η) in exact integers.
+// TestNextHasTheHazards inverts Next: how many of the 2^64 words give a wait beyond each step is Π
+// (1-η) in exact integers.
 func TestNextHasTheHazards(t *testing.T) {
 	for _, c := range cases {
 		l := solve(t, c.steps, c.minSep, c.participations)
@@ -229,7 +234,8 @@ func beyond(l *Law, class, step, i int) uint64 {
 	return hi
 }
 
-// TestFrozenDigests: batches of earlier runs are of these laws, on every machine. Do not change these.
+// TestFrozenDigests: batches of earlier runs are of these laws, on every machine. Do not change
+// these.
 func TestFrozenDigests(t *testing.T) {
 	for _, c := range []struct {
 		steps, minSep  int
@@ -249,7 +255,8 @@ func TestFrozenDigests(t *testing.T) {
 	}
 }
 
-// TestRefused: numbers without a law, and a solver that does not converge, are refused with the way out.
+// TestRefused: numbers without a law, and a solver that does not converge, are refused with the way
+// out.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		steps, minSep  int

@@ -12,10 +12,12 @@ const (
 	tolerance = 2e-13 // largest relative error of a rate
 )
 
-// weights are the ω of F3.9 and what follows from them. Row i of w and free holds the classes 0 … most: how many participations are left.
+// weights are the ω of F3.9 and what follows from them. Row i of w and free holds the classes 0 …
+// most: how many participations are left.
 //
-// Every machine computes the same bits: the order of operations is fixed, there are sums, products and quotients only, and each
-// product is converted, which keeps compilers from fusing it with a sum.
+// Every machine computes the same bits: the order of operations is fixed, there are sums, products
+// and quotients only, and each product is converted, which keeps compilers from fusing it with a
+// sum.
 type weights struct {
 	steps, minSep, most int
 	more                float64   // probability of the class most at the start; that of most-1 otherwise
@@ -99,9 +101,10 @@ func (x *weights) rescale() {
 	}
 }
 
-// solve finds the ω whose rates are all alike: the law of maximal entropy. It is the minimum of the convex
-// function ln W - Σ (κ/n) ln ω_i of the ln ω_i, whose gradient is g times κ/n. Steps along g have the length of Barzilai and Borwein,
-// which needs 10 rounds for few participations and 600 where κb/n is 9/10.
+// solve finds the ω whose rates are all alike: the law of maximal entropy. It is the minimum of the
+// convex function ln W - Σ (κ/n) ln ω_i of the ln ω_i, whose gradient is g times κ/n. Steps along g
+// have the length of Barzilai and Borwein, which needs 10 rounds for few participations and 600
+// where κb/n is 9/10.
 func (x *weights) solve(participations float64) error {
 	rate := participations / float64(x.steps)
 	g, last, moved := make([]float64, x.steps), make([]float64, x.steps), make([]float64, x.steps)

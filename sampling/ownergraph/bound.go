@@ -13,15 +13,17 @@ type ParamError = param.Error
 // Bound bounds how much of one owner's data a run uses (F4; arXiv 2602.09338,
 // section 6).
 //
-// Examples are taken in a random order: by their priority, the first 64 bits of the keyed hash of their id
-// ([IDs.Address]), equal ones by id. An example is kept iff each of its owners has room, that is owns fewer than
-// MaxExamplesPerOwner of those kept before it. With Duplicates the kept examples are gone through again in the same
-// order, each getting one more copy iff each of its owners still has room, until a pass adds nothing.
-// An example that once found an owner full finds it full in every later pass.
+// Examples are taken in a random order: by their priority, the first 64 bits of the keyed hash of
+// their id ([IDs.Address]), equal ones by id. An example is kept iff each of its owners has room,
+// that is owns fewer than MaxExamplesPerOwner of those kept before it. With Duplicates the kept
+// examples are gone through again in the same order, each getting one more copy iff each of its
+// owners still has room, until a pass adds nothing. An example that once found an owner full finds
+// it full in every later pass.
 //
-// With MaxNeighborhood k_e > 0, the examples e whose neighbourhood |N(e)| in the graph bounded so far exceeds k_e are
-// then dropped, all at once. Since dropping examples only makes the neighbourhoods of others smaller, every |N(e)| of the result
-// is at most k_e, and the outcome depends on no order. The room that they leave is not filled again.
+// With MaxNeighborhood k_e > 0, the examples e whose neighbourhood |N(e)| in the graph bounded so
+// far exceeds k_e are then dropped, all at once. Since dropping examples only makes the
+// neighbourhoods of others smaller, every |N(e)| of the result is at most k_e, and the outcome
+// depends on no order. The room that they leave is not filled again.
 //
 // The result is a function of the graph and the key.
 type Bound struct {
@@ -66,8 +68,8 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	return r, nil
 }
 
-// Copies is the part of Greedy before any look at neighbourhoods: it returns how often each example is kept. The
-// parameters must be valid.
+// Copies is the part of Greedy before any look at neighbourhoods: it returns how often each example
+// is kept. The parameters must be valid.
 func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
 	copies, rooms := make([]uint32, g.Examples.Len()), make([]uint32, g.Owners.Len())
 	for i := range rooms {
@@ -87,9 +89,10 @@ func (g *Graph) order(key stream.Key) []uint32 {
 	return sortByKey(keys, order)
 }
 
-// Fill is the greedy pass of [Bound], from any state of it: owners has the owners of each example, order
-// the examples to be considered, by priority, rooms how many more examples each owner may have, and copies how often each example
-// has been kept. An example whose copies are c waits for pass c; pass most-1 is the last. Fill changes rooms and copies.
+// Fill is the greedy pass of [Bound], from any state of it: owners has the owners of each example,
+// order the examples to be considered, by priority, rooms how many more examples each owner may
+// have, and copies how often each example has been kept. An example whose copies are c waits for
+// pass c; pass most-1 is the last. Fill changes rooms and copies.
 func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
 	live := order
 	for pass := uint32(0); pass < most && len(live) > 0; pass++ {

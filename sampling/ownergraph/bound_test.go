@@ -287,7 +287,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFillGoesOnFromAnyState stops the greedy pass after any prefix of its decisions and goes on with Fill.
+// TestFillGoesOnFromAnyState stops the greedy pass after any prefix of its decisions and goes on
+// with Fill.
 func TestFillGoesOnFromAnyState(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
@@ -368,8 +369,8 @@ func ExampleBound_Greedy() {
 	// 1 kept, owners: 2
 }
 
-// BenchmarkGreedy bounds a loaded graph of n examples with two owners each, drawn from n. The default n is 1e6;
-// MINSEP_BENCH_FULL=1 takes 1e7.
+// BenchmarkGreedy bounds a loaded graph of n examples with two owners each, drawn from n. The
+// default n is 1e6; MINSEP_BENCH_FULL=1 takes 1e7.
 func BenchmarkGreedy(b *testing.B) {
 	n := 1_000_000
 	if os.Getenv("MINSEP_BENCH_FULL") != "" {

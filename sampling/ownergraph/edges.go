@@ -9,8 +9,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Edges is a batch of edges of an example–owner graph: owner i of Owners owns example i of Examples. The columns are of equal
-// length, and each has its own type. An edge may occur more than once.
+// Edges is a batch of edges of an example–owner graph: owner i of Owners owns example i of
+// Examples. The columns are of equal length, and each has its own type. An edge may occur more than
+// once.
 type Edges struct {
 	Examples, Owners IDs // of equal length
 }
@@ -30,8 +31,8 @@ func (e *Edges) AppendFrom(o *Edges, i int) {
 	e.Owners.AppendFrom(&o.Owners, i)
 }
 
-// AppendBinary appends the batch to b, in the form that [Edges.UnmarshalBinary] reads. A batch of about
-// 64 KiB travels well between workers.
+// AppendBinary appends the batch to b, in the form that [Edges.UnmarshalBinary] reads. A batch of
+// about 64 KiB travels well between workers.
 func (e *Edges) AppendBinary(b []byte) ([]byte, error) {
 	if e.Examples.Len() != e.Owners.Len() {
 		return b, fmt.Errorf("ownergraph: %d examples and %d owners are no edges", e.Examples.Len(), e.Owners.Len())
@@ -39,7 +40,8 @@ func (e *Edges) AppendBinary(b []byte) ([]byte, error) {
 	return e.Owners.appendBinary(e.Examples.appendBinary(b)), nil
 }
 
-// UnmarshalBinary replaces the batch, types included, with what AppendBinary wrote. It copies what it keeps.
+// UnmarshalBinary replaces the batch, types included, with what AppendBinary wrote. It copies what
+// it keeps.
 func (e *Edges) UnmarshalBinary(b []byte) error {
 	b, err := e.Examples.decode(b)
 	if err == nil {
@@ -59,8 +61,8 @@ func (e *Edges) UnmarshalBinary(b []byte) error {
 // ErrEncoding is returned for bytes that no AppendBinary wrote.
 var ErrEncoding = errors.New("ownergraph: malformed column of ids")
 
-// appendBinary writes the type, the number of ids, then integers as 8 bytes each, little endian, or the lengths of
-// the strings as a byte each and their bytes.
+// appendBinary writes the type, the number of ids, then integers as 8 bytes each, little endian, or
+// the lengths of the strings as a byte each and their bytes.
 func (c *IDs) appendBinary(b []byte) []byte {
 	b = append(b, byte(c.Type))
 	b = binary.AppendUvarint(b, uint64(c.Len()))

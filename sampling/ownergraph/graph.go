@@ -9,10 +9,11 @@ import (
 
 // Errors of graphs that cannot be used.
 var (
-	// ErrNoOwners is returned for an example without owners: no owner's bound would hold for it. Examples
-	// that nobody owns do not belong in an owner graph.
+	// ErrNoOwners is returned for an example without owners: no owner's bound would hold for it.
+	// Examples that nobody owns do not belong in an owner graph.
 	ErrNoOwners = errors.New("ownergraph: an example without owners")
-	// ErrTooLarge is returned for more than 2^32-1 edges, which is more than an index in memory holds.
+	// ErrTooLarge is returned for more than 2^32-1 edges, which is more than an index in memory
+	// holds.
 	ErrTooLarge = errors.New("ownergraph: more than 2^32-1 edges in memory")
 )
 
@@ -45,7 +46,8 @@ func group(keys, values []uint32, n int) Lists {
 	return l
 }
 
-// transpose returns for each of n numbers the lists that it is in, ascending, of the lists for which use is true or nil.
+// transpose returns for each of n numbers the lists that it is in, ascending, of the lists for
+// which use is true or nil.
 func (l *Lists) transpose(n int, use func(i int) bool) Lists {
 	t := Lists{Starts: make([]uint32, n+1)}
 	for i := range l.Len() {
@@ -71,8 +73,8 @@ func (l *Lists) transpose(n int, use func(i int) bool) Lists {
 	return t
 }
 
-// Graph is an example–owner graph. Examples and owners are numbered from 0 in the order of their ids.
-// Every example has an owner and every owner an example. It is not changed after New.
+// Graph is an example–owner graph. Examples and owners are numbered from 0 in the order of their
+// ids. Every example has an owner and every owner an example. It is not changed after New.
 type Graph struct {
 	Examples, Owners IDs   // distinct, ascending
 	OwnersOf         Lists // by example: its owners, ascending, at least one
@@ -121,7 +123,8 @@ func mergeEqual(l *Lists) (merged int64) {
 // Edges returns the number of distinct edges.
 func (g *Graph) Edges() int64 { return int64(len(g.OwnersOf.Items)) }
 
-// distinct returns the distinct ids of a column, ascending, and for every id of the column its number among them.
+// distinct returns the distinct ids of a column, ascending, and for every id of the column its
+// number among them.
 func distinct(c *IDs) (ids IDs, number []uint32) {
 	order := sortIDs(c)
 	number = make([]uint32, len(order))
@@ -152,8 +155,9 @@ func sortIDs(c *IDs) []uint32 {
 	return sortByKey(keys, order)
 }
 
-// sortByKey sorts order stably by keys[i] for the i-th of it. It changes both slices and returns the
-// sorted order. Least significant digits first, 11 bits at a time; digits that all keys share cost nothing.
+// sortByKey sorts order stably by keys[i] for the i-th of it. It changes both slices and returns
+// the sorted order. Least significant digits first, 11 bits at a time; digits that all keys share
+// cost nothing.
 func sortByKey(keys []uint64, order []uint32) []uint32 {
 	const digit, digits = 11, 6
 	var count [digits][1 << digit]uint32

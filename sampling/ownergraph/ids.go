@@ -84,7 +84,8 @@ func (c *IDs) AppendFrom(o *IDs, i int) {
 // Int returns id i of a column of type Int64.
 func (c *IDs) Int(i int) int64 { return c.ints[i] }
 
-// Bytes returns id i of a column of type String. The bytes are the column's own: do not change or keep them.
+// Bytes returns id i of a column of type String. The bytes are the column's own: do not change or
+// keep them.
 func (c *IDs) Bytes(i int) []byte {
 	start := 0
 	if i > 0 {

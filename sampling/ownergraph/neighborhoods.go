@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Neighborhoods returns |N(e)| for every example e of g when each is taken as often as copies says, and 0 for those not taken.
-// N(e) is the set of examples that share an owner with e, e included (F4); every copy is an example of its own.
+// Neighborhoods returns |N(e)| for every example e of g when each is taken as often as copies says,
+// and 0 for those not taken. N(e) is the set of examples that share an owner with e, e included
+// (F4); every copy is an example of its own.
 func (g *Graph) Neighborhoods(copies []uint32) []int64 {
 	sizes, _ := g.neighborhoods(copies)
 	return sizes
@@ -14,11 +15,11 @@ func (g *Graph) Neighborhoods(copies []uint32) []int64 {
 
 // neighborhoods also returns how many entries of owners' lists were added to a union.
 //
-// N(e) is the union of the lists of e's owners. Each example's owners are put in one order, those with most
-// examples first, and examples are taken in the order of these sequences of owners: one and the next share a
-// prefix, whose union is kept. So an owner's list is added once for every prefix that ends with it, and that of
-// an owner of nearly all examples about once, not once for each of its examples. That is never more than to add the
-// lists of every example's owners afresh.
+// N(e) is the union of the lists of e's owners. Each example's owners are put in one order, those
+// with most examples first, and examples are taken in the order of these sequences of owners: one
+// and the next share a prefix, whose union is kept. So an owner's list is added once for every
+// prefix that ends with it, and that of an owner of nearly all examples about once, not once for
+// each of its examples. That is never more than to add the lists of every example's owners afresh.
 func (g *Graph) neighborhoods(copies []uint32) (sizes []int64, added int64) {
 	owners := g.largestFirst(copies)
 	examples := owners.transpose(g.Owners.Len(), func(e int) bool { return copies[e] > 0 })
@@ -39,8 +40,8 @@ func (g *Graph) neighborhoods(copies []uint32) (sizes []int64, added int64) {
 	return sizes, u.added
 }
 
-// largestFirst returns for every example its owners, ascending, where owners are numbered anew: from 0 by descending
-// number of examples taken.
+// largestFirst returns for every example its owners, ascending, where owners are numbered anew:
+// from 0 by descending number of examples taken.
 func (g *Graph) largestFirst(copies []uint32) Lists {
 	taken := make([]uint32, g.Owners.Len())
 	for e := range copies {
@@ -69,7 +70,8 @@ func (g *Graph) largestFirst(copies []uint32) Lists {
 	return l
 }
 
-// sorted returns the numbers of the lists whose copies are not 0, in the order of the lists. All items are below n.
+// sorted returns the numbers of the lists whose copies are not 0, in the order of the lists. All
+// items are below n.
 func (l *Lists) sorted(n int, copies []uint32) []uint32 {
 	var first, order []uint32
 	for i, c := range copies {

@@ -64,7 +64,8 @@ func TestNeighborhoodsEqualTheDefinition(t *testing.T) {
 	})
 }
 
-// TestNeighborhoodsOfHotOwners: the work grows with the edges, not with an owner's examples times these.
+// TestNeighborhoodsOfHotOwners: the work grows with the edges, not with an owner's examples times
+// these.
 func TestNeighborhoodsOfHotOwners(t *testing.T) {
 	const n = 20000
 	for _, hot := range []int64{1, 2, 3} {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Rows is a run of consecutive rows of a bounded graph: its kept examples in the order of their ids.
+// Rows is a run of consecutive rows of a bounded graph: its kept examples in the order of their
+// ids.
 type Rows struct {
 	First    int64    // number of the first row; rows are numbered from 0
 	Examples IDs      // ascending
@@ -59,7 +60,8 @@ func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// FirstRow returns the number of the first row of what [Rows.AppendBinary] wrote, without decoding the rest.
+// FirstRow returns the number of the first row of what [Rows.AppendBinary] wrote, without decoding
+// the rest.
 func FirstRow(b []byte) (int64, error) {
 	first, k := binary.Varint(b)
 	if k <= 0 {

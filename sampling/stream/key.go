@@ -19,9 +19,9 @@ import (
 // RootSize is the length of a root key in bytes, and of a key file.
 const RootSize = 32
 
-// Root is the secret that all of a deployment's randomness comes from. It lives in
-// a file that only its owner can read, or in an object whose bucket's policy says who can, never on a
-// command line, in a log or in a pipeline graph. Its zero value is not a key.
+// Root is the secret that all of a deployment's randomness comes from. It lives in a file that only
+// its owner can read, or in an object whose bucket's policy says who can, never on a command line,
+// in a log or in a pipeline graph. Its zero value is not a key.
 type Root struct{ secret [RootSize]byte }
 
 // String hides the secret from every formatting verb.
@@ -64,9 +64,10 @@ func CreateKeyFile(path string) error {
 	return nil
 }
 
-// ReadKeyFile reads the root key in a file. It refuses a file of another length and, of local files, one that others may
-// read or write and anything that is not a regular file. Who can read an object is for its bucket's policy to say: it
-// must be those who may know every secret of the runs, and nobody else.
+// ReadKeyFile reads the root key in a file. It refuses a file of another length and, of local
+// files, one that others may read or write and anything that is not a regular file. Who can read an
+// object is for its bucket's policy to say: it must be those who may know every secret of the runs,
+// and nobody else.
 func ReadKeyFile(path string) (Root, error) {
 	b, err := store.ReadSecret(context.Background(), path, 1<<10)
 	refused := func(value any, rule string) error {
@@ -141,8 +142,9 @@ func (r Root) Key(run RunID, params [sha256.Size]byte, purpose string) Key {
 	return expand(r.secret[:], salt, purpose)
 }
 
-// Commitment is a public value that binds to the root key without revealing it: HKDF-SHA256(root, no salt,
-// info = "commitment of a root key"). It names the key by its content, wherever its file lies.
+// Commitment is a public value that binds to the root key without revealing it: HKDF-SHA256(root,
+// no salt, info = "commitment of a root key"). It names the key by its content, wherever its file
+// lies.
 func (r Root) Commitment() [sha256.Size]byte {
 	return expand(r.secret[:], nil, "commitment of a root key").secret
 }

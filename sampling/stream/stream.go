@@ -1,9 +1,9 @@
 // Package stream gives random words by address instead of by order.
 //
-// Every random number of minsep is a function of (key, address, counter): which example and which copy
-// of it, or which sample, or which step, and the how-manyth word of it. So a retry, another worker, another
-// number of shards or another runner draws the same number, any part of a result can be made again on its
-// own, and no two uses share a word unless they share all three.
+// Every random number of minsep is a function of (key, address, counter): which example and which
+// copy of it, or which sample, or which step, and the how-manyth word of it. So a retry, another
+// worker, another number of shards or another runner draws the same number, any part of a result
+// can be made again on its own, and no two uses share a word unless they share all three.
 //
 // Take a [Root] from a key file, derive the [Key] of your purpose from it, and then
 //
@@ -15,12 +15,13 @@
 //
 // # Construction
 //
-// With AES-128 and independent keys K1, K2 (the halves of the Key), word pair c of an address A is the block
-// AES_K2(A xor c), low word first, little endian. The address of an integer id is AES_K1(copy ‖ id),
-// a permutation, so that different ids never share an address; that of a string is the first half of
-// HMAC-SHA256 under a third key. Both are hash-then-encrypt (two-block CBC-MAC with independent keys): a pseudorandom function of the pair
-// (id, counter), with id and counter in fields of their own. Two streams of N meet with probability
-// below (N L)²/2^129 for L blocks each: under 2^-56 for 1e8 streams of 1000 blocks.
+// With AES-128 and independent keys K1, K2 (the halves of the Key), word pair c of an address A is
+// the block AES_K2(A xor c), low word first, little endian. The address of an integer id is
+// AES_K1(copy ‖ id), a permutation, so that different ids never share an address; that of a string
+// is the first half of HMAC-SHA256 under a third key. Both are hash-then-encrypt (two-block CBC-MAC
+// with independent keys): a pseudorandom function of the pair (id, counter), with id and counter in
+// fields of their own. Two streams of N meet with probability below (N L)²/2^129 for L blocks each:
+// under 2^-56 for 1e8 streams of 1000 blocks.
 //
 // Bulk block c of number i is AES_K(i ‖ c), both fields 64 bits, big endian: distinct inputs of one
 // permutation. What these functions return is frozen; a test holds vectors of it.
@@ -45,11 +46,12 @@ const MaxStringID = 255
 // Address names a stream of one Source: an id and a copy number of it, hashed to 128 bits.
 type Address [16]byte
 
-// Uint64 returns the first 64 bits of the address, a keyed hash of the id: for hash buckets and priorities.
+// Uint64 returns the first 64 bits of the address, a keyed hash of the id: for hash buckets and
+// priorities.
 func (a Address) Uint64() uint64 { return binary.LittleEndian.Uint64(a[:8]) }
 
-// Source computes addresses and streams under one key. It is not safe for concurrent use; sources of one
-// key are equal, so each worker makes its own.
+// Source computes addresses and streams under one key. It is not safe for concurrent use; sources
+// of one key are equal, so each worker makes its own.
 type Source struct {
 	addresses, blocks cipher.Block
 	strings           hash.Hash // HMAC-SHA256
@@ -83,7 +85,8 @@ func (s *Source) IntAddress(id int64, copy uint32) Address {
 	return Address(s.out[:16])
 }
 
-// StringAddress is the address of copy (0 for the first) of a string id of at most [MaxStringID] bytes.
+// StringAddress is the address of copy (0 for the first) of a string id of at most [MaxStringID]
+// bytes.
 func (s *Source) StringAddress(id string, copy uint32) Address {
 	return s.BytesAddress(unsafe.Slice(unsafe.StringData(id), len(id)), copy)
 }
@@ -100,8 +103,8 @@ func (s *Source) BytesAddress(id []byte, copy uint32) Address {
 	return Address(s.strings.Sum(s.out[:0])[:16])
 }
 
-// Stream gives the words at one address in order. Reset it to go to another address; a Stream that is
-// reused allocates nothing.
+// Stream gives the words at one address in order. Reset it to go to another address; a Stream that
+// is reused allocates nothing.
 type Stream struct {
 	src  *Source
 	addr Address

@@ -31,7 +31,8 @@ func testKey(t testing.TB, purpose string) stream.Key {
 	return testRoot(t).Key(stream.RunID{0xab}, [32]byte{0xcd}, purpose)
 }
 
-// The outputs of this package are frozen: published runs depend on them. Do not change these values.
+// The outputs of this package are frozen: published runs depend on them. Do not change these
+// values.
 func TestFrozenVectors(t *testing.T) {
 	src := stream.NewSource(testKey(t, "vectors"))
 	words := func(a stream.Address) string {
@@ -92,9 +93,9 @@ func TestResetRepeats(t *testing.T) {
 // falseReject9 is the two-sided normal quantile for a false-reject probability of 1e-9.
 const falseReject9 = 6.109
 
-// TestNeighboursAreIndependent counts agreeing bits between streams whose names differ as
-// little as they can: copies of one example, and ids that follow each other. Independent words agree in
-// half of their bits; the sum over m bits has standard deviation sqrt(m)/2.
+// TestNeighboursAreIndependent counts agreeing bits between streams whose names differ as little as
+// they can: copies of one example, and ids that follow each other. Independent words agree in half
+// of their bits; the sum over m bits has standard deviation sqrt(m)/2.
 func TestNeighboursAreIndependent(t *testing.T) {
 	const ids, words = 4000, 8
 	address := map[string]func(s *stream.Source, i int) (stream.Address, stream.Address){
@@ -131,8 +132,8 @@ func TestNeighboursAreIndependent(t *testing.T) {
 	}
 }
 
-// TestNoSharedWord looks for equal words between all streams of a grid of names: a stream that ran into the
-// next would repeat its words. 2^18 random words share one with probability below 2^-29.
+// TestNoSharedWord looks for equal words between all streams of a grid of names: a stream that ran
+// into the next would repeat its words. 2^18 random words share one with probability below 2^-29.
 func TestNoSharedWord(t *testing.T) {
 	seen := make(map[uint64]string)
 	for _, purpose := range []string{"a", "b"} {

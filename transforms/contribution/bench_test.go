@@ -48,7 +48,8 @@ type dropFn struct{}
 
 func (*dropFn) ProcessElement(uint32, []byte) {}
 
-// BenchmarkBound bounds a random graph of 1e6 edges, or of MINSEP_BENCH_EDGES, on the direct runner, without files.
+// BenchmarkBound bounds a random graph of 1e6 edges, or of MINSEP_BENCH_EDGES, on the direct
+// runner, without files.
 func BenchmarkBound(b *testing.B) {
 	edges := 1_000_000
 	if v := os.Getenv("MINSEP_BENCH_EDGES"); v != "" {

@@ -2,13 +2,14 @@
 //
 // # Behavior
 //
-// [Bound] gives, bit for bit, what the sequential greedy pass of [ownergraph.Bound] gives, for any number of
-// buckets and workers, order of the edges, and retries.
+// [Bound] gives, bit for bit, what the sequential greedy pass of [ownergraph.Bound] gives, for any
+// number of buckets and workers, order of the edges, and retries.
 //
-// Examples get numbers in the order of their priority: a bucket is a range of priorities, and a number is the bucket and the
-// place in it. From then on only numbers and rooms travel. In a round each owner looks at its undecided examples in that order and
-// says of each how many more copies it may take whatever the others do, or that it is full; an example takes the
-// least of what its owners allow, is dropped when one is full, and otherwise waits. Both answers are those of the
+// Examples get numbers in the order of their priority: a bucket is a range of priorities, and a
+// number is the bucket and the place in it. From then on only numbers and rooms travel. In a round
+// each owner looks at its undecided examples in that order and says of each how many more copies it
+// may take whatever the others do, or that it is full; an example takes the least of what its
+// owners allow, is dropped when one is full, and otherwise waits. Both answers are those of the
 // sequential pass:
 //
 //   - Let an owner have room r left after all decided examples, and let x be undecided. If fewer than r undecided ones come before x, then
@@ -16,13 +17,14 @@
 //   - Undecided examples that come before a kept one were within the room when that one was kept and, as it took
 //     only its own place, still are. So when r = 0, all kept ones come before x, which finds the owner full.
 //
-// An owner with room for all its undecided examples never refuses one and takes no further part. Who hears from no
-// owner is kept. After a few rounds one worker finishes what is left, with the same code as the reference.
+// An owner with room for all its undecided examples never refuses one and takes no further part.
+// Who hears from no owner is kept. After a few rounds one worker finishes what is left, with the
+// same code as the reference.
 //
 // # Determinism
 //
-// Every bucket is sorted before it is read, so nothing depends on the order in which a runner delivers. Counts are
-// elements, not metrics, so a retried bundle is counted once.
+// Every bucket is sorted before it is read, so nothing depends on the order in which a runner
+// delivers. Counts are elements, not metrics, so a retried bundle is counted once.
 //
 // Stability: may change with every release.
 package contribution
@@ -130,10 +132,12 @@ func (c Config) Plan() Plan {
 	return Plan{s.Buckets, c.rounds(), s.Heavy}
 }
 
-// rounds returns how many rounds are made. They go in pairs: one keeps examples, the next drops those of the owners
-// that this filled. With k_u = 1 they are those of the greedy maximal independent set of the graph in which examples of one owner are
-// neighbours, in random order, which ends after O(log n) of them with high probability, whatever the graph (Fischer and Noever, SODA 2018). How much
-// a pair leaves was measured, see [UndecidedAfterPair]. One worker finishes more than planned if need be.
+// rounds returns how many rounds are made. They go in pairs: one keeps examples, the next drops
+// those of the owners that this filled. With k_u = 1 they are those of the greedy maximal
+// independent set of the graph in which examples of one owner are neighbours, in random order,
+// which ends after O(log n) of them with high probability, whatever the graph (Fischer and Noever,
+// SODA 2018). How much a pair leaves was measured, see [UndecidedAfterPair]. One worker finishes
+// more than planned if need be.
 func (c Config) rounds() int {
 	if c.Rounds > 0 {
 		return c.Rounds
@@ -145,8 +149,9 @@ func (c Config) rounds() int {
 	return 2 * pairs
 }
 
-// UndecidedAfterPair is about the part of the undecided edges that a pair of rounds leaves, for this k_u, rounded up: a law measured on
-// random graphs, uniform and of a power law, of 1e6 to 1e8 edges, where it did not depend on the size, and on the gene–article graph, which is the slowest.
+// UndecidedAfterPair is about the part of the undecided edges that a pair of rounds leaves, for
+// this k_u, rounded up: a law measured on random graphs, uniform and of a power law, of 1e6 to 1e8
+// edges, where it did not depend on the size, and on the gene–article graph, which is the slowest.
 func UndecidedAfterPair(maxExamplesPerOwner int) float64 {
 	switch {
 	case maxExamplesPerOwner <= 2:
@@ -159,16 +164,18 @@ func UndecidedAfterPair(maxExamplesPerOwner int) float64 {
 
 // Result is a bounded graph.
 type Result struct {
-	// Rows are the kept examples: KV<uint32, []byte>, part number and an encoded [ownergraph.Rows] of about 64 KiB within
-	// that part. Rows are numbered from 0 in the order of the example ids; part i holds the rows from i·RowsPerPart on.
-	// Group by part and order a part's chunks by Rows.First.
+	// Rows are the kept examples: KV<uint32, []byte>, part number and an encoded [ownergraph.Rows]
+	// of about 64 KiB within that part. Rows are numbered from 0 in the order of the example ids;
+	// part i holds the rows from i·RowsPerPart on. Group by part and order a part's chunks by
+	// Rows.First.
 	Rows beam.PCollection
 	// Summary is one element, []byte: an [ownergraph.Summary] as JSON.
 	Summary beam.PCollection
 }
 
-// Bound bounds the graph whose edges are chunks, []byte, each an encoded [ownergraph.Edges] of the configured types.
-// Chunks of about 64 KiB serve well. It fails with every fault of the configuration.
+// Bound bounds the graph whose edges are chunks, []byte, each an encoded [ownergraph.Edges] of the
+// configured types. Chunks of about 64 KiB serve well. It fails with every fault of the
+// configuration.
 func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, err
@@ -190,7 +197,8 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	return Result{Rows: numberRows(s, spec, kept), Summary: total(s, append(counts, sizes...))}, nil
 }
 
-// decide makes the rounds and returns the decisions, by bucket of the example, the counts of owners and the heavy ones.
+// decide makes the rounds and returns the decisions, by bucket of the example, the counts of owners
+// and the heavy ones.
 func decide(s beam.Scope, spec spec, rounds int, toOwners beam.PCollection) (decisions, counts, heavy beam.PCollection) {
 	s = s.Scope("decide")
 	verdicts, counts, heavy := beam.ParDo3(s, &ownerFn{Spec: spec, Last: rounds == 0}, beam.GroupByKey(s.Scope("by owner"), toOwners))

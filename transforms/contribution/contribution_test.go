@@ -213,7 +213,8 @@ func TestBoundEqualsReference(t *testing.T) {
 	})
 }
 
-// TestPrism runs a few of the same on another runner, which cuts bundles and repeats nothing in order.
+// TestPrism runs a few of the same on another runner, which cuts bundles and repeats nothing in
+// order.
 func TestPrism(t *testing.T) {
 	c, key := newConfig(t)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -225,8 +226,8 @@ func TestPrism(t *testing.T) {
 	}
 }
 
-// TestHotOwnerAndWideExample bounds one owner of 20,000 examples and one example of 20,000 owners, which neither buckets nor
-// the memory for sorting hold.
+// TestHotOwnerAndWideExample bounds one owner of 20,000 examples and one example of 20,000 owners,
+// which neither buckets nor the memory for sorting hold.
 func TestHotOwnerAndWideExample(t *testing.T) {
 	c, key := newConfig(t)
 	c.Examples, c.Owners, c.Buckets, c.SortMemory = ownergraph.String, ownergraph.String, 3, 100_000
@@ -256,7 +257,8 @@ func TestHotOwnerAndWideExample(t *testing.T) {
 	}
 }
 
-// TestEquivalentInputs shuffles the edges, delivers every chunk twice, and changes all that must not matter.
+// TestEquivalentInputs shuffles the edges, delivers every chunk twice, and changes all that must
+// not matter.
 func TestEquivalentInputs(t *testing.T) {
 	c, key := newConfig(t)
 	c.Bound = ownergraph.Bound{MaxExamplesPerOwner: 2}

@@ -7,9 +7,10 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// finishFn decides, in one worker, every example that the rounds left undecided, by the sequential greedy pass itself. The
-// verdicts are sorted by example, and so by priority, and read pass by pass: from files when memory does not hold them. What is in
-// memory for certain is the room of each owner, about 40 bytes.
+// finishFn decides, in one worker, every example that the rounds left undecided, by the sequential
+// greedy pass itself. The verdicts are sorted by example, and so by priority, and read pass by
+// pass: from files when memory does not hold them. What is in memory for certain is the room of
+// each owner, about 40 bytes.
 type finishFn struct {
 	Spec spec
 
@@ -42,7 +43,8 @@ func (f *finishFn) FinishBundle(emit func(uint32, []byte)) error {
 	return f.packer.Flush(emit)
 }
 
-// greedy is the state of the greedy pass over undecided examples, see [ownergraph.Bound]: an example of c copies waits for pass c.
+// greedy is the state of the greedy pass over undecided examples, see [ownergraph.Bound]: an
+// example of c copies waits for pass c.
 type greedy struct {
 	spec   *spec
 	rooms  map[number]uint32                   // by owner

@@ -11,7 +11,8 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// BenchmarkFinish is the sequential end of the bounding alone: two undecided edges per example, four per owner, 1e6 of them or MINSEP_BENCH_EDGES.
+// BenchmarkFinish is the sequential end of the bounding alone: two undecided edges per example,
+// four per owner, 1e6 of them or MINSEP_BENCH_EDGES.
 func BenchmarkFinish(b *testing.B) {
 	edges := 1_000_000
 	if v := os.Getenv("MINSEP_BENCH_EDGES"); v != "" {

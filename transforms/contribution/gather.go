@@ -78,8 +78,8 @@ func (f *scatterFn) FinishBundle(ctx context.Context, emit func(uint32, []byte))
 	return err
 }
 
-// gatherFn makes the examples of a bucket from their edges and numbers them. It emits a membership for each owner, the
-// examples, and counts.
+// gatherFn makes the examples of a bucket from their edges and numbers them. It emits a membership
+// for each owner, the examples, and counts.
 type gatherFn struct {
 	Spec spec
 

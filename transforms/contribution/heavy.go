@@ -19,10 +19,11 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[sizeHeavyFn]())
 }
 
-// A heavy owner has so many examples that to send its list to every bucket that holds one of them is out of the question. Its
-// list is not sent. Instead examples travel with the set of their heavy owners, their pattern, and how many copies have each pattern
-// is known to all. The neighbourhood of an example is then all copies with a pattern that meets its own, and, of the
-// lists of its other owners, the examples with a pattern that does not.
+// A heavy owner has so many examples that to send its list to every bucket that holds one of them
+// is out of the question. Its list is not sent. Instead examples travel with the set of their heavy
+// owners, their pattern, and how many copies have each pattern is known to all. The neighbourhood
+// of an example is then all copies with a pattern that meets its own, and, of the lists of its
+// other owners, the examples with a pattern that does not.
 
 const (
 	maxHeavy     = 1 << 10 // heavy owners; more are treated as others
@@ -32,12 +33,14 @@ const (
 	patternsHeld = 1 << 16 // in memory by a worker that counts
 )
 
-// heavyRecord is how the first round tells of a heavy owner: how many examples it was given, and its hash and id.
+// heavyRecord is how the first round tells of a heavy owner: how many examples it was given, and
+// its hash and id.
 func heavyRecord(examples int64, owner []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(examples)), owner...)
 }
 
-// heavyOwners numbers the heavy owners of a side input by their hash and id; if there are too many, those with the most examples.
+// heavyOwners numbers the heavy owners of a side input by their hash and id; if there are too many,
+// those with the most examples.
 func heavyOwners(side func(*[]byte) bool) (map[string]uint16, error) {
 	var all [][]byte
 	for r := []byte(nil); side(&r); r = nil {
@@ -54,7 +57,8 @@ func heavyOwners(side func(*[]byte) bool) (map[string]uint16, error) {
 	return numbers, nil
 }
 
-// A pattern is written as the numbers of the heavy owners, ascending, with how many they are before and behind them.
+// A pattern is written as the numbers of the heavy owners, ascending, with how many they are before
+// and behind them.
 
 func appendPattern(b []byte, pattern []uint16) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(pattern)))
@@ -112,8 +116,9 @@ func meet(a, b string) bool {
 	return false
 }
 
-// spreadHeavyFn is spreadFn where there are heavy owners: it sends examples with their patterns to their other owners, those with
-// heavy owners also to their own bucket as a list of one, and counts copies by pattern.
+// spreadHeavyFn is spreadFn where there are heavy owners: it sends examples with their patterns to
+// their other owners, those with heavy owners also to their own bucket as a list of one, and counts
+// copies by pattern.
 type spreadHeavyFn struct {
 	Spec spec
 
@@ -194,7 +199,8 @@ func (f *spreadHeavyFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, 
 	return err
 }
 
-// patternsFn adds up the copies of each pattern, in one worker, and counts how much each heavy owner keeps.
+// patternsFn adds up the copies of each pattern, in one worker, and counts how much each heavy
+// owner keeps.
 type patternsFn struct{}
 
 func (*patternsFn) ProcessElement(_ uint32, parts func(*[]byte) bool, patterns func([]byte), counts func(uint32, []byte)) error {
@@ -286,8 +292,8 @@ func (f *sizeHeavyFn) FinishBundle(_ func(*[]byte) bool, tooLarge, counts func(u
 	return f.sizeFn.FinishBundle(tooLarge, counts)
 }
 
-// heavyNeighborhoods is the part of neighborhoods before lists: it returns shares, by owner, of the examples of owners that are not heavy, lists of one,
-// the patterns, and counts.
+// heavyNeighborhoods is the part of neighborhoods before lists: it returns shares, by owner, of the
+// examples of owners that are not heavy, lists of one, the patterns, and counts.
 func heavyNeighborhoods(s beam.Scope, spec spec, kept, heavy beam.PCollection) (shares, selves, all, counts beam.PCollection) {
 	s = s.Scope("heavy")
 	shares, selves, parts := beam.ParDo3(s, &spreadHeavyFn{Spec: spec}, kept, beam.SideInput{Input: heavy})

@@ -97,7 +97,8 @@ func (f *joinFn) example(bucket uint32, example []byte, kept packed.Emit) error 
 	return nil
 }
 
-// count counts a kept example. Its neighbourhood is its own copies unless the owners' lists say more, see sizeFn.
+// count counts a kept example. Its neighbourhood is its own copies unless the owners' lists say
+// more, see sizeFn.
 func (f *joinFn) count(example []byte, copies uint32) error {
 	f.counts.Kept++
 	f.counts.KeptCopies += int64(copies)

@@ -18,9 +18,10 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[sizeFn]())
 }
 
-// neighborhoods counts |N(e)| of the kept examples exactly: every owner's list of examples goes once to each bucket that
-// holds one of them, and there an example's neighbourhood is the union of its owners' lists. It returns decisions
-// to drop those above the bound, if there is one, and counts.
+// neighborhoods counts |N(e)| of the kept examples exactly: every owner's list of examples goes
+// once to each bucket that holds one of them, and there an example's neighbourhood is the union of
+// its owners' lists. It returns decisions to drop those above the bound, if there is one, and
+// counts.
 func neighborhoods(s beam.Scope, spec spec, kept, heavy beam.PCollection) (tooLarge beam.PCollection, counts []beam.PCollection) {
 	s = s.Scope("neighborhoods")
 	if !spec.mayBeHeavy() {
@@ -68,8 +69,8 @@ func (f *spreadFn) FinishBundle(ctx context.Context, emit func(uint32, []byte)) 
 	return err
 }
 
-// listFn makes the owners' lists, numbers and copies by number, and counts how much each owner keeps. A list of one
-// example tells it nothing and is not sent.
+// listFn makes the owners' lists, numbers and copies by number, and counts how much each owner
+// keeps. A list of one example tells it nothing and is not sent.
 type listFn struct {
 	Spec spec
 
@@ -130,7 +131,8 @@ func (f *listFn) FinishBundle(ctx context.Context, lists, counts func(uint32, []
 	return cmp.Or(err, f.counts.emit(counts))
 }
 
-// sizeFn counts the neighbourhoods of the examples of a bucket, correcting the count that joinFn made for examples alone.
+// sizeFn counts the neighbourhoods of the examples of a bucket, correcting the count that joinFn
+// made for examples alone.
 type sizeFn struct {
 	Spec spec
 
@@ -184,8 +186,9 @@ type member struct {
 	pattern uint32 // of its heavy owners: its number in neighborhoodCounter.patterns
 }
 
-// neighborhoodCounter counts the neighbourhoods in one bucket, from the lists that reach it. When the lists have too many members for memory,
-// the members are sorted by example, through files, and neighbourhoods are counted over one range of examples after the other.
+// neighborhoodCounter counts the neighbourhoods in one bucket, from the lists that reach it. When
+// the lists have too many members for memory, the members are sorted by example, through files, and
+// neighbourhoods are counted over one range of examples after the other.
 type neighborhoodCounter struct {
 	spec   *spec
 	bucket uint32
@@ -385,8 +388,8 @@ func (h *neighborhoodCounter) addUnions() {
 	}
 }
 
-// union returns the number of copies of the examples in the union of lists, but for those that share a heavy owner
-// with the example that the lists are of.
+// union returns the number of copies of the examples in the union of lists, but for those that
+// share a heavy owner with the example that the lists are of.
 func (h *neighborhoodCounter) union(of []incidence) int64 {
 	if of[0].pattern > 0 {
 		pattern := h.patterns[of[0].pattern]

@@ -41,8 +41,8 @@ func (s *spec) packer(width int) *packed.Packer {
 //	list       of an owner: example's number, copies and pattern of each of its examples
 //	row        example id, copies 4, owner ids          by range of ids
 //
-// A number is a bucket, 3 bytes, and a place in it, 4 bytes. Integer ids take 8 bytes, strings their own and an end.
-// room, allowed, taken and copies take as many bytes as k_u needs.
+// A number is a bucket, 3 bytes, and a place in it, 4 bytes. Integer ids take 8 bytes, strings
+// their own and an end. room, allowed, taken and copies take as many bytes as k_u needs.
 const (
 	priorityBytes = 8
 	hashBytes     = 8
@@ -131,8 +131,9 @@ func (s *spec) spool(width int) packed.Spool {
 	return packed.Spool{Width: width, Limit: (s.SortMemory + 3) / 4, Dir: s.TempDir}
 }
 
-// appendID appends id i of c so that encodings sort as ids and none is the beginning of another: integers with
-// their sign bit flipped, big endian; strings with each 0 as 0 255, and an end of 0 0.
+// appendID appends id i of c so that encodings sort as ids and none is the beginning of another:
+// integers with their sign bit flipped, big endian; strings with each 0 as 0 255, and an end of 0
+// 0.
 func appendID(b []byte, c *ownergraph.IDs, i int) []byte {
 	if c.Type == ownergraph.Int64 {
 		return binary.BigEndian.AppendUint64(b, uint64(c.Int(i))^1<<63)
@@ -185,8 +186,9 @@ func decodeID(c *ownergraph.IDs, b []byte) {
 	c.AppendBytes(bytes.ReplaceAll(b, []byte{0, 255}, []byte{0}))
 }
 
-// appendOwner appends a hash of the encoded owner id, by which owners are spread, and whatever it takes to tell
-// owners of equal hash apart: nothing for integers, of which the hash is a permutation.
+// appendOwner appends a hash of the encoded owner id, by which owners are spread, and whatever it
+// takes to tell owners of equal hash apart: nothing for integers, of which the hash is a
+// permutation.
 func (s *spec) appendOwner(b, id []byte) []byte {
 	if s.Owners == ownergraph.Int64 {
 		return binary.BigEndian.AppendUint64(b, mix(binary.BigEndian.Uint64(id)))
@@ -215,8 +217,8 @@ type records interface {
 	Each(func(record []byte) error) error
 }
 
-// eachGroup calls each for every record in order, first telling whether its first keyLen(record) bytes are new, and
-// end after the last record of every group.
+// eachGroup calls each for every record in order, first telling whether its first keyLen(record)
+// bytes are new, and end after the last record of every group.
 func eachGroup(s records, keyLen func(record []byte) (int, error), each func(record []byte, n int, first bool) error, end func() error) error {
 	var key []byte
 	any := false
@@ -262,7 +264,8 @@ func fixedLen(n int) func([]byte) (int, error) {
 	}
 }
 
-// ErrIDTypes is returned for a batch of edges whose ids are of other types than the configured ones.
+// ErrIDTypes is returned for a batch of edges whose ids are of other types than the configured
+// ones.
 var ErrIDTypes = errors.New("contribution: conflicting id types")
 
 func (s *spec) checkTypes(e *ownergraph.Edges) error {

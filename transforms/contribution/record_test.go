@@ -60,7 +60,8 @@ func FuzzIDLen(f *testing.F) {
 	})
 }
 
-// TestGrant compares with the definition: walk the sequence of all copies to come, each of which finds room or not.
+// TestGrant compares with the definition: walk the sequence of all copies to come, each of which
+// finds room or not.
 func TestGrant(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	for range 5000 {

@@ -21,16 +21,18 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[finishFn]())
 }
 
-// grant is what an owner with some room left allows its undecided examples, which come in the order of their priority. Sequentially,
-// copy c of each is considered before copy c+1 of any: the first room of all copies to come, up to most each, find room whatever
-// becomes of those before them. So all that have fewer copies get level of them, and the first extra of those that then have level get one more.
+// grant is what an owner with some room left allows its undecided examples, which come in the order
+// of their priority. Sequentially, copy c of each is considered before copy c+1 of any: the first
+// room of all copies to come, up to most each, find room whatever becomes of those before them. So
+// all that have fewer copies get level of them, and the first extra of those that then have level
+// get one more.
 type grant struct {
 	level uint32
 	extra uint64
 }
 
-// newGrant returns the grant of an owner that has room for so many more copies. levels says how many undecided examples have so many copies,
-// and together they want more than room.
+// newGrant returns the grant of an owner that has room for so many more copies. levels says how
+// many undecided examples have so many copies, and together they want more than room.
 func newGrant(levels map[uint32]uint64, room, most uint32) grant {
 	left, active := uint64(room), uint64(0)
 	copies := slices.Sorted(maps.Keys(levels))
@@ -90,9 +92,10 @@ func (w *waiting) add(example []byte, copies uint32, s *spec) error {
 	return w.spool.Add(w.record)
 }
 
-// ownerFn makes the verdicts of the owners of a bucket on their undecided examples, from their memberships in the
-// first round and from the examples' reports later. An owner with room for all it could be asked for is done. The first round
-// numbers the owners and counts them, and tells of those that are heavy.
+// ownerFn makes the verdicts of the owners of a bucket on their undecided examples, from their
+// memberships in the first round and from the examples' reports later. An owner with room for all
+// it could be asked for is done. The first round numbers the owners and counts them, and tells of
+// those that are heavy.
 type ownerFn struct {
 	Spec  spec
 	Round int  // that come before
@@ -199,9 +202,9 @@ func (f *ownerFn) judge(owner number, room uint32, verdicts packed.Emit) error {
 	})
 }
 
-// exampleFn draws the examples' conclusions from the verdicts on them: it reports to the owners of those that took copies
-// or are still undecided, and emits a decision for those that an owner refused. An example that took all it can
-// needs no decision: without one it is kept.
+// exampleFn draws the examples' conclusions from the verdicts on them: it reports to the owners of
+// those that took copies or are still undecided, and emits a decision for those that an owner
+// refused. An example that took all it can needs no decision: without one it is kept.
 type exampleFn struct {
 	Spec spec
 

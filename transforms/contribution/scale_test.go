@@ -20,8 +20,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 )
 
-// chain returns a graph in which each example shares an owner with the next in the order of priority, so that each waits for the one before:
-// the rounds decide two of them at a time. Nobody can make such a graph without the key.
+// chain returns a graph in which each example shares an owner with the next in the order of
+// priority, so that each waits for the one before: the rounds decide two of them at a time. Nobody
+// can make such a graph without the key.
 func chain(key stream.Key, n int) *ownergraph.Edges {
 	var ids ownergraph.IDs
 	for i := range n {
@@ -45,8 +46,8 @@ func chain(key stream.Key, n int) *ownergraph.Edges {
 	return e
 }
 
-// TestMoreRoundsThanPlanned bounds a graph that needs thousands of rounds, of which some are made: the worker that
-// finishes goes on, through files.
+// TestMoreRoundsThanPlanned bounds a graph that needs thousands of rounds, of which some are made:
+// the worker that finishes goes on, through files.
 func TestMoreRoundsThanPlanned(t *testing.T) {
 	c, key := newConfig(t)
 	const n = 5000
@@ -72,8 +73,8 @@ func TestMoreRoundsThanPlanned(t *testing.T) {
 	}
 }
 
-// TestHotOwnersKeptInFull bounds nothing, so that owners of thousands of examples, some of which share many of them, keep all: their lists are not
-// sent about, and the neighbourhoods are exact.
+// TestHotOwnersKeptInFull bounds nothing, so that owners of thousands of examples, some of which
+// share many of them, keep all: their lists are not sent about, and the neighbourhoods are exact.
 func TestHotOwnersKeptInFull(t *testing.T) {
 	c, key := newConfig(t)
 	c.Bound, c.Buckets, c.HeavyOwner = ownergraph.Bound{MaxExamplesPerOwner: 1 << 30}, 16, 500
@@ -113,8 +114,8 @@ func TestHotOwnersKeptInFull(t *testing.T) {
 	}
 }
 
-// TestLawOfRounds compares the undecided edges after each pair of rounds with the law by which rounds are planned, on random graphs
-// with and without popular owners.
+// TestLawOfRounds compares the undecided edges after each pair of rounds with the law by which
+// rounds are planned, on random graphs with and without popular owners.
 func TestLawOfRounds(t *testing.T) {
 	c, _ := newConfig(t)
 	if err := os.WriteFile(c.KeyURI, []byte("not a secret: one for this test."), 0o600); err != nil { // the same figures each time
@@ -157,7 +158,8 @@ func TestLawOfRounds(t *testing.T) {
 	}
 }
 
-// TestLargeHotKeys compares with the reference on a graph with an owner of a third of MINSEP_SCALE_EDGES edges and an example of a sixth.
+// TestLargeHotKeys compares with the reference on a graph with an owner of a third of
+// MINSEP_SCALE_EDGES edges and an example of a sixth.
 func TestLargeHotKeys(t *testing.T) {
 	edges, err := strconv.Atoi(os.Getenv("MINSEP_SCALE_EDGES"))
 	if err != nil {

@@ -47,8 +47,8 @@ type lists[R int32 | int64] struct {
 
 func (l *lists[R]) at(t int) []R { return l.rows[l.starts[t]:l.starts[t+1]] }
 
-// sorted spreads events over their steps and sorts each step's rows. Chunks of ascending rows, in any order,
-// need no comparison of rows.
+// sorted spreads events over their steps and sorts each step's rows. Chunks of ascending rows, in
+// any order, need no comparison of rows.
 func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
 	slices.SortFunc(chunks, func(x, y []byte) int { return cmp.Compare(firstRow(x), firstRow(y)) })
 	l := &lists[R]{starts: make([]int64, a.steps+1)}
@@ -76,8 +76,8 @@ func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
 	return l, nil
 }
 
-// batches returns the batches of the shard: the rows that take part in each step, ascending, without those
-// that are blocked, truncated. It is called once.
+// batches returns the batches of the shard: the rows that take part in each step, ascending,
+// without those that are blocked, truncated. It is called once.
 func (a *assembly[R]) batches() (*lists[R], error) {
 	l, err := a.sorted(a.events[taken])
 	if err != nil {

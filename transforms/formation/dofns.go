@@ -65,8 +65,8 @@ func (f *emptyFn) ProcessElement(_ []byte, emit emitChunk) {
 	}
 }
 
-// drawFn draws participations, or coins, of jobs on all cores. It emits events by shard of steps, and coins by bucket
-// of owners.
+// drawFn draws participations, or coins, of jobs on all cores. It emits events by shard of steps,
+// and coins by bucket of owners.
 type drawFn struct {
 	Config Config
 

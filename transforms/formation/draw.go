@@ -85,9 +85,10 @@ func (d *drawer) pack(row int64) {
 	}
 }
 
-// coinPacker gathers for each owner the coins of its examples. A record is the owner's address, the row (8 bytes, big endian)
-// and the coins: differences of ascending steps, as varints, the first counted from 1-b. The owner's
-// address is a keyed hash of 128 bits; two of N owners meet with probability below N²/2^129.
+// coinPacker gathers for each owner the coins of its examples. A record is the owner's address, the
+// row (8 bytes, big endian) and the coins: differences of ascending steps, as varints, the first
+// counted from 1-b. The owner's address is a keyed hash of 128 bits; two of N owners meet with
+// probability below N²/2^129.
 type coinPacker struct {
 	src    *stream.Source
 	packer *packed.Packer
@@ -115,7 +116,8 @@ func (p *coinPacker) add(owner stream.Address, row int64, coins []int32) {
 	p.packer.Add(packed.Bucket(owner.Uint64(), p.number), b, p.emit)
 }
 
-// addOwners adds the coins of row i for each of its owners. An example that nobody owns is its own owner.
+// addOwners adds the coins of row i for each of its owners. An example that nobody owns is its own
+// owner.
 func (p *coinPacker) addOwners(rows *ownergraph.Rows, i int, row int64, coins []int32) {
 	start, end := rows.OwnersOf(i)
 	for j := start; j < end; j++ {

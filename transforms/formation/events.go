@@ -18,9 +18,9 @@ const (
 	named               // ids of rows, for the long form
 )
 
-// A chunk of events is one byte of kind, then for each event the difference of its row to the row before (signed varint)
-// and its step, counted from the first of the shard (varint). A chunk of names is the kind and one encoded
-// ownergraph.Rows.
+// A chunk of events is one byte of kind, then for each event the difference of its row to the row
+// before (signed varint) and its step, counted from the first of the shard (varint). A chunk of
+// names is the kind and one encoded ownergraph.Rows.
 
 var errChunk = errors.New("formation: malformed chunk of events")
 

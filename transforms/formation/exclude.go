@@ -8,8 +8,9 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// excluder finds the coins of one owner's examples that Algorithm 3 blocks: those with a coin of the owner in
-// the b-1 steps before. An owner may have any number of coins: they wait in a spool until all are known.
+// excluder finds the coins of one owner's examples that Algorithm 3 blocks: those with a coin of
+// the owner in the b-1 steps before. An owner may have any number of coins: they wait in a spool
+// until all are known.
 type excluder struct {
 	minSep int
 	coins  packed.Spool // records of a coinPacker without the owner

@@ -13,8 +13,8 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// TestHotOwner excludes among the coins of an owner with 60,000 examples, which neither the sorter nor the spool hold in memory,
-// and of one with a few, and compares with the definition.
+// TestHotOwner excludes among the coins of an owner with 60,000 examples, which neither the sorter
+// nor the spool hold in memory, and of one with a few, and compares with the definition.
 func TestHotOwner(t *testing.T) {
 	const steps, minSep, hot = 300, 5, 60_000
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -45,7 +45,8 @@ func (f *fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, emit emitCh
 	return nil
 }
 
-// fixedTableFn forms fixed batches of all rows of a table. Owners are used only if examples share some, or copies would.
+// fixedTableFn forms fixed batches of all rows of a table. Owners are used only if examples share
+// some, or copies would.
 type fixedTableFn struct{ Config Config }
 
 func (f *fixedTableFn) ProcessElement(ctx context.Context, _ int, rows func(*[]byte) bool, emit emitChunk) error {

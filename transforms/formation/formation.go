@@ -1,18 +1,20 @@
-// Package formation forms the batches of a training run: Beam transforms from a table of examples to files of row numbers by
-// step.
+// Package formation forms the batches of a training run: Beam transforms from a table of examples
+// to files of row numbers by step.
 //
 // # Behavior
 //
-// [Range] and [Table] draw every example's participations from its own stream, shuffle the pairs (step, row) in packed chunks by
-// shard of steps, and write each shard's files ([minsep/transforms/manifestio]) in one task, which holds the shard in memory: about 12
-// bytes a participation. For Algorithm 3 ([sampling.MultiOwner]) a second shuffle brings the coins of each owner together and
-// finds what is blocked. [sampling.Fixed] is sequential: one task holds the examples, and their owners, in memory.
+// [Range] and [Table] draw every example's participations from its own stream, shuffle the pairs
+// (step, row) in packed chunks by shard of steps, and write each shard's files
+// ([minsep/transforms/manifestio]) in one task, which holds the shard in memory: about 12 bytes a
+// participation. For Algorithm 3 ([sampling.MultiOwner]) a second shuffle brings the coins of each
+// owner together and finds what is blocked. [sampling.Fixed] is sequential: one task holds the
+// examples, and their owners, in memory.
 //
 // # Determinism
 //
-// The batches are a function of the key, the run id, the parameters, and each example's id, row, number of copies and owners.
-// Runner, bundles, retries, the order of the input and the number of buckets do not change a byte; the number of shards
-// changes where files are cut and nothing else.
+// The batches are a function of the key, the run id, the parameters, and each example's id, row,
+// number of copies and owners. Runner, bundles, retries, the order of the input and the number of
+// buckets do not change a byte; the number of shards changes where files are cut and nothing else.
 //
 // # Secrecy
 //
@@ -39,8 +41,8 @@ import (
 // ParamError is a faulty parameter.
 type ParamError = param.Error
 
-// Config is what formation needs besides the examples. It travels with the pipeline graph, so it holds where the key is,
-// not the key.
+// Config is what formation needs besides the examples. It travels with the pipeline graph, so it
+// holds where the key is, not the key.
 type Config struct {
 	Spec     sampling.Spec   `json:"spec"`          // the scheme, valid
 	Examples int64           `json:"examples"`      // rows of the table: rows are 0 to Examples-1
@@ -106,8 +108,8 @@ func (c Config) RowType() manifest.DType {
 // needsNames says whether the ids of rows must travel with the events.
 func (c Config) needsNames() bool { return c.Parquet && !c.IDs.AreRow }
 
-// Range forms batches of the examples 0 to Examples-1, each its own row, in one copy, and its own owner. It returns the files that it wrote as a
-// PCollection<string> of JSON [manifest.File].
+// Range forms batches of the examples 0 to Examples-1, each its own row, in one copy, and its own
+// owner. It returns the files that it wrote as a PCollection<string> of JSON [manifest.File].
 func Range(s beam.Scope, c Config) (beam.PCollection, error) {
 	s = s.Scope("formation.Range")
 	c.IDs = IDs{Type: ownergraph.Int64, AreRow: true}
@@ -126,9 +128,9 @@ func Range(s beam.Scope, c Config) (beam.PCollection, error) {
 	return write(s, c, exclude(s, c, events, coins)), nil
 }
 
-// Table forms batches of the examples of a table: rows is a PCollection<[]byte> of encoded ownergraph.Rows, which together
-// hold the rows 0 to Examples-1 in any order. Their owners may be left out unless the scheme is MultiOwner or Fixed. It returns
-// what Range returns.
+// Table forms batches of the examples of a table: rows is a PCollection<[]byte> of encoded
+// ownergraph.Rows, which together hold the rows 0 to Examples-1 in any order. Their owners may be
+// left out unless the scheme is MultiOwner or Fixed. It returns what Range returns.
 func Table(s beam.Scope, c Config, rows beam.PCollection) (beam.PCollection, error) {
 	s = s.Scope("formation.Table")
 	c.IDs.AreRow = false
@@ -160,8 +162,8 @@ func write(s beam.Scope, c Config, events beam.PCollection) beam.PCollection {
 	return beam.ParDo(s, &writeFn{Config: c}, beam.GroupByKey(s, beam.Flatten(s, events, empty)))
 }
 
-// buckets is the number of buckets of owners: a coin takes about coinBytes with its owner, and about two owners
-// have it.
+// buckets is the number of buckets of owners: a coin takes about coinBytes with its owner, and
+// about two owners have it.
 func (c Config) buckets() int {
 	const coinBytes = 64
 	if c.Buckets > 0 || c.Spec.MultiOwner == nil {

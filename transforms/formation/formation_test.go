@@ -278,7 +278,8 @@ func TestEqualsTheSequentialReference(t *testing.T) {
 	}
 }
 
-// TestMultiOwnerEqualsTheSequentialReference looks at graphs of many shapes: hot owners, one owner of all, copies.
+// TestMultiOwnerEqualsTheSequentialReference looks at graphs of many shapes: hot owners, one owner
+// of all, copies.
 func TestMultiOwnerEqualsTheSequentialReference(t *testing.T) {
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 2))

@@ -25,7 +25,8 @@ func testConfig(t *testing.T, spec sampling.Spec) Config {
 	return Config{Spec: spec, Examples: 100, Shards: 2, Dir: dir, KeyURI: key, RunID: stream.RunID{1}, Parquet: true}
 }
 
-// TestTwice processes each bundle a second time, as after a failure: the same chunks and files must come out.
+// TestTwice processes each bundle a second time, as after a failure: the same chunks and files must
+// come out.
 func TestTwice(t *testing.T) {
 	ctx := context.Background()
 	spec := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 30, MinSep: 4}, Truncation: &sampling.Truncation{MaxBatchSize: 5}}

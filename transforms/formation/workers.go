@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// job is a part of the examples: a range of rows that are their own ids, or encoded ownergraph.Rows.
+// job is a part of the examples: a range of rows that are their own ids, or encoded
+// ownergraph.Rows.
 type job struct {
 	first, count int64
 	rows         [][]byte
@@ -19,8 +20,8 @@ type output struct {
 	err      error
 }
 
-// workers draw jobs on all cores of the machine. Results come back through the one goroutine that submits, so
-// that emitters, which are not safe for concurrent use, are called from there only.
+// workers draw jobs on all cores of the machine. Results come back through the one goroutine that
+// submits, so that emitters, which are not safe for concurrent use, are called from there only.
 type workers struct {
 	jobs    chan job
 	outputs chan output

@@ -1,16 +1,20 @@
-// Package losses draws the samples of a verification on any Beam runner: work units in, sums of integers out.
+// Package losses draws the samples of a verification on any Beam runner: work units in, sums of
+// integers out.
 //
 // # Behavior
 //
-// A unit is a range of samples of one trial of an [accounting.Protocol]. A worker prepares the tables of the trial once, from the protocol
-// alone, and computes each unit on all of its processors. What comes out is an encoded [Done] a unit: the unit and its
-// integers. With [Config.Dir] a worker also leaves it there as a file as soon as the unit is finished, so that a pipeline that is killed loses
-// the units in flight and no others; [Collect] moves these files into a ledger.
+// A unit is a range of samples of one trial of an [accounting.Protocol]. A worker prepares the
+// tables of the trial once, from the protocol alone, and computes each unit on all of its
+// processors. What comes out is an encoded [Done] a unit: the unit and its integers. With
+// [Config.Dir] a worker also leaves it there as a file as soon as the unit is finished, so that a
+// pipeline that is killed loses the units in flight and no others; [Collect] moves these files into
+// a ledger.
 //
 // # Determinism
 //
-// The result of a unit depends on the protocol and the unit alone, for one kernel id; a worker of another kernel is an
-// error. Results add up to the same bits for any cut into units, order, retry and number of workers.
+// The result of a unit depends on the protocol and the unit alone, for one kernel id; a worker of
+// another kernel is an error. Results add up to the same bits for any cut into units, order, retry
+// and number of workers.
 //
 // Nothing here is secret: verification uses public randomness.
 //
@@ -141,7 +145,8 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 	return nil
 }
 
-// toldEvery is how often a worker says how many samples it has drawn, and firstPiece how many it draws before it knows their time.
+// toldEvery is how often a worker says how many samples it has drawn, and firstPiece how many it
+// draws before it knows their time.
 const (
 	toldEvery  = 500 * time.Millisecond
 	firstPiece = 4096
@@ -250,8 +255,8 @@ func leave(dir string, u ledger.Unit, done []byte) error {
 // maxUnit bounds the file of a finished unit, in bytes.
 const maxUnit = 1 << 20
 
-// Collect adds the finished units that workers have left in dir to a ledger, all at once, and removes their files. It may run while
-// others are being left, and after a crash.
+// Collect adds the finished units that workers have left in dir to a ledger, all at once, and
+// removes their files. It may run while others are being left, and after a crash.
 func Collect(dir string, l *ledger.Ledger) error {
 	ctx := context.Background()
 	entries, err := store.ListMade(ctx, dir)

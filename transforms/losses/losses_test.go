@@ -85,7 +85,8 @@ func certificate(t *testing.T, dir string, l *ledger.Ledger) []byte {
 	return b
 }
 
-// TestAnyCut: the certificate is the same for other units, runners and workers, for units that come twice, and as without Beam.
+// TestAnyCut: the certificate is the same for other units, runners and workers, for units that come
+// twice, and as without Beam.
 func TestAnyCut(t *testing.T) {
 	p, encoded := protocol(t)
 	bare := newLedger(t, p)

@@ -16,7 +16,8 @@ type BatchSink[R int32 | int64] struct {
 	Pad           int    // if above 0: smaller batches are filled up to this size with [sampling.PadRow]
 }
 
-// Write writes indptr (int64[steps+1]) and rows of a shard. Batch t is rows[starts[t]:starts[t+1]], ascending.
+// Write writes indptr (int64[steps+1]) and rows of a shard. Batch t is rows[starts[t]:starts[t+1]],
+// ascending.
 func (s BatchSink[R]) Write(starts []int64, rows []R) ([]manifest.File, error) {
 	steps := len(starts) - 1
 	indptr := make([]int64, steps+1)

@@ -28,13 +28,16 @@ func init() {
 
 var rowsWritten = progress.New("rows written")
 
-// WriteBounded writes a bounded graph to dir, which must be there: rows is a PCollection<KV<uint32, []byte>> of part numbers and
-// encoded [ownergraph.Rows] with ids of the given types, every row in one chunk, and the chunks of a part, in any order,
-// without a gap. The result, PCollection<string>, is a [manifest.File] in JSON for each part.
+// WriteBounded writes a bounded graph to dir, which must be there: rows is a PCollection<KV<uint32,
+// []byte>> of part numbers and encoded [ownergraph.Rows] with ids of the given types, every row in
+// one chunk, and the chunks of a part, in any order, without a gap. The result,
+// PCollection<string>, is a [manifest.File] in JSON for each part.
 //
-// A part of any size is sorted in 256 MiB of memory and files in tempDir, which is on every worker; empty for the system's.
+// A part of any size is sorted in 256 MiB of memory and files in tempDir, which is on every worker;
+// empty for the system's.
 //
-// A part's bytes depend on its rows alone, and it appears whole or not at all, so a task may run twice.
+// A part's bytes depend on its rows alone, and it appears whole or not at all, so a task may run
+// twice.
 func WriteBounded(s beam.Scope, dir, tempDir string, example, owner ownergraph.IDType, rows beam.PCollection) beam.PCollection {
 	s = s.Scope("manifestio.WriteBounded")
 	return beam.ParDo(s, &writeBoundedFn{Dir: dir, Example: example, Owner: owner, Mode: uint32(manifest.PublicFile), TempDir: tempDir}, beam.GroupByKey(s, rows))
@@ -77,7 +80,8 @@ func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks
 	return nil
 }
 
-// sortChunks orders chunks by their first row: a record of the sorter is that, 8 bytes, and the chunk.
+// sortChunks orders chunks by their first row: a record of the sorter is that, 8 bytes, and the
+// chunk.
 func sortChunks(sorted *packed.Sorter, chunks func(*[]byte) bool) error {
 	var chunk []byte
 	for chunks(&chunk) {

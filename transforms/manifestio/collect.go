@@ -1,8 +1,10 @@
-// Package manifestio moves a run directory's files in and out of Beam pipelines: it reads graphs and tables of examples
-// into packed chunks, writes tables and batches, and brings what a pipeline has to say back to the program that launched it.
+// Package manifestio moves a run directory's files in and out of Beam pipelines: it reads graphs
+// and tables of examples into packed chunks, writes tables and batches, and brings what a pipeline
+// has to say back to the program that launched it.
 //
-// A task writes its file under a temporary name, syncs and renames it, so that a task that runs twice leaves one file; the
-// index that makes a folder readable is the launching program's, when the pipeline has succeeded.
+// A task writes its file under a temporary name, syncs and renames it, so that a task that runs
+// twice leaves one file; the index that makes a folder readable is the launching program's, when
+// the pipeline has succeeded.
 //
 // Stability: may change with every release.
 package manifestio
@@ -32,9 +34,10 @@ func init() {
 	register.Emitter1[string]()
 }
 
-// Collect writes the strings of a small PCollection<string>, none of them empty, sorted, to dir/name as a JSON array, for [Collected]
-// to read in the launching program. Metrics would not do: a retried task counts twice. The file is there, even for no strings, once everything
-// that they come from is done: runners do not all tell a job that was cancelled from one that has ended.
+// Collect writes the strings of a small PCollection<string>, none of them empty, sorted, to
+// dir/name as a JSON array, for [Collected] to read in the launching program. Metrics would not do:
+// a retried task counts twice. The file is there, even for no strings, once everything that they
+// come from is done: runners do not all tell a job that was cancelled from one that has ended.
 func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
 	s = s.Scope("manifestio.Collect " + name)
 	all := beam.Flatten(s, lines, beam.ParDo(s, &noLineFn{}, beam.Impulse(s)))
@@ -74,7 +77,8 @@ func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string)
 	return err
 }
 
-// Collected reads what Collect wrote, calls f for each line, and removes the file. No file is an [ErrUnfinished].
+// Collected reads what Collect wrote, calls f for each line, and removes the file. No file is an
+// [ErrUnfinished].
 func Collected(dir, name string, f func(line []byte) error) error {
 	ctx, path := context.Background(), store.Join(dir, name)
 	b, err := store.ReadFile(ctx, path, 1<<30)

@@ -12,7 +12,8 @@ import (
 	"minsep/transforms/manifestio"
 )
 
-// The edges of a graph, as the lines that edgeLines makes of them, are collected in a file and read by the launching program.
+// The edges of a graph, as the lines that edgeLines makes of them, are collected in a file and read
+// by the launching program.
 func Example() {
 	dir, err := os.MkdirTemp("", "graph")
 	if err != nil {

@@ -24,7 +24,8 @@ func init() {
 	register.Emitter1[[]byte]()
 }
 
-// BytesRead names the counter of bytes read of a graph, of which [graphio.Source.ReadBytes] are expected.
+// BytesRead names the counter of bytes read of a graph, of which [graphio.Source.ReadBytes] are
+// expected.
 const BytesRead = "graph bytes read"
 
 var (
@@ -34,11 +35,12 @@ var (
 	rowsRead      = progress.New("rows read")
 )
 
-// ReadGraph reads the splits of a graph ([graphio.Source]) into a PCollection<[]byte> of encoded [ownergraph.Edges], about
-// 64 KiB each. In a graph of single owners each example is its own owner. The files must be readable by every
-// worker under the same paths.
+// ReadGraph reads the splits of a graph ([graphio.Source]) into a PCollection<[]byte> of encoded
+// [ownergraph.Edges], about 64 KiB each. In a graph of single owners each example is its own owner.
+// The files must be readable by every worker under the same paths.
 //
-// A fault in a file fails the pipeline, with the file, the line or row group and the rule; no value is in the message.
+// A fault in a file fails the pipeline, with the file, the line or row group and the rule; no value
+// is in the message.
 func ReadGraph(s beam.Scope, splits []graphio.Split) (beam.PCollection, error) {
 	s = s.Scope("manifestio.ReadGraph")
 	absolute := make([]graphio.Split, len(splits)) // a worker may run in another folder
@@ -138,11 +140,13 @@ const (
 	chunkRowsAlone = 3 * chunkRows // without owners
 )
 
-// ReadBounded reads a bounded graph into a PCollection<[]byte> of encoded [ownergraph.Rows], about 64 KiB each: every row
-// once, the rows of a chunk in their order. With owners false the owners are not read, and every row has none. The folder must be
-// readable by every worker under the same path.
+// ReadBounded reads a bounded graph into a PCollection<[]byte> of encoded [ownergraph.Rows], about
+// 64 KiB each: every row once, the rows of a chunk in their order. With owners false the owners are
+// not read, and every row has none. The folder must be readable by every worker under the same
+// path.
 //
-// A table that is not as [manifest.BoundedWriter] writes it fails the pipeline with a [manifest.TableError].
+// A table that is not as [manifest.BoundedWriter] writes it fails the pipeline with a
+// [manifest.TableError].
 func ReadBounded(s beam.Scope, table *manifest.Bounded, owners bool) (beam.PCollection, error) {
 	s = s.Scope("manifestio.ReadBounded")
 	dir, err := store.Abs(table.Dir) // a worker may run in another folder

@@ -193,7 +193,8 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	return table
 }
 
-// TestBoundedTableThroughBeam writes a table twice, from chunks in other orders: the same bytes, and the rows come back.
+// TestBoundedTableThroughBeam writes a table twice, from chunks in other orders: the same bytes,
+// and the rows come back.
 func TestBoundedTableThroughBeam(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	table := writeTable(t, filepath.Join(t.TempDir(), "a"), rng)

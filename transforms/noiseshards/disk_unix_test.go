@@ -14,7 +14,8 @@ import (
 	"minsep/manifest"
 )
 
-// TestFullDisk lets files grow to 4 KiB only, as on a full disk: the task fails and leaves no part of a file of noise.
+// TestFullDisk lets files grow to 4 KiB only, as on a full disk: the task fails and leaves no part
+// of a file of noise.
 func TestFullDisk(t *testing.T) {
 	c, r := newConfig(t, newKey(t), testStrategies()[1])
 	c.DType = manifest.DFloat64

@@ -1,23 +1,28 @@
-// Package noiseshards writes the correlated noise of a training run to files, shard by shard, on any Beam runner.
+// Package noiseshards writes the correlated noise of a training run to files, shard by shard, on
+// any Beam runner.
 //
 // # Behavior
 //
-// Coordinates are split into shards of nearly equal size ([manifest.NoiseRange]), steps into files of [Config.StepsPerFile]:
-// shard-00000-of-00064/steps-000000-000999.npy holds noise [steps, coordinates] in C order, float32 or float64, of the same values. A
-// worker makes the noise of a shard from step 0 to the last on all of its processors and writes the files itself, each whole or not at
-// all, with mode 0600 in folders of mode 0700. What travels through the pipeline is names, sizes and hashes.
+// Coordinates are split into shards of nearly equal size ([manifest.NoiseRange]), steps into files
+// of [Config.StepsPerFile]: shard-00000-of-00064/steps-000000-000999.npy holds noise [steps,
+// coordinates] in C order, float32 or float64, of the same values. A worker makes the noise of a
+// shard from step 0 to the last on all of its processors and writes the files itself, each whole or
+// not at all, with mode 0600 in folders of mode 0700. What travels through the pipeline is names,
+// sizes and hashes.
 //
-// A task that is killed or repeated goes on where a task of the same shard stopped: after each file it notes the hashes of the
-// finished ones, and now and then a checkpoint of the noise. Files are used again only if their contents have the noted
-// hashes. The notes have names of temporary files, which publishing the index removes.
+// A task that is killed or repeated goes on where a task of the same shard stopped: after each file
+// it notes the hashes of the finished ones, and now and then a checkpoint of the noise. Files are
+// used again only if their contents have the noted hashes. The notes have names of temporary files,
+// which publishing the index removes.
 //
 // # Determinism
 //
-// The bytes depend on the recipe and the root key only. The same values come out for every number of shards and of steps a
-// file, every runner, and every way of stopping and going on.
+// The bytes depend on the recipe and the root key only. The same values come out for every number
+// of shards and of steps a file, every runner, and every way of stopping and going on.
 //
-// The recipe is in the same folder, which every worker must be able to read and write, as recipe.json; the key is read by each worker from
-// its file. Neither the noise nor the key is part of the pipeline graph.
+// The recipe is in the same folder, which every worker must be able to read and write, as
+// recipe.json; the key is read by each worker from its file. Neither the noise nor the key is part
+// of the pipeline graph.
 //
 // Stability: may change with every release.
 package noiseshards
@@ -89,7 +94,8 @@ func (c Config) validateFor(r *noise.Recipe) error {
 	return check.Err()
 }
 
-// WriteRecipe writes the recipe into the folder of noise, secret as the folder is. It must be bound to its run.
+// WriteRecipe writes the recipe into the folder of noise, secret as the folder is. It must be bound
+// to its run.
 func WriteRecipe(dir string, r *noise.Recipe) (manifest.File, error) {
 	return manifest.WriteFile(dir, manifest.RecipeFile, manifest.SecretFile, r.Write)
 }
@@ -109,13 +115,14 @@ func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.R
 	return noise.Read(bytes.NewReader(b))
 }
 
-// Facts are what the index of the folder says of its files, for a training of so many steps and coordinates.
+// Facts are what the index of the folder says of its files, for a training of so many steps and
+// coordinates.
 func (c Config) Facts(steps int, coordinates int64) manifest.NoiseFacts {
 	return manifest.NoiseFacts{Steps: steps, Coordinates: coordinates, Shards: c.Shards, StepsPerFile: c.stepsPerFile(), DType: c.DType}
 }
 
-// Write writes all shards. The recipe must be in the folder already ([WriteRecipe]). It returns a PCollection<string> of JSON
-// [manifest.File], one a file.
+// Write writes all shards. The recipe must be in the folder already ([WriteRecipe]). It returns a
+// PCollection<string> of JSON [manifest.File], one a file.
 func Write(s beam.Scope, c Config) (beam.PCollection, error) {
 	s = s.Scope("noiseshards.Write")
 	if err := c.Validate(); err != nil {

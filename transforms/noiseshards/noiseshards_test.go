@@ -241,7 +241,8 @@ func setCheckpointInterval(t *testing.T, d time.Duration) {
 	t.Cleanup(func() { checkpointInterval = old })
 }
 
-// TestResume stops a shard after some files, with and without checkpoints, damages what is left, and goes on.
+// TestResume stops a shard after some files, with and without checkpoints, damages what is left,
+// and goes on.
 func TestResume(t *testing.T) {
 	key := newKey(t)
 	for _, s := range testStrategies() {
@@ -359,7 +360,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// BenchmarkWrite makes and writes float32 noise of 1e6 coordinates and 100 steps on all processors, hashes and syncs included.
+// BenchmarkWrite makes and writes float32 noise of 1e6 coordinates and 100 steps on all processors,
+// hashes and syncs included.
 func BenchmarkWrite(b *testing.B) {
 	key := newKey(b)
 	root, err := stream.ReadKeyFile(key)

@@ -16,8 +16,8 @@ import (
 	"minsep/mechanism/noise"
 )
 
-// Names of the notes and the checkpoint in a shard's folder: temporary files, as package manifest names them, which
-// its Publish removes.
+// Names of the notes and the checkpoint in a shard's folder: temporary files, as package manifest
+// names them, which its Publish removes.
 const (
 	notesName      = ".minsep-tmp-notes.json"
 	checkpointName = ".minsep-tmp-checkpoint"
@@ -78,8 +78,8 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 	return w.notes.Files, nil
 }
 
-// resume goes to the step where an earlier task of this shard stopped, and keeps the files before it that are what its
-// notes say. Whatever is missing or damaged is made again.
+// resume goes to the step where an earlier task of this shard stopped, and keeps the files before
+// it that are what its notes say. Whatever is missing or damaged is made again.
 func (w *shardWriter) resume(ctx context.Context) error {
 	empty := notes{RecipeSHA256: w.config.RecipeSHA256, DType: w.config.DType, StepsPerFile: w.config.stepsPerFile()}
 	w.notes = readNotes(ctx, store.Join(w.dir, notesName), empty)
@@ -114,7 +114,8 @@ func (w *shardWriter) resume(ctx context.Context) error {
 	return w.generator.Seek(0)
 }
 
-// readCheckpoint brings the generator to the step of the checkpoint, if that is good and not beyond the step that is reached.
+// readCheckpoint brings the generator to the step of the checkpoint, if that is good and not beyond
+// the step that is reached.
 func (w *shardWriter) readCheckpoint(ctx context.Context, reached int) bool {
 	c := w.notes.Checkpoint
 	if c == nil || c.Name != checkpointName || w.notes.Step > reached || w.notes.Step%w.config.stepsPerFile() != 0 || c.Check(ctx, w.dir) != nil {
@@ -193,7 +194,8 @@ func (b *buffer) fill(g *noise.Generator, dtype manifest.DType, n int) error {
 	return g.Fill64(b.float64s)
 }
 
-// bytes returns the values in little endian; the buffer's memory itself where that is the processor's order.
+// bytes returns the values in little endian; the buffer's memory itself where that is the
+// processor's order.
 func (b *buffer) bytes() []byte {
 	if len(b.float32s) > 0 {
 		raw := unsafe.Slice((*byte)(unsafe.Pointer(&b.float32s[0])), 4*len(b.float32s))

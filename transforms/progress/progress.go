@@ -1,9 +1,10 @@
-// Package progress counts what a pipeline has done, for people who wait for it and for Beam's metrics.
+// Package progress counts what a pipeline has done, for people who wait for it and for Beam's
+// metrics.
 //
-// A [Counter] is a Beam counter that can also be read while the pipeline runs, where the workers share
-// the process with the command (the direct runner, Prism, an embedded cluster). Counters are shown in logs,
-// consoles and on terminals, so they count only what is public: records read, kept or dropped, units of work
-// done; never participations or batch sizes.
+// A [Counter] is a Beam counter that can also be read while the pipeline runs, where the workers
+// share the process with the command (the direct runner, Prism, an embedded cluster). Counters are
+// shown in logs, consoles and on terminals, so they count only what is public: records read, kept
+// or dropped, units of work done; never participations or batch sizes.
 //
 // Stability: may change with every release.
 package progress
@@ -34,13 +35,15 @@ type Phase struct {
 	Expected int64     // at the end of the phase; 0 if that is not known
 }
 
-// Tables is the phase in which tables are made, and Work the unit of what they take: states times steps.
+// Tables is the phase in which tables are made, and Work the unit of what they take: states times
+// steps.
 const (
 	Tables = "tables"
 	Work   = "work"
 )
 
-// Enter says that a part of a stage begins, or how far it is if it has begun: unit, done and expected count what no counter does.
+// Enter says that a part of a stage begins, or how far it is if it has begun: unit, done and
+// expected count what no counter does.
 func Enter(text, unit string, done, expected int64) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -73,8 +76,8 @@ type Counter struct {
 // New returns the counter of a name such as "edges read". Call it once a name, at package level.
 func New(name string) *Counter { return register(&Counter{name: name}) }
 
-// NewDetail returns a counter that tells those who plan how a pipeline went, and nobody who waits for it: [Details] has it
-// and [Counts] has not.
+// NewDetail returns a counter that tells those who plan how a pipeline went, and nobody who waits
+// for it: [Details] has it and [Counts] has not.
 func NewDetail(name string) *Counter { return register(&Counter{name: name, detail: true}) }
 
 func register(c *Counter) *Counter {
@@ -91,8 +94,8 @@ func (c *Counter) Add(ctx context.Context, n int) {
 	c.beam.Inc(ctx, int64(n))
 }
 
-// Expect says how far the counter of a name will count in the stage that is about to begin. Counters of other processes
-// do not hear of it. A name that has no counter is passed over.
+// Expect says how far the counter of a name will count in the stage that is about to begin.
+// Counters of other processes do not hear of it. A name that has no counter is passed over.
 func Expect(name string, total int64) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -111,7 +114,8 @@ type Count struct {
 	Before   int64  // of Total, from before the present phase
 }
 
-// Left is how long the rest will take at the average rate of the time elapsed since the phase began; ok says that it is known.
+// Left is how long the rest will take at the average rate of the time elapsed since the phase
+// began; ok says that it is known.
 func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
 	if c.Total <= c.Before || c.Expected <= c.Total {
 		return 0, false
@@ -119,7 +123,8 @@ func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
 	return time.Duration(float64(elapsed) * float64(c.Expected-c.Total) / float64(c.Total-c.Before)), true
 }
 
-// Counts returns the counters of [New] of this process that are not zero, in the order in which they were made.
+// Counts returns the counters of [New] of this process that are not zero, in the order in which
+// they were made.
 func Counts() []Count { return counts(false) }
 
 // Details returns those of [NewDetail].

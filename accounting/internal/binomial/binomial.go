@@ -24,9 +24,9 @@ func Mass(n int, p float64, j int) float64 {
 	return math.Exp(exponent) * factor
 }
 
-// saddle is Pr[Binom(n,p) = j] as e^exponent · factor, for 0 < j < n and 0 < p < 1, and a bound of the
-// error of the exponent: n p and n(1-p) are rounded, which moves it by |j - n p| units of 2^-53, and
-// the deviances lose at most a digit.
+// saddle is Pr[Binom(n,p) = j] as e^exponent · factor, for 0 < j < n and 0 < p < 1, and a bound of
+// the error of the exponent: n p and n(1-p) are rounded, which moves it by |j - n p| units of
+// 2^-53, and the deviances lose at most a digit.
 func saddle(n int, p float64, j int) (exponent, factor, errorBound float64) {
 	N, x := float64(n), float64(j)
 	far := deviance(x, N*p) + deviance(N-x, N*(1-p))
@@ -34,14 +34,16 @@ func saddle(n int, p float64, j int) (exponent, factor, errorBound float64) {
 	return exponent, math.Sqrt(N / (2 * math.Pi * x * (N - x))), 0x1p-48 * (16 + math.Abs(x-N*p) + far)
 }
 
-// LeastTail is what UpperTail returns at least, unless the probability is 0: it keeps bounds away from underflow.
+// LeastTail is what UpperTail returns at least, unless the probability is 0: it keeps bounds away
+// from underflow.
 const LeastTail = 1e-300
 
-// UpperTail is an upper bound of Pr[Binom(n,p) ≥ k] for 0 ≤ p ≤ 1: of at most the mean it is 1; above the mean it exceeds the
-// probability by less than a factor 1 + 3e-9 + |k - np|·1e-14, down to LeastTail.
+// UpperTail is an upper bound of Pr[Binom(n,p) ≥ k] for 0 ≤ p ≤ 1: of at most the mean it is 1;
+// above the mean it exceeds the probability by less than a factor 1 + 3e-9 + |k - np|·1e-14, down
+// to LeastTail.
 //
-// The terms Pr[= j] fall from j = k on, by a ratio that falls as well: what follows the last term that is
-// added is below a geometric series.
+// The terms Pr[= j] fall from j = k on, by a ratio that falls as well: what follows the last term
+// that is added is below a geometric series.
 func UpperTail(n int, p float64, k int) float64 {
 	switch {
 	case k <= 0:

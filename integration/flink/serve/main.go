@@ -1,4 +1,5 @@
-// Command serve starts a Flink on this machine, prints the flags with which minsep runs there, and ends it when it is interrupted.
+// Command serve starts a Flink on this machine, prints the flags with which minsep runs there, and
+// ends it when it is interrupted.
 //
 //	make flink && go run ./integration/flink/serve -taskmanagers 2 -binary bin/minsep
 package main

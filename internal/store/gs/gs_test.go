@@ -41,7 +41,8 @@ func TestClient(t *testing.T) {
 	}.Test(t)
 }
 
-// BenchmarkRead reads 64 MiB from a service whose every answer takes 30 ms, with the requests one by one and as a reader has them in flight.
+// BenchmarkRead reads 64 MiB from a service whose every answer takes 30 ms, with the requests one
+// by one and as a reader has them in flight.
 func BenchmarkRead(b *testing.B) {
 	ctx := context.Background()
 	const size = 64 << 20

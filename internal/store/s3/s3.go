@@ -1,9 +1,11 @@
-// Package s3 registers s3://bucket/key, the objects of Amazon S3 and of stores that speak its protocol, with package store.
+// Package s3 registers s3://bucket/key, the objects of Amazon S3 and of stores that speak its
+// protocol, with package store.
 //
-// Region and credentials are those of the AWS tools' environment and files. AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another
-// store, whose buckets are then addressed by path. A read asks for the ETag that was opened; what is written appears when its upload is
-// closed, on condition that there is no object (If-None-Match), or that of an ETag (If-Match), where that is asked for: the store
-// must support it. Data are sent with their CRC-32C.
+// Region and credentials are those of the AWS tools' environment and files. AWS_ENDPOINT_URL_S3 or
+// AWS_ENDPOINT_URL names another store, whose buckets are then addressed by path. A read asks for
+// the ETag that was opened; what is written appears when its upload is closed, on condition that
+// there is no object (If-None-Match), or that of an ETag (If-Match), where that is asked for: the
+// store must support it. Data are sent with their CRC-32C.
 package s3
 
 import (
@@ -36,7 +38,8 @@ func init() {
 	store.Register("s3", func() (store.FS, error) { return New(context.Background(), store.Limits{}) })
 }
 
-// maxParts is how many parts S3 takes of one upload (Amazon S3 User Guide, "multipart upload limits").
+// maxParts is how many parts S3 takes of one upload (Amazon S3 User Guide, "multipart upload
+// limits").
 const maxParts = 10_000
 
 // New returns the store that the environment names.
@@ -51,7 +54,8 @@ func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
 	}
 	client := s3.NewFromConfig(c, func(o *s3.Options) {
 		o.UsePathStyle = os.Getenv("AWS_ENDPOINT_URL_S3") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
-		// Checksums of our own below: other stores do not know the trailers in which the client would send its.
+		// Checksums of our own below: other stores do not know the trailers in which the client
+		// would send its.
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	})

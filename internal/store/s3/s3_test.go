@@ -58,8 +58,9 @@ func (c *conditional) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.service.ServeHTTP(w, r)
 }
 
-// TestMaxParts: an object of as many parts as the store takes is written; one of more is refused before
-// the part too many is sent, and neither it nor its upload is left. Where the size is known nothing is sent.
+// TestMaxParts: an object of as many parts as the store takes is written; one of more is refused
+// before the part too many is sent, and neither it nor its upload is left. Where the size is known
+// nothing is sent.
 func TestMaxParts(t *testing.T) {
 	const most, part = 2, 8 << 20
 	faults := &storetest.Faults{}

@@ -12,10 +12,12 @@ import (
 	"minsep/internal/store"
 )
 
-// Limits are for a service of the same process: short waits, and time enough for an answer on a machine that is busy.
+// Limits are for a service of the same process: short waits, and time enough for an answer on a
+// machine that is busy.
 var Limits = store.Limits{Attempts: 8, Wait: time.Millisecond}
 
-// Client tests a client of an object store against a service with the one bucket "bucket", which serve runs behind faults and registers.
+// Client tests a client of an object store against a service with the one bucket "bucket", which
+// serve runs behind faults and registers.
 type Client struct {
 	Scheme string
 	Serve  func(t *testing.T, faults *Faults, limits store.Limits)

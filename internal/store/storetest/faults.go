@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Kinds of faults of a service. Short and Wrong answers look whole, and are given to reads of an object's contents only.
+// Kinds of faults of a service. Short and Wrong answers look whole, and are given to reads of an
+// object's contents only.
 const (
 	Busy      = "busy"      // 503, nothing is done
 	Lost      = "lost"      // done, but the answer is a 503

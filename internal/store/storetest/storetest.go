@@ -1,4 +1,5 @@
-// Package storetest holds what every store must do, as a test, and the faults that its service may have.
+// Package storetest holds what every store must do, as a test, and the faults that its service may
+// have.
 package storetest
 
 import (

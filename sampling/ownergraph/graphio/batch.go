@@ -14,10 +14,11 @@ type Batch struct {
 	ownergraph.Edges
 	// SingleOwner: each example is its own owner, and Owners is empty.
 	SingleOwner bool
-	// Ownerless counts the examples without owners that were left out here, see [Options].SkipOwnerless.
+	// Ownerless counts the examples without owners that were left out here, see
+	// [Options].SkipOwnerless.
 	Ownerless int64
-	// Warnings are places that are not faults: where ids that are kept as they are written stop being integers. They come with
-	// the last batch of a split, which may have no edges.
+	// Warnings are places that are not faults: where ids that are kept as they are written stop
+	// being integers. They come with the last batch of a split, which may have no edges.
 	Warnings []*Fault
 }
 
@@ -28,7 +29,8 @@ type batcher struct {
 	ctx   context.Context
 	split *Split
 	emit  func(*Batch) error
-	// before is where the split's first line begins: the lines of faults are counted from there until countFrom.
+	// before is where the split's first line begins: the lines of faults are counted from there
+	// until countFrom.
 	before int64
 
 	folder  ownergraph.IDs // the id that the folder's name says, if it says one
@@ -62,7 +64,8 @@ func (b *batcher) takeFolder() *Fault {
 	return nil
 }
 
-// watch notes the line where a column (0 for examples) of ids that are kept as they are written stops being integers.
+// watch notes the line where a column (0 for examples) of ids that are kept as they are written
+// stops being integers.
 func (b *batcher) watch(column int, name string, line int64) {
 	if w := &b.watched[column]; !w.warned {
 		w.warned = true

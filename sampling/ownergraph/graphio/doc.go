@@ -1,19 +1,22 @@
-// Package graphio reads example–owner graphs from files: CSV and TSV edge lists, Parquet edge lists and
-// Parquet with a list of owners, NDJSON, and plain lists of examples; text may be compressed with gzip or zstd.
+// Package graphio reads example–owner graphs from files: CSV and TSV edge lists, Parquet edge lists
+// and Parquet with a list of owners, NDJSON, and plain lists of examples; text may be compressed
+// with gzip or zstd.
 //
-// [Open] looks at every file, decides the type of the ids and reports all faults that it finds in one pass.
-// [Source.Splits] then divides the graph into units of work that travel as JSON, and [Split.Read] gives the
-// edges of one as columnar batches. However the graph is divided, the edges are the same, in the same order.
+// [Open] looks at every file, decides the type of the ids and reports all faults that it finds in
+// one pass. [Source.Splits] then divides the graph into units of work that travel as JSON, and
+// [Split.Read] gives the edges of one as columnar batches. However the graph is divided, the edges
+// are the same, in the same order.
 //
 // # Guarantee
 //
-// Ids are kept as given: no trimming, no change of case, no number read through a float. An owner that is
-// written in two ways would be two owners, with twice the contribution, so nothing is guessed: what does not fit
-// the type of its column, a number that is no plain integer, blanks around an id, an empty id, a first line that may or may not be a header, or an example without
+// Ids are kept as given: no trimming, no change of case, no number read through a float. An owner
+// that is written in two ways would be two owners, with twice the contribution, so nothing is
+// guessed: what does not fit the type of its column, a number that is no plain integer, blanks
+// around an id, an empty id, a first line that may or may not be a header, or an example without
 // owners is a [Fault]. Nothing is left out in silence.
 //
-// A Fault names the file, the line or row group, the column and the rule, and says what kind of value was
-// found; it never holds the value, since ids may be personal.
+// A Fault names the file, the line or row group, the column and the rule, and says what kind of
+// value was found; it never holds the value, since ids may be personal.
 //
 // Stability: may change with every release.
 package graphio

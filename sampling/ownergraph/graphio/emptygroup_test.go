@@ -14,8 +14,9 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 )
 
-// withEmptyGroups returns a Parquet file with a row group without rows before and after the others, as Arrow's writer
-// makes it: of the pages only a dictionary is there, or none, and data_page_offset is 0.
+// withEmptyGroups returns a Parquet file with a row group without rows before and after the others,
+// as Arrow's writer makes it: of the pages only a dictionary is there, or none, and
+// data_page_offset is 0.
 func withEmptyGroups(t *testing.T, file []byte, dictionary bool) []byte {
 	t.Helper()
 	size := int(binary.LittleEndian.Uint32(file[len(file)-8:]))
@@ -67,7 +68,8 @@ func TestEmptyRowGroups(t *testing.T) {
 	}
 }
 
-// TestPyarrowEmptyPart reads what pyarrow writes for a table without rows, beside a part that has some.
+// TestPyarrowEmptyPart reads what pyarrow writes for a table without rows, beside a part that has
+// some.
 func TestPyarrowEmptyPart(t *testing.T) {
 	dir := t.TempDir()
 	python(t, `

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Fault is something wrong with an input file. It names the place and the kind of value found, never the value.
+// Fault is something wrong with an input file. It names the place and the kind of value found,
+// never the value.
 type Fault struct {
 	Number   int    // 1-based, of the file in the graph, in the order of their names; 0 if unknown
 	File     string // empty if the fault is no file's

@@ -281,7 +281,8 @@ func TestParquetFaults(t *testing.T) {
 	}
 }
 
-// TestDamagedParquet cuts a file and changes each byte of it: it is read as it was, or refused, never otherwise in length.
+// TestDamagedParquet cuts a file and changes each byte of it: it is read as it was, or refused,
+// never otherwise in length.
 func TestDamagedParquet(t *testing.T) {
 	g := graph{false, true, []edge{{"x1", "1"}, {"x1", "2"}, {"x2", "3"}, {"x3", "4"}, {"x3", "5"}}}
 	for _, name := range []string{"edges.parquet", "list.parquet"} {

@@ -103,8 +103,8 @@ func (f changingFile) ReadAt(b []byte, at int64) (int, error) {
 	return f.File.ReadAt(b, at)
 }
 
-// TestFileChangesWhileItIsRead cuts a file, adds to it, writes over it and replaces it, while it is looked at and while it
-// is read. No part of it is taken for the whole.
+// TestFileChangesWhileItIsRead cuts a file, adds to it, writes over it and replaces it, while it is
+// looked at and while it is read. No part of it is taken for the whole.
 func TestFileChangesWhileItIsRead(t *testing.T) {
 	g := graph{false, true, nil}
 	for i := range 3000 {

@@ -14,9 +14,10 @@ import (
 type FS interface {
 	// Open opens a file whose name Expand gave.
 	Open(ctx context.Context, name string) (File, error)
-	// Expand returns the files that a path stands for, in order: a file stands for itself, a folder for the files
-	// in it and in its folders, and a pattern for what matches it. Names that begin with "." or "_" are left
-	// out, unless the path itself, or the part of the pattern that matches them, begins so. No file at all is an error.
+	// Expand returns the files that a path stands for, in order: a file stands for itself, a folder
+	// for the files in it and in its folders, and a pattern for what matches it. Names that begin
+	// with "." or "_" are left out, unless the path itself, or the part of the pattern that matches
+	// them, begins so. No file at all is an error.
 	Expand(ctx context.Context, path string) ([]string, error)
 }
 
@@ -25,7 +26,8 @@ type File interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
-	// Stamp says which state of the file this is: it differs after a change. It is asked for before and after reading.
+	// Stamp says which state of the file this is: it differs after a change. It is asked for before
+	// and after reading.
 	Stamp() (string, error)
 }
 
@@ -44,8 +46,8 @@ func (Files) Open(ctx context.Context, name string) (File, error) {
 // storedFile is a file of package store.
 type storedFile struct{ store.File }
 
-// Stamp is the size and the time of the last change of a local file. Of an object it is the generation or the ETag; what
-// is read of it is of that version, or an error.
+// Stamp is the size and the time of the last change of a local file. Of an object it is the
+// generation or the ETag; what is read of it is of that version, or an error.
 func (f storedFile) Stamp() (string, error) {
 	local, is := f.File.(interface{ Stat() (fs.FileInfo, error) })
 	if !is {
@@ -58,7 +60,8 @@ func (f storedFile) Stamp() (string, error) {
 	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// Expand says which files path stands for. In an object store as on this machine, folders are what is between slashes.
+// Expand says which files path stands for. In an object store as on this machine, folders are what
+// is between slashes.
 func (Files) Expand(ctx context.Context, path string) ([]string, error) {
 	if path == "-" {
 		return nil, errors.New("standard input is read where the commands bound and form are given it; a file of this name is ./-")

@@ -50,7 +50,8 @@ func readMemory(name string, b []byte, o graphio.Options) (edges []edge, err err
 	return edges, err
 }
 
-// FuzzCSV: what encoding/csv reads is read the same, in splits of any size, and what it refuses is refused.
+// FuzzCSV: what encoding/csv reads is read the same, in splits of any size, and what it refuses is
+// refused.
 func FuzzCSV(f *testing.F) {
 	for _, s := range []string{"a,b\n", "a,b\r\n\"c\",\"d\"\"\ne\"\n", "\"a\n\",b", "a\"b,c", "\"a\"b,c", "a,b\r", "\n\n\r\n,\n", "\"", "\xef\xbb\xbfa,b", "a,b\n1,2\n3,4\n5"} {
 		f.Add([]byte(s), int64(3))

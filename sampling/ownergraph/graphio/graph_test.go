@@ -264,8 +264,8 @@ func idType(ints bool) ownergraph.IDType {
 	return ownergraph.String
 }
 
-// TestEveryFormatGivesTheSameGraph writes random graphs in every format and compression and reads them back in splits of several
-// sizes.
+// TestEveryFormatGivesTheSameGraph writes random graphs in every format and compression and reads
+// them back in splits of several sizes.
 func TestEveryFormatGivesTheSameGraph(t *testing.T) {
 	dir := t.TempDir()
 	for name, format := range formats {

@@ -12,8 +12,8 @@ import (
 // hiveNull stands in the name of a folder for a value that is null.
 const hiveNull = "__HIVE_DEFAULT_PARTITION__"
 
-// folderColumn is a column whose value stands in the name of a folder, as in owner_id=3/part-0.csv. Hive, Spark and Arrow
-// write tables so.
+// folderColumn is a column whose value stands in the name of a folder, as in owner_id=3/part-0.csv.
+// Hive, Spark and Arrow write tables so.
 type folderColumn struct{ name, value string } // value as it is written there
 
 // folderColumns returns the columns in the names of the folders that a file is in.
@@ -29,7 +29,8 @@ func folderColumns(file string) (list []folderColumn) {
 	return list
 }
 
-// inFolders finds a column among those of the folders. The value is "" if it is not there, and never otherwise.
+// inFolders finds a column among those of the folders. The value is "" if it is not there, and
+// never otherwise.
 func inFolders(list []folderColumn, names []string) (value string, fault *Fault) {
 	for _, c := range list {
 		name, err := url.PathUnescape(c.name)
@@ -81,7 +82,8 @@ func (in *inspected) folders(o *Options) (fault *Fault) {
 	return nil
 }
 
-// checkFolders refuses a list of examples in a folder such as author=ada below what the user named, which may well say the owner.
+// checkFolders refuses a list of examples in a folder such as author=ada below what the user named,
+// which may well say the owner.
 func (in *inspected) checkFolders(named string, o *Options) *Fault {
 	if !in.split.SingleOwner || o.SingleOwner {
 		return nil

@@ -41,7 +41,8 @@ func examplesOnly(t *testing.T) map[string]string {
 		"x.ndjson": "{\"example_id\":\"x1\"}\n{\"example_id\":\"x2\",\"more\":1}\n", "x.csv.gz": string(compressions[".gz"]([]byte("example_id\nx1\nx2\n")))}
 }
 
-// TestHiveFolders: the owner that a folder's name says is the owner of its examples, in every format and at any level.
+// TestHiveFolders: the owner that a folder's name says is the owner of its examples, in every
+// format and at any level.
 func TestHiveFolders(t *testing.T) {
 	for name, text := range examplesOnly(t) {
 		for _, c := range []struct {

@@ -18,7 +18,8 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 )
 
-// written is an id as a text file has it, and what the rule for ids says of it: the table of docs/input.md.
+// written is an id as a text file has it, and what the rule for ids says of it: the table of
+// docs/input.md.
 var written = []struct {
 	id      string
 	refused string // unless it was asked for by --id-type string; "" if it is an id
@@ -35,8 +36,8 @@ var written = []struct {
 	{"1-2", "", false}, {"1.2.3", "", false}, {"+", "", false}, {"--7", "", false}, {"0x1f", "", false}, {"true", "", false}, {"é", "", false}, {"7e+", "", false},
 }
 
-// holders write one id as the owner of example 1, in files whose columns hold strings or text. first is another id that makes
-// the column one of strings, or "".
+// holders write one id as the owner of example 1, in files whose columns hold strings or text.
+// first is another id that makes the column one of strings, or "".
 var holders = map[string]func(t *testing.T, dir, first, id string){
 	"g.csv": func(t *testing.T, dir, first, id string) { write(t, dir, "g.csv", ownerText(",", first, id)) },
 	"g.tsv": func(t *testing.T, dir, first, id string) { write(t, dir, "g.tsv", ownerText("\t", first, id)) },
@@ -116,7 +117,8 @@ func ownerParquet(t *testing.T, dir string, owner parquet.Node, ids []string) {
 	write(t, dir, "g.parquet", b.Bytes())
 }
 
-// TestOneRuleForIDs holds every format against the table: alone, after a string, and asked for as a string.
+// TestOneRuleForIDs holds every format against the table: alone, after a string, and asked for as a
+// string.
 func TestOneRuleForIDs(t *testing.T) {
 	for name, hold := range holders {
 		typed := !strings.Contains(name, "sv") && name != "folder" // a column of strings, whatever the first id is
@@ -251,7 +253,8 @@ func TestFirstRecordsMustAgree(t *testing.T) {
 	}
 }
 
-// TestWhereIntegersEnd: a warning names the file, the line and the column, once for each split, and no id.
+// TestWhereIntegersEnd: a warning names the file, the line and the column, once for each split, and
+// no id.
 func TestWhereIntegersEnd(t *testing.T) {
 	for name, text := range map[string]string{
 		"g.csv":    "example_id,owner_id\n1,7\n1,8\n1,SECRET\n1,9\n1,OTHER\n",

@@ -43,8 +43,8 @@ func (s *Split) newJSONLine(examples, owners *ownergraph.IDs) *jsonLine {
 		owner: jsonColumn{names: s.OwnerColumns, ids: owners, inFolder: s.FolderOwner != ""}}
 }
 
-// jsonLine parses one line: an object with an example and its owners. It fills owners, and leaves the example in its own column,
-// so that the order of keys does not matter.
+// jsonLine parses one line: an object with an example and its owners. It fills owners, and leaves
+// the example in its own column, so that the order of keys does not matter.
 type jsonLine struct {
 	example, owner jsonColumn
 	hasExample     bool

@@ -31,8 +31,9 @@ func newLines(r io.Reader, offset, size int64) *lines {
 	return &lines{r: r, buf: make([]byte, min(lineBuffer, max(size, 0)+512)), offset: offset}
 }
 
-// next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a "\r" there is dropped, as
-// encoding/csv does, and so is a UTF-8 mark at the very beginning. The bytes are good until the next call. io.EOF says that there is none left.
+// next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a
+// "\r" there is dropped, as encoding/csv does, and so is a UTF-8 mark at the very beginning. The
+// bytes are good until the next call. io.EOF says that there is none left.
 func (l *lines) next() ([]byte, error) {
 	if l.to > 0 && l.offset >= l.to {
 		return nil, io.EOF
@@ -111,8 +112,9 @@ var (
 	errNewQuote  = errors.New("a quote where there was none when the file was opened")
 )
 
-// next returns the fields of the next record and the number of its first line. Blank lines are passed over. The fields are good until
-// the next call. After an error in the quotes, it goes on with the next line.
+// next returns the fields of the next record and the number of its first line. Blank lines are
+// passed over. The fields are good until the next call. After an error in the quotes, it goes on
+// with the next line.
 func (t *table) next() ([][]byte, int64, error) {
 	for {
 		line, err := t.lines.next()
@@ -172,8 +174,8 @@ func (t *table) quoted(line []byte) error {
 	return nil
 }
 
-// quotedField reads the rest of a field after its opening quote, and says what is left of the line and whether
-// another field follows.
+// quotedField reads the rest of a field after its opening quote, and says what is left of the line
+// and whether another field follows.
 func (t *table) quotedField(line []byte) (rest []byte, more bool, err error) {
 	for {
 		i := bytes.IndexByte(line, '"')

@@ -21,26 +21,29 @@ const Auto = "auto"
 // Options say how to read a graph. The zero value decides by the files' names and contents.
 type Options struct {
 	// Format of all files: CSV, TSV, NDJSON, Parquet. Empty or Auto: by the extension of each
-	// (.csv; .tsv, .tab, .txt; .ndjson, .jsonl, .json; .parquet, .pq), in front of .gz, .gzip, .zst, .zstd.
+	// (.csv; .tsv, .tab, .txt; .ndjson, .jsonl, .json; .parquet, .pq), in front of .gz, .gzip,
+	// .zst, .zstd.
 	Format string
-	// ExampleColumn and OwnerColumn say which columns: digits are a 1-based position, the rest a name. Empty:
-	// "example_id", and "owner_id" or "owners", whichever is there; in text without header, 1 and 2.
+	// ExampleColumn and OwnerColumn say which columns: digits are a 1-based position, the rest a
+	// name. Empty: "example_id", and "owner_id" or "owners", whichever is there; in text without
+	// header, 1 and 2.
 	ExampleColumn, OwnerColumn string
 	// Delimiter between the fields of CSV and TSV: one byte. Empty: comma for CSV, tab for TSV.
 	Delimiter string
-	// Header says whether the first line of CSV and TSV names the columns: "yes", "no", or Auto or empty. Auto: yes if
-	// it holds the names looked for, no if it has canonical integers there, else a fault, since a header taken for
-	// an edge, or an edge for a header, would go unnoticed.
+	// Header says whether the first line of CSV and TSV names the columns: "yes", "no", or Auto or
+	// empty. Auto: yes if it holds the names looked for, no if it has canonical integers there,
+	// else a fault, since a header taken for an edge, or an edge for a header, would go unnoticed.
 	Header string
-	// ExampleType and OwnerType: "int64", "string", or Auto or empty, which takes the type of the Parquet or JSON files
-	// or, without any, of the first records, which must agree: int64 if it is a canonical integer (no sign +, no leading
-	// zeros, no -0), else string. A string that could be another spelling of an id, a number or one with blanks around it, is then a
-	// fault. "string" keeps ids as they are written, and reads integers of Parquet and JSON as their digits.
+	// ExampleType and OwnerType: "int64", "string", or Auto or empty, which takes the type of the
+	// Parquet or JSON files or, without any, of the first records, which must agree: int64 if it is
+	// a canonical integer (no sign +, no leading zeros, no -0), else string. A string that could be
+	// another spelling of an id, a number or one with blanks around it, is then a fault. "string"
+	// keeps ids as they are written, and reads integers of Parquet and JSON as their digits.
 	ExampleType, OwnerType string
 	// SingleOwner reads examples only; each is its own owner. Lists of one column need not say so.
 	SingleOwner bool
-	// SkipOwnerless leaves out examples whose list of owners is empty or null, and counts them. Otherwise
-	// they are faults.
+	// SkipOwnerless leaves out examples whose list of owners is empty or null, and counts them.
+	// Otherwise they are faults.
 	SkipOwnerless bool
 	// SplitBytes is the size of a split to aim at. 0: 32 MiB.
 	SplitBytes int64

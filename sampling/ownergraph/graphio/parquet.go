@@ -191,7 +191,8 @@ func (g *rowGroup) read(file *idcolumn.File, group int) (err error) {
 	return g.readFlat()
 }
 
-// idFault records what is wrong with a row of a column, and returns errTooMany, or errDamaged if it is no fault of one value.
+// idFault records what is wrong with a row of a column, and returns errTooMany, or errDamaged if it
+// is no fault of one value.
 func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
 	value, isValue := err.(idcolumn.ValueError)
 	if !isValue {
@@ -234,7 +235,8 @@ func (g *rowGroup) readFlat() error {
 	return nil
 }
 
-// fill takes the next n ids of a flat column, or of the folder's name, and records those that are none.
+// fill takes the next n ids of a flat column, or of the folder's name, and records those that are
+// none.
 func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Column, row int64, n int) error {
 	if c == nil {
 		for range n {
@@ -261,7 +263,8 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 	return nil
 }
 
-// spelling records an id that may be written in another way elsewhere, unless ids are kept as they are written.
+// spelling records an id that may be written in another way elsewhere, unless ids are kept as they
+// are written.
 func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row int64) error {
 	asIs := g.split.OwnerAsIs
 	if c == g.columns[0] {

@@ -25,9 +25,10 @@ type Source struct {
 	splits []Split
 }
 
-// Open looks at every file that the paths stand for (files, folders, patterns: see [FS]): its format and compression, the columns, the
-// types of the ids and, for Parquet, the footer. It returns every fault that it finds, joined; those inside the files come to light
-// in [Split.Read]. A file named twice is read once.
+// Open looks at every file that the paths stand for (files, folders, patterns: see [FS]): its
+// format and compression, the columns, the types of the ids and, for Parquet, the footer. It
+// returns every fault that it finds, joined; those inside the files come to light in [Split.Read].
+// A file named twice is read once.
 func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -112,8 +113,8 @@ func (s *Source) agree(files []*inspected, o *Options) []*Fault {
 	return list
 }
 
-// agreeType decides the type of one column: by the formats that have types, else by the option, else by the first record of the first
-// text file.
+// agreeType decides the type of one column: by the formats that have types, else by the option,
+// else by the first record of the first text file.
 func agreeType(files []*inspected, column, option string, of func(*inspected) idType) (t ownergraph.IDType, list []*Fault) {
 	var decided *inspected
 	asked := option != "" && option != Auto
@@ -183,8 +184,8 @@ func (s *Source) Stamp() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Digest is the SHA-256 of the SHA-256 of the files, in their order. A file that is no longer the one that was opened is a
-// [Fault].
+// Digest is the SHA-256 of the SHA-256 of the files, in their order. A file that is no longer the
+// one that was opened is a [Fault].
 func (s *Source) Digest(ctx context.Context) (digest [sha256.Size]byte, err error) {
 	all := sha256.New()
 	for _, split := range s.firsts() {

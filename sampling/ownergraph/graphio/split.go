@@ -10,9 +10,10 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// Split is a unit of work: a part of one file and all that is needed to read it. It travels as JSON, and needs only that
-// the file can be opened under the same path where it is read. If the file is another one by then, or changes while it is read, that is a
-// fault: a copy on another machine must have the same time of last change.
+// Split is a unit of work: a part of one file and all that is needed to read it. It travels as
+// JSON, and needs only that the file can be opened under the same path where it is read. If the
+// file is another one by then, or changes while it is read, that is a fault: a copy on another
+// machine must have the same time of last change.
 type Split struct {
 	Path        string            `json:"path"`                   // of the file
 	Stamp       string            `json:"stamp,omitempty"`        // of the file as Open saw it: see [File]
@@ -36,10 +37,12 @@ type Split struct {
 	Example   int    `json:"example,omitempty"`   // 0-based positions
 	Owner     int    `json:"owner,omitempty"`     // 0-based position
 
-	// What the name of a folder says, of the example or of the owner of all records; "" if it says nothing.
+	// What the name of a folder says, of the example or of the owner of all records; "" if it says
+	// nothing.
 	FolderExample string `json:"folder_example,omitempty"`
 	FolderOwner   string `json:"folder_owner,omitempty"`
-	// Strings that were asked for by name are kept as they are written, and integers are read as their digits.
+	// Strings that were asked for by name are kept as they are written, and integers are read as
+	// their digits.
 	ExampleAsIs bool `json:"example_as_is,omitempty"`
 	OwnerAsIs   bool `json:"owner_as_is,omitempty"`
 	// Number is that of the file in the graph, from 1.
@@ -56,9 +59,10 @@ type Split struct {
 
 var errTooMany = errors.New("graphio: too many faults")
 
-// Read gives the edges of the split in the order of the file, in batches of about [BatchEdges]. The batch is reused: emit must not keep
-// it. On a fault, Read goes on to look for more, up to [MaxFaults], and returns them joined; edges that follow the first fault
-// are not emitted, and what was emitted before must not be used. An error of emit is returned as it is. A nil fs is [Files].
+// Read gives the edges of the split in the order of the file, in batches of about [BatchEdges]. The
+// batch is reused: emit must not keep it. On a fault, Read goes on to look for more, up to
+// [MaxFaults], and returns them joined; edges that follow the first fault are not emitted, and what
+// was emitted before must not be used. An error of emit is returned as it is. A nil fs is [Files].
 func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error {
 	if fs == nil {
 		fs = Files{}
@@ -138,7 +142,8 @@ func (s *Split) readText(f File, b *batcher) error {
 	if s.From == 0 {
 		l = newLines(in, 0, s.length(f))
 	} else {
-		// The line that goes on at From began before it. One that begins at From does not: hence the byte before.
+		// The line that goes on at From began before it. One that begins at From does not: hence
+		// the byte before.
 		l = newLines(io.NewSectionReader(f, s.From-1, f.Size()-s.From+1), s.From-1, s.length(f))
 		if _, err := l.next(); err != nil && err != io.EOF {
 			return b.fault(&Fault{Line: 1, Err: err})

@@ -105,8 +105,8 @@ func notInt(b []byte) kind {
 	return bigInteger
 }
 
-// appendText adds a field of a text file to a column, if it fits. Strings are kept as they are if that was asked for, and
-// otherwise if there is one way to write them.
+// appendText adds a field of a text file to a column, if it fits. Strings are kept as they are if
+// that was asked for, and otherwise if there is one way to write them.
 func appendText(dst *ownergraph.IDs, field []byte, asIs bool) kind {
 	if dst.Type == ownergraph.Int64 {
 		v, k := parseInt(field)
@@ -132,8 +132,8 @@ func appendText(dst *ownergraph.IDs, field []byte, asIs bool) kind {
 	return fits
 }
 
-// textType is the type that the first record gives to a column, or why it gives none. What looks like a number and is no
-// canonical integer gives none: 7 and 007 would become two owners.
+// textType is the type that the first record gives to a column, or why it gives none. What looks
+// like a number and is no canonical integer gives none: 7 and 007 would become two owners.
 func textType(field []byte) (ownergraph.IDType, kind) {
 	if _, k := parseInt(field); k == fits {
 		return ownergraph.Int64, fits
@@ -143,8 +143,9 @@ func textType(field []byte) (ownergraph.IDType, kind) {
 	return ownergraph.String, spelling(field)
 }
 
-// spelling says of a string of one byte or more whether it may be an id that is written in another way elsewhere: a number
-// that is no canonical integer of 64 bits, or something with blanks around it.
+// spelling says of a string of one byte or more whether it may be an id that is written in another
+// way elsewhere: a number that is no canonical integer of 64 bits, or something with blanks around
+// it.
 func spelling(b []byte) kind {
 	first, last := b[0], b[len(b)-1]
 	if (first <= ' ' || last <= ' ' || first >= utf8.RuneSelf || last >= utf8.RuneSelf) && len(bytes.TrimSpace(b)) != len(b) {

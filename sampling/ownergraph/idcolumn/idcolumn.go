@@ -1,8 +1,9 @@
 // Package idcolumn reads columns of ids from Parquet files, page by page, into [ownergraph.IDs].
 //
-// A file may be damaged or hostile: what it says of its own sizes is checked before memory is allocated for it, and the reader
-// returns [ErrCorrupt] where the library below panics. Ids are integers of at most 64 bits, or strings and fixed-length
-// bytes of at most 255 bytes, and neither null nor empty; others are a [ValueError].
+// A file may be damaged or hostile: what it says of its own sizes is checked before memory is
+// allocated for it, and the reader returns [ErrCorrupt] where the library below panics. Ids are
+// integers of at most 64 bits, or strings and fixed-length bytes of at most 255 bytes, and neither
+// null nor empty; others are a [ValueError].
 //
 // Stability: may change with every release.
 package idcolumn
@@ -23,7 +24,8 @@ import (
 // ErrCorrupt is returned for a file that is not as Parquet files are.
 var ErrCorrupt = errors.New("the Parquet file is corrupt or truncated")
 
-// ErrLZ4 is returned for columns that are compressed with LZ4, whose decoder takes all memory when the data are damaged.
+// ErrLZ4 is returned for columns that are compressed with LZ4, whose decoder takes all memory when
+// the data are damaged.
 var ErrLZ4 = errors.New("LZ4 compression is not read: write the file with zstd, snappy or gzip")
 
 // ValueError is a value that is no id. It does not say which value it is.
@@ -65,7 +67,8 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	return &File{file, r}, nil
 }
 
-// guard turns a panic of the library, or an index out of the range of a damaged page, into ErrCorrupt.
+// guard turns a panic of the library, or an index out of the range of a damaged page, into
+// ErrCorrupt.
 func guard(err *error) {
 	if recover() != nil {
 		*err = ErrCorrupt
@@ -91,8 +94,8 @@ type Column struct {
 // Top returns the top-level columns.
 func (f *File) Top() []*parquet.Column { return f.Root().Columns() }
 
-// NewColumn understands a flat column, a repeated one, and a list as Parquet's logical type LIST makes it. The
-// error says what else it found.
+// NewColumn understands a flat column, a repeated one, and a list as Parquet's logical type LIST
+// makes it. The error says what else it found.
 func NewColumn(top *parquet.Column) (c *Column, err error) {
 	defer guard(&err)
 	c = &Column{Name: top.Name()}
@@ -158,9 +161,9 @@ func (f *File) Groups() int { return len(f.Metadata().RowGroups) }
 // GroupRows returns the number of rows of a row group.
 func (f *File) GroupRows(group int) int64 { return f.Metadata().RowGroups[group].NumRows }
 
-// Check compares what the footer says of a column in a row group with the column and the file, and returns
-// its size in the file. A row group without rows has no pages, whatever its footer says of where they are: Arrow
-// writes the offset 0 there.
+// Check compares what the footer says of a column in a row group with the column and the file, and
+// returns its size in the file. A row group without rows has no pages, whatever its footer says of
+// where they are: Arrow writes the offset 0 there.
 func (f *File) Check(c *Column, group int) (bytes int64, err error) {
 	rg := &f.Metadata().RowGroups[group]
 	if c.leaf >= len(rg.Columns) {

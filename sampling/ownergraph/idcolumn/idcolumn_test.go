@@ -46,7 +46,8 @@ func reader(t interface{ Fatal(...any) }, f *idcolumn.File, i int) *idcolumn.Rea
 	return r
 }
 
-// TestReadingGoesOnAfterAValueError: the value is passed over, and what follows is where it should be.
+// TestReadingGoesOnAfterAValueError: the value is passed over, and what follows is where it should
+// be.
 func TestReadingGoesOnAfterAValueError(t *testing.T) {
 	f := papers(t, paper{1, []string{"a", "", "b"}}, paper{2, nil}, paper{3, []string{"c"}})
 	r := reader(t, f, 1)

@@ -9,8 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The library allocates what a page's header asks for before it looks at the page, so headers are read beforehand and
-// held against these.
+// The library allocates what a page's header asks for before it looks at the page, so headers are
+// read beforehand and held against these.
 const (
 	maxPageBytes  = 256 << 20
 	maxPageValues = 1 << 26

@@ -105,7 +105,8 @@ type Reader struct {
 	indexed    bool
 }
 
-// Reader returns a reader of a column that Check has accepted, after a look at the headers of its pages.
+// Reader returns a reader of a column that Check has accepted, after a look at the headers of its
+// pages.
 func (f *File) Reader(c *Column, group int) (r *Reader, err error) {
 	defer guard(&err)
 	if isEmpty(&f.Metadata().RowGroups[group], c) {
@@ -163,8 +164,9 @@ func (r *Reader) more() error {
 	return nil
 }
 
-// Fill adds the next n ids of a flat column to dst. It returns how many entries it went through: n, or up to and
-// including one with a [ValueError], which it passes over. Any other error ends the reading.
+// Fill adds the next n ids of a flat column to dst. It returns how many entries it went through: n,
+// or up to and including one with a [ValueError], which it passes over. Any other error ends the
+// reading.
 func (r *Reader) Fill(dst *ownergraph.IDs, n int) (done int, err error) {
 	defer guard(&err)
 	for done < n {
@@ -189,8 +191,9 @@ func (r *Reader) Fill(dst *ownergraph.IDs, n int) (done int, err error) {
 	return done, nil
 }
 
-// Row adds the ids of the next row of a list column to dst, and returns how many: 0 for an empty list and for
-// null. After a [ValueError] the row has been passed over. io.EOF says that there are no more rows.
+// Row adds the ids of the next row of a list column to dst, and returns how many: 0 for an empty
+// list and for null. After a [ValueError] the row has been passed over. io.EOF says that there are
+// no more rows.
 func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 	defer guard(&err)
 	if err := r.more(); err != nil {
@@ -231,7 +234,8 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 	}
 }
 
-// take adds the next n entries, none of them null, to a column, and returns how many it went through, as Fill does.
+// take adds the next n entries, none of them null, to a column, and returns how many it went
+// through, as Fill does.
 func (r *Reader) take(dst *ownergraph.IDs, n int) (done int, err error) {
 	first := r.value
 	switch {

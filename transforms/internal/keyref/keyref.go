@@ -1,5 +1,6 @@
-// Package keyref lets a DoFn find its key without carrying it: the fields of a DoFn travel in the pipeline graph,
-// which runners store and show, so they hold where the key is and what to derive from it, never the key.
+// Package keyref lets a DoFn find its key without carrying it: the fields of a DoFn travel in the
+// pipeline graph, which runners store and show, so they hold where the key is and what to derive
+// from it, never the key.
 package keyref
 
 import (
@@ -13,8 +14,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Ref says where a root key is and which run and parameters a key of it is for. It is public. Every worker must
-// be able to read the key file at KeyURI.
+// Ref says where a root key is and which run and parameters a key of it is for. It is public. Every
+// worker must be able to read the key file at KeyURI.
 type Ref struct {
 	KeyURI string       `json:"key_uri"`       // path of a local file, file:///path, or an object: gs://bucket/key
 	RunID  stream.RunID `json:"run_id"`        // of the training run

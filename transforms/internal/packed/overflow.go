@@ -13,16 +13,18 @@ import (
 	"minsep/internal/store"
 )
 
-// DefaultOverflowAfter is what a packer passes on in a bundle before it writes to files. A runner may hold all that a bundle passes on, or, as Flink's
-// runner does, stop for ever at about 400 MB; a bundle has up to four packers.
+// DefaultOverflowAfter is what a packer passes on in a bundle before it writes to files. A runner
+// may hold all that a bundle passes on, or, as Flink's runner does, stop for ever at about 400 MB;
+// a bundle has up to four packers.
 const DefaultOverflowAfter = 64 << 20
 
 // overflowFile is the number of bytes of chunks that are written as one file.
 const overflowFile = 32 << 20
 
-// Overflow says where a packer puts the chunks that are too much for one bundle. What it emits in their place are references to files, which
-// [Records] and [Sorter] read. Every worker must be able to read and write the folder; who runs the pipeline makes it, and removes it
-// when the pipeline has ended. A bundle that is made again writes new files.
+// Overflow says where a packer puts the chunks that are too much for one bundle. What it emits in
+// their place are references to files, which [Records] and [Sorter] read. Every worker must be able
+// to read and write the folder; who runs the pipeline makes it, and removes it when the pipeline
+// has ended. A bundle that is made again writes new files.
 type Overflow struct {
 	Dir   string // empty: nowhere, all is passed on
 	After int64  // bytes that are passed on before; 0 means DefaultOverflowAfter
@@ -54,7 +56,8 @@ func (o *overflow) take(bucket uint32, chunk []byte, emit Emit) {
 	}
 }
 
-// write writes the chunks that are held as one file, those of a bucket together, and emits a reference for each bucket.
+// write writes the chunks that are held as one file, those of a bucket together, and emits a
+// reference for each bucket.
 func (o *overflow) write(emit Emit) {
 	held := o.held
 	o.held, o.bytes = o.held[:0], 0
@@ -86,8 +89,9 @@ func (o *overflow) write(emit Emit) {
 	}
 }
 
-// reference stands for a chunk that is a part of a file. Its encoding is no chunk of its width: one of fixed width is a multiple of
-// the width, which a reference is not, and the mark that begins it is no length of a record.
+// reference stands for a chunk that is a part of a file. Its encoding is no chunk of its width: one
+// of fixed width is a multiple of the width, which a reference is not, and the mark that begins it
+// is no length of a record.
 type reference struct {
 	name     string
 	at, size int64

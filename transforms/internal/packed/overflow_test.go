@@ -13,7 +13,8 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// TestOverflow packs 4 MB into little more than 1 MB of chunks and gets all records back, sorted and not.
+// TestOverflow packs 4 MB into little more than 1 MB of chunks and gets all records back, sorted
+// and not.
 func TestOverflow(t *testing.T) {
 	const n, buckets, after = 200_000, 5, 1 << 20
 	for _, width := range []int{0, 2, 20, 21} {

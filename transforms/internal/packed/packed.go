@@ -1,14 +1,16 @@
 // Package packed moves small records through a shuffle in chunks.
 //
-// A GroupByKey pays for each element it moves; a graph has 1e8 edges. So records of a few bytes are gathered by hash
-// bucket into chunks of about [ChunkSize] bytes, the pair (bucket, chunk) is what a Beam GroupByKey sees (a
-// KV<uint32, []byte>, with Beam's own coders), and the DoFn behind it sorts the bucket:
+// A GroupByKey pays for each element it moves; a graph has 1e8 edges. So records of a few bytes are
+// gathered by hash bucket into chunks of about [ChunkSize] bytes, the pair (bucket, chunk) is what
+// a Beam GroupByKey sees (a KV<uint32, []byte>, with Beam's own coders), and the DoFn behind it
+// sorts the bucket:
 //
 //	Packer.Add(bucket, record, emit) → beam.GroupByKey → Sorter.AddAll(chunks), Sorter.Each(func(record))
 //
-// A record is a byte string, ordered by its bytes: write numbers big endian. All records of one collection have one
-// width, or, with width 0, any length. The number of buckets comes from the size of the data ([Buckets]); a
-// bucket that is larger all the same, for one hot owner, is sorted through temporary files, not in memory.
+// A record is a byte string, ordered by its bytes: write numbers big endian. All records of one
+// collection have one width, or, with width 0, any length. The number of buckets comes from the
+// size of the data ([Buckets]); a bucket that is larger all the same, for one hot owner, is sorted
+// through temporary files, not in memory.
 package packed
 
 import (
@@ -19,11 +21,13 @@ import (
 )
 
 const (
-	// ChunkSize is the number of bytes at which a chunk is emitted. A longer record makes a longer chunk.
+	// ChunkSize is the number of bytes at which a chunk is emitted. A longer record makes a longer
+	// chunk.
 	ChunkSize = 64 << 10
 	// BucketSize is the number of bytes that a bucket is meant to stay under.
 	BucketSize = 64 << 20
-	// PackerSize is the number of bytes that a Packer holds before it emits all, full or not: with very many buckets, most chunks are small.
+	// PackerSize is the number of bytes that a Packer holds before it emits all, full or not: with
+	// very many buckets, most chunks are small.
 	PackerSize = 128 << 20
 	// MaxBuckets bounds the number of buckets, so that one fits in three bytes.
 	MaxBuckets = 1 << 24
@@ -34,7 +38,8 @@ func Buckets(total int64) int {
 	return int(min(max(1, (total+BucketSize-1)/BucketSize), MaxBuckets))
 }
 
-// Bucket maps a uniform word to one of n buckets by its leading bits: buckets are ranges of words, in their order.
+// Bucket maps a uniform word to one of n buckets by its leading bits: buckets are ranges of words,
+// in their order.
 func Bucket(word uint64, n int) uint32 {
 	hi, _ := bits.Mul64(word, uint64(n))
 	return uint32(hi)
@@ -43,8 +48,8 @@ func Bucket(word uint64, n int) uint32 {
 // Emit takes a full chunk. The chunk is not touched again.
 type Emit = func(bucket uint32, chunk []byte)
 
-// Packer gathers records into chunks by bucket, in memory of about [PackerSize]. Make one in StartBundle, Add in ProcessElement, Flush in
-// FinishBundle. It is not safe for concurrent use.
+// Packer gathers records into chunks by bucket, in memory of about [PackerSize]. Make one in
+// StartBundle, Add in ProcessElement, Flush in FinishBundle. It is not safe for concurrent use.
 type Packer struct {
 	width  int
 	chunks [][]byte
@@ -69,7 +74,8 @@ func (p *Packer) Over(o Overflow) *Packer {
 	return p
 }
 
-// Add packs a record into bucket, and emits the bucket's chunk when it is full. It copies the record.
+// Add packs a record into bucket, and emits the bucket's chunk when it is full. It copies the
+// record.
 func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
 	var chunk []byte
 	if p.width == 0 {
@@ -122,8 +128,8 @@ func (p *Packer) Packed() int {
 	return n
 }
 
-// Flush emits what is left, in the order of buckets. Its error is that of writing files, at any time before, and fails
-// the bundle: without an [Overflow] there is none.
+// Flush emits what is left, in the order of buckets. Its error is that of writing files, at any
+// time before, and fails the bundle: without an [Overflow] there is none.
 func (p *Packer) Flush(emit Emit) error {
 	p.flush(emit)
 	if p.over == nil {
@@ -143,8 +149,9 @@ func (p *Packer) flush(emit Emit) {
 	p.held = 0
 }
 
-// Records calls f for each record of a chunk, in their order in it, until f fails. Records are parts of the chunk.
-// It fails if the chunk does not hold whole records. The chunk may be in a file, see [Overflow].
+// Records calls f for each record of a chunk, in their order in it, until f fails. Records are
+// parts of the chunk. It fails if the chunk does not hold whole records. The chunk may be in a
+// file, see [Overflow].
 func Records(chunk []byte, width int, f func(record []byte) error) error {
 	chunk, err := resolve(chunk, width)
 	if err != nil {

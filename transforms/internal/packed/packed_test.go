@@ -45,7 +45,8 @@ func sorted(t interface{ Fatal(...any) }, s *packed.Sorter, chunks [][]byte) [][
 	return out
 }
 
-// TestPackAndSort compares with sorting the records themselves, for any lengths, many equal prefixes, and spills.
+// TestPackAndSort compares with sorting the records themselves, for any lengths, many equal
+// prefixes, and spills.
 func TestPackAndSort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.SampledFrom([]int{0, 0, 1, 7, 8, 9, 20}).Draw(t, "width")

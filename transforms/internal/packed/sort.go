@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// ref is a record in a sorter's chunks with sixteen of its bytes as numbers, which decide most comparisons: to
-// look at the record itself is to wait for memory.
+// ref is a record in a sorter's chunks with sixteen of its bytes as numbers, which decide most
+// comparisons: to look at the record itself is to wait for memory.
 type ref struct {
 	key   uint64 // at the depth sorted by
 	after uint64 // the eight bytes behind
@@ -29,8 +29,9 @@ func keyAt(record []byte, depth int) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// refSorter sorts refs by the bytes of their records: it spreads them over bins by the eight bytes at a depth, as
-// numbers, sorts small bins by comparison, and goes on within large ones, deeper where all eight bytes agree.
+// refSorter sorts refs by the bytes of their records: it spreads them over bins by the eight bytes
+// at a depth, as numbers, sorts small bins by comparison, and goes on within large ones, deeper
+// where all eight bytes agree.
 type refSorter struct {
 	record  func(ref) []byte
 	scratch []ref

@@ -13,9 +13,10 @@ import (
 // DefaultLimit is the number of bytes that a Sorter holds before it spills.
 const DefaultLimit = 256 << 20
 
-// Sorter sorts the records of a bucket by their bytes. What does not fit under Limit is sorted in runs
-// in temporary files that are merged when there are many and when read, so a bucket of any size is sorted in bounded memory. The zero
-// value with Width set is ready to use; Close it. It is not safe for concurrent use.
+// Sorter sorts the records of a bucket by their bytes. What does not fit under Limit is sorted in
+// runs in temporary files that are merged when there are many and when read, so a bucket of any
+// size is sorted in bounded memory. The zero value with Width set is ready to use; Close it. It is
+// not safe for concurrent use.
 type Sorter struct {
 	Width int    // of a record in bytes, or 0 for records of any length
 	Limit int    // bytes of records and of their index held in memory; 0 means DefaultLimit
@@ -41,7 +42,8 @@ func (s *Sorter) AddAll(next func(*[]byte) bool) error {
 	return nil
 }
 
-// Add adds the records of a chunk, which may be in a file, see [Overflow], before any call of Each. The chunk must not change until Close.
+// Add adds the records of a chunk, which may be in a file, see [Overflow], before any call of Each.
+// The chunk must not change until Close.
 func (s *Sorter) Add(chunk []byte) error {
 	chunk, err := resolve(chunk, s.Width)
 	if err != nil {
@@ -86,7 +88,8 @@ func (s *Sorter) record(r ref) []byte {
 	return chunk[start : start+int(n)]
 }
 
-// sortHeld sorts what is in memory. Sorting leaves other bytes of the records in the index, so it is done once.
+// sortHeld sorts what is in memory. Sorting leaves other bytes of the records in the index, so it
+// is done once.
 func (s *Sorter) sortHeld() {
 	if !s.sorted {
 		s.sorter.record = s.record
@@ -101,11 +104,12 @@ func (s *Sorter) forget() { s.chunks, s.refs, s.held, s.sorted = nil, s.refs[:0]
 // Spilled says whether temporary files are in use.
 func (s *Sorter) Spilled() bool { return len(s.runs) > 0 }
 
-// mergeRuns is the number of runs that are merged to one before more are written: a run that is read takes 256 KiB and an
-// open file.
+// mergeRuns is the number of runs that are merged to one before more are written: a run that is
+// read takes 256 KiB and an open file.
 const mergeRuns = 64
 
-// spill writes what is in memory as a sorted run, and merges runs of equal rank when there are many.
+// spill writes what is in memory as a sorted run, and merges runs of equal rank when there are
+// many.
 func (s *Sorter) spill() error {
 	s.sortHeld()
 	if err := s.write(0, s.eachHeld); err != nil {
@@ -149,8 +153,8 @@ func (s *Sorter) write(rank int, each func(func([]byte) error) error) error {
 	return fault("spilling a bucket", cmp.Or(err, w.Flush()))
 }
 
-// Each calls f for every record in order until f fails. A record is valid during the call only. Each may be
-// called again.
+// Each calls f for every record in order until f fails. A record is valid during the call only.
+// Each may be called again.
 func (s *Sorter) Each(f func(record []byte) error) error {
 	if len(s.runs) == 0 {
 		s.sortHeld()
@@ -164,8 +168,9 @@ func (s *Sorter) Each(f func(record []byte) error) error {
 	return merge(s.runs, f)
 }
 
-// eachHeld calls f for what is in memory. It copies a block of records together before it calls: sorted
-// records lie anywhere in their chunks, and the processor waits for many at once only when nothing stands between.
+// eachHeld calls f for what is in memory. It copies a block of records together before it calls:
+// sorted records lie anywhere in their chunks, and the processor waits for many at once only when
+// nothing stands between.
 func (s *Sorter) eachHeld(f func(record []byte) error) error {
 	const block = 128
 	var ends [block]int

@@ -12,9 +12,10 @@ import (
 // DefaultSpool is the number of bytes that a Spool holds in memory.
 const DefaultSpool = 64 << 20
 
-// Spool holds records in the order in which they are added and gives them back as often as asked: those of one hot owner, or of
-// one example of many owners. What does not fit under Limit is in a temporary file, so memory is bounded. The zero value with Width set is ready
-// to use; Close it. It is not safe for concurrent use.
+// Spool holds records in the order in which they are added and gives them back as often as asked:
+// those of one hot owner, or of one example of many owners. What does not fit under Limit is in a
+// temporary file, so memory is bounded. The zero value with Width set is ready to use; Close it. It
+// is not safe for concurrent use.
 type Spool struct {
 	Width int    // of a record in bytes, or 0 for records of any length
 	Limit int    // bytes held in memory; 0 means DefaultSpool
@@ -63,8 +64,8 @@ func (s *Spool) spill() (err error) {
 	return fault("spilling records", err)
 }
 
-// Each calls f for every record in order until f fails. A record is valid during the call only. Each may be called again,
-// but not by f.
+// Each calls f for every record in order until f fails. A record is valid during the call only.
+// Each may be called again, but not by f.
 func (s *Spool) Each(f func(record []byte) error) error {
 	if s.size > 0 {
 		r := &run{width: s.Width, r: bufio.NewReaderSize(io.NewSectionReader(s.file, 0, s.size), 1<<18)}
@@ -96,8 +97,8 @@ func (s *Spool) Close() (err error) {
 	return err
 }
 
-// tempFile makes a temporary file. It has no name any more when tempFile returns, so that nothing is left behind
-// by a process that is killed.
+// tempFile makes a temporary file. It has no name any more when tempFile returns, so that nothing
+// is left behind by a process that is killed.
 func tempFile(dir, pattern string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, pattern)
 	if err != nil {

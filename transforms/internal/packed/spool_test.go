@@ -11,8 +11,8 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// TestSpoolGivesBack adds records of one width and of any, more and fewer than memory holds, reads them twice, and
-// begins anew.
+// TestSpoolGivesBack adds records of one width and of any, more and fewer than memory holds, reads
+// them twice, and begins anew.
 func TestSpoolGivesBack(t *testing.T) {
 	for _, width := range []int{0, 5} {
 		for _, limit := range []int{1, 100, 1 << 20} {
@@ -106,7 +106,8 @@ func TestManyRuns(t *testing.T) {
 	}
 }
 
-// TestPackerOfManyBuckets packs for more buckets than there is memory for chunks: nothing is lost, and what is held stays bounded.
+// TestPackerOfManyBuckets packs for more buckets than there is memory for chunks: nothing is lost,
+// and what is held stays bounded.
 func TestPackerOfManyBuckets(t *testing.T) {
 	const buckets, records = 3 << 17, 4
 	p := packed.NewPacker(8, buckets)
