@@ -1,11 +1,9 @@
 package tilt
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"minsep/accounting/montecarlo"
@@ -124,42 +122,9 @@ func TestBalancedNormaliserIsTheSumOverAllTuples(t *testing.T) {
 
 // TestBalancedNormaliserGolden holds ln N_θ against values of another program.
 func TestBalancedNormaliserGolden(t *testing.T) {
-	data, err := os.ReadFile("testdata/renyi_normalisers.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			Scheme string             `json:"scheme"`
-			Steps  int                `json:"n"`
-			MinSep int                `json:"b"`
-			Times  float64            `json:"k"`
-			Sigma  float64            `json:"sigma"`
-			C      []float64          `json:"c"`
-			LogN   map[string]float64 `json:"log_N"`
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	compared := 0
-	for _, c := range file.Cases {
-		if c.Scheme != "balanced_min_sep" {
-			continue
-		}
-		for order, want := range c.LogN {
-			var theta int
-			fmt.Sscan(order, &theta)
-			got := balancedCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Times, c.Sigma, theta}.table(t, false).lnN
-			compared++
-			if math.Abs(got-want) > 1e-10 {
-				t.Errorf("%+v θ=%d: %.14g, want %.14g", c, theta, got, want)
-			}
-		}
-	}
-	if compared < 11 {
-		t.Errorf("only %d values were compared", compared)
-	}
+	compareNormalisers(t, 11, func(c normaliserCase, theta int) float64 {
+		return balancedCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Times, c.Sigma, theta}.table(t, false).lnN
+	}, "balanced_min_sep")
 }
 
 // TestBalancedTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another number or another noise are rejected.

@@ -1,11 +1,9 @@
 package tilt
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"minsep/accounting/montecarlo"
@@ -131,43 +129,9 @@ func TestEpochNormaliserIsTheSumOverAllTuples(t *testing.T) {
 
 // TestEpochNormaliserGolden holds ln N_θ against values of another program.
 func TestEpochNormaliserGolden(t *testing.T) {
-	data, err := os.ReadFile("testdata/renyi_normalisers.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			Scheme string             `json:"scheme"`
-			Steps  int                `json:"n"`
-			MinSep int                `json:"b"`
-			Epoch  int                `json:"epoch"`
-			Used   float64            `json:"rho"`
-			Sigma  float64            `json:"sigma"`
-			C      []float64          `json:"c"`
-			LogN   map[string]float64 `json:"log_N"`
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	compared := 0
-	for _, c := range file.Cases {
-		if c.Scheme != "epoch_min_sep" || c.Used != 1 {
-			continue
-		}
-		for order, want := range c.LogN {
-			var theta int
-			fmt.Sscan(order, &theta)
-			got := epochCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Epoch, c.Sigma, theta}.table(t, false).lnN
-			compared++
-			if math.Abs(got-want) > 1e-10 {
-				t.Errorf("%+v θ=%d: %.14g, want %.14g", c, theta, got, want)
-			}
-		}
-	}
-	if compared < 11 {
-		t.Errorf("only %d values were compared", compared)
-	}
+	compareNormalisers(t, 11, func(c normaliserCase, theta int) float64 {
+		return epochCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Epoch, c.Sigma, theta}.table(t, false).lnN
+	}, "epoch_min_sep")
 }
 
 // TestEpochTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another epoch or another min-sep are rejected.

@@ -235,7 +235,7 @@ func (o *once) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 		hits = addHit(hits, i)
 		return i
 	}
-	one := func() { add(pick(o.mass, u.float64())) }
+	single := func() { add(pick(o.mass, u.float64())) }
 	edge := func() {
 		i := add(pick(o.edges, u.float64()))
 		add(o.neighbour(i, u.float64()))
@@ -243,7 +243,7 @@ func (o *once) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	switch m := pick(o.count, u.float64()); m {
 	case 0:
 	case 1:
-		one()
+		single()
 	default:
 		terms := o.terms(m)
 		for k := 1; k < len(terms); k++ {
@@ -252,12 +252,12 @@ func (o *once) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 		switch pick(terms[:], u.float64()) {
 		case 0:
 			for range m {
-				one()
+				single()
 			}
 		case 1:
 			edge()
 			if m == 3 {
-				one()
+				single()
 			}
 		case 2:
 			i := add(pick(o.paths, u.float64()))

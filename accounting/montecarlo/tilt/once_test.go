@@ -1,10 +1,8 @@
 package tilt
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"minsep/accounting/montecarlo"
@@ -129,65 +127,18 @@ func TestOnceIsTheTable(t *testing.T) {
 
 // TestGoldenNormalisers compares with moments by enumeration of tuples: at most once, and b-min-sep with b above the bands.
 func TestGoldenNormalisers(t *testing.T) {
-	data, err := os.ReadFile("testdata/renyi_normalisers.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			Scheme string             `json:"scheme"`
-			Rate   float64            `json:"p0"`
-			MinSep int                `json:"b"`
-			Prob   float64            `json:"p"`
-			Sigma  float64            `json:"sigma"`
-			C      []float64          `json:"c"`
-			Matrix [][]float64        `json:"C"`
-			Steps  int                `json:"n"`
-			LogN   map[string]float64 `json:"log_N"`
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	compared := 0
-	for _, c := range file.Cases {
+	compareNormalisers(t, 12, func(c normaliserCase, theta int) float64 {
 		s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: true, NoiseMultiplier: c.Sigma,
 			Strategy: toeplitz(c.Steps, c.C...)}
-		switch c.Scheme {
-		case "at_most_one": // warm, b = n: p0 = p/(1+(n-1)p)
+		if c.Scheme == "at_most_one" { // warm, b = n: p0 = p/(1+(n-1)p)
 			s.MinSep, s.Prob = c.Steps, min(1, c.Rate/(1-c.Rate*float64(c.Steps-1)))
-		case "b_min_sep":
-		default:
-			continue
 		}
-		if c.Matrix != nil {
-			s.Strategy = &mechanism.Strategy{Kind: mechanism.KindDense, Steps: c.Steps}
-			for j := range c.Steps {
-				var column []float64
-				for i := j; i < c.Steps; i++ {
-					column = append(column, c.Matrix[i][j])
-				}
-				s.Strategy.Columns = append(s.Strategy.Columns, column)
-			}
+		source, err := (bMinSep{}).source(s, law.NewColumns(s.Strategy), theta, true, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for order, theta := range map[string]int{"2": 2, "3": 3, "4": 4} {
-			want, given := c.LogN[order]
-			if !given {
-				continue
-			}
-			compared++
-			source, err := (bMinSep{}).source(s, law.NewColumns(s.Strategy), theta, true, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := source.logN(); math.Abs(got-want-inflation) > 1e-10 {
-				t.Errorf("%s n=%d b=%d order %d: ln N = %v, want %v", c.Scheme, c.Steps, s.MinSep, theta, got, want)
-			}
-		}
-	}
-	if compared != 12 {
-		t.Errorf("%d moments were compared", compared)
-	}
+		return source.logN() - inflation
+	}, "at_most_one", "b_min_sep")
 }
 
 // TestOnceIsRefused beyond order 3, and where a dense C is too large.
