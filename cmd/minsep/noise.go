@@ -14,6 +14,7 @@ import (
 
 func (a *app) noiseCommand() *cobra.Command {
 	var stage pipelines.Noise
+	var streamed noiseStream
 	c := &cobra.Command{
 		Use:   "noise --strategy FILE [--noise-multiplier σ] --steps N --coordinates D --key FILE --out DIR",
 		Short: "Generate the correlated noise of a training run",
@@ -28,24 +29,29 @@ grid, which does not raise its norm; sum without rounding; never use a step's no
 serves one training run: noise is refused for another directory, σ, strategy or size with the same run id and key file.
 The noise is secret.
 
-With a certificate in the run directory, --noise-multiplier may be left out: it is then the certificate's.`,
+With a certificate in the run directory, --noise-multiplier may be left out: it is then the certificate's.
+
+With --stream, noise writes no files: where the run directory has a recipe (noise --recipe-only), the rows of the steps from
+--from-step on go to standard output as fast as they are made, for one --shard of the coordinates, with the bits of the
+files. A head of 4096 bytes comes first: JSON, with the SHA-256 of the recipe.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
 			if err != nil {
 				return err
 			}
+			if streamed.on {
+				return a.streamNoise(cmd, streamed, stage.DType, o)
+			}
+			if err := streamed.unused(cmd); err != nil {
+				return err
+			}
 			stage.FromCertificate = !cmd.Flags().Changed("noise-multiplier")
 			stop := a.watch("noise")
 			result, err := stage.Run(cmd.Context(), o)
 			stop()
-			var claimed *noise.ClaimError
-			var grows *noise.GrowthError
-			if errors.As(err, &claimed) || errors.As(err, &grows) {
-				return usageError{err}
-			}
 			if err != nil {
-				return err
+				return noiseFault(err)
 			}
 			return a.print(result, func(w io.Writer) { printNoise(w, result) })
 		},
@@ -63,7 +69,18 @@ With a certificate in the run directory, --noise-multiplier may be left out: it 
 	f.StringVar(&stage.DType, "dtype", "float32", "type of the files: float32 or float64, whose default grid is finer; with --grid it does not change the values")
 	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "steps of a file (default 1000); does not change the values")
 	f.BoolVar(&stage.RecipeOnly, "recipe-only", false, "write the recipe and no noise")
+	streamed.addFlags(c)
 	return c
+}
+
+// noiseFault marks what the user asked for and cannot have.
+func noiseFault(err error) error {
+	var claimed *noise.ClaimError
+	var grows *noise.GrowthError
+	if errors.As(err, &claimed) || errors.As(err, &grows) {
+		return usageError{err}
+	}
+	return err
 }
 
 func printNoise(w io.Writer, n pipelines.NoiseResult) {

@@ -65,9 +65,11 @@ func newGenerator(r *Recipe, key stream.Key, lo, hi int64) *Generator {
 	default:
 		g.stateRows = len(r.Noising.Decays)
 	}
-	g.state = make([]float64, g.panels*g.stateRows*lanes)
 	return g
 }
+
+// allocate makes the state.
+func (g *Generator) allocate() { g.state = make([]float64, g.panels*g.stateRows*lanes) }
 
 // Width returns the number of coordinates.
 func (g *Generator) Width() int { return int(g.hi - g.lo) }
@@ -162,7 +164,7 @@ func (g *Generator) run(rows int, emit func(panel, row, steps int, values []floa
 		return true
 	}
 	chunk := min(rows, max(32, g.history/2))
-	tile := min(g.panels, max(1, scratchBytes/8/lanes/(g.history+chunk)), 128)
+	tile := g.tilePanels(chunk)
 	tiles := (g.panels + tile - 1) / tile
 	count := g.Workers
 	if count <= 0 {
@@ -170,7 +172,7 @@ func (g *Generator) run(rows int, emit func(panel, row, steps int, values []floa
 	}
 	count = min(count, tiles)
 	for len(g.workers) < count {
-		g.workers = append(g.workers, &worker{g: g, normals: stream.NewBulk(g.normals), tails: stream.NewBulk(g.tails)})
+		g.workers = append(g.workers, newWorker(g))
 	}
 	var next atomic.Int64
 	var failed atomic.Bool
@@ -182,7 +184,7 @@ func (g *Generator) run(rows int, emit func(panel, row, steps int, values []floa
 				if i >= tiles {
 					return
 				}
-				if !w.tile(i*tile, min(g.panels, (i+1)*tile), rows, chunk, emit) {
+				if !w.tile(i*tile, min(g.panels, (i+1)*tile), g.step, rows, chunk, emit) {
 					failed.Store(true)
 				}
 			}
@@ -190,6 +192,11 @@ func (g *Generator) run(rows int, emit func(panel, row, steps int, values []floa
 	}
 	group.Wait()
 	return !failed.Load()
+}
+
+// tilePanels is how many panels are made at a time, chunk steps of each.
+func (g *Generator) tilePanels(chunk int) int {
+	return min(g.panels, max(1, scratchBytes/8/lanes/(g.history+chunk)), 128)
 }
 
 // worker makes one tile of panels at a time.
@@ -202,31 +209,25 @@ type worker struct {
 	gain           []float64
 }
 
-// tile makes all rows of the panels [from, to), chunk steps at a time.
-func (w *worker) tile(from, to, rows, chunk int, emit func(panel, row, steps int, values []float64) bool) bool {
-	g := w.g
-	stride := (g.history + chunk) * lanes
+func newWorker(g *Generator) *worker {
+	return &worker{g: g, normals: stream.NewBulk(g.normals), tails: stream.NewBulk(g.tails)}
+}
+
+// room makes room for chunk steps of the panels [from, to), and returns the distance between
+// panels.
+func (w *worker) room(from, to, chunk int) (stride int) {
+	stride = (w.g.history + chunk) * lanes
 	w.rows = grow(w.rows, (to-from)*stride)
 	w.words = grow(w.words, (to-from)*lanes)
-	w.begin(from, to, stride)
-	first := 0 // where a chunk's results begin in a panel
-	if g.noising.Feedback != nil {
-		first = g.history
-	}
-	ok := true
-	for row := 0; row < rows; row += chunk {
-		steps := min(chunk, rows-row)
-		for t := range steps {
-			w.normalsRow(from, to, g.step+row+t, g.history+t, stride)
-		}
-		w.prepare(g.step+row, steps)
-		for p := from; p < to; p++ {
-			panel := w.rows[(p-from)*stride:][:stride]
-			w.correlate(panel, p, steps)
-			ok = emit(p, row, steps, panel[first*lanes:][:steps*lanes]) && ok
-			copy(panel[:g.history*lanes], panel[steps*lanes:])
-		}
-	}
+	return stride
+}
+
+// tile makes all rows of the panels [from, to) from a step on, chunk steps at a time.
+func (w *worker) tile(from, to, step, rows, chunk int, emit func(panel, row, steps int, values []float64) bool) bool {
+	g := w.g
+	stride := w.room(from, to, chunk)
+	w.begin(from, to, step, stride)
+	ok := w.correlated(from, to, step, rows, chunk, stride, emit)
 	if g.noising.Feedback != nil {
 		for p := from; p < to; p++ {
 			copy(w.state(p), w.rows[(p-from)*stride:])
@@ -235,9 +236,34 @@ func (w *worker) tile(from, to, rows, chunk int, emit func(panel, row, steps int
 	return ok
 }
 
-// begin puts the rows before the next step in front of each panel: outputs that the generator has
-// kept, or inputs made again.
-func (w *worker) begin(from, to, stride int) {
+// correlated makes the rows of a tile in which begin, or what stands for it, has put the rows
+// before step.
+func (w *worker) correlated(from, to, step, rows, chunk, stride int, emit func(panel, row, steps int, values []float64) bool) bool {
+	g := w.g
+	first := 0 // where a chunk's results begin in a panel
+	if g.noising.Feedback != nil {
+		first = g.history
+	}
+	ok := true
+	for row := 0; row < rows; row += chunk {
+		steps := min(chunk, rows-row)
+		for t := range steps {
+			w.normalsRow(from, to, step+row+t, g.history+t, stride)
+		}
+		w.prepare(step+row, steps)
+		for p := from; p < to; p++ {
+			panel := w.rows[(p-from)*stride:][:stride]
+			w.correlate(panel, p, steps)
+			ok = emit(p, row, steps, panel[first*lanes:][:steps*lanes]) && ok
+			copy(panel[:g.history*lanes], panel[steps*lanes:])
+		}
+	}
+	return ok
+}
+
+// begin puts the rows before a step in front of each panel: outputs that the generator has kept, or
+// inputs made again.
+func (w *worker) begin(from, to, step, stride int) {
 	g := w.g
 	switch {
 	case g.noising.Feedback != nil:
@@ -246,7 +272,7 @@ func (w *worker) begin(from, to, stride int) {
 		}
 	default:
 		for i := range g.history {
-			if t := g.step - g.history + i; t >= 0 {
+			if t := step - g.history + i; t >= 0 {
 				w.normalsRow(from, to, t, i, stride)
 				continue
 			}

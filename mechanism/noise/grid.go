@@ -145,6 +145,13 @@ func (r *Recipe) Grid() Grid {
 	return Grid(r.Params.Grid)
 }
 
+// Float32 reports whether a float32 holds the noise on the recipe's grid.
+func (r *Recipe) Float32() bool {
+	p := r.Params
+	_, err := chooseGrid(r.Noising.RowDeviations(p.Steps), float64(p.NoiseMultiplier)*float64(p.ClipNorm), Config{Grid: r.Grid()})
+	return err == nil
+}
+
 // rounding is how values become multiples of the grid: v + magic has an ulp of g.
 type rounding struct{ magic, limit float64 }
 

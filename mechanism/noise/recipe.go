@@ -225,6 +225,15 @@ var ErrKey = errors.New("noise: the key is not the one that the recipe was made 
 // Generator returns the generator of coordinates [lo, hi) from step 0 on. The key must be the one
 // of r's run ([Recipe.Key], [ErrKey]).
 func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
+	g, err := r.generator(key, lo, hi)
+	if err == nil {
+		g.allocate()
+	}
+	return g, err
+}
+
+// generator returns a generator without its state.
+func (r *Recipe) generator(key stream.Key, lo, hi int64) (*Generator, error) {
 	if key.Commitment() != r.KeyCommitment {
 		return nil, ErrKey
 	}

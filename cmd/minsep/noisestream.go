@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"minsep/internal/param"
+	"minsep/pipelines"
+)
+
+// noiseStream is what the flags of a stream of noise say.
+type noiseStream struct {
+	on    bool
+	from  int
+	shard string // i/N
+}
+
+// streamFlags are the flags of noise that a stream takes; those of every command go with it too.
+var streamFlags = []string{"stream", "from-step", "shard", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
+
+func (s *noiseStream) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&s.on, "stream", false, "write the noise of the recipe in the run directory to standard output, and no files")
+	f.IntVar(&s.from, "from-step", 0, "of a stream: the first step, from 0")
+	f.StringVar(&s.shard, "shard", "0/1", "of a stream: i/N, the i-th (from 0) of N ranges of coordinates")
+}
+
+// unused refuses flags of a stream where there is none.
+func (s *noiseStream) unused(cmd *cobra.Command) error {
+	c := param.Checker{Package: "minsep"}
+	for _, name := range []string{"from-step", "shard"} {
+		f := cmd.Flags().Lookup(name)
+		c.Require(!f.Changed, name, f.Value, "is for --stream only")
+	}
+	return c.Err()
+}
+
+// others refuses flags that a stream does not take: the recipe says those.
+func (s *noiseStream) others(cmd *cobra.Command) error {
+	c := param.Checker{Package: "minsep"}
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		c.Require(!f.Changed || slices.Contains(streamFlags, f.Name), f.Name, f.Value, "cannot be used with --stream: the recipe in the run directory has what decides the noise")
+	})
+	return c.Err()
+}
+
+// streamNoise writes the noise to standard output.
+func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pipelines.Options) error {
+	if err := s.others(cmd); err != nil {
+		return err
+	}
+	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype}
+	i, count, _ := strings.Cut(s.shard, "/")
+	var errShard, errShards error
+	n.Shard, errShard = strconv.Atoi(i)
+	n.Shards, errShards = strconv.Atoi(count)
+	if errShard != nil || errShards != nil {
+		return &param.Error{Package: "minsep", Param: "shard", Value: s.shard, Rule: "must be i/N, such as 0/8"}
+	}
+	if out, ok := a.stdout.(*checkedWriter); ok && !o.DryRun {
+		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			return &param.Error{Package: "minsep", Param: "stream", Value: true, Rule: "writes secret bytes: send standard output to a program, not to a terminal"}
+		}
+	}
+	stop := a.watch("noise")
+	head, err := n.Run(cmd.Context(), o, a.stdout)
+	stop()
+	if err != nil || !o.DryRun {
+		return noiseFault(err)
+	}
+	return a.print(head, func(w io.Writer) {
+		fmt.Fprintf(w, "run %s: steps %d to %d of coordinates %d to %d would be written, type %s\n", head.RunID, head.FromStep, head.Steps-1, head.First, head.End-1, head.DType)
+	})
+}

@@ -1,0 +1,326 @@
+package noise
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"minsep/sampling/stream"
+)
+
+// Stream makes the rows of a range of coordinates one after the other, with the bits of a
+// [Generator] and at about its speed.
+//
+// A generator is fast where a call asks for as many rows as there are bands; of rows that are too
+// wide to be held so often, it would read its whole state for each. So a stream makes the
+// coordinates in tiles, each some rows ahead of the one that is wanted: as many as the strategy has
+// bands less one, which it keeps anyway. The first tiles begin with fewer, so that the work is
+// spread over the rows. Memory is bands-1 rows of float64, one row a buffer for a BLT, and 2 MiB
+// for each goroutine. After an error a stream must not be used again. It is not safe for concurrent
+// use.
+type Stream struct {
+	// Workers is the number of goroutines that make noise; 0 is one a processor.
+	Workers int
+
+	g     *Generator
+	tile  int // panels of a tile
+	tiles int
+	slots int       // rows that a tile keeps; 0 for one at a time, which are not kept
+	ring  []float64 // [tiles][slots][tile·lanes]: the row of step t is in slot t mod slots
+	next  []int     // of each tile the first step that has not been made
+	first int       // step with which the tiles begin
+	step  int       // the next one to be written
+}
+
+// pieceValues is about how many values a goroutine makes at a time: 1 MiB of float32.
+const pieceValues = 1 << 18
+
+// filterSlots is the least number of rows that a filter makes at a time: it makes its past inputs
+// again for each time.
+const filterSlots = 4
+
+// Stream returns the stream of coordinates [lo, hi) from step 0 on. The key must be the one of r's
+// run ([Recipe.Key], [ErrKey]).
+func (r *Recipe) Stream(key stream.Key, lo, hi int64) (*Stream, error) {
+	g, err := r.generator(key, lo, hi)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{g: g, slots: g.history}
+	switch {
+	case g.noising.Feedback != nil:
+		g.stateRows = 0 // the ring is the state
+	case g.noising.Filter != nil && g.history > 0:
+		s.slots = max(g.history, filterSlots)
+	}
+	g.allocate()
+	s.tile = g.tilePanels(max(1, s.slots))
+	s.tiles = (g.panels + s.tile - 1) / s.tile
+	s.ring = make([]float64, s.tiles*s.slots*s.tile*lanes)
+	s.next = make([]int, s.tiles)
+	return s, nil
+}
+
+// Width returns the number of coordinates.
+func (s *Stream) Width() int { return s.g.Width() }
+
+// Step returns the next step, 0-based.
+func (s *Stream) Step() int { return s.step }
+
+// Restartable reports whether the noise of a step can be made without that of the steps before it:
+// whether [Stream.Seek] takes no time.
+func (s *Stream) Restartable() bool { return s.g.Restartable() }
+
+// seekRows is the least number of steps between two calls of Seek's callback.
+const seekRows = 16
+
+// Seek goes to a later step. The noise of the steps before it is made and dropped where that of the
+// step needs it; from time to time made is called with the step that is reached. It returns ctx's
+// error if that ends.
+func (s *Stream) Seek(ctx context.Context, step int, made func(step int)) error {
+	if step < s.step || step > s.g.steps {
+		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: fmt.Sprintf("must be %d to %d", s.step, s.g.steps)}
+	}
+	rows := max(seekRows, s.slots)
+	for s.step < step && !s.Restartable() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		until := min(step, s.step+rows)
+		s.each(func(w *worker, tile int) { s.advance(w, tile, until) })
+		s.step = until
+		made(until)
+	}
+	s.step, s.first = step, step
+	for i := range s.next {
+		s.next[i] = step
+	}
+	return nil
+}
+
+// each calls f for every tile, from several goroutines.
+func (s *Stream) each(f func(w *worker, tile int)) {
+	tiles := make(chan int)
+	var group sync.WaitGroup
+	for range s.workers() {
+		group.Go(func() {
+			w := newWorker(s.g)
+			for i := range tiles {
+				f(w, i)
+			}
+		})
+	}
+	for i := range s.tiles {
+		tiles <- i
+	}
+	close(tiles)
+	group.Wait()
+}
+
+func (s *Stream) workers() int {
+	if s.Workers > 0 {
+		return s.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// advance makes the rows of a tile before a step, and keeps the last of them.
+func (s *Stream) advance(w *worker, tile, until int) {
+	for s.next[tile] < until {
+		if s.slots > 0 {
+			s.ahead(w, tile, min(s.slots, until-s.next[tile]))
+			continue
+		}
+		from, to := s.panels(tile)
+		w.tile(from, to, s.next[tile], 1, 1, func(int, int, int, []float64) bool { return true })
+		s.next[tile]++
+	}
+}
+
+func (s *Stream) panels(tile int) (from, to int) {
+	return tile * s.tile, min(s.g.panels, (tile+1)*s.tile)
+}
+
+// row is the place of a step's row of a tile.
+func (s *Stream) row(tile, step int) []float64 {
+	width := s.tile * lanes
+	return s.ring[(tile*s.slots+step%s.slots)*width:][:width]
+}
+
+// ahead makes the next rows of a tile, at most slots, and puts them in the places of the oldest.
+func (s *Stream) ahead(w *worker, tile, rows int) {
+	g, step := s.g, s.next[tile]
+	from, to := s.panels(tile)
+	stride := w.room(from, to, rows)
+	if g.noising.Feedback == nil {
+		w.begin(from, to, step, stride)
+	} else {
+		for i := range g.history {
+			t := step - g.history + i
+			for p := range to - from {
+				past := w.rows[p*stride+i*lanes:][:lanes]
+				if t < 0 {
+					clear(past)
+					continue
+				}
+				copy(past, s.row(tile, t)[p*lanes:])
+			}
+		}
+	}
+	w.correlated(from, to, step, rows, rows, stride, func(panel, _, steps int, values []float64) bool {
+		for i := range steps {
+			copy(s.row(tile, step+i)[(panel-from)*lanes:], values[i*lanes:][:lanes])
+		}
+		return true
+	})
+	s.next[tile] = step + rows
+}
+
+// Write32 writes the rows from the next step on to out, in the order of steps, each value as a
+// float32 in little endian. Its errors are those of [Generator.Fill32], of out, and ctx's if that
+// ends.
+func (s *Stream) Write32(ctx context.Context, out io.Writer) error {
+	return write(ctx, s, out, s.g.rounding32().round32)
+}
+
+// Write64 is Write32 in float64.
+func (s *Stream) Write64(ctx context.Context, out io.Writer) error {
+	r := s.g.rounding64()
+	return write(ctx, s, out, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
+		return roundGeneric(r, dst, stride, p, from, to, scales)
+	})
+}
+
+// piece is a part of a row on its way to the output.
+type piece[T float32 | float64] struct {
+	values []T
+	ok     bool
+	made   chan struct{}
+}
+
+// write makes pieces of rows in several goroutines and writes them in order.
+func write[T float32 | float64](ctx context.Context, s *Stream, out io.Writer, round func(dst []T, stride int, p []float64, from, to int, scales []float64) bool) error {
+	each := max(1, pieceValues/lanes/s.tile) // tiles of a piece
+	pieces := (s.tiles + each - 1) / each
+	total := (s.g.steps - s.step) * pieces
+	workers := min(s.workers(), max(1, total))
+	free, order := make(chan []T, workers+2), make(chan *piece[T], workers+2)
+	for range cap(free) {
+		free <- make([]T, min(s.Width(), each*s.tile*lanes))
+	}
+	within, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	var mu sync.Mutex
+	taken, first := 0, s.step
+	last := make([]chan struct{}, pieces) // of the step before: the same tiles must be done
+	for range workers {
+		group.Go(func() {
+			w, scales := newWorker(s.g), make([]float64, s.tile)
+			for {
+				var values []T
+				select {
+				case values = <-free:
+				case <-within.Done():
+					return
+				}
+				mu.Lock()
+				if taken == total {
+					mu.Unlock()
+					return
+				}
+				step, i := first+taken/pieces, taken%pieces
+				taken++
+				p := &piece[T]{made: make(chan struct{})}
+				before := last[i]
+				last[i] = p.made
+				order <- p // has room for as many as there are buffers
+				mu.Unlock()
+				if before != nil {
+					<-before
+				}
+				p.values, p.ok = makePiece(s, w, values, step, i*each, min(s.tiles, (i+1)*each), scales, round)
+				close(p.made)
+			}
+		})
+	}
+	for n := range total {
+		var p *piece[T]
+		select {
+		case p = <-order:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		<-p.made
+		if !p.ok {
+			return ErrRange
+		}
+		if _, err := out.Write(littleEndian(p.values)); err != nil {
+			return err
+		}
+		free <- p.values[:cap(p.values)]
+		s.step = first + (n+1)/pieces
+	}
+	return nil
+}
+
+// makePiece sets values to a step's values of the tiles [from, to), and makes the tiles whose rows
+// are used up.
+func makePiece[T float32 | float64](s *Stream, w *worker, values []T, step, from, to int, scales []float64, round func([]T, int, []float64, int, int, []float64) bool) ([]T, bool) {
+	g := s.g
+	scale := g.scale * g.noising.rowScale(step)
+	for i := range scales {
+		scales[i] = scale
+	}
+	firstPanel, _ := s.panels(from)
+	_, endPanel := s.panels(to - 1)
+	origin := max(g.lo, g.base+int64(firstPanel)*lanes)
+	values = values[:min(g.hi, g.base+int64(endPanel)*lanes)-origin]
+	ok := true
+	// panels rounds some panels that lie side by side, of which only the coordinates of the range
+	// are taken.
+	panels := func(panel int, u []float64, count int) {
+		first := g.base + int64(panel)*lanes
+		if skip := int(max(g.lo-first, 0)); skip > 0 || first+int64(count)*lanes > g.hi {
+			for i := range count {
+				first := first + int64(i)*lanes
+				a, b := max(first, g.lo), min(first+lanes, g.hi)
+				ok = round(values[a-origin:], lanes, u[i*lanes:][:lanes], int(a-first), int(b-first), scales[:1]) && ok
+			}
+			return
+		}
+		ok = round(values[first-origin:], lanes, u, 0, lanes, scales[:count]) && ok
+	}
+	for tile := from; tile < to; tile++ {
+		a, b := s.panels(tile)
+		if s.slots == 0 {
+			w.tile(a, b, step, 1, 1, func(panel, _, _ int, u []float64) bool { panels(panel, u, 1); return true })
+			s.next[tile] = step + 1
+			continue
+		}
+		if s.next[tile] == step {
+			rows := s.slots
+			if step == s.first {
+				rows = 1 + tile%s.slots
+			}
+			s.ahead(w, tile, min(rows, g.steps-step))
+		}
+		panels(a, s.row(tile, step), b-a)
+	}
+	return values, ok
+}
+
+// littleEndian returns values in little endian: their memory itself where that is the processor's
+// order.
+func littleEndian[T float32 | float64](values []T) []byte {
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+		b, _ := binary.Append(nil, binary.LittleEndian, values)
+		return b
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])))
+}

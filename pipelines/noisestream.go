@@ -1,0 +1,183 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/mechanism/noise"
+	"minsep/sampling/stream"
+	"minsep/stages"
+	"minsep/transforms/progress"
+)
+
+// NoiseStreamFormat is the format of a stream of noise.
+const NoiseStreamFormat = "minsep-noise-stream/1"
+
+// noiseStreamHead is the size of a stream's head in bytes.
+const noiseStreamHead = 4096
+
+// NoiseStreamHead is the head of a stream of noise: a JSON object, spaces, and a line feed, 4096
+// bytes in all. The rows of the steps [FromStep, Steps) follow it, coordinates [First, End) of
+// each, in little endian, and nothing else.
+type NoiseStreamHead struct {
+	Format       string          `json:"format"`
+	RunID        stream.RunID    `json:"run_id"`
+	RecipeSHA256 manifest.Digest `json:"recipe_sha256"` // of recipe.json, as the index of the noise has it
+	DType        manifest.DType  `json:"dtype"`         // float32 or float64
+	FromStep     int             `json:"from_step"`     // 0 to Steps
+	Steps        int             `json:"steps"`         // of the training run
+	Coordinates  int64           `json:"coordinates"`   // of a gradient
+	Shard        int             `json:"shard"`         // 0 to Shards-1
+	Shards       int             `json:"shards"`
+	First        int64           `json:"first"` // coordinate of the shard
+	End          int64           `json:"end"`   // coordinate behind the shard's last
+}
+
+// NoiseStream writes the noise of a run directory, whose recipe is there, to a stream: rows of a
+// shard from a step on, at the speed at which they are made. The values are those of the files, bit
+// for bit. It writes no file but the records of the run id.
+//
+// The rules are those of [Noise]: batches, certificate and recipe in the directory must be of one
+// training run and of the root key, and the run id must serve this training run in this directory.
+type NoiseStream struct {
+	FromStep int    // 0 to the number of steps
+	Shard    int    // 0 to Shards-1
+	Shards   int    // ranges of coordinates, as manifest.NoiseRange has them; at least 1
+	DType    string // float32 or float64; "" for float32
+}
+
+// Validate reports every fault that can be seen without the recipe.
+func (n NoiseStream) Validate() error {
+	c := param.Checker{Package: "pipelines"}
+	c.AtLeast("from-step", n.FromStep, 0)
+	c.Require(n.Shards >= 1 && n.Shards <= manifest.MaxNoiseShards && 0 <= n.Shard && n.Shard < n.Shards, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards),
+		fmt.Sprintf("must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards))
+	c.Require(stages.DTypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
+	return c.Err()
+}
+
+// Run writes the stream to out. It takes no lock: other hosts read the same directory.
+func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseStreamHead, error) {
+	dry := o.DryRun
+	o.DryRun = true // takes no lock
+	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true})
+	if err != nil {
+		return NoiseStreamHead{}, err
+	}
+	defer w.end()
+	w.set.DryRun = dry
+	recipe, digest, err := w.recipe(ctx)
+	if err != nil {
+		return NoiseStreamHead{}, err
+	}
+	head, err := n.head(recipe, digest)
+	if err != nil {
+		return head, err
+	}
+	if err := w.mayUse(recipe); err != nil || dry {
+		return head, err
+	}
+	s, err := recipe.Stream(recipe.Key(w.root, recipe.RunID), head.First, head.End)
+	if err != nil {
+		return head, err
+	}
+	err = s.Seek(ctx, n.FromStep, func(step int) {
+		progress.Enter("making the noise of the steps before it", "step", int64(step), int64(n.FromStep))
+	})
+	if err != nil {
+		return head, err
+	}
+	progress.Enter("", "", 0, 0)
+	if err := head.write(out); err != nil {
+		return head, err
+	}
+	if head.DType == manifest.DFloat64 {
+		return head, s.Write64(ctx, out)
+	}
+	return head, s.Write32(ctx, out)
+}
+
+// head is the head of the stream. It refuses what the recipe does not allow.
+func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamHead, error) {
+	c := param.Checker{Package: "pipelines"}
+	c.Require(n.FromStep <= r.Params.Steps, "from-step", n.FromStep, fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps))
+	c.Require(int64(n.Shards) <= r.Params.Coordinates, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards), fmt.Sprintf("must have at most %d shards, one for each coordinate", r.Params.Coordinates))
+	dtype := stages.DTypes[n.DType]
+	c.Require(dtype == manifest.DFloat64 || r.Float32(), "dtype", "float32", fmt.Sprintf("must be float64: a float32 does not hold the noise on the recipe's grid, %v", r.Grid()))
+	first, end := manifest.NoiseRange(r.Params.Coordinates, n.Shard, n.Shards)
+	return NoiseStreamHead{NoiseStreamFormat, r.RunID, digest, dtype, n.FromStep, r.Params.Steps, r.Params.Coordinates, n.Shard, n.Shards, first, end}, c.Err()
+}
+
+func (h NoiseStreamHead) write(out io.Writer) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	b = append(b, bytes.Repeat([]byte{' '}, noiseStreamHead-1-len(b))...)
+	_, err = out.Write(append(b, '\n'))
+	return err
+}
+
+// recipe reads the recipe of the finished noise in the run directory.
+func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, error) {
+	dir := store.Join(w.dir.path, manifest.NoiseFolder)
+	missing := func(rule string) error {
+		return &ParamError{Package: "pipelines", Param: "out", Value: w.set.Out, Rule: rule + ": make it with minsep noise, with --recipe-only for no files, or with minsep run"}
+	}
+	ix, err := manifest.Read(ctx, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, manifest.Digest{}, missing("has no recipe of noise")
+	case err != nil:
+		return nil, manifest.Digest{}, err
+	}
+	for _, f := range ix.Files {
+		if f.Name != manifest.RecipeFile {
+			continue
+		}
+		if err := f.Check(ctx, dir); err != nil {
+			return nil, f.SHA256, err
+		}
+		r, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
+		if err == nil && (r.RunID != ix.RunID || r.ParamsSHA256 != ix.ParamsSHA256) {
+			err = &manifest.MismatchError{Name: manifest.RecipeFile, What: "run id or parameters"}
+		}
+		return r, f.SHA256, err
+	}
+	return nil, manifest.Digest{}, missing("has noise without a recipe")
+}
+
+// mayUse refuses a recipe that is not of the training run of the directory, or whose run id serves
+// another one, and records that it serves this one.
+func (w *work) mayUse(r *noise.Recipe) error {
+	training, err := w.here.Training()
+	if err != nil {
+		return err
+	}
+	if training.Known() && r.Params.Training != training {
+		return stages.Disagrees(store.Join(w.dir.path, manifest.NoiseFolder), []string{"its recipe is for other examples or another sampler"}, stages.NewDirectory)
+	}
+	if err := stages.Certified(w.here.Certificate(), w.set.Out, r); err != nil {
+		return err
+	}
+	if err := w.registered(noise.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil || w.set.DryRun {
+		return err
+	}
+	run, err := manifest.ReadRun(context.Background(), w.dir.path)
+	if err != nil {
+		return err
+	}
+	key, err := store.Abs(w.set.KeyFile)
+	if err != nil {
+		return err
+	}
+	return w.claim(run, r, key)
+}
