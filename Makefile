@@ -13,7 +13,7 @@ BUILD_FLAGS := -trimpath -ldflags='-s -w'
 # What make release builds for, such as "linux/amd64 darwin/arm64".
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build release demo test test-flink test-cluster flink python race race-fast lint fuzz bench scale papers amplified
+.PHONY: help build release demo test test-flink test-cluster flink python race race-fast lint fuzz bench scale papers amplified look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,7 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	bin/minsep run $(DEMO)/plan.json --key $(DEMO)/key --out $(DEMO)/run --dry-run
 	bin/minsep run $(DEMO)/plan.json --key $(DEMO)/key --out $(DEMO)/run
 	bin/minsep inspect $(DEMO)/run
+	bin/minsep report $(DEMO)/run
 	@echo; echo "What the run left in $(DEMO)/run (the batches and the noise are secret, and so is how large the batches' files are):"
 	@cd $(DEMO)/run && ls -d run.json certificate.json ledger/*.* bounded/* strategy/* batches/* noise/*
 
@@ -52,6 +53,12 @@ test: lint python flink race-fast ## lint and run every test: a line as each pac
 
 # MINSEP_FLINK says where Flink is, if it could be fetched.
 flink_env = if [ -e $(FLINK)/fetched ]; then export MINSEP_FLINK="$(CURDIR)/$(FLINK)"; fi;
+
+look: ## look at a report in Chromium, in both themes, at phone and desktop widths and on paper: out/look; PAGE=report.html for one of your own
+	@if ! command -v chromium > /dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	  else echo "look: chromium is not installed: on Debian, as root, apt-get install chromium"; fi; fi
+	MINSEP_LOOK="$(CURDIR)/out/look" MINSEP_LOOK_PAGE="$(if $(PAGE),$(abspath $(PAGE)))" $(GO) test -count=1 -run TestLook -v ./report
 
 test-flink: flink ## run every pipeline on Flink in one process, where java and mvn are
 	@$(flink_env) $(GO) test -timeout 40m -count=1 -v ./integration/flink

@@ -26,6 +26,7 @@ var layers = [][]string{
 	{"manifest"},
 	{"stages"},
 	{"inspect"},
+	{"report"},
 	{"transforms"},
 	{"pipelines"},
 	{"pipelines/planrun"},

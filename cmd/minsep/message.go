@@ -20,7 +20,7 @@ import (
 var packages = []string{
 	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "ledger", "losses",
 	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planrun", "pld",
-	"progress", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification",
+	"progress", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification",
 }
 
 // packagePrefix finds them at the beginning of a line, and of an error that another one wraps.

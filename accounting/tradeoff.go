@@ -1,0 +1,95 @@
+package accounting
+
+import (
+	"math"
+
+	"minsep/internal/param"
+)
+
+// EpsilonDelta is one guarantee of (Epsilon, Delta)-differential privacy in both directions: Epsilon at least 0, Delta in [0, 1].
+type EpsilonDelta struct {
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+}
+
+// Guarantee holds points (ε, δ) that hold together. What follows of it for attacks is as proven, or as estimated, as its points (F6.1).
+type Guarantee []EpsilonDelta
+
+// Attack bounds what a test can do that tells from everything that is released whether the protected unit took part: with at most so many
+// false positives, at most so many true ones.
+type Attack struct {
+	FPR float64 `json:"false_positive_rate"` // in [0, 1]
+	TPR float64 `json:"true_positive_rate"`  // at most, in [0, 1]
+}
+
+// AttackRates are the false positive rates at which attacks are reported.
+var AttackRates = []float64{1e-3, 1e-2, 0.1}
+
+// Guarantee is what the certificate certifies.
+func (c *Certificate) Guarantee() (g Guarantee) {
+	for _, p := range c.Points {
+		g = append(g, EpsilonDelta{p.Epsilon, p.Delta})
+	}
+	return g
+}
+
+// Validate reports every fault.
+func (g Guarantee) Validate() error {
+	c := param.Checker{Package: "accounting"}
+	c.Require(len(g) > 0, "points", len(g), "must not be empty")
+	for _, p := range g {
+		checkEpsilon(&c, p.Epsilon)
+		c.Require(p.Delta >= 0 && p.Delta <= 1, "delta", p.Delta, "must be at least 0 and at most 1")
+	}
+	return c.Err()
+}
+
+// roundedUp is a rate a little larger than rounding can have made it.
+func roundedUp(rate float64) float64 { return min(1, rate*(1+1e-12)) }
+
+// TPR is the largest true positive rate of a test at a false positive rate in [0, 1] (F6.1), rounded up.
+func (g Guarantee) TPR(fpr float64) float64 {
+	most := 1.0
+	for _, p := range g {
+		// e^-ε(1-δ-α) is subtracted: it is rounded down.
+		most = min(most, p.Delta+math.Exp(p.Epsilon)*fpr, 1-math.Exp(-p.Epsilon)*(1-p.Delta-fpr)*(1-1e-12))
+	}
+	return roundedUp(max(fpr, most))
+}
+
+// Advantage is the largest TPR less FPR of any test, rounded up: the total variation distance is at most that.
+func (g Guarantee) Advantage() float64 {
+	most := 0.0
+	for _, fpr := range g.corners() {
+		most = max(most, g.TPR(fpr)-fpr)
+	}
+	return roundedUp(most)
+}
+
+// corners are false positive rates among which that of the largest advantage is: where two of the lines that bound the true positive rate
+// meet.
+func (g Guarantee) corners() (rates []float64) {
+	type line struct{ at, slope float64 }
+	lines := []line{{1, 0}}
+	for _, p := range g {
+		less := math.Exp(-p.Epsilon)
+		lines = append(lines, line{p.Delta, math.Exp(p.Epsilon)}, line{1 - less*(1-p.Delta), less})
+	}
+	rates = []float64{0, 1}
+	for i, a := range lines {
+		for _, b := range lines[:i] {
+			if x := (b.at - a.at) / (a.slope - b.slope); x > 0 && x < 1 {
+				rates = append(rates, x)
+			}
+		}
+	}
+	return rates
+}
+
+// Attacks are the bounds at [AttackRates].
+func (g Guarantee) Attacks() (attacks []Attack) {
+	for _, fpr := range AttackRates {
+		attacks = append(attacks, Attack{fpr, g.TPR(fpr)})
+	}
+	return attacks
+}

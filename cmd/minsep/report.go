@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/report"
+)
+
+// Names of pages in a run directory.
+const (
+	reportName       = "report.html"
+	secretReportName = "report-secret.html"
+)
+
+// reported is what minsep report prints.
+type reported struct {
+	Page    string `json:"page"`
+	Verdict string `json:"verdict,omitempty"`
+	Secret  bool   `json:"secret,omitempty"`
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	var o report.Options
+	var compare bool
+	c := &cobra.Command{
+		Use:   "report DIR [--out FILE]",
+		Short: "Make one page of HTML of a run directory, for people who have to be convinced of it",
+		Long: `report reads a run directory as inspect does, and writes one file of HTML that needs no network and no script: the verdict,
+what is promised to whom, what stays secret, what the trainer must do, what an attack can do at most, figures with the
+numbers behind them, every check, and text to paste into a paper or a model card. It is public, unless --show-secret adds
+realised batch sizes and participation counts: then its title says so, and only you can read the file.
+
+With --compare, the arguments are two run directories, and the page has them side by side.
+
+A broken run gets a page that says so, and the command exits with 3.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if compare {
+				if len(args) != 2 {
+					return fmt.Errorf("report --compare takes two run directories, not %d", len(args))
+				}
+				return nil
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if compare && o.ShowSecret {
+				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
+			}
+			o.Now = time.Now()
+			var runs []*report.Run
+			var broken error
+			for _, dir := range args {
+				r, err := report.Read(cmd.Context(), dir, o)
+				if err != nil {
+					return err
+				}
+				withoutPackages(r.Report.Folders)
+				broken = errors.Join(broken, r.Report.Err())
+				runs = append(runs, r)
+			}
+			out, mode, name := a.out, manifest.PublicFile, reportName
+			if o.ShowSecret {
+				mode, name = manifest.SecretFile, secretReportName
+			}
+			switch {
+			case out == "" && compare:
+				out = "comparison.html"
+			case out == "":
+				out = store.Join(args[0], name)
+			}
+			write := func(w io.Writer) error { return runs[0].Write(w, o) }
+			result := reported{Page: out, Verdict: runs[0].Report.Verdict, Secret: o.ShowSecret}
+			if compare {
+				write = func(w io.Writer) error { return report.WriteComparison(w, runs[0], runs[1]) }
+				result.Verdict = ""
+			}
+			if err := store.Write(cmd.Context(), out, store.Options{Mode: mode}, write); err != nil {
+				return err
+			}
+			err := a.print(result, func(w io.Writer) {
+				if result.Verdict != "" {
+					fmt.Fprintln(w, result.Verdict)
+				}
+				fmt.Fprintf(w, "page %s\n", out)
+			})
+			return errors.Join(broken, err)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, report-secret.html with --show-secret; comparison.html with --compare)")
+	f.BoolVar(&o.ShowSecret, "show-secret", false, "also show realised batch sizes and participation counts")
+	f.BoolVar(&o.Curve, "curve", false, "also show delta at other epsilon: estimates, where samples are needed, in seconds to minutes")
+	f.BoolVar(&compare, "compare", false, "put two run directories side by side")
+	return c
+}

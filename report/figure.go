@@ -1,0 +1,256 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"html/template"
+	"image/color"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Figure is a picture with what it says in words and in numbers.
+type Figure struct {
+	Title   string
+	Alt     string // what is to be seen, in a sentence or two
+	SVG     template.HTML
+	Columns []string
+	Rows    [][]string
+	Note    string
+}
+
+// Colours of figures stand for those of the page, which differ in light and dark: the SVG names variables of its style. Each channel is
+// 0 or 255; a transparent one comes out of the drawing with a small error.
+var (
+	ink   = color.NRGBA{0, 0, 0, 255}
+	faint = color.NRGBA{255, 0, 255, 255}
+	first = color.NRGBA{0, 0, 255, 255}
+	other = color.NRGBA{255, 0, 0, 255}
+)
+
+var drawnColour = regexp.MustCompile(`#[0-9A-F]{6}`)
+
+// pageColour is the variable for a drawn colour.
+func pageColour(drawn string) string {
+	high := func(at int) bool { return drawn[at] >= '8' } // the first digit of a channel
+	switch {
+	case high(1) && high(5):
+		return "var(--line)"
+	case high(1):
+		return "var(--two)"
+	case high(5):
+		return "var(--one)"
+	}
+	return "var(--ink)"
+}
+
+const (
+	figureWidth  = 330 // points
+	figureHeight = 220
+)
+
+// chart is a plot in the page's colours.
+func chart(x, y string) *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = nil
+	p.X.Label.Text, p.Y.Label.Text = x, y
+	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: 10}
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Color, axis.Tick.Color = ink, ink
+		axis.LineStyle.Color, axis.Tick.LineStyle.Color = ink, ink
+		axis.Label.TextStyle.Color, axis.Tick.Label.Color = ink, ink
+		axis.Label.TextStyle.Font, axis.Tick.Label.Font = face, face
+		axis.Padding = 0
+	}
+	p.Legend.TextStyle = text.Style{Color: ink, Font: face, Handler: plot.DefaultTextHandler}
+	p.Legend.Top = true
+	p.Legend.Padding = 4
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
+	p.Add(grid)
+	return p
+}
+
+// svg draws a plot as an SVG that fits the page. The identifier must be one of the page's own.
+func svg(p *plot.Plot, width, height vg.Length, id, title, alt string) template.HTML {
+	canvas := vgsvg.New(width, height)
+	p.Draw(draw.New(canvas))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		panic(err) // a buffer takes all
+	}
+	body := b.String()
+	body = body[strings.Index(body, "<svg"):]
+	body = body[strings.Index(body, ">")+1:]
+	body = drawnColour.ReplaceAllStringFunc(body, pageColour)
+	head := fmt.Sprintf(`<svg viewBox="0 0 %g %g" role="img" aria-labelledby="%s-t %s-d" xmlns="http://www.w3.org/2000/svg"><title id="%s-t">%s</title><desc id="%s-d">%s</desc>`,
+		float64(width), float64(height), id, id, id, html.EscapeString(title), id, html.EscapeString(alt))
+	return template.HTML(head + body) // #nosec: numbers and our own words, which are escaped
+}
+
+// xys pairs numbers up.
+func xys(x, y []float64) plotter.XYs {
+	list := make(plotter.XYs, len(x))
+	for i := range x {
+		list[i].X, list[i].Y = x[i], y[i]
+	}
+	return list
+}
+
+// lineOf draws a line; it leaves out what is not a number.
+func lineOf(points plotter.XYs, c color.Color, dashed bool) *plotter.Line {
+	l, err := plotter.NewLine(points)
+	if err != nil {
+		return nil
+	}
+	l.Color, l.Width = c, vg.Points(1.6)
+	if dashed {
+		l.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	}
+	return l
+}
+
+func dotsOf(points plotter.XYs, c color.Color) *plotter.Scatter {
+	s, err := plotter.NewScatter(points)
+	if err != nil {
+		return nil
+	}
+	s.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(3.2), Shape: draw.CircleGlyph{}}
+	return s
+}
+
+// bars draws shares of whole numbers.
+func bars(id, title, alt, x, y string, labels []string, series []barSeries) template.HTML {
+	p := chart(x, y)
+	width := vg.Points(min(18, 240/float64(max(1, len(labels)*len(series)))))
+	for i, s := range series {
+		chart, err := plotter.NewBarChart(plotter.Values(s.values), width)
+		if err != nil {
+			continue
+		}
+		chart.Color, chart.LineStyle.Width = s.color, 0
+		chart.Offset = width * vg.Length(float64(i)-float64(len(series)-1)/2)
+		p.Add(chart)
+		if s.name != "" {
+			p.Legend.Add(s.name, chart)
+		}
+	}
+	p.NominalX(thinned(labels)...)
+	p.X.Min, p.X.Max, p.Y.Min = -0.8, float64(len(labels))-0.2, 0
+	return svg(p, figureWidth, figureHeight, id, title, alt)
+}
+
+type barSeries struct {
+	name   string
+	values []float64
+	color  color.Color
+}
+
+// thinned leaves so many labels as there is room for.
+func thinned(labels []string) []string {
+	room, longest := 12, 0
+	for _, l := range labels {
+		longest = max(longest, utf8.RuneCountInString(l))
+	}
+	if longest > 3 {
+		room = 42 / (longest + 1)
+	}
+	every := (len(labels) + room - 1) / room
+	list := make([]string, len(labels))
+	for i := range labels {
+		if i%max(1, every) == 0 {
+			list[i] = labels[i]
+		}
+	}
+	return list
+}
+
+// powers are the ticks of a logarithmic axis: whole powers of ten, as many as there is room for.
+type powers struct{}
+
+func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
+	from, to := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
+	every := math.Ceil((to - from + 1) / 7)
+	for k := from; k <= to; k++ {
+		v := math.Pow(10, k)
+		if v < low*(1-1e-9) || v > high*(1+1e-9) {
+			continue
+		}
+		t := plot.Tick{Value: v}
+		if math.Mod(k-from, every) == 0 {
+			t.Label = "1e" + strconv.Itoa(int(k))
+			if k >= -2 && k <= 2 {
+				t.Label = strconv.FormatFloat(v, 'g', -1, 64)
+			}
+		}
+		ticks = append(ticks, t)
+	}
+	return ticks
+}
+
+// heat is a matrix as a picture: entries above zero in one colour, below in another, the largest the strongest.
+type heat struct{ rows [][]float64 }
+
+func (h heat) Dims() (c, r int) { return len(h.rows), len(h.rows) }
+func (h heat) X(c int) float64  { return float64(c) }
+func (h heat) Y(r int) float64  { return float64(r) }
+
+// Z has the first row on top. An entry of 0 is not drawn.
+func (h heat) Z(c, r int) float64 {
+	if v := h.rows[len(h.rows)-1-r][c]; v != 0 {
+		return v
+	}
+	return math.NaN()
+}
+
+// largest is the size of the largest entry.
+func (h heat) largest() (most float64) {
+	for _, row := range h.rows {
+		for _, v := range row {
+			most = max(most, math.Abs(v))
+		}
+	}
+	return most
+}
+
+// shades are a palette of our two colours.
+type shades []color.Color
+
+func (s shades) Colors() []color.Color { return s }
+
+var signed = func() (s shades) {
+	const each = 20
+	for i := -each; i <= each; i++ {
+		c := first
+		if i < 0 {
+			c = other
+		}
+		c.A = uint8(math.Round(255 * math.Sqrt(max(0.5, math.Abs(float64(i)))/each)))
+		s = append(s, c)
+	}
+	return s
+}()
+
+func picture(id, title, alt string, rows [][]float64) template.HTML {
+	h := heat{rows}
+	p := plot.New()
+	p.BackgroundColor = nil
+	p.HideAxes()
+	m := plotter.NewHeatMap(h, signed)
+	m.Max = max(h.largest(), 1e-300)
+	m.Min = -m.Max
+	p.Add(m)
+	return svg(p, 200, 200, id, title, alt)
+}

@@ -1,0 +1,268 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+
+	"minsep/accounting"
+	"minsep/mechanism"
+	"minsep/sampling/ownergraph"
+)
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+// tradeoff draws what a membership test can do at most.
+func tradeoff(g accounting.Guarantee, proven bool) Figure {
+	f := Figure{Title: "What an attack can do", Columns: []string{"false positive rate", "true positive rate, at most"}}
+	worth := "certified"
+	if !proven {
+		worth = "not proven"
+	}
+	f.Alt = fmt.Sprintf("The largest true positive rate of a membership test against its false positive rate, from the %s points, above the diagonal of guessing. The advantage is at most %.3g.", worth, g.Advantage())
+	var x, y []float64
+	for k := 0; k <= 120; k++ {
+		fpr := math.Pow(10, -4+4*float64(k)/120)
+		x, y = append(x, fpr), append(y, g.TPR(fpr))
+	}
+	p := chart("false positive rate", "true positive rate")
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1e-4, 1, 0, 1
+	bound, guess := lineOf(xys(x, y), first, false), lineOf(xys(x, x), other, true)
+	p.Add(bound, guess)
+	p.Legend.Left = true
+	p.Legend.Add("bound, "+worth, bound)
+	p.Legend.Add("guessing", guess)
+	f.SVG = svg(p, figureWidth, figureHeight, "tradeoff", f.Title, f.Alt)
+	for _, a := range append(g.Attacks(), accounting.Attack{FPR: 0.5, TPR: g.TPR(0.5)}) {
+		f.Rows = append(f.Rows, []string{number(a.FPR), number(a.TPR)})
+	}
+	return f
+}
+
+// curve draws δ against ε: the certified points, and the estimates with a band of two standard errors.
+func (r *Run) curve() Figure {
+	f := Figure{Title: "δ at other ε", Columns: []string{"ε", "δ", "standard error", "worth"}}
+	p := chart("ε", "δ")
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, powers{}
+	low, high := math.Inf(1), 0.0
+	seen := func(v float64) {
+		if v > 0 {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	var x, y, below, above []float64
+	worth := "estimated, certifies nothing"
+	for _, c := range r.Curve {
+		if c.Proven {
+			worth = "proven"
+		}
+		x, y = append(x, c.Epsilon), append(y, c.Delta)
+		under := max(c.Delta-2*c.StdErr, c.Delta/10)
+		below, above = append(below, under), append(above, c.Delta+2*c.StdErr)
+		seen(under)
+		seen(c.Delta + 2*c.StdErr)
+		f.Rows = append(f.Rows, []string{number(c.Epsilon), number(c.Delta), number(c.StdErr), worth})
+	}
+	var points plotter.XYs
+	certified := "certified"
+	if r.Certificate.Status != accounting.Verified {
+		certified = "not proven"
+	}
+	for _, pt := range r.Certificate.Points {
+		points = append(points, plotter.XY{X: pt.Epsilon, Y: pt.Delta})
+		seen(pt.Delta)
+		f.Rows = append(f.Rows, []string{number(pt.Epsilon), number(pt.Delta), "", certified})
+	}
+	if x != nil {
+		band, err := plotter.NewPolygon(append(xys(x, above), reversed(xys(x, below))...))
+		if err == nil {
+			shade := first
+			shade.A = 60
+			band.Color, band.LineStyle.Width = shade, 0
+			p.Add(band)
+		}
+		l := lineOf(xys(x, y), first, false)
+		p.Add(l)
+		p.Legend.Add(worth, l)
+	}
+	dots := dotsOf(points, other)
+	p.Legend.Top, p.Legend.Left = false, true
+	p.Add(dots)
+	p.Legend.Add(certified, dots)
+	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low)-0.3)), math.Pow(10, math.Ceil(math.Log10(high)+0.3))
+	if x == nil {
+		p.X.Min, p.X.Max = 0, 2*r.Certificate.Epsilon+1e-9
+	}
+	f.Alt = fmt.Sprintf("δ on a logarithmic scale against ε: %d %s points", len(points), certified)
+	if x != nil {
+		f.Alt += fmt.Sprintf(", and a falling curve (%s) with a band of two standard errors", worth)
+	}
+	f.Alt += "."
+	f.SVG = svg(p, figureWidth, figureHeight, "curve", f.Title, f.Alt)
+	return f
+}
+
+func reversed(list plotter.XYs) plotter.XYs {
+	out := make(plotter.XYs, len(list))
+	for i := range list {
+		out[len(list)-1-i] = list[i]
+	}
+	return out
+}
+
+// participations are the figures of a law: how often, and how far apart.
+func (l *Law) figures() []Figure {
+	times := Figure{Title: "How often an example takes part", Columns: []string{"times", "share of examples"}}
+	most, at := 0.0, 0
+	var labels []string
+	for k, share := range l.Times {
+		labels = append(labels, strconv.Itoa(k))
+		if share > most {
+			most, at = share, k
+		}
+		if share > 0 {
+			times.Rows = append(times.Rows, []string{strconv.Itoa(k), number(share)})
+		}
+	}
+	times.Alt = fmt.Sprintf("Shares of examples by how often they take part; %d times is the most frequent, with %.3g of them.", at, most)
+	times.Note = fmt.Sprintf("The law of the scheme, by %d draws with a public key: it says nothing of who takes part in this run.", l.Draws)
+	times.SVG = bars("times", times.Title, times.Alt, "participations", "share of examples", labels, []barSeries{{values: l.Times, color: first}})
+	list := []Figure{times}
+	if len(l.Gaps) == 0 {
+		return list
+	}
+	gaps := Figure{Title: "How far apart", Columns: []string{"gap in steps", "share of gaps"}, Note: times.Note}
+	start := 0
+	for start < len(l.Gaps) && l.Gaps[start] == 0 {
+		start++
+	}
+	size := max(1, (len(l.Gaps)-start+29)/30)
+	labels = nil
+	var values []float64
+	for g := start; g < len(l.Gaps); g += size {
+		sum := 0.0
+		for _, share := range l.Gaps[g:min(g+size, len(l.Gaps))] {
+			sum += share
+		}
+		labels, values = append(labels, strconv.Itoa(g)), append(values, sum)
+		name := strconv.Itoa(g)
+		if size > 1 {
+			name += "–" + strconv.Itoa(g+size-1)
+		}
+		gaps.Rows = append(gaps.Rows, []string{name, number(sum)})
+	}
+	gaps.Alt = fmt.Sprintf("Shares of the gaps between two participations in a row of one example, in steps. The smallest gap is %d.", start)
+	gaps.SVG = bars("gaps", gaps.Title, gaps.Alt, "steps apart", "share of gaps", labels, []barSeries{{values: values, color: first}})
+	return append(list, gaps)
+}
+
+// binned sums a histogram into bins that double: 0, 1, 2, 3–4, 5–8, …
+func binned(h ownergraph.Histogram) (labels []string, values []float64) {
+	for _, b := range h {
+		at := 0
+		if b.Value > 0 {
+			at = 1 + int(math.Ceil(math.Log2(float64(b.Value))))
+		}
+		for len(values) <= at {
+			name := strconv.Itoa(len(values))
+			if k := len(values); k > 2 {
+				name = fmt.Sprintf("%d–%d", 1<<(k-2)+1, 1<<(k-1))
+			}
+			labels, values = append(labels, name), append(values, 0)
+		}
+		values[at] += float64(b.Count)
+	}
+	return labels, values
+}
+
+// bounding are the figures of what the bound kept and lost.
+func bounding(s *ownergraph.Summary) []Figure {
+	owners := Figure{Title: "Examples an owner has, given and kept", Columns: []string{"examples", "owners, given", "owners, kept"}}
+	labels, given := binned(s.GivenPerOwner)
+	more, kept := binned(s.KeptPerOwner)
+	if len(more) > len(labels) {
+		labels = more
+	}
+	for len(given) < len(labels) {
+		given = append(given, 0)
+	}
+	for len(kept) < len(labels) {
+		kept = append(kept, 0)
+	}
+	for i, l := range labels {
+		owners.Rows = append(owners.Rows, []string{l, number(given[i]), number(kept[i])})
+	}
+	owners.Alt = fmt.Sprintf("Owners by how many examples they had before the bound and have after it. %d of %d examples are kept.", s.Kept, s.Examples)
+	owners.SVG = bars("owners", owners.Title, owners.Alt, "examples of an owner", "owners", labels, []barSeries{{"given", given, first}, {"kept", kept, other}})
+	hoods := Figure{Title: "Neighbourhoods of the kept examples", Columns: []string{"examples that share an owner with it", "copies"}}
+	labels, sizes := binned(s.Neighborhoods)
+	for i, l := range labels {
+		hoods.Rows = append(hoods.Rows, []string{l, number(sizes[i])})
+	}
+	hoods.Alt = "Kept copies of examples by the number of examples, with themselves, that share an owner with them."
+	hoods.SVG = bars("hoods", hoods.Title, hoods.Alt, "size of the neighbourhood", "copies", labels, []barSeries{{values: sizes, color: first}})
+	return []Figure{owners, hoods}
+}
+
+// corner is how many steps the pictures of matrices show.
+const corner = 24
+
+// matrices are pictures of the strategy, its inverse and the covariance of the noise.
+func matrices(s *mechanism.Strategy) []Figure {
+	n := min(corner, s.Steps)
+	c, inverse, covariance := square(n), square(n), square(n)
+	unit := make([]float64, s.Steps)
+	for j := range n {
+		for k, v := range s.Column(nil, j) {
+			if j+k < n {
+				c[j+k][j] = v
+			}
+		}
+		clear(unit)
+		unit[j] = 1
+		for i, v := range s.Solve(unit)[:n] {
+			inverse[i][j] = v
+		}
+	}
+	for i := range n {
+		for j := range n {
+			for k := range min(i, j) + 1 {
+				covariance[i][j] += inverse[i][k] * inverse[j][k]
+			}
+		}
+	}
+	var list []Figure
+	for _, m := range []struct {
+		id, title, what string
+		rows            [][]float64
+	}{
+		{"strategy", "Strategy C", "the strategy matrix", c},
+		{"inverse", "Its inverse C⁻¹, which correlates the noise", "the inverse of the strategy", inverse},
+		{"covariance", "Covariance of the noise, C⁻¹C⁻ᵀ", "the covariance of the noise of two steps, at noise multiplier 1", covariance},
+	} {
+		f := Figure{Title: m.title, Columns: []string{"row", "entries"}}
+		f.Alt = fmt.Sprintf("The first %d steps of %s: positive entries in one colour, negative in another; the largest is %.4g in size.", n, m.what, heat{m.rows}.largest())
+		f.SVG = picture(m.id, f.Title, f.Alt, m.rows)
+		for i := range min(6, n) {
+			text := ""
+			for _, v := range m.rows[i][:min(6, n)] {
+				text += strconv.FormatFloat(v, 'f', 3, 64) + " "
+			}
+			f.Rows = append(f.Rows, []string{strconv.Itoa(i), text})
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func square(n int) [][]float64 {
+	rows := make([][]float64, n)
+	for i := range rows {
+		rows[i] = make([]float64, n)
+	}
+	return rows
+}

@@ -1,0 +1,140 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"minsep/accounting"
+	"minsep/accounting/verification"
+	"minsep/inspect"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+	"minsep/stages"
+)
+
+// Options say what a page shows.
+type Options struct {
+	ShowSecret bool      // realised batch sizes and participation counts too
+	Curve      bool      // δ at other ε, by estimates where samples are needed: seconds to minutes of a processor
+	Now        time.Time // when the page is made; zero for not saying so
+}
+
+// Run is what a run directory holds, as far as it could be read. Fields without a source in the directory are nil.
+type Run struct {
+	Dir    string
+	Report inspect.Report // with its verdict; Realized of its folders is secret
+
+	Info        *manifest.Run
+	Certificate *accounting.Certificate
+	Curve       []verification.CurvePoint
+	Bounded     *ownergraph.Summary
+	Batches     *manifest.BatchesFacts
+	Scheme      *sampling.Spec // of the batches or, else, of the certificate
+	Strategy    *mechanism.Strategy
+	Noise       *noise.Params
+	Indexes     []IndexOf
+}
+
+// IndexOf is the index of a folder.
+type IndexOf struct {
+	Folder, Version, Params string
+	Files                   int
+	Bytes                   int64 // of public folders; the sizes of secret files are secret
+	Secret                  bool
+}
+
+// Read inspects a run directory and reads what a page shows of it. An error is for a directory in which there is nothing to inspect; what is
+// wrong with a run is in its verdict.
+func Read(ctx context.Context, dir string, o Options) (*Run, error) {
+	found, err := inspect.Directory(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Dir: dir, Report: inspect.Judge(found)}
+	if !o.ShowSecret {
+		for i := range r.Report.Folders {
+			r.Report.Folders[i].Realized = nil
+		}
+	}
+	if info, err := manifest.ReadRun(ctx, dir); err == nil {
+		r.Info = &info
+	}
+	if b, err := stages.ReadFile(ctx, store.Join(dir, manifest.CertificateFile)); err == nil {
+		if c, err := accounting.ParseCertificate(b); err == nil {
+			r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
+		}
+	}
+	if s, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFolder, manifest.StrategyFile)); err == nil && r.Strategy == nil {
+		r.Strategy = s
+	}
+	if b, err := manifest.OpenBounded(ctx, store.Join(dir, manifest.BoundedFolder)); err == nil {
+		r.Bounded = &b.Summary
+	}
+	if b, err := manifest.OpenBatches(ctx, store.Join(dir, manifest.BatchesFolder)); err == nil {
+		var p manifest.BatchesParams
+		if json.Unmarshal(b.Index.Params, &p) == nil && p.Scheme.Validate() == nil {
+			r.Batches, r.Scheme = &b.Facts, &p.Scheme
+		}
+	}
+	r.readNoise(ctx)
+	r.readIndexes(ctx)
+	if o.Curve && r.Certificate != nil && r.sound() {
+		if r.Curve, err = verification.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
+			return nil, err
+		}
+	}
+	return r, ctx.Err()
+}
+
+// sound says that no check of the directory is broken: what is computed at length is computed of nothing else.
+func (r *Run) sound() bool { return r.Report.State != inspect.StateBroken }
+
+func (r *Run) readNoise(ctx context.Context) {
+	b, err := stages.ReadFile(ctx, store.Join(r.Dir, manifest.NoiseFolder, manifest.RecipeFile))
+	if err != nil {
+		return
+	}
+	var recipe struct {
+		Params noise.Params `json:"params"`
+	}
+	if json.Unmarshal(b, &recipe) == nil {
+		r.Noise = &recipe.Params
+	}
+}
+
+func (r *Run) readIndexes(ctx context.Context) {
+	for _, folder := range []string{manifest.BoundedFolder, manifest.StrategyFolder, manifest.BatchesFolder, manifest.NoiseFolder} {
+		ix, err := manifest.Read(ctx, store.Join(r.Dir, folder))
+		if errors.Is(err, fs.ErrNotExist) || err != nil {
+			continue
+		}
+		of := IndexOf{Folder: folder, Version: ix.Version, Params: ix.ParamsSHA256.String(), Files: len(ix.Files), Secret: ix.Secret != nil || folder == manifest.NoiseFolder}
+		for _, f := range ix.Files {
+			of.Bytes += f.Bytes
+		}
+		if folder == manifest.BatchesFolder {
+			of.Secret = true
+		}
+		if of.Secret {
+			of.Bytes = 0
+		}
+		r.Indexes = append(r.Indexes, of)
+	}
+}
+
+// realized is what came out by chance, where it is to be shown.
+func (r *Run) realized() *sampling.Realized {
+	i := slices.IndexFunc(r.Report.Folders, func(i inspect.Inspection) bool { return i.Realized != nil })
+	if i < 0 {
+		return nil
+	}
+	return r.Report.Folders[i].Realized
+}

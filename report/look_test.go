@@ -1,0 +1,112 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"html"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// browser is Chromium, by its names on Debian and elsewhere.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("TestLook: chromium is not installed: make look fetches it on Debian")
+	return ""
+}
+
+// browse runs the browser without a window, and returns what it prints.
+func browse(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	args = append([]string{"--headless=new", "--disable-gpu", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir=" + t.TempDir()}, args...)
+	if os.Geteuid() == 0 {
+		args = append(args, "--no-sandbox")
+	}
+	c := exec.CommandContext(ctx, program, args...)
+	var out, faults bytes.Buffer
+	c.Stdout, c.Stderr = &out, &faults
+	if err := c.Run(); err != nil {
+		t.Fatalf("%v: %v\n%s", c.Args, err, faults.String())
+	}
+	return out.String()
+}
+
+// inFrames is a page that shows another one at several widths, and writes down how wide each comes out.
+func inFrames(page string, height int, widths ...int) string {
+	text := "<!DOCTYPE html><body style='margin:0'>"
+	for _, w := range widths {
+		text += fmt.Sprintf(`<iframe width=%d height=%d style="border:0" srcdoc="%s"></iframe>`, w, height, html.EscapeString(page))
+	}
+	return text + `<pre id=measured></pre><script>onload = () => { for (const f of document.querySelectorAll("iframe")) {
+		const d = f.contentDocument, small = [...d.querySelectorAll("p,li,td,dd")].filter(e => parseFloat(getComputedStyle(e).fontSize) < 12).length;
+		measured.textContent += "width " + f.width + " wide " + d.documentElement.scrollWidth + " small " + small + " figures " + d.querySelectorAll("svg").length + ";" } }</script>`
+}
+
+// TestLook opens the page in a browser: at phone and desktop widths nothing is wider than the window, and on paper it has pages. With
+// MINSEP_LOOK, a folder, it leaves screenshots in both themes and a PDF there; MINSEP_LOOK_PAGE is a page to take in the place of the test's.
+func TestLook(t *testing.T) {
+	program := browser(t)
+	page := pageOf(t, fixture(t), Options{})
+	if own := os.Getenv("MINSEP_LOOK_PAGE"); own != "" {
+		b, err := os.ReadFile(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = string(b)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "file://" + path
+	}
+	dom := browse(t, program, "--dump-dom", "--window-size=1600,1200", write("frames.html", inFrames(page, 900, 360, 768, 1280)))
+	measured := regexp.MustCompile(`width (\d+) wide (\d+) small (\d+) figures (\d+);`).FindAllStringSubmatch(dom, -1)
+	if len(measured) != 3 {
+		t.Fatalf("the browser measured %v", measured)
+	}
+	for _, m := range measured {
+		if m[1] != m[2] || m[3] != "0" || m[4] == "0" {
+			t.Errorf("in a window of %s the page is %s wide, with %s small texts and %s figures", m[1], m[2], m[3], m[4])
+		}
+	}
+	url := write("page.html", page)
+	look := os.Getenv("MINSEP_LOOK")
+	if look == "" {
+		return
+	}
+	if err := os.MkdirAll(look, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if look, err = filepath.Abs(look); err != nil {
+		t.Fatal(err)
+	}
+	pdf := filepath.Join(look, "paper.pdf")
+	browse(t, program, "--print-to-pdf="+pdf, "--no-pdf-header-footer", url)
+	if b, err := os.ReadFile(pdf); err != nil || !strings.HasPrefix(string(b), "%PDF-") || strings.Count(string(b), "/Type /Page\n") < 2 {
+		t.Errorf("the page on paper: %d bytes, %v", len(b), err)
+	}
+	phone := write("phone.html", inFrames(page, 9000, 390))
+	for name, scheme := range map[string]string{"light": "1", "dark": "0"} {
+		for kind, shot := range map[string][]string{"desktop": {"--window-size=1200,4800", url}, "phone": {"--window-size=500,9000", phone}} {
+			browse(t, program, append([]string{"--blink-settings=preferredColorScheme=" + scheme, "--screenshot=" + filepath.Join(look, kind+"-"+name+".png")}, shot...)...)
+		}
+	}
+	t.Logf("screenshots and paper.pdf are in %s", look)
+}

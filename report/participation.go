@@ -1,0 +1,98 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+// draws is how many examples the law of a scheme is drawn for.
+const draws = 20_000
+
+// maxDrawn bounds the work of the draws, in expected participations.
+const maxDrawn = 20_000_000
+
+// Law is how often an example takes part and how far apart, by the scheme: drawn with a public key, so that it tells nothing of any run.
+type Law struct {
+	Draws int
+	Times []float64 // Times[k] is the share of examples that take part k times
+	Gaps  []float64 // Gaps[g] is the share of gaps of g steps between participations in a row, of all gaps
+}
+
+// lawOf draws the law of a scheme in which examples are independent; nil for others.
+func lawOf(spec sampling.Spec) *Law {
+	s, ok := spec.Scheme().(sampling.Independent)
+	if !ok {
+		return nil
+	}
+	mean, _ := s.TotalMoments(1)
+	count := draws
+	if work := mean * draws; work > maxDrawn {
+		count = max(100, int(maxDrawn/mean))
+	}
+	l := &Law{Draws: count}
+	source := stream.NewSource(stream.PublicKey("report", []byte(fmt.Sprintf("%+v", s))))
+	sampler := s.Process().Sampler(source)
+	var steps []int32
+	gaps := 0
+	for i := range count {
+		steps = sampler.Append(steps[:0], source.IntAddress(int64(i), 0), int64(i))
+		l.Times = counted(l.Times, len(steps))
+		for j := 1; j < len(steps); j++ {
+			l.Gaps = counted(l.Gaps, int(steps[j]-steps[j-1]))
+			gaps++
+		}
+	}
+	for k := range l.Times {
+		l.Times[k] /= float64(count)
+	}
+	for g := range l.Gaps {
+		l.Gaps[g] /= float64(gaps)
+	}
+	return l
+}
+
+func counted(list []float64, at int) []float64 {
+	for len(list) <= at {
+		list = append(list, 0)
+	}
+	list[at]++
+	return list
+}
+
+// Band is in which a batch size lies at a step with a probability of at least Prob.
+type Band struct {
+	Low, High int64
+	Prob      float64
+}
+
+// bandProb is the probability that a batch keeps its band.
+const bandProb = 0.999
+
+// batchBand is the band of Binom(copies, expected/copies): of schemes whose examples take part independently, each with the same rate.
+func batchBand(copies int64, expected float64) *Band {
+	if copies < 1 || !(expected > 0) || expected >= float64(copies) {
+		return nil
+	}
+	n, p := float64(copies), expected/float64(copies)
+	lg := func(x float64) float64 { v, _ := math.Lgamma(x); return v }
+	pmf := func(k float64) float64 {
+		return math.Exp(lg(n+1) - lg(k+1) - lg(n-k+1) + k*math.Log(p) + (n-k)*math.Log1p(-p))
+	}
+	wide := 12*math.Sqrt(n*p*(1-p)) + 12
+	low, high := math.Max(0, math.Floor(expected-wide)), math.Min(n, math.Ceil(expected+wide))
+	tail := (1 - bandProb) / 2
+	for sum := 0.0; ; low++ {
+		if sum += pmf(low); sum > tail {
+			break
+		}
+	}
+	for sum := 0.0; ; high-- {
+		if sum += pmf(high); sum > tail {
+			break
+		}
+	}
+	return &Band{int64(low), int64(high), bandProb}
+}

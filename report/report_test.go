@@ -1,0 +1,244 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"minsep/accounting"
+	"minsep/accounting/verification"
+	"minsep/inspect"
+	"minsep/manifest"
+	"minsep/mechanism"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// fixture is a run with all that a page shows, certified in closed form.
+func fixture(t testing.TB) *Run {
+	t.Helper()
+	strategy, err := mechanism.Toeplitz(40, []float64{1, 0.5, 0.25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.2, Steps: 40, MinSep: 4}}, Strategy: strategy, MaxExamplesPerOwner: 1}
+	plan, err := verification.Problem{Run: run, Epsilon: 2, Delta: 1e-5, AlsoEpsilon: []float64{0.5, 4}, CodeVersion: manifest.Version}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := plan.Protocol.Certificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := 30.0
+	r := &Run{Dir: "some/run", Certificate: c, Strategy: strategy, Scheme: &run.Sampler}
+	r.Report = inspect.Report{State: inspect.StateCertified, Verdict: "certified: all of it", Folders: []inspect.Inspection{
+		{Folder: "some/run/batches", Checks: []sampling.Check{{Name: "order", Rule: "rows ascend", Held: true}},
+			Realized: &sampling.Realized{Participations: 987654, Mean: 987000, StandardDeviation: 7, SmallestBatch: 13, LargestBatch: 4711, MostParticipations: 77}}}}
+	r.Bounded = &ownergraph.Summary{Examples: 1000, Owners: 400, Edges: 1500, Kept: 600, KeptCopies: 600, KeptEdges: 800, DroppedOwnerFull: 400,
+		GivenPerOwner: ownergraph.Histogram{{Value: 1, Count: 300}, {Value: 9, Count: 100}}, KeptPerOwner: ownergraph.Histogram{{Value: 0, Count: 10}, {Value: 1, Count: 390}},
+		Neighborhoods: ownergraph.Histogram{{Value: 1, Count: 590}, {Value: 5, Count: 10}}}
+	r.Batches = &manifest.BatchesFacts{Examples: 600, Steps: 40, ExpectedBatchSize: &batch}
+	r.Curve = []verification.CurvePoint{{Epsilon: 1, Delta: 1e-3, StdErr: 1e-4}, {Epsilon: 2, Delta: 8e-6, StdErr: 1e-6}, {Epsilon: 4, Delta: 1e-9, StdErr: 1e-9}}
+	r.Indexes = []IndexOf{{Folder: "batches", Version: "0.1.0", Params: "ab", Files: 2, Secret: true}, {Folder: "bounded", Files: 1, Bytes: 777}}
+	return r
+}
+
+func pageOf(t testing.TB, r *Run, o Options) string {
+	t.Helper()
+	if !o.ShowSecret {
+		for i := range r.Report.Folders {
+			r.Report.Folders[i].Realized = nil
+		}
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// outside is what a page that needs no network and no script does not have.
+var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import|url\(|\bon[a-z]+=|javascript:|src=|href="[^#]`)
+
+// TestPage: the page has its parts, needs nothing from outside, and each figure has a text and a table.
+func TestPage(t *testing.T) {
+	text := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
+	for _, want := range []string{"certified: all of it", "ε = 2, δ = 1e-05", "What stays secret", "What the trainer must do", "30, the expected batch size", "Made 2026-01-02 03:04 UTC",
+		"(2, 1e-05)-differentially private for an owner of one example", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600, 60 %"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if bad := outside.FindString(text); bad != "" {
+		t.Errorf("the page has %q", bad)
+	}
+	for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
+		if own := regexp.MustCompile(`(fill|stroke):(#[^;"]*|rgb[^;"]*)`).FindString(f); own != "" {
+			t.Errorf("a figure has a colour of its own, %s", own)
+		}
+	}
+	figures, tables := strings.Count(text, `role="img"`), strings.Count(text, "<summary>The numbers</summary>")
+	if figures != 9 || tables != figures || strings.Count(text, "<title id=") != figures || strings.Count(text, "<desc id=") != figures {
+		t.Errorf("%d figures with %d tables", figures, tables)
+	}
+	ids := regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(text, -1)
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if seen[id[1]] {
+			t.Errorf("identifier %s is there twice", id[1])
+		}
+		seen[id[1]] = true
+	}
+	for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
+		d := xml.NewDecoder(strings.NewReader(f))
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("a figure is not well formed: %v", err)
+			}
+		}
+	}
+	if again := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}); again != text {
+		t.Error("the same run gives another page")
+	}
+}
+
+// TestSecret: what came out by chance is shown when it is asked for, with a title that says so, and else nowhere.
+func TestSecret(t *testing.T) {
+	realized := []string{"987654", "987000", "4711", "13 to"}
+	public := pageOf(t, fixture(t), Options{})
+	secret := pageOf(t, fixture(t), Options{ShowSecret: true})
+	for _, v := range realized {
+		if strings.Contains(public, v) || !strings.Contains(secret, v) {
+			t.Errorf("%s: public %v, secret %v", v, strings.Contains(public, v), strings.Contains(secret, v))
+		}
+	}
+	if !strings.Contains(secret, "<title>SECRET: ") || !strings.Contains(secret, "THIS PAGE IS SECRET") || strings.Contains(public, "SECRET: ") {
+		t.Error("the title of the secret page does not say what it is, or that of the public page does")
+	}
+}
+
+// TestHostile: names and fields that a directory brings are text, wherever they are shown.
+func TestHostile(t *testing.T) {
+	const attack = `"><script>alert(1)</script><img src=x onerror=alert(1)>' {{.}} </svg> javascript:`
+	r := fixture(t)
+	r.Dir = attack
+	r.Report.Verdict, r.Report.State = attack, attack
+	r.Report.Folders[0].Folder = "x/" + attack
+	r.Report.Folders[0].Checks[0] = sampling.Check{Name: attack, Rule: attack}
+	r.Report.Folders[0].Notes = []string{attack}
+	r.Certificate.Adjacency, r.Certificate.Status = attack, accounting.Status(attack)
+	r.Certificate.Reason, r.Certificate.CodeVersion, r.Certificate.ProtocolSHA256 = attack, attack, attack
+	r.Certificate.Assumptions = []accounting.Assumption{{Text: attack, Source: attack}}
+	r.Strategy.Kind = attack
+	r.Indexes[0] = IndexOf{Folder: attack, Version: attack, Params: attack}
+	text := pageOf(t, r, Options{})
+	var b bytes.Buffer
+	if err := WriteComparison(&b, r, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{text, b.String()} {
+		if strings.Contains(page, "<script") || strings.Contains(page, "<img") || strings.Count(page, "<svg") != strings.Count(page, "</svg>") || !strings.Contains(page, "&lt;script") {
+			t.Error("a field of the directory is markup")
+		}
+	}
+}
+
+// TestPartial: a page is made of whatever there is, and says what it means.
+func TestPartial(t *testing.T) {
+	full := fixture(t)
+	for name, r := range map[string]*Run{
+		"nothing":     {Dir: "x", Report: inspect.Report{State: inspect.StateNotCertified, Verdict: "NOT CERTIFIED: there is no certificate"}},
+		"broken":      {Dir: "x", Report: inspect.Report{State: inspect.StateBroken, Verdict: "BROKEN: order"}, Certificate: full.Certificate},
+		"certificate": {Dir: "x", Report: full.Report, Certificate: full.Certificate, Scheme: full.Scheme, Strategy: full.Strategy},
+		"fixed":       {Dir: "x", Report: full.Report, Scheme: &sampling.Spec{Fixed: &sampling.Fixed{Steps: 8, MinSep: 2, BatchSize: 3}}},
+	} {
+		text := pageOf(t, r, Options{})
+		want := map[string]string{"nothing": "makes a certificate", "broken": "Do not train", "certificate": "What that means", "fixed": "3 of 0"}[name]
+		if !strings.Contains(text, want) || strings.Contains(text, "NaN") {
+			t.Errorf("%s: the page lacks %q, or has NaN", name, want)
+		}
+	}
+}
+
+// TestComparison names the run with less noise, and what differs.
+func TestComparison(t *testing.T) {
+	a, b := fixture(t), fixture(t)
+	b.Dir, b.Certificate.NoiseMultiplier = "some/louder", 2*b.Certificate.NoiseMultiplier
+	var out bytes.Buffer
+	if err := WriteComparison(&out, b, a); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "louder has 2 times the noise of run, relative to the batch, on prefix sums, for the same claim.") || !strings.Contains(text, "<td>differs</td>") {
+		t.Error("the comparison does not say which run has less noise")
+	}
+	b.Certificate.Epsilon = 3
+	if got := comparison(a, b); !strings.Contains(got, "The claims differ") {
+		t.Error(got)
+	}
+}
+
+// TestLaw holds the drawn law against the binomial that Poisson sampling has, and the bins of balls-in-bins.
+func TestLaw(t *testing.T) {
+	l := lawOf(sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: 4}})
+	for k, choose := range []float64{1, 4, 6, 4, 1} {
+		want := choose * math.Pow(0.3, float64(k)) * math.Pow(0.7, float64(4-k))
+		if sd := math.Sqrt(want * (1 - want) / float64(l.Draws)); math.Abs(l.Times[k]-want) > 6*sd {
+			t.Errorf("%d times: %g, want %g", k, l.Times[k], want)
+		}
+	}
+	l = lawOf(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 12, Period: 4}})
+	if l.Times[3] != 1 || l.Gaps[4] != 1 {
+		t.Errorf("balls in bins: %v, %v", l.Times, l.Gaps)
+	}
+	if lawOf(sampling.Spec{Fixed: &sampling.Fixed{Steps: 4, MinSep: 1, BatchSize: 2}}) != nil {
+		t.Error("fixed batches have a law")
+	}
+}
+
+// TestBatchBand holds the band against the binomial by its recursion.
+func TestBatchBand(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2026, 5))
+	for range 50 {
+		n := 1 + rng.IntN(400)
+		p := rng.Float64()
+		band := batchBand(int64(n), float64(n)*p)
+		pmf := []float64{1} // of so many trials
+		for range n {
+			next := make([]float64, len(pmf)+1)
+			for k, v := range pmf {
+				next[k], next[k+1] = next[k]+v*(1-p), next[k+1]+v*p
+			}
+			pmf = next
+		}
+		sum := func(from, to int64) (s float64) {
+			for k := max(0, from); k <= min(to, int64(n)); k++ {
+				s += pmf[k]
+			}
+			return s
+		}
+		if in := sum(band.Low, band.High); in < band.Prob-1e-9 || sum(0, band.Low) <= (1-band.Prob)/2-1e-12 || sum(band.High, int64(n)) <= (1-band.Prob)/2-1e-12 {
+			t.Errorf("Binom(%d, %g): %d to %d holds %g", n, p, band.Low, band.High, in)
+		}
+	}
+	if batchBand(10, 10) != nil || batchBand(0, 1) != nil {
+		t.Error("a band without chance")
+	}
+}
+
+// TestBins counts every owner once.
+func TestBins(t *testing.T) {
+	labels, values := binned(ownergraph.Histogram{{Value: 0, Count: 1}, {Value: 1, Count: 2}, {Value: 2, Count: 4}, {Value: 3, Count: 8}, {Value: 4, Count: 16}, {Value: 5, Count: 32}, {Value: 8, Count: 64}, {Value: 9, Count: 128}})
+	if !slices.Equal(labels, []string{"0", "1", "2", "3–4", "5–8", "9–16"}) || !slices.Equal(values, []float64{1, 2, 4, 24, 96, 128}) {
+		t.Error(labels, values)
+	}
+}
