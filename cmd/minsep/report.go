@@ -42,15 +42,15 @@ With --compare, the arguments are two run directories, and the page has them sid
 
 A broken run gets a page that says so, and the command exits with 3.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if compare {
-				if len(args) != 2 {
-					return fmt.Errorf("report --compare takes two run directories, not %d", len(args))
-				}
+			if compare && len(args) > 0 {
 				return nil
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if compare && len(args) != 2 {
+				return usageError{fmt.Errorf("report --compare takes two run directories, not %d; see minsep report --help", len(args))}
+			}
 			if compare && o.ShowSecret {
 				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
 			}
