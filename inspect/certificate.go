@@ -32,6 +32,13 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 		return found, err
 	}
 	found.certificate = c
+	if rule := stages.Misnamed(store.Base(path), c); rule != "" {
+		if c.Status == accounting.Verified {
+			found.check("name", rule, false)
+		} else { // of an earlier version
+			found.Notes = append(found.Notes, store.Base(path)+" "+rule)
+		}
+	}
 	run := store.Dir(path)
 	l, err := ledger.Read(ctx, store.Join(run, manifest.LedgerFolder))
 	if err != nil {

@@ -109,6 +109,7 @@ var inspectors = []struct {
 	{manifest.BatchesFolder, manifest.BatchesFormat, inspectBatches},
 	{manifest.NoiseFolder, manifest.NoiseFormat, inspectNoise},
 	{manifest.CertificateFile, "minsep-certificate/1", inspectCertificate},
+	{manifest.AccountingFile, "minsep-certificate/1", inspectCertificate},
 }
 
 // foldersOf returns the folders of a run directory that are there, or dir itself if it is one of

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"minsep/accounting"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/stages"
@@ -92,13 +91,9 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	b, err := stages.ReadFile(ctx, store.Join(run, manifest.CertificateFile))
+	c, err := stages.ReadCertificate(ctx, run)
 	if err != nil {
-		return found, nil // none yet
-	}
-	c, err := accounting.ParseCertificate(b)
-	if err != nil {
-		return found, nil // the certificate's own inspection says so
+		return found, nil // there is none yet, or its own inspection says what is wrong with it
 	}
 	same, err := stages.SameMatrix(strategy, c.Run.Strategy)
 	if err != nil {

@@ -31,13 +31,13 @@ func Judge(found []Inspection) Report {
 		r.State, r.Verdict = StateBroken, "BROKEN: "+shortened(faults)
 		return r
 	}
-	certificate := certificateOf(found)
+	file, certificate := certificateOf(found)
 	switch {
 	case certificate == nil:
 		r.State, r.Verdict = StateNotCertified, "NOT CERTIFIED: "+without(found)
 	case certificate.Status != accounting.Verified:
 		r.State = StateNotCertified
-		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s is of status %q; %s", manifest.CertificateFile, certificate.Status, matching(found))
+		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s is of status %q; %s", file, certificate.Status, matching(found))
 	default:
 		r.State, r.Verdict = StateCertified, "certified: "+claimed(certificate)+", "+matching(found)
 	}
@@ -86,13 +86,14 @@ func shortened(list []string) string {
 	return text
 }
 
-func certificateOf(found []Inspection) *accounting.Certificate {
+// certificateOf is the certificate that was found, and the name of its file.
+func certificateOf(found []Inspection) (file string, c *accounting.Certificate) {
 	for _, i := range found {
 		if i.certificate != nil {
-			return i.certificate
+			return i.kind, i.certificate
 		}
 	}
-	return nil
+	return "", nil
 }
 
 func isThere(found []Inspection, folder string) bool {

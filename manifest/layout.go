@@ -10,7 +10,8 @@ const (
 	BatchesFolder   = "batches"
 	NoiseFolder     = "noise"
 	CertificateFile = "certificate.json"
-	LockName        = "lock" // is there while a command writes in the run directory
+	AccountingFile  = "accounting.json" // in the place of a certificate: a published accounting that is not proven
+	LockName        = "lock"            // is there while a command writes in the run directory
 )
 
 // Names in the folders of a run directory.

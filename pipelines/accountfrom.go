@@ -45,10 +45,11 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	refuse := func(rule string) error {
 		return &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: rule + "; `minsep inspect " + dir + "` says more"}
 	}
-	data, err := stages.ReadFile(ctx, store.Join(dir, manifest.CertificateFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	name := stages.FindClaim(ctx, dir)
+	if name == "" {
 		return nil, &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: "must be a run directory with a certificate"}
 	}
+	data, err := stages.ReadFile(ctx, store.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}

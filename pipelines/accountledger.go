@@ -26,10 +26,8 @@ import (
 // overwritten. A protocol of another request that gave none is not: it is put aside, where it counts, so that nothing is lost.
 func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	folder, r := c.ledger(), c.request
-	if path := store.Join(c.dir.path, manifest.CertificateFile); !c.dir.overwrite {
-		if _, err := store.Stat(ctx, path); err == nil {
-			return false, fmt.Errorf("pipelines: %s%s: %w", path, stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
-		}
+	if name := stages.FindClaim(ctx, c.dir.path); name != "" && !c.dir.overwrite {
+		return false, fmt.Errorf("pipelines: %s%s: %w", store.Join(c.dir.path, name), stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
 	}
 	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -96,9 +94,11 @@ func putAside(folder string) error {
 		return fmt.Errorf("pipelines: %w", err)
 	}
 	// The protocol goes last: until then the ledger is what it was.
-	certificate := store.Join(store.Dir(folder), manifest.CertificateFile)
-	if err := store.Move(context.Background(), certificate, store.Join(dir, manifest.CertificateFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("pipelines: %w", err)
+	for _, name := range stages.ClaimFiles {
+		err := store.Move(context.Background(), store.Join(store.Dir(folder), name), store.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("pipelines: %w", err)
+		}
 	}
 	for _, name := range []string{ledger.UnitsFile, ledger.ProtocolFile} {
 		err := store.Move(context.Background(), store.Join(folder, name), store.Join(dir, name))
@@ -154,11 +154,24 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 	})
 }
 
+// writeCertificate writes the one of stages.ClaimFiles that a certificate belongs in, and removes the other, which an earlier version or
+// a claim that is replaced may have left.
 func writeCertificate(out string, c *accounting.Certificate) error {
 	b, err := c.Encode()
 	if err != nil {
 		return err
 	}
-	_, err = manifest.WriteFile(out, manifest.CertificateFile, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err })
-	return err
+	own := stages.ClaimFile(c.Status)
+	if _, err := manifest.WriteFile(out, own, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+		return err
+	}
+	for _, name := range stages.ClaimFiles {
+		if name == own {
+			continue
+		}
+		if err := store.Remove(context.Background(), store.Join(out, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("pipelines: %w", err)
+		}
+	}
+	return nil
 }

@@ -3,8 +3,6 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
@@ -71,7 +69,7 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	}
 	noised := newNoiseResult(r, facts, o.Out)
 	if n.FromCertificate {
-		noised.Certificate, noised.Status = store.Join(o.Out, manifest.CertificateFile), certificate.Status
+		noised.Certificate, noised.Status = w.here.CertificatePath(), certificate.Status
 	}
 	if err := stages.Certified(certificate, o.Out, r); err != nil {
 		return noised, err
@@ -104,8 +102,7 @@ func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) Nois
 
 // hasCertificate says that a run directory has a certificate to take the noise multiplier from.
 func hasCertificate(ctx context.Context, run string) bool {
-	_, err := store.Stat(ctx, store.Join(run, manifest.CertificateFile))
-	return run != "" && !errors.Is(err, fs.ErrNotExist)
+	return run != "" && stages.FindClaim(ctx, run) != ""
 }
 
 func noCertificate() error {

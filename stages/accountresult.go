@@ -11,10 +11,12 @@ import (
 	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
-	"slices"
 )
 
 type accountResult struct{ folder }
+
+// Path is that of the file that is there, or of the one that the plan's account leaves.
+func (r accountResult) Path() string { return r.path(r.claimFile()) }
 
 func (r accountResult) Resumable(ctx context.Context) bool {
 	_, err := store.Stat(ctx, r.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
@@ -22,7 +24,7 @@ func (r accountResult) Resumable(ctx context.Context) bool {
 }
 
 func (r accountResult) Files(ctx context.Context) []string {
-	return append([]string{manifest.CertificateFile}, LedgerFiles(ctx, r.Out)...)
+	return append([]string{r.claimFile()}, LedgerFiles(ctx, r.Out)...)
 }
 
 func (r accountResult) Params(ctx context.Context) (manifest.Digest, error) {
@@ -41,13 +43,13 @@ func (r accountResult) Compare(ctx context.Context) (bool, []string, error) {
 	if err != nil {
 		return false, nil, err
 	}
-	differs, err := r.Plan.AccountParams().differences(ctx, r.Out, slices.Clone(r.Without), certificate)
+	differs, err := r.Plan.AccountParams().differences(ctx, r.Out, certificate)
 	return true, differs, err
 }
 
 // differences says what of a certificate is not what the account would write: another request, or bytes that the ledger does not give.
-func (a Account) differences(ctx context.Context, out string, without []string, certificate []byte) (differs []string, err error) {
-	here, err := ReadPresent(ctx, out, append(without, manifest.CertificateFile)...)
+func (a Account) differences(ctx context.Context, out string, certificate []byte) (differs []string, err error) {
+	here, err := ReadPresent(ctx, out, manifest.CertificateFile, manifest.BatchesFolder, manifest.NoiseFolder) // the table decides
 	if err != nil {
 		return nil, err
 	}

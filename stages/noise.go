@@ -118,20 +118,6 @@ func defaultNoiseShards(coordinates int64) int {
 	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, manifest.MaxNoiseShards))
 }
 
-// ReadCertificate reads the certificate of a run directory; the error wraps fs.ErrNotExist where there is none.
-func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
-	path := store.Join(run, manifest.CertificateFile)
-	data, err := ReadFile(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	c, err := accounting.ParseCertificate(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: "cannot be read"}, err)
-	}
-	return c, nil
-}
-
 // Certified returns what is wrong with noise beside a certificate, which may be nil, that is for another strategy or for more noise.
 func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
 	if c == nil {

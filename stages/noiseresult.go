@@ -14,7 +14,7 @@ type noiseResult struct{ folder }
 func (r noiseResult) Resumable(context.Context) bool { return manifest.Interrupted(r.Path()) }
 
 func (r noiseResult) From() map[string]string {
-	return map[string]string{manifest.StrategyFolder: strategyIndex, "certificate": manifest.CertificateFile}
+	return map[string]string{manifest.StrategyFolder: strategyIndex, "certificate": r.claimFile()}
 }
 
 func (r noiseResult) Compare(ctx context.Context) (bool, []string, error) {

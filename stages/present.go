@@ -40,6 +40,11 @@ func (p Present) RunID() stream.RunID {
 // Certificate is nil if there is none.
 func (p Present) Certificate() *accounting.Certificate { return p.certificate }
 
+// CertificatePath is the file of Certificate.
+func (p Present) CertificatePath() string {
+	return store.Join(p.out, FindClaim(context.Background(), p.out))
+}
+
 // tableFacts are the public facts of a bounded table.
 type tableFacts struct {
 	digest  manifest.Digest // of its index
@@ -83,7 +88,7 @@ func (s Source) Examples() Examples {
 }
 
 // ReadPresent reads what is in the run directory out, but for the results that are named in without, such as that which a command itself
-// makes. Results that are not finished count as not there, but for noise. Batches and noise of another run id are of no use to this
+// makes; manifest.CertificateFile stands for both of [ClaimFiles]. Results that are not finished count as not there, but for noise. Batches and noise of another run id are of no use to this
 // run: they are refused by [Present.OneTraining], and nothing else compares them.
 func ReadPresent(ctx context.Context, out string, without ...string) (p Present, err error) {
 	p.out = out
@@ -219,9 +224,14 @@ func Disagrees(path string, differs []string, wayOut string) error {
 // Ways out of what disagrees.
 const (
 	NewDirectory = "give another --out"
-	giveUpClaim  = "remove certificate.json to give that claim up (its ledger stays, and counts), or give another --out"
 	giveUpForm   = "remove the folder of batches first, or give another --out"
 )
+
+// claimDisagrees is the error for a certificate that a command's parameters do not match.
+func (p Present) claimDisagrees(differs []string) error {
+	path := p.CertificatePath()
+	return Disagrees(path, differs, fmt.Sprintf("remove %s to give that claim up (its ledger stays, and counts), or give another --out", store.Base(path)))
+}
 
 // unclaimed says what of a population a certificate does not cover.
 func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
@@ -249,7 +259,7 @@ func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	}
 	if c := p.certificate; c != nil {
 		if differs := append(Differences(c.Run.Sampler, spec, "in the certificate", "in the batches"), unclaimed(c, of)...); differs != nil {
-			return Disagrees(store.Join(p.out, manifest.CertificateFile), differs, giveUpClaim)
+			return p.claimDisagrees(differs)
 		}
 	}
 	return p.agreesWithNoise(spec, of)
@@ -337,7 +347,7 @@ func (p Present) Training() (t noise.Training, err error) {
 		}
 		if p.table != nil {
 			if differs := unclaimed(p.certificate, p.table.examples()); differs != nil {
-				return t, Disagrees(store.Join(p.out, manifest.CertificateFile), differs, giveUpClaim)
+				return t, p.claimDisagrees(differs)
 			}
 		}
 	}

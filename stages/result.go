@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"minsep/accounting"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling/stream"
@@ -39,7 +40,6 @@ type Directory struct {
 	Inputs  map[string]manifest.Digest // of the plan, by name: graph, workload
 	Run     manifest.Run               // run.json
 	KeyFile string                     // "" to look without the key
-	Without []string                   // results that count as not there for the certificate: a plan makes them again after it
 }
 
 // PlanOf is the directory of a run with the plan that its run.json names, to be looked at without the key and the inputs.
@@ -133,6 +133,17 @@ func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 		}
 	}
 	return differs
+}
+
+// claimFile is the name of the file that the account leaves, or has left.
+func (d *Directory) claimFile() string {
+	if name := FindClaim(context.Background(), d.Out); name != "" {
+		return name
+	}
+	if d.Plan.accountMethod() == accounting.Unproven {
+		return manifest.AccountingFile
+	}
+	return manifest.CertificateFile
 }
 
 func (d *Directory) path(name string) string { return store.Join(d.Out, name) }

@@ -97,7 +97,7 @@ func unlistedInLedger(ctx context.Context, run string) (names []string, err erro
 		}))
 	for _, name := range replaced {
 		if replacedName.MatchString(name) {
-			err = errors.Join(err, look(path.Join(manifest.EarlierFolder, name), files(ledger.ProtocolFile, ledger.UnitsFile, manifest.CertificateFile)))
+			err = errors.Join(err, look(path.Join(manifest.EarlierFolder, name), files(ledger.ProtocolFile, ledger.UnitsFile, manifest.CertificateFile, manifest.AccountingFile)))
 		}
 	}
 	return names, err
@@ -108,7 +108,7 @@ var finishedName = regexp.MustCompile(`^unit-[0-9]+-[0-9]+-[0-9]+-[0-9]+\.json$`
 
 // ownNames are the names that minsep gives in a run directory; folders are true.
 var ownNames = map[string]bool{
-	manifest.RunName: false, manifest.LockName: false, manifest.CertificateFile: false,
+	manifest.RunName: false, manifest.LockName: false, manifest.CertificateFile: false, manifest.AccountingFile: false,
 	manifest.BoundedFolder: true, manifest.StrategyFolder: true, manifest.LedgerFolder: true, manifest.BatchesFolder: true, manifest.NoiseFolder: true,
 }
 
@@ -185,7 +185,7 @@ func Holds(ctx context.Context, dir string) (name string) {
 	if _, err := manifest.Read(ctx, dir); err == nil {
 		return store.Base(dir)
 	}
-	for _, result := range []string{manifest.CertificateFile, manifest.NoiseFolder, manifest.BatchesFolder, manifest.StrategyFolder, manifest.BoundedFolder} {
+	for _, result := range []string{manifest.CertificateFile, manifest.AccountingFile, manifest.NoiseFolder, manifest.BatchesFolder, manifest.StrategyFolder, manifest.BoundedFolder} {
 		if _, err := store.Stat(ctx, store.Join(dir, result)); !errors.Is(err, fs.ErrNotExist) {
 			return result
 		}

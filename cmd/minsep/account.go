@@ -35,7 +35,7 @@ those of a verification; whom the claim protects, sampler, strategy, epsilon and
 the number of examples with --max-batch-size. The data may differ.
 
 If nothing can be certified, the command exits with 3 and leaves no certificate. The accounting of multi-owner is the
-published one, which is not proven: its certificate says so.`,
+published one, which is not proven: it is written to accounting.json, which is no certificate and says so.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()

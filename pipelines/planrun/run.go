@@ -15,7 +15,6 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/param"
-	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
@@ -273,7 +272,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	case err != nil:
 		return "", err
 	case there && differs == nil:
-		r.settled = append(r.settled, store.Base(s.Path()))
+		r.settled = append(r.settled, resultName(s))
 		return StageSkipped, nil
 	case there && !r.options.Overwrite:
 		return "", refuse(s.Path(), "holds another result", differs)
@@ -293,7 +292,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	if err := s.run(ctx, o); err != nil {
 		return "", graphInPlan(err)
 	}
-	r.settled = append(r.settled, store.Base(s.Path()))
+	r.settled = append(r.settled, resultName(s))
 	there, differs, err = s.Compare(ctx)
 	if err == nil && (!there || differs != nil) {
 		err = fmt.Errorf("planrun: %s: what was just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))

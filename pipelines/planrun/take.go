@@ -193,6 +193,14 @@ func input(s planStage) string {
 	return store.Base(s.Path())
 }
 
+// resultName is the name by which options name the stage's result.
+func resultName(s planStage) string {
+	if s.Name() == "account" {
+		return manifest.CertificateFile // whichever of stages.ClaimFiles it is
+	}
+	return store.Base(s.Path())
+}
+
 // correct names what of the run directory a corrected plan, or --overwrite, makes again, and refuses that without --overwrite. Then
 // run.json is the plan's.
 func (r *planRun) correct(ctx context.Context, t taken) error {
@@ -206,7 +214,7 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 	var names []string
 	for _, s := range again {
 		names = append(names, s.Name())
-		r.options.Replaced = append(r.options.Replaced, store.Base(s.Path()))
+		r.options.Replaced = append(r.options.Replaced, resultName(s))
 	}
 	if t.corrected && len(again) > 0 && !r.options.Overwrite {
 		return &param.Error{Package: "planrun", Param: "out", Value: r.options.Out, Rule: "holds results that the plan does not give any more: " + strings.Join(differs, "; ") +

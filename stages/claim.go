@@ -1,0 +1,69 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"minsep/accounting"
+	"minsep/internal/store"
+	"minsep/manifest"
+)
+
+// ClaimFiles are the files of which an account leaves one in a run directory: a certificate, or an accounting that is not proven. Until
+// version 0.1.0 both were named certificate.json, and such a directory is still read.
+var ClaimFiles = []string{manifest.CertificateFile, manifest.AccountingFile}
+
+// ClaimFile is the one of [ClaimFiles] for a certificate of a status.
+func ClaimFile(s accounting.Status) string {
+	if s == accounting.NotProven {
+		return manifest.AccountingFile
+	}
+	return manifest.CertificateFile
+}
+
+// FindClaim names the one of [ClaimFiles] that is in a run directory; "" if there is none.
+func FindClaim(ctx context.Context, run string) string {
+	for _, name := range ClaimFiles {
+		if _, err := store.Stat(ctx, store.Join(run, name)); !errors.Is(err, fs.ErrNotExist) {
+			return name
+		}
+	}
+	return ""
+}
+
+// ReadCertificate reads the one of [ClaimFiles] that is in a run directory, the status of which says whether it certifies anything. The
+// error wraps fs.ErrNotExist where there is none.
+func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
+	for _, name := range ClaimFiles {
+		path := store.Join(run, name)
+		data, err := ReadFile(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) && name != manifest.AccountingFile {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, err := accounting.ParseCertificate(data)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: "cannot be read"}, err)
+		}
+		if rule := Misnamed(name, c); rule != "" && name == manifest.AccountingFile {
+			return nil, &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: rule}
+		}
+		return c, nil
+	}
+	panic("unreachable")
+}
+
+// Misnamed says that a certificate is not in the file where one of its status belongs; "" if it is.
+func Misnamed(name string, c *accounting.Certificate) string {
+	switch ClaimFile(c.Status) {
+	case name:
+		return ""
+	case manifest.CertificateFile:
+		return fmt.Sprintf("is of status %q, which belongs in %s", c.Status, manifest.CertificateFile)
+	}
+	return fmt.Sprintf("is no certificate: its status is %q; this version names such a file %s", c.Status, manifest.AccountingFile)
+}
