@@ -142,14 +142,18 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	if err != nil {
 		return err
 	}
+	check := found.check
+	if replaced(ctx, run) {
+		check = found.unlessOutdated
+	}
 	most := stages.MostPerOwner(table.Summary)
 	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
-	found.check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
+	check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
 	if c.Unit == accounting.UnitExample {
-		found.check("copies of examples", "a claim for single examples is for a table without copies of examples", !stages.Copied(table.Summary))
+		check("copies of examples", "a claim for single examples is for a table without copies of examples", !stages.Copied(table.Summary))
 	}
 	if c.Run.Sampler.Truncation != nil {
-		found.check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
+		check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
 	}
 	return nil
 }

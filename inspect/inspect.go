@@ -30,6 +30,7 @@ type Inspection struct {
 	Realized *sampling.Realized `json:"realized,omitempty"` // of batches, secret; else nil
 
 	kind        string                  // the folder's name in a run directory
+	old         []string                // names of checks that fail since the bounded table is another than the one that the result is for
 	certificate *accounting.Certificate // of the certificate's inspection, if it can be read
 }
 
@@ -200,17 +201,16 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
-		matches := sampling.Check{Name: "input", Rule: "the batches were formed of the bounded table beside them"}
 		digest, err := manifest.DigestOf(ctx, table)
 		if err != nil {
 			return found, fmt.Errorf("the batches' rows are those of a bounded table, which must lie beside them: %w", err)
 		}
-		matches.Held = digest == batches.Index.Inputs[manifest.BoundedFolder]
-		found.Checks = append(found.Checks, matches)
-		if !matches.Held {
-			matches.Broken = 1
+		formedOf := batches.Index.Inputs[manifest.BoundedFolder]
+		if digest != formedOf {
+			found.outdated("input", fmt.Sprintf("the batches were formed of another bounded table (%v) than the one beside them (%v)", formedOf, digest))
 			return found, nil
 		}
+		found.check("input", "the batches were formed of the bounded table beside them", true)
 		if of, err = auditedTable(ctx, table, params.Scheme.Kind().Owners != sampling.OwnersIgnored); err != nil {
 			return found, err
 		}

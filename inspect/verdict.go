@@ -27,8 +27,12 @@ type Report struct {
 // Judge comes to a verdict on what [Directory] and [Recheck] have found.
 func Judge(found []Inspection) Report {
 	r := Report{Folders: found}
-	if faults := failedChecks(found); faults != nil {
-		r.State, r.Verdict = StateBroken, "BROKEN: "+shortened(faults)
+	faults, old := failedChecks(found), outdated(found)
+	if faults != nil {
+		old = strings.TrimSuffix(shortened(faults)+"; "+old, "; ")
+	}
+	if old != "" {
+		r.State, r.Verdict = StateBroken, "BROKEN: "+old
 		return r
 	}
 	file, certificate := certificateOf(found)
@@ -59,11 +63,11 @@ func claimed(c *accounting.Certificate) string {
 	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, unit)
 }
 
-// failedChecks are the checks that do not hold, each with its folder.
+// failedChecks are the checks that do not hold, each with its folder, but for those that [outdated] tells.
 func failedChecks(found []Inspection) (faults []string) {
 	for _, i := range found {
 		for _, p := range i.Checks {
-			if p.Held {
+			if p.Held || slices.Contains(i.old, p.Name) {
 				continue
 			}
 			text := store.Base(i.Folder) + ": " + p.Name + ": " + strings.ReplaceAll(p.Rule, "\n", "; ")

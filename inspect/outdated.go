@@ -1,0 +1,63 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"minsep/internal/store"
+	"minsep/manifest"
+)
+
+// replaced says that the bounded table of a run directory is another than the one that run.json names: bound ran again, with another graph
+// or bound, after what rests on the table was made.
+func replaced(ctx context.Context, run string) bool {
+	r, err := manifest.ReadRun(ctx, run)
+	if err != nil || r.Examples == "" {
+		return false
+	}
+	digest, err := manifest.DigestOf(ctx, store.Join(run, manifest.BoundedFolder))
+	return err == nil && r.Examples != manifest.BoundedExamples(digest)
+}
+
+// outdated records a check that fails since the bounded table was replaced.
+func (i *Inspection) outdated(name, rule string) { i.unlessOutdated(name, rule, false) }
+
+// unlessOutdated records a check that fails, if it does, since the bounded table was replaced.
+func (i *Inspection) unlessOutdated(name, rule string, held bool) {
+	i.check(name, rule, held)
+	if !held {
+		i.old = append(i.old, name)
+	}
+}
+
+// outdated says which results are for another bounded table than the one in the run directory, and which commands make them again; "" if
+// none is.
+func outdated(found []Inspection) string {
+	var kinds []string
+	for _, i := range found {
+		if i.old != nil {
+			kinds = append(kinds, i.kind)
+		}
+	}
+	if kinds == nil {
+		return ""
+	}
+	has := func(kind string) bool { return slices.Contains(kinds, kind) }
+	results := strings.Join(slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == manifest.RunName }), " and ")
+	claim, _ := certificateOf(found)
+	again := ""
+	switch {
+	case isThere(found, manifest.NoiseFolder):
+		again = "noise serves one training run, so give bound another --out for another table"
+	case has(manifest.BatchesFolder) && has(claim):
+		again = "remove " + claim + " (its ledger stays, and counts) and run minsep form --overwrite, then minsep account"
+	case has(manifest.BatchesFolder):
+		again = "run minsep form --overwrite"
+	case has(claim):
+		again = "run minsep account --overwrite"
+	default:
+		results, again = "run.json", "run minsep form"
+	}
+	return "bounded holds another table than the one behind " + results + ": " + again + ", or bound the earlier graph again with --overwrite"
+}
