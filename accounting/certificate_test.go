@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -31,8 +32,9 @@ func toyCertificate(t *testing.T) []byte {
 // Columns that only describe may be added: this version reads the certificate of a newer one, and makes that of an older one again.
 func TestCertificateMinors(t *testing.T) {
 	data := toyCertificate(t)
+	plain := regexp.MustCompile(`"minor": \d+,`).ReplaceAll(data, nil) // of minor 0
 	newer := func(minor, column string) []byte {
-		return bytes.Replace(data, []byte(`"format": 1,`), []byte(`"format": 1,`+minor+column), 1)
+		return bytes.Replace(plain, []byte(`"format": 1,`), []byte(`"format": 1,`+minor+column), 1)
 	}
 	const column = `"weather": {"in": ["words", 1]},`
 	for name, c := range map[string]struct {
@@ -55,7 +57,7 @@ func TestCertificateMinors(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
-		if c.want != "" {
+		if c.want != "" || err != nil {
 			continue
 		}
 		if read.Newer() != (name != "as it is") {

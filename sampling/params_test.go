@@ -1,8 +1,11 @@
 package sampling_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -86,6 +89,22 @@ func TestKinds(t *testing.T) {
 		for _, line := range strings.Split(kind.Help, "\n") {
 			if line == "" || len(line) > 104 {
 				t.Errorf("%s: help of %d columns", kind.Name, len(line))
+			}
+		}
+	}
+}
+
+// TestEveryKindIsDocumented looks for a row of the table in docs/accounting.md, and for the
+// tutorial's entry.
+func TestEveryKindIsDocumented(t *testing.T) {
+	for doc, entry := range map[string]string{"accounting.md": "\n| %s | ", "tutorial.md": "\n- **%s**"} {
+		text, err := os.ReadFile("../docs/" + doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range sampling.Kinds {
+			if !bytes.Contains(text, fmt.Appendf(nil, entry, kind.Name)) {
+				t.Errorf("docs/%s has no entry for %s", doc, kind.Name)
 			}
 		}
 	}
