@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"accounting"},
 	{"manifest"},
 	{"stages"},
+	{"planner"},
 	{"inspect"},
 	{"report"},
 	{"transforms"},

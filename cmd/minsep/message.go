@@ -19,7 +19,7 @@ import (
 // packages are the names of Go packages with which errors begin. They say nothing to a user, and are left out of messages.
 var packages = []string{
 	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "ledger", "losses",
-	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planrun", "pld",
+	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld",
 	"progress", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification",
 }
 
@@ -157,7 +157,10 @@ var zeroRules = func() map[string]string {
 		"buckets":          "must be at least 1",
 		"buffers":          "must be at least 1",
 		"cpu-time":         "must be above 0",
+		"coordinates":      "must be at least 1",
+		"epochs":           "must be above 0",
 		"examples":         "must be at least 1",
+		"max-bands":        "must be at least 1",
 		"max-neighborhood": "must be at least 1",
 		"max-per-owner":    "must be at least 1",
 		"noise-multiplier": "must be above 0",
@@ -166,6 +169,7 @@ var zeroRules = func() map[string]string {
 		"shards":           "must be at least 1",
 		"stamps":           "must be at least 1",
 		"steps-per-file":   "must be at least 1",
+		"target":           "must be above 0",
 		"timeout":          "must be above 0",
 	}
 	for _, x := range sampling.Parameters {

@@ -187,7 +187,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	if err != nil {
 		return err
 	}
-	if err := a.mayWriteStrategy(); err != nil || a.dryRun {
+	if err := a.mayWriteFile(); err != nil || a.dryRun {
 		return err
 	}
 	var all []strategyFigures
@@ -250,8 +250,8 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 	return read, nil
 }
 
-// mayWriteStrategy refuses an output file that must stay, before time is spent on what goes in.
-func (a *app) mayWriteStrategy() error {
+// mayWriteFile refuses an output file that must stay, before time is spent on what goes in.
+func (a *app) mayWriteFile() error {
 	if a.out == "" {
 		return nil
 	}

@@ -115,7 +115,11 @@ const inflation = 1e-9
 // each order that is tried: 0.4 s for 7200 steps and min-sep 256. Its errors wrap ErrNotTilted when only
 // plain sampling is left, in either direction: several bands more than min-sep, truncated batches, cyclic Poisson (which has a PLD),
 // Algorithm 3.
-func NewPlan(c Config) (Plan, error) {
+func NewPlan(c Config) (Plan, error) { return NewPlanWithin(c, math.Inf(1)) }
+
+// NewPlanWithin is NewPlan for those to whom its time matters more than M: orders above the least whose tables take more work than
+// so much, in states times steps (some 5 ns each), are not tried. The plan is as valid as any other.
+func NewPlanWithin(c Config, work float64) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err
 	}
@@ -124,7 +128,7 @@ func NewPlan(c Config) (Plan, error) {
 		return Plan{}, err
 	}
 	if c.Direction == montecarlo.P {
-		return forwardPlan(c, columns)
+		return forwardPlan(c, columns, work)
 	}
 	p := reversePlan(c, columns)
 	if math.IsNaN(p.Divergence) {
@@ -146,7 +150,7 @@ func tiltable(s montecarlo.Spec, columns *law.Columns) error {
 	return nil
 }
 
-func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
+func forwardPlan(c Config, columns *law.Columns, work float64) (Plan, error) {
 	k, family := max(1, c.Spec.MaxExamplesPerOwner), families[c.Spec.Scheme]
 	m := mixture{epsilon: c.Epsilon, examples: k}
 	if k == 1 {
@@ -156,7 +160,7 @@ func forwardPlan(c Config, columns *law.Columns) (Plan, error) {
 	walkError, converged := 0.0, false
 	var failed error
 	for order := max(2, k); order <= maxOrder; order++ {
-		if order > max(2, k) && !family.affordable(c.Spec, order) {
+		if order > max(2, k) && (!family.affordable(c.Spec, order) || family.work(c.Spec, order) > work) {
 			break
 		}
 		s, err := family.source(c.Spec, columns, order, false, nil)

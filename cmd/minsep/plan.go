@@ -1,0 +1,339 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"minsep/accounting"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/mechanism"
+	"minsep/planner"
+	"minsep/sampling/ownergraph/graphio"
+	"minsep/stages"
+	"minsep/transforms/progress"
+)
+
+// planFlags are the flags of plan that are not a request's own.
+type planFlags struct {
+	graph       []string
+	read        graphio.Options
+	examples    int64
+	maxPerOwner int
+	unit        string
+	epochs      float64
+	batchSize   string
+	noise       float64
+	state       string
+	solve       string
+	target      float64
+	all         bool
+}
+
+func (a *app) planCommand() *cobra.Command {
+	var r planner.Request
+	var f planFlags
+	c := &cobra.Command{
+		Use:   "plan (--graph PATH --max-per-owner K | --examples N) (--steps N | --epochs E) --batch-size X[:Y] --epsilon E --delta D [--out plan.json]",
+		Short: "Compare sampling schemes and strategies, and choose one",
+		Long: `plan finds the noise multiplier that each sampling scheme and strategy needs for (E, D)-differential privacy, and ranks them
+by the error that they leave in the sums of gradients, relative to the batch. It writes the best as a plan for minsep run.
+
+Noise multipliers are proven without samples where that is possible, and else estimated with a standard error: they certify
+nothing. Where the errors of the estimates do not part the first from others, these are shown as tied.
+
+With a graph, every number of examples per owner from 1 to K is tried, with what bounding leaves of the data: several
+examples per owner take minutes. With X:Y, batch sizes from X to Y are tried; --solve batch-size --target T finds the least
+of them with at most T times the batch as noise. --noise-multiplier S in place of --epsilon plans for the privacy that
+independent noise (DP-SGD) of S has at batch size X.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.Workload.Workload == mechanism.MomentumWorkload && !cmd.Flags().Changed("momentum") {
+				r.Workload.Momentum = .9
+			}
+			if err := a.begin(); err != nil {
+				return err
+			}
+			stop := a.watch("plan")
+			out, err := a.plan(cmd, r, f)
+			stop()
+			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) {
+				return err
+			}
+			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all); a.printWritten(w, err) }), err)
+		},
+	}
+	x := c.Flags()
+	addGraphFlags(x, &f.graph, &f.read)
+	x.Int64Var(&f.examples, "examples", 0, "number of examples, each its own owner, in place of a graph")
+	x.IntVar(&f.maxPerOwner, "max-per-owner", 0, "try bounding to 1 up to this many examples of an owner")
+	x.StringVar(&f.unit, "unit", "", "whom the claim protects: owner, or, only if asked for by name, example")
+	x.IntVar(&r.Steps, "steps", 0, "number of training steps")
+	x.Float64Var(&f.epochs, "epochs", 0, "passes over the examples, in place of the steps; of the examples that --max-per-owner keeps")
+	x.StringVar(&f.batchSize, "batch-size", "", "expected batch size, or the least and the largest to try, as in 128:1024")
+	x.Float64Var(&r.Epsilon, "epsilon", 0, "epsilon of the claim")
+	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
+	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon that independent noise of this multiplier has, in place of --epsilon")
+	x.StringVar(&r.Workload.Workload, "workload", mechanism.PrefixWorkload, "what the error is of: prefix, momentum, or a JSON file")
+	x.Float64Var(&r.Workload.Momentum, "momentum", 0, "momentum of the momentum workload (default 0.9)")
+	x.StringVar(&r.Workload.LearningRates, "learning-rates", mechanism.ConstantRates, "schedule of the momentum workload: constant, cooldown, linear-decay")
+	x.StringVar(&r.Objective, "objective", planner.RMSE, "what to rank by: rmse, over the steps, or maxse, the largest of a step")
+	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy (default: no limit)")
+	x.Int64Var(&r.Coordinates, "coordinates", 0, "parameters of the model; needed for --out and --max-noise-state")
+	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GiB (default: no limit)")
+	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to this size, at a cost in delta")
+	x.StringSliceVar(&r.Schemes, "scheme", nil, "only this sampling scheme; may be repeated, or several with commas")
+	x.StringSliceVar(&r.Kinds, "kind", nil, "only this kind of strategy; may be repeated, or several with commas")
+	x.StringVar(&f.solve, "solve", "", "batch-size: find the least of --batch-size X:Y that reaches --target")
+	x.Float64Var(&f.target, "target", 0, "noise relative to the batch for --solve to reach")
+	x.Uint64Var(&r.Seed, "seed", 0, "of the samples of the estimates: the same seed gives the same plan")
+	x.BoolVar(&f.all, "all", false, "print every candidate, in place of the best of each scheme")
+	x.StringVar(&a.out, "out", "", "file to write the best to, as a plan for minsep run")
+	x.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
+	x.StringVar(&a.workDir, "work-dir", "", "folder for temporary files (default: the system's, $TMPDIR)")
+	return c
+}
+
+// plan makes the plan that the flags ask for, and writes it.
+func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner.Result, error) {
+	ctx := cmd.Context()
+	sizes, err := f.check(&r, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.mayWriteFile(); err != nil {
+		return nil, err
+	}
+	if path := r.Params().WorkloadFile(); path != "" {
+		matrix, err := stages.ReadWorkloadFile(ctx, r.Workload)
+		if err != nil {
+			return nil, err
+		}
+		r.SetMatrix(matrix)
+	}
+	var graph *stages.PlanGraph
+	r.Populations = []planner.Population{{MaxPerOwner: 1, Examples: f.examples, Given: f.examples}}
+	r.Numbered = len(f.graph) == 0
+	if !r.Numbered {
+		graph = planGraph(f)
+		if err := a.spool(cmd, f.graph); err != nil {
+			return nil, err
+		}
+		progress.Enter("bounding the graph", "", 0, 0)
+		perOwner := planner.PerOwner(f.maxPerOwner)
+		if r.Unit == accounting.UnitExample {
+			perOwner = []int{f.maxPerOwner}
+		}
+		if r.Populations, err = planner.Populations(ctx, f.graph, f.read, perOwner); err != nil {
+			return nil, err
+		}
+	}
+	if f.epochs > 0 {
+		r.Steps = int(min(math.MaxInt32, math.Ceil(f.epochs*float64(r.Populations[len(r.Populations)-1].Examples)/sizes[0]-1e-9)))
+	}
+	r.BatchSizes = sizes
+	if f.noise > 0 {
+		if r.Epsilon, err = r.EpsilonOf(f.noise); err != nil {
+			return nil, err
+		}
+	}
+	r.Watch = func(p planner.Progress) { progress.Enter("noise multipliers: "+p.Text, "candidates", int64(p.Done), 0) }
+	var out *planner.Result
+	if f.solve != "" {
+		out, err = r.Solve(ctx, f.target)
+	} else {
+		if len(sizes) == 2 {
+			r.BatchSizes = planner.BatchSizes(sizes[0], sizes[1])
+		}
+		out, err = r.Plan(ctx)
+	}
+	if err == nil && a.out != "" {
+		err = a.writePlan(out, graph)
+	}
+	return out, err
+}
+
+// check returns the batch size, or the two of a range, and every fault of the flags.
+func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err error) {
+	c := param.Checker{Package: "minsep"}
+	c.Add(a.zeros)
+	c.Require((len(f.graph) > 0) != (f.examples != 0), "graph and examples", nil, "exactly one of them must be given")
+	c.Require(f.examples >= 0, "examples", f.examples, "must be at least 1")
+	c.Require(len(f.graph) == 0 || f.maxPerOwner >= 1, "max-per-owner", f.maxPerOwner, "must be given with a graph, and be at least 1")
+	c.Require(len(f.graph) > 0 || f.maxPerOwner <= 1, "max-per-owner", f.maxPerOwner, "needs --graph: numbered examples are each their own owner")
+	c.Require((r.Steps != 0) != (f.epochs != 0), "steps and epochs", nil, "exactly one of them must be given")
+	c.Require(f.epochs >= 0 && f.epochs <= 1e9, "epochs", f.epochs, "must be above 0 and at most 1e9")
+	sizes, bad := batchSizes(f.batchSize)
+	c.Require(bad == "", "batch-size", strconv.Quote(f.batchSize), bad)
+	c.Require(f.epochs == 0 || len(sizes) < 2, "epochs", f.epochs, "takes one batch size: plans of different numbers of steps cannot be compared; give --steps")
+	c.Require((r.Epsilon != 0) != (f.noise != 0), "epsilon and noise-multiplier", nil, "exactly one of them must be given")
+	c.Require(f.noise >= 0 && f.noise <= 1e9, "noise-multiplier", f.noise, "must be above 0 and at most 1e9")
+	c.Require(f.solve == "" || f.solve == "batch-size", "solve", f.solve, "must be batch-size")
+	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
+	c.Require(f.solve == "" || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve")
+	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for so many")
+	if f.state != "" {
+		if r.MaxNoiseState, bad = bytesOf(f.state); bad != "" {
+			c.Require(false, "max-noise-state", strconv.Quote(f.state), bad)
+		}
+	}
+	var unit accounting.Unit
+	unit, err = accounting.ParseUnit(f.unit)
+	c.Add(err)
+	r.Unit = unit
+	// What else is wrong can be seen for any examples and steps.
+	probe := *r
+	probe.Populations, probe.Numbered = []planner.Population{{MaxPerOwner: 1, Examples: 1 << 40, Given: 1 << 40}}, false
+	probe.BatchSizes, probe.Epsilon = []float64{1}, max(r.Epsilon, 0)
+	if len(sizes) > 0 {
+		probe.BatchSizes = sizes
+	}
+	if probe.Steps == 0 {
+		probe.Steps = 1
+	}
+	if f.noise != 0 {
+		probe.Epsilon = 1
+	}
+	if r.Params().WorkloadFile() != "" {
+		probe.SetMatrix(mechanism.Prefix(probe.Steps))
+	}
+	if r.Epsilon != 0 || f.noise != 0 {
+		c.Add(probe.Validate())
+	}
+	return sizes, c.Err()
+}
+
+// batchSizes reads X or X:Y.
+func batchSizes(text string) (sizes []float64, bad string) {
+	const rule = "must be a number above 0, or two with a colon between them, as in 128:1024"
+	for _, part := range strings.Split(text, ":") {
+		x, err := strconv.ParseFloat(part, 64)
+		if err != nil || !(x > 0) || math.IsInf(x, 1) {
+			return nil, rule
+		}
+		sizes = append(sizes, x)
+	}
+	if len(sizes) > 2 || len(sizes) == 2 && sizes[1] <= sizes[0] {
+		return nil, rule + ", the smaller one first"
+	}
+	return sizes, ""
+}
+
+// bytesOf reads a size such as 8GiB.
+func bytesOf(text string) (size int64, bad string) {
+	const rule = "must be a number of bytes, such as 500000000 or 8GiB (KiB, MiB, GiB, TiB)"
+	number, unit := text, 1.0
+	for name, factor := range map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40} {
+		if rest, found := strings.CutSuffix(text, name); found {
+			number, unit = rest, factor
+		}
+	}
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || !(x > 0) || x*unit >= 1<<62 {
+		return 0, rule
+	}
+	return int64(x * unit), ""
+}
+
+func planGraph(f planFlags) *stages.PlanGraph {
+	g := &stages.PlanGraph{Paths: append([]string(nil), f.graph...), ExampleColumn: f.read.ExampleColumn, OwnerColumn: f.read.OwnerColumn, Delimiter: f.read.Delimiter,
+		ExampleType: f.read.ExampleType, OwnerType: f.read.OwnerType, SkipOwnerless: f.read.SkipOwnerless}
+	if f.read.Format != graphio.Auto {
+		g.Format = f.read.Format
+	}
+	if f.read.Header != graphio.Auto {
+		g.Header = f.read.Header
+	}
+	return g
+}
+
+// writePlan writes the best row as a plan for minsep run.
+func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph) error {
+	text, err := out.WritePlan(out.Rows[0], graph)
+	if err != nil {
+		return err
+	}
+	_, err = manifest.WriteFile(store.Dir(a.out), store.Base(a.out), manifest.PublicFile, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+	return err
+}
+
+// printWritten says where the plan is, and what to type next.
+func (a *app) printWritten(w io.Writer, err error) {
+	if a.out != "" && err == nil {
+		fmt.Fprintf(w, "\nwritten  %s\nnext     minsep run %s\n", a.out, a.out)
+	}
+}
+
+// mostRows is how many rows are shown unasked.
+const mostRows = 24
+
+func printPlan(w io.Writer, out *planner.Result, all bool) {
+	r := out.Request
+	fmt.Fprintf(w, "(%.4g, %g)-DP, %s steps, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, grouped(int64(r.Steps)), r.Objective)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
+	shown, left, seen := 0, 0, map[string]bool{}
+	for _, row := range out.Rows {
+		key := fmt.Sprint(row.Scheme.Scheme, row.MaxPerOwner, row.BatchSize, row.Refused != "")
+		if !all && !row.Tied && (seen[key] || shown >= mostRows || row.Refused != "") {
+			left++
+			continue
+		}
+		seen[key] = true
+		shown++
+		printRow(t, row)
+	}
+	t.Flush()
+	if left > 0 {
+		fmt.Fprintf(w, "%d more candidates, some of them refused: --all\n", left)
+	}
+	fmt.Fprintln(w)
+	for _, text := range out.Why {
+		fmt.Fprintln(w, text)
+	}
+	fmt.Fprintln(w)
+	for _, text := range out.Note {
+		fmt.Fprintln(w, text)
+	}
+}
+
+func printRow(t io.Writer, row *planner.Row) {
+	minSep := ""
+	if row.Scheme.MinSep > 0 {
+		minSep = fmt.Sprintf(" %d", row.Scheme.MinSep)
+	}
+	if row.Refused != "" {
+		fmt.Fprintf(t, "-\t%s%s\t%s\t%d\t\trefused: %s\n", row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner, row.Refused)
+		return
+	}
+	rank := fmt.Sprint(row.Rank)
+	if row.Tied {
+		rank = "=1"
+	}
+	sigma := fmt.Sprintf("%.4g", row.Noise.Multiplier)
+	if row.Noise.OneDirection {
+		sigma = "≥" + sigma
+	}
+	relative := fmt.Sprintf("%.4g", row.Relative)
+	if !row.Noise.Proven {
+		percent := fmt.Sprintf(" ±%.1f%%", 100*row.Noise.StdErr/row.Noise.Multiplier)
+		sigma += percent
+	}
+	same := "-"
+	if row.SameAs > 0 {
+		same = fmt.Sprintf("%.4g", row.SameAs)
+	}
+	fmt.Fprintf(t, "%s\t%s%s\t%s\t%d\t%.4g\t%s\t%s\t%s\t%.3g×\t%.3g%%\t%d\t%s\n", rank, row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner,
+		row.BatchSize, sigma, relative, same, row.TimesEach, 100*row.Kept, row.State, budgetTime(row.CPU))
+}

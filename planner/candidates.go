@@ -1,0 +1,296 @@
+package planner
+
+import (
+	"context"
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+var directions = montecarlo.Directions
+
+// plannedSchemes and plannedKinds are those of which candidates are made.
+var (
+	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balanced-min-sep", "balls-in-bins", "fixed"}
+	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBISR, mechanism.KindBandInv,
+		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
+)
+
+// wholeSteps is the number of steps up to which a dense strategy is made, which takes time and memory in its cube and square.
+const wholeSteps = 256
+
+// epoch is the mean number of steps between two participations, and between b and b rounded down.
+func (s *setting) epoch() float64 { return float64(s.population.Examples) / s.batch }
+
+// widest is the largest min-sep that the batch size allows.
+func (s *setting) widest() int { return int(min(math.Floor(s.epoch()*(1+1e-12)), 1<<31-1)) }
+
+// parts are the candidates of a setting, in sequences that do not depend on each other.
+func (s *setting) parts() []func(ctx context.Context, p *part) error {
+	list := []func(ctx context.Context, p *part) error{cyclicPart, separatedPart, fixedPart}
+	if s.perOwner(s.population) == 1 {
+		list = append(list, binsPart)
+	}
+	return list
+}
+
+// with are the parameters of a scheme with the request's steps and the setting's batch size.
+func (p *part) with(scheme string, minSep int) sampling.Params {
+	s := sampling.Params{Scheme: scheme, Steps: p.Steps, MinSep: minSep, BatchSize: p.batch}
+	switch scheme {
+	case "epoch-min-sep":
+		s.BatchSize, s.EpochSteps = 0, max(minSep, int(min(math.Round(p.epoch()), math.MaxInt32)))
+	case "balls-in-bins":
+		s.BatchSize, s.MinSep = 0, p.period()
+	case "fixed":
+		s.BatchSize = math.Round(p.batch)
+	}
+	return s
+}
+
+// period is the number of bins of balls-in-bins.
+func (p *part) period() int { return int(min(max(1, math.Round(p.epoch())), sampling.MaxSteps)) }
+
+// banded are the parameters of a strategy of some bands, for participations at least a period apart.
+func (p *part) banded(kind string, bands, period int) mechanism.Params {
+	s := p.workload(kind)
+	s.Bands = bands
+	if period > 0 {
+		s.MinSep = min(period, p.Steps)
+	}
+	return s
+}
+
+// start is the number of bands where a climb begins.
+func (p *part) start(limit int) int {
+	each := max(1, int(math.Round(float64(p.Steps)*p.batch/float64(p.population.Examples))))
+	bands := mechanism.StartingBands(p.Epsilon, p.Steps, each)
+	return min(limit, 1<<int(math.Round(math.Log2(float64(bands)))))
+}
+
+// climb looks for the size from low to high with the least error: from start by factors of two while the error falls, then beside it. It
+// returns 0 where no size can be used. The rows are all kept.
+func (p *part) climb(ctx context.Context, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
+	known := map[int]float64{}
+	value := func(size int) (float64, error) {
+		if v, ok := known[size]; ok {
+			return v, nil
+		}
+		scheme, strategy := candidate(size)
+		row, err := p.evaluate(ctx, scheme, strategy)
+		if err != nil {
+			return 0, err
+		}
+		known[size] = math.Inf(1)
+		if row != nil && row.Refused == "" {
+			known[size] = row.Relative
+		}
+		return known[size], nil
+	}
+	if high < low {
+		return 0, nil
+	}
+	best := min(max(start, low), high)
+	least, err := value(best)
+	for err == nil && math.IsInf(least, 1) && best > low { // what cannot be used is too large
+		best = max(low, best/2)
+		least, err = value(best)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, factor := range []float64{2, .5, 1.5, .75} {
+		if factor == 1.5 && least > worthwhile*p.least() {
+			break
+		}
+		for {
+			next := min(max(int(math.Round(float64(best)*factor)), low), high)
+			v, err := value(next)
+			if err != nil {
+				return 0, err
+			}
+			if !(v < least) {
+				break
+			}
+			best, least = next, v
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0, nil
+	}
+	return best, nil
+}
+
+// worthwhile is how many times the least error so far a family may have for sizes beside its best to be tried.
+const worthwhile = 1.05
+
+// least is the least error so far.
+func (p *part) least() float64 {
+	least := math.Inf(1)
+	for _, row := range p.rows {
+		if row.Refused == "" {
+			least = min(least, row.Relative)
+		}
+	}
+	return least
+}
+
+// cyclicPart are independent noise with Poisson sampling, and cyclic Poisson sampling: both are proven without samples.
+func cyclicPart(ctx context.Context, p *part) error {
+	if _, err := p.evaluate(ctx, sampling.Params{Scheme: "poisson", Steps: p.Steps, BatchSize: p.batch}, p.workload(mechanism.KindIdentity)); err != nil {
+		return err
+	}
+	high := min(p.widest(), p.bandsLimit())
+	if p.perOwner(p.population) > 1 {
+		return nil
+	}
+	_, err := p.climb(ctx, p.start(high), 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+		return p.with("cyclic-poisson", bands), p.banded(mechanism.KindBandedToeplitz, bands, 0)
+	})
+	return err
+}
+
+// roomy is the part of an epoch up to which min-seps are tried.
+const roomy = 0.9
+
+// separatedPart are the schemes with a least distance and a banded strategy: over the bands with min-sep equal to them, then over larger
+// min-seps, then other families of strategies at the best.
+func separatedPart(ctx context.Context, p *part) error {
+	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
+	owner, high := p.perOwner(p.population), min(int(roomy*p.epoch()), p.bandsLimit())
+	start := p.start(high)
+	for _, scheme := range []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"} {
+		once := p.epoch() >= float64(p.Steps) // at most one participation: all are b-min-sep with min-sep n
+		if scheme != "b-min-sep" && once || scheme == "epoch-min-sep" && owner > 2 || scheme == "balanced-min-sep" && owner > 1 {
+			continue
+		}
+		minSep := func(bands int) int {
+			if once {
+				return p.Steps
+			}
+			return bands
+		}
+		kind := mechanism.KindBandedToeplitz
+		bands, err := p.climb(ctx, start, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+			return p.with(scheme, minSep(bands)), p.banded(kind, bands, 0)
+		})
+		if err != nil {
+			return err
+		}
+		if bands == 0 {
+			bands = start
+		} else {
+			start = bands
+		}
+		kind = mechanism.KindBSR
+		if _, err := p.climb(ctx, bands, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+			return p.with(scheme, minSep(bands)), p.banded(kind, bands, 0)
+		}); err != nil {
+			return err
+		}
+		best := p.best(scheme)
+		if best == nil {
+			continue
+		}
+		strategy := p.banded(mechanism.KindBanded, best.Bands, 0)
+		if best.Strategy.Kind == mechanism.KindBSR {
+			normalized := true
+			strategy = best.Strategy
+			strategy.Normalized = &normalized
+		}
+		if _, err := p.evaluate(ctx, best.Scheme, strategy); err != nil {
+			return err
+		}
+		if err := p.widen(ctx, scheme, p.best(scheme)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// widen tries larger min-seps for the strategy of a row while the error falls.
+func (p *part) widen(ctx context.Context, scheme string, best *Row) error {
+	for minSep := 2 * best.Scheme.MinSep; minSep <= int(roomy*p.epoch()) && best.Scheme.MinSep < p.Steps; minSep *= 2 {
+		row, err := p.evaluate(ctx, p.with(scheme, minSep), best.Strategy)
+		if err != nil {
+			return err
+		}
+		if row == nil || row.Refused != "" || row.Relative >= best.Relative {
+			return nil
+		}
+		best = row
+	}
+	return nil
+}
+
+// best is the row of a scheme with the least error so far; nil if there is none.
+func (p *part) best(scheme string) (best *Row) {
+	for _, row := range p.rows {
+		if row.Scheme.Scheme == scheme && row.Refused == "" && (best == nil || row.Relative < best.Relative) {
+			best = row
+		}
+	}
+	return best
+}
+
+// binsPart is balls-in-bins, which takes any strategy.
+func binsPart(ctx context.Context, p *part) error {
+	if math.Abs(float64(p.population.Examples)/float64(p.period())/p.batch-1) > 0.05 { // an epoch has whole steps
+		return nil
+	}
+	return p.anyStrategy(ctx, "balls-in-bins", p.period(), 0)
+}
+
+// fixedPart is the baseline without amplification, for owners of one example.
+func fixedPart(ctx context.Context, p *part) error {
+	if p.perOwner(p.population) > 1 || p.widest() < 1 || p.batch < 1 {
+		return nil
+	}
+	minSep := min(p.widest(), p.Steps)
+	if err := p.anyStrategy(ctx, "fixed", minSep, minSep); err != nil {
+		return err
+	}
+	if p.Steps > wholeSteps || p.Steps-1 > p.stateLimit() {
+		return nil
+	}
+	dense := p.workload(mechanism.KindDense)
+	dense.MinSep = minSep
+	_, err := p.evaluate(ctx, p.with("fixed", minSep), dense)
+	return err
+}
+
+// anyStrategy tries every family for a scheme whose participations are a period apart.
+func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep int) error {
+	high := p.bandsLimit()
+	toeplitz, err := p.climb(ctx, p.start(min(high, period)), 2, min(high, period), func(bands int) (sampling.Params, mechanism.Params) {
+		return p.with(scheme, minSep), p.banded(mechanism.KindBandedToeplitz, bands, 0)
+	})
+	if err != nil {
+		return err
+	}
+	if toeplitz == 0 {
+		toeplitz = min(16, high)
+	}
+	for _, family := range []struct {
+		kind string
+		most int // bands; inverse families keep no state, and draw as many normals a value
+	}{{mechanism.KindBSR, min(high, 256)}, {mechanism.KindBISR, 64}, {mechanism.KindBandInv, 32}} {
+		if _, err := p.climb(ctx, min(toeplitz, 16), 2, min(family.most, p.Steps), func(bands int) (sampling.Params, mechanism.Params) {
+			return p.with(scheme, minSep), p.banded(family.kind, bands, period)
+		}); err != nil {
+			return err
+		}
+	}
+	lambdas := []float64{.7, .8, .9, .95, .975, .9875}
+	if _, err := p.climb(ctx, 3, 1, len(lambdas), func(i int) (sampling.Params, mechanism.Params) {
+		s := p.banded(mechanism.KindLambdaCGD, 0, period)
+		s.SetParameter("lambda", lambdas[i-1])
+		return p.with(scheme, minSep), s
+	}); err != nil {
+		return err
+	}
+	_, err = p.evaluate(ctx, p.with(scheme, minSep), p.banded(mechanism.KindBLT, 0, period))
+	return err
+}

@@ -1,0 +1,249 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"minsep/accounting"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// Format is that of a [Result] as JSON.
+const Format = 1
+
+// Result is a plan: the candidates by rising error, and what is said of the first.
+type Result struct {
+	Format  int     `json:"format"`
+	Request Request `json:"request"`
+	Rows    []*Row  `json:"rows"` // the ranked by Rank, then those that are refused
+
+	Why  []string `json:"why"`  // the first is first, and what the next best gives up: a sentence each
+	Note []string `json:"note"` // on what the figures are, and what was left out
+}
+
+// ErrNone says that no candidate can be used. Result.Rows say why.
+var ErrNone = errors.New("planner: no mechanism can be used")
+
+// Plan finds the figures of every candidate and ranks them.
+func (r Request) Plan(ctx context.Context) (*Result, error) {
+	if r.Unit == "" {
+		r.Unit = accounting.UnitOwner
+	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	shared := &planning{Request: &r}
+	var settings []*setting
+	for _, population := range r.Populations {
+		for _, batch := range r.BatchSizes {
+			if batch < float64(population.Examples) {
+				settings = append(settings, &setting{planning: shared, population: population, batch: batch})
+			}
+		}
+	}
+	if len(settings) == 0 {
+		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: fmt.Sprintf("must be below the number of examples, %d", r.Populations[len(r.Populations)-1].Examples)}
+	}
+	rows, err := shared.rows(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	out := &Result{Format: Format, Request: r, Rows: rows}
+	if err := shared.rank(ctx, rows); err != nil {
+		return nil, err
+	}
+	if err := shared.compare(ctx, out); err != nil {
+		return nil, err
+	}
+	out.explain()
+	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
+		return out, ErrNone
+	}
+	return out, nil
+}
+
+// rows looks at all candidates of the settings, in an order that does not depend on time.
+func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, err error) {
+	type job struct {
+		part *part
+		run  func(ctx context.Context, p *part) error
+		err  error
+	}
+	if err := inParallel(ctx, settings, func(s *setting) (err error) { s.base, err = p.independent(s.population, s.batch); return err }); err != nil {
+		return nil, err
+	}
+	var jobs []*job
+	for _, s := range settings {
+		for _, run := range s.parts() {
+			jobs = append(jobs, &job{part: &part{setting: s, last: map[string]float64{}}, run: run})
+		}
+	}
+	if err := inParallel(ctx, jobs, func(j *job) error { return j.run(ctx, j.part) }); err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		rows = append(rows, j.part.rows...)
+	}
+	return rows, nil
+}
+
+// inParallel calls do for every item, on all processors, and returns the first error in the order of the items.
+func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
+	errs := make([]error, len(items))
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range min(len(items), runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := range next {
+				errs[i] = do(items[i])
+			}
+		})
+	}
+	for i := range items {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return cmp.Or(errs...)
+}
+
+// independent is the noise multiplier of Poisson sampling with independent noise.
+func (p *planning) independent(of Population, batch float64) (float64, error) {
+	prob := min(1, batch/float64(of.Examples))
+	k := p.perOwner(of)
+	if prob == 1 {
+		return accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, float64(k)*math.Sqrt(float64(p.Steps)))
+	}
+	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: p.Steps}}, Strategy: mechanism.Identity(p.Steps), MaxExamplesPerOwner: k}
+	n, err := claim{run: run, epsilon: p.Epsilon, delta: p.Delta}.proven(1)
+	return n.Multiplier, err
+}
+
+// apart is how many standard errors two figures are apart whose order is taken as known.
+const apart = 3
+
+// behind says whether b is behind a whatever the errors of their estimates: by more than apart standard errors.
+func behind(a, b *Row) bool {
+	return b.Relative-a.Relative > apart*math.Hypot(a.StdErr, b.StdErr)
+}
+
+// The standard errors of ln σ that ties are estimated to, and how many candidates.
+var finer = []float64{0.003}
+
+const mostTied = 6
+
+// rank orders the rows by their error, the refused last, and estimates those further that may be the first.
+func (p *planning) rank(ctx context.Context, rows []*Row) error {
+	order := func() {
+		slices.SortStableFunc(rows, func(a, b *Row) int {
+			if (a.Refused == "") != (b.Refused == "") {
+				return cmp.Compare(len(a.Refused), len(b.Refused))
+			}
+			return cmp.Compare(a.Relative, b.Relative)
+		})
+	}
+	order()
+	// contenders are those that are not behind the first; the first itself must have been looked at in both directions.
+	contenders := func() (list []*Row) {
+		for _, row := range rows {
+			if row.Refused == "" && !behind(rows[0], row) && len(list) < mostTied {
+				list = append(list, row)
+			}
+		}
+		return list
+	}
+	for again := true; again; {
+		again = false
+		for _, row := range contenders() {
+			if row.Noise.OneDirection {
+				if err := p.both(ctx, row); err != nil {
+					return err
+				}
+				again = true
+			}
+		}
+		order()
+	}
+	for _, tolerance := range finer {
+		list := contenders()
+		if len(list) < 2 {
+			break
+		}
+		for _, row := range list {
+			if err := p.refine(ctx, row, tolerance); err != nil {
+				return err
+			}
+		}
+		order()
+	}
+	for again := true; again; { // a refined one may have fallen behind one that was not looked at
+		again = false
+		for _, row := range contenders() {
+			if row.Noise.OneDirection {
+				if err := p.both(ctx, row); err != nil {
+					return err
+				}
+				again = true
+			}
+		}
+		order()
+	}
+	for i, row := range rows {
+		if row.Refused != "" {
+			break
+		}
+		row.Rank, row.Tied = i+1, i > 0 && !behind(rows[0], row)
+	}
+	return nil
+}
+
+// both looks at the other direction of a row. One that takes too many samples is refused.
+func (p *planning) both(ctx context.Context, row *Row) error {
+	n, err := p.claim(row).bothDirections(ctx, row.Noise, tolerance)
+	return p.renew(ctx, row, n, err)
+}
+
+// refine estimates the noise multiplier of a row to a smaller standard error.
+func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) error {
+	if row.Noise.Proven || row.Noise.StdErr <= tolerance*row.Noise.Multiplier {
+		return nil
+	}
+	c := p.claim(row)
+	n, err := c.estimate(ctx, row.Noise.Multiplier, tolerance)
+	if errors.Is(err, errTooDear) {
+		return nil // it stays as it is: tied, if need be
+	}
+	if err == nil {
+		// The other direction was below δ at nearly the same noise multiplier.
+		n.OneDirection, n.Samples = row.Noise.OneDirection, n.Samples+row.Noise.Samples
+		n.Multiplier = max(n.Multiplier, row.Noise.floor)
+		n.floor = row.Noise.floor
+	}
+	return p.renew(ctx, row, n, err)
+}
+
+func (p *planning) renew(ctx context.Context, row *Row, n Noise, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errTooDear), errors.Is(err, errNoEstimate):
+		row.Refused = err.Error()
+		return nil
+	case err != nil:
+		return err
+	}
+	row.Noise = n
+	made := p.make(ctx, row.Strategy)
+	p.figures(row, Population{}, made.error, made.figures)
+	return nil
+}

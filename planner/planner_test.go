@@ -1,0 +1,435 @@
+package planner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+	"minsep/accounting/verification"
+	"minsep/internal/stattest"
+	"minsep/mechanism"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph/graphio"
+	"minsep/sampling/stream"
+	"minsep/stages"
+)
+
+// small is a request whose candidates take little time.
+func small() Request {
+	return Request{Populations: []Population{{1, 320, 320}}, Numbered: true, Steps: 32, BatchSizes: []float64{40}, Epsilon: 2, Delta: 1e-3, Objective: RMSE,
+		Coordinates: 1000, Schemes: []string{"poisson", "cyclic-poisson", "epoch-min-sep", "balls-in-bins", "fixed"}, Kinds: []string{"identity", "banded-toeplitz", "blt"}}
+}
+
+// ranked is the plan of small, for the tests that look at it.
+var ranked = sync.OnceValues(func() (*Result, error) { return small().Plan(context.Background()) })
+
+func smallPlan(t *testing.T) *Result {
+	t.Helper()
+	out, err := ranked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func planned(t *testing.T, r Request) *Result {
+	t.Helper()
+	out, err := r.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestRankingHolds runs alternatives to their certificates: a certified noise multiplier is above the estimate less its error, and little
+// above it; so the order of those that are told apart is that of the certificates.
+func TestRankingHolds(t *testing.T) {
+	out := smallPlan(t)
+	type certified struct {
+		row   *Row
+		error float64
+	}
+	var all []certified
+	seen := map[string]int{}
+	for _, row := range out.Rows {
+		if row.Refused != "" || seen[row.Scheme.Scheme] == 2 || row.Noise.OneDirection && seen[row.Scheme.Scheme] == 1 {
+			continue
+		}
+		seen[row.Scheme.Scheme]++
+		plan, err := verification.Problem{Run: row.run, Epsilon: out.Request.Epsilon, Delta: out.Request.Delta, Samples: 40_000}.Plan(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", row.Name(), err)
+		}
+		l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger"), plan.Protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := verification.Finish(t.Context(), l, 1<<14, 0, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", row.Name(), err)
+		}
+		n := row.Noise
+		if low := n.Multiplier - 4*n.StdErr - 2e-3*n.Multiplier; c.NoiseMultiplier < low {
+			t.Errorf("%s: certified at %g, estimated %g ± %g", row.Name(), c.NoiseMultiplier, n.Multiplier, n.StdErr)
+		}
+		if c.NoiseMultiplier > 1.06*n.Multiplier+4*n.StdErr {
+			t.Errorf("%s: certified at %g only, estimated %g ± %g", row.Name(), c.NoiseMultiplier, n.Multiplier, n.StdErr)
+		}
+		all = append(all, certified{row, c.NoiseMultiplier * row.unit / row.BatchSize})
+	}
+	if len(all) < 6 {
+		t.Fatalf("%d certificates", len(all))
+	}
+	for _, a := range all {
+		for _, b := range all {
+			// A certificate with few samples has up to 5 % more noise than it needs.
+			if b.row.Relative > 1.06*a.row.Relative && behind(a.row, b.row) && b.error <= a.error {
+				t.Errorf("%s is ranked before %s, with certified errors of %g and %g", a.row.Name(), b.row.Name(), a.error, b.error)
+			}
+		}
+	}
+}
+
+// TestProven compares the coarse grid of losses with the fine one.
+func TestProven(t *testing.T) {
+	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.OptimalToeplitz(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		run accounting.Run
+	}{
+		{accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .125, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}},
+		{accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .01, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 3}},
+		{accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: .5, Steps: 24, MinSep: 4}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}},
+		{accounting.Run{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 8, Steps: 24, MinSep: 5}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}},
+	} {
+		for _, epsilon := range []float64{.5, 6} {
+			got, err := claim{run: c.run, epsilon: epsilon, delta: 1e-5}.proven(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := c.run.Calibrate(epsilon, 1e-5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.Proven || got.Multiplier < want.Lower || got.Multiplier > 1.002*want.Upper {
+				t.Errorf("%s at ε = %g: %+v, on the fine grid %+v", c.run.Sampler.Kind().Name, epsilon, got, want)
+			}
+		}
+	}
+}
+
+// TestEstimate compares noise multipliers of independent events, estimated by samples, with their privacy loss distributions.
+func TestEstimate(t *testing.T) {
+	for _, c := range []struct{ prob, epsilon, delta, start float64 }{{.125, 1, 1e-4, 8}, {.02, 4, 1e-5, .1}, {.3, .5, 1e-3, 1}} {
+		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.prob, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}
+		of := claim{run: run, epsilon: c.epsilon, delta: c.delta}
+		want, err := of.proven(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := of.estimate(t.Context(), c.start*want.Multiplier, tolerance)
+		if err == nil {
+			got, err = of.bothDirections(t.Context(), got, tolerance)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Proven || got.OneDirection || !(got.StdErr > 0) || got.StdErr > 1.01*tolerance*got.Multiplier {
+			t.Errorf("p = %g: %+v", c.prob, got)
+		}
+		if off := math.Abs(got.Multiplier - want.Multiplier); off > 4.5*got.StdErr+1e-3*want.Multiplier {
+			t.Errorf("p = %g, ε = %g: estimated %g ± %g, proven %g", c.prob, c.epsilon, got.Multiplier, got.StdErr, want.Multiplier)
+		}
+	}
+}
+
+// TestOtherDirection: where H(Q,P) needs more noise than what was found by H(P,Q), it counts.
+func TestOtherDirection(t *testing.T) {
+	run := accounting.Run{Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 16, Period: 8}}, Strategy: mechanism.Identity(16), MaxExamplesPerOwner: 1}
+	of := claim{run: run, epsilon: 1, delta: 1e-4}
+	n, err := of.bothDirections(t.Context(), Noise{Multiplier: .3, StdErr: .001, OneDirection: true}, tolerance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.OneDirection || n.Multiplier < .5 {
+		t.Errorf("noise far too small for H(Q,P) stayed: %+v", n)
+	}
+}
+
+func TestDeterministic(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds = []string{"epoch-min-sep"}, []string{"banded-toeplitz"}
+	var texts [][]byte
+	for range 2 {
+		text, err := json.Marshal(planned(t, r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, text)
+	}
+	if !bytes.Equal(texts[0], texts[1]) {
+		t.Error("two plans of one request differ")
+	}
+	r.Seed = 1
+	text, err := json.Marshal(planned(t, r).Rows[0].Noise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(texts[0], text) {
+		t.Error("another seed gives the same estimate")
+	}
+}
+
+// TestSameAs: independent noise has the noise of its own batch size.
+func TestSameAs(t *testing.T) {
+	r := small()
+	p := &planning{Request: &r}
+	of := r.Populations[0]
+	unit := p.make(t.Context(), p.workload(mechanism.KindIdentity)).error.RMSE
+	for _, batch := range []float64{20, 40, 67, 160} {
+		sigma, err := p.independent(of, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := &Row{BatchSize: 40, Relative: sigma * unit / batch}
+		same, err := p.sameAs(&curve{}, of, row)
+		if err != nil || math.Abs(same/batch-1) > .03 {
+			t.Errorf("batch size %g: as %g, %v", batch, same, err)
+		}
+	}
+	if same, err := p.sameAs(&curve{}, of, &Row{BatchSize: 40, Relative: 1e-6}); err != nil || same != 0 {
+		t.Errorf("noise that no batch size has: %g, %v", same, err)
+	}
+}
+
+// TestCoverage counts the examples that take part at all.
+func TestCoverage(t *testing.T) {
+	balanced, err := sampling.NewBalancedMinSep(20, 3, .5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const examples = 40_000
+	for _, s := range []sampling.Spec{
+		{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 20, MinSep: 4, WarmStart: true}},
+		{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 20, MinSep: 4}},
+		{BMinSep: &sampling.BMinSep{Prob: .2, Steps: 5, MinSep: 9, WarmStart: true}},
+		{Poisson: &sampling.Poisson{Prob: .03, Steps: 20}},
+		{BallsInBins: &sampling.BallsInBins{Steps: 20, Period: 33}},
+		{EpochMinSep: &sampling.EpochMinSep{Steps: 20, MinSep: 4, EpochSteps: 50}},
+		{BalancedMinSep: &balanced},
+		{CyclicPoisson: &sampling.CyclicPoisson{Prob: .1, Steps: 22, MinSep: 4, SecretPartition: true}},
+	} {
+		source := stream.NewSource(stream.PublicKey("coverage", nil))
+		sampler := s.Process().Sampler(source)
+		seen := 0
+		for i := range examples {
+			if len(sampler.Append(nil, source.IntAddress(int64(i), 0), int64(i))) > 0 {
+				seen++
+			}
+		}
+		if err := stattest.Count(seen, examples, coverage(s, Population{Examples: examples})); err != nil {
+			t.Errorf("%s: %v", s.Kind().Name, err)
+		}
+	}
+}
+
+// TestTies: an order that an error could change is a tie.
+func TestTies(t *testing.T) {
+	row := func(relative, stdErr float64) *Row { return &Row{Relative: relative, StdErr: stdErr} }
+	if behind(row(1, .01), row(1.04, .01)) {
+		t.Error("1 ± 0.01 and 1.04 ± 0.01 are told apart")
+	}
+	if !behind(row(1, .01), row(1.05, .01)) || !behind(row(1, 0), row(1.0001, 0)) {
+		t.Error("1 ± 0.01 and 1.05 ± 0.01 are not told apart, or figures without errors are not")
+	}
+	out := smallPlan(t)
+	for i, row := range out.Rows {
+		if row.Refused != "" {
+			continue
+		}
+		if row.Rank != i+1 || i > 0 && row.Relative < out.Rows[i-1].Relative || row.Tied != (i > 0 && !behind(out.Rows[0], row)) {
+			t.Errorf("row %d: %+v", i, row)
+		}
+	}
+	if out.Rows[0].Noise.OneDirection {
+		t.Error("of the first only one direction was looked at")
+	}
+}
+
+// TestUnits: figures in the units that their comments say.
+func TestUnits(t *testing.T) {
+	r := small()
+	for _, row := range smallPlan(t).Rows {
+		if row.Refused != "" {
+			continue
+		}
+		s, err := row.Strategy.Make(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.Error(mechanism.Prefix(r.Steps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := row.Noise.Multiplier * e.RMSE / row.BatchSize
+		if math.Abs(row.Relative/want-1) > 1e-12 || math.Abs(row.RMSE/row.BatchSize/want-1) > 1e-12 || math.Abs(row.MaxSE/row.Noise.Multiplier/e.MaxSE-1) > 1e-12 {
+			t.Errorf("%s: %+v", row.Name(), row)
+		}
+		if row.StateBytes != int64(row.State)*8*1000 || math.Abs(row.TimesEach-4) > .21 || row.Kept != 1 || !(row.CPU > 0) || !(row.Speed > 1e6) {
+			t.Errorf("%s: %+v", row.Name(), row)
+		}
+	}
+}
+
+// TestLimits: what a trainer cannot hold is not planned, and what batches are cut to costs noise.
+func TestLimits(t *testing.T) {
+	r := small()
+	r.Schemes = []string{"cyclic-poisson"}
+	r.MaxBands = 3
+	for _, row := range planned(t, r).Rows {
+		if row.Bands > 3 {
+			t.Errorf("%d bands", row.Bands)
+		}
+	}
+	r.MaxBands, r.Coordinates, r.MaxNoiseState = 0, 100, 2*8*100
+	for _, row := range planned(t, r).Rows {
+		if row.StateBytes > r.MaxNoiseState {
+			t.Errorf("%d bytes of state", row.StateBytes)
+		}
+	}
+	r = small()
+	r.Schemes = []string{"poisson"}
+	free := planned(t, r).Rows[0]
+	r.MaxBatchSize = 70
+	cut := planned(t, r).Rows[0]
+	if !(cut.Noise.Multiplier >= free.Noise.Multiplier) || !(cut.Truncation > 0 && cut.Truncation <= dear) || cut.Scheme.MaxBatchSize != 70 {
+		t.Errorf("free %+v, cut %+v", free, cut)
+	}
+	r.MaxBatchSize = 41
+	if out, err := r.Plan(t.Context()); !errors.Is(err, ErrNone) || out.Rows[0].Refused == "" {
+		t.Errorf("a maximum at the mean: %v", err)
+	}
+}
+
+// TestRunPlan: the plan of a row is one that minsep run takes.
+func TestRunPlan(t *testing.T) {
+	out := smallPlan(t)
+	for _, row := range out.Rows {
+		text, err := out.WritePlan(row, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := stages.ParsePlan("plan.json", text)
+		if err == nil {
+			err = errors.Join(p.Validate(), p.Preflight())
+		}
+		if err != nil && row.Refused == "" {
+			t.Errorf("%s: %v\n%s", row.Name(), err, text)
+		}
+		if row.Refused != "" {
+			continue
+		}
+		spec, err := p.Scheme.Spec(sampling.Population{Examples: p.Examples})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := fmt.Sprintf("%+v", spec.Scheme()), fmt.Sprintf("%+v", row.run.Sampler.Scheme())
+		if a != b {
+			t.Errorf("%s: the plan runs %s, ranked was %s", row.Name(), a, b)
+		}
+	}
+}
+
+func TestPopulations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "edges.csv")
+	text := "example_id,owner_id\n"
+	for e := range 60 {
+		text += fmt.Sprintf("%d,%d\n%d,%d\n", e, e%7, e, 100+e%11)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Populations(t.Context(), []string{file}, graphio.Options{}, []int{1, 2, 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || got[0].Examples > 7 || got[0].Examples < 1 || got[1].Examples <= got[0].Examples || got[1].Examples > 14 || got[2] != (Population{20, 60, 60}) {
+		t.Errorf("%+v", got)
+	}
+	if list := PerOwner(11); !slices.Equal(list, []int{1, 2, 3, 4, 8, 11}) {
+		t.Errorf("per owner %v", list)
+	}
+	if list := PerOwner(1); !slices.Equal(list, []int{1}) {
+		t.Errorf("per owner %v", list)
+	}
+}
+
+func TestBatchSizes(t *testing.T) {
+	if list := BatchSizes(64, 256); !slices.Equal(list, []float64{64, 91, 128, 181, 256}) {
+		t.Errorf("%v", list)
+	}
+	if list := BatchSizes(64, 65); !slices.Equal(list, []float64{64, 65}) {
+		t.Errorf("%v", list)
+	}
+}
+
+// TestSolve: the batch size that is found reaches the target, and one that is 4 % smaller does not.
+func TestSolve(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds = []string{"fixed", "poisson"}, []string{"identity", "banded-toeplitz"}
+	r.Populations = []Population{{1, 3200, 3200}}
+	r.BatchSizes = []float64{50, 800}
+	at := func(batch float64) float64 {
+		one := r
+		one.BatchSizes = []float64{batch}
+		return planned(t, one).Rows[0].Relative
+	}
+	target := at(200)
+	out, err := r.Solve(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := out.Rows[0].BatchSize
+	if out.Rows[0].Relative > target || at(batch*.96) <= target {
+		t.Errorf("batch size %g has %g, target %g; %g has %g", batch, out.Rows[0].Relative, target, batch*.96, at(batch*.96))
+	}
+	var bad *ParamError
+	if _, err := r.Solve(context.Background(), target/100); !errors.As(err, &bad) || bad.Param != "target" {
+		t.Errorf("a target that is not reached: %v", err)
+	}
+}
+
+// TestEpsilonOf: the privacy of independent noise is that at which it is found again.
+func TestEpsilonOf(t *testing.T) {
+	r := small()
+	epsilon, err := r.EpsilonOf(1.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Epsilon = epsilon
+	p := &planning{Request: &r}
+	if sigma, err := p.independent(r.Populations[0], 40); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
+		t.Errorf("ε = %g, at which the noise multiplier is %g, %v", epsilon, sigma, err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	r := Request{Populations: []Population{{0, 0, 0}}, Steps: -1, Epsilon: -1, Delta: 2, Objective: "sum", MaxBands: -1, Coordinates: -2, MaxNoiseState: 5, Schemes: []string{"none"}, Kinds: []string{"tree"}}
+	err := r.Validate()
+	var all interface{ Unwrap() []error }
+	if !errors.As(err, &all) || len(all.Unwrap()) < 11 {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/accounting"
+	"minsep/accounting/pld"
+	"minsep/sampling"
+)
+
+// coarse is what the grid of losses may add to ε over all steps: far more than in a certificate, and an upper bound like there.
+const coarse = 1e-3
+
+// narrow is how far the upper end of ln σ is above the lower one when a search ends.
+const narrow = 5e-4
+
+// proven is the noise multiplier of a run without samples: in closed form or by privacy loss distributions on a coarse grid.
+func (c claim) proven(start float64) (Noise, error) {
+	if c.run.Sampler.Fixed != nil {
+		b, err := c.run.Calibrate(c.epsilon, c.delta)
+		return Noise{Multiplier: b.Upper, Proven: true}, err
+	}
+	excess := func(x float64) (float64, error) {
+		composition, err := c.compose(math.Exp(x))
+		if err != nil {
+			return 0, err
+		}
+		d, err := composition.Delta(c.epsilon)
+		return math.Log(max(d.Upper, 1e-300) / c.delta), err
+	}
+	x, err := root(excess, math.Log(start), narrow)
+	return Noise{Multiplier: math.Exp(x), Proven: true}, err
+}
+
+// compose composes the events of a run of independent events.
+func (c claim) compose(sigma float64) (*pld.Composition, error) {
+	norms := c.run.ColumnNorms()
+	switch s := c.run.Sampler.Scheme().(type) {
+	case sampling.Poisson:
+		e := pld.Event{Prob: s.Prob, NoiseMultiplier: sigma, Sensitivity: norms[0], Examples: c.run.MaxExamplesPerOwner}
+		return pld.Compose([]pld.Step{{Event: e, Count: s.Steps}}, gridOf(s.Prob, sigma/norms[0], s.Steps))
+	case sampling.CyclicPoisson:
+		turns := (s.Steps + s.MinSep - 1) / s.MinSep
+		e := pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: sigma, ColumnNorms: norms}
+		return e.Compose(gridOf(s.Prob, sigma/norms[0], turns))
+	}
+	return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.run.Sampler.Kind().Name)
+}
+
+// gridOf rounds losses so that the errors of all steps add up to about coarse. A step's loss spreads over about p/σ, or ln 1/p of the tail
+// that matters, of which the grid is a small part.
+func gridOf(prob, sigma float64, steps int) pld.Options {
+	grid := math.Sqrt(coarse / float64(steps))
+	return pld.Options{Grid: min(grid, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
+}
+
+// root returns an upper end of the zero of a falling function of ln σ, at most width above the lower one.
+func root(excess func(x float64) (float64, error), x, width float64) (float64, error) {
+	low, high := math.Inf(-1), math.Inf(1)
+	var atLow, atHigh float64
+	step := 0.15
+	for range 60 {
+		y, err := excess(x)
+		if err != nil {
+			return 0, err
+		}
+		if y > 0 {
+			low, atLow = x, y
+		} else {
+			high, atHigh = x, min(y, -1e-12)
+		}
+		switch {
+		case math.IsInf(high, 1):
+			x, step = x+step, step*1.6
+		case math.IsInf(low, -1):
+			x, step = x-step, step*1.6
+		case high-low <= width:
+			return high, nil
+		default:
+			x = (low*atHigh - high*atLow) / (atHigh - atLow)
+			x = min(max(x+width/3, low+width/2), high-width/2)
+			if high-low <= width {
+				return high, nil
+			}
+		}
+	}
+	return high, nil
+}

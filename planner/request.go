@@ -1,0 +1,204 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/accounting"
+	"minsep/internal/param"
+	"minsep/mechanism"
+)
+
+// ParamError is a parameter whose value breaks a rule.
+type ParamError = param.Error
+
+// Objectives: what a ranking goes by, both of the rows of A C⁻¹ Z and relative to the batch.
+const (
+	RMSE  = "rmse"  // the root mean square error over the steps
+	MaxSE = "maxse" // the largest error of a step
+)
+
+// Population is the data that bounding leaves for one number of examples per owner.
+type Population struct {
+	MaxPerOwner int   `json:"max_per_owner"` // k_u, at least 1
+	Examples    int64 `json:"examples"`      // that are kept, at least 1
+	Given       int64 `json:"given"`         // before bounding, at least Examples
+}
+
+// Kept is the part of the examples that bounding leaves.
+func (p Population) Kept() float64 { return float64(p.Examples) / float64(p.Given) }
+
+// Request is what a plan is made for.
+type Request struct {
+	Populations []Population `json:"populations"` // by rising MaxPerOwner, at least one
+	Numbered    bool         `json:"numbered"`    // the examples are numbers, each its own owner: there is no graph
+
+	Steps      int       `json:"steps"`       // n, at least 1
+	BatchSizes []float64 `json:"batch_sizes"` // expected, above 0, rising; at least one
+
+	Epsilon float64 `json:"epsilon"` // above 0
+	Delta   float64 `json:"delta"`   // above 0 and below 1
+
+	// Unit is whom the claim protects. For accounting.UnitExample every population counts as one of owners of one example.
+	Unit accounting.Unit `json:"unit"`
+
+	// Workload, Momentum and LearningRates of a strategy's parameters say which sums matter; the other fields are not looked at.
+	Workload mechanism.Params `json:"workload"`
+	matrix   *mechanism.Workload
+
+	Objective string `json:"objective"` // RMSE or MaxSE
+
+	// What a trainer can hold; 0 for no limit.
+
+	MaxBands      int   `json:"max_bands,omitempty"`
+	Coordinates   int64 `json:"coordinates,omitempty"`     // parameters of the model
+	MaxNoiseState int64 `json:"max_noise_state,omitempty"` // bytes, of all coordinates together
+	MaxBatchSize  int   `json:"max_batch_size,omitempty"`  // larger batches are cut
+
+	Schemes []string `json:"schemes,omitempty"` // only these; nil for all
+	Kinds   []string `json:"kinds,omitempty"`   // of strategies, only these; nil for all
+
+	Seed uint64 `json:"seed"` // of the samples
+
+	// Watch, if not nil, is told of each candidate whose noise multiplier was found. It is called from several goroutines, one at a
+	// time.
+	Watch func(Progress) `json:"-"`
+}
+
+// Progress is how far a plan is.
+type Progress struct {
+	Done int    // candidates
+	Text string // what was looked at last
+}
+
+// Params are the parameters of the workload.
+func (r Request) Params() mechanism.Params { return r.Workload }
+
+// SetMatrix gives the workload that the file of Workload holds.
+func (r *Request) SetMatrix(w *mechanism.Workload) { r.matrix = w }
+
+// Validate reports every fault.
+func (r Request) Validate() error {
+	c := param.Checker{Package: "planner"}
+	c.Require(len(r.Populations) > 0, "examples", 0, "must be at least 1")
+	for _, p := range r.Populations {
+		c.AtLeast("max per owner", p.MaxPerOwner, 1)
+		c.Require(p.Examples >= 1 && p.Given >= p.Examples, "examples", p.Examples, "must be at least 1")
+		c.Require(!r.Numbered || p.MaxPerOwner == 1, "max per owner", p.MaxPerOwner, "must be left out for numbered examples, which know no owners: give --graph")
+	}
+	c.Require(r.Steps >= 1 && r.Steps <= maxSteps, "steps", r.Steps, fmt.Sprintf("must be 1 to %d", maxSteps))
+	c.Require(len(r.BatchSizes) > 0, "batch size", "(none)", "must be above 0")
+	for _, b := range r.BatchSizes {
+		c.Require(b > 0 && b <= 1e15, "batch size", b, "must be above 0 and at most 1e15")
+	}
+	c.Require(r.Epsilon > 0 && r.Epsilon <= 1e6, "epsilon", r.Epsilon, "must be above 0 and at most 1e6")
+	c.Require(r.Delta >= 1e-300 && r.Delta < 1, "delta", r.Delta, "must be at least 1e-300 and below 1")
+	c.Require(r.Objective == RMSE || r.Objective == MaxSE, "objective", r.Objective, "must be rmse or maxse")
+	_, err := accounting.ParseUnit(string(r.Unit))
+	c.Add(err)
+	c.AtLeast("max bands", r.MaxBands, 0)
+	c.Require(r.Coordinates >= 0, "coordinates", r.Coordinates, "must be at least 1")
+	c.Require(r.MaxNoiseState >= 0, "max noise state", r.MaxNoiseState, "must be at least 0 bytes")
+	c.Require(r.MaxNoiseState == 0 || r.Coordinates > 0, "max noise state", r.MaxNoiseState, "needs the coordinates: the state is that of all of them")
+	c.AtLeast("max batch size", r.MaxBatchSize, 0)
+	if len(r.BatchSizes) > 0 && r.MaxBatchSize > 0 {
+		c.Require(float64(r.MaxBatchSize) >= r.BatchSizes[0], "max batch size", r.MaxBatchSize, fmt.Sprintf("must be at least the batch size, %g", r.BatchSizes[0]))
+	}
+	if r.Steps >= 1 && r.Steps <= maxSteps {
+		workload := r.workload(mechanism.KindIdentity)
+		c.Add(workload.Validate())
+		if workload.WorkloadFile() != "" {
+			c.Require(r.matrix != nil, "workload", r.Workload.Workload, "must be prefix, momentum or a file")
+		}
+	}
+	for _, kind := range r.Kinds {
+		c.Require(slices.Contains(plannedKinds, kind), "kind", kind, "must be one of "+inWords(plannedKinds))
+	}
+	for _, scheme := range r.Schemes {
+		c.Require(slices.Contains(plannedSchemes, scheme), "scheme", scheme, "must be one of "+inWords(plannedSchemes))
+	}
+	return c.Err()
+}
+
+// maxSteps bounds what a plan is made for: tables beyond take too long for dozens of candidates.
+const maxSteps = 1 << 17
+
+// workload are the parameters of a strategy of a kind for the request's workload.
+func (r Request) workload(kind string) mechanism.Params {
+	p := mechanism.Params{Kind: kind, Steps: r.Steps, Workload: r.Workload.Workload, Momentum: r.Workload.Momentum, LearningRates: r.Workload.LearningRates}
+	if r.Objective == MaxSE {
+		p.Objective = mechanism.MaxError
+	}
+	return p
+}
+
+// error is the error that the request's ranking goes by.
+func (r Request) error(e mechanism.Error) float64 {
+	if r.Objective == MaxSE {
+		return e.MaxSE
+	}
+	return e.RMSE
+}
+
+// perOwner is the number of examples that the accounting counts for an owner.
+func (r Request) perOwner(p Population) int {
+	if r.Unit == accounting.UnitExample {
+		return 1
+	}
+	return p.MaxPerOwner
+}
+
+// bandsLimit is how many bands a trainer can hold, at most n.
+func (r Request) bandsLimit() int {
+	most := r.Steps
+	if r.MaxBands > 0 {
+		most = min(most, r.MaxBands)
+	}
+	if r.MaxNoiseState > 0 {
+		most = min(most, r.stateLimit()+1)
+	}
+	return max(1, most)
+}
+
+// stateLimit is how many numbers a coordinate may keep.
+func (r Request) stateLimit() int {
+	if r.MaxNoiseState == 0 {
+		return math.MaxInt32
+	}
+	return int(min(math.MaxInt32, r.MaxNoiseState/(numberBytes*r.Coordinates)))
+}
+
+// numberBytes is the size of a number of the noise's state, a float64.
+const numberBytes = 8
+
+// BatchSizes are some from low to high, both of them, at most a factor of √2 apart, rounded to whole numbers.
+func BatchSizes(low, high float64) []float64 {
+	parts := max(1, int(math.Ceil(2*math.Log2(high/low)-1e-9)))
+	list := []float64{low}
+	for i := 1; i < parts; i++ {
+		if b := math.Round(low * math.Pow(high/low, float64(i)/float64(parts))); b > list[len(list)-1] && b < high {
+			list = append(list, b)
+		}
+	}
+	if high > low {
+		list = append(list, high)
+	}
+	return list
+}
+
+// inWords is a list as a sentence has it.
+func inWords(list []string) string {
+	text := ""
+	for i, s := range list {
+		switch {
+		case i == 0:
+		case i == len(list)-1:
+			text += " and "
+		default:
+			text += ", "
+		}
+		text += s
+	}
+	return text
+}

@@ -1,0 +1,114 @@
+package planner
+
+import (
+	"math"
+
+	"minsep/accounting"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// Row is a candidate and what is known of it.
+type Row struct {
+	Scheme      sampling.Params  `json:"scheme"`   // as a plan for minsep run has it
+	Strategy    mechanism.Params `json:"strategy"` // likewise
+	MaxPerOwner int              `json:"max_per_owner"`
+
+	Refused string `json:"refused,omitempty"` // why there is nothing below; "" if there is
+
+	Bands int   `json:"bands"` // of C
+	Noise Noise `json:"noise"`
+
+	RMSE  float64 `json:"rmse"`   // of the sums of gradients, at the noise multiplier and clip norm 1
+	MaxSE float64 `json:"max_se"` // likewise
+
+	BatchSize  float64 `json:"batch_size"`   // expected
+	Relative   float64 `json:"relative"`     // the objective's error over BatchSize: the noise relative to the batch
+	StdErr     float64 `json:"std_err"`      // of Relative
+	SameAs     float64 `json:"same_as"`      // the batch size at which independent noise with Poisson sampling has the same Relative; 0 if none up to half of the examples has
+	Examples   int64   `json:"examples"`     // kept
+	Kept       float64 `json:"kept"`         // part of those given
+	TimesEach  float64 `json:"times_each"`   // expected participations of an example
+	Coverage   float64 `json:"coverage"`     // probability that an example takes part at all
+	Truncation float64 `json:"truncation"`   // part of δ that a maximum batch size takes
+	State      int     `json:"state"`        // numbers that the noise keeps for each coordinate
+	StateBytes int64   `json:"state_bytes"`  // of all coordinates; 0 where their number is not known
+	Speed      float64 `json:"noise_values"` // a second of one processor, about
+	CPU        float64 `json:"certificate_cpu_seconds"`
+
+	Rank int  `json:"rank"` // from 1; 0 if it is refused
+	Tied bool `json:"tied"` // with the first: the errors of the estimates do not part them
+
+	norm float64 // largest column norm of C
+	unit float64 // the objective's error at noise multiplier 1
+	run  accounting.Run
+}
+
+// stepSeconds is about what a sample takes a step, in seconds of one processor (docs/benchmarks.md).
+var stepSeconds = map[string]float64{"b-min-sep": 6e-9, "poisson": 6e-9, "balls-in-bins": 12e-9, "epoch-min-sep": 12e-9, "balanced-min-sep": 25e-9}
+
+const (
+	tableSeconds   = 3.0 // tables and estimates of a certificate
+	provenSeconds  = 3.0 // of privacy loss distributions
+	ownersFactor   = 2.7 // of a sample, with several examples per owner
+	normalSeconds  = 2.1e-9
+	productSeconds = 0.04e-9
+)
+
+// verifySamples is how many times M/δ samples a verification draws that accepts up to .85 δ, over both directions.
+const verifySamples = 1500
+
+// figures fills in what follows from the noise multiplier.
+func (r *Request) figures(row *Row, population Population, e mechanism.Error, f mechanism.Figures) {
+	row.RMSE, row.MaxSE = row.Noise.Multiplier*e.RMSE, row.Noise.Multiplier*e.MaxSE
+	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize
+	row.StdErr = row.Noise.StdErr * row.unit / row.BatchSize
+	row.State = f.State
+	row.StateBytes = int64(f.State) * numberBytes * r.Coordinates
+	row.Speed = 1 / (float64(f.Normals)*normalSeconds + float64(f.MultiplyAdds)*productSeconds)
+	switch {
+	case row.Noise.Proven && row.run.Sampler.Fixed != nil:
+		row.CPU = 0.1
+	case row.Noise.Proven:
+		row.CPU = provenSeconds
+	default:
+		each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
+		if row.run.MaxExamplesPerOwner > 1 {
+			each *= ownersFactor * float64(row.run.MaxExamplesPerOwner)
+		}
+		row.CPU = tableSeconds + verifySamples*row.Noise.Effort*each
+	}
+}
+
+// coverage is the probability that an example takes part at least once.
+func coverage(s sampling.Spec, of Population) float64 {
+	never := func(p float64, steps int) float64 { return math.Exp(float64(steps) * math.Log1p(-p)) }
+	switch s := s.Scheme().(type) {
+	case sampling.BMinSep:
+		n := s.Steps
+		if !s.WarmStart {
+			return 1 - never(s.Prob, n)
+		}
+		// Free at the first step, or only after 1 to b-1 steps, each with probability p times as much.
+		none := never(s.Prob, n)
+		for wait := 1; wait < s.MinSep; wait++ {
+			none += s.Prob * never(s.Prob, max(0, n-wait))
+		}
+		return 1 - none/(1+float64(s.MinSep-1)*s.Prob)
+	case sampling.Poisson:
+		return 1 - never(s.Prob, s.Steps)
+	case sampling.BallsInBins:
+		return min(1, float64(s.Steps)/float64(s.Period))
+	case sampling.EpochMinSep:
+		return min(1, float64(s.Steps)/float64(s.EpochSteps))
+	case sampling.BalancedMinSep:
+		return min(1, s.Participations)
+	case sampling.CyclicPoisson:
+		turns, more := s.Steps/s.MinSep, s.Steps%s.MinSep // of most parts, and the number of parts with one more
+		b := float64(s.MinSep)
+		return 1 - (float64(more)*never(s.Prob, turns+1)+(b-float64(more))*never(s.Prob, turns))/b
+	case sampling.Fixed:
+		return min(1, float64(s.Steps)*float64(s.BatchSize)/float64(of.Examples))
+	}
+	return math.NaN()
+}

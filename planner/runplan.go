@@ -1,0 +1,44 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"minsep/accounting"
+	"minsep/sampling/ownergraph"
+	"minsep/stages"
+)
+
+// RunPlan is the plan for minsep run of a row. Graph is nil for numbered examples.
+func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
+	r := out.Request
+	p := stages.Plan{Scheme: row.Scheme, Strategy: row.Strategy, Key: "key", Out: "run"}
+	p.Privacy = stages.PlanPrivacy{Epsilon: r.Epsilon, Delta: r.Delta}
+	if r.Unit == accounting.UnitExample {
+		p.Privacy.Unit = string(r.Unit)
+	}
+	if row.CPU > 60 {
+		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(math.Ceil(row.CPU/30))) // twice what is expected
+	}
+	p.Noise = stages.PlanNoise{Coordinates: r.Coordinates, ClipNorm: 1}
+	if graph == nil {
+		p.Examples = row.Examples
+	} else {
+		p.Graph, p.Bound = graph, &ownergraph.Bound{MaxExamplesPerOwner: row.MaxPerOwner}
+	}
+	return p
+}
+
+// WritePlan is the text of a plan: JSON under a comment that says where it is from.
+func (out *Result) WritePlan(row *Row, graph *stages.PlanGraph) ([]byte, error) {
+	text, err := json.MarshalIndent(out.RunPlan(row, graph), "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "// %s, by minsep plan: noise relative to the batch %s (%s).\n", row.Name(), figure(row.Relative, row.StdErr), out.Request.Objective)
+	fmt.Fprintf(&b, "// For minsep run, which certifies the noise multiplier. The key is made by minsep keygen.\n%s\n", text)
+	return b.Bytes(), nil
+}

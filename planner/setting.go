@@ -1,0 +1,269 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// setting is one population and batch size. Its parts are looked at by goroutines of their own; what one finds does not depend on another.
+type setting struct {
+	*planning
+	population Population
+	batch      float64
+	base       float64 // noise multiplier of Poisson sampling with independent noise
+}
+
+// planning is what all settings of a request share.
+type planning struct {
+	*Request
+	strategies cache
+
+	mu   sync.Mutex
+	done int
+}
+
+// part is a sequence of candidates of a setting, each of which may begin where the one before ended.
+type part struct {
+	*setting
+	rows []*Row
+	last map[string]float64 // noise multiplier over column norm of the last row, by scheme
+}
+
+// made is a strategy and what does not depend on the scheme.
+type made struct {
+	strategy *mechanism.Strategy
+	err      error
+	error    mechanism.Error
+	figures  mechanism.Figures
+	norm     float64
+}
+
+// cache holds strategies by their parameters.
+type cache struct {
+	mu  sync.Mutex
+	all map[string]func() made
+}
+
+// get makes a strategy once.
+func (c *cache) get(key string, make func() made) made {
+	c.mu.Lock()
+	if c.all == nil {
+		c.all = map[string]func() made{}
+	}
+	one := c.all[key]
+	if one == nil {
+		one = sync.OnceValue(make)
+		c.all[key] = one
+	}
+	c.mu.Unlock()
+	return one()
+}
+
+// make makes the strategy of parameters, or says why it cannot be used.
+func (p *planning) make(ctx context.Context, params mechanism.Params) made {
+	return p.strategies.get(fmt.Sprintf("%+v", described(params)), func() (m made) {
+		if m.strategy, m.err = params.Make(ctx, p.matrix); m.err != nil {
+			return m
+		}
+		problem, err := params.Problem(p.matrix)
+		if err != nil {
+			return made{err: err}
+		}
+		if m.figures, m.err = (mechanism.Problem{Workload: problem.Workload}).Figures(m.strategy); m.err != nil {
+			return m
+		}
+		if m.error, m.err = m.strategy.Error(problem.Workload); m.err != nil {
+			return m
+		}
+		m.norm = 1
+		if !m.strategy.Normalized {
+			for _, norm := range m.strategy.ColumnNorms() {
+				m.norm = max(m.norm, norm)
+			}
+		}
+		return m
+	})
+}
+
+// described are parameters without pointers, for a key.
+func described(p mechanism.Params) any {
+	value := func(x *float64) float64 {
+		if x == nil {
+			return math.NaN()
+		}
+		return *x
+	}
+	lambda, gamma, offset := value(p.Lambda), value(p.Gamma), value(p.Offset)
+	normalized := p.Normalized != nil && *p.Normalized
+	p.Lambda, p.Gamma, p.Offset, p.Normalized = nil, nil, nil, nil
+	return struct {
+		mechanism.Params
+		lambda, gamma, offset float64
+		normalized            bool
+	}{p, lambda, gamma, offset, normalized}
+}
+
+// wanted says whether a scheme and a kind of strategy are asked for.
+func (p *planning) wanted(scheme, kind string) bool {
+	in := func(list []string, name string) bool {
+		for _, one := range list {
+			if one == name {
+				return true
+			}
+		}
+		return list == nil
+	}
+	return in(p.Schemes, scheme) && in(p.Kinds, kind)
+}
+
+// tolerance is the standard error of ln σ that a candidate's estimate is made to.
+const tolerance = 0.009
+
+// evaluate finds the figures of a candidate. A candidate that cannot be used is refused with the reason; the error is for what ends the plan.
+func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
+	if !p.wanted(scheme.Scheme, strategy.Kind) {
+		return nil, nil
+	}
+	if p.MaxBatchSize > 0 && scheme.Scheme != "fixed" {
+		scheme.MaxBatchSize = p.MaxBatchSize
+	}
+	row := &Row{Scheme: scheme, Strategy: strategy, MaxPerOwner: p.population.MaxPerOwner, Examples: p.population.Examples, Kept: p.population.Kept()}
+	err := p.find(ctx, row)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var refused *accounting.RefusedError
+	var bad *ParamError
+	var infeasible *sampling.InfeasibleError
+	switch {
+	case err == nil:
+	case errors.As(err, &refused):
+		row.Refused = refused.Reason
+	case errors.As(err, &infeasible):
+		row.Refused = infeasible.Error()
+	case errors.As(err, &bad):
+		row.Refused = bad.Message(bad.Param)
+	case errors.Is(err, errNoEstimate), errors.Is(err, errTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
+		row.Refused = err.Error()
+	default:
+		return nil, err
+	}
+	p.rows = append(p.rows, row)
+	p.tell(row)
+	return row, nil
+}
+
+func (p *planning) tell(row *Row) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if p.Watch != nil {
+		p.Watch(Progress{p.done, fmt.Sprintf("%s, %s", row.Scheme.Scheme, row.Strategy.Kind)})
+	}
+}
+
+// find finds the noise multiplier of a row, and its figures.
+func (p *part) find(ctx context.Context, row *Row) error {
+	strategy := p.make(ctx, row.Strategy)
+	if strategy.err != nil {
+		return strategy.err
+	}
+	row.Bands = strategy.strategy.Bands()
+	if strategy.figures.State > p.stateLimit() {
+		return &ParamError{Package: "planner", Param: "max noise state", Value: p.MaxNoiseState, Rule: fmt.Sprintf("is less than the noise of this strategy keeps, %d numbers a coordinate", strategy.figures.State)}
+	}
+	of := sampling.Population{Examples: p.population.Examples}
+	spec, err := row.Scheme.Spec(of)
+	if err != nil {
+		return err
+	}
+	row.run = accounting.Run{Sampler: spec, Strategy: strategy.strategy, MaxExamplesPerOwner: p.perOwner(p.population), Examples: p.population.Examples}
+	method, err := row.run.Method()
+	if err != nil {
+		return err
+	}
+	row.BatchSize = spec.ExpectedBatchSize(of)
+	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.population.Examples)
+	row.Coverage = coverage(spec, p.population)
+	row.norm, row.unit = strategy.norm, p.error(strategy.error)
+	start := p.base
+	if last := p.last[row.Scheme.Scheme]; last > 0 {
+		start = last
+	}
+	if row.Noise, err = p.noise(ctx, row, method, start*row.norm); err != nil {
+		return err
+	}
+	p.last[row.Scheme.Scheme] = row.Noise.Multiplier / row.norm
+	p.figures(row, p.population, strategy.error, strategy.figures)
+	return nil
+}
+
+// noise finds the noise multiplier. What a maximum batch size costs is taken off δ (F3.11).
+func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, start float64) (Noise, error) {
+	c := p.claim(row)
+	if row.run.Sampler.Truncation == nil {
+		return c.noise(ctx, method, start)
+	}
+	n, err := c.noise(ctx, method, start)
+	if err != nil {
+		return n, err
+	}
+	cost, err := truncationCost(row.run, p.Epsilon, n, method)
+	if err != nil {
+		return n, err
+	}
+	row.Truncation = cost / p.Delta
+	if row.Truncation > dear {
+		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("takes %.3g of delta, more than half: a larger one takes less", cost)}
+	}
+	c.delta -= cost
+	return c.noise(ctx, method, n.Multiplier)
+}
+
+// dear is the part of δ that a maximum batch size may take.
+const dear = 0.5
+
+// claim is that of a row, without its maximum batch size.
+func (p *planning) claim(row *Row) claim {
+	run := row.run.Untruncated()
+	return claim{run: run, epsilon: p.Epsilon, delta: p.Delta * (1 - row.Truncation), seed: p.Seed}
+}
+
+// noise is proven where that takes no samples, and else estimated by H(P,Q).
+func (c claim) noise(ctx context.Context, method accounting.Method, start float64) (Noise, error) {
+	if method == accounting.PLD || method == accounting.ClosedForm {
+		return c.proven(start)
+	}
+	return c.estimate(ctx, start, tolerance)
+}
+
+// truncationCost is what cutting batches adds to δ at a noise multiplier; for what is proven, at any.
+func truncationCost(run accounting.Run, epsilon float64, n Noise, method accounting.Method) (most float64, err error) {
+	var m accounting.Moments
+	if method == accounting.MonteCarlo {
+		list, err := tilt.Moments(run.Untruncated().Loss(n.Multiplier))
+		if err != nil {
+			return 0, err
+		}
+		m.NoiseMultiplier = n.Multiplier
+		for _, o := range list {
+			m.Orders = append(m.Orders, accounting.Moment(o))
+		}
+	}
+	for _, d := range directions {
+		cost, err := run.TruncationCost(d, epsilon, m)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, cost.Cost)
+	}
+	return most, nil
+}

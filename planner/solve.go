@@ -1,0 +1,80 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"minsep/accounting"
+	"minsep/accounting/pld"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// solved is how close the batch size that Solve finds is to the least, as a factor.
+const solved = 1.02
+
+// Solve finds the least batch size between the first and the last of the request's at which the best mechanism has at most the target as
+// noise relative to the batch, to a factor of 1.02, and makes the plan for it. Noise relative to the batch falls with the batch size.
+func (r Request) Solve(ctx context.Context, target float64) (*Result, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	if !(target > 0) {
+		return nil, &ParamError{Package: "planner", Param: "target", Value: target, Rule: "must be above 0"}
+	}
+	low, high := r.BatchSizes[0], r.BatchSizes[len(r.BatchSizes)-1]
+	at := func(r Request, batch float64) (*Result, error) {
+		r.BatchSizes = []float64{batch}
+		return r.Plan(ctx)
+	}
+	out, err := at(r, high)
+	if err != nil {
+		return out, err
+	}
+	if best := out.Rows[0].Relative; best > target {
+		return nil, &ParamError{Package: "planner", Param: "target", Value: target, Rule: fmt.Sprintf("is not reached: batches of %g have %.4g; give larger batch sizes, or fewer steps", high, best)}
+	}
+	narrow := r
+	narrow.Schemes, narrow.Kinds = []string{out.Rows[0].Scheme.Scheme}, []string{out.Rows[0].Strategy.Kind}
+	for high/low > solved && high-low > 1 {
+		middle := math.Sqrt(low * high)
+		if middle > 100 {
+			middle = math.Round(middle)
+		}
+		one, err := at(narrow, middle)
+		if err != nil {
+			return one, err
+		}
+		if one.Rows[0].Relative <= target {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	if high == r.BatchSizes[len(r.BatchSizes)-1] {
+		return out, nil
+	}
+	return at(r, high)
+}
+
+// EpsilonOf is the ε at which independent noise of a multiplier with Poisson sampling, the k_u of the first population and the least
+// batch size, is private: the budget of a run that is trained with DP-SGD.
+func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
+	of := r.Populations[0]
+	prob := r.BatchSizes[0] / float64(of.Examples)
+	if !(noiseMultiplier > 0) || !(prob > 0 && prob <= 1) || r.Steps < 1 {
+		return 0, &ParamError{Package: "planner", Param: "noise multiplier", Value: noiseMultiplier, Rule: "must be above 0, with a batch size of at most the examples"}
+	}
+	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}}, Strategy: mechanism.Identity(r.Steps), MaxExamplesPerOwner: r.perOwner(of)}
+	var composition *pld.Composition
+	composition, err := claim{run: run}.compose(noiseMultiplier)
+	if err != nil {
+		return 0, err
+	}
+	b, err := composition.Epsilon(r.Delta)
+	if err == nil && math.IsInf(b.Upper, 1) {
+		err = &ParamError{Package: "planner", Param: "noise multiplier", Value: noiseMultiplier, Rule: "gives no finite epsilon"}
+	}
+	return b.Upper, err
+}

@@ -1,0 +1,144 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/accounting"
+)
+
+// Name says in words what a row is.
+func (row *Row) Name() string {
+	name := row.Scheme.Scheme
+	switch {
+	case row.Scheme.Scheme == "poisson":
+	case row.Scheme.Scheme == "balls-in-bins":
+		name += fmt.Sprintf(" of %d", row.Scheme.MinSep)
+	default:
+		name += fmt.Sprintf(" %d", row.Scheme.MinSep)
+	}
+	name += ", " + row.StrategyName()
+	if row.MaxPerOwner > 1 {
+		name += fmt.Sprintf(", %d examples per owner", row.MaxPerOwner)
+	}
+	return name
+}
+
+// StrategyName says in words which strategy a row has.
+func (row *Row) StrategyName() string {
+	switch s := row.Strategy; {
+	case s.Lambda != nil:
+		return fmt.Sprintf("%s %g", s.Kind, *s.Lambda)
+	case s.Normalized != nil && *s.Normalized:
+		return fmt.Sprintf("normalized %s %d", s.Kind, s.Bands)
+	case s.Bands > 0:
+		return fmt.Sprintf("%s %d", s.Kind, s.Bands)
+	default:
+		return s.Kind
+	}
+}
+
+// explain says why the first is first, and what the next best gives up.
+func (out *Result) explain() {
+	r := out.Request
+	objective := map[string]string{RMSE: "root mean square error", MaxSE: "largest error"}[r.Objective]
+	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
+		out.Why = []string{"No mechanism can be used; the reasons are in the table."}
+		return
+	}
+	first := out.Rows[0]
+	why := func(format string, args ...any) { out.Why = append(out.Why, fmt.Sprintf(format, args...)) }
+	why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
+	for _, row := range out.Rows {
+		if row.Scheme.Scheme == "poisson" && row.Bands == 1 && row.MaxPerOwner == first.MaxPerOwner && row.BatchSize == first.BatchSize && row != first {
+			why("Independent noise with Poisson sampling has %.3g times as much at this batch size%s.", row.Relative/first.Relative, sameAs(first))
+			break
+		}
+	}
+	tied, next := 0, (*Row)(nil)
+	for _, row := range out.Rows[1:] {
+		switch {
+		case row.Refused != "":
+		case row.Tied:
+			tied++
+		case next == nil:
+			next = row
+		}
+	}
+	if tied > 0 {
+		why("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.", tied)
+	}
+	if next != nil {
+		why("Next is %s, with %.2g %% more%s.", next.Name(), 100*(next.Relative/first.Relative-1), instead(first, next))
+	}
+	out.Note = notes(out)
+}
+
+// figure is a number with its standard error.
+func figure(value, stdErr float64) string {
+	if stdErr == 0 {
+		return fmt.Sprintf("%.4g", value)
+	}
+	return fmt.Sprintf("%.4g ± %.1g", value, stdErr)
+}
+
+// sameAs says which batch size independent noise would need.
+func sameAs(row *Row) string {
+	if row.SameAs == 0 {
+		return ", and needs batches of more than half of the examples for the same"
+	}
+	return fmt.Sprintf(", and needs batches of %.3g for the same", row.SameAs)
+}
+
+// instead says what else is different in another row.
+func instead(first, other *Row) string {
+	text := ""
+	say := func(format string, args ...any) {
+		if text == "" {
+			text = "; it "
+		} else {
+			text += ", "
+		}
+		text += fmt.Sprintf(format, args...)
+	}
+	if other.State < first.State {
+		say("keeps %d numbers a coordinate in the place of %d", other.State, first.State)
+	}
+	if other.CPU < 0.8*first.CPU {
+		say("takes about %s of a processor for its certificate in the place of %s", seconds(other.CPU), seconds(first.CPU))
+	}
+	if other.Kept > first.Kept*1.01 {
+		say("uses %.3g %% of the examples in the place of %.3g %%", 100*other.Kept, 100*first.Kept)
+	}
+	if other.Coverage > first.Coverage+0.01 {
+		say("shows %.3g %% of these at least once in the place of %.3g %%", 100*other.Coverage, 100*first.Coverage)
+	}
+	if other.Noise.Proven && !first.Noise.Proven {
+		say("is proven without samples")
+	}
+	return text
+}
+
+// seconds writes a time of two digits.
+func seconds(s float64) string {
+	if s < 100 {
+		return fmt.Sprintf("%.2g s", s)
+	}
+	return fmt.Sprintf("%.2g min", s/60)
+}
+
+// notes say what the figures are.
+func notes(out *Result) (list []string) {
+	r := out.Request
+	list = append(list, "Noise multipliers with ± are estimates and certify nothing; ≥ is of one direction of the divergence, and may be too small. minsep account certifies.")
+	if r.Unit == accounting.UnitExample && r.Populations[0].MaxPerOwner > 1 {
+		list = append(list, "SINGLE EXAMPLES are protected, and no owner of several examples.")
+	}
+	if len(r.Populations) > 1 {
+		list = append(list, "What bounding keeps is from one random order, and differs a little in a run.")
+	}
+	if first := out.Rows[0]; first.Kept < 0.999 {
+		list = append(list, fmt.Sprintf("The first uses %.3g %% of the examples (%d), with at most %d per owner.", 100*math.Min(1, first.Kept), first.Examples, first.MaxPerOwner))
+	}
+	return list
+}
