@@ -3,9 +3,11 @@
 package integration
 
 import (
+	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -132,6 +134,50 @@ func TestImportRules(t *testing.T) {
 	}
 	if files < 5 {
 		t.Fatalf("only %d Go files were looked at", files)
+	}
+}
+
+// processState are what changes something for a whole process, and the files that may: two jobs in one process share it.
+var processState = map[string][]string{
+	"flag.CommandLine":  {"pipelines/process.go", "cmd/minsep/main.go"},
+	"slog.SetDefault(":  {"pipelines/process.go"},
+	"os.Setenv(":        {"pipelines/process.go", "internal/teststate/teststate.go"},
+	"beamlog.SetLogger": {"pipelines/process.go"},
+	"os.Chdir(":         nil,
+}
+
+func TestProcessState(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, "../"))
+		for state, files := range processState {
+			switch {
+			case !bytes.Contains(b, []byte(state)):
+			case slices.Contains(files, name):
+				found++
+			default:
+				t.Errorf("%s has %s, which changes the whole process: only %v may", name, state, files)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found < 4 {
+		t.Fatalf("only %d of the places that may were found", found)
 	}
 }
 

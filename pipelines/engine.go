@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -67,7 +66,8 @@ func (e engine) portable() bool {
 // since the caller needs the job's output.
 func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {
 	job := &jobLog{log: e.log}
-	beamlog.SetLogger(job)
+	ctxLog, end := beamLog.begin(ctx, job)
+	defer end()
 	e.log.Info("job begins", "runner", e.runner)
 	begin := time.Now()
 	type outcome struct {
@@ -75,7 +75,7 @@ func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults
 		err    error
 	}
 	// The job's context has no deadline, and ends after the job: Prism panics when a worker meets its deadline, or is gone too soon.
-	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	within, cancel := context.WithCancel(context.WithoutCancel(ctxLog))
 	defer cancel()
 	ended := make(chan outcome, 1)
 	go func() {
@@ -134,14 +134,6 @@ func stopped(ctx context.Context, left error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), left)
 }
 
-// beamFlag is the value of one of the flags that Beam's runners define; "" if there is none.
-func beamFlag(name string) string {
-	if f := flag.Lookup(name); f != nil {
-		return f.Value.String()
-	}
-	return ""
-}
-
 // jobLog passes on what Beam logs, and takes from it the name under which the runner holds the job.
 type jobLog struct {
 	log *slog.Logger
@@ -150,7 +142,7 @@ type jobLog struct {
 	submitted string
 }
 
-func (l *jobLog) Log(ctx context.Context, sev beamlog.Severity, _ int, msg string) {
+func (l *jobLog) record(ctx context.Context, sev beamlog.Severity, msg string) {
 	if id, found := strings.CutPrefix(msg, "Submitted job: "); found {
 		l.Lock()
 		l.submitted = id

@@ -67,10 +67,8 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	if info, err := manifest.ReadRun(ctx, dir); err == nil {
 		r.Info = &info
 	}
-	if b, err := stages.ReadFile(ctx, store.Join(dir, manifest.CertificateFile)); err == nil {
-		if c, err := accounting.ParseCertificate(b); err == nil {
-			r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
-		}
+	if c, err := stages.ReadCertificate(ctx, dir); err == nil {
+		r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
 	}
 	if s, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFolder, manifest.StrategyFile)); err == nil && r.Strategy == nil {
 		r.Strategy = s

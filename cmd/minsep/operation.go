@@ -121,7 +121,7 @@ func (op *operation) begin() error {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.temp = temp
-	c.Add(os.Setenv("TMPDIR", temp))
+	c.Add(pipelines.SetTempDir(temp))
 	return c.Err()
 }
 
@@ -152,19 +152,6 @@ func (op *operation) timedOut(cmd *cobra.Command) error {
 	return errors.New(text + "\n" + op.resumeHint)
 }
 
-// noDebug drops what Prism, which logs to the process's default, has to say at level debug: that may hold data.
-type noDebug struct{ slog.Handler }
-
-func (h noDebug) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo && h.Handler.Enabled(ctx, level)
-}
-
-func (h noDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return noDebug{h.Handler.WithAttrs(attrs)}
-}
-
-func (h noDebug) WithGroup(name string) slog.Handler { return noDebug{h.Handler.WithGroup(name)} }
-
 // makeLog sets up the logs. Beam and Prism log there too.
 func (op *operation) makeLog(stderr io.Writer) error {
 	c := param.Checker{Package: "minsep"}
@@ -182,7 +169,7 @@ func (op *operation) makeLog(stderr io.Writer) error {
 		h = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
 	}
 	op.log = slog.New(h)
-	slog.SetDefault(slog.New(noDebug{h}))
+	pipelines.SetLog(h)
 	if op.logFormat == "json" && !off {
 		op.mu.Lock()
 		defer op.mu.Unlock()

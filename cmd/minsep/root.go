@@ -204,9 +204,8 @@ func argumentFault(cmd *cobra.Command, args []string, err error) error {
 // addBeamFlags adds the flags that Beam's runners define, hidden except for --runner: they are for those who know them.
 func addBeamFlags(f *pflag.FlagSet, runner *string) {
 	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: "+strings.Join(pipelines.Runners, ", ")+"; not tested: "+inWords(pipelines.Untested)+". Its own flags are taken too")
-	own := map[string]bool{"runner": true, "worker": true, "id": true, "options": true, "logging_endpoint": true, "control_endpoint": true, "semi_persist_dir": true}
-	flag.CommandLine.VisitAll(func(g *flag.Flag) {
-		if own[g.Name] || strings.HasPrefix(g.Name, "test.") || f.Lookup(g.Name) != nil {
+	pipelines.VisitBeamFlags(func(g *flag.Flag) {
+		if f.Lookup(g.Name) != nil {
 			return
 		}
 		f.AddGoFlag(g)
@@ -222,7 +221,7 @@ type beamFlag struct {
 	name string
 }
 
-func (b beamFlag) Set(value string) error { return flag.CommandLine.Set(b.name, value) }
+func (b beamFlag) Set(value string) error { return pipelines.SetBeamFlag(b.name, value) }
 
 // addStageFlags adds the flags of the commands that write a stage of a run directory.
 func (a *app) addStageFlags(c *cobra.Command) {

@@ -1,0 +1,103 @@
+package pipelines
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+)
+
+// This file has what Beam keeps once for a process, and which all jobs of a process therefore share:
+//
+//   - The options of runners are flags of flag.CommandLine: jobs that run at once have the same ones.
+//   - There is one logger. beamLog hands each record on to the job that it is of, as far as the record tells.
+//   - Prism logs to slog's default logger.
+//   - Runners and their workers in this process make their temporary files in TMPDIR.
+//
+// Counters are shared too, see package progress: what they show is the sum over the jobs that run at once.
+
+// VisitBeamFlags calls visit for every flag that Beam's runners define.
+func VisitBeamFlags(visit func(*flag.Flag)) {
+	own := []string{"runner", "worker", "id", "options", "logging_endpoint", "control_endpoint", "semi_persist_dir"} // of workers
+	flag.CommandLine.VisitAll(func(f *flag.Flag) {
+		if !slices.Contains(own, f.Name) && !strings.HasPrefix(f.Name, "test.") {
+			visit(f)
+		}
+	})
+}
+
+// SetBeamFlag sets one of these flags for all later jobs of this process. Beam hands those that were set on to the runner.
+func SetBeamFlag(name, value string) error { return flag.CommandLine.Set(name, value) }
+
+// beamFlag is the value of one of these flags; "" if there is none of the name.
+func beamFlag(name string) string {
+	if f := flag.Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// SetTempDir makes dir the folder of the temporary files of this process.
+func SetTempDir(dir string) error { return os.Setenv("TMPDIR", dir) }
+
+// SetLog makes h the handler of what Prism and other packages log to slog's default logger, but for level debug, where Prism's records may
+// hold data.
+func SetLog(h slog.Handler) { slog.SetDefault(slog.New(withoutDebug{h})) }
+
+type withoutDebug struct{ slog.Handler }
+
+func (h withoutDebug) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo && h.Handler.Enabled(ctx, level)
+}
+
+func (h withoutDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withoutDebug{h.Handler.WithAttrs(attrs)}
+}
+
+func (h withoutDebug) WithGroup(name string) slog.Handler {
+	return withoutDebug{h.Handler.WithGroup(name)}
+}
+
+// beamLog is Beam's logger: it hands records on to the jobs that run.
+var beamLog sharedLog
+
+// sharedLog hands a record on to the job of its context. Those of workers come without one: they go to the job that began last.
+type sharedLog struct {
+	mu   sync.Mutex
+	jobs []*jobLog // that run, in the order in which they began
+}
+
+// jobKey is the key of a job's log in its context.
+type jobKey struct{}
+
+// begin returns the context of a job that logs to l, and what to call after its end.
+func (s *sharedLog) begin(ctx context.Context, l *jobLog) (of context.Context, end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs = append(s.jobs, l)
+	beamlog.SetLogger(s) // each time: a worker in this process sets one of its own
+	return context.WithValue(ctx, jobKey{}, l), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.jobs = slices.DeleteFunc(s.jobs, func(other *jobLog) bool { return other == l })
+	}
+}
+
+func (s *sharedLog) Log(ctx context.Context, severity beamlog.Severity, _ int, message string) {
+	l, ok := ctx.Value(jobKey{}).(*jobLog)
+	if !ok {
+		s.mu.Lock()
+		if n := len(s.jobs); n > 0 {
+			l = s.jobs[n-1]
+		}
+		s.mu.Unlock()
+	}
+	if l != nil {
+		l.record(ctx, severity, message)
+	}
+}
