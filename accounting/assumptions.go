@@ -58,7 +58,7 @@ func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
 			Assumption{"estimate-verify-release: the candidates were fixed before the first sample, and q is part of delta", "docs/formulas.md, F5; arXiv 2602.09338, Theorem A.1"})
 	}
 	if used[RenyiBound] {
-		list = append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "docs/formulas.md, F5.2, F5.4, F5.10"})
+		list = append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "docs/formulas.md, F5.2, F5.4, F5.9, F5.10"})
 	}
 	if used[PLD] {
 		list = append(list, Assumption{"independent events are composed by their privacy loss distributions", "docs/formulas.md, F3.5, F6; arXiv 2106.08567"})

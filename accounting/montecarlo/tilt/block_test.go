@@ -412,3 +412,47 @@ func TestOwnersOfManyHavePlans(t *testing.T) {
 		t.Error("a fork has other values")
 	}
 }
+
+// TestOneExampleInBlocks: at a min-sep whose exact tables end at order 2, and a small ε, blocks have a hundredth of the M, and the same
+// divergence.
+func TestOneExampleInBlocks(t *testing.T) {
+	c := benchCase(t, 800, 240, .001, 1.2, 1)
+	plan, err := NewPlan(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Members[0].Block == 0 || plan.Members[0].Order < 4 || plan.Draws != 0 {
+		t.Fatalf("plan %+v: not in blocks", plan)
+	}
+	pairs := mixture{epsilon: c.Epsilon, examples: 1}
+	for order := 1; order <= 2; order++ {
+		s, err := (bMinSep{}).source(c.Spec, law.NewColumns(c.Spec.Strategy), order, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs.members = append(pairs.members, Member{Order: order, LogN: s.logN()})
+	}
+	pairs = pairs.best()
+	exact := Plan{Config: c, Method: Tilted, Members: pairs.members, Bound: pairs.bound() * (1 + 1e-6), Divergence: 1, Slack: 1e-7}
+	if plan.Bound > exact.Bound/30 {
+		t.Errorf("M = %g in blocks, %g with pairs", plan.Bound, exact.Bound)
+	}
+	mean := func(p Plan) (mean, variance float64) {
+		v, err := NewVerifier(p, stream.PublicKey("test", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float64, 6000)
+		v.Values(values, 0)
+		for _, x := range values {
+			mean, variance = mean+x/6000, variance+x*x/6000
+		}
+		return mean, (variance - mean*mean) / 6000
+	}
+	blocks, variance := mean(plan)
+	want, other := mean(exact)
+	if diff := math.Abs(blocks - want); diff > reject9*math.Sqrt(variance+other) || math.Sqrt(variance) > .1*blocks {
+		t.Errorf("mean %g ± %g in blocks, %g ± %g with pairs", blocks, math.Sqrt(variance), want, math.Sqrt(other))
+	}
+	t.Logf("%+v: M %g, %g; mean %g ± %g, %g ± %g", plan.Members, plan.Bound, exact.Bound, blocks, math.Sqrt(variance), want, math.Sqrt(other))
+}

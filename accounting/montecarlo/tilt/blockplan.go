@@ -72,7 +72,7 @@ func (b *blockSearch) run(least int) {
 			for b.member.Order-1 >= least && b.try(b.member.Order-1, size) {
 			}
 		}
-		if b.bound > 0.97*before {
+		if b.member.Order > 0 && b.bound > 0.97*before { // while none is found, shorter blocks may do
 			break
 		}
 	}

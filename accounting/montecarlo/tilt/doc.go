@@ -32,17 +32,17 @@
 //
 // The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep 256 the orders end at 3 (for columns of
 // different shapes at 2), at 32 at 5, at 16 at 7. Order 2 has b states and goes on to n·b = 8e7, with 640 MB, where n < 5b; at b ≥ n the
-// closed forms go to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε with a large b leaves a large M/δ. Epoch-min-sep
-// has C(b+θ-1, θ-1) states, of which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200 and 256 at 3,
+// closed forms go to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Where exact tables end before M is least, b-min-sep
+// has higher orders in blocks of steps: a supersolution of the recursion of tuples, drawn from with weights of at most 1 (F5.9).
+// Epoch-min-sep has C(b+θ-1, θ-1) states, of which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200 and 256 at 3,
 // whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB).
 // Balls-in-bins has orders to 3. Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic
 // Poisson.
 //
 // # Several examples per owner
 //
-// Where exact tables of orders above k do not fit, b-min-sep has higher orders in blocks of steps: a supersolution of the recursion of
-// tuples, drawn from with weights of at most 1 (F5.9). The likelihood ratio of k examples is then drawn from posterior paths of
-// one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
+// b-min-sep has orders above k in blocks of steps for every number of examples. Where the likelihood ratio of k examples has no cheap
+// recursion, it is drawn from posterior paths of one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
 //
 // # Rounding
 //

@@ -157,7 +157,7 @@ func forwardPlan(c Config, columns *law.Columns, work float64) (Plan, error) {
 		m.members = []Member{{Order: 1}}
 	}
 	least, last := math.Inf(1), math.Inf(1) // M so far, and how the last order changed it
-	walkError, converged := 0.0, false
+	walkError, converged, walkable := 0.0, false, k
 	var failed error
 	for order := max(2, k); order <= maxOrder; order++ {
 		if order > max(2, k) && (!family.affordable(c.Spec, order) || family.work(c.Spec, order) > work) {
@@ -170,7 +170,7 @@ func forwardPlan(c Config, columns *law.Columns, work float64) (Plan, error) {
 		}
 		member := Member{Order: order, Weight: 1, LogN: s.logN()}
 		if s.walkable() {
-			walkError = max(walkError, s.walkError())
+			walkError, walkable = max(walkError, s.walkError()), order
 			m.members = append(m.members, member)
 		}
 		bound := mixture{[]Member{member}, c.Epsilon, k}.bound()
@@ -191,10 +191,13 @@ func forwardPlan(c Config, columns *law.Columns, work float64) (Plan, error) {
 	if len(m.members) > 0 {
 		m = m.best()
 	}
-	if b, ok := family.(blocked); ok && plan.Draws > 0 && !converged {
+	if b, ok := family.(blocked); ok && !converged {
 		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1)}
-		search.run(k + 1)
-		if len(m.members) == 0 && search.member.Order > 0 || search.bound < m.bound() {
+		if len(m.members) > 0 {
+			search.bound = m.bound()
+		}
+		search.run(walkable + 1)
+		if search.member.Order > 0 {
 			m.members, least, walkError = []Member{search.member}, min(least, search.bound), search.walkError
 		}
 	}
