@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"math"
 	"testing"
 
 	"minsep/accounting"
@@ -45,4 +46,70 @@ func samplesOf(t *testing.T, p Problem, g accounting.Goal) float64 {
 		t.Fatal(err)
 	}
 	return float64(tests[0].Samples)
+}
+
+// TestSpareShare: of the parts of a budget that the spare candidate may have, the one with the least noise is taken, counting the
+// spare's noise for one time out of seven. Both candidates together keep within the budget.
+func TestSpareShare(t *testing.T) {
+	const delta = 1e-6
+	chosen := map[float64]int{}
+	for _, slope := range []float64{-8, -40} {
+		for _, effort := range []float64{3, 40, 2000} { // M/δ
+			for _, count := range []uint64{500, 20_000} { // samples of an estimate
+				var estimates []NoiseEstimate
+				for _, j := range []int{-4, 0, 5} {
+					e := NoiseEstimate{NoiseMultiplier: onGrid(j)}
+					mean := delta * math.Pow(onGrid(j), slope)
+					e.Estimates[0] = Estimate{Direction: montecarlo.P, Samples: count * uint64(effort), Mean: mean, Bound: effort * delta * math.Pow(onGrid(j), 2*slope)}
+					e.Estimates[1] = Estimate{Direction: montecarlo.Q, Mean: 1e-9 * delta, Bound: 1e-9 * delta}
+					estimates = append(estimates, e)
+				}
+				m, line := newModel(estimates, .8*delta), fitEstimates(estimates, .8*delta)
+				low, high := line.at(.999*delta), line.at(.02*delta)
+				for _, budget := range []float64{1e3, 1e4, 1e5, 1e7} {
+					p := Problem{Delta: delta, Samples: uint64(budget), bought: uint64(budget)}
+					sigmas, ok := p.mainAndSpare(m, low, high, true)
+					if !ok || len(sigmas) < 2 {
+						continue
+					}
+					expected := func(main, spare float64) float64 { return math.Log(main) + math.Log(spare/main)/7 }
+					got, best, of := expected(sigmas[0], sigmas[1]), math.Inf(1), 0.0
+					for _, share := range spareShares {
+						main, ok := p.least(m, low, high, mainErrors, (1-share)*budget, delta)
+						if !ok {
+							continue
+						}
+						if spare, ok := p.least(m, main*leastSpare, high*leastSpare, spareErrors, share*budget, delta); ok {
+							best = min(best, expected(main, spare))
+							if roundUp(main) == sigmas[0] && roundUp(spare) == sigmas[1] {
+								of = share
+							}
+						}
+					}
+					if got > best-math.Log(worthMore)+2e-4 {
+						t.Errorf("slope %g, M/δ %g, budget %g: %v, e^%.4g more noise than another share has", slope, effort, budget, sigmas, got-best)
+					}
+					if of == 0 {
+						t.Errorf("slope %g, M/δ %g, budget %g: %v are of no share", slope, effort, budget, sigmas)
+					}
+					chosen[of]++
+					total := 0.0
+					for i, errors := range []float64{mainErrors, spareErrors} {
+						for _, g := range m.goals(sigmas[i], errors) {
+							if !g.Proven {
+								total += samplesOf(t, p, g)
+							}
+						}
+					}
+					if total > budget+4 { // each of four trials is rounded up
+						t.Errorf("slope %g, M/δ %g: %.0f samples of %g", slope, effort, total, budget)
+					}
+				}
+			}
+		}
+	}
+	if len(chosen) < 3 {
+		t.Errorf("shares %v were chosen: it shows little", chosen)
+	}
+	t.Log(chosen)
 }

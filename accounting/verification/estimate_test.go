@@ -49,3 +49,40 @@ func TestFarEstimatesAreShort(t *testing.T) {
 		t.Errorf("of far and near estimates there were %v: it shows nothing", kinds)
 	}
 }
+
+// TestLineThroughTheTwoNearest: with one estimate near δ the line has the slope of that one and the next, not the flattest, and
+// what is far away does not turn it. An estimate of which no value was seen stands for one value.
+func TestLineThroughTheTwoNearest(t *testing.T) {
+	const delta, slope = 1e-6, -30.0
+	curve := func(sigma float64) float64 { return delta * math.Pow(sigma, slope) }
+	at := func(sigma, mean float64, samples uint64) NoiseEstimate {
+		return NoiseEstimate{NoiseMultiplier: sigma, Estimates: [2]Estimate{
+			{Direction: montecarlo.P, Samples: samples, Mean: mean, Bound: 20 * delta},
+			{Direction: montecarlo.Q, Mean: 1e-12 * delta}}}
+	}
+	seen := func(sigma float64) NoiseEstimate { return at(sigma, curve(sigma), 4000) }
+	for _, c := range []struct {
+		name      string
+		estimates []NoiseEstimate
+		within    float64 // of ln σ = 0
+	}{
+		{"one near, one below", []NoiseEstimate{seen(.94), seen(1.02)}, 1e-9},
+		{"one near, one above", []NoiseEstimate{seen(.98), seen(1.08)}, 1e-9},
+		{"one near, two far", []NoiseEstimate{seen(.7), seen(.98), seen(1.08)}, 1e-9},
+		{"none near", []NoiseEstimate{seen(.9), seen(1.1)}, 1e-9},
+		{"none seen far away", []NoiseEstimate{seen(.98), at(1.3, 1e-15*delta, 400)}, .03},
+		{"two near", []NoiseEstimate{at(.7, delta*1e9, 4000), seen(.98), seen(1.03)}, 1e-9},
+	} {
+		line := fitEstimates(c.estimates, delta)
+		if got := math.Log(line.at(delta)); math.Abs(got) > c.within {
+			t.Errorf("%s: δ at a noise multiplier of e^%.3g, slope %.3g: want 1 and %g", c.name, got, line.slope, slope)
+		}
+		m := newModel(c.estimates, delta)
+		if got := math.Log(m.fits[0].value(1) / delta); math.Abs(got) > -slope*c.within+1e-9 {
+			t.Errorf("%s: the model says e^%.3g δ", c.name, got)
+		}
+	}
+	if line := fitEstimates([]NoiseEstimate{seen(.98)}, delta); line.slope != flattest {
+		t.Errorf("one estimate has the slope %g", line.slope)
+	}
+}

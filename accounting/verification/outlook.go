@@ -63,7 +63,7 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	if p.NoiseMultiplier != 0 {
 		return o, p.outlook(ctx, e, o, p.NoiseMultiplier)
 	}
-	start, provable, err := p.start()
+	start, provable, err := p.start(e)
 	if err != nil {
 		return nil, err
 	}

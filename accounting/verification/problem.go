@@ -115,6 +115,8 @@ type Plan struct {
 	CPU  float64
 
 	spent spent // of the budget
+	// again chooses the candidates of a calibrated plan for what a second plan, of so many samples, has left of the budget.
+	again func(samples uint64) error
 }
 
 // ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be proven to be enough by a method that knows no
@@ -384,8 +386,8 @@ const provableShare = 0.9
 // costSlack is the part of δ by which truncation may cost more at the provable candidate than at the one before.
 const costSlack = 0.01
 
-// provable finds a noise multiplier that needs no samples.
-func (p Problem) provable(start float64) (tilt.Provable, error) {
+// provable finds a noise multiplier that needs no samples, as long as more, if not nil, says to go on.
+func (p Problem) provable(start float64, more func(proven bool) bool) (tilt.Provable, error) {
 	least, cost := tilt.Provable{NoiseMultiplier: start}, 0.0
 	for range 2 { // what truncation costs depends on the noise multiplier
 		next, err := p.mostCost(least.NoiseMultiplier)
@@ -398,27 +400,27 @@ func (p Problem) provable(start float64) (tilt.Provable, error) {
 		cost = next
 		if left := provableShare*p.Delta - cost; left <= 0 {
 			return least, tilt.ErrNotProvable
-		} else if least, err = p.provableAt(start, left); err != nil || cost == 0 {
+		} else if least, err = p.provableAt(start, left, more); err != nil || cost == 0 {
 			return least, err
 		}
 	}
 	return least, nil
 }
 
-func (p Problem) provableAt(start, delta float64) (tilt.Provable, error) {
+func (p Problem) provableAt(start, delta float64, more func(proven bool) bool) (tilt.Provable, error) {
 	if !p.pair().Majorized() {
-		return tilt.SmallestProvable(p.pair().Loss(start), p.Epsilon, delta)
+		return tilt.SmallestProvableWhile(p.pair().Loss(start), p.Epsilon, delta, more)
 	}
 	least, err := p.pair().Calibrate(p.Epsilon, delta)
 	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
 }
 
 // start is the noise multiplier that is tried first, and one that needs no samples, if there is one.
-func (p Problem) start() (first float64, provable tilt.Provable, err error) {
+func (p Problem) start(e *estimator) (first float64, provable tilt.Provable, err error) {
 	if first, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())); err != nil {
 		return first, provable, err
 	}
-	provable, err = p.provable(first)
+	provable, err = p.provable(first, e.timeForProofs)
 	switch {
 	case err == nil:
 		first = provable.NoiseMultiplier / math.Pow(gridRatio, 5)
@@ -431,14 +433,18 @@ func (p Problem) start() (first float64, provable tilt.Provable, err error) {
 // calibrated estimates the noise multiplier, then fixes candidates around it.
 func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
 	e.report(Phase{Text: "looking for a σ that needs no samples"})
-	start, provable, err := p.start()
+	start, provable, err := p.start(e)
 	if err != nil {
 		return err
 	}
 	e.beginEstimates()
 	out.Estimates, err = e.search(ctx, gridIndex(start), 0.75*p.Delta)
 	if err == nil {
-		err = p.chosen(e, out, provable)
+		out.again = func(samples uint64) error {
+			p.before.samples += samples
+			return p.chosen(e, out, provable)
+		}
+		err = out.again(0)
 	}
 	if errors.Is(err, accounting.ErrTooFewSamples) && provable.NoiseMultiplier > 0 && !p.pair().Majorized() {
 		return p.provenOnly(e, out, provable.NoiseMultiplier)
@@ -452,6 +458,7 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable) error {
 	out.Estimate = line.at(p.Delta)
 	p = p.priced(e)
 	m := newModel(out.Estimates, 0.8*p.Delta)
+	out.Table = nil
 	p.table(e, m, line, out)
 	sigmas, err := p.candidates(m, line, provable.NoiseMultiplier)
 	if err == nil {

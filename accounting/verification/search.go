@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // gridRatio is that of the noise multipliers that are tried (arXiv 2602.09338, Algorithm 5).
@@ -169,19 +170,34 @@ const fitReach = 1.5
 func fitEstimates(estimates []NoiseEstimate, target float64) fit {
 	var near []point
 	for _, l := range inReach(estimates, target) {
-		near = append(near, point{l.NoiseMultiplier, max(l.Delta(), 1e-300)})
+		near = append(near, point{l.NoiseMultiplier, max(l.Delta(), l.least())})
 	}
 	return fitLine(near)
 }
 
-// inReach are the estimates that a line through the target may go through: those within fitReach of it or, where there are none, all.
-func inReach(estimates []NoiseEstimate, target float64) []NoiseEstimate {
-	if nearest(estimates, target) > fitReach {
-		return estimates
+// least is what estimates of which no value was seen may stand for: one value.
+func (l NoiseEstimate) least() float64 {
+	least := 1e-300
+	for _, e := range l.Estimates {
+		if e.Samples > 0 {
+			least = max(least, e.Bound/float64(e.Samples))
+		}
 	}
+	return least
+}
+
+// inReach are the estimates that a line through the target goes through: those within fitReach
+// of it, and at least the two nearest, since one has no slope.
+func inReach(estimates []NoiseEstimate, target float64) []NoiseEstimate {
+	var distances []float64
+	for _, l := range estimates {
+		distances = append(distances, l.distance(target))
+	}
+	slices.Sort(distances)
+	reach := max(fitReach, distances[min(1, len(distances)-1)])
 	var near []NoiseEstimate
 	for _, l := range estimates {
-		if l.distance(target) <= fitReach {
+		if l.distance(target) <= reach {
 			near = append(near, l)
 		}
 	}

@@ -60,6 +60,16 @@ func (p Problem) newShare() share {
 	return s
 }
 
+// timeForProofs says whether the search for the smallest noise multiplier that needs no samples may go on: to the end of the budget
+// until there is one, and then as long as estimates may take at most. A budget in samples has no time.
+func (e *estimator) timeForProofs(proven bool) bool {
+	limit := e.share.seconds
+	if proven {
+		limit *= planShare
+	}
+	return limit == 0 || e.used() < limit
+}
+
 // beginEstimates leaves them their part of the time that has not gone yet.
 func (e *estimator) beginEstimates() {
 	if used := e.used(); e.share.seconds > 0 {

@@ -109,6 +109,12 @@ func (p Problem) truncated(ctx context.Context) (*Plan, error) {
 		return other, errors.Join(err, otherErr)
 	case err != nil && otherErr == nil, err == nil && otherErr == nil && other.noiseMultiplier() < plan.noiseMultiplier():
 		return other, nil
+	case err == nil && plan.again != nil && other != nil:
+		// The second plan took its part of the budget.
+		if err = plan.again(other.spent.samples - plan.spent.samples); err != nil && otherErr == nil {
+			return other, nil
+		}
+		plan.spent = other.spent
 	}
 	return plan, err
 }
@@ -172,7 +178,7 @@ func (p Problem) suggest() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if provable, err := untruncated.provable(start); err == nil {
+		if provable, err := untruncated.provable(start, nil); err == nil {
 			noise = provable.NoiseMultiplier
 		}
 	}

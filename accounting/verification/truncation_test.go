@@ -144,6 +144,41 @@ func TestTruncatedNoiseMultiplier(t *testing.T) {
 	}
 }
 
+// TestTwoPlansKeepTheBudget: where both ways are planned, what both have drawn and what the protocol draws is at most the budget,
+// whichever is taken.
+func TestTwoPlansKeepTheBudget(t *testing.T) {
+	run := truncatedRuns(t)["b-min-sep"]
+	suggested := run.Sampler.Truncation.MaxBatchSize
+	taken := map[bool]int{}
+	for size := suggested - 1; size > suggested-12; size -= 2 {
+		run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: size}
+		problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, Samples: 60_000, CodeVersion: "test"}
+		plan, err := problem.Plan(t.Context())
+		if err != nil {
+			t.Errorf("batches of at most %d: %v", size, err)
+			continue
+		}
+		byCost := plan.Protocol.Candidates[0].Trials[0].Truncation != nil
+		if byCost && plan.share(truncatedDelta) <= cheap {
+			continue // one plan
+		}
+		taken[byCost]++
+		total := plan.spent.samples
+		for _, c := range plan.Protocol.Candidates {
+			for _, trial := range c.Trials {
+				total += trial.Samples
+			}
+		}
+		if total > problem.Samples || total < problem.Samples/2 {
+			t.Errorf("batches of at most %d, by cost %v: %d samples of %d", size, byCost, total, problem.Samples)
+		}
+	}
+	if taken[true] == 0 {
+		t.Errorf("of two plans that by cost was taken %d times: it shows little", taken[true])
+	}
+	t.Log(taken)
+}
+
 // TestTruncationTooDear: a maximum that costs more than δ is refused with one that does not, unless the pair of its own serves.
 func TestTruncationTooDear(t *testing.T) {
 	run := truncatedRuns(t)["two examples per owner"]

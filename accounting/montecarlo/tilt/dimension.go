@@ -22,18 +22,40 @@ var ErrNotProvable = errors.New("tilt: not provable without samples")
 // δ ≤ delta with no sample, to 0.3 %: the last candidate of the procedure of F5, usually 5–20 % above the answer. It
 // makes about six plans.
 func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, error) {
+	return SmallestProvableWhile(spec, epsilon, delta, nil)
+}
+
+// SmallestProvableWhile is SmallestProvable that asks before every plan, if more is not nil, whether to go on, and says whether a
+// noise multiplier is proven already. If not, it returns the smallest that is, or, where there is none, an error that wraps ErrNotProvable.
+func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more func(proven bool) bool) (Provable, error) {
+	search := proofs{spec: spec, epsilon: epsilon, delta: delta, more: more}
+	found, err := search.run()
+	switch {
+	case !errors.Is(err, errEnded):
+		return found, err
+	case search.best.NoiseMultiplier > 0:
+		return search.best, nil
+	}
+	return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: %w", ErrNotProvable, delta, epsilon, err)
+}
+
+// errEnded says that a search may make no more plans.
+var errEnded = errors.New("the time for the search is used up")
+
+// run is the search.
+func (s *proofs) run() (Provable, error) {
+	spec, epsilon, delta := s.spec, s.epsilon, s.delta
 	check := param.Checker{Package: "tilt"}
 	check.Add(Config{spec, epsilon, montecarlo.P}.Validate())
 	check.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
 	if err := check.Err(); err != nil {
 		return Provable{}, err
 	}
-	search := proofs{spec: spec, epsilon: epsilon, delta: delta}
 	lo, hi := math.NaN(), math.NaN() // logarithms of a σ too small and of one that is proven
 	var excessLo, excessHi float64
 	at, step := math.Log(spec.NoiseMultiplier), 0.1
 	for math.IsNaN(lo) || math.IsNaN(hi) {
-		excess, err := search.excess(at)
+		excess, err := s.excess(at)
 		if err != nil {
 			return Provable{}, err
 		}
@@ -59,7 +81,7 @@ func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, e
 			at = (lo + hi) / 2
 		}
 		at = min(max(at, lo+1e-3), hi-1e-3)
-		excess, err := search.excess(at)
+		excess, err := s.excess(at)
 		if err != nil {
 			return Provable{}, err
 		}
@@ -77,18 +99,22 @@ func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, e
 			side = -1
 		}
 	}
-	return search.best, nil
+	return s.best, nil
 }
 
 // proofs makes the plans of a search and keeps the best that prove delta.
 type proofs struct {
 	spec           montecarlo.Spec
 	epsilon, delta float64
+	more           func(proven bool) bool
 	best           Provable
 }
 
 // excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when no order has a table.
 func (s *proofs) excess(logSigma float64) (float64, error) {
+	if s.more != nil && !s.more(s.best.NoiseMultiplier > 0) {
+		return 0, errEnded
+	}
 	found := Provable{NoiseMultiplier: math.Exp(logSigma)}
 	worst := math.Inf(-1)
 	for i, direction := range montecarlo.Directions {

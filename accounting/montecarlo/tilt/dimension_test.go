@@ -58,3 +58,44 @@ func TestSmallestProvable(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallestProvableWhile: a search that is ended has what was proven so far, and no plan is made after its end.
+func TestSmallestProvableWhile(t *testing.T) {
+	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 4, Prob: .05, WarmStart: true, NoiseMultiplier: 1, Strategy: toeplitz(60, 1, .5, .375, .3125)}
+	const epsilon, delta = 3.0, 1e-4
+	whole, err := SmallestProvable(spec, epsilon, delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, some := 0, 0
+	for most := range 9 {
+		asked, last := 0, false
+		found, err := SmallestProvableWhile(spec, epsilon, delta, func(proven bool) bool {
+			if last && !proven {
+				t.Error("what was proven is not any more")
+			}
+			last = proven
+			asked++
+			return asked <= most
+		})
+		if asked > most+1 {
+			t.Errorf("asked %d times, to end after %d plans", asked, most)
+		}
+		switch {
+		case errors.Is(err, ErrNotProvable):
+			none++
+			if last {
+				t.Errorf("%d plans: one was proven: %v", most, err)
+			}
+		case err != nil:
+			t.Fatal(err)
+		case found.Plans[0].Divergence > delta || found.Plans[1].Divergence > delta || found.NoiseMultiplier < whole.NoiseMultiplier:
+			t.Errorf("%d plans: %v proves %g and %g", most, found.NoiseMultiplier, found.Plans[0].Divergence, found.Plans[1].Divergence)
+		case found.NoiseMultiplier > whole.NoiseMultiplier:
+			some++
+		}
+	}
+	if none == 0 || some == 0 {
+		t.Errorf("%d searches had nothing, %d something that is not the least: it shows little", none, some)
+	}
+}
