@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 			"killwhen": killWhen,
 			"digests":  digests,
 			"units":    units,
+			"schema":   schema,
 		},
 	})
 }
