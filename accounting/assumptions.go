@@ -6,11 +6,19 @@ type Assumption struct {
 	Source string `json:"source"` // a section of docs/formulas.md, and the paper's theorem where it is not ours
 }
 
-// assumptions lists what the certificate c of the protocol rests on: what the training must meet, then what the
-// verification used. docs/formulas.md, "What a certificate assumes", says more of each.
+// assumptions lists what the certificate c of the protocol rests on: what the training must meet,
+// then what the verification used. docs/formulas.md, "What a certificate assumes", says more of
+// each.
 func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
+	one := Assumption{"each example is clipped on its own to the clip norm and enters no other example's gradient; nothing is released but noisy sums, divided by a constant if at all", "docs/formulas.md, F1, F3.0a"}
+	who := "examples draw their participations independently of each other, with a key that serves this training only"
+	if p.Run.Sampler.Owners != nil {
+		one = Assumption{"the gradients of the examples that an owner brings to a step are averaged, and the mean is clipped to the clip norm, once for each owner; no example enters the " +
+			"contribution of another owner; nothing is released but noisy sums, divided by a constant such as the expected number of owners, and never by how many took part", "docs/formulas.md, F3.0a, F4.9"}
+		who = "owners draw their participations independently of each other, and which examples they bring independently of those, with a key that serves this training only"
+	}
 	list := []Assumption{
-		{"each example is clipped on its own to the clip norm and enters no other example's gradient; nothing is released but noisy sums, divided by a constant if at all", "docs/formulas.md, F1, F3.0a"},
+		one,
 		{"noise is exact Gaussian and sums are exact; what floating-point numbers tell beside is closed by the grid of the noise, and open without one", "docs/formulas.md, F1; docs/noise.md"},
 		{"no step is released twice with other noise, and the noise serves this training only", "docs/formulas.md, F1"},
 	}
@@ -21,7 +29,7 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 	}
 	list = append(list,
 		Assumption{"participations, batch sizes, truncation and padding stay secret", "docs/formulas.md, F3.0a; arXiv 2602.09338, section 2"},
-		Assumption{"examples draw their participations independently of each other, with a key that serves this training only", "docs/formulas.md, F3, F3.0a"},
+		Assumption{who, "docs/formulas.md, F3, F3.0a"},
 		Assumption{"AES in counter mode gives independent uniform words", "NIST SP 800-38A"})
 	if method == Unproven {
 		return append(list, Assumption{"the participations of other examples do not depend on those of the owner: not so, see the reason", "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
@@ -39,8 +47,8 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 	return append(list, p.proofs(c)...)
 }
 
-// proofs lists what the verdicts of the first point rest on. The protocol's samples count even where the released candidate
-// was proven without them: they decided against smaller ones.
+// proofs lists what the verdicts of the first point rest on. The protocol's samples count even
+// where the released candidate was proven without them: they decided against smaller ones.
 func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
 	used := map[Method]bool{}
 	for _, v := range c.Points[0].Directions {

@@ -11,13 +11,27 @@ import (
 	"minsep/internal/strictjson"
 )
 
-// certificateFormat is the format of certificate.json. It changes when the meaning of a column does, or when the claim is not to be read without
-// a new one: then older versions refuse the file.
+// certificateFormat is the format of certificate.json. It changes when the meaning of a column
+// does, or when the claim is not to be read without a new one: then older versions refuse the file.
 const certificateFormat = 1
 
-// certificateMinor counts the columns that were added within the format. Such a column only describes: without it the certificate claims
-// the same. Its field has the tag since:"n" with the minor that it came with. Older versions read the certificate without it, and
-// this one makes those of older versions again without it.
+// ownerCertificateFormat is the format of a certificate for a sampler that owners follow. A version
+// that does not know it reads a certificate of a newer minor without the fields that it does not
+// know, which would leave a claim for a training that clips each example.
+const ownerCertificateFormat = 2
+
+// formatOf is the format of the certificate of a run.
+func formatOf(r Run) int {
+	if r.Sampler.Owners != nil {
+		return ownerCertificateFormat
+	}
+	return certificateFormat
+}
+
+// certificateMinor counts the columns that were added within the format. Such a column only
+// describes: without it the certificate claims the same. Its field has the tag since:"n" with the
+// minor that it came with. Older versions read the certificate without it, and this one makes those
+// of older versions again without it.
 const certificateMinor = 0
 
 // Status says what a certificate is worth.
@@ -31,6 +45,8 @@ const (
 
 // Adjacency of all certificates, in words.
 const (
+	sampledAdjacency = "zero-out of one owner: what it brings to a step, the clipped mean of its examples' gradients, is replaced by zero at every step; " +
+		"which examples there are, and who owns them, is public and fixed"
 	exampleAdjacency = "zero-out of one example: its gradients are replaced by zero"
 	singleAdjacency  = exampleAdjacency + "; AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
 	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
@@ -46,8 +62,9 @@ type Claimed struct {
 	Directions         []Verdict `json:"directions"`          // P and Q
 }
 
-// Certificate is the public record of what was verified, certificate.json. It is made by Protocol.Certificate only, a function of the
-// protocol and its sums, so that anybody can make it again and compare.
+// Certificate is the public record of what was verified, certificate.json. It is made by
+// Protocol.Certificate only, a function of the protocol and its sums, so that anybody can make it
+// again and compare.
 type Certificate struct {
 	Format          int     `json:"format"`          // 1
 	Minor           int     `json:"minor,omitempty"` // at least 0: of the version that wrote it; columns above the reader's are not read
@@ -74,7 +91,8 @@ type Certificate struct {
 const unprovenReason = "the published analysis of multi-owner exclusion (arXiv 2602.09338, Theorem 6.1) sets the other examples' gradients to zero, but whom a sampled " +
 	"example blocks depends on it: for a star of owners the true delta exceeds the published one"
 
-// Certificate applies the release rule to the sums and writes down the result. The error wraps ErrNotVerified when nothing was verified.
+// Certificate applies the release rule to the sums and writes down the result. The error wraps
+// ErrNotVerified when nothing was verified.
 func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	hash, err := p.SHA256()
 	if err != nil {
@@ -89,7 +107,7 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 		return nil, err
 	}
 	c := &Certificate{
-		Format:          certificateFormat,
+		Format:          formatOf(p.Run),
 		Minor:           certificateMinor,
 		Status:          Verified,
 		Epsilon:         p.Points[0].Epsilon,
@@ -104,6 +122,9 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	}
 	if p.Run.MaxExamplesPerOwner > 1 || method == Unproven {
 		c.Adjacency = ownerAdjacency
+	}
+	if p.Run.Sampler.Owners != nil {
+		c.Adjacency = sampledAdjacency
 	}
 	if p.Unit == UnitExample {
 		c.Adjacency = singleAdjacency
@@ -136,11 +157,11 @@ func (c *Certificate) Encode() ([]byte, error) {
 	return encode(c)
 }
 
-// Validate reports every fault of a certificate that was read. It says nothing of whether the claim is true: for that, make the certificate again from
-// its protocol and ledger.
+// Validate reports every fault of a certificate that was read. It says nothing of whether the claim
+// is true: for that, make the certificate again from its protocol and ledger.
 func (c *Certificate) Validate() error {
 	k := param.Checker{Package: "accounting"}
-	k.Require(c.Format == certificateFormat, "certificate format", c.Format, fmt.Sprintf("must be %d", certificateFormat))
+	k.Require(c.Format == formatOf(c.Run), "certificate format", c.Format, fmt.Sprintf("must be %d", formatOf(c.Run)))
 	k.Require(c.Minor >= 0, "certificate minor", c.Minor, "must be at least 0")
 	k.Require(c.Status == Verified || c.Status == NotProven, "status", c.Status, "must be one that this version writes")
 	k.Require((c.Status == NotProven) == (c.Reason != ""), "reason", c.Reason, "must be given when, and only when, nothing is proven")
@@ -148,6 +169,7 @@ func (c *Certificate) Validate() error {
 	checkDelta(&k, c.Delta)
 	k.Positive("noise multiplier", c.NoiseMultiplier)
 	k.Add(c.Run.Validate())
+	k.Require(c.Unit == UnitOwner || c.Run.Sampler.Owners == nil, "unit", c.Unit, ownersSampled)
 	k.Require(c.Unit == UnitOwner || c.Unit == UnitExample && c.Run.MaxExamplesPerOwner == 1, "unit", c.Unit, "must be owner, or example with one example per owner")
 	k.Require(isDigest(c.ProtocolSHA256), "protocol SHA-256", c.ProtocolSHA256, "must be 64 hexadecimal digits")
 	k.Require(c.PlanSHA256 == "" || isDigest(c.PlanSHA256), "plan SHA-256", c.PlanSHA256, "must be 64 hexadecimal digits")
@@ -163,10 +185,12 @@ func (c *Certificate) Validate() error {
 	return k.Err()
 }
 
-// Newer reports whether a certificate that was read is of a version with more columns than this one knows.
+// Newer reports whether a certificate that was read is of a version with more columns than this one
+// knows.
 func (c *Certificate) Newer() bool { return c.Minor > certificateMinor }
 
-// As returns the certificate as the version of another minor writes it: without the columns that came later.
+// As returns the certificate as the version of another minor writes it: without the columns that
+// came later.
 func (c *Certificate) As(minor int) *Certificate {
 	as := *c
 	as.Minor = min(minor, certificateMinor)
@@ -183,12 +207,13 @@ func dropNewer(v reflect.Value, minor int) {
 	}
 }
 
-// ParseCertificate reads certificate.json strictly. Of a newer minor of this format, it leaves out the columns that it does not know.
-// No field may be there twice, in capitals or not: other readers would take the other value.
+// ParseCertificate reads certificate.json strictly. Of a newer minor of this format, it leaves out
+// the columns that it does not know. No field may be there twice, in capitals or not: other readers
+// would take the other value.
 func ParseCertificate(data []byte) (*Certificate, error) {
 	var head struct{ Format, Minor int }
 	read := strictjson.Unmarshal
-	if err := json.Unmarshal(data, &head); err == nil && head.Format == certificateFormat && head.Minor > certificateMinor {
+	if err := json.Unmarshal(data, &head); err == nil && head.Format <= ownerCertificateFormat && head.Minor > certificateMinor {
 		read = json.Unmarshal
 	}
 	var c Certificate

@@ -45,7 +45,7 @@ func TestCertificateMinors(t *testing.T) {
 		"newer":                        {newer(`"minor": 99,`, ""), ""},
 		"newer, with a column":         {newer(`"minor": 99,`, column), ""},
 		"a column without a minor":     {newer("", column), "unknown field"},
-		"a column of another format":   {bytes.Replace(newer(`"minor": 99,`, column), []byte(`"format": 1`), []byte(`"format": 2`), 1), "unknown field"},
+		"a column of another format":   {bytes.Replace(newer(`"minor": 99,`, column), []byte(`"format": 1`), []byte(`"format": 3`), 1), "unknown field"},
 		"another format":               {bytes.Replace(data, []byte(`"format": 1`), []byte(`"format": 2`), 1), "must be 1"},
 		"below 0":                      {newer(`"minor": -1,`, ""), "must be at least 0"},
 		"newer, and something after":   {append(newer(`"minor": 99,`, column), '1'), "unknown field"},

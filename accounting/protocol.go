@@ -20,21 +20,26 @@ const protocolFormat = 1
 // Algorithm 5). What it certifies is a function of it and of the sums of its trials, see
 // [Protocol.Certificate].
 //
-// Candidates have rising noise multipliers, so that each is at least as private as those before it. Every candidate has, for every
-// point (ε, δ), one trial in each direction. A trial without samples is a proof: its divergence is at most Bound ≤ δ_v. A trial
-// with samples accepts when the mean of its values, each in [0, Bound] with expectation at least the divergence, is at most
-// δ', its own or that of its point. Trials use independent randomness. The result is the smallest candidate that is accepted, with all larger ones, in both directions at the
-// first point. By Theorem A.1 the whole is (ε, δ_v + q(1-δ_v))-DP with one q, that of a single trial: a wrong release needs the largest
-// candidate that is not private to be accepted, and of its two directions one has a divergence above δ_v.
+// Candidates have rising noise multipliers, so that each is at least as private as those before it.
+// Every candidate has, for every point (ε, δ), one trial in each direction. A trial without samples
+// is a proof: its divergence is at most Bound ≤ δ_v. A trial with samples accepts when the mean of
+// its values, each in [0, Bound] with expectation at least the divergence, is at most δ', its own
+// or that of its point. Trials use independent randomness. The result is the smallest candidate
+// that is accepted, with all larger ones, in both directions at the first point. By Theorem A.1 the
+// whole is (ε, δ_v + q(1-δ_v))-DP with one q, that of a single trial: a wrong release needs the
+// largest candidate that is not private to be accepted, and of its two directions one has a
+// divergence above δ_v.
 //
-// Further points are certified by the same rule at the same candidate, and every point counts the failure probabilities of all.
+// Further points are certified by the same rule at the same candidate, and every point counts the
+// failure probabilities of all.
 type Protocol struct {
 	Format     int         `json:"format"`         // 1
 	Run        Run         `json:"run"`            // what privacy is claimed for
 	Unit       Unit        `json:"unit,omitempty"` // whom the points protect: UnitExample, or empty for UnitOwner
 	Points     []Point     `json:"points"`         // at least one; the first decides which candidate is released
 	Candidates []Candidate `json:"candidates"`     // at least one, by rising noise multiplier
-	// Earlier are protocols for the same run whose samples were seen before this one was fixed: they add their failure probability.
+	// Earlier are protocols for the same run whose samples were seen before this one was fixed:
+	// they add their failure probability.
 	Earlier     []Earlier `json:"earlier,omitempty"`
 	KernelID    string    `json:"kernel_id,omitempty"`   // of the samples, see [montecarlo.KernelID]; "" without samples
 	CodeVersion string    `json:"code_version"`          // of minsep
@@ -62,10 +67,12 @@ type Trial struct {
 	Bound     float64              `json:"bound"`             // M, finite and at least 0: of the values; without samples, of the divergence
 	Samples   uint64               `json:"samples,omitempty"` // s, at most 1e15; 0 for a proof
 	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial, 0 to δ_v; 0 for the point's
-	// Truncation, for a run with a maximum batch size, says that Bound and values are of the pair without it, and what has to be added
-	// to their divergence: the trial's own threshold is δ_v less its cost. Without it they are of the pair for truncated batches.
+	// Truncation, for a run with a maximum batch size, says that Bound and values are of the pair
+	// without it, and what has to be added to their divergence: the trial's own threshold is δ_v
+	// less its cost. Without it they are of the pair for truncated batches.
 	Truncation *Truncated `json:"truncation,omitempty"`
-	// Values says how the values are drawn, in the words of whoever draws them. It is public and part of the protocol.
+	// Values says how the values are drawn, in the words of whoever draws them. It is public and
+	// part of the protocol.
 	Values json.RawMessage `json:"values,omitempty"`
 }
 
@@ -75,14 +82,16 @@ type Earlier struct {
 	FailureProbability float64 `json:"failure_probability"` // of all its points, in [0, 1)
 }
 
-// Validate reports every fault: among them thresholds that do not add up to the δ claimed, too few samples for q, directions that are missing.
+// Validate reports every fault: among them thresholds that do not add up to the δ claimed, too few
+// samples for q, directions that are missing.
 func (p *Protocol) Validate() error {
 	c := param.Checker{Package: "accounting"}
 	c.Require(p.Format == protocolFormat, "protocol format", p.Format, fmt.Sprintf("must be %d", protocolFormat))
 	c.Add(p.Run.Validate())
 	c.Require(len(p.Points) > 0, "points", len(p.Points), "must not be empty")
 	c.Require(p.Unit == "" || p.Unit == UnitExample, "unit", p.Unit, "must be example, or left out for owner")
-	c.Require(p.Unit != UnitExample || p.Run.MaxExamplesPerOwner == 1, "examples per owner", p.Run.MaxExamplesPerOwner, "must be 1 where single examples are protected")
+	c.Require(p.Unit != UnitExample || p.Run.Sampler.Owners == nil, "unit", p.Unit, ownersSampled)
+	c.Require(p.Unit != UnitExample || p.Run.MaxExamplesPerOwner == 1, "max examples per owner", p.Run.MaxExamplesPerOwner, "must be 1 where single examples are protected")
 	c.Require(len(p.Candidates) > 0, "candidates", len(p.Candidates), "must not be empty")
 	failure := p.failure()
 	for _, e := range p.Earlier {
@@ -152,7 +161,8 @@ func (p *Protocol) accept(t Trial) float64 {
 	return p.Points[t.Point].Accept
 }
 
-// failure is the failure probability that counts for every point: of all points and of earlier protocols.
+// failure is the failure probability that counts for every point: of all points and of earlier
+// protocols.
 func (p *Protocol) failure() (q float64) {
 	for _, pt := range p.Points {
 		q += pt.FailureProbability
@@ -163,7 +173,8 @@ func (p *Protocol) failure() (q float64) {
 	return q
 }
 
-// Encode validates the protocol and returns its bytes: one form for one protocol, with which it is recorded and hashed.
+// Encode validates the protocol and returns its bytes: one form for one protocol, with which it is
+// recorded and hashed.
 func (p *Protocol) Encode() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -181,8 +192,8 @@ func (p *Protocol) SHA256() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// ParseProtocol reads what Encode wrote and nothing else: unknown fields, another spelling of the same values, or
-// trailing bytes are errors.
+// ParseProtocol reads what Encode wrote and nothing else: unknown fields, another spelling of the
+// same values, or trailing bytes are errors.
 func ParseProtocol(data []byte) (*Protocol, error) {
 	var p Protocol
 	if err := strictjson.Unmarshal(data, &p); err != nil {

@@ -11,12 +11,15 @@ import (
 	"minsep/sampling"
 )
 
-// Run is what privacy is claimed for: everything that the privacy loss depends on but the noise multiplier. All of it is public.
+// Run is what privacy is claimed for: everything that the privacy loss depends on but the noise
+// multiplier. All of it is public.
 type Run struct {
-	Sampler             sampling.Spec       `json:"sampler"`                // how examples take part
+	Sampler             sampling.Spec       `json:"sampler"`                // how examples or owners take part
 	Strategy            *mechanism.Strategy `json:"strategy"`               // of as many steps as the sampler
-	MaxExamplesPerOwner int                 `json:"max_examples_per_owner"` // k_u, at least 1; 1 is example-level privacy
-	Examples            int64               `json:"examples,omitempty"`     // size of the data set, copies counted; needed with truncation only, else 0 or more
+	MaxExamplesPerOwner int                 `json:"max_examples_per_owner"` // k_u, at least 1; 1 is example-level privacy, and where owners follow the sampler
+	// Examples is the size of the data set, copies counted, or the number of owners where they
+	// follow the sampler; needed with truncation only, else 0 or more.
+	Examples int64 `json:"examples,omitempty"`
 }
 
 // Method is how a claim is verified.
@@ -31,7 +34,8 @@ const (
 	Unproven   Method = "published, not proven" // Algorithm 3 of arXiv 2602.09338: never certified
 )
 
-// RefusedError says that no analysis is known for a combination of scheme, bands, owners and truncation.
+// RefusedError says that no analysis is known for a combination of scheme, bands, owners and
+// truncation.
 type RefusedError struct {
 	Scheme, Reason string // the name of the scheme; why, as a part of a sentence
 }
@@ -40,11 +44,14 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("accounting: %s: refused: %s", e.Scheme, e.Reason)
 }
 
-// Validate reports every fault of the parameters. It does not say whether the combination can be accounted for; Method does.
+// Validate reports every fault of the parameters. It does not say whether the combination can be
+// accounted for; Method does.
 func (r Run) Validate() error {
 	c := param.Checker{Package: "accounting"}
 	c.Add(r.Sampler.Validate())
-	c.AtLeast("examples per owner", r.MaxExamplesPerOwner, 1)
+	c.AtLeast("max examples per owner", r.MaxExamplesPerOwner, 1)
+	c.Require(r.Sampler.Owners == nil || r.MaxExamplesPerOwner == 1, "max examples per owner", r.MaxExamplesPerOwner,
+		"must be 1 where owners are sampled: an owner takes part as one example does, however many it has")
 	c.Require(r.Examples >= 0, "examples", r.Examples, "must be at least 0")
 	if r.Strategy == nil {
 		c.Require(false, "strategy", "none", "is needed")
@@ -63,7 +70,8 @@ func (r Run) Validate() error {
 
 func (r Run) steps() int { return r.Sampler.Scheme().NumSteps() }
 
-// Method says how a claim about the run is verified, or refuses with a RefusedError (the table of schemes in docs/accounting.md).
+// Method says how a claim about the run is verified, or refuses with a RefusedError (the table of
+// schemes in docs/accounting.md).
 func (r Run) Method() (Method, error) {
 	if err := r.Validate(); err != nil {
 		return "", err
@@ -74,8 +82,9 @@ func (r Run) Method() (Method, error) {
 	return r.analysis().method()
 }
 
-// Loss is the problem for package montecarlo. The run's method must be MonteCarlo, Unproven or PLD. That of a run with a maximum batch
-// size is for its own pair (F3.6), see TruncatedPair; F3.11 samples that of Untruncated.
+// Loss is the problem for package montecarlo. The run's method must be MonteCarlo, Unproven or PLD.
+// That of a run with a maximum batch size is for its own pair (F3.6), see TruncatedPair; F3.11
+// samples that of Untruncated.
 func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 	scheme := r.Sampler.Scheme()
 	spec := montecarlo.Spec{Scheme: scheme.Name(), NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy, Steps: scheme.NumSteps(), MinSep: scheme.Separation()}
@@ -94,15 +103,17 @@ func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 // ErrNoProof says that a run has no proof by closed form or privacy loss distribution.
 var ErrNoProof = errors.New("accounting: no closed form and no composition of independent events")
 
-// Majorized says that a run whose method is MonteCarlo has a proof as well, which claims more δ than there is: cyclic Poisson sampling
-// with a secret partition is a mixture over the parts, and divergences are jointly convex, so that none is above that of the worst part (F3.5).
+// Majorized says that a run whose method is MonteCarlo has a proof as well, which claims more δ
+// than there is: cyclic Poisson sampling with a secret partition is a mixture over the parts, and
+// divergences are jointly convex, so that none is above that of the worst part (F3.5).
 func (r Run) Majorized() bool {
 	a, ok := r.analysis().(majorizedAnalysis)
 	return ok && a.majorized()
 }
 
-// Prove returns δ(epsilon) as bounds of both directions, for a run whose method is ClosedForm or PLD, and upper bounds for one that is
-// Majorized; for others the error is ErrNoProof. With a maximum batch size it is for the run's own pair, as Loss.
+// Prove returns δ(epsilon) as bounds of both directions, for a run whose method is ClosedForm or
+// PLD, and upper bounds for one that is Majorized; for others the error is ErrNoProof. With a
+// maximum batch size it is for the run's own pair, as Loss.
 func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
 	method, err := r.ownMethod()
 	if err != nil {
@@ -122,8 +133,9 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 	return pq, qp, ErrNoProof
 }
 
-// Calibrate returns the smallest noise multiplier at which the run is proven (epsilon, delta)-DP, Upper, and one that is proven to
-// be too small, Lower (0 if none is known), for a run whose method is ClosedForm or PLD; for others the error is ErrNoProof.
+// Calibrate returns the smallest noise multiplier at which the run is proven (epsilon, delta)-DP,
+// Upper, and one that is proven to be too small, Lower (0 if none is known), for a run whose method
+// is ClosedForm or PLD; for others the error is ErrNoProof.
 func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
 	method, err := r.ownMethod()
 	if err != nil {
@@ -213,13 +225,14 @@ func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket
 	return pq, qp, err
 }
 
-// compositions are the cases of which the worst counts, of a run whose method is PLD or that is Majorized.
+// compositions are the cases of which the worst counts, of a run whose method is PLD or that is
+// Majorized.
 func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
 	return r.analysis().(eventAnalysis).compositions(noiseMultiplier)
 }
 
-// ColumnNorms returns the Euclidean norms of the columns of C, one a step: of a normalised strategy they are 1, whatever the columns that it
-// is held by.
+// ColumnNorms returns the Euclidean norms of the columns of C, one a step: of a normalised strategy
+// they are 1, whatever the columns that it is held by.
 func (r Run) ColumnNorms() []float64 {
 	norms := r.Strategy.ColumnNorms()
 	if r.Strategy.Normalized {

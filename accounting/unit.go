@@ -11,9 +11,12 @@ type Unit string
 
 // The two units. In a [Protocol] the empty Unit is UnitOwner.
 const (
-	// UnitOwner protects an owner with at most k_u examples, [Run.MaxExamplesPerOwner]. With k_u = 1 an owner and an example are the same.
+	// UnitOwner protects an owner with at most k_u examples, [Run.MaxExamplesPerOwner]. With k_u =
+	// 1 an owner and an example are the same, but where owners follow the sampler
+	// (sampling.OwnerSampling): then it protects an owner with any number of examples.
 	UnitOwner Unit = "owner"
-	// UnitExample protects single examples only, however many an owner has. It is asked for by name.
+	// UnitExample protects single examples only, however many an owner has. It is asked for by
+	// name.
 	UnitExample Unit = "example"
 )
 
@@ -28,9 +31,13 @@ func ParseUnit(name string) (Unit, error) {
 	return "", &param.Error{Package: "accounting", Param: "unit", Value: fmt.Sprintf("%q", name), Rule: "must be owner or example"}
 }
 
-// protected says in words whom a claim of a unit protects. That owners are not protected is in capitals, for whoever reads in haste.
-func (u Unit) protected(examplesPerOwner int) string {
+// protected says in words whom a claim of a unit about a run protects. That owners are not
+// protected is in capitals, for whoever reads in haste.
+func (u Unit) protected(run Run) string {
+	examplesPerOwner := run.MaxExamplesPerOwner
 	switch {
+	case run.Sampler.Owners != nil:
+		return "an owner with any number of examples"
 	case u == UnitExample:
 		return "SINGLE EXAMPLES ONLY: AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
 	case examplesPerOwner > 1:
@@ -40,7 +47,7 @@ func (u Unit) protected(examplesPerOwner int) string {
 }
 
 // Protected says in words whom the certificate protects.
-func (c *Certificate) Protected() string { return c.Unit.protected(c.Run.MaxExamplesPerOwner) }
+func (c *Certificate) Protected() string { return c.Unit.protected(c.Run) }
 
 // unit is the protocol's, with its default.
 func (p *Protocol) unit() Unit {
@@ -49,3 +56,6 @@ func (p *Protocol) unit() Unit {
 	}
 	return p.Unit
 }
+
+// ownersSampled is why there is no claim for single examples where owners follow the sampler.
+const ownersSampled = "must be owner where owners are sampled: the trainer clips one mean for each owner, and no single example"

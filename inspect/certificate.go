@@ -124,6 +124,10 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 	if b.Facts.RowsOf == manifest.RowsOfBounded {
 		return matchTable(ctx, found, c, run)
 	}
+	if c.Run.Sampler.Owners != nil {
+		found.check("owners", "the certificate is for owners of a graph, and batches of numbered examples know none", false)
+		return nil
+	}
 	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown {
 		found.check("owners", fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()), c.Run.MaxExamplesPerOwner == 1)
 	}
@@ -146,6 +150,10 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	if replaced(ctx, run) {
 		check = found.unlessOutdated
 	}
+	if c.Run.Sampler.Owners != nil {
+		matchOwners(check, c, table)
+		return nil
+	}
 	most := stages.MostPerOwner(table.Summary)
 	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
 	check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
@@ -156,6 +164,15 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 		check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
 	}
 	return nil
+}
+
+// matchOwners compares a certificate for owners that are sampled with the bounded table.
+func matchOwners(check func(name, rule string, held bool), c *accounting.Certificate, table *manifest.Bounded) {
+	of := stages.Source{Table: table}.Population().Owners.Total()
+	check("owned once", "the certificate is for a table in which every example has one owner, and is there once", !stages.Shared(table.Summary) && !stages.Copied(table.Summary))
+	if c.Run.Sampler.Truncation != nil {
+		check("owners", fmt.Sprintf("the certificate is for %d owners, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
+	}
 }
 
 // Recheck computes units of the ledger of a run directory again, chosen at random, and compares

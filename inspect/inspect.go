@@ -118,7 +118,7 @@ var inspectors = []struct {
 func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 	if ix, err := manifest.Read(ctx, dir); err == nil {
 		for _, i := range inspectors {
-			if i.format == ix.Format {
+			if i.format == ix.Format || i.folder == manifest.BatchesFolder && ix.Format == manifest.OwnerBatchesFormat {
 				return []folder{{dir, i.folder, i.inspect}}, nil
 			}
 		}
@@ -166,6 +166,9 @@ func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sa
 	padded := 0
 	if t := scheme.Truncation; t != nil && t.Pad {
 		padded = t.MaxBatchSize
+		if scheme.Owners != nil {
+			padded *= scheme.Owners.ExamplesPerOwner
+		}
 	}
 	_, ofTable := b.Index.Inputs[manifest.BoundedFolder]
 	p := sampling.Check{Name: "facts", Rule: "steps, examples, batch sizes and table of the index are those of its parameters and inputs"}
@@ -174,6 +177,10 @@ func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sa
 	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may differ in the last bits
 		want := scheme.ExpectedBatchSize(public)
 		p.Held = p.Held && math.Abs(*got-want) <= 1e-12*want
+	}
+	if o := scheme.Owners; o != nil {
+		want := scheme.ExpectedExamples(public)
+		p.Held = p.Held && b.Facts.Owners == public.Owners.Total() && b.Facts.ExamplesPerOwner == o.ExamplesPerOwner && math.Abs(b.Facts.ExpectedExamples-want) <= 1e-12*want
 	}
 	if !p.Held {
 		p.Broken = 1
@@ -196,6 +203,10 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
 	}
+	ofOwners := params.Scheme.Owners != nil
+	if batches.OfOwners() != ofOwners {
+		return found, fmt.Errorf("inspect: %s: the format of the index, %s, is not that of its scheme", dir, batches.Index.Format)
+	}
 	found.Checks = append(found.Checks, runCheck(ctx, batches.Index, store.Dir(dir)), secretCheck(batches.Index))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
 	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
@@ -211,7 +222,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 			return found, nil
 		}
 		found.check("input", "the batches were formed of the bounded table beside them", true)
-		if of, err = auditedTable(ctx, table, params.Scheme.Kind().Owners != sampling.OwnersIgnored); err != nil {
+		if of, err = auditedTable(ctx, table, params.Scheme.LooksAtOwners()); err != nil {
 			return found, err
 		}
 		opened, err := manifest.OpenBounded(ctx, table)
@@ -220,9 +231,22 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		}
 		public = stages.Source{Table: opened}.Population()
 	}
+	if ofOwners {
+		alone := ownedOnce(of)
+		found.check("owned once", "every example of the bounded table has one owner, and is there once", alone)
+		if !alone {
+			return found, nil
+		}
+		found.Notes = append(found.Notes, fmt.Sprintf("owners take part, each with up to %d examples: average the gradients of an owner's examples, clip the mean once for each owner, and divide the sum by "+
+			"the expected number of owners, %.9g", params.Scheme.Owners.ExamplesPerOwner, params.Scheme.ExpectedBatchSize(public)))
+	}
 	found.Checks = append(found.Checks, factsCheck(batches, params.Scheme, of.Examples, public))
 	audit := sampling.NewAudit(params.Scheme, of)
-	err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
+	if ofOwners {
+		err = batches.EachOwners(ctx, func(_ int, rows []int64, ends []int) error { audit.StepOwners(rows, ends); return nil })
+	} else {
+		err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
+	}
 	if err != nil {
 		return found, err
 	}
@@ -230,6 +254,19 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	realized := audit.Realized()
 	found.Realized = &realized
 	return found, nil
+}
+
+// ownedOnce says that every example has one owner and one copy.
+func ownedOnce(of sampling.Audited) bool {
+	if of.Owners == nil || of.Copies != nil {
+		return false
+	}
+	for i, end := range of.Owners.Ends {
+		if end != i+1 {
+			return false
+		}
+	}
+	return true
 }
 
 // secretCheck checks that the SHA-256 of a secret index, which public files carry, tells nothing of

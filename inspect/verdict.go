@@ -54,10 +54,7 @@ func (r Report) Err() error { return Broken(r.Folders) }
 // claimed says in words what a certificate certifies, and for whom.
 func claimed(c *accounting.Certificate) string {
 	unit := "one example"
-	if k := c.Run.MaxExamplesPerOwner; k > 1 {
-		unit = fmt.Sprintf("an owner with at most %d examples", k)
-	}
-	if c.Unit == accounting.UnitExample {
+	if c.Run.MaxExamplesPerOwner > 1 || c.Unit == accounting.UnitExample || c.Run.Sampler.Owners != nil {
 		unit = c.Protected()
 	}
 	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, unit)

@@ -150,6 +150,43 @@ except IndexError:
     pass
 `
 
+// everyOwnerBatch follows a snippet that defines owners_of(step) and update(gradient, step). It holds both against the files, owner by owner.
+const everyOwnerBatch = `
+per_owner, clip = index["facts"]["examples_per_owner"], 0.5
+vector = lambda row: np.array([np.sin(row), np.cos(3 * row)])
+step, seen = 0, 0
+for indptr, rows, owners in shards:
+    assert owners[0] == 0 and owners[-1] == len(rows) and (np.diff(owners) > 0).all() and (np.diff(owners) <= per_owner).all()
+    for t in range(len(indptr) - 1):
+        want = [list(rows[a:b]) for a, b in zip(owners[:-1], owners[1:]) if indptr[t] <= a < indptr[t + 1]]
+        got = owners_of(step)
+        assert [list(g) for g in got] == want and sum(map(len, want)) == indptr[t + 1] - indptr[t]
+        means = [np.mean([vector(r) for r in g if r >= 0], axis=0) for g in want if max(g) >= 0]
+        total = sum((m * min(1, clip / np.linalg.norm(m)) for m in means), np.zeros(2))
+        assert np.allclose(update(vector, step, clip), total)
+        step, seen = step + 1, seen + len(means)
+assert step == %d and seen > step
+try:
+    owners_of(step)
+    raise SystemExit("there is no such step")
+except IndexError:
+    pass
+`
+
+// everyOwner runs a check of batches of owners: of several shards, and padded.
+func everyOwner(t *testing.T, at, dir string, script func(dir, check string)) {
+	for shards, how := range map[int]string{1: "", 3: "--max-batch-size 40 --pad", 7: "--max-batch-size 40"} {
+		other := newClone(t, filepath.Join(dir, "bin", "minsep"))
+		const steps = 20
+		runShell(t, at, other, fmt.Sprintf("bin/minsep keygen key\n"+
+			"mkdir -p out && awk -F, '!seen[$1]++' edges.csv > out/single.csv\n"+
+			"bin/minsep bound --graph out/single.csv --max-per-owner 5 --key key --out out/single --quiet\n"+
+			"bin/minsep form --bounded out/single --scheme b-min-sep --steps %d --min-sep 4 --batch-size 35 %s --shards %d "+
+			"--sample owners --examples-per-owner 2 --key key --out out/single --quiet\n", steps, how, shards))
+		script(other, fmt.Sprintf(everyOwnerBatch, steps))
+	}
+}
+
 // runPython runs a snippet on the run directory as it is, and on others of several shards.
 func runPython(t *testing.T, at, dir, text string) {
 	packages := "numpy"
@@ -166,6 +203,10 @@ func runPython(t *testing.T, at, dir, text string) {
 		}
 	}
 	script(dir, text)
+	if strings.Contains(text, "def owners_of(") {
+		everyOwner(t, at, dir, func(dir, check string) { script(dir, text+check) })
+		return
+	}
 	for shards, steps := range map[int]int{1: 7, 3: 20, 12: 100} {
 		other := newClone(t, filepath.Join(dir, "bin", "minsep"))
 		runShell(t, at, other, fmt.Sprintf("bin/minsep keygen key\n"+

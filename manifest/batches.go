@@ -13,20 +13,42 @@ import (
 	"minsep/sampling"
 )
 
-// BatchesFormat is the format of a folder of batches.
-const BatchesFormat = "minsep-batches/1"
+// Formats of a folder of batches. Where owners take part, a file of owners says which rows belong
+// together: a reader that does not know it would have each example clipped on its own, so that this
+// is a format of its own, which readers of the first refuse.
+const (
+	BatchesFormat      = "minsep-batches/1"
+	OwnerBatchesFormat = "minsep-batches/1.1"
+)
+
+// BatchesFormatOf is the format of the batches of a sampler.
+func BatchesFormatOf(s sampling.Spec) string {
+	if s.Owners != nil {
+		return OwnerBatchesFormat
+	}
+	return BatchesFormat
+}
 
 // BatchesFacts are the facts in the index of a folder of batches.
 type BatchesFacts struct {
 	Examples  int64 `json:"examples"` // rows of the example table: every row is in [0, Examples)
 	Steps     int   `json:"steps"`
 	Shards    int   `json:"shards"`               // shard s holds the steps [ShardStart(s), ShardStart(s+1))
-	BatchSize int   `json:"batch_size,omitempty"` // of every batch, where batches are padded
-	// ExpectedBatchSize is how many rows a batch has in expectation, before a maximum batch size cuts it. It is public: it follows from the
-	// parameters and the number of examples. Nil in an index that was written before it was a fact.
+	BatchSize int   `json:"batch_size,omitempty"` // entries of every batch, where batches are padded
+	// ExpectedBatchSize is how many rows a batch has in expectation, or owners where they take
+	// part, before a maximum batch size cuts it: what sums of clipped gradients are divided by. It
+	// is public: it follows from the parameters and the number of examples or owners. Nil in an
+	// index that was written before it was a fact.
 	ExpectedBatchSize *float64 `json:"expected_batch_size,omitempty"`
-	RowType           DType    `json:"row_type"`
-	RowsOf            string   `json:"rows_of"` // the table that rows number: "bounded" beside this folder, or "range": the ids 0…Examples-1 themselves
+
+	// What follows is there where owners take part, and public.
+
+	Owners           int64   `json:"owners,omitempty"`             // of the example table
+	ExamplesPerOwner int     `json:"examples_per_owner,omitempty"` // that an owner brings, where it has as many; entries of each owner where batches are padded
+	ExpectedExamples float64 `json:"expected_examples,omitempty"`  // rows of a batch in expectation, before a maximum batch size cuts it
+
+	RowType DType  `json:"row_type"`
+	RowsOf  string `json:"rows_of"` // the table that rows number: "bounded" beside this folder, or "range": the ids 0…Examples-1 themselves
 }
 
 // Tables that rows number.
@@ -46,6 +68,12 @@ func IndptrName(shard, shards int) string {
 // RowsName is the name of the file that holds a shard's rows.
 func RowsName(shard, shards int) string { return fmt.Sprintf("rows-%05d-of-%05d.npy", shard, shards) }
 
+// OwnersName is the name of the file that says where the rows of each owner begin in a shard's
+// rows.
+func OwnersName(shard, shards int) string {
+	return fmt.Sprintf("owners-%05d-of-%05d.npy", shard, shards)
+}
+
 // Batches is a folder of batches that has been opened.
 type Batches struct {
 	Dir   string
@@ -55,7 +83,7 @@ type Batches struct {
 
 // OpenBatches opens a folder of batches and checks its index against its files' names and sizes.
 func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
-	ix, err := Open(ctx, dir, BatchesFormat)
+	ix, err := Open(ctx, dir, BatchesFormat, OwnerBatchesFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +93,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	}
 	f := b.Facts
 	if f.Examples < 0 || f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || (f.RowType != DInt32 && f.RowType != DInt64) ||
-		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) {
+		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) || (f.Owners > 0) != b.OfOwners() || (f.ExamplesPerOwner > 0) != b.OfOwners() {
 		return nil, fmt.Errorf("manifest: %s: invalid facts: %+v", dir, f)
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be what somebody claims
@@ -76,7 +104,11 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		listed[file.Name] = true
 	}
 	for s := range f.Shards {
-		for _, name := range []string{IndptrName(s, f.Shards), RowsName(s, f.Shards)} {
+		names := []string{IndptrName(s, f.Shards), RowsName(s, f.Shards)}
+		if b.OfOwners() {
+			names = append(names, OwnersName(s, f.Shards))
+		}
+		for _, name := range names {
 			if !listed[name] {
 				err = errors.Join(err, fmt.Errorf("manifest: %s: %s is not in the index", dir, name))
 			}
@@ -85,8 +117,29 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	return b, err
 }
 
-// Each calls f with the rows of every step in order. The slice is used again for the next step.
+// OfOwners says that owners take part, each with some of its examples.
+func (b *Batches) OfOwners() bool { return b.Index.Format == OwnerBatchesFormat }
+
+// Each calls f with the rows of every step in order, of batches in which examples take part. The
+// slice is used again for the next step.
 func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error) error {
+	if b.OfOwners() {
+		return fmt.Errorf("manifest: %s: owners take part in these batches, and the rows of each belong together: read them by owner", b.Dir)
+	}
+	return b.each(ctx, func(step int, rows []int64, _ []int) error { return f(step, rows) })
+}
+
+// EachOwners calls f with the rows of every step in order, of batches in which owners take part:
+// those of owner i of the batch are rows[ends[i-1]:ends[i]], from 0 on. The slices are used again
+// for the next step.
+func (b *Batches) EachOwners(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
+	if !b.OfOwners() {
+		return fmt.Errorf("manifest: %s: examples take part in these batches, each on its own", b.Dir)
+	}
+	return b.each(ctx, f)
+}
+
+func (b *Batches) each(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
 	for s := range b.Facts.Shards {
 		if err := b.eachOf(ctx, s, f); err != nil {
 			return fmt.Errorf("manifest: shard %d: %w", s, err)
@@ -95,7 +148,7 @@ func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error
 	return nil
 }
 
-func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows []int64) error) error {
+func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows []int64, ends []int) error) error {
 	shards := b.Facts.Shards
 	first, end := ShardStart(b.Facts.Steps, shards, shard), ShardStart(b.Facts.Steps, shards, shard+1)
 	indptr, err := b.open(ctx, IndptrName(shard, shards))
@@ -114,6 +167,11 @@ func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows [
 	if all.dtype != b.Facts.RowType {
 		return fmt.Errorf("rows are %s, the index says %s", all.dtype, b.Facts.RowType)
 	}
+	groups, err := b.openGroups(ctx, shard)
+	if err != nil {
+		return err
+	}
+	defer groups.Close()
 	rises := errors.New("indptr does not rise from 0 to the number of rows")
 	var next [1]int64
 	if err := indptr.Read(next[:]); err != nil {
@@ -132,24 +190,30 @@ func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows [
 		if n < 0 || n > int64(all.Len()) {
 			return rises
 		}
-		if rows, err = b.batch(all, rows[:0], int(n)); err != nil {
+		if b.OfOwners() {
+			rows, err = groups.batch(all, rows[:0], next[0])
+		} else {
+			rows, err = b.batch(all, rows[:0], int(n))
+		}
+		if err != nil {
 			return err
 		}
-		if err := f(step, rows); err != nil {
+		if err := f(step, rows, groups.ends); err != nil {
 			return err
 		}
 	}
 	if all.Len() > 0 {
 		return rises
 	}
-	return nil
+	return groups.finished()
 }
 
 // chunkRows is how many rows are read before their order says whether to go on.
 const chunkRows = 1 << 16
 
-// batch reads the next n rows into dst. Memory grows as long as rows ascend or are padding: no example has so many copies in
-// a batch, and a file that has a size and no contents gives row 0 again and again.
+// batch reads the next n rows into dst. Memory grows as long as rows ascend or are padding: no
+// example has so many copies in a batch, and a file that has a size and no contents gives row 0
+// again and again.
 func (b *Batches) batch(all npyFile, dst []int64, n int) ([]int64, error) {
 	for n > 0 {
 		had := len(dst)

@@ -2,9 +2,9 @@
 // whole or not at all, and how a reader knows that they are what the stage wrote.
 //
 // Each stage owns a folder. Its files are written under temporary names, synced and renamed; its
-// index.json comes last, with the size and SHA-256 of every file, the parameters that made them and the
-// hashes of what they were made from. A folder without a matching index is refused by every reader.
-// The package knows no Beam, and of object stores no more than package store does.
+// index.json comes last, with the size and SHA-256 of every file, the parameters that made them and
+// the hashes of what they were made from. A folder without a matching index is refused by every
+// reader. The package knows no Beam, and of object stores no more than package store does.
 //
 // Stability: stable.
 package manifest
@@ -41,8 +41,9 @@ type Index struct {
 	Format  string       `json:"format"` // for example "minsep-batches/1"
 	Version string       `json:"minsep_version"`
 	RunID   stream.RunID `json:"run_id"`
-	// Secret is in the index of a secret folder: bytes that nobody can guess, so that the SHA-256 of the index, which public
-	// files carry, does not tell what is in it, such as the hashes of batches.
+	// Secret is in the index of a secret folder: bytes that nobody can guess, so that the SHA-256
+	// of the index, which public files carry, does not tell what is in it, such as the hashes of
+	// batches.
 	Secret       *Digest           `json:"secret,omitempty"`
 	Params       json.RawMessage   `json:"params"` // every parameter that changes the result, no other
 	ParamsSHA256 Digest            `json:"params_sha256"`
@@ -51,8 +52,8 @@ type Index struct {
 	Files        []File            `json:"files"`
 }
 
-// Params encodes the parameters of a stage and hashes them. The hash is part of every key of the stage, so
-// that other parameters share no random word.
+// Params encodes the parameters of a stage and hashes them. The hash is part of every key of the
+// stage, so that other parameters share no random word.
 func Params(v any) (json.RawMessage, Digest, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -68,7 +69,8 @@ type Stage struct {
 	made   bool // the folder was not there before
 }
 
-// ErrInvalid says that what was read is not what this version writes, or was changed since: what it is in is at fault, and not the machine.
+// ErrInvalid says that what was read is not what this version writes, or was changed since: what it
+// is in is at fault, and not the machine.
 var ErrInvalid = errors.New("is not what this version of minsep writes")
 
 // invalid makes an error one that is ErrInvalid, with the same text.
@@ -87,22 +89,24 @@ func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 // ErrExists says that a folder holds a finished result.
 var ErrExists = errors.New("holds a finished result: nothing is overwritten without --overwrite")
 
-// mark is the file that a folder has while its stage writes it. A reader refuses the folder as long as it is there.
+// mark is the file that a folder has while its stage writes it. A reader refuses the folder as long
+// as it is there.
 type mark struct {
 	What   string  `json:"what"`
 	Resume *Digest `json:"resume_sha256,omitempty"` // what [Resume] was given
 }
 
-// Begin takes a folder for a stage: it makes it, or takes over what a killed run left in it. A folder with a
-// finished result is refused with [ErrExists] unless overwrite, which removes that result and nothing else; a
-// folder with files that are not the stage's is always refused.
+// Begin takes a folder for a stage: it makes it, or takes over what a killed run left in it. A
+// folder with a finished result is refused with [ErrExists] unless overwrite, which removes that
+// result and nothing else; a folder with files that are not the stage's is always refused.
 func Begin(dir string, secret, overwrite bool) (*Stage, error) {
 	return begin(dir, secret, overwrite, nil)
 }
 
-// Resume is Begin for a stage that can go on where it was stopped: what a killed or interrupted run left in the folder is kept if
-// that run was given the same digest, and removed if not. The digest must cover everything that decides which files the stage
-// writes; the stage must itself find out which of its files are whole.
+// Resume is Begin for a stage that can go on where it was stopped: what a killed or interrupted run
+// left in the folder is kept if that run was given the same digest, and removed if not. The digest
+// must cover everything that decides which files the stage writes; the stage must itself find out
+// which of its files are whole.
 func Resume(dir string, secret, overwrite bool, same Digest) (*Stage, error) {
 	return begin(dir, secret, overwrite, &same)
 }
@@ -165,7 +169,8 @@ func (s *Stage) fileMode() fs.FileMode {
 	return PublicFile
 }
 
-// leftovers returns the names of what an earlier run left in the folder, except for its mark, or says why that must stay.
+// leftovers returns the names of what an earlier run left in the folder, except for its mark, or
+// says why that must stay.
 func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	entries, err := store.List(background, s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an object store has no empty folders
@@ -232,8 +237,9 @@ func (s *Stage) Write(name string, write func(io.Writer) error) (File, error) {
 	return WriteFile(s.Dir, name, s.fileMode(), write)
 }
 
-// Publish finishes the stage: it sorts and checks the listed files, writes the index, and removes temporary files: those that a repeated task
-// has left, and those from which a stage that is killed goes on, which must last until the folder is a result.
+// Publish finishes the stage: it sorts and checks the listed files, writes the index, and removes
+// temporary files: those that a repeated task has left, and those from which a stage that is killed
+// goes on, which must last until the folder is a result.
 func (s *Stage) Publish(ix Index) error {
 	slices.SortFunc(ix.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	for i, f := range ix.Files {
@@ -254,9 +260,9 @@ func (s *Stage) Publish(ix Index) error {
 
 // finish writes the encoded index.
 func (s *Stage) finish(index []byte) error {
-	// The mark of an unfinished folder goes last: a crash between the two leaves
-	// a folder that the next run clears, never one that is taken for finished without being so.
-	// Of several writers at once, which nothing else keeps apart in an object store, only one can create the index.
+	// The mark of an unfinished folder goes last: a crash between the two leaves a folder that the
+	// next run clears, never one that is taken for finished without being so. Of several writers at
+	// once, which nothing else keeps apart in an object store, only one can create the index.
 	_, err := writeFile(s.Dir, IndexName, store.Options{Mode: s.fileMode(), New: true}, func(w io.Writer) error { _, err := w.Write(index); return err })
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("manifest: folder %s: another run has published a result here meanwhile: %w", s.Dir, err)
@@ -271,7 +277,8 @@ func (s *Stage) finish(index []byte) error {
 	return nil
 }
 
-// Abort removes everything that the stage has written, the mark last, and the folder itself if Begin made it.
+// Abort removes everything that the stage has written, the mark last, and the folder itself if
+// Begin made it.
 func (s *Stage) Abort() error {
 	entries, err := store.List(background, s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -291,7 +298,8 @@ func (s *Stage) Abort() error {
 	return store.RemoveAll(background, store.Join(s.Dir, incompleteName))
 }
 
-// RemoveTemporary removes what killed writers have left in a folder and all below it. Nothing must be writing there.
+// RemoveTemporary removes what killed writers have left in a folder and all below it. Nothing must
+// be writing there.
 func RemoveTemporary(dir string) error {
 	entries, err := store.ListMade(background, dir)
 	for _, e := range entries {
@@ -312,7 +320,8 @@ func RemoveTemporary(dir string) error {
 const maxIndex = 64 << 20
 
 // Read reads the index of a finished folder. It refuses a folder that is unfinished, an unknown
-// field, a parameter hash that does not match, and file names that lead out of the folder. It does not look at the files.
+// field, a parameter hash that does not match, and file names that lead out of the folder. It does
+// not look at the files.
 func Read(ctx context.Context, dir string) (*Index, error) {
 	path := store.Join(dir, IndexName)
 	if _, err := store.Stat(ctx, store.Join(dir, incompleteName)); err == nil {
@@ -361,15 +370,15 @@ func parseIndex(b []byte) (*Index, error) {
 	return ix, nil
 }
 
-// Open reads the index of a finished folder, which must be of the given format, and checks the size of every
-// file. Use [Index.Verify] to check the contents as well.
-func Open(ctx context.Context, dir, format string) (*Index, error) {
+// Open reads the index of a finished folder, which must be of one of the given formats, and checks
+// the size of every file. Use [Index.Verify] to check the contents as well.
+func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 	ix, err := Read(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	if ix.Format != format {
-		return nil, invalid(fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, format))
+	if !slices.Contains(formats, ix.Format) {
+		return nil, invalid(fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, strings.Join(formats, " or ")))
 	}
 	errs := make([]error, len(ix.Files)) // of all files: each is reported
 	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(ctx, dir); return nil })
@@ -385,7 +394,8 @@ func (ix *Index) Verify(ctx context.Context, dir string) error {
 	return err
 }
 
-// DigestOf is the SHA-256 of a folder's index: what a stage that reads the folder names as its input.
+// DigestOf is the SHA-256 of a folder's index: what a stage that reads the folder names as its
+// input.
 func DigestOf(ctx context.Context, dir string) (Digest, error) {
 	b, err := store.ReadFile(ctx, store.Join(dir, IndexName), maxIndex)
 	if err != nil {

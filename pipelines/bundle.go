@@ -10,12 +10,13 @@ import (
 	"minsep/sampling"
 )
 
-// holdsBundles says that the runner holds all that a bundle passes on until it has ended, as Flink's does; at about 400 MB it stops
-// for ever. A bundle is all that a subtask does in a stage of a job.
+// holdsBundles says that the runner holds all that a bundle passes on until it has ended, as
+// Flink's does; at about 400 MB it stops for ever. A bundle is all that a subtask does in a stage
+// of a job.
 func (e engine) holdsBundles() bool { return e.portable() }
 
-// sharedDir makes a folder within that of the stage through which DoFns pass what is too much for one bundle, if the runner holds
-// bundles. remove removes it.
+// sharedDir makes a folder within that of the stage through which DoFns pass what is too much for
+// one bundle, if the runner holds bundles. remove removes it.
 func (e engine) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
 	if !e.holdsBundles() {
 		return "", func() error { return nil }, nil
@@ -30,11 +31,14 @@ const (
 	coinBytes   = 64    // of a coin, with the owners that it is sent to
 )
 
-// checkBundle returns an error if the parallelism is too low for batches of rows examples: what formation passes on does not go
-// through files.
-func (e engine) checkBundle(spec sampling.Spec, rows int64, expectedBatchSize float64) error {
-	bytes := expectedBatchSize * float64(spec.Scheme().NumSteps()) * eventBytes
+// checkBundle returns an error if the parallelism is too low for batches of rows examples: what
+// formation passes on does not go through files.
+func (e engine) checkBundle(spec sampling.Spec, rows int64, perStep float64) error {
+	bytes := perStep * float64(spec.Scheme().NumSteps()) * eventBytes
 	bytes += spec.ExpectedCoins(rows) * (eventBytes + coinBytes)
+	if spec.Owners != nil { // the table, by owner
+		bytes += float64(rows) * coinBytes
+	}
 	parallelism, err := strconv.Atoi(beamFlag("parallelism"))
 	if err != nil || parallelism < 1 {
 		parallelism = 1

@@ -13,7 +13,6 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
 	"minsep/transforms/formation"
@@ -46,7 +45,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		return stages.FormResult{}, err
 	}
 	formed.Out = o.Out
-	if err := w.jobs.checkBundle(formed.Scheme, source.Rows, formed.ExpectedBatchSize); err != nil {
+	if err := w.jobs.checkBundle(formed.Scheme, source.Rows, formed.RowsPerStep()); err != nil {
 		return formed, err
 	}
 	if err := w.agreesToForm(formed, source); err != nil {
@@ -84,7 +83,8 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	return formed, err
 }
 
-// agreesToForm refuses batches that do not match what is in the run directory, or what its run id serves.
+// agreesToForm refuses batches that do not match what is in the run directory, or what its run id
+// serves.
 func (w *work) agreesToForm(formed stages.FormResult, source stages.Source) error {
 	if err := w.here.AgreesToForm(formed.Scheme, source.Examples()); err != nil {
 		return err
@@ -125,7 +125,8 @@ func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) 
 	return formed, err
 }
 
-// leftIn says that a run directory has a table of the same bound and no batches: that of a run that was killed.
+// leftIn says that a run directory has a table of the same bound and no batches: that of a run that
+// was killed.
 func (b Bound) leftIn(ctx context.Context, out string) bool {
 	_, want, err := manifest.Params(b.Bound)
 	if err != nil {
@@ -139,7 +140,7 @@ func (b Bound) leftIn(ctx context.Context, out string) bool {
 }
 
 func (f Form) form(ctx context.Context, w *work, source stages.Source, formed stages.FormResult, run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
-	index := manifest.Index{Format: manifest.BatchesFormat, Inputs: source.Inputs()}
+	index := manifest.Index{Format: manifest.BatchesFormatOf(formed.Scheme), Inputs: source.Inputs()}
 	var err error
 	if index.Params, index.ParamsSHA256, err = manifest.Params(manifest.BatchesParams{Scheme: formed.Scheme}); err != nil {
 		return index, err
@@ -171,6 +172,12 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 		ExpectedBatchSize: &formed.ExpectedBatchSize}
 	if t := formed.Scheme.Truncation; t != nil && t.Pad {
 		facts.BatchSize = t.MaxBatchSize
+		if o := formed.Scheme.Owners; o != nil {
+			facts.BatchSize *= o.ExamplesPerOwner
+		}
+	}
+	if o := formed.Scheme.Owners; o != nil {
+		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = formed.Owners, o.ExamplesPerOwner, formed.ExpectedExamples
 	}
 	index.Facts, err = json.Marshal(facts)
 	return index, err
@@ -190,7 +197,7 @@ func formRows(s beam.Scope, x stages.Source, c formation.Config) (beam.PCollecti
 	if x.Table == nil {
 		return formation.Range(s, c)
 	}
-	rows, err := manifestio.ReadBounded(s, x.Table, c.Spec.Kind().Owners != sampling.OwnersIgnored)
+	rows, err := manifestio.ReadBounded(s, x.Table, c.Spec.LooksAtOwners())
 	if err != nil {
 		return beam.PCollection{}, err
 	}

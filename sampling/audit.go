@@ -9,7 +9,7 @@ import (
 type Audited struct {
 	Examples      int64         // rows are in [0, Examples)
 	Copies        []uint32      // of each row; nil: one each
-	Owners        *Owners       // of each row; needed for multi-owner, and for fixed batches formed with owners
+	Owners        *Owners       // of each row; needed for multi-owner, where owners follow the scheme, and for fixed batches formed with owners
 	Neighborhoods Neighborhoods // of the copies; needed for multi-owner
 }
 
@@ -41,20 +41,21 @@ type Check struct {
 	Broken int64  `json:"broken,omitempty"` // how often it does not, at least 0
 }
 
-// Realized is what came out by chance. It is secret.
+// Realized is what came out by chance. It is secret. Where owners follow the scheme, its entries
+// and participations are those of owners.
 type Realized struct {
 	Participations           int64   `json:"participations"`                      // of all examples in all steps
 	Mean                     float64 `json:"mean"`                                // expected number of them, 0 where it is not known
 	StandardDeviation        float64 `json:"standard_deviation"`                  // expected, of the number of participations; at least 0
 	SmallestBatch            int     `json:"smallest_batch"`                      // entries, at least 0
 	LargestBatch             int     `json:"largest_batch"`                       // entries, at least 0
-	MostParticipations       int64   `json:"most_participations"`                 // of one example, at least 0
+	MostParticipations       int64   `json:"most_participations"`                 // of one example, at least 0; 0 where owners follow the scheme
 	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given; at least 0
 }
 
 // Audit reads batches without trusting whoever formed them and checks what their scheme checks.
-// Call Step for every step in order, then Checks. It takes about 8 bytes for each copy and each
-// owner that takes part.
+// Call Step, or StepOwners where owners follow the scheme, for every step in order, then Checks. It
+// takes about 8 bytes for each copy and each owner that takes part.
 type Audit struct {
 	spec     Spec
 	of       Audited
@@ -63,7 +64,8 @@ type Audit struct {
 	realized Realized
 	steps    int
 
-	epoch *epochCount // of epoch-min-sep
+	epoch  *epochCount // of epoch-min-sep
+	groups *groupAudit // where owners follow the scheme: from there on they are its examples
 
 	outOfRange, disorder, tooMany, wrongSize int64
 }
@@ -143,7 +145,12 @@ func (p *paged[T]) at(i int64) *T {
 
 // NewAudit returns an audit of batches that were formed by a valid spec.
 func NewAudit(spec Spec, of Audited) *Audit {
-	a := &Audit{spec: spec, of: of, examples: newSeparation(of.Copies)}
+	var groups *groupAudit
+	if spec.Owners != nil {
+		groups = newGroupAudit(spec, of)
+		of = Audited{Examples: int64(len(groups.sizes))}
+	}
+	a := &Audit{spec: spec, of: of, groups: groups, examples: newSeparation(of.Copies)}
 	a.realized.SmallestBatch = math.MaxInt
 	if s := spec.EpochMinSep; s != nil {
 		a.epoch = newEpochCount(*s, of.total(), spec.Truncation != nil)
@@ -222,22 +229,32 @@ const falseAlarm = 1e-9
 func (a *Audit) Checks() []Check {
 	scheme := a.spec.Scheme()
 	b := scheme.Separation()
-	count := func(name, rule string, broken int64) Check { return Check{name, rule, broken == 0, broken} }
-	checks := []Check{
-		count("steps", fmt.Sprintf("there are %d", scheme.NumSteps()), int64(max(a.steps-scheme.NumSteps(), scheme.NumSteps()-a.steps))),
-		count("rows", fmt.Sprintf("every row is in [0, %d)", a.of.Examples), a.outOfRange),
-		count("order", "rows ascend in every batch", a.disorder),
-		count("copies", "no batch has more entries of an example than it has copies", a.tooMany),
-		count("batch sizes", a.sizeRule(), a.wrongSize),
-		count("separation of examples", fmt.Sprintf("two participations of a copy are at least %d steps apart", b), a.examples.broken),
+	checks := []Check{count("steps", fmt.Sprintf("there are %d", scheme.NumSteps()), int64(max(a.steps-scheme.NumSteps(), scheme.NumSteps()-a.steps)))}
+	if a.groups == nil {
+		checks = append(checks,
+			count("rows", fmt.Sprintf("every row is in [0, %d)", a.of.Examples), a.outOfRange),
+			count("order", "rows ascend in every batch", a.disorder),
+			count("copies", "no batch has more entries of an example than it has copies", a.tooMany),
+			count("batch sizes", a.sizeRule(), a.wrongSize),
+			count("separation of examples", fmt.Sprintf("two participations of a copy are at least %d steps apart", b), a.examples.broken))
+	} else {
+		checks = append(checks, a.groups.checks()...)
+		checks = append(checks,
+			count("owners of a batch", "no batch has an owner twice", a.tooMany),
+			count("batch sizes", a.sizeRule(), a.wrongSize+a.groups.wrongSize),
+			count("separation of owners", fmt.Sprintf("two participations of an owner are at least %d steps apart", b), a.examples.broken))
 	}
 	if a.spec.BalancedMinSep != nil {
-		checks = append(checks, count("times of examples", a.timesRule(), a.timesBroken()))
+		checks = append(checks, count("times of "+a.plural(), a.timesRule(), a.timesBroken()))
 	}
 	if a.epoch != nil {
-		checks = append(checks, count("epochs", a.epoch.rule(), a.epoch.broken))
+		checks = append(checks, count("epochs", a.epoch.rule(a.one()), a.epoch.broken))
 	}
-	a.realized.MostParticipations = a.examples.most()
+	if a.groups != nil {
+		a.realized.MostParticipationsByUser = a.examples.most()
+	} else {
+		a.realized.MostParticipations = a.examples.most()
+	}
 	if a.owners != nil {
 		a.realized.MostParticipationsByUser = a.owners.most()
 		checks = append(checks, count("separation of owners", fmt.Sprintf("two participations of an owner are at least %d steps apart", b), a.owners.broken))
@@ -251,14 +268,36 @@ func (a *Audit) Checks() []Check {
 	return checks
 }
 
+func count(name, rule string, broken int64) Check { return Check{name, rule, broken == 0, broken} }
+
+// one is what follows the scheme, as part of a sentence.
+func (a *Audit) one() string {
+	if a.groups != nil {
+		return "owner"
+	}
+	return "copy of an example"
+}
+
+// plural names all that follow the scheme.
+func (a *Audit) plural() string {
+	if a.groups != nil {
+		return "owners"
+	}
+	return "examples"
+}
+
 func (a *Audit) sizeRule() string {
+	entries := "entries"
+	if a.groups != nil {
+		entries = fmt.Sprintf("owners of %d entries each", a.spec.Owners.ExamplesPerOwner)
+	}
 	switch t, f := a.spec.Truncation, a.spec.Fixed; {
 	case f != nil:
-		return fmt.Sprintf("every batch has %d examples", f.BatchSize)
+		return fmt.Sprintf("every batch has %d %s", f.BatchSize, a.plural())
 	case t != nil && t.Pad:
-		return fmt.Sprintf("every batch has %d entries, padding last", t.MaxBatchSize)
+		return fmt.Sprintf("every batch has %d %s, padding last", t.MaxBatchSize, entries)
 	case t != nil:
-		return fmt.Sprintf("no batch has more than %d examples", t.MaxBatchSize)
+		return fmt.Sprintf("no batch has more than %d %s", t.MaxBatchSize, a.plural())
 	}
 	return "no batch has padding"
 }

@@ -41,10 +41,11 @@ func (e *epochCount) passed(steps int) {
 	}
 }
 
-func (e *epochCount) rule() string {
+// rule is what each one that follows the scheme keeps.
+func (e *epochCount) rule(one string) string {
 	if e.cut {
-		return fmt.Sprintf("every copy of an example takes part at most once in each epoch of %d steps", e.steps)
+		return fmt.Sprintf("every %s takes part at most once in each epoch of %d steps", one, e.steps)
 	}
-	return fmt.Sprintf("every copy of an example takes part exactly once in each of %d full epochs of %d steps, and at most once in one that is cut",
-		e.full, e.steps)
+	return fmt.Sprintf("every %s takes part exactly once in each of %d full epochs of %d steps, and at most once in one that is cut",
+		one, e.full, e.steps)
 }

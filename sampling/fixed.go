@@ -31,6 +31,7 @@ var fixedKind = Kind{
 	Owners:         OwnersIfKnown,
 	Takes:          []string{"max-participations"},
 	ExactBatchSize: true,
+	examplesOnly:   "is not for fixed, whose batches are of examples, each owner's apart",
 	untruncated:    "is not for fixed, whose batches have one size",
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)

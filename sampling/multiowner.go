@@ -38,7 +38,8 @@ not proven`,
 		}
 		return Spec{MultiOwner: &s}, err
 	},
-	scheme: func(s Spec) Scheme { return orNil(s.MultiOwner) },
+	examplesOnly: "is not for multi-owner, whose examples have several owners",
+	scheme:       func(s Spec) Scheme { return orNil(s.MultiOwner) },
 }
 
 // Neighborhoods is the histogram of neighbourhood sizes: how many copies of examples have a given

@@ -19,10 +19,12 @@ const DefaultScheme = "b-min-sep"
 type Params struct {
 	Scheme            string  `json:"scheme"`                       // a name of [Kinds]
 	Steps             int     `json:"steps"`                        // n, 1 to MaxSteps
+	Sample            string  `json:"sample,omitempty"`             // what takes part: SampleExamples, also if empty, or SampleOwners
+	ExamplesPerOwner  int     `json:"examples_per_owner,omitempty"` // that an owner brings each time, 1 to 2^20, with SampleOwners
 	MinSep            int     `json:"min_sep,omitempty"`            // b in steps, at least 1; the epoch T of balls-in-bins; not for poisson
 	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep, at least MinSep, instead of BatchSize
 	Participations    float64 `json:"participations,omitempty"`     // κ of balanced-min-sep in a run, above 0, instead of BatchSize
-	BatchSize         float64 `json:"batch_size,omitempty"`         // expected, in copies of examples, above 0; exact for fixed
+	BatchSize         float64 `json:"batch_size,omitempty"`         // expected, in copies of examples, or in owners with SampleOwners, above 0; exact for fixed
 	Prob              float64 `json:"prob,omitempty"`               // p in (0, 1], instead of BatchSize
 	Cold              bool    `json:"cold,omitempty"`               // Algorithm 1 of arXiv 2602.09338 instead of 2
 	SecretPartition   bool    `json:"secret_partition,omitempty"`   // draw the parts
@@ -36,6 +38,7 @@ type Params struct {
 type Population struct {
 	Examples      int64         // at least 1; copies count
 	Neighborhoods Neighborhoods // of the copies; looked at only where the kind's Owners are OwnersNeeded
+	Owners        OwnerSizes    // looked at only with SampleOwners
 }
 
 // Parameter is one field of [Params], in the words of its user.
@@ -50,13 +53,17 @@ type Parameter struct {
 var Parameters = []Parameter{
 	{"scheme", "how examples take part", "", func(p *Params) any { return &p.Scheme }},
 	{"steps", "number of training steps", "", func(p *Params) any { return &p.Steps }},
+	{"sample", "what takes part: examples, the default, or owners, each of which then brings examples of its own",
+		"", func(p *Params) any { return &p.Sample }},
+	{"examples-per-owner", "examples, drawn afresh, that an owner brings each time it takes part, with --sample owners",
+		"must be at least 1", func(p *Params) any { return &p.ExamplesPerOwner }},
 	{"min-sep", "least distance in steps of two participations; the epoch of balls-in-bins",
 		"must be at least 1", func(p *Params) any { return &p.MinSep }},
 	{"epoch-steps", "epoch-min-sep: steps of an epoch, instead of a batch size, which becomes examples / epoch-steps",
 		"must be at least min-sep", func(p *Params) any { return &p.EpochSteps }},
 	{"participations", "balanced-min-sep: how often each example takes part in the run, instead of a batch size",
 		"must be above 0", func(p *Params) any { return &p.Participations }},
-	{"batch-size", "expected batch size; exact for fixed",
+	{"batch-size", "expected batch size, in examples, or in owners with --sample owners; exact for fixed",
 		"must be above 0", func(p *Params) any { return &p.BatchSize }},
 	{"prob", "probability of an available example to take part in a step, instead of a batch size",
 		"must be above 0 and at most 1", func(p *Params) any { return &p.Prob }},
@@ -64,7 +71,7 @@ var Parameters = []Parameter{
 		"", func(p *Params) any { return &p.Cold }},
 	{"secret-partition", "cyclic-poisson: draw each example's part",
 		"", func(p *Params) any { return &p.SecretPartition }},
-	{"max-batch-size", "cut larger batches to a random subset of this size",
+	{"max-batch-size", "cut larger batches to a random subset of this size, in owners with --sample owners",
 		"must be at least 1", func(p *Params) any { return &p.MaxBatchSize }},
 	{"pad", "fill smaller batches up to the max batch size with row -1",
 		"", func(p *Params) any { return &p.Pad }},
@@ -90,6 +97,7 @@ func (p Params) Validate() error {
 		p.checkRate(&c)
 	}
 	p.checkTaken(&c)
+	p.checkSample(&c, kind)
 	c.Require(p.MaxParticipations >= 0, "max participations", p.MaxParticipations, "must be at least 1")
 	c.Require(p.MaxBatchSize >= 0, "max batch size", p.MaxBatchSize, "must be at least 1")
 	c.Require(p.MaxBatchSize == 0 || kind.untruncated == "", "max batch size", p.MaxBatchSize, kind.untruncated)
@@ -156,8 +164,15 @@ func (p Params) Spec(of Population) (Spec, error) {
 	if err := p.Validate(); err != nil {
 		return Spec{}, err
 	}
+	owners := p.Sample == SampleOwners
+	if owners {
+		of = of.ofOwners()
+	}
 	spec, err := p.Kind().spec(p, of)
 	if err == nil {
+		if owners {
+			spec.Owners = &OwnerSampling{ExamplesPerOwner: p.ExamplesPerOwner}
+		}
 		if p.MaxBatchSize > 0 {
 			spec.Truncation = &Truncation{MaxBatchSize: p.MaxBatchSize, Pad: p.Pad}
 		}
@@ -165,6 +180,9 @@ func (p Params) Spec(of Population) (Spec, error) {
 	}
 	if p.BatchSize != 0 {
 		param.Each(err, p.blameBatchSize)
+	}
+	if owners {
+		param.Each(err, inOwners)
 	}
 	if err != nil {
 		return Spec{}, err

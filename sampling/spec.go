@@ -6,8 +6,9 @@ import (
 	"minsep/internal/param"
 )
 
-// Spec is one scheme, and a truncation if there is one, as parameters travel: exactly one scheme is
-// set. In JSON the scheme's name on the command line holds its parameters:
+// Spec is one scheme, and what follows it, as parameters travel: exactly one scheme is set. Owners,
+// where set, follow it in the place of examples; a truncation comes last. In JSON the scheme's name
+// on the command line holds its parameters:
 //
 //	{"b-min-sep": {"prob": 0.25, "steps": 1000, "min_sep": 16, "warm_start": true}}
 type Spec struct {
@@ -19,6 +20,7 @@ type Spec struct {
 	BalancedMinSep *BalancedMinSep `json:"balanced-min-sep,omitempty"`
 	MultiOwner     *MultiOwner     `json:"multi-owner,omitempty"`
 	Fixed          *Fixed          `json:"fixed,omitempty"`
+	Owners         *OwnerSampling  `json:"owners,omitempty"`     // nil: examples take part on their own
 	Truncation     *Truncation     `json:"truncation,omitempty"` // of any scheme but fixed; nil for none
 }
 
@@ -37,10 +39,11 @@ type Kind struct {
 	// needed for it.
 	ExactBatchSize bool
 
-	untruncated string                                      // why there is no maximum batch size; "" if there may be one
-	check       func(p Params, c *param.Checker)            // checks the parameters that are not in Takes
-	spec        func(p Params, of Population) (Spec, error) // of valid parameters
-	scheme      func(s Spec) Scheme                         // nil unless it is set
+	examplesOnly string                                      // why owners cannot follow it in the place of examples; "" if they can
+	untruncated  string                                      // why there is no maximum batch size; "" if there may be one
+	check        func(p Params, c *param.Checker)            // checks the parameters that are not in Takes
+	spec         func(p Params, of Population) (Spec, error) // of valid parameters
+	scheme       func(s Spec) Scheme                         // nil unless it is set
 }
 
 // Ownership is what batches have to do with who owns which example.
@@ -102,6 +105,9 @@ func (s Spec) Kind() Kind {
 	return Kind{}
 }
 
+// LooksAtOwners says that batches have to do with who owns which example.
+func (s Spec) LooksAtOwners() bool { return s.Owners != nil || s.Kind().Owners != OwnersIgnored }
+
 // Process returns what one copy of an example draws from: its participations, or the coins of
 // [MultiOwner]. It is nil for [Fixed], whose examples do not draw.
 func (s Spec) Process() Process {
@@ -115,8 +121,11 @@ func (s Spec) Process() Process {
 }
 
 // ExpectedBatchSize is the expected size of a batch before truncation, once the scheme is
-// stationary.
+// stationary: in owners, where they follow it.
 func (s Spec) ExpectedBatchSize(of Population) float64 {
+	if s.Owners != nil {
+		of = of.ofOwners()
+	}
 	switch scheme := s.Scheme().(type) {
 	case Independent:
 		return scheme.ExpectedBatchSize(of.Examples)
@@ -128,13 +137,26 @@ func (s Spec) ExpectedBatchSize(of Population) float64 {
 	panic("sampling: a scheme of no known family")
 }
 
-// DrawnPerStep is how many participations are drawn for a step: the batch, or the coins of which
-// some are blocked.
+// ExpectedExamples is the expected number of examples of a batch before truncation, once the scheme
+// is stationary.
+func (s Spec) ExpectedExamples(of Population) float64 {
+	size := s.ExpectedBatchSize(of)
+	if s.Owners == nil {
+		return size
+	}
+	return size * float64(of.Owners.Drawn(s.Owners.ExamplesPerOwner)) / float64(of.Owners.Total())
+}
+
+// DrawnPerStep is how many examples are drawn for a step: the batch, or the coins of which some are
+// blocked. Owners' batches that are padded have as many entries as there may be.
 func (s Spec) DrawnPerStep(of Population) float64 {
+	if t := s.Truncation; s.Owners != nil && t != nil && t.Pad {
+		return float64(t.MaxBatchSize) * float64(s.Owners.ExamplesPerOwner)
+	}
 	if m := s.MultiOwner; m != nil {
 		return float64(of.Examples) * m.Prob
 	}
-	return s.ExpectedBatchSize(of)
+	return s.ExpectedExamples(of)
 }
 
 // ExpectedCoins is the expected number of coins that are drawn before it is known which of them are
@@ -153,6 +175,9 @@ func (s Spec) Validate() error {
 	c.Require(len(set) == 1, "schemes", len(set), "must be exactly 1")
 	for _, scheme := range set {
 		c.Add(scheme.Validate())
+	}
+	if s.Owners != nil && len(set) == 1 {
+		s.checkOwners(&c, set[0])
 	}
 	if s.Truncation != nil {
 		c.Add(s.Truncation.Validate())

@@ -12,16 +12,20 @@ import (
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"slices"
+	"strings"
 	"time"
 )
 
-// Account finds and verifies the noise multiplier that a training run needs: parameters in, run/certificate.json and run/ledger
-// out. Everything it reads and writes is public; it needs no key.
+// Account finds and verifies the noise multiplier that a training run needs: parameters in,
+// run/certificate.json and run/ledger out. Everything it reads and writes is public; it needs no
+// key.
 //
-// The combination of scheme, bands, owners and truncation decides how: in closed form, by privacy loss distributions, or by the
-// samples of a protocol that is in the ledger before the first of them. The first two take no samples. A combination without an analysis
-// is an accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger. A protocol of another request that
-// gave no certificate is put aside; if it is for the same sampler and strategy, its failure probability is taken off δ.
+// The combination of scheme, bands, owners and truncation decides how: in closed form, by privacy
+// loss distributions, or by the samples of a protocol that is in the ledger before the first of
+// them. The first two take no samples. A combination without an analysis is an
+// accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger. A
+// protocol of another request that gave no certificate is put aside; if it is for the same sampler
+// and strategy, its failure probability is taken off δ.
 type Account struct {
 	sampling.Params
 	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or
@@ -41,8 +45,9 @@ type Account struct {
 	AlsoEpsilon     []float64     // further ε at which δ is certified, see verification.Problem
 	Curve           bool          // estimate δ at other ε as well
 
-	// From is a run directory whose certificate is for the same unit, k_u, sampler, strategy, ε, δ and, with a max batch size,
-	// number of examples: it is checked and taken over with its ledger, and no sample is drawn. "" for a verification of its own.
+	// From is a run directory whose certificate is for the same unit, k_u, sampler, strategy, ε, δ
+	// and, with a max batch size, number of examples: it is checked and taken over with its ledger,
+	// and no sample is drawn. "" for a verification of its own.
 	From string
 }
 
@@ -57,11 +62,16 @@ func (a Account) Validate() error {
 	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, "needs the number of examples or a bounded table")
 	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs the number of examples or a bounded table")
 	c.Require(a.Bounded != "" || kind.Owners != sampling.OwnersNeeded || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for "+kind.Name)
+	if a.Sample == sampling.SampleOwners {
+		c.Require(a.Examples == 0, "examples", a.Examples, "must be left out with sample owners: a bounded table says how many owners there are")
+		c.Require(a.MaxPerOwner == 0, "max per owner", a.MaxPerOwner, "must be left out with sample owners: an owner takes part as one example does, however many it has")
+	}
 	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given")
 	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
 	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
 	unit, err := accounting.ParseUnit(a.Unit)
 	c.Add(err)
+	c.Require(unit != accounting.UnitExample || a.Sample != sampling.SampleOwners, "unit", a.Unit, "must be owner with sample owners: the trainer clips one mean for each owner, and no single example")
 	c.Require(unit != accounting.UnitExample || a.MaxPerOwner <= 1, "max per owner", a.MaxPerOwner, "must be left out with unit example, which protects no owner of several examples")
 	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
 	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
@@ -78,7 +88,8 @@ func (a Account) Validate() error {
 	return c.Err()
 }
 
-// Problem reads the inputs, and says of which examples the claim is. here is what is in the run directory.
+// Problem reads the inputs, and says of which examples the claim is. here is what is in the run
+// directory.
 func (a Account) Problem(ctx context.Context, here Present) (p verification.Problem, r Request, of Examples, err error) {
 	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.Source(ctx)
 	if err != nil {
@@ -86,6 +97,11 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 	}
 	if of, err = a.examples(source, here); err != nil {
 		return p, r, of, err
+	}
+	if source.Table != nil {
+		if err := source.checkSample(a.Params); err != nil {
+			return p, r, of, err
+		}
 	}
 	spec, err := a.Spec(source.Population())
 	if err != nil {
@@ -99,6 +115,9 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 		return p, r, of, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
 	}
 	run := accounting.Run{Sampler: spec, MaxExamplesPerOwner: most, Examples: source.Population().Examples}
+	if spec.Owners != nil {
+		run.Examples = source.Population().Owners.Total()
+	}
 	if a.Strategy == "" && a.Bands <= spec.Scheme().NumSteps() { // to make it may take long
 		run.Strategy = mechanism.Params{Kind: mechanism.KindBandedToeplitz, Steps: spec.Scheme().NumSteps(), Bands: a.Bands}.StandIn()
 		if _, err := run.Method(); err != nil {
@@ -125,7 +144,8 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 	return p, r, of, err
 }
 
-// examples are what the claim depends on of the examples: those of the table that is named or, else, that is in the run directory.
+// examples are what the claim depends on of the examples: those of the table that is named or,
+// else, that is in the run directory.
 func (a Account) examples(source Source, here Present) (Examples, error) {
 	of, table := source.Examples(), here.table
 	switch {
@@ -140,13 +160,19 @@ func (a Account) examples(source Source, here Present) (Examples, error) {
 	return of, nil
 }
 
-// protects is whom the claim protects: the unit, and k_u, which is what the user says, or how many copies of examples the owner with the
-// most has. That only single examples are protected where an owner has several must be asked for by name.
+// protects is whom the claim protects: the unit, and k_u, which is what the user says, or how many
+// copies of examples the owner with the most has. That only single examples are protected where an
+// owner has several must be asked for by name.
 func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 	unit, err := accounting.ParseUnit(a.Unit)
 	switch {
 	case err != nil:
 		return unit, 0, err
+	case a.Sample == sampling.SampleOwners:
+		if bad := of.notOwned(); bad != nil {
+			return unit, 0, &ParamError{Package: "stages", Param: "sample", Value: a.Sample, Rule: strings.Join(bad, "; ") + ": give another --out"}
+		}
+		return unit, 1, nil
 	case unit == accounting.UnitExample && of.Copied:
 		return unit, 0, &ParamError{Package: "stages", Param: "unit", Value: unit,
 			Rule: "must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)"}
@@ -187,8 +213,8 @@ func MostPerOwner(s ownergraph.Summary) int {
 	return int(most)
 }
 
-// Copied reports whether a bounded table has an example more than once. Each copy takes part on its own, so that such an example counts as
-// several.
+// Copied reports whether a bounded table has an example more than once. Each copy takes part on its
+// own, so that such an example counts as several.
 func Copied(s ownergraph.Summary) bool { return s.KeptCopies > s.Kept }
 
 func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {

@@ -15,8 +15,8 @@ import (
 	"syscall"
 )
 
-// Form forms the batches of a training run: run directory in, run/batches out. The examples are those of a bounded table, or the
-// numbers 0 to Examples-1, each its own owner.
+// Form forms the batches of a training run: run directory in, run/batches out. The examples are
+// those of a bounded table, or the numbers 0 to Examples-1, each its own owner.
 type Form struct {
 	sampling.Params
 	Bounded  string          // run directory or folder of a bounded table; or
@@ -31,14 +31,17 @@ type Form struct {
 	Buckets int  // of the shuffle by owner; 0 for as many as the size calls for
 }
 
-// FormResult is what there is to say of formed batches. All of it is public: it follows from the parameters.
+// FormResult is what there is to say of formed batches. All of it is public: it follows from the
+// parameters.
 type FormResult struct {
 	RunID             string        `json:"run_id,omitempty"` // none after a dry run
 	Out               string        `json:"out"`
 	Scheme            sampling.Spec `json:"scheme"`
-	Examples          int64         `json:"examples"` // rows; 0 after a dry run on a graph, as all that follows
-	Copies            int64         `json:"copies"`   // of them
-	ExpectedBatchSize float64       `json:"expected_batch_size"`
+	Examples          int64         `json:"examples"`                    // rows; 0 after a dry run on a graph, as all that follows
+	Copies            int64         `json:"copies"`                      // of them
+	ExpectedBatchSize float64       `json:"expected_batch_size"`         // in owners, where they are sampled
+	Owners            int64         `json:"owners,omitempty"`            // where they are sampled, as what follows
+	ExpectedExamples  float64       `json:"expected_examples,omitempty"` // of a batch
 	Shards            int           `json:"shards"`
 }
 
@@ -55,6 +58,7 @@ func (f Form) Validate() error {
 	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
+	c.Require(f.Sample != sampling.SampleOwners || f.Examples == 0, "sample", f.Sample, "needs a graph, which says who owns what: numbered examples are their own owners")
 	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
 	c.Require(f.Buckets >= 0 && f.Buckets <= maxBuckets, "buckets", f.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
 	return c.Err()
@@ -66,11 +70,17 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	if err != nil {
 		return FormResult{}, source, err
 	}
+	if err := source.checkSample(f.Params); err != nil {
+		return FormResult{}, source, err
+	}
 	spec, err := f.Spec(source.Population())
 	if err != nil {
 		return FormResult{}, source, err
 	}
 	formed := FormResult{Scheme: spec, Examples: source.Rows, Copies: source.Population().Examples, ExpectedBatchSize: spec.ExpectedBatchSize(source.Population())}
+	if spec.Owners != nil {
+		formed.Owners, formed.ExpectedExamples = source.Population().Owners.Total(), spec.ExpectedExamples(source.Population())
+	}
 	formed.Shards = f.Shards
 	if f.Shards == 0 {
 		formed.Shards = manifest.BatchShards(spec.DrawnPerStep(source.Population())*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
@@ -123,7 +133,7 @@ func (s Source) Population() sampling.Population {
 	for _, bin := range s.Table.Summary.Neighborhoods {
 		sizes[int(bin.Value)] = bin.Count
 	}
-	return sampling.Population{Examples: s.Table.Summary.KeptCopies, Neighborhoods: sizes}
+	return sampling.Population{Examples: s.Table.Summary.KeptCopies, Neighborhoods: sizes, Owners: ownerSizes(s.Table.Summary)}
 }
 
 // Inputs are what the index of batches says that they were formed of.
@@ -155,7 +165,7 @@ func (r formResult) Compare(ctx context.Context) (bool, []string, error) {
 	if err != nil {
 		return false, nil, err
 	}
-	ix, differs, err := expected{r.Path(), manifest.BatchesFormat, manifest.BatchesParams{Scheme: want.Scheme}, source.Inputs()}.look(ctx, r.Run.RunID)
+	ix, differs, err := expected{r.Path(), manifest.BatchesFormatOf(want.Scheme), manifest.BatchesParams{Scheme: want.Scheme}, source.Inputs()}.look(ctx, r.Run.RunID)
 	if err != nil || differs != nil {
 		return ix != nil, differs, err
 	}

@@ -26,7 +26,8 @@ var PlanExample string
 // Stages are the names of a plan's stages in the order in which they run.
 var Stages = []string{"bound", "strategy", "account", "form", "noise"}
 
-// Plan is a whole run: a graph, or a number of examples, to a directory with a certificate, batches and noise.
+// Plan is a whole run: a graph, or a number of examples, to a directory with a certificate, batches
+// and noise.
 type Plan struct {
 	Graph    *PlanGraph        `json:"graph,omitempty"`    // with Bound; or
 	Bound    *ownergraph.Bound `json:"bound,omitempty"`    // how to bound it
@@ -144,7 +145,7 @@ func (p Plan) AccountParams() Account {
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples, AlsoEpsilon: p.Privacy.AlsoEpsilon}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
 	a.Unit, a.From = p.Privacy.Unit, p.Privacy.From
-	if p.Bound != nil && a.Unit != string(accounting.UnitExample) {
+	if p.Bound != nil && p.Scheme.Sample != sampling.SampleOwners && a.Unit != string(accounting.UnitExample) {
 		a.MaxPerOwner = p.Bound.MaxExamplesPerOwner
 	}
 	return a

@@ -13,8 +13,8 @@ import (
 	"minsep/sampling"
 )
 
-// PlanEstimate is what a stage is expected to leave and to take. It follows from the plan and from the tables that are there, all of which are
-// public; nothing that came out by chance is in it.
+// PlanEstimate is what a stage is expected to leave and to take. It follows from the plan and from
+// the tables that are there, all of which are public; nothing that came out by chance is in it.
 type PlanEstimate struct {
 	Rows   int64   `json:"rows,omitempty"`  // of the graph that is read: edges; of batches: participations; of noise: values
 	Files  int     `json:"files,omitempty"` // without the index
@@ -24,16 +24,17 @@ type PlanEstimate struct {
 
 	Sampled bool `json:"sampled,omitempty"` // an account that draws samples: it may end without a certificate
 
-	// Outlook is what can be said of the samples of an account before they are drawn; nil where there is nothing to say.
+	// Outlook is what can be said of the samples of an account before they are drawn; nil where
+	// there is nothing to say.
 	Outlook *verification.Outlook `json:"outlook,omitempty"`
 
-	// SuggestedMaxBatchSize, of account, is the smallest maximum batch size that adds at most accounting.SuggestedShare to delta at any
-	// noise multiplier; 0 where none is known.
+	// SuggestedMaxBatchSize, of account, is the smallest maximum batch size that adds at most
+	// accounting.SuggestedShare to delta at any noise multiplier; 0 where none is known.
 	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
 }
 
-// What stages cost: seconds of one processor and bytes of memory, on the direct runner. Where the constants come from, and how far off they
-// were, is in docs/run.md, under "Estimates".
+// What stages cost: seconds of one processor and bytes of memory, on the direct runner. Where the
+// constants come from, and how far off they were, is in docs/run.md, under "Estimates".
 const (
 	processMemory = 55 << 20 // of a process that does nothing
 
@@ -124,7 +125,8 @@ func (p Plan) estimateAccount() PlanEstimate {
 	return e
 }
 
-// suggestedMaxBatchSize is for numbered examples: with a graph it is not known how many there will be.
+// suggestedMaxBatchSize is for numbered examples: with a graph it is not known how many there will
+// be.
 func (p Plan) suggestedMaxBatchSize() int {
 	spec, err := p.foreseen()
 	if err != nil || p.numbered() == 0 {
@@ -138,7 +140,8 @@ func (p Plan) suggestedMaxBatchSize() int {
 	return size
 }
 
-// accountMethod is how the scheme is accounted for, as far as that can be said before the examples are known: by samples where it cannot.
+// accountMethod is how the scheme is accounted for, as far as that can be said before the examples
+// are known: by samples where it cannot.
 func (p Plan) accountMethod() accounting.Method {
 	spec, err := p.foreseen()
 	strategy := p.Strategy.StandIn()
@@ -154,8 +157,8 @@ func (p Plan) accountMethod() accounting.Method {
 	return accounting.MonteCarlo
 }
 
-// expectedForm is what is known of the batches before they are formed: all of it where the examples are known, else what the
-// batch size says.
+// expectedForm is what is known of the batches before they are formed: all of it where the examples
+// are known, else what the batch size says.
 func (p Plan) expectedForm() FormResult {
 	if f, _, err := p.FormParams().Planned(context.Background()); err == nil {
 		return f
@@ -164,12 +167,19 @@ func (p Plan) expectedForm() FormResult {
 	if shards == 0 {
 		shards = manifest.BatchShards(p.Scheme.BatchSize*float64(p.Scheme.Steps), p.Scheme.Steps)
 	}
-	return FormResult{Examples: p.numbered(), ExpectedBatchSize: p.Scheme.BatchSize, Shards: min(shards, p.Scheme.Steps)}
+	f := FormResult{Examples: p.numbered(), ExpectedBatchSize: p.Scheme.BatchSize, Shards: min(shards, p.Scheme.Steps)}
+	if p.Scheme.Sample == sampling.SampleOwners { // fewer where owners have fewer
+		f.ExpectedExamples = f.ExpectedBatchSize * float64(p.Scheme.ExamplesPerOwner)
+	}
+	return f
 }
+
+// RowsPerStep is how many examples are expected in a batch.
+func (f FormResult) RowsPerStep() float64 { return cmp.Or(f.ExpectedExamples, f.ExpectedBatchSize) }
 
 // rows is how many participations are expected.
 func (f FormResult) rows() float64 {
-	return f.ExpectedBatchSize * float64(f.Scheme.Scheme().NumSteps())
+	return f.RowsPerStep() * float64(f.Scheme.Scheme().NumSteps())
 }
 
 // Bytes is about how many bytes the batches take.
@@ -186,7 +196,7 @@ func (f FormResult) CPU() float64 { return formExample*float64(f.Examples) + for
 
 func (p Plan) estimateForm() PlanEstimate {
 	f := p.expectedForm()
-	rows := f.ExpectedBatchSize * float64(p.Scheme.Steps)
+	rows := f.RowsPerStep() * float64(p.Scheme.Steps)
 	e := PlanEstimate{Rows: int64(rows), Files: 2 * f.Shards, CPU: 0.02 + formExample*float64(f.Examples) + formRow*rows, Memory: formRowMemory * int64(rows)}
 	e.Bytes = 4*int64(rows) + 8*int64(p.Scheme.Steps+f.Shards) + int64(2*f.Shards)*headerBytes
 	if p.Batches.Parquet {
@@ -195,7 +205,11 @@ func (p Plan) estimateForm() PlanEstimate {
 		e.CPU += formParquetRow * rows
 		e.Memory = formParquetMemory * int64(rows)
 	}
-	if p.Scheme.Kind().Owners != sampling.OwnersIgnored {
+	if p.Scheme.Sample == sampling.SampleOwners {
+		e.Files += f.Shards
+		e.Bytes += int64(8*f.ExpectedBatchSize*float64(p.Scheme.Steps)) + int64(f.Shards)*headerBytes
+	}
+	if p.Scheme.Sample == sampling.SampleOwners || p.Scheme.Kind().Owners != sampling.OwnersIgnored {
 		e.CPU += formOwnedExample * float64(f.Examples)
 		e.Memory += formOwnedMemory * f.Examples
 	}
@@ -215,7 +229,8 @@ func Product(counts ...int64) int64 {
 	return product
 }
 
-// estimateNoise knows the files' number and sizes: they follow from the plan. The recipe's size is left out.
+// estimateNoise knows the files' number and sizes: they follow from the plan. The recipe's size is
+// left out.
 func (p Plan) estimateNoise() PlanEstimate {
 	n := p.NoiseParams(1)
 	e := PlanEstimate{Files: 1, CPU: 0.02}

@@ -12,11 +12,13 @@ import (
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
+	"minsep/sampling"
 )
 
-// ParsePlan reads a plan: JSON, in which // comments and a comma after the last element are allowed. It returns an error for what is
-// not JSON. Unknown fields, fields that are given twice, values of a wrong type, and zeros in place of a default are faults that
-// [Plan.Validate] reports, together with the faults of the values.
+// ParsePlan reads a plan: JSON, in which // comments and a comma after the last element are
+// allowed. It returns an error for what is not JSON. Unknown fields, fields that are given twice,
+// values of a wrong type, and zeros in place of a default are faults that [Plan.Validate] reports,
+// together with the faults of the values.
 func ParsePlan(name string, b []byte) (Plan, error) {
 	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
 	if len(bytes.TrimSpace(b)) == 0 {
@@ -59,13 +61,19 @@ func (p Plan) ValueFaults() error {
 	copies := p.Bound != nil && p.Bound.Duplicates && p.Bound.MaxExamplesPerOwner > 1
 	c.Require(!copies || p.Privacy.Unit != string(accounting.UnitExample), "unit", p.Privacy.Unit,
 		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once")
+	if p.Bound != nil && p.Scheme.Sample == sampling.SampleOwners {
+		c.Require(!copies, "duplicates", p.Bound.Duplicates, "must be left out with scheme.sample owners, each of whose examples is there once")
+		c.Require(p.Scheme.ExamplesPerOwner <= p.Bound.MaxExamplesPerOwner, "examples per owner", p.Scheme.ExamplesPerOwner,
+			fmt.Sprintf("must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner))
+	}
 	c.Add(InPlan("batches", p.FormParams().Validate()))
 	c.Add(InPlan("noise", p.NoiseParams(1).Validate()))
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
 	return InPlan("", c.Err())
 }
 
-// ofScheme blames the steps of the scheme where those of the strategy are the same: they are given there.
+// ofScheme blames the steps of the scheme where those of the strategy are the same: they are given
+// there.
 func (p Plan) ofScheme(err error) error {
 	param.Each(err, func(bad *param.Error) {
 		if bad.Field == "strategy.steps" && p.Strategy.Steps == p.Scheme.Steps {
@@ -75,8 +83,8 @@ func (p Plan) ofScheme(err error) error {
 	return err
 }
 
-// planFields are the fields of a plan by their names in words: of each group, and in "" of all, where the first group that has
-// the name counts.
+// planFields are the fields of a plan by their names in words: of each group, and in "" of all,
+// where the first group that has the name counts.
 var planFields = func() map[string]map[string]string {
 	all := map[string]string{"steps of the strategy": "strategy.steps", "max per owner": "bound.max_examples_per_owner", "graph": "graph", "key file": "key",
 		"bounded": "graph", "batch size or prob": "scheme.batch_size, scheme.prob"}
@@ -113,7 +121,8 @@ var planFields = func() map[string]map[string]string {
 	return fields
 }()
 
-// InPlan says of the parameters that an error is about which fields of a plan they are: of the group, where it has them.
+// InPlan says of the parameters that an error is about which fields of a plan they are: of the
+// group, where it has them.
 func InPlan(group string, err error) error {
 	param.Each(err, func(bad *param.Error) {
 		if bad.Field != "" {
@@ -135,8 +144,8 @@ func InPlan(group string, err error) error {
 	return err
 }
 
-// Faults joins the faults of the plan's text and others, each once: stages share parameters, and a field that could not be read
-// is as if it were not given.
+// Faults joins the faults of the plan's text and others, each once: stages share parameters, and a
+// field that could not be read is as if it were not given.
 func (p Plan) Faults(others error) error {
 	var list []error
 	var fields []string

@@ -5,9 +5,10 @@ import (
 	"minsep/sampling"
 )
 
-// Preflight returns the refusals that need no data and that no single field is at fault for: a batch size that the examples cannot
-// give, where their number is known, and a scheme, strategy and number of examples per owner for which no analysis is known. They come
-// before the first byte is written, and in a dry run. The plan's fields must be valid.
+// Preflight returns the refusals that need no data and that no single field is at fault for: a
+// batch size that the examples cannot give, where their number is known, and a scheme, strategy and
+// number of examples per owner for which no analysis is known. They come before the first byte is
+// written, and in a dry run. The plan's fields must be valid.
 func (p Plan) Preflight() error {
 	spec, err := p.foreseen()
 	if err != nil {
@@ -18,7 +19,7 @@ func (p Plan) Preflight() error {
 		return nil // what it will be is known when it is made
 	}
 	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: p.numbered()}
-	if p.Bound != nil {
+	if p.Bound != nil && spec.Owners == nil {
 		run.MaxExamplesPerOwner = p.Bound.MaxExamplesPerOwner
 	}
 	if run.Examples == 0 {
@@ -36,5 +37,6 @@ func (p Plan) foreseen() (sampling.Spec, error) {
 	if n := p.numbered(); n > 0 {
 		return s.Spec(sampling.Population{Examples: n, Neighborhoods: sampling.Neighborhoods{1: n}})
 	}
-	return s.WithoutExamples().Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples}})
+	return s.WithoutExamples().Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples},
+		Owners: sampling.OwnerSizes{1: unknownExamples}})
 }

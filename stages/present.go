@@ -18,7 +18,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Present is what a run directory holds on which the parts of one training run must agree. What is not there is nil.
+// Present is what a run directory holds on which the parts of one training run must agree. What is
+// not there is nil.
 type Present struct {
 	out         string
 	run         *manifest.Run
@@ -64,11 +65,13 @@ type Examples struct {
 	MostPerOwner int    // examples of one owner, at least 1
 	Numbered     bool   // not of a table: nothing is known of owners
 	Copied       bool   // some example is there more than once
+	Owners       int64  // that have an example; 0 if not known
+	Shared       bool   // some example has several owners
 }
 
 func (t *tableFacts) examples() Examples {
 	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: t.summary.KeptCopies, MostPerOwner: MostPerOwner(t.summary),
-		Copied: Copied(t.summary)}
+		Copied: Copied(t.summary), Owners: ownerSizes(t.summary).Total(), Shared: Shared(t.summary)}
 }
 
 func numberedExamples(n int64) Examples {
@@ -87,9 +90,11 @@ func (s Source) Examples() Examples {
 	return (&tableFacts{s.Table.Digest, s.Table.Summary}).examples()
 }
 
-// ReadPresent reads what is in the run directory out, but for the results that are named in without, such as that which a command itself
-// makes; manifest.CertificateFile stands for both of [ClaimFiles]. Results that are not finished count as not there, but for noise. Batches and noise of another run id are of no use to this
-// run: they are refused by [Present.OneTraining], and nothing else compares them.
+// ReadPresent reads what is in the run directory out, but for the results that are named in
+// without, such as that which a command itself makes; manifest.CertificateFile stands for both of
+// [ClaimFiles]. Results that are not finished count as not there, but for noise. Batches and noise
+// of another run id are of no use to this run: they are refused by [Present.OneTraining], and
+// nothing else compares them.
 func ReadPresent(ctx context.Context, out string, without ...string) (p Present, err error) {
 	p.out = out
 	run, err := manifest.ReadRun(ctx, out)
@@ -170,7 +175,8 @@ func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, 
 	return b, params.Scheme.Validate()
 }
 
-// FormedOf names the examples that the batches of a run were formed of, as run.json names them; "" if it has none that are finished.
+// FormedOf names the examples that the batches of a run were formed of, as run.json names them; ""
+// if it has none that are finished.
 func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity string, err error) {
 	b, err := (&Present{run: &run}).readBatches(ctx, store.Join(dir, manifest.BatchesFolder))
 	if err != nil || b == nil {
@@ -179,7 +185,8 @@ func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity strin
 	return b.of.Identity, nil
 }
 
-// readNoise returns what the noise in a folder was made of. Noise that is not finished has a recipe already.
+// readNoise returns what the noise in a folder was made of. Noise that is not finished has a recipe
+// already.
 func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, error) {
 	switch {
 	case manifest.Finished(dir):
@@ -236,8 +243,12 @@ func (p Present) claimDisagrees(differs []string) error {
 // unclaimed says what of a population a certificate does not cover.
 func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
 	k := c.Run.MaxExamplesPerOwner
-	if c.Run.Sampler.Truncation != nil && of.Copies > 0 && c.Run.Examples != of.Copies {
-		differs = append(differs, fmt.Sprintf("the claim is for %d examples, there are %d", c.Run.Examples, of.Copies))
+	sampled, what := of.sampled(c.Run.Sampler)
+	if c.Run.Sampler.Truncation != nil && sampled > 0 && c.Run.Examples != sampled {
+		differs = append(differs, fmt.Sprintf("the claim is for %d %s, there are %d", c.Run.Examples, what, sampled))
+	}
+	if c.Run.Sampler.Owners != nil {
+		return append(differs, of.notOwned()...)
 	}
 	if c.Unit != accounting.UnitExample && k < of.MostPerOwner {
 		differs = append(differs, fmt.Sprintf("the claim is for %s, the bounded table has one with %d", c.Protected(), of.MostPerOwner))
@@ -265,7 +276,8 @@ func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	return p.agreesWithNoise(spec, of)
 }
 
-// AgreesToAccount refuses a claim that does not match what is in the run directory. The noise multiplier is 0 if it is not known yet.
+// AgreesToAccount refuses a claim that does not match what is in the run directory. The noise
+// multiplier is 0 if it is not known yet.
 func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Examples, noiseMultiplier float64) error {
 	if b := p.batches; b != nil {
 		differs := append(Differences(run.Sampler, b.sampler, "in the claim", "in the batches"), unclaimed(&accounting.Certificate{Run: run, Unit: unit}, b.of)...)
@@ -299,7 +311,8 @@ func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Ex
 	return nil
 }
 
-// agreesWithNoise refuses a sampler and examples that are not those of the noise in the run directory.
+// agreesWithNoise refuses a sampler and examples that are not those of the noise in the run
+// directory.
 func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	if p.noise == nil {
 		return nil
@@ -323,8 +336,8 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, wayOut)
 }
 
-// Training is what the noise of a run directory is for, as far as the batches and the certificate in it tell. It refuses batches and a certificate
-// that contradict each other.
+// Training is what the noise of a run directory is for, as far as the batches and the certificate
+// in it tell. It refuses batches and a certificate that contradict each other.
 func (p Present) Training() (t noise.Training, err error) {
 	t = noise.Training{Examples: noise.Unknown, Sampler: noise.Unknown}
 	switch {

@@ -10,9 +10,11 @@ import (
 	"minsep/internal/param"
 )
 
-// scheme is a law of participation: how losses under it are computed, and how participations are drawn. Each has a file.
+// scheme is a law of participation: how losses under it are computed, and how participations are
+// drawn. Each has a file.
 type scheme interface {
-	// check reports the faults of all parameters but those that every scheme has: steps, min-sep, σ.
+	// check reports the faults of all parameters but those that every scheme has: steps, min-sep,
+	// σ.
 	check(s Spec, c *param.Checker)
 	// separated names what needs a strategy of at most min-sep bands; "" if nothing of s does.
 	separated(s Spec) string
@@ -24,7 +26,8 @@ type scheme interface {
 	draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit
 }
 
-// schemes are the laws of participation by the names of their schemes. Each file's init sets its own.
+// schemes are the laws of participation by the names of their schemes. Each file's init sets its
+// own.
 var schemes = map[string]scheme{}
 
 // schemeNames lists them in words.
@@ -37,7 +40,7 @@ func schemeNames() string {
 // checkOneExample refuses several examples per owner and truncated batches.
 func checkOneExample(s Spec, c *param.Checker) {
 	k := s.examplesPerOwner()
-	c.Require(k == 1, "examples per owner", k, "must be 1 for "+s.Scheme+": no loss is known for more")
+	c.Require(k == 1, "max examples per owner", k, "must be 1 for "+s.Scheme+": no loss is known for more")
 	checkUntruncated(s, c)
 }
 

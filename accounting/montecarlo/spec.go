@@ -41,23 +41,27 @@ const maxSteps = 1 << 22
 // MaxPerOwner is the largest k_u that there are losses for.
 const MaxPerOwner = 1000
 
-// Spec is one accounting problem: a sampler, a strategy and a noise multiplier. All of it is public.
+// Spec is one accounting problem: a sampler, a strategy and a noise multiplier. All of it is
+// public.
 type Spec struct {
 	Scheme string `json:"scheme"` // one of the names of schemes of this package
 	Steps  int    `json:"steps"`  // n, 1 to 2^22
 
-	// MinSep is b: two participations of an example are at least b steps apart. The period (an epoch) of balls-in-bins, the
-	// number of parts of cyclic Poisson, 1 for Poisson.
+	// MinSep is b: two participations of an example are at least b steps apart. The period (an
+	// epoch) of balls-in-bins, the number of parts of cyclic Poisson, 1 for Poisson.
 	MinSep int `json:"min_sep"`
 
-	// Prob is the probability with which an available example participates at a step: for cyclic Poisson at the steps of its
-	// part, for Algorithm 3 of being sampled, blocked or not. Balls-in-bins, epoch-min-sep and balanced-min-sep have none: 0.
+	// Prob is the probability with which an available example participates at a step: for cyclic
+	// Poisson at the steps of its part, for Algorithm 3 of being sampled, blocked or not.
+	// Balls-in-bins, epoch-min-sep and balanced-min-sep have none: 0.
 	Prob float64 `json:"prob"`
 
-	// EpochSteps is T of epoch-min-sep: an example participates exactly once in every T steps. 0 for others.
+	// EpochSteps is T of epoch-min-sep: an example participates exactly once in every T steps. 0
+	// for others.
 	EpochSteps int `json:"epoch_steps,omitempty"`
 
-	// Participations is κ of balanced-min-sep: how often an example participates in the run. 0 for others.
+	// Participations is κ of balanced-min-sep: how often an example participates in the run. 0 for
+	// others.
 	Participations float64 `json:"participations,omitempty"`
 
 	// Hazards is the digest of the law of balanced-min-sep (package balanced). "" for others.
@@ -67,18 +71,21 @@ type Spec struct {
 	// makes the part of the example uniform instead of the first, which has the most steps.
 	WarmStart bool `json:"warm_start"`
 
-	// NoiseMultiplier is σ, the standard deviation of z in units of the clip norm, whatever the norms of C's columns.
+	// NoiseMultiplier is σ, the standard deviation of z in units of the clip norm, whatever the
+	// norms of C's columns.
 	NoiseMultiplier float64             `json:"noise_multiplier"`
 	Strategy        *mechanism.Strategy `json:"strategy"`
 
-	// MaxExamplesPerOwner is k_u; 0 stands for 1. Each example is in a process of its own, but for MultiOwner.
+	// MaxExamplesPerOwner is k_u; 0 stands for 1. Each example is in a process of its own, but for
+	// MultiOwner.
 	MaxExamplesPerOwner int `json:"max_examples_per_owner,omitempty"`
 
-	// PublishedLaw takes, for MultiOwner, the published law F4.1 (cold start) and not the exact law F4.4 of one owner's examples alone.
+	// PublishedLaw takes, for MultiOwner, the published law F4.1 (cold start) and not the exact law
+	// F4.4 of one owner's examples alone.
 	PublishedLaw bool `json:"published_law,omitempty"`
 
-	// MaxBatchSize, unless 0, is the size that batches are cut to at random; Examples, the size of the data set, is
-	// needed with it.
+	// MaxBatchSize, unless 0, is the size that batches are cut to at random; Examples, the size of
+	// the data set, is needed with it.
 	MaxBatchSize int `json:"max_batch_size,omitempty"`
 	Examples     int `json:"examples,omitempty"`
 }
@@ -90,8 +97,8 @@ func (s Spec) process() law.Process {
 	return law.Process{Steps: s.Steps, MinSep: s.MinSep, Prob: s.Prob, WarmStart: s.WarmStart}
 }
 
-// Validate returns every fault joined, among them the combinations that have no exact loss and no bound. Its cost is
-// that of validating the strategy.
+// Validate returns every fault joined, among them the combinations that have no exact loss and no
+// bound. Its cost is that of validating the strategy.
 func (s Spec) Validate() error {
 	check := param.Checker{Package: "montecarlo"}
 	s.checkNumbers(&check)
@@ -116,7 +123,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	check.Require(s.MinSep <= maxSteps, "min-sep", s.MinSep, fmt.Sprintf("must be at most %d", maxSteps))
 	check.Positive("noise multiplier", s.NoiseMultiplier)
 	k := s.examplesPerOwner()
-	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= MaxPerOwner, "examples per owner", s.MaxExamplesPerOwner,
+	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= MaxPerOwner, "max examples per owner", s.MaxExamplesPerOwner,
 		fmt.Sprintf("must be at most %d", MaxPerOwner))
 	check.AtLeast("max batch size", s.MaxBatchSize, 0)
 	scheme, ok := schemes[s.Scheme]
@@ -129,7 +136,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	check.Require(s.Participations == 0 && s.Hazards == "" || s.Scheme == BalancedMinSep, "participations", s.Participations, "is for balanced-min-sep only")
 	check.Require(!s.PublishedLaw || s.Scheme == MultiOwner, "published law", s.PublishedLaw, "is for multi-owner only")
 	if s.MaxBatchSize > 0 {
-		check.Require(k == 1, "examples per owner", k, "must be 1 with a max batch size: no loss is known for more")
+		check.Require(k == 1, "max examples per owner", k, "must be 1 with a max batch size: no loss is known for more")
 		check.AtLeast("examples", s.Examples, 1)
 	}
 }
@@ -173,8 +180,8 @@ func (s Spec) norms(c *law.Columns) (norms []float64, factor float64) {
 	return c.SquaredNorms(factor), factor
 }
 
-// Evaluator computes losses of given outputs in log domain, one at a time: the reference for the sampler, and the
-// arithmetic of `minsep loss`. It is not safe for concurrent use.
+// Evaluator computes losses of given outputs in log domain, one at a time: the reference for the
+// sampler, and the arithmetic of `minsep loss`. It is not safe for concurrent use.
 type Evaluator struct {
 	spec    Spec
 	columns *law.Columns
@@ -196,8 +203,8 @@ func newEvaluator(s Spec, d Direction, c *law.Columns) *Evaluator {
 	return &Evaluator{s, c, s.newLaw(d, c)}
 }
 
-// LogRatio returns ln P(y)/Q(y), or its bound, for Steps finite entries of y. It holds to 1e-9 for ratios up to e^±10000.
-// For a Spec with MaxBatchSize use LogRatioCounts.
+// LogRatio returns ln P(y)/Q(y), or its bound, for Steps finite entries of y. It holds to 1e-9 for
+// ratios up to e^±10000. For a Spec with MaxBatchSize use LogRatioCounts.
 func (e *Evaluator) LogRatio(y []float64) (float64, error) {
 	if e.spec.MaxBatchSize > 0 {
 		return 0, &ParamError{Package: "montecarlo", Param: "counts", Value: "none", Rule: "are needed for truncated batches"}
@@ -205,8 +212,8 @@ func (e *Evaluator) LogRatio(y []float64) (float64, error) {
 	return e.logRatio(y)
 }
 
-// LogRatioCounts is LogRatio for truncated batches, conditional on counts: how many other examples were
-// sampled at each step (F3.6).
+// LogRatioCounts is LogRatio for truncated batches, conditional on counts: how many other examples
+// were sampled at each step (F3.6).
 func (e *Evaluator) LogRatioCounts(y []float64, counts []int) (float64, error) {
 	truncated, ok := e.law.(*law.Truncated)
 	check := param.Checker{Package: "montecarlo"}

@@ -50,14 +50,14 @@ func (e Event) Validate() error {
 	c.Probability("prob", e.Prob)
 	c.Positive("noise multiplier", e.NoiseMultiplier)
 	c.Positive("sensitivity", e.Sensitivity)
-	c.AtLeast("examples per owner", e.Examples, 1)
+	c.AtLeast("max examples per owner", e.Examples, 1)
 	if r := e.Sensitivity / e.NoiseMultiplier * float64(e.Examples); r > maxRatio {
 		c.Require(false, "examples × sensitivity / noise multiplier", r, fmt.Sprintf("must be at most %d for this accountant", maxRatio))
 	}
 	if t := e.Truncation; t != nil {
 		c.AtLeast("max batch size", t.MaxBatchSize, 1)
 		c.AtLeast("other examples", t.Others, 0)
-		c.Require(e.Examples == 1, "examples per owner", e.Examples, "must be 1 with a maximum batch size: truncation for several examples per owner is not derived")
+		c.Require(e.Examples == 1, "max examples per owner", e.Examples, "must be 1 with a maximum batch size: truncation for several examples per owner is not derived")
 	}
 	return c.Err()
 }

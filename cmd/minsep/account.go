@@ -84,7 +84,8 @@ published one, which is not proven: it is written to accounting.json, which is n
 	return c
 }
 
-// claimMissing returns the faults of an account that does not say what to claim: no epsilon is not an epsilon of 0.
+// claimMissing returns the faults of an account that does not say what to claim: no epsilon is not
+// an epsilon of 0.
 func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) error {
 	var faults []error
 	for name, rule := range map[string]string{"epsilon": "must be from 0 to 1e6", "delta": "must be at least 1e-300 and below 1"} {
@@ -119,6 +120,9 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 			fmt.Fprintf(t, "taken over\tfrom %s, with its ledger: no samples were drawn\n", r.From)
 		}
 		fmt.Fprintf(t, "adjacency\t%s\n", c.Adjacency)
+		if c.Run.Sampler.Owners != nil {
+			fmt.Fprintf(t, "clipping\tthe mean over what an owner brings, once for each owner\n")
+		}
 		fmt.Fprintf(t, "method\t%s\n", c.Method)
 		if r.Exactness != "" {
 			fmt.Fprintf(t, "losses\t%s\n", r.Exactness)

@@ -55,8 +55,8 @@ Batches and their sizes are secret. Only you can read the run directory's batche
 	return c
 }
 
-// warnOfHours warns before the first byte of a job that takes hours: a number of examples may have a digit too many. What cannot be said
-// of the parameters is said by the stage.
+// warnOfHours warns before the first byte of a job that takes hours: a number of examples may have
+// a digit too many. What cannot be said of the parameters is said by the stage.
 func (a *app) warnOfHours(cmd *cobra.Command, f stages.Form) {
 	if f.Examples == 0 || f.Validate() != nil {
 		return
@@ -85,8 +85,20 @@ func printFormed(w io.Writer, f stages.FormResult) {
 	if f.Copies != f.Examples {
 		fmt.Fprintf(t, "copies\t%s\n", grouped(f.Copies))
 	}
+	if f.Owners > 0 {
+		fmt.Fprintf(t, "owners\t%s\n", grouped(f.Owners))
+	}
 	fmt.Fprintf(t, "scheme\t%s\n", scheme)
-	fmt.Fprintf(t, "expected batch size\t%.6g\n", f.ExpectedBatchSize)
+	fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(f.ExpectedBatchSize, f.Owners, f.ExpectedExamples))
 	fmt.Fprintf(t, "shards\t%d\n", f.Shards)
 	t.Flush()
+}
+
+// batchSize says how large a batch is expected to be: in examples, or in owners where they are
+// sampled, of whom there are none otherwise.
+func batchSize(expected float64, owners int64, examples float64) string {
+	if owners == 0 {
+		return fmt.Sprintf("%.6g", expected)
+	}
+	return fmt.Sprintf("%.6g owners, with %.6g examples", expected, examples)
 }

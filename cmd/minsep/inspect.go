@@ -56,7 +56,8 @@ missing; or "BROKEN: ", with the checks that fail, and exit code 3. Single check
 	return c
 }
 
-// withoutPackages takes the names of Go packages out of what was found: some checks are errors of theirs.
+// withoutPackages takes the names of Go packages out of what was found: some checks are errors of
+// theirs.
 func withoutPackages(found []inspect.Inspection) {
 	for _, i := range found {
 		for j, p := range i.Checks {
@@ -101,10 +102,15 @@ func printChecks(w io.Writer, checks []sampling.Check) {
 }
 
 func printRealized(w io.Writer, r *sampling.Realized) {
-	fmt.Fprintf(w, "  secret  %s participations, mean %.6g, standard deviation %.4g; batches of %d to %d; at most %d of an example",
-		grouped(r.Participations), r.Mean, r.StandardDeviation, r.SmallestBatch, r.LargestBatch, r.MostParticipations)
+	fmt.Fprintf(w, "  secret  %s participations, mean %.6g, standard deviation %.4g; batches of %d to %d",
+		grouped(r.Participations), r.Mean, r.StandardDeviation, r.SmallestBatch, r.LargestBatch)
+	join := "; at most "
+	if r.MostParticipations > 0 {
+		fmt.Fprintf(w, "%s%d of an example", join, r.MostParticipations)
+		join = ", "
+	}
 	if r.MostParticipationsByUser > 0 {
-		fmt.Fprintf(w, ", %d of an owner", r.MostParticipationsByUser)
+		fmt.Fprintf(w, "%s%d of an owner", join, r.MostParticipationsByUser)
 	}
 	fmt.Fprintln(w)
 }

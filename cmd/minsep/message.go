@@ -16,7 +16,8 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 )
 
-// packages are the names of Go packages with which errors begin. They say nothing to a user, and are left out of messages.
+// packages are the names of Go packages with which errors begin. They say nothing to a user, and
+// are left out of messages.
 var packages = []string{
 	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "ledger", "losses",
 	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld",
@@ -26,7 +27,8 @@ var packages = []string{
 // packagePrefix finds them at the beginning of a line, and of an error that another one wraps.
 var packagePrefix = regexp.MustCompile(`(?m)(^|: |; )((?:` + strings.Join(packages, "|") + `): )+`)
 
-// message is the text of an error for the user of a command: parameters go by the names of flags, or of the plan's fields.
+// message is the text of an error for the user of a command: parameters go by the names of flags,
+// or of the plan's fields.
 func message(cmd *cobra.Command, err error) string {
 	text := err.Error()
 	var described []string // put in last: a field of a plan may have the name of a package
@@ -38,8 +40,9 @@ func message(cmd *cobra.Command, err error) string {
 	return once(strings.NewReplacer(described...).Replace(packagePrefix.ReplaceAllString(text, "$1")))
 }
 
-// once leaves out what is said again of the same value of a flag: stages and commands may both refuse it. That one of several flags
-// must be given is left out where one of them was, with a value that is refused.
+// once leaves out what is said again of the same value of a flag: stages and commands may both
+// refuse it. That one of several flags must be given is left out where one of them was, with a
+// value that is refused.
 func once(text string) string {
 	var lines []string
 	seen := map[string]bool{}
@@ -90,7 +93,8 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 	return bad.Message(strings.Join(names, ", "))
 }
 
-// flagFault says of a value that is not of its flag's type what it must be, instead of what the parser says.
+// flagFault says of a value that is not of its flag's type what it must be, instead of what the
+// parser says.
 func flagFault(err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
@@ -123,7 +127,8 @@ var typeRules = map[string]string{
 	"uint64":       "must be a whole number, and not below 0",
 }
 
-// isEmpty says of the value of a flag that was not given that it is nothing: a default can be at fault, too.
+// isEmpty says of the value of a flag that was not given that it is nothing: a default can be at
+// fault, too.
 func isEmpty(value any) bool {
 	switch fmt.Sprint(value) {
 	case "0", "", `""`, "[]", "(none)":
@@ -133,7 +138,7 @@ func isEmpty(value any) bool {
 }
 
 // flagNames are flags whose parameters have other names.
-var flagNames = map[string]string{"max-examples-per-owner": "max-per-owner", "examples-per-owner": "max-per-owner", "key-file": "key", "learning-rate": "learning-rates"}
+var flagNames = map[string]string{"max-examples-per-owner": "max-per-owner", "key-file": "key", "learning-rate": "learning-rates"}
 
 // flagOf is the flag of a parameter; "" if the command has none.
 func flagOf(cmd *cobra.Command, name string) string {
@@ -148,8 +153,8 @@ func flagOf(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// zeroRules say of flags that have a default of their own why a 0 that is given is refused: it does not stand for the default.
-// Those of a scheme say so themselves.
+// zeroRules say of flags that have a default of their own why a 0 that is given is refused: it does
+// not stand for the default. Those of a scheme say so themselves.
 var zeroRules = func() map[string]string {
 	rules := map[string]string{
 		"arity":            "must be at least 2",

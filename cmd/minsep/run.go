@@ -126,7 +126,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "kept\t%s examples, %s copies\n", grouped(r.Examples), grouped(r.Copies))
 	}
 	if r.ExpectedBatchSize > 0 {
-		fmt.Fprintf(t, "expected batch size\t%.6g\n", r.ExpectedBatchSize)
+		fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(r.ExpectedBatchSize, r.Owners, r.ExpectedExamples))
 	}
 	if r.Status != "" {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", r.Status, r.Epsilon, r.Delta, r.NoiseMultiplier)

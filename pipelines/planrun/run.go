@@ -1,5 +1,6 @@
-// Package planrun runs a plan: all stages of a training run, one after the other, in one run directory. A stage whose result is there and
-// is the plan's is not run again, and results that are not the plan's are refused or, if they may be overwritten, made again.
+// Package planrun runs a plan: all stages of a training run, one after the other, in one run
+// directory. A stage whose result is there and is the plan's is not run again, and results that are
+// not the plan's are refused or, if they may be overwritten, made again.
 //
 // Stability: may change with every release.
 package planrun
@@ -28,7 +29,8 @@ type Settings struct {
 	Watch func(stage string) (stop func()) // nil, or called when a stage begins and, what it returned, when it ends
 }
 
-// RunResult is what a run of a plan came to. All of it is public: sizes of batches, and of their files, are not in it.
+// RunResult is what a run of a plan came to. All of it is public: sizes of batches, and of their
+// files, are not in it.
 type RunResult struct {
 	RunID      string          `json:"run_id,omitempty"`
 	Out        string          `json:"out"`
@@ -38,9 +40,11 @@ type RunResult struct {
 	Again      []string        `json:"made_again,omitempty"` // stages whose results, of another plan or damaged, are replaced
 	Seconds    float64         `json:"seconds"`
 
-	Examples          int64   `json:"examples,omitempty"` // kept
-	Copies            int64   `json:"copies,omitempty"`   // of them
-	ExpectedBatchSize float64 `json:"expected_batch_size,omitempty"`
+	Examples          int64   `json:"examples,omitempty"`            // kept
+	Copies            int64   `json:"copies,omitempty"`              // of them
+	ExpectedBatchSize float64 `json:"expected_batch_size,omitempty"` // in owners, where they are sampled
+	Owners            int64   `json:"owners,omitempty"`              // where they are sampled, as what follows
+	ExpectedExamples  float64 `json:"expected_examples,omitempty"`   // of a batch
 	NoiseMultiplier   float64 `json:"noise_multiplier,omitempty"`
 	Epsilon           float64 `json:"epsilon,omitempty"`
 	Delta             float64 `json:"delta,omitempty"`
@@ -73,9 +77,10 @@ type Stage struct {
 	Estimate *stages.PlanEstimate `json:"estimate,omitempty"` // of a dry run
 }
 
-// Run runs the plan's stages in the run directory. A stage whose result is there and matches is skipped; one that was stopped
-// goes on, or begins again where it cannot. A result that does not match is refused, with what differs, unless it may be overwritten. Another
-// plan in the directory is refused too; overwritten, it loses the run id: no two plans share a random number.
+// Run runs the plan's stages in the run directory. A stage whose result is there and matches is
+// skipped; one that was stopped goes on, or begins again where it cannot. A result that does not
+// match is refused, with what differs, unless it may be overwritten. Another plan in the directory
+// is refused too; overwritten, it loses the run id: no two plans share a random number.
 func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (RunResult, error) {
 	if o.Out != "" {
 		p.Out = o.Out

@@ -12,7 +12,8 @@ import (
 type planStage interface {
 	stages.Result
 	run(ctx context.Context, o pipelines.Options) error
-	// report takes what there is to say from a finished result, and returns the number of its files.
+	// report takes what there is to say from a finished result, and returns the number of its
+	// files.
 	report(ctx context.Context) (files int, err error)
 }
 
@@ -104,6 +105,7 @@ func (s formStage) report(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	s.r.result.Examples, s.r.result.Copies, s.r.result.ExpectedBatchSize = f.Examples, f.Copies, f.ExpectedBatchSize
+	s.r.result.Owners, s.r.result.ExpectedExamples = f.Owners, f.ExpectedExamples
 	return s.planResult.report(ctx)
 }
 

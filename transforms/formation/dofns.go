@@ -26,6 +26,8 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[drawRangeFn]())
 	beam.RegisterDoFn(reflect.TypeFor[drawTableFn]())
 	beam.RegisterDoFn(reflect.TypeFor[excludeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[ownedFn]())
+	beam.RegisterDoFn(reflect.TypeFor[drawOwnersFn]())
 	beam.RegisterDoFn(reflect.TypeFor[writeFn]())
 	register.Emitter1[span]()
 	register.Emitter1[string]()
@@ -243,6 +245,9 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(
 }
 
 func writeShard[R int32 | int64](ctx context.Context, f *writeFn, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {
+	if f.Config.Spec.Owners != nil {
+		return writeOwners[R](ctx, f, shard, chunks)
+	}
 	first := int(f.shards.start[shard])
 	a := &assembly[R]{first: first, steps: int(f.shards.start[shard+1]) - first, truncator: f.truncator, ids: f.Config.IDs.Type}
 	var b []byte

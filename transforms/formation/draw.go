@@ -50,12 +50,20 @@ func (d *drawer) draw(j job) output {
 	return out
 }
 
+// inTable checks the numbers of rows of a table of so many examples.
+func inTable(rows *ownergraph.Rows, examples int64) error {
+	if rows.First < 0 || rows.First > examples-int64(rows.Len()) {
+		return fmt.Errorf("formation: rows %d to %d of the table: the configuration says %d rows", rows.First, rows.First+int64(rows.Len())-1, examples)
+	}
+	return nil
+}
+
 func (d *drawer) drawRows(b []byte) error {
 	if err := d.rows.UnmarshalBinary(b); err != nil {
 		return err
 	}
-	if d.rows.First < 0 || d.rows.First > d.examples-int64(d.rows.Len()) {
-		return fmt.Errorf("formation: rows %d to %d of the table: the configuration says %d rows", d.rows.First, d.rows.First+int64(d.rows.Len())-1, d.examples)
+	if err := inTable(&d.rows, d.examples); err != nil {
+		return err
 	}
 	for i := range d.rows.Len() {
 		row := d.rows.First + int64(i)

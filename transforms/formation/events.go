@@ -16,6 +16,7 @@ const (
 	taken   kind = iota // row takes part in step, unless an event of the next kind says no
 	blocked             // row does not take part in step
 	named               // ids of rows, for the long form
+	grouped             // what an owner brings to a step
 )
 
 // A chunk of events is one byte of kind, then for each event the difference of its row to the row

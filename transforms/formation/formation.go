@@ -53,7 +53,7 @@ type Config struct {
 	KeyURI   string          `json:"key_uri"`       // of the root key; see [stream.ReadKeyFile]
 	RunID    stream.RunID    `json:"run_id"`        // of the training run
 	Params   manifest.Digest `json:"params_sha256"` // of the stage's parameters, from [manifest.Params]
-	Buckets  int             `json:"buckets"`       // of owners, for MultiOwner; 0: from the number of coins
+	Buckets  int             `json:"buckets"`       // of owners, where they matter; 0: from the number of coins or examples
 	TempDir  string          `json:"temp_dir"`      // of temporary files on each worker; empty for the system's
 }
 
@@ -76,6 +76,7 @@ func (c Config) Validate() error {
 	k.Require(c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets, "buckets", c.Buckets, fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets))
 	k.Require(c.Dir != "", "dir", `""`, "must name a folder")
 	k.Add(c.keys().Validate())
+	k.Require(c.Spec.Owners == nil || !c.IDs.AreRow, "sample", sampling.SampleOwners, "needs a table, which says who owns what")
 	return k.Err()
 }
 
@@ -93,6 +94,8 @@ const (
 	ownerPurpose    = "owners"
 	truncatePurpose = "truncation"
 	orderPurpose    = "order"
+	samplePurpose   = "participations of owners"
+	bringPurpose    = "examples of owners"
 )
 
 func (c Config) shards() *shards { return newShards(c.Spec.Scheme().NumSteps(), c.Shards) }
@@ -130,7 +133,8 @@ func Range(s beam.Scope, c Config) (beam.PCollection, error) {
 
 // Table forms batches of the examples of a table: rows is a PCollection<[]byte> of encoded
 // ownergraph.Rows, which together hold the rows 0 to Examples-1 in any order. Their owners may be
-// left out unless the scheme is MultiOwner or Fixed. It returns what Range returns.
+// left out unless the scheme is MultiOwner or Fixed, or owners follow it: then each row must have
+// one owner and one copy. It returns what Range returns.
 func Table(s beam.Scope, c Config, rows beam.PCollection) (beam.PCollection, error) {
 	s = s.Scope("formation.Table")
 	c.IDs.AreRow = false
@@ -140,6 +144,10 @@ func Table(s beam.Scope, c Config, rows beam.PCollection) (beam.PCollection, err
 	if c.Spec.Fixed != nil {
 		all := beam.GroupByKey(s, beam.AddFixedKey(s, rows))
 		return write(s, c, beam.ParDo(s, &fixedTableFn{Config: c}, all)), nil
+	}
+	if c.Spec.Owners != nil {
+		owned := beam.GroupByKey(s, beam.ParDo(s, &ownedFn{Config: c}, rows))
+		return write(s, c, beam.ParDo(s, &drawOwnersFn{Config: c}, owned)), nil
 	}
 	events, coins := beam.ParDo2(s, &drawTableFn{drawFn: drawFn{Config: c}}, rows)
 	return write(s, c, exclude(s, c, events, coins)), nil
@@ -166,6 +174,9 @@ func write(s beam.Scope, c Config, events beam.PCollection) beam.PCollection {
 // about two owners have it.
 func (c Config) buckets() int {
 	const coinBytes = 64
+	if c.Buckets == 0 && c.Spec.Owners != nil {
+		return packed.Buckets(c.Examples * coinBytes)
+	}
 	if c.Buckets > 0 || c.Spec.MultiOwner == nil {
 		return max(1, c.Buckets)
 	}

@@ -139,11 +139,15 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if tb.rows != nil {
 		rowsOf = manifest.RowsOfBounded
 	}
-	facts, err := json.Marshal(manifest.BatchesFacts{Examples: tb.n, Steps: spec.Scheme().NumSteps(), Shards: h.shards, RowType: c.RowType(), RowsOf: rowsOf})
+	told := manifest.BatchesFacts{Examples: tb.n, Steps: spec.Scheme().NumSteps(), Shards: h.shards, RowType: c.RowType(), RowsOf: rowsOf}
+	if spec.Owners != nil {
+		told.Owners, told.ExamplesPerOwner = tb.n, spec.Owners.ExamplesPerOwner // no reader counts the owners
+	}
+	facts, err := json.Marshal(told)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ix := manifest.Index{Format: manifest.BatchesFormat, RunID: c.RunID, Params: params, ParamsSHA256: sum, Facts: facts, Files: list}
+	ix := manifest.Index{Format: manifest.BatchesFormatOf(spec), RunID: c.RunID, Params: params, ParamsSHA256: sum, Facts: facts, Files: list}
 	if err := stage.Publish(ix); err != nil {
 		t.Fatal(err)
 	}

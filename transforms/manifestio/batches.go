@@ -2,6 +2,7 @@ package manifestio
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 
 	"minsep/manifest"
@@ -14,6 +15,25 @@ type BatchSink[R int32 | int64] struct {
 	Shard, Shards int    // number of this shard, from 0; how many there are
 	First         int    // first step of the shard, from 0
 	Pad           int    // if above 0: smaller batches are filled up to this size with [sampling.PadRow]
+}
+
+// WriteOwners writes what Write does of batches in which owners take part, and owners
+// (int64[owners+1]): where the rows of each begin in rows, and where the last ones end. Batch t is
+// rows[starts[t]:starts[t+1]], and owner i of the shard has the rows up to ends[i]. The rows are
+// those of the file: Pad does nothing.
+func (s BatchSink[R]) WriteOwners(starts []int64, rows []R, ends []int64) ([]manifest.File, error) {
+	s.Pad = 0
+	files, err := s.Write(starts, rows)
+	if err != nil {
+		return files, err
+	}
+	owners, err := manifest.WriteFile(s.Dir, manifest.OwnersName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
+		if err := (manifest.NPYHeader{DType: manifest.DInt64, Shape: []int{len(ends) + 1}}).Write(w); err != nil {
+			return err
+		}
+		return errors.Join(writeInts(w, []int64{0}), writeInts(w, ends))
+	})
+	return append(files, owners), err
 }
 
 // Write writes indptr (int64[steps+1]) and rows of a shard. Batch t is rows[starts[t]:starts[t+1]],

@@ -7,6 +7,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/manifest"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 )
 
@@ -25,32 +26,96 @@ type longEntry[T int64 | string] struct {
 	ExampleID T     `parquet:"example_id"`
 }
 
+// longOwnerEntry is an example that an owner brings: owner is the number of the owner in the batch.
+type longOwnerEntry[T int64 | string] struct {
+	Step      int32 `parquet:"step"`
+	Slot      int32 `parquet:"slot"`
+	Owner     int32 `parquet:"owner"`
+	ExampleID T     `parquet:"example_id"`
+}
+
 // WriteLong writes the long form of a shard as Parquet with the columns step, slot and example_id,
 // sorted by step and slot, whose row groups end with a step. Padding is left out. appendID appends
 // the id, of type ids, of a row to a column.
 func (s BatchSink[R]) WriteLong(starts []int64, rows []R, ids ownergraph.IDType, appendID func(R, *ownergraph.IDs)) (manifest.File, error) {
 	return manifest.WriteFile(s.Dir, LongName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
+		f := longForm[R]{s.First, starts, rows, ids, appendID}
 		if ids == ownergraph.Int64 {
-			return writeLong(w, s.First, starts, rows, ids, appendID, (*ownergraph.IDs).Int)
+			return writeLong(w, f, (*ownergraph.IDs).Int, plainEntry[int64])
 		}
-		return writeLong(w, s.First, starts, rows, ids, appendID, (*ownergraph.IDs).Format)
+		return writeLong(w, f, (*ownergraph.IDs).Format, plainEntry[string])
 	})
 }
 
-func writeLong[R int32 | int64, T int64 | string](out io.Writer, first int, starts []int64, rows []R, typ ownergraph.IDType,
-	appendID func(R, *ownergraph.IDs), get func(*ownergraph.IDs, int) T) error {
-	schema := parquet.NewSchema("batches", parquet.SchemaOf(longEntry[T]{}))
-	w := parquet.NewGenericWriter[longEntry[T]](out, schema, parquet.Compression(&parquet.Snappy),
+func plainEntry[T int64 | string](_, step, slot int, id T) longEntry[T] {
+	return longEntry[T]{int32(step), int32(slot), id}
+}
+
+// WriteLongOwners is WriteLong of batches in which owners take part, with a column owner: the
+// number, from 0 on, of the owner in the batch. ends is that of WriteOwners.
+func (s BatchSink[R]) WriteLongOwners(starts []int64, rows []R, ends []int64, ids ownergraph.IDType, appendID func(R, *ownergraph.IDs)) (manifest.File, error) {
+	return manifest.WriteFile(s.Dir, LongName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
+		f := longForm[R]{s.First, starts, rows, ids, appendID}
+		owner := ownerNumbers(starts, ends)
+		if ids == ownergraph.Int64 {
+			return writeLong(w, f, (*ownergraph.IDs).Int, ownerEntry[int64](owner))
+		}
+		return writeLong(w, f, (*ownergraph.IDs).Format, ownerEntry[string](owner))
+	})
+}
+
+func ownerEntry[T int64 | string](owner func(at int) int32) func(at, step, slot int, id T) longOwnerEntry[T] {
+	return func(at, step, slot int, id T) longOwnerEntry[T] {
+		return longOwnerEntry[T]{int32(step), int32(slot), owner(at), id}
+	}
+}
+
+// ownerNumbers returns a function that gives the number in its batch of the owner of row at; its
+// arguments must ascend.
+func ownerNumbers(starts, ends []int64) func(at int) int32 {
+	numbers := make([]int32, 0, len(ends))
+	for t := range len(starts) - 1 {
+		for n := int32(0); len(numbers) < len(ends) && ends[len(numbers)] <= starts[t+1]; n++ {
+			numbers = append(numbers, n)
+		}
+	}
+	owner := 0
+	return func(at int) int32 {
+		for ends[owner] <= int64(at) {
+			owner++
+		}
+		return numbers[owner]
+	}
+}
+
+// longForm is what is written.
+type longForm[R int32 | int64] struct {
+	first    int // step
+	starts   []int64
+	rows     []R
+	ids      ownergraph.IDType
+	appendID func(R, *ownergraph.IDs)
+}
+
+// writeLong writes an entry for every row that is no padding: of row at of the shard, which is in
+// the slot of the batch of step.
+func writeLong[R int32 | int64, T int64 | string, E any](out io.Writer, f longForm[R], get func(*ownergraph.IDs, int) T, entry func(at, step, slot int, id T) E) error {
+	var like E
+	schema := parquet.NewSchema("batches", parquet.SchemaOf(like))
+	w := parquet.NewGenericWriter[E](out, schema, parquet.Compression(&parquet.Snappy),
 		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("step"), parquet.Ascending("slot"))))
 	var ids ownergraph.IDs
-	var entries []longEntry[T]
+	var entries []E
 	group := 0
-	for t := range len(starts) - 1 {
-		ids.Reset(typ)
+	for t := range len(f.starts) - 1 {
+		ids.Reset(f.ids)
 		entries = entries[:0]
-		for slot, r := range rows[starts[t]:starts[t+1]] {
-			appendID(r, &ids)
-			entries = append(entries, longEntry[T]{int32(first + t), int32(slot), get(&ids, slot)})
+		for slot, r := range f.rows[f.starts[t]:f.starts[t+1]] {
+			if r == sampling.PadRow {
+				continue
+			}
+			f.appendID(r, &ids)
+			entries = append(entries, entry(int(f.starts[t])+slot, f.first+t, slot, get(&ids, ids.Len()-1)))
 		}
 		if _, err := w.Write(entries); err != nil {
 			return fmt.Errorf("manifestio: long form: %w", err)

@@ -1,0 +1,107 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"minsep/sampling"
+)
+
+// ownerGroups reads a shard's file of owners: where the rows of each owner begin in the shard's
+// rows, and where the last ones end.
+type ownerGroups struct {
+	npyFile       // without a file where examples take part
+	most    int64 // rows of an owner
+	next    int64 // where the rows of the next owner begin
+	ends    []int // of the owners of a step, from its first row on
+}
+
+var errGroups = errors.New("owners do not rise from 0 to the number of rows, with a new owner at each step")
+
+func (b *Batches) openGroups(ctx context.Context, shard int) (*ownerGroups, error) {
+	if !b.OfOwners() {
+		return &ownerGroups{}, nil
+	}
+	g := &ownerGroups{most: int64(b.Facts.ExamplesPerOwner)}
+	var err error
+	if g.npyFile, err = b.open(ctx, OwnersName(shard, b.Facts.Shards)); err != nil {
+		return nil, err
+	}
+	var first [1]int64
+	if err := g.Read(first[:]); err == nil && first[0] == 0 {
+		return g, nil
+	}
+	return nil, errors.Join(errGroups, g.Close())
+}
+
+// Close closes the file, if there is one.
+func (g *ownerGroups) Close() error {
+	if g.NPYInts == nil {
+		return nil
+	}
+	return g.npyFile.Close()
+}
+
+// batch reads the rows of a step, which end before row end of the shard, into dst, and where those
+// of each owner end. Rows ascend within each owner's, and owners by their first rows; padding comes
+// last. Memory grows as long as that holds: see [Batches.batch].
+func (g *ownerGroups) batch(all npyFile, dst []int64, end int64) ([]int64, error) {
+	g.ends = g.ends[:0]
+	first := g.next
+	last := int64(-1) // first row of the owner before
+	for g.next < end {
+		var next [1]int64
+		if g.Len() == 0 {
+			return dst, errGroups
+		}
+		if err := g.Read(next[:]); err != nil {
+			return dst, err
+		}
+		n := next[0] - g.next
+		if n < 1 || n > g.most || next[0] > end {
+			return dst, errGroups
+		}
+		start := len(dst)
+		for left := int(n); left > 0; {
+			had := len(dst)
+			dst = append(dst, make([]int64, min(left, chunkRows))...)
+			if err := all.Read(dst[had:]); err != nil {
+				return dst, err
+			}
+			left -= len(dst) - had
+			if !ascends(dst[max(start, had-1):]) {
+				return dst, errors.New("the rows of an owner do not ascend")
+			}
+		}
+		switch row := dst[start]; {
+		case row == sampling.PadRow:
+			last = math.MaxInt64
+		case row <= last:
+			return dst, errors.New("the owners of a batch are not in the order of their first rows, before padding")
+		default:
+			last = row
+		}
+		g.next = next[0]
+		g.ends = append(g.ends, int(g.next-first))
+	}
+	return dst, nil
+}
+
+// ascends says that rows ascend, before padding.
+func ascends(rows []int64) bool {
+	for i := 1; i < len(rows); i++ {
+		if rows[i] != sampling.PadRow && rows[i] <= rows[i-1] || rows[i-1] == sampling.PadRow && rows[i] != sampling.PadRow {
+			return false
+		}
+	}
+	return true
+}
+
+// finished checks that the file ends with the shard's rows.
+func (g *ownerGroups) finished() error {
+	if g.NPYInts != nil && g.Len() > 0 {
+		return errGroups
+	}
+	return nil
+}

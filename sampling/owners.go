@@ -1,0 +1,146 @@
+package sampling
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"minsep/internal/param"
+	"minsep/sampling/stream"
+)
+
+// OwnerSampling makes a scheme sample owners in the place of examples (F4.9). Each example must
+// have exactly one owner.
+//
+// # Formal guarantees
+//
+// Everything that a scheme promises of an example holds of an owner: when it takes part, how far
+// apart, and independently of all other owners. Each time an owner takes part it brings
+// ExamplesPerOwner of its examples, or all where it has fewer: a uniformly random subset, drawn
+// afresh each time, independently of when it takes part and of all else. Probabilities, batch sizes
+// and maximum batch sizes count owners.
+//
+// The trainer averages the gradients of an owner's drawn examples and clips the mean, once for each
+// owner. The participation vector of the owner then follows the law of the scheme whatever is drawn
+// within, so that the accounting is that of one example, however many an owner has.
+type OwnerSampling struct {
+	ExamplesPerOwner int `json:"examples_per_owner"` // G, 1 to 2^20
+}
+
+// maxDrawn is the greatest number of examples that an owner brings.
+const maxDrawn = 1 << 20
+
+// What [Params.Sample] may say.
+const (
+	SampleExamples = "examples" // the default
+	SampleOwners   = "owners"
+)
+
+// Validate reports every fault of the parameters, joined.
+func (o OwnerSampling) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	checkExamplesPerOwner(&c, o.ExamplesPerOwner)
+	return c.Err()
+}
+
+func checkExamplesPerOwner(c *param.Checker, g int) {
+	c.Require(g >= 1 && g <= maxDrawn, "examples per owner", g, fmt.Sprintf("must be from 1 to %d", maxDrawn))
+}
+
+// OwnerSizes say, by a number of examples above 0, how many owners have so many.
+type OwnerSizes map[int64]int64
+
+// Total is how many owners there are.
+func (o OwnerSizes) Total() (owners int64) {
+	for _, count := range o {
+		owners += count
+	}
+	return owners
+}
+
+// Drawn is how many examples all owners together bring if each takes part once and brings at most
+// most.
+func (o OwnerSizes) Drawn(most int) (examples int64) {
+	for size, count := range o {
+		examples += min(size, int64(most)) * count
+	}
+	return examples
+}
+
+// ofOwners is what a scheme that samples owners needs to know of them.
+func (of Population) ofOwners() Population {
+	n := of.Owners.Total()
+	return Population{Examples: n, Neighborhoods: Neighborhoods{1: n}}
+}
+
+// OwnerDrawer draws the examples that owners bring, under one key. It is not safe for concurrent
+// use.
+type OwnerDrawer struct {
+	OwnerSampling
+	src   *stream.Source
+	words *stream.Stream
+}
+
+// Drawer returns a drawer under key.
+func (o OwnerSampling) Drawer(key stream.Key) *OwnerDrawer {
+	src := stream.NewSource(key)
+	return &OwnerDrawer{OwnerSampling: o, src: src, words: src.Stream(stream.Address{})}
+}
+
+// Append appends to dst, which must be empty, the numbers, ascending, of the examples that an owner
+// brings at a step: a uniformly random subset, to 2^-64, of 0 … owned-1. The owner is named by its
+// first row in the table of examples, which no other owner has. The words are those at the address
+// (first, step).
+func (d *OwnerDrawer) Append(dst []int, first int64, step, owned int) []int {
+	drawn := min(owned, d.ExamplesPerOwner)
+	if drawn == owned { // nothing is left to chance
+		for i := range owned {
+			dst = append(dst, i)
+		}
+		return dst
+	}
+	d.words.Reset(d.src.IntAddress(first, uint32(step)))
+	// Floyd's method: after the round of j every subset of 0 … j of its size is equally likely.
+	for j := owned - drawn; j < owned; j++ {
+		high, _ := bits.Mul64(d.words.Uint64(), uint64(j+1))
+		if at, there := slices.BinarySearch(dst, int(high)); there {
+			dst = append(dst, j) // above all that are there
+		} else {
+			dst = slices.Insert(dst, at, int(high))
+		}
+	}
+	return dst
+}
+
+// checkSample checks what is sampled.
+func (p Params) checkSample(c *param.Checker, kind Kind) {
+	known := p.Sample == "" || p.Sample == SampleExamples || p.Sample == SampleOwners
+	c.Require(known, "sample", fmt.Sprintf("%q", p.Sample), "must be examples or owners")
+	if p.Sample != SampleOwners {
+		c.Require(p.ExamplesPerOwner == 0 || !known, "examples per owner", p.ExamplesPerOwner, "needs sample owners: otherwise examples take part on their own")
+		return
+	}
+	checkExamplesPerOwner(c, p.ExamplesPerOwner)
+	c.Require(kind.examplesOnly == "", "sample", p.Sample, kind.examplesOnly)
+	c.Require(p.Scheme != cyclicPoissonKind.Name || p.SecretPartition, "sample", p.Sample, publicPartsOfRows)
+}
+
+// publicPartsOfRows is why owners do not follow a public partition.
+const publicPartsOfRows = "needs secret-partition with cyclic-poisson: the public partition is one of rows, and an owner may have several"
+
+// checkOwners checks that owners can follow the scheme.
+func (s Spec) checkOwners(c *param.Checker, scheme Scheme) {
+	c.Add(s.Owners.Validate())
+	kind, _ := kindOf(scheme.Name())
+	c.Require(kind.examplesOnly == "", "sample", SampleOwners, kind.examplesOnly)
+	c.Require(s.CyclicPoisson == nil || s.CyclicPoisson.SecretPartition, "sample", SampleOwners, publicPartsOfRows)
+}
+
+// inOwners says of owners what a fault says of examples.
+func inOwners(bad *param.Error) {
+	if bad.Param == "examples" {
+		bad.Param = "owners"
+	}
+	bad.Rule = strings.NewReplacer("an example", "an owner", "examples / ", "owners / ", "examples", "owners").Replace(bad.Rule)
+}

@@ -1,0 +1,393 @@
+package sampling_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/internal/stattest"
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+// subsets are all subsets of 0 … n-1 of a size, as masks.
+func subsets(n, size int) (all []int) {
+	for mask := range 1 << n {
+		if bits.OnesCount(uint(mask)) == size {
+			all = append(all, mask)
+		}
+	}
+	return all
+}
+
+// TestOwnersBringUniformSubsets tests the joint law of what an owner brings to two steps, and of what two owners bring to one,
+// against two independent uniform subsets. Laws of samplers with one fault are rejected.
+func TestOwnersBringUniformSubsets(t *testing.T) {
+	const owners = 60000
+	for _, c := range []struct{ owned, brought int }{{2, 1}, {4, 2}, {5, 1}, {5, 4}, {5, 3}} {
+		name := fmt.Sprint(c)
+		all := subsets(c.owned, c.brought)
+		drawer := sampling.OwnerSampling{ExamplesPerOwner: c.brought}.Drawer(key("subsets" + name))
+		draw := func(owner, step int) int {
+			mask := 0
+			got := drawer.Append(nil, int64(owner), step, c.owned)
+			for _, i := range got {
+				mask |= 1 << i
+			}
+			if len(got) != c.brought || bits.OnesCount(uint(mask)) != c.brought || !slices.IsSorted(got) {
+				t.Fatalf("%s: owner %d brings %v", name, owner, got)
+			}
+			return slices.Index(all, mask)
+		}
+		k := len(all)
+		steps, pairs := make([]int, k*k), make([]int, k*k)
+		for owner := range owners {
+			steps[k*draw(owner, 3)+draw(owner, 4)]++
+			pairs[k*draw(2*owner, 9)+draw(2*owner+1, 9)]++
+		}
+		law := func(weight func(a, b int) float64) []float64 {
+			p, total := make([]float64, k*k), 0.0
+			for i := range p {
+				p[i] = weight(all[i/k], all[i%k])
+				total += p[i]
+			}
+			for i := range p {
+				p[i] /= total
+			}
+			return p
+		}
+		for what, seen := range map[string][]int{"two steps": steps, "two owners": pairs} {
+			if err := stattest.Distribution(seen, law(func(_, _ int) float64 { return 1 })); err != nil {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+			for twin, weight := range map[string]func(a, b int) float64{
+				"the same examples again": func(a, b int) float64 {
+					if a == b {
+						return 1
+					}
+					return 1e-9
+				},
+				"other examples first":         func(a, b int) float64 { return 1 + 0.3*float64(bits.OnesCount(uint(b&^a))) },
+				"the first example more often": func(a, _ int) float64 { return 1 + 0.3*float64(a&1) },
+			} {
+				if stattest.Distribution(seen, law(weight)) == nil {
+					t.Errorf("%s, %s: a law with %s is not rejected", name, what, twin)
+				}
+			}
+		}
+	}
+}
+
+// TestOwnersBringAll: an owner that has no more than it may bring brings all, and no word is drawn for that.
+func TestOwnersBringAll(t *testing.T) {
+	drawer := sampling.OwnerSampling{ExamplesPerOwner: 4}.Drawer(key("all"))
+	for owned := range 5 {
+		got := drawer.Append(nil, 7, 1, owned)
+		if len(got) != owned {
+			t.Errorf("an owner of %d examples brings %v", owned, got)
+		}
+		for i, e := range got {
+			if i != e {
+				t.Errorf("an owner of %d examples brings %v", owned, got)
+			}
+		}
+	}
+	// The same at any time, and of any drawer of the key.
+	again := sampling.OwnerSampling{ExamplesPerOwner: 4}.Drawer(key("all"))
+	first := again.Append(nil, 7, 5, 1000)
+	again.Append(nil, 8, 5, 1000)
+	if !slices.Equal(first, drawer.Append(nil, 7, 5, 1000)) || !slices.Equal(first, again.Append(nil, 7, 5, 1000)) {
+		t.Error("a draw depends on what was drawn before")
+	}
+}
+
+// TestOwnersFollowTheScheme: when an owner takes part says nothing of which examples it brings; the joint law is the product.
+func TestOwnersFollowTheScheme(t *testing.T) {
+	const n, owners = 4, 100000
+	s := sampling.EpochMinSep{Steps: n, MinSep: 2, EpochSteps: 3}
+	drawer := sampling.OwnerSampling{ExamplesPerOwner: 1}.Drawer(key("what"))
+	patternLaw := soundEpoch(n, 2, 3)
+	seen := make([]int, 1<<(2*n)) // the steps, and those to which the owner brings the second of its two examples
+	draws(s, "when", owners, func(owner int, steps []int32) {
+		mask := 0
+		for _, step := range steps {
+			mask |= 1 << step
+			mask |= drawer.Append(nil, int64(owner), int(step), 2)[0] << (n + int(step))
+		}
+		seen[mask]++
+	})
+	law := func(second float64) []float64 {
+		p := make([]float64, len(seen))
+		for steps, prob := range patternLaw {
+			for which := range 1 << n {
+				if which&^steps == 0 {
+					q := prob
+					for range bits.OnesCount(uint(which)) {
+						q *= second
+					}
+					for range bits.OnesCount(uint(steps &^ which)) {
+						q *= 1 - second
+					}
+					p[which<<n|steps] = q
+				}
+			}
+		}
+		return p
+	}
+	if err := stattest.Distribution(seen, law(0.5)); err != nil {
+		t.Error(err)
+	}
+	if stattest.Distribution(seen, law(0.53)) == nil {
+		t.Error("a drawer that prefers an example is not rejected")
+	}
+}
+
+func ofOwners(spec sampling.Spec, examples int) sampling.Spec {
+	spec.Owners = &sampling.OwnerSampling{ExamplesPerOwner: examples}
+	return spec
+}
+
+func TestParamsOfOwners(t *testing.T) {
+	population := sampling.Population{Examples: 10000, Neighborhoods: sampling.Neighborhoods{1: 10000}, Owners: sampling.OwnerSizes{1: 600, 20: 300, 34: 100}}
+	for name, p := range kindParams {
+		p.Scheme, p.Sample, p.ExamplesPerOwner = name, sampling.SampleOwners, 3
+		p.SecretPartition = name == "cyclic-poisson"
+		spec, err := p.Spec(population)
+		if name == "multi-owner" || name == "fixed" {
+			if err == nil || !strings.Contains(err.Error(), "sample owners: is not for "+name) {
+				t.Errorf("%s: got %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		// The scheme is that of as many examples as there are owners.
+		q := p
+		q.Sample, q.ExamplesPerOwner = "", 0
+		want, err := q.Spec(sampling.Population{Examples: 1000, Neighborhoods: sampling.Neighborhoods{1: 1000}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spec.ExpectedBatchSize(population); got != want.ExpectedBatchSize(sampling.Population{Examples: 1000}) {
+			t.Errorf("%s: expected batch size %v", name, got)
+		}
+		if got, want := spec.ExpectedExamples(population), spec.ExpectedBatchSize(population)*(600+3*400)/1000; !near(got, want) || spec.DrawnPerStep(population) != got {
+			t.Errorf("%s: %v examples expected, want %v", name, got, want)
+		}
+		want.Owners = spec.Owners
+		if jsonOf(t, spec) != jsonOf(t, want) || spec.Owners.ExamplesPerOwner != 3 {
+			t.Errorf("%s: got %s, want %s", name, jsonOf(t, spec), jsonOf(t, want))
+		}
+	}
+	for _, c := range []struct {
+		p    sampling.Params
+		want string
+	}{
+		{sampling.Params{Sample: "owners"}, "examples per owner 0: must be from 1 to"},
+		{sampling.Params{Sample: "owners", ExamplesPerOwner: -1}, "examples per owner -1: must be from 1 to"},
+		{sampling.Params{Sample: "users", ExamplesPerOwner: 1}, `sample "users": must be examples or owners`},
+		{sampling.Params{ExamplesPerOwner: 2}, "examples per owner 2: needs sample owners"},
+		{sampling.Params{Sample: "examples", ExamplesPerOwner: 2}, "examples per owner 2: needs sample owners"},
+		{sampling.Params{Scheme: "cyclic-poisson", Sample: "owners", ExamplesPerOwner: 2}, "needs secret-partition"},
+		{sampling.Params{Sample: "owners", ExamplesPerOwner: 2, BatchSize: 300}, "must be at most 250.000000, the largest feasible: owners / min-sep = 1000 / 4"},
+		{sampling.Params{Scheme: "poisson", Sample: "owners", ExamplesPerOwner: 2, BatchSize: 1e-14}, "makes an owner take part with probability"},
+	} {
+		if c.p.Scheme == "" {
+			c.p.Scheme = "b-min-sep"
+		}
+		if c.p.Scheme != "poisson" {
+			c.p.MinSep = 4
+		}
+		c.p.Steps = 40
+		if c.p.BatchSize == 0 {
+			c.p.BatchSize = 10
+		}
+		if _, err := c.p.Spec(population); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: got %v, want %q", c.p, err, c.want)
+		}
+	}
+	var fault *sampling.InfeasibleError
+	_, err := sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 300, Sample: "owners", ExamplesPerOwner: 2}.Spec(population)
+	if !errors.As(err, &fault) || fault.Largest != 250 {
+		t.Errorf("got %v, want what is feasible", err)
+	}
+	for name, spec := range map[string]sampling.Spec{
+		"no examples":      ofOwners(sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 4}}, 0),
+		"fixed":            ofOwners(sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: 4, MinSep: 2}}, 1),
+		"multi-owner":      ofOwners(sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 4, MinSep: 2}}, 1),
+		"public partition": ofOwners(sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 4, MinSep: 2}}, 1),
+	} {
+		if spec.Validate() == nil {
+			t.Errorf("%s is valid", name)
+		}
+	}
+}
+
+// ownedRows are rows of owners: row r is of owner r mod 1000, which so has 4 or 3 of them.
+func ownedRows(n int) sampling.Audited {
+	of := sampling.Audited{Examples: int64(n), Owners: new(sampling.Owners)}
+	for row := range n {
+		of.Owners.Of = append(of.Owners.Of, int32(row%1000))
+		of.Owners.Ends = append(of.Owners.Ends, row+1)
+	}
+	return of
+}
+
+// formedOwners forms batches of the owners of ownedRows.
+func formedOwners(t *testing.T, spec sampling.Spec, n int) [][][]int64 {
+	t.Helper()
+	src := stream.NewSource(key("audited owners"))
+	sampler := spec.Process().Sampler(src)
+	drawer := spec.Owners.Drawer(key("audited examples"))
+	batches := make([][][]int64, spec.Scheme().NumSteps())
+	firsts := make([][]int64, len(batches))
+	for u := range int64(1000) {
+		for _, step := range sampler.Append(nil, src.IntAddress(u, 0), u) {
+			var group []int64
+			for _, i := range drawer.Append(nil, u, int(step), (n-int(u)+999)/1000) {
+				group = append(group, u+1000*int64(i))
+			}
+			batches[step], firsts[step] = append(batches[step], group), append(firsts[step], u)
+		}
+	}
+	for step, batch := range batches {
+		cut := spec.Truncation
+		if cut != nil {
+			stay := sampling.Cut(cut.Truncator(key("audited cut")), step, slices.Clone(firsts[step]))
+			batch = slices.DeleteFunc(batch, func(g []int64) bool { return !slices.Contains(stay, g[0]%1000) })
+		}
+		slices.SortFunc(batch, func(x, y []int64) int { return int(x[0] - y[0]) })
+		if cut != nil && cut.Pad {
+			for len(batch) < cut.MaxBatchSize {
+				batch = append(batch, nil)
+			}
+			for i := range batch {
+				for len(batch[i]) < spec.Owners.ExamplesPerOwner {
+					batch[i] = append(batch[i], sampling.PadRow)
+				}
+			}
+		}
+		batches[step] = batch
+	}
+	return batches
+}
+
+func auditOwners(spec sampling.Spec, of sampling.Audited, batches [][][]int64) (broken []string) {
+	a := sampling.NewAudit(spec, of)
+	for _, batch := range batches {
+		var rows []int64
+		var ends []int
+		for _, group := range batch {
+			rows = append(rows, group...)
+			ends = append(ends, len(rows))
+		}
+		a.StepOwners(rows, ends)
+	}
+	for _, p := range a.Checks() {
+		if !p.Held {
+			broken = append(broken, p.Name)
+		}
+	}
+	return broken
+}
+
+func TestAuditPassesSoundBatchesOfOwners(t *testing.T) {
+	cut := &sampling.Truncation{MaxBatchSize: 20}
+	padded := &sampling.Truncation{MaxBatchSize: 20, Pad: true}
+	for _, truncation := range []*sampling.Truncation{nil, cut, padded} {
+		for i, spec := range []sampling.Spec{
+			{BMinSep: &sampling.BMinSep{Prob: 0.02, Steps: 205, MinSep: 8, WarmStart: true}},
+			{Poisson: &sampling.Poisson{Prob: 0.02, Steps: 200}},
+			{BallsInBins: &sampling.BallsInBins{Steps: 205, Period: 50}},
+			balancedSpec(t, 205, 8, 3.5),
+			{EpochMinSep: &sampling.EpochMinSep{Steps: 205, MinSep: 8, EpochSteps: 50}},
+			{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 200, MinSep: 7, SecretPartition: true}},
+		} {
+			spec = ofOwners(spec, 1+i%4)
+			spec.Truncation = truncation
+			if broken := auditOwners(spec, ownedRows(3500), formedOwners(t, spec, 3500)); broken != nil {
+				t.Errorf("%s, cut %v: sound batches fail %v", spec.Scheme().Name(), truncation, broken)
+			}
+		}
+	}
+}
+
+// TestAuditFindsEachFaultOfOwners harms batch 3, in which some owner has 4 examples and brings 2.
+func TestAuditFindsEachFaultOfOwners(t *testing.T) {
+	const rows = 3500
+	plain := ofOwners(sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 90, MinSep: 8, EpochSteps: 30}}, 2)
+	whole := ofOwners(plain, 3)
+	pad := plain
+	pad.Truncation = &sampling.Truncation{MaxBatchSize: 60, Pad: true}
+	balanced := ofOwners(balancedSpec(t, 90, 8, 3), 2)
+	ascending := func(batch [][]int64) {
+		slices.SortFunc(batch, func(x, y []int64) int { return int(x[0] - y[0]) })
+	}
+	for i, c := range []struct {
+		spec sampling.Spec
+		want string
+		harm func(b [][][]int64) [][][]int64
+	}{
+		{plain, "steps", func(b [][][]int64) [][][]int64 { return b[1:] }},
+		{plain, "rows", func(b [][][]int64) [][][]int64 { b[3][0][1] = rows; return b }},
+		{plain, "rows", func(b [][][]int64) [][][]int64 { b[3][0] = []int64{sampling.PadRow, b[3][0][0]}; return b }},
+		{plain, "order", func(b [][][]int64) [][][]int64 { slices.Reverse(b[3]); return b }},
+		{plain, "order", func(b [][][]int64) [][][]int64 { slices.Reverse(b[3][0]); return b }},
+		{plain, "order", func(b [][][]int64) [][][]int64 { b[3][0][1] = b[3][0][0]; return b }}, // one example twice
+		{plain, "owners' examples", func(b [][][]int64) [][][]int64 { b[3][0][1] = b[3][0][0] + 1; return b }},
+		{plain, "examples per owner", func(b [][][]int64) [][][]int64 { b[3][0] = b[3][0][:1]; return b }},
+		{plain, "examples per owner", func(b [][][]int64) [][][]int64 {
+			u := b[3][0][0] % 1000
+			b[3][0] = []int64{u, u + 1000, u + 2000}
+			return b
+		}},
+		{whole, "examples per owner", func(b [][][]int64) [][][]int64 { b[3][0] = b[3][0][1:]; return b }},
+		{plain, "owners of a batch", func(b [][][]int64) [][][]int64 { // an owner in two groups
+			u := b[3][0][0] % 1000
+			b[3] = append([][]int64{{u, u + 1000}, {u + 1000, u + 2000}}, b[3][1:]...)
+			ascending(b[3])
+			return b
+		}},
+		{plain, "separation of owners", func(b [][][]int64) [][][]int64 { // with other examples of its own
+			u := b[3][0][0] % 1000
+			b[4] = append(b[4], []int64{u + 1000, u + 2000})
+			ascending(b[4])
+			return b
+		}},
+		{plain, "epochs", func(b [][][]int64) [][][]int64 { b[3] = b[3][1:]; return b }},
+		{balanced, "times of owners", func(b [][][]int64) [][][]int64 { b[3] = b[3][1:]; return b }},
+		{plain, "participations", func(b [][][]int64) [][][]int64 {
+			for t := range b {
+				b[t] = b[t][:len(b[t])/2]
+			}
+			return b
+		}},
+		{plain, "batch sizes", func(b [][][]int64) [][][]int64 { b[3][0] = append(b[3][0], sampling.PadRow); return b }},
+		{pad, "batch sizes", func(b [][][]int64) [][][]int64 { b[3] = b[3][:59]; return b }},
+		{pad, "batch sizes", func(b [][][]int64) [][][]int64 { b[3] = append(b[3], []int64{-1, -1}); return b }},
+		{pad, "batch sizes", func(b [][][]int64) [][][]int64 { b[3][59] = b[3][59][:1]; return b }},
+		{pad, "order", func(b [][][]int64) [][][]int64 { b[3] = append([][]int64{{-1, -1}}, b[3][:59]...); return b }},
+	} {
+		batches := formedOwners(t, c.spec, rows)
+		if auditOwners(c.spec, ownedRows(rows), batches) != nil {
+			t.Fatalf("fault %d: the batches were not sound", i)
+		}
+		if broken := auditOwners(c.spec, ownedRows(rows), c.harm(batches)); !slices.Contains(broken, c.want) {
+			t.Errorf("fault %d: a fault of %q was not found: %v", i, c.want, broken)
+		}
+	}
+}
+
+func jsonOf(t *testing.T, spec sampling.Spec) string {
+	b, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,76 @@
+package stages
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// ownerSizes are the numbers of examples that the owners of a bounded table have.
+func ownerSizes(s ownergraph.Summary) sampling.OwnerSizes {
+	sizes := make(sampling.OwnerSizes)
+	for _, bin := range s.KeptPerOwner {
+		if bin.Value > 0 {
+			sizes[bin.Value] = bin.Count
+		}
+	}
+	return sizes
+}
+
+// Shared reports whether some example of a bounded table has several owners.
+func Shared(s ownergraph.Summary) bool { return s.KeptEdges > s.Kept }
+
+// checkSample refuses owners that cannot follow a scheme: those of a table that has examples of
+// several owners, or copies of examples.
+func (s Source) checkSample(p sampling.Params) error {
+	if p.Sample != sampling.SampleOwners {
+		return nil
+	}
+	bad := &ParamError{Package: "stages", Param: "sample", Value: p.Sample}
+	if s.Table == nil {
+		bad.Rule = "needs a bounded table, which says who owns what: give --bounded"
+		return bad
+	}
+	var bound ownergraph.Bound
+	if err := json.Unmarshal(s.Table.Index.Params, &bound); err != nil {
+		return fmt.Errorf("stages: %s: params: %w", s.Table.Dir, err)
+	}
+	switch of := s.Table.Summary; {
+	case Shared(of):
+		bad.Rule = fmt.Sprintf("needs one owner for each example, and the bounded table has %d examples with %d owners in all: sample examples (leave --sample out), or keep one owner of each in the graph",
+			of.Kept, of.KeptEdges)
+	case Copied(of):
+		bad.Rule = "needs a table without copies of examples: bound without --duplicates (in a plan: bound.duplicates)"
+	case p.ExamplesPerOwner > bound.MaxExamplesPerOwner:
+		bad.Param, bad.Value = "examples per owner", p.ExamplesPerOwner
+		bad.Rule = fmt.Sprintf("must be at most %d: the table was bounded to so many for each owner; bound with a larger --max-per-owner", bound.MaxExamplesPerOwner)
+	default:
+		return nil
+	}
+	return bad
+}
+
+// sampled is how many owners there are for a sampler that they follow, and how many examples for
+// others: what batch sizes count.
+func (of Examples) sampled(s sampling.Spec) (n int64, what string) {
+	if s.Owners != nil {
+		return of.Owners, "owners"
+	}
+	return of.Copies, "examples"
+}
+
+// notOwned says why owners of a population cannot follow a sampler.
+func (of Examples) notOwned() (differs []string) {
+	if of.Shared {
+		differs = append(differs, "the claim is for examples of one owner each, the bounded table has examples of several")
+	}
+	if of.Copied {
+		differs = append(differs, "the claim is for examples that are there once, the bounded table has copies of examples")
+	}
+	if of.Numbered && of.Identity != "" {
+		differs = append(differs, "the claim is for owners of a graph, numbered examples know none")
+	}
+	return differs
+}

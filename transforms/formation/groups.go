@@ -1,0 +1,177 @@
+package formation
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"minsep/manifest"
+	"minsep/sampling"
+	"minsep/transforms/manifestio"
+)
+
+// A chunk of groups is the byte of its kind, then for each group, the rows that an owner brings to
+// a step: the difference of the owner's first row to that of the group before (signed varint), the
+// step, counted from the first of the shard, how many rows there are, and the difference of each to
+// the one before, the first counted from the owner's first row (varints).
+
+// groupPacker gathers groups into a chunk a shard. Its buffers are reused after flush.
+type groupPacker struct {
+	eventPacker
+}
+
+func newGroupPacker(s *shards) *groupPacker { return &groupPacker{*newEventPacker(s, grouped)} }
+
+// add adds the group of rows[i] for the ascending i of brought; first is the owner's first row.
+func (p *groupPacker) add(first int64, step int32, rows []int64, brought []int) {
+	p.eventPacker.add(first, step)
+	shard := p.of[step]
+	b := binary.AppendUvarint(p.buffers[shard], uint64(len(brought)))
+	for _, i := range brought {
+		b = binary.AppendUvarint(b, uint64(rows[i]-first))
+		first = rows[i]
+	}
+	p.buffers[shard] = b
+}
+
+// group is what an owner brings to a step: rows[start:start+count] of its groups.
+type group struct {
+	first, start int64 // row of the owner; of the group
+	count        int32
+	step         int32 // of the shard
+}
+
+// groups are the groups of a shard.
+type groups[R int32 | int64] struct {
+	steps int
+	list  []group
+	rows  []R
+}
+
+// add takes a chunk of groups.
+func (g *groups[R]) add(b []byte) error {
+	first := int64(0)
+	b = b[1:]
+	next := func() (x uint64) {
+		x, k := binary.Uvarint(b)
+		b = b[max(k, 0):]
+		if k <= 0 {
+			b = nil
+		}
+		return x
+	}
+	for len(b) > 0 {
+		delta, k := binary.Varint(b)
+		if k <= 0 {
+			return errChunk
+		}
+		first += delta
+		b = b[k:]
+		step, count := next(), next()
+		if first < 0 || step >= uint64(g.steps) || count < 1 || count > uint64(len(b)) {
+			return errChunk
+		}
+		g.list = append(g.list, group{first, int64(len(g.rows)), int32(count), int32(step)})
+		row := first
+		for range count {
+			row += int64(next())
+			g.rows = append(g.rows, R(row))
+		}
+	}
+	return nil
+}
+
+// batches returns the rows of the shard by step and owner: batch t is rows[starts[t]:starts[t+1]],
+// and owner i of the shard has the rows up to ends[i]. The owners of a batch are in the order of
+// the first rows that they bring. Batches that are too large are truncated; with pad, every batch
+// has as many owners as may be, of drawn entries each. It is called once.
+func (g *groups[R]) batches(first int, truncator *sampling.Truncator, drawn int) (l lists[R], ends []int64) {
+	pad := truncator != nil && truncator.Pad
+	slices.SortFunc(g.list, func(x, y group) int {
+		return cmp.Or(cmp.Compare(x.step, y.step), cmp.Compare(x.first, y.first))
+	})
+	l = lists[R]{starts: make([]int64, 1, g.steps+1), rows: make([]R, 0, len(g.rows))}
+	var leads []R
+	list := g.list
+	for t := range g.steps {
+		n := 0
+		for n < len(list) && int(list[n].step) == t {
+			n++
+		}
+		batch := list[:n]
+		list = list[n:]
+		if truncator != nil {
+			leads = leads[:0]
+			for _, x := range batch {
+				leads = append(leads, R(x.first))
+			}
+			batch = ofOwners(batch, sampling.Cut(truncator, first+t, leads))
+		}
+		slices.SortFunc(batch, func(x, y group) int { return cmp.Compare(g.rows[x.start], g.rows[y.start]) })
+		for _, x := range batch {
+			l.rows = append(l.rows, g.rows[x.start:x.start+int64(x.count)]...)
+			if pad {
+				l.rows = appendPadding(l.rows, drawn-int(x.count))
+			}
+			ends = append(ends, int64(len(l.rows)))
+		}
+		if pad {
+			for range truncator.MaxBatchSize - len(batch) {
+				l.rows = appendPadding(l.rows, drawn)
+				ends = append(ends, int64(len(l.rows)))
+			}
+		}
+		l.starts = append(l.starts, int64(len(l.rows)))
+	}
+	return l, ends
+}
+
+// ofOwners returns the groups of the owners with the given first rows, in place. Both ascend.
+func ofOwners[R int32 | int64](batch []group, firsts []R) []group {
+	kept := batch[:0]
+	for _, x := range batch {
+		if len(firsts) > 0 && R(x.first) == firsts[0] {
+			kept, firsts = append(kept, x), firsts[1:]
+		}
+	}
+	return kept
+}
+
+func appendPadding[R int32 | int64](rows []R, n int) []R {
+	for range n {
+		rows = append(rows, sampling.PadRow)
+	}
+	return rows
+}
+
+// writeOwners writes the files of a shard of steps in which owners take part.
+func writeOwners[R int32 | int64](ctx context.Context, f *writeFn, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {
+	first := int(f.shards.start[shard])
+	g := &groups[R]{steps: int(f.shards.start[shard+1]) - first}
+	a := &assembly[R]{ids: f.Config.IDs.Type}
+	var b []byte
+	for chunks(&b) {
+		var err error
+		if len(b) > 0 && kind(b[0]) == grouped {
+			err = g.add(b)
+		} else {
+			err = a.add(b) // names, and the empty chunk of the shard
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	l, ends := g.batches(first, f.truncator, f.Config.Spec.Owners.ExamplesPerOwner)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	sink := manifestio.BatchSink[R]{Dir: f.Config.Dir, Shard: shard, Shards: f.Config.Shards, First: first}
+	files, err := sink.WriteOwners(l.starts, l.rows, ends)
+	if err == nil && f.Config.Parquet {
+		var file manifest.File
+		file, err = sink.WriteLongOwners(l.starts, l.rows, ends, f.Config.IDs.Type, a.idsOf())
+		files = append(files, file)
+	}
+	return files, err
+}

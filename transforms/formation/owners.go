@@ -1,0 +1,231 @@
+package formation
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+	"minsep/transforms/internal/packed"
+)
+
+// Owners that take part (F4.9): ownedFn brings the rows of each owner together, drawOwnersFn draws
+// the owner's participations and its examples, and writeFn writes them by owner.
+
+// ownedFn emits the rows of a table by bucket of owners. A record is the owner's address, the row
+// (8 bytes, big endian) and, where ids are needed, the example's id. The address is a keyed hash of
+// 128 bits; two of N owners meet with probability below N²/2^129.
+type ownedFn struct {
+	Config Config
+
+	src    *stream.Source
+	packer *packed.Packer
+	rows   ownergraph.Rows
+	record []byte
+}
+
+func (f *ownedFn) Setup(ctx context.Context) error {
+	key, err := f.Config.key(ctx, samplePurpose)
+	f.src = stream.NewSource(key)
+	return err
+}
+
+func (f *ownedFn) StartBundle(_ emitChunk) { f.packer = packed.NewPacker(0, f.Config.buckets()) }
+
+func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, emit emitChunk) error {
+	if err := f.rows.UnmarshalBinary(rows); err != nil {
+		return err
+	}
+	if err := inTable(&f.rows, f.Config.Examples); err != nil {
+		return err
+	}
+	if got, want := f.rows.Examples.Type, f.Config.IDs.Type; f.Config.needsNames() && got != want {
+		return fmt.Errorf("formation: ids of the table are of type %v, the configuration says %v", got, want)
+	}
+	for i := range f.rows.Len() {
+		row := f.rows.First + int64(i)
+		start, end := f.rows.OwnersOf(i)
+		if end-start != 1 || f.rows.Copies[i] != 1 {
+			return fmt.Errorf("formation: row %d of the table has %d owners and %d copies: where owners take part, each example must have one of both", row, end-start, f.rows.Copies[i])
+		}
+		owner := f.rows.Owners.Address(f.src, start, 0)
+		b := append(f.record[:0], owner[:]...)
+		b = binary.BigEndian.AppendUint64(b, uint64(row))
+		if f.Config.needsNames() {
+			b = appendID(b, &f.rows.Examples, i)
+		}
+		f.record = b
+		f.packer.Add(packed.Bucket(owner.Uint64(), f.Config.buckets()), b, emit)
+	}
+	return ctx.Err()
+}
+
+func (f *ownedFn) FinishBundle(_ context.Context, emit emitChunk) error {
+	return f.packer.Flush(emit)
+}
+
+// appendID appends id i of a column to a record that ends with it.
+func appendID(b []byte, ids *ownergraph.IDs, i int) []byte {
+	if ids.Type == ownergraph.Int64 {
+		return binary.BigEndian.AppendUint64(b, uint64(ids.Int(i)))
+	}
+	return append(b, ids.Bytes(i)...)
+}
+
+// decodeID appends what appendID wrote to a column.
+func decodeID(ids *ownergraph.IDs, b []byte) error {
+	switch {
+	case ids.Type == ownergraph.String:
+		ids.AppendBytes(b)
+	case len(b) != 8:
+		return errChunk
+	default:
+		ids.AppendInt(int64(binary.BigEndian.Uint64(b)))
+	}
+	return nil
+}
+
+// drawOwnersFn draws the participations of the owners of a bucket, and what they bring.
+type drawOwnersFn struct {
+	Config Config
+
+	sample, bring stream.Key
+	process       sampling.Process
+}
+
+func (f *drawOwnersFn) Setup(ctx context.Context) (err error) {
+	if f.sample, err = f.Config.key(ctx, samplePurpose); err != nil {
+		return err
+	}
+	f.bring, err = f.Config.key(ctx, bringPurpose)
+	f.process = f.Config.Spec.Process()
+	return err
+}
+
+func (f *drawOwnersFn) ProcessElement(ctx context.Context, _ uint32, records func(*[]byte) bool, emit emitChunk) (err error) {
+	bucket := packed.Sorter{Dir: f.Config.TempDir}
+	defer func() { err = cmp.Or(err, bucket.Close()) }()
+	if err := bucket.AddAll(records); err != nil {
+		return err
+	}
+	d := &ownerDrawer{
+		sampler: f.process.Sampler(stream.NewSource(f.sample)),
+		drawer:  f.Config.Spec.Owners.Drawer(f.bring),
+		out:     newGroupPacker(f.Config.shards()),
+	}
+	if f.Config.needsNames() {
+		d.names = newNamePacker(d.out.shards)
+		d.ids.Reset(f.Config.IDs.Type)
+	}
+	if err := d.drawAll(&bucket, emit); err != nil {
+		return err
+	}
+	examplesSampled.Add(ctx, d.examples)
+	return ctx.Err()
+}
+
+// ownerDrawer draws owner by owner.
+type ownerDrawer struct {
+	sampler sampling.Sampler
+	drawer  *sampling.OwnerDrawer
+	out     *groupPacker
+	names   *namePacker // nil unless the long form needs ids
+
+	owner    stream.Address
+	rows     []int64 // of the owner, ascending
+	ids      ownergraph.IDs
+	steps    []int32
+	brought  []int
+	taken    [][]int32 // by row of the owner, with names only: the steps for which it was drawn
+	held     int       // rows of events in out
+	examples int
+}
+
+// drawAll goes through the owners of a bucket and emits chunks of groups.
+func (d *ownerDrawer) drawAll(bucket *packed.Sorter, emit emitChunk) error {
+	err := bucket.Each(func(record []byte) error {
+		if len(record) < len(d.owner)+8 {
+			return errChunk
+		}
+		if owner := stream.Address(record[:len(d.owner)]); owner != d.owner {
+			if err := d.draw(emit); err != nil {
+				return err
+			}
+			d.owner = owner
+		}
+		d.rows = append(d.rows, int64(binary.BigEndian.Uint64(record[len(d.owner):])))
+		if d.names != nil {
+			return decodeID(&d.ids, record[len(d.owner)+8:])
+		}
+		return nil
+	})
+	if err == nil {
+		err = d.draw(emit)
+	}
+	if err != nil {
+		return err
+	}
+	return d.flush(emit)
+}
+
+// draw draws for the owner whose rows are gathered, and forgets it.
+func (d *ownerDrawer) draw(emit emitChunk) error {
+	if len(d.rows) == 0 {
+		return nil
+	}
+	first := d.rows[0]
+	d.steps = d.sampler.Append(d.steps[:0], d.owner, first)
+	for _, step := range d.steps {
+		d.brought = d.drawer.Append(d.brought[:0], first, int(step), len(d.rows))
+		d.out.add(first, step, d.rows, d.brought)
+		d.held += len(d.brought)
+		if d.names != nil {
+			d.take(step)
+		}
+		if d.held >= groupsHeld {
+			if err := d.flush(emit); err != nil {
+				return err
+			}
+		}
+	}
+	for i, steps := range d.taken {
+		if len(steps) > 0 {
+			d.names.add(&d.ids, i, d.rows[i], steps)
+		}
+	}
+	d.examples += len(d.rows)
+	d.rows, d.taken = d.rows[:0], d.taken[:0]
+	d.ids.Reset(d.ids.Type)
+	return nil
+}
+
+// take notes which rows are brought to a step.
+func (d *ownerDrawer) take(step int32) {
+	for len(d.taken) < len(d.rows) {
+		d.taken = append(d.taken, nil)
+	}
+	for _, i := range d.brought {
+		d.taken[i] = append(d.taken[i], step)
+	}
+}
+
+// groupsHeld is the number of rows in groups after which chunks are emitted.
+const groupsHeld = 1 << 16
+
+func (d *ownerDrawer) flush(emit emitChunk) error {
+	chunks := d.out.flush(nil)
+	if d.names != nil {
+		var err error
+		if chunks, err = d.names.flush(chunks); err != nil {
+			return err
+		}
+	}
+	for _, c := range chunks {
+		emit(c.bucket, c.bytes)
+	}
+	d.held = 0
+	return nil
+}
