@@ -45,7 +45,7 @@ func (p Problem) failureOfPoint() float64 {
 }
 
 // also adds the further points to a protocol that has none yet, with trials of their own at every candidate.
-func (p Problem) also(ctx context.Context, out *Plan) error {
+func (p Problem) also(ctx context.Context, out *Proposal) error {
 	if len(p.AlsoEpsilon) == 0 {
 		return nil
 	}

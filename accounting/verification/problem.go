@@ -101,8 +101,8 @@ type Row struct {
 	Seconds         float64 `json:"seconds"`          // of time on this machine, about; 0 if not known
 }
 
-// Plan is what there is to know before the first sample of a verification.
-type Plan struct {
+// Proposal is what there is to know before the first sample of a verification.
+type Proposal struct {
 	Protocol *accounting.Protocol // nil where no candidate was chosen
 	Method   accounting.Method    // of the run
 	// Estimate is the estimated smallest noise multiplier, without any slack for the verification; 0 where none was made. For proven
@@ -125,7 +125,7 @@ var ErrNotPrivate = fmt.Errorf("%w by the bound", accounting.ErrNotVerified)
 
 // Plan chooses candidates and thresholds. Its errors wrap accounting.RefusedError where no analysis is known, accounting.ErrTooFewSamples where
 // the budget is too small, and accounting.ErrNotVerified where the given noise multiplier is not enough.
-func (p Problem) Plan(ctx context.Context) (*Plan, error) {
+func (p Problem) Plan(ctx context.Context) (*Proposal, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -135,12 +135,12 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 	return p.plan(ctx)
 }
 
-func (p Problem) plan(ctx context.Context) (*Plan, error) {
+func (p Problem) plan(ctx context.Context) (*Proposal, error) {
 	method, err := p.Run.Method()
 	if err != nil {
 		return nil, err
 	}
-	out := &Plan{Method: method}
+	out := &Proposal{Method: method}
 	if method == accounting.ClosedForm || method == accounting.PLD {
 		if err := p.proven(out); err != nil {
 			return out, err
@@ -155,7 +155,7 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 	}
 	out.Each, out.CPU, out.spent = e.each(), e.eachCPU(), spent{p.before.samples + e.drawn - e.measured, e.used()}
 	if p.pair().Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
-		without := &Plan{Method: accounting.PLD, Estimates: out.Estimates, Table: out.Table, Each: out.Each, CPU: out.CPU}
+		without := &Proposal{Method: accounting.PLD, Estimates: out.Estimates, Table: out.Table, Each: out.Each, CPU: out.CPU}
 		if p.proven(without) == nil {
 			return without, p.also(ctx, without)
 		}
@@ -186,7 +186,7 @@ func (p Problem) protocol(t accounting.Thresholds) *accounting.Protocol {
 }
 
 // proven finds the smallest noise multiplier whose δ is proven without samples.
-func (p Problem) proven(out *Plan) error {
+func (p Problem) proven(out *Proposal) error {
 	sigma := p.NoiseMultiplier
 	if sigma == 0 {
 		var err error
@@ -302,7 +302,7 @@ func (p Problem) claim() accounting.Claim {
 }
 
 // fixed makes the protocol for the given noise multiplier.
-func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
+func (p Problem) fixed(ctx context.Context, e *estimator, out *Proposal) error {
 	e.report(Phase{Text: PhaseTables})
 	sides, err := p.sides(e, []float64{p.NoiseMultiplier})
 	if err != nil {
@@ -431,7 +431,7 @@ func (p Problem) start(e *estimator) (first float64, provable tilt.Provable, err
 }
 
 // calibrated estimates the noise multiplier, then fixes candidates around it.
-func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
+func (p Problem) calibrated(ctx context.Context, e *estimator, out *Proposal) error {
 	e.report(Phase{Text: "looking for a σ that needs no samples"})
 	start, provable, err := p.start(e)
 	if err != nil {
@@ -453,7 +453,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 }
 
 // chosen fixes the candidates around what was estimated.
-func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable) error {
+func (p Problem) chosen(e *estimator, out *Proposal, provable tilt.Provable) error {
 	line := fitEstimates(out.Estimates, 0.8*p.Delta)
 	out.Estimate = line.at(p.Delta)
 	p = p.priced(e)
@@ -473,7 +473,7 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable) error {
 }
 
 // provenOnly makes the protocol of a budget that is not enough for estimates: of the noise multiplier that needs no samples.
-func (p Problem) provenOnly(e *estimator, out *Plan, noiseMultiplier float64) error {
+func (p Problem) provenOnly(e *estimator, out *Proposal, noiseMultiplier float64) error {
 	e.report(Phase{Text: PhaseTables})
 	sides, err := p.sides(e, []float64{noiseMultiplier})
 	if err == nil {
@@ -485,7 +485,7 @@ func (p Problem) provenOnly(e *estimator, out *Plan, noiseMultiplier float64) er
 // tableShares are the parts of δ that the table shows as δ'.
 var tableShares = []float64{0.25, 0.5, 0.8, 0.9, 0.95}
 
-func (p Problem) table(e *estimator, m model, line fit, out *Plan) {
+func (p Problem) table(e *estimator, m model, line fit, out *Proposal) {
 	for _, share := range tableShares {
 		row := Row{NoiseMultiplier: line.at(share * p.Delta)}
 		t, tests, err := p.claim().Allocate(m.goals(row.NoiseMultiplier, 0))

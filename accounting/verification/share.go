@@ -36,7 +36,7 @@ type spent struct {
 }
 
 // after returns the problem for a second plan of the same budget.
-func (p Problem) after(first *Plan) Problem {
+func (p Problem) after(first *Proposal) Problem {
 	if first != nil {
 		p.before = first.spent
 	}

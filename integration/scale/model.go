@@ -209,10 +209,10 @@ func (m *model) report(out io.Writer) {
 	table([]string{"edges", "CPU-h", "TB shuffled", "buckets", "rounds", "edges left to one worker, at most", "GB shuffled a worker of 100", "of 10,000"}, func() {
 		for _, edges := range []float64{1e8, 1e9, 1e10} {
 			c := contribution.Config{Bound: ownergraph.Bound{MaxExamplesPerOwner: modelK}, Edges: int64(m.fileBytes.at(edges)) / 4}
-			plan := c.Plan()
-			left := edges * math.Pow(contribution.UndecidedAfterPair(modelK), float64(plan.Rounds)/2)
+			sizes := c.Sizes()
+			left := edges * math.Pow(contribution.UndecidedAfterPair(modelK), float64(sizes.Rounds)/2)
 			bytes := edges * max(m.total("uniform"), m.total("power-law"))
-			row(num(edges), num(edges*m.cpu.at(math.Log10(edges))/1e6/3600), num(bytes/1e12), fmt.Sprint(plan.Buckets), fmt.Sprint(plan.Rounds), num(left), num(bytes/1e9/100), num(bytes/1e9/1e4))
+			row(num(edges), num(edges*m.cpu.at(math.Log10(edges))/1e6/3600), num(bytes/1e12), fmt.Sprint(sizes.Buckets), fmt.Sprint(sizes.Rounds), num(left), num(bytes/1e9/100), num(bytes/1e9/1e4))
 		}
 	})
 }

@@ -119,17 +119,17 @@ func (c Config) spec() spec {
 	return s
 }
 
-// Plan is what a configuration leads to.
-type Plan struct {
+// Sizes are what a configuration leads to.
+type Sizes struct {
 	Buckets    int // of each shuffle, at least 1
 	Rounds     int // before one worker finishes, at least 1
 	HeavyOwner int // examples of an owner above which its list is not sent about
 }
 
-// Plan returns what c leads to, with its defaults.
-func (c Config) Plan() Plan {
+// Sizes returns what c leads to, with its defaults.
+func (c Config) Sizes() Sizes {
 	s := c.spec()
-	return Plan{s.Buckets, c.rounds(), s.Heavy}
+	return Sizes{s.Buckets, c.rounds(), s.Heavy}
 }
 
 // rounds returns how many rounds are made. They go in pairs: one keeps examples, the next drops
