@@ -47,7 +47,7 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	}
 	for i, f := range ix.Files {
 		if name := BoundedPartName(i); f.Name != name {
-			err = errors.Join(err, fmt.Errorf("manifest: %s: file %s in the place of %s", dir, f.Name, name))
+			err = errors.Join(err, fmt.Errorf("manifest: %s: file %s in place of %s", dir, f.Name, name))
 			continue
 		}
 		part, perr := openPartFile(ctx, dir, f.Name)
@@ -158,7 +158,7 @@ func (f BoundedFile) Each(ctx context.Context, dir string, owners bool, size int
 	}
 	defer p.close()
 	if p.Rows != f.Rows {
-		return fmt.Errorf("manifest: %s: %d rows in the place of %d", f.Name, p.Rows, f.Rows)
+		return fmt.Errorf("manifest: %s: %d rows in place of %d", f.Name, p.Rows, f.Rows)
 	}
 	return inFile(f.Name, p.Each(f.First, owners, size, use))
 }

@@ -439,7 +439,7 @@ func TestOpenBounded(t *testing.T) {
 		t.Errorf("types that differ: %v", err)
 	}
 	write([]*ownergraph.Rows{makeRows(i64, i64, 0, 3, one)}, "part-00001.parquet")
-	if _, err := OpenBounded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "in the place of part-00000.parquet") {
+	if _, err := OpenBounded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "in place of part-00000.parquet") {
 		t.Errorf("a part missing: %v", err)
 	}
 }

@@ -87,7 +87,7 @@ func (b *BoundedWriter) Write(r *ownergraph.Rows) error {
 		b.next = r.First
 	}
 	if r.First != b.next || r.First < 0 {
-		return fmt.Errorf("manifest: rows from %d in the place of row %d", r.First, b.next)
+		return fmt.Errorf("manifest: rows from %d in place of row %d", r.First, b.next)
 	}
 	for i := range r.Len() {
 		b.append(r, i)

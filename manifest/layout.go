@@ -10,7 +10,7 @@ const (
 	BatchesFolder   = "batches"
 	NoiseFolder     = "noise"
 	CertificateFile = "certificate.json"
-	AccountingFile  = "accounting.json" // in the place of a certificate: a published accounting that is not proven
+	AccountingFile  = "accounting.json" // in place of a certificate: a published accounting that is not proven
 	LockName        = "lock"            // is there while a command writes in the run directory
 )
 

@@ -93,7 +93,7 @@ func SetExamples(dir, examples string) error {
 	return WriteRun(dir, run, &old)
 }
 
-// WriteRun makes the directory where there is none, and writes its run.json: in the place of old, or, if that is nil, where there is
+// WriteRun makes the directory where there is none, and writes its run.json: in place of old, or, if that is nil, where there is
 // none, else the error wraps fs.ErrExist. It is an error if another process has replaced old meanwhile.
 func WriteRun(dir string, run Run, old *Run) error {
 	if err := store.MkdirAll(background, dir, PublicDir); err != nil {

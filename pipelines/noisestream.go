@@ -38,7 +38,7 @@ type NoiseStreamHead struct {
 	Shard        int             `json:"shard"`         // 0 to Shards-1
 	Shards       int             `json:"shards"`
 	First        int64           `json:"first"` // coordinate of the shard
-	End          int64           `json:"end"`   // coordinate behind the shard's last
+	End          int64           `json:"end"`   // coordinate after the shard's last
 }
 
 // NoiseStream writes the noise of a run directory, whose recipe is there, to a stream: rows of a

@@ -102,16 +102,16 @@ func instead(first, other *Row) string {
 		text += fmt.Sprintf(format, args...)
 	}
 	if other.State < first.State {
-		say("keeps %d numbers a coordinate in the place of %d", other.State, first.State)
+		say("keeps %d numbers a coordinate in place of %d", other.State, first.State)
 	}
 	if other.CPU < 0.8*first.CPU {
-		say("takes about %s of a processor for its certificate in the place of %s", seconds(other.CPU), seconds(first.CPU))
+		say("takes about %s of a processor for its certificate in place of %s", seconds(other.CPU), seconds(first.CPU))
 	}
 	if other.Kept > first.Kept*1.01 {
-		say("uses %.3g %% of the examples in the place of %.3g %%", 100*other.Kept, 100*first.Kept)
+		say("uses %.3g %% of the examples in place of %.3g %%", 100*other.Kept, 100*first.Kept)
 	}
 	if other.Coverage > first.Coverage+0.01 {
-		say("shows %.3g %% of these at least once in the place of %.3g %%", 100*other.Coverage, 100*first.Coverage)
+		say("shows %.3g %% of these at least once in place of %.3g %%", 100*other.Coverage, 100*first.Coverage)
 	}
 	if other.Noise.Proven && !first.Noise.Proven {
 		say("is proven without samples")

@@ -3,7 +3,7 @@ package report
 // glossary says what the words of a page mean.
 var glossary = []Fact{
 	{"(ε, δ)-differential privacy", "whether one protected unit took part changes the probability of any outcome by at most a factor e^ε, and a further δ"},
-	{"Adjacency", "what is changed between the two trainings that are compared: here the gradients of the protected unit are replaced by zero"},
+	{"Adjacency", "what is changed between the two training runs that are compared: here the gradients of the protected unit are replaced by zero"},
 	{"Advantage", "true positive rate less false positive rate of the best test of whether the unit took part: 0 is guessing, 1 is certainty"},
 	{"Band", "a diagonal of the strategy: with w bands the noise of w steps belongs together"},
 	{"Batch", "the examples of one step. Who is in it is secret"},

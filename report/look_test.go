@@ -56,7 +56,7 @@ func inFrames(page string, height int, widths ...int) string {
 }
 
 // TestLook opens the page in a browser: at phone and desktop widths nothing is wider than the window, and on paper it has pages. With
-// MINSEP_LOOK, a folder, it leaves screenshots in both themes and a PDF there; MINSEP_LOOK_PAGE is a page to take in the place of the test's.
+// MINSEP_LOOK, a folder, it leaves screenshots in both themes and a PDF there; MINSEP_LOOK_PAGE is a page to take in place of the test's.
 func TestLook(t *testing.T) {
 	program := browser(t)
 	page := pageOf(t, fixture(t), Options{})

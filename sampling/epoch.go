@@ -27,7 +27,7 @@ type EpochMinSep struct {
 	EpochSteps int `json:"epoch_steps"` // T, at least MinSep
 }
 
-// maxEpoch is the greatest number of steps of an epoch, which may be longer than a training.
+// maxEpoch is the greatest number of steps of an epoch, which may be longer than a training run.
 const maxEpoch = math.MaxInt32
 
 // maxMoved is the part of a batch size by which rounding the epoch to whole steps may change it

@@ -143,7 +143,7 @@ func (p Params) checkRate(c *param.Checker) {
 }
 
 // WithoutExamples returns parameters of the same scheme that need no number of examples: any
-// probability, epoch or participations in the place of a batch size. What is known about the scheme
+// probability, epoch or participations in place of a batch size. What is known about the scheme
 // without the examples, such as how it is accounted for, is the same for both.
 func (p Params) WithoutExamples() Params {
 	switch {

@@ -27,7 +27,7 @@ type Form struct {
 	// What follows does not change the batches.
 
 	Shards  int  // of the files; 0 for as many as the expected size calls for
-	Parquet bool // write (step, slot, example_id) besides
+	Parquet bool // write (step, slot, example_id) as well
 	Buckets int  // of the shuffle by owner; 0 for as many as the size calls for
 }
 

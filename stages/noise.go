@@ -25,7 +25,7 @@ type Noise struct {
 	Strategy        string  // file
 	Steps           int     // must be those of the strategy
 	Coordinates     int64   // of the gradients
-	NoiseMultiplier float64 // σ in units of ClipNorm, as the certificate has it
+	NoiseMultiplier float64 // σ in units of ClipNorm, that of the certificate
 	FromCertificate bool    // take NoiseMultiplier, which is not given then, from the certificate in the run directory
 	ClipNorm        float64 // ζ
 	Grid            noise.Grid

@@ -203,7 +203,7 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 	return cases
 }
 
-// kindCases put something else in the place of a file or folder.
+// kindCases put something else in place of a file or folder.
 func kindCases(name string) (cases []hostileCase) {
 	for _, kind := range []struct {
 		name string

@@ -76,7 +76,7 @@ func (p place) folders() (paths []string) {
 	return paths
 }
 
-// A link in the place of a folder or of the file in it is not followed.
+// A link in place of a folder or of the file in it is not followed.
 func TestTempFolderLinks(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	file := filepath.Join(outside, tempOwner)

@@ -151,7 +151,7 @@ func (o *Objects) Stat(ctx context.Context, name string) (Info, error) {
 	return Info{Dir: true}, err
 }
 
-// List leaves out the empty objects that some programs make in the place of folders.
+// List leaves out the empty objects that some programs make in place of folders.
 func (o *Objects) List(ctx context.Context, dir string) ([]Entry, error) {
 	var list []Entry
 	err := o.pages(ctx, dir, func(prefix string, p Page) error {

@@ -105,7 +105,7 @@ const (
 	Missing      = "is missing"
 )
 
-// Plain returns JSON in the place of JSON with // comments and with commas after the last element:
+// Plain returns JSON in place of JSON with // comments and with commas after the last element:
 // both become spaces, so that every other byte stays where it is. Of commas, only one behind an
 // element is forgiven.
 func Plain(b []byte) []byte {

@@ -27,7 +27,7 @@ const MaxCoordinates = 1 << 48
 type Config struct {
 	Strategy        *mechanism.Strategy // C, of as many steps as the training run
 	Coordinates     int64               // d, 1 to [MaxCoordinates]
-	NoiseMultiplier float64             // σ, the deviation of Z in units of ClipNorm, as the certificate has it
+	NoiseMultiplier float64             // σ, the deviation of Z in units of ClipNorm, that of the certificate
 	ClipNorm        float64             // ζ, the norm to which gradients are clipped, 2⁻⁸⁰ to 2⁸⁰; σ ζ is 2⁻⁹⁶ to 2⁹⁶
 	Grid            Grid                // g; 0 for the default
 

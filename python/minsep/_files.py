@@ -127,7 +127,7 @@ class Directory:
         return data
 
     def _read_local(self, name: str, size: int | None) -> Buffer:
-        # Without waiting: a named pipe in the place of a file must not hang the trainer.
+        # Without waiting: a named pipe in place of a file must not hang the trainer.
         fd = os.open(os.path.join(self.path, name), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         try:
             info = os.fstat(fd)

@@ -40,7 +40,7 @@ class Table:
         ids = []
         for i, name in enumerate(sorted(self.folder.files)):
             if name != f"part-{i:05d}.parquet":
-                raise RunDirectoryError(f"{where}: {name} in the place of part-{i:05d}.parquet")
+                raise RunDirectoryError(f"{where}: {name} in place of part-{i:05d}.parquet")
             data = self.folder.read_once(name)
             try:
                 ids.append(pq.read_table(pa.BufferReader(pa.py_buffer(data)), columns=["example_id"])["example_id"])

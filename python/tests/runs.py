@@ -114,7 +114,7 @@ def edit_index(folder: pathlib.Path, change) -> None:
 
 
 def replace(folder: pathlib.Path, name: str, content: bytes) -> None:
-    """Puts other content in the place of a file, with the size and SHA-256 that the index then says."""
+    """Puts other content in place of a file, with the size and SHA-256 that the index then says."""
     (folder / name).write_bytes(content)
 
     def change(index):

@@ -93,7 +93,7 @@ func ReadKeyFile(path string) (Root, error) {
 }
 
 // RunID names one training run. It is public, drawn at random when the run directory
-// is made, and serves one run only: two trainings with the same noise reveal their difference.
+// is made, and serves one run only: two training runs with the same noise reveal their difference.
 type RunID [16]byte
 
 // NewRunID draws a run id from the operating system.

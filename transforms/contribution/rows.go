@@ -24,7 +24,7 @@ func init() {
 }
 
 // numberRows sorts the kept examples by their ids and numbers them: a sample of the ids divides
-// them into ranges, a range is sorted behind the shuffle, and its first row comes from the sizes of
+// them into ranges, a range is sorted after the shuffle, and its first row comes from the sizes of
 // those before it. Neither the sample nor the number of ranges shows in the result.
 func numberRows(s beam.Scope, spec spec, kept beam.PCollection) beam.PCollection {
 	s = s.Scope("rows")

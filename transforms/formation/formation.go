@@ -48,7 +48,7 @@ type Config struct {
 	Examples int64           `json:"examples"`      // rows of the table: rows are 0 to Examples-1
 	Shards   int             `json:"shards"`        // at most one a step; [Shards] gives a good number
 	Dir      string          `json:"dir"`           // of the files; exists, mode 0700
-	Parquet  bool            `json:"parquet"`       // write the long form besides
+	Parquet  bool            `json:"parquet"`       // write the long form as well
 	IDs      IDs             `json:"ids"`           // of a table, for the long form
 	KeyURI   string          `json:"key_uri"`       // of the root key; see [stream.ReadKeyFile]
 	RunID    stream.RunID    `json:"run_id"`        // of the training run

@@ -115,7 +115,7 @@ func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.R
 	return noise.Read(bytes.NewReader(b))
 }
 
-// Facts are what the index of the folder says of its files, for a training of so many steps and
+// Facts are what the index of the folder says of its files, for a training run of so many steps and
 // coordinates.
 func (c Config) Facts(steps int, coordinates int64) manifest.NoiseFacts {
 	return manifest.NoiseFacts{Steps: steps, Coordinates: coordinates, Shards: c.Shards, StepsPerFile: c.stepsPerFile(), DType: c.DType}

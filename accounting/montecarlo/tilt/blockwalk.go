@@ -60,7 +60,7 @@ func (o *overlaps) between(i, j int) float64 {
 //
 //	weight Π_i (Σ_j term_j V̂_{i+1}(S_j)) / V̂_i(S) ≤ 1
 //
-// for N̂ in the place of N_θ. It is not safe for concurrent use.
+// for N̂ in place of N_θ. It is not safe for concurrent use.
 type blockWalker struct {
 	t      *blockTable
 	counts []uint8

@@ -98,7 +98,7 @@ func (s tableSource) logN() float64 {
 	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
 }
 
-// walkError: a step of the walk adds what rounding, and U in the place of V, change in the probability of a participation.
+// walkError: a step of the walk adds what rounding, and U in place of V, change in the probability of a participation.
 func (s tableSource) walkError() float64 { return float64(s.table.steps) * (s.table.residual + 4e-15) }
 
 func (s tableSource) walkable() bool { return s.table.walkable }

@@ -106,7 +106,7 @@ func Conformance(t *testing.T, root string, large int) {
 			return
 		}
 		if err := store.WriteFile(ctx, in("version"), replace, []byte("three")); !errors.Is(err, store.ErrChanged) {
-			t.Errorf("in the place of another version: %v", err)
+			t.Errorf("in place of another version: %v", err)
 		}
 		holds(t, in("version"), []byte("two"))
 	})

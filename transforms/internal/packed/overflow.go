@@ -14,7 +14,7 @@ import (
 )
 
 // DefaultOverflowAfter is what a packer passes on in a bundle before it writes to files. A runner
-// may hold all that a bundle passes on, or, as Flink's runner does, stop for ever at about 400 MB;
+// may hold all that a bundle passes on, or, as Flink's runner does, stop forever at about 400 MB;
 // a bundle has up to four packers.
 const DefaultOverflowAfter = 64 << 20
 

@@ -12,7 +12,7 @@ import (
 // comparisons: to look at the record itself is to wait for memory.
 type ref struct {
 	key   uint64 // at the depth sorted by
-	after uint64 // the eight bytes behind
+	after uint64 // the next eight bytes
 	chunk uint32
 	off   uint32
 }

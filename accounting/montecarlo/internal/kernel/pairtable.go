@@ -32,7 +32,7 @@ func (p *pairTable) diagonal(i, from, end int, weights []float64, jump *Row, sta
 	}
 }
 
-// constant does the same with one row in the place of the diagonal.
+// constant does the same with one row in place of the diagonal.
 func (p *pairTable) constant(i, from, end int, weights []float64, jump *Row, row []Row, stay float64) {
 	if from < end {
 		pairRow(p.line(i)[from:], p.line(i + 1)[from+1:], row[:1], 0, 0, weights[from:end], jump, stay)

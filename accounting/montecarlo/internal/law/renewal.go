@@ -33,7 +33,7 @@ type Renewal struct {
 	Steps, MinSep int
 	Epoch         int         // T; 0 for none
 	LogStay       float64     // ln a
-	Stays         []float64   // [Steps]: ln a_i in the place of LogStay; nil where all are alike
+	Stays         []float64   // [Steps]: ln a_i in place of LogStay; nil where all are alike
 	Jump          [][]float64 // [terms][Steps]: log weight of the jump at i, -m²‖c_i‖²/2σ² included
 	Start         []float64   // at most MinSep log weights
 	Times         float64
