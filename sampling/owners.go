@@ -10,7 +10,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// OwnerSampling makes a scheme sample owners in the place of examples (F4.9). Each example must
+// OwnerSampling makes a scheme sample owners in place of examples (F4.9). Each example must
 // have exactly one owner.
 //
 // # Formal guarantees

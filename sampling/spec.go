@@ -7,7 +7,7 @@ import (
 )
 
 // Spec is one scheme, and what follows it, as parameters travel: exactly one scheme is set. Owners,
-// where set, follow it in the place of examples; a truncation comes last. In JSON the scheme's name
+// where set, follow it in place of examples; a truncation comes last. In JSON the scheme's name
 // on the command line holds its parameters:
 //
 //	{"b-min-sep": {"prob": 0.25, "steps": 1000, "min_sep": 16, "warm_start": true}}
@@ -39,7 +39,7 @@ type Kind struct {
 	// needed for it.
 	ExactBatchSize bool
 
-	examplesOnly string                                      // why owners cannot follow it in the place of examples; "" if they can
+	examplesOnly string                                      // why owners cannot follow it in place of examples; "" if they can
 	untruncated  string                                      // why there is no maximum batch size; "" if there may be one
 	check        func(p Params, c *param.Checker)            // checks the parameters that are not in Takes
 	spec         func(p Params, of Population) (Spec, error) // of valid parameters
