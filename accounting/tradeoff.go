@@ -86,6 +86,27 @@ func (g Guarantee) corners() (rates []float64) {
 	return rates
 }
 
+// AttackBounds are what follows of a guarantee for attacks, and how much they are worth.
+type AttackBounds struct {
+	Worth     string   `json:"worth"` // certified, not proven, proven or estimated, as the points are
+	Advantage float64  `json:"advantage"`
+	Rates     []Attack `json:"rates"`
+}
+
+// AttackBounds are those of the certificate's points.
+func (c *Certificate) AttackBounds() AttackBounds {
+	worth := "certified"
+	if c.Status != Verified {
+		worth = "not proven"
+	}
+	return c.Guarantee().AttackBounds(worth)
+}
+
+// AttackBounds are the bounds with what they are worth.
+func (g Guarantee) AttackBounds(worth string) AttackBounds {
+	return AttackBounds{worth, g.Advantage(), g.Attacks()}
+}
+
 // Attacks are the bounds at [AttackRates].
 func (g Guarantee) Attacks() (attacks []Attack) {
 	for _, fpr := range AttackRates {

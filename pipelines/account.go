@@ -36,6 +36,12 @@ type AccountResult struct {
 	// Certificate is what was verified; nil when nothing was, and in a dry run.
 	Certificate *accounting.Certificate `json:"certificate,omitempty"`
 
+	// Attacks bounds membership attacks: by the certificate and, with a curve, by that, which may be an estimate.
+	Attacks []accounting.AttackBounds `json:"attacks,omitempty"`
+	// Statement is a paragraph for a paper, and ModelCard lines for a model card.
+	Statement string `json:"statement,omitempty"`
+	ModelCard string `json:"model_card,omitempty"`
+
 	// NotCertified are the epsilon of AlsoEpsilon at which the verification rejected δ.
 	NotCertified []float64 `json:"not_certified,omitempty"`
 
@@ -116,9 +122,13 @@ func (c *claim) ledger() string { return store.Join(c.dir.path, manifest.LedgerF
 
 // besides makes what is shown with a certificate: before that is written, since all of it may fail.
 func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *AccountResult) (err error) {
+	result.Attacks, result.Statement, result.ModelCard = []accounting.AttackBounds{c.AttackBounds()}, c.Statement(), c.ModelCard()
 	if a.Curve {
 		if result.Curve, err = verification.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {
 			return err
+		}
+		if len(result.Curve) > 0 {
+			result.Attacks = append(result.Attacks, verification.Attacks(result.Curve))
 		}
 	}
 	if result.Method == accounting.Unproven {

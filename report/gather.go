@@ -15,6 +15,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
+	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
@@ -24,6 +25,7 @@ import (
 type Options struct {
 	ShowSecret bool      // realised batch sizes and participation counts too
 	Curve      bool      // δ at other ε, by estimates where samples are needed: seconds to minutes of a processor
+	Plan       string    // file of what minsep plan --json printed: the alternatives; "" for none
 	Now        time.Time // when the page is made; zero for not saying so
 }
 
@@ -41,6 +43,8 @@ type Run struct {
 	Strategy    *mechanism.Strategy
 	Noise       *noise.Params
 	Indexes     []IndexOf
+
+	Alternatives []*planner.Row // of a plan, by rising noise relative to the batch
 }
 
 // IndexOf is the index of a folder.
@@ -84,12 +88,30 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	}
 	r.readNoise(ctx)
 	r.readIndexes(ctx)
+	if o.Plan != "" {
+		if r.Alternatives, err = readPlan(ctx, o.Plan); err != nil {
+			return nil, err
+		}
+	}
 	if o.Curve && r.Certificate != nil && r.sound() {
 		if r.Curve, err = verification.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
 			return nil, err
 		}
 	}
 	return r, ctx.Err()
+}
+
+// readPlan reads the ranked rows of a plan.
+func readPlan(ctx context.Context, path string) ([]*planner.Row, error) {
+	b, err := stages.ReadFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	var result planner.Result
+	if err := json.Unmarshal(b, &result); err != nil || result.Format != planner.Format || len(result.Rows) == 0 {
+		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must be what minsep plan --json printed"}
+	}
+	return slices.DeleteFunc(result.Rows, func(row *planner.Row) bool { return row == nil || row.Refused != "" }), nil
 }
 
 // sound says that no check of the directory is broken: what is computed at length is computed of nothing else.

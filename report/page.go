@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"minsep/accounting"
+	"minsep/accounting/verification"
 	"minsep/inspect"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -62,7 +63,7 @@ func (r *Run) Write(w io.Writer, o Options) error {
 		p.Made = o.Now.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	p.Lead = r.lead()
-	for _, s := range []*Section{r.promise(), r.secret(o), r.trainer(), r.attacks(), r.sizes(), r.law(), r.strategy(), r.bounds(), r.verification(), r.folders(), r.checks(), r.cite()} {
+	for _, s := range []*Section{r.promise(), r.secret(o), r.trainer(), r.attacks(), r.sizes(), r.alternatives(), r.law(), r.strategy(), r.bounds(), r.verification(), r.folders(), r.checks(), r.cite()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
 		}
@@ -171,12 +172,9 @@ func (r *Run) attacks() *Section {
 	}
 	s.Figures = []Figure{tradeoff(g, proven), r.curve()}
 	if len(r.Curve) > 0 && !r.Curve[0].Proven {
-		var estimated accounting.Guarantee
-		for _, p := range r.Curve {
-			estimated = append(estimated, accounting.EpsilonDelta{Epsilon: p.Epsilon, Delta: min(1, p.Delta+2*p.StdErr)})
-		}
-		text := fmt.Sprintf("By the estimated curve at two standard errors above, which certifies nothing, the advantage is at most %.3g", estimated.Advantage())
-		for _, a := range estimated.Attacks() {
+		estimated := verification.Attacks(r.Curve)
+		text := fmt.Sprintf("By the estimated curve at two standard errors above, which certifies nothing, the advantage is at most %.3g", estimated.Advantage)
+		for _, a := range estimated.Rates {
 			text += fmt.Sprintf(", the true positive rate at a false positive rate of %g at most %.3g", a.FPR, a.TPR)
 		}
 		s.Text = append(s.Text, text+".")
@@ -249,6 +247,34 @@ func (r *Run) sizes() *Section {
 		Fact{"Noise relative to the batch", fmt.Sprintf("%.4g: root mean square error of prefix sums of gradients, σ‖AC⁻¹‖/√n, over the expected batch size", noise.RMSE/batch)},
 		Fact{"Largest of a step", fmt.Sprintf("%.4g (MaxSE, also over the batch size)", noise.MaxSE/batch)},
 		Fact{"Independent noise of the same σ", fmt.Sprintf("%.4g, which is %.3g times as much", alone.Times(c.NoiseMultiplier).RMSE/batch, alone.RMSE/e.RMSE)})
+	return s
+}
+
+// mostAlternatives is how many rows of a plan a page shows.
+const mostAlternatives = 8
+
+func (r *Run) alternatives() *Section {
+	if len(r.Alternatives) == 0 {
+		return nil
+	}
+	s := &Section{ID: "alternatives", Title: "Beside the alternatives of the plan", Columns: []string{"", "scheme", "min-sep", "strategy", "bands", "batch", "σ", "noise / batch", "worth"}}
+	s.Text = []string{"The rows of the plan are estimates unless they say proven. This run is the first line, by its certificate and for prefix sums."}
+	if v := r.noiseRelative(); !math.IsNaN(v) {
+		c := r.Certificate
+		s.Rows = append(s.Rows, []string{"this run", r.Scheme.Kind().Name, fmt.Sprint(r.Scheme.Scheme().Separation()), c.Run.Strategy.Kind, fmt.Sprint(c.Run.Strategy.Bands()),
+			number(r.batchSize()), number(c.NoiseMultiplier), number(v), string(c.Status)})
+	}
+	for i, row := range r.Alternatives[:min(mostAlternatives, len(r.Alternatives))] {
+		worth, deviation := "proven", ""
+		if !row.Noise.Proven {
+			worth, deviation = "estimated", " ± "+number(row.StdErr)
+		}
+		if row.Tied && i > 0 {
+			worth += ", tied with the first"
+		}
+		s.Rows = append(s.Rows, []string{fmt.Sprint(i + 1), row.Scheme.Scheme, fmt.Sprint(row.Scheme.MinSep), row.Strategy.Kind, fmt.Sprint(row.Bands),
+			number(row.BatchSize), number(row.Noise.Multiplier), number(row.Relative) + deviation, worth})
+	}
 	return s
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"minsep/inspect"
 	"minsep/manifest"
 	"minsep/mechanism"
+	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 )
@@ -232,6 +235,29 @@ func TestBatchBand(t *testing.T) {
 	}
 	if batchBand(10, 10) != nil || batchBand(0, 1) != nil {
 		t.Error("a band without chance")
+	}
+}
+
+// TestAlternatives shows a run beside the rows of a plan, each with what it is worth, and refuses another file.
+func TestAlternatives(t *testing.T) {
+	r := fixture(t)
+	r.Alternatives = []*planner.Row{{Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 8}, Strategy: mechanism.Params{Kind: "bsr"}, Bands: 8, BatchSize: 30, Relative: 0.0123, StdErr: 0.0004},
+		{Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Relative: 0.0456, Noise: planner.Noise{Proven: true}, Tied: true}}
+	text := pageOf(t, r, Options{})
+	for _, want := range []string{"<td>this run</td>", "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.0456</td><td>proven, tied with the first</td>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "plan.json")
+	for content, ok := range map[string]bool{`{"format": 1, "rows": [{"bands": 2}, {"refused": "no"}]}`: true, `{"scheme": {}}`: false, `{"format": 9, "rows": [{}]}`: false, `x`: false} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := readPlan(t.Context(), file)
+		if (err == nil) != ok || ok && len(rows) != 1 {
+			t.Errorf("%s: %d rows, %v", content, len(rows), err)
+		}
 	}
 }
 

@@ -20,6 +20,19 @@ type CurvePoint struct {
 	Proven  bool    `json:"proven"`            // by a method that needs no samples
 }
 
+// Attacks bounds membership attacks by a curve: at two standard errors above its estimates, which certify nothing.
+func Attacks(curve []CurvePoint) accounting.AttackBounds {
+	var g accounting.Guarantee
+	worth := "estimated"
+	for _, p := range curve {
+		if p.Proven {
+			worth = "proven"
+		}
+		g = append(g, accounting.EpsilonDelta{Epsilon: p.Epsilon, Delta: min(1, p.Delta+2*p.StdErr)})
+	}
+	return g.AttackBounds(worth)
+}
+
 // curveParts are the ε of a curve, as parts of the claim's.
 var curveParts = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2}
 

@@ -140,6 +140,13 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
 		}
 		printAlso(t, r)
+		for _, a := range r.Attacks {
+			fmt.Fprintf(t, "attacks, %s\tadvantage at most %.3g", a.Worth, a.Advantage)
+			for _, rate := range a.Rates {
+				fmt.Fprintf(t, "; at %g false positives at most %.3g true ones", rate.FPR, rate.TPR)
+			}
+			fmt.Fprintln(t)
+		}
 	} else if r.DryRun {
 		fmt.Fprintf(t, "dry run\tof a claim of (%g, %g)-DP: nothing was verified, and nothing written\n", r.Epsilon, r.Delta)
 		fmt.Fprintf(t, "method\t%s\n", r.Method)
