@@ -31,8 +31,8 @@ func BatchesFormatOf(s sampling.Spec) string {
 
 // BatchesFacts are the facts in the index of a folder of batches.
 type BatchesFacts struct {
-	Examples  int64 `json:"examples"` // rows of the example table: every row is in [0, Examples)
-	Steps     int   `json:"steps"`
+	Examples  int64 `json:"examples"`             // rows of the example table: every row is in [0, Examples)
+	Steps     int   `json:"steps"`                // at least 1
 	Shards    int   `json:"shards"`               // shard s holds the steps [ShardStart(s), ShardStart(s+1))
 	BatchSize int   `json:"batch_size,omitempty"` // entries of every batch, where batches are padded
 	// ExpectedBatchSize is how many rows a batch has in expectation, or owners where they take
@@ -47,8 +47,8 @@ type BatchesFacts struct {
 	ExamplesPerOwner int     `json:"examples_per_owner,omitempty"` // that an owner brings, where it has as many; entries of each owner where batches are padded
 	ExpectedExamples float64 `json:"expected_examples,omitempty"`  // rows of a batch in expectation, before a maximum batch size cuts it
 
-	RowType DType  `json:"row_type"`
-	RowsOf  string `json:"rows_of"` // the table that rows number: "bounded" beside this folder, or "range": the ids 0…Examples-1 themselves
+	RowType DType  `json:"row_type"` // DInt32 or DInt64
+	RowsOf  string `json:"rows_of"`  // the table that rows number: "bounded" beside this folder, or "range": the ids 0…Examples-1 themselves
 }
 
 // Tables that rows number.
@@ -76,9 +76,9 @@ func OwnersName(shard, shards int) string {
 
 // Batches is a folder of batches that has been opened.
 type Batches struct {
-	Dir   string
-	Index *Index
-	Facts BatchesFacts
+	Dir   string       // the folder
+	Index *Index       // as it was read
+	Facts BatchesFacts // those of the index
 }
 
 // OpenBatches opens a folder of batches and checks its index against its files' names and sizes.

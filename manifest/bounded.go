@@ -15,20 +15,20 @@ import (
 
 // Bounded is a folder with a bounded graph that has been opened.
 type Bounded struct {
-	Dir                    string
-	Index                  *Index
+	Dir                    string             // the folder
+	Index                  *Index             // as it was read
 	Digest                 Digest             // of the index
 	Summary                ownergraph.Summary // the facts of the index
 	ExampleType, OwnerType ownergraph.IDType  // of all parts; without parts they are Int64 and say nothing
-	Rows                   int64
-	Parts                  []BoundedFile // in the order of their rows
+	Rows                   int64              // of all files, at least 0
+	Parts                  []BoundedFile      // in the order of their rows
 }
 
 // BoundedFile is a part of a bounded graph.
 type BoundedFile struct {
-	Name  string `json:"name"`
-	First int64  `json:"first"` // number of its first row
-	Rows  int64  `json:"rows"`
+	Name  string `json:"name"`  // within the folder
+	First int64  `json:"first"` // number of its first row, from 0
+	Rows  int64  `json:"rows"`  // at least 0
 }
 
 // OpenBounded opens a folder with a bounded graph: it checks the index, the sizes of the files and the footers of the

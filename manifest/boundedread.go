@@ -42,7 +42,7 @@ func (e *TableError) Unwrap() error { return e.Err }
 // BoundedPart is an open part of a bounded graph.
 type BoundedPart struct {
 	ExampleType, OwnerType ownergraph.IDType
-	Rows                   int64 // how many it has
+	Rows                   int64 // how many it has, at least 0
 
 	file    *idcolumn.File
 	columns [4]*idcolumn.Column

@@ -31,9 +31,9 @@ type Digest = digest.SHA256
 
 // File is a finished file as an index lists it.
 type File struct {
-	Name   string `json:"name"` // slash-separated, relative to the index
-	Bytes  int64  `json:"bytes"`
-	SHA256 Digest `json:"sha256"`
+	Name   string `json:"name"`   // slash-separated, relative to the index
+	Bytes  int64  `json:"bytes"`  // at least 0
+	SHA256 Digest `json:"sha256"` // of its bytes
 }
 
 // WriteFile writes dir/name whole or not at all, as package store does. It replaces a file of that name, so that a task that

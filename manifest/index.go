@@ -38,18 +38,18 @@ const (
 
 // Index is what a stage leaves beside its files, and the last thing it writes.
 type Index struct {
-	Format  string       `json:"format"` // for example "minsep-batches/1"
-	Version string       `json:"minsep_version"`
-	RunID   stream.RunID `json:"run_id"`
+	Format  string       `json:"format"`         // for example "minsep-batches/1"
+	Version string       `json:"minsep_version"` // of minsep
+	RunID   stream.RunID `json:"run_id"`         // of the training run
 	// Secret is in the index of a secret folder: bytes that nobody can guess, so that the SHA-256
 	// of the index, which public files carry, does not tell what is in it, such as the hashes of
 	// batches.
 	Secret       *Digest           `json:"secret,omitempty"`
-	Params       json.RawMessage   `json:"params"` // every parameter that changes the result, no other
-	ParamsSHA256 Digest            `json:"params_sha256"`
+	Params       json.RawMessage   `json:"params"`           // every parameter that changes the result, no other
+	ParamsSHA256 Digest            `json:"params_sha256"`    // of Params as compact JSON
 	Inputs       map[string]Digest `json:"inputs,omitempty"` // what the result was made from: name → SHA-256 of its index
 	Facts        json.RawMessage   `json:"facts,omitempty"`  // what the stage found out
-	Files        []File            `json:"files"`
+	Files        []File            `json:"files"`            // of the folder, by name; the index itself is not among them
 }
 
 // Params encodes the parameters of a stage and hashes them. The hash is part of every key of the
@@ -64,9 +64,9 @@ func Params(v any) (json.RawMessage, Digest, error) {
 
 // Stage is a folder while its stage writes it.
 type Stage struct {
-	Dir    string
-	Secret bool // mode 0700 with files of 0600
-	made   bool // the folder was not there before
+	Dir    string // where the files are written
+	Secret bool   // mode 0700 with files of 0600
+	made   bool   // the folder was not there before
 }
 
 // ErrInvalid says that what was read is not what this version writes, or was changed since: what it

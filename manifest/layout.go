@@ -32,7 +32,7 @@ const (
 // BatchesParams are the parameters that batches depend on, with the key and the examples: what the index of batches holds, and the
 // keys are derived with.
 type BatchesParams struct {
-	Scheme sampling.Spec `json:"scheme"`
+	Scheme sampling.Spec `json:"scheme"` // how examples take part
 }
 
 // shardParticipations is the number of participations that a shard of batches is meant to have: 16 MB of rows.

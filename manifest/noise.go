@@ -13,9 +13,9 @@ const DefaultStepsPerFile = 1000
 
 // NoiseFacts are what the index of a folder of noise says of its files. Shards 0 is a folder with the recipe only.
 type NoiseFacts struct {
-	Steps        int   `json:"steps"`
-	Coordinates  int64 `json:"coordinates"`
-	Shards       int   `json:"shards"`
+	Steps        int   `json:"steps"`                    // at least 1
+	Coordinates  int64 `json:"coordinates"`              // of a gradient, at least 1
+	Shards       int   `json:"shards"`                   // 1 to the coordinates; 0 where there is a recipe only
 	StepsPerFile int   `json:"steps_per_file,omitempty"` // of each shard's files but the last, at least 1
 	DType        DType `json:"dtype,omitempty"`          // float32 or float64
 }

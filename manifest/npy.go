@@ -33,7 +33,7 @@ func (d DType) Size() int {
 
 // NPYHeader is the head of an .npy file (NumPy's format 1.0) in C order; the elements follow it.
 type NPYHeader struct {
-	DType DType
+	DType DType // of the elements
 	Shape []int // one or two dimensions, each at least 0
 }
 

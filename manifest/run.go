@@ -27,7 +27,7 @@ const RunName = "run.json"
 type Run struct {
 	Format  string       `json:"format"`
 	Version string       `json:"minsep_version"` // of the code that made the directory
-	RunID   stream.RunID `json:"run_id"`
+	RunID   stream.RunID `json:"run_id"`         // of the training run
 	// Examples says what the run is of, once a stage knows: see [BoundedExamples] and [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`
 	Plan     *RunPlan `json:"plan,omitempty"` // of a directory that a whole plan is run in
@@ -38,7 +38,7 @@ type Run struct {
 
 // RunStage is a finished stage of a plan.
 type RunStage struct {
-	ParamsSHA256 Digest            `json:"params_sha256"`
+	ParamsSHA256 Digest            `json:"params_sha256"`    // of the stage's parameters
 	Inputs       map[string]Digest `json:"inputs,omitempty"` // what the result was made from: name → SHA-256
 	Files        map[string]Digest `json:"files"`            // that vouch for the result, such as its index: path in the run directory → SHA-256
 }

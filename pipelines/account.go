@@ -18,13 +18,13 @@ import (
 // AccountResult is what an account came to.
 type AccountResult struct {
 	RunID  string            `json:"run_id,omitempty"`
-	Out    string            `json:"out"`
-	Method accounting.Method `json:"method"`
+	Out    string            `json:"out"`    // run directory
+	Method accounting.Method `json:"method"` // how the claim is verified
 	// Exactness says what a sampled loss is worth: exact, or a bound that makes δ too large, or not proven. Empty without samples.
 	Exactness montecarlo.Exactness `json:"exactness,omitempty"`
-	Run       accounting.Run       `json:"run"`
-	Epsilon   float64              `json:"epsilon"`
-	Delta     float64              `json:"delta"`
+	Run       accounting.Run       `json:"run"`               // what the claim is for
+	Epsilon   float64              `json:"epsilon"`           // of the request
+	Delta     float64              `json:"delta"`             // of the request
 	DryRun    bool                 `json:"dry_run,omitempty"` // nothing was verified
 
 	// Outlook is what a dry run can say of the verification.
@@ -57,10 +57,10 @@ type AccountResult struct {
 	// What follows are estimates, and certify nothing.
 
 	Estimate  float64                      `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
-	Estimates []verification.NoiseEstimate `json:"estimates,omitempty"`
-	Table     []verification.Row           `json:"table,omitempty"`
-	Curve     []verification.CurvePoint    `json:"curve,omitempty"`
-	Laws      []verification.Law           `json:"laws,omitempty"` // of Algorithm 3
+	Estimates []verification.NoiseEstimate `json:"estimates,omitempty"`                  // in the order in which they were made
+	Table     []verification.Row           `json:"table,omitempty"`                      // σ against samples and time
+	Curve     []verification.CurvePoint    `json:"curve,omitempty"`                      // δ at ε around that of the claim
+	Laws      []verification.Law           `json:"laws,omitempty"`                       // of Algorithm 3
 }
 
 // Account is the stage with the parameters of [stages.Account].

@@ -27,17 +27,17 @@ func (b Bound) Validate() error { return stages.Bound(b).Validate() }
 // BoundResult is what there is to say of a bounded graph. The graph is public, and so is this.
 type BoundResult struct {
 	RunID   string             `json:"run_id,omitempty"` // none after a dry run
-	Out     string             `json:"out"`
-	Input   BoundInput         `json:"input"`
+	Out     string             `json:"out"`              // run directory
+	Input   BoundInput         `json:"input"`            // what was read
 	Summary ownergraph.Summary `json:"summary,omitzero"` // none after a dry run
 }
 
 // BoundInput is what can be said of a graph's files without reading them through.
 type BoundInput struct {
-	Files       int    `json:"files"`
-	Bytes       int64  `json:"bytes"` // as stored
-	ExampleType string `json:"example_type"`
-	OwnerType   string `json:"owner_type"`
+	Files       int    `json:"files"`        // at least 1
+	Bytes       int64  `json:"bytes"`        // as stored
+	ExampleType string `json:"example_type"` // int64 or string
+	OwnerType   string `json:"owner_type"`   // int64 or string
 }
 
 // Run bounds the graph.

@@ -19,19 +19,19 @@ import (
 // NoiseResult is what there is to say of a training run's noise. All of it is public.
 type NoiseResult struct {
 	RunID           string  `json:"run_id"`
-	Out             string  `json:"out"`
+	Out             string  `json:"out"`              // run directory
 	Kind            string  `json:"kind"`             // of the strategy
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ in units of the clip norm
 	// Certificate is the file that NoiseMultiplier was taken from, and Status the status of what it certifies; "" where σ was given.
 	Certificate string            `json:"certificate,omitempty"`
-	Status      accounting.Status `json:"status,omitempty"`
-	ClipNorm    float64           `json:"clip_norm"`
+	Status      accounting.Status `json:"status,omitempty"`  // of the certificate; "" without one
+	ClipNorm    float64           `json:"clip_norm"`         // ζ, above 0
 	Grid        noise.Grid        `json:"grid"`              // a number, or "none"
 	Sensitivity float64           `json:"sensitivity"`       // ζ: the most that a clipped gradient's norm may be, rounded to the grid or not
 	Warning     string            `json:"warning,omitempty"` // [stages.FloatingPointOpen] without a grid
 	Training    noise.Training    `json:"training"`          // that of the recipe
 	manifest.NoiseFacts
-	Bytes int64 `json:"bytes"` // of the noise, headers aside
+	Bytes int64 `json:"bytes"` // of the noise, headers aside; at least 0
 }
 
 // Noise is the stage with the parameters of [stages.Noise].

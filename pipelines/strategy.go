@@ -12,7 +12,7 @@ import (
 
 // Strategy is the stage that makes a strategy in the run directory. It needs no job.
 type Strategy struct {
-	Params mechanism.Params
+	Params mechanism.Params           // which strategy
 	Inputs map[string]manifest.Digest // the SHA-256 of the files that the parameters name, for the index
 }
 

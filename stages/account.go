@@ -29,19 +29,19 @@ import (
 type Account struct {
 	sampling.Params
 	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or
-	Examples int64  // this many examples; needed for a batch size and with a max batch size
+	Examples int64  // this many examples, copies counted; needed for a batch size and with a max batch size
 
 	Strategy string // file of a strategy; or
-	Bands    int    // of the optimal Toeplitz strategy for prefix sums
+	Bands    int    // of the optimal Toeplitz strategy for prefix sums, 1 to the steps
 
 	MaxPerOwner int    // k_u; 0 for the bounded table's own, or 1
 	Unit        string // whom the claim protects, see accounting.ParseUnit; "" for owners
 
-	Epsilon         float64
-	Delta           float64
+	Epsilon         float64       // 0 to 1e6
+	Delta           float64       // at least 1e-300, below 1
 	NoiseMultiplier float64       // verify this one only; 0 for the smallest that can be verified
-	Samples         uint64        // budget of the verification; or
-	CPUTime         time.Duration // of one processor; with neither, verification.DefaultCPUTime
+	Samples         uint64        // budget of estimates and verification; or
+	CPUTime         time.Duration // above 0, of one processor; with neither, verification.DefaultCPUTime
 	AlsoEpsilon     []float64     // further ε at which δ is certified, see verification.Problem
 	Curve           bool          // estimate δ at other ε as well
 

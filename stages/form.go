@@ -22,7 +22,7 @@ type Form struct {
 	Bounded  string          // run directory or folder of a bounded table; or
 	Graph    []string        // a graph, which is not bounded but only written as a table to run/bounded; or
 	Read     graphio.Options // how to read it
-	Examples int64           // this many examples
+	Examples int64           // this many examples, at least 1
 
 	// What follows does not change the batches.
 
@@ -34,15 +34,15 @@ type Form struct {
 // FormResult is what there is to say of formed batches. All of it is public: it follows from the
 // parameters.
 type FormResult struct {
-	RunID             string        `json:"run_id,omitempty"` // none after a dry run
-	Out               string        `json:"out"`
-	Scheme            sampling.Spec `json:"scheme"`
+	RunID             string        `json:"run_id,omitempty"`            // none after a dry run
+	Out               string        `json:"out"`                         // run directory
+	Scheme            sampling.Spec `json:"scheme"`                      // as it was run, with the probability
 	Examples          int64         `json:"examples"`                    // rows; 0 after a dry run on a graph, as all that follows
-	Copies            int64         `json:"copies"`                      // of them
+	Copies            int64         `json:"copies"`                      // of them, at least as many
 	ExpectedBatchSize float64       `json:"expected_batch_size"`         // in owners, where they are sampled
 	Owners            int64         `json:"owners,omitempty"`            // where they are sampled, as what follows
 	ExpectedExamples  float64       `json:"expected_examples,omitempty"` // of a batch
-	Shards            int           `json:"shards"`
+	Shards            int           `json:"shards"`                      // of the files, at least 1
 }
 
 // Validate reports every fault that can be seen without the examples.
@@ -90,7 +90,7 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 
 // Source is what batches are formed of: a bounded table, or numbers.
 type Source struct {
-	Rows  int64             // of the table, or how many numbers
+	Rows  int64             // of the table, or how many numbers; at least 1
 	Table *manifest.Bounded // nil: numbers
 }
 

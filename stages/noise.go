@@ -22,20 +22,20 @@ import (
 // directory, and are part of the noise key: training runs that differ share no random word. Run refuses ([noise.ClaimError]) a
 // run id that serves another training run or another directory, as far as the records of the [noise.Registry] say.
 type Noise struct {
-	Strategy        string  // file
-	Steps           int     // must be those of the strategy
-	Coordinates     int64   // of the gradients
-	NoiseMultiplier float64 // σ in units of ClipNorm, that of the certificate
-	FromCertificate bool    // take NoiseMultiplier, which is not given then, from the certificate in the run directory
-	ClipNorm        float64 // ζ
-	Grid            noise.Grid
-	DType           string // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
+	Strategy        string     // file
+	Steps           int        // must be those of the strategy, at least 1
+	Coordinates     int64      // of the gradients, 1 to 2^48
+	NoiseMultiplier float64    // σ in units of ClipNorm, that of the certificate
+	FromCertificate bool       // take NoiseMultiplier, which is not given then, from the certificate in the run directory
+	ClipNorm        float64    // ζ, see [noise.ValidClipNorm]
+	Grid            noise.Grid // a power of two; 0 for the default; or [noise.NoGrid]
+	DType           string     // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
 
 	// What follows does not change the values.
 
-	RecipeOnly   bool
-	Shards       int // 0 for as many as the size calls for
-	StepsPerFile int // 0 for the default, 1000
+	RecipeOnly   bool // write no files of noise
+	Shards       int  // 0 for as many as the size calls for
+	StepsPerFile int  // 0 for the default, 1000
 }
 
 // FloatingPointOpen is what is said of noise without a grid.

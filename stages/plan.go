@@ -33,11 +33,11 @@ type Plan struct {
 	Bound    *ownergraph.Bound `json:"bound,omitempty"`    // how to bound it
 	Examples int64             `json:"examples,omitempty"` // this many examples, each its own owner
 
-	Scheme   sampling.Params  `json:"scheme"`
+	Scheme   sampling.Params  `json:"scheme"`   // how examples take part
 	Strategy mechanism.Params `json:"strategy"` // its steps may be left out: they are those of the scheme
-	Privacy  PlanPrivacy      `json:"privacy"`
-	Batches  PlanBatches      `json:"batches"`
-	Noise    PlanNoise        `json:"noise"`
+	Privacy  PlanPrivacy      `json:"privacy"`  // the claim
+	Batches  PlanBatches      `json:"batches"`  // the files of the batches
+	Noise    PlanNoise        `json:"noise"`    // the noise and its files
 
 	Key string `json:"key,omitempty"` // file of the root key
 	Out string `json:"out,omitempty"` // run directory
@@ -47,25 +47,25 @@ type Plan struct {
 
 // PlanGraph says which graph to read, and how: [graphio.Options].
 type PlanGraph struct {
-	Paths         []string `json:"paths,omitempty"` // files, folders and patterns
-	Format        string   `json:"format,omitempty"`
-	ExampleColumn string   `json:"example_column,omitempty"`
-	OwnerColumn   string   `json:"owner_column,omitempty"`
-	Delimiter     string   `json:"delimiter,omitempty"`
-	Header        string   `json:"header,omitempty"`
-	ExampleType   string   `json:"example_type,omitempty"`
-	OwnerType     string   `json:"owner_type,omitempty"`
-	SkipOwnerless bool     `json:"skip_ownerless,omitempty"`
+	Paths         []string `json:"paths,omitempty"`          // files, folders and patterns
+	Format        string   `json:"format,omitempty"`         // as the flag --format; "" for auto
+	ExampleColumn string   `json:"example_column,omitempty"` // name or 1-based position; "" for example_id
+	OwnerColumn   string   `json:"owner_column,omitempty"`   // name or 1-based position; "" for owner_id or owners
+	Delimiter     string   `json:"delimiter,omitempty"`      // one byte; "" for that of the format
+	Header        string   `json:"header,omitempty"`         // auto, yes or no; "" for auto
+	ExampleType   string   `json:"example_type,omitempty"`   // auto, int64 or string; "" for auto
+	OwnerType     string   `json:"owner_type,omitempty"`     // auto, int64 or string; "" for auto
+	SkipOwnerless bool     `json:"skip_ownerless,omitempty"` // leave out examples without owners
 
 	stamp string // of the graph that was hashed: the one that is to be read
 }
 
 // PlanPrivacy is what is to be certified: see [Account].
 type PlanPrivacy struct {
-	Epsilon         float64   `json:"epsilon" strict:"required"`
-	Delta           float64   `json:"delta" strict:"required"`
-	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"` // verify this one only
-	Samples         uint64    `json:"samples,omitempty"`          // budget of the verification; or
+	Epsilon         float64   `json:"epsilon" strict:"required"`  // 0 to 1e6
+	Delta           float64   `json:"delta" strict:"required"`    // at least 1e-300, below 1
+	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"` // verify this one only, above 0; 0 for the smallest
+	Samples         uint64    `json:"samples,omitempty"`          // budget of estimates and verification; or
 	CPUTime         string    `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
 	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`     // further ε at which δ is certified
 	Unit            string    `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
@@ -74,19 +74,19 @@ type PlanPrivacy struct {
 
 // PlanBatches says in which files the batches are: see [Form].
 type PlanBatches struct {
-	Shards  int  `json:"shards,omitempty"`
-	Parquet bool `json:"parquet,omitempty"`
+	Shards  int  `json:"shards,omitempty"`  // at least 1; 0 for as many as the size calls for
+	Parquet bool `json:"parquet,omitempty"` // write the long form as well
 }
 
 // PlanNoise says which noise to make: see [Noise]. Its multiplier is the certificate's.
 type PlanNoise struct {
-	Coordinates  int64      `json:"coordinates"`
-	ClipNorm     float64    `json:"clip_norm,omitempty"` // 0 for 1
-	Grid         noise.Grid `json:"grid,omitempty"`      // a power of two, or "none"
-	DType        string     `json:"dtype,omitempty"`
-	Shards       int        `json:"shards,omitempty"`
-	StepsPerFile int        `json:"steps_per_file,omitempty"`
-	RecipeOnly   bool       `json:"recipe_only,omitempty"`
+	Coordinates  int64      `json:"coordinates"`              // 1 to 2^48
+	ClipNorm     float64    `json:"clip_norm,omitempty"`      // 0 for 1
+	Grid         noise.Grid `json:"grid,omitempty"`           // a power of two, or "none"
+	DType        string     `json:"dtype,omitempty"`          // float32 or float64; "" for float32
+	Shards       int        `json:"shards,omitempty"`         // at least 1; 0 for as many as the size calls for
+	StepsPerFile int        `json:"steps_per_file,omitempty"` // at least 1; 0 for 1000
+	RecipeOnly   bool       `json:"recipe_only,omitempty"`    // write no files of noise
 }
 
 func (p Plan) BoundParams() Bound {

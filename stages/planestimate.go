@@ -18,9 +18,9 @@ import (
 type PlanEstimate struct {
 	Rows   int64   `json:"rows,omitempty"`  // of the graph that is read: edges; of batches: participations; of noise: values
 	Files  int     `json:"files,omitempty"` // without the index
-	Bytes  int64   `json:"bytes,omitempty"` // of these files
-	Memory int64   `json:"memory_bytes"`    // at the peak, of the whole process
-	CPU    float64 `json:"cpu_seconds"`     // of processors; of an account by samples at most about so many
+	Bytes  int64   `json:"bytes,omitempty"` // of these files, at least 0
+	Memory int64   `json:"memory_bytes"`    // bytes at the peak, of the whole process
+	CPU    float64 `json:"cpu_seconds"`     // seconds of processors; of an account by samples at most about so many
 
 	Sampled bool `json:"sampled,omitempty"` // an account that draws samples: it may end without a certificate
 

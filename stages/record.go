@@ -11,7 +11,7 @@ import (
 // PlanRecord is a plan as run.json has it: with the hashes of its inputs, and without the places of key, directories and inputs.
 type PlanRecord struct {
 	Plan
-	Inputs map[string]manifest.Digest `json:"inputs,omitempty"`
+	Inputs map[string]manifest.Digest `json:"inputs,omitempty"` // SHA-256 by the name of the input
 }
 
 // Record is the plan for run.json.

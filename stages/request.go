@@ -20,18 +20,18 @@ import (
 // Request is what an account was asked for. A run that was stopped goes on with the protocol of its ledger if the request is the
 // same; another machine may well estimate, and so choose candidates, differently in the last digits.
 type Request struct {
-	Sampler             sampling.Spec   `json:"sampler"`
-	Strategy            manifest.Digest `json:"strategy_sha256"` // of its JSON, unless it is made from Bands
-	Bands               int             `json:"bands,omitempty"`
-	MaxExamplesPerOwner int             `json:"max_examples_per_owner"`
-	Unit                accounting.Unit `json:"unit"`
-	Examples            int64           `json:"examples,omitempty"`
-	Epsilon             float64         `json:"epsilon"`
-	Delta               float64         `json:"delta"`
-	NoiseMultiplier     float64         `json:"noise_multiplier,omitempty"`
-	Samples             uint64          `json:"samples,omitempty"`
-	CPUTime             string          `json:"cpu_time,omitempty"`
-	AlsoEpsilon         []float64       `json:"also_epsilon,omitempty"`
+	Sampler             sampling.Spec   `json:"sampler"`                    // how examples take part
+	Strategy            manifest.Digest `json:"strategy_sha256"`            // of its JSON, unless it is made from Bands
+	Bands               int             `json:"bands,omitempty"`            // of the strategy that is made; 0 for a file
+	MaxExamplesPerOwner int             `json:"max_examples_per_owner"`     // k_u, at least 1
+	Unit                accounting.Unit `json:"unit"`                       // whom the claim protects
+	Examples            int64           `json:"examples,omitempty"`         // copies counted; 0 where they do not matter
+	Epsilon             float64         `json:"epsilon"`                    // at least 0
+	Delta               float64         `json:"delta"`                      // at least 1e-300, below 1
+	NoiseMultiplier     float64         `json:"noise_multiplier,omitempty"` // the only one; 0 for the smallest
+	Samples             uint64          `json:"samples,omitempty"`          // 0 for none given
+	CPUTime             string          `json:"cpu_time,omitempty"`         // as Go writes a duration; "" for none given
+	AlsoEpsilon         []float64       `json:"also_epsilon,omitempty"`     // further ε
 }
 
 func (a Account) request(p verification.Problem) (Request, error) {

@@ -35,8 +35,8 @@ type Result interface {
 
 // Directory is a run directory that is held against a plan.
 type Directory struct {
-	Out     string // the run directory
-	Plan    Plan
+	Out     string                     // the run directory
+	Plan    Plan                       // as run.json has it
 	Inputs  map[string]manifest.Digest // of the plan, by name: graph, workload
 	Run     manifest.Run               // run.json
 	KeyFile string                     // "" to look without the key

@@ -33,24 +33,24 @@ type Settings struct {
 // files, are not in it.
 type RunResult struct {
 	RunID      string          `json:"run_id,omitempty"`
-	Out        string          `json:"out"`
-	PlanSHA256 manifest.Digest `json:"plan_sha256"`
-	Plan       json.RawMessage `json:"plan"` // as in run.json
-	Stages     []Stage         `json:"stages"`
+	Out        string          `json:"out"`                  // run directory
+	PlanSHA256 manifest.Digest `json:"plan_sha256"`          // of Plan
+	Plan       json.RawMessage `json:"plan"`                 // as in run.json
+	Stages     []Stage         `json:"stages"`               // in their order
 	Again      []string        `json:"made_again,omitempty"` // stages whose results, of another plan or damaged, are replaced
-	Seconds    float64         `json:"seconds"`
+	Seconds    float64         `json:"seconds"`              // of time, at least 0
 
 	Examples          int64   `json:"examples,omitempty"`            // kept
 	Copies            int64   `json:"copies,omitempty"`              // of them
 	ExpectedBatchSize float64 `json:"expected_batch_size,omitempty"` // in owners, where they are sampled
 	Owners            int64   `json:"owners,omitempty"`              // where they are sampled, as what follows
 	ExpectedExamples  float64 `json:"expected_examples,omitempty"`   // of a batch
-	NoiseMultiplier   float64 `json:"noise_multiplier,omitempty"`
-	Epsilon           float64 `json:"epsilon,omitempty"`
-	Delta             float64 `json:"delta,omitempty"`
-	Status            string  `json:"status,omitempty"`   // of the certificate
-	Protects          string  `json:"protects,omitempty"` // whom the certificate protects
-	Reason            string  `json:"reason,omitempty"`   // of a status that is not verified
+	NoiseMultiplier   float64 `json:"noise_multiplier,omitempty"`    // σ of the certificate
+	Epsilon           float64 `json:"epsilon,omitempty"`             // of the claim
+	Delta             float64 `json:"delta,omitempty"`               // of the claim
+	Status            string  `json:"status,omitempty"`              // of the certificate
+	Protects          string  `json:"protects,omitempty"`            // whom the certificate protects
+	Reason            string  `json:"reason,omitempty"`              // of a status that is not verified
 
 	Warning string `json:"warning,omitempty"` // [stages.FloatingPointOpen] of noise without a grid
 
@@ -68,11 +68,11 @@ const (
 
 // Stage is a stage of a run.
 type Stage struct {
-	Stage   string  `json:"stage"`
-	State   string  `json:"state"`
-	Path    string  `json:"path"`
-	Files   int     `json:"files,omitempty"`
-	Seconds float64 `json:"seconds"`
+	Stage   string  `json:"stage"`           // its name
+	State   string  `json:"state"`           // one of the States
+	Path    string  `json:"path"`            // of its result
+	Files   int     `json:"files,omitempty"` // that it wrote
+	Seconds float64 `json:"seconds"`         // of time, at least 0
 
 	Estimate *stages.PlanEstimate `json:"estimate,omitempty"` // of a dry run
 }
