@@ -9,7 +9,8 @@ func init() {
 	register(func(r Run, s sampling.BalancedMinSep) analysis { return balancedMinSep{r, s} })
 }
 
-// balancedMinSep is participation a fixed number of times, with a least distance and equal rates (F3.9).
+// balancedMinSep is participation a fixed number of times, with a least distance and equal rates (F3.9). The loss of
+// an owner of several examples is drawn (F4.8).
 type balancedMinSep struct {
 	run    Run
 	scheme sampling.BalancedMinSep
@@ -20,8 +21,6 @@ func (a balancedMinSep) method() (Method, error) {
 	switch {
 	case bands > minSep:
 		return a.run.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
-	case a.run.MaxExamplesPerOwner > 1:
-		return a.run.refuse("it %s", exampleOnly)
 	case a.run.Sampler.Truncation != nil:
 		return a.run.refuse(noTruncation)
 	case !a.run.Strategy.NonNegative():

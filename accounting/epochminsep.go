@@ -9,24 +9,18 @@ func init() {
 	register(func(r Run, s sampling.EpochMinSep) analysis { return epochMinSep{r, s} })
 }
 
-// epochMinSep is participation exactly once an epoch, with a least distance (F3.8), for owners of up to two examples (F4.7).
+// epochMinSep is participation exactly once an epoch, with a least distance (F3.8). Owners of two examples have an exact
+// loss (F4.7), those of more a drawn one (F4.8).
 type epochMinSep struct {
 	run    Run
 	scheme sampling.EpochMinSep
 }
-
-// maxPairMinSep is the largest min-sep of owners of two examples.
-const maxPairMinSep = 724
 
 func (a epochMinSep) method() (Method, error) {
 	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
 	switch {
 	case bands > minSep:
 		return a.run.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
-	case a.run.MaxExamplesPerOwner > 2:
-		return a.run.refuse("it is analysed for owners of at most two examples")
-	case a.run.MaxExamplesPerOwner > 1 && minSep > maxPairMinSep:
-		return a.run.refuse("owners of two examples need a min-sep of at most %d, it is %d: the loss takes memory in its square", maxPairMinSep, minSep)
 	case a.run.Sampler.Truncation != nil:
 		return a.run.refuse(noTruncation)
 	case !a.run.Strategy.NonNegative():

@@ -14,12 +14,12 @@ const BalancedMinSep = "balanced-min-sep"
 
 func init() { schemes[BalancedMinSep] = balancedMinSep{} }
 
-// balancedMinSep has exact losses for a strategy of at most min-sep bands (F3.9).
+// balancedMinSep has, for a strategy of at most min-sep bands, exact losses of one example (F3.9), and bounds for more (F4.3, F4.6).
 type balancedMinSep struct{}
 
 func (balancedMinSep) check(s Spec, c *param.Checker) {
 	c.Require(s.Prob == 0, "probability", s.Prob, "must be 0 for balanced-min-sep: an example takes part a fixed number of times")
-	checkOneExample(s, c)
+	checkUntruncated(s, c)
 	if s.Steps < 1 || s.Steps > maxSteps || s.MinSep < 1 || s.MinSep > maxSteps {
 		return // has been reported
 	}
@@ -33,11 +33,24 @@ func (balancedMinSep) check(s Spec, c *param.Checker) {
 
 func (balancedMinSep) separated(s Spec) string { return s.Scheme }
 
-func (balancedMinSep) exactness(Spec, int) Exactness { return Exact }
+func (balancedMinSep) exactness(s Spec, _ int) Exactness {
+	if s.examplesPerOwner() > 1 {
+		return Bound
+	}
+	return Exact
+}
 
-func (balancedMinSep) law(s Spec, _ Direction, c *law.Columns) law.Law {
-	norms, _ := s.norms(c)
-	return law.NewClasses(s.Balanced(), norms)
+func (balancedMinSep) law(s Spec, d Direction, c *law.Columns) law.Law {
+	norms, factor := s.norms(c)
+	one := law.NewClasses(s.Balanced(), norms)
+	switch k := s.examplesPerOwner(); {
+	case k == 1:
+		return one
+	case d == P:
+		return &law.OwnerUpper{One: one, Examples: k}
+	default:
+		return law.NewOwnerLower(law.NewClassPosterior(s.Balanced(), norms), k, c, factor)
+	}
 }
 
 // Balanced is the participation process of a valid Spec of balanced-min-sep.
@@ -50,6 +63,11 @@ func (s Spec) Balanced() *balanced.Law {
 }
 
 func (balancedMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
+	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.classes(dst, d) })
+}
+
+// classes appends the participations of one example (F3.9).
+func (p participations) classes(dst []kernel.Hit, d *draws) []kernel.Hit {
 	step := 0
 	for left := p.law.First(d.word()); left > 0; left-- {
 		step = p.law.Next(left, step, d.word())

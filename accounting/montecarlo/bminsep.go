@@ -1,9 +1,6 @@
 package montecarlo
 
 import (
-	"cmp"
-	"slices"
-
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/internal/param"
@@ -76,13 +73,7 @@ func (b bMinSep) law(s Spec, d Direction, c *law.Columns) law.Law {
 }
 
 func (bMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	for range p.spec.examplesPerOwner() {
-		dst = p.renewal(dst, d)
-	}
-	if p.spec.examplesPerOwner() > 1 {
-		slices.SortFunc(dst, func(a, b kernel.Hit) int { return cmp.Compare(a.Step, b.Step) })
-	}
-	return dst
+	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.renewal(dst, d) })
 }
 
 // wait draws how many steps pass before an example is available.

@@ -1,10 +1,7 @@
 package montecarlo
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
@@ -16,32 +13,38 @@ const EpochMinSep = "epoch-min-sep"
 
 func init() { schemes[EpochMinSep] = epochMinSep{} }
 
-// maxEpochExamples is the largest owner whose loss is known.
-const maxEpochExamples = 2
-
-// epochMinSep has exact losses for a strategy of at most min-sep bands, for one example (F3.8) and two (F4.7).
+// epochMinSep has, for a strategy of at most min-sep bands, exact losses of one example (F3.8) and two (F4.7), and bounds for more (F4.3, F4.6).
 type epochMinSep struct{}
 
 func (epochMinSep) check(s Spec, c *param.Checker) {
 	c.Require(s.Prob == 0, "probability", s.Prob, "must be 0 for epoch-min-sep: an example takes part once an epoch")
 	c.Require(s.EpochSteps >= max(1, s.MinSep), "epoch steps", s.EpochSteps, fmt.Sprintf("must be at least min-sep, %d", s.MinSep))
-	k := s.examplesPerOwner()
-	c.Require(k <= maxEpochExamples, "examples per owner", k, fmt.Sprintf("must be at most %d for %s: no loss is known for more", maxEpochExamples, s.Scheme))
-	c.Require(k == 1 || s.MinSep*s.MinSep <= maxOwnerMemory, "min-sep", s.MinSep,
-		fmt.Sprintf("must be at most %d for two examples per owner: the loss takes memory in its square", int(math.Sqrt(maxOwnerMemory))))
 	checkUntruncated(s, c)
 }
 
 func (epochMinSep) separated(s Spec) string { return s.Scheme }
 
-func (epochMinSep) exactness(Spec, int) Exactness { return Exact }
-
-func (epochMinSep) law(s Spec, _ Direction, c *law.Columns) law.Law {
-	norms, factor := s.norms(c)
-	if s.examplesPerOwner() == 2 {
-		return law.NewEpochPair(s.epochs(), c, factor)
+// exactness: that of two examples takes memory in the square of min-sep.
+func (epochMinSep) exactness(s Spec, _ int) Exactness {
+	if k := s.examplesPerOwner(); k > 2 || k == 2 && s.MinSep*s.MinSep > maxOwnerMemory {
+		return Bound
 	}
-	return law.EpochMinSep(s.epochs(), norms)
+	return Exact
+}
+
+func (e epochMinSep) law(s Spec, d Direction, c *law.Columns) law.Law {
+	norms, factor := s.norms(c)
+	one := law.EpochMinSep(s.epochs(), norms)
+	switch k := s.examplesPerOwner(); {
+	case k == 1:
+		return one
+	case e.exactness(s, c.Bands) == Exact:
+		return law.NewEpochPair(s.epochs(), c, factor)
+	case d == P:
+		return &law.OwnerUpper{One: one, Examples: k}
+	default:
+		return law.NewOwnerLower(law.NewEpochPosterior(s.epochs(), norms), k, c, factor)
+	}
 }
 
 func (s Spec) epochs() law.Epochs {
@@ -49,13 +52,7 @@ func (s Spec) epochs() law.Epochs {
 }
 
 func (epochMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	for range p.spec.examplesPerOwner() {
-		dst = p.epochs(dst, d)
-	}
-	if p.spec.examplesPerOwner() > 1 {
-		slices.SortFunc(dst, func(a, b kernel.Hit) int { return cmp.Compare(a.Step, b.Step) })
-	}
-	return dst
+	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.epochs(dst, d) })
 }
 
 // epochs appends the participations of one example (F3.8): the first place is uniform, the next one depends on the last alone.

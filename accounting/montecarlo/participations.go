@@ -1,7 +1,9 @@
 package montecarlo
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
@@ -30,6 +32,17 @@ func newParticipations(s Spec) participations {
 // appendHits appends the participations of one sample to dst, sorted by step.
 func (p participations) appendHits(dst []kernel.Hit, d *draws) []kernel.Hit {
 	return p.scheme.draw(p, dst, d)
+}
+
+// each draws every example of the owner on its own.
+func (p participations) each(dst []kernel.Hit, one func(dst []kernel.Hit) []kernel.Hit) []kernel.Hit {
+	for range p.spec.examplesPerOwner() {
+		dst = one(dst)
+	}
+	if p.spec.examplesPerOwner() > 1 {
+		slices.SortFunc(dst, func(a, b kernel.Hit) int { return cmp.Compare(a.Step, b.Step) })
+	}
+	return dst
 }
 
 // counts draws how many of the other examples are sampled at each step: r_i ~ Binom(a_i, p) of the a_i available, a_{i+1} = a_i - r_i

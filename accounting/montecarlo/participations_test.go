@@ -30,6 +30,12 @@ func balancedPrograms(minSep int, participations float64) programs {
 		Spec{Scheme: BalancedMinSep, MinSep: minSep, Participations: participations, Hazards: s.Hazards}, 1}
 }
 
+// ownerPrograms are programs for owners of k examples.
+func ownerPrograms(k int, p programs) programs {
+	p.drawn.MaxExamplesPerOwner = k
+	return p
+}
+
 // twoPrograms are the schemes as batches are formed by them and as their losses are drawn. The rows of the first are multiples of stride.
 var twoPrograms = map[string]programs{
 	"b-min-sep":        {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.3, Steps: patternSteps, MinSep: 3}}, Spec{Scheme: BMinSep, MinSep: 3, Prob: 0.3}, 1},
@@ -40,10 +46,13 @@ var twoPrograms = map[string]programs{
 		Spec{Scheme: EpochMinSep, MinSep: 2, EpochSteps: 4}, 1},
 	"epochs of two": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 2, EpochSteps: 4}},
 		Spec{Scheme: EpochMinSep, MinSep: 2, EpochSteps: 4, MaxExamplesPerOwner: 2}, 1},
+	"epochs of three": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 2, EpochSteps: 4}},
+		Spec{Scheme: EpochMinSep, MinSep: 2, EpochSteps: 4, MaxExamplesPerOwner: 3}, 1},
 	"epochs of min-sep 1": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 1, EpochSteps: 3}},
 		Spec{Scheme: EpochMinSep, MinSep: 1, EpochSteps: 3}, 1},
 	"balanced":              balancedPrograms(2, 1.5),
 	"balanced of min-sep 1": balancedPrograms(1, 2.5),
+	"balanced of two":       ownerPrograms(2, balancedPrograms(2, 1.5)),
 	"poisson":               {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.3}, 1},
 	"poisson of three":      {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.1, MaxExamplesPerOwner: 3}, 1},
 	"balls-in-bins":         {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: patternSteps, Period: 4}}, Spec{Scheme: BallsInBins, MinSep: 4}, 1},

@@ -96,7 +96,7 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 	case 12, 13:
 		epoch := b + pick(rng, 0, 1, rng.IntN(4), max(0, steps-b), steps)
 		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, MinSep: b, EpochSteps: epoch}
-		c.run.MaxExamplesPerOwner = 1 + rng.IntN(min(2, maxExamples))
+		c.run.MaxExamplesPerOwner = pick(rng, 1, 1+rng.IntN(maxExamples))
 		c.laws = []law{epochLaw(steps, b, epoch).times(c.run.MaxExamplesPerOwner)}
 	case 14, 15:
 		times := pick(rng, 0.3, 1, 1.5, 2)
@@ -105,7 +105,8 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 			scheme, _ = sampling.NewBalancedMinSep(steps, b, 0.9)
 		}
 		s.BalancedMinSep = &scheme
-		c.laws = []law{balancedLaw(scheme)}
+		c.run.MaxExamplesPerOwner = pick(rng, 1, 1+rng.IntN(maxExamples))
+		c.laws = []law{balancedLaw(scheme).times(c.run.MaxExamplesPerOwner)}
 	case 11:
 		secret := rng.IntN(2) == 0
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: b, SecretPartition: secret}
@@ -224,8 +225,9 @@ func TestBoundsHold(t *testing.T) {
 			corners++
 		}
 	}
-	for name, least := range map[string]int{"b-min-sep false": 45, "b-min-sep true": 180, "poisson true": 20, "balls-in-bins false": 50,
-		"cyclic-poisson false": 20, "epoch-min-sep false": 20, "epoch-min-sep true": 20} {
+	for name, least := range map[string]int{"b-min-sep false": 45, "b-min-sep true": 180, "poisson true": 15, "balls-in-bins false": 50,
+		"cyclic-poisson false": 20, "epoch-min-sep false": 20, "epoch-min-sep true": 20,
+		"balanced-min-sep false": 20, "balanced-min-sep true": 10} {
 		if seen[name] < least {
 			t.Errorf("only %d cases of %s", seen[name], name)
 		}

@@ -6,7 +6,6 @@ import (
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
-	"minsep/sampling/balanced"
 )
 
 // balancedMinSep is balanced min-sep (F3.9), by the tables of F5.5k, or in closed form where an example takes part at most once.
@@ -51,7 +50,7 @@ func (balancedMinSep) work(s montecarlo.Spec, order int) float64 {
 }
 
 func (balancedMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
-	return newClassPosterior(s.Balanced(), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
+	return classPosterior{law.NewClassPosterior(s.Balanced(), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))}
 }
 
 // roundedOnce is a closed form for hazards that are rounded: each pattern's probability is off by less than 1e-10 of it.
@@ -91,57 +90,12 @@ func (s classSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit 
 }
 
 // classPosterior is the posterior of balanced min-sep (F5.8).
-type classPosterior struct {
-	*balanced.Law
-	norms   []float64   // ‖c_i‖²/σ²
-	logF    [][]float64 // ln F_i^j; 0 beyond the last step
-	forward [][]float64 // Pr[free before step i with j left | y]
-}
+type classPosterior struct{ *law.ClassPosterior }
 
-func newClassPosterior(l *balanced.Law, norms []float64) *classPosterior {
-	p := &classPosterior{Law: l, norms: norms}
-	for range l.Steps + 1 {
-		p.logF, p.forward = append(p.logF, make([]float64, l.Most+1)), append(p.forward, make([]float64, l.Most+1))
-	}
-	return p
-}
-
-func (p *classPosterior) given(u, participates []float64) float64 {
-	n := p.Steps
-	join := func(i, j int) float64 {
-		return math.Log(p.Hazard(j, i)) + u[i] - p.norms[i]/2 + p.logF[min(n, i+p.MinSep)][j-1]
-	}
-	for i := n - 1; i >= 0; i-- {
-		for j := 1; j <= p.Most; j++ {
-			p.logF[i][j] = law.LogSum(math.Log1p(-p.Hazard(j, i))+p.logF[i+1][j], join(i, j))
-		}
-	}
-	most, less := p.Starts()
-	total := law.LogSum(math.Log(most)+p.logF[0][p.Most], math.Log(less)+p.logF[0][p.Most-1])
-	for i := range p.forward {
-		clear(p.forward[i])
-	}
-	p.forward[0][p.Most] = most * math.Exp(p.logF[0][p.Most]-total)
-	p.forward[0][p.Most-1] = less * math.Exp(p.logF[0][p.Most-1]-total)
-	for i := range n {
-		participates[i] = 0
-		for j := 1; j <= p.Most; j++ {
-			at := p.forward[i][j]
-			if at == 0 {
-				continue
-			}
-			in := at * math.Exp(join(i, j)-p.logF[i][j])
-			participates[i] += in
-			// Not the difference, which cancels where the last steps are.
-			p.forward[i+1][j] += at * math.Exp(math.Log1p(-p.Hazard(j, i))+p.logF[i+1][j]-p.logF[i][j])
-			p.forward[min(n, i+p.MinSep)][j-1] += in
-		}
-	}
-	return total
-}
+func (p classPosterior) given(u, participates []float64) float64 { return p.Given(u, participates) }
 
 // logNever: an example that does not take part even once of at most once.
-func (p *classPosterior) logNever() float64 {
+func (p classPosterior) logNever() float64 {
 	if _, less := p.Starts(); p.Most == 1 && less > 0 {
 		return math.Log(less) - tangentRounding
 	}

@@ -115,15 +115,7 @@ func (t *blockTable) measure() {
 	c := t.gram.columns
 	t.norms = c.SquaredNorms(t.gram.factor)
 	t.most = slices.Max(t.norms)
-	t.reach = make([]float64, t.sep+1)
-	c.Backward(func(_ int, inner []float64) {
-		for d := range min(len(inner), t.sep) {
-			t.reach[d] = max(t.reach[d], t.gram.factor*inner[d])
-		}
-	})
-	for d := t.sep - 1; d >= 0; d-- {
-		t.reach[d] = max(t.reach[d], t.reach[d+1])
-	}
+	t.reach = reachOf(c, t.gram.factor, t.sep)
 }
 
 func (t *blockTable) enumerate() {
@@ -347,10 +339,27 @@ func (t *blockTable) roundingBound() float64 {
 	return float64(t.steps) * float64(4*t.theta+16) * 0x1p-53 * (1 + t.most*float64(t.theta))
 }
 
-// blocked is a family whose orders can be bounded in blocks, and whose posterior paths can be drawn.
+// blocked is a family whose orders can be bounded in blocks.
 type blocked interface {
-	randomisable(s montecarlo.Spec) bool
 	blockSource(s montecarlo.Spec, columns *law.Columns, order, size int, keep bool, most float64) (source, error)
+	// blockSizes are the lengths of blocks that are of use, from the longest down.
+	blockSizes(s montecarlo.Spec) []int
+	// blockWork is about how many multiplications a table takes.
+	blockWork(s montecarlo.Spec, order, size int) float64
+}
+
+// blockSizes are the divisors of min-sep.
+func (bMinSep) blockSizes(s montecarlo.Spec) (sizes []int) {
+	for size := s.MinSep; size >= 1; size-- {
+		if s.MinSep%size == 0 {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
+}
+
+func (bMinSep) blockWork(s montecarlo.Spec, order, size int) float64 {
+	return blockWork(order, size, s.MinSep/size, s.Steps)
 }
 
 func (bMinSep) blockSource(s montecarlo.Spec, columns *law.Columns, order, size int, keep bool, most float64) (source, error) {

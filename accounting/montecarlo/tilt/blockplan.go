@@ -24,8 +24,7 @@ type blockSearch struct {
 
 // try computes M of an order and a length and reports whether it is the least so far.
 func (b *blockSearch) try(order, size int) (better bool) {
-	parts := b.spec.MinSep / size
-	if order > maxBlockOrder || blockWork(order, size, parts, b.spec.Steps) > maxBlockWork {
+	if order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > maxBlockWork {
 		return false
 	}
 	k := max(1, b.spec.MaxExamplesPerOwner)
@@ -46,16 +45,12 @@ func (b *blockSearch) try(order, size int) (better bool) {
 // run tries lengths from the longest down, each with the orders around the best so far. M falls with the order and rises again; shorter blocks
 // have higher best orders, and take more work.
 func (b *blockSearch) run(least int) {
-	sep := b.spec.MinSep
-	for size := sep; size >= 1; size-- {
-		if sep%size != 0 {
-			continue
-		}
+	for _, size := range b.family.blockSizes(b.spec) {
 		order := least
 		if b.member.Order > 0 {
 			order = b.member.Order
 		}
-		if blockWork(order, size, sep/size, b.spec.Steps) > maxBlockWork {
+		if b.family.blockWork(b.spec, order, size) > maxBlockWork {
 			if b.member.Order == 0 {
 				continue // longer blocks, or no order, would do
 			}

@@ -41,8 +41,9 @@
 //
 // # Several examples per owner
 //
-// b-min-sep has orders above k in blocks of steps for every number of examples. Where the likelihood ratio of k examples has no cheap
-// recursion, it is drawn from posterior paths of one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
+// b-min-sep and epoch-min-sep have orders above k in blocks of steps for every number of examples.
+// Where the likelihood ratio of k examples has no cheap recursion, it is drawn from posterior paths
+// of one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
 //
 // # Rounding
 //

@@ -13,16 +13,21 @@ type epochMinSep struct{}
 
 func (epochMinSep) separated() bool { return true }
 
-// affordable: states of the table times steps, 10 ns each.
+// affordable: states of the table times steps, some 50 ns each, so that orders above 3 of several examples are left to blocks where they take
+// long. Orders that cannot be kept are of no use.
 func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
 	if s.EpochSteps >= s.Steps && order <= 3 {
 		return true // newOnce refuses what is too much
 	}
 	limit := 3e7
-	if order <= 3 {
+	switch {
+	case order <= 3:
 		limit = 1e9
+	case s.MaxExamplesPerOwner > 1:
+		limit = 6e6
 	}
-	return countStates(order, s.MinSep+1)*float64(s.Steps) <= limit
+	kept := order <= 3 || epochBytes(s.Steps, s.MinSep, s.EpochSteps, order, true) <= maxTableBytes
+	return kept && countStates(order, s.MinSep+1)*float64(s.Steps) <= limit
 }
 
 func (epochMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, _ func(float64)) (source, error) {
@@ -47,7 +52,7 @@ func (epochMinSep) work(s montecarlo.Spec, order int) float64 {
 
 func (epochMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
 	e := law.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
-	return newEpochPosterior(e, columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
+	return epochPosterior{law.NewEpochPosterior(e, columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))}
 }
 
 // maxEpochBytes bounds the kept slices of an order up to 3, which no slice of another epoch stands for. They are 1.8 GB for four epochs of
@@ -85,47 +90,12 @@ func (s epochSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit 
 }
 
 // epochPosterior is the posterior of epoch min-sep (F5.8).
-type epochPosterior struct {
-	law.Epochs
-	norms   []float64 // ‖c_i‖²/σ²
-	logF    []float64 // ln f_i, and 0 beyond the last step
-	forward []float64 // Pr[free and not yet in before step i | y]
-}
+type epochPosterior struct{ *law.EpochPosterior }
 
-func newEpochPosterior(e law.Epochs, norms []float64) *epochPosterior {
-	return &epochPosterior{Epochs: e, norms: norms, logF: make([]float64, e.Steps+1), forward: make([]float64, max(e.Steps, e.MinSep)+1)}
-}
-
-func (p *epochPosterior) given(u, participates []float64) float64 {
-	n := p.Steps
-	join := func(i int) float64 {
-		return math.Log(p.Hazard(i)) + u[i] - p.norms[i]/2 + p.logF[min(n, p.Next(i))]
-	}
-	for i := n - 1; i >= 0; i-- {
-		p.logF[i] = law.LogSum(math.Log1p(-p.Hazard(i))+p.logF[i+1], join(i))
-	}
-	total := math.Inf(-1)
-	waits := p.LogWaits()
-	for r, wait := range waits {
-		total = law.LogSum(total, wait+p.logF[min(r, n)])
-	}
-	clear(p.forward)
-	for r, wait := range waits {
-		p.forward[r] = math.Exp(wait + p.logF[min(r, n)] - total)
-	}
-	for i := range n {
-		participates[i] = p.forward[i] * math.Exp(join(i)-p.logF[i])
-		// Not the difference, which cancels where an epoch ends.
-		p.forward[i+1] += p.forward[i] * math.Exp(math.Log1p(-p.Hazard(i))+p.logF[i+1]-p.logF[i])
-		if next := p.Next(i); next < n {
-			p.forward[next] += participates[i]
-		}
-	}
-	return total
-}
+func (p epochPosterior) given(u, participates []float64) float64 { return p.Given(u, participates) }
 
 // logNever: an example that is in no epoch but a cut one, of a run shorter than it.
-func (p *epochPosterior) logNever() float64 {
+func (p epochPosterior) logNever() float64 {
 	if p.Epoch <= p.Steps {
 		return math.Inf(-1)
 	}

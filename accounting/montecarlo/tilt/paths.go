@@ -19,11 +19,16 @@ const cheapStates = 40
 
 // randomisable says whether the ratio of an owner can be drawn.
 func randomisable(s montecarlo.Spec) bool {
-	b, ok := families[s.Scheme].(blocked)
-	return ok && s.MaxExamplesPerOwner > 1 && b.randomisable(s)
+	f, ok := families[s.Scheme].(pathFamily)
+	return ok && s.MaxExamplesPerOwner > 1 && f.randomisable(s)
 }
 
-func (bMinSep) randomisable(s montecarlo.Spec) bool { return s.Prob < 1 }
+// pathFamily is a family whose participations given y can be drawn.
+type pathFamily interface {
+	randomisable(s montecarlo.Spec) bool
+	// path is for columns of squared norms ‖c_i‖²/σ².
+	path(s montecarlo.Spec, norms []float64) onePath
+}
 
 // drawsFor is R of a plan, 0 where the law of the spec is taken: exactly for two examples, and where it is cheap. In direction Q the exact law has a
 // smaller M.
@@ -57,86 +62,35 @@ func logExcess(logF, epsilon float64) float64 {
 	return logF + math.Log(-math.Expm1(epsilon-logF))
 }
 
-// paths draws participations of one example from their law given y (F4.8). It is not safe for concurrent use.
+// paths draws f̂ from participations of one example given y (F4.8). It is not safe for concurrent use.
 type paths struct {
-	steps, sep  int
 	examples    int // k
 	draws       int // R
-	logP, logQ  float64
-	waits       []float64 // ln of the probabilities of the waits
-	norms       []float64 // ‖c_i‖²/σ²
 	overlaps    *overlaps
-	logF        []float64 // ln f_i, and min-sep zeros beyond the last step
-	alive       []float64 // ln f_i + i ln q: its difference is the probability of no participation between two steps
-	starts      []float64 // partial sums over the waits given y
-	participate []int     // of all examples in one draw
+	one         onePath
+	participate []int // of all examples in one draw
+}
+
+// onePath draws participations of one example given y.
+type onePath interface {
+	// given takes y through t(i) = log2(e)·⟨c_i, y⟩/σ².
+	given(t func(i int) float64)
+	// draw appends participations.
+	draw(hits []int, u *uniforms) []int
+	// fork has buffers of its own.
+	fork() onePath
 }
 
 func newPaths(s montecarlo.Spec, c *law.Columns, draws int) *paths {
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	p := &paths{steps: s.Steps, sep: s.MinSep, examples: s.MaxExamplesPerOwner, draws: draws, logP: math.Log(s.Prob), logQ: math.Log1p(-s.Prob),
-		norms: c.SquaredNorms(factor), overlaps: newOverlaps(c, factor), waits: []float64{0}}
-	if s.WarmStart {
-		total := math.Log1p(float64(s.MinSep-1) * s.Prob)
-		p.waits = make([]float64, s.MinSep)
-		for r := range p.waits {
-			p.waits[r] = p.logP - total
-		}
-		p.waits[0] = -total
-	}
-	return p.fork()
+	one := families[s.Scheme].(pathFamily).path(s, c.SquaredNorms(factor))
+	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, overlaps: newOverlaps(c, factor), one: one}
 }
 
-// fork has buffers of its own.
 func (p *paths) fork() *paths {
 	fork := *p
-	fork.logF, fork.alive = make([]float64, p.steps+p.sep), make([]float64, p.steps+1)
-	fork.starts, fork.participate = make([]float64, len(p.waits)), nil
+	fork.one, fork.participate = p.one.fork(), nil
 	return &fork
-}
-
-// given takes y through t(i) = log2(e)·⟨c_i, y⟩/σ².
-func (p *paths) given(t func(i int) float64) {
-	n, f := p.steps, p.logF
-	p.alive[n] = float64(n) * p.logQ
-	for i := n - 1; i >= 0; i-- {
-		f[i] = law.LogSum(p.logQ+f[i+1], p.logP+t(i)*math.Ln2-p.norms[i]/2+f[i+p.sep])
-		p.alive[i] = f[i] + float64(i)*p.logQ
-	}
-	top, sum := math.Inf(-1), 0.0
-	for r, wait := range p.waits {
-		top = max(top, wait+f[r])
-	}
-	for r, wait := range p.waits {
-		sum += math.Exp(wait + f[r] - top)
-		p.starts[r] = sum
-	}
-}
-
-// draw appends the participations of one example given y.
-func (p *paths) draw(hits []int, u *uniforms) []int {
-	i := 0
-	if len(p.starts) > 1 {
-		i = pick(p.starts, u.float64())
-	}
-	for ; i < p.steps; i += p.sep {
-		// No participation in i … k-1 with probability e^{alive[k]-alive[i]}.
-		level := p.alive[i] + math.Log(u.float64())
-		if p.alive[p.steps] >= level {
-			break
-		}
-		lo, hi := i, p.steps
-		for hi-lo > 1 {
-			if mid := int(uint(lo+hi) >> 1); p.alive[mid] >= level {
-				lo = mid
-			} else {
-				hi = mid
-			}
-		}
-		i = lo
-		hits = append(hits, i)
-	}
-	return hits
 }
 
 // ratio draws f̂ for ln f of one example:
@@ -151,7 +105,7 @@ func (p *paths) ratio(logF float64, u *uniforms) randomised {
 		overlap := 0.0
 		for range p.examples {
 			from := len(p.participate)
-			p.participate = p.draw(p.participate, u)
+			p.participate = p.one.draw(p.participate, u)
 			for _, i := range p.participate[from:] {
 				for _, j := range p.participate[:from] { // of the examples before
 					overlap += p.overlaps.between(i, j)

@@ -17,7 +17,7 @@ func givenOutput(t *testing.T, s montecarlo.Spec, y []float64, draws int) (p *pa
 	t.Helper()
 	columns := law.NewColumns(s.Strategy)
 	p = newPaths(s, columns, draws)
-	p.given(func(i int) float64 { return math.Log2E * columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
+	p.one.given(func(i int) float64 { return math.Log2E * columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
 	ratio := func(s montecarlo.Spec) float64 {
 		e, err := montecarlo.NewEvaluator(s, montecarlo.P)
 		if err != nil {
@@ -67,7 +67,7 @@ func TestRandomisedRatioIsUnbiased(t *testing.T) {
 		}
 		// Wrong twins: one more example, which overlaps the others; two of the examples always together.
 		wrong := p.fork()
-		wrong.logF, wrong.alive, wrong.starts = p.logF, p.alive, p.starts
+		wrong.one = p.one
 		wrong.examples++
 		if unbiased(wrong, want, name, 20000) != nil {
 			told++
@@ -121,7 +121,7 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 			fk += choose(5, m) / 32 * one(float64(m), y)
 		}
 		exact += density * max(0, fk-math.Exp(epsilon))
-		p.given(func(int) float64 { return math.Log2E * y / (sigma * sigma) })
+		p.one.given(func(int) float64 { return math.Log2E * y / (sigma * sigma) })
 		for j := range repeats {
 			u.reset(uint64(i*repeats + j))
 			r := p.ratio(math.Log(f), u)

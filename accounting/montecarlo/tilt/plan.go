@@ -75,7 +75,7 @@ func (p Plan) Validate() error {
 	check.Require(p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon), "bound and slack", p.Bound, "are too small")
 	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
 	check.Require(p.Draws == 0 || randomisable(p.Spec) && (p.Method == Tilted || p.Method == Shifted), "draws", p.Draws,
-		"must be 0: they are for several examples of b-min-sep, tilted or shifted")
+		"must be 0: they are for several examples, tilted or shifted")
 	switch p.Method {
 	case Zero, Plain:
 	case Shifted:

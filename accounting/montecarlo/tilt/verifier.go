@@ -342,7 +342,7 @@ func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 		return 0
 	}
 	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
-	v.paths.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+	v.paths.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
 	ratio := v.paths.ratio(logF, &v.coins)
 	if p.Method == Tilted {
 		return v.weights[lane] * v.mixture.weigh(logF, ratio.logExcess(p.Epsilon))
