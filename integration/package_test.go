@@ -58,18 +58,38 @@ func TestPythonPackage(t *testing.T) {
 	if err := os.Symlink(tests, filepath.Join(dir, "tests")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(python, "-m", "unittest", "discover", "-v", "-t", ".", "-s", "tests")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+newWheel(t, python), "MINSEP_COMMAND="+buildCommand(t), "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "skipped '") {
-			t.Log(strings.TrimSpace(line))
+	site, bin := newWheel(t, python), buildCommand(t)
+	for name, python := range map[string]string{"": python, "jax": trainer(t, "jax"), "torch": trainer(t, "torch")} {
+		if python == "" {
+			t.Logf("%s is not here (make trainers fetches it): its tests are skipped", name)
+			continue
+		}
+		cmd := exec.Command(python, "-m", "unittest", "discover", "-v", "-t", ".", "-s", "tests")
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+site, "MINSEP_COMMAND="+bin, "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", python, err, out)
+		}
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, "skipped '") {
+				t.Log(strings.TrimSpace(line))
+			}
 		}
 	}
+}
+
+// trainer returns the Python with the packages of a framework, which make trainers fetches; "" if it is not here.
+func trainer(t *testing.T, framework string) string {
+	t.Helper()
+	python, err := filepath.Abs("../.venv-" + framework + "/bin/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exec.Command(python, "-c", "import "+framework).Run() != nil {
+		return ""
+	}
+	return python
 }
 
 // TestPythonPackageHasTheVersion: the package and the command are released together.
@@ -103,6 +123,13 @@ func TestPythonDocument(t *testing.T) {
 				runShell(t, at, dir, b.text)
 			case b.language == "python":
 				ran++
+				python := python
+				if framework := imports(b.text); framework != "" {
+					if python = trainer(t, framework); python == "" {
+						t.Logf("%s: skipped: %s is not here: make trainers fetches it", at, framework)
+						continue
+					}
+				}
 				cmd := exec.Command(python, "-")
 				cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(b.text)
 				if out, err := cmd.CombinedOutput(); err != nil {
@@ -113,8 +140,19 @@ func TestPythonDocument(t *testing.T) {
 			}
 		}
 	}
-	if ran < 2 {
+	if ran < 5 {
 		t.Errorf("%d blocks of Python were run", ran)
 	}
 	ignored(t, dir)
+}
+
+// imports names the framework that a program imports, whose Python runs it; data sets are beside JAX.
+func imports(program string) string {
+	switch {
+	case strings.Contains(program, "import torch"):
+		return "torch"
+	case strings.Contains(program, "import jax"), strings.Contains(program, "import datasets"):
+		return "jax"
+	}
+	return ""
 }

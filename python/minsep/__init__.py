@@ -7,8 +7,11 @@
 docs/python.md has whole programs. The rules that the guarantee rests on are in docs/noise.md.
 """
 
+from ._clip import add_noise, clip_and_sum
 from ._command import Verdict
+from ._guard import StepGuard
 from ._pad import pad
+from ._reader import NoiseReader, read_noise
 from ._run import Run
 from ._version import VERSION as __version__
 from .errors import (
@@ -26,13 +29,18 @@ __all__ = [
     "CommandError",
     "MinsepError",
     "MissingPackageError",
+    "NoiseReader",
     "NotCertifiedError",
     "NotVerifiedError",
     "Run",
     "RunDirectoryError",
+    "StepGuard",
     "TrainingError",
     "UsageError",
     "Verdict",
     "__version__",
+    "add_noise",
+    "clip_and_sum",
     "pad",
+    "read_noise",
 ]

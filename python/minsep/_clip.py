@@ -1,0 +1,90 @@
+"""What a trainer adds for a batch, in NumPy: the rule of docs/noise.md."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._tree import check_clip, flatten, map_leaves, rows_of
+
+# Clipping is to a little less than the clip norm: by more than the roundings of norm, factor and products can add.
+SLACK = 2.0**-20
+
+
+def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None) -> Any:
+    """The sum of a batch's clipped gradients, on the grid of the noise, exact in float64.
+
+    gradients is a tree of per-example gradients, each leaf of shape [n, ...] and of any floating-point type; n may be 0.
+    Each example's gradient, over all leaves, is clipped to clip_norm, and each of its coordinates rounded toward zero to a
+    multiple of grid (`run.clip_norm`, `run.grid`; 0 is none). A gradient whose norm is not finite counts as zero, and so
+    does one where is_padding, shape [n], is true. The result is a tree of leaves [...] in float64.
+
+    Give the sum to `add_noise`, once. Raises ValueError for shapes that do not fit each other.
+    """
+    leaves, build = flatten(gradients)
+    count = rows_of(leaves)
+    check_clip(clip_norm, grid, count, 2.0**53)
+    squares = np.zeros(count)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _, leaf in leaves:
+            x = np.asarray(leaf, dtype=np.float64).reshape(count, math.prod(leaf.shape[1:]))
+            squares += np.sum(np.square(x), axis=1)
+        norms = np.sqrt(squares)
+        limit = clip_norm * (1 - SLACK)
+        factors = limit / np.maximum(norms, limit)
+    keep = np.isfinite(norms)
+    if is_padding is not None:
+        padding = np.asarray(is_padding, dtype=bool)
+        if padding.shape != (count,):
+            raise ValueError(f"is_padding: must have one entry for each of the {count} gradients")
+        keep &= ~padding
+    return build([_sum(np.asarray(leaf), keep, factors, grid) for _, leaf in leaves])
+
+
+def _sum(leaf: NDArray[Any], keep: NDArray[np.bool_], factors: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
+    total = np.zeros(leaf.shape[1:])
+    for i in np.flatnonzero(keep):  # one at a time: no second copy of all gradients
+        x = leaf[i].astype(np.float64) * factors[i]
+        total += np.trunc(x / grid) * grid if grid else x
+    return total
+
+
+def add_noise(total: Any, noise: Any, divisor: float, dtype: str = "float32") -> Any:
+    """The noisy mean: (total + noise) / divisor, a tree as total is.
+
+    total is the finished sum that `clip_and_sum` gave, over all hosts and microbatches, and noise the step's, a tree of the same
+    shapes. divisor is `run.expected_batch_size`, or any other number that does not depend on the batch. The addition is in
+    float64; what follows is rounded to dtype: "float32", "float64" or "bfloat16". The last is ml_dtypes' type if that
+    package is installed, else uint16 with the same bits.
+
+    Noise is never rounded before it is added: a bfloat16 holds 256 multiples of the grid, and sums would show through.
+    """
+    if not 0 < divisor < float("inf"):
+        raise ValueError(f"divisor {divisor}: must be above 0: the expected batch size")
+
+    def one(s: Any, z: Any) -> Any:
+        s, z = np.asarray(s, dtype=np.float64), np.asarray(z, dtype=np.float64)
+        if s.shape != z.shape:
+            raise ValueError(f"noise: of shape {z.shape}, the sum is of {s.shape}")
+        return cast((s + z) / divisor, dtype)
+
+    return map_leaves(one, total, noise)
+
+
+def cast(values: NDArray[np.float64], dtype: str) -> NDArray[Any]:
+    """Values as float32, float64 or bfloat16."""
+    if dtype in ("float32", "float64"):
+        return values.astype(dtype)
+    if dtype != "bfloat16":
+        raise ValueError(f"dtype {dtype!r}: must be float32, float64 or bfloat16")
+    single = values.astype(np.float32)
+    try:
+        import ml_dtypes
+    except ImportError:
+        bits = single.view(np.uint32)
+        rounded = (bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))) >> np.uint32(16)
+        return np.where(np.isnan(single), np.uint32(0x7FC0), rounded).astype(np.uint16)
+    return single.astype(ml_dtypes.bfloat16)

@@ -1,0 +1,222 @@
+"""Reads noise step by step, from files or from a stream, by parameter tree."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _command
+from ._guard import StepGuard
+from ._noise import shard_range
+from ._run import Run
+from ._tree import Layout
+from .errors import RunDirectoryError, TrainingError
+
+HEAD_BYTES, FORMAT = 4096, "minsep-noise-stream/1"
+_TYPES = {"float32": "<f4", "float64": "<f8"}
+
+
+class NoiseReader:
+    """The noise of a run's steps, one after the other. See `read_noise`."""
+
+    def __init__(self, run: Run, like: Any, guard: StepGuard | None, start: int, shard: int, shards: int, key: str | None, dtype: str) -> None:
+        noise = run._need_noise()
+        if dtype not in _TYPES:
+            raise ValueError(
+                f"dtype {dtype!r}: must be float32 or float64. A bfloat16 does not hold the noise on its grid: add it in float32, and round the sum (add_noise)"
+            )
+        if guard is not None:
+            start = guard.next_step
+        if not 0 <= start <= noise.steps:
+            raise ValueError(f"start {start}: must be 0 to {noise.steps}")
+        if not 1 <= shards <= noise.coordinates or not 0 <= shard < shards:
+            raise ValueError(f"shard {shard} of {shards}: must be one of 1 to {noise.coordinates} shards")
+        lo, hi = shard_range(noise.coordinates, shard, shards)
+        self._layout = None if like is None else Layout(like)
+        if self._layout is not None:
+            if self._layout.size != hi - lo:
+                what = "the noise" if shards == 1 else f"shard {shard} of {shards} of the noise"
+                raise ValueError(f"like: has {self._layout.size} coordinates, {what} has {hi - lo}")
+            if guard is not None:
+                guard.use_layout(self._layout.digest)
+        self._run, self._noise, self._dtype = run, noise, np.dtype(_TYPES[dtype])
+        self._shard, self._shards = shard, shards
+        self.width = hi - lo
+        self.next_step = start
+        self._stream = None
+        if key is not None:
+            self._stream = _Stream(self, noise.recipe_digest, key)
+        elif noise.shards == 0:
+            raise ValueError("key: must be given where the run directory holds the recipe only: the file of the root key, to make the noise as it is needed")
+
+    def step(self, step: int) -> Any:
+        """The noise of a step, which must be the next one: a tree as like, or an array [width]."""
+        if step != self.next_step:
+            raise TrainingError(f"noise of step {step}: the next step is {self.next_step}: noise is read in order, once")
+        if step >= self._noise.steps:
+            raise TrainingError(f"noise of step {step}: the run has steps 0 to {self._noise.steps - 1}")
+        if self._stream is not None:
+            row = self._stream.row()
+        else:
+            row = self._run.noise(step, self._shard, self._shards).astype(self._dtype, copy=False)
+        self.next_step = step + 1
+        return row if self._layout is None else self._layout.split(row)
+
+    def close(self) -> None:
+        """Ends the stream."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def __enter__(self) -> NoiseReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_noise(
+    run: Run,
+    like: Any = None,
+    *,
+    guard: StepGuard | None = None,
+    start: int = 0,
+    shard: int = 0,
+    shards: int = 1,
+    key: str | None = None,
+    dtype: str = "float32",
+) -> NoiseReader:
+    """A reader of the noise of the steps from start, or from the guard's next step, on.
+
+    like is a tree of arrays (dicts, lists, tuples; with JAX any of its trees): `step` gives trees of the same shapes. Leaves take
+    their coordinates in order, the keys of a dict sorted; with a guard, a tree of other names or shapes than at the training's
+    first step is refused. Without like, steps are arrays of shape [width].
+
+    With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
+    of what it holds. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the
+    noise while the trainer computes; one row is read ahead. dtype is float32 or float64.
+
+    Raises ValueError for a tree of another size; a stream's faults are those of the command, in its words.
+    """
+    return NoiseReader(run, like, guard, start, shard, shards, key, dtype)
+
+
+class _Stream:
+    """A process that makes noise, and a thread that reads one row ahead."""
+
+    def __init__(self, reader: NoiseReader, digest: str, key: str) -> None:
+        self._reader, self._rows = reader, reader._noise.steps - reader.next_step
+        dtype = "float32" if reader._dtype.itemsize == 4 else "float64"
+        arguments = ["noise", "--stream", "--key", str(key), "--out", reader._run.path, "--from-step", str(reader.next_step)]
+        arguments += ["--shard", f"{reader._shard}/{reader._shards}", "--dtype", dtype]
+        self._process = subprocess.Popen(
+            [_command.find(reader._run._command), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        )
+        _enlarge(self._process)
+        self._said: deque[str] = deque(maxlen=50)
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        try:
+            self._check_head(digest)
+        except BaseException:
+            self.close()
+            raise
+        self._ready, self._wanted = threading.Semaphore(0), threading.Semaphore(1)
+        self._row: NDArray[Any] | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._read_ahead, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        """Shows what the command says of its progress, and keeps what it says of faults."""
+        assert self._process.stderr is not None
+        for raw in self._process.stderr:
+            line = raw.decode("utf-8", "replace")
+            self._said.append(line)
+            if not line.startswith(("minsep: ", "  ")):
+                sys.stderr.write(line)
+
+    def _fill(self, target: memoryview) -> bool:
+        """Whether target could be filled."""
+        out: Any = self._process.stdout
+        at = 0
+        while at < len(target):
+            n = out.readinto(target[at:])
+            if not n:
+                return False
+            at += n
+        return True
+
+    def _check_head(self, digest: str) -> None:
+        head = bytearray(HEAD_BYTES)
+        if not self._fill(memoryview(head)):
+            self._fail()
+        r = self._reader
+        lo, hi = shard_range(r._noise.coordinates, r._shard, r._shards)
+        want = {
+            "format": FORMAT, "run_id": r._run.run_id, "recipe_sha256": digest, "dtype": r._dtype.str, "from_step": r.next_step, "steps": r._noise.steps,
+            "coordinates": r._noise.coordinates, "shard": r._shard, "shards": r._shards, "first": lo, "end": hi,
+        }  # fmt: skip
+        try:
+            have = json.loads(head)
+        except ValueError:
+            have = None
+        if have != want:
+            raise RunDirectoryError(f"{r._run.path}: the stream is of other noise than the recipe that was opened: open the run again")
+
+    def _read_ahead(self) -> None:
+        for _ in range(self._rows):
+            self._wanted.acquire()
+            if self._closed:
+                return
+            row = np.empty(self._reader.width, self._reader._dtype)
+            self._row = row if self._fill(row.view(np.uint8).data) else None
+            self._ready.release()
+            if self._row is None:
+                return
+
+    def row(self) -> NDArray[Any]:
+        self._ready.acquire()
+        row, self._row = self._row, None
+        if row is None:
+            self._ready.release()  # so it is for the next call
+            self._fail()
+        self._wanted.release()
+        assert row is not None
+        return row
+
+    def _fail(self) -> None:
+        code = self._process.wait()
+        self._listener.join(timeout=5)
+        said = "".join(self._said)
+        at = said.find("minsep: ")
+        raise _command.failure(said[max(at, 0) :] or "the stream of noise ended early", code)
+
+    def close(self) -> None:
+        self._closed = True
+        self._process.kill()
+        self._process.wait()
+        if hasattr(self, "_thread"):
+            self._wanted.release()
+            self._thread.join(timeout=5)
+        self._listener.join(timeout=5)
+        for pipe in self._process.stdout, self._process.stderr:
+            if pipe is not None:
+                pipe.close()
+
+
+def _enlarge(process: subprocess.Popen[bytes]) -> None:
+    """A larger pipe, where the system has such: fewer turns between the processes."""
+    try:
+        import fcntl
+
+        assert process.stdout is not None
+        fcntl.fcntl(process.stdout.fileno(), getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)
+    except (ImportError, OSError):
+        pass

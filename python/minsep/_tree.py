@@ -1,0 +1,101 @@
+"""Parameter trees: dicts, lists and tuples of arrays, or whatever JAX takes for one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from typing import Any, Callable, Mapping
+
+from numpy.typing import NDArray
+
+
+def flatten(tree: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
+    """The leaves of a tree, each with its path, and a function that puts others in their places.
+
+    The keys of a dict are sorted, as JAX does, so that the order of insertion does not matter.
+    """
+    if hasattr(tree, "shape"):
+        return [("", tree)], lambda leaves: leaves[0]
+    if isinstance(tree, Mapping) and type(tree).__module__ in ("builtins", "collections"):
+        keys = sorted(tree)
+        parts = [(f"/{k}", flatten(tree[k])) for k in keys]
+        return _joined(parts, lambda values: dict(zip(keys, values)))
+    if isinstance(tree, (list, tuple)):
+        kind: Any = type(tree)
+        make = (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind
+        return _joined([(f"/{i}", flatten(v)) for i, v in enumerate(tree)], make)
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        found, structure = jax.tree_util.tree_flatten_with_path(tree)
+        if all(hasattr(leaf, "shape") for _, leaf in found) and found:
+            return [(jax.tree_util.keystr(path), leaf) for path, leaf in found], lambda leaves: jax.tree_util.tree_unflatten(structure, leaves)
+    raise ValueError(f"tree: {type(tree).__name__} is neither an array nor a dict, list or tuple of arrays")
+
+
+def _joined(parts: list[tuple[str, Any]], make: Callable[[list[Any]], Any]) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
+    leaves = [(name + path, leaf) for name, (inside, _) in parts for path, leaf in inside]
+    sizes = [len(inside) for _, (inside, _) in parts]
+
+    def build(values: list[Any]) -> Any:
+        at, built = 0, []
+        for size, (_, (_, inner)) in zip(sizes, parts):
+            built.append(inner(values[at : at + size]))
+            at += size
+        return make(built)
+
+    return leaves, build
+
+
+class Layout:
+    """Where the coordinates of a flat array are in a tree: leaf after leaf, each in C order."""
+
+    def __init__(self, like: Any) -> None:
+        leaves, self._build = flatten(like)
+        self.shapes = [tuple(int(n) for n in leaf.shape) for _, leaf in leaves]
+        self.size = sum(math.prod(shape) for shape in self.shapes)
+        names = [[path, list(shape)] for (path, _), shape in zip(leaves, self.shapes)]
+        self.digest = hashlib.sha256(json.dumps(names).encode()).hexdigest()
+
+    def split(self, flat: NDArray[Any]) -> Any:
+        """The tree whose leaves are views of a flat array."""
+        at, leaves = 0, []
+        for shape in self.shapes:
+            size = math.prod(shape)
+            leaves.append(flat[at : at + size].reshape(shape))
+            at += size
+        return self._build(leaves)
+
+
+def map_leaves(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """The tree of f of the leaves of trees of the same layout."""
+    leaves, build = flatten(tree)
+    rest = [flatten(other)[0] for other in others]
+    for other in rest:
+        if [path for path, _ in other] != [path for path, _ in leaves]:
+            raise ValueError("tree: the trees have other leaves than each other")
+    return build([f(leaf, *(other[i][1] for other in rest)) for i, (_, leaf) in enumerate(leaves)])
+
+
+def rows_of(leaves: list[tuple[str, Any]]) -> int:
+    """The number of examples of per-example gradients: the first dimension of every leaf."""
+    counts = {int(leaf.shape[0]) if len(leaf.shape) else -1 for _, leaf in leaves}
+    if len(counts) != 1 or -1 in counts:
+        raise ValueError("gradients: every leaf must have the examples as its first dimension")
+    return counts.pop()
+
+
+def check_clip(clip_norm: float, grid: float, examples: int, held: float) -> None:
+    """Refuses a clip norm or a grid that cannot be, and sums that are not exact: beyond held multiples of the grid."""
+    if not 0 < clip_norm < math.inf:
+        raise ValueError(f"clip_norm {clip_norm}: must be above 0")
+    if grid != 0 and (not 0 < grid < math.inf or math.frexp(grid)[0] != 0.5):
+        raise ValueError(f"grid {grid}: must be a power of two, or 0 for noise without a grid")
+    if grid != 0 and examples * clip_norm / grid > held:
+        raise ValueError(
+            f"gradients: the sum of {examples} gradients of norm {clip_norm} may reach {examples * clip_norm / grid:.3g} multiples of the grid, "
+            f"of which {held:.3g} are held exactly: make noise with a larger --grid, or sum fewer at a time in a wider type"
+        )
+
+

@@ -1,0 +1,152 @@
+"""minsep in JAX: the rule of docs/noise.md in whole numbers, steps for Grain, and jax_privacy's interfaces."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._pad import pad
+from ._reader import NoiseReader
+from ._run import Run
+from ._tree import check_clip
+
+# Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
+# coordinates, of its root, the factor and the products can add (27 units of 2^-24).
+SLACK = 2.0**-18
+
+# Sums must stay below this many multiples of the grid: the noise, at most 2^24 of them, is added in int32.
+HELD = 2.0**30
+
+
+def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None) -> Any:
+    """The sum of a batch's clipped gradients: a tree of int32 leaves [...], in multiples of the grid. It can be jitted.
+
+    gradients is a tree of per-example gradients, each leaf of shape [n, ...], as jax.vmap(jax.grad(…)) gives them; n may be 0. The
+    rest is as in `minsep.clip_and_sum`, in float32. Whole numbers are added without rounding in any order: sums of
+    microbatches and hosts (jax.lax.psum) may be added. Where grid is 0, the sum is float32, and the floating-point channel open.
+    """
+    leaves, structure = jax.tree_util.tree_flatten(gradients)
+    counts = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
+    if len(counts) != 1 or -1 in counts:
+        raise ValueError("gradients: every leaf must have the examples as its first dimension")
+    count = counts.pop()
+    check_clip(clip_norm, grid, count, HELD)
+    _, exponent = math.frexp(clip_norm)  # norms in units of about the clip norm: squares neither vanish nor overflow
+    unit = math.ldexp(1.0, exponent)
+    flat = [leaf.astype(jnp.float32).reshape(count, math.prod(leaf.shape[1:])) / unit for leaf in leaves]
+    squares = sum((_in_pairs(jnp.square(x)) for x in flat), jnp.zeros(count, jnp.float32))
+    norms = jnp.sqrt(squares)
+    limit = clip_norm * (1 - SLACK) / unit
+    factors = jnp.where(norms > limit, limit / norms, 1.0)
+    keep = jnp.isfinite(norms)
+    if is_padding is not None:
+        keep &= ~jnp.asarray(is_padding)
+
+    def total(x: Any, leaf: Any) -> Any:
+        clipped = jnp.where(keep[:, None], x * factors[:, None], 0.0)
+        if grid:
+            clipped = jnp.trunc(clipped * (unit / grid)).astype(jnp.int32)
+        else:
+            clipped = clipped * unit
+        return jnp.sum(clipped, axis=0).reshape(leaf.shape[1:])
+
+    return jax.tree_util.tree_unflatten(structure, [total(x, leaf) for x, leaf in zip(flat, leaves)])
+
+
+def _in_pairs(x: Any) -> Any:
+    """The sums of rows, of which each addition is one rounding of two halves."""
+    while x.shape[1] > 1:
+        if x.shape[1] % 2:
+            x = jnp.pad(x, ((0, 0), (0, 1)))
+        half = x.shape[1] // 2
+        x = x[:, :half] + x[:, half:]
+    return x[:, 0] if x.shape[1] else jnp.zeros(x.shape[0], x.dtype)
+
+
+def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
+    """The noisy mean, a tree of float32: (total · grid + noise) / divisor. It can be jitted.
+
+    total is the finished sum of `clip_and_sum`, noise the step's, a tree of the same shapes in float32, and divisor
+    `run.expected_batch_size`. The addition is exact, in multiples of the grid; the division rounds.
+    """
+    if grid == 0:
+        return jax.tree_util.tree_map(lambda s, z: (s + z) / divisor, total, noise)
+
+    def one(s: Any, z: Any) -> Any:
+        if s.dtype != jnp.int32 or s.shape != z.shape:
+            raise ValueError(f"total: {s.dtype}{s.shape} with noise {z.dtype}{z.shape}: must be what clip_and_sum gave, of the noise's shape")
+        exact = s + (jnp.asarray(z, jnp.float32) / grid).astype(jnp.int32)
+        return exact.astype(jnp.float32) * (grid / divisor)
+
+    return jax.tree_util.tree_map(one, total, noise)
+
+
+class Steps:
+    """The steps of a run as records, for grain.MapDataset.source: record t has the examples of step t.
+
+    source has an example at each position that `run.batch` gives: run is one that `join` gave, unless source is in the order of the
+    table. A record is a dict: rows, shape [n], padded as `pad` does, with -1; examples, source[row] stacked as trees (row 0 in place of
+    padding); step. Grain's state of an iterator over it is {'next_index': t}: it resumes at a step without replaying others.
+    """
+
+    def __init__(self, run: Run, source: Any, multiple: int, rank: int = 0, ranks: int = 1) -> None:
+        self._run, self._source, self._pad = run, source, (multiple, rank, ranks)
+
+    def __len__(self) -> int:
+        return self._run.steps
+
+    def __getitem__(self, step: Any) -> dict[str, Any]:
+        rows = pad(self._run.batch(step), *self._pad)
+        examples = [self._source[int(row)] for row in np.maximum(rows, 0)]
+        return {"rows": rows, "examples": jax.tree_util.tree_map(lambda *e: np.stack(e), *examples), "step": int(step)}
+
+
+def batch_selection(run: Run) -> Any:
+    """jax_privacy's BatchSelectionStrategy of a run: its batches are those of the run, and the rng is not used."""
+    from jax_privacy import batch_selection as base
+
+    @dataclasses.dataclass(frozen=True)
+    class FromRun(base.BatchSelectionStrategy):  # type: ignore[misc, unused-ignore]
+        run: Run
+
+        def batch_iterator(self, num_examples: int, rng: Any = None) -> Iterator[Any]:
+            if num_examples < self.run.examples:
+                raise ValueError(f"num_examples {num_examples}: the run is of {self.run.examples} examples")
+            for step in range(self.run.steps):
+                yield self.run.batch(step)
+
+    return FromRun(run)
+
+
+def privatizer(run: Run, noise: NoiseReader) -> Any:
+    """The run's noise as jax_privacy's privatizer: an optax GradientTransformation that turns sums into noisy means.
+
+    Its updates are what `clip_and_sum` of this module gives, and its state is the next step. It calls the host, and so cannot be jitted:
+    jit what comes before it and after it.
+    """
+    import optax
+
+    def init(params: Any) -> Any:
+        return noise.next_step
+
+    def update(total: Any, state: Any, params: Any = None) -> Any:
+        return add_noise(total, noise.step(int(state)), run.grid, run.expected_batch_size), state + 1
+
+    return optax.GradientTransformation(init, update)
+
+
+def same_on_all_hosts(run: Run, gather: Callable[[Any], Any] | None = None) -> None:
+    """Raises ValueError on hosts that have not the same run: the same batches and the same recipe of noise."""
+    if gather is None:
+        from jax.experimental import multihost_utils
+
+        gather = multihost_utils.process_allgather
+    mine = np.frombuffer(bytes.fromhex(run.fingerprint), np.uint8)
+    theirs = np.asarray(gather(mine)).reshape(-1, len(mine))
+    if (theirs != mine).any():
+        raise ValueError(f"run {run.path}: hosts have other batches or another recipe of noise than each other")

@@ -1,0 +1,145 @@
+"""minsep in PyTorch 1.13 and later: the rule of docs/noise.md, and a batch sampler."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import torch
+
+from ._clip import SLACK
+from ._guard import StepGuard
+from ._pad import pad
+from ._run import Run
+from ._tree import check_clip, flatten, map_leaves, rows_of
+
+
+def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None) -> Any:
+    """The sum of a batch's clipped gradients, on the grid of the noise, exact in float64.
+
+    gradients is a tree of per-example gradients, such as the dict that vmap(grad(…)) of functorch or torch.func gives, each leaf of
+    shape [n, ...]; n may be 0. The rest is as in `minsep.clip_and_sum`, on the tensors' device, which must have float64.
+    """
+    leaves, build = flatten(gradients)
+    count = rows_of(leaves)
+    check_clip(clip_norm, grid, count, 2.0**53)
+    with torch.no_grad():
+        flat = [leaf.detach().to(torch.float64).reshape(count, math.prod(leaf.shape[1:])) for _, leaf in leaves]
+        squares = [torch.sum(torch.square(x), dim=1) for x in flat]
+        norms = torch.sqrt(torch.stack(squares).sum(dim=0))
+        limit = clip_norm * (1 - SLACK)
+        factors = torch.where(norms > limit, limit / norms, torch.ones_like(norms))
+        keep = torch.isfinite(norms)
+        if is_padding is not None:
+            keep &= ~torch.as_tensor(np.asarray(is_padding), dtype=torch.bool, device=keep.device)
+        sums = []
+        for x, (_, leaf) in zip(flat, leaves):
+            clipped = torch.where(keep[:, None], x * factors[:, None], torch.zeros_like(x))
+            if grid:
+                clipped = torch.trunc(clipped / grid) * grid
+            sums.append(clipped.sum(dim=0).reshape(leaf.shape[1:]))
+        return build(sums)
+
+
+def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """The gradients of loss(params, *example) by params for every example of a batch: f(params, *batch).
+
+    params is a dict of tensors, and each array of the batch has the examples as its first dimension, of which there may be
+    none. It is vmap(grad(loss)) of torch.func or, before PyTorch 2, of functorch.
+    """
+    try:
+        from torch.func import grad, vmap
+    except ImportError:
+        from functorch import grad, vmap
+
+    def gradients(params: Any, *batch: torch.Tensor) -> Any:
+        if len(batch[0]) == 0:
+            return map_leaves(lambda p: torch.zeros((0, *p.shape), dtype=p.dtype, device=p.device), params)
+        return vmap(grad(loss), (None, *(0 for _ in batch)))(params, *batch)
+
+    return gradients
+
+
+def add_noise(total: Any, noise: Any, divisor: float, dtype: torch.dtype = torch.float32) -> Any:
+    """The noisy mean: (total + noise) / divisor, a tree of tensors as total is, of any dtype.
+
+    total is the finished sum of `clip_and_sum`, noise the step's, a tree of arrays of the same shapes, and divisor
+    `run.expected_batch_size`. The addition is in float64; what follows is rounded to dtype.
+    """
+    if not 0 < divisor < float("inf"):
+        raise ValueError(f"divisor {divisor}: must be above 0: the expected batch size")
+
+    def one(s: torch.Tensor, z: Any) -> torch.Tensor:
+        added = torch.tensor(np.asarray(z), dtype=torch.float64, device=s.device)  # a copy: files cannot be written
+        if s.shape != added.shape:
+            raise ValueError(f"noise: of shape {tuple(added.shape)}, the sum is of {tuple(s.shape)}")
+        return ((s.to(torch.float64) + added) / divisor).to(dtype)
+
+    with torch.no_grad():
+        return map_leaves(one, total, noise)
+
+
+class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
+    """A batch_sampler for torch.utils.data.DataLoader: the batches of a run from a step on, of one of ranks processes.
+
+    run is one that `join` gave, unless the data set is in the order of the table. A batch may be empty, for which the loader's
+    collate_fn must be ready: `collate` is, for data sets of tensors.
+    """
+
+    def __init__(self, run: Run, start: int = 0, rank: int = 0, ranks: int = 1) -> None:
+        self.run, self.start, self.rank, self.ranks = run, start, rank, ranks
+
+    def __len__(self) -> int:
+        return self.run.steps - self.start
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step in range(self.start, self.run.steps):
+            rows = pad(self.run.batch(step), self.ranks, self.rank, self.ranks)
+            yield rows[rows >= 0].tolist()
+
+
+def collate(empty: Any) -> Any:
+    """A collate_fn that gives empty, such as torch.zeros(0, 28, 28), torch.zeros(0, dtype=torch.long), where a batch has no example."""
+    from torch.utils.data.dataloader import default_collate
+
+    return lambda examples: default_collate(examples) if examples else empty
+
+
+class NoisyOptimizer:
+    """Opacus: the run's noise in place of that of Opacus.
+
+    optimizer is the DPOptimizer that PrivacyEngine.make_private gave, with poisson_sampling=False, noise_multiplier=0, max_grad_norm
+    run.clip_norm and loss_reduction "sum" or "mean". parameters must have the order with which the reader of the noise was made. Each `step`
+    takes the guard's next step: it clips and sums the per-example gradients that Opacus has left in p.grad_sample, adds the
+    noise, divides by the expected batch size and lets the optimizer inside do the update. Call it for empty batches too.
+    """
+
+    def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
+        self.optimizer, self.run, self.noise, self.guard = optimizer, run, noise, guard
+
+    def step(self) -> None:
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
+        gradients = [_per_example(p) for p in parameters]
+        total = clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
+        step = self.guard.next_step
+        noise = self.noise.step(step)
+        self.guard.take(step)
+        for p, mean in zip(parameters, add_noise(total, noise, self.run.expected_batch_size)):
+            p.grad = mean.to(p.dtype)
+        getattr(self.optimizer, "original_optimizer", self.optimizer).step()
+
+    def zero_grad(self) -> None:
+        self.optimizer.zero_grad()
+
+
+def _per_example(p: Any) -> torch.Tensor:
+    """The per-example gradients of a parameter; none where no example has been seen."""
+    found = getattr(p, "grad_sample", None)
+    if found is None:
+        return torch.zeros((0, *p.shape), device=p.device)
+    if isinstance(found, list):
+        if len(found) != 1:
+            raise ValueError("grad_sample: of several backward passes: call step after each")
+        found = found[0]
+    return found

@@ -1,0 +1,231 @@
+"""Clipping, summing and adding noise, against rational numbers, in every framework that is here."""
+
+from __future__ import annotations
+
+import collections
+from fractions import Fraction
+
+import numpy as np
+
+import minsep
+from minsep import _clip
+
+from . import runs
+
+ZETAS = [1.0, 0.3, 2.0**-70, 7e4]
+
+
+def cases(rng, trials, width):
+    """Batches with corners: none, one, zeros, exactly on the norm, huge, tiny, not finite, padding."""
+    for trial in range(trials):
+        zeta = ZETAS[trial % len(ZETAS)]
+        grid = 2.0 ** int(np.floor(np.log2(zeta)) - rng.integers(3, 18))
+        n, d = int(rng.integers(0, 6)), width or int(rng.integers(1, 40))
+        x = rng.standard_normal((n, d)) * zeta * np.exp(rng.normal(0, 3, (n, 1)))
+        for i in range(n):
+            corner = rng.integers(0, 8)
+            if corner == 0:
+                x[i] = 0
+            elif corner == 1:
+                x[i] *= zeta / np.linalg.norm(x[i])
+            elif corner == 2:
+                x[i] = np.sign(x[i]) * zeta
+            elif corner == 3:
+                x[i, 0] = [np.nan, np.inf, -np.inf][trial % 3]
+            elif corner == 4:
+                x[i] = np.rint(x[i] / grid) * grid
+        padding = rng.integers(0, 4, n) == 0
+        yield zeta, grid, x.astype(np.float32), padding
+
+
+def exact(x, zeta, slack):
+    """One clipped gradient in rational numbers, before the grid: clipped to a norm within slack below zeta."""
+    if not np.isfinite(x).all():
+        return [Fraction(0)] * len(x)
+    values = [Fraction(float(v)) for v in x]
+    norm2 = sum(v * v for v in values)
+    limit = Fraction(zeta) * (1 - Fraction(slack))
+    if norm2 <= limit * limit:
+        return values
+    root = Fraction(float(np.sqrt(np.float64(float(norm2 / Fraction(zeta) ** 2))))) * Fraction(zeta)
+    return [v * limit / root for v in values]
+
+
+class Clip(runs.Case):
+    def check(self, clip, slack, error, trials=60, width=None):
+        """clip(x, zeta, grid, padding) gives multiples of the grid, as many as rational numbers give or one less, and none too large."""
+        rng = np.random.default_rng(3)
+        clipped = 0
+        for zeta, grid, x, padding in cases(rng, trials, width):
+            total = clip(x, zeta, grid, padding)
+            self.assertEqual(total.shape, x.shape[1:])
+            alone = np.zeros(x.shape[1])
+            for i in range(len(x)):
+                one = clip(x[i : i + 1], zeta, grid, padding[i : i + 1])
+                alone += one
+                units = [Fraction(v) / Fraction(grid) for v in one.tolist()]
+                self.assertTrue(all(u.denominator == 1 for u in units), "off the grid")
+                self.assertLessEqual(sum(u * u for u in units) * Fraction(grid) ** 2, Fraction(zeta) ** 2, "the norm is above zeta")
+                want = exact(x[i], zeta, slack) if not padding[i] else [Fraction(0)] * x.shape[1]
+                for u, w in zip(units, want):
+                    self.assertLessEqual(abs(u), abs(w) / Fraction(grid) * (1 + Fraction(error)), "a coordinate has grown")
+                    self.assertGreater(abs(u), abs(w) / Fraction(grid) * (1 - Fraction(error)) - 1, "a coordinate was cut too much")
+                norm = np.linalg.norm(x[i].astype(np.float64))
+                clipped += np.isfinite(norm) and norm > zeta
+            self.assertEqual(total.tolist(), alone.tolist(), "sums are not exact")
+        self.assertGreater(clipped, trials // 2)
+
+    def check_tree(self, clip, array):
+        """The norm is over all leaves."""
+        total = clip({"b": array([[3.0]]), "a": array([[[4.0, 0.0]]])}, 1.0, 2.0**-10)
+        self.assertAlmostEqual(float(np.asarray(total["b"])[0]), 0.6, delta=2.0**-9)
+        self.assertAlmostEqual(float(np.asarray(total["a"])[0, 0]), 0.8, delta=2.0**-9)
+        for bad in ({"a": array([[1.0]]), "b": array([[1.0], [2.0]])}, {"a": array(1.0)}):
+            with self.assertRaisesRegex(ValueError, "examples as its first dimension"):
+                clip(bad, 1.0, 2.0**-10)
+        for zeta, grid in (0.0, 0.5), (-1.0, 0.5), (1.0, 0.3), (1.0, -0.5), (float("nan"), 0.5):
+            with self.assertRaises(ValueError):
+                clip({"a": array([[1.0]])}, zeta, grid)
+
+    def test_numpy(self):
+        self.check(lambda x, z, g, p: minsep.clip_and_sum(x, z, g, p), _clip.SLACK, 2.0**-45)
+        self.check_tree(minsep.clip_and_sum, np.array)
+        with self.assertRaisesRegex(ValueError, "one entry for each"):
+            minsep.clip_and_sum(np.zeros((3, 2)), 1, 0, [True])
+
+    def test_without_a_grid(self):
+        x = np.random.default_rng(1).standard_normal((5, 7))
+        want = sum(row / max(1, np.linalg.norm(row)) for row in x)
+        np.testing.assert_allclose(minsep.clip_and_sum(x, 1.0, 0), want, rtol=1e-5)
+
+    @runs.needs("jax")
+    def test_jax(self):
+        import jax
+
+        from minsep import jax as ours
+
+        def clip(x, zeta, grid, padding):
+            total = jax.jit(ours.clip_and_sum, static_argnums=(1, 2))(x, zeta, grid, padding)
+            self.assertEqual(total.dtype, np.int32)
+            return np.asarray(total).astype(np.float64) * grid
+
+        self.check(clip, ours.SLACK, 2.0**-18, trials=12, width=37)  # each shape and grid is compiled
+        self.check_tree(lambda *a: jax.tree_util.tree_map(lambda v: np.asarray(v) * a[2], ours.clip_and_sum(*a)), jax.numpy.array)
+        with self.assertRaisesRegex(ValueError, "larger --grid"):
+            ours.clip_and_sum(jax.numpy.zeros((1025, 2)), 1.0, 2.0**-20)
+        wide = np.full((1, 2**22), 1.0, np.float32)  # added one by one, the norm would come out too small
+        units = np.asarray(ours.clip_and_sum(wide, 1.0, 2.0**-26)).astype(np.float64) * 2.0**-26
+        self.assertLessEqual(np.linalg.norm(units), 1.0)
+        self.assertGreater(np.linalg.norm(units), 0.99)
+
+    @runs.needs("torch")
+    def test_torch(self):
+        import torch
+
+        from minsep import torch as ours
+
+        self.check(lambda x, z, g, p: ours.clip_and_sum(torch.tensor(x), z, g, p).numpy(), _clip.SLACK, 2.0**-45)
+        self.check_tree(ours.clip_and_sum, torch.tensor)
+
+
+class AddNoise(runs.Case):
+    def test_numpy(self):
+        rng = np.random.default_rng(1)
+        total, noise = {"a": rng.standard_normal((3, 2)), "b": np.zeros(2)}, {"b": np.ones(2, np.float32), "a": rng.standard_normal((3, 2)).astype(np.float32)}
+        mean = minsep.add_noise(total, noise, 8.0)
+        self.assertEqual(mean["a"].tolist(), ((total["a"] + noise["a"]) / 8).astype(np.float32).tolist())
+        self.assertEqual(mean["b"].tolist(), [0.125, 0.125])
+        for bad in {"a": noise["a"]}, {"a": noise["a"], "b": np.zeros(3)}, {"a": noise["a"], "c": noise["b"]}:
+            with self.assertRaises(ValueError):
+                minsep.add_noise(total, bad, 8.0)
+        for divisor in 0, -1, float("nan"), float("inf"):
+            with self.assertRaises(ValueError):
+                minsep.add_noise(total, noise, divisor)
+
+    def test_bfloat16(self):
+        values = np.concatenate([np.random.default_rng(1).standard_normal(1000) * 1e3, [0, -0.0, np.inf, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 3.3895e38]])
+        got = _clip.cast(values, "bfloat16")
+        with unittest_without("ml_dtypes"):
+            bits = _clip.cast(values, "bfloat16")
+        self.assertEqual(bits.dtype, np.uint16)
+        if runs.has("ml_dtypes"):
+            self.assertEqual(got.dtype.name, "bfloat16")
+            self.assertEqual(got.view(np.uint16).tolist(), bits.tolist())
+        back = (bits.astype(np.uint32) << 16).view(np.float32)
+        self.assertTrue((abs(back[:1000] - values[:1000]) <= abs(values[:1000]) * 2.0**-8).all())
+        with self.assertRaisesRegex(ValueError, "must be float32"):
+            _clip.cast(values, "float16")
+
+    @runs.needs("jax")
+    def test_jax_adds_exactly(self):
+        import jax
+
+        from minsep import jax as ours
+
+        grid, rng = 2.0**-20, np.random.default_rng(2)
+        total = rng.integers(-(2**30), 2**30, (5, 200), dtype=np.int32)
+        noise = (rng.integers(-(2**24), 2**24 + 1, (5, 200)) * grid).astype(np.float32)
+        got = jax.jit(ours.add_noise, static_argnums=(2, 3))({"w": total}, {"w": noise}, grid, 1.0)["w"]
+        want = (total.astype(np.float64) * grid + noise).astype(np.float32)
+        self.assertEqual(np.asarray(got).tolist(), want.tolist())
+        for bad in total.astype(np.float32), total[0]:
+            with self.assertRaisesRegex(ValueError, "must be what clip_and_sum gave"):
+                ours.add_noise({"w": bad}, {"w": noise}, grid, 1.0)
+
+    @runs.needs("torch")
+    def test_torch(self):
+        import torch
+
+        from minsep import torch as ours
+
+        total, noise = torch.ones(3, 2, dtype=torch.float64), np.full((3, 2), 0.5, np.float32)
+        noise.flags.writeable = False
+        got = ours.add_noise([total], [noise], 4.0)
+        self.assertEqual((got[0].dtype, got[0].tolist()), (torch.float32, [[0.375] * 2] * 3))
+        self.assertEqual(ours.add_noise(total, noise, 4.0, torch.bfloat16).dtype, torch.bfloat16)
+        with self.assertRaises(ValueError):
+            ours.add_noise(total, noise[0], 4.0)
+
+
+class unittest_without:
+    """Hides a package."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        import sys
+
+        self.kept = sys.modules.get(self.name)
+        sys.modules[self.name] = None
+
+    def __exit__(self, *_):
+        import sys
+
+        if self.kept is None:
+            del sys.modules[self.name]
+        else:
+            sys.modules[self.name] = self.kept
+
+
+class Trees(runs.Case):
+    def test_round_trip(self):
+        from minsep import _tree
+
+        Pair = collections.namedtuple("Pair", "x y")
+        tree = {"b": [np.zeros(2), (np.ones(3),)], "a": Pair(np.zeros(1), {"z": np.zeros(4)}), "c": {}}
+        leaves, build = _tree.flatten(tree)
+        self.assertEqual([p for p, _ in leaves], ["/a/0", "/a/1/z", "/b/0", "/b/1/0"])
+        again = build([leaf for _, leaf in leaves])
+        self.assertEqual(list(again), ["a", "b", "c"])
+        self.assertIsInstance(again["a"], Pair)
+        self.assertIs(again["b"][1][0], tree["b"][1][0])
+
+    @runs.needs("jax")
+    def test_order_is_that_of_jax(self):
+        import jax
+
+        from minsep import _tree
+
+        tree = {"b": [np.zeros(2), (np.ones(3),)], "a": {"z": np.zeros(4), "y": np.zeros(5)}}
+        self.assertEqual([leaf.size for _, leaf in _tree.flatten(tree)[0]], [leaf.size for leaf in jax.tree_util.tree_leaves(tree)])

@@ -1,0 +1,243 @@
+"""Noise by step and tree: streams against files, and what does not match."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import minsep
+from minsep import _command
+
+from . import runs
+
+KINDS = {
+    "banded": ("--kind", "banded-toeplitz", "--bands", "3", "--min-sep", "3"),
+    "inverse-banded": ("--kind", "bisr", "--bands", "4"),
+    "independent": ("--kind", "identity"),
+}
+
+
+class Stream(runs.Case):
+    def test_has_the_bits_of_the_files(self):
+        for name, strategy in KINDS.items():
+            path = self.noisy(20, 33, "--shards", "2", strategy=strategy)
+            run = minsep.Run(path)
+            for start, shard, shards in [(0, 0, 1), (7, 0, 1), (13, 2, 4), (19, 32, 33)]:
+                with self.subTest(name, start=start, shard=shard, shards=shards):
+                    with minsep.read_noise(run, start=start, shard=shard, shards=shards, key=str(runs.key())) as noise:
+                        for t in range(start, 20):
+                            got, want = noise.step(t), run.noise(t, shard, shards)
+                            self.assertEqual(got.dtype, np.float32)
+                            self.assertEqual(got.tobytes(), want.tobytes())
+                        with self.assertRaises(minsep.TrainingError):
+                            noise.step(20)
+
+    def test_from_the_recipe_alone_in_float64(self):
+        run = minsep.Run(self.noisy(20, 33, "--recipe-only", "--grid", "0.0009765625"))
+        with minsep.read_noise(run, key=str(runs.key())) as single, minsep.read_noise(run, key=str(runs.key()), dtype="float64") as double:
+            for t in range(20):
+                a, b = single.step(t), double.step(t)
+                self.assertEqual((a.dtype, b.dtype), (np.float32, np.float64))
+                self.assertEqual(a.tolist(), b.tolist())
+        with self.assertRaisesRegex(ValueError, "key: must be given"):
+            minsep.read_noise(run)
+
+    def test_by_tree(self):
+        run = minsep.Run(self.noisy())
+        Pair = collections.namedtuple("Pair", "w b")
+        like = {"b": [np.zeros((2, 3)), np.zeros(())], "a": Pair(np.zeros((4, 5), np.float16), np.zeros(6))}
+        for key in None, str(runs.key()):
+            with minsep.read_noise(run, like, key=key) as noise:
+                tree, flat = noise.step(0), run.noise(0)
+                self.assertEqual(list(tree), ["a", "b"])
+                self.assertIsInstance(tree["a"], Pair)
+                got = [tree["a"].w, tree["a"].b, *tree["b"]]
+                self.assertEqual([g.shape for g in got], [(4, 5), (6,), (2, 3), ()])
+                self.assertEqual(np.concatenate([g.reshape(-1) for g in got]).tolist(), flat.tolist())
+        with self.assertRaisesRegex(ValueError, "like: has 32 coordinates, the noise has 33"):
+            minsep.read_noise(run, np.zeros(32))
+        with self.assertRaisesRegex(ValueError, "shard 1 of 2 of the noise has 16"):
+            minsep.read_noise(run, np.zeros(17), shard=1, shards=2)
+        with self.assertRaisesRegex(ValueError, "neither an array"):
+            minsep.read_noise(run, {"a": 3})
+
+    def test_in_order_once(self):
+        run = minsep.Run(self.noisy())
+        noise = minsep.read_noise(run)
+        noise.step(0)
+        for step in 0, 2:
+            with self.assertRaisesRegex(minsep.TrainingError, "the next step is 1"):
+                noise.step(step)
+
+    def test_bfloat16_noise_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "bfloat16 does not hold the noise"):
+            minsep.read_noise(minsep.Run(self.noisy()), dtype="bfloat16")
+
+    def test_words_of_the_command(self):
+        run = minsep.Run(self.noisy())
+        other = self.folder / "other"
+        runs.minsep("keygen", other)
+        with self.assertRaisesRegex(minsep.UsageError, "made with another root key"):
+            minsep.read_noise(run, key=str(other))
+        copy = minsep.Run(self.copied(self.noisy()))
+        with self.assertRaisesRegex(minsep.UsageError, "serves another directory already"):
+            minsep.read_noise(copy, key=str(runs.key()))
+
+    def test_a_stream_of_another_recipe_is_refused(self):
+        run = minsep.Run(self.noisy())
+        run._noise.recipe_digest = "0" * 64
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "of other noise than the recipe"):
+            minsep.read_noise(run, key=str(runs.key()))
+
+    def test_a_stream_that_ends_early(self):
+        real = _command.find()
+        script = self.folder / "minsep"
+        script.write_text(f"#!/bin/sh\n{real} \"$@\" | head -c 4300\necho 'minsep: the disk is gone' >&2\nexit 1\n")
+        script.chmod(0o755)
+        run = minsep.Run(self.noisy(), command=str(script))
+        with minsep.read_noise(run, key=str(runs.key())) as noise:
+            noise.step(0)
+            for _ in range(2):
+                with self.assertRaisesRegex(minsep.CommandError, "^the disk is gone$"):
+                    noise.step(1)
+
+    def test_closing_ends_the_process(self):
+        noise = minsep.read_noise(minsep.Run(self.noisy(20, 300000, "--recipe-only")), key=str(runs.key()))
+        noise.step(0)
+        process = noise._stream._process
+        noise.close()
+        self.assertIsNotNone(process.poll())
+
+    def test_a_trainer_that_ends_leaves_no_process(self):
+        path = self.noisy(20, 300000, "--recipe-only")
+        program = f"""
+import minsep
+noise = minsep.read_noise(minsep.Run({str(path)!r}), key={str(runs.key())!r})
+noise.step(0)
+print(noise._stream._process.pid)
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for _ in range(1000):  # its pipe is closed: it ends when it next writes
+            try:
+                os.kill(int(done.stdout), 0)
+            except ProcessLookupError:
+                return
+            state = pathlib.Path(f"/proc/{int(done.stdout)}/stat")
+            if state.exists() and state.read_text().split(")")[1].split()[0] == "Z":
+                return
+            time.sleep(0.01)
+        self.fail("the stream is still there")
+
+
+class Guard(runs.Case):
+    def setUp(self):
+        super().setUp()
+        self.path = self.copied(self.noisy())
+        self.run_ = minsep.Run(self.path)
+
+    def test_each_step_once_and_in_order(self):
+        guard = minsep.StepGuard(self.run_)
+        guard.take(0)
+        for step, words in (0, "was taken already"), (2, "step 1 comes first"), (20, "has steps 0 to 19"), (-1, "was taken already"):
+            with self.assertRaisesRegex(minsep.TrainingError, words):
+                guard.take(step)
+        self.assertEqual(list(guard), list(range(1, 20)))
+        with self.assertRaises(minsep.TrainingError):
+            guard.take(20)
+
+    def test_a_second_training_is_refused(self):
+        guard = minsep.StepGuard(self.run_)
+        state = guard.state_dict()
+        guard.close()
+        with self.assertRaisesRegex(minsep.TrainingError, "serves a training already.*minsep run --again"):
+            minsep.StepGuard(self.run_)
+        with self.assertRaisesRegex(minsep.TrainingError, "another training than that of the checkpoint"):
+            minsep.StepGuard(self.run_, dict(state, token="0" * 32))
+        minsep.StepGuard(self.run_, state).close()
+        (self.path / "training.json").unlink()
+        with self.assertRaisesRegex(minsep.TrainingError, "has no record of this training"):
+            minsep.StepGuard(self.run_, state)
+        self.assertTrue(minsep.StepGuard(self.run_).state_dict()["token"] != state["token"])
+
+    def test_a_resumed_training_goes_on(self):
+        guard = minsep.StepGuard(self.run_)
+        for t in range(5):
+            guard.take(t)
+        state = guard.state_dict()
+        guard.close()
+        guard = minsep.StepGuard(self.run_, state)
+        self.assertEqual(next(iter(guard)), 5)
+
+    def test_steps_after_the_checkpoint(self):
+        guard = minsep.StepGuard(self.run_)
+        guard.take(0)
+        state = guard.state_dict()
+        guard.take(1)
+        guard.take(2)
+        guard.close()
+        with self.assertRaisesRegex(minsep.TrainingError, "steps 1 to 2 were taken after this checkpoint"):
+            minsep.StepGuard(self.run_, state)
+        guard = minsep.StepGuard(self.run_, state, replay=True)
+        guard.take(1)
+        guard.close()  # killed again before it came as far as before
+        with self.assertRaisesRegex(minsep.TrainingError, "steps 1 to 2"):
+            minsep.StepGuard(self.run_, state)
+        guard = minsep.StepGuard(self.run_, state, replay=True)
+        for t in (1, 2, 3):
+            guard.take(t)
+        guard.close()
+        with self.assertRaisesRegex(minsep.TrainingError, "steps 1 to 3"):
+            minsep.StepGuard(self.run_, state)
+
+    def test_two_processes(self):
+        guard = minsep.StepGuard(self.run_)
+        with self.assertRaisesRegex(minsep.TrainingError, "another process"):
+            minsep.StepGuard(self.run_, guard.state_dict())
+        other = minsep.StepGuard(self.run_, primary=False)
+        other.take(0)
+        self.assertEqual(other.next_step, 1)
+
+    def test_records_that_are_none(self):
+        for text in ("{", '{"format": "x"}', "[]", '{"format": "minsep-training/1", "token": 3, "taken": "1", "run_id": ""}'):
+            (self.path / "training.json").write_text(text)
+            with self.assertRaisesRegex(minsep.TrainingError, "is not a record"):
+                minsep.StepGuard(self.run_)
+
+    def test_record_of_an_earlier_run_of_the_directory(self):
+        minsep.StepGuard(self.run_).close()
+        text = (self.path / "training.json").read_text()
+        (self.path / "training.json").write_text(text.replace(self.run_.run_id, "0" * 32))
+        minsep.StepGuard(self.run_).take(0)
+
+    def test_states_that_are_none(self):
+        state = minsep.StepGuard(self.run_).state_dict()
+        for bad in {}, dict(state, more=1), dict(state, next_step=21), dict(state, next_step=1.0), dict(state, next_step=True):
+            with self.assertRaises(ValueError):
+                minsep.StepGuard(self.run_, bad)
+        with self.assertRaisesRegex(minsep.TrainingError, "checkpoint is of run"):
+            minsep.StepGuard(self.run_, dict(state, run_id="0" * 32))
+
+    def test_another_tree_is_refused(self):
+        guard = minsep.StepGuard(self.run_)
+        noise = minsep.read_noise(self.run_, {"a": np.zeros(30), "b": np.zeros(3)}, guard=guard)
+        noise.step(0)
+        guard.take(0)
+        state = guard.state_dict()
+        guard.close()
+        guard = minsep.StepGuard(self.run_, state)
+        self.assertEqual(minsep.read_noise(self.run_, {"b": np.ones(3), "a": np.ones(30)}, guard=guard).next_step, 1)
+        for like in {"a": np.zeros(3), "b": np.zeros(30)}, {"a": np.zeros(30), "c": np.zeros(3)}, np.zeros(33):
+            with self.assertRaisesRegex(minsep.TrainingError, "keep its coordinates"):
+                minsep.read_noise(self.run_, like, guard=guard)
+
+    def test_the_directory_stays_sound(self):
+        minsep.StepGuard(self.run_).take(0)
+        self.assertNotEqual(self.run_.verdict().state, "broken")
+        self.assertEqual((self.path / "training.json").stat().st_mode & 0o777, 0o600)
