@@ -261,6 +261,19 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
+// TestGlossary: the glossary of the pages is that of the documents.
+func TestGlossary(t *testing.T) {
+	b, err := os.ReadFile("../docs/glossary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range glossary {
+		if !strings.Contains(string(b), "| "+f.Name+" | "+f.Value+" |\n") {
+			t.Errorf("docs/glossary.md lacks %s: %s", f.Name, f.Value)
+		}
+	}
+}
+
 // TestBins counts every owner once.
 func TestBins(t *testing.T) {
 	labels, values := binned(ownergraph.Histogram{{Value: 0, Count: 1}, {Value: 1, Count: 2}, {Value: 2, Count: 4}, {Value: 3, Count: 8}, {Value: 4, Count: 16}, {Value: 5, Count: 32}, {Value: 8, Count: 64}, {Value: 9, Count: 128}})

@@ -163,8 +163,10 @@ memory runs out. After 1, 130, 134 and 143 the same command may be repeated as i
 	addBeamFlags(f, &a.runner)
 	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.accountCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand())
 	root.AddCommand(a.strategyCommand(), a.noiseCommand(), a.planCommand(), a.runCommand())
+	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
 		wrapArgs(c)
+		completeValues(c)
 	}
 	return root
 }
