@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"math"
+	"slices"
 
 	"minsep/accounting/montecarlo"
 	"minsep/mechanism"
@@ -73,13 +74,28 @@ func (p *part) start(limit int) int {
 // climb looks for the size from low to high with the least error: from start by factors of two while the error falls, then beside it. It
 // returns 0 where no size can be used. The rows are all kept.
 func (p *part) climb(ctx context.Context, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
+	return p.climbBy(ctx, []float64{2, .5, 1.5, .75}, start, low, high, candidate)
+}
+
+// once is evaluate, or the row that it gave before.
+func (p *part) once(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
+	for _, row := range p.rows {
+		if row.Scheme.Scheme == scheme.Scheme && row.Scheme.MinSep == scheme.MinSep && described(row.Strategy) == described(strategy) {
+			return row, nil
+		}
+	}
+	return p.evaluate(ctx, scheme, strategy)
+}
+
+// climbBy is climb by some factors.
+func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
 	known := map[int]float64{}
 	value := func(size int) (float64, error) {
 		if v, ok := known[size]; ok {
 			return v, nil
 		}
 		scheme, strategy := candidate(size)
-		row, err := p.evaluate(ctx, scheme, strategy)
+		row, err := p.once(ctx, scheme, strategy)
 		if err != nil {
 			return 0, err
 		}
@@ -101,7 +117,7 @@ func (p *part) climb(ctx context.Context, start, low, high int, candidate func(s
 	if err != nil {
 		return 0, err
 	}
-	for _, factor := range []float64{2, .5, 1.5, .75} {
+	for _, factor := range factors {
 		if factor == 1.5 && least > worthwhile*p.least() {
 			break
 		}
@@ -160,7 +176,7 @@ const roomy = 0.9
 func separatedPart(ctx context.Context, p *part) error {
 	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
 	owner, high := p.perOwner(p.population), min(int(roomy*p.epoch()), p.bandsLimit())
-	start := p.start(high)
+	start, first := p.start(high), ""
 	for _, scheme := range []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"} {
 		once := p.epoch() >= float64(p.Steps) // at most one participation: all are b-min-sep with min-sep n
 		if scheme != "b-min-sep" && once || scheme == "epoch-min-sep" && owner > 2 || scheme == "balanced-min-sep" && owner > 1 {
@@ -172,23 +188,35 @@ func separatedPart(ctx context.Context, p *part) error {
 			}
 			return bands
 		}
-		kind := mechanism.KindBandedToeplitz
-		bands, err := p.climb(ctx, start, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
-			return p.with(scheme, minSep(bands)), p.banded(kind, bands, 0)
-		})
-		if err != nil {
+		climb := func(kind string, factors ...float64) error {
+			bands, err := p.climbBy(ctx, factors, start, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+				return p.with(scheme, minSep(bands)), p.banded(kind, bands, 0)
+			})
+			if bands > 0 {
+				start = bands
+			}
 			return err
 		}
-		if bands == 0 {
-			bands = start
-		} else {
-			start = bands
+		// What was the better kind for the scheme before is likely to be the better one here, and the other one then needs no climb.
+		other := []float64{2, .5}
+		if first != "" {
+			other = nil
 		}
-		kind = mechanism.KindBSR
-		if _, err := p.climb(ctx, bands, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
-			return p.with(scheme, minSep(bands)), p.banded(kind, bands, 0)
-		}); err != nil {
+		kinds := []string{mechanism.KindBandedToeplitz, mechanism.KindBSR}
+		if first == mechanism.KindBSR {
+			slices.Reverse(kinds)
+		}
+		if err := climb(kinds[0], 2, .5); err != nil {
 			return err
+		}
+		if err := climb(kinds[1], other...); err != nil {
+			return err
+		}
+		if best := p.best(scheme); best != nil {
+			first, start = best.Strategy.Kind, best.Bands
+			if err := climb(first, 1.5, .75); err != nil {
+				return err
+			}
 		}
 		best := p.best(scheme)
 		if best == nil {

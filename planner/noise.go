@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
@@ -251,6 +252,10 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 			sum += y / plan.Bound
 		}
 		n.Samples += few
+		// Of a mean of δ the sum would be 7 here, and below 0.3 three times in a thousand at most.
+		if float64(done+few) >= 7*plan.Bound/c.delta && sum < 0.3 {
+			break
+		}
 	}
 	// Of a mean of δ the sum would be about 12, and below 3 one time in a thousand at most.
 	if sum < 3 {
@@ -266,4 +271,20 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 		n.Multiplier, n.StdErr = other.Multiplier, other.StdErr
 	}
 	return n, nil
+}
+
+// Find is the noise multiplier at which a run without a maximum batch size is (epsilon, delta)-differentially private: proven where
+// that takes no samples, else estimated in both directions, to a standard error of 0.9 %. Start is where the search begins, for columns
+// of norm 1; about that of independent noise is good. The error is an accounting.RefusedError where no analysis is known.
+func Find(ctx context.Context, run accounting.Run, epsilon, delta, start float64) (Noise, error) {
+	method, err := run.Method()
+	if err != nil {
+		return Noise{}, err
+	}
+	c := claim{run: run, epsilon: epsilon, delta: delta}
+	n, err := c.noise(ctx, method, start*slices.Max(run.ColumnNorms()))
+	if err != nil || n.Proven {
+		return n, err
+	}
+	return c.bothDirections(ctx, n, tolerance)
 }

@@ -55,11 +55,16 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Result{Format: Format, Request: r, Rows: rows}
-	if err := shared.rank(ctx, rows); err != nil {
+	return shared.finish(ctx, rows)
+}
+
+// finish ranks rows and says what there is to say of them.
+func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
+	out := &Result{Format: Format, Request: *p.Request, Rows: rows}
+	if err := p.rank(ctx, rows); err != nil {
 		return nil, err
 	}
-	if err := shared.compare(ctx, out); err != nil {
+	if err := p.compare(ctx, out); err != nil {
 		return nil, err
 	}
 	out.explain()
@@ -138,11 +143,11 @@ func behind(a, b *Row) bool {
 }
 
 // The standard errors of ln σ that ties are estimated to, and how many candidates.
-var finer = []float64{0.003}
+var finer = []float64{0.004}
 
 const mostTied = 6
 
-// rank orders the rows by their error, the refused last, and estimates those further that may be the first.
+// rank orders the rows by their error, the refused last. Those that may be the first are estimated further, and in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	order := func() {
 		slices.SortStableFunc(rows, func(a, b *Row) int {
@@ -153,7 +158,7 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		})
 	}
 	order()
-	// contenders are those that are not behind the first; the first itself must have been looked at in both directions.
+	// contenders are those that are not behind the first.
 	contenders := func() (list []*Row) {
 		for _, row := range rows {
 			if row.Refused == "" && !behind(rows[0], row) && len(list) < mostTied {
@@ -162,34 +167,24 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		}
 		return list
 	}
-	for again := true; again; {
-		again = false
-		for _, row := range contenders() {
-			if row.Noise.OneDirection {
-				if err := p.both(ctx, row); err != nil {
-					return err
-				}
-				again = true
-			}
-		}
-		order()
-	}
 	for _, tolerance := range finer {
 		list := contenders()
 		if len(list) < 2 {
 			break
 		}
 		for _, row := range list {
+			p.say("telling the best apart: " + row.Name())
 			if err := p.refine(ctx, row, tolerance); err != nil {
 				return err
 			}
 		}
 		order()
 	}
-	for again := true; again; { // a refined one may have fallen behind one that was not looked at
+	for again := true; again; { // what is found may be more noise, and others come to the front
 		again = false
 		for _, row := range contenders() {
 			if row.Noise.OneDirection {
+				p.say("the other direction: " + row.Name())
 				if err := p.both(ctx, row); err != nil {
 					return err
 				}

@@ -10,8 +10,9 @@ import (
 
 // Row is a candidate and what is known of it.
 type Row struct {
-	Scheme      sampling.Params  `json:"scheme"`   // as a plan for minsep run has it
-	Strategy    mechanism.Params `json:"strategy"` // likewise
+	Plan        string           `json:"plan,omitempty"` // the file that the candidate is from, if it is from one
+	Scheme      sampling.Params  `json:"scheme"`         // as a plan for minsep run has it
+	Strategy    mechanism.Params `json:"strategy"`       // likewise
 	MaxPerOwner int              `json:"max_per_owner"`
 
 	Refused string `json:"refused,omitempty"` // why there is nothing below; "" if there is

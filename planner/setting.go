@@ -35,6 +35,8 @@ type part struct {
 	*setting
 	rows []*Row
 	last map[string]float64 // noise multiplier over column norm of the last row, by scheme
+
+	whole bool // candidates are given as they are
 }
 
 // made is a strategy and what does not depend on the scheme.
@@ -69,7 +71,7 @@ func (c *cache) get(key string, make func() made) made {
 
 // make makes the strategy of parameters, or says why it cannot be used.
 func (p *planning) make(ctx context.Context, params mechanism.Params) made {
-	return p.strategies.get(fmt.Sprintf("%+v", described(params)), func() (m made) {
+	return p.strategies.get(described(params), func() (m made) {
 		if m.strategy, m.err = params.Make(ctx, p.matrix); m.err != nil {
 			return m
 		}
@@ -93,8 +95,8 @@ func (p *planning) make(ctx context.Context, params mechanism.Params) made {
 	})
 }
 
-// described are parameters without pointers, for a key.
-func described(p mechanism.Params) any {
+// described is a text of parameters that tells them apart.
+func described(p mechanism.Params) string {
 	value := func(x *float64) float64 {
 		if x == nil {
 			return math.NaN()
@@ -104,11 +106,7 @@ func described(p mechanism.Params) any {
 	lambda, gamma, offset := value(p.Lambda), value(p.Gamma), value(p.Offset)
 	normalized := p.Normalized != nil && *p.Normalized
 	p.Lambda, p.Gamma, p.Offset, p.Normalized = nil, nil, nil, nil
-	return struct {
-		mechanism.Params
-		lambda, gamma, offset float64
-		normalized            bool
-	}{p, lambda, gamma, offset, normalized}
+	return fmt.Sprintf("%+v %v %v %v %v", p, lambda, gamma, offset, normalized)
 }
 
 // wanted says whether a scheme and a kind of strategy are asked for.
@@ -129,7 +127,7 @@ const tolerance = 0.009
 
 // evaluate finds the figures of a candidate. A candidate that cannot be used is refused with the reason; the error is for what ends the plan.
 func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
-	if !p.wanted(scheme.Scheme, strategy.Kind) {
+	if !p.whole && !p.wanted(scheme.Scheme, strategy.Kind) {
 		return nil, nil
 	}
 	if p.MaxBatchSize > 0 && scheme.Scheme != "fixed" {
@@ -167,6 +165,13 @@ func (p *planning) tell(row *Row) {
 	p.done++
 	if p.Watch != nil {
 		p.Watch(Progress{p.done, fmt.Sprintf("%s, %s", row.Scheme.Scheme, row.Strategy.Kind)})
+	}
+}
+
+// say tells what is being done after all candidates were looked at.
+func (p *planning) say(text string) {
+	if p.Watch != nil {
+		p.Watch(Progress{p.done, text})
 	}
 }
 

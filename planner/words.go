@@ -10,6 +10,9 @@ import (
 // Name says in words what a row is.
 func (row *Row) Name() string {
 	name := row.Scheme.Scheme
+	if row.Plan != "" {
+		name = row.Plan + ": " + name
+	}
 	switch {
 	case row.Scheme.Scheme == "poisson":
 	case row.Scheme.Scheme == "balls-in-bins":

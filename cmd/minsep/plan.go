@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"minsep/accounting"
 	"minsep/internal/param"
@@ -35,6 +37,7 @@ type planFlags struct {
 	state       string
 	solve       string
 	target      float64
+	compare     bool
 	all         bool
 }
 
@@ -53,9 +56,16 @@ nothing. Where the errors of the estimates do not part the first from others, th
 With a graph, every number of examples per owner from 1 to K is tried, with what bounding leaves of the data: several
 examples per owner take minutes. With X:Y, batch sizes from X to Y are tried; --solve batch-size --target T finds the least
 of them with at most T times the batch as noise. --noise-multiplier S in place of --epsilon plans for the privacy that
-independent noise (DP-SGD) of S has at batch size X.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+independent noise (DP-SGD) of S has at batch size X.
+
+minsep plan --compare a.json b.json … ranks plans for minsep run.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.compare {
+				return cobra.MinimumNArgs(2)(cmd, args)
+			}
+			return cobra.NoArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.Workload.Workload == mechanism.MomentumWorkload && !cmd.Flags().Changed("momentum") {
 				r.Workload.Momentum = .9
 			}
@@ -63,7 +73,13 @@ independent noise (DP-SGD) of S has at batch size X.`,
 				return err
 			}
 			stop := a.watch("plan")
-			out, err := a.plan(cmd, r, f)
+			var out *planner.Result
+			var err error
+			if f.compare {
+				out, err = a.comparePlans(cmd, args, r.Seed)
+			} else {
+				out, err = a.plan(cmd, r, f)
+			}
 			stop()
 			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) {
 				return err
@@ -95,6 +111,7 @@ independent noise (DP-SGD) of S has at batch size X.`,
 	x.StringVar(&f.solve, "solve", "", "batch-size: find the least of --batch-size X:Y that reaches --target")
 	x.Float64Var(&f.target, "target", 0, "noise relative to the batch for --solve to reach")
 	x.Uint64Var(&r.Seed, "seed", 0, "of the samples of the estimates: the same seed gives the same plan")
+	x.BoolVar(&f.compare, "compare", false, "rank the plans for minsep run that are named, instead of making one")
 	x.BoolVar(&f.all, "all", false, "print every candidate, in place of the best of each scheme")
 	x.StringVar(&a.out, "out", "", "file to write the best to, as a plan for minsep run")
 	x.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
@@ -145,7 +162,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 			return nil, err
 		}
 	}
-	r.Watch = func(p planner.Progress) { progress.Enter("noise multipliers: "+p.Text, "candidates", int64(p.Done), 0) }
+	r.Watch = watchPlan
 	var out *planner.Result
 	if f.solve != "" {
 		out, err = r.Solve(ctx, f.target)
@@ -159,6 +176,44 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		err = a.writePlan(out, graph)
 	}
 	return out, err
+}
+
+// watchPlan shows how far a plan is.
+func watchPlan(p planner.Progress) {
+	progress.Enter("noise multipliers: "+p.Text, "candidates", int64(p.Done), 0)
+}
+
+// comparePlans ranks plans for minsep run. They say all that the flags of a plan say.
+func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*planner.Result, error) {
+	c := param.Checker{Package: "minsep"}
+	c.Add(a.zeros)
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		known := []string{"compare", "all", "seed", "json", "quiet", "work-dir", "log-format", "log-level"}
+		c.Require(!flag.Changed || slices.Contains(known, flag.Name), flag.Name, flag.Value, "must be left out with --compare: the plans say what it is")
+	})
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	var plans []planner.NamedPlan
+	for _, file := range files {
+		text, err := stages.ReadFile(cmd.Context(), file)
+		if err != nil {
+			return nil, err
+		}
+		p, err := stages.ParsePlan(file, text)
+		if err == nil {
+			err = errors.Join(p.Validate(), p.Preflight())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		matrix, err := stages.ReadWorkloadFile(cmd.Context(), p.Strategy)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, planner.NamedPlan{Name: file, Plan: p, Matrix: matrix})
+	}
+	return planner.ComparePlans(cmd.Context(), plans, seed, watchPlan)
 }
 
 // check returns the batch size, or the two of a range, and every fault of the flags.
@@ -285,7 +340,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	fmt.Fprintf(t, "\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
 	shown, left, seen := 0, 0, map[string]bool{}
 	for _, row := range out.Rows {
-		key := fmt.Sprint(row.Scheme.Scheme, row.MaxPerOwner, row.BatchSize, row.Refused != "")
+		key := fmt.Sprint(row.Plan, row.Scheme.Scheme, row.MaxPerOwner, row.BatchSize, row.Refused != "")
 		if !all && !row.Tied && (seen[key] || shown >= mostRows || row.Refused != "") {
 			left++
 			continue
@@ -316,6 +371,9 @@ func printRow(t io.Writer, row *planner.Row) {
 	if row.Refused != "" {
 		fmt.Fprintf(t, "-\t%s%s\t%s\t%d\t\trefused: %s\n", row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner, row.Refused)
 		return
+	}
+	if row.Plan != "" {
+		minSep += " (" + row.Plan + ")"
 	}
 	rank := fmt.Sprint(row.Rank)
 	if row.Tied {

@@ -1,10 +1,11 @@
 // Command papers recomputes figures of the papers that need no training run, and prints the
 // published figure beside the computed one with the relative difference; with -amplified, those
-// with amplification by sampling. They are cited by arXiv number; settings that the papers leave
+// with amplification by sampling; with -grid, ratios of one paper's grid. They are cited by arXiv number; settings that the papers leave
 // open are the ones that give their numbers, and are named in the heading of each table.
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -31,10 +32,18 @@ type table struct {
 
 func main() {
 	amplified := flag.Bool("amplified", false, "print the tables with amplification by sampling, which take minutes, in place of the others")
+	grid := flag.String("grid", "", "print the ratios of section 7.1 of arXiv 2602.09338; the points that this file does not have yet are computed and added, in minutes")
 	flag.Parse()
-	all := tables()
-	if *amplified {
+	all, err := tables(), error(nil)
+	switch {
+	case *grid != "":
+		all, err = gridTables(context.Background(), published, *grid)
+	case *amplified:
 		all = amplifiedTables()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "papers:", err)
+		os.Exit(1)
 	}
 	if err := write(os.Stdout, all); err != nil {
 		fmt.Fprintln(os.Stderr, "papers:", err)

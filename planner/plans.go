@@ -1,0 +1,102 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+
+	"minsep/accounting"
+	"minsep/mechanism"
+	"minsep/sampling"
+	"minsep/stages"
+)
+
+// NamedPlan is a plan for minsep run and the file that it is from.
+type NamedPlan struct {
+	Name   string
+	Plan   stages.Plan         // without faults
+	Matrix *mechanism.Workload // what the file of its workload holds; nil where the plan names none
+}
+
+// ComparePlans ranks plans for minsep run. Steps, workload, objective, whom they protect, ε and δ must be the same for all; graphs,
+// batch sizes, schemes and strategies need not be.
+func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch func(Progress)) (*Result, error) {
+	if len(plans) < 2 {
+		return nil, &ParamError{Package: "planner", Param: "compare", Value: len(plans), Rule: "needs at least two plans"}
+	}
+	var requests []Request
+	for _, n := range plans {
+		r, err := requestOf(ctx, n)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Name, err)
+		}
+		r.Seed, r.Watch = seed, watch
+		requests = append(requests, r)
+		if err := same(plans[0].Name, requests[0], n.Name, r); err != nil {
+			return nil, err
+		}
+	}
+	all := requests[0]
+	shared := &planning{Request: &all}
+	var rows []*Row
+	for i, n := range plans {
+		r := requests[i]
+		s := &setting{planning: shared, population: r.Populations[0], batch: r.BatchSizes[0]}
+		var err error
+		if s.base, err = shared.independent(s.population, s.batch); err != nil {
+			return nil, err
+		}
+		p := &part{setting: s, last: map[string]float64{}, whole: true}
+		row, err := p.evaluate(ctx, n.Plan.Scheme, n.Plan.Strategy)
+		if err != nil {
+			return nil, err
+		}
+		row.Plan = n.Name
+		rows = append(rows, row)
+		all.Populations = append(all.Populations[:i:i], r.Populations[0])
+	}
+	return shared.finish(ctx, rows)
+}
+
+// requestOf is the request whose only candidate is a plan.
+func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
+	p := n.Plan
+	r := Request{Steps: p.Scheme.Steps, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, Workload: p.Strategy, Objective: RMSE, Coordinates: p.Noise.Coordinates}
+	if p.Strategy.Objective == mechanism.MaxError {
+		r.Objective = MaxSE
+	}
+	unit, err := accounting.ParseUnit(p.Privacy.Unit)
+	if err != nil {
+		return r, err
+	}
+	r.Unit, r.matrix = unit, n.Matrix
+	if p.Graph == nil {
+		r.Numbered, r.Populations = true, []Population{{MaxPerOwner: 1, Examples: p.Examples, Given: p.Examples}}
+	} else if r.Populations, err = Populations(ctx, p.Graph.Paths, p.Graph.Options(), []int{p.Bound.MaxExamplesPerOwner}); err != nil {
+		return r, err
+	}
+	of := sampling.Population{Examples: r.Populations[0].Examples}
+	spec, err := p.Scheme.Spec(of)
+	if err != nil {
+		return r, err
+	}
+	r.BatchSizes = []float64{spec.ExpectedBatchSize(of)}
+	return r, r.Validate()
+}
+
+// same refuses plans that cannot be ranked by one figure.
+func same(nameA string, a Request, nameB string, b Request) error {
+	for _, c := range []struct {
+		field string
+		a, b  any
+	}{
+		{"scheme.steps", a.Steps, b.Steps}, {"privacy.epsilon", a.Epsilon, b.Epsilon}, {"privacy.delta", a.Delta, b.Delta}, {"privacy.unit", a.Unit, b.Unit},
+		{"strategy.workload", a.workload("").Workload, b.workload("").Workload}, {"strategy.momentum", a.Workload.Momentum, b.Workload.Momentum},
+		{"strategy.learning_rates", a.Workload.LearningRates, b.Workload.LearningRates}, {"strategy.objective", a.Objective, b.Objective},
+	} {
+		if c.a != c.b {
+			return &ParamError{Package: "planner", Param: c.field, Field: c.field, Value: c.b,
+				Rule: fmt.Sprintf("of %s must be that of %s, %v: plans are compared for one training and one privacy budget", nameB, nameA, c.a)}
+		}
+	}
+	return nil
+}
