@@ -115,8 +115,8 @@ func reversed(list plotter.XYs) plotter.XYs {
 }
 
 // participations are the figures of a law: how often, and how far apart.
-func (l *Law) figures() []Figure {
-	times := Figure{Title: "How often an example takes part", Columns: []string{"times", "share of examples"}}
+func (l *Law) figures(one string) []Figure {
+	times := Figure{Title: "How often an " + one + " takes part", Columns: []string{"times", "share of " + one + "s"}}
 	most, at := 0.0, 0
 	var labels []string
 	for k, share := range l.Times {
@@ -128,9 +128,9 @@ func (l *Law) figures() []Figure {
 			times.Rows = append(times.Rows, []string{strconv.Itoa(k), number(share)})
 		}
 	}
-	times.Alt = fmt.Sprintf("Shares of examples by how often they take part; %d times is the most frequent, with %.3g of them.", at, most)
+	times.Alt = fmt.Sprintf("Shares of %ss by how often they take part; %d times is the most frequent, with %.3g of them.", one, at, most)
 	times.Note = fmt.Sprintf("The law of the scheme, by %d draws with a public key: it says nothing of who takes part in this run.", l.Draws)
-	times.SVG = bars("times", times.Title, times.Alt, "participations", "share of examples", labels, []barSeries{{values: l.Times, color: first}})
+	times.SVG = bars("times", times.Title, times.Alt, "participations", "share of "+one+"s", labels, []barSeries{{values: l.Times, color: first}})
 	list := []Figure{times}
 	if len(l.Gaps) == 0 {
 		return list
@@ -155,7 +155,7 @@ func (l *Law) figures() []Figure {
 		}
 		gaps.Rows = append(gaps.Rows, []string{name, number(sum)})
 	}
-	gaps.Alt = fmt.Sprintf("Shares of the gaps between two participations in a row of one example, in steps. The smallest gap is %d.", start)
+	gaps.Alt = fmt.Sprintf("Shares of the gaps between two participations in a row of one %s, in steps. The smallest gap is %d.", one, start)
 	gaps.SVG = bars("gaps", gaps.Title, gaps.Alt, "steps apart", "share of gaps", labels, []barSeries{{values: values, color: first}})
 	return append(list, gaps)
 }

@@ -8,7 +8,7 @@ var glossary = []Fact{
 	{"Band", "a diagonal of the strategy: with w bands the noise of w steps belongs together"},
 	{"Batch", "the examples of one step. Who is in it is secret"},
 	{"Certificate", "certificate.json: the claim, with all that anybody needs to check it against its ledger"},
-	{"Clip norm ζ", "the largest norm that the gradient of one example may have"},
+	{"Clip norm ζ", "the largest norm that the gradient of one example may have, or the mean over those of an owner where owners take part"},
 	{"Ledger", "the protocol of a verification, fixed before its first sample, and the sums of its samples"},
 	{"Min-sep b", "the least distance, in steps, of two participations of one example"},
 	{"Neighbourhood", "of an example: the examples that share an owner with it, and itself"},

@@ -122,8 +122,10 @@ func (r *Run) secret(o Options) *Section {
 		s.Text = []string{"THIS PAGE IS SECRET: it holds what came out by chance, below. Do not pass it on."}
 		s.Facts = []Fact{
 			{"Participations", fmt.Sprintf("%d, expected %.6g with a standard deviation of %.4g", realized.Participations, realized.Mean, realized.StandardDeviation)},
-			{"Batches", fmt.Sprintf("%d to %d examples", realized.SmallestBatch, realized.LargestBatch)},
-			{"Most of one example", fmt.Sprint(realized.MostParticipations)},
+			{"Batches", fmt.Sprintf("%d to %d %ss", realized.SmallestBatch, realized.LargestBatch, r.one())},
+		}
+		if realized.MostParticipations > 0 {
+			s.Facts = append(s.Facts, Fact{"Most of one example", fmt.Sprint(realized.MostParticipations)})
 		}
 		if realized.MostParticipationsByUser > 0 {
 			s.Facts = append(s.Facts, Fact{"Most of one owner", fmt.Sprint(realized.MostParticipationsByUser)})
@@ -144,17 +146,44 @@ func (r *Run) trainer() *Section {
 		}
 	}
 	s.List = append(s.List, "Use exactly the examples of batch t at step t: leave none out and add none. A batch may be empty; the step is taken all the same.",
-		"Clip each example's gradient to norm "+clip+".")
+		r.clipping(clip))
 	if grid != "" {
-		s.List = append(s.List, "Round each clipped gradient toward zero to "+grid+".")
+		what := "each clipped gradient"
+		if r.ofOwners() {
+			what = "each clipped mean"
+		}
+		s.List = append(s.List, "Round "+what+" toward zero to "+grid+".")
 	}
 	s.List = append(s.List, "Add row t of the noise to the sum of step t, exactly once. Train no second model with the same run.")
 	divisor := "the expected batch size"
+	if r.ofOwners() {
+		divisor = "the expected number of owners"
+	}
 	if b := r.batchSize(); b > 0 {
-		divisor = fmt.Sprintf("%.6g, the expected batch size", b)
+		divisor = fmt.Sprintf("%.6g, %s", b, divisor)
 	}
 	s.List = append(s.List, "Divide by "+divisor+", which is public, and not by the size of the batch, which is secret.")
 	return s
+}
+
+// clipping says what is clipped to a norm.
+func (r *Run) clipping(norm string) string {
+	if r.ofOwners() {
+		return "Average the gradients of the examples that an owner brings, and clip the mean to norm " + norm +
+			", once for each owner. Do not clip single examples in its place: the claim does not hold for that."
+	}
+	return "Clip each example's gradient to norm " + norm + "."
+}
+
+// ofOwners says that owners take part in the place of examples.
+func (r *Run) ofOwners() bool { return r.Scheme != nil && r.Scheme.Owners != nil }
+
+// one is what takes part, in one word.
+func (r *Run) one() string {
+	if r.ofOwners() {
+		return "owner"
+	}
+	return "example"
 }
 
 func (r *Run) attacks() *Section {
@@ -182,9 +211,19 @@ func (r *Run) attacks() *Section {
 	return s
 }
 
-// copies is how many copies of examples take part independently.
+// copies is how many copies of examples, or owners, take part independently.
 func (r *Run) copies() int64 {
 	switch {
+	case r.ofOwners() && r.Bounded != nil:
+		owners := int64(0)
+		for _, bin := range r.Bounded.KeptPerOwner {
+			if bin.Value > 0 {
+				owners += bin.Count
+			}
+		}
+		return owners
+	case r.ofOwners() && r.Batches != nil:
+		return r.Batches.Owners
 	case r.Bounded != nil:
 		return r.Bounded.KeptCopies
 	case r.Batches != nil:
@@ -224,6 +263,9 @@ func (r *Run) sizes() *Section {
 	}
 	s := &Section{ID: "sizes", Title: "Batch size and noise"}
 	s.Facts = []Fact{{"Expected batch size", fmt.Sprintf("%.6g of %d", batch, r.copies())}}
+	if o := r.Scheme.Owners; o != nil {
+		s.Facts[0].Value += fmt.Sprintf(" owners, each with up to %d examples", o.ExamplesPerOwner)
+	}
 	if t := r.Scheme.Truncation; t != nil {
 		s.Facts = append(s.Facts, Fact{"Maximum batch size", fmt.Sprint(t.MaxBatchSize)})
 	}
@@ -286,7 +328,7 @@ func (r *Run) law() *Section {
 	if l == nil {
 		return nil
 	}
-	s := &Section{ID: "law", Title: "Participations by the scheme", Figures: l.figures()}
+	s := &Section{ID: "law", Title: "Participations by the scheme", Figures: l.figures(r.one())}
 	s.Text = []string{"This is what the scheme does on average. It is drawn for this page, and shows nothing of the batches of this run."}
 	return s
 }
