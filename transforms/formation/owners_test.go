@@ -248,3 +248,30 @@ func TestTablesThatOwnersCannotFollow(t *testing.T) {
 		t.Errorf("numbered examples: got %v", err)
 	}
 }
+
+// TestOwnersShareNoWords: no word that decides who takes part, what an owner brings or what is cut decides anything else, also not in batches
+// of examples with the same owners.
+func TestOwnersShareNoWords(t *testing.T) {
+	spec := ofOwners(specs()["truncated"], 2)
+	plain := spec
+	plain.Owners = nil
+	seen := map[uint64]string{}
+	note := func(what string, src *stream.Source, addr stream.Address) {
+		words := src.Stream(addr)
+		for i := range 64 {
+			word, name := words.Uint64(), fmt.Sprint(what, " word ", i)
+			if old, ok := seen[word]; ok {
+				t.Fatalf("%s and %s are the same", old, name)
+			}
+			seen[word] = name
+		}
+	}
+	for purpose, of := range map[string]sampling.Spec{"participations of owners": spec, "examples of owners": spec, "truncation": spec, "participations": plain} {
+		src := stream.NewSource(keyOf(t, of, purpose))
+		for row := range int64(20) {
+			for step := range uint32(20) { // or the copy of an example
+				note(fmt.Sprint(purpose, " of row ", row, " at ", step), src, src.IntAddress(row, step))
+			}
+		}
+	}
+}
