@@ -3,6 +3,7 @@ package verification
 import (
 	"math"
 	"testing"
+	"time"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
@@ -84,5 +85,34 @@ func TestLineThroughTheTwoNearest(t *testing.T) {
 	}
 	if line := fitEstimates([]NoiseEstimate{seen(.98)}, delta); line.slope != flattest {
 		t.Errorf("one estimate has the slope %g", line.slope)
+	}
+}
+
+// TestProofsEndWithTheBudget: the search for a noise multiplier that needs no samples ends with a budget in time, or with the part
+// of it that estimates may take once there is one.
+func TestProofsEndWithTheBudget(t *testing.T) {
+	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CPUTime: time.Hour, CodeVersion: "test"}
+	e := p.newEstimator()
+	if _, provable, err := p.start(e); err != nil || provable.NoiseMultiplier == 0 {
+		t.Fatalf("an hour proves %v, %v", provable.NoiseMultiplier, err)
+	}
+	e.share.seconds = 1e-9
+	if first, provable, err := p.start(e); err != nil || provable.NoiseMultiplier != 0 || first <= 0 {
+		t.Errorf("no time: %v is proven, %v first, %v", provable.NoiseMultiplier, first, err)
+	}
+	for _, c := range []struct {
+		used           float64 // of the budget
+		open, improved bool    // goes on without, and with, a noise multiplier
+	}{{.1, true, true}, {.5, true, false}, {1.1, false, false}} {
+		e.share.seconds = 3600
+		e.share.processor = processorTime() - time.Duration(c.used*3600*float64(time.Second))
+		e.share.begun = time.Now().Add(-time.Duration(c.used * 3600 * float64(time.Second) / float64(e.workers)))
+		if open, improved := e.timeForProofs(false), e.timeForProofs(true); open != c.open || improved != c.improved {
+			t.Errorf("%v of the budget is used: goes on %v without, %v with one", c.used, open, improved)
+		}
+	}
+	e.share.seconds = 0
+	if !e.timeForProofs(true) {
+		t.Error("a budget in samples ends the search")
 	}
 }
