@@ -83,6 +83,10 @@ func TestLineThroughTheTwoNearest(t *testing.T) {
 			t.Errorf("%s: the model says e^%.3g δ", c.name, got)
 		}
 	}
+	unseen := fitEstimates([]NoiseEstimate{seen(.98), at(1.3, 1e-15*delta, 400)}, delta)
+	if want := math.Log(20*delta/400/curve(.98)) / math.Log(1.3/.98); math.Abs(unseen.slope/want-1) > 1e-9 {
+		t.Errorf("none seen far away: slope %g, want %g", unseen.slope, want)
+	}
 	if line := fitEstimates([]NoiseEstimate{seen(.98)}, delta); line.slope != flattest {
 		t.Errorf("one estimate has the slope %g", line.slope)
 	}
