@@ -7,6 +7,7 @@
 docs/python.md has whole programs. The rules that the guarantee rests on are in docs/noise.md.
 """
 
+from ._account import Account, Candidate, Plan, account, plan
 from ._clip import add_noise, clip_and_sum
 from ._command import Verdict
 from ._guard import StepGuard
@@ -26,12 +27,15 @@ from .errors import (
 )
 
 __all__ = [
+    "Account",
+    "Candidate",
     "CommandError",
     "MinsepError",
     "MissingPackageError",
     "NoiseReader",
     "NotCertifiedError",
     "NotVerifiedError",
+    "Plan",
     "Run",
     "RunDirectoryError",
     "StepGuard",
@@ -39,8 +43,10 @@ __all__ = [
     "UsageError",
     "Verdict",
     "__version__",
+    "account",
     "add_noise",
     "clip_and_sum",
     "pad",
+    "plan",
     "read_noise",
 ]

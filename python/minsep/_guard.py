@@ -19,8 +19,8 @@ class StepGuard:
 
     The noise of a run directory hides one training. The first StepGuard of a run directory takes it: it leaves a token in
     `training.json` there, and in `state_dict`, which belongs into the trainer's checkpoint. Later ones need the state of a
-    checkpoint; without it, and with that of another training, they are refused, whatever the learning rate or the seed. `minsep
-    run --again` makes the next run directory.
+    checkpoint; without it, and with that of another training, they are refused, whatever the learning rate or the seed. The
+    next training needs another run directory: the same plan with another --out.
 
     state is what `state_dict` gave, or None for the first start. The record also counts the steps taken. A checkpoint from before
     some of them would give their noise to other sums, unless the trainer repeats them bit for bit; then say replay=True.
@@ -90,11 +90,11 @@ class StepGuard:
         if not resumed:
             raise TrainingError(
                 f"{self._run.path}: serves a training already: its noise must not hide another one. Give the state of that training's checkpoint to go on, "
-                "or make the next run directory with `minsep run --again`. If that training was lost before its first checkpoint, and nothing "
+                "or make another run directory, such as by `minsep run` with the same plan and another --out. If that training was lost before its first checkpoint, and nothing "
                 f"of it was kept or seen, remove {self._path}"
             )
         if record["token"] != self._token:
-            raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint: make the next run directory with `minsep run --again`")
+            raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint: make another run directory, such as by `minsep run` with the same plan and another --out")
         if self.next_step < taken and not replay:
             raise TrainingError(
                 f"{self._run.path}: steps {self.next_step} to {taken - 1} were taken after this checkpoint. The same noise with other sums reveals their difference: "

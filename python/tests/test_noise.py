@@ -156,7 +156,7 @@ class Guard(runs.Case):
         guard = minsep.StepGuard(self.run_)
         state = guard.state_dict()
         guard.close()
-        with self.assertRaisesRegex(minsep.TrainingError, "serves a training already.*minsep run --again"):
+        with self.assertRaisesRegex(minsep.TrainingError, "serves a training already.*another --out"):
             minsep.StepGuard(self.run_)
         with self.assertRaisesRegex(minsep.TrainingError, "another training than that of the checkpoint"):
             minsep.StepGuard(self.run_, dict(state, token="0" * 32))

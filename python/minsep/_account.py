@@ -1,0 +1,102 @@
+"""The accountant and the planner of the command, as functions."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Union
+
+from . import _command
+from .errors import NotCertifiedError
+
+Flag = Union[str, int, float, bool, list[str]]
+
+
+@dataclass(frozen=True)
+class Account:
+    """A verified claim: (epsilon, delta) at a noise multiplier, in units of the clip norm.
+
+    certificate is certificate.json. out is the run directory that has it with its ledger, None where it was not kept.
+    """
+
+    epsilon: float
+    delta: float
+    noise_multiplier: float
+    certificate: dict[str, Any]
+    out: str | None
+
+
+def account(*, out: str | None = None, command: str | None = None, **flags: Flag) -> Account:
+    """Runs `minsep account` with its flags as keywords: epsilon=8, min_sep=16, strategy="strategy.json", …
+
+    out is the run directory for the certificate and its ledger; without it, they are made in a temporary folder and dropped, and
+    the next call samples anew. Raises UsageError and NotVerifiedError with the command's words (exit codes 2 and 3), and
+    NotCertifiedError for an accounting that is not proven.
+    """
+    arguments = ["account", *_arguments(flags)]
+    if out is not None:
+        result = _command.output([*arguments, f"--out={out}"], command)
+    else:
+        with tempfile.TemporaryDirectory(prefix="minsep-account-") as folder:
+            result = _command.output([*arguments, f"--out={folder}/run"], command)
+    certificate = result.get("certificate")
+    if not certificate or certificate.get("status") != "verified":
+        raise NotCertifiedError("minsep account: nothing was certified: a dry run, or an accounting that is not proven")
+    return Account(float(certificate["epsilon"]), float(certificate["delta"]), float(certificate["noise_multiplier"]), certificate, out)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to train that `minsep plan` has ranked.
+
+    noise_multiplier is proven, or estimated with the standard error noise_error; relative is the root mean square error of the
+    sums of gradients in units of the batch. tied says that the errors of estimates do not part it from the first. row is
+    all that the command says of it.
+    """
+
+    rank: int
+    tied: bool
+    scheme: str
+    strategy: str
+    noise_multiplier: float
+    noise_error: float
+    proven: bool
+    relative: float
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `minsep plan` found: candidates, the best first, and in words why. It certifies nothing."""
+
+    candidates: list[Candidate]
+    why: list[str]
+
+
+def plan(*, command: str | None = None, **flags: Flag) -> Plan:
+    """Runs `minsep plan` with its flags as keywords: examples=50000, steps=1000, batch_size="128:1024", epsilon=8, …
+
+    Raises UsageError with the command's words.
+    """
+    result = _command.output(["plan", *_arguments(flags)], command)
+    return Plan([_candidate(row) for row in result["rows"]], list(result.get("why") or []))
+
+
+def _candidate(row: dict[str, Any]) -> Candidate:
+    noise = row["noise"]
+    return Candidate(
+        int(row["rank"]), bool(row["tied"]), row["scheme"]["scheme"], row["strategy"]["kind"], float(noise["noise_multiplier"]),
+        float(noise.get("std_err", 0)), bool(noise["proven"]), float(row["relative"]), row,
+    )  # fmt: skip
+
+
+def _arguments(flags: dict[str, Flag]) -> list[str]:
+    """Keywords as flags: min_sep=16 is --min-sep=16, True a flag without a value; False and None leave it out."""
+    arguments = []
+    for name, value in flags.items():
+        flag = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            arguments.append(flag if one is True else f"{flag}={one}")
+    return arguments
