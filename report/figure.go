@@ -201,28 +201,34 @@ func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
 }
 
 // heat is a matrix as a picture: entries above zero in one colour, below in another, the largest the strongest.
-type heat struct{ rows [][]float64 }
+type heat struct {
+	rows [][]float64
+	size float64 // of the largest entry
+}
 
 func (h heat) Dims() (c, r int) { return len(h.rows), len(h.rows) }
 func (h heat) X(c int) float64  { return float64(c) }
 func (h heat) Y(r int) float64  { return float64(r) }
 
-// Z has the first row on top. An entry of 0 is not drawn.
+// leastDrawn is the smallest entry that is drawn, as a part of the largest.
+const leastDrawn = 0.02
+
+// Z has the first row on top. An entry of next to nothing is not drawn.
 func (h heat) Z(c, r int) float64 {
-	if v := h.rows[len(h.rows)-1-r][c]; v != 0 {
+	if v := h.rows[len(h.rows)-1-r][c]; math.Abs(v) >= leastDrawn*h.size {
 		return v
 	}
 	return math.NaN()
 }
 
-// largest is the size of the largest entry.
-func (h heat) largest() (most float64) {
-	for _, row := range h.rows {
+func newHeat(rows [][]float64) heat {
+	h := heat{rows: rows}
+	for _, row := range rows {
 		for _, v := range row {
-			most = max(most, math.Abs(v))
+			h.size = max(h.size, math.Abs(v))
 		}
 	}
-	return most
+	return h
 }
 
 // shades are a palette of our two colours.
@@ -244,12 +250,12 @@ var signed = func() (s shades) {
 }()
 
 func picture(id, title, alt string, rows [][]float64) template.HTML {
-	h := heat{rows}
+	h := newHeat(rows)
 	p := plot.New()
 	p.BackgroundColor = nil
 	p.HideAxes()
 	m := plotter.NewHeatMap(h, signed)
-	m.Max = max(h.largest(), 1e-300)
+	m.Max = max(h.size, 1e-300)
 	m.Min = -m.Max
 	p.Add(m)
 	return svg(p, 200, 200, id, title, alt)

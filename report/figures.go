@@ -245,7 +245,7 @@ func matrices(s *mechanism.Strategy) []Figure {
 		{"covariance", "Covariance of the noise, C⁻¹C⁻ᵀ", "the covariance of the noise of two steps, at noise multiplier 1", covariance},
 	} {
 		f := Figure{Title: m.title, Columns: []string{"row", "entries"}}
-		f.Alt = fmt.Sprintf("The first %d steps of %s: positive entries in one colour, negative in another; the largest is %.4g in size.", n, m.what, heat{m.rows}.largest())
+		f.Alt = fmt.Sprintf("The first %d steps of %s: positive entries in one colour, negative in another, those below 2 %% of the largest left out; that is %.4g in size.", n, m.what, newHeat(m.rows).size)
 		f.SVG = picture(m.id, f.Title, f.Alt, m.rows)
 		for i := range min(6, n) {
 			text := ""

@@ -52,7 +52,7 @@ func inFrames(page string, height int, widths ...int) string {
 	}
 	return text + `<pre id=measured></pre><script>onload = () => { for (const f of document.querySelectorAll("iframe")) {
 		const d = f.contentDocument, small = [...d.querySelectorAll("p,li,td,dd")].filter(e => parseFloat(getComputedStyle(e).fontSize) < 12).length;
-		measured.textContent += "width " + f.width + " wide " + d.documentElement.scrollWidth + " small " + small + " figures " + d.querySelectorAll("svg").length + ";" } }</script>`
+		measured.textContent += "width " + f.width + " wide " + d.documentElement.scrollWidth + " small " + small + " pale " + [...d.querySelectorAll("svg text")].filter(e => getComputedStyle(e).fill != getComputedStyle(d.body).color).length + " figures " + d.querySelectorAll("svg").length + ";" } }</script>`
 }
 
 // TestLook opens the page in a browser: at phone and desktop widths nothing is wider than the window, and on paper it has pages. With
@@ -75,14 +75,14 @@ func TestLook(t *testing.T) {
 		}
 		return "file://" + path
 	}
-	dom := browse(t, program, "--dump-dom", "--window-size=1600,1200", write("frames.html", inFrames(page, 900, 360, 768, 1280)))
-	measured := regexp.MustCompile(`width (\d+) wide (\d+) small (\d+) figures (\d+);`).FindAllStringSubmatch(dom, -1)
+	dom := browse(t, program, "--dump-dom", "--blink-settings=preferredColorScheme=0", "--window-size=1600,1200", write("frames.html", inFrames(page, 900, 360, 768, 1280)))
+	measured := regexp.MustCompile(`width (\d+) wide (\d+) small (\d+) pale (\d+) figures (\d+);`).FindAllStringSubmatch(dom, -1)
 	if len(measured) != 3 {
 		t.Fatalf("the browser measured %v", measured)
 	}
 	for _, m := range measured {
-		if m[1] != m[2] || m[3] != "0" || m[4] == "0" {
-			t.Errorf("in a window of %s the page is %s wide, with %s small texts and %s figures", m[1], m[2], m[3], m[4])
+		if m[1] != m[2] || m[3] != "0" || m[4] != "0" || m[5] == "0" {
+			t.Errorf("in a window of %s the page is %s wide, with %s small texts, %s that are not in the colour of the text, and %s figures", m[1], m[2], m[3], m[4], m[5])
 		}
 	}
 	url := write("page.html", page)
