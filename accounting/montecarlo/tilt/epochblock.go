@@ -434,7 +434,7 @@ func (epochMinSep) blockSizes(s montecarlo.Spec) (sizes []int) {
 
 func (epochMinSep) blockWork(s montecarlo.Spec, order, size int) float64 {
 	parts := blockParts(s.MinSep, size)
-	return epochBlockEntries(order, parts, s.Steps) * (10 + 2*float64(order)/float64(parts+2))
+	return epochBlockEntries(order, parts, s.Steps) * (40 + 2*float64(order)/float64(parts+2))
 }
 
 // epochBlockEntries is about how many entries the layers have, in all.
