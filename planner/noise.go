@@ -175,8 +175,9 @@ func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, plan til
 		mean := max(sum, 1) / n // of no value at all, as much as one would be
 		l.excess = l.logBound + math.Log(mean)
 		l.stdErr = math.Sqrt(max(squares, 1)/n-min(1, mean*mean)) / mean / math.Sqrt(n)
-		slope, _ := s.slope()
-		goal := -slope * tolerance * 0.8
+		// Where the way to δ errs by more than the samples would, the next look is the one for many samples.
+		slope, doubt := s.slope()
+		goal := max(-slope*tolerance*0.8, math.Abs(l.excess)*doubt/2)
 		switch {
 		case sum < leastSum && l.logBound+math.Log(leastSum/n) < -near, sum >= leastSum && math.Abs(l.excess) > near+2*l.stdErr:
 			return nil

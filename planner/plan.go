@@ -145,7 +145,7 @@ func behind(a, b *Row) bool {
 // The standard errors of ln σ that ties are estimated to, and how many candidates.
 var finer = []float64{0.004}
 
-const mostTied = 6
+const mostTied = 4
 
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated further, and in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {

@@ -312,10 +312,23 @@ func TestLimits(t *testing.T) {
 	r = small()
 	r.Schemes = []string{"poisson"}
 	free := planned(t, r).Rows[0]
-	r.MaxBatchSize = 70
-	cut := planned(t, r).Rows[0]
-	if !(cut.Noise.Multiplier >= free.Noise.Multiplier) || !(cut.Truncation > 0 && cut.Truncation <= dear) || cut.Scheme.MaxBatchSize != 70 {
-		t.Errorf("free %+v, cut %+v", free, cut)
+	for r.MaxBatchSize = 64; ; r.MaxBatchSize++ {
+		out, err := r.Plan(t.Context())
+		if errors.Is(err, ErrNone) { // takes more than half of δ
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := out.Rows[0]
+		want, err := claim{run: cut.run.Untruncated(), epsilon: r.Epsilon, delta: r.Delta * (1 - cut.Truncation)}.proven(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cut.Truncation < .05 || math.Abs(cut.Noise.Multiplier/want.Multiplier-1) > 1e-3 || cut.Noise.Multiplier < 1.002*free.Noise.Multiplier || cut.Scheme.MaxBatchSize != r.MaxBatchSize {
+			t.Errorf("free %+v, cut %+v, want %+v", free, cut, want)
+		}
+		break
 	}
 	r.MaxBatchSize = 41
 	if out, err := r.Plan(t.Context()); !errors.Is(err, ErrNone) || out.Rows[0].Refused == "" {
