@@ -146,8 +146,10 @@ class StepGuard:
             self._fd = -1
 
     def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
+        try:
             self.close()
+        except (AttributeError, TypeError):  # never opened; or the interpreter ends, and its modules are gone: so is the file
+            pass
 
 
 def _lock(fd: int, path: str) -> None:

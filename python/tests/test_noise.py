@@ -204,6 +204,13 @@ class Guard(runs.Case):
         other.take(0)
         self.assertEqual(other.next_step, 1)
 
+    def test_a_program_that_ends_says_nothing(self):
+        program = f"import minsep\nguard = minsep.StepGuard(minsep.Run({str(self.path)!r}))\nkept = lambda: guard\nimport sys; sys.modules['kept'] = kept"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        guard = object.__new__(minsep.StepGuard)
+        guard.__del__()
+
     def test_records_that_are_none(self):
         for text in ("{", '{"format": "x"}', "[]", '{"format": "minsep-training/1", "token": 3, "taken": "1", "run_id": ""}'):
             (self.path / "training.json").write_text(text)
