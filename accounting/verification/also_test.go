@@ -164,6 +164,13 @@ func TestAlsoEpsilonSearch(t *testing.T) {
 	if len(certificate.Points) != 1+len(also) {
 		t.Fatalf("points: %+v", certificate.Points)
 	}
+	all := earlier[0].FailureProbability
+	for _, pt := range plan.Protocol.Points {
+		all += pt.FailureProbability
+	}
+	if got := certificate.Points[0].FailureProbability; math.Abs(got-all) > 1e-9*all {
+		t.Errorf("the certificate counts a failure probability of %g, all points and the earlier protocol have %g", got, all)
+	}
 	for i, pt := range certificate.Points {
 		t.Logf("(%g, %g), failure probability %g", pt.Epsilon, pt.Delta, pt.FailureProbability)
 		if i > 0 && pt.Epsilon != also[i-1] {
