@@ -118,7 +118,8 @@ const inflation = 1e-9
 func NewPlan(c Config) (Plan, error) { return NewPlanWithin(c, math.Inf(1)) }
 
 // NewPlanWithin is NewPlan for those to whom its time matters more than M: orders above the least whose tables take more work than
-// so much, in states times steps (some 5 ns each), are not tried. The plan is as valid as any other.
+// so much, in states times steps (some 5 ns each), are not tried, and blocks of steps only where there is nothing else. The plan is as valid
+// as any other.
 func NewPlanWithin(c Config, work float64) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err
@@ -191,7 +192,7 @@ func forwardPlan(c Config, columns *law.Columns, work float64) (Plan, error) {
 	if len(m.members) > 0 {
 		m = m.best()
 	}
-	if b, ok := family.(blocked); ok && !converged {
+	if b, ok := family.(blocked); ok && !converged && (len(m.members) == 0 || math.IsInf(work, 1)) {
 		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1)}
 		if len(m.members) > 0 {
 			search.bound = m.bound()
