@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"minsep/accounting/verification"
 	"minsep/mechanism"
 )
 
@@ -13,7 +12,7 @@ type curve struct {
 	batches, relative []float64 // by rising batch size
 }
 
-// compare fills in the batch sizes at which independent noise has as little noise, and the smallest maximum batch size of the first.
+// compare fills in the batch sizes at which independent noise has as little noise relative to the batch.
 func (p *planning) compare(ctx context.Context, out *Result) error {
 	curves := map[Population]*curve{}
 	for _, row := range out.Rows {
@@ -82,16 +81,4 @@ func (p *planning) sameAs(c *curve, of Population, row *Row) (float64, error) {
 		return c.batches[0], nil
 	}
 	return 0, nil
-}
-
-// suggestedMaxBatchSize is the smallest maximum batch size of a row that takes at most a hundredth of δ; 0 where none is known.
-func (p *planning) suggestedMaxBatchSize(row *Row) int {
-	if row.run.Sampler.Fixed != nil {
-		return 0
-	}
-	size, err := verification.Suggest(row.run, 0, p.Epsilon, p.Delta)
-	if err != nil {
-		return 0
-	}
-	return size
 }

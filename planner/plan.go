@@ -79,7 +79,6 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 	type job struct {
 		part *part
 		run  func(ctx context.Context, p *part) error
-		err  error
 	}
 	if err := inParallel(ctx, settings, func(s *setting) (err error) { s.base, err = p.independent(s.population, s.batch); return err }); err != nil {
 		return nil, err

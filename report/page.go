@@ -427,9 +427,7 @@ func (r *Run) checks() *Section {
 			}
 			s.Rows = append(s.Rows, row)
 		}
-		for _, n := range f.Notes {
-			s.List = append(s.List, n)
-		}
+		s.List = append(s.List, f.Notes...)
 	}
 	s.Rows = append(broken, s.Rows...)
 	return s
