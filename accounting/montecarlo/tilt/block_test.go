@@ -37,6 +37,31 @@ func randomBlockCase(rng *rand.Rand) (c tableCase, size int, warm bool) {
 	return c, size, rng.IntN(2) == 0
 }
 
+// lateOverlap has columns that overlap most at the largest distance, and little or not at all one step apart.
+func lateOverlap(rng *rand.Rand, n, bands int) *mechanism.Strategy {
+	column := make([]float64, bands)
+	for r := range column {
+		column[r] = []float64{0, 0, .1}[rng.IntN(3)]
+	}
+	column[0], column[bands-1] = 1, 1
+	return toeplitz(n, column...)
+}
+
+// denseBlockCase draws problems where the copies meet often and gain much by it, so that it matters which of them are free: little noise, a
+// large probability, and overlaps that rise with the distance, or none. The last block may be short.
+func denseBlockCase(rng *rand.Rand) (c tableCase, size int, warm bool) {
+	b := []int{2, 3, 4, 4, 4, 6}[rng.IntN(6)]
+	for size = 1 + rng.IntN(b); b%size != 0; {
+		size = 1 + rng.IntN(b)
+	}
+	n := min(b+1+rng.IntN(b+1), 7)
+	c = tableCase{toeplitz(n, 1), b, []float64{.3, .6, .9}[rng.IntN(3)], .3 + .5*rng.Float64(), 2 + rng.IntN(3)}
+	if rng.IntN(3) > 0 {
+		c.c = lateOverlap(rng, n, 2+rng.IntN(b-1))
+	}
+	return c, size, rng.IntN(2) == 0
+}
+
 func (c tableCase) blocks(t testing.TB, size int, warm, keep bool) *blockTable {
 	t.Helper()
 	table, err := newBlockTable(newProcess(c.c, c.sep, c.p, warm, c.sigma), c.theta, size, keep, math.Inf(1))
@@ -157,8 +182,11 @@ func (h *held) check(p past) {
 func TestBlocksAreASupersolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(59, 1))
 	refused := 0
-	for range 1200 {
+	for i := range 1200 + 30 {
 		c, size, warm := randomBlockCase(rng)
+		if i >= 1200 {
+			c, size, warm = denseBlockCase(rng)
+		}
 		table, err := newBlockTable(newProcess(c.c, c.sep, c.p, warm, c.sigma), c.theta, size, true, math.Inf(1))
 		if errors.Is(err, ErrTable) {
 			refused++ // the sums leave the range of float64

@@ -172,8 +172,11 @@ func (h *heldEpochs) check(i int, copies, past []int) {
 func TestEpochBlocksAreASupersolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 1))
 	refused := 0
-	for range 250 {
+	for i := range 250 + 30 {
 		c := randomEpochBlockCase(rng)
+		if i >= 250 && c.sep > 1 && c.c.Steps > 1 {
+			c.c = lateOverlap(rng, c.c.Steps, min(c.sep, c.c.Steps))
+		}
 		table, err := c.blocks(true)
 		if errors.Is(err, ErrTable) {
 			refused++ // epochs too short for blocks that hold the last min-sep - 1 steps
