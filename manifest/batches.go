@@ -3,6 +3,7 @@ package manifest
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,7 +95,8 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	f := b.Facts
 	if f.Examples < 0 || f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || (f.RowType != DInt32 && f.RowType != DInt64) ||
 		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) || (f.Owners > 0) != b.OfOwners() || (f.ExamplesPerOwner > 0) != b.OfOwners() {
-		return nil, fmt.Errorf("manifest: %s: invalid facts: %+v", dir, f)
+		text, err := json.Marshal(f)
+		return nil, errors.Join(fmt.Errorf("manifest: %s: invalid facts: %s", dir, text), err)
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be what somebody claims
 		return nil, fmt.Errorf("manifest: %s: %d files for %d shards, each of which has at least two", dir, len(ix.Files), f.Shards)

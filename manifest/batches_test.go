@@ -79,7 +79,7 @@ func TestBatchesRefuseWhatDoesNotFit(t *testing.T) {
 	writeBatches(t, dir, [][]int64{{1}, {2}}, 2, DInt32)
 	for _, c := range []struct{ old, new, want string }{
 		{`"shards": 2`, `"shards": 1`, "is not in the index"},
-		{`"shards": 2`, `"shards": 0`, "invalid facts"},
+		{`"shards": 2`, `"shards": 0`, `"shards":0,`},
 		{`"steps": 2`, `"steps": 4`, "indptr has 2 entries"},
 		{`"row_type": "\u003ci4"`, `"row_type": "\u003cf4"`, "invalid facts"},
 	} {
