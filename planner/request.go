@@ -34,11 +34,11 @@ type Request struct {
 	Populations []Population `json:"populations"` // by rising MaxPerOwner, at least one
 	Numbered    bool         `json:"numbered"`    // the examples are numbers, each its own owner: there is no graph
 
-	Steps      int       `json:"steps"`       // n, at least 1
-	BatchSizes []float64 `json:"batch_sizes"` // expected, above 0, rising; at least one
+	Steps      int       `json:"steps"`       // n, 1 to 131,072
+	BatchSizes []float64 `json:"batch_sizes"` // expected, in examples, above 0 and at most 1e15, rising; at least one
 
-	Epsilon float64 `json:"epsilon"` // above 0
-	Delta   float64 `json:"delta"`   // above 0 and below 1
+	Epsilon float64 `json:"epsilon"` // above 0, at most 1e6
+	Delta   float64 `json:"delta"`   // at least 1e-300, below 1
 
 	// Unit is whom the claim protects. For accounting.UnitExample every population counts as one of owners of one example.
 	Unit accounting.Unit `json:"unit"`
@@ -51,10 +51,10 @@ type Request struct {
 
 	// What a trainer can hold; 0 for no limit.
 
-	MaxBands      int   `json:"max_bands,omitempty"`
-	Coordinates   int64 `json:"coordinates,omitempty"`     // parameters of the model
+	MaxBands      int   `json:"max_bands,omitempty"`       // of a strategy
+	Coordinates   int64 `json:"coordinates,omitempty"`     // parameters of the model; needed for MaxNoiseState
 	MaxNoiseState int64 `json:"max_noise_state,omitempty"` // bytes, of all coordinates together
-	MaxBatchSize  int   `json:"max_batch_size,omitempty"`  // larger batches are cut
+	MaxBatchSize  int   `json:"max_batch_size,omitempty"`  // larger batches are cut; at least the least batch size
 
 	Schemes []string `json:"schemes,omitempty"` // only these; nil for all
 	Kinds   []string `json:"kinds,omitempty"`   // of strategies, only these; nil for all
@@ -68,7 +68,7 @@ type Request struct {
 
 // Progress is how far a plan is.
 type Progress struct {
-	Done int    // candidates
+	Done int    // candidates that were looked at so far; their number is not known beforehand
 	Text string // what was looked at last
 }
 

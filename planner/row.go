@@ -13,32 +13,32 @@ type Row struct {
 	Plan        string           `json:"plan,omitempty"` // the file that the candidate is from, if it is from one
 	Scheme      sampling.Params  `json:"scheme"`         // as a plan for minsep run has it
 	Strategy    mechanism.Params `json:"strategy"`       // likewise
-	MaxPerOwner int              `json:"max_per_owner"`
+	MaxPerOwner int              `json:"max_per_owner"`  // k_u, at least 1
 
 	Refused string `json:"refused,omitempty"` // why there is nothing below; "" if there is
 
-	Bands int   `json:"bands"` // of C
+	Bands int   `json:"bands"` // of C, 1 to n
 	Noise Noise `json:"noise"`
 
-	RMSE  float64 `json:"rmse"`   // of the sums of gradients, at the noise multiplier and clip norm 1
-	MaxSE float64 `json:"max_se"` // likewise
+	RMSE  float64 `json:"rmse"`   // of the sums of gradients over the steps, above 0, at the noise multiplier, in units of the clip norm
+	MaxSE float64 `json:"max_se"` // of the step with the largest, likewise
 
-	BatchSize  float64 `json:"batch_size"`   // expected
-	Relative   float64 `json:"relative"`     // the objective's error over BatchSize: the noise relative to the batch
-	StdErr     float64 `json:"std_err"`      // of Relative
-	SameAs     float64 `json:"same_as"`      // the batch size at which independent noise with Poisson sampling has the same Relative; 0 if none up to half of the examples has
-	Examples   int64   `json:"examples"`     // kept
-	Kept       float64 `json:"kept"`         // part of those given
-	TimesEach  float64 `json:"times_each"`   // expected participations of an example
-	Coverage   float64 `json:"coverage"`     // probability that an example takes part at all
-	Truncation float64 `json:"truncation"`   // part of δ that a maximum batch size takes
-	State      int     `json:"state"`        // numbers that the noise keeps for each coordinate
-	StateBytes int64   `json:"state_bytes"`  // of all coordinates; 0 where their number is not known
-	Speed      float64 `json:"noise_values"` // a second of one processor, about
-	CPU        float64 `json:"certificate_cpu_seconds"`
+	BatchSize  float64 `json:"batch_size"`              // expected, in examples, above 0
+	Relative   float64 `json:"relative"`                // the objective's error over BatchSize, above 0: the noise relative to the batch
+	StdErr     float64 `json:"std_err"`                 // of Relative, at least 0; 0 if the noise multiplier is proven
+	SameAs     float64 `json:"same_as"`                 // the batch size at which independent noise with Poisson sampling has the same Relative; 0 if none up to half of the examples has
+	Examples   int64   `json:"examples"`                // kept, at least 1
+	Kept       float64 `json:"kept"`                    // part of those given, above 0 and at most 1
+	TimesEach  float64 `json:"times_each"`              // expected participations of an example in the run, at least 0
+	Coverage   float64 `json:"coverage"`                // probability that an example takes part at all, in [0, 1]
+	Truncation float64 `json:"truncation"`              // part of δ that a maximum batch size takes, in [0, 0.5]
+	State      int     `json:"state"`                   // numbers of 8 bytes that the noise keeps for each coordinate, at least 0
+	StateBytes int64   `json:"state_bytes"`             // of all coordinates; 0 where their number is not known
+	Speed      float64 `json:"noise_values"`            // of noise that one processor makes in a second, about
+	CPU        float64 `json:"certificate_cpu_seconds"` // that a certificate takes of one processor, about
 
 	Rank int  `json:"rank"` // from 1; 0 if it is refused
-	Tied bool `json:"tied"` // with the first: the errors of the estimates do not part them
+	Tied bool `json:"tied"` // with the first: the errors of the estimates do not separate them
 
 	norm float64 // largest column norm of C
 	unit float64 // the objective's error at noise multiplier 1

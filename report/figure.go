@@ -23,12 +23,12 @@ import (
 
 // Figure is a picture with what it says in words and in numbers.
 type Figure struct {
-	Title   string
-	Alt     string // what is to be seen, in a sentence or two
-	SVG     template.HTML
-	Columns []string
-	Rows    [][]string
-	Note    string
+	Title   string        // without markup, as all texts here
+	Alt     string        // what is to be seen, in a sentence or two
+	SVG     template.HTML // safe as it is
+	Columns []string      // headings of the numbers behind the picture
+	Rows    [][]string    // one entry for each column
+	Note    string        // below the picture; "" for none
 }
 
 // Colours of figures stand for those of the page, which differ in light and dark: the SVG names variables of its style. Each channel is

@@ -31,28 +31,30 @@ type Options struct {
 
 // Run is what a run directory holds, as far as it could be read. Fields without a source in the directory are nil.
 type Run struct {
-	Dir    string
+	Dir    string         // as it was given
 	Report inspect.Report // with its verdict; Realized of its folders is secret
 
-	Info        *manifest.Run
-	Certificate *accounting.Certificate
-	Curve       []verification.CurvePoint
+	Info        *manifest.Run             // run.json
+	Certificate *accounting.Certificate   // of certificate.json, or of accounting.json, whose status says that nothing is proven
+	Curve       []verification.CurvePoint // where Options.Curve asks for it and no check is broken
 	Bounded     *ownergraph.Summary
 	Batches     *manifest.BatchesFacts
-	Scheme      *sampling.Spec // of the batches or, else, of the certificate
-	Strategy    *mechanism.Strategy
-	Noise       *noise.Params
-	Indexes     []IndexOf
+	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
+	Strategy    *mechanism.Strategy // of the certificate or, else, of the folder strategy
+	Noise       *noise.Params       // of the recipe
+	Indexes     []IndexOf           // of the folders that have one
 
 	Alternatives []*planner.Row // of a plan, by rising noise relative to the batch
 }
 
 // IndexOf is the index of a folder.
 type IndexOf struct {
-	Folder, Version, Params string
-	Files                   int
-	Bytes                   int64 // of public folders; the sizes of secret files are secret
-	Secret                  bool
+	Folder  string // its name in the run directory
+	Version string // of minsep, that wrote it
+	Params  string // SHA-256 of the stage's parameters, in hexadecimal
+	Files   int    // at least 0
+	Bytes   int64  // of all files; 0 where Secret, as sizes are then secret
+	Secret  bool   // batches and noise
 }
 
 // Read inspects a run directory and reads what a page shows of it. An error is for a directory in which there is nothing to inspect; what is

@@ -28,12 +28,12 @@ type Fact struct{ Name, Value string }
 
 // Section is a part of a page.
 type Section struct {
-	ID, Title string
-	Text      []string // paragraphs
-	Facts     []Fact
-	List      []string
-	Columns   []string // of Rows
-	Rows      [][]string
+	ID, Title string     // the anchor, one of its own on a page, and the heading
+	Text      []string   // paragraphs
+	Facts     []Fact     // a table of names and values
+	List      []string   // items
+	Columns   []string   // headings of Rows
+	Rows      [][]string // one entry for each column
 	Figures   []Figure
 	Quote     []Quote
 }

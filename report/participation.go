@@ -16,9 +16,9 @@ const maxDrawn = 20_000_000
 
 // Law is how often an example takes part and how far apart, by the scheme: drawn with a public key, so that it tells nothing of any run.
 type Law struct {
-	Draws int
-	Times []float64 // Times[k] is the share of examples that take part k times
-	Gaps  []float64 // Gaps[g] is the share of gaps of g steps between participations in a row, of all gaps
+	Draws int       // examples, or owners where owners are sampled, that were drawn: 100 to 20,000
+	Times []float64 // Times[k] is the share, in [0, 1], of those that take part k times in the run
+	Gaps  []float64 // Gaps[g] is the share, in [0, 1], of gaps of g steps between successive participations; empty without gaps
 }
 
 // lawOf draws the law of a scheme in which examples are independent; nil for others.
@@ -62,10 +62,10 @@ func counted(list []float64, at int) []float64 {
 	return list
 }
 
-// Band is in which a batch size lies at a step with a probability of at least Prob.
+// Band is the range in which a batch size lies at a step with a probability of at least Prob.
 type Band struct {
-	Low, High int64
-	Prob      float64
+	Low, High int64   // entries of a batch, both ends included, at least 0
+	Prob      float64 // above 0, below 1
 }
 
 // bandProb is the probability that a batch keeps its band.

@@ -51,7 +51,8 @@ func (a *app) planCommand() *cobra.Command {
 by the error that they leave in the sums of gradients, relative to the batch. It writes the best as a plan for minsep run.
 
 Noise multipliers are proven without samples where that is possible, and else estimated with a standard error: they certify
-nothing. Where the errors of the estimates do not part the first from others, these are shown as tied.
+nothing. Candidates that the errors of the estimates do not separate from the first are shown as tied. Sampled owners
+(--sample owners of account) are not tried.
 
 With a graph, every number of examples per owner from 1 to K is tried, with what bounding leaves of the data: several
 examples per owner take minutes. With X:Y, batch sizes from X to Y are tried; --solve batch-size --target T finds the least

@@ -12,7 +12,8 @@ import (
 func topics() (list []*cobra.Command) {
 	for _, t := range []struct{ name, short, long string }{
 		{"units", "Whom a claim protects: owners or examples", `A claim protects an owner with at most k_u examples: whoever sees all that is released can hardly tell whether the
-gradients of all its examples were replaced by zero. k_u is --max-per-owner of bound.
+gradients of all its examples were replaced by zero. k_u is --max-per-owner of bound. With --sample owners, a claim protects
+an owner with any number of examples.
 
 Where owners have several examples, a claim for single examples (--unit example) is another claim, and a weaker one: an
 owner with several examples is then not protected. It must be asked for by name, and every output says so in capitals.
