@@ -107,6 +107,11 @@ func TestCertificateOfOwners(t *testing.T) {
 	if got := c.Protected(); got != "an owner with any number of examples" {
 		t.Errorf("protects %s", got)
 	}
+	for _, text := range []string{c.Statement(), c.ModelCard()} {
+		if !strings.Contains(text, "sampling of owners") || strings.Contains(text, "of an example") {
+			t.Errorf("the text to paste says of owners: %s", text)
+		}
+	}
 	read, err := ParseCertificate(data)
 	if err != nil || !reflect.DeepEqual(read, c) {
 		t.Errorf("read back: %+v, %v", read, err)

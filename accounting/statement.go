@@ -69,12 +69,16 @@ func (c *Certificate) ModelCard() string {
 
 func describeSampler(r Run) string {
 	s := r.Sampler.Scheme()
-	text := fmt.Sprintf("%s sampling over %d steps", s.Name(), s.NumSteps())
+	text, unit, units := fmt.Sprintf("%s sampling over %d steps", s.Name(), s.NumSteps()), "an example", "examples"
+	if o := r.Sampler.Owners; o != nil {
+		text = fmt.Sprintf("%s sampling of owners over %d steps, each of whom brings at most %d examples", s.Name(), s.NumSteps(), o.ExamplesPerOwner)
+		unit, units = "an owner", "owners"
+	}
 	if s.Separation() > 1 {
-		text += fmt.Sprintf(", two participations of an example at least %d steps apart", s.Separation())
+		text += fmt.Sprintf(", two participations of %s at least %d steps apart", unit, s.Separation())
 	}
 	if t := r.Sampler.Truncation; t != nil {
-		text += fmt.Sprintf(", batches cut to %d at random", t.MaxBatchSize)
+		text += fmt.Sprintf(", batches cut to %d %s at random", t.MaxBatchSize, units)
 	}
 	return text
 }
