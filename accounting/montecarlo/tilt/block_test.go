@@ -233,15 +233,15 @@ func TestBlocksOfOneStepAreExact(t *testing.T) {
 	}
 }
 
-// weightedLaw tests the sums of weights of the tuples that were drawn against enumeration.
-func weightedLaw(t *testing.T, c tableCase, warm bool, table *blockTable, draws int) error {
+// weightedLaw tests the sums of weights of the tuples that a walk draws against enumeration of those of patterns, whose normaliser is at
+// most e^lnN.
+func weightedLaw(t *testing.T, name string, c *mechanism.Strategy, list []pattern, sigma float64, theta int, lnN float64,
+	walk func([]kernel.Hit, *uniforms) ([]kernel.Hit, float64), draws int) error {
 	t.Helper()
-	list := patterns(c.c.Steps, c.sep, c.p, warm)
 	want := map[string]float64{}
-	eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) { want[tupleKey(list, tuple)] += w })
+	eachTuple(c, list, sigma, theta, func(tuple []int, w float64) { want[tupleKey(list, tuple)] += w })
 	got := map[string]float64{}
-	walk := blockSource{table}.weightedWalker()
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(c.String())))}
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(name)))}
 	var hits []kernel.Hit
 	var weight float64
 	sum, squares := 0.0, 0.0
@@ -250,7 +250,7 @@ func weightedLaw(t *testing.T, c tableCase, warm bool, table *blockTable, draws 
 		hits, weight = walk(hits, u)
 		sum, squares = sum+weight, squares+weight*weight
 		if !(weight > 0 && weight <= 1+1e-12) {
-			t.Fatalf("%v warm=%v: a weight of %v", c, warm, weight)
+			t.Fatalf("%s: a weight of %v", name, weight)
 		}
 		got[hitsKey(hits)] += weight
 	}
@@ -262,13 +262,19 @@ func weightedLaw(t *testing.T, c tableCase, warm bool, table *blockTable, draws 
 	}
 	total := 0.0
 	for key, w := range want {
-		mean := w / math.Exp(table.lnN)
+		mean := w / math.Exp(lnN)
 		total += mean
 		if err := stattest.Sum(got[key], n*mean, n*mean, 1); err != nil { // weights are at most 1
 			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return stattest.Sum(sum, n*total, max(0, squares-n*total*total)+1, 1)
+}
+
+// weightedBlocks is weightedLaw of the tuples of a table.
+func weightedBlocks(t *testing.T, c tableCase, warm bool, table *blockTable, draws int) error {
+	t.Helper()
+	return weightedLaw(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, warm), c.sigma, c.theta, table.lnN, blockSource{table}.weightedWalker(), draws)
 }
 
 var blockCases = []struct {
@@ -287,12 +293,12 @@ func TestTuplesOfBlocksFollowTheirLaw(t *testing.T) {
 	for _, c := range blockCases {
 		for _, warm := range []bool{false, true} {
 			const draws = 20000
-			if err := weightedLaw(t, c.tableCase, warm, c.blocks(t, c.size, warm, true), draws); err != nil {
+			if err := weightedBlocks(t, c.tableCase, warm, c.blocks(t, c.size, warm, true), draws); err != nil {
 				t.Errorf("%v size=%d warm=%v: %v", c, c.size, warm, err)
 			}
 			wrong := c.tableCase
 			wrong.p *= .5
-			if weightedLaw(t, c.tableCase, warm, wrong.blocks(t, c.size, warm, true), draws) == nil {
+			if weightedBlocks(t, c.tableCase, warm, wrong.blocks(t, c.size, warm, true), draws) == nil {
 				t.Errorf("%v size=%d warm=%v: the test accepts the tuples of another probability", c, c.size, warm)
 			}
 		}

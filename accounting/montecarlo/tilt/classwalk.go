@@ -91,18 +91,7 @@ func (w *classWalker) quiet(i, end int, u float64) int {
 		w.wait(w.then, k-i)
 		return survive*t.value(w.then, k, t.exp2[i])/from >= u
 	}
-	if alive(end) {
-		return end
-	}
-	lo, hi := i, end // alive at lo
-	for hi-lo > 1 {
-		if mid := int(uint(lo+hi) >> 1); alive(mid) {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return lastAlive(i, end, alive)
 }
 
 // choose lets replicas take part at step i, at least one, and returns how many, and the steps until one is free.

@@ -8,10 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
-	"minsep/internal/stattest"
-	"minsep/sampling/stream"
 )
 
 // epochBlockCase is an epochCase in blocks of a size.
@@ -215,42 +212,10 @@ func TestEpochBlocksOfOneStepAreClose(t *testing.T) {
 	}
 }
 
-// weightedEpochs tests the sums of weights of the tuples that were drawn against enumeration.
+// weightedEpochs is weightedLaw of the tuples of a table.
 func weightedEpochs(t *testing.T, c epochBlockCase, table *epochBlocks, draws int) error {
 	t.Helper()
-	list := epochPatterns(c.c.Steps, c.sep, c.epoch)
-	want := map[string]float64{}
-	eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) { want[tupleKey(list, tuple)] += w })
-	got := map[string]float64{}
-	walk := epochBlockSource{table}.weightedWalker()
-	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(c.String())))}
-	var hits []kernel.Hit
-	var weight float64
-	sum, squares := 0.0, 0.0
-	for i := range draws {
-		u.reset(uint64(i))
-		hits, weight = walk(hits, u)
-		sum, squares = sum+weight, squares+weight*weight
-		if !(weight > 0 && weight <= 1+1e-12) {
-			t.Fatalf("%v: a weight of %v", c, weight)
-		}
-		got[hitsKey(hits)] += weight
-	}
-	n := float64(draws)
-	for key := range got {
-		if want[key] == 0 {
-			return fmt.Errorf("drew an impossible tuple %s", key)
-		}
-	}
-	total := 0.0
-	for key, w := range want {
-		mean := w / math.Exp(table.lnN)
-		total += mean
-		if err := stattest.Sum(got[key], n*mean, n*mean, 1); err != nil { // weights are at most 1
-			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return stattest.Sum(sum, n*total, max(0, squares-n*total*total)+1, 1)
+	return weightedLaw(t, c.String(), c.c, epochPatterns(c.c.Steps, c.sep, c.epoch), c.sigma, c.theta, table.lnN, epochBlockSource{table}.weightedWalker(), draws)
 }
 
 var epochBlockCases = []epochBlockCase{

@@ -90,18 +90,7 @@ func (w *epochWalker) quiet(i, end int, u float64) int {
 		t.pass(w.then, i, k)
 		return survive*t.settled(w.then, k, t.exp2[i])/from >= u
 	}
-	if alive(end) {
-		return end
-	}
-	lo, hi := i, end // alive at lo
-	for hi-lo > 1 {
-		if mid := int(uint(lo+hi) >> 1); alive(mid) {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return lastAlive(i, end, alive)
 }
 
 // choose returns how many replicas participate at step i, at least one.

@@ -140,10 +140,16 @@ func (w *walker) quiet(i, end, s int, u float64) int {
 		ratio := to.slice[t.states.number(w.rest[:len(entries)])] / from.slice[s]
 		return math.Exp(float64(d)*survive)*to.over(from)*ratio >= u
 	}
-	lo, hi := i, end // alive at lo
+	return lastAlive(i, end, alive)
+}
+
+// lastAlive returns the last step from i to end at which alive holds, by bisection. It holds at i, and at no step after one at which it
+// does not.
+func lastAlive(i, end int, alive func(step int) bool) int {
 	if alive(end) {
 		return end
 	}
+	lo, hi := i, end // alive at lo
 	for hi-lo > 1 {
 		if mid := int(uint(lo+hi) >> 1); alive(mid) {
 			lo = mid
