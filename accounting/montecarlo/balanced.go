@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 	"minsep/sampling/balanced"
 )
@@ -40,16 +40,16 @@ func (balancedMinSep) exactness(s Spec, _ int) Exactness {
 	return Exact
 }
 
-func (balancedMinSep) law(s Spec, d Direction, c *law.Columns) law.Law {
+func (balancedMinSep) law(s Spec, d Direction, c *likelihood.Columns) likelihood.Law {
 	norms, factor := s.norms(c)
-	one := law.NewClasses(s.Balanced(), norms)
+	one := likelihood.NewClasses(s.Balanced(), norms)
 	switch k := s.examplesPerOwner(); {
 	case k == 1:
 		return one
 	case d == P:
-		return &law.OwnerUpper{One: one, Examples: k}
+		return &likelihood.OwnerUpper{One: one, Examples: k}
 	default:
-		return law.NewOwnerLower(law.NewClassPosterior(s.Balanced(), norms), k, c, factor)
+		return likelihood.NewOwnerLower(likelihood.NewClassPosterior(s.Balanced(), norms), k, c, factor)
 	}
 }
 

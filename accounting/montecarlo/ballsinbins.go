@@ -2,7 +2,7 @@ package montecarlo
 
 import (
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
 
@@ -23,8 +23,8 @@ func (ballsInBins) separated(Spec) string { return "" }
 
 func (ballsInBins) exactness(Spec, int) Exactness { return Exact }
 
-func (ballsInBins) law(s Spec, _ Direction, c *law.Columns) law.Law {
-	return law.NewBallsInBins(c, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+func (ballsInBins) law(s Spec, _ Direction, c *likelihood.Columns) likelihood.Law {
+	return likelihood.NewBallsInBins(c, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 }
 
 func (ballsInBins) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

@@ -2,7 +2,7 @@ package montecarlo
 
 import (
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
 
@@ -46,30 +46,30 @@ func (bMinSep) exactness(s Spec, bands int) Exactness {
 	case s.examplesPerOwner() == 1:
 		return Exact
 	}
-	states := law.OwnerStates(s.MinSep, s.examplesPerOwner())
+	states := likelihood.OwnerStates(s.MinSep, s.examplesPerOwner())
 	if states*s.MinSep > maxOwnerMemory || s.examplesPerOwner() > 2 && states > maxOwnerStates {
 		return Bound
 	}
 	return Exact
 }
 
-func (b bMinSep) law(s Spec, d Direction, c *law.Columns) law.Law {
+func (b bMinSep) law(s Spec, d Direction, c *likelihood.Columns) likelihood.Law {
 	p, k := s.process(), s.examplesPerOwner()
 	norms, factor := s.norms(c)
 	bound := b.exactness(s, c.Bands) == Bound
 	switch {
 	case s.MaxBatchSize > 0:
-		return &law.Truncated{Process: p, MaxBatch: s.MaxBatchSize, Norms: norms}
+		return &likelihood.Truncated{Process: p, MaxBatch: s.MaxBatchSize, Norms: norms}
 	case k > 1 && !bound:
-		return law.NewOwner(p, c, k, factor)
+		return likelihood.NewOwner(p, c, k, factor)
 	case k > 1 && d == P:
-		return law.IndependentUpper(p, norms, k)
+		return likelihood.IndependentUpper(p, norms, k)
 	case k > 1:
-		return law.IndependentLower(p, norms, k)
+		return likelihood.IndependentLower(p, norms, k)
 	case bound && d == Q:
-		return law.MinSepLower(p, c, factor)
+		return likelihood.MinSepLower(p, c, factor)
 	}
-	return law.MinSep(p, norms)
+	return likelihood.MinSep(p, norms)
 }
 
 func (bMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 	"minsep/sampling/balanced"
 )
@@ -57,7 +57,7 @@ var caseSchemes = map[string]struct {
 }
 
 // spec turns a case into a Spec without its strategy and the columns of C.
-func (c caseFile) spec(has func(field string) bool) (Spec, *law.Columns, error) {
+func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, error) {
 	check := param.Checker{Package: "loss"}
 	kind, known := caseSchemes[c.Scheme]
 	if !known {
@@ -147,10 +147,10 @@ func sortedSchemes() []string {
 }
 
 // columns reads c or C.
-func (c caseFile) columns(check *param.Checker, matrix bool) *law.Columns {
+func (c caseFile) columns(check *param.Checker, matrix bool) *likelihood.Columns {
 	if !matrix {
 		check.Require(len(c.Column) >= 1 && c.Column[0] > 0, "c", len(c.Column), "must have at least one entry and begin with a positive one")
-		return law.Toeplitz(max(c.Steps, 0), c.Column)
+		return likelihood.Toeplitz(max(c.Steps, 0), c.Column)
 	}
 	check.Require(len(c.Matrix) == c.Steps, "rows of C", len(c.Matrix), fmt.Sprintf("must be n, %d", c.Steps))
 	columns := make([][]float64, len(c.Matrix))
@@ -174,7 +174,7 @@ func (c caseFile) columns(check *param.Checker, matrix bool) *law.Columns {
 		}
 		columns[j] = column
 	}
-	return law.General(columns)
+	return likelihood.General(columns)
 }
 
 // logLoss evaluates every y of a case.

@@ -2,7 +2,7 @@ package montecarlo
 
 import (
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
 
@@ -23,9 +23,9 @@ func (cyclicPoisson) separated(s Spec) string { return s.Scheme }
 
 func (cyclicPoisson) exactness(Spec, int) Exactness { return Exact }
 
-func (cyclicPoisson) law(s Spec, _ Direction, c *law.Columns) law.Law {
+func (cyclicPoisson) law(s Spec, _ Direction, c *likelihood.Columns) likelihood.Law {
 	norms, _ := s.norms(c)
-	return law.NewCyclic(s.process(), norms)
+	return likelihood.NewCyclic(s.process(), norms)
 }
 
 func (cyclicPoisson) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
 
@@ -32,23 +32,23 @@ func (epochMinSep) exactness(s Spec, _ int) Exactness {
 	return Exact
 }
 
-func (e epochMinSep) law(s Spec, d Direction, c *law.Columns) law.Law {
+func (e epochMinSep) law(s Spec, d Direction, c *likelihood.Columns) likelihood.Law {
 	norms, factor := s.norms(c)
-	one := law.EpochMinSep(s.epochs(), norms)
+	one := likelihood.EpochMinSep(s.epochs(), norms)
 	switch k := s.examplesPerOwner(); {
 	case k == 1:
 		return one
 	case e.exactness(s, c.Bands) == Exact:
-		return law.NewEpochPair(s.epochs(), c, factor)
+		return likelihood.NewEpochPair(s.epochs(), c, factor)
 	case d == P:
-		return &law.OwnerUpper{One: one, Examples: k}
+		return &likelihood.OwnerUpper{One: one, Examples: k}
 	default:
-		return law.NewOwnerLower(law.NewEpochPosterior(s.epochs(), norms), k, c, factor)
+		return likelihood.NewOwnerLower(likelihood.NewEpochPosterior(s.epochs(), norms), k, c, factor)
 	}
 }
 
-func (s Spec) epochs() law.Epochs {
-	return law.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
+func (s Spec) epochs() likelihood.Epochs {
+	return likelihood.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
 }
 
 func (epochMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

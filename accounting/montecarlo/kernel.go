@@ -2,7 +2,7 @@ package montecarlo
 
 import (
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
 
@@ -27,8 +27,8 @@ func NewKernel(d Direction, specs ...Spec) (*kernel.Kernel, error) {
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	columns := law.NewColumns(specs[0].Strategy)
-	laws := make([]law.Law, len(specs))
+	columns := likelihood.NewColumns(specs[0].Strategy)
+	laws := make([]likelihood.Law, len(specs))
 	for i, s := range specs {
 		laws[i] = s.newLaw(d, columns)
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
 
@@ -26,13 +26,13 @@ func (multiOwner) separated(s Spec) string { return s.Scheme }
 
 func (multiOwner) exactness(Spec, int) Exactness { return NotProven }
 
-func (multiOwner) law(s Spec, _ Direction, c *law.Columns) law.Law {
+func (multiOwner) law(s Spec, _ Direction, c *likelihood.Columns) likelihood.Law {
 	p, k := s.process(), s.examplesPerOwner()
 	norms, _ := s.norms(c)
 	if s.PublishedLaw {
-		return law.PublishedOwner(p, norms, k)
+		return likelihood.PublishedOwner(p, norms, k)
 	}
-	return &law.SampledOwner{Process: p, Examples: k, Norms: norms}
+	return &likelihood.SampledOwner{Process: p, Examples: k, Norms: norms}
 }
 
 func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

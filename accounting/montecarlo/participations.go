@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/balanced"
 )
 
@@ -72,7 +72,7 @@ func (p participations) counts(dst []int, d *draws) []int {
 
 // truncate turns the participations of one example into those that count with batches cut to MaxBatchSize (F3.6): for P an example that
 // had to survive counts twice, for Q it counts -1 and the others not at all.
-func truncate(hits []kernel.Hit, l *law.Truncated, d *draws, direction Direction) []kernel.Hit {
+func truncate(hits []kernel.Hit, l *likelihood.Truncated, d *draws, direction Direction) []kernel.Hit {
 	kept := hits[:0]
 	for _, hit := range hits {
 		count := l.Counts[hit.Step]

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 	"minsep/sampling/stream"
 )
@@ -36,7 +36,7 @@ func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("montecarlo: %w", err)
 	}
-	columns := law.NewColumns(s.Strategy)
+	columns := likelihood.NewColumns(s.Strategy)
 	key = key.Sub("losses of direction " + string(d) + " of " + string(config))
 	return &Sampler{
 		direction: d,
@@ -75,7 +75,7 @@ func (s *Sampler) input(number uint64) kernel.Input {
 		s.draws.start(number, lane)
 		s.hits[lane] = s.process.appendHits(s.hits[lane][:0], &s.draws)
 		if s.truncated {
-			l := s.kernel.Laws(0)[lane].(*law.Truncated)
+			l := s.kernel.Laws(0)[lane].(*likelihood.Truncated)
 			l.Counts = s.process.counts(l.Counts, &s.draws)
 			s.hits[lane] = truncate(s.hits[lane], l, &s.draws, s.direction)
 		}

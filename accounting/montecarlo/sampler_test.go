@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/sampling/balanced"
 	"minsep/sampling/stream"
@@ -204,7 +204,7 @@ func TestLossesAgainstEvaluator(t *testing.T) {
 				y := sampler.kernel.Outputs(&in, lane)
 				var want float64
 				if s.MaxBatchSize > 0 {
-					want, err = e.LogRatioCounts(y, sampler.kernel.Laws(0)[lane].(*law.Truncated).Counts)
+					want, err = e.LogRatioCounts(y, sampler.kernel.Laws(0)[lane].(*likelihood.Truncated).Counts)
 				} else {
 					want, err = e.LogRatio(y)
 				}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
 
@@ -21,7 +21,7 @@ type scheme interface {
 	// exactness says what losses are worth for a strategy of so many bands.
 	exactness(s Spec, bands int) Exactness
 	// law is the recursion of the loss in one direction.
-	law(s Spec, d Direction, c *law.Columns) law.Law
+	law(s Spec, d Direction, c *likelihood.Columns) likelihood.Law
 	// draw appends the participations of one owner's examples to dst, sorted by step.
 	draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit
 }

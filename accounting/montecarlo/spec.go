@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 	"minsep/mechanism"
 )
@@ -93,8 +93,8 @@ type Spec struct {
 // examplesPerOwner is k_u.
 func (s Spec) examplesPerOwner() int { return max(1, s.MaxExamplesPerOwner) }
 
-func (s Spec) process() law.Process {
-	return law.Process{Steps: s.Steps, MinSep: s.MinSep, Prob: s.Prob, WarmStart: s.WarmStart}
+func (s Spec) process() likelihood.Process {
+	return likelihood.Process{Steps: s.Steps, MinSep: s.MinSep, Prob: s.Prob, WarmStart: s.WarmStart}
 }
 
 // Validate returns every fault joined, among them the combinations that have no exact loss and no
@@ -111,7 +111,7 @@ func (s Spec) Validate() error {
 		return check.Err()
 	}
 	check.Require(s.Strategy.Steps == s.Steps, "strategy's steps", s.Strategy.Steps, fmt.Sprintf("must be the %d steps of the sampler", s.Steps))
-	s.checkColumns(&check, law.NewColumns(s.Strategy))
+	s.checkColumns(&check, likelihood.NewColumns(s.Strategy))
 	return check.Err()
 }
 
@@ -142,7 +142,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 }
 
 // checkColumns checks what the recursions need of C.
-func (s Spec) checkColumns(check *param.Checker, c *law.Columns) {
+func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
 	check.Require(c.NonNegative(), "strategy", s.kind(), "must have no negative entry: the analysis of random participations needs it")
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
 	largest := 0.0
@@ -172,10 +172,12 @@ func (s Spec) Exactness() Exactness {
 func (s Spec) exactness(bands int) Exactness { return schemes[s.Scheme].exactness(s, bands) }
 
 // newLaw returns the recursion of the loss in one direction.
-func (s Spec) newLaw(d Direction, c *law.Columns) law.Law { return schemes[s.Scheme].law(s, d, c) }
+func (s Spec) newLaw(d Direction, c *likelihood.Columns) likelihood.Law {
+	return schemes[s.Scheme].law(s, d, c)
+}
 
 // norms are the squared norms of the columns over σ², and 1/σ².
-func (s Spec) norms(c *law.Columns) (norms []float64, factor float64) {
+func (s Spec) norms(c *likelihood.Columns) (norms []float64, factor float64) {
 	factor = 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
 	return c.SquaredNorms(factor), factor
 }
@@ -184,8 +186,8 @@ func (s Spec) norms(c *law.Columns) (norms []float64, factor float64) {
 // sampler, and the arithmetic of `minsep loss`. It is not safe for concurrent use.
 type Evaluator struct {
 	spec    Spec
-	columns *law.Columns
-	law     law.Law
+	columns *likelihood.Columns
+	law     likelihood.Law
 }
 
 // NewEvaluator validates s. Where the loss is a bound, the direction decides which.
@@ -196,10 +198,10 @@ func NewEvaluator(s Spec, d Direction) (*Evaluator, error) {
 	if d != P && d != Q {
 		return nil, &ParamError{Package: "montecarlo", Param: "direction", Value: d, Rule: "must be P or Q"}
 	}
-	return newEvaluator(s, d, law.NewColumns(s.Strategy)), nil
+	return newEvaluator(s, d, likelihood.NewColumns(s.Strategy)), nil
 }
 
-func newEvaluator(s Spec, d Direction, c *law.Columns) *Evaluator {
+func newEvaluator(s Spec, d Direction, c *likelihood.Columns) *Evaluator {
 	return &Evaluator{s, c, s.newLaw(d, c)}
 }
 
@@ -215,7 +217,7 @@ func (e *Evaluator) LogRatio(y []float64) (float64, error) {
 // LogRatioCounts is LogRatio for truncated batches, conditional on counts: how many other examples
 // were sampled at each step (F3.6).
 func (e *Evaluator) LogRatioCounts(y []float64, counts []int) (float64, error) {
-	truncated, ok := e.law.(*law.Truncated)
+	truncated, ok := e.law.(*likelihood.Truncated)
 	check := param.Checker{Package: "montecarlo"}
 	check.Require(ok, "counts", "given", "are for truncated batches only")
 	check.Require(len(counts) == e.spec.Steps, "counts", len(counts), fmt.Sprintf("must be one a step, %d", e.spec.Steps))
@@ -238,7 +240,7 @@ func (e *Evaluator) logRatio(y []float64) (float64, error) {
 	if err := check.Err(); err != nil {
 		return 0, err
 	}
-	loss := law.LogRatio(e.law, e.columns, e.spec.NoiseMultiplier, y)
+	loss := likelihood.LogRatio(e.law, e.columns, e.spec.NoiseMultiplier, y)
 	check.Require(!math.IsNaN(loss) && !math.IsInf(loss, 0), "log ratio", loss, "is out of range for this y")
 	return loss, check.Err()
 }

@@ -117,12 +117,12 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 		sigmas[c] = candidate.NoiseMultiplier
 	}
 	e := p.newEstimator()
-	sides, err := p.sides(e, sigmas)
+	divergences, err := p.divergences(e, sigmas)
 	if err != nil {
 		return point, nil, err
 	}
 	verify, samples := least*(1-alsoFailure), [2]float64{}
-	for i, s := range sides[0] {
+	for i, s := range divergences[0] {
 		if s.total() <= verify {
 			continue
 		}
@@ -137,7 +137,7 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 		return point, nil, err
 	}
 	point.Verify, point.FailureProbability = (point.Delta-failure)/(1-failure)*(1-1e-9), own
-	for c, pair := range sides {
+	for c, pair := range divergences {
 		for i, s := range pair {
 			count := uint64(0)
 			if s.total() > point.Verify {
@@ -161,9 +161,9 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 	return point, trials, nil
 }
 
-// threshold is the δ_v at which the trial of a side is expected to be accepted, and how many samples the trial has. An estimate that sees
+// threshold is the δ_v at which the trial of a divergence is expected to be accepted, and how many samples the trial has. An estimate that sees
 // few values makes it larger, and never the claim wrong.
-func (p Problem) threshold(ctx context.Context, s side, least, own float64) (verify, samples float64, err error) {
+func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own float64) (verify, samples float64, err error) {
 	most := estimateSamples(s.spec.Steps)
 	mean, err := p.expected(ctx, s, least, most)
 	if err != nil {
@@ -184,7 +184,7 @@ func (p Problem) threshold(ctx context.Context, s side, least, own float64) (ver
 }
 
 // expected is an upper estimate of a divergence, by samples that double until alsoEstimate values of M would have been seen.
-func (p Problem) expected(ctx context.Context, s side, least, most float64) (float64, error) {
+func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float64) (float64, error) {
 	e := p.newEstimator()
 	worker, err := e.worker(s)
 	if err != nil {

@@ -22,11 +22,11 @@ type model struct {
 // newModel fits a line to each direction, through the looks near the target.
 func newModel(estimates []NoiseEstimate, target float64) model {
 	m := model{estimates: estimates}
-	for side := range m.fits {
+	for d := range m.fits {
 		var near []point
 		square, hits, tries := 0.0, 0.0, 0.0
 		for _, l := range inReach(estimates, target) {
-			e := l.Estimates[side]
+			e := l.Estimates[d]
 			least := 1e-300
 			if e.Samples > 0 {
 				least = e.Bound / float64(e.Samples) // one value, where none was seen
@@ -35,12 +35,12 @@ func newModel(estimates []NoiseEstimate, target float64) model {
 			}
 			near = append(near, point{l.NoiseMultiplier, max(e.Mean, least)})
 		}
-		m.fits[side] = fitLine(near)
-		m.errors[side] = min(2, math.Sqrt(square)/float64(max(1, len(near))))
+		m.fits[d] = fitLine(near)
+		m.errors[d] = min(2, math.Sqrt(square)/float64(max(1, len(near))))
 		if mean := unseen(hits) / tries; mean < minor*target && !math.IsInf(mean, 1) {
 			// Few values were seen or none, at any noise multiplier: what all of them say together. Five times as much is as unlikely as 2.5
 			// standard errors.
-			m.fits[side], m.errors[side] = flat(mean), 0.65/math.Sqrt(max(1, hits))
+			m.fits[d], m.errors[d] = flat(mean), 0.65/math.Sqrt(max(1, hits))
 		}
 	}
 	return m
@@ -55,20 +55,20 @@ func unseen(hits float64) float64 { return max(hits, 0.03) }
 // what is expected and what is accepted.
 func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	goals := make([]accounting.Goal, 2)
-	for side := range goals {
-		e := m.estimates[0].Estimates[side]
+	for d := range goals {
+		e := m.estimates[0].Estimates[d]
 		for _, l := range m.estimates { // the bounds of estimates that needed no samples are proven
 			if l.NoiseMultiplier <= noiseMultiplier {
-				e = l.Estimates[side]
+				e = l.Estimates[d]
 			}
 		}
-		bound := min(1, boundAt(m.estimates, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[side].Bound }))
-		cost := boundAt(m.estimates, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[side].Truncation })
+		bound := min(1, boundAt(m.estimates, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Bound }))
+		cost := boundAt(m.estimates, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Truncation })
 		if e.Samples == 0 {
-			goals[side] = accounting.Goal{Bound: bound, Proven: true, Cost: cost}
+			goals[d] = accounting.Goal{Bound: bound, Proven: true, Cost: cost}
 			continue
 		}
-		goals[side] = accounting.Goal{Bound: bound, Mean: min(bound, m.fits[side].value(noiseMultiplier)*math.Exp(errors*m.errors[side])), Errors: errors, Cost: cost}
+		goals[d] = accounting.Goal{Bound: bound, Mean: min(bound, m.fits[d].value(noiseMultiplier)*math.Exp(errors*m.errors[d])), Errors: errors, Cost: cost}
 	}
 	return goals
 }
@@ -196,22 +196,22 @@ func (p Problem) tooFew(goals []accounting.Goal, budget, noiseMultiplier float64
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, the main one first. Without a model nothing is known of them.
-func (p Problem) fix(sides [][2]side, method accounting.Method, m *model) (*accounting.Protocol, error) {
+func (p Problem) fix(divergences [][2]hockeyStick, method accounting.Method, m *model) (*accounting.Protocol, error) {
 	if m == nil {
-		return p.fixAlike(sides, method)
+		return p.fixAlike(divergences, method)
 	}
-	thresholds, tests, err := p.spend(sides, *m)
+	thresholds, tests, err := p.spend(divergences, *m)
 	if err != nil {
 		return nil, err
 	}
-	return p.assemble(sides, method, thresholds, tests)
+	return p.assemble(divergences, method, thresholds, tests)
 }
 
 // spend chooses the thresholds and the tests of candidates, with the bounds that they really have: those of the model are
 // interpolated. A budget that was given is used up, and not exceeded.
-func (p Problem) spend(sides [][2]side, m model) (accounting.Thresholds, []accounting.Test, error) {
+func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresholds, []accounting.Test, error) {
 	var goals []accounting.Goal
-	for i, pair := range sides {
+	for i, pair := range divergences {
 		errors := mainErrors
 		if i > 0 {
 			errors = spareErrors
@@ -244,7 +244,7 @@ func (p Problem) spend(sides [][2]side, m model) (accounting.Thresholds, []accou
 		}
 		tests[i].Samples = max(1, uint64(float64(tests[i].Samples)*budget/total))
 		if tests[i].Accept = accounting.LargestAccept(tests[i].Samples, goals[i].Bound, t.Verify-goals[i].Cost, t.FailureProbability); tests[i].Accept == 0 {
-			return t, nil, p.tooFew(goals, budget, sides[0][0].spec.NoiseMultiplier)
+			return t, nil, p.tooFew(goals, budget, divergences[0][0].spec.NoiseMultiplier)
 		}
 		t.Accept = max(t.Accept, tests[i].Accept)
 	}
@@ -252,9 +252,9 @@ func (p Problem) spend(sides [][2]side, m model) (accounting.Thresholds, []accou
 }
 
 // fixAlike makes the protocol of candidates of which nothing was estimated: all trials accept up to the same mean.
-func (p Problem) fixAlike(sides [][2]side, method accounting.Method) (*accounting.Protocol, error) {
-	var all []side
-	for _, pair := range sides {
+func (p Problem) fixAlike(divergences [][2]hockeyStick, method accounting.Method) (*accounting.Protocol, error) {
+	var all []hockeyStick
+	for _, pair := range divergences {
 		all = append(all, pair[0], pair[1])
 	}
 	// The trials have the thresholds of what the largest cost of truncation leaves of δ.
@@ -291,7 +291,7 @@ func (p Problem) fixAlike(sides [][2]side, method accounting.Method) (*accountin
 		tests[i].Samples = samples[i]
 	}
 	thresholds.Verify += cost
-	return whole.assemble(sides, method, thresholds, tests)
+	return whole.assemble(divergences, method, thresholds, tests)
 }
 
 // spendAlike chooses thresholds for trials of the given bounds.
@@ -315,10 +315,10 @@ func (p Problem) spendAlike(bounds []float64) (accounting.Thresholds, []uint64, 
 }
 
 // assemble makes a protocol of candidates and their tests, two each.
-func (p Problem) assemble(sides [][2]side, method accounting.Method, t accounting.Thresholds, tests []accounting.Test) (*accounting.Protocol, error) {
+func (p Problem) assemble(divergences [][2]hockeyStick, method accounting.Method, t accounting.Thresholds, tests []accounting.Test) (*accounting.Protocol, error) {
 	protocol := p.protocol(t)
 	drawn := false
-	for i, pair := range sides {
+	for i, pair := range divergences {
 		c := accounting.Candidate{NoiseMultiplier: pair[0].spec.NoiseMultiplier}
 		for j, s := range pair {
 			trial, err := s.trial(method, tests[2*i+j].Samples)

@@ -61,7 +61,7 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 		}
 		enough := true
 		for _, d := range montecarlo.Directions {
-			s, err := newSide(run.Untruncated(), noiseMultiplier, point.Epsilon, d)
+			s, err := newHockeyStick(run.Untruncated(), noiseMultiplier, point.Epsilon, d)
 			if err != nil {
 				return nil, err
 			}
@@ -114,7 +114,7 @@ func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func
 
 // unaimed estimates a divergence of unknown size: a few samples say how many are needed, and none are where a proven bound is far below
 // that of the other direction.
-func unaimed(ctx context.Context, run accounting.Run, s side, other float64) (e Estimate, ok bool, err error) {
+func unaimed(ctx context.Context, run accounting.Run, s hockeyStick, other float64) (e Estimate, ok bool, err error) {
 	e = Estimate{Direction: s.direction, Bound: s.bound()}
 	if s.divergence() <= other/1000 {
 		e.Mean = s.divergence()
@@ -161,7 +161,7 @@ func Laws(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon floa
 			law := Law{Law: "F4.4", Examples: k}
 			enough := true
 			for _, d := range montecarlo.Directions {
-				s := side{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
+				s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
 				s.spec.MaxExamplesPerOwner = k
 				if published {
 					law.Law, s.spec.PublishedLaw, s.spec.WarmStart = "F4.1", true, false

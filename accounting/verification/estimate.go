@@ -163,7 +163,7 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 	begin, worked := e.used(), e.worked
 	defer func() { e.tables += e.used() - begin - (e.worked - worked).Seconds() }()
 	for i, d := range montecarlo.Directions {
-		s, err := newSide(e.run, noiseMultiplier, e.epsilon, d)
+		s, err := newHockeyStick(e.run, noiseMultiplier, e.epsilon, d)
 		if err != nil {
 			return l, err
 		}
@@ -178,7 +178,7 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 }
 
 // estimate draws at least 10 M/δ samples, or none where a proven bound says enough.
-func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
+func (e *estimator) estimate(ctx context.Context, s hockeyStick) (Estimate, error) {
 	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta, Truncation: s.cost()}
 	if s.divergence() <= e.delta/1000 {
 		out.Bound, out.Mean, out.Effort = s.divergence(), s.divergence(), 0
@@ -230,7 +230,7 @@ func (e *estimator) estimate(ctx context.Context, s side) (Estimate, error) {
 }
 
 // worker draws with a key of the estimates.
-func (e *estimator) worker(s side) (*Worker, error) {
+func (e *estimator) worker(s hockeyStick) (*Worker, error) {
 	config, err := json.Marshal(tilt.Config{Spec: s.spec, Epsilon: s.epsilon, Direction: s.direction})
 	if err != nil {
 		return nil, fmt.Errorf("verification: %w", err)
@@ -268,7 +268,7 @@ func (e *estimator) piece() uint64 {
 }
 
 // time measures a sample.
-func (e *estimator) time(ctx context.Context, s side) (time.Duration, error) {
+func (e *estimator) time(ctx context.Context, s hockeyStick) (time.Duration, error) {
 	const few = 512
 	worker, err := e.worker(s)
 	if err != nil {

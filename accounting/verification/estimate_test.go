@@ -21,7 +21,7 @@ func TestFarEstimatesAreShort(t *testing.T) {
 	kinds := map[bool]int{}
 	for _, sigma := range []float64{.88, 1} {
 		e := &estimator{run: run, epsilon: 2, delta: delta, workers: 1, limit: 2e6}
-		s, err := newSide(run, sigma, e.epsilon, montecarlo.P)
+		s, err := newHockeyStick(run, sigma, e.epsilon, montecarlo.P)
 		if err != nil {
 			t.Fatal(err)
 		}

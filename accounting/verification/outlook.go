@@ -87,13 +87,13 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 
 // outlook sets what an estimate, or for the only candidate a verification, takes at a noise multiplier.
 func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMultiplier float64) error {
-	sides, err := p.sides(e, []float64{noiseMultiplier})
+	divergences, err := p.divergences(e, []float64{noiseMultiplier})
 	if err != nil {
 		return err
 	}
 	o.NoiseMultiplier, o.Effort, o.Least = noiseMultiplier, 0, 0
 	proven, bounds := true, []float64{}
-	for _, s := range sides[0] {
+	for _, s := range divergences[0] {
 		bounds = append(bounds, s.bound())
 		proven = proven && s.total() <= p.Delta-p.claim().Earlier
 		if s.divergence() <= e.delta/1000 {

@@ -304,13 +304,13 @@ func (p Problem) claim() accounting.Claim {
 // fixed makes the protocol for the given noise multiplier.
 func (p Problem) fixed(ctx context.Context, e *estimator, out *Proposal) error {
 	e.report(Phase{Text: PhaseTables})
-	sides, err := p.sides(e, []float64{p.NoiseMultiplier})
+	divergences, err := p.divergences(e, []float64{p.NoiseMultiplier})
 	if err != nil {
 		return err
 	}
 	e.doing = ""
-	proven := max(sides[0][0].total(), sides[0][1].total()) <= p.Delta-p.claim().Earlier
-	for _, s := range sides[0] {
+	proven := max(divergences[0][0].total(), divergences[0][1].total()) <= p.Delta-p.claim().Earlier
+	for _, s := range divergences[0] {
 		if proven {
 			break
 		}
@@ -319,9 +319,9 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Proposal) error {
 		}
 	}
 	p = p.priced(e)
-	out.Protocol, err = p.fix(sides, out.Method, nil)
+	out.Protocol, err = p.fix(divergences, out.Method, nil)
 	return e.priced(err, false, func() (need float64) {
-		_, samples, _ := p.claim().Samples(p.Delta/2, []float64{sides[0][0].bound(), sides[0][1].bound()})
+		_, samples, _ := p.claim().Samples(p.Delta/2, []float64{divergences[0][0].bound(), divergences[0][1].bound()})
 		for _, s := range samples {
 			need += float64(s)
 		}
@@ -354,14 +354,14 @@ func (e *estimator) priced(err error, estimated bool, need func() float64) error
 // PhaseTables is the text of a phase in which tables are made.
 const PhaseTables = "tables"
 
-func (p Problem) sides(e *estimator, sigmas []float64) (sides [][2]side, err error) {
+func (p Problem) divergences(e *estimator, sigmas []float64) (divergences [][2]hockeyStick, err error) {
 	for n, sigma := range sigmas {
 		if n > 0 {
 			e.report(Phase{Text: PhaseTables, Done: uint64(n), Of: uint64(len(sigmas))})
 		}
-		var pair [2]side
+		var pair [2]hockeyStick
 		for i, d := range montecarlo.Directions {
-			if pair[i], err = newSide(p.pair(), sigma, p.Epsilon, d); err != nil {
+			if pair[i], err = newHockeyStick(p.pair(), sigma, p.Epsilon, d); err != nil {
 				return nil, err
 			}
 			if pair[i].cut, err = p.cost(sigma, d); err != nil {
@@ -375,9 +375,9 @@ func (p Problem) sides(e *estimator, sigmas []float64) (sides [][2]side, err err
 			}
 			pair[0].composed, pair[1].composed = pq.Upper, qp.Upper
 		}
-		sides = append(sides, pair)
+		divergences = append(divergences, pair)
 	}
-	return sides, nil
+	return divergences, nil
 }
 
 // provableShare is the part of δ that the bound of the provable candidate may take: δ_v is above it in all but the smallest budgets.
@@ -463,11 +463,11 @@ func (p Problem) chosen(e *estimator, out *Proposal, provable tilt.Provable) err
 	sigmas, err := p.candidates(m, line, provable.NoiseMultiplier)
 	if err == nil {
 		e.report(Phase{Text: PhaseTables})
-		var sides [][2]side
-		if sides, err = p.sides(e, sigmas); err != nil {
+		var divergences [][2]hockeyStick
+		if divergences, err = p.divergences(e, sigmas); err != nil {
 			return err
 		}
-		out.Protocol, err = p.fix(sides, out.Method, &m)
+		out.Protocol, err = p.fix(divergences, out.Method, &m)
 	}
 	return e.priced(err, true, func() float64 { return 0 })
 }
@@ -475,9 +475,9 @@ func (p Problem) chosen(e *estimator, out *Proposal, provable tilt.Provable) err
 // provenOnly makes the protocol of a budget that is not enough for estimates: of the noise multiplier that needs no samples.
 func (p Problem) provenOnly(e *estimator, out *Proposal, noiseMultiplier float64) error {
 	e.report(Phase{Text: PhaseTables})
-	sides, err := p.sides(e, []float64{noiseMultiplier})
+	divergences, err := p.divergences(e, []float64{noiseMultiplier})
 	if err == nil {
-		out.Protocol, err = p.fix(sides, out.Method, nil)
+		out.Protocol, err = p.fix(divergences, out.Method, nil)
 	}
 	return err
 }

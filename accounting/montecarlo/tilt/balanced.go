@@ -5,7 +5,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // balancedMinSep is balanced min-sep (F3.9), by the tables of F5.5k, or in closed form where an example takes part at most once.
@@ -25,7 +25,7 @@ func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
 	return countClassStates(s.Balanced(), order)*float64(s.Steps) <= limit
 }
 
-func (balancedMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, _ func(float64)) (source, error) {
+func (balancedMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ func(float64)) (source, error) {
 	if s.Participations <= 1 {
 		// At most once, each step with probability κ/n: b-min-sep with min-sep n and p/(1+(n-1)p) = κ/n.
 		once, n := s, float64(s.Steps)
@@ -49,8 +49,8 @@ func (balancedMinSep) work(s montecarlo.Spec, order int) float64 {
 	return countClassStates(s.Balanced(), order) * float64(s.Steps)
 }
 
-func (balancedMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
-	return classPosterior{law.NewClassPosterior(s.Balanced(), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))}
+func (balancedMinSep) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
+	return classPosterior{likelihood.NewClassPosterior(s.Balanced(), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))}
 }
 
 // roundedOnce is a closed form for hazards that are rounded: each pattern's probability is off by less than 1e-10 of it.
@@ -90,7 +90,7 @@ func (s classSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit 
 }
 
 // classPosterior is the posterior of balanced min-sep (F5.8).
-type classPosterior struct{ *law.ClassPosterior }
+type classPosterior struct{ *likelihood.ClassPosterior }
 
 func (p classPosterior) given(u, participates []float64) float64 { return p.Given(u, participates) }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/mechanism"
 	"minsep/sampling/balanced"
 )
@@ -64,7 +64,7 @@ func (c balancedCase) spec() montecarlo.Spec {
 func (c balancedCase) table(t *testing.T, keep bool) *classTable {
 	t.Helper()
 	l := c.law()
-	table, err := newClassTable(l, c.theta, newGram(law.NewColumns(c.c), l.MinSep, 1/(c.sigma*c.sigma)), keep, maxTableBytes)
+	table, err := newClassTable(l, c.theta, newGram(likelihood.NewColumns(c.c), l.MinSep, 1/(c.sigma*c.sigma)), keep, maxTableBytes)
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
@@ -114,7 +114,7 @@ func TestBalancedNormaliserIsTheSumOverAllTuples(t *testing.T) {
 				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
 			}
 		}
-		if s, err := (balancedMinSep{}).source(c.spec(), law.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
+		if s, err := (balancedMinSep{}).source(c.spec(), likelihood.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestBalancedPosterior(t *testing.T) {
 // TestClassTableLimits: a table that does not fit is refused before it is made, and one that is not kept takes no more than it says.
 func TestClassTableLimits(t *testing.T) {
 	c := balancedCase{toeplitz(400, 1, .5, .3), 10, 3, 1, 3}
-	g := newGram(law.NewColumns(c.c), c.sep, 1)
+	g := newGram(likelihood.NewColumns(c.c), c.sep, 1)
 	if _, err := newClassTable(c.law(), 3, g, true, 1<<20); err == nil {
 		t.Error("a table of 3280 states at 400 steps fits in 1 MB")
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // bins is the tuple law of balls-in-bins (F3.4) for any C, orders 1 to 3.
@@ -29,7 +29,7 @@ type bins struct {
 // maxBinWork bounds multiplications for the Gram matrix and for W².
 const maxBinWork = 4e10
 
-func newBins(c *law.Columns, period, order int, factor float64) (*bins, error) {
+func newBins(c *likelihood.Columns, period, order int, factor float64) (*bins, error) {
 	t := period
 	if order > 3 || float64(t)*float64(t)*float64(c.Steps+t) > maxBinWork || 2*8*t*t > maxTableBytes {
 		return nil, fmt.Errorf("%w: order %d of balls-in-bins with period %d and %d steps is too much work", ErrTable, order, t, c.Steps)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling/stream"
@@ -26,7 +26,7 @@ func TestBins(t *testing.T) {
 			list = append(list, pattern{hits, 1. / period})
 		}
 		for order := 1; order <= 3; order++ {
-			b, err := newBins(law.NewColumns(c), period, order, 1/(sigma*sigma))
+			b, err := newBins(likelihood.NewColumns(c), period, order, 1/(sigma*sigma))
 			if err != nil {
 				t.Fatal(err)
 			}

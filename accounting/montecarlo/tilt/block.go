@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // blockTable bounds the V of F5.3 from above for orders whose exact tables are too large (F5.9). Steps are taken in blocks of `size`, which
@@ -341,7 +341,7 @@ func (t *blockTable) roundingBound() float64 {
 
 // blocked is a family whose orders can be bounded in blocks.
 type blocked interface {
-	blockSource(s montecarlo.Spec, columns *law.Columns, order, size int, keep bool, most float64) (source, error)
+	blockSource(s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (source, error)
 	// blockSizes are the lengths of blocks that are of use, from the longest down.
 	blockSizes(s montecarlo.Spec) []int
 	// blockWork is about how many multiplications a table takes.
@@ -362,7 +362,7 @@ func (bMinSep) blockWork(s montecarlo.Spec, order, size int) float64 {
 	return blockWork(order, size, s.MinSep/size, s.Steps)
 }
 
-func (bMinSep) blockSource(s montecarlo.Spec, columns *law.Columns, order, size int, keep bool, most float64) (source, error) {
+func (bMinSep) blockSource(s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (source, error) {
 	if s.Prob >= 1 || size < 1 || s.MinSep%size != 0 || s.MinSep > math.MaxUint16 {
 		return nil, fmt.Errorf("%w: blocks of %d steps at min-sep %d and probability %g", ErrTable, size, s.MinSep, s.Prob)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling/stream"
@@ -340,7 +340,7 @@ func TestSteadyBlocks(t *testing.T) {
 // blockPlan is a plan in blocks for an owner of two steps, whatever NewPlan would choose.
 func blockPlan(t *testing.T, c Config, order, size, draws int) Plan {
 	t.Helper()
-	s, err := bMinSep{}.blockSource(c.Spec, law.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1))
+	s, err := bMinSep{}.blockSource(c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,7 +431,7 @@ func TestOwnersOfManyHavePlans(t *testing.T) {
 	if plan.Bound > .01 || plan.Members[0].Block == 0 || plan.Draws != ownerDraws {
 		t.Errorf("plan %+v: M is too large", plan)
 	}
-	if s, err := (bMinSep{}).source(c.Spec, law.NewColumns(c.Spec.Strategy), plan.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
+	if s, err := (bMinSep{}).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), plan.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
 		t.Errorf("order %d has an exact table: %v, %v", plan.Members[0].Order, s, err)
 	}
 	v, err := NewVerifier(plan, stream.PublicKey("test", nil))
@@ -460,7 +460,7 @@ func TestOneExampleInBlocks(t *testing.T) {
 	}
 	pairs := mixture{epsilon: c.Epsilon, examples: 1}
 	for order := 1; order <= 2; order++ {
-		s, err := (bMinSep{}).source(c.Spec, law.NewColumns(c.Spec.Strategy), order, false, nil)
+		s, err := (bMinSep{}).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // maxBlockWork bounds the multiplications of a table in blocks, about half a second.
@@ -13,7 +13,7 @@ const maxBlockWork = 1e8
 // blockSearch looks for the order and the length of blocks with the least M.
 type blockSearch struct {
 	spec    montecarlo.Spec
-	columns *law.Columns
+	columns *likelihood.Columns
 	epsilon float64
 	family  blocked
 

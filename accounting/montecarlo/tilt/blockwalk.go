@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // weighted is a source whose tuples have weights: the values of a tuple are to be multiplied with its weight.
@@ -28,7 +28,7 @@ type overlaps struct {
 	bands int
 }
 
-func newOverlaps(c *law.Columns, factor float64) *overlaps {
+func newOverlaps(c *likelihood.Columns, factor float64) *overlaps {
 	o := &overlaps{rows: make([][]float64, c.Steps), bands: c.Bands}
 	var last []float64
 	c.Backward(func(i int, inner []float64) {

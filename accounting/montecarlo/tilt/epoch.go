@@ -5,7 +5,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // epochMinSep is epoch min-sep (F3.8), by the tables of F5.5, or in closed form where an epoch is as long as the run.
@@ -30,7 +30,7 @@ func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
 	return kept && countStates(order, s.MinSep+1)*float64(s.Steps) <= limit
 }
 
-func (epochMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, _ func(float64)) (source, error) {
+func (epochMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ func(float64)) (source, error) {
 	if s.EpochSteps >= s.Steps {
 		// At most once, each step with probability 1/T: b-min-sep with min-sep n and p/(1+(n-1)p) = 1/T.
 		once := s
@@ -50,9 +50,9 @@ func (epochMinSep) work(s montecarlo.Spec, order int) float64 {
 	return countStates(order, s.MinSep+1) * float64(s.Steps)
 }
 
-func (epochMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
-	e := law.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
-	return epochPosterior{law.NewEpochPosterior(e, columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))}
+func (epochMinSep) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
+	e := likelihood.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
+	return epochPosterior{likelihood.NewEpochPosterior(e, columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))}
 }
 
 // maxEpochBytes bounds the kept slices of an order up to 3, which no slice of another epoch stands for. They are 1.8 GB for four epochs of
@@ -90,7 +90,7 @@ func (s epochSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit 
 }
 
 // epochPosterior is the posterior of epoch min-sep (F5.8).
-type epochPosterior struct{ *law.EpochPosterior }
+type epochPosterior struct{ *likelihood.EpochPosterior }
 
 func (p epochPosterior) given(u, participates []float64) float64 { return p.Given(u, participates) }
 

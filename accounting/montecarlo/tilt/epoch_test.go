@@ -8,7 +8,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling/stream"
@@ -69,7 +69,7 @@ func (c epochCase) spec() montecarlo.Spec {
 
 func (c epochCase) table(t *testing.T, keep bool) *epochTable {
 	t.Helper()
-	g := newGram(law.NewColumns(c.c), c.sep, 1/(c.sigma*c.sigma))
+	g := newGram(likelihood.NewColumns(c.c), c.sep, 1/(c.sigma*c.sigma))
 	table, err := newEpochTable(c.c.Steps, c.sep, c.epoch, c.theta, g, keep, maxTableBytes)
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
@@ -121,7 +121,7 @@ func TestEpochNormaliserIsTheSumOverAllTuples(t *testing.T) {
 				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
 			}
 		}
-		if s, err := (epochMinSep{}).source(c.spec(), law.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
+		if s, err := (epochMinSep{}).source(c.spec(), likelihood.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}
 	}
@@ -200,7 +200,7 @@ func TestEpochPosterior(t *testing.T) {
 func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []pattern, rng *rand.Rand) {
 	t.Helper()
 	factor := 1 / (spec.NoiseMultiplier * spec.NoiseMultiplier)
-	columns := law.NewColumns(spec.Strategy)
+	columns := likelihood.NewColumns(spec.Strategy)
 	post := posteriorOf(spec, columns)
 	for round := range 3 {
 		y := make([]float64, spec.Steps)
@@ -278,7 +278,7 @@ func TestEpochTriples(t *testing.T) {
 
 // TestEpochTableLimits: a table that does not fit is refused before it is made, and one that is not kept takes no more than it says.
 func TestEpochTableLimits(t *testing.T) {
-	g := newGram(law.NewColumns(toeplitz(400, 1, .5, .3)), 20, 1)
+	g := newGram(likelihood.NewColumns(toeplitz(400, 1, .5, .3)), 20, 1)
 	if _, err := newEpochTable(400, 20, 60, 3, g, true, 1<<18); err == nil {
 		t.Error("a table of 240 states at 400 steps fits in 256 kB")
 	}

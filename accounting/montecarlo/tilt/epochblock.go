@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // epochBlocks bounds the V of F5.5 from above in blocks of steps (F5.9), for orders whose exact tables are too large. Blocks begin anew with
@@ -17,7 +17,7 @@ import (
 // All copies of a block count as having the least age that the block allows, and those of the epoch before as blocked only as long as every age
 // in their block is below min-sep.
 type epochBlocks struct {
-	law.Epochs
+	likelihood.Epochs
 	theta, parts int
 	begins       []int     // first step of each block, of those of an epoch before the run too, and the number of steps
 	place        []int     // of each block, how many blocks of its epoch are before it
@@ -59,7 +59,7 @@ func blockParts(sep, size int) int { return max(1, (sep-2+size)/size) }
 
 // newEpochBlocks makes the table of an order; with keep tuples can be drawn from it, else only lnN is good. An epoch is cut into blocks of at
 // least size steps. It gives up where lnN is sure to exceed most.
-func newEpochBlocks(e law.Epochs, theta, size int, columns *law.Columns, factor float64, keep bool, most float64) (*epochBlocks, error) {
+func newEpochBlocks(e likelihood.Epochs, theta, size int, columns *likelihood.Columns, factor float64, keep bool, most float64) (*epochBlocks, error) {
 	t := &epochBlocks{Epochs: e, theta: theta, parts: blockParts(e.MinSep, size)}
 	count := e.Epoch / size
 	if theta > maxBlockOrder || t.parts > maxBlockParts || count < t.parts || epochBlockEntries(theta, t.parts, e.Steps)*8 > maxBlockBytes {
@@ -95,7 +95,7 @@ func newEpochBlocks(e law.Epochs, theta, size int, columns *law.Columns, factor 
 const maxBlockParts = 12
 
 // reachOf is ρ(t), t = 0 … sep: the largest overlap over σ² of any two columns at least t apart, and 0 at sep.
-func reachOf(c *law.Columns, factor float64, sep int) []float64 {
+func reachOf(c *likelihood.Columns, factor float64, sep int) []float64 {
 	reach := make([]float64, sep+1)
 	c.Backward(func(_ int, inner []float64) {
 		for d := range min(len(inner), sep) {
@@ -410,11 +410,11 @@ func (t *epochBlocks) roundingBound() float64 {
 // epochBlockSource is a table of F5.9 for epoch min-sep.
 type epochBlockSource struct{ table *epochBlocks }
 
-func (epochMinSep) blockSource(s montecarlo.Spec, columns *law.Columns, order, size int, keep bool, most float64) (source, error) {
+func (epochMinSep) blockSource(s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (source, error) {
 	if size < 1 || size > s.MinSep {
 		return nil, fmt.Errorf("%w: blocks of %d steps at min-sep %d", ErrTable, size, s.MinSep)
 	}
-	e := law.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
+	e := likelihood.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
 	t, err := newEpochBlocks(e, order, size, columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep, most)
 	if err != nil {
 		return nil, err

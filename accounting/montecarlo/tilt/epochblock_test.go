@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // epochBlockCase is an epochCase in blocks of a size.
@@ -18,8 +18,8 @@ type epochBlockCase struct {
 }
 
 func (c epochBlockCase) blocks(keep bool) (*epochBlocks, error) {
-	e := law.Epochs{Steps: c.c.Steps, MinSep: c.sep, Epoch: c.epoch}
-	return newEpochBlocks(e, c.theta, c.size, law.NewColumns(c.c), 1/(c.sigma*c.sigma), keep, math.Inf(1))
+	e := likelihood.Epochs{Steps: c.c.Steps, MinSep: c.sep, Epoch: c.epoch}
+	return newEpochBlocks(e, c.theta, c.size, likelihood.NewColumns(c.c), 1/(c.sigma*c.sigma), keep, math.Inf(1))
 }
 
 // randomEpochBlockCase draws small problems around where blocks, min-sep, epochs and the run meet, dense ones among them.

@@ -5,7 +5,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // family is what tilting needs to know of a law of participation.
@@ -16,11 +16,11 @@ type family interface {
 	affordable(s montecarlo.Spec, order int) bool
 	// source makes the tables of an order; only with keep can tuples be drawn from them.
 	// watch, if not nil, is told of the work as it is done, which is at most that of work.
-	source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, watch func(float64)) (source, error)
+	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error)
 	// work is that of the tables of an order, in states times steps; 0 where it is too little to be told of.
 	work(s montecarlo.Spec, order int) float64
 	// posterior is that of one example.
-	posterior(s montecarlo.Spec, columns *law.Columns) posterior
+	posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior
 }
 
 // families are the laws that can be tilted by the names of their schemes. Others are sampled plainly.
@@ -63,7 +63,7 @@ func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
 }
 
 // source takes the closed form where an example takes part at most once, which goes to order 3, and else the table.
-func (bMinSep) source(s montecarlo.Spec, columns *law.Columns, order int, keep bool, watch func(float64)) (source, error) {
+func (bMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
 	if s.MinSep >= s.Steps {
 		if o, err := newOnce(s, columns, order); err == nil {
 			return onceSource{o}, nil
@@ -79,11 +79,11 @@ func (bMinSep) work(s montecarlo.Spec, order int) float64 {
 	return countStates(order, s.MinSep) * float64(s.Steps)
 }
 
-func (bMinSep) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
+func (bMinSep) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
 	return newRenewal(processOf(s, columns), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
 }
 
-func processOf(s montecarlo.Spec, columns *law.Columns) process {
+func processOf(s montecarlo.Spec, columns *likelihood.Columns) process {
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
 	return process{steps: s.Steps, sep: s.MinSep, prob: s.Prob, warm: s.WarmStart, gram: newGram(columns, s.MinSep, factor)}
 }
@@ -129,12 +129,12 @@ func (ballsInBins) separated() bool { return false }
 // affordable: there are no others.
 func (ballsInBins) affordable(_ montecarlo.Spec, order int) bool { return order <= 3 }
 
-func (ballsInBins) source(s montecarlo.Spec, columns *law.Columns, order int, _ bool, _ func(float64)) (source, error) {
+func (ballsInBins) source(s montecarlo.Spec, columns *likelihood.Columns, order int, _ bool, _ func(float64)) (source, error) {
 	b, err := newBins(columns, s.MinSep, order, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 	return binSource{b}, err
 }
 
-func (ballsInBins) posterior(s montecarlo.Spec, columns *law.Columns) posterior {
+func (ballsInBins) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
 	return newBinPosterior(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 }
 

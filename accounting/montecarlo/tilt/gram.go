@@ -1,17 +1,17 @@
 package tilt
 
-import "minsep/accounting/montecarlo/internal/law"
+import "minsep/accounting/montecarlo/internal/likelihood"
 
 // gram gives the inner products of nearby columns of C over σ² that the tables need.
 type gram struct {
-	columns  *law.Columns
+	columns  *likelihood.Columns
 	sep      int
 	factor   float64   // 1/σ²
 	interior int       // rows of steps below it are all alike, apart from the columns before the first
 	full     []float64 // that common row
 }
 
-func newGram(c *law.Columns, sep int, factor float64) *gram {
+func newGram(c *likelihood.Columns, sep int, factor float64) *gram {
 	g := &gram{columns: c, sep: sep, factor: factor}
 	if c.First() != nil { // Toeplitz, normalised or not: only the last columns are cut
 		g.interior = c.Steps - c.Bands + 1

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward, as the scheme starts, and of what comes min-sep steps and more
@@ -24,7 +24,7 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	columns := law.NewColumns(s.Strategy)
+	columns := likelihood.NewColumns(s.Strategy)
 	if err := tiltable(s, columns); errors.Is(err, ErrNotTilted) {
 		return nil, nil
 	}

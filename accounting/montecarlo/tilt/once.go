@@ -7,7 +7,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // once is the tuple law of an example that takes part at most once (F3.10): at step i with probability a_i = a_0 ratio^i, never with the
@@ -60,7 +60,7 @@ func onceBytes(steps, bands, order int) float64 {
 	return 8 * entries * float64(max(1, order-1))
 }
 
-func newOnce(s montecarlo.Spec, c *law.Columns, order int) (*once, error) {
+func newOnce(s montecarlo.Spec, c *likelihood.Columns, order int) (*once, error) {
 	n, w := c.Steps, c.Bands
 	work := float64(n) * float64(w) * float64(w) / 2
 	switch {
@@ -95,7 +95,7 @@ func newOnce(s montecarlo.Spec, c *law.Columns, order int) (*once, error) {
 }
 
 // makePhi computes φ. Rows that are equal, as all but the last are for a Toeplitz C, are kept once.
-func (o *once) makePhi(c *law.Columns, factor float64) {
+func (o *once) makePhi(c *likelihood.Columns, factor float64) {
 	o.phi = make([][]float64, o.steps)
 	var last []float64
 	c.Backward(func(i int, inner []float64) {
@@ -329,7 +329,7 @@ func addHit(hits []kernel.Hit, step int) []kernel.Hit {
 
 // onceRounding bounds the relative error of N_θ and of every weight: three exponents, each of a sum of `bands` products, the powers of the
 // ratio, and sums over all steps of sums over a row of sums over a row.
-func onceRounding(c *law.Columns, factor float64) float64 {
+func onceRounding(c *likelihood.Columns, factor float64) float64 {
 	most := 0.0
 	for _, norm := range c.SquaredNorms(factor) {
 		most = max(most, norm)

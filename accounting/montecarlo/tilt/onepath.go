@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/balanced"
 )
 
@@ -74,7 +74,7 @@ func (p *renewalPath) given(t func(i int) float64) {
 	n, f := p.steps, p.logF
 	p.alive[n] = float64(n) * p.logQ
 	for i := n - 1; i >= 0; i-- {
-		f[i] = law.LogSum(p.logQ+f[i+1], p.logP+t(i)*math.Ln2-p.norms[i]/2+f[i+p.sep])
+		f[i] = likelihood.LogSum(p.logQ+f[i+1], p.logP+t(i)*math.Ln2-p.norms[i]/2+f[i+p.sep])
 		p.alive[i] = f[i] + float64(i)*p.logQ
 	}
 	startSums(p.starts, p.waits, f)
@@ -95,7 +95,7 @@ func (p *renewalPath) draw(hits []int, u *uniforms) []int {
 
 // epochPath is epoch min-sep (F3.8).
 type epochPath struct {
-	law.Epochs
+	likelihood.Epochs
 	norms  []float64
 	waits  []float64 // ln of the probabilities of the waits
 	join   []float64 // ln η_i
@@ -109,7 +109,7 @@ type epochPath struct {
 func (epochMinSep) randomisable(montecarlo.Spec) bool { return true }
 
 func (epochMinSep) path(s montecarlo.Spec, norms []float64) onePath {
-	e := law.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
+	e := likelihood.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
 	p := &epochPath{Epochs: e, norms: norms, waits: e.LogWaits()}
 	for i := range s.Steps {
 		p.join, p.stay = append(p.join, math.Log(e.Hazard(i))), append(p.stay, math.Log1p(-e.Hazard(i)))
@@ -126,7 +126,7 @@ func (p *epochPath) fork() onePath {
 func (p *epochPath) given(t func(i int) float64) {
 	n, f := p.Steps, p.logF
 	for i := n - 1; i >= 0; i-- {
-		f[i] = law.LogSum(p.stay[i]+f[i+1], p.join[i]+t(i)*math.Ln2-p.norms[i]/2+f[min(n, p.Next(i))])
+		f[i] = likelihood.LogSum(p.stay[i]+f[i+1], p.join[i]+t(i)*math.Ln2-p.norms[i]/2+f[min(n, p.Next(i))])
 	}
 	stay := 0.0
 	for i := range n {
@@ -201,7 +201,7 @@ func (p *classPath) given(t func(i int) float64) {
 	for i := n - 1; i >= 0; i-- {
 		u := t(i)*math.Ln2 - p.norms[i]/2
 		for j := 1; j <= p.Most; j++ {
-			p.logF[j][i] = law.LogSum(p.stay[j][i]+p.logF[j][i+1], p.join[j][i]+u+p.logF[j-1][min(n, i+p.MinSep)])
+			p.logF[j][i] = likelihood.LogSum(p.stay[j][i]+p.logF[j][i+1], p.join[j][i]+u+p.logF[j-1][min(n, i+p.MinSep)])
 		}
 	}
 	for j := 1; j <= p.Most; j++ {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/stream"
 )
 
@@ -75,7 +75,7 @@ func TestPathsOfEveryLawAreUnbiased(t *testing.T) {
 			if math.Pow(float64(len(c.list)), float64(k)) > 1e4 {
 				continue
 			}
-			columns, sigma := law.NewColumns(c.spec.Strategy), c.spec.NoiseMultiplier
+			columns, sigma := likelihood.NewColumns(c.spec.Strategy), c.spec.NoiseMultiplier
 			y := make([]float64, c.spec.Steps)
 			for i := range y {
 				y[i] = 1.5*rng.NormFloat64() + .7

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // ownerDraws is R: how many times the participations of an owner's examples are drawn for one randomised f_k. It is fixed before the first
@@ -34,7 +34,7 @@ type pathFamily interface {
 // smaller M.
 func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
 	k, exact := s.MaxExamplesPerOwner, s.Exactness() == montecarlo.Exact
-	cheap := k == 2 || d == montecarlo.Q || law.OwnerStates(s.MinSep, k) <= cheapStates
+	cheap := k == 2 || d == montecarlo.Q || likelihood.OwnerStates(s.MinSep, k) <= cheapStates
 	if !randomisable(s) || exact && cheap {
 		return 0
 	}
@@ -81,7 +81,7 @@ type onePath interface {
 	fork() onePath
 }
 
-func newPaths(s montecarlo.Spec, c *law.Columns, draws int) *paths {
+func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) *paths {
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
 	one := families[s.Scheme].(pathFamily).path(s, c.SquaredNorms(factor))
 	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, overlaps: newOverlaps(c, factor), one: one}

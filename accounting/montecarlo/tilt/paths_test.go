@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/sampling/stream"
 )
@@ -15,7 +15,7 @@ import (
 // givenOutput prepares paths and returns ln f of one example, in log domain, and the exact ln f_k.
 func givenOutput(t *testing.T, s montecarlo.Spec, y []float64, draws int) (p *paths, logF, logFk float64) {
 	t.Helper()
-	columns := law.NewColumns(s.Strategy)
+	columns := likelihood.NewColumns(s.Strategy)
 	p = newPaths(s, columns, draws)
 	p.one.given(func(i int) float64 { return math.Log2E * columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
 	ratio := func(s montecarlo.Spec) float64 {
@@ -106,7 +106,7 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 	const epsilon = 1.5
 	// One step, five examples that overlap fully when they take part: f̂ of one draw is far from f_5.
 	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 1, MinSep: 1, Prob: .5, NoiseMultiplier: .8, Strategy: toeplitz(1, 1), MaxExamplesPerOwner: 5}
-	columns := law.NewColumns(s.Strategy)
+	columns := likelihood.NewColumns(s.Strategy)
 	p := newPaths(s, columns, 1)
 	sigma := s.NoiseMultiplier
 	one := func(m, y float64) float64 { return math.Exp((m*y - m*m/2) / (sigma * sigma)) }
@@ -151,7 +151,7 @@ func TestShiftedWithRandomisedRatios(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		const epsilon = 1.5
 		spec, _, want := ownerOfTwoSteps(3, .9, 2, warm, epsilon)
-		columns, sigma := law.NewColumns(spec.Strategy), spec.NoiseMultiplier
+		columns, sigma := likelihood.NewColumns(spec.Strategy), spec.NoiseMultiplier
 		post := posteriorOf(spec, columns)
 		kappa, divergence := bestTangent(epsilon, 3, true, columns, sigma, post)
 		if kappa == 0 || divergence < want*(1-1e-4) {
@@ -194,7 +194,7 @@ func TestTangentOfManyExamples(t *testing.T) {
 			first[i] /= norm
 		}
 		spec.Strategy = toeplitz(1000, first...)
-		columns := law.NewColumns(spec.Strategy)
+		columns := likelihood.NewColumns(spec.Strategy)
 		post := posteriorOf(spec, columns)
 		got := shiftTangent(c.kappa, c.k, columns, c.sigma, post).divergence(c.epsilon, c.sigma)
 		_, best := bestTangent(c.epsilon, c.k, true, columns, c.sigma, post)

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
 
@@ -124,7 +124,7 @@ func NewPlanWithin(c Config, work float64) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err
 	}
-	columns := law.NewColumns(c.Spec.Strategy)
+	columns := likelihood.NewColumns(c.Spec.Strategy)
 	if err := tiltable(c.Spec, columns); err != nil {
 		return Plan{}, err
 	}
@@ -138,7 +138,7 @@ func NewPlanWithin(c Config, work float64) (Plan, error) {
 	return p, nil
 }
 
-func tiltable(s montecarlo.Spec, columns *law.Columns) error {
+func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
 	f, ok := families[s.Scheme]
 	switch {
 	case !ok:
@@ -151,7 +151,7 @@ func tiltable(s montecarlo.Spec, columns *law.Columns) error {
 	return nil
 }
 
-func forwardPlan(c Config, columns *law.Columns, work float64) (Plan, error) {
+func forwardPlan(c Config, columns *likelihood.Columns, work float64) (Plan, error) {
 	k, family := max(1, c.Spec.MaxExamplesPerOwner), families[c.Spec.Scheme]
 	m := mixture{epsilon: c.Epsilon, examples: k}
 	if k == 1 {
@@ -216,7 +216,7 @@ func forwardPlan(c Config, columns *law.Columns, work float64) (Plan, error) {
 }
 
 // reversePlan is the plan of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f ≥ e^-ε everywhere.
-func reversePlan(c Config, columns *law.Columns) Plan {
+func reversePlan(c Config, columns *likelihood.Columns) Plan {
 	k := max(1, c.Spec.MaxExamplesPerOwner)
 	sigma := c.Spec.NoiseMultiplier
 	post := posteriorOf(c.Spec, columns)
@@ -243,6 +243,6 @@ func plainBound(c Config, post posterior) float64 {
 	return -math.Expm1(c.Epsilon + float64(max(1, c.Spec.MaxExamplesPerOwner))*post.logNever())
 }
 
-func posteriorOf(s montecarlo.Spec, columns *law.Columns) posterior {
+func posteriorOf(s montecarlo.Spec, columns *likelihood.Columns) posterior {
 	return families[s.Scheme].posterior(s, columns)
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/internal/normal"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // tangent is a linear lower bound of ln f: ln f(y) ≥ offset + ⟨g, y⟩ for all y, g = slope·direction with a unit vector direction.
@@ -111,7 +111,7 @@ func (r *renewal) given(u, participates []float64) float64 {
 	logQ, logP := math.Log1p(-r.prob), math.Log(r.prob)
 	join := func(i int) float64 { return logP + u[i] - r.norms[i]/2 + r.logF[i+b] }
 	for i := n - 1; i >= 0; i-- {
-		r.logF[i] = law.LogSum(logQ+r.logF[i+1], join(i))
+		r.logF[i] = likelihood.LogSum(logQ+r.logF[i+1], join(i))
 	}
 	clear(r.forward)
 	total := r.logF[0]
@@ -119,7 +119,7 @@ func (r *renewal) given(u, participates []float64) float64 {
 		logWait := -math.Log1p(float64(b-1) * r.prob)
 		total += logWait
 		for s := 1; s < b; s++ {
-			total = law.LogSum(total, logWait+logP+r.logF[s])
+			total = likelihood.LogSum(total, logWait+logP+r.logF[s])
 		}
 		for s := range b {
 			weight := logWait + r.logF[s]
@@ -143,7 +143,7 @@ func (r *renewal) logNever() float64 {
 	never := r.logSilent(r.steps)
 	if r.warm {
 		for s := 1; s < r.sep; s++ {
-			never = law.LogSum(never, math.Log(r.prob)+r.logSilent(max(0, r.steps-s)))
+			never = likelihood.LogSum(never, math.Log(r.prob)+r.logSilent(max(0, r.steps-s)))
 		}
 		never -= math.Log1p(float64(r.sep-1) * r.prob)
 	}
@@ -167,7 +167,7 @@ type binPosterior struct {
 }
 
 // newBinPosterior sums the columns of each bin.
-func newBinPosterior(c *law.Columns, period int, factor float64) *binPosterior {
+func newBinPosterior(c *likelihood.Columns, period int, factor float64) *binPosterior {
 	p := &binPosterior{period, max(0, period-c.Steps), make([]float64, period), make([]float64, period)}
 	mean := make([]float64, c.Steps)
 	for t := range min(period, c.Steps) {
@@ -201,7 +201,7 @@ func (p *binPosterior) given(u, participates []float64) float64 {
 	total := math.Inf(-1)
 	for t := range p.sums {
 		p.sums[t] -= p.norms[t] / 2
-		total = law.LogSum(total, p.sums[t])
+		total = likelihood.LogSum(total, p.sums[t])
 	}
 	for i := range u {
 		participates[i] = math.Exp(p.sums[i%p.period] - total)
@@ -210,7 +210,7 @@ func (p *binPosterior) given(u, participates []float64) float64 {
 }
 
 // gradient returns ln f and ∇ ln f at y0 = -kappa·direction; g has Steps entries and may not be direction.
-func gradient(g []float64, kappa float64, c *law.Columns, factor float64, post posterior, direction []float64) (logF float64) {
+func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64, post posterior, direction []float64) (logF float64) {
 	u, participates := make([]float64, c.Steps), make([]float64, c.Steps)
 	if kappa != 0 {
 		for i := range u {
@@ -230,7 +230,7 @@ func gradient(g []float64, kappa float64, c *law.Columns, factor float64, post p
 
 // shiftTangent returns a tangent for k examples at y0 = -kappa·direction, where direction is that of the gradient at y0, found
 // by iteration. Any y0 gives a valid bound, this one a good one. Far out the gradient may underflow: the tangent then has no slope.
-func shiftTangent(kappa float64, k int, c *law.Columns, sigma float64, post posterior) tangent {
+func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, post posterior) tangent {
 	const rounds = 12
 	g, direction, at := make([]float64, c.Steps), make([]float64, c.Steps), 0.0
 	for round := 0; ; round++ {
@@ -260,7 +260,7 @@ func shiftTangent(kappa float64, k int, c *law.Columns, sigma float64, post post
 
 // bestTangent tries a grid of kappa for k examples, whose ratio may be randomised. It returns the kappa whose tangent gives the least M that allows a slack of at most
 // maxSlack, 0 when none has a positive distance, and the least upper bound of H(Q,P) that any gives.
-func bestTangent(epsilon float64, k int, randomised bool, c *law.Columns, sigma float64, post posterior) (kappa, divergence float64) {
+func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns, sigma float64, post posterior) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
 	if t.slope == 0 {

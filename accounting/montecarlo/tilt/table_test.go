@@ -7,7 +7,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/mechanism"
 )
 
@@ -27,7 +27,7 @@ func varying(steps, bands int) *mechanism.Strategy {
 }
 
 func newProcess(c *mechanism.Strategy, sep int, p float64, warm bool, sigma float64) process {
-	return process{steps: c.Steps, sep: sep, prob: p, warm: warm, gram: newGram(law.NewColumns(c), sep, 1/(sigma*sigma))}
+	return process{steps: c.Steps, sep: sep, prob: p, warm: warm, gram: newGram(likelihood.NewColumns(c), sep, 1/(sigma*sigma))}
 }
 
 type tableCase struct {
@@ -146,7 +146,7 @@ func TestPairsOfAnyMinSep(t *testing.T) {
 		t.Fatal("the table is small: it shows nothing")
 	}
 	source, err := (bMinSep{}).source(montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: 1e-4, WarmStart: true, NoiseMultiplier: .7},
-		law.NewColumns(toeplitz(n, 1, .6, .4)), 2, true, nil)
+		likelihood.NewColumns(toeplitz(n, 1, .6, .4)), 2, true, nil)
 	if err != nil || !source.walkable() {
 		t.Errorf("order 2 at n = %d, b = %d: %v", n, b, err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/stream"
 )
 
@@ -57,7 +57,7 @@ func NewWatchedVerifier(p Plan, key stream.Key, watch func(done, of float64)) (*
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	columns := law.NewColumns(p.Spec.Strategy)
+	columns := likelihood.NewColumns(p.Spec.Strategy)
 	if err := tiltable(p.Spec, columns); err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func single(s montecarlo.Spec) montecarlo.Spec {
 	return s
 }
 
-func (v *Verifier) prepareTuples(columns *law.Columns, watch func(done, of float64)) error {
+func (v *Verifier) prepareTuples(columns *likelihood.Columns, watch func(done, of float64)) error {
 	p := v.plan
 	done, of := 0.0, 0.0
 	for _, m := range p.Members {
@@ -153,7 +153,7 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 }
 
 // sourceOf makes the tables of a member, to draw from, and tells watch of the work as it is done.
-func sourceOf(s montecarlo.Spec, columns *law.Columns, m Member, watch func(float64)) (source, error) {
+func sourceOf(s montecarlo.Spec, columns *likelihood.Columns, m Member, watch func(float64)) (source, error) {
 	f := families[s.Scheme]
 	if m.Block == 0 {
 		return f.source(s, columns, m.Order, true, watch)
@@ -174,14 +174,14 @@ func (v *Verifier) connect() {
 }
 
 // checkPlain holds the bound of a plan without a shift against the least f that there is.
-func (v *Verifier) checkPlain(columns *law.Columns) error {
+func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
 	if bound := plainBound(v.plan.Config, posteriorOf(v.plan.Spec, columns)); !(bound <= v.plan.Bound) && bound > 0 {
 		return fmt.Errorf("tilt: bound: the plan says %v, it is %v: another version made the plan", v.plan.Bound, bound)
 	}
 	return nil
 }
 
-func (v *Verifier) prepareShift(columns *law.Columns) error {
+func (v *Verifier) prepareShift(columns *likelihood.Columns) error {
 	p := v.plan
 	sigma := p.Spec.NoiseMultiplier
 	v.tangent = shiftTangent(p.Kappa, max(1, p.Spec.MaxExamplesPerOwner), columns, sigma, posteriorOf(p.Spec, columns))

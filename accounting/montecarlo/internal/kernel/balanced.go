@@ -3,16 +3,16 @@ package kernel
 import (
 	"math"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// classes is F_i^j = (1-η_i^j) F_{i+1}^j + 2^(t_i + a_i^j) F_{i+b}^{j-1} in linear scale, a class after another: law.Classes (F3.9).
+// classes is F_i^j = (1-η_i^j) F_{i+1}^j + 2^(t_i + a_i^j) F_{i+b}^{j-1} in linear scale, a class after another: likelihood.Classes (F3.9).
 //
 // Range. Nothing is rescaled: F^0 is 1. Every F is looked at, and a batch with one outside of [2^-900, 2^900] is refused. |t| ≤ limit
 // keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a product that is lost below the normal numbers is below 2^-1022 beside a sum of
 // at least 2^-900.
 type classes struct {
-	law   *law.Classes
+	law   *likelihood.Classes
 	b     int
 	limit float64
 	stay  [][]float64 // 1-η, of each class from 1 on
@@ -26,7 +26,7 @@ type classes struct {
 const impossible = -60
 
 // newClasses returns nil when the law has no range in linear scale.
-func newClasses(l *law.Classes) Recursion {
+func newClasses(l *likelihood.Classes) Recursion {
 	r := &classes{law: l, b: l.MinSep}
 	most := 0.0
 	for j := 1; j <= l.Most; j++ {

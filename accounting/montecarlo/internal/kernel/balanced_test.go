@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/balanced"
 )
 
@@ -23,11 +23,11 @@ func TestClassesAgainstLogDomain(t *testing.T) {
 					continue
 				}
 				sigma := []float64{0.06, 0.1, 0.25, 0.6, 2}[rng.IntN(5)]
-				c := law.Toeplitz(n, sqrtColumn(w))
+				c := likelihood.Toeplitz(n, sqrtColumn(w))
 				if rng.IntN(3) == 0 {
 					c = general(c)
 				}
-				l := law.NewClasses(p, c.SquaredNorms(1/(sigma*sigma)))
+				l := likelihood.NewClasses(p, c.SquaredNorms(1/(sigma*sigma)))
 				kernel := New(c, sigma, l)
 				in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 1+n/(2*w))}
 				var out Output
@@ -45,7 +45,7 @@ func TestClassesAgainstLogDomain(t *testing.T) {
 				kernel.Batch(in, &out)
 				name := fmt.Sprintf("n=%d w=%d σ=%g b=%d k=%v", n, w, sigma, b, k)
 				for lane := range Lanes {
-					compare(t, name, out.LogRatio[0][lane], law.LogRatio(l, c, sigma, kernel.Outputs(in, lane)))
+					compare(t, name, out.LogRatio[0][lane], likelihood.LogRatio(l, c, sigma, kernel.Outputs(in, lane)))
 				}
 			}
 		}

@@ -3,7 +3,7 @@ package kernel
 import (
 	"math"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // Lanes is the number of samples of a batch.
@@ -14,7 +14,7 @@ type Row = [Lanes]float64
 
 // correlator computes t_i = Σ_j filter_i[j]·z_{i+j} for a block of rows; filter_i is column i of C times a factor.
 type correlator struct {
-	columns *law.Columns
+	columns *likelihood.Columns
 	block   int   // rows of a block
 	work    []Row // the rows z of a block, bands-1 rows of the next, and what the method needs besides
 	out     []Row // results of the direct methods
@@ -31,7 +31,7 @@ const directBands = 24
 // leastTaps is what correlateRows takes best; filters are filled up with zeros.
 const leastTaps = 4
 
-func newCorrelator(c *law.Columns, factor float64) *correlator {
+func newCorrelator(c *likelihood.Columns, factor float64) *correlator {
 	k := &correlator{columns: c, block: min(192, c.Steps+c.Steps%2)}
 	first := c.First()
 	if first == nil {

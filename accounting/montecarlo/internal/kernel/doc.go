@@ -1,12 +1,12 @@
 // Package kernel computes losses of eight samples at a time: normals, outputs, correlation with the columns of C, and the
-// recursions of package law, in one walk backward in time over blocks that stay in the cache.
+// recursions of package likelihood, in one walk backward in time over blocks that stay in the cache.
 //
 // A [Row] is one step of eight samples. Lanes 0–3 and 4–7 of a row are also the real and imaginary parts of four complex
 // numbers, so that one transform serves eight samples without moving a number between lanes.
 //
 // # Exactness
 //
-// Losses agree with the log-domain recursions of package law at the same outputs to 1e-12 of their size. Where
+// Losses agree with the log-domain recursions of package likelihood at the same outputs to 1e-12 of their size. Where
 // ratios could leave the range of 64-bit floats between two looks, or the correlations of a batch that of the
 // exponential, the batch is computed with the log-domain recursions instead: never a silent overflow.
 //

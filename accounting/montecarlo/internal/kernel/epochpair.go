@@ -3,16 +3,16 @@ package kernel
 import (
 	"math"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// epochPair is law.EpochPair in linear scale (F4.7).
+// epochPair is likelihood.EpochPair in linear scale (F4.7).
 //
 // Range. Every MinSep rows all that is kept is looked at, and lanes whose F has left [2^-top, 2^top] are divided. An entry of a line is
 // kept for MinSep rows, so that each is seen; a batch with one outside of [2^-900, 2^900] is refused. Weights are at most 1, and |t| ≤ limit
 // bounds L in both directions, so that what is lost below the normal numbers is small beside what is kept, as for epochs.
 type epochPair struct {
-	law     *law.EpochPair
+	law     *likelihood.EpochPair
 	a       []float64 // log2 of L at t = 0
 	both    []float64 // e^{-s_i}
 	overlap *weights  // e^{-⟨c_{i-t},c_i⟩/σ²}
@@ -29,7 +29,7 @@ type epochPair struct {
 }
 
 // newEpochPair returns nil when the law has no range in linear scale.
-func newEpochPair(l *law.EpochPair) Recursion {
+func newEpochPair(l *likelihood.EpochPair) Recursion {
 	r := &epochPair{law: l}
 	deepest := 0.0
 	for _, s := range l.Norms() {
@@ -102,7 +102,7 @@ func (r *epochPair) step(i int, jump *Row) {
 	for l, v := range jump {
 		one[l] = take * v
 	}
-	// Where both are busy (law.Epochs.Both): until the first step of the next epoch, or b steps after the participation of the other one
+	// Where both are busy (likelihood.Epochs.Both): until the first step of the next epoch, or b steps after the participation of the other one
 	// where that is later or was in the epoch before.
 	both, single := r.after[:], r.after[:]
 	if b > left {

@@ -3,17 +3,17 @@ package kernel
 import (
 	"math"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// epochs is f_i = q_i f_{i+1} + 2^(t_i + a_i) f_{next(i)} in linear scale: law.Renewal with an Epoch (F3.8).
+// epochs is f_i = q_i f_{i+1} + 2^(t_i + a_i) f_{next(i)} in linear scale: likelihood.Renewal with an Epoch (F3.8).
 //
 // Range. A lane is divided by a power of two when its latest f leaves [2^-top, 2^top]. What was computed before, and is needed
 // up to an epoch later, may then be anywhere: every f is looked at, when it is made and when it is divided, and a batch with one outside
 // of [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a product that is lost below the
 // normal numbers is below 2^-1022 beside a sum of at least 2^-900.
 type epochs struct {
-	law   *law.Renewal
+	law   *likelihood.Renewal
 	b     int
 	q     []float64
 	a     []float64 // log2 of the weight of a jump
@@ -29,7 +29,7 @@ type epochs struct {
 const mostHeld = 0x1p900
 
 // newEpochs returns nil when the law has no range in linear scale.
-func newEpochs(l *law.Renewal) Recursion {
+func newEpochs(l *likelihood.Renewal) Recursion {
 	r := &epochs{law: l, b: l.MinSep, a: multiplied(l.Jump[0], math.Log2E), q: make([]float64, l.Steps)}
 	most := 0.0
 	for i, stay := range l.Stays {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // TestEpochsAgainstLogDomain holds every lane to the log-domain law at the same y, with epochs below, at and above the blocks and the
@@ -21,15 +21,15 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 					continue
 				}
 				sigma := []float64{0.06, 0.1, 0.25, 0.6, 2}[rng.IntN(5)]
-				c := law.Toeplitz(n, sqrtColumn(w))
+				c := likelihood.Toeplitz(n, sqrtColumn(w))
 				if rng.IntN(3) == 0 {
 					c = general(c)
 				}
-				e := law.Epochs{Steps: n, MinSep: min(length, w+rng.IntN(3)), Epoch: length}
-				var l law.Law = law.EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
+				e := likelihood.Epochs{Steps: n, MinSep: min(length, w+rng.IntN(3)), Epoch: length}
+				var l likelihood.Law = likelihood.EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
 				pair := w < 40 && rng.IntN(2) == 0
 				if pair {
-					l = law.NewEpochPair(e, c, 1/(sigma*sigma))
+					l = likelihood.NewEpochPair(e, c, 1/(sigma*sigma))
 				}
 				k := New(c, sigma, l)
 				in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 1+n/(2*w))}
@@ -51,7 +51,7 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 				k.Batch(in, &out)
 				name := fmt.Sprintf("n=%d w=%d σ=%g %+v", n, w, sigma, e)
 				for lane := range Lanes {
-					compare(t, name, out.LogRatio[0][lane], law.LogRatio(l, c, sigma, k.Outputs(in, lane)))
+					compare(t, name, out.LogRatio[0][lane], likelihood.LogRatio(l, c, sigma, k.Outputs(in, lane)))
 				}
 			}
 		}
@@ -64,8 +64,8 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 
 // TestEpochPairLooksAtAll: a batch is refused for any value outside of the range that is held, in any lane.
 func TestEpochPairLooksAtAll(t *testing.T) {
-	c := law.Toeplitz(20, sqrtColumn(3))
-	r := newEpochPair(law.NewEpochPair(law.Epochs{Steps: 20, MinSep: 3, Epoch: 8}, c, 1)).(*epochPair)
+	c := likelihood.Toeplitz(20, sqrtColumn(3))
+	r := newEpochPair(likelihood.NewEpochPair(likelihood.Epochs{Steps: 20, MinSep: 3, Epoch: 8}, c, 1)).(*epochPair)
 	rows := []*Row{&r.after[0], &r.waits}
 	for i := range r.table {
 		rows = append(rows, &r.table[i])

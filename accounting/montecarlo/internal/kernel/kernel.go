@@ -6,7 +6,7 @@ import (
 	"math"
 	"sync"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/stream"
 )
 
@@ -38,7 +38,7 @@ type Kernel struct {
 	// Record, unless nil, has Steps rows, which a batch sets to t_i = log2(e)·⟨c_i, y⟩/σ².
 	Record []Row
 
-	columns    *law.Columns
+	columns    *likelihood.Columns
 	sigma      float64
 	correlator *correlator
 	recursions []recursion
@@ -53,7 +53,7 @@ type Kernel struct {
 // recursion is one law of the eight samples. fast is nil where the range does not allow it.
 type recursion struct {
 	fast Recursion
-	slow [Lanes]law.Law
+	slow [Lanes]likelihood.Law
 }
 
 // Recursion is a law in linear scale. Rows may refuse: then the batch is computed again in log domain.
@@ -71,7 +71,7 @@ type Recursion interface {
 const maxNormal = 8.5 // normals do not exceed it: see the package comment
 
 // New returns a kernel for some laws of one strategy and noise multiplier.
-func New(c *law.Columns, noiseMultiplier float64, laws ...law.Law) *Kernel {
+func New(c *likelihood.Columns, noiseMultiplier float64, laws ...likelihood.Law) *Kernel {
 	k := &Kernel{columns: c, sigma: noiseMultiplier, norms: c.SquaredNorms(1 / (noiseMultiplier * noiseMultiplier))}
 	k.correlator = newCorrelator(c, math.Log2E/noiseMultiplier)
 	for _, l := range laws {
@@ -101,18 +101,18 @@ func (k *Kernel) makeBuffers() {
 }
 
 // linear returns the fast form of a law, or nil.
-func linear(l law.Law) Recursion {
+func linear(l likelihood.Law) Recursion {
 	switch l := l.(type) {
-	case *law.Renewal:
+	case *likelihood.Renewal:
 		if l.Epoch > 0 {
 			return newEpochs(l)
 		}
 		return newRenewal(l)
-	case *law.EpochPair:
+	case *likelihood.EpochPair:
 		return newEpochPair(l)
-	case *law.Classes:
+	case *likelihood.Classes:
 		return newClasses(l)
-	case *law.Owner:
+	case *likelihood.Owner:
 		if l.Examples == 2 {
 			return newPair(l)
 		}
@@ -147,7 +147,7 @@ func (k *Kernel) Fork() *Kernel {
 }
 
 // Laws returns the log-domain laws of one recursion, a lane each, for what a sample's law needs besides y.
-func (k *Kernel) Laws(recursion int) *[Lanes]law.Law { return &k.recursions[recursion].slow }
+func (k *Kernel) Laws(recursion int) *[Lanes]likelihood.Law { return &k.recursions[recursion].slow }
 
 // Batch computes eight samples.
 func (k *Kernel) Batch(in *Input, out *Output) {
@@ -370,12 +370,12 @@ func newID() string {
 		for j := range column {
 			column[j] = 1 / float64(j+1)
 		}
-		c := law.Toeplitz(300, column)
+		c := likelihood.Toeplitz(300, column)
 		norms := c.SquaredNorms(1 / 2.25)
-		p := law.Process{Steps: 300, MinSep: bands, Prob: 0.01, WarmStart: true}
-		epochs := law.Epochs{Steps: 300, MinSep: bands, Epoch: 100}
+		p := likelihood.Process{Steps: 300, MinSep: bands, Prob: 0.01, WarmStart: true}
+		epochs := likelihood.Epochs{Steps: 300, MinSep: bands, Epoch: 100}
 		var out Output
-		New(c, 1.5, law.MinSep(p, norms), law.EpochMinSep(epochs, norms), law.NewOwner(p, c, 2, 1/2.25)).Batch(&Input{Bulk: bulk}, &out)
+		New(c, 1.5, likelihood.MinSep(p, norms), likelihood.EpochMinSep(epochs, norms), likelihood.NewOwner(p, c, 2, 1/2.25)).Batch(&Input{Bulk: bulk}, &out)
 		for _, row := range out.LogRatio {
 			for _, v := range row {
 				fmt.Fprintf(hash, "%x ", math.Float64bits(v))

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/mechanism"
 	"minsep/sampling/stream"
 )
@@ -28,13 +28,13 @@ func sqrtColumn(bands int) []float64 {
 	return c
 }
 
-func general(c *law.Columns) *law.Columns {
+func general(c *likelihood.Columns) *likelihood.Columns {
 	columns := make([][]float64, c.Steps)
 	for i := range columns {
 		column, scale := c.Column(i)
 		columns[i] = multiplied(column, scale)
 	}
-	return law.General(columns)
+	return likelihood.General(columns)
 }
 
 func randomHits(rng *rand.Rand, n, most int) *[Lanes][]Hit {
@@ -72,15 +72,15 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 					if kind != "toeplitz" && rng.IntN(3) > 0 {
 						continue
 					}
-					c := law.Toeplitz(n, sqrtColumn(w))
+					c := likelihood.Toeplitz(n, sqrtColumn(w))
 					switch kind {
 					case "general":
 						c = general(c)
 					case "normalized":
-						c = law.NewColumns(&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: sqrtColumn(w), Normalized: true})
+						c = likelihood.NewColumns(&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: sqrtColumn(w), Normalized: true})
 					}
-					p := law.Process{Steps: n, MinSep: w + rng.IntN(3), Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0}
-					l := law.MinSep(p, c.SquaredNorms(1/(sigma*sigma)))
+					p := likelihood.Process{Steps: n, MinSep: w + rng.IntN(3), Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0}
+					l := likelihood.MinSep(p, c.SquaredNorms(1/(sigma*sigma)))
 					k := New(c, sigma, l)
 					in := &Input{Bulk: bulk, Number: rng.Uint64(), Hits: randomHits(rng, n, 1+n/(2*w))}
 					if rng.IntN(3) == 0 {
@@ -103,7 +103,7 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 					name := fmt.Sprintf("n=%d w=%d σ=%g %s %+v", n, w, sigma, kind, p)
 					for lane := range Lanes {
 						y := k.Outputs(in, lane)
-						compare(t, name, out.LogRatio[0][lane], law.LogRatio(l, c, sigma, y))
+						compare(t, name, out.LogRatio[0][lane], likelihood.LogRatio(l, c, sigma, y))
 						want := 0.0
 						for i, v := range k.Project {
 							want += v * y[i]
@@ -128,16 +128,16 @@ func TestOwnersAgainstLogDomain(t *testing.T) {
 		for _, b := range []int{1, 2, 3, 4, 9, 31} {
 			for _, sigma := range []float64{0.1, 0.5, 2} {
 				for _, warm := range []bool{false, true} {
-					c := law.Toeplitz(n, sqrtColumn(1+rng.IntN(min(b, n))))
+					c := likelihood.Toeplitz(n, sqrtColumn(1+rng.IntN(min(b, n))))
 					if rng.IntN(3) == 0 {
 						c = general(c)
 					}
-					p := law.Process{Steps: n, MinSep: b, Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: warm}
+					p := likelihood.Process{Steps: n, MinSep: b, Prob: []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)], WarmStart: warm}
 					examples := 2
 					if b < 10 {
 						examples += rng.IntN(2)
 					}
-					l := law.NewOwner(p, c, examples, 1/(sigma*sigma))
+					l := likelihood.NewOwner(p, c, examples, 1/(sigma*sigma))
 					k := New(c, sigma, l)
 					in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 2+2*n/b)}
 					var out Output
@@ -145,7 +145,7 @@ func TestOwnersAgainstLogDomain(t *testing.T) {
 					modes[k.recursions[0].fast != nil]++
 					name := fmt.Sprintf("k=%d n=%d w=%d σ=%g %+v", examples, n, c.Bands, sigma, p)
 					for lane := range Lanes {
-						compare(t, name, out.LogRatio[0][lane], law.LogRatio(l, c, sigma, k.Outputs(in, lane)))
+						compare(t, name, out.LogRatio[0][lane], likelihood.LogRatio(l, c, sigma, k.Outputs(in, lane)))
 					}
 				}
 			}
@@ -165,10 +165,10 @@ func TestPolynomialAgainstLogDomain(t *testing.T) {
 		for _, b := range []int{1, 4, 40} {
 			for _, sigma := range []float64{0.1, 0.5, 2} {
 				for _, examples := range []int{2, 3, 7} {
-					c := law.Toeplitz(n, sqrtColumn(min(b, n)))
-					p := law.Process{Steps: n, MinSep: b, Prob: []float64{1e-5, 0.01, 0.3}[rng.IntN(3)], WarmStart: rng.IntN(2) == 0}
+					c := likelihood.Toeplitz(n, sqrtColumn(min(b, n)))
+					p := likelihood.Process{Steps: n, MinSep: b, Prob: []float64{1e-5, 0.01, 0.3}[rng.IntN(3)], WarmStart: rng.IntN(2) == 0}
 					norms := c.SquaredNorms(1 / (sigma * sigma))
-					laws := []law.Law{law.IndependentLower(p, norms, examples), law.PublishedOwner(p, norms, examples)}
+					laws := []likelihood.Law{likelihood.IndependentLower(p, norms, examples), likelihood.PublishedOwner(p, norms, examples)}
 					k := New(c, sigma, laws...)
 					in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 2+2*n/b)}
 					var out Output
@@ -178,7 +178,7 @@ func TestPolynomialAgainstLogDomain(t *testing.T) {
 							fast++
 						}
 						for lane := range Lanes {
-							compare(t, fmt.Sprintf("law %d k=%d n=%d σ=%g %+v", i, examples, n, sigma, p), out.LogRatio[i][lane], law.LogRatio(l, c, sigma, k.Outputs(in, lane)))
+							compare(t, fmt.Sprintf("law %d k=%d n=%d σ=%g %+v", i, examples, n, sigma, p), out.LogRatio[i][lane], likelihood.LogRatio(l, c, sigma, k.Outputs(in, lane)))
 						}
 					}
 				}
@@ -194,8 +194,8 @@ func TestPolynomialAgainstLogDomain(t *testing.T) {
 func TestForkAndOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, w := range []int{3, 64} {
-		c := law.Toeplitz(500, sqrtColumn(w))
-		k := New(c, 0.5, law.MinSep(law.Process{Steps: 500, MinSep: w, Prob: 0.05, WarmStart: true}, c.SquaredNorms(4)))
+		c := likelihood.Toeplitz(500, sqrtColumn(w))
+		k := New(c, 0.5, likelihood.MinSep(likelihood.Process{Steps: 500, MinSep: w, Prob: 0.05, WarmStart: true}, c.SquaredNorms(4)))
 		hits := randomHits(rng, 500, 10)
 		var first, again, forked Output
 		k.Batch(&Input{Bulk: testBulk(), Number: 7, Hits: hits}, &first)
@@ -217,10 +217,10 @@ func TestForkAndOrder(t *testing.T) {
 
 // TestSeveralLaws: laws together give what each gives alone.
 func TestSeveralLaws(t *testing.T) {
-	c := law.Toeplitz(200, sqrtColumn(8))
-	p := law.Process{Steps: 200, MinSep: 8, Prob: 0.1, WarmStart: true}
+	c := likelihood.Toeplitz(200, sqrtColumn(8))
+	p := likelihood.Process{Steps: 200, MinSep: 8, Prob: 0.1, WarmStart: true}
 	norms := c.SquaredNorms(1)
-	laws := []law.Law{law.MinSep(p, norms), law.IndependentLower(p, norms, 3), law.IndependentUpper(p, norms, 2), law.NewOwner(p, c, 2, 1)}
+	laws := []likelihood.Law{likelihood.MinSep(p, norms), likelihood.IndependentLower(p, norms, 3), likelihood.IndependentUpper(p, norms, 2), likelihood.NewOwner(p, c, 2, 1)}
 	in := &Input{Bulk: testBulk(), Hits: &[Lanes][]Hit{{{3, 2}, {30, 1}}}}
 	var all, one Output
 	together := New(c, 1, laws...)
@@ -231,7 +231,7 @@ func TestSeveralLaws(t *testing.T) {
 			t.Errorf("law %d: %v, alone %v", i, all.LogRatio[i], one.LogRatio[0])
 		}
 		for lane := range Lanes {
-			compare(t, fmt.Sprint("law ", i), all.LogRatio[i][lane], law.LogRatio(l, c, 1, together.Outputs(in, lane)))
+			compare(t, fmt.Sprint("law ", i), all.LogRatio[i][lane], likelihood.LogRatio(l, c, 1, together.Outputs(in, lane)))
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/mechanism"
 )
 
@@ -165,15 +165,15 @@ func randomProblem(rng *rand.Rand, n, bands int) (string, func() *Kernel, *Input
 	if kind == "general" {
 		bands = min(bands, 40)
 	}
-	c := law.Toeplitz(n, sqrtColumn(bands))
+	c := likelihood.Toeplitz(n, sqrtColumn(bands))
 	switch kind {
 	case "general":
 		c = general(c)
 	case "normalized":
-		c = law.NewColumns(&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: sqrtColumn(bands), Normalized: true})
+		c = likelihood.NewColumns(&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: sqrtColumn(bands), Normalized: true})
 	}
 	sigma := []float64{0.1, 0.25, 0.6, 2}[rng.IntN(4)]
-	p := law.Process{Steps: n, MinSep: bands + rng.IntN(3), Prob: []float64{1e-4, 0.01, 0.1, 0.7}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0}
+	p := likelihood.Process{Steps: n, MinSep: bands + rng.IntN(3), Prob: []float64{1e-4, 0.01, 0.1, 0.7}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0}
 	norms := c.SquaredNorms(1 / (sigma * sigma))
 	in := &Input{Bulk: testBulk(), Number: rng.Uint64()}
 	if rng.IntN(2) == 0 {
@@ -188,10 +188,10 @@ func randomProblem(rng *rand.Rand, n, bands int) (string, func() *Kernel, *Input
 	epoch := p.MinSep + rng.IntN(1+[]int{2, 3 * bands, n}[rng.IntN(3)])
 	project := rng.IntN(2) == 0
 	newKernel := func() *Kernel {
-		laws := []law.Law{law.MinSep(p, norms), law.EpochMinSep(law.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}, norms)}
+		laws := []likelihood.Law{likelihood.MinSep(p, norms), likelihood.EpochMinSep(likelihood.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}, norms)}
 		if p.MinSep <= 40 {
-			epochs := law.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}
-			laws = append(laws, law.NewOwner(p, c, 2, 1/(sigma*sigma)), law.NewEpochPair(epochs, c, 1/(sigma*sigma)), law.IndependentLower(p, norms, 3))
+			epochs := likelihood.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}
+			laws = append(laws, likelihood.NewOwner(p, c, 2, 1/(sigma*sigma)), likelihood.NewEpochPair(epochs, c, 1/(sigma*sigma)), likelihood.IndependentLower(p, norms, 3))
 		}
 		k := New(c, sigma, laws...)
 		if project {

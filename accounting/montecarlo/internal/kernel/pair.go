@@ -3,7 +3,7 @@ package kernel
 import (
 	"math"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
 // pair is the law of an owner of two examples (F4.2) in linear scale: F_j with both free at step j, H_{j,t} with one that participated t
@@ -34,7 +34,7 @@ type pair struct {
 }
 
 // newPair returns nil when the law has no range in linear scale.
-func newPair(o *law.Owner) Recursion {
+func newPair(o *likelihood.Owner) Recursion {
 	if o.Prob == 1 {
 		return nil
 	}

@@ -3,17 +3,17 @@ package kernel
 import (
 	"math"
 
-	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// renewal is f_i = q f_{i+1} + Σ_m 2^(m t_i + a_im) f_{i+b} in linear scale: law.Renewal, mostly with the one term m = 1 (F3.2).
+// renewal is f_i = q f_{i+1} + Σ_m 2^(m t_i + a_im) f_{i+b} in linear scale: likelihood.Renewal, mostly with the one term m = 1 (F3.2).
 //
 // Range. A lane is divided by a power of two when f_i leaves [2^-top, 2^top], looked at every J·b rows. Let |t| ≤ limit, X =
 // terms·limit + max(a, 0) + log2(terms), Λ = b·log2(1/q). Since f_i ≥ q f_{i+1}, and since one jump from b rows multiplies by at most 2^X in
 // all, the b values that are needed lie in 2^(-X-Λ-1) … 2^Λ times the latest. Until the next look they grow by at most
 // J·(X+1) and shrink by at most J·Λ in log2. So top + Λ + J·(X+1+Λ) ≤ maxRange keeps all of them normal numbers.
 type renewal struct {
-	law      *law.Renewal
+	law      *likelihood.Renewal
 	b        int
 	stay     [1]float64  // q
 	a        []float64   // log2 of the weight of a jump, or nil with several terms
@@ -32,7 +32,7 @@ const (
 )
 
 // newRenewal returns nil when the law has no range in linear scale.
-func newRenewal(l *law.Renewal) Recursion {
+func newRenewal(l *likelihood.Renewal) Recursion {
 	if math.IsInf(l.LogStay, -1) {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// side is one direction of one claim at one noise multiplier.
-type side struct {
+// hockeyStick is the divergence of one claim in one direction at one noise multiplier: what is estimated and verified.
+type hockeyStick struct {
 	spec      montecarlo.Spec
 	epsilon   float64
 	direction montecarlo.Direction
@@ -21,9 +21,9 @@ type side struct {
 	cut       *accounting.Truncated
 }
 
-// newSide plans how values are drawn: tilted or shifted where that is possible and has M < 1, else as plain losses.
-func newSide(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (side, error) {
-	s := side{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
+// newHockeyStick plans how values are drawn: tilted or shifted where that is possible and has M < 1, else as plain losses.
+func newHockeyStick(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (hockeyStick, error) {
+	s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
 	plan, err := tilt.NewPlan(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
@@ -38,7 +38,7 @@ func newSide(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.
 }
 
 // bound is M, which no value exceeds.
-func (s side) bound() float64 {
+func (s hockeyStick) bound() float64 {
 	if s.plan == nil {
 		return 1
 	}
@@ -46,7 +46,7 @@ func (s side) bound() float64 {
 }
 
 // divergence is a proven bound of the divergence.
-func (s side) divergence() float64 {
+func (s hockeyStick) divergence() float64 {
 	switch {
 	case s.composed > 0:
 		return min(1, s.composed)
@@ -57,7 +57,7 @@ func (s side) divergence() float64 {
 }
 
 // cost is what has to be added to the divergence for truncated batches.
-func (s side) cost() float64 {
+func (s hockeyStick) cost() float64 {
 	if s.cut == nil {
 		return 0
 	}
@@ -65,10 +65,10 @@ func (s side) cost() float64 {
 }
 
 // total is a proven bound of the divergence of the run.
-func (s side) total() float64 { return s.divergence() + s.cost() }
+func (s hockeyStick) total() float64 { return s.divergence() + s.cost() }
 
-// trial is the side's trial at the first point of a protocol. Without samples the divergence must be proven.
-func (s side) trial(method accounting.Method, samples uint64) (accounting.Trial, error) {
+// trial is the trial of the divergence at the first point of a protocol. Without samples the divergence must be proven.
+func (s hockeyStick) trial(method accounting.Method, samples uint64) (accounting.Trial, error) {
 	if samples == 0 {
 		method = accounting.RenyiBound
 		if s.composed > 0 {
@@ -87,7 +87,7 @@ func (s side) trial(method accounting.Method, samples uint64) (accounting.Trial,
 }
 
 // worker draws values with a key.
-func (s side) worker(key stream.Key) (*Worker, error) {
+func (s hockeyStick) worker(key stream.Key) (*Worker, error) {
 	w := &Worker{epsilon: s.epsilon}
 	var err error
 	if s.plan != nil {
