@@ -7,16 +7,18 @@ import (
 	"minsep/internal/param"
 )
 
-// Goal is what a trial is expected to see, from estimates: of it follows how many samples the trial is worth. Nothing that is
-// claimed depends on it.
+// Goal is what a trial is expected to see, from estimates: of it follows how many samples the trial
+// is worth. Nothing that is claimed depends on it.
 type Goal struct {
 	Bound float64 // M, finite and at least 0: every value is in [0, M]; of the divergence, if it is proven
-	// Proven says that Bound bounds the divergence: the trial takes no samples, and δ_v must not be below Bound.
+	// Proven says that Bound bounds the divergence: the trial takes no samples, and δ_v must not be
+	// below Bound.
 	Proven bool
-	// Mean is the expected mean of the values, and Errors how many standard errors of the trial there must be between it and
-	// the accepted mean.
+	// Mean is the expected mean of the values, and Errors how many standard errors of the trial
+	// there must be between it and the accepted mean.
 	Mean, Errors float64
-	// Cost is what has to be added to the divergence of the trial (F3.11): its threshold is δ_v - Cost.
+	// Cost is what has to be added to the divergence of the trial (F3.11): its threshold is δ_v -
+	// Cost.
 	Cost float64
 }
 
@@ -26,9 +28,10 @@ type Test struct {
 	Accept  float64 // δ' of this trial, 0 to its threshold; 0 without samples
 }
 
-// Allocate returns the thresholds and the tests that reach the goals with the fewest samples in total. Each test has an accepted
-// mean of its own: a direction, or a noise multiplier, whose divergence is far below δ takes few samples. The Accept of the
-// thresholds is the largest of them. An error wraps ErrTooFewSamples where a mean is too close to δ for any number of samples.
+// Allocate returns the thresholds and the tests that reach the goals with the fewest samples in
+// total. Each test has an accepted mean of its own: a direction, or a noise multiplier, whose
+// divergence is far below δ takes few samples. The Accept of the thresholds is the largest of them.
+// An error wraps ErrTooFewSamples where a mean is too close to δ for any number of samples.
 func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	check := param.Checker{Package: "accounting"}
 	c.check(&check)
@@ -78,8 +81,8 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	return t, tests, nil
 }
 
-// samples is how many the goal takes: the fewest at which the accepted mean is Errors standard errors above Mean. The variance of
-// values in [0, M] is at most M times their mean.
+// samples is how many the goal takes: the fewest at which the accepted mean is Errors standard
+// errors above Mean. The variance of values in [0, M] is at most M times their mean.
 func (g Goal) samples(verify, q float64) float64 {
 	verify -= g.Cost
 	switch {
@@ -102,8 +105,8 @@ func (g Goal) samples(verify, q float64) float64 {
 	return samplesFor(g.Bound, high, verify, q)
 }
 
-// LargestAccept is the largest accepted mean at which so many samples of values in [0, bound] have a FailureProbability of at
-// most q; 0 where none above 0 has.
+// LargestAccept is the largest accepted mean at which so many samples of values in [0, bound] have
+// a FailureProbability of at most q; 0 where none above 0 has.
 func LargestAccept(samples uint64, bound, verify, q float64) float64 {
 	low, high := 0.0, verify
 	for range 100 {

@@ -9,8 +9,8 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// TestAllocate: every test has the failure probability that is in δ, accepts what is expected, and all of them take no more
-// samples than tests that accept alike.
+// TestAllocate: every test has the failure probability that is in δ, accepts what is expected, and
+// all of them take no more samples than tests that accept alike.
 func TestAllocate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -99,8 +99,8 @@ func TestAllocateRefuses(t *testing.T) {
 	}
 }
 
-// TestAllocateErrs: values with an expectation just above δ_v are accepted no more often than q, each direction with an accepted
-// mean of its own.
+// TestAllocateErrs: values with an expectation just above δ_v are accepted no more often than q,
+// each direction with an accepted mean of its own.
 func TestAllocateErrs(t *testing.T) {
 	th, tests, err := (Claim{Delta: 0.4}).Allocate([]Goal{{Bound: 1, Mean: 0.25, Errors: 0.5}, {Bound: 1, Mean: 0.05, Errors: 0.5}})
 	if err != nil {
@@ -181,8 +181,9 @@ func sampled(t *testing.T) *Protocol {
 	return p
 }
 
-// TestNeed: with as many samples as are advised a mean like the one that was seen is accepted with the
-// distance that was asked for, with a fifth less it is not; and nothing is advised where nothing helps.
+// TestNeed: with as many samples as are advised a mean like the one that was seen is accepted with
+// the distance that was asked for, with a fifth less it is not; and nothing is advised where
+// nothing helps.
 func TestNeed(t *testing.T) {
 	const delta, errors = 1e-3, 2.5
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"minsep/sampling"
 )
 
-// TestAssumptions: a certificate names what each direction rests on, whichever of them was sampled, and the samples of
-// smaller candidates too.
+// TestAssumptions: a certificate names what each direction rests on, whichever of them was sampled,
+// and the samples of smaller candidates too.
 func TestAssumptions(t *testing.T) {
 	const rejected, verified = 0.5, 1.0
 	trial := func(d montecarlo.Direction, m Method) Trial {

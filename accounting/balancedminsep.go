@@ -9,8 +9,8 @@ func init() {
 	register(func(r Run, s sampling.BalancedMinSep) analysis { return balancedMinSep{r, s} })
 }
 
-// balancedMinSep is participation a fixed number of times, with a least distance and equal rates (F3.9). The loss of
-// an owner of several examples is drawn (F4.8).
+// balancedMinSep is participation a fixed number of times, with a least distance and equal rates
+// (F3.9). The loss of an owner of several examples is drawn (F4.8).
 type balancedMinSep struct {
 	run    Run
 	scheme sampling.BalancedMinSep

@@ -11,7 +11,8 @@ func init() {
 	register(func(r Run, s sampling.BMinSep) analysis { return bMinSep{r, s} })
 }
 
-// bMinSep is b-min-sep subsampling of each example on its own (F3.2, F3.3, F3.6, F3.7, F4.2, F4.3, F4.5).
+// bMinSep is b-min-sep subsampling of each example on its own (F3.2, F3.3, F3.6, F3.7, F4.2, F4.3,
+// F4.5).
 type bMinSep struct {
 	run    Run
 	scheme sampling.BMinSep
@@ -39,8 +40,9 @@ func (a bMinSep) loss(spec *montecarlo.Spec) {
 
 func (a bMinSep) participation() participation { return a.run.renewalParticipation(a.scheme) }
 
-// renewalParticipation is that of b-min-sep (F3.1): the same rate at every step from a warm start, and one that goes up and down from a cold
-// one, p at the first step. Given a participation the probability at another step is at most p.
+// renewalParticipation is that of b-min-sep (F3.1): the same rate at every step from a warm start,
+// and one that goes up and down from a cold one, p at the first step. Given a participation the
+// probability at another step is at most p.
 func (r Run) renewalParticipation(s sampling.BMinSep) participation {
 	p, n, b := s.Prob, s.Steps, s.MinSep
 	law := participation{drawn: r.Examples, spread: p, minSep: b, independent: b == 1, separate: true, cold: !s.WarmStart}
@@ -72,7 +74,8 @@ func (r Run) renewalParticipation(s sampling.BMinSep) participation {
 
 func (a bMinSep) canonical() canonicalSampler { return canonicalBMinSep(a.scheme) }
 
-// canonicalBMinSep is the form of all schemes that are b-min-sep with some parameters. With min-sep 1 nobody waits at the start.
+// canonicalBMinSep is the form of all schemes that are b-min-sep with some parameters. With min-sep
+// 1 nobody waits at the start.
 func canonicalBMinSep(s sampling.BMinSep) canonicalSampler {
 	if s.WarmStart && s.MinSep >= s.Steps && s.MinSep > 1 {
 		return atMostOnce(s.Steps, s.Rate())

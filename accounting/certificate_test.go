@@ -29,7 +29,8 @@ func toyCertificate(t *testing.T) []byte {
 	return data
 }
 
-// Columns that only describe may be added: this version reads the certificate of a newer one, and makes that of an older one again.
+// Columns that only describe may be added: this version reads the certificate of a newer one, and
+// makes that of an older one again.
 func TestCertificateMinors(t *testing.T) {
 	data := toyCertificate(t)
 	plain := regexp.MustCompile(`"minor": \d+,`).ReplaceAll(data, nil) // of minor 0

@@ -12,7 +12,8 @@ func init() {
 	register(func(r Run, s sampling.CyclicPoisson) analysis { return cyclicPoisson{r, s} })
 }
 
-// cyclicPoisson is Poisson subsampling of the turns of a part (F3.5), and with a secret partition a mixture over the parts.
+// cyclicPoisson is Poisson subsampling of the turns of a part (F3.5), and with a secret partition a
+// mixture over the parts.
 type cyclicPoisson struct {
 	run    Run
 	scheme sampling.CyclicPoisson
@@ -37,8 +38,8 @@ func (a cyclicPoisson) loss(spec *montecarlo.Spec) {
 	spec.Prob, spec.WarmStart = a.scheme.Prob, a.scheme.SecretPartition
 }
 
-// participation: of secret parts all examples are drawn at every step, each with probability p/b. A known part is drawn in
-// its turns only, and the largest one counts.
+// participation: of secret parts all examples are drawn at every step, each with probability p/b. A
+// known part is drawn in its turns only, and the largest one counts.
 func (a cyclicPoisson) participation() participation {
 	s := a.scheme
 	none := func(turns int) float64 { return math.Pow(1-s.Prob, float64(turns)) / upward }
@@ -55,8 +56,8 @@ func (a cyclicPoisson) participation() participation {
 	return participation{rates: []rate{{s.Prob, turns}}, drawn: (a.run.Examples + parts - 1) / parts, never: none(turns), independent: true}
 }
 
-// canonical: one part is Poisson subsampling. Secret parts are balls-in-bins where participation is certain (F3), and at most one
-// participation where no part has a second turn (F3.10).
+// canonical: one part is Poisson subsampling. Secret parts are balls-in-bins where participation is
+// certain (F3), and at most one participation where no part has a second turn (F3.10).
 func (a cyclicPoisson) canonical() canonicalSampler {
 	s := a.scheme
 	switch {
@@ -70,7 +71,8 @@ func (a cyclicPoisson) canonical() canonicalSampler {
 	return canonicalSampler{scheme: s.Name(), prob: s.Prob, steps: s.Steps, minSep: s.MinSep, warm: s.SecretPartition}
 }
 
-// majorized: a mixture over secret parts is no worse than the worst of them, since divergences are jointly convex.
+// majorized: a mixture over secret parts is no worse than the worst of them, since divergences are
+// jointly convex.
 func (a cyclicPoisson) majorized() bool { return a.scheme.SecretPartition && a.scheme.MinSep > 1 }
 
 // compositions: with parts of two sizes and a maximum batch size, there is one for each size.

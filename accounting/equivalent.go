@@ -6,11 +6,13 @@ import (
 	"minsep/mechanism"
 )
 
-// Equivalent says whether two valid runs have the same sampler and the same strategy, whatever they are called and held by: samples of a
-// protocol for one of them were seen by whoever makes a protocol for the other. What does not matter to the law of participations is
-// left out: the number of examples without a maximum batch size, and how many of them an owner has, which decides what is
-// claimed and not what is run. Probabilities are compared to 1e-9 of them, strategies by their matrices to 1e-9 of an entry, and up to a factor, since σ may
-// be chosen with it. Where in doubt the answer is yes, which costs a little δ and no privacy.
+// Equivalent says whether two valid runs have the same sampler and the same strategy, whatever they
+// are called and held by: samples of a protocol for one of them were seen by whoever makes a
+// protocol for the other. What does not matter to the law of participations is left out: the number
+// of examples without a maximum batch size, and how many of them an owner has, which decides what
+// is claimed and not what is run. Probabilities are compared to 1e-9 of them, strategies by their
+// matrices to 1e-9 of an entry, and up to a factor, since σ may be chosen with it. Where in doubt
+// the answer is yes, which costs a little δ and no privacy.
 func (r Run) Equivalent(other Run) bool {
 	a, b := r.canonicalSampler(), other.canonicalSampler()
 	if math.Abs(a.prob-b.prob) <= matrixTolerance*max(a.prob, b.prob) {
@@ -45,8 +47,8 @@ func (r Run) canonicalSampler() (c canonicalSampler) {
 	return c
 }
 
-// atMostOnce is the form of schemes in which an example takes part at most once, with the same rate at each step (F3.10).
-// A rate is 1/T for a whole T wherever it is so up to rounding.
+// atMostOnce is the form of schemes in which an example takes part at most once, with the same rate
+// at each step (F3.10). A rate is 1/T for a whole T wherever it is so up to rounding.
 func atMostOnce(steps int, rate float64) canonicalSampler {
 	if whole := math.Round(1 / rate); math.Abs(whole*rate-1) < 1e-9 {
 		rate = 1 / whole
@@ -54,8 +56,8 @@ func atMostOnce(steps int, rate float64) canonicalSampler {
 	return canonicalSampler{scheme: "at most once", prob: rate, steps: steps}
 }
 
-// matrixTolerance is the difference of entries, over the first one of the matrix, at which two matrices count as one; probabilities
-// too.
+// matrixTolerance is the difference of entries, over the first one of the matrix, at which two
+// matrices count as one; probabilities too.
 const matrixTolerance = 1e-9
 
 func sameMatrix(a, b *mechanism.Strategy) bool {
@@ -82,7 +84,8 @@ func sameMatrix(a, b *mechanism.Strategy) bool {
 	return true
 }
 
-// columns returns a function that gives column i from the diagonal down. It makes the first column of a Toeplitz matrix once.
+// columns returns a function that gives column i from the diagonal down. It makes the first column
+// of a Toeplitz matrix once.
 func columns(s *mechanism.Strategy) func(i int) []float64 {
 	first, norms := s.FirstColumn(nil), s.ColumnNorms()
 	var scaled []float64

@@ -19,8 +19,8 @@ func Example_gaussian() {
 	// delta at epsilon 2: 1.08e-18 <nil>
 }
 
-// How many samples it takes to certify δ = 1e-8 with values of at most M = 1e-6, accepting means up to δ': the larger
-// δ', the smaller the noise multiplier.
+// How many samples it takes to certify δ = 1e-8 with values of at most M = 1e-6, accepting means up
+// to δ': the larger δ', the smaller the noise multiplier.
 func ExampleClaim_Samples() {
 	claim := accounting.Claim{Delta: 1e-8}
 	for _, share := range []float64{0.5, 0.8, 0.9} {
@@ -33,7 +33,8 @@ func ExampleClaim_Samples() {
 	// accept 9.0e-09: 490167 samples, verify 9.98e-09, q 2.1e-11 <nil>
 }
 
-// A certificate without samples: BandMF with cyclic Poisson sampling, by its privacy loss distribution.
+// A certificate without samples: BandMF with cyclic Poisson sampling, by its privacy loss
+// distribution.
 func ExampleProtocol_Certificate() {
 	run := accounting.Run{
 		Sampler:             sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.25, Steps: 64, MinSep: 4}},

@@ -8,8 +8,8 @@ import (
 	"minsep/accounting"
 )
 
-// These tests hold inequalities of docs/formulas.md that the certificates rest on, and that no code computes, against
-// quadrature: they check the formulas, with densities of their own.
+// These tests hold inequalities of docs/formulas.md that the certificates rest on, and that no code
+// computes, against quadrature: they check the formulas, with densities of their own.
 
 // plane integrates over outputs of two steps with noise N(0, 1): midpoints of square cells.
 type plane struct{ points, weights []float64 }
@@ -36,7 +36,8 @@ func (p plane) divergences(gamma float64, f func(y1, y2 float64) float64) (pq, q
 	return pq, qp
 }
 
-// quadrature is the relative error allowed to plane.divergences; the absolute one covers the ends of the plane.
+// quadrature is the relative error allowed to plane.divergences; the absolute one covers the ends
+// of the plane.
 const quadrature, outside = 1e-2, 1e-12
 
 func exceeds(a, b float64) bool { return a > b*(1+quadrature)+outside }
@@ -67,8 +68,9 @@ func randomWeights(rng *rand.Rand, n int) []float64 {
 	return weights
 }
 
-// TestGramDomination is F3.0: means whose inner products are all at least as large give larger divergences, in both
-// directions. The larger ones here lie on a line, or are the same with a common shift in a further direction.
+// TestGramDomination is F3.0: means whose inner products are all at least as large give larger
+// divergences, in both directions. The larger ones here lie on a line, or are the same with a
+// common shift in a further direction.
 func TestGramDomination(t *testing.T) {
 	rng := rand.New(rand.NewPCG(30, 0))
 	p := newPlane()
@@ -104,8 +106,8 @@ func TestGramDomination(t *testing.T) {
 	}
 }
 
-// adaptive is a mechanism of two steps and one coordinate: contributions g1 and g2 of size at most 1 may depend on the
-// participations x, and g2 also on the first release.
+// adaptive is a mechanism of two steps and one coordinate: contributions g1 and g2 of size at most
+// 1 may depend on the participations x, and g2 also on the first release.
 type adaptive struct {
 	c       [3]float64 // C11, C21, C22
 	x       [][2]float64
@@ -149,8 +151,8 @@ func randomAdaptive(rng *rand.Rand, below float64) adaptive {
 	return a
 }
 
-// TestAdaptiveDomination is F3.0a for two steps: no choice of contributions gives more than the scalar pair when C ≥ 0.
-// With a negative entry some do, so that the cases can tell.
+// TestAdaptiveDomination is F3.0a for two steps: no choice of contributions gives more than the
+// scalar pair when C ≥ 0. With a negative entry some do, so that the cases can tell.
 func TestAdaptiveDomination(t *testing.T) {
 	rng := rand.New(rand.NewPCG(30, 1))
 	p := newPlane()
@@ -175,8 +177,9 @@ func TestAdaptiveDomination(t *testing.T) {
 	}
 }
 
-// TestAdaptiveSensitivity is the proof at the end of F2: with known participations the Gaussian mechanism of sensitivity
-// (Σ |CᵀC|)^½ dominates contributions that depend on the first release, for entries of any sign.
+// TestAdaptiveSensitivity is the proof at the end of F2: with known participations the Gaussian
+// mechanism of sensitivity (Σ |CᵀC|)^½ dominates contributions that depend on the first release,
+// for entries of any sign.
 func TestAdaptiveSensitivity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(30, 2))
 	p := newPlane()
@@ -203,7 +206,8 @@ func TestAdaptiveSensitivity(t *testing.T) {
 	}
 }
 
-// TestTangentOfSeveral is F5.10: ln f_k(y) ≥ k a0 - k(k-1)σ²G²/2 + k⟨g,y⟩ for all y, and not without the second term.
+// TestTangentOfSeveral is F5.10: ln f_k(y) ≥ k a0 - k(k-1)σ²G²/2 + k⟨g,y⟩ for all y, and not
+// without the second term.
 func TestTangentOfSeveral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(30, 3))
 	needed := 0
@@ -254,9 +258,10 @@ func TestTangentOfSeveral(t *testing.T) {
 	}
 }
 
-// TestOppositeDomination holds Lemma D.1 of arXiv 2602.09338, on which F3.6 rests, against quadrature: with and without
-// the data the means may be anything of norm at most (Ca)_i and (Cb)_i, chosen after the releases before; the pair of
-// means Ca and -Cb has the larger divergences.
+// TestOppositeDomination holds Lemma D.1 of arXiv 2602.09338, on which F3.6 rests, against
+// quadrature: with and without the data the means may be anything of norm at most (Ca)_i and
+// (Cb)_i, chosen after the releases before; the pair of means Ca and -Cb has the larger
+// divergences.
 func TestOppositeDomination(t *testing.T) {
 	rng := rand.New(rand.NewPCG(30, 4))
 	p := newPlane()

@@ -10,9 +10,9 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Gaussian is the Gaussian mechanism without amplification: a sum of sensitivity
-// Sensitivity plus normal noise of standard deviation NoiseMultiplier, both in units of the clip norm.
-// With a strategy C, Sensitivity is that of C under the participation schema (F2).
+// Gaussian is the Gaussian mechanism without amplification: a sum of sensitivity Sensitivity plus
+// normal noise of standard deviation NoiseMultiplier, both in units of the clip norm. With a
+// strategy C, Sensitivity is that of C under the participation schema (F2).
 type Gaussian struct {
 	Sensitivity     float64 `json:"sensitivity"`      // in units of the clip norm, positive
 	NoiseMultiplier float64 `json:"noise_multiplier"` // standard deviation in units of the clip norm, positive
@@ -38,7 +38,8 @@ func (g Gaussian) Delta(epsilon float64) (float64, error) {
 	return gaussianDelta(epsilon, g.Sensitivity/g.NoiseMultiplier), nil
 }
 
-// Epsilon is the smallest ε ≥ 0 at which the mechanism is (ε, delta)-DP, rounded up: its Delta is at most delta.
+// Epsilon is the smallest ε ≥ 0 at which the mechanism is (ε, delta)-DP, rounded up: its Delta is
+// at most delta.
 func (g Gaussian) Epsilon(delta float64) (float64, error) {
 	c := param.Checker{Package: "accounting"}
 	c.Add(g.Validate())
@@ -55,8 +56,8 @@ func (g Gaussian) Epsilon(delta float64) (float64, error) {
 	return smallest(0, high, func(e float64) bool { return gaussianDelta(e, mu) <= delta }), nil
 }
 
-// GaussianNoiseMultiplier is the smallest noise multiplier that makes the Gaussian mechanism of the given
-// sensitivity (epsilon, delta)-DP, rounded up.
+// GaussianNoiseMultiplier is the smallest noise multiplier that makes the Gaussian mechanism of the
+// given sensitivity (epsilon, delta)-DP, rounded up.
 func GaussianNoiseMultiplier(epsilon, delta, sensitivity float64) (float64, error) {
 	c := param.Checker{Package: "accounting"}
 	c.Positive("sensitivity", sensitivity)
@@ -90,8 +91,8 @@ func checkDelta(c *param.Checker, delta float64) {
 	c.Require(delta >= 1e-300 && delta < 1, "delta", delta, "must be at least 1e-300 and below 1")
 }
 
-// gaussianDelta is δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ), μ = sensitivity/σ. With x = ε/μ - μ/2 and
-// e^ε φ(x+μ) = φ(x) it is φ(x) (R(x) - R(x+μ)), R the Mills ratio: nothing overflows, and where
+// gaussianDelta is δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ), μ = sensitivity/σ. With x = ε/μ - μ/2
+// and e^ε φ(x+μ) = φ(x) it is φ(x) (R(x) - R(x+μ)), R the Mills ratio: nothing overflows, and where
 // the two ratios are close their difference is the integral of -R'.
 func gaussianDelta(epsilon, mu float64) float64 {
 	x := epsilon/mu - mu/2
@@ -108,7 +109,8 @@ func gaussianDelta(epsilon, mu float64) float64 {
 	return normal.Density(x) * sum * mu / 2
 }
 
-// Nodes and weights of the 8-point Gauss–Legendre rule on [-1,1] (Abramowitz and Stegun, table 25.4).
+// Nodes and weights of the 8-point Gauss–Legendre rule on [-1,1] (Abramowitz and Stegun, table
+// 25.4).
 var (
 	legendre8 = [4]float64{0.183434642495649805, 0.525532409916328986, 0.796666477413626740, 0.960289856497536232}
 	weight8   = [4]float64{0.362683783378361983, 0.313706645877887287, 0.222381034453374471, 0.101228536290376259}

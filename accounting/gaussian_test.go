@@ -11,7 +11,8 @@ import (
 	"github.com/google/differential-privacy/go/v3/noise"
 )
 
-// TestGaussianDeltaAgainstManyDigits holds δ(ε) against the same formula in 400 digits (mpmath), down to 1e-303.
+// TestGaussianDeltaAgainstManyDigits holds δ(ε) against the same formula in 400 digits (mpmath),
+// down to 1e-303.
 func TestGaussianDeltaAgainstManyDigits(t *testing.T) {
 	for _, c := range []struct{ epsilon, mu, want float64 }{
 		{0, 1, 0.38292492254802621},

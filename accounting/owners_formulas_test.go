@@ -10,8 +10,9 @@ import (
 	"minsep/sampling"
 )
 
-// ownerMechanism is a mechanism of two steps in which an owner takes part by the law of x and brings two of its three examples each time,
-// any pair with probability 1/3. The gradients of the examples are numbers of any size, and at the second step they depend on the first release.
+// ownerMechanism is a mechanism of two steps in which an owner takes part by the law of x and
+// brings two of its three examples each time, any pair with probability 1/3. The gradients of the
+// examples are numbers of any size, and at the second step they depend on the first release.
 type ownerMechanism struct {
 	c       [3]float64 // C11, C21, C22, over σ
 	x       [][2]float64
@@ -63,8 +64,9 @@ func (m ownerMechanism) scalar() mixture {
 	return pair
 }
 
-// TestOwnersAreDominatedByOneExample is F4.9: whatever an owner of several examples brings, and whatever their gradients are, the pair of one
-// example that takes part as the owner does dominates, as long as the mean is clipped. That pair is what the accounting of the run computes,
+// TestOwnersAreDominatedByOneExample is F4.9: whatever an owner of several examples brings, and
+// whatever their gradients are, the pair of one example that takes part as the owner does
+// dominates, as long as the mean is clipped. That pair is what the accounting of the run computes,
 // which for independent steps is held against it.
 func TestOwnersAreDominatedByOneExample(t *testing.T) {
 	rng := rand.New(rand.NewPCG(49, 0))

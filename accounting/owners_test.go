@@ -13,8 +13,8 @@ import (
 	"minsep/sampling"
 )
 
-// TestOwnersAreAccountedForAsOneExample: all that is computed of a run that owners follow is what is computed of the run for examples, of
-// which there are as many as owners.
+// TestOwnersAreAccountedForAsOneExample: all that is computed of a run that owners follow is what
+// is computed of the run for examples, of which there are as many as owners.
 func TestOwnersAreAccountedForAsOneExample(t *testing.T) {
 	strategy := banded(24, 2)
 	balanced, err := sampling.NewBalancedMinSep(24, 4, 2)
@@ -81,8 +81,8 @@ func ownerProtocol(t *testing.T) *Protocol {
 	return p
 }
 
-// TestCertificateOfOwners: it says whom it protects and what the trainer must do, in a format of its own, so that no reader takes it for one
-// of examples.
+// TestCertificateOfOwners: it says whom it protects and what the trainer must do, in a format of
+// its own, so that no reader takes it for one of examples.
 func TestCertificateOfOwners(t *testing.T) {
 	p := ownerProtocol(t)
 	c, err := p.Certificate(run(p, rand.New(rand.NewPCG(1, 1))))

@@ -10,7 +10,8 @@ func init() {
 	register(func(r Run, s sampling.Poisson) analysis { return poisson{r, s} })
 }
 
-// poisson is Poisson subsampling: independent events with independent noise (F6), else b-min-sep with min-sep 1 (F3.3).
+// poisson is Poisson subsampling: independent events with independent noise (F6), else b-min-sep
+// with min-sep 1 (F3.3).
 type poisson struct {
 	run    Run
 	scheme sampling.Poisson

@@ -14,7 +14,8 @@ import (
 	"minsep/sampling"
 )
 
-// toyRun is one release with certain participation: the Gaussian mechanism, of known δ, that the protocol sees as one to be sampled.
+// toyRun is one release with certain participation: the Gaussian mechanism, of known δ, that the
+// protocol sees as one to be sampled.
 func toyRun() Run {
 	return Run{
 		Sampler:             sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 1, Steps: 1, MinSep: 1}},
@@ -23,7 +24,8 @@ func toyRun() Run {
 	}
 }
 
-// toyValue draws the verifier's value for the Gaussian mechanism; by symmetry both directions are alike.
+// toyValue draws the verifier's value for the Gaussian mechanism; by symmetry both directions are
+// alike.
 func toyValue(rng *rand.Rand, sigma, epsilon float64) float64 {
 	loss := (rng.NormFloat64() + 0.5/sigma) / sigma
 	return montecarlo.Value(epsilon, loss)
@@ -75,7 +77,8 @@ func run(p *Protocol, rng *rand.Rand) (tallies []Tally) {
 	return tallies
 }
 
-// TestToyProtocol runs the whole protocol where δ is known: the certificate is right, at the smallest candidate that it can be.
+// TestToyProtocol runs the whole protocol where δ is known: the certificate is right, at the
+// smallest candidate that it can be.
 func TestToyProtocol(t *testing.T) {
 	const epsilon, delta = 1.0, 0.01
 	need, err := GaussianNoiseMultiplier(epsilon, delta, 1)
@@ -110,8 +113,9 @@ func TestToyProtocol(t *testing.T) {
 	}
 }
 
-// TestTooLittleNoiseIsAcceptedNoOftenerThanQ: many small verifications of a mechanism whose δ is just δ_v, in the worst law (values 0 and M)
-// and in the toy; a verifier that accepts up to δ_v itself exceeds the bound.
+// TestTooLittleNoiseIsAcceptedNoOftenerThanQ: many small verifications of a mechanism whose δ is
+// just δ_v, in the worst law (values 0 and M) and in the toy; a verifier that accepts up to δ_v
+// itself exceeds the bound.
 func TestTooLittleNoiseIsAcceptedNoOftenerThanQ(t *testing.T) {
 	const verify, accept, bound, samples, runs = 0.02, 0.01, 0.2, 150, 20_000
 	q := FailureProbability(samples, bound, accept, verify)
@@ -163,8 +167,9 @@ func TestTooLittleNoiseIsAcceptedNoOftenerThanQ(t *testing.T) {
 	}
 }
 
-// TestWrongReleases: over many runs of the whole protocol with several candidates that are not private, one of these is
-// released no oftener than q: one q, not the sum over candidates and directions.
+// TestWrongReleases: over many runs of the whole protocol with several candidates that are not
+// private, one of these is released no oftener than q: one q, not the sum over candidates and
+// directions.
 func TestWrongReleases(t *testing.T) {
 	const epsilon, verify, accept, runs, samples = 0.5, 0.1, 0.06, 3000, 100
 	q := FailureProbability(samples, 1, accept, verify)
@@ -258,7 +263,8 @@ func TestReleaseRule(t *testing.T) {
 	}
 }
 
-// TestFurtherPoints: a second ε is certified by the same rule, at the same candidate, and counts both failure probabilities.
+// TestFurtherPoints: a second ε is certified by the same rule, at the same candidate, and counts
+// both failure probabilities.
 func TestFurtherPoints(t *testing.T) {
 	claim := Claim{Delta: 0.1, Points: 2}
 	th, samples, err := claim.Samples(0.05, []float64{1})

@@ -7,7 +7,8 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// Tally is what the samples of one trial came to, in integers, so that it is the same in whatever order they were added.
+// Tally is what the samples of one trial came to, in integers, so that it is the same in whatever
+// order they were added.
 type Tally struct {
 	Candidate int            `json:"candidate"` // index into Protocol.Candidates
 	Trial     int            `json:"trial"`     // index into its Trials
@@ -15,9 +16,10 @@ type Tally struct {
 	Sum       montecarlo.Sum `json:"sum"`       // of values over the trial's Bound, each rounded upward
 }
 
-// AddValue adds a value in [0, bound] to a sum, as a share of bound that is raised by 1e-9 of itself, to at most 1, and then to
-// the next unit of the sum. It is for values that may be too low by rounding; those of package montecarlo and its subpackages
-// are rounded upward where they are computed, and are added as they are. Sums of 1e15 values do not overflow.
+// AddValue adds a value in [0, bound] to a sum, as a share of bound that is raised by 1e-9 of
+// itself, to at most 1, and then to the next unit of the sum. It is for values that may be too low
+// by rounding; those of package montecarlo and its subpackages are rounded upward where they are
+// computed, and are added as they are. Sums of 1e15 values do not overflow.
 func AddValue(sum *montecarlo.Sum, value, bound float64) {
 	sum.Add(min(1, value/bound*(1+1e-9)))
 }
@@ -31,14 +33,16 @@ type Verdict struct {
 	Mean      float64              `json:"mean,omitempty"`    // of the values, 0 to Bound, rounded upward
 	Accept    float64              `json:"accept,omitempty"`  // the largest Mean that is accepted
 	Accepted  bool                 `json:"accepted"`          // whether Mean is at most Accept; true for a proof
-	// Truncation is what a maximum batch size adds to the divergence that Mean or Bound is of; nil where they are of truncated batches.
+	// Truncation is what a maximum batch size adds to the divergence that Mean or Bound is of; nil
+	// where they are of truncated batches.
 	Truncation *Truncated `json:"truncation,omitempty"`
 }
 
 // ErrNotVerified is wrapped by a NotVerifiedError.
 var ErrNotVerified = errors.New("accounting: not verified")
 
-// NotVerifiedError says that no candidate was accepted, with the best result: that of the candidate with the most noise.
+// NotVerifiedError says that no candidate was accepted, with the best result: that of the candidate
+// with the most noise.
 type NotVerifiedError struct {
 	Epsilon, Delta  float64   // of the first point
 	NoiseMultiplier float64   // of the largest candidate
@@ -91,8 +95,9 @@ type Released struct {
 	Certified []bool      // for each point; true for the first
 }
 
-// Release applies the rule of Algorithm 5. Trials may be missing only for candidates below one that was rejected or that is missing too: what was
-// not run counts as rejected. Unless the first point is verified at some candidate the error is a NotVerifiedError.
+// Release applies the rule of Algorithm 5. Trials may be missing only for candidates below one that
+// was rejected or that is missing too: what was not run counts as rejected. Unless the first point
+// is verified at some candidate the error is a NotVerifiedError.
 func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 	byTrial := map[[2]int]*Tally{}
 	for i, t := range tallies {

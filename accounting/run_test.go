@@ -17,7 +17,8 @@ func banded(steps, bands int) *mechanism.Strategy {
 	return &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: c}
 }
 
-// TestMethodTable is the table of schemes: what is exact or bounded, and by what, and what is refused.
+// TestMethodTable is the table of schemes: what is exact or bounded, and by what, and what is
+// refused.
 func TestMethodTable(t *testing.T) {
 	cut := &sampling.Truncation{MaxBatchSize: 50}
 	negative := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 32, Toeplitz: []float64{1, -0.5}}
@@ -145,7 +146,8 @@ func TestProveAgrees(t *testing.T) {
 	}
 }
 
-// TestNormalizedColumns: a normalised strategy is accounted for with columns of norm 1, whatever it is held by.
+// TestNormalizedColumns: a normalised strategy is accounted for with columns of norm 1, whatever it
+// is held by.
 func TestNormalizedColumns(t *testing.T) {
 	for name, sampler := range map[string]sampling.Spec{
 		"poisson": {Poisson: &sampling.Poisson{Prob: 0.1, Steps: 32}},
@@ -165,7 +167,8 @@ func TestNormalizedColumns(t *testing.T) {
 	}
 }
 
-// TestMultiOwnerStart: the batches of Algorithm 3 are stationary from the first step, and so is the law.
+// TestMultiOwnerStart: the batches of Algorithm 3 are stationary from the first step, and so is the
+// law.
 func TestMultiOwnerStart(t *testing.T) {
 	r := Run{Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 32, MinSep: 4}}, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 2}
 	if spec := r.Loss(1); !spec.WarmStart || spec.Validate() != nil {
@@ -173,7 +176,8 @@ func TestMultiOwnerStart(t *testing.T) {
 	}
 }
 
-// TestEveryKindHasAnAnalysis: a scheme that can be chosen is accounted for by an analysis of its own, which has what its method needs.
+// TestEveryKindHasAnAnalysis: a scheme that can be chosen is accounted for by an analysis of its
+// own, which has what its method needs.
 func TestEveryKindHasAnAnalysis(t *testing.T) {
 	of := sampling.Population{Examples: 1000, Neighborhoods: sampling.Neighborhoods{1: 1000}}
 	for _, kind := range sampling.Kinds {

@@ -84,8 +84,8 @@ func samplerCases() []samplerCase {
 	}
 }
 
-// draw returns how often the examples of owner number i take part at each step, drawn as form draws it: example row, copy c. Owners with several examples have
-// a copy among them.
+// draw returns how often the examples of owner number i take part at each step, drawn as form draws
+// it: example row, copy c. Owners with several examples have a copy among them.
 func (c samplerCase) draw(sampler sampling.Sampler, src *stream.Source, i int) (x [samplerSteps]int) {
 	k := c.run.MaxExamplesPerOwner
 	coins, owners := make([][]int32, k), make([][]int32, k)
@@ -110,8 +110,8 @@ func (c samplerCase) draw(sampler sampling.Sampler, src *stream.Source, i int) (
 	return x
 }
 
-// generating evaluates E Π e^{u_i x_i - x_i²/2σ²} of the run's law, P/Q at y = σ²u for C = I, with so large a σ that the squares hardly matter:
-// by the recursions of the losses.
+// generating evaluates E Π e^{u_i x_i - x_i²/2σ²} of the run's law, P/Q at y = σ²u for C = I, with
+// so large a σ that the squares hardly matter: by the recursions of the losses.
 func generating(run Run, u []float64) (float64, error) {
 	const sigma = 1000
 	e, err := montecarlo.NewEvaluator(run.Loss(sigma), montecarlo.P)
@@ -157,8 +157,8 @@ func composed(run Run, u []float64) (float64, error) {
 	return product, nil
 }
 
-// compare holds draws against one law at points that determine the joint law: at every set of steps, that nothing is outside of it, with
-// participations inside weighed by 1 and by e^{0.5}.
+// compare holds draws against one law at points that determine the joint law: at every set of
+// steps, that nothing is outside of it, with participations inside weighed by 1 and by e^{0.5}.
 func compare(draws map[[samplerSteps]int]int, law func(u []float64) (float64, error)) error {
 	for set := range 1 << samplerSteps {
 		for _, inside := range []float64{0, 0.5} {
@@ -201,8 +201,9 @@ func compare(draws map[[samplerSteps]int]int, law func(u []float64) (float64, er
 	return nil
 }
 
-// TestSamplersFollowTheirAccounting holds the participations that batches are formed of against the law whose losses are drawn, and against the events
-// of which a privacy loss distribution is composed. The law of another run is rejected.
+// TestSamplersFollowTheirAccounting holds the participations that batches are formed of against the
+// law whose losses are drawn, and against the events of which a privacy loss distribution is
+// composed. The law of another run is rejected.
 func TestSamplersFollowTheirAccounting(t *testing.T) {
 	const owners = 60000
 	for _, c := range samplerCases() {
@@ -232,8 +233,9 @@ func TestSamplersFollowTheirAccounting(t *testing.T) {
 	}
 }
 
-// TestTruncationFollowsItsAccounting holds which examples survive in batches that are cut against the probability that the losses of truncated batches have in
-// one step, by the number of others in the batch.
+// TestTruncationFollowsItsAccounting holds which examples survive in batches that are cut against
+// the probability that the losses of truncated batches have in one step, by the number of others in
+// the batch.
 func TestTruncationFollowsItsAccounting(t *testing.T) {
 	const examples, p, most, rounds = 8, 0.6, 3, 40000
 	run := Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: p, Steps: 1}, Truncation: &sampling.Truncation{MaxBatchSize: most}},
@@ -285,7 +287,8 @@ func TestTruncationFollowsItsAccounting(t *testing.T) {
 		t.Errorf("others in the batch: %v", err)
 	}
 	for r := range examples {
-		// P/Q at y = 20 is (1-ps + p s e^{2y-2}) / (1-ps + p s e^{-y-1/2}) where batches are cut, else 1-p + p e^{y-1/2}.
+		// P/Q at y = 20 is (1-ps + p s e^{2y-2}) / (1-ps + p s e^{-y-1/2}) where batches are cut,
+		// else 1-p + p e^{y-1/2}.
 		const y = 20.0
 		loss, err := e.LogRatioCounts([]float64{y}, []int{r})
 		if err != nil {
@@ -312,7 +315,8 @@ var irrelevant = map[string]string{
 	"Truncation.Pad":         "padding has zero gradients, and sizes are secret",
 }
 
-// TestEveryFieldCounts changes each field of a run, by reflection so that a new one is not forgotten, and sees δ at one σ change.
+// TestEveryFieldCounts changes each field of a run, by reflection so that a new one is not
+// forgotten, and sees δ at one σ change.
 func TestEveryFieldCounts(t *testing.T) {
 	strategy := banded(samplerSteps, 2)
 	once, err := sampling.NewBalancedMinSep(samplerSteps, 2, 1.5)
@@ -417,7 +421,8 @@ func mutated(t *testing.T, name string, r Run, change func(r *Run)) {
 	}
 }
 
-// sampledDelta is δ of H(P,Q) at one σ and ε: proven, or by plain samples to half a per cent or better.
+// sampledDelta is δ of H(P,Q) at one σ and ε: proven, or by plain samples to half a per cent or
+// better.
 func sampledDelta(r Run) (float64, error) {
 	const sigma, epsilon, samples = 0.9, 0.2, 1 << 17
 	method, err := r.Method()

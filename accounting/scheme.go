@@ -9,12 +9,13 @@ import (
 	"minsep/sampling"
 )
 
-// analysis is how the runs of one scheme are accounted for. Each scheme has one, in the file of its name; what its method needs beside
-// is in the interfaces below.
+// analysis is how the runs of one scheme are accounted for. Each scheme has one, in the file of its
+// name; what its method needs beside is in the interfaces below.
 type analysis interface {
 	// method says how a claim about a valid run is verified, or refuses with a RefusedError.
 	method() (Method, error)
-	// canonical is one form of the samplers with the same law of participations, without truncation.
+	// canonical is one form of the samplers with the same law of participations, without
+	// truncation.
 	canonical() canonicalSampler
 }
 
@@ -30,7 +31,8 @@ type eventAnalysis interface {
 	compositions(noiseMultiplier float64) ([]*pld.Composition, error)
 }
 
-// majorizedAnalysis is for runs of the method MonteCarlo that are never worse than an eventAnalysis says.
+// majorizedAnalysis is for runs of the method MonteCarlo that are never worse than an eventAnalysis
+// says.
 type majorizedAnalysis interface {
 	eventAnalysis
 	majorized() bool

@@ -7,8 +7,9 @@ import (
 	"minsep/mechanism"
 )
 
-// Statement is a paragraph for a paper: whom the claim protects and against what change, ε and δ, how batches are formed, the strategy, the
-// noise multiplier, what is assumed, and how it was verified. Nothing in it is secret.
+// Statement is a paragraph for a paper: whom the claim protects and against what change, ε and δ,
+// how batches are formed, the strategy, the noise multiplier, what is assumed, and how it was
+// verified. Nothing in it is secret.
 func (c *Certificate) Statement() string {
 	var b strings.Builder
 	if c.Status != Verified {

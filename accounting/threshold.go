@@ -28,9 +28,10 @@ func divergence(a, b float64) float64 {
 	return max(0, kl-0x1p-50*b) * (1 - 1e-12)
 }
 
-// FailureProbability bounds the probability that the mean of samples independent values in [0, bound] is at most accept
-// although their expectation is at least verify > accept: q = exp(-s kl(δ'/M, δ_v/M)) (F5.1′; F5.1 for bound 1), rounded up.
-// With verify ≥ bound it is 0, since no expectation exceeds the bound.
+// FailureProbability bounds the probability that the mean of samples independent values in [0,
+// bound] is at most accept although their expectation is at least verify > accept: q = exp(-s
+// kl(δ'/M, δ_v/M)) (F5.1′; F5.1 for bound 1), rounded up. With verify ≥ bound it is 0, since no
+// expectation exceeds the bound.
 func FailureProbability(samples uint64, bound, accept, verify float64) float64 {
 	if verify >= bound {
 		return 0
@@ -38,7 +39,8 @@ func FailureProbability(samples uint64, bound, accept, verify float64) float64 {
 	return math.Exp(-float64(samples)*divergence(accept/bound, verify/bound)) * (1 + 1e-12)
 }
 
-// samplesFor is the smallest number of samples at which FailureProbability is at most q, as a real number.
+// samplesFor is the smallest number of samples at which FailureProbability is at most q, as a real
+// number.
 func samplesFor(bound, accept, verify, q float64) float64 {
 	if verify >= bound {
 		return 0
@@ -46,9 +48,10 @@ func samplesFor(bound, accept, verify, q float64) float64 {
 	return math.Ceil(-math.Log(q) / divergence(accept/bound, verify/bound) * (1 + 1e-9))
 }
 
-// Thresholds are the numbers of one verification: accept when the mean is at most Accept (δ'); a mechanism whose δ is above Verify
-// (δ_v) is then released with probability at most FailureProbability (q), and Verify + q(1 - Verify) is at most the δ that is
-// claimed (arXiv 2602.09338, Theorem A.1).
+// Thresholds are the numbers of one verification: accept when the mean is at most Accept (δ'); a
+// mechanism whose δ is above Verify (δ_v) is then released with probability at most
+// FailureProbability (q), and Verify + q(1 - Verify) is at most the δ that is claimed (arXiv
+// 2602.09338, Theorem A.1).
 type Thresholds struct {
 	Accept             float64 `json:"accept"`              // δ', at least 0 and at most Verify
 	Verify             float64 `json:"verify"`              // δ_v, at most the δ that is claimed
@@ -63,12 +66,14 @@ func (t Thresholds) Total() float64 {
 // Claim is a δ to be claimed, and who else draws on its failure probability.
 type Claim struct {
 	Delta float64 // δ, at least 1e-300 and below 1
-	// Points is how many points (ε, δ) are certified from the same samples; their failure probabilities add up. 0 means 1.
+	// Points is how many points (ε, δ) are certified from the same samples; their failure
+	// probabilities add up. 0 means 1.
 	Points int
-	// Earlier is the failure probability of protocols for the same run that came before this one, and of other points of its own.
+	// Earlier is the failure probability of protocols for the same run that came before this one,
+	// and of other points of its own.
 	Earlier float64
-	// MostFailure is what the claim's own failure probability is at most, for the sake of other points that count it too. 0 is for
-	// no such limit.
+	// MostFailure is what the claim's own failure probability is at most, for the sake of other
+	// points that count it too. 0 is for no such limit.
 	MostFailure float64
 }
 
@@ -79,7 +84,8 @@ func (c Claim) check(k *param.Checker) {
 	k.Require(c.Earlier >= 0 && c.Earlier < c.Delta, "earlier failure probability", c.Earlier, fmt.Sprintf("must be at least 0 and below delta, %g", c.Delta))
 }
 
-// allowed is the largest q up to MostFailure with δ_v + (points·q + earlier)(1 - δ_v) ≤ δ, rounded down.
+// allowed is the largest q up to MostFailure with δ_v + (points·q + earlier)(1 - δ_v) ≤ δ, rounded
+// down.
 func (c Claim) allowed(verify float64) float64 {
 	q := ((c.Delta-verify)/(1-verify)*(1-1e-9) - c.Earlier) / float64(max(1, c.Points))
 	if c.MostFailure > 0 {
@@ -91,9 +97,10 @@ func (c Claim) allowed(verify float64) float64 {
 // most is the largest δ_v that leaves a failure probability.
 func (c Claim) most() float64 { return (c.Delta - c.Earlier) * (1 - 1e-9) }
 
-// Samples returns the fewest samples in total, over one trial for each bound, at which a mechanism is accepted at means up to accept <
-// delta, with the thresholds and the samples of each trial. A trial whose bound is at most the threshold δ_v needs none. This
-// is one entry of the table of noise multipliers against samples: the σ whose δ is accept costs these samples.
+// Samples returns the fewest samples in total, over one trial for each bound, at which a mechanism
+// is accepted at means up to accept < delta, with the thresholds and the samples of each trial. A
+// trial whose bound is at most the threshold δ_v needs none. This is one entry of the table of
+// noise multipliers against samples: the σ whose δ is accept costs these samples.
 func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, error) {
 	check := param.Checker{Package: "accounting"}
 	c.check(&check)
@@ -150,7 +157,8 @@ func (c Claim) leastCost(least float64, samples func(verify, q float64) float64)
 		}
 		return samples(verify, q)
 	}
-	// In u = ln((δ-δ_v)/(δ-δ')) the cost falls, then rises; the best u is near -ln of the number of nats.
+	// In u = ln((δ-δ_v)/(δ-δ')) the cost falls, then rises; the best u is near -ln of the number of
+	// nats.
 	low, high := -80.0, -1e-9
 	most := c.most()
 	at := func(u float64) float64 { return most - (most-least)*math.Exp(u) }
@@ -160,9 +168,9 @@ func (c Claim) leastCost(least float64, samples func(verify, q float64) float64)
 	return verify, cost(verify)
 }
 
-// Spend returns the thresholds with the largest accepted mean that a budget of samples allows, over one trial for each bound, and
-// the samples of each trial. When the budget is too small even to accept a mean of 0 the error wraps ErrTooFewSamples and says what
-// is needed.
+// Spend returns the thresholds with the largest accepted mean that a budget of samples allows, over
+// one trial for each bound, and the samples of each trial. When the budget is too small even to
+// accept a mean of 0 the error wraps ErrTooFewSamples and says what is needed.
 func (c Claim) Spend(bounds []float64, budget uint64) (Thresholds, []uint64, error) {
 	check := param.Checker{Package: "accounting"}
 	c.check(&check)

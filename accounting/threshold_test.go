@@ -40,7 +40,8 @@ func TestDivergence(t *testing.T) {
 	for _, b := range []float64{1e-12, 1e-8, 1e-3, 0.3} {
 		for _, gap := range []float64{1e-4, 1e-2, 0.1} {
 			a := b * (1 - gap)
-			// kl(a,b) = Σ over both outcomes of p g(r), g(r) = 1/r-1 + ln r … by its integral: ∫_a^b (x-a)/(x(1-x)) dx.
+			// kl(a,b) = Σ over both outcomes of p g(r), g(r) = 1/r-1 + ln r … by its integral:
+			// ∫_a^b (x-a)/(x(1-x)) dx.
 			want, n := 0.0, 2000
 			for i := range n {
 				x := a + (float64(i)+0.5)*(b-a)/float64(n)
@@ -98,7 +99,8 @@ func TestSpend(t *testing.T) {
 	}
 }
 
-// TestSharedFailureProbability: three points after an earlier protocol leave a third of what is left.
+// TestSharedFailureProbability: three points after an earlier protocol leave a third of what is
+// left.
 func TestSharedFailureProbability(t *testing.T) {
 	c := Claim{Delta: 1e-6, Points: 3, Earlier: 1e-8}
 	th, samples, err := c.Spend([]float64{1e-4}, 1_000_000)

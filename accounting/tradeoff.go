@@ -6,17 +6,19 @@ import (
 	"minsep/internal/param"
 )
 
-// EpsilonDelta is one guarantee of (Epsilon, Delta)-differential privacy in both directions: Epsilon at least 0, Delta in [0, 1].
+// EpsilonDelta is one guarantee of (Epsilon, Delta)-differential privacy in both directions:
+// Epsilon at least 0, Delta in [0, 1].
 type EpsilonDelta struct {
 	Epsilon float64 `json:"epsilon"`
 	Delta   float64 `json:"delta"`
 }
 
-// Guarantee holds points (ε, δ) that hold together. What follows of it for attacks is as proven, or as estimated, as its points (F6.1).
+// Guarantee holds points (ε, δ) that hold together. What follows of it for attacks is as proven, or
+// as estimated, as its points (F6.1).
 type Guarantee []EpsilonDelta
 
-// Attack bounds what a test can do that tells from everything that is released whether the protected unit took part: with at most so many
-// false positives, at most so many true ones.
+// Attack bounds what a test can do that tells from everything that is released whether the
+// protected unit took part: with at most so many false positives, at most so many true ones.
 type Attack struct {
 	FPR float64 `json:"false_positive_rate"` // in [0, 1]
 	TPR float64 `json:"true_positive_rate"`  // at most, in [0, 1]
@@ -47,7 +49,8 @@ func (g Guarantee) Validate() error {
 // roundedUp is a rate a little larger than rounding can have made it.
 func roundedUp(rate float64) float64 { return min(1, rate*(1+1e-12)) }
 
-// TPR is the largest true positive rate of a test at a false positive rate in [0, 1] (F6.1), rounded up.
+// TPR is the largest true positive rate of a test at a false positive rate in [0, 1] (F6.1),
+// rounded up.
 func (g Guarantee) TPR(fpr float64) float64 {
 	most := 1.0
 	for _, p := range g {
@@ -57,7 +60,8 @@ func (g Guarantee) TPR(fpr float64) float64 {
 	return roundedUp(max(fpr, most))
 }
 
-// Advantage is the largest TPR less FPR of any test, rounded up: the total variation distance is at most that.
+// Advantage is the largest TPR less FPR of any test, rounded up: the total variation distance is at
+// most that.
 func (g Guarantee) Advantage() float64 {
 	most := 0.0
 	for _, fpr := range g.corners() {
@@ -66,8 +70,8 @@ func (g Guarantee) Advantage() float64 {
 	return roundedUp(most)
 }
 
-// corners are false positive rates among which that of the largest advantage is: where two of the lines that bound the true positive rate
-// meet.
+// corners are false positive rates among which that of the largest advantage is: where two of the
+// lines that bound the true positive rate meet.
 func (g Guarantee) corners() (rates []float64) {
 	type line struct{ at, slope float64 }
 	lines := []line{{1, 0}}

@@ -41,7 +41,8 @@ func (d discretePair) divergences(epsilon float64) (pq, qp float64) {
 
 func (d discretePair) delta(epsilon float64) float64 { return max(d.divergences(epsilon)) }
 
-// breaks are the ε at which δ, as a function of e^ε, changes its slope: the log ratios, and where the directions cross.
+// breaks are the ε at which δ, as a function of e^ε, changes its slope: the log ratios, and where
+// the directions cross.
 func (d discretePair) breaks() []float64 {
 	list := []float64{0, 40}
 	for i := range d.p {
@@ -66,8 +67,8 @@ func (d discretePair) breaks() []float64 {
 	return list
 }
 
-// best is the power of the best test of p against q at a level, by the lemma of Neyman and Pearson: outcomes by falling ratio, the last with
-// a coin.
+// best is the power of the best test of p against q at a level, by the lemma of Neyman and Pearson:
+// outcomes by falling ratio, the last with a coin.
 func best(p, q []float64, level float64) (power float64) {
 	order := make([]int, len(p))
 	for i := range order {
@@ -89,8 +90,8 @@ func best(p, q []float64, level float64) (power float64) {
 	return power
 }
 
-// TestAttacksHold: no test of random pairs is better than what their points say, and with a point at each break of δ they say no
-// more than the concave hull of the tests.
+// TestAttacksHold: no test of random pairs is better than what their points say, and with a point
+// at each break of δ they say no more than the concave hull of the tests.
 func TestAttacksHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 3))
 	for range 120 {
@@ -116,7 +117,8 @@ func TestAttacksHold(t *testing.T) {
 			if got := few.TPR(level); got < max(forth, back)*(1-1e-12) {
 				t.Fatalf("%+v: power %g and %g at level %g, %v says at most %g", d, forth, back, level, few, got)
 			}
-			// The points know the worse of the directions at each ε, so that the bound is the concave hull of both tests and of their mirrors.
+			// The points know the worse of the directions at each ε, so that the bound is the
+			// concave hull of both tests and of their mirrors.
 			if hull := d.hull(level); math.Abs(all.TPR(level)-hull) > 1e-9 {
 				t.Fatalf("%+v: at level %g all points give %g, the hull of the tests is %g", d, level, all.TPR(level), hull)
 			}
@@ -129,8 +131,9 @@ func TestAttacksHold(t *testing.T) {
 
 func pickFloat(rng *rand.Rand, values ...float64) float64 { return values[rng.IntN(len(values))] }
 
-// hull is the least concave bound of the tests of both directions: the least line above all corners (level, power) of both. Each
-// direction is its own mirror image with P and Q exchanged, so that corners of both directions are those of all four.
+// hull is the least concave bound of the tests of both directions: the least line above all corners
+// (level, power) of both. Each direction is its own mirror image with P and Q exchanged, so that
+// corners of both directions are those of all four.
 func (d discretePair) hull(level float64) float64 {
 	type point struct{ x, y float64 }
 	var corners []point
@@ -159,7 +162,8 @@ func (d discretePair) hull(level float64) float64 {
 	return highest
 }
 
-// TestAttacksOfGaussian holds many points of a Gaussian mechanism against its trade-off curve, Φ(Φ⁻¹(α) + μ).
+// TestAttacksOfGaussian holds many points of a Gaussian mechanism against its trade-off curve,
+// Φ(Φ⁻¹(α) + μ).
 func TestAttacksOfGaussian(t *testing.T) {
 	const mu = 1.3
 	var g Guarantee

@@ -12,15 +12,16 @@ import (
 	"minsep/sampling"
 )
 
-// Truncated is what cutting batches to a maximum size adds to one divergence of a run (F3.11): the pair without truncation is
-// verified at a δ that is smaller by Cost.
+// Truncated is what cutting batches to a maximum size adds to one divergence of a run (F3.11): the
+// pair without truncation is verified at a δ that is smaller by Cost.
 type Truncated struct {
 	Rule TruncationRule `json:"rule"` // the bound by which it costs so much
 	Cost float64        `json:"cost"` // in δ, at least 0, rounded upward
 }
 
-// TruncationRule is one of the bounds of F3.11, in its words. τ₁ bounds the expected number of times that the owner is
-// sampled at a step at which the others may fill the batch, τ the probability that there is such a step.
+// TruncationRule is one of the bounds of F3.11, in its words. τ₁ bounds the expected number of
+// times that the owner is sampled at a step at which the others may fill the batch, τ the
+// probability that there is such a step.
 type TruncationRule string
 
 // The rules. The smallest cost counts.
@@ -37,15 +38,16 @@ const (
 
 var truncationRules = []TruncationRule{NeverCut, Twice, AnyFull, Once, GammaAndOnce, NearOnce, Sharp, SharpAlone}
 
-// Moments are moments of the run without truncation at one noise multiplier, by which the cost in H(P,Q) may be far below
-// 2 τ₁. The zero Moments give bounds that hold for every noise multiplier.
+// Moments are moments of the run without truncation at one noise multiplier, by which the cost in
+// H(P,Q) may be far below 2 τ₁. The zero Moments give bounds that hold for every noise multiplier.
 type Moments struct {
 	NoiseMultiplier float64  // σ, above 0; 0 in the zero Moments
 	Orders          []Moment // by rising order
 }
 
-// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2) or an upper bound: as the run starts, and of what comes after a known
-// participation or before it, as after a cold start; +Inf where that is not known.
+// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2) or an upper bound: as the run starts, and of
+// what comes after a known participation or before it, as after a cold start; +Inf where that is
+// not known.
 type Moment struct {
 	Order      int     // θ, at least 2
 	LogN, Cold float64 // in nats
@@ -58,7 +60,8 @@ type participation struct {
 	never  float64
 	spread float64 // u: of the probability of taking part at a step, given another step; with separate only
 	minSep int
-	// independent says that what happens at one step says nothing of another; separate, that the law is b-min-sep.
+	// independent says that what happens at one step says nothing of another; separate, that the
+	// law is b-min-sep.
 	independent, separate, cold bool
 }
 
@@ -68,8 +71,8 @@ type rate struct {
 	steps int
 }
 
-// truncatedAnalysis is for schemes whose examples are sampled independently of each other: batches that are cut are accounted for by
-// the pair without truncation (F3.11). Only the marginals count.
+// truncatedAnalysis is for schemes whose examples are sampled independently of each other: batches
+// that are cut are accounted for by the pair without truncation (F3.11). Only the marginals count.
 type truncatedAnalysis interface {
 	participation() participation
 }
@@ -83,7 +86,8 @@ func (r Run) Untruncated() Run {
 	return r
 }
 
-// TruncatedPair says whether the pair for truncated batches themselves (F3.6) is known: without it, only F3.11 is left.
+// TruncatedPair says whether the pair for truncated batches themselves (F3.6) is known: without it,
+// only F3.11 is left.
 func (r Run) TruncatedPair() bool { return r.truncatedPair() == nil }
 
 func (r Run) truncatedPair() error {
@@ -98,8 +102,8 @@ func (r Run) truncatedPair() error {
 	return err
 }
 
-// TruncationCost bounds what the run's maximum batch size adds to the divergence of a direction at e^epsilon (F3.11). Moments must
-// be those of the run.
+// TruncationCost bounds what the run's maximum batch size adds to the divergence of a direction at
+// e^epsilon (F3.11). Moments must be those of the run.
 func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) (Truncated, error) {
 	c := param.Checker{Package: "accounting"}
 	c.Add(r.Validate())
@@ -160,13 +164,14 @@ func (r Run) truncationCost(law participation, d montecarlo.Direction, epsilon f
 	return best
 }
 
-// neverEnough says that H(Q,P) is 0, and at most τ₁ with truncation, since the owner may well take part at no step.
+// neverEnough says that H(Q,P) is 0, and at most τ₁ with truncation, since the owner may well take
+// part at no step.
 func (p participation) neverEnough(epsilon float64, examples int) bool {
 	return math.Pow(p.never, float64(examples)) >= math.Exp(-epsilon)*upward
 }
 
-// kappa bounds what is lost where the owner avoids the full batches: κ, at most 1. An owner of k examples has f_k ≤ f^k (F4.3), hence
-// the moments of order θ/k.
+// kappa bounds what is lost where the owner avoids the full batches: κ, at most 1. An owner of k
+// examples has f_k ≤ f^k (F4.3), hence the moments of order θ/k.
 func (m Moments) kappa(epsilon float64, examples int) float64 {
 	seldom, often := 0.0, 0.0 // logarithms, for q' ≤ 1/2 and above
 	for _, o := range m.Orders {
@@ -187,8 +192,8 @@ func (o Moment) logBound(theta, epsilon float64) float64 {
 	return o.LogN - a*epsilon + a*math.Log(a) - theta*math.Log(theta)
 }
 
-// sharp says whether the bound by a known participation holds: b-min-sep of one example, columns that do not overlap and are shifts
-// of one another.
+// sharp says whether the bound by a known participation holds: b-min-sep of one example, columns
+// that do not overlap and are shifts of one another.
 func (r Run) sharp(law participation) bool {
 	return law.separate && r.Strategy.Bands() <= law.minSep && r.Strategy.Columns == nil && !r.Strategy.Normalized
 }
@@ -212,7 +217,8 @@ func (r Run) known(law participation, epsilon float64, m Moments) float64 {
 	return math.Exp(least) * upward
 }
 
-// both bounds the sum over pairs of steps of the probability that the example takes part at both and the others fill both: τ₂.
+// both bounds the sum over pairs of steps of the probability that the example takes part at both
+// and the others fill both: τ₂.
 func (p participation) both(others, full int) float64 {
 	most, steps := 0.0, 0
 	for _, at := range p.rates {
@@ -233,8 +239,9 @@ func (p participation) both(others, full int) float64 {
 // SuggestedShare is the part of δ that a suggested maximum batch size costs at most.
 const SuggestedShare = 0.01
 
-// SuggestMaxBatchSize returns the smallest maximum batch size that costs at most SuggestedShare of delta in either direction, or half of
-// delta in H(Q,P) where that is all there is, whatever the run has; 0 where none is known, as for a scheme without one, or without the number of examples.
+// SuggestMaxBatchSize returns the smallest maximum batch size that costs at most SuggestedShare of
+// delta in either direction, or half of delta in H(Q,P) where that is all there is, whatever the
+// run has; 0 where none is known, as for a scheme without one, or without the number of examples.
 func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error) {
 	if err := r.Untruncated().Validate(); err != nil {
 		return 0, err
@@ -269,7 +276,8 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 	return high, nil
 }
 
-// TruncationError says that a maximum batch size takes more of δ than there is to spare. It wraps ErrNotVerified.
+// TruncationError says that a maximum batch size takes more of δ than there is to spare. It wraps
+// ErrNotVerified.
 type TruncationError struct {
 	MaxBatchSize int     // in examples, at least 1
 	Cost, Delta  float64 // the cost, and the δ of which it is a part

@@ -10,8 +10,8 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// Whole truncated mechanisms of few examples and few steps, enumerated: every set of entries that is sampled, and every set of
-// them that stays. Nothing here uses the code that is tested.
+// Whole truncated mechanisms of few examples and few steps, enumerated: every set of entries that
+// is sampled, and every set of them that stays. Nothing here uses the code that is tested.
 
 // law is how one entry takes part: patterns of steps as bits, with their probabilities.
 type law map[int]float64
@@ -114,8 +114,8 @@ func turnsLaw(steps, parts int, p float64, part int) law {
 	return out
 }
 
-// epochLaw is participation once an epoch: the place in the epoch before the first is uniform, and each next one is drawn as
-// docs/formulas.md, F3.8 has it.
+// epochLaw is participation once an epoch: the place in the epoch before the first is uniform, and
+// each next one is drawn as docs/formulas.md, F3.8 has it.
 func epochLaw(steps, epoch, minSep int) law {
 	out := law{}
 	var walk func(start, last, pattern int, weight float64)
@@ -184,8 +184,9 @@ func (c mechanismCase) String() string {
 		c.run.Sampler.Truncation.MaxBatchSize, c.run.Examples, c.own, c.run.Strategy.ColumnNorms(), c.sigma, c.epsilon)
 }
 
-// truth is H(P,Q) and H(Q,P) of the truncated mechanism for an adversary who knows the participations of all other entries, which is what
-// the claim allows. pair is that without truncation.
+// truth is H(P,Q) and H(Q,P) of the truncated mechanism for an adversary who knows the
+// participations of all other entries, which is what the claim allows. pair is that without
+// truncation.
 func (c mechanismCase) truth(pair [2]float64) (truth [2]float64) {
 	entries := laws(c.run.Sampler, int(c.run.Examples))
 	patterns := make([]int, c.own)
@@ -281,8 +282,9 @@ func choose(n, k int) float64 {
 	return x
 }
 
-// divergences are H(P,Q) and H(Q,P) of C times the sums with noise, over the cells of a grid: what is seen of outputs is their cell, so
-// that nothing comes out too large, and, cells being small, little too small.
+// divergences are H(P,Q) and H(Q,P) of C times the sums with noise, over the cells of a grid: what
+// is seen of outputs is their cell, so that nothing comes out too large, and, cells being small,
+// little too small.
 func divergences(run Run, sigma, epsilon float64, p, q sums) (pq, qp float64) {
 	n := run.steps()
 	widths := []float64{0.02, 0.15, 0.33, 0.6}

@@ -49,8 +49,9 @@ func costsOf(t *testing.T, r Run, epsilon float64, m Moments) (costs [2]Truncate
 	return costs
 }
 
-// TestTruncatedMechanisms holds δ of whole truncated mechanisms against δ without truncation and its cost. That the cases are sharp
-// enough is seen from costs that are wrong: with the batch full when it is of our own example, at half the rate, or none.
+// TestTruncatedMechanisms holds δ of whole truncated mechanisms against δ without truncation and
+// its cost. That the cases are sharp enough is seen from costs that are wrong: with the batch full
+// when it is of our own example, at half the rate, or none.
 func TestTruncatedMechanisms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 11))
 	rules := map[TruncationRule]int{}
@@ -164,8 +165,8 @@ func TestTruncatedMechanismsAgree(t *testing.T) {
 	}
 }
 
-// enumerated are, by enumeration, τ₁ as the sum over steps, the probability that the owner is sampled at a full step, that of a full
-// step, and that of no participation.
+// enumerated are, by enumeration, τ₁ as the sum over steps, the probability that the owner is
+// sampled at a full step, that of a full step, and that of no participation.
 func (c mechanismCase) enumerated() (sum, once, any, never float64) {
 	entries := laws(c.run.Sampler, int(c.run.Examples))
 	full := c.run.Sampler.Truncation.MaxBatchSize - c.own + 1
@@ -194,7 +195,8 @@ func (c mechanismCase) enumerated() (sum, once, any, never float64) {
 	return sum, once, any, never
 }
 
-// TestTruncationCost holds the costs that need no moments against their formulas, from τ₁ by enumeration and τ by the marginals.
+// TestTruncationCost holds the costs that need no moments against their formulas, from τ₁ by
+// enumeration and τ by the marginals.
 func TestTruncationCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 2026))
 	for range 3000 {
@@ -243,8 +245,9 @@ func TestTruncationCost(t *testing.T) {
 	}
 }
 
-// TestSharpTruncation holds the parts of the sharp form against enumeration: h₁ against the pair with a known participation, κ
-// against owners that avoid any set of steps, τ₂ against pairs of full steps.
+// TestSharpTruncation holds the parts of the sharp form against enumeration: h₁ against the pair
+// with a known participation, κ against owners that avoid any set of steps, τ₂ against pairs of
+// full steps.
 func TestSharpTruncation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2026))
 	tightest := [3]float64{}
@@ -338,7 +341,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// TestSuggestMaxBatchSize: the suggestion is the smallest that is affordable, and an order of examples more moves it as tails go.
+// TestSuggestMaxBatchSize: the suggestion is the smallest that is affordable, and an order of
+// examples more moves it as tails go.
 func TestSuggestMaxBatchSize(t *testing.T) {
 	scheme, err := sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14_745_600)
 	if err != nil {
@@ -375,7 +379,8 @@ func TestSuggestMaxBatchSize(t *testing.T) {
 	}
 }
 
-// TestProtocolTakesTruncationOff: a trial has the threshold that its cost of truncation leaves, and a run without a pair of its own needs one.
+// TestProtocolTakesTruncationOff: a trial has the threshold that its cost of truncation leaves, and
+// a run without a pair of its own needs one.
 func TestProtocolTakesTruncationOff(t *testing.T) {
 	const delta = 0.01
 	cut := func(change func(*Protocol)) error {

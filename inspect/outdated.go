@@ -9,8 +9,8 @@ import (
 	"minsep/manifest"
 )
 
-// replaced says that the bounded table of a run directory is another than the one that run.json names: bound ran again, with another graph
-// or bound, after what rests on the table was made.
+// replaced says that the bounded table of a run directory is another than the one that run.json
+// names: bound ran again, with another graph or bound, after what rests on the table was made.
 func replaced(ctx context.Context, run string) bool {
 	r, err := manifest.ReadRun(ctx, run)
 	if err != nil || r.Examples == "" {
@@ -31,8 +31,8 @@ func (i *Inspection) unlessOutdated(name, rule string, held bool) {
 	}
 }
 
-// outdated says which results are for another bounded table than the one in the run directory, and which commands make them again; "" if
-// none is.
+// outdated says which results are for another bounded table than the one in the run directory, and
+// which commands make them again; "" if none is.
 func outdated(found []Inspection) string {
 	var kinds []string
 	for _, i := range found {

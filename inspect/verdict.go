@@ -60,7 +60,8 @@ func claimed(c *accounting.Certificate) string {
 	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, unit)
 }
 
-// failedChecks are the checks that do not hold, each with its folder, but for those that [outdated] tells.
+// failedChecks are the checks that do not hold, each with its folder, but for those that [outdated]
+// tells.
 func failedChecks(found []Inspection) (faults []string) {
 	for _, i := range found {
 		for _, p := range i.Checks {

@@ -137,7 +137,8 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// processState are what changes something for a whole process, and the files that may: two jobs in one process share it.
+// processState are what changes something for a whole process, and the files that may: two jobs in
+// one process share it.
 var processState = map[string][]string{
 	"flag.CommandLine":  {"pipelines/process.go", "cmd/minsep/main.go"},
 	"slog.SetDefault(":  {"pipelines/process.go"},

@@ -79,7 +79,8 @@ func TestPythonPackage(t *testing.T) {
 	}
 }
 
-// trainer returns the Python with the packages of a framework, which make trainers fetches; "" if it is not here.
+// trainer returns the Python with the packages of a framework, which make trainers fetches; "" if
+// it is not here.
 func trainer(t *testing.T, framework string) string {
 	t.Helper()
 	python, err := filepath.Abs("../.venv-" + framework + "/bin/python")
@@ -146,7 +147,8 @@ func TestPythonDocument(t *testing.T) {
 	ignored(t, dir)
 }
 
-// imports names the framework that a program imports, whose Python runs it; data sets are beside JAX.
+// imports names the framework that a program imports, whose Python runs it; data sets are beside
+// JAX.
 func imports(program string) string {
 	switch {
 	case strings.Contains(program, "import torch"):

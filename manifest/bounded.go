@@ -31,8 +31,8 @@ type BoundedFile struct {
 	Rows  int64  `json:"rows"`  // at least 0
 }
 
-// OpenBounded opens a folder with a bounded graph: it checks the index, the sizes of the files and the footers of the
-// parts, and reports every fault. It does not read the rows.
+// OpenBounded opens a folder with a bounded graph: it checks the index, the sizes of the files and
+// the footers of the parts, and reports every fault. It does not read the rows.
 func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	ix, err := Open(ctx, dir, BoundedFormat)
 	if err != nil {
@@ -74,8 +74,8 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	return b, nil
 }
 
-// Copy makes dir, which must hold no finished result, the same folder byte for byte. A file that is not what the index
-// says is a [MismatchError]; after an error nothing is left of the copy.
+// Copy makes dir, which must hold no finished result, the same folder byte for byte. A file that is
+// not what the index says is a [MismatchError]; after an error nothing is left of the copy.
 func (b *Bounded) Copy(ctx context.Context, dir string) (err error) {
 	stage, err := Begin(dir, false, false)
 	if err != nil {
@@ -150,7 +150,8 @@ func inFile(name string, err error) error {
 	return err
 }
 
-// Each reads the part, which is in dir, as [BoundedPart.Each] does, and checks the number of its rows.
+// Each reads the part, which is in dir, as [BoundedPart.Each] does, and checks the number of its
+// rows.
 func (f BoundedFile) Each(ctx context.Context, dir string, owners bool, size int, use func(r *ownergraph.Rows) error) error {
 	p, err := openPartFile(ctx, dir, f.Name)
 	if err != nil {

@@ -61,8 +61,8 @@ func tableText(r *ownergraph.Rows) (out []tableRow) {
 	return out
 }
 
-// TestBoundedWriterWithoutRows: a part may have none, and then nothing is handed to the library, which would take the address of the
-// first value. Under the race detector that is an error.
+// TestBoundedWriterWithoutRows: a part may have none, and then nothing is handed to the library,
+// which would take the address of the first value. Under the race detector that is an error.
 func TestBoundedWriterWithoutRows(t *testing.T) {
 	var rows ownergraph.Rows
 	for _, types := range [][2]ownergraph.IDType{{ownergraph.Int64, ownergraph.Int64}, {ownergraph.String, ownergraph.String}} {
@@ -113,7 +113,8 @@ func readPart(b []byte, first int64, owners bool, size int) (*BoundedPart, []tab
 
 var idTypes = []ownergraph.IDType{ownergraph.Int64, ownergraph.String}
 
-// TestBoundedTable writes random tables in portions of any size: the bytes are the same, and what is read is what was written.
+// TestBoundedTable writes random tables in portions of any size: the bytes are the same, and what
+// is read is what was written.
 func TestBoundedTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		example, owner := rapid.SampledFrom(idTypes).Draw(t, "example"), rapid.SampledFrom(idTypes).Draw(t, "owner")
@@ -267,7 +268,8 @@ func TestBoundedFaults(t *testing.T) {
 	}
 }
 
-// TestDamagedBoundedTable changes every byte: rows are read as many as there were, or the part is refused.
+// TestDamagedBoundedTable changes every byte: rows are read as many as there were, or the part is
+// refused.
 func TestDamagedBoundedTable(t *testing.T) {
 	b := writePart(t, makeRows(ownergraph.String, ownergraph.Int64, 0, 20, func() int { return 2 }), 20)
 	for i := range b {

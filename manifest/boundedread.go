@@ -9,7 +9,8 @@ import (
 	"minsep/sampling/ownergraph/idcolumn"
 )
 
-// TableError is a part of a bounded graph that is not as [BoundedWriter] writes it. It never holds ids.
+// TableError is a part of a bounded graph that is not as [BoundedWriter] writes it. It never holds
+// ids.
 type TableError struct {
 	File     string // or empty, if the reader was given no name
 	RowGroup int    // counted from 1, or 0
@@ -48,7 +49,8 @@ type BoundedPart struct {
 	columns [4]*idcolumn.Column
 }
 
-// OpenBoundedPart reads the footer of a part, which is a file of size bytes, and checks its columns.
+// OpenBoundedPart reads the footer of a part, which is a file of size bytes, and checks its
+// columns.
 func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	f, err := idcolumn.Open(r, size)
 	if err != nil {
@@ -84,9 +86,9 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	return p, nil
 }
 
-// Each calls use with the rows of the part in order, at most size at a time. The first row must have the number first. With
-// owners false, the owners are not read, and every row has none. The rows are good until use returns; its error
-// ends the reading and is returned as it is.
+// Each calls use with the rows of the part in order, at most size at a time. The first row must
+// have the number first. With owners false, the owners are not read, and every row has none. The
+// rows are good until use returns; its error ends the reading and is returned as it is.
 func (p *BoundedPart) Each(first int64, owners bool, size int, use func(r *ownergraph.Rows) error) error {
 	var rows ownergraph.Rows
 	var last ownergraph.IDs // the example before rows, or none

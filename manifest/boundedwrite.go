@@ -46,9 +46,9 @@ const (
 	boundedPageRows   = 1 << 12  // rows that are written at once: the unit of pages
 )
 
-// BoundedWriter writes a part of a bounded graph as Parquet with the columns row (int64), example_id (int64 or
-// string), copies (int32) and owners (list of int64 or string). The bytes are a function of the rows: it does not matter in which
-// portions they are written.
+// BoundedWriter writes a part of a bounded graph as Parquet with the columns row (int64),
+// example_id (int64 or string), copies (int32) and owners (list of int64 or string). The bytes are
+// a function of the rows: it does not matter in which portions they are written.
 type BoundedWriter struct {
 	w       *parquet.GenericWriter[any]
 	columns [4][]parquet.Value // that wait to be written
@@ -129,8 +129,8 @@ func (b *BoundedWriter) id(ids *ownergraph.IDs, i int) parquet.Value {
 	return parquet.ByteArrayValue(b.text[start:])
 }
 
-// flush writes the values that wait, and ends the row group when it is full. Without rows there is nothing to write, and
-// the library takes the address of the first value.
+// flush writes the values that wait, and ends the row group when it is full. Without rows there is
+// nothing to write, and the library takes the address of the first value.
 func (b *BoundedWriter) flush() error {
 	if b.rows == 0 {
 		return nil

@@ -22,8 +22,8 @@ const (
 	PublicDir  fs.FileMode = 0o755
 )
 
-// background is the context of what is written and removed: requests to object stores end by their limits. Readers take the
-// context of their caller.
+// background is the context of what is written and removed: requests to object stores end by their
+// limits. Readers take the context of their caller.
 var background = context.Background()
 
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
@@ -36,13 +36,15 @@ type File struct {
 	SHA256 Digest `json:"sha256"` // of its bytes
 }
 
-// WriteFile writes dir/name whole or not at all, as package store does. It replaces a file of that name, so that a task that
-// runs twice leaves one result. name may hold slashes; its folders must exist. mode is that of a local file.
+// WriteFile writes dir/name whole or not at all, as package store does. It replaces a file of that
+// name, so that a task that runs twice leaves one result. name may hold slashes; its folders must
+// exist. mode is that of a local file.
 func WriteFile(dir, name string, mode fs.FileMode, write func(io.Writer) error) (File, error) {
 	return writeFile(dir, name, store.Options{Mode: mode}, write)
 }
 
-// WriteFileOf is [WriteFile] of at least size bytes: a store that cannot hold so many refuses them before the first one.
+// WriteFileOf is [WriteFile] of at least size bytes: a store that cannot hold so many refuses them
+// before the first one.
 func WriteFileOf(dir, name string, mode fs.FileMode, size int64, write func(io.Writer) error) (File, error) {
 	return writeFile(dir, name, store.Options{Mode: mode, Size: size}, write)
 }
@@ -113,7 +115,8 @@ func localName(name string) bool {
 	return filepath.IsLocal(filepath.FromSlash(name)) && !strings.Contains(name, "\\")
 }
 
-// MismatchError is a file that is not what its index says. It does not tell the sizes: those of batches are secret.
+// MismatchError is a file that is not what its index says. It does not tell the sizes: those of
+// batches are secret.
 type MismatchError struct {
 	Name, What string // the file, and "size" or "SHA-256"
 }

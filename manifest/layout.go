@@ -29,13 +29,14 @@ const (
 	NoiseFormat    = "minsep-noise/1"
 )
 
-// BatchesParams are the parameters that batches depend on, with the key and the examples: what the index of batches holds, and the
-// keys are derived with.
+// BatchesParams are the parameters that batches depend on, with the key and the examples: what the
+// index of batches holds, and the keys are derived with.
 type BatchesParams struct {
 	Scheme sampling.Spec `json:"scheme"` // how examples take part
 }
 
-// shardParticipations is the number of participations that a shard of batches is meant to have: 16 MB of rows.
+// shardParticipations is the number of participations that a shard of batches is meant to have: 16
+// MB of rows.
 const shardParticipations = 4 << 20
 
 // BatchShards returns a good number of shards for an expected total number of participations.

@@ -194,7 +194,8 @@ func TestResumeProtectsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeTheMark: a run that is killed while it makes the mark, or while it removes an earlier result, does not stop the next one.
+// TestKilledBeforeTheMark: a run that is killed while it makes the mark, or while it removes an
+// earlier result, does not stop the next one.
 func TestKilledBeforeTheMark(t *testing.T) {
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)

@@ -11,7 +11,8 @@ const MaxNoiseShards = 100000
 // DefaultStepsPerFile is the number of steps of a file of noise where nothing else is asked for.
 const DefaultStepsPerFile = 1000
 
-// NoiseFacts are what the index of a folder of noise says of its files. Shards 0 is a folder with the recipe only.
+// NoiseFacts are what the index of a folder of noise says of its files. Shards 0 is a folder with
+// the recipe only.
 type NoiseFacts struct {
 	Steps        int   `json:"steps"`                    // at least 1
 	Coordinates  int64 `json:"coordinates"`              // of a gradient, at least 1
@@ -20,8 +21,8 @@ type NoiseFacts struct {
 	DType        DType `json:"dtype,omitempty"`          // float32 or float64
 }
 
-// NoiseRange returns the coordinates [lo, hi) of a shard: the first coordinates mod shards of them have one more than the
-// others.
+// NoiseRange returns the coordinates [lo, hi) of a shard: the first coordinates mod shards of them
+// have one more than the others.
 func NoiseRange(coordinates int64, shard, shards int) (lo, hi int64) {
 	size, more := coordinates/int64(shards), coordinates%int64(shards)
 	lo = int64(shard)*size + min(int64(shard), more)
@@ -35,7 +36,8 @@ func NoiseRange(coordinates int64, shard, shards int) (lo, hi int64) {
 // NoiseShard is the folder of a shard.
 func NoiseShard(shard, shards int) string { return fmt.Sprintf("shard-%05d-of-%05d", shard, shards) }
 
-// NoiseFile is the name, in the folder of noise, of a shard's file of the steps [first, first+steps).
+// NoiseFile is the name, in the folder of noise, of a shard's file of the steps [first,
+// first+steps).
 func NoiseFile(shard, shards, first, steps int) string {
 	return fmt.Sprintf("%s/steps-%06d-%06d.npy", NoiseShard(shard, shards), first, first+steps-1)
 }
@@ -51,7 +53,8 @@ func (f NoiseFacts) Names() []string {
 	return names
 }
 
-// CheckCover requires that files, in any order, cover all coordinates and steps: that they are those of [NoiseFacts.Names], each once.
+// CheckCover requires that files, in any order, cover all coordinates and steps: that they are
+// those of [NoiseFacts.Names], each once.
 func (f NoiseFacts) CheckCover(files []File) error {
 	// Counted before they are named: shards and steps may be what somebody claims.
 	perShard := (int64(f.Steps)-1)/int64(f.StepsPerFile) + 1

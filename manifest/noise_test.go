@@ -24,7 +24,8 @@ func TestCheckCover(t *testing.T) {
 	}
 }
 
-// How many files there must be is counted before they are named: shards and steps may be what somebody claims.
+// How many files there must be is counted before they are named: shards and steps may be what
+// somebody claims.
 func TestCoverOfClaimedSteps(t *testing.T) {
 	files := []manifest.File{{Name: manifest.NoiseFile(0, 1, 0, 1)}}
 	for _, c := range []struct{ shards, perFile, steps int }{{1, 1, 1 << 53}, {1 << 53, 1, 1}, {1 << 62, 1, 1 << 62}, {2, 1 << 62, 1 << 62}, {1, 1, 2}} {

@@ -75,7 +75,8 @@ var npyDict = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_o
 // maxNPYElements bounds the elements of a file, so that no size computed from a header overflows.
 const maxNPYElements = 1 << 48
 
-// ReadNPYHeader reads the head of an .npy file of one or two dimensions as [NPYHeader.Write] or NumPy writes it.
+// ReadNPYHeader reads the head of an .npy file of one or two dimensions as [NPYHeader.Write] or
+// NumPy writes it.
 func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 	var h NPYHeader
 	var head [len(npyMagic) + 2]byte
@@ -120,7 +121,8 @@ type NPYInts struct {
 	buf   [1 << 15]byte
 }
 
-// NewNPYInts reads the header. size is the length of the file in bytes: a header that does not fit it is refused.
+// NewNPYInts reads the header. size is the length of the file in bytes: a header that does not fit
+// it is refused.
 func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 	counted := &countReader{r: r}
 	h, err := ReadNPYHeader(counted)

@@ -28,10 +28,12 @@ type Run struct {
 	Format  string       `json:"format"`
 	Version string       `json:"minsep_version"` // of the code that made the directory
 	RunID   stream.RunID `json:"run_id"`         // of the training run
-	// Examples says what the run is of, once a stage knows: see [BoundedExamples] and [NumberedExamples].
+	// Examples says what the run is of, once a stage knows: see [BoundedExamples] and
+	// [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`
 	Plan     *RunPlan `json:"plan,omitempty"` // of a directory that a whole plan is run in
-	// Stages are those of the plan that are finished, by name: what binds their results to the plan and to each other.
+	// Stages are those of the plan that are finished, by name: what binds their results to the plan
+	// and to each other.
 	Stages map[string]RunStage `json:"stages,omitempty"`
 	SHA256 Digest              `json:"sha256"` // of the file with zeros in this place; nothing but in the file
 }
@@ -50,9 +52,9 @@ type RunPlan struct {
 	Plan          json.RawMessage `json:"plan"`           // all that decides the results; inputs are there by SHA-256
 }
 
-// OpenRun returns the run of a directory, and makes directory and run where there is none: with the run
-// id want, or a fresh one where want is the zero id. A directory with another run id than want is refused. made says that
-// there was no run.
+// OpenRun returns the run of a directory, and makes directory and run where there is none: with the
+// run id want, or a fresh one where want is the zero id. A directory with another run id than want
+// is refused. made says that there was no run.
 func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
 	run, err = ReadRun(background, dir)
 	switch {
@@ -75,7 +77,8 @@ func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
 	return run, true, err
 }
 
-// BoundedExamples names the examples of a bounded table by the SHA-256 of its index, NumberedExamples the examples 0 to n-1, in
+// BoundedExamples names the examples of a bounded table by the SHA-256 of its index,
+// NumberedExamples the examples 0 to n-1, in
 // [Run] and in recipes of noise.
 func BoundedExamples(index Digest) string { return "bounded " + index.String() }
 
@@ -93,8 +96,9 @@ func SetExamples(dir, examples string) error {
 	return WriteRun(dir, run, &old)
 }
 
-// WriteRun makes the directory where there is none, and writes its run.json: in place of old, or, if that is nil, where there is
-// none, else the error wraps fs.ErrExist. It is an error if another process has replaced old meanwhile.
+// WriteRun makes the directory where there is none, and writes its run.json: in place of old, or,
+// if that is nil, where there is none, else the error wraps fs.ErrExist. It is an error if another
+// process has replaced old meanwhile.
 func WriteRun(dir string, run Run, old *Run) error {
 	if err := store.MkdirAll(background, dir, PublicDir); err != nil {
 		return fmt.Errorf("manifest: %w", err)
@@ -133,7 +137,8 @@ func (r Run) encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// RemoveRun undoes an OpenRun that made a run in which no stage has succeeded. It leaves a directory that holds anything else.
+// RemoveRun undoes an OpenRun that made a run in which no stage has succeeded. It leaves a
+// directory that holds anything else.
 func RemoveRun(dir string) error {
 	if err := store.Remove(background, store.Join(dir, RunName)); err != nil {
 		return fmt.Errorf("manifest: %w", err)
@@ -148,7 +153,8 @@ func RemoveRun(dir string) error {
 	return err
 }
 
-// ReadRun reads run.json, which must be as [WriteRun] left it, byte for byte. The error wraps fs.ErrNotExist where there is none.
+// ReadRun reads run.json, which must be as [WriteRun] left it, byte for byte. The error wraps
+// fs.ErrNotExist where there is none.
 func ReadRun(ctx context.Context, dir string) (Run, error) {
 	run, _, err := readRun(ctx, dir)
 	return run, err
@@ -192,7 +198,8 @@ func parseRun(path string, b []byte) (run Run, err error) {
 	return run, nil
 }
 
-// Finished reports whether a stage has left a result in a folder. Whether the result is whole is for [Open] and [Index.Verify] to say.
+// Finished reports whether a stage has left a result in a folder. Whether the result is whole is
+// for [Open] and [Index.Verify] to say.
 func Finished(dir string) bool {
 	_, index := store.Stat(background, store.Join(dir, IndexName))
 	_, mark := store.Stat(background, store.Join(dir, incompleteName))

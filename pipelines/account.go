@@ -20,7 +20,8 @@ type AccountResult struct {
 	RunID  string            `json:"run_id,omitempty"`
 	Out    string            `json:"out"`    // run directory
 	Method accounting.Method `json:"method"` // how the claim is verified
-	// Exactness says what a sampled loss is worth: exact, or a bound that makes δ too large, or not proven. Empty without samples.
+	// Exactness says what a sampled loss is worth: exact, or a bound that makes δ too large, or not
+	// proven. Empty without samples.
 	Exactness montecarlo.Exactness `json:"exactness,omitempty"`
 	Run       accounting.Run       `json:"run"`               // what the claim is for
 	Epsilon   float64              `json:"epsilon"`           // of the request
@@ -36,7 +37,8 @@ type AccountResult struct {
 	// Certificate is what was verified; nil when nothing was, and in a dry run.
 	Certificate *accounting.Certificate `json:"certificate,omitempty"`
 
-	// Attacks bounds membership attacks: by the certificate and, with a curve, by that, which may be an estimate.
+	// Attacks bounds membership attacks: by the certificate and, with a curve, by that, which may
+	// be an estimate.
 	Attacks []accounting.AttackBounds `json:"attacks,omitempty"`
 	// Statement is a paragraph for a paper, and ModelCard lines for a model card.
 	Statement string `json:"statement,omitempty"`
@@ -47,11 +49,12 @@ type AccountResult struct {
 
 	From string `json:"from,omitempty"` // the run directory from which the certificate was taken over
 
-	// Earlier are protocols of this directory for the same sampler and strategy, whose failure probabilities are taken off δ.
+	// Earlier are protocols of this directory for the same sampler and strategy, whose failure
+	// probabilities are taken off δ.
 	Earlier []accounting.Earlier `json:"earlier,omitempty"`
 
-	// SuggestedMaxBatchSize, of a dry run, is the smallest maximum batch size that costs at most accounting.SuggestedShare of
-	// delta at any noise multiplier; 0 where none is known.
+	// SuggestedMaxBatchSize, of a dry run, is the smallest maximum batch size that costs at most
+	// accounting.SuggestedShare of delta at any noise multiplier; 0 where none is known.
 	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
 
 	// What follows are estimates, and certify nothing.
@@ -69,7 +72,8 @@ type Account stages.Account
 // Validate reports every fault that can be seen without the files.
 func (a Account) Validate() error { return stages.Account(a).Validate() }
 
-// Run accounts. An error that wraps accounting.ErrNotVerified comes with a result: what was estimated.
+// Run accounts. An error that wraps accounting.ErrNotVerified comes with a result: what was
+// estimated.
 func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	w, err := o.begin(ctx, beginning{stage: a, looks: true, remade: manifest.CertificateFile, inputs: func(c *param.Checker) {
 		c.Require(a.From == "" || store.Resolved(a.From) != store.Resolved(o.Out), "from", a.From, "must be another directory than --out")
@@ -207,8 +211,8 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 	})
 }
 
-// withTime adds to the error of a protocol without an accepted candidate how long a sample takes: as
-// the plan measured it or, where an earlier command made the plan, measured now.
+// withTime adds to the error of a protocol without an accepted candidate how long a sample takes:
+// as the plan measured it or, where an earlier command made the plan, measured now.
 func withTime(ctx context.Context, err error, p *accounting.Protocol, cpu float64) error {
 	var rejected *accounting.NotVerifiedError
 	if !errors.As(err, &rejected) {

@@ -38,9 +38,10 @@ type sourceFile struct {
 	digest manifest.Digest
 }
 
-// readClaim reads the certificate of a run directory, and checks it: its ledger gives its bytes, every proof holds when it is
-// computed again, and earlier protocols are counted. The ledger's files are hashed before they are checked, so that what is copied
-// later can be held against what was checked.
+// readClaim reads the certificate of a run directory, and checks it: its ledger gives its bytes,
+// every proof holds when it is computed again, and earlier protocols are counted. The ledger's
+// files are hashed before they are checked, so that what is copied later can be held against what
+// was checked.
 func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	refuse := func(rule string) error {
 		return &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: rule + "; `minsep inspect " + dir + "` says more"}
@@ -121,8 +122,8 @@ func (s *claimSource) hash(ctx context.Context) error {
 	return nil
 }
 
-// differences says how what the account asks for differs from what the certificate is for. Bounds that do not depend on the number of
-// examples hold for any.
+// differences says how what the account asks for differs from what the certificate is for. Bounds
+// that do not depend on the number of examples hold for any.
 func (s *claimSource) differences(a Account, problem verification.Problem) (differs []string, err error) {
 	const there, here = "in the certificate", "here"
 	c, run := s.certificate, problem.Run
@@ -165,8 +166,9 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 	return differs, nil
 }
 
-// takeOver copies the certificate of another run directory, with its ledger, after checking it and that it is for what is asked for.
-// No sample is drawn. The request is the account's own, so that it counts as done when it is repeated.
+// takeOver copies the certificate of another run directory, with its ledger, after checking it and
+// that it is for what is asked for. No sample is drawn. The request is the account's own, so that
+// it counts as done when it is repeated.
 func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 	s, err := readClaim(ctx, c.From)
 	if err != nil {
@@ -213,8 +215,9 @@ func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 	})
 }
 
-// onlyOf refuses a run directory whose ledger holds anything else than what comes from the source, of which a copy that was
-// stopped leaves a part: the certificate does not count what was seen there.
+// onlyOf refuses a run directory whose ledger holds anything else than what comes from the source,
+// of which a copy that was stopped leaves a part: the certificate does not count what was seen
+// there.
 func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 	for _, name := range stages.LedgerFiles(ctx, out) {
 		if name == manifest.LedgerFolder+"/"+manifest.RequestFile {
@@ -240,7 +243,8 @@ func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 	return nil
 }
 
-// copy copies the ledger. Earlier protocols come first and units last, so that a part of it is a ledger that can be gone on with.
+// copy copies the ledger. Earlier protocols come first and units last, so that a part of it is a
+// ledger that can be gone on with.
 func (s *claimSource) copy(ctx context.Context, out string, r stages.Request) error {
 	asked, err := r.Encode()
 	if err != nil {

@@ -22,8 +22,9 @@ import (
 	"minsep/transforms/progress"
 )
 
-// lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished certificate is refused unless it may be
-// overwritten. A protocol of another request that gave none is not: it is put aside, where it counts, so that nothing is lost.
+// lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished
+// certificate is refused unless it may be overwritten. A protocol of another request that gave none
+// is not: it is put aside, where it counts, so that nothing is lost.
 func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	folder, r := c.ledger(), c.request
 	if name := stages.FindClaim(ctx, c.dir.path); name != "" && !c.dir.overwrite {
@@ -45,7 +46,8 @@ func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	return bytes.Equal(got, want), nil
 }
 
-// openLedger opens the ledger: with its own protocol if p is nil, else for p, after putting a protocol that is there aside.
+// openLedger opens the ledger: with its own protocol if p is nil, else for p, after putting a
+// protocol that is there aside.
 func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledger.Ledger, error) {
 	if p == nil {
 		l, err := ledger.Open(folder)
@@ -73,7 +75,8 @@ func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledge
 	return ledger.Create(folder, p)
 }
 
-// putAside moves a protocol, its units and the certificate that was made of them to a folder of its own.
+// putAside moves a protocol, its units and the certificate that was made of them to a folder of its
+// own.
 func putAside(folder string) error {
 	l, err := ledger.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,8 +157,8 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 	})
 }
 
-// writeCertificate writes the one of stages.ClaimFiles that a certificate belongs in, and removes the other, which an earlier version or
-// a claim that is replaced may have left.
+// writeCertificate writes the one of stages.ClaimFiles that a certificate belongs in, and removes
+// the other, which an earlier version or a claim that is replaced may have left.
 func writeCertificate(out string, c *accounting.Certificate) error {
 	b, err := c.Encode()
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// These benchmarks run whole stages, files written, and report CPU seconds and the peak memory of the process. The peak
-// is that of all that ran before in the process, so `make bench` gives each a process of its own.
+// These benchmarks run whole stages, files written, and report CPU seconds and the peak memory of
+// the process. The peak is that of all that ran before in the process, so `make bench` gives each a
+// process of its own.
 
 // measure runs stage and reports what it cost.
 func measure(b *testing.B, stage func() error) {
@@ -74,7 +75,8 @@ func BenchmarkForm(b *testing.B) {
 	}
 }
 
-// BenchmarkFormMultiOwner forms batches by Algorithm 3 of about 3e5 examples that a bound of two examples per owner keeps.
+// BenchmarkFormMultiOwner forms batches by Algorithm 3 of about 3e5 examples that a bound of two
+// examples per owner keeps.
 func BenchmarkFormMultiOwner(b *testing.B) {
 	o := benchOptions(b)
 	graph := writeGraph(b, 1_250_000, 2_500_000)
@@ -90,8 +92,8 @@ func BenchmarkFormMultiOwner(b *testing.B) {
 	})
 }
 
-// BenchmarkBound goes from Parquet to Parquet, two edges per example, eight examples per owner. MINSEP_BENCH_EDGES adds a
-// size, such as 100000000.
+// BenchmarkBound goes from Parquet to Parquet, two edges per example, eight examples per owner.
+// MINSEP_BENCH_EDGES adds a size, such as 100000000.
 func BenchmarkBound(b *testing.B) {
 	sizes := []int{20_000_000}
 	if s := os.Getenv("MINSEP_BENCH_EDGES"); s != "" {
@@ -118,7 +120,8 @@ type edge struct {
 	Owner   int64 `parquet:"owner_id"`
 }
 
-// writeGraph writes a Parquet edge list in which each example has as many owners, drawn at random, four times fewer owners than examples.
+// writeGraph writes a Parquet edge list in which each example has as many owners, drawn at random,
+// four times fewer owners than examples.
 func writeGraph(b *testing.B, examples, edges int) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "graph.parquet")

@@ -11,7 +11,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// TestFormNeedsParallelism asks Flink, which holds what a task passes on, for more than it can hold.
+// TestFormNeedsParallelism asks Flink, which holds what a task passes on, for more than it can
+// hold.
 func TestFormNeedsParallelism(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	if err := stream.CreateKeyFile(key); err != nil {

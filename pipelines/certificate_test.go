@@ -13,7 +13,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// A certificate of a later version is inspected by the columns that this one knows, and is not taken over.
+// A certificate of a later version is inspected by the columns that this one knows, and is not
+// taken over.
 func TestCertificateOfALaterVersion(t *testing.T) {
 	dir := t.TempDir()
 	key, run := filepath.Join(dir, "key"), filepath.Join(dir, "run")

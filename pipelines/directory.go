@@ -22,8 +22,9 @@ var ErrLocked = errors.New("another minsep command is writing there: wait for it
 // Lock keeps every other command out of a run directory.
 type Lock struct{ release func() }
 
-// TakeLock takes the lock of a run directory, which is made if it is not there: see [store.LockFolder]. It ends with this process at the
-// latest. Where another command has it, the error wraps [ErrLocked].
+// TakeLock takes the lock of a run directory, which is made if it is not there: see
+// [store.LockFolder]. It ends with this process at the latest. Where another command has it, the
+// error wraps [ErrLocked].
 func TakeLock(out string) (*Lock, error) {
 	release, err := store.LockFolder(out, manifest.LockName, manifest.PublicDir, manifest.PublicFile)
 	if errors.Is(err, store.ErrLocked) {
@@ -70,8 +71,9 @@ func (d *directory) lock() (unlock func(), err error) {
 	return d.held.Release, nil
 }
 
-// look reads what is in the directory, but for the result that the stage makes anew. It refuses batches and noise that are not of the
-// directory's run id or, unless root is nil, not made with that root key.
+// look reads what is in the directory, but for the result that the stage makes anew. It refuses
+// batches and noise that are not of the directory's run id or, unless root is nil, not made with
+// that root key.
 func (d *directory) look(ctx context.Context, remade string, root *stream.Root) (stages.Present, error) {
 	if d.discarded {
 		return stages.Present{}, nil
@@ -92,8 +94,9 @@ func (d *directory) mayWrite(ctx context.Context, folder string) error {
 	return nil
 }
 
-// registered refuses, before anything is written, a registry that cannot be written to, and a training run that is not the one which the
-// registry has for the run id: that of the run directory, or the one that is asked for. Empty fields of want are not compared.
+// registered refuses, before anything is written, a registry that cannot be written to, and a
+// training run that is not the one which the registry has for the run id: that of the run
+// directory, or the one that is asked for. Empty fields of want are not compared.
 func (w *work) registered(want noise.Record) error {
 	g, err := noise.OpenRegistry(w.root, w.set.KeyFile)
 	if err != nil || w.jobs.translates {
@@ -112,8 +115,9 @@ func (w *work) registered(want noise.Record) error {
 	return g.Check(want)
 }
 
-// HasRoom refuses a result that does not fit into what is free, before its first byte. Of a folder of the run directory that is there it
-// says nothing: part of the result may be in it, and what is replaced makes room.
+// HasRoom refuses a result that does not fit into what is free, before its first byte. Of a folder
+// of the run directory that is there it says nothing: part of the result may be in it, and what is
+// replaced makes room.
 func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) error {
 	for _, folder := range folders {
 		if _, err := store.Stat(ctx, store.Join(out, folder)); err == nil {
@@ -127,8 +131,8 @@ func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) er
 	return nil
 }
 
-// copyTo is where a table of another run directory must be copied to, since batches are of no use without the table
-// that they number: "" if it is there, or if there is none.
+// copyTo is where a table of another run directory must be copied to, since batches are of no use
+// without the table that they number: "" if it is there, or if there is none.
 func (d *directory) copyTo(ctx context.Context, x stages.Source) (string, error) {
 	if x.Table == nil || d.discarded {
 		return "", nil

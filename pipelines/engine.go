@@ -21,14 +21,16 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// ErrTranslated says that a job was translated for Dataflow, as --dry_run asks, and not run. Nothing was written.
+// ErrTranslated says that a job was translated for Dataflow, as --dry_run asks, and not run.
+// Nothing was written.
 var ErrTranslated = errors.New("pipelines: translated, not run")
 
-// errLeft marks an error after which tasks of the job may still be writing in this process: what they have written stays, marked as unfinished.
+// errLeft marks an error after which tasks of the job may still be writing in this process: what
+// they have written stays, marked as unfinished.
 var errLeft = errors.New("the runner did not stop in time")
 
-// stopTime is how long a runner may take to end after its job is to stop. One in this process may not look at it before a task is done: the
-// command ends without it.
+// stopTime is how long a runner may take to end after its job is to stop. One in this process may
+// not look at it before a task is done: the command ends without it.
 const (
 	stopTime      = 5 * time.Second
 	stopTimeLocal = 500 * time.Millisecond
@@ -60,10 +62,11 @@ func (e engine) portable() bool {
 	return false
 }
 
-// run executes p and returns its metrics. When ctx ends, the job is cancelled, and run returns ctx's error.
+// run executes p and returns its metrics. When ctx ends, the job is cancelled, and run returns
+// ctx's error.
 //
-// Runners differ in what they return: some give no result for a job that was cancelled or not submitted, which is an error here,
-// since the caller needs the job's output.
+// Runners differ in what they return: some give no result for a job that was cancelled or not
+// submitted, which is an error here, since the caller needs the job's output.
 func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {
 	job := &jobLog{log: e.log}
 	ctxLog, end := beamLog.begin(ctx, job)
@@ -74,7 +77,8 @@ func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults
 		result beam.PipelineResult
 		err    error
 	}
-	// The job's context has no deadline, and ends after the job: Prism panics when a worker meets its deadline, or is gone too soon.
+	// The job's context has no deadline, and ends after the job: Prism panics when a worker meets
+	// its deadline, or is gone too soon.
 	within, cancel := context.WithCancel(context.WithoutCancel(ctxLog))
 	defer cancel()
 	ended := make(chan outcome, 1)
@@ -168,7 +172,8 @@ func (l *jobLog) id() string {
 	return l.submitted
 }
 
-// cancel cancels the job at a job service, and waits for its end there. Jobs in this process end with it.
+// cancel cancels the job at a job service, and waits for its end there. Jobs in this process end
+// with it.
 func (l *jobLog) cancel(runner string) error {
 	id := l.id()
 	switch {

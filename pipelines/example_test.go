@@ -12,7 +12,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Batches of 1000 numbered examples, each its own owner, and what inspection says of the run directory.
+// Batches of 1000 numbered examples, each its own owner, and what inspection says of the run
+// directory.
 func ExampleForm() {
 	dir, err := os.MkdirTemp("", "run")
 	if err != nil {

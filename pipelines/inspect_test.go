@@ -61,7 +61,8 @@ func failedChecks(t *testing.T, run string) (names []string) {
 
 type object = map[string]any
 
-// lie changes the index of a folder such that its hashes match again, and those of the batches, whose input the table is.
+// lie changes the index of a folder such that its hashes match again, and those of the batches,
+// whose input the table is.
 func lie(t *testing.T, run, folder string, change func(index object)) {
 	t.Helper()
 	path := filepath.Join(run, folder, manifest.IndexName)

@@ -63,7 +63,8 @@ func newSlowJob(t *testing.T) slowJob {
 	return slowJob{f, o, *jobopts.JobName, jobpb.NewJobServiceClient(conn)}
 }
 
-// begin begins the job, and returns once it works: its id at the job service, and where its end is told.
+// begin begins the job, and returns once it works: its id at the job service, and where its end is
+// told.
 func (j slowJob) begin(ctx context.Context, t *testing.T) (id string, ended chan error) {
 	t.Helper()
 	progress.Reset()
@@ -110,7 +111,8 @@ func TestJobIsCancelled(t *testing.T) {
 	}
 }
 
-// A job that somebody else cancels is an error, even where the runner says that it has ended well, and leaves nothing.
+// A job that somebody else cancels is an error, even where the runner says that it has ended well,
+// and leaves nothing.
 func TestCancelledJobIsNoResult(t *testing.T) {
 	j := newSlowJob(t)
 	id, ended := j.begin(t.Context(), t)

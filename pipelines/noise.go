@@ -22,7 +22,8 @@ type NoiseResult struct {
 	Out             string  `json:"out"`              // run directory
 	Kind            string  `json:"kind"`             // of the strategy
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ in units of the clip norm
-	// Certificate is the file that NoiseMultiplier was taken from, and Status the status of what it certifies; "" where σ was given.
+	// Certificate is the file that NoiseMultiplier was taken from, and Status the status of what it
+	// certifies; "" where σ was given.
 	Certificate string            `json:"certificate,omitempty"`
 	Status      accounting.Status `json:"status,omitempty"`  // of the certificate; "" without one
 	ClipNorm    float64           `json:"clip_norm"`         // ζ, above 0
@@ -40,8 +41,8 @@ type Noise stages.Noise
 // Validate reports every fault that can be seen without the strategy.
 func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 
-// Run makes the noise. After an interruption the folder stays unfinished, and on a full disk, so that the same call goes on where it was; after
-// another failure it is as empty as before.
+// Run makes the noise. After an interruption the folder stays unfinished, and on a full disk, so
+// that the same call goes on where it was; after another failure it is as empty as before.
 func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true, inputs: func(c *param.Checker) {
 		if n.FromCertificate && !hasCertificate(ctx, o.Out) {
@@ -150,7 +151,8 @@ func (w *work) claim(run manifest.Run, r *noise.Recipe, key string) error {
 	return registry.Claim(r, w.dir.path, plan)
 }
 
-// layoutDigest covers everything that decides the files: the recipe, which names run and key, and their layout.
+// layoutDigest covers everything that decides the files: the recipe, which names run and key, and
+// their layout.
 func layoutDigest(r *noise.Recipe, facts manifest.NoiseFacts) (manifest.Digest, error) {
 	recipe, err := r.SHA256()
 	if err != nil {

@@ -83,7 +83,8 @@ func TestNoiseIsReadBack(t *testing.T) {
 	}
 }
 
-// TestNoiseFailsWithoutLeftovers: a failure leaves nothing, an interruption what can be gone on with.
+// TestNoiseFailsWithoutLeftovers: a failure leaves nothing, an interruption what can be gone on
+// with.
 func TestNoiseFailsWithoutLeftovers(t *testing.T) {
 	stage, o := newNoise(t)
 	o.Runner = "no such runner"
@@ -130,8 +131,8 @@ func (h onRecord) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestNoiseServesOneTraining: neither another directory nor another σ has the noise of a run id, and a refused
-// overwrite leaves the noise that is there.
+// TestNoiseServesOneTraining: neither another directory nor another σ has the noise of a run id,
+// and a refused overwrite leaves the noise that is there.
 func TestNoiseServesOneTraining(t *testing.T) {
 	stage, o := newNoise(t)
 	made, err := stage.Run(context.Background(), o)
@@ -158,7 +159,8 @@ func TestNoiseServesOneTraining(t *testing.T) {
 	}
 }
 
-// TestInspectNoiseFindsFaults changes files and makes the index agree with them, so that only the check in question breaks.
+// TestInspectNoiseFindsFaults changes files and makes the index agree with them, so that only the
+// check in question breaks.
 func TestInspectNoiseFindsFaults(t *testing.T) {
 	name := "shard-00001-of-00002/steps-000008-000015.npy"
 	for want, harm := range map[string]func(folder string, ix *manifest.Index){

@@ -26,7 +26,8 @@ func formed(t *testing.T, out, key string) pipelines.Options {
 	return o
 }
 
-// refused holds that every stage that looks refuses what is in the run directory, and that none of them leaves anything there.
+// refused holds that every stage that looks refuses what is in the run directory, and that none of
+// them leaves anything there.
 func refused(t *testing.T, noise pipelines.Noise, o pipelines.Options, why string, withoutKey bool) {
 	t.Helper()
 	before, err := os.ReadDir(o.Out)
@@ -78,7 +79,8 @@ func TestOneTraining(t *testing.T) {
 	refused(t, noise, three, "it was made with another root key", false)
 }
 
-// TestLockBeforeLook: a stage does not look at a directory in which another command writes, unless it runs under that command's lock.
+// TestLockBeforeLook: a stage does not look at a directory in which another command writes, unless
+// it runs under that command's lock.
 func TestLockBeforeLook(t *testing.T) {
 	noise, o := newNoise(t)
 	o = formed(t, o.Out, o.KeyFile)

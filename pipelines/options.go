@@ -1,11 +1,12 @@
-// Package pipelines assembles minsep's stages: graph in, directory out. Each stage is a parameter struct with
-// Validate and Run. Parameters change the result and are hashed into its keys and index; [Options] say where and
-// how to run and change nothing.
+// Package pipelines assembles minsep's stages: graph in, directory out. Each stage is a parameter
+// struct with Validate and Run. Parameters change the result and are hashed into its keys and
+// index; [Options] say where and how to run and change nothing.
 //
-// Inside, an engine runs the Beam jobs of a stage, and a directory is the run directory that the stage writes in.
+// Inside, an engine runs the Beam jobs of a stage, and a directory is the run directory that the
+// stage writes in.
 //
-// A program that runs stages on another runner than [DefaultRunner] imports that runner, such as by Beam's package beamx; minsep's
-// command imports all, and the object stores.
+// A program that runs stages on another runner than [DefaultRunner] imports that runner, such as by
+// Beam's package beamx; minsep's command imports all, and the object stores.
 //
 // Stability: may change with every release.
 package pipelines
@@ -46,7 +47,8 @@ type Options struct {
 	WorkDir   string       // of temporary files, on every worker; "" for the system's
 	Log       *slog.Logger // nil: no logs. What is logged names no example, owner or key, and no size that is secret
 
-	// Replaced are results in the run directory that a plan makes again after the stage that runs: they are not looked at.
+	// Replaced are results in the run directory that a plan makes again after the stage that runs:
+	// they are not looked at.
 	Replaced []string
 
 	Faults error // of the command line, to be told with those of the parameters; nil for none

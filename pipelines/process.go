@@ -12,14 +12,16 @@ import (
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 )
 
-// This file has what Beam keeps once for a process, and which all jobs of a process therefore share:
+// This file has what Beam keeps once for a process, and which all jobs of a process therefore
+// share:
 //
 //   - The options of runners are flags of flag.CommandLine: jobs that run at once have the same ones.
 //   - There is one logger. beamLog hands each record on to the job that it is of, as far as the record tells.
 //   - Prism logs to slog's default logger.
 //   - Runners and their workers in this process make their temporary files in TMPDIR.
 //
-// Counters are shared too, see package progress: what they show is the sum over the jobs that run at once.
+// Counters are shared too, see package progress: what they show is the sum over the jobs that run
+// at once.
 
 // VisitBeamFlags calls visit for every flag that Beam's runners define.
 func VisitBeamFlags(visit func(*flag.Flag)) {
@@ -31,7 +33,8 @@ func VisitBeamFlags(visit func(*flag.Flag)) {
 	})
 }
 
-// SetBeamFlag sets one of these flags for all later jobs of this process. Beam hands those that were set on to the runner.
+// SetBeamFlag sets one of these flags for all later jobs of this process. Beam hands those that
+// were set on to the runner.
 func SetBeamFlag(name, value string) error { return flag.CommandLine.Set(name, value) }
 
 // beamFlag is the value of one of these flags; "" if there is none of the name.
@@ -45,8 +48,8 @@ func beamFlag(name string) string {
 // SetTempDir makes dir the folder of the temporary files of this process.
 func SetTempDir(dir string) error { return os.Setenv("TMPDIR", dir) }
 
-// SetLog makes h the handler of what Prism and other packages log to slog's default logger, but for level debug, where Prism's records may
-// hold data.
+// SetLog makes h the handler of what Prism and other packages log to slog's default logger, but for
+// level debug, where Prism's records may hold data.
 func SetLog(h slog.Handler) { slog.SetDefault(slog.New(withoutDebug{h})) }
 
 type withoutDebug struct{ slog.Handler }
@@ -66,7 +69,8 @@ func (h withoutDebug) WithGroup(name string) slog.Handler {
 // beamLog is Beam's logger: it hands records on to the jobs that run.
 var beamLog sharedLog
 
-// sharedLog hands a record on to the job of its context. Those of workers come without one: they go to the job that began last.
+// sharedLog hands a record on to the job of its context. Those of workers come without one: they go
+// to the job that began last.
 type sharedLog struct {
 	mu   sync.Mutex
 	jobs []*jobLog // that run, in the order in which they began

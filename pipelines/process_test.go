@@ -10,8 +10,8 @@ import (
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 )
 
-// TestJobsLogApart has two jobs at once: each gets the records of its context and its id, the later one those that tell no job, and
-// after its end the other.
+// TestJobsLogApart has two jobs at once: each gets the records of its context and its id, the later
+// one those that tell no job, and after its end the other.
 func TestJobsLogApart(t *testing.T) {
 	var texts [2]bytes.Buffer
 	var jobs [2]*jobLog

@@ -19,7 +19,8 @@ var (
 		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
 )
 
-// wholeSteps is the number of steps up to which a dense strategy is made, which takes time and memory in its cube and square.
+// wholeSteps is the number of steps up to which a dense strategy is made, which takes time and
+// memory in its cube and square.
 const wholeSteps = 256
 
 // epoch is the mean number of steps between two participations, and between b and b rounded down.
@@ -54,7 +55,8 @@ func (p *part) with(scheme string, minSep int) sampling.Params {
 // period is the number of bins of balls-in-bins.
 func (p *part) period() int { return int(min(max(1, math.Round(p.epoch())), sampling.MaxSteps)) }
 
-// banded are the parameters of a strategy of some bands, for participations at least a period apart.
+// banded are the parameters of a strategy of some bands, for participations at least a period
+// apart.
 func (p *part) banded(kind string, bands, period int) mechanism.Params {
 	s := p.workload(kind)
 	s.Bands = bands
@@ -71,8 +73,9 @@ func (p *part) start(limit int) int {
 	return min(limit, 1<<int(math.Round(math.Log2(float64(bands)))))
 }
 
-// climb looks for the size from low to high with the least error: from start by factors of two while the error falls, then beside it. It
-// returns 0 where no size can be used. The rows are all kept.
+// climb looks for the size from low to high with the least error: from start by factors of two
+// while the error falls, then beside it. It returns 0 where no size can be used. The rows are all
+// kept.
 func (p *part) climb(ctx context.Context, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
 	return p.climbBy(ctx, []float64{2, .5, 1.5, .75}, start, low, high, candidate)
 }
@@ -139,7 +142,8 @@ func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high 
 	return best, nil
 }
 
-// worthwhile is how many times the least error so far a family may have for sizes beside its best to be tried.
+// worthwhile is how many times the least error so far a family may have for sizes beside its best
+// to be tried.
 const worthwhile = 1.05
 
 // least is the least error so far.
@@ -153,7 +157,8 @@ func (p *part) least() float64 {
 	return least
 }
 
-// cyclicPart are independent noise with Poisson sampling, and cyclic Poisson sampling: both are proven without samples.
+// cyclicPart are independent noise with Poisson sampling, and cyclic Poisson sampling: both are
+// proven without samples.
 func cyclicPart(ctx context.Context, p *part) error {
 	if _, err := p.evaluate(ctx, sampling.Params{Scheme: "poisson", Steps: p.Steps, BatchSize: p.batch}, p.workload(mechanism.KindIdentity)); err != nil {
 		return err
@@ -171,8 +176,8 @@ func cyclicPart(ctx context.Context, p *part) error {
 // roomy is the part of an epoch up to which min-seps are tried.
 const roomy = 0.9
 
-// separatedPart are the schemes with a least distance and a banded strategy: over the bands with min-sep equal to them, then over larger
-// min-seps, then other families of strategies at the best.
+// separatedPart are the schemes with a least distance and a banded strategy: over the bands with
+// min-sep equal to them, then over larger min-seps, then other families of strategies at the best.
 func separatedPart(ctx context.Context, p *part) error {
 	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
 	owner, high := p.perOwner(p.population), min(int(roomy*p.epoch()), p.bandsLimit())
@@ -197,7 +202,8 @@ func separatedPart(ctx context.Context, p *part) error {
 			}
 			return err
 		}
-		// What was the better kind for the scheme before is likely to be the better one here, and the other one then needs no climb.
+		// What was the better kind for the scheme before is likely to be the better one here, and
+		// the other one then needs no climb.
 		other := []float64{2, .5}
 		if first != "" {
 			other = nil

@@ -7,12 +7,14 @@ import (
 	"minsep/mechanism"
 )
 
-// curve is the noise relative to the batch of Poisson sampling with independent noise, by batch size.
+// curve is the noise relative to the batch of Poisson sampling with independent noise, by batch
+// size.
 type curve struct {
 	batches, relative []float64 // by rising batch size
 }
 
-// compare fills in the batch sizes at which independent noise has as little noise relative to the batch.
+// compare fills in the batch sizes at which independent noise has as little noise relative to the
+// batch.
 func (p *planning) compare(ctx context.Context, out *Result) error {
 	curves := map[Population]*curve{}
 	for _, row := range out.Rows {
@@ -36,7 +38,8 @@ func (p *planning) compare(ctx context.Context, out *Result) error {
 	return nil
 }
 
-// sameAs is the batch size at which independent noise has the relative noise of a row; 0 beyond half of the examples.
+// sameAs is the batch size at which independent noise has the relative noise of a row; 0 beyond
+// half of the examples.
 func (p *planning) sameAs(c *curve, of Population, row *Row) (float64, error) {
 	e := p.make(context.Background(), p.workload(mechanism.KindIdentity))
 	if e.err != nil {

@@ -8,8 +8,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Populations reads a graph into memory, about 40 bytes an edge, and bounds it once for each number of examples per owner, which must
-// rise. The order in which examples are considered is that of a public key: a run has another one, and keeps about as many.
+// Populations reads a graph into memory, about 40 bytes an edge, and bounds it once for each number
+// of examples per owner, which must rise. The order in which examples are considered is that of a
+// public key: a run has another one, and keeps about as many.
 func Populations(ctx context.Context, paths []string, read graphio.Options, perOwner []int) ([]Population, error) {
 	source, err := graphio.Open(ctx, paths, read)
 	if err != nil {
@@ -54,7 +55,8 @@ func Populations(ctx context.Context, paths []string, read graphio.Options, perO
 	return list, nil
 }
 
-// PerOwner are the numbers of examples per owner from 1 to most that a plan tries: all up to 4, then powers of two, and most.
+// PerOwner are the numbers of examples per owner from 1 to most that a plan tries: all up to 4,
+// then powers of two, and most.
 func PerOwner(most int) (list []int) {
 	for k := 1; k < most; {
 		list = append(list, k)

@@ -14,13 +14,15 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Noise is the noise multiplier that a candidate needs: the smallest σ at which it is (ε, δ)-differentially private.
+// Noise is the noise multiplier that a candidate needs: the smallest σ at which it is (ε,
+// δ)-differentially private.
 type Noise struct {
 	Multiplier float64 `json:"noise_multiplier"` // σ, above 0
 	StdErr     float64 `json:"std_err"`          // of Multiplier, at least 0; 0 if it is proven
 	Proven     bool    `json:"proven"`           // without samples: Multiplier is enough. The search ends at most 0.05 % above the smallest; a grid of losses costs about 1e-3 of ε besides
 
-	// OneDirection says that only H(P,Q) was looked at: the noise multiplier is at least Multiplier.
+	// OneDirection says that only H(P,Q) was looked at: the noise multiplier is at least
+	// Multiplier.
 	OneDirection bool `json:"one_direction,omitempty"`
 
 	Samples uint64  `json:"samples,omitempty"` // that were drawn; 0 if it is proven
@@ -60,8 +62,8 @@ const (
 	leastSum  = 10    // of values over M: with fewer, a standard error is a matter of luck
 	mostWork  = 6e9   // samples times steps of an estimate
 
-	// Of the tables of an order, in states times steps, where an estimate is coarse and where it is fine: tables pay where many
-	// samples are drawn.
+	// Of the tables of an order, in states times steps, where an estimate is coarse and where it is
+	// fine: tables pay where many samples are drawn.
 	coarseWork, fineWork = 3e6, 2e7
 	coarseError          = 0.005
 )
@@ -120,7 +122,8 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance float64) (Noise, 
 	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", errNoEstimate, math.Exp(x))
 }
 
-// look draws at ln σ = x: more samples where δ is near, and few where they say in which direction it is.
+// look draws at ln σ = x: more samples where δ is near, and few where they say in which direction
+// it is.
 func (s *searcher) look(ctx context.Context, x, tolerance float64) (look, error) {
 	spec := s.run.Loss(math.Exp(x))
 	work := coarseWork
@@ -151,7 +154,8 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (look, error)
 	return *at, s.draw(ctx, v, at, plan, tolerance)
 }
 
-// draw draws samples until the standard error of ln σ is at most about tolerance, or it is clear that δ is far.
+// draw draws samples until the standard error of ln σ is at most about tolerance, or it is clear
+// that δ is far.
 func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, plan tilt.Plan, tolerance float64) error {
 	var buffer [few]float64
 	var sum, squares float64
@@ -175,7 +179,8 @@ func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, plan til
 		mean := max(sum, 1) / n // of no value at all, as much as one would be
 		l.excess = l.logBound + math.Log(mean)
 		l.stdErr = math.Sqrt(max(squares, 1)/n-min(1, mean*mean)) / mean / math.Sqrt(n)
-		// Where the way to δ errs by more than the samples would, the next look is the one for many samples.
+		// Where the way to δ errs by more than the samples would, the next look is the one for many
+		// samples.
 		slope, doubt := s.slope()
 		goal := max(-slope*tolerance*0.8, math.Abs(l.excess)*doubt/2)
 		switch {
@@ -191,7 +196,8 @@ func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, plan til
 	}
 }
 
-// costOfOwner is the part of mostWork that an estimate may take: samples of several examples an owner take longer each.
+// costOfOwner is the part of mostWork that an estimate may take: samples of several examples an
+// owner take longer each.
 func costOfOwner(run accounting.Run) float64 {
 	if run.MaxExamplesPerOwner > 1 {
 		return 0.2
@@ -217,7 +223,8 @@ func (c claim) estimate(ctx context.Context, start, tolerance float64) (Noise, e
 	return s.sigma(ctx, start, tolerance)
 }
 
-// bothDirections looks at H(Q,P) at the noise multiplier of n: where it may be above δ, n becomes the larger of the two.
+// bothDirections looks at H(Q,P) at the noise multiplier of n: where it may be above δ, n becomes
+// the larger of the two.
 func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (Noise, error) {
 	if !n.OneDirection {
 		return n, nil
@@ -274,9 +281,11 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 	return n, nil
 }
 
-// Find is the noise multiplier at which a run without a maximum batch size is (epsilon, delta)-differentially private: proven where
-// that takes no samples, else estimated in both directions, to a standard error of 0.9 %. Start is where the search begins, for columns
-// of norm 1; about that of independent noise is good. The error is an accounting.RefusedError where no analysis is known.
+// Find is the noise multiplier at which a run without a maximum batch size is (epsilon,
+// delta)-differentially private: proven where that takes no samples, else estimated in both
+// directions, to a standard error of 0.9 %. Start is where the search begins, for columns of norm
+// 1; about that of independent noise is good. The error is an accounting.RefusedError where no
+// analysis is known.
 func Find(ctx context.Context, run accounting.Run, epsilon, delta, start float64) (Noise, error) {
 	method, err := run.Method()
 	if err != nil {

@@ -98,7 +98,8 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 	return rows, nil
 }
 
-// inParallel calls do for every item, on all processors, and returns the first error in the order of the items.
+// inParallel calls do for every item, on all processors, and returns the first error in the order
+// of the items.
 func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
 	errs := make([]error, len(items))
 	next := make(chan int)
@@ -136,7 +137,8 @@ func (p *planning) independent(of Population, batch float64) (float64, error) {
 // apart is how many standard errors two figures are apart whose order is taken as known.
 const apart = 3
 
-// behind says whether b is behind a whatever the errors of their estimates: by more than apart standard errors.
+// behind says whether b is behind a whatever the errors of their estimates: by more than apart
+// standard errors.
 func behind(a, b *Row) bool {
 	return b.Relative-a.Relative > apart*math.Hypot(a.StdErr, b.StdErr)
 }
@@ -146,7 +148,8 @@ var finer = []float64{0.004}
 
 const mostTied = 4
 
-// rank orders the rows by their error, the refused last. Those that may be the first are estimated further, and in both directions.
+// rank orders the rows by their error, the refused last. Those that may be the first are estimated
+// further, and in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	order := func() {
 		slices.SortStableFunc(rows, func(a, b *Row) int {

@@ -51,8 +51,9 @@ func planned(t *testing.T, r Request) *Result {
 	return out
 }
 
-// TestRankingHolds runs alternatives to their certificates: a certified noise multiplier is above the estimate less its error, and little
-// above it; so the order of those that are told apart is that of the certificates.
+// TestRankingHolds runs alternatives to their certificates: a certified noise multiplier is above
+// the estimate less its error, and little above it; so the order of those that are told apart is
+// that of the certificates.
 func TestRankingHolds(t *testing.T) {
 	out := smallPlan(t)
 	type certified struct {
@@ -130,7 +131,8 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestEstimate compares noise multipliers of independent events, estimated by samples, with their privacy loss distributions.
+// TestEstimate compares noise multipliers of independent events, estimated by samples, with their
+// privacy loss distributions.
 func TestEstimate(t *testing.T) {
 	for _, c := range []struct{ prob, epsilon, delta, start float64 }{{.125, 1, 1e-4, 8}, {.02, 4, 1e-5, .1}, {.3, .5, 1e-3, 1}} {
 		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.prob, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}

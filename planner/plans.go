@@ -17,8 +17,8 @@ type NamedPlan struct {
 	Matrix *mechanism.Workload // what the file of its workload holds; nil where the plan names none
 }
 
-// ComparePlans ranks plans for minsep run. Steps, workload, objective, whom they protect, ε and δ must be the same for all; graphs,
-// batch sizes, schemes and strategies need not be.
+// ComparePlans ranks plans for minsep run. Steps, workload, objective, whom they protect, ε and δ
+// must be the same for all; graphs, batch sizes, schemes and strategies need not be.
 func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch func(Progress)) (*Result, error) {
 	if len(plans) < 2 {
 		return nil, &ParamError{Package: "planner", Param: "compare", Value: len(plans), Rule: "needs at least two plans"}

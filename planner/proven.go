@@ -9,13 +9,15 @@ import (
 	"minsep/sampling"
 )
 
-// coarse is what the grid of losses may add to ε over all steps: far more than in a certificate, and an upper bound like there.
+// coarse is what the grid of losses may add to ε over all steps: far more than in a certificate,
+// and an upper bound like there.
 const coarse = 1e-3
 
 // narrow is how far the upper end of ln σ is above the lower one when a search ends.
 const narrow = 5e-4
 
-// proven is the noise multiplier of a run without samples: in closed form or by privacy loss distributions on a coarse grid.
+// proven is the noise multiplier of a run without samples: in closed form or by privacy loss
+// distributions on a coarse grid.
 func (c claim) proven(start float64) (Noise, error) {
 	if c.run.Sampler.Fixed != nil {
 		b, err := c.run.Calibrate(c.epsilon, c.delta)
@@ -48,14 +50,15 @@ func (c claim) compose(sigma float64) (*pld.Composition, error) {
 	return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.run.Sampler.Kind().Name)
 }
 
-// gridOf rounds losses so that the errors of all steps add up to about coarse. A step's loss spreads over about p/σ, or ln 1/p of the tail
-// that matters, of which the grid is a small part.
+// gridOf rounds losses so that the errors of all steps add up to about coarse. A step's loss
+// spreads over about p/σ, or ln 1/p of the tail that matters, of which the grid is a small part.
 func gridOf(prob, sigma float64, steps int) pld.Options {
 	grid := math.Sqrt(coarse / float64(steps))
 	return pld.Options{Grid: min(grid, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
 }
 
-// root returns an upper end of the zero of a falling function of ln σ, at most width above the lower one.
+// root returns an upper end of the zero of a falling function of ln σ, at most width above the
+// lower one.
 func root(excess func(x float64) (float64, error), x, width float64) (float64, error) {
 	low, high := math.Inf(-1), math.Inf(1)
 	var atLow, atHigh float64

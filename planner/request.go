@@ -40,10 +40,12 @@ type Request struct {
 	Epsilon float64 `json:"epsilon"` // above 0, at most 1e6
 	Delta   float64 `json:"delta"`   // at least 1e-300, below 1
 
-	// Unit is whom the claim protects. For accounting.UnitExample every population counts as one of owners of one example.
+	// Unit is whom the claim protects. For accounting.UnitExample every population counts as one of
+	// owners of one example.
 	Unit accounting.Unit `json:"unit"`
 
-	// Workload, Momentum and LearningRates of a strategy's parameters say which sums matter; the other fields are not looked at.
+	// Workload, Momentum and LearningRates of a strategy's parameters say which sums matter; the
+	// other fields are not looked at.
 	Workload mechanism.Params `json:"workload"`
 	matrix   *mechanism.Workload
 
@@ -61,8 +63,8 @@ type Request struct {
 
 	Seed uint64 `json:"seed"` // of the samples
 
-	// Watch, if not nil, is told of each candidate whose noise multiplier was found. It is called from several goroutines, one at a
-	// time.
+	// Watch, if not nil, is told of each candidate whose noise multiplier was found. It is called
+	// from several goroutines, one at a time.
 	Watch func(Progress) `json:"-"`
 }
 
@@ -172,7 +174,8 @@ func (r Request) stateLimit() int {
 // numberBytes is the size of a number of the noise's state, a float64.
 const numberBytes = 8
 
-// BatchSizes are some from low to high, both of them, at most a factor of √2 apart, rounded to whole numbers.
+// BatchSizes are some from low to high, both of them, at most a factor of √2 apart, rounded to
+// whole numbers.
 func BatchSizes(low, high float64) []float64 {
 	parts := max(1, int(math.Ceil(2*math.Log2(high/low)-1e-9)))
 	list := []float64{low}

@@ -45,7 +45,8 @@ type Row struct {
 	run  accounting.Run
 }
 
-// stepSeconds is about what a sample takes a step, in seconds of one processor (docs/benchmarks.md).
+// stepSeconds is about what a sample takes a step, in seconds of one processor
+// (docs/benchmarks.md).
 var stepSeconds = map[string]float64{"b-min-sep": 6e-9, "poisson": 6e-9, "balls-in-bins": 12e-9, "epoch-min-sep": 12e-9, "balanced-min-sep": 25e-9}
 
 const (
@@ -56,7 +57,8 @@ const (
 	productSeconds = 0.04e-9
 )
 
-// verifySamples is how many times M/δ samples a verification draws that accepts up to .85 δ, over both directions.
+// verifySamples is how many times M/δ samples a verification draws that accepts up to .85 δ, over
+// both directions.
 const verifySamples = 1500
 
 // figures fills in what follows from the noise multiplier.
@@ -90,7 +92,8 @@ func coverage(s sampling.Spec, of Population) float64 {
 		if !s.WarmStart {
 			return 1 - never(s.Prob, n)
 		}
-		// Free at the first step, or only after 1 to b-1 steps, each with probability p times as much.
+		// Free at the first step, or only after 1 to b-1 steps, each with probability p times as
+		// much.
 		none := never(s.Prob, n)
 		for wait := 1; wait < s.MinSep; wait++ {
 			none += s.Prob * never(s.Prob, max(0, n-wait))

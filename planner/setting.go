@@ -13,7 +13,8 @@ import (
 	"minsep/sampling"
 )
 
-// setting is one population and batch size. Its parts are looked at by goroutines of their own; what one finds does not depend on another.
+// setting is one population and batch size. Its parts are looked at by goroutines of their own;
+// what one finds does not depend on another.
 type setting struct {
 	*planning
 	population Population
@@ -30,7 +31,8 @@ type planning struct {
 	done int
 }
 
-// part is a sequence of candidates of a setting, each of which may begin where the one before ended.
+// part is a sequence of candidates of a setting, each of which may begin where the one before
+// ended.
 type part struct {
 	*setting
 	rows []*Row
@@ -125,7 +127,8 @@ func (p *planning) wanted(scheme, kind string) bool {
 // tolerance is the standard error of ln σ that a candidate's estimate is made to.
 const tolerance = 0.009
 
-// evaluate finds the figures of a candidate. A candidate that cannot be used is refused with the reason; the error is for what ends the plan.
+// evaluate finds the figures of a candidate. A candidate that cannot be used is refused with the
+// reason; the error is for what ends the plan.
 func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
 	if !p.whole && !p.wanted(scheme.Scheme, strategy.Kind) {
 		return nil, nil
@@ -250,7 +253,8 @@ func (c claim) noise(ctx context.Context, method accounting.Method, start float6
 	return c.estimate(ctx, start, tolerance)
 }
 
-// truncationCost is what cutting batches adds to δ at a noise multiplier; for what is proven, at any.
+// truncationCost is what cutting batches adds to δ at a noise multiplier; for what is proven, at
+// any.
 func truncationCost(run accounting.Run, epsilon float64, n Noise, method accounting.Method) (most float64, err error) {
 	var m accounting.Moments
 	if method == accounting.MonteCarlo {

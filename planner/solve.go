@@ -14,8 +14,9 @@ import (
 // solved is how close the batch size that Solve finds is to the least, as a factor.
 const solved = 1.02
 
-// Solve finds the least batch size between the first and the last of the request's at which the best mechanism has at most the target as
-// noise relative to the batch, to a factor of 1.02, and makes the plan for it. Noise relative to the batch falls with the batch size.
+// Solve finds the least batch size between the first and the last of the request's at which the
+// best mechanism has at most the target as noise relative to the batch, to a factor of 1.02, and
+// makes the plan for it. Noise relative to the batch falls with the batch size.
 func (r Request) Solve(ctx context.Context, target float64) (*Result, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -58,8 +59,9 @@ func (r Request) Solve(ctx context.Context, target float64) (*Result, error) {
 	return at(r, high)
 }
 
-// EpsilonOf is the ε at which independent noise of a multiplier with Poisson sampling, the k_u of the first population and the least
-// batch size, is private: the budget of a run that is trained with DP-SGD.
+// EpsilonOf is the ε at which independent noise of a multiplier with Poisson sampling, the k_u of
+// the first population and the least batch size, is private: the budget of a run that is trained
+// with DP-SGD.
 func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	of := r.Populations[0]
 	prob := r.BatchSizes[0] / float64(of.Examples)

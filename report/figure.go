@@ -31,8 +31,9 @@ type Figure struct {
 	Note    string        // below the picture; "" for none
 }
 
-// Colours of figures stand for those of the page, which differ in light and dark: the SVG names variables of its style. Each channel is
-// 0 or 255; a transparent one comes out of the drawing with a small error.
+// Colours of figures stand for those of the page, which differ in light and dark: the SVG names
+// variables of its style. Each channel is 0 or 255; a transparent one comes out of the drawing with
+// a small error.
 var (
 	ink   = color.NRGBA{0, 0, 0, 255}
 	faint = color.NRGBA{255, 0, 255, 255}
@@ -200,7 +201,8 @@ func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// heat is a matrix as a picture: entries above zero in one colour, below in another, the largest the strongest.
+// heat is a matrix as a picture: entries above zero in one colour, below in another, the largest
+// the strongest.
 type heat struct {
 	rows [][]float64
 	size float64 // of the largest entry

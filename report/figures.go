@@ -43,7 +43,8 @@ func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	return f
 }
 
-// curve draws δ against ε: the certified points, and the estimates with a band of two standard errors.
+// curve draws δ against ε: the certified points, and the estimates with a band of two standard
+// errors.
 func (r *Run) curve() Figure {
 	f := Figure{Title: "δ at other ε", Columns: []string{"ε", "δ", "standard error", "worth"}}
 	p := chart("ε", "δ")

@@ -29,7 +29,8 @@ type Options struct {
 	Now        time.Time // when the page is made; zero for not saying so
 }
 
-// Run is what a run directory holds, as far as it could be read. Fields without a source in the directory are nil.
+// Run is what a run directory holds, as far as it could be read. Fields without a source in the
+// directory are nil.
 type Run struct {
 	Dir    string         // as it was given
 	Report inspect.Report // with its verdict; Realized of its folders is secret
@@ -57,8 +58,8 @@ type IndexOf struct {
 	Secret  bool   // batches and noise
 }
 
-// Read inspects a run directory and reads what a page shows of it. An error is for a directory in which there is nothing to inspect; what is
-// wrong with a run is in its verdict.
+// Read inspects a run directory and reads what a page shows of it. An error is for a directory in
+// which there is nothing to inspect; what is wrong with a run is in its verdict.
 func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	found, err := inspect.Directory(ctx, dir)
 	if err != nil {
@@ -116,7 +117,8 @@ func readPlan(ctx context.Context, path string) ([]*planner.Row, error) {
 	return slices.DeleteFunc(result.Rows, func(row *planner.Row) bool { return row == nil || row.Refused != "" }), nil
 }
 
-// sound says that no check of the directory is broken: what is computed at length is computed of nothing else.
+// sound says that no check of the directory is broken: what is computed at length is computed of
+// nothing else.
 func (r *Run) sound() bool { return r.Report.State != inspect.StateBroken }
 
 func (r *Run) readNoise(ctx context.Context) {

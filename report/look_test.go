@@ -44,7 +44,8 @@ func browse(t *testing.T, program string, args ...string) string {
 	return out.String()
 }
 
-// inFrames is a page that shows another one at several widths, and writes down how wide each comes out.
+// inFrames is a page that shows another one at several widths, and writes down how wide each comes
+// out.
 func inFrames(page string, height int, widths ...int) string {
 	text := "<!DOCTYPE html><body style='margin:0'>"
 	for _, w := range widths {
@@ -55,8 +56,9 @@ func inFrames(page string, height int, widths ...int) string {
 		measured.textContent += "width " + f.width + " wide " + d.documentElement.scrollWidth + " small " + small + " pale " + [...d.querySelectorAll("svg text")].filter(e => getComputedStyle(e).fill != getComputedStyle(d.body).color).length + " figures " + d.querySelectorAll("svg").length + ";" } }</script>`
 }
 
-// TestLook opens the page in a browser: at phone and desktop widths nothing is wider than the window, and on paper it has pages. With
-// MINSEP_LOOK, a folder, it leaves screenshots in both themes and a PDF there; MINSEP_LOOK_PAGE is a page to take in place of the test's.
+// TestLook opens the page in a browser: at phone and desktop widths nothing is wider than the
+// window, and on paper it has pages. With MINSEP_LOOK, a folder, it leaves screenshots in both
+// themes and a PDF there; MINSEP_LOOK_PAGE is a page to take in place of the test's.
 func TestLook(t *testing.T) {
 	program := browser(t)
 	page := pageOf(t, fixture(t), Options{})

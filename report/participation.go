@@ -14,7 +14,8 @@ const draws = 20_000
 // maxDrawn bounds the work of the draws, in expected participations.
 const maxDrawn = 20_000_000
 
-// Law is how often an example takes part and how far apart, by the scheme: drawn with a public key, so that it tells nothing of any run.
+// Law is how often an example takes part and how far apart, by the scheme: drawn with a public key,
+// so that it tells nothing of any run.
 type Law struct {
 	Draws int       // examples, or owners where owners are sampled, that were drawn: 100 to 20,000
 	Times []float64 // Times[k] is the share, in [0, 1], of those that take part k times in the run
@@ -71,7 +72,8 @@ type Band struct {
 // bandProb is the probability that a batch keeps its band.
 const bandProb = 0.999
 
-// batchBand is the band of Binom(copies, expected/copies): of schemes whose examples take part independently, each with the same rate.
+// batchBand is the band of Binom(copies, expected/copies): of schemes whose examples take part
+// independently, each with the same rate.
 func batchBand(copies int64, expected float64) *Band {
 	if copies < 1 || !(expected > 0) || expected >= float64(copies) {
 		return nil

@@ -71,7 +71,8 @@ func pageOf(t testing.TB, r *Run, o Options) string {
 // outside is what a page that needs no network and no script does not have.
 var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import|url\(|\bon[a-z]+=|javascript:|src=|href="[^#]`)
 
-// TestPage: the page has its parts, needs nothing from outside, and each figure has a text and a table.
+// TestPage: the page has its parts, needs nothing from outside, and each figure has a text and a
+// table.
 func TestPage(t *testing.T) {
 	text := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
 	for _, want := range []string{"certified: all of it", "ε = 2, δ = 1e-05", "What stays secret", "What the trainer must do", "30, the expected batch size", "Made 2026-01-02 03:04 UTC",
@@ -115,7 +116,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestSecret: what came out by chance is shown when it is asked for, with a title that says so, and else nowhere.
+// TestSecret: what came out by chance is shown when it is asked for, with a title that says so, and
+// else nowhere.
 func TestSecret(t *testing.T) {
 	realized := []string{"987654", "987000", "4711", "13 to"}
 	public := pageOf(t, fixture(t), Options{})
@@ -190,7 +192,8 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// TestLaw holds the drawn law against the binomial that Poisson sampling has, and the bins of balls-in-bins.
+// TestLaw holds the drawn law against the binomial that Poisson sampling has, and the bins of
+// balls-in-bins.
 func TestLaw(t *testing.T) {
 	l := lawOf(sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: 4}})
 	for k, choose := range []float64{1, 4, 6, 4, 1} {
@@ -238,7 +241,8 @@ func TestBatchBand(t *testing.T) {
 	}
 }
 
-// TestAlternatives shows a run beside the rows of a plan, each with what it is worth, and refuses another file.
+// TestAlternatives shows a run beside the rows of a plan, each with what it is worth, and refuses
+// another file.
 func TestAlternatives(t *testing.T) {
 	r := fixture(t)
 	r.Alternatives = []*planner.Row{{Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 8}, Strategy: mechanism.Params{Kind: "bsr"}, Bands: 8, BatchSize: 30, Relative: 0.0123, StdErr: 0.0004},

@@ -24,8 +24,9 @@ func subsets(n, size int) (all []int) {
 	return all
 }
 
-// TestOwnersBringUniformSubsets tests the joint law of what an owner brings to two steps, and of what two owners bring to one,
-// against two independent uniform subsets. Laws of samplers with one fault are rejected.
+// TestOwnersBringUniformSubsets tests the joint law of what an owner brings to two steps, and of
+// what two owners bring to one, against two independent uniform subsets. Laws of samplers with one
+// fault are rejected.
 func TestOwnersBringUniformSubsets(t *testing.T) {
 	const owners = 60000
 	for _, c := range []struct{ owned, brought int }{{2, 1}, {4, 2}, {5, 1}, {5, 4}, {5, 3}} {
@@ -82,7 +83,8 @@ func TestOwnersBringUniformSubsets(t *testing.T) {
 	}
 }
 
-// TestOwnersBringAll: an owner that has no more than it may bring brings all, and no word is drawn for that.
+// TestOwnersBringAll: an owner that has no more than it may bring brings all, and no word is drawn
+// for that.
 func TestOwnersBringAll(t *testing.T) {
 	drawer := sampling.OwnerSampling{ExamplesPerOwner: 4}.Drawer(key("all"))
 	for owned := range 5 {
@@ -105,7 +107,8 @@ func TestOwnersBringAll(t *testing.T) {
 	}
 }
 
-// TestOwnersFollowTheScheme: when an owner takes part says nothing of which examples it brings; the joint law is the product.
+// TestOwnersFollowTheScheme: when an owner takes part says nothing of which examples it brings; the
+// joint law is the product.
 func TestOwnersFollowTheScheme(t *testing.T) {
 	const n, owners = 4, 100000
 	s := sampling.EpochMinSep{Steps: n, MinSep: 2, EpochSteps: 3}

@@ -11,7 +11,8 @@ import (
 	"minsep/sampling"
 )
 
-// TestMostPerOwner: k_u beyond what there are losses for is refused with where it comes from, and only where samples are drawn.
+// TestMostPerOwner: k_u beyond what there are losses for is refused with where it comes from, and
+// only where samples are drawn.
 func TestMostPerOwner(t *testing.T) {
 	run := accounting.Run{
 		Sampler:             sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 8, MinSep: 2}},

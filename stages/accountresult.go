@@ -47,7 +47,8 @@ func (r accountResult) Compare(ctx context.Context) (bool, []string, error) {
 	return true, differs, err
 }
 
-// differences says what of a certificate is not what the account would write: another request, or bytes that the ledger does not give.
+// differences says what of a certificate is not what the account would write: another request, or
+// bytes that the ledger does not give.
 func (a Account) differences(ctx context.Context, out string, certificate []byte) (differs []string, err error) {
 	here, err := ReadPresent(ctx, out, manifest.CertificateFile, manifest.BatchesFolder, manifest.NoiseFolder) // the table decides
 	if err != nil {
@@ -122,7 +123,8 @@ func LedgerFiles(ctx context.Context, out string) []string {
 	return files
 }
 
-// names are those in a folder of a run directory; none if it cannot be read, for then neither can what depends on it.
+// names are those in a folder of a run directory; none if it cannot be read, for then neither can
+// what depends on it.
 func names(ctx context.Context, out string, folders ...string) (list []string) {
 	entries, err := store.List(ctx, store.Join(out, folders...))
 	if err != nil {

@@ -19,12 +19,13 @@ type Bound struct {
 	Buckets int // of the shuffles; 0 for as many as the size calls for
 	Rounds  int // before one worker finishes; 0 for as many as the size calls for
 
-	// Stamp is that of the graph ([graphio.Source.Stamp]) when it was looked at before. Another one is a fault. "" for any.
+	// Stamp is that of the graph ([graphio.Source.Stamp]) when it was looked at before. Another one
+	// is a fault. "" for any.
 	Stamp string
 }
 
-// maxBuckets is how many buckets a shuffle may have: the transforms number them by three bytes, package packed, which this package
-// does not know. Each takes memory of its own.
+// maxBuckets is how many buckets a shuffle may have: the transforms number them by three bytes,
+// package packed, which this package does not know. Each takes memory of its own.
 const maxBuckets = 1 << 24
 
 // Validate reports every fault that can be seen without the graph.

@@ -11,8 +11,9 @@ import (
 	"minsep/manifest"
 )
 
-// ClaimFiles are the files of which an account leaves one in a run directory: a certificate, or an accounting that is not proven. Until
-// version 0.1.0 both were named certificate.json, and such a directory is still read.
+// ClaimFiles are the files of which an account leaves one in a run directory: a certificate, or an
+// accounting that is not proven. Until version 0.1.0 both were named certificate.json, and such a
+// directory is still read.
 var ClaimFiles = []string{manifest.CertificateFile, manifest.AccountingFile}
 
 // ClaimFile is the one of [ClaimFiles] for a certificate of a status.
@@ -33,8 +34,8 @@ func FindClaim(ctx context.Context, run string) string {
 	return ""
 }
 
-// ReadCertificate reads the one of [ClaimFiles] that is in a run directory, the status of which says whether it certifies anything. The
-// error wraps fs.ErrNotExist where there is none.
+// ReadCertificate reads the one of [ClaimFiles] that is in a run directory, the status of which
+// says whether it certifies anything. The error wraps fs.ErrNotExist where there is none.
 func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
 	for _, name := range ClaimFiles {
 		path := store.Join(run, name)

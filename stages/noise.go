@@ -15,12 +15,13 @@ import (
 	"minsep/mechanism/noise"
 )
 
-// Noise generates the correlated noise of a training run: strategy in, run/noise out. The folder has a recipe by which a trainer
-// can make the noise itself, and, unless RecipeOnly, the noise.
+// Noise generates the correlated noise of a training run: strategy in, run/noise out. The folder
+// has a recipe by which a trainer can make the noise itself, and, unless RecipeOnly, the noise.
 //
-// One run id serves one training run. Its examples and its sampler are taken from the batches and the certificate in the run
-// directory, and are part of the noise key: training runs that differ share no random word. Run refuses ([noise.ClaimError]) a
-// run id that serves another training run or another directory, as far as the records of the [noise.Registry] say.
+// One run id serves one training run. Its examples and its sampler are taken from the batches and
+// the certificate in the run directory, and are part of the noise key: training runs that differ
+// share no random word. Run refuses ([noise.ClaimError]) a run id that serves another training run
+// or another directory, as far as the records of the [noise.Registry] say.
 type Noise struct {
 	Strategy        string     // file
 	Steps           int        // must be those of the strategy, at least 1
@@ -63,7 +64,8 @@ func (n Noise) Validate() error {
 	return c.Err()
 }
 
-// ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. What is wrong with it is a [ParamError].
+// ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. What is wrong with it is a
+// [ParamError].
 func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, error) {
 	f, err := store.Open(ctx, path)
 	if err != nil {
@@ -111,14 +113,16 @@ func (n Noise) Layout() manifest.NoiseFacts {
 	return facts
 }
 
-// shardCoordinates is the width of a shard of which 255 rows of state take half a GiB, and 1000 steps of float32 a file of one GiB.
+// shardCoordinates is the width of a shard of which 255 rows of state take half a GiB, and 1000
+// steps of float32 a file of one GiB.
 const shardCoordinates = 1 << 18
 
 func defaultNoiseShards(coordinates int64) int {
 	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, manifest.MaxNoiseShards))
 }
 
-// Certified returns what is wrong with noise beside a certificate, which may be nil, that is for another strategy or for more noise.
+// Certified returns what is wrong with noise beside a certificate, which may be nil, that is for
+// another strategy or for more noise.
 func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
 	if c == nil {
 		return nil

@@ -22,15 +22,16 @@ func indexedFolder(path string, ix *manifest.Index) secretFolder {
 	}}
 }
 
-// IndexSecret is what keeps the SHA-256 of a secret folder's index from telling its contents: 32 bytes that only the root key gives, the
-// same for a run that is repeated.
+// IndexSecret is what keeps the SHA-256 of a secret folder's index from telling its contents: 32
+// bytes that only the root key gives, the same for a run that is repeated.
 func IndexSecret(root stream.Root, run stream.RunID, folder string) *manifest.Digest {
 	secret := manifest.Digest(root.Key(run, [32]byte{}, "index of "+folder).Commitment())
 	return &secret
 }
 
-// OneTraining refuses batches and noise that are not of the directory's run id, or not made with the root key: noise must never serve
-// two sets of batches, nor batches two kinds of noise. Without a root key, nil, only the run ids are compared.
+// OneTraining refuses batches and noise that are not of the directory's run id, or not made with
+// the root key: noise must never serve two sets of batches, nor batches two kinds of noise. Without
+// a root key, nil, only the run ids are compared.
 func (p Present) OneTraining(root *stream.Root) error {
 	for _, s := range p.secrets {
 		var differs string

@@ -22,7 +22,8 @@ func TestPlanExampleIsAPlan(t *testing.T) {
 	}
 }
 
-// TestPlanText: a byte order mark is not taken for a part of the plan, and no text is not taken for a plan.
+// TestPlanText: a byte order mark is not taken for a part of the plan, and no text is not taken for
+// a plan.
 func TestPlanText(t *testing.T) {
 	if p, err := ParsePlan("marked", []byte("\ufeff"+PlanExample)); err != nil || p.Validate() != nil {
 		t.Errorf("with a byte order mark: %v, %v", err, p.Validate())
@@ -45,7 +46,8 @@ func TestProduct(t *testing.T) {
 	}
 }
 
-// TestPreflight: what no analysis covers is refused before a strategy is made, also where the strategy is dense or of stamps.
+// TestPreflight: what no analysis covers is refused before a strategy is made, also where the
+// strategy is dense or of stamps.
 func TestPreflight(t *testing.T) {
 	const plan = `{"graph": {"paths": ["x.csv"]}, "bound": {"max_examples_per_owner": 2}, "scheme": {"scheme": "b-min-sep", "steps": 8, "min_sep": 2, "prob": 0.1},
 		"strategy": {%s}, "privacy": {"epsilon": 1, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`
@@ -116,7 +118,8 @@ func FuzzParsePlan(f *testing.F) {
 	})
 }
 
-// TestPlanFaults: every fault is told, whatever else is wrong; what follows from a field that could not be read is not.
+// TestPlanFaults: every fault is told, whatever else is wrong; what follows from a field that could
+// not be read is not.
 func TestPlanFaults(t *testing.T) {
 	const plan = `{"examples": 100, "scheme": {"scheme": "b-min-sep", "steps": 8, "min_sep": 2, "batch_size": 4},
 		"strategy": {"kind": "banded-toeplitz", "bands": 2}, "privacy": {"epsilon": 1, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`

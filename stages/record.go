@@ -8,7 +8,8 @@ import (
 	"minsep/manifest"
 )
 
-// PlanRecord is a plan as run.json has it: with the hashes of its inputs, and without the places of key, directories and inputs.
+// PlanRecord is a plan as run.json has it: with the hashes of its inputs, and without the places of
+// key, directories and inputs.
 type PlanRecord struct {
 	Plan
 	Inputs map[string]manifest.Digest `json:"inputs,omitempty"` // SHA-256 by the name of the input

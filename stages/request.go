@@ -17,8 +17,9 @@ import (
 	"strings"
 )
 
-// Request is what an account was asked for. A run that was stopped goes on with the protocol of its ledger if the request is the
-// same; another machine may well estimate, and so choose candidates, differently in the last digits.
+// Request is what an account was asked for. A run that was stopped goes on with the protocol of its
+// ledger if the request is the same; another machine may well estimate, and so choose candidates,
+// differently in the last digits.
 type Request struct {
 	Sampler             sampling.Spec   `json:"sampler"`                    // how examples take part
 	Strategy            manifest.Digest `json:"strategy_sha256"`            // of its JSON, unless it is made from Bands
@@ -56,8 +57,8 @@ func (r Request) Encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// AskedOtherwise says in what a request differs from that of the ledger in a folder, as part of a sentence; "" where they are the
-// same or that cannot be known.
+// AskedOtherwise says in what a request differs from that of the ledger in a folder, as part of a
+// sentence; "" where they are the same or that cannot be known.
 func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 	got, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if err != nil {
@@ -77,9 +78,9 @@ func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 	return " is of another request (" + strings.Join(differ, "; ") + ")"
 }
 
-// Earlier lists the protocols in and beside the ledger in a folder that have samples of the same sampler and strategy as one of the runs, see
-// accounting.Run.Equivalent: they were seen before the next protocol is fixed. Which run a protocol samples is said by
-// accounting.Protocol.Sampled.
+// Earlier lists the protocols in and beside the ledger in a folder that have samples of the same
+// sampler and strategy as one of the runs, see accounting.Run.Equivalent: they were seen before the
+// next protocol is fixed. Which run a protocol samples is said by accounting.Protocol.Sampled.
 func Earlier(ctx context.Context, folder string, runs ...accounting.Run) (list []accounting.Earlier, err error) {
 	replaced, err := store.List(ctx, store.Join(folder, manifest.EarlierFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,8 @@ import (
 	"slices"
 )
 
-// Result is the result of a stage of a plan in a run directory: where it is, what vouches for it, and whether it is the plan's.
+// Result is the result of a stage of a plan in a run directory: where it is, what vouches for it,
+// and whether it is the plan's.
 type Result interface {
 	Name() string // of the stage, one of [Stages]
 	Path() string
@@ -29,7 +30,8 @@ type Result interface {
 	Inputs() map[string]manifest.Digest                  // of the plan that it is made from
 	From() map[string]string                             // what else, by name: files of the stages before it
 
-	// Compare says whether a finished result is there, and what of it is not what the stage would make.
+	// Compare says whether a finished result is there, and what of it is not what the stage would
+	// make.
 	Compare(ctx context.Context) (there bool, differs []string, err error)
 }
 
@@ -42,7 +44,8 @@ type Directory struct {
 	KeyFile string                     // "" to look without the key
 }
 
-// PlanOf is the directory of a run with the plan that its run.json names, to be looked at without the key and the inputs.
+// PlanOf is the directory of a run with the plan that its run.json names, to be looked at without
+// the key and the inputs.
 func PlanOf(dir string, run manifest.Run) (*Directory, error) {
 	var was PlanRecord
 	if err := json.Unmarshal(run.Plan.Plan, &was); err != nil {
@@ -69,7 +72,8 @@ func (d *Directory) Result(stage string) Result {
 	panic("stages: no stage " + stage)
 }
 
-// Compare says whether a finished result of a stage is there, and what of it is not what run.json names or the stage would make.
+// Compare says whether a finished result of a stage is there, and what of it is not what run.json
+// names or the stage would make.
 func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs []string, err error) {
 	if differs := d.notNamed(ctx, r); differs != nil {
 		return true, differs, ctx.Err()
@@ -110,8 +114,8 @@ func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunSt
 	return done, nil
 }
 
-// notNamed says which of the files that vouch for a stage's result are not those that run.json names. Nothing is said of a result
-// that is not there, or that is being made again.
+// notNamed says which of the files that vouch for a stage's result are not those that run.json
+// names. Nothing is said of a result that is not there, or that is being made again.
 func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 	was, there := d.Run.Stages[r.Name()]
 	if _, err := store.Stat(ctx, r.Path()); !there || errors.Is(err, fs.ErrNotExist) || manifest.Interrupted(r.Path()) {
@@ -218,8 +222,8 @@ type expected struct {
 	inputs      map[string]manifest.Digest
 }
 
-// look compares the folder's index with the plan and every file with the index. It does not say how large files are: those of
-// batches tell how large the batches are.
+// look compares the folder's index with the plan and every file with the index. It does not say how
+// large files are: those of batches tell how large the batches are.
 func (f expected) look(ctx context.Context, run stream.RunID) (ix *manifest.Index, differs []string, err error) {
 	if !manifest.Finished(f.dir) {
 		return nil, nil, nil

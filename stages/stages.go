@@ -1,8 +1,10 @@
-// Package stages has the parameters of each stage as users give them, whole plans of them, and what a stage's result in a run
-// directory must say to be that of its parameters. It reads run directories and writes nothing: package pipelines runs the stages, and
-// package inspect reads what they left. It knows neither Beam nor the services of object stores.
+// Package stages has the parameters of each stage as users give them, whole plans of them, and what
+// a stage's result in a run directory must say to be that of its parameters. It reads run
+// directories and writes nothing: package pipelines runs the stages, and package inspect reads what
+// they left. It knows neither Beam nor the services of object stores.
 //
-// The structs of parameters are [Bound], [Form], [Account] and [Noise]; a strategy's are mechanism.Params. A [Plan] holds all of them.
+// The structs of parameters are [Bound], [Form], [Account] and [Noise]; a strategy's are
+// mechanism.Params. A [Plan] holds all of them.
 // [Present] holds the results in a run directory against each other, [Directory] against a plan.
 //
 // Stability: may change with every release.
@@ -18,7 +20,8 @@ import (
 // ParamError is a parameter that a stage refuses.
 type ParamError = param.Error
 
-// maxText bounds the files of text that are read whole, in bytes. Certificates and requests can hold a whole matrix.
+// maxText bounds the files of text that are read whole, in bytes. Certificates and requests can
+// hold a whole matrix.
 const maxText = 8 << 30
 
 // ReadFile returns the contents of a file of text, which may be local or in an object store.

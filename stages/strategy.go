@@ -29,7 +29,8 @@ func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workl
 	return a, nil
 }
 
-// MakeStrategy makes the strategy of parameters. One that is too large to make is a fault of the parameters.
+// MakeStrategy makes the strategy of parameters. One that is too large to make is a fault of the
+// parameters.
 func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy, error) {
 	workload, err := ReadWorkloadFile(ctx, p)
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"minsep/manifest"
 )
 
-// Unlisted names what a folder with an index holds and the index does not list: a reader that takes all files of a folder would
-// take it for a part of the result. Temporary files of a run that was killed, which every reader ignores, may be there.
+// Unlisted names what a folder with an index holds and the index does not list: a reader that takes
+// all files of a folder would take it for a part of the result. Temporary files of a run that was
+// killed, which every reader ignores, may be there.
 func Unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []string, err error) {
 	known := map[string]bool{manifest.IndexName: true}
 	for _, f := range ix.Files {
@@ -112,15 +113,17 @@ var ownNames = map[string]bool{
 	manifest.BoundedFolder: true, manifest.StrategyFolder: true, manifest.LedgerFolder: true, manifest.BatchesFolder: true, manifest.NoiseFolder: true,
 }
 
-// Strangers names what lies in a run directory and its ledger, is not minsep's, and could be taken for a part of the run.
+// Strangers names what lies in a run directory and its ledger, is not minsep's, and could be taken
+// for a part of the run.
 func Strangers(ctx context.Context, run string) ([]string, error) {
 	here, err := misleading(ctx, run)
 	inLedger, errLedger := unlistedInLedger(ctx, run)
 	return append(here, inLedger...), errors.Join(err, errLedger)
 }
 
-// misleading names what lies in the run directory itself and could be taken for a part of the run: data, and files and folders that
-// have, but for case and an addition, the name of one of minsep's. Anything else may lie there, such as a plan or a trainer's checkpoints.
+// misleading names what lies in the run directory itself and could be taken for a part of the run:
+// data, and files and folders that have, but for case and an addition, the name of one of minsep's.
+// Anything else may lie there, such as a plan or a trainer's checkpoints.
 func misleading(ctx context.Context, run string) (names []string, err error) {
 	entries, err := store.List(ctx, run)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,8 +158,8 @@ func misleads(e store.Entry) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
 
-// BrokenFiles names the files of a folder that are not what its index says. How large they are is not said: those of batches
-// tell how large the batches are.
+// BrokenFiles names the files of a folder that are not what its index says. How large they are is
+// not said: those of batches tell how large the batches are.
 func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []string) {
 	for _, f := range ix.Files {
 		if f.Check(ctx, dir) != nil {
@@ -179,8 +182,8 @@ func Listed(names []string) string {
 	return text + verb
 }
 
-// Holds names a result in a run directory, the last in the order of the stages; "" if there is none. A directory that is itself a result has
-// its own name.
+// Holds names a result in a run directory, the last in the order of the stages; "" if there is
+// none. A directory that is itself a result has its own name.
 func Holds(ctx context.Context, dir string) (name string) {
 	if _, err := manifest.Read(ctx, dir); err == nil {
 		return store.Base(dir)

@@ -9,12 +9,14 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// BalancedMinSep lets each example take part Participations times in the run, with hazards that package balanced solves for.
+// BalancedMinSep lets each example take part Participations times in the run, with hazards that
+// package balanced solves for.
 const BalancedMinSep = "balanced-min-sep"
 
 func init() { schemes[BalancedMinSep] = balancedMinSep{} }
 
-// balancedMinSep has, for a strategy of at most min-sep bands, exact losses of one example (F3.9), and bounds for more (F4.3, F4.6).
+// balancedMinSep has, for a strategy of at most min-sep bands, exact losses of one example (F3.9),
+// and bounds for more (F4.3, F4.6).
 type balancedMinSep struct{}
 
 func (balancedMinSep) check(s Spec, c *param.Checker) {

@@ -17,8 +17,8 @@ func init() {
 	schemes[Poisson] = poisson{}
 }
 
-// Limits of the exact law of several examples per owner: its cost a step is proportional to the states, its memory to the
-// states times min-sep.
+// Limits of the exact law of several examples per owner: its cost a step is proportional to the
+// states, its memory to the states times min-sep.
 const (
 	maxOwnerStates = 600 // of three and more
 	maxOwnerMemory = 1 << 19

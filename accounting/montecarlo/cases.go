@@ -14,7 +14,8 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// caseFile is one case of a file of outputs to evaluate. Which fields a case needs depends on its scheme; steps of y are 0-based.
+// caseFile is one case of a file of outputs to evaluate. Which fields a case needs depends on its
+// scheme; steps of y are 0-based.
 type caseFile struct {
 	Scheme     string             `json:"scheme"`
 	Start      string             `json:"start"` // "cold" or "warm"
@@ -35,8 +36,8 @@ type caseFile struct {
 	Y          [][]float64        `json:"y"`
 }
 
-// caseSchemes says, for each scheme name of a case file, how it is accounted and which fields it needs besides
-// scheme, n, b, sigma, y and c or C.
+// caseSchemes says, for each scheme name of a case file, how it is accounted and which fields it
+// needs besides scheme, n, b, sigma, y and c or C.
 var caseSchemes = map[string]struct {
 	scheme string
 	fields []string
@@ -116,7 +117,8 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 	return s, columns, check.Err()
 }
 
-// balanced sets the participations of a case and the digest of the law, unless checkNumbers is to refuse them.
+// balanced sets the participations of a case and the digest of the law, unless checkNumbers is to
+// refuse them.
 func (c caseFile) balanced(s *Spec, check *param.Checker) {
 	s.Prob, s.WarmStart, s.Participations = 0, false, float64(c.Times)
 	if c.Scheme == "balanced_min_sep_mixed" {
@@ -198,9 +200,9 @@ func (c caseFile) logLoss(has func(field string) bool) ([]float64, error) {
 	return losses, nil
 }
 
-// EvaluateCases takes a JSON object with a list "cases" of outputs y and returns it with `log_loss` of every case set to
-// the values of ln P(y)/Q(y). Everything else in it is kept as it is. It reports the faults of all cases, and a
-// loss that is known as a bound only is refused.
+// EvaluateCases takes a JSON object with a list "cases" of outputs y and returns it with `log_loss`
+// of every case set to the values of ln P(y)/Q(y). Everything else in it is kept as it is. It
+// reports the faults of all cases, and a loss that is known as a bound only is refused.
 func EvaluateCases(data []byte) ([]byte, error) {
 	var file map[string]json.RawMessage
 	if err := unmarshal(data, &file); err != nil {

@@ -1,19 +1,22 @@
-// Package montecarlo draws privacy losses: ln P(y)/Q(y) of outputs y of a training run, with one owner's data (P) against
-// without (Q), for every participation process of minsep whose loss has a recursion.
+// Package montecarlo draws privacy losses: ln P(y)/Q(y) of outputs y of a training run, with one
+// owner's data (P) against without (Q), for every participation process of minsep whose loss has a
+// recursion.
 //
 // # Guarantee
 //
-// The mechanism releases Cx + σz, z ~ N(0, I) over the steps, x(i) how many of one owner's examples participate at step
-// i, in units of the clip norm: the dominating pair of zero-out adjacency (F3, F3.0a). For an example with
-// P/Q = f the mechanism is (ε, δ)-private with δ = max(H(P,Q), H(Q,P)),
+// The mechanism releases Cx + σz, z ~ N(0, I) over the steps, x(i) how many of one owner's examples
+// participate at step i, in units of the clip norm: the dominating pair of zero-out adjacency (F3,
+// F3.0a). For an example with P/Q = f the mechanism is (ε, δ)-private with δ = max(H(P,Q), H(Q,P)),
 //
 //	H(P,Q) = E_{y~P} max(1 - e^ε/f(y), 0),   H(Q,P) = E_{y~Q} max(1 - e^ε f(y), 0),
 //
-// and both are always needed. Where f has no exact recursion, direction P takes an upper and direction Q a lower bound of it, so
-// that either figure can only be too large; [Spec.Exactness] says which. A mean of samples is an estimate: only the
-// verifier of package accounting makes a certificate of it.
+// and both are always needed. Where f has no exact recursion, direction P takes an upper and
+// direction Q a lower bound of it, so that either figure can only be too large; [Spec.Exactness]
+// says which. A mean of samples is an estimate: only the verifier of package accounting makes a
+// certificate of it.
 //
-// Samples are numbered. Sample i of a (key, [Spec], [Direction]) is the same wherever and whenever it is computed, for one [KernelID].
+// Samples are numbered. Sample i of a (key, [Spec], [Direction]) is the same wherever and whenever
+// it is computed, for one [KernelID].
 //
 // # Sources
 //

@@ -43,8 +43,8 @@ func (d *draws) below(n int) int {
 	return int(high)
 }
 
-// failures is how many trials of success probability p fail before the first success, or limit when it is as many. logQ is
-// ln(1-p).
+// failures is how many trials of success probability p fail before the first success, or limit when
+// it is as many. logQ is ln(1-p).
 func (d *draws) failures(logQ float64, limit int) int {
 	if math.IsInf(logQ, -1) {
 		return 0
@@ -85,8 +85,8 @@ func (d *draws) smallBinomial(n int, p float64) int {
 	return k
 }
 
-// largeBinomial is transformed rejection with squeeze, for n·p ≥ 10 and p ≤ ½: Hörmann, The generation of binomial random
-// variates, 1993, algorithm BTRS, whose constants these are.
+// largeBinomial is transformed rejection with squeeze, for n·p ≥ 10 and p ≤ ½: Hörmann, The
+// generation of binomial random variates, 1993, algorithm BTRS, whose constants these are.
 func (d *draws) largeBinomial(n int, p float64) int {
 	size, q := float64(n), 1-p
 	sd := math.Sqrt(size * p * q)

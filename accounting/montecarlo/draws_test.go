@@ -15,7 +15,8 @@ func testDraws(name string) *draws {
 	return d
 }
 
-// binomialFault judges draws against Binom(n, p), cells of expected counts below 5 at either end joined.
+// binomialFault judges draws against Binom(n, p), cells of expected counts below 5 at either end
+// joined.
 func binomialFault(draw func() int, n int, p float64, count int) error {
 	pmf := func(k int) float64 {
 		all, _ := math.Lgamma(float64(n) + 1)
@@ -81,8 +82,8 @@ func TestSampledAtLeastOne(t *testing.T) {
 	}
 }
 
-// TestRates: after a warm start every step has the rate 1/(b-1+1/p), and the counts of the others have its binomial law; after a cold
-// start the first step has rate p.
+// TestRates: after a warm start every step has the rate 1/(b-1+1/p), and the counts of the others
+// have its binomial law; after a cold start the first step has rate p.
 func TestRates(t *testing.T) {
 	const n, b, p, samples = 30, 7, 0.2, 200000
 	for _, warm := range []bool{true, false} {

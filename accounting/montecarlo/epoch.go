@@ -13,7 +13,8 @@ const EpochMinSep = "epoch-min-sep"
 
 func init() { schemes[EpochMinSep] = epochMinSep{} }
 
-// epochMinSep has, for a strategy of at most min-sep bands, exact losses of one example (F3.8) and two (F4.7), and bounds for more (F4.3, F4.6).
+// epochMinSep has, for a strategy of at most min-sep bands, exact losses of one example (F3.8) and
+// two (F4.7), and bounds for more (F4.3, F4.6).
 type epochMinSep struct{}
 
 func (epochMinSep) check(s Spec, c *param.Checker) {
@@ -55,7 +56,8 @@ func (epochMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.H
 	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.epochs(dst, d) })
 }
 
-// epochs appends the participations of one example (F3.8): the first place is uniform, the next one depends on the last alone.
+// epochs appends the participations of one example (F3.8): the first place is uniform, the next one
+// depends on the last alone.
 func (p participations) epochs(dst []kernel.Hit, d *draws) []kernel.Hit {
 	b, length := p.spec.MinSep, p.spec.EpochSteps
 	place := d.below(length)

@@ -10,7 +10,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// The δ of b-min-sep sampling at ε = 2, estimated in both directions: the larger one counts. An estimate is no certificate.
+// The δ of b-min-sep sampling at ε = 2, estimated in both directions: the larger one counts. An
+// estimate is no certificate.
 func Example() {
 	spec := montecarlo.Spec{
 		Scheme: montecarlo.BMinSep, Steps: 64, MinSep: 4, Prob: 0.0625, WarmStart: true, NoiseMultiplier: 1,

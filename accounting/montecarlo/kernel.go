@@ -6,12 +6,14 @@ import (
 	"minsep/internal/param"
 )
 
-// KernelID names the arithmetic that samples are computed with: those of one id are equal bit for bit wherever they are computed.
+// KernelID names the arithmetic that samples are computed with: those of one id are equal bit for
+// bit wherever they are computed.
 func KernelID() string { return kernel.ID() }
 
-// NewKernel returns a kernel that computes the log ratios of all specs at the same outputs, eight samples at a time: one
-// row of kernel.Output.LogRatio for each. The specs must be valid and agree in steps, strategy and noise multiplier, on which the
-// outputs depend; whether participations follow a spec is the caller's affair. Truncated batches are for a Sampler alone.
+// NewKernel returns a kernel that computes the log ratios of all specs at the same outputs, eight
+// samples at a time: one row of kernel.Output.LogRatio for each. The specs must be valid and agree
+// in steps, strategy and noise multiplier, on which the outputs depend; whether participations
+// follow a spec is the caller's affair. Truncated batches are for a Sampler alone.
 func NewKernel(d Direction, specs ...Spec) (*kernel.Kernel, error) {
 	check := param.Checker{Package: "montecarlo"}
 	check.Require(d == P || d == Q, "direction", d, "must be P or Q")

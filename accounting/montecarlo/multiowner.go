@@ -39,8 +39,9 @@ func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hi
 	return p.sampledOwner(dst, d)
 }
 
-// sampledOwner appends the participations of an owner in Algorithm 3: by its published law (F4.1) blocked after a
-// participation, else (F4.4) whenever one of its examples was sampled in the b-1 steps before.
+// sampledOwner appends the participations of an owner in Algorithm 3: by its published law (F4.1)
+// blocked after a participation, else (F4.4) whenever one of its examples was sampled in the b-1
+// steps before.
 func (p participations) sampledOwner(dst []kernel.Hit, d *draws) []kernel.Hit {
 	n, b, k := p.spec.Steps, p.spec.MinSep, p.spec.examplesPerOwner()
 	logNone := float64(k) * p.logQ

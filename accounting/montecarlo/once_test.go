@@ -11,8 +11,8 @@ import (
 	"minsep/mechanism"
 )
 
-// TestAtMostOnceIsExact: with b ≥ n losses are exact for any strategy, in both directions, however many bands it has: those of
-// 1 - q + Σ a_i L_i (F3.10), from whole columns here.
+// TestAtMostOnceIsExact: with b ≥ n losses are exact for any strategy, in both directions, however
+// many bands it has: those of 1 - q + Σ a_i L_i (F3.10), from whole columns here.
 func TestAtMostOnceIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
 	for n := 1; n <= 9; n++ {
@@ -71,7 +71,8 @@ func atMostOnce(s Spec, y []float64) float64 {
 	return math.Log(1 - taken + sum)
 }
 
-// TestGoldenAtMostOnce compares with losses by enumeration of patterns: at most once, and b-min-sep with b above the bands.
+// TestGoldenAtMostOnce compares with losses by enumeration of patterns: at most once, and b-min-sep
+// with b above the bands.
 func TestGoldenAtMostOnce(t *testing.T) {
 	data, err := os.ReadFile("testdata/logloss_once.json")
 	if err != nil {

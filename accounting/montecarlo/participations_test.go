@@ -36,7 +36,8 @@ func ownerPrograms(k int, p programs) programs {
 	return p
 }
 
-// twoPrograms are the schemes as batches are formed by them and as their losses are drawn. The rows of the first are multiples of stride.
+// twoPrograms are the schemes as batches are formed by them and as their losses are drawn. The rows
+// of the first are multiples of stride.
 var twoPrograms = map[string]programs{
 	"b-min-sep":        {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.3, Steps: patternSteps, MinSep: 3}}, Spec{Scheme: BMinSep, MinSep: 3, Prob: 0.3}, 1},
 	"b-min-sep, warm":  {sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.3, Steps: patternSteps, MinSep: 3, WarmStart: true}}, Spec{Scheme: BMinSep, MinSep: 3, Prob: 0.3, WarmStart: true}, 1},
@@ -111,8 +112,9 @@ func drawnPatterns(s Spec, name string) map[pattern]int {
 	return counts
 }
 
-// differ compares two samples of the same size: given how often a pattern is seen in both, each of them is as likely to have
-// it, and the tails of that hypergeometric law are below those of the binomial one (Hoeffding 1963, section 6).
+// differ compares two samples of the same size: given how often a pattern is seen in both, each of
+// them is as likely to have it, and the tails of that hypergeometric law are below those of the
+// binomial one (Hoeffding 1963, section 6).
 func differ(a, b map[pattern]int) error {
 	for _, counts := range []map[pattern]int{a, b} {
 		for x := range counts {
@@ -124,8 +126,9 @@ func differ(a, b map[pattern]int) error {
 	return nil
 }
 
-// TestDrawsAreThoseOfBatches holds the participations of which losses are drawn against those that batches are formed of: two programs, of
-// other random words, for one law. Those of another probability, min-sep or start are told apart.
+// TestDrawsAreThoseOfBatches holds the participations of which losses are drawn against those that
+// batches are formed of: two programs, of other random words, for one law. Those of another
+// probability, min-sep or start are told apart.
 func TestDrawsAreThoseOfBatches(t *testing.T) {
 	covered := map[string]bool{}
 	for name, c := range twoPrograms {

@@ -14,11 +14,13 @@ import (
 	"minsep/internal/param"
 )
 
-// slack is added to every loss before it is counted. Kernels agree to less, so that the figures of each are valid for all.
+// slack is added to every loss before it is counted. Kernels agree to less, so that the figures of
+// each are valid for all.
 const slack = 1e-9
 
-// Value is the hockey-stick value max(1 - e^(ε-loss), 0) of a privacy loss, rounded upward: its mean over losses in direction P is H(P,Q) at e^ε,
-// and H(Q,P) in direction Q. NaN counts as an infinite loss.
+// Value is the hockey-stick value max(1 - e^(ε-loss), 0) of a privacy loss, rounded upward: its
+// mean over losses in direction P is H(P,Q) at e^ε, and H(Q,P) in direction Q. NaN counts as an
+// infinite loss.
 func Value(epsilon, loss float64) float64 {
 	excess := loss + slack - epsilon
 	switch {
@@ -30,8 +32,8 @@ func Value(epsilon, loss float64) float64 {
 	return 1
 }
 
-// Sum adds values in [0, 1] in fixed point, each rounded upward to a multiple of 2^-60, so that the order of adding does not
-// matter. The zero Sum is ready to use.
+// Sum adds values in [0, 1] in fixed point, each rounded upward to a multiple of 2^-60, so that the
+// order of adding does not matter. The zero Sum is ready to use.
 type Sum struct{ high, low uint64 }
 
 const sumUnit = 1 << 60
@@ -87,8 +89,9 @@ const BucketWidth = 1.0 / 1024
 // maxBuckets bounds a histogram: losses above 128 count as infinite.
 const maxBuckets = 128 * 1024
 
-// Histogram counts losses rounded upward to multiples of [BucketWidth]: entry i those in ((i-1)·width, i·width], entry 0 those
-// of at most 0, the last possible one all above 128. δ at any ε is estimated from it; it certifies nothing.
+// Histogram counts losses rounded upward to multiples of [BucketWidth]: entry i those in
+// ((i-1)·width, i·width], entry 0 those of at most 0, the last possible one all above 128. δ at any
+// ε is estimated from it; it certifies nothing.
 type Histogram []uint64
 
 // Add counts one loss.
@@ -161,7 +164,8 @@ func (h *Histogram) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Record is what a range of samples comes down to: integers, so that records merge in any order to the same bytes.
+// Record is what a range of samples comes down to: integers, so that records merge in any order to
+// the same bytes.
 type Record struct {
 	KernelID string    `json:"kernel_id"` // the arithmetic, see [KernelID]
 	Count    uint64    `json:"count"`     // samples, at least 0
@@ -209,8 +213,9 @@ func (r *Record) Merge(other *Record) error {
 // pieceSize is how many samples a goroutine takes at a time.
 const pieceSize = 32 * kernel.Lanes
 
-// Record computes the samples first … first+count-1 with as many goroutines as workers, or as there are processors for 0. The result does not
-// depend on workers. It ends early, with the context's error, when ctx is done.
+// Record computes the samples first … first+count-1 with as many goroutines as workers, or as there
+// are processors for 0. The result does not depend on workers. It ends early, with the context's
+// error, when ctx is done.
 func (s *Sampler) Record(ctx context.Context, first, count uint64, epsilons []float64, workers int) (*Record, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)

@@ -83,7 +83,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// TestHistogramRoundsUpward: δ from the histogram is at least the mean value, and at most that of losses a bucket larger.
+// TestHistogramRoundsUpward: δ from the histogram is at least the mean value, and at most that of
+// losses a bucket larger.
 func TestHistogramRoundsUpward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		losses := rapid.SliceOfN(rapid.Float64Range(-5, 140), 1, 50).Draw(t, "losses")

@@ -10,8 +10,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Sampler draws privacy losses, each addressed by its number: sample i is lane i mod 8 of batch i/8, and a function of
-// (key, spec, direction, i) for one [KernelID]. It is not safe for concurrent use; Fork it.
+// Sampler draws privacy losses, each addressed by its number: sample i is lane i mod 8 of batch
+// i/8, and a function of (key, spec, direction, i) for one [KernelID]. It is not safe for
+// concurrent use; Fork it.
 type Sampler struct {
 	direction Direction
 	kernel    *kernel.Kernel
@@ -23,8 +24,8 @@ type Sampler struct {
 	out       kernel.Output
 }
 
-// NewSampler returns a sampler of the losses of s in one direction. Its randomness is derived from key, the JSON form of s
-// and the direction, so that one key serves any number of specs.
+// NewSampler returns a sampler of the losses of s in one direction. Its randomness is derived from
+// key, the JSON form of s and the direction, so that one key serves any number of specs.
 func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 	check := param.Checker{Package: "montecarlo"}
 	check.Require(d == P || d == Q, "direction", d, "must be P or Q")
@@ -54,8 +55,9 @@ func (s *Sampler) Fork() *Sampler {
 		key: s.key, draws: draws{bulk: stream.NewBulk(s.key)}}
 }
 
-// Losses sets dst to the privacy losses of the samples first, first+1, …: ln P(y)/Q(y) with y ~ P in direction P, ln Q(y)/P(y) with y ~ Q in direction
-// Q. Ranges that are multiples of 8 on both sides waste nothing.
+// Losses sets dst to the privacy losses of the samples first, first+1, …: ln P(y)/Q(y) with y ~ P
+// in direction P, ln Q(y)/P(y) with y ~ Q in direction Q. Ranges that are multiples of 8 on both
+// sides waste nothing.
 func (s *Sampler) Losses(dst []float64, first uint64) {
 	for len(dst) > 0 {
 		losses := s.batch(first / kernel.Lanes)

@@ -79,8 +79,9 @@ func kinds() map[string]Spec {
 	}
 }
 
-// TestReciprocalMean: E_P[Q/P] = E_Q[P/Q] = 1 for every law, that is, the mean of e^-loss in both directions. It fails when
-// participations do not follow the law that their loss is computed with. See reciprocalFault for what is compared.
+// TestReciprocalMean: E_P[Q/P] = E_Q[P/Q] = 1 for every law, that is, the mean of e^-loss in both
+// directions. It fails when participations do not follow the law that their loss is computed with.
+// See reciprocalFault for what is compared.
 func TestReciprocalMean(t *testing.T) {
 	samples := 80000
 	if testing.Short() {
@@ -127,8 +128,8 @@ func balance(minSep int, participations float64) func(s *Spec) {
 	}
 }
 
-// reciprocalFault judges the identity Pr_P[loss ≤ ln cut] = E_Q[f; f ≤ cut], f = P/Q, and the same with P and Q exchanged: two
-// means of values in [0, cut] that must agree.
+// reciprocalFault judges the identity Pr_P[loss ≤ ln cut] = E_Q[f; f ≤ cut], f = P/Q, and the same
+// with P and Q exchanged: two means of values in [0, cut] that must agree.
 func reciprocalFault(t *testing.T, s, played Spec, samples int) error {
 	const cut = 4.0
 	var losses [2][]float64
@@ -263,10 +264,11 @@ func (g goldenMonteCarlo) spec() Spec {
 	return s
 }
 
-// TestGoldenDeltas compares δ in both directions with reference estimates of 4e5 to 1e6 samples. A figure is refused when it
-// is more than 4 combined standard errors off. That happens to one correct figure in 16,000, so to one of the 60 with
-// probability 4e-3; the seed being fixed and samples being the same everywhere, it happens once or never. Figures of fewer
-// than 30 expected hits, whose error is not normal, are left out.
+// TestGoldenDeltas compares δ in both directions with reference estimates of 4e5 to 1e6 samples. A
+// figure is refused when it is more than 4 combined standard errors off. That happens to one
+// correct figure in 16,000, so to one of the 60 with probability 4e-3; the seed being fixed and
+// samples being the same everywhere, it happens once or never. Figures of fewer than 30 expected
+// hits, whose error is not normal, are left out.
 func TestGoldenDeltas(t *testing.T) {
 	samples := uint64(1 << 16)
 	if testing.Short() {
@@ -322,8 +324,9 @@ func TestGoldenDeltas(t *testing.T) {
 	t.Logf("%d figures compared", compared)
 }
 
-// TestSpecialCases: equal settings give equal losses. b-min-sep with b = 1 is Poisson sampling; with p = 1 and a warm start it is
-// balls-in-bins; with one part cyclic Poisson is Poisson; an owner with one example is an example.
+// TestSpecialCases: equal settings give equal losses. b-min-sep with b = 1 is Poisson sampling;
+// with p = 1 and a warm start it is balls-in-bins; with one part cyclic Poisson is Poisson; an
+// owner with one example is an example.
 func TestSpecialCases(t *testing.T) {
 	n := 60
 	base := Spec{Scheme: BMinSep, Steps: n, MinSep: 6, Prob: 1, WarmStart: true, NoiseMultiplier: 1, Strategy: toeplitz(n, sqrtColumn(6)...)}
@@ -364,7 +367,8 @@ func TestSpecialCases(t *testing.T) {
 	}
 }
 
-// TestFrozenLosses holds the addresses: do not change these figures. A verification is repeated by anybody from its key.
+// TestFrozenLosses holds the addresses: do not change these figures. A verification is repeated by
+// anybody from its key.
 func TestFrozenLosses(t *testing.T) {
 	for name, want := range map[string][2]float64{
 		"warm":      {0.127476861762, -0.682315442106},

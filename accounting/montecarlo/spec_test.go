@@ -101,7 +101,8 @@ func TestExactness(t *testing.T) {
 	}
 }
 
-// TestBoundsStraddle: where a spec has bounds only, that of direction P is above that of direction Q.
+// TestBoundsStraddle: where a spec has bounds only, that of direction P is above that of direction
+// Q.
 func TestBoundsStraddle(t *testing.T) {
 	bands := validSpec()
 	bands.MinSep = 2

@@ -12,17 +12,19 @@ import (
 // MostAlso is how many further ε a protocol may have.
 const MostAlso = 16
 
-// The δ of a further point is what is expected to be accepted at the smallest candidate, by an estimate of alsoEstimate times M/δ samples
-// and trials of alsoVerify times M/δ: some 1.4 times the true one.
+// The δ of a further point is what is expected to be accepted at the smallest candidate, by an
+// estimate of alsoEstimate times M/δ samples and trials of alsoVerify times M/δ: some 1.4 times the
+// true one.
 const (
 	alsoEstimate = 400
 	alsoVerify   = 1600
 	alsoErrors   = 2 // standard errors of the estimate, and of the trial, that the accepted mean lies above
 
-	// alsoLeast is the smallest δ of a point with a larger ε, as a part of the claim's: all points count the failure probabilities of all,
-	// and a smaller δ would take samples from every one.
+	// alsoLeast is the smallest δ of a point with a larger ε, as a part of the claim's: all points
+	// count the failure probabilities of all, and a smaller δ would take samples from every one.
 	alsoLeast = 1e-3
-	// alsoFailure is the part of the smallest δ that all points together may lose to their failure probabilities.
+	// alsoFailure is the part of the smallest δ that all points together may lose to their failure
+	// probabilities.
 	alsoFailure = 1e-3
 )
 
@@ -34,8 +36,9 @@ func (p Problem) leastDelta(epsilon float64) float64 {
 	return max(1e-300, alsoLeast*p.Delta)
 }
 
-// failureOfPoint is the failure probability of each point of a protocol with further ε: the union of all of them costs each point
-// at most alsoFailure of its δ (F5.11). It is known before there are estimates.
+// failureOfPoint is the failure probability of each point of a protocol with further ε: the union
+// of all of them costs each point at most alsoFailure of its δ (F5.11). It is known before there
+// are estimates.
 func (p Problem) failureOfPoint() float64 {
 	least := p.Delta
 	for _, epsilon := range p.AlsoEpsilon {
@@ -44,7 +47,8 @@ func (p Problem) failureOfPoint() float64 {
 	return alsoFailure * least / float64(1+len(p.AlsoEpsilon))
 }
 
-// also adds the further points to a protocol that has none yet, with trials of their own at every candidate.
+// also adds the further points to a protocol that has none yet, with trials of their own at every
+// candidate.
 func (p Problem) also(ctx context.Context, out *Proposal) error {
 	if len(p.AlsoEpsilon) == 0 {
 		return nil
@@ -87,8 +91,9 @@ func (p Problem) also(ctx context.Context, out *Proposal) error {
 	return protocol.Validate()
 }
 
-// point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is what all points and earlier protocols lose
-// to their failure probabilities, and own the part of this point.
+// point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is what
+// all points and earlier protocols lose to their failure probabilities, and own the part of this
+// point.
 func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, method accounting.Method, least, failure, own float64) (accounting.Point, [][]accounting.Trial, error) {
 	point := accounting.Point{Epsilon: p.Epsilon}
 	trials := make([][]accounting.Trial, len(protocol.Candidates))
@@ -161,8 +166,9 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 	return point, trials, nil
 }
 
-// threshold is the δ_v at which the trial of a divergence is expected to be accepted, and how many samples the trial has. An estimate that sees
-// few values makes it larger, and never the claim wrong.
+// threshold is the δ_v at which the trial of a divergence is expected to be accepted, and how many
+// samples the trial has. An estimate that sees few values makes it larger, and never the claim
+// wrong.
 func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own float64) (verify, samples float64, err error) {
 	most := estimateSamples(s.spec.Steps)
 	mean, err := p.expected(ctx, s, least, most)
@@ -183,7 +189,8 @@ func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own float6
 	return high + s.cost(), samples, nil
 }
 
-// expected is an upper estimate of a divergence, by samples that double until alsoEstimate values of M would have been seen.
+// expected is an upper estimate of a divergence, by samples that double until alsoEstimate values
+// of M would have been seen.
 func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float64) (float64, error) {
 	e := p.newEstimator()
 	worker, err := e.worker(s)

@@ -44,8 +44,8 @@ func logBinomialTail(n uint64, p float64, k uint64) float64 {
 	return total
 }
 
-// checkShared holds the failure probabilities of a protocol against those of trials whose values are 0 or M, which are the worst there are, and
-// the sum of all of them against every point.
+// checkShared holds the failure probabilities of a protocol against those of trials whose values
+// are 0 or M, which are the worst there are, and the sum of all of them against every point.
 func checkShared(t *testing.T, p *accounting.Protocol) {
 	t.Helper()
 	sum := 0.0
@@ -86,8 +86,8 @@ func checkShared(t *testing.T, p *accounting.Protocol) {
 	}
 }
 
-// TestAlsoEpsilonHolds: no further point of a certificate claims less than the truth by enumeration, most claim little more, and
-// every point pays for the failures of all.
+// TestAlsoEpsilonHolds: no further point of a certificate claims less than the truth by
+// enumeration, most claim little more, and every point pays for the failures of all.
 func TestAlsoEpsilonHolds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 11))
 	points, tight, sampled := 0, 0, 0
@@ -145,7 +145,8 @@ func TestAlsoEpsilonHolds(t *testing.T) {
 	}
 }
 
-// TestAlsoEpsilonSearch certifies further points at the noise multiplier of a search, and holds them against losses drawn without tilting.
+// TestAlsoEpsilonSearch certifies further points at the noise multiplier of a search, and holds
+// them against losses drawn without tilting.
 func TestAlsoEpsilonSearch(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 1. / 13, Steps: 64, MinSep: 4, WarmStart: true}},
 		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 64, Toeplitz: []float64{1, 0.5}}, MaxExamplesPerOwner: 1}

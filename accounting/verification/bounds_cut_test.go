@@ -10,13 +10,16 @@ import (
 	"minsep/sampling"
 )
 
-// This file holds proofs of mechanisms whose pair is not (Cx+z, z) against the truth: batches that are cut, and batches without amplification.
+// This file holds proofs of mechanisms whose pair is not (Cx+z, z) against the truth: batches that
+// are cut, and batches without amplification.
 
-// sums is a distribution of the sum at one step, before noise: probabilities of whole numbers -1, 0, 1, 2 at index 0 to 3.
+// sums is a distribution of the sum at one step, before noise: probabilities of whole numbers -1,
+// 0, 1, 2 at index 0 to 3.
 type sums [4]float64
 
-// cutBatch returns the sum with and without the example's gradient of 1, relative to a batch of the others, when so many others are sampled whose
-// gradients are all `other`: a batch of more than most entries loses one at random, and the example whose gradient is zero keeps its place.
+// cutBatch returns the sum with and without the example's gradient of 1, relative to a batch of the
+// others, when so many others are sampled whose gradients are all `other`: a batch of more than
+// most entries loses one at random, and the example whose gradient is zero keeps its place.
 func cutBatch(others, most int, p float64, other int) (with, without sums) {
 	with[1], without[1] = 1-p, 1-p
 	if others < most {
@@ -56,8 +59,9 @@ func hockeyStick(p, q []sums, norms []float64, sigma, epsilon float64) float64 {
 	return walk(0, 1, 1)
 }
 
-// cutTruth is δ in both directions of an example whose turns are given, with so many others in its part, for the worst gradients of the others among -1, 0 and 1. The
-// adversary knows how many others are sampled.
+// cutTruth is δ in both directions of an example whose turns are given, with so many others in its
+// part, for the worst gradients of the others among -1, 0 and 1. The adversary knows how many
+// others are sampled.
 func cutTruth(others, most int, p float64, norms []float64, sigma, epsilon float64) (worst [2]float64) {
 	counts := []float64{1} // Pr[r others]
 	for range others {
@@ -88,7 +92,8 @@ func cutTruth(others, most int, p float64, norms []float64, sigma, epsilon float
 	return worst
 }
 
-// TestCutBatchesHold: Poisson and cyclic Poisson sampling with batches that are cut, with parts of unequal size among them.
+// TestCutBatchesHold: Poisson and cyclic Poisson sampling with batches that are cut, with parts of
+// unequal size among them.
 func TestCutBatchesHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 9))
 	for i := range 24 {
@@ -129,8 +134,9 @@ func TestCutBatchesHold(t *testing.T) {
 	}
 }
 
-// TestFixedBatchesHold: the closed form is that of the worst participations and gradients that the schema allows, which are gone through here with gradients of ±1; strategies
-// with negative entries and owners among them.
+// TestFixedBatchesHold: the closed form is that of the worst participations and gradients that the
+// schema allows, which are gone through here with gradients of ±1; strategies with negative entries
+// and owners among them.
 func TestFixedBatchesHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 10))
 	exact := 0

@@ -17,7 +17,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// boundCase is a random small problem: a run, its law as it is enumerated, and where it is looked at.
+// boundCase is a random small problem: a run, its law as it is enumerated, and where it is looked
+// at.
 type boundCase struct {
 	run     accounting.Run
 	laws    []law // δ is that of the worst
@@ -71,8 +72,8 @@ func randomProb(rng *rand.Rand) float64 {
 	return pick(rng, rng.Float64(), rng.Float64(), 0.05, 1e-9, 1e-4, 0.01, 1-1e-4, 1-1e-12, 1)
 }
 
-// randomCase draws the corners often: little noise, probabilities near 0 and 1, ε where a divergence begins to be 0, bands as many as min-sep,
-// min-sep beyond the last step.
+// randomCase draws the corners often: little noise, probabilities near 0 and 1, ε where a
+// divergence begins to be 0, bands as many as min-sep, min-sep beyond the last step.
 func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 	b, p := 1+rng.IntN(steps+2), randomProb(rng)
 	c.run.MaxExamplesPerOwner = 1
@@ -128,7 +129,8 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 	return c
 }
 
-// randomEpsilon prefers ε between -ln Pr[none] of one example and of all, and just beside the latter, below which H(Q,P) is above 0.
+// randomEpsilon prefers ε between -ln Pr[none] of one example and of all, and just beside the
+// latter, below which H(Q,P) is above 0.
 func randomEpsilon(rng *rand.Rand, all float64, examples int) float64 {
 	if epsilon := all * pick(rng, 1/float64(examples)+(1-1/float64(examples))*rng.Float64(), 0.5+0.5*rng.Float64(), 1-1e-6, 1+1e-6, 1); epsilon < 30 && rng.IntN(2) == 0 {
 		return epsilon
@@ -136,8 +138,8 @@ func randomEpsilon(rng *rand.Rand, all float64, examples int) float64 {
 	return pick(rng, 0, 1e-3, rng.Float64(), 4*rng.Float64(), 4*rng.Float64(), 20)
 }
 
-// bounds returns what the code would release for the case without a sample, in both directions: +Inf where it has nothing. Lower
-// bounds are those of the compositions.
+// bounds returns what the code would release for the case without a sample, in both directions:
+// +Inf where it has nothing. Lower bounds are those of the compositions.
 func (c boundCase) bounds(t *testing.T) (upper, lower [2]float64) {
 	t.Helper()
 	upper = [2]float64{math.Inf(1), math.Inf(1)}
@@ -237,7 +239,8 @@ func TestBoundsHold(t *testing.T) {
 	}
 }
 
-// TestBoundsHoldByDraws is TestBoundsHold at more steps, where the truth is known by a million draws at 6 standard errors.
+// TestBoundsHoldByDraws is TestBoundsHold at more steps, where the truth is known by a million
+// draws at 6 standard errors.
 func TestBoundsHoldByDraws(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 8))
 	for held := 0; held < 5; {
@@ -254,8 +257,9 @@ func TestBoundsHoldByDraws(t *testing.T) {
 	}
 }
 
-// TestSecretPartition: the losses that are drawn for cyclic Poisson sampling with a secret partition have the divergences of the mixture over the parts, in
-// both directions, and those of the first part are rejected.
+// TestSecretPartition: the losses that are drawn for cyclic Poisson sampling with a secret
+// partition have the divergences of the mixture over the parts, in both directions, and those of
+// the first part are rejected.
 func TestSecretPartition(t *testing.T) {
 	const samples = 200000
 	for _, minSep := range []int{2, 4} { // with 3 steps: parts of two steps and one, and a part of none
@@ -293,8 +297,9 @@ func TestSecretPartition(t *testing.T) {
 	}
 }
 
-// TestSecretPartitionPlan: what samples certify is below the noise of the worst part's distribution, which remains where samples are too few; both
-// are checked again from their protocols.
+// TestSecretPartitionPlan: what samples certify is below the noise of the worst part's
+// distribution, which remains where samples are too few; both are checked again from their
+// protocols.
 func TestSecretPartitionPlan(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.25, Steps: 16, MinSep: 4, SecretPartition: true}},
 		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 16, Toeplitz: []float64{1, 0.5}}, MaxExamplesPerOwner: 1}

@@ -11,8 +11,8 @@ import (
 // minor is the part of δ below which a direction decides nothing.
 const minor = 0.1
 
-// model is what estimates say of noise multipliers that were not looked at. It decides what is tried and how many samples that
-// is worth; nothing that is claimed depends on it.
+// model is what estimates say of noise multipliers that were not looked at. It decides what is
+// tried and how many samples that is worth; nothing that is claimed depends on it.
 type model struct {
 	estimates []NoiseEstimate
 	fits      [2]fit     // of the mean of each direction
@@ -38,21 +38,22 @@ func newModel(estimates []NoiseEstimate, target float64) model {
 		m.fits[d] = fitLine(near)
 		m.errors[d] = min(2, math.Sqrt(square)/float64(max(1, len(near))))
 		if mean := unseen(hits) / tries; mean < minor*target && !math.IsInf(mean, 1) {
-			// Few values were seen or none, at any noise multiplier: what all of them say together. Five times as much is as unlikely as 2.5
-			// standard errors.
+			// Few values were seen or none, at any noise multiplier: what all of them say together.
+			// Five times as much is as unlikely as 2.5 standard errors.
 			m.fits[d], m.errors[d] = flat(mean), 0.65/math.Sqrt(max(1, hits))
 		}
 	}
 	return m
 }
 
-// unseen is how many values of M are reckoned with in as many samples again, where those of all samples so far, over M, add up to
-// hits. Where that is next to nothing, the mean may be of any order of magnitude below: with each of some 15 of them as likely, one value
-// comes with a probability of 1/ln 10¹⁵.
+// unseen is how many values of M are reckoned with in as many samples again, where those of all
+// samples so far, over M, add up to hits. Where that is next to nothing, the mean may be of any
+// order of magnitude below: with each of some 15 of them as likely, one value comes with a
+// probability of 1/ln 10¹⁵.
 func unseen(hits float64) float64 { return max(hits, 0.03) }
 
-// goals are those of the trials of a noise multiplier, with so many standard errors, of the estimates and of the trials, between
-// what is expected and what is accepted.
+// goals are those of the trials of a noise multiplier, with so many standard errors, of the
+// estimates and of the trials, between what is expected and what is accepted.
 func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	goals := make([]accounting.Goal, 2)
 	for d := range goals {
@@ -73,22 +74,25 @@ func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	return goals
 }
 
-// How a budget is spent. Whether a candidate is accepted is chance: the main one should be most times, and the next should be
-// whenever the main one is not. Candidates cost samples, not failure probability, so that there are few.
+// How a budget is spent. Whether a candidate is accepted is chance: the main one should be most
+// times, and the next should be whenever the main one is not. Candidates cost samples, not failure
+// probability, so that there are few.
 const (
 	mainErrors  = 0.8 // standard errors of estimates, and of trials, below the accepted mean: accepted about six times out of seven
 	spareErrors = 2.5
 	// leastSpare is how much more noise than the main candidate the spare one has, at least.
 	leastSpare = 1.004
 
-	// worthMore is how much less noise is expected, at least, where the spare candidate has more than the first of its shares.
+	// worthMore is how much less noise is expected, at least, where the spare candidate has more
+	// than the first of its shares.
 	worthMore = 0.999
 )
 
 // spareShares are the parts of the budget that the spare candidate may have.
 var spareShares = []float64{0.15, 0.25, 0.35, 0.5}
 
-// affords says whether the goals of a noise multiplier are reached with a budget, and accepted means of at most so much.
+// affords says whether the goals of a noise multiplier are reached with a budget, and accepted
+// means of at most so much.
 func (p Problem) affords(goals []accounting.Goal, budget, most float64) bool {
 	t, tests, err := p.claim().Allocate(goals)
 	if err != nil {
@@ -101,7 +105,8 @@ func (p Problem) affords(goals []accounting.Goal, budget, most float64) bool {
 	return total <= budget && t.Accept <= most
 }
 
-// least is the smallest noise multiplier between two that a budget affords, to four digits; ok says that high is one.
+// least is the smallest noise multiplier between two that a budget affords, to four digits; ok says
+// that high is one.
 func (p Problem) least(m model, low, high, errors, budget, most float64) (noiseMultiplier float64, ok bool) {
 	if !p.affords(m.goals(high, errors), budget, most) {
 		return 0, false
@@ -130,8 +135,9 @@ func (p Problem) allowance() (samples, most float64) {
 
 const maxBudget = 1e15
 
-// candidates chooses noise multipliers by rising order: the smallest that the budget affords, one with more noise in case the
-// estimate was too low, and the one whose δ is bounded without samples, if there is one.
+// candidates chooses noise multipliers by rising order: the smallest that the budget affords, one
+// with more noise in case the estimate was too low, and the one whose δ is bounded without samples,
+// if there is one.
 func (p Problem) candidates(m model, line fit, provable float64) ([]float64, error) {
 	budget, _ := p.allowance()
 	low, high := line.at(0.999*p.Delta), line.at(0.02*p.Delta)
@@ -151,7 +157,8 @@ func (p Problem) candidates(m model, line fit, provable float64) ([]float64, err
 	return sigmas, nil
 }
 
-// mainAndSpare are the candidates that draw samples. backed says that one without samples comes after them.
+// mainAndSpare are the candidates that draw samples. backed says that one without samples comes
+// after them.
 func (p Problem) mainAndSpare(m model, low, high float64, backed bool) (sigmas []float64, ok bool) {
 	budget, most := p.allowance()
 	expected := math.Inf(1)
@@ -195,7 +202,8 @@ func (p Problem) tooFew(goals []accounting.Goal, budget, noiseMultiplier float64
 	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", noiseMultiplier), Need: need, Allowed: budget, Budget: p.budget}
 }
 
-// fix makes the protocol of candidates by rising noise multiplier, the main one first. Without a model nothing is known of them.
+// fix makes the protocol of candidates by rising noise multiplier, the main one first. Without a
+// model nothing is known of them.
 func (p Problem) fix(divergences [][2]hockeyStick, method accounting.Method, m *model) (*accounting.Protocol, error) {
 	if m == nil {
 		return p.fixAlike(divergences, method)
@@ -207,8 +215,8 @@ func (p Problem) fix(divergences [][2]hockeyStick, method accounting.Method, m *
 	return p.assemble(divergences, method, thresholds, tests)
 }
 
-// spend chooses the thresholds and the tests of candidates, with the bounds that they really have: those of the model are
-// interpolated. A budget that was given is used up, and not exceeded.
+// spend chooses the thresholds and the tests of candidates, with the bounds that they really have:
+// those of the model are interpolated. A budget that was given is used up, and not exceeded.
 func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresholds, []accounting.Test, error) {
 	var goals []accounting.Goal
 	for i, pair := range divergences {
@@ -251,7 +259,8 @@ func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresh
 	return t, tests, nil
 }
 
-// fixAlike makes the protocol of candidates of which nothing was estimated: all trials accept up to the same mean.
+// fixAlike makes the protocol of candidates of which nothing was estimated: all trials accept up to
+// the same mean.
 func (p Problem) fixAlike(divergences [][2]hockeyStick, method accounting.Method) (*accounting.Protocol, error) {
 	var all []hockeyStick
 	for _, pair := range divergences {
@@ -264,7 +273,8 @@ func (p Problem) fixAlike(divergences [][2]hockeyStick, method accounting.Method
 	}
 	whole := p
 	p.Delta -= cost
-	// A proven divergence of at most δ_v needs no samples. Where δ_v comes out below it, the trial draws after all.
+	// A proven divergence of at most δ_v needs no samples. Where δ_v comes out below it, the trial
+	// draws after all.
 	bounds := make([]float64, len(all))
 	for i, s := range all {
 		bounds[i] = s.bound()

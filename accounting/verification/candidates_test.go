@@ -8,8 +8,9 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// TestMinorDirectionIsCheap: a direction of which estimates saw no value, with M far above δ, takes little more than the fewest
-// samples that any mean can be accepted with, and each estimate counts: fewer of them leave more to be reckoned with.
+// TestMinorDirectionIsCheap: a direction of which estimates saw no value, with M far above δ, takes
+// little more than the fewest samples that any mean can be accepted with, and each estimate counts:
+// fewer of them leave more to be reckoned with.
 func TestMinorDirectionIsCheap(t *testing.T) {
 	const delta, bound = 1e-5, 0.025
 	p := Problem{Delta: delta}
@@ -48,8 +49,9 @@ func samplesOf(t *testing.T, p Problem, g accounting.Goal) float64 {
 	return float64(tests[0].Samples)
 }
 
-// TestSpareShare: of the parts of a budget that the spare candidate may have, the one with the least noise is taken, counting the
-// spare's noise for one time out of seven. Both candidates together keep within the budget.
+// TestSpareShare: of the parts of a budget that the spare candidate may have, the one with the
+// least noise is taken, counting the spare's noise for one time out of seven. Both candidates
+// together keep within the budget.
 func TestSpareShare(t *testing.T) {
 	const delta = 1e-6
 	chosen := map[float64]int{}

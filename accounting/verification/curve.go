@@ -11,7 +11,8 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// CurvePoint is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen by samples, and no protocol covers this point.
+// CurvePoint is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen
+// by samples, and no protocol covers this point.
 type CurvePoint struct {
 	Epsilon float64 `json:"epsilon"`           // at least 0
 	Delta   float64 `json:"delta"`             // of the worse direction, 0 to 1
@@ -20,7 +21,8 @@ type CurvePoint struct {
 	Proven  bool    `json:"proven"`            // by a method that needs no samples
 }
 
-// Attacks bounds membership attacks by a curve: at two standard errors above its estimates, which certify nothing.
+// Attacks bounds membership attacks by a curve: at two standard errors above its estimates, which
+// certify nothing.
 func Attacks(curve []CurvePoint) accounting.AttackBounds {
 	var g accounting.Guarantee
 	worth := "estimated"
@@ -36,8 +38,8 @@ func Attacks(curve []CurvePoint) accounting.AttackBounds {
 // curveParts are the ε of a curve, as parts of the claim's.
 var curveParts = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2}
 
-// Curve returns δ at ε around epsilon: proven where the run's method needs no samples, else estimated. An ε at which an estimate would take too many
-// samples is left out.
+// Curve returns δ at ε around epsilon: proven where the run's method needs no samples, else
+// estimated. An ε at which an estimate would take too many samples is left out.
 func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (points []CurvePoint, err error) {
 	method, err := run.Method()
 	if err != nil {
@@ -84,7 +86,8 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 	return points, nil
 }
 
-// provenDelta bounds δ of a run that needs no samples: by its own pair where that is known, and without truncation at its cost.
+// provenDelta bounds δ of a run that needs no samples: by its own pair where that is known, and
+// without truncation at its cost.
 func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func(float64, montecarlo.Direction) (float64, error)) (float64, error) {
 	least := 1.0
 	if run.TruncatedPair() {
@@ -112,8 +115,8 @@ func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func
 	return min(least, most), nil
 }
 
-// unaimed estimates a divergence of unknown size: a few samples say how many are needed, and none are where a proven bound is far below
-// that of the other direction.
+// unaimed estimates a divergence of unknown size: a few samples say how many are needed, and none
+// are where a proven bound is far below that of the other direction.
 func unaimed(ctx context.Context, run accounting.Run, s hockeyStick, other float64) (e Estimate, ok bool, err error) {
 	e = Estimate{Direction: s.direction, Bound: s.bound()}
 	if s.divergence() <= other/1000 {
@@ -141,7 +144,8 @@ func unaimed(ctx context.Context, run accounting.Run, s hockeyStick, other float
 	return e, float64(e.Samples)*e.Mean >= 10*e.Bound, nil
 }
 
-// Law is the estimated δ of Algorithm 3 for an owner of so many examples, by one of the two laws: none of it is proven.
+// Law is the estimated δ of Algorithm 3 for an owner of so many examples, by one of the two laws:
+// none of it is proven.
 type Law struct {
 	Law      string  `json:"law"` // F4.1, as published (cold start), or F4.4, of the owner's examples alone
 	Examples int     `json:"examples"`
@@ -150,8 +154,9 @@ type Law struct {
 	Effort   float64 `json:"effort"` // M/δ
 }
 
-// Laws estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples, by both laws: fewer examples may be worse. Figures for which
-// an estimate would take too many samples are left out.
+// Laws estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples, by both laws:
+// fewer examples may be worse. Figures for which an estimate would take too many samples are left
+// out.
 func Laws(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (laws []Law, err error) {
 	if method, err := run.Method(); method != accounting.Unproven {
 		return nil, errors.Join(fmt.Errorf("verification: laws are for %s only", montecarlo.MultiOwner), err)

@@ -12,8 +12,9 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// This file holds the truth that bounds are held against. It shares no code with the accounting: participation patterns by going through all coins,
-// the matrix as rows of numbers, densities as sums over patterns, divergences by quadrature or by drawing outputs.
+// This file holds the truth that bounds are held against. It shares no code with the accounting:
+// participation patterns by going through all coins, the matrix as rows of numbers, densities as
+// sums over patterns, divergences by quadrature or by drawing outputs.
 
 // mixture is P = Σ weights N(means, I), in units of σ; Q is N(0, I).
 type mixture struct {
@@ -44,7 +45,8 @@ func (l law) sorted() (list []chance) {
 	return list
 }
 
-// coins goes through all coins of b-min-sep sampling from step i on, when the example is blocked for so many steps more.
+// coins goes through all coins of b-min-sep sampling from step i on, when the example is blocked
+// for so many steps more.
 func coins(l law, x []int, i, blocked, minSep int, p, prob float64) {
 	switch {
 	case prob == 0:
@@ -90,8 +92,8 @@ func binsLaw(steps, period int) law {
 	return l
 }
 
-// epochLaw has one participation an epoch (F3.8): a free example that is not yet in takes part with probability 1/(T - max(v, b-1)) at
-// place v.
+// epochLaw has one participation an epoch (F3.8): a free example that is not yet in takes part with
+// probability 1/(T - max(v, b-1)) at place v.
 func epochLaw(steps, minSep, epoch int) law {
 	l := law{}
 	var walk func(x []int, i, free int, prob float64)
@@ -247,7 +249,8 @@ func (m mixture) logRatio(terms, y []float64) float64 {
 	return top + math.Log(sum)
 }
 
-// threshold is t with P/Q > e^ε exactly for a last coordinate above t, at the other coordinates of y. Means are not negative, so that P/Q rises with it.
+// threshold is t with P/Q > e^ε exactly for a last coordinate above t, at the other coordinates of
+// y. Means are not negative, so that P/Q rises with it.
 func (m mixture) threshold(terms, y []float64, epsilon float64) float64 {
 	last := len(y) - 1
 	t, constant := math.Inf(1), 0.0
@@ -286,8 +289,9 @@ func (m mixture) threshold(terms, y []float64, epsilon float64) float64 {
 	return t
 }
 
-// quadrature returns H(P,Q) and H(Q,P) at up to three steps, and the error: the last coordinate in closed form, the others by the trapezoid rule.
-// Two grids that are shifted against each other show the error.
+// quadrature returns H(P,Q) and H(Q,P) at up to three steps, and the error: the last coordinate in
+// closed form, the others by the trapezoid rule. Two grids that are shifted against each other show
+// the error.
 func (m mixture) quadrature(epsilon float64) (pq, qp, err float64) {
 	spacing := []float64{1, 0.03, 0.3}[len(m.means[0])-1]
 	a, b := m.grid(epsilon, spacing, 0)
@@ -391,8 +395,8 @@ func (m mixture) draws(rng *rand.Rand, epsilon float64, samples int) (mean, stdE
 	return mean, stdErr
 }
 
-// TestEnumeration holds the enumeration against what is known without it: the Gaussian mechanism, Poisson sampling in one step,
-// quadrature against draws, and steps that do not matter.
+// TestEnumeration holds the enumeration against what is known without it: the Gaussian mechanism,
+// Poisson sampling in one step, quadrature against draws, and steps that do not matter.
 func TestEnumeration(t *testing.T) {
 	gaussian := func(d, epsilon float64) float64 { return phi(d/2-epsilon/d) - math.Exp(epsilon)*phi(-d/2-epsilon/d) }
 	for n := 1; n <= 3; n++ {

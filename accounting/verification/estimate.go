@@ -37,7 +37,8 @@ type NoiseEstimate struct {
 // Delta is the estimate of δ: the worse direction.
 func (l NoiseEstimate) Delta() float64 { return max(l.Estimates[0].Delta(), l.Estimates[1].Delta()) }
 
-// usual is how many times M/δ samples an estimate takes: a relative standard error of 7 % where the divergence is δ.
+// usual is how many times M/δ samples an estimate takes: a relative standard error of 7 % where the
+// divergence is δ.
 const (
 	usual        = 200
 	leastSamples = 4000
@@ -48,7 +49,8 @@ const (
 // estimateSamples bounds an estimate where there is no budget: some ten seconds of one processor.
 func estimateSamples(steps int) float64 { return math.Floor(2e9 / float64(2000+steps)) }
 
-// TooFewError says how many samples something takes and how long that is here. It wraps accounting.ErrTooFewSamples.
+// TooFewError says how many samples something takes and how long that is here. It wraps
+// accounting.ErrTooFewSamples.
 type TooFewError struct {
 	What    string        // what takes the samples, as the subject of a sentence
 	Need    float64       // samples; 0 when that is not known
@@ -57,8 +59,8 @@ type TooFewError struct {
 	Each    time.Duration // a sample, on this machine; 0 when that is not known
 	CPU     float64       // seconds of processors that a sample takes here; 0 when that is not known
 
-	// Advised is a budget that is enough, in samples, and AdvisedCPU what it takes at least in seconds of processors; 0 when that
-	// is not known.
+	// Advised is a budget that is enough, in samples, and AdvisedCPU what it takes at least in
+	// seconds of processors; 0 when that is not known.
 	Advised, AdvisedCPU float64
 
 	Cause error // says all but the time, if it is not nil
@@ -202,7 +204,8 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick) (Estimate, erro
 	if err != nil {
 		return out, err
 	}
-	// The fewest samples say how many there must be. Each estimate takes a part of what the ones before it have left.
+	// The fewest samples say how many there must be. Each estimate takes a part of what the ones
+	// before it have left.
 	out.Samples = uint64(max(need, min(leastSamples, left/12)))
 	sum, err := e.draw(ctx, worker, 0, out.Samples)
 	if err != nil {
@@ -258,7 +261,8 @@ func (e *estimator) draw(ctx context.Context, w *Worker, first, count uint64) (m
 	return sum, nil
 }
 
-// piece is how many samples take about half a second, so that progress is told in time. It changes no sum.
+// piece is how many samples take about half a second, so that progress is told in time. It changes
+// no sum.
 func (e *estimator) piece() uint64 {
 	const least = 4096
 	if e.each() <= 0 {

@@ -11,8 +11,8 @@ import (
 	"minsep/sampling"
 )
 
-// TestFarEstimatesAreShort: an estimate that is far from δ ends with the fewest samples that say on which side it is, and one near δ
-// does not.
+// TestFarEstimatesAreShort: an estimate that is far from δ ends with the fewest samples that say on
+// which side it is, and one near δ does not.
 func TestFarEstimatesAreShort(t *testing.T) {
 	const delta = 1e-7
 	run := accounting.Run{MaxExamplesPerOwner: 1,
@@ -51,8 +51,9 @@ func TestFarEstimatesAreShort(t *testing.T) {
 	}
 }
 
-// TestLineThroughTheTwoNearest: with one estimate near δ the line has the slope of that one and the next, not the flattest, and
-// what is far away does not turn it. An estimate of which no value was seen stands for one value.
+// TestLineThroughTheTwoNearest: with one estimate near δ the line has the slope of that one and the
+// next, not the flattest, and what is far away does not turn it. An estimate of which no value was
+// seen stands for one value.
 func TestLineThroughTheTwoNearest(t *testing.T) {
 	const delta, slope = 1e-6, -30.0
 	curve := func(sigma float64) float64 { return delta * math.Pow(sigma, slope) }
@@ -92,8 +93,8 @@ func TestLineThroughTheTwoNearest(t *testing.T) {
 	}
 }
 
-// TestProofsEndWithTheBudget: the search for a noise multiplier that needs no samples ends with a budget in time, or with the part
-// of it that estimates may take once there is one.
+// TestProofsEndWithTheBudget: the search for a noise multiplier that needs no samples ends with a
+// budget in time, or with the part of it that estimates may take once there is one.
 func TestProofsEndWithTheBudget(t *testing.T) {
 	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CPUTime: time.Hour, CodeVersion: "test"}
 	e := p.newEstimator()

@@ -14,7 +14,8 @@ import (
 	"minsep/sampling"
 )
 
-// sigmaCase is a case of sigma.json: the noise multiplier of b-min-sep by plain sampling, and that of cyclic Poisson by another accountant.
+// sigmaCase is a case of sigma.json: the noise multiplier of b-min-sep by plain sampling, and that
+// of cyclic Poisson by another accountant.
 type sigmaCase struct {
 	Epsilon float64 `json:"eps"`
 	Delta   float64 `json:"delta"`
@@ -49,11 +50,13 @@ func (c sigmaCase) run() accounting.Run {
 	}
 }
 
-// estimateError is the standard error of an estimated noise multiplier: three or four δ of 7 % each at slopes of -5 and steeper.
+// estimateError is the standard error of an estimated noise multiplier: three or four δ of 7 % each
+// at slopes of -5 and steeper.
 const estimateError = 0.008
 
-// TestGoldenSigma compares estimates with plain sampling, within 4 combined standard errors, and cyclic Poisson with another accountant. A
-// noise multiplier well below the exact one is not verified.
+// TestGoldenSigma compares estimates with plain sampling, within 4 combined standard errors, and
+// cyclic Poisson with another accountant. A noise multiplier well below the exact one is not
+// verified.
 func TestGoldenSigma(t *testing.T) {
 	data, err := os.ReadFile("testdata/sigma.json")
 	if err != nil {
@@ -100,8 +103,8 @@ func TestGoldenSigma(t *testing.T) {
 	}
 }
 
-// BenchmarkCalibrate goes from parameters to a certificate with δ' = .8 δ: n = 1024, b = 16, ε = 4, five candidates; and the published
-// production run of arXiv 2602.09338.
+// BenchmarkCalibrate goes from parameters to a certificate with δ' = .8 δ: n = 1024, b = 16, ε = 4,
+// five candidates; and the published production run of arXiv 2602.09338.
 func BenchmarkCalibrate(b *testing.B) {
 	for _, c := range []struct {
 		name           string

@@ -10,7 +10,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// hockeyStick is the divergence of one claim in one direction at one noise multiplier: what is estimated and verified.
+// hockeyStick is the divergence of one claim in one direction at one noise multiplier: what is
+// estimated and verified.
 type hockeyStick struct {
 	spec      montecarlo.Spec
 	epsilon   float64
@@ -21,7 +22,8 @@ type hockeyStick struct {
 	cut       *accounting.Truncated
 }
 
-// newHockeyStick plans how values are drawn: tilted or shifted where that is possible and has M < 1, else as plain losses.
+// newHockeyStick plans how values are drawn: tilted or shifted where that is possible and has M <
+// 1, else as plain losses.
 func newHockeyStick(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (hockeyStick, error) {
 	s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
 	plan, err := tilt.NewPlan(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
@@ -67,7 +69,8 @@ func (s hockeyStick) cost() float64 {
 // total is a proven bound of the divergence of the run.
 func (s hockeyStick) total() float64 { return s.divergence() + s.cost() }
 
-// trial is the trial of the divergence at the first point of a protocol. Without samples the divergence must be proven.
+// trial is the trial of the divergence at the first point of a protocol. Without samples the
+// divergence must be proven.
 func (s hockeyStick) trial(method accounting.Method, samples uint64) (accounting.Trial, error) {
 	if samples == 0 {
 		method = accounting.RenyiBound

@@ -7,8 +7,9 @@ import (
 	"minsep/accounting"
 )
 
-// Outlook is what can be said of a verification before its estimates: whether the budget is enough for one. It certifies nothing, and
-// nothing is drawn for it but the samples that measure their time.
+// Outlook is what can be said of a verification before its estimates: whether the budget is enough
+// for one. It certifies nothing, and nothing is drawn for it but the samples that measure their
+// time.
 type Outlook struct {
 	// Samples is false where the method needs none; then nothing else is set.
 	Samples bool `json:"samples"`
@@ -19,8 +20,9 @@ type Outlook struct {
 	// Proven is a noise multiplier that needs no samples; 0 where there is none.
 	Proven float64 `json:"proven_noise_multiplier,omitempty"`
 
-	// An estimate, or the verification of the only noise multiplier, takes at least Least samples at NoiseMultiplier: the first that was
-	// tried at which the budget is Enough, or the last. M/δ there is Effort.
+	// An estimate, or the verification of the only noise multiplier, takes at least Least samples
+	// at NoiseMultiplier: the first that was tried at which the budget is Enough, or the last. M/δ
+	// there is Effort.
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"` // σ, above 0; 0 where none was tried
 	Effort          float64 `json:"effort,omitempty"`           // M/δ, at least 0
 	Least           float64 `json:"least_samples,omitempty"`    // in samples
@@ -37,8 +39,8 @@ type Outlook struct {
 // Refused says that a verification would end without a certificate.
 func (o Outlook) Refused() bool { return o.Samples && !o.Enough && o.Proven == 0 }
 
-// Outlook makes the tables of the first noise multipliers that a plan would try, with more noise each, until the budget is enough for
-// an estimate. It may take some seconds of a processor.
+// Outlook makes the tables of the first noise multipliers that a plan would try, with more noise
+// each, until the budget is enough for an estimate. It may take some seconds of a processor.
 func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -85,7 +87,8 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	}
 }
 
-// outlook sets what an estimate, or for the only candidate a verification, takes at a noise multiplier.
+// outlook sets what an estimate, or for the only candidate a verification, takes at a noise
+// multiplier.
 func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMultiplier float64) error {
 	divergences, err := p.divergences(e, []float64{noiseMultiplier})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"minsep/sampling"
 )
 
-// TestOutlook: before anything is estimated it is known whether there are samples at all, whether the budget is enough for an estimate, and
-// what is enough. What it says is what a plan then does.
+// TestOutlook: before anything is estimated it is known whether there are samples at all, whether
+// the budget is enough for an estimate, and what is enough. What it says is what a plan then does.
 func TestOutlook(t *testing.T) {
 	several := smallRun()
 	several.MaxExamplesPerOwner = 4

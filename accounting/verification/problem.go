@@ -28,19 +28,22 @@ type Problem struct {
 	// NoiseMultiplier is the only candidate; 0 looks for the smallest.
 	NoiseMultiplier float64
 
-	// The budget in samples or in time of processors. With neither, it is DefaultCPUTime, less where a part of it reaches 0.9 of δ.
-	// Estimates take at most a third of it, and what they leave is for the verification, over all candidates and both directions. A
-	// time is turned into samples once, by the speed at which this machine makes the estimates, before there is a protocol. The
-	// samples that measure the speed for a given NoiseMultiplier do not count.
+	// The budget in samples or in time of processors. With neither, it is DefaultCPUTime, less
+	// where a part of it reaches 0.9 of δ. Estimates take at most a third of it, and what they
+	// leave is for the verification, over all candidates and both directions. A time is turned into
+	// samples once, by the speed at which this machine makes the estimates, before there is a
+	// protocol. The samples that measure the speed for a given NoiseMultiplier do not count.
 
 	Samples uint64        // over all candidates and both directions; 0 for none given
 	CPUTime time.Duration // of one processor; 0 for none given
 
-	// Accept is the part of δ up to which means are accepted, δ'/δ, whatever it takes, in place of a budget. 0 is for none.
+	// Accept is the part of δ up to which means are accepted, δ'/δ, whatever it takes, in place of
+	// a budget. 0 is for none.
 	Accept float64
 
-	// AlsoEpsilon are further ε at which δ is certified for the same run at the noise multiplier that is released for (Epsilon, Delta). The δ
-	// of each is fixed with the protocol, from estimates. Their samples are on top of the budget.
+	// AlsoEpsilon are further ε at which δ is certified for the same run at the noise multiplier
+	// that is released for (Epsilon, Delta). The δ of each is fixed with the protocol, from
+	// estimates. Their samples are on top of the budget.
 	AlsoEpsilon []float64
 
 	Earlier     []accounting.Earlier // protocols for the same run whose samples were seen
@@ -55,7 +58,8 @@ type Problem struct {
 	// Watch, if not nil, is told what is being done, from one goroutine.
 	Watch func(Phase)
 
-	// Workers is the number of goroutines for estimates, 0 for one a processor. It changes no result.
+	// Workers is the number of goroutines for estimates, 0 for one a processor. It changes no
+	// result.
 	Workers int
 }
 
@@ -93,7 +97,8 @@ func (p Problem) Validate() error {
 	return c.Err()
 }
 
-// Row is one line of the table of noise multipliers against samples: what one candidate costs whose estimated δ is just accepted.
+// Row is one line of the table of noise multipliers against samples: what one candidate costs whose
+// estimated δ is just accepted.
 type Row struct {
 	Accept          float64 `json:"accept"`           // δ', above 0 and below δ
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ, above 0
@@ -105,26 +110,29 @@ type Row struct {
 type Proposal struct {
 	Protocol *accounting.Protocol // nil where no candidate was chosen
 	Method   accounting.Method    // of the run
-	// Estimate is the estimated smallest noise multiplier, without any slack for the verification; 0 where none was made. For proven
-	// methods it is that of the protocol.
+	// Estimate is the estimated smallest noise multiplier, without any slack for the verification;
+	// 0 where none was made. For proven methods it is that of the protocol.
 	Estimate  float64
 	Estimates []NoiseEstimate // in the order in which they were made
 	Table     []Row           // by rising Accept; what takes too many samples is left out
-	// Each is the time of one sample on this machine, and CPU the seconds of processors that it takes; 0 if not known.
+	// Each is the time of one sample on this machine, and CPU the seconds of processors that it
+	// takes; 0 if not known.
 	Each time.Duration
 	CPU  float64
 
 	spent spent // of the budget
-	// again chooses the candidates of a calibrated plan for what a second plan, of so many samples, has left of the budget.
+	// again chooses the candidates of a calibrated plan for what a second plan, of so many samples,
+	// has left of the budget.
 	again func(samples uint64) error
 }
 
-// ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be proven to be enough by a method that knows no
-// samples. It wraps accounting.ErrNotVerified.
+// ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be
+// proven to be enough by a method that knows no samples. It wraps accounting.ErrNotVerified.
 var ErrNotPrivate = fmt.Errorf("%w by the bound", accounting.ErrNotVerified)
 
-// Plan chooses candidates and thresholds. Its errors wrap accounting.RefusedError where no analysis is known, accounting.ErrTooFewSamples where
-// the budget is too small, and accounting.ErrNotVerified where the given noise multiplier is not enough.
+// Plan chooses candidates and thresholds. Its errors wrap accounting.RefusedError where no analysis
+// is known, accounting.ErrTooFewSamples where the budget is too small, and
+// accounting.ErrNotVerified where the given noise multiplier is not enough.
 func (p Problem) Plan(ctx context.Context) (*Proposal, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -215,8 +223,8 @@ func (p Problem) proven(out *Proposal) error {
 	return nil
 }
 
-// leastProven is the smallest noise multiplier that is proven for what truncation leaves of δ. Truncation costs less at more
-// noise: what is left at one noise multiplier is left at the next.
+// leastProven is the smallest noise multiplier that is proven for what truncation leaves of δ.
+// Truncation costs less at more noise: what is left at one noise multiplier is left at the next.
 func (p Problem) leastProven() (sigma float64, err error) {
 	for cost := 0.0; ; {
 		least, err := p.pair().Calibrate(p.Epsilon, p.Delta-cost)
@@ -256,10 +264,12 @@ func (p Problem) provenTrials(sigma float64, method accounting.Method) (trials [
 // DefaultCPUTime is the budget where none is given, in time of one processor.
 const DefaultCPUTime = time.Minute
 
-// DefaultSamples is about how many samples that is, for one example per owner; with several a sample takes many times as long.
+// DefaultSamples is about how many samples that is, for one example per owner; with several a
+// sample takes many times as long.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
 
-// priced returns the problem with what is left of its budget, in samples at the speed that was measured; of a time two digits.
+// priced returns the problem with what is left of its budget, in samples at the speed that was
+// measured; of a time two digits.
 func (p Problem) priced(e *estimator) Problem {
 	p.budget = e.share.budget
 	switch {
@@ -286,7 +296,8 @@ func (p Problem) priced(e *estimator) Problem {
 	return p
 }
 
-// defaultShare is the part of δ up to which the default budget raises δ': beyond it samples buy little.
+// defaultShare is the part of δ up to which the default budget raises δ': beyond it samples buy
+// little.
 const defaultShare = 0.9
 
 func (p Problem) claim() accounting.Claim {
@@ -329,8 +340,8 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Proposal) error {
 	})
 }
 
-// priced adds the time of samples here, and a budget that is enough, to an error about too few samples. need says how many would be
-// enough, where the error does not.
+// priced adds the time of samples here, and a budget that is enough, to an error about too few
+// samples. need says how many would be enough, where the error does not.
 func (e *estimator) priced(err error, estimated bool, need func() float64) error {
 	var few *TooFewError
 	switch {
@@ -380,13 +391,16 @@ func (p Problem) divergences(e *estimator, sigmas []float64) (divergences [][2]h
 	return divergences, nil
 }
 
-// provableShare is the part of δ that the bound of the provable candidate may take: δ_v is above it in all but the smallest budgets.
+// provableShare is the part of δ that the bound of the provable candidate may take: δ_v is above it
+// in all but the smallest budgets.
 const provableShare = 0.9
 
-// costSlack is the part of δ by which truncation may cost more at the provable candidate than at the one before.
+// costSlack is the part of δ by which truncation may cost more at the provable candidate than at
+// the one before.
 const costSlack = 0.01
 
-// provable finds a noise multiplier that needs no samples, as long as more, if not nil, says to go on.
+// provable finds a noise multiplier that needs no samples, as long as more, if not nil, says to go
+// on.
 func (p Problem) provable(start float64, more func(proven bool) bool) (tilt.Provable, error) {
 	least, cost := tilt.Provable{NoiseMultiplier: start}, 0.0
 	for range 2 { // what truncation costs depends on the noise multiplier
@@ -415,7 +429,8 @@ func (p Problem) provableAt(start, delta float64, more func(proven bool) bool) (
 	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
 }
 
-// start is the noise multiplier that is tried first, and one that needs no samples, if there is one.
+// start is the noise multiplier that is tried first, and one that needs no samples, if there is
+// one.
 func (p Problem) start(e *estimator) (first float64, provable tilt.Provable, err error) {
 	if first, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())); err != nil {
 		return first, provable, err
@@ -472,7 +487,8 @@ func (p Problem) chosen(e *estimator, out *Proposal, provable tilt.Provable) err
 	return e.priced(err, true, func() float64 { return 0 })
 }
 
-// provenOnly makes the protocol of a budget that is not enough for estimates: of the noise multiplier that needs no samples.
+// provenOnly makes the protocol of a budget that is not enough for estimates: of the noise
+// multiplier that needs no samples.
 func (p Problem) provenOnly(e *estimator, out *Proposal, noiseMultiplier float64) error {
 	e.report(Phase{Text: PhaseTables})
 	divergences, err := p.divergences(e, []float64{noiseMultiplier})

@@ -52,8 +52,9 @@ func TestPublishedProduction(t *testing.T) {
 	}
 }
 
-// TestTruncatedProduction certifies the run of TestPublishedProduction as it was run, with batches of at most 2048, at a noise multiplier that
-// it needs without a maximum too: truncation costs two thousandths of δ.
+// TestTruncatedProduction certifies the run of TestPublishedProduction as it was run, with batches
+// of at most 2048, at a noise multiplier that it needs without a maximum too: truncation costs two
+// thousandths of δ.
 func TestTruncatedProduction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute of a processor")

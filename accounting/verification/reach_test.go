@@ -12,7 +12,8 @@ import (
 	"minsep/sampling"
 )
 
-// TestReach prints what noise multipliers are certified of what budgets. It is run by hand: REACH=1 go test -run TestReach -v.
+// TestReach prints what noise multipliers are certified of what budgets. It is run by hand: REACH=1
+// go test -run TestReach -v.
 func TestReach(t *testing.T) {
 	if os.Getenv("REACH") == "" {
 		t.Skip("REACH is not set: a table of figures, made by hand")
@@ -64,8 +65,9 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestFewEstimates has budgets that end the estimates before one is near δ: no noise multiplier is drawn from a line through estimates
-// that say next to nothing. The one that needs no samples is taken.
+// TestFewEstimates has budgets that end the estimates before one is near δ: no noise multiplier is
+// drawn from a line through estimates that say next to nothing. The one that needs no samples is
+// taken.
 func TestFewEstimates(t *testing.T) {
 	strategy, _, err := mechanism.Problem{Workload: mechanism.Prefix(32)}.OptimalToeplitz(4)
 	if err != nil {

@@ -8,14 +8,15 @@ import (
 	"minsep/accounting/ledger"
 )
 
-// Draw computes units of one candidate and adds their results to the ledger, on this machine or elsewhere. Units that it leaves out
-// are no error of its own.
+// Draw computes units of one candidate and adds their results to the ledger, on this machine or
+// elsewhere. Units that it leaves out are no error of its own.
 type Draw func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error
 
-// Release is the verification of a ledger's protocol, wherever its samples are drawn: what the ledger lacks is drawn candidate by
-// candidate, from the most noise down to the first that is not accepted, since smaller ones cannot be released then. It returns nil
-// when the ledger gives a certificate, an error that wraps accounting.ErrNotVerified when no candidate was accepted, and Draw's
-// error. What was drawn stays in the ledger: after a stop, Release goes on from there.
+// Release is the verification of a ledger's protocol, wherever its samples are drawn: what the
+// ledger lacks is drawn candidate by candidate, from the most noise down to the first that is not
+// accepted, since smaller ones cannot be released then. It returns nil when the ledger gives a
+// certificate, an error that wraps accounting.ErrNotVerified when no candidate was accepted, and
+// Draw's error. What was drawn stays in the ledger: after a stop, Release goes on from there.
 func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) error {
 	p := l.Protocol()
 	for c := len(p.Candidates) - 1; c >= 0; c-- {
@@ -38,8 +39,9 @@ func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) 
 	return nil
 }
 
-// Finish is Release with samples that are drawn here, with as many goroutines as workers, or as there are processors for 0. It returns
-// the certificate. progress, if not nil, is called after every unit.
+// Finish is Release with samples that are drawn here, with as many goroutines as workers, or as
+// there are processors for 0. It returns the certificate. progress, if not nil, is called after
+// every unit.
 func Finish(ctx context.Context, l *ledger.Ledger, unitSize uint64, workers int, progress func(candidate int, done, of uint64)) (*accounting.Certificate, error) {
 	err := Release(ctx, l, unitSize, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
 		var worker *Worker

@@ -12,8 +12,9 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// TestRelease: samples are drawn from the candidate with the most noise down to the first that is rejected, those that are in the ledger are
-// not drawn again, and units that were left out release nothing.
+// TestRelease: samples are drawn from the candidate with the most noise down to the first that is
+// rejected, those that are in the ledger are not drawn again, and units that were left out release
+// nothing.
 func TestRelease(t *testing.T) {
 	const epsilon, delta = 1, 0.05
 	th, samples, err := accounting.Claim{Delta: delta}.Samples(0.8*delta, []float64{1})

@@ -85,7 +85,8 @@ func (e *estimator) search(ctx context.Context, first int, target float64) (esti
 		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not cross it near %.4g; give another delta or epsilon, or a noise multiplier", e.epsilon, onGrid(next))}
 }
 
-// mostDown is how many steps of the grid to go down from an excess at most: M grows quickly on the way.
+// mostDown is how many steps of the grid to go down from an excess at most: M grows quickly on the
+// way.
 func mostDown(excess float64) int {
 	if excess < -6 {
 		return 16
@@ -93,7 +94,8 @@ func mostDown(excess float64) int {
 	return 8
 }
 
-// candidate reports that another noise multiplier is tried, and between which estimates of δ the target is.
+// candidate reports that another noise multiplier is tried, and between which estimates of δ the
+// target is.
 func (e *estimator) candidate(estimates []NoiseEstimate) {
 	e.count++
 	text := fmt.Sprintf("estimating σ: candidate %d", e.count)
@@ -136,12 +138,14 @@ func (e *estimator) widen(ctx context.Context, estimates []NoiseEstimate, low, h
 	return estimates, nil
 }
 
-// step is a number of grid steps to go where the target has not been passed yet: a little beyond the guess.
+// step is a number of grid steps to go where the target has not been passed yet: a little beyond
+// the guess.
 func step(guess float64) int {
 	return int(min(40, max(1, math.Ceil(guess*1.1))))
 }
 
-// stepUp is how many grid steps to go up where an estimate takes too many samples: with M < 1, where plans take long, twice as many.
+// stepUp is how many grid steps to go up where an estimate takes too many samples: with M < 1,
+// where plans take long, twice as many.
 func stepUp(need, delta float64) int {
 	if need < 9.99/delta {
 		return 44
@@ -239,7 +243,8 @@ func fitLine(points []point) fit {
 // flat is a line of one value.
 func flat(value float64) fit { return fit{y: math.Log(value)} }
 
-// flattest is a slope flatter than any in use: the errors of estimates close to each other must not turn the line around.
+// flattest is a slope flatter than any in use: the errors of estimates close to each other must not
+// turn the line around.
 const flattest = -2
 
 // at is the noise multiplier at which the line has so large a value.

@@ -9,16 +9,17 @@ import (
 // planShare is the part of a budget that estimates may take.
 const planShare = 1.0 / 3
 
-// tablesToCome is how many noise multipliers there will be tables of after the estimates: candidates, in the plan and when they
-// are verified.
+// tablesToCome is how many noise multipliers there will be tables of after the estimates:
+// candidates, in the plan and when they are verified.
 const tablesToCome = 3
 
-// advisedEstimates is how many times the fewest samples of one estimate a whole budget should be: several noise multipliers in two
-// directions out of the share of the estimates, and a verification of some ten times as many.
+// advisedEstimates is how many times the fewest samples of one estimate a whole budget should be:
+// several noise multipliers in two directions out of the share of the estimates, and a verification
+// of some ten times as many.
 const advisedEstimates = 30
 
-// share is what estimates may take of a budget: samples, or time of processors, in which tables count too. The zero share has no
-// bound.
+// share is what estimates may take of a budget: samples, or time of processors, in which tables
+// count too. The zero share has no bound.
 type share struct {
 	samples float64
 	seconds float64 // since the plan began
@@ -43,8 +44,8 @@ func (p Problem) after(first *Proposal) Problem {
 	return p
 }
 
-// newShare is that of a problem whose plan begins now: of a time all of it, until the first estimate begins. A verification up to a
-// given part of δ has none.
+// newShare is that of a problem whose plan begins now: of a time all of it, until the first
+// estimate begins. A verification up to a given part of δ has none.
 func (p Problem) newShare() share {
 	before := time.Duration(p.before.seconds * float64(time.Second))
 	s := share{begun: time.Now().Add(-before), processor: processorTime() - before}
@@ -60,8 +61,9 @@ func (p Problem) newShare() share {
 	return s
 }
 
-// timeForProofs says whether the search for the smallest noise multiplier that needs no samples may go on: to the end of the budget
-// until there is one, and then as long as estimates may take at most. A budget in samples has no time.
+// timeForProofs says whether the search for the smallest noise multiplier that needs no samples may
+// go on: to the end of the budget until there is one, and then as long as estimates may take at
+// most. A budget in samples has no time.
 func (e *estimator) timeForProofs(proven bool) bool {
 	limit := e.share.seconds
 	if proven {

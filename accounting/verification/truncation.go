@@ -12,8 +12,9 @@ import (
 	"minsep/accounting/montecarlo/tilt"
 )
 
-// A maximum batch size is accounted for in one of two ways: by the pair of truncated batches themselves (F3.6), or by the pair
-// without truncation and a cost in δ (F3.11). The problem's byCost chooses the second.
+// A maximum batch size is accounted for in one of two ways: by the pair of truncated batches
+// themselves (F3.6), or by the pair without truncation and a cost in δ (F3.11). The problem's
+// byCost chooses the second.
 
 // pair is the run whose pair is sampled or bounded.
 func (p Problem) pair() accounting.Run {
@@ -72,8 +73,8 @@ func moments(run accounting.Run, noiseMultiplier float64) (accounting.Moments, e
 	return m, nil
 }
 
-// Suggest returns the smallest maximum batch size that costs at most accounting.SuggestedShare of delta at a noise multiplier, or at
-// any for 0; 0 where none is known.
+// Suggest returns the smallest maximum batch size that costs at most accounting.SuggestedShare of
+// delta at a noise multiplier, or at any for 0; 0 where none is known.
 func Suggest(run accounting.Run, noiseMultiplier, epsilon, delta float64) (int, error) {
 	var m accounting.Moments
 	if noiseMultiplier > 0 {
@@ -85,14 +86,15 @@ func Suggest(run accounting.Run, noiseMultiplier, epsilon, delta float64) (int, 
 	return run.SuggestMaxBatchSize(epsilon, delta, m)
 }
 
-// cheap is the part of δ that truncation may cost without a look at its own pair, and dear the part at which it is too much.
+// cheap is the part of δ that truncation may cost without a look at its own pair, and dear the part
+// at which it is too much.
 const (
 	cheap = 0.05
 	dear  = 0.5
 )
 
-// truncated plans for a run with a maximum batch size. Where both ways are open, that with less noise is taken: nothing of what was
-// estimated for the other one certifies anything.
+// truncated plans for a run with a maximum batch size. Where both ways are open, that with less
+// noise is taken: nothing of what was estimated for the other one certifies anything.
 func (p Problem) truncated(ctx context.Context) (*Proposal, error) {
 	byCost, own := p, p
 	byCost.byCost, own.byCost = true, false
@@ -139,7 +141,8 @@ func (p Problem) costed(ctx context.Context) (*Proposal, error) {
 	return plan, err
 }
 
-// mostNoise is the noise multiplier that is asked for or, else, that without amplification: noise beyond it is not looked at.
+// mostNoise is the noise multiplier that is asked for or, else, that without amplification: noise
+// beyond it is not looked at.
 func (p Problem) mostNoise() (float64, error) {
 	if p.NoiseMultiplier != 0 {
 		return p.NoiseMultiplier, nil
@@ -167,8 +170,8 @@ func (p Problem) tooDear(noiseMultiplier float64) error {
 	return e
 }
 
-// suggest returns a maximum batch size for the noise multiplier that is asked for or, else, one that is a little too large for
-// the run without truncation.
+// suggest returns a maximum batch size for the noise multiplier that is asked for or, else, one
+// that is a little too large for the run without truncation.
 func (p Problem) suggest() (int, error) {
 	noise := p.NoiseMultiplier
 	if noise == 0 {
@@ -188,8 +191,8 @@ func (p Problem) suggest() (int, error) {
 // noiseMultiplier is that of the main candidate.
 func (out *Proposal) noiseMultiplier() float64 { return out.Protocol.Candidates[0].NoiseMultiplier }
 
-// share is the largest part of delta that truncation takes from a trial. A trial without samples whose total is far below delta, as one whose
-// divergence is 0, has that to spare.
+// share is the largest part of delta that truncation takes from a trial. A trial without samples
+// whose total is far below delta, as one whose divergence is 0, has that to spare.
 func (out *Proposal) share(delta float64) (share float64) {
 	for _, c := range out.Protocol.Candidates {
 		for _, t := range c.Trials {

@@ -12,7 +12,8 @@ import (
 	"minsep/sampling"
 )
 
-// truncatedRuns are runs of 4000 examples, in batches of 250 where nothing else is said, with an affordable maximum.
+// truncatedRuns are runs of 4000 examples, in batches of 250 where nothing else is said, with an
+// affordable maximum.
 func truncatedRuns(t *testing.T) map[string]accounting.Run {
 	t.Helper()
 	runs := map[string]accounting.Run{}
@@ -56,7 +57,9 @@ func truncatedRuns(t *testing.T) map[string]accounting.Run {
 
 const truncatedEpsilon, truncatedDelta = 2.0, 1e-3
 
-// TestTruncatedPlans certifies runs with a maximum batch size, most of which have no pair of their own. The cost is in every trial and is taken off its threshold, and whoever reads the protocol finds a cost that is too low.
+// TestTruncatedPlans certifies runs with a maximum batch size, most of which have no pair of their
+// own. The cost is in every trial and is taken off its threshold, and whoever reads the protocol
+// finds a cost that is too low.
 func TestTruncatedPlans(t *testing.T) {
 	for name, run := range truncatedRuns(t) {
 		if testing.Short() && name != "b-min-sep" && name != "two examples per owner" && name != "public parts" {
@@ -144,8 +147,8 @@ func TestTruncatedNoiseMultiplier(t *testing.T) {
 	}
 }
 
-// TestTwoPlansKeepTheBudget: where both ways are planned, what both have drawn and what the protocol draws is at most the budget,
-// whichever is taken.
+// TestTwoPlansKeepTheBudget: where both ways are planned, what both have drawn and what the
+// protocol draws is at most the budget, whichever is taken.
 func TestTwoPlansKeepTheBudget(t *testing.T) {
 	run := truncatedRuns(t)["b-min-sep"]
 	suggested := run.Sampler.Truncation.MaxBatchSize
@@ -179,7 +182,8 @@ func TestTwoPlansKeepTheBudget(t *testing.T) {
 	t.Log(taken)
 }
 
-// TestTruncationTooDear: a maximum that costs more than δ is refused with one that does not, unless the pair of its own serves.
+// TestTruncationTooDear: a maximum that costs more than δ is refused with one that does not, unless
+// the pair of its own serves.
 func TestTruncationTooDear(t *testing.T) {
 	run := truncatedRuns(t)["two examples per owner"]
 	want := run.Sampler.Truncation.MaxBatchSize

@@ -17,7 +17,8 @@ import (
 	"minsep/sampling"
 )
 
-// smallRun is a case of sigma.json: n = 64, b = 4, p0 = 1/16, bands of the square root, normalised. Its exact σ at (2, 1e-3) is
+// smallRun is a case of sigma.json: n = 64, b = 4, p0 = 1/16, bands of the square root, normalised.
+// Its exact σ at (2, 1e-3) is
 // 1.4841 ± .0045 by Monte Carlo; cyclic Poisson needs 1.728.
 func smallRun() accounting.Run {
 	c := []float64{1, 0.5, 0.375, 0.3125}
@@ -53,7 +54,8 @@ func certify(t testing.TB, p *accounting.Protocol, unit uint64, workers int) ([]
 	return data, c
 }
 
-// TestCertifyBMinSep makes a certificate from scratch, close to the exact answer, the same for any units and workers.
+// TestCertifyBMinSep makes a certificate from scratch, close to the exact answer, the same for any
+// units and workers.
 func TestCertifyBMinSep(t *testing.T) {
 	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
@@ -96,7 +98,8 @@ func drawn(plan *Proposal) (estimates, verification uint64) {
 	return estimates, verification
 }
 
-// TestBudget: estimates and verification together stay within the budget, and too small a budget is refused.
+// TestBudget: estimates and verification together stay within the budget, and too small a budget is
+// refused.
 func TestBudget(t *testing.T) {
 	for _, budget := range []uint64{1000, 20_000} {
 		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.Plan(t.Context())
@@ -108,7 +111,8 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%d and %d samples of a budget of %d", estimates, verification, budget)
 		}
 	}
-	// Of 10 samples there is no estimate, but at least the noise multiplier whose δ is bounded without any.
+	// Of 10 samples there is no estimate, but at least the noise multiplier whose δ is bounded
+	// without any.
 	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +137,8 @@ func plainRun() accounting.Run {
 	return run
 }
 
-// TestAdvisedBudget: a budget that is too small for any estimate is refused, and the one that the refusal names is enough.
+// TestAdvisedBudget: a budget that is too small for any estimate is refused, and the one that the
+// refusal names is enough.
 func TestAdvisedBudget(t *testing.T) {
 	p := Problem{Run: plainRun(), Epsilon: 2, Delta: 0.02, Samples: 100, CodeVersion: "test"}
 	_, err := p.Plan(t.Context())
@@ -149,7 +154,8 @@ func TestAdvisedBudget(t *testing.T) {
 	certify(t, plan.Protocol, 5000, 0)
 }
 
-// TestShareOfTime: estimates stop when the time that they may take is used up, with what they know, and at once where none is left.
+// TestShareOfTime: estimates stop when the time that they may take is used up, with what they know,
+// and at once where none is left.
 func TestShareOfTime(t *testing.T) {
 	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3}
 	e := p.newEstimator()
@@ -166,8 +172,9 @@ func TestShareOfTime(t *testing.T) {
 	}
 }
 
-// TestSpend: a budget in time becomes samples before there is a protocol, and what the estimates leave is used up; each trial accepts
-// what is worth its samples, and the main candidate gets most of them.
+// TestSpend: a budget in time becomes samples before there is a protocol, and what the estimates
+// leave is used up; each trial accepts what is worth its samples, and the main candidate gets most
+// of them.
 func TestSpend(t *testing.T) {
 	const time = 2 * time.Second
 	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CPUTime: time, CodeVersion: "test"}.Plan(t.Context())
@@ -194,7 +201,8 @@ func TestSpend(t *testing.T) {
 	}
 }
 
-// TestWatch: those who wait hear of every noise multiplier that is tried, and how far its samples are.
+// TestWatch: those who wait hear of every noise multiplier that is tried, and how far its samples
+// are.
 func TestWatch(t *testing.T) {
 	var texts []string
 	drawn := map[string]bool{}
@@ -265,9 +273,10 @@ func TestPlainValues(t *testing.T) {
 	}
 }
 
-// TestAdviceHolds: noise multipliers that few samples reject are verified by as many as the error says. Samples differ between protocols and
-// between kernels, so it is tried with several: of 20 advices at 2.5 standard errors, half are followed in vain with probability below
-// 1e-9 if each is with at most 0.05.
+// TestAdviceHolds: noise multipliers that few samples reject are verified by as many as the error
+// says. Samples differ between protocols and between kernels, so it is tried with several: of 20
+// advices at 2.5 standard errors, half are followed in vain with probability below 1e-9 if each is
+// with at most 0.05.
 func TestAdviceHolds(t *testing.T) {
 	verify := func(samples uint64, version string, earlier []accounting.Earlier) (*accounting.Protocol, error) {
 		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.5, Samples: samples, Earlier: earlier, CodeVersion: version}.Plan(t.Context())
@@ -315,7 +324,8 @@ func TestAdviceHolds(t *testing.T) {
 	}
 }
 
-// TestPlainPlan: where nothing is tilted, plain losses are estimated and verified, if δ is large enough.
+// TestPlainPlan: where nothing is tilted, plain losses are estimated and verified, if δ is large
+// enough.
 func TestPlainPlan(t *testing.T) {
 	run := smallRun()
 	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 30}

@@ -15,8 +15,9 @@ import (
 
 // Values says how the values of a trial are drawn: its Values field in JSON.
 type Values struct {
-	// Tilt is the plan of tilted or shifted sampling; its strategy is left out, being the run's. Without a plan the values are
-	// hockey-stick values of losses drawn from the direction's own law, with bound 1.
+	// Tilt is the plan of tilted or shifted sampling; its strategy is left out, being the run's.
+	// Without a plan the values are hockey-stick values of losses drawn from the direction's own
+	// law, with bound 1.
 	Tilt *tilt.Plan `json:"tilt,omitempty"`
 }
 
@@ -32,7 +33,8 @@ func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
 	return NewWatchedWorker(p, candidate, trial, nil)
 }
 
-// NewWatchedWorker is NewWorker for those who wait: watch, if not nil, is told how much of the work of the tables is done.
+// NewWatchedWorker is NewWorker for those who wait: watch, if not nil, is told how much of the work
+// of the tables is done.
 func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(done, of float64)) (*Worker, error) {
 	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 || trial >= len(p.Candidates[candidate].Trials) {
 		return nil, fmt.Errorf("verification: the protocol has no trial %d of candidate %d", trial, candidate)
@@ -81,7 +83,8 @@ func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(d
 	return w, err
 }
 
-// verifierKey is public: anybody can repeat a verification. No two trials of any protocols share it.
+// verifierKey is public: anybody can repeat a verification. No two trials of any protocols share
+// it.
 func verifierKey(protocolSHA256 string, candidate, trial int) (stream.Key, error) {
 	config, err := json.Marshal(struct {
 		Protocol  string `json:"protocol"`
@@ -91,7 +94,8 @@ func verifierKey(protocolSHA256 string, candidate, trial int) (stream.Key, error
 	return stream.PublicKey("verify", config), err
 }
 
-// Run computes the samples first … first+count-1, with as many goroutines as workers, or as there are processors for 0.
+// Run computes the samples first … first+count-1, with as many goroutines as workers, or as there
+// are processors for 0.
 func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r ledger.Result, err error) {
 	if w.tilted != nil {
 		r.Sum, err = w.tilted.Sum(ctx, first, count, workers)

@@ -28,8 +28,8 @@ func newNotCertified(err error, result pipelines.AccountResult, noiseMultiplier 
 	return notCertified{err, noiseMultiplier != 0, result.Run.MaxExamplesPerOwner > 1, inPlan, result.Ledger}
 }
 
-// advice says what would help after something could not be certified, by the names of flags or of the plan's fields, and what
-// stays; "" if err is something else.
+// advice says what would help after something could not be certified, by the names of flags or of
+// the plan's fields, and what stays; "" if err is something else.
 func advice(err error) string {
 	var e notCertified
 	if !errors.As(err, &e) {
@@ -99,8 +99,9 @@ func (e notCertified) moreNoise(than string) string {
 	return "a larger --noise-multiplier" + than + ", or none, for the smallest that can be verified; "
 }
 
-// adviceErrors is how many standard errors there are between the mean that was seen and the one that
-// is accepted with the samples that are advised: a fresh verification then passes 99 times in 100.
+// adviceErrors is how many standard errors there are between the mean that was seen and the one
+// that is accepted with the samples that are advised: a fresh verification then passes 99 times in
+// 100.
 const adviceErrors = 2.5
 
 // moreSamples says what would help after a verification that found too large a mean.

@@ -26,8 +26,8 @@ import (
 // dryDataflow are Beam's own flags for a job that is translated and not sent.
 var dryDataflow = []string{"--runner=dataflow", "--dry_run", "--project=p", "--region=r", "--staging_location=gs://bucket/staging", "--log-level=info", "--log-format=json"}
 
-// Every pipeline can be translated for Dataflow without credentials or network. The graph, which the service stores and shows, has
-// readable names, and neither a key nor an id in it.
+// Every pipeline can be translated for Dataflow without credentials or network. The graph, which
+// the service stores and shows, has readable names, and neither a key nor an id in it.
 func TestDataflow(t *testing.T) {
 	dir := t.TempDir()
 	key, graph := filepath.Join(dir, "key"), filepath.Join(dir, "graph.tsv")
@@ -135,7 +135,8 @@ func translated(t *testing.T, logs []byte) *pipepb.Pipeline {
 	return model
 }
 
-// dull are names that say nothing: functions without a name, and numbers that Beam gives to equal names.
+// dull are names that say nothing: functions without a name, and numbers that Beam gives to equal
+// names.
 var dull = regexp.MustCompile(`func\d|glob\.\.|'\d`)
 
 func checkSteps(t *testing.T, model *pipepb.Pipeline, want []string) {
@@ -232,8 +233,8 @@ func find(layers [][]byte, secret []byte) []byte {
 
 var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}`)
 
-// decodings returns b and what its runs of base64 letters decode to, from each place where a group of four may begin, and so
-// on, depth times.
+// decodings returns b and what its runs of base64 letters decode to, from each place where a group
+// of four may begin, and so on, depth times.
 func decodings(b []byte, depth int) [][]byte {
 	all := [][]byte{b}
 	if depth == 0 {

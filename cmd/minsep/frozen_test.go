@@ -13,14 +13,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts frozen_*.txtar hold the bytes of a pinned run: a change of one of them makes minsep generate other batches or other
-// noise for a run that exists, or refuse its ledger. Where that is meant, the version of the format changes too, and
-// UPDATE_SCRIPTS=1 writes the digests anew.
+// The scripts frozen_*.txtar hold the bytes of a pinned run: a change of one of them makes minsep
+// generate other batches or other noise for a run that exists, or refuse its ledger. Where that is
+// meant, the version of the format changes too, and UPDATE_SCRIPTS=1 writes the digests anew.
 
 // version is what may differ between the files of two versions.
 var version = regexp.MustCompile(`"minsep_version": "[^"]*"`)
 
-// digests OUT PATH… writes to OUT the SHA-256 of each file, and of each file below a folder, with its name. The version is left out.
+// digests OUT PATH… writes to OUT the SHA-256 of each file, and of each file below a folder, with
+// its name. The version is left out.
 func digests(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: digests OUT PATH…")
@@ -43,8 +44,8 @@ func digests(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o600))
 }
 
-// units OUT DIR… writes to OUT a line for each unit in the ledger of each run directory: its place, the sum of its values, and the
-// SHA-256 of the whole result.
+// units OUT DIR… writes to OUT a line for each unit in the ledger of each run directory: its place,
+// the sum of its values, and the SHA-256 of the whole result.
 func units(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: units OUT DIR…")

@@ -46,15 +46,18 @@ var hostileCommands = [][]string{
 	{"noise", "--strategy", "run/strategy/strategy.json", "--noise-multiplier", "9", "--steps", "16", "--coordinates", "10", "--key", "key", "--out", "run", "--dry-run"},
 }
 
-// hostileMemory is what a command may allocate on a directory whose honest form takes some MiB, all its life long.
+// hostileMemory is what a command may allocate on a directory whose honest form takes some MiB, all
+// its life long.
 const hostileMemory = 512 << 20
 
 // hostileTime only tells a command that hangs from one that is slow.
 const hostileTime = 3 * time.Minute
 
-// TestHostileDirectory rewrites every file of a run directory: its kind, and the numbers in it, with the hashes that cover them as they were
-// and made anew. Whatever is there, each command ends with an exit code of its own, in bounded memory; inspect calls it broken unless hashes
-// were made anew, and run does not take it for its result. Every case runs with MINSEP_HOSTILE=all, and a sample of them without.
+// TestHostileDirectory rewrites every file of a run directory: its kind, and the numbers in it,
+// with the hashes that cover them as they were and made anew. Whatever is there, each command ends
+// with an exit code of its own, in bounded memory; inspect calls it broken unless hashes were made
+// anew, and run does not take it for its result. Every case runs with MINSEP_HOSTILE=all, and a
+// sample of them without.
 func TestHostileDirectory(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -312,7 +315,8 @@ func sampleOfKinds(cases []hostileCase, n int) (sample []hostileCase) {
 	return sample
 }
 
-// listingOf are the kinds and contents of what is in a directory, but for what nobody misses: folders, empty files, and links to nothing.
+// listingOf are the kinds and contents of what is in a directory, but for what nobody misses:
+// folders, empty files, and links to nothing.
 func listingOf(dir string) map[string]string {
 	list := map[string]string{}
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -348,8 +352,8 @@ func sumsOf(run string) map[string]string {
 	return sums
 }
 
-// reseal makes every hash in a run directory anew that covers something that was changed: those of files wherever they are named, those of
-// parameters, and that of run.json of itself.
+// reseal makes every hash in a run directory anew that covers something that was changed: those of
+// files wherever they are named, those of parameters, and that of run.json of itself.
 func reseal(run string, was map[string]string) error {
 	for range 6 { // as long as the chains of files that name each other
 		paths, _ := filepath.Glob(run + "/*/index.json")

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestKeygenOnAFullDisk: it is no fault of the command line, and leaves nothing that could be taken for a key.
+// TestKeygenOnAFullDisk: it is no fault of the command line, and leaves nothing that could be taken
+// for a key.
 func TestKeygenOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {

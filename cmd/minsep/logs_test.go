@@ -14,7 +14,8 @@ import (
 	"minsep/manifest"
 )
 
-// What a command logs, at the level that leaves nothing out, is JSON line by line, and names no id, no key and no size that is secret.
+// What a command logs, at the level that leaves nothing out, is JSON line by line, and names no id,
+// no key and no size that is secret.
 func TestLogsTellNoSecrets(t *testing.T) {
 	for _, runner := range []string{"direct", "prism"} {
 		t.Run(runner, func(t *testing.T) { testLogs(t, runner) })
@@ -110,7 +111,8 @@ func TestPrismsDebugIsDropped(t *testing.T) {
 	}
 }
 
-// realized are the numbers of participations and the sizes of the files of batches that came out by chance, as text.
+// realized are the numbers of participations and the sizes of the files of batches that came out by
+// chance, as text.
 func realized(t *testing.T, run string) (sizes []string) {
 	t.Helper()
 	ix, err := manifest.Open(t.Context(), filepath.Join(run, "batches"), manifest.BatchesFormat)

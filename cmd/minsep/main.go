@@ -1,5 +1,6 @@
-// Command minsep is the data stage of differentially private training with correlated noise: it bounds
-// each owner's contribution, forms b-min-sep batches, accounts for their privacy and makes the noise.
+// Command minsep is the data stage of differentially private training with correlated noise: it
+// bounds each owner's contribution, forms b-min-sep batches, accounts for their privacy and makes
+// the noise.
 package main
 
 import (

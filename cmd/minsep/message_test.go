@@ -16,7 +16,8 @@ import (
 	"minsep/internal/param"
 )
 
-// TestPackages: errors may begin with the name of any package of this module, and messages leave it out.
+// TestPackages: errors may begin with the name of any package of this module, and messages leave it
+// out.
 func TestPackages(t *testing.T) {
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

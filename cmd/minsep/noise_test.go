@@ -33,8 +33,9 @@ func mustRun(t *testing.T, args ...string) {
 	}
 }
 
-// TestKilledNoise kills and interrupts noise, one run after the other in the same directory, each when there are more files than before. No reader accepts what is left
-// before the last run has finished; that has the bytes of an undisturbed run, and has not made finished files again.
+// TestKilledNoise kills and interrupts noise, one run after the other in the same directory, each
+// when there are more files than before. No reader accepts what is left before the last run has
+// finished; that has the bytes of an undisturbed run, and has not made finished files again.
 func TestKilledNoise(t *testing.T) {
 	for _, kind := range []string{"bisr", "banded-toeplitz"} {
 		t.Run(kind, func(t *testing.T) { t.Parallel(); testKilledNoise(t, kind) })
@@ -50,7 +51,8 @@ func testKilledNoise(t *testing.T, kind string) {
 		return command(t, "noise", "--strategy", strategy, "--noise-multiplier", "1.5", "--steps", "240", "--coordinates", "30000", "--shards", "3",
 			"--steps-per-file", "10", "--key", key, "--out", out, "--run-id", killedRunID, "--quiet")
 	}
-	// The undisturbed run has a copy of the key elsewhere, and another user's records of run ids: its run id serves two directories here.
+	// The undisturbed run has a copy of the key elsewhere, and another user's records of run ids:
+	// its run id serves two directories here.
 	if err := os.Mkdir(filepath.Join(dir, "copy"), 0o700); err != nil {
 		t.Fatal(err)
 	}

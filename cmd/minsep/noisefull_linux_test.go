@@ -13,7 +13,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Noise on a full disk keeps the files that are finished, and goes on from there once there is room.
+// Noise on a full disk keeps the files that are finished, and goes on from there once there is
+// room.
 func TestNoiseOnAFullDisk(t *testing.T) {
 	dir, disk := t.TempDir(), t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {

@@ -22,7 +22,8 @@ import (
 	"minsep/pipelines"
 )
 
-// operation is how a command is run, whatever it does: its logs, its temporary files, and what may end it early.
+// operation is how a command is run, whatever it does: its logs, its temporary files, and what may
+// end it early.
 type operation struct {
 	logFormat, logLevel string
 	workDir             string
@@ -80,7 +81,8 @@ func (op *operation) addLogFlags(root *cobra.Command) {
 	f.StringVar(&op.logLevel, "log-level", "warn", "what is logged: debug, info, warn, error, or off")
 }
 
-// addJobFlags adds the flags of the commands that run jobs. resumeHint says how to go on after the command was stopped.
+// addJobFlags adds the flags of the commands that run jobs. resumeHint says how to go on after the
+// command was stopped.
 func (op *operation) addJobFlags(c *cobra.Command, resumeHint string) {
 	f := c.Flags()
 	f.StringVar(&op.workDir, "work-dir", "", "folder for temporary files, on every worker (default: the system's, $TMPDIR)")
@@ -178,7 +180,8 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	return c.Err()
 }
 
-// showAs has messages show these paths as they were given, where the stages have made them absolute. Of a pattern it is the folder.
+// showAs has messages show these paths as they were given, where the stages have made them
+// absolute. Of a pattern it is the folder.
 func (op *operation) showAs(paths ...string) {
 	for _, path := range paths {
 		if i := strings.IndexAny(path, "*?["); i >= 0 {
@@ -203,8 +206,8 @@ type shownPath struct {
 	shown string
 }
 
-// say tells the user something: one message with one prefix, further lines of which are indented, or
-// a log record where logs are JSON.
+// say tells the user something: one message with one prefix, further lines of which are indented,
+// or a log record where logs are JSON.
 func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
 	op.mu.Lock()
 	records := op.records

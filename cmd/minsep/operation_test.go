@@ -167,7 +167,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// Two commands in one run directory: the second is refused. A command that is killed holds up no other.
+// Two commands in one run directory: the second is refused. A command that is killed holds up no
+// other.
 func TestLocked(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 10)

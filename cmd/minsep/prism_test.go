@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every pipeline on Prism, Beam's portable local runner, leaves the bytes and says what the direct runner does.
+// Every pipeline on Prism, Beam's portable local runner, leaves the bytes and says what the direct
+// runner does.
 func TestPrism(t *testing.T) {
 	p := newPlace(t, 5000)
 	bench := func(args string) (stdout string, files map[string]string) {

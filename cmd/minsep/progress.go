@@ -12,8 +12,9 @@ import (
 	"minsep/transforms/progress"
 )
 
-// watch shows the progress of a stage on standard error until the returned function is called: one line that is
-// rewritten on a terminal, else a line every ten seconds, nothing with --quiet. Each phase of a stage is logged at info.
+// watch shows the progress of a stage on standard error until the returned function is called: one
+// line that is rewritten on a terminal, else a line every ten seconds, nothing with --quiet. Each
+// phase of a stage is logged at info.
 func (a *app) watch(stage string) (stop func()) {
 	progress.Reset()
 	if a.quiet {
@@ -74,7 +75,8 @@ func (a *app) logProgress(stage string, elapsed time.Duration) {
 	a.log.Info("progress", attrs...)
 }
 
-// progressText says in one line how far a stage is: its time, its phase, and what is counted in it with rate and time left.
+// progressText says in one line how far a stage is: its time, its phase, and what is counted in it
+// with rate and time left.
 func progressText(stage string, elapsed time.Duration) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", stage, elapsed.Round(time.Second))
@@ -110,8 +112,8 @@ func progressText(stage string, elapsed time.Duration) string {
 	return line.String()
 }
 
-// liveLine is a line of a terminal that is rewritten. A text that is too long for the terminal is cut: wrapped, it would leave
-// lines behind that nothing rewrites.
+// liveLine is a line of a terminal that is rewritten. A text that is too long for the terminal is
+// cut: wrapped, it would leave lines behind that nothing rewrites.
 type liveLine struct {
 	w     io.Writer
 	width func() int // of the terminal, in columns; 0 if that is not known

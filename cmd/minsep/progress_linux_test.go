@@ -39,7 +39,8 @@ func openTerminal(t *testing.T, columns uint16) (master, slave *os.File) {
 	return master, slave
 }
 
-// TestTerminal: on a terminal of 40 columns progress is one line, without what longer lines before it had, and nothing is left of it.
+// TestTerminal: on a terminal of 40 columns progress is one line, without what longer lines before
+// it had, and nothing is left of it.
 func TestTerminal(t *testing.T) {
 	const columns = 40
 	master, slave := openTerminal(t, columns)

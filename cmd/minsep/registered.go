@@ -1,6 +1,7 @@
 package main
 
-// What the packages below name and only a whole program links, since each brings the clients of a cloud.
+// What the packages below name and only a whole program links, since each brings the clients of a
+// cloud.
 import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 

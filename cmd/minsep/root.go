@@ -182,7 +182,8 @@ func wrapArgs(c *cobra.Command) {
 	}
 }
 
-// argumentFault says which arguments a command takes, and which it got. That of minsep itself is a command it does not have.
+// argumentFault says which arguments a command takes, and which it got. That of minsep itself is a
+// command it does not have.
 func argumentFault(cmd *cobra.Command, args []string, err error) error {
 	if !cmd.HasParent() {
 		return err
@@ -203,7 +204,8 @@ func argumentFault(cmd *cobra.Command, args []string, err error) error {
 	return errors.New(text)
 }
 
-// addBeamFlags adds the flags that Beam's runners define, hidden except for --runner: they are for those who know them.
+// addBeamFlags adds the flags that Beam's runners define, hidden except for --runner: they are for
+// those who know them.
 func addBeamFlags(f *pflag.FlagSet, runner *string) {
 	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: "+strings.Join(pipelines.Runners, ", ")+"; not tested: "+inWords(pipelines.Untested)+". Its own flags are taken too")
 	pipelines.VisitBeamFlags(func(g *flag.Flag) {
@@ -217,7 +219,8 @@ func addBeamFlags(f *pflag.FlagSet, runner *string) {
 	})
 }
 
-// beamFlag sets a flag of Beam where Beam looks for those that were set: it hands these on to the runner.
+// beamFlag sets a flag of Beam where Beam looks for those that were set: it hands these on to the
+// runner.
 type beamFlag struct {
 	pflag.Value
 	name string

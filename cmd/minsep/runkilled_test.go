@@ -61,7 +61,8 @@ func (k killedRun) command() *exec.Cmd {
 	return c
 }
 
-// whole runs the plan to its end and lists what it left, beside the key too: mode and SHA-256 of every file.
+// whole runs the plan to its end and lists what it left, beside the key too: mode and SHA-256 of
+// every file.
 func (k killedRun) whole() map[string]string {
 	k.t.Helper()
 	if out, err := k.command().CombinedOutput(); err != nil {
@@ -70,7 +71,8 @@ func (k killedRun) whole() map[string]string {
 	return hashes(k.t, k.dir)
 }
 
-// clean removes what runs left. The noise's recipe names the key's path, and a run id serves one directory: every run is in the same place.
+// clean removes what runs left. The noise's recipe names the key's path, and a run id serves one
+// directory: every run is in the same place.
 func (k killedRun) clean() {
 	k.t.Helper()
 	for _, name := range []string{"run", "minsep-runs", "state"} {
@@ -95,7 +97,8 @@ func (k killedRun) moments() (list []killtest.Moment) {
 	return list
 }
 
-// kill starts the command and ends it with no warning after a moment, and says which stages' results it left, "in form" for instance.
+// kill starts the command and ends it with no warning after a moment, and says which stages'
+// results it left, "in form" for instance.
 func (k killedRun) kill(m killtest.Moment, looks int) (where string, killed bool) {
 	k.t.Helper()
 	killed, _ = killtest.Once(k.t, k.command(), m, looks, os.Kill)
@@ -108,10 +111,12 @@ func (k killedRun) kill(m killtest.Moment, looks int) (where string, killed bool
 	return "at its end", killed
 }
 
-// maxLooks is how often, at most, a test looks again after the moment before it kills: what comes between two moments is hit as well.
+// maxLooks is how often, at most, a test looks again after the moment before it kills: what comes
+// between two moments is hit as well.
 const maxLooks = 30
 
-// A run that is killed, whatever it has done by then, and run again leaves the bytes of one that was not, and nothing else.
+// A run that is killed, whatever it has done by then, and run again leaves the bytes of one that
+// was not, and nothing else.
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
 	k := newKilledRun(t)

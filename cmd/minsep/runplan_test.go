@@ -56,7 +56,8 @@ func TestPlanWithTenFaults(t *testing.T) {
 	}
 }
 
-// A plan on Prism leaves the bytes that it leaves on the direct runner, run.json and the ledger among them.
+// A plan on Prism leaves the bytes that it leaves on the direct runner, run.json and the ledger
+// among them.
 func TestRunOnPrism(t *testing.T) {
 	k := newKilledRun(t)
 	want := k.whole()
@@ -72,7 +73,8 @@ func TestRunOnPrism(t *testing.T) {
 	}
 }
 
-// What a dry run expects is what the run leaves, within the bounds that docs/run.md states, and a dry run writes nothing.
+// What a dry run expects is what the run leaves, within the bounds that docs/run.md states, and a
+// dry run writes nothing.
 func TestDryRunExpectsWhatComes(t *testing.T) {
 	k := newKilledRun(t)
 	before := hashes(t, k.dir)

@@ -29,8 +29,8 @@ const tamperedPlan = `{
 	"key": "key",
 }`
 
-// tamperedRuns makes three runs of one key in a folder: run; other, of another plan; twin, of run's plan with another run id. The ledger of run
-// has an earlier protocol.
+// tamperedRuns makes three runs of one key in a folder: run; other, of another plan; twin, of run's
+// plan with another run id. The ledger of run has an earlier protocol.
 func tamperedRuns(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -61,7 +61,8 @@ func tamperedRuns(t *testing.T) (dir string) {
 	return dir
 }
 
-// secretsOfRuns is a pattern of what must not be printed of a run: the key, ids, and the sizes of the files of batches.
+// secretsOfRuns is a pattern of what must not be printed of a run: the key, ids, and the sizes of
+// the files of batches.
 func secretsOfRuns(t *testing.T, dir string) *regexp.Regexp {
 	t.Helper()
 	key, err := os.ReadFile(filepath.Join(dir, "key"))
@@ -165,7 +166,8 @@ func tamperings(rng *rand.Rand, dir string) []tampering {
 	}
 }
 
-// Every kind of file of a run directory, and every folder, with every fault: both inspect and run refuse it and name the file.
+// Every kind of file of a run directory, and every folder, with every fault: both inspect and run
+// refuse it and name the file.
 func TestTamperedRun(t *testing.T) {
 	dir := tamperedRuns(t)
 	secrets := secretsOfRuns(t, dir)

@@ -34,8 +34,9 @@ func compileSchema(name string) (*jsonschema.Schema, error) {
 	return jsonschema.NewCompiler().Compile(filepath.Join(schemaFolder, name+".schema.json"))
 }
 
-// schema is the script's command of that name: the files are as a schema says. Of a log, each line is, behind its checksum. A file is refused without
-// each of its required fields, with one more, and with one of another type.
+// schema is the script's command of that name: the files are as a schema says. Of a log, each line
+// is, behind its checksum. A file is refused without each of its required fields, with one more,
+// and with one of another type.
 func schema(ts *testscript.TestScript, neg bool, args []string) {
 	compiled, err := compileSchema(args[0])
 	ts.Check(err)
@@ -98,7 +99,8 @@ func jsonFields(t reflect.Type) (names []string) {
 	return names
 }
 
-// TestSchemasHaveEveryField holds the fields of the schemas against those that the programs write: a new column comes with its schema.
+// TestSchemasHaveEveryField holds the fields of the schemas against those that the programs write:
+// a new column comes with its schema.
 func TestSchemasHaveEveryField(t *testing.T) {
 	for _, c := range []struct {
 		schema string

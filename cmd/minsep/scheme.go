@@ -9,8 +9,8 @@ import (
 	"minsep/sampling"
 )
 
-// addSchemeFlags adds the flags that say how examples take part, for the commands that form batches and those that
-// account for them.
+// addSchemeFlags adds the flags that say how examples take part, for the commands that form batches
+// and those that account for them.
 func addSchemeFlags(f *pflag.FlagSet, p *sampling.Params) {
 	p.Scheme = sampling.DefaultScheme
 	for _, x := range sampling.Parameters {

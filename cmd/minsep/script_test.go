@@ -68,8 +68,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // goPackage finds a line of a message that begins with the name of a Go package.
 var goPackage = regexp.MustCompile(`(?m)^(minsep: |  )?(` + strings.Join(packages, "|") + `): `)
 
-// refused CODE PATTERN COMMAND [ARG…] runs a command, requires its exit code and that its standard error matches the pattern, and
-// that no message begins with the name of a Go package.
+// refused CODE PATTERN COMMAND [ARG…] runs a command, requires its exit code and that its standard
+// error matches the pattern, and that no message begins with the name of a Go package.
 func refused(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: refused CODE PATTERN COMMAND [ARG…]")
@@ -84,7 +84,8 @@ func refused(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sigma A B requires two files of JSON to have the same noise multiplier, to the last bit: a number or, in a recipe, hexadecimal.
+// sigma A B requires two files of JSON to have the same noise multiplier, to the last bit: a number
+// or, in a recipe, hexadecimal.
 func sameSigma(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sigma A B")
@@ -141,7 +142,8 @@ func atoi(ts *testscript.TestScript, s string) int {
 	return n
 }
 
-// killwhen GLOB COMMAND [ARG…] starts a command and kills it, with no warning, as soon as a file with a line in it matches the pattern.
+// killwhen GLOB COMMAND [ARG…] starts a command and kills it, with no warning, as soon as a file
+// with a line in it matches the pattern.
 func killWhen(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: killwhen GLOB COMMAND [ARG…]")

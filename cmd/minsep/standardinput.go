@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// spool copies standard input into the folder for temporary files, where a path is "-", and puts the copy in its
-// place: a graph is read more than once. It returns when ctx ends, though standard input may not.
+// spool copies standard input into the folder for temporary files, where a path is "-", and puts
+// the copy in its place: a graph is read more than once. It returns when ctx ends, though standard
+// input may not.
 func (a *app) spool(cmd *cobra.Command, paths []string) error {
 	copied := filepath.Join(a.temp, "standard-input")
 	a.replace(copied, "- (standard input)")

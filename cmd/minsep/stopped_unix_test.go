@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A command that is told twice ends at once, without the work of being stopped in an orderly way. Both signals are there when it goes on after
-// a pause; where it was stopped by the first before it came to the second, another try is made.
+// A command that is told twice ends at once, without the work of being stopped in an orderly way.
+// Both signals are there when it goes on after a pause; where it was stopped by the first before it
+// came to the second, another try is made.
 func TestStoppedTwice(t *testing.T) {
 	t.Parallel()
 	s := slow[1]

@@ -129,7 +129,8 @@ func parameterHelp(p mechanism.Parameter) string {
 	return fmt.Sprintf("%s of %s%s (default: the best)", p.Symbol, inWords(mechanism.KindsByParameter(p.Name)), within)
 }
 
-// withoutKind refuses the flags of a strategy that is made where none is made: files say what theirs are.
+// withoutKind refuses the flags of a strategy that is made where none is made: files say what
+// theirs are.
 func withoutKind(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
 	names := []string{"bands", "buffers", "arity", "column", "stamps", "normalized", "objective"}
@@ -163,7 +164,8 @@ type strategyFigures struct {
 	Strategy      *mechanism.Strategy     `json:"strategy,omitempty"` // of a single one that is not written
 }
 
-// strategies makes and reads strategies, and shows or writes them. Those that can be made are shown also when others cannot.
+// strategies makes and reads strategies, and shows or writes them. Those that can be made are shown
+// also when others cannot.
 func (a *app) strategies(ctx context.Context, kinds, files []string, params mechanism.Params) error {
 	read, err := readStrategies(ctx, files, &params)
 	if err != nil {

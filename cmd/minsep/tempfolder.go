@@ -8,16 +8,18 @@ import (
 	"strings"
 )
 
-// A command keeps its temporary files in a folder of its own, tempPrefix and a random name, below the work folder. While it runs
-// it holds a lock on the file tempOwner in there, which the system releases however the process ends; the file holds
-// the machine's name, since a work folder may be shared by machines that do not see each other's locks.
+// A command keeps its temporary files in a folder of its own, tempPrefix and a random name, below
+// the work folder. While it runs it holds a lock on the file tempOwner in there, which the system
+// releases however the process ends; the file holds the machine's name, since a work folder may be
+// shared by machines that do not see each other's locks.
 const (
 	tempPrefix = "minsep-"
 	tempOwner  = ".minsep-owner"
 )
 
-// newTempFolder makes a folder below dir, or below the system's for temporary files if dir is "", and locks it until the process
-// ends. On systems without such locks nobody can tell whose a folder is, and it has none.
+// newTempFolder makes a folder below dir, or below the system's for temporary files if dir is "",
+// and locks it until the process ends. On systems without such locks nobody can tell whose a folder
+// is, and it has none.
 func newTempFolder(dir string) (string, error) {
 	temp, err := os.MkdirTemp(dir, tempPrefix)
 	if err != nil {
@@ -37,7 +39,8 @@ func newTempFolder(dir string) (string, error) {
 	return temp, nil
 }
 
-// clearTempFolders removes what commands that were killed have left below dir. What cannot be removed, or may be in use, stays.
+// clearTempFolders removes what commands that were killed have left below dir. What cannot be
+// removed, or may be in use, stays.
 func clearTempFolders(dir string, log *slog.Logger) {
 	if dir == "" {
 		dir = os.TempDir()

@@ -25,7 +25,8 @@ func TestTempFolderOfKilledCommand(t *testing.T) {
 	if again := p.folders(); len(again) != 1 || again[0] != left[0] {
 		t.Fatalf("the test is of no use: the killed command left %v", again)
 	}
-	// Not to be removed: of a command that runs, of another machine, of a command that has not come so far as to lock it, of others.
+	// Not to be removed: of a command that runs, of another machine, of a command that has not come
+	// so far as to lock it, of others.
 	other, err := newTempFolder(p.work)
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,8 @@ minsep report DIR makes a page for people who have to be convinced.`},
 	return list
 }
 
-// completeValues offers the values of flags that have a list of them, where a command has no list of its own.
+// completeValues offers the values of flags that have a list of them, where a command has no list
+// of its own.
 func completeValues(c *cobra.Command) {
 	values := map[string][]string{
 		"scheme": sampling.KindNames(),

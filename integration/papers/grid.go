@@ -19,8 +19,9 @@ import (
 	"minsep/sampling"
 )
 
-// grid is that of section 7.1 of arXiv 2602.09338: for each number of bands, epoch length and ε, the banded Toeplitz strategy that is
-// optimal without amplification with cyclic Poisson sampling, balls-in-bins and b-min-sep.
+// grid is that of section 7.1 of arXiv 2602.09338: for each number of bands, epoch length and ε,
+// the banded Toeplitz strategy that is optimal without amplification with cyclic Poisson sampling,
+// balls-in-bins and b-min-sep.
 type grid struct {
 	Steps    int
 	Delta    float64
@@ -31,7 +32,8 @@ type grid struct {
 
 var published = grid{1024, 1e-3, []int{2, 4, 8, 16, 32}, []int{128, 256, 512, 1024}, []float64{.5, 1, 2, 4, 8, 16}}
 
-// point is one point of a grid, and what was found there: the mean squared error of prefix sums of each scheme.
+// point is one point of a grid, and what was found there: the mean squared error of prefix sums of
+// each scheme.
 type point struct {
 	Bands   int     `json:"bands"`
 	Epoch   int     `json:"epoch"`
@@ -101,8 +103,9 @@ func (g grid) find(ctx context.Context, p point) (point, error) {
 	return p, nil
 }
 
-// run computes the points that the file does not have yet, with all processors, and appends each to it when it is known; progress goes to w.
-// A line that was cut, as when the machine stopped, counts for nothing.
+// run computes the points that the file does not have yet, with all processors, and appends each to
+// it when it is known; progress goes to w. A line that was cut, as when the machine stopped, counts
+// for nothing.
 func (g grid) run(ctx context.Context, file string, w io.Writer) ([]point, error) {
 	done, err := readPoints(file)
 	if err != nil {
@@ -186,8 +189,9 @@ func readPoints(file string) (map[[3]float64]point, error) {
 	return done, err
 }
 
-// ratios are the rows of Figures 2 and 3: mean squared errors at the best number of bands of each scheme, against cyclic Poisson sampling and
-// balls-in-bins. The paper prints them as pictures only.
+// ratios are the rows of Figures 2 and 3: mean squared errors at the best number of bands of each
+// scheme, against cyclic Poisson sampling and balls-in-bins. The paper prints them as pictures
+// only.
 func (g grid) ratios(points []point) (figure2, figure3 []row) {
 	for _, epoch := range g.Epochs {
 		for _, epsilon := range g.Epsilons {
@@ -214,7 +218,8 @@ func (g grid) ratios(points []point) (figure2, figure3 []row) {
 	return figure2, figure3
 }
 
-// gridTables are those of a grid whose points are in a file, where those that are missing are added.
+// gridTables are those of a grid whose points are in a file, where those that are missing are
+// added.
 func gridTables(ctx context.Context, g grid, file string) ([]table, error) {
 	points, err := g.run(ctx, file, os.Stderr)
 	if err != nil {

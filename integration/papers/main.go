@@ -1,7 +1,8 @@
 // Command papers recomputes figures of the papers that need no training run, and prints the
 // published figure beside the computed one with the relative difference; with -amplified, those
-// with amplification by sampling; with -grid, ratios of one paper's grid. They are cited by arXiv number; settings that the papers leave
-// open are the ones that give their numbers, and are named in the heading of each table.
+// with amplification by sampling; with -grid, ratios of one paper's grid. They are cited by arXiv
+// number; settings that the papers leave open are the ones that give their numbers, and are named
+// in the heading of each table.
 package main
 
 import (

@@ -12,7 +12,8 @@ import (
 	"minsep/stages"
 )
 
-// A plan without a graph, up to the certificate: its scheme has no amplification, so that nothing is sampled.
+// A plan without a graph, up to the certificate: its scheme has no amplification, so that nothing
+// is sampled.
 func ExampleRun() {
 	dir, err := os.MkdirTemp("", "run")
 	if err != nil {

@@ -27,8 +27,9 @@ const (
 	recoverSteps    = 3
 )
 
-// TestPublicFilesDoNotTellBatches tries all batches that a few examples can have, as anybody can who reads the public files of a run: the index
-// of the batches follows from them. Without the index's secret bytes one digest gives the batches away; in the public files is none.
+// TestPublicFilesDoNotTellBatches tries all batches that a few examples can have, as anybody can
+// who reads the public files of a run: the index of the batches follows from them. Without the
+// index's secret bytes one digest gives the batches away; in the public files is none.
 func TestPublicFilesDoNotTellBatches(t *testing.T) {
 	dir := t.TempDir()
 	key, out := filepath.Join(dir, "key"), filepath.Join(dir, "run")

@@ -25,9 +25,10 @@ type taken struct {
 	corrected bool // the run id is kept, and run.json, which names another plan, is not written yet
 }
 
-// take makes the directory the plan's, with a new run.json, or finds that it is. As long as there is no noise, a plan may be corrected:
-// the run id stays, and with it the stages that still match. Once there is noise, another training run needs another run id,
-// by --overwrite: training runs share neither noise nor batches.
+// take makes the directory the plan's, with a new run.json, or finds that it is. As long as there
+// is no noise, a plan may be corrected: the run id stays, and with it the stages that still match.
+// Once there is noise, another training run needs another run id, by --overwrite: training runs
+// share neither noise nor batches.
 func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan) (t taken, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
@@ -90,8 +91,9 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	return t, manifest.WriteRun(o.Out, run, old)
 }
 
-// mayServe refuses a run id that was asked for and serves another plan's training, or another directory. Where the training was
-// one without a plan, this is as far as it is known before the first stage: of a graph the sampler and the examples are not, and the stages refuse them.
+// mayServe refuses a run id that was asked for and serves another plan's training, or another
+// directory. Where the training was one without a plan, this is as far as it is known before the
+// first stage: of a graph the sampler and the examples are not, and the stages refuse them.
 func mayServe(ctx context.Context, p stages.Plan, registry *noise.Registry, o pipelines.Options, record *manifest.RunPlan) error {
 	training, err := stages.TrainingDigest(record.Plan)
 	if err != nil {
@@ -128,8 +130,8 @@ func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) 
 	return list
 }
 
-// mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long as it serves no training, and if the training
-// stays the same.
+// mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long as
+// it serves no training, and if the training stays the same.
 func mayCorrect(ctx context.Context, o pipelines.Options, registry *noise.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
 	if run.Plan == nil || run.Plan.KeyCommitment != want.KeyCommitment || o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		return false, nil
@@ -150,8 +152,9 @@ func mayCorrect(ctx context.Context, o pipelines.Options, registry *noise.Regist
 	return bytes.Equal(was, is), err
 }
 
-// outdated are the stages with a finished result that is not the plan's, or that was made from one that is not. It ends at the first
-// stage that has no result: what comes after that cannot be known.
+// outdated are the stages with a finished result that is not the plan's, or that was made from one
+// that is not. It ends at the first stage that has no result: what comes after that cannot be
+// known.
 func (r *planRun) outdated(ctx context.Context) (again []planStage, differs []string, err error) {
 	names, err := r.Plan.Stages("")
 	if err != nil {
@@ -201,8 +204,8 @@ func resultName(s planStage) string {
 	return store.Base(s.Path())
 }
 
-// correct names what of the run directory a corrected plan, or --overwrite, makes again, and refuses that without --overwrite. Then
-// run.json is the plan's.
+// correct names what of the run directory a corrected plan, or --overwrite, makes again, and
+// refuses that without --overwrite. Then run.json is the plan's.
 func (r *planRun) correct(ctx context.Context, t taken) error {
 	if !t.corrected && !r.options.Overwrite {
 		return nil

@@ -17,7 +17,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ownedTable has string ids, and one owner for each example; owner u has about u mod 7 + 1 of them, anywhere in the table.
+// ownedTable has string ids, and one owner for each example; owner u has about u mod 7 + 1 of them,
+// anywhere in the table.
 func ownedTable(seed uint64, n int, example, owner ownergraph.IDType) table {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	rows := new(ownergraph.Rows)
@@ -43,7 +44,8 @@ func ownedTable(seed uint64, n int, example, owner ownergraph.IDType) table {
 	return table{n: int64(n), rows: rows}
 }
 
-// owned are the rows of each owner of a table, ascending, in the order of their first ones, with the number of the owner's id in the table.
+// owned are the rows of each owner of a table, ascending, in the order of their first ones, with
+// the number of the owner's id in the table.
 func owned(tb table) (owners [][]int64, ids []int) {
 	number := map[string]int{}
 	for row := range tb.rows.Len() {
@@ -58,7 +60,8 @@ func owned(tb table) (owners [][]int64, ids []int) {
 	return owners, ids
 }
 
-// sequentialOwners forms the batches owner after owner, with nothing of the pipeline: groups of rows by step.
+// sequentialOwners forms the batches owner after owner, with nothing of the pipeline: groups of
+// rows by step.
 func sequentialOwners(t testing.TB, spec sampling.Spec, tb table) [][][]int64 {
 	src := stream.NewSource(keyOf(t, spec, "participations of owners"))
 	sampler := spec.Process().Sampler(src)
@@ -150,7 +153,8 @@ func TestOwnersEqualTheSequentialReference(t *testing.T) {
 	}
 }
 
-// TestHowDoesNotMatterToOwners: runner, buckets, order and cut of the input, shards. Truncation keeps owners whole.
+// TestHowDoesNotMatterToOwners: runner, buckets, order and cut of the input, shards. Truncation
+// keeps owners whole.
 func TestHowDoesNotMatterToOwners(t *testing.T) {
 	tb := ownedTable(3, 300, ownergraph.String, ownergraph.String)
 	spec := ofOwners(sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.2, Steps: 40, MinSep: 3, WarmStart: true},
@@ -226,7 +230,8 @@ func TestLongFormOfOwners(t *testing.T) {
 	}
 }
 
-// TestTablesThatOwnersCannotFollow: an example of two owners, or of none, and an example with a copy.
+// TestTablesThatOwnersCannotFollow: an example of two owners, or of none, and an example with a
+// copy.
 func TestTablesThatOwnersCannotFollow(t *testing.T) {
 	spec := ofOwners(specs()["poisson"], 2)
 	for name, change := range map[string]func(r *ownergraph.Rows){
@@ -249,8 +254,8 @@ func TestTablesThatOwnersCannotFollow(t *testing.T) {
 	}
 }
 
-// TestOwnersShareNoWords: no word that decides who takes part, what an owner brings or what is cut decides anything else, also not in batches
-// of examples with the same owners.
+// TestOwnersShareNoWords: no word that decides who takes part, what an owner brings or what is cut
+// decides anything else, also not in batches of examples with the same owners.
 func TestOwnersShareNoWords(t *testing.T) {
 	spec := ofOwners(specs()["truncated"], 2)
 	plain := spec

@@ -8,7 +8,8 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// balancedMinSep is balanced min-sep (F3.9), by the tables of F5.5k, or in closed form where an example takes part at most once.
+// balancedMinSep is balanced min-sep (F3.9), by the tables of F5.5k, or in closed form where an
+// example takes part at most once.
 type balancedMinSep struct{}
 
 func (balancedMinSep) separated() bool { return true }
@@ -27,7 +28,8 @@ func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
 
 func (balancedMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ func(float64)) (source, error) {
 	if s.Participations <= 1 {
-		// At most once, each step with probability κ/n: b-min-sep with min-sep n and p/(1+(n-1)p) = κ/n.
+		// At most once, each step with probability κ/n: b-min-sep with min-sep n and p/(1+(n-1)p) =
+		// κ/n.
 		once, n := s, float64(s.Steps)
 		once.Scheme, once.MinSep, once.WarmStart, once.Participations, once.Hazards = montecarlo.BMinSep, s.Steps, true, 0, ""
 		once.Prob = s.Participations / (n - s.Participations*(n-1))
@@ -53,7 +55,8 @@ func (balancedMinSep) posterior(s montecarlo.Spec, columns *likelihood.Columns) 
 	return classPosterior{likelihood.NewClassPosterior(s.Balanced(), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))}
 }
 
-// roundedOnce is a closed form for hazards that are rounded: each pattern's probability is off by less than 1e-10 of it.
+// roundedOnce is a closed form for hazards that are rounded: each pattern's probability is off by
+// less than 1e-10 of it.
 type roundedOnce struct{ onceSource }
 
 func (s roundedOnce) logN() float64 {

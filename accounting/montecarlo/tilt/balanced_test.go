@@ -12,7 +12,8 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// balancedPatterns lists every pattern of balanced min-sep by its hazards, a participation after another.
+// balancedPatterns lists every pattern of balanced min-sep by its hazards, a participation after
+// another.
 func balancedPatterns(l *balanced.Law) (list []pattern) {
 	var walk func(step, left int, hits []int, prob float64)
 	walk = func(step, left int, hits []int, prob float64) {
@@ -35,7 +36,8 @@ func balancedPatterns(l *balanced.Law) (list []pattern) {
 	return list
 }
 
-// balancedCase is a table with its corners: min-sep 1 and beyond the run, κ below 1, 1, and between whole numbers.
+// balancedCase is a table with its corners: min-sep 1 and beyond the run, κ below 1, 1, and between
+// whole numbers.
 type balancedCase struct {
 	c     *mechanism.Strategy
 	sep   int
@@ -127,7 +129,8 @@ func TestBalancedNormaliserGolden(t *testing.T) {
 	}, "balanced_min_sep")
 }
 
-// TestBalancedTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another number or another noise are rejected.
+// TestBalancedTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another number
+// or another noise are rejected.
 func TestBalancedTuplesFollowTheirLaw(t *testing.T) {
 	for _, c := range balancedCases {
 		list := balancedPatterns(c.law())
@@ -150,7 +153,8 @@ func TestBalancedTuplesFollowTheirLaw(t *testing.T) {
 	}
 }
 
-// TestBalancedPosterior holds ln f, the probability of a participation at each step, and of none, against enumeration.
+// TestBalancedPosterior holds ln f, the probability of a participation at each step, and of none,
+// against enumeration.
 func TestBalancedPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(59, 1))
 	for _, c := range append(randomBalancedCases(150), balancedCases...) {
@@ -158,7 +162,8 @@ func TestBalancedPosterior(t *testing.T) {
 	}
 }
 
-// TestClassTableLimits: a table that does not fit is refused before it is made, and one that is not kept takes no more than it says.
+// TestClassTableLimits: a table that does not fit is refused before it is made, and one that is not
+// kept takes no more than it says.
 func TestClassTableLimits(t *testing.T) {
 	c := balancedCase{toeplitz(400, 1, .5, .3), 10, 3, 1, 3}
 	g := newGram(likelihood.NewColumns(c.c), c.sep, 1)

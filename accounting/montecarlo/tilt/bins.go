@@ -11,14 +11,16 @@ import (
 
 // bins is the tuple law of balls-in-bins (F3.4) for any C, orders 1 to 3.
 //
-// P = (1/T) Σ_t N(m_t, σ²I), so f(y) = (1/T) Σ_t e^{⟨m_t,y⟩/σ² - ‖m_t‖²/2σ²} and, expanding the product over θ replicas,
+// P = (1/T) Σ_t N(m_t, σ²I), so f(y) = (1/T) Σ_t e^{⟨m_t,y⟩/σ² - ‖m_t‖²/2σ²} and, expanding the
+// product over θ replicas,
 //
 //	f^θ = T^-θ Σ_{t_1..t_θ} e^{⟨m_{t_1}+…+m_{t_θ}, y⟩/σ² - Σ_j ‖m_{t_j}‖²/2σ²}.
 //
-// With E_Q e^{⟨m,y⟩/σ²} = e^{‖m‖²/2σ²} each term has mean e^{Σ_{j<k} G(t_j,t_k)}, G(s,t) = ⟨m_s,m_t⟩/σ², and, over its mean, is the density of
-// N(m_{t_1}+…+m_{t_θ}, σ²I) against Q. So N_θ = T^-θ Σ e^{Σ_{j<k} G(t_j,t_k)}, and y with density f^θ/N_θ is made from a tuple of bins drawn with
-// probability proportional to its term. With W = e^G entrywise: N_2 = T^-2 Σ W, N_3 = T^-3 Σ_{s,t} W(s,t) (W²)(s,t), and given (s,t) the third
-// bin has probability ∝ W(s,u) W(t,u).
+// With E_Q e^{⟨m,y⟩/σ²} = e^{‖m‖²/2σ²} each term has mean e^{Σ_{j<k} G(t_j,t_k)}, G(s,t) =
+// ⟨m_s,m_t⟩/σ², and, over its mean, is the density of N(m_{t_1}+…+m_{t_θ}, σ²I) against Q. So N_θ =
+// T^-θ Σ e^{Σ_{j<k} G(t_j,t_k)}, and y with density f^θ/N_θ is made from a tuple of bins drawn with
+// probability proportional to its term. With W = e^G entrywise: N_2 = T^-2 Σ W, N_3 = T^-3 Σ_{s,t}
+// W(s,t) (W²)(s,t), and given (s,t) the third bin has probability ∝ W(s,u) W(t,u).
 type bins struct {
 	steps, period, order int
 	w                    []float64 // W/max W, T×T

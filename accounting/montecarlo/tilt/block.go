@@ -9,12 +9,15 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// blockTable bounds the V of F5.3 from above for orders whose exact tables are too large (F5.9). Steps are taken in blocks of `size`, which
-// divides min-sep. A state before a block is how many copies took part in each of the last `parts` = b/size blocks, m_1 … m_parts, the latest
-// first; within a block also c, how many took part in it so far. All copies of a block count as having the least age that the block allows, and
-// a copy counts as blocked only as long as every age in its block is below b.
+// blockTable bounds the V of F5.3 from above for orders whose exact tables are too large (F5.9).
+// Steps are taken in blocks of `size`, which divides min-sep. A state before a block is how many
+// copies took part in each of the last `parts` = b/size blocks, m_1 … m_parts, the latest first;
+// within a block also c, how many took part in it so far. All copies of a block count as having the
+// least age that the block allows, and a copy counts as blocked only as long as every age in its
+// block is below b.
 //
-// Any V̂ that is at least what F5.3 makes of it gives tuples with weights of at most N̂ = V̂ at the start (see [blockWalker]).
+// Any V̂ that is at least what F5.3 makes of it gives tuples with weights of at most N̂ = V̂ at the
+// start (see [blockWalker]).
 type blockTable struct {
 	process
 	theta, size, parts int
@@ -43,8 +46,9 @@ type blockState struct {
 	offset int // of its rows in a layer: `size` rows of free+1 entries, one for each c
 }
 
-// blockLayer is V̂ within a block, but for a factor that the step before the next block has in common: rows[r-1][c] before step r ≥ 1 of the block
-// and after its last, start before step 0, where c is 0.
+// blockLayer is V̂ within a block, but for a factor that the step before the next block has in
+// common: rows[r-1][c] before step r ≥ 1 of the block and after its last, start before step 0,
+// where c is 0.
 type blockLayer struct {
 	length int // steps
 	start  []float64
@@ -75,14 +79,16 @@ func blockEntries(theta, size, parts int) float64 {
 	return blockStates(theta, parts) * float64(size) * (1 + 2*float64(theta)/float64(parts+1))
 }
 
-// blockWork is about how many multiplications a table takes: so many blocks go by before a layer is like the one after it.
+// blockWork is about how many multiplications a table takes: so many blocks go by before a layer is
+// like the one after it.
 func blockWork(theta, size, parts, steps int) float64 {
 	each := blockEntries(theta, size, parts) * (1 + float64(theta)/float64(parts+1))
 	return each * min(float64(steps)/float64(size), float64(8*parts+10))
 }
 
-// newBlockTable makes the table of an order; with keep tuples can be drawn from it, else only lnN is good. size must divide min-sep. It gives up
-// where lnN exceeds most: where blocks are too coarse for the order, that is soon.
+// newBlockTable makes the table of an order; with keep tuples can be drawn from it, else only lnN
+// is good. size must divide min-sep. It gives up where lnN exceeds most: where blocks are too
+// coarse for the order, that is soon.
 func newBlockTable(p process, theta, size int, keep bool, most float64) (*blockTable, error) {
 	const maxBytes = maxBlockBytes
 	t := &blockTable{process: p, theta: theta, size: size, parts: p.sep / size, blocks: (p.steps + size - 1) / size}
@@ -110,7 +116,8 @@ func newBlockTable(p process, theta, size int, keep bool, most float64) (*blockT
 	return t, nil
 }
 
-// measure sets norms and ρ, which bounds the overlap of any two columns at least t apart, and is 0 from b on.
+// measure sets norms and ρ, which bounds the overlap of any two columns at least t apart, and is 0
+// from b on.
 func (t *blockTable) measure() {
 	c := t.gram.columns
 	t.norms = c.SquaredNorms(t.gram.factor)
@@ -248,12 +255,13 @@ func (t *blockTable) layer(block int) *blockLayer {
 	return t.steady
 }
 
-// build computes a layer from V̂ before the next block. Columns exist in the last `seen` blocks only: participations of earlier ones are
-// those of waits before the first step.
+// build computes a layer from V̂ before the next block. Columns exist in the last `seen` blocks
+// only: participations of earlier ones are those of waits before the first step.
 //
 //	W_r(c) = max_{c' ≤ c} Σ_J coef[F'][J] e^{J·G} W_{r+1}(c'+J),  F' = free - c',  G = Σ_d m_d ρ(r+(d-1)·size+1) + c' ρ(1)
 //
-// With the maximum over c', W never falls where one more copy took part, so that one more free copy can only add to the sum.
+// With the maximum over c', W never falls where one more copy took part, so that one more free copy
+// can only add to the sum.
 func (t *blockTable) build(layer *blockLayer, after []float64, seen int) {
 	inBlock := math.Exp(t.reach[min(1, t.sep)])
 	for i := range t.states {
@@ -298,7 +306,8 @@ func polynomial(coef, value []float64, x float64) (sum float64) {
 	return sum
 }
 
-// begin sums V̂ over the waits. A wait of s > 0 steps is a participation of age b-s before the first step, in the block that this age belongs to.
+// begin sums V̂ over the waits. A wait of s > 0 steps is a participation of age b-s before the
+// first step, in the block that this age belongs to.
 func (t *blockTable) begin(first []float64) {
 	t.starts = make([]float64, len(t.states))
 	if !t.warm {
@@ -334,7 +343,8 @@ func (t *blockTable) begin(first []float64) {
 // waits is the number of ages 1 … b-1 that belong to block d, counted from 0.
 func (t *blockTable) waits(d int) int { return min((d+1)*t.size, t.sep-1) - d*t.size }
 
-// roundingBound bounds the relative error of N̂ and of weights: every entry is a sum of at most Θ+1 products.
+// roundingBound bounds the relative error of N̂ and of weights: every entry is a sum of at most Θ+1
+// products.
 func (t *blockTable) roundingBound() float64 {
 	return float64(t.steps) * float64(4*t.theta+16) * 0x1p-53 * (1 + t.most*float64(t.theta))
 }

@@ -16,7 +16,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// randomBlockCase draws small problems around where blocks, min-sep and the run meet, dense ones among them.
+// randomBlockCase draws small problems around where blocks, min-sep and the run meet, dense ones
+// among them.
 func randomBlockCase(rng *rand.Rand) (c tableCase, size int, warm bool) {
 	b := []int{1, 2, 2, 3, 4, 4, 4, 6}[rng.IntN(8)]
 	for size = 1 + rng.IntN(b); b%size != 0; {
@@ -37,7 +38,8 @@ func randomBlockCase(rng *rand.Rand) (c tableCase, size int, warm bool) {
 	return c, size, rng.IntN(2) == 0
 }
 
-// lateOverlap has columns that overlap most at the largest distance, and little or not at all one step apart.
+// lateOverlap has columns that overlap most at the largest distance, and little or not at all one
+// step apart.
 func lateOverlap(rng *rand.Rand, n, bands int) *mechanism.Strategy {
 	column := make([]float64, bands)
 	for r := range column {
@@ -47,8 +49,9 @@ func lateOverlap(rng *rand.Rand, n, bands int) *mechanism.Strategy {
 	return toeplitz(n, column...)
 }
 
-// denseBlockCase draws problems where the copies meet often and gain much by it, so that it matters which of them are free: little noise, a
-// large probability, and overlaps that rise with the distance, or none. The last block may be short.
+// denseBlockCase draws problems where the copies meet often and gain much by it, so that it matters
+// which of them are free: little noise, a large probability, and overlaps that rise with the
+// distance, or none. The last block may be short.
 func denseBlockCase(rng *rand.Rand) (c tableCase, size int, warm bool) {
 	b := []int{2, 3, 4, 4, 4, 6}[rng.IntN(6)]
 	for size = 1 + rng.IntN(b); b%size != 0; {
@@ -71,7 +74,8 @@ func (c tableCase) blocks(t testing.TB, size int, warm, keep bool) *blockTable {
 	return table
 }
 
-// past is what happened before a step: how many copies took part when, and the ages before the first step that waits stand for.
+// past is what happened before a step: how many copies took part when, and the ages before the
+// first step that waits stand for.
 type past struct {
 	step  int
 	hits  []kernel.Hit
@@ -177,8 +181,9 @@ func (h *held) check(p past) {
 	h.worst = max(h.worst, math.Log(sum))
 }
 
-// TestBlocksAreASupersolution holds the inequality that everything else rests on in every state that thousands of small problems can reach, cold and
-// warm, and N̂ against the sum over all tuples.
+// TestBlocksAreASupersolution holds the inequality that everything else rests on in every state
+// that thousands of small problems can reach, cold and warm, and N̂ against the sum over all
+// tuples.
 func TestBlocksAreASupersolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(59, 1))
 	refused := 0
@@ -210,7 +215,8 @@ func TestBlocksAreASupersolution(t *testing.T) {
 	}
 }
 
-// TestBlocksOfOneStepAreExact: with overlaps that fall with the distance they lose nothing, and longer ones lose more.
+// TestBlocksOfOneStepAreExact: with overlaps that fall with the distance they lose nothing, and
+// longer ones lose more.
 func TestBlocksOfOneStepAreExact(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		c := tableCase{toeplitz(40, 1, .6, .4), 4, .05, .8, 3}
@@ -233,8 +239,8 @@ func TestBlocksOfOneStepAreExact(t *testing.T) {
 	}
 }
 
-// weightedLaw tests the sums of weights of the tuples that a walk draws against enumeration of those of patterns, whose normaliser is at
-// most e^lnN.
+// weightedLaw tests the sums of weights of the tuples that a walk draws against enumeration of
+// those of patterns, whose normaliser is at most e^lnN.
 func weightedLaw(t *testing.T, name string, c *mechanism.Strategy, list []pattern, sigma float64, theta int, lnN float64,
 	walk func([]kernel.Hit, *uniforms) ([]kernel.Hit, float64), draws int) error {
 	t.Helper()
@@ -305,7 +311,8 @@ func TestTuplesOfBlocksFollowTheirLaw(t *testing.T) {
 	}
 }
 
-// TestSteadyBlocks: in a long run one layer stands for most blocks, is a supersolution, and the weights of tuples have the mean N/N̂.
+// TestSteadyBlocks: in a long run one layer stands for most blocks, is a supersolution, and the
+// weights of tuples have the mean N/N̂.
 func TestSteadyBlocks(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		c := tableCase{toeplitz(200, 1, .6, .4), 4, .03, .8, 3}
@@ -374,7 +381,8 @@ func ownerOfTwoSteps(k int, prob, sigma float64, warm bool, epsilon float64) (sp
 	return spec, pq, qp
 }
 
-// TestMeanInBlocksIsTheDivergence: with exact ratios means of values are the divergence, and with randomised ones little above it.
+// TestMeanInBlocksIsTheDivergence: with exact ratios means of values are the divergence, and with
+// randomised ones little above it.
 func TestMeanInBlocksIsTheDivergence(t *testing.T) {
 	for _, k := range []int{1, 2, 3} {
 		for _, warm := range []bool{false, true} {
@@ -420,7 +428,8 @@ func above(v *Verifier, samples int, want float64) bool {
 	return mean > want && mean < 1.05*want
 }
 
-// TestOwnersOfManyHavePlans: five and eight examples per owner have values with M far below 1, where exact tables of orders above five are too large.
+// TestOwnersOfManyHavePlans: five and eight examples per owner have values with M far below 1,
+// where exact tables of orders above five are too large.
 func TestOwnersOfManyHavePlans(t *testing.T) {
 	c := benchCase(t, 200, 16, 128./50000, 1.1, 6)
 	c.Spec.MaxExamplesPerOwner = 5
@@ -447,8 +456,8 @@ func TestOwnersOfManyHavePlans(t *testing.T) {
 	}
 }
 
-// TestOneExampleInBlocks: at a min-sep whose exact tables end at order 2, and a small ε, blocks have a hundredth of the M, and the same
-// divergence.
+// TestOneExampleInBlocks: at a min-sep whose exact tables end at order 2, and a small ε, blocks
+// have a hundredth of the M, and the same divergence.
 func TestOneExampleInBlocks(t *testing.T) {
 	c := benchCase(t, 800, 240, .001, 1.2, 1)
 	plan, err := NewPlan(c)

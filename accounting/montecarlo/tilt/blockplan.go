@@ -28,7 +28,8 @@ func (b *blockSearch) try(order, size int) (better bool) {
 		return false
 	}
 	k := max(1, b.spec.MaxExamplesPerOwner)
-	// M/N, and a moment far above what is of use; before the waits are averaged it is somewhat larger than after.
+	// M/N, and a moment far above what is of use; before the waits are averaged it is somewhat
+	// larger than after.
 	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
 	s, err := b.family.blockSource(b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit))
 	if err != nil {
@@ -42,8 +43,8 @@ func (b *blockSearch) try(order, size int) (better bool) {
 	return false
 }
 
-// run tries lengths from the longest down, each with the orders around the best so far. M falls with the order and rises again; shorter blocks
-// have higher best orders, and take more work.
+// run tries lengths from the longest down, each with the orders around the best so far. M falls
+// with the order and rises again; shorter blocks have higher best orders, and take more work.
 func (b *blockSearch) run(least int) {
 	for _, size := range b.family.blockSizes(b.spec) {
 		order := least

@@ -8,7 +8,8 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// weighted is a source whose tuples have weights: the values of a tuple are to be multiplied with its weight.
+// weighted is a source whose tuples have weights: the values of a tuple are to be multiplied with
+// its weight.
 type weighted interface {
 	weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64)
 }
@@ -22,7 +23,8 @@ func draw(s source) func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64)
 	return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return walk(hits, u), 1 }
 }
 
-// overlaps are the inner products of columns over σ²: rows[i][t] = ⟨c_i, c_{i+t}⟩/σ². Steps of equal products share a row.
+// overlaps are the inner products of columns over σ²: rows[i][t] = ⟨c_i, c_{i+t}⟩/σ². Steps of
+// equal products share a row.
 type overlaps struct {
 	rows  [][]float64
 	bands int
@@ -56,7 +58,8 @@ func (o *overlaps) between(i, j int) float64 {
 	return 0
 }
 
-// blockWalker draws tuples by a table of F5.9: from the true state, j copies take part with probability ∝ term_j V̂(state after), and the tuple has
+// blockWalker draws tuples by a table of F5.9: from the true state, j copies take part with
+// probability ∝ term_j V̂(state after), and the tuple has
 //
 //	weight Π_i (Σ_j term_j V̂_{i+1}(S_j)) / V̂_i(S) ≤ 1
 //

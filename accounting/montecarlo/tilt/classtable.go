@@ -7,11 +7,13 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// classTable holds V_i(S) of F5.5k: what F5.3 is for b-min-sep, for balanced min-sep (F3.9), whose replicas have participations left.
+// classTable holds V_i(S) of F5.5k: what F5.3 is for b-min-sep, for balanced min-sep (F3.9), whose
+// replicas have participations left.
 //
-// Before step i a replica has a class, its participations left, and r = 0 … b-1 blocked steps left: its label is class·b + r. A state has a
-// free replica, by its class, and the labels of the others in descending order; when all are blocked nothing happens until the first is
-// free, and the state then, so many steps later, stands for it. Replicas of class 0 have the hazard 0.
+// Before step i a replica has a class, its participations left, and r = 0 … b-1 blocked steps left:
+// its label is class·b + r. A state has a free replica, by its class, and the labels of the others
+// in descending order; when all are blocked nothing happens until the first is free, and the state
+// then, so many steps later, stands for it. Replicas of class 0 have the hazard 0.
 //
 // Slice i is held as slice[i][S] · 2^exp2[i].
 type classTable struct {
@@ -41,7 +43,8 @@ type classState struct {
 	blocked [maxOrder]uint16
 }
 
-// newClassTable runs the recursion backward within maxBytes. With keep it can be walked; else only lnN is good.
+// newClassTable runs the recursion backward within maxBytes. With keep it can be walked; else only
+// lnN is good.
 func newClassTable(l *balanced.Law, theta int, g *gram, keep bool, maxBytes int) (*classTable, error) {
 	if bytes := classBytes(l, theta, keep); bytes > float64(maxBytes) {
 		return nil, fmt.Errorf("%w: order %d at %d steps, min-sep %d and %d participations takes %.3g MB, more than %.3g", ErrTable, theta, l.Steps, l.MinSep,
@@ -120,8 +123,9 @@ func (t *classTable) number(labels []int) int {
 	return labels[0]/t.sep*t.rests + rank(t.binomial, t.theta-1, labels[1:])
 }
 
-// pass lets a subset of the free replicas, counted in the order of labels, take part and steps pass until one is free: it returns how many,
-// and leaves the labels in the order of a state. A replica of class 0 in the subset stays free; that has the probability 0.
+// pass lets a subset of the free replicas, counted in the order of labels, take part and steps pass
+// until one is free: it returns how many, and leaves the labels in the order of a state. A replica
+// of class 0 in the subset stays free; that has the probability 0.
 func (t *classTable) pass(labels []int, subset int) (lag int) {
 	free := 0
 	for l, label := range labels {
@@ -138,7 +142,8 @@ func (t *classTable) pass(labels []int, subset int) (lag int) {
 	return 1 + t.settle(labels)
 }
 
-// settle lets steps pass until a replica is free, puts one that is first and the others in descending order, and returns how many.
+// settle lets steps pass until a replica is free, puts one that is first and the others in
+// descending order, and returns how many.
 func (t *classTable) settle(labels []int) (wait int) {
 	wait = t.sep
 	for _, label := range labels {
@@ -202,7 +207,8 @@ func (t *classTable) step(i int) {
 	}
 }
 
-// weight is the probability that a subset of the free replicas takes part, times the overlaps of their columns.
+// weight is the probability that a subset of the free replicas takes part, times the overlaps of
+// their columns.
 func (t *classTable) weight(s *classState, subset int, gamma float64) float64 {
 	w, j := 1.0, 0
 	for l, class := range s.classes[:s.free] {
@@ -241,7 +247,8 @@ func (t *classTable) value(labels []int, step, exp2 int) float64 {
 	return math.Ldexp(t.slice[step][t.number(labels)], t.exp2[step]-exp2)
 }
 
-// total is the sum over the starts of the replicas of their probability times V, given the classes of the first ones, in units of 2^exp2[0].
+// total is the sum over the starts of the replicas of their probability times V, given the classes
+// of the first ones, in units of 2^exp2[0].
 func (t *classTable) total(known []int) float64 {
 	if len(known) == t.theta {
 		labels := make([]int, t.theta)

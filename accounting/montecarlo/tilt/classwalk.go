@@ -4,7 +4,8 @@ import (
 	"minsep/accounting/montecarlo/internal/kernel"
 )
 
-// classWalker draws tuples from a classTable that keeps its slices. It is not safe for concurrent use; walkers of one table are alike.
+// classWalker draws tuples from a classTable that keeps its slices. It is not safe for concurrent
+// use; walkers of one table are alike.
 type classWalker struct {
 	t                        *classTable
 	labels, then             []int // of every replica, in the order of a state
@@ -16,10 +17,12 @@ func newClassWalker(t *classTable) *classWalker {
 		hazard: make([]float64, t.law.Most+1), self: make([]float64, t.theta+1)}
 }
 
-// walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²)/N_θ.
+// walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k}
+// ⟨Cx_j,Cx_k⟩/σ²)/N_θ.
 //
-// While no blocked replica becomes free, nothing happens from step i to step k with probability Π (1-η) V_k/V_i, the product over these
-// steps and the free replicas; so one uniform number finds the next participation by bisection.
+// While no blocked replica becomes free, nothing happens from step i to step k with probability Π
+// (1-η) V_k/V_i, the product over these steps and the free replicas; so one uniform number finds
+// the next participation by bisection.
 func (w *classWalker) walk(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	t := w.t
 	hits = hits[:0]
@@ -73,7 +76,8 @@ func (w *classWalker) wait(labels []int, steps int) {
 	w.t.settle(labels)
 }
 
-// quiet returns the step of the next participation from step i on, or end when there is none before it.
+// quiet returns the step of the next participation from step i on, or end when there is none before
+// it.
 func (w *classWalker) quiet(i, end int, u float64) int {
 	t := w.t
 	from := t.value(w.labels, i, t.exp2[i])
@@ -94,7 +98,8 @@ func (w *classWalker) quiet(i, end int, u float64) int {
 	return lastAlive(i, end, alive)
 }
 
-// choose lets replicas take part at step i, at least one, and returns how many, and the steps until one is free.
+// choose lets replicas take part at step i, at least one, and returns how many, and the steps until
+// one is free.
 func (w *classWalker) choose(i int, u float64) (j, lag int) {
 	t := w.t
 	t.constants(i, w.row, w.gamma, w.hazard, w.self)

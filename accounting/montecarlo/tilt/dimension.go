@@ -9,7 +9,8 @@ import (
 	"minsep/internal/param"
 )
 
-// Provable is a noise multiplier at which a divergence bound in both directions is proven without samples.
+// Provable is a noise multiplier at which a divergence bound in both directions is proven without
+// samples.
 type Provable struct {
 	NoiseMultiplier float64 // σ, above 0
 	Plans           [2]Plan // in the order of montecarlo.Directions
@@ -18,15 +19,16 @@ type Provable struct {
 // ErrNotProvable is wrapped when no noise multiplier in reach proves a δ without samples.
 var ErrNotProvable = errors.New("tilt: not provable without samples")
 
-// SmallestProvable searches, near the noise multiplier of spec, for the smallest one at which the plans of both directions prove
-// δ ≤ delta with no sample, to 0.3 %: the last candidate of the procedure of F5, usually 5–20 % above the answer. It
-// makes about six plans.
+// SmallestProvable searches, near the noise multiplier of spec, for the smallest one at which the
+// plans of both directions prove δ ≤ delta with no sample, to 0.3 %: the last candidate of the
+// procedure of F5, usually 5–20 % above the answer. It makes about six plans.
 func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, error) {
 	return SmallestProvableWhile(spec, epsilon, delta, nil)
 }
 
-// SmallestProvableWhile is SmallestProvable that asks before every plan, if more is not nil, whether to go on, and says whether a
-// noise multiplier is proven already. If not, it returns the smallest that is, or, where there is none, an error that wraps ErrNotProvable.
+// SmallestProvableWhile is SmallestProvable that asks before every plan, if more is not nil,
+// whether to go on, and says whether a noise multiplier is proven already. If not, it returns the
+// smallest that is, or, where there is none, an error that wraps ErrNotProvable.
 func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more func(proven bool) bool) (Provable, error) {
 	search := proofs{spec: spec, epsilon: epsilon, delta: delta, more: more}
 	found, err := search.run()
@@ -110,7 +112,8 @@ type proofs struct {
 	best           Provable
 }
 
-// excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when no order has a table.
+// excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when no
+// order has a table.
 func (s *proofs) excess(logSigma float64) (float64, error) {
 	if s.more != nil && !s.more(s.best.NoiseMultiplier > 0) {
 		return 0, errEnded

@@ -59,7 +59,8 @@ func TestSmallestProvable(t *testing.T) {
 	}
 }
 
-// TestSmallestProvableWhile: a search that is ended has what was proven so far, and no plan is made after its end.
+// TestSmallestProvableWhile: a search that is ended has what was proven so far, and no plan is made
+// after its end.
 func TestSmallestProvableWhile(t *testing.T) {
 	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 4, Prob: .05, WarmStart: true, NoiseMultiplier: 1, Strategy: toeplitz(60, 1, .5, .375, .3125)}
 	const epsilon, delta = 3.0, 1e-4

@@ -1,43 +1,50 @@
-// Package tilt estimates and bounds the hockey-stick divergences of b-min-sep, epoch-min-sep, balanced-min-sep and balls-in-bins batches with few samples: Rényi-tilted
-// sampling.
+// Package tilt estimates and bounds the hockey-stick divergences of b-min-sep, epoch-min-sep,
+// balanced-min-sep and balls-in-bins batches with few samples: Rényi-tilted sampling.
 //
 // # What it is for
 //
-// A plain verifier of δ = 1e-8 draws y ~ P and takes v = max(1 - e^ε/f(y), 0) with f = P/Q: nearly all values are 0, and some 1e10 draws
-// are needed. Here y is drawn with density f^θ/N_θ against Q, where N_θ = E_Q f^θ, so that
+// A plain verifier of δ = 1e-8 draws y ~ P and takes v = max(1 - e^ε/f(y), 0) with f = P/Q: nearly
+// all values are 0, and some 1e10 draws are needed. Here y is drawn with density f^θ/N_θ against Q,
+// where N_θ = E_Q f^θ, so that
 //
 //	v = N_θ f^{1-θ} max(1 - e^ε/f, 0)   has mean exactly H(P,Q) and   0 ≤ v ≤ M_θ = N_θ e^{-aε} a^a/θ^θ,   a = θ-1.
 //
-// M_θ bounds H(P,Q) by itself: it is the Rényi bound of order θ. Often M_θ ≤ δ, and no sample is needed; else a few hundred
-// times M_θ/δ samples are, by Chernoff's bound for values in [0, M] (F5.1′).
+// M_θ bounds H(P,Q) by itself: it is the Rényi bound of order θ. Often M_θ ≤ δ, and no sample is
+// needed; else a few hundred times M_θ/δ samples are, by Chernoff's bound for values in [0, M]
+// (F5.1′).
 //
 // # Why it is exact
 //
-// For integer θ the power f^θ is a sum over θ-tuples of participation patterns, of Gaussians with mean C(x_1+…+x_θ) (F5.2). N_θ is
-// the sum of the tuples' weights; a backward recursion over the blocked steps of θ replicas gives it, and a forward walk through
-// the same table draws tuples (F5.3). Both need C ≥ 0 with at most b bands. Where b ≥ n, an example takes part at most once, and
-// orders up to 3 are closed forms (F5.6).
+// For integer θ the power f^θ is a sum over θ-tuples of participation patterns, of Gaussians with
+// mean C(x_1+…+x_θ) (F5.2). N_θ is the sum of the tuples' weights; a backward recursion over the
+// blocked steps of θ replicas gives it, and a forward walk through the same table draws tuples
+// (F5.3). Both need C ≥ 0 with at most b bands. Where b ≥ n, an example takes part at most once,
+// and orders up to 3 are closed forms (F5.6).
 //
-// H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, its tangents bound it from below, and y is drawn around a
-// shifted mean with weights that the tangent bounds (F5.4). Its M/δ is often a hundred times that of H(P,Q), though the
-// divergence itself is far below δ: a verification does well to accept smaller means in this direction.
+// H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, its tangents bound it
+// from below, and y is drawn around a shifted mean with weights that the tangent bounds (F5.4). Its
+// M/δ is often a hundred times that of H(P,Q), though the divergence itself is far below δ: a
+// verification does well to accept smaller means in this direction.
 //
 // # Use
 //
 // [NewPlan] chooses the proposal; a [Plan] is public, goes through JSON, and is fixed before the first sample. [NewVerifier] makes the
-// tables of a plan, in any process; [Verifier.Values] and [Verifier.Sum] compute any range of samples, always alike.
+// tables of a plan, in any process; [Verifier.Values] and [Verifier.Sum] compute any range of
+// samples, always alike.
 // [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvable] finds a noise multiplier with M ≤ δ.
 //
 // # Limits
 //
-// The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep 256 the orders end at 3 (for columns of
-// different shapes at 2), at 32 at 5, at 16 at 7. Order 2 has b states and goes on to n·b = 8e7, with 640 MB, where n < 5b; at b ≥ n the
-// closed forms go to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Where exact tables end before M is least, b-min-sep
-// has higher orders in blocks of steps: a supersolution of the recursion of tuples, drawn from with weights of at most 1 (F5.9).
-// Epoch-min-sep has C(b+θ-1, θ-1) states, of which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200 and 256 at 3,
-// whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB).
-// Balls-in-bins has orders to 3. Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic
-// Poisson.
+// The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep 256
+// the orders end at 3 (for columns of different shapes at 2), at 32 at 5, at 16 at 7. Order 2 has b
+// states and goes on to n·b = 8e7, with 640 MB, where n < 5b; at b ≥ n the closed forms go to order
+// 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Where exact tables end before M is
+// least, b-min-sep has higher orders in blocks of steps: a supersolution of the recursion of
+// tuples, drawn from with weights of at most 1 (F5.9). Epoch-min-sep has C(b+θ-1, θ-1) states, of
+// which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200
+// and 256 at 3, whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB). Balls-in-bins has
+// orders to 3. Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated
+// batches, Algorithm 3 (F4.1), cyclic Poisson.
 //
 // # Several examples per owner
 //
@@ -48,8 +55,8 @@
 // # Rounding
 //
 // Everything is float64. What that can change is bounded: N_θ is raised by at least 1e-9, and every
-// value by Plan.Slack of M, so that a mean of values can only be too large. Labels (F5.2, …) are those
-// of docs/formulas.md, which has the proofs. Steps are 0-based here and 1-based there.
+// value by Plan.Slack of M, so that a mean of values can only be too large. Labels (F5.2, …) are
+// those of docs/formulas.md, which has the proofs. Steps are 0-based here and 1-based there.
 //
 // Stability: may change with every release.
 package tilt

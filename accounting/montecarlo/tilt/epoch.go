@@ -8,13 +8,14 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// epochMinSep is epoch min-sep (F3.8), by the tables of F5.5, or in closed form where an epoch is as long as the run.
+// epochMinSep is epoch min-sep (F3.8), by the tables of F5.5, or in closed form where an epoch is
+// as long as the run.
 type epochMinSep struct{}
 
 func (epochMinSep) separated() bool { return true }
 
-// affordable: states of the table times steps, some 50 ns each, so that orders above 3 of several examples are left to blocks where they take
-// long. Orders that cannot be kept are of no use.
+// affordable: states of the table times steps, some 50 ns each, so that orders above 3 of several
+// examples are left to blocks where they take long. Orders that cannot be kept are of no use.
 func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
 	if s.EpochSteps >= s.Steps && order <= 3 {
 		return true // newOnce refuses what is too much
@@ -32,7 +33,8 @@ func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
 
 func (epochMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ func(float64)) (source, error) {
 	if s.EpochSteps >= s.Steps {
-		// At most once, each step with probability 1/T: b-min-sep with min-sep n and p/(1+(n-1)p) = 1/T.
+		// At most once, each step with probability 1/T: b-min-sep with min-sep n and p/(1+(n-1)p) =
+		// 1/T.
 		once := s
 		once.Scheme, once.MinSep, once.WarmStart, once.EpochSteps = montecarlo.BMinSep, s.Steps, true, 0
 		once.Prob = 1 / float64(s.EpochSteps-s.Steps+1)
@@ -55,8 +57,9 @@ func (epochMinSep) posterior(s montecarlo.Spec, columns *likelihood.Columns) pos
 	return epochPosterior{likelihood.NewEpochPosterior(e, columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))}
 }
 
-// maxEpochBytes bounds the kept slices of an order up to 3, which no slice of another epoch stands for. They are 1.8 GB for four epochs of
-// 1800 steps with min-sep 256, where order 2 has a hundred times the M of order 3.
+// maxEpochBytes bounds the kept slices of an order up to 3, which no slice of another epoch stands
+// for. They are 1.8 GB for four epochs of 1800 steps with min-sep 256, where order 2 has a hundred
+// times the M of order 3.
 const maxEpochBytes = 2 << 30
 
 // epochTableBytes is the bound for an order.

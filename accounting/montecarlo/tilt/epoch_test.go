@@ -14,8 +14,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// epochPatterns lists every pattern of epoch min-sep by its places: in each epoch from the first free place on with the constant
-// hazard 1/(T-b+1) up to place b-2, and uniformly beyond; the place before the run is uniform.
+// epochPatterns lists every pattern of epoch min-sep by its places: in each epoch from the first
+// free place on with the constant hazard 1/(T-b+1) up to place b-2, and uniformly beyond; the place
+// before the run is uniform.
 func epochPatterns(steps, sep, epoch int) (list []pattern) {
 	var walk func(begins, last int, hits []int, prob float64)
 	walk = func(begins, last int, hits []int, prob float64) {
@@ -51,7 +52,8 @@ func epochPatterns(steps, sep, epoch int) (list []pattern) {
 	return list
 }
 
-// epochCase is a table with its corners: min-sep 1, epochs of min-sep, of one step, longer than the run, cut ones.
+// epochCase is a table with its corners: min-sep 1, epochs of min-sep, of one step, longer than the
+// run, cut ones.
 type epochCase struct {
 	c          *mechanism.Strategy
 	sep, epoch int
@@ -134,7 +136,8 @@ func TestEpochNormaliserGolden(t *testing.T) {
 	}, "epoch_min_sep")
 }
 
-// TestEpochTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another epoch or another min-sep are rejected.
+// TestEpochTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another epoch or
+// another min-sep are rejected.
 func TestEpochTuplesFollowTheirLaw(t *testing.T) {
 	for _, c := range epochCases {
 		list := epochPatterns(c.c.Steps, c.sep, c.epoch)
@@ -188,7 +191,8 @@ func tuplesFollow(weights map[string]float64, total float64, name string, draw f
 	return stattest.Distribution(observed, prob)
 }
 
-// TestEpochPosterior holds ln f, the probability of a participation at each step, and of none, against enumeration.
+// TestEpochPosterior holds ln f, the probability of a participation at each step, and of none,
+// against enumeration.
 func TestEpochPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(58, 1))
 	for _, c := range append(randomEpochCases(200), epochCases...) {
@@ -238,8 +242,8 @@ func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []patt
 	}
 }
 
-// TestEpochTriples: the fast recursion of order 3 has the bits of the one for every order, wherever replicas wait, epochs begin, the run
-// ends or slices have another exponent.
+// TestEpochTriples: the fast recursion of order 3 has the bits of the one for every order, wherever
+// replicas wait, epochs begin, the run ends or slices have another exponent.
 func TestEpochTriples(t *testing.T) {
 	cases := []epochCase{
 		{toeplitz(60, 1, .7, .5, .4), 5, 5, .25, 3},
@@ -276,7 +280,8 @@ func TestEpochTriples(t *testing.T) {
 	}
 }
 
-// TestEpochTableLimits: a table that does not fit is refused before it is made, and one that is not kept takes no more than it says.
+// TestEpochTableLimits: a table that does not fit is refused before it is made, and one that is not
+// kept takes no more than it says.
 func TestEpochTableLimits(t *testing.T) {
 	g := newGram(likelihood.NewColumns(toeplitz(400, 1, .5, .3)), 20, 1)
 	if _, err := newEpochTable(400, 20, 60, 3, g, true, 1<<18); err == nil {

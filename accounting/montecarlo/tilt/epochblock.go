@@ -9,13 +9,15 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// epochBlocks bounds the V of F5.5 from above in blocks of steps (F5.9), for orders whose exact tables are too large. Blocks begin anew with
-// every epoch. A state before a block is how many copies took part in each of the last `parts` blocks, m_1 … m_parts, the latest first, which
-// hold the last min-sep - 1 steps, and how many are left: not yet in this epoch. Within a block it has also c, how many took part in it so far.
-// Before the first `parts` blocks of an epoch some counts are of the epoch before, and what is left follows from those of this one.
+// epochBlocks bounds the V of F5.5 from above in blocks of steps (F5.9), for orders whose exact
+// tables are too large. Blocks begin anew with every epoch. A state before a block is how many
+// copies took part in each of the last `parts` blocks, m_1 … m_parts, the latest first, which hold
+// the last min-sep - 1 steps, and how many are left: not yet in this epoch. Within a block it has
+// also c, how many took part in it so far. Before the first `parts` blocks of an epoch some counts
+// are of the epoch before, and what is left follows from those of this one.
 //
-// All copies of a block count as having the least age that the block allows, and those of the epoch before as blocked only as long as every age
-// in their block is below min-sep.
+// All copies of a block count as having the least age that the block allows, and those of the epoch
+// before as blocked only as long as every age in their block is below min-sep.
 type epochBlocks struct {
 	likelihood.Epochs
 	theta, parts int
@@ -44,8 +46,8 @@ type epochStates struct {
 	counts [][]uint8
 }
 
-// epochLayer is V̂ within a block, in units of e^scale: rows[offset+(r-1)·width+c] before step r ≥ 1 of the block and after its last; start
-// before step 0, where c is 0.
+// epochLayer is V̂ within a block, in units of e^scale: rows[offset+(r-1)·width+c] before step r ≥
+// 1 of the block and after its last; start before step 0, where c is 0.
 type epochLayer struct {
 	start   []float64
 	scale   float64
@@ -57,8 +59,9 @@ type epochLayer struct {
 // blockParts is how many blocks of a length, or longer ones, hold the last sep-1 steps.
 func blockParts(sep, size int) int { return max(1, (sep-2+size)/size) }
 
-// newEpochBlocks makes the table of an order; with keep tuples can be drawn from it, else only lnN is good. An epoch is cut into blocks of at
-// least size steps. It gives up where lnN is sure to exceed most.
+// newEpochBlocks makes the table of an order; with keep tuples can be drawn from it, else only lnN
+// is good. An epoch is cut into blocks of at least size steps. It gives up where lnN is sure to
+// exceed most.
 func newEpochBlocks(e likelihood.Epochs, theta, size int, columns *likelihood.Columns, factor float64, keep bool, most float64) (*epochBlocks, error) {
 	t := &epochBlocks{Epochs: e, theta: theta, parts: blockParts(e.MinSep, size)}
 	count := e.Epoch / size
@@ -94,7 +97,8 @@ func newEpochBlocks(e likelihood.Epochs, theta, size int, columns *likelihood.Co
 // maxBlockParts bounds the entries of a state.
 const maxBlockParts = 12
 
-// reachOf is ρ(t), t = 0 … sep: the largest overlap over σ² of any two columns at least t apart, and 0 at sep.
+// reachOf is ρ(t), t = 0 … sep: the largest overlap over σ² of any two columns at least t apart,
+// and 0 at sep.
 func reachOf(c *likelihood.Columns, factor float64, sep int) []float64 {
 	reach := make([]float64, sep+1)
 	c.Backward(func(_ int, inner []float64) {
@@ -204,8 +208,9 @@ func (t *epochBlocks) after(block, left int) int {
 	return left
 }
 
-// free bounds how many copies are free at a step of a block, of a state before it, those counted that take part in it: of the epoch before,
-// those are blocked whose whole block is, and those may be of whose block a step is.
+// free bounds how many copies are free at a step of a block, of a state before it, those counted
+// that take part in it: of the epoch before, those are blocked whose whole block is, and those may
+// be of whose block a step is.
 func (t *epochBlocks) free(block, step, left int, counts []uint8) (least, most int) {
 	least, most = left, left
 	for d := t.place[block]; d < len(counts); d++ {
@@ -322,7 +327,8 @@ func (t *epochBlocks) build(layer *epochLayer, block int, after *epochLayer) {
 	t.rescale(layer)
 }
 
-// chance is a probability h of each of m copies, in a form that makes sums over binomials fast and exact for every h.
+// chance is a probability h of each of m copies, in a form that makes sums over binomials fast and
+// exact for every h.
 type chance struct {
 	ratio, all float64 // h/(1-h) and (1-h)^m; the other way round where h is above 1/2
 	large      bool
@@ -374,7 +380,8 @@ func (t *epochBlocks) rescale(layer *epochLayer) {
 	layer.scale += math.Log(unit)
 }
 
-// begin sums V̂ over the waits: one of s > 0 steps is a participation of age b-s before the first step, each with probability 1/T.
+// begin sums V̂ over the waits: one of s > 0 steps is a participation of age b-s before the first
+// step, each with probability 1/T.
 func (t *epochBlocks) begin(first *epochLayer) {
 	t.starts = make([]float64, len(first.start))
 	each := 1 / float64(t.Epoch)
@@ -397,12 +404,14 @@ func (t *epochBlocks) begin(first *epochLayer) {
 	t.lnN = math.Log(sum) + first.scale
 }
 
-// waits are the least and the largest age before the first step that waits stand for, in the d-th block before it, counted from 0.
+// waits are the least and the largest age before the first step that waits stand for, in the d-th
+// block before it, counted from 0.
 func (t *epochBlocks) waits(d int) (youngest, oldest int) {
 	return 1 - t.begins[t.first-d], min(t.MinSep-1, -t.begins[t.first-d-1])
 }
 
-// roundingBound bounds the relative error of N̂ and of weights: every entry is a sum of at most θ+1 products.
+// roundingBound bounds the relative error of N̂ and of weights: every entry is a sum of at most θ+1
+// products.
 func (t *epochBlocks) roundingBound() float64 {
 	return float64(t.Steps) * float64(4*t.theta+16) * 0x1p-53 * (4 + t.most*float64(t.theta))
 }

@@ -22,7 +22,8 @@ func (c epochBlockCase) blocks(keep bool) (*epochBlocks, error) {
 	return newEpochBlocks(e, c.theta, c.size, likelihood.NewColumns(c.c), 1/(c.sigma*c.sigma), keep, math.Inf(1))
 }
 
-// randomEpochBlockCase draws small problems around where blocks, min-sep, epochs and the run meet, dense ones among them.
+// randomEpochBlockCase draws small problems around where blocks, min-sep, epochs and the run meet,
+// dense ones among them.
 func randomEpochBlockCase(rng *rand.Rand) (c epochBlockCase) {
 	b := []int{1, 2, 2, 3, 4, 4, 5, 6}[rng.IntN(8)]
 	c.size = 1 + rng.IntN(b)
@@ -40,8 +41,8 @@ func randomEpochBlockCase(rng *rand.Rand) (c epochBlockCase) {
 	return c
 }
 
-// heldEpochs checks V̂ against F3.8 and F5.5 in everything that can happen, by definitions of its own. Copies are told by the step of their
-// last participation, of a virtual one below 0.
+// heldEpochs checks V̂ against F3.8 and F5.5 in everything that can happen, by definitions of its
+// own. Copies are told by the step of their last participation, of a virtual one below 0.
 type heldEpochs struct {
 	t     *epochBlocks
 	c     epochBlockCase
@@ -164,8 +165,8 @@ func (h *heldEpochs) check(i int, copies, past []int) {
 	}
 }
 
-// TestEpochBlocksAreASupersolution holds the inequality that everything else rests on in every state that small problems can reach, and N̂ against
-// the exact table.
+// TestEpochBlocksAreASupersolution holds the inequality that everything else rests on in every
+// state that small problems can reach, and N̂ against the exact table.
 func TestEpochBlocksAreASupersolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 1))
 	refused := 0
@@ -193,7 +194,8 @@ func TestEpochBlocksAreASupersolution(t *testing.T) {
 	}
 }
 
-// TestEpochBlocksOfOneStepAreClose: longer blocks lose more, and those of one step little where overlaps fall with the distance.
+// TestEpochBlocksOfOneStepAreClose: longer blocks lose more, and those of one step little where
+// overlaps fall with the distance.
 func TestEpochBlocksOfOneStepAreClose(t *testing.T) {
 	c := epochBlockCase{epochCase{toeplitz(60, 1, .6, .4), 4, 20, .8, 3}, 0}
 	exact, last := c.table(t, false).lnN, math.Inf(1)

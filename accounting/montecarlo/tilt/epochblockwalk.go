@@ -6,7 +6,8 @@ import (
 	"minsep/accounting/montecarlo/internal/kernel"
 )
 
-// epochBlockWalker draws tuples by a table of F5.9, as blockWalker, with weights of at most 1. It is not safe for concurrent use.
+// epochBlockWalker draws tuples by a table of F5.9, as blockWalker, with weights of at most 1. It
+// is not safe for concurrent use.
 type epochBlockWalker struct {
 	t       *epochBlocks
 	counts  []uint8
@@ -107,7 +108,8 @@ func (w *epochBlockWalker) walk(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, f
 	return hits, weight
 }
 
-// step draws how many copies take part at a step, by their overlap with those before and V̂ after it, and returns the sum of the terms.
+// step draws how many copies take part at a step, by their overlap with those before and V̂ after
+// it, and returns the sum of the terms.
 func (w *epochBlockWalker) step(i int, overlap float64, next []float64, u *uniforms) (j int, sum float64) {
 	t := w.t
 	terms := binomials(w.chances, w.next(), t.hazards[i])

@@ -7,11 +7,13 @@ import (
 
 // epochTable holds V_i(S) of F5.5: what F5.3 is for b-min-sep, for epoch min-sep (F3.8).
 //
-// A replica has a code before step i: 0 if it is free and not yet in this epoch, the age 1 … b-1 of its last participation if that is so
-// recent, and b if it took part in this epoch at least b steps ago and waits for the next one. An age above the place of i in its
-// epoch is that of a participation in the epoch before. Only states with a free replica have values: they are numbered by the codes of the
-// θ-1 others, in descending order. Where no replica is free nothing happens until one is, and the state then stands for it; so
-// long as places are below b no replica waits, and the states without code b, which have the lowest numbers, are all.
+// A replica has a code before step i: 0 if it is free and not yet in this epoch, the age 1 … b-1 of
+// its last participation if that is so recent, and b if it took part in this epoch at least b steps
+// ago and waits for the next one. An age above the place of i in its epoch is that of a
+// participation in the epoch before. Only states with a free replica have values: they are numbered
+// by the codes of the θ-1 others, in descending order. Where no replica is free nothing happens
+// until one is, and the state then stands for it; so long as places are below b no replica waits,
+// and the states without code b, which have the lowest numbers, are all.
 //
 // Slice i is held as slice[i][S] · 2^exp2[i].
 type epochTable struct {
@@ -36,14 +38,16 @@ type epochTable struct {
 	all        []uint16
 }
 
-// successors are, for a kind of step, the states that follow each state without a participation, and how many of their replicas are not free.
-// With j participations the number is j higher, as long as one replica is free.
+// successors are, for a kind of step, the states that follow each state without a participation,
+// and how many of their replicas are not free. With j participations the number is j higher, as
+// long as one replica is free.
 type successors struct {
 	number []uint32
 	busy   []uint8
 }
 
-// Kinds of the step that comes next: the first of an epoch, one at which replicas of the epoch before become free, or a later one.
+// Kinds of the step that comes next: the first of an epoch, one at which replicas of the epoch
+// before become free, or a later one.
 const (
 	atStart = iota
 	early
@@ -60,7 +64,8 @@ func (t *epochTable) kind(step int) int {
 	return late
 }
 
-// newEpochTable runs the recursion backward within maxBytes. With keep it can be walked; else only lnN is good.
+// newEpochTable runs the recursion backward within maxBytes. With keep it can be walked; else only
+// lnN is good.
 func newEpochTable(steps, sep, epoch, theta int, g *gram, keep bool, maxBytes int) (*epochTable, error) {
 	if sep >= math.MaxUint16 {
 		return nil, fmt.Errorf("%w: min-sep %d is above %d", ErrTable, sep, math.MaxUint16-1)
@@ -169,7 +174,8 @@ func (t *epochTable) partial(busy []uint16) int {
 	return rank(t.binomial, t.theta-1, busy)
 }
 
-// passed sets dst to the codes, in descending order, of replicas that are not free after one more step of a kind, and returns how many.
+// passed sets dst to the codes, in descending order, of replicas that are not free after one more
+// step of a kind, and returns how many.
 func (t *epochTable) passed(dst, codes []uint16, kind int) (n int) {
 	last := uint16(t.sep)
 	for _, c := range codes {
@@ -215,7 +221,8 @@ func (t *epochTable) states(i, from, to int) {
 	if t.sep == 1 && kind == atStart {
 		stride = 0 // whoever takes part is free again at once
 	}
-	// Where every replica has taken part in this epoch and has its b steps behind it when the next begins, the value is one for all.
+	// Where every replica has taken part in this epoch and has its b steps behind it when the next
+	// begins, the value is one for all.
 	begins := (i + 1) - (i+1)%t.epoch + t.epoch
 	plain, waiting := kind == late && begins-(i+1) >= t.sep-1, 0.0
 	if plain {
@@ -255,9 +262,9 @@ func (t *epochTable) states(i, from, to int) {
 	}
 }
 
-// triples computes slice i of order 3, the same values in a tenth of the time. State (c, d), d ≤ c, has number c(c+1)/2 + d. Nearly all
-// have one free replica, and two that do not become free at the next step; where the third takes part as well, the largest code
-// says when one is free again.
+// triples computes slice i of order 3, the same values in a tenth of the time. State (c, d), d ≤ c,
+// has number c(c+1)/2 + d. Nearly all have one free replica, and two that do not become free at the
+// next step; where the third takes part as well, the largest code says when one is free again.
 func (t *epochTable) triples(i int, dst []float64) {
 	b, step := t.sep, i+1
 	next, place := t.slice[step], step%t.epoch
@@ -334,7 +341,8 @@ func (t *epochTable) value(step, state, exp2 int) float64 {
 	return v
 }
 
-// settled is V at a step for θ codes, descending, that it may change: of the state at which one of them is free.
+// settled is V at a step for θ codes, descending, that it may change: of the state at which one of
+// them is free.
 func (t *epochTable) settled(all []uint16, step, exp2 int) float64 {
 	step = t.settle(all, step)
 	if step == t.steps {
@@ -343,7 +351,8 @@ func (t *epochTable) settled(all []uint16, step, exp2 int) float64 {
 	return t.value(step, t.number(all[:t.theta-1]), exp2)
 }
 
-// settle lets steps pass until one of θ replicas, descending, is free, and returns that step, or the number of steps when none is before.
+// settle lets steps pass until one of θ replicas, descending, is free, and returns that step, or
+// the number of steps when none is before.
 func (t *epochTable) settle(all []uint16, step int) int {
 	if step >= t.steps || all[t.theta-1] == 0 {
 		return min(step, t.steps)
@@ -372,7 +381,8 @@ func (t *epochTable) freeAt(code, step int) int {
 	}
 }
 
-// pass changes θ codes, descending, from step to a later one, at most the first b steps of the next epoch, before which none takes part.
+// pass changes θ codes, descending, from step to a later one, at most the first b steps of the next
+// epoch, before which none takes part.
 func (t *epochTable) pass(all []uint16, step, to int) {
 	if to == step {
 		return
@@ -400,8 +410,8 @@ func (t *epochTable) startProb(code int) float64 {
 	return 1 / float64(t.epoch)
 }
 
-// start sums V over the θ independent starts: waits[k] holds, for each multiset of k known codes, the sum over the others; waits[0] is N_θ in
-// units of 2^exp2[0].
+// start sums V over the θ independent starts: waits[k] holds, for each multiset of k known codes,
+// the sum over the others; waits[0] is N_θ in units of 2^exp2[0].
 func (t *epochTable) start() {
 	t.waits = make([][]float64, t.theta)
 	known, all := make([]uint16, t.theta), make([]uint16, t.theta)
@@ -418,7 +428,8 @@ func (t *epochTable) start() {
 	t.lnN = math.Log(t.waits[0][0]) + float64(t.exp2[0])*math.Ln2
 }
 
-// startSum is the sum over the unknown starts, given some of them in descending order; it may change them.
+// startSum is the sum over the unknown starts, given some of them in descending order; it may
+// change them.
 func (t *epochTable) startSum(known []uint16) float64 {
 	if len(known) < t.theta {
 		return t.waits[len(known)][t.number(known)]

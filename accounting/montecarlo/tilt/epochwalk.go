@@ -7,7 +7,8 @@ import (
 	"minsep/accounting/montecarlo/internal/kernel"
 )
 
-// epochWalker draws tuples from an epochTable that keeps its slices. It is not safe for concurrent use; walkers of one table are alike.
+// epochWalker draws tuples from an epochTable that keeps its slices. It is not safe for concurrent
+// use; walkers of one table are alike.
 type epochWalker struct {
 	t    *epochTable
 	row  []float64
@@ -19,10 +20,12 @@ func newEpochWalker(t *epochTable) *epochWalker {
 	return &epochWalker{t: t, row: make([]float64, t.sep), all: make([]uint16, t.theta), then: make([]uint16, t.theta)}
 }
 
-// walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²)/N_θ.
+// walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k}
+// ⟨Cx_j,Cx_k⟩/σ²)/N_θ.
 //
-// While the number m of free replicas is the same, nothing happens from step i to step k with probability Π (1-η)^m V_k/V_i over these
-// steps; so one uniform number finds the next participation by bisection.
+// While the number m of free replicas is the same, nothing happens from step i to step k with
+// probability Π (1-η)^m V_k/V_i over these steps; so one uniform number finds the next
+// participation by bisection.
 func (w *epochWalker) walk(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	t := w.t
 	hits = hits[:0]
@@ -61,7 +64,8 @@ func (w *epochWalker) start(u *uniforms) {
 	}
 }
 
-// constant is the step up to which the number of free replicas stays the same without a participation.
+// constant is the step up to which the number of free replicas stays the same without a
+// participation.
 func (w *epochWalker) constant(i int) int {
 	t := w.t
 	end := min(t.steps, i-i%t.epoch+t.epoch)
@@ -73,7 +77,8 @@ func (w *epochWalker) constant(i int) int {
 	return end
 }
 
-// quiet returns the step of the next participation after step i, or end when there is none before it.
+// quiet returns the step of the next participation after step i, or end when there is none before
+// it.
 func (w *epochWalker) quiet(i, end int, u float64) int {
 	t := w.t
 	m := 0

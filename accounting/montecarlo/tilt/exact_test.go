@@ -15,7 +15,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// twoSteps integrates the divergences of a problem of two steps on a grid: P is the mixture of the given means with the given weights.
+// twoSteps integrates the divergences of a problem of two steps on a grid: P is the mixture of the
+// given means with the given weights.
 func twoSteps(means [][]float64, weights []float64, sigma, epsilon float64) (pq, qp float64) {
 	const half, points = 8.0, 800
 	h := 2 * half * sigma / points
@@ -151,7 +152,8 @@ func TestMeanIsTheDivergence(t *testing.T) {
 		if err := meanError(v, samples, c.want); err != nil {
 			t.Errorf("%v: %v", c, err)
 		}
-		// Wrong twins: another noise multiplier behind the same proposal; a moment that is a tenth too small.
+		// Wrong twins: another noise multiplier behind the same proposal; a moment that is a tenth
+		// too small.
 		wrong := *v
 		switch c.Direction {
 		case montecarlo.P:
@@ -232,8 +234,8 @@ func TestNoValueAboveTheBound(t *testing.T) {
 	}
 }
 
-// TestTooFewSamplesMislead shows why estimates from fewer than 10 M/δ samples are refused: most of them are far too small, and
-// say so with a small standard error.
+// TestTooFewSamplesMislead shows why estimates from fewer than 10 M/δ samples are refused: most of
+// them are far too small, and say so with a small standard error.
 func TestTooFewSamplesMislead(t *testing.T) {
 	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 64, MinSep: 4, Prob: .02, NoiseMultiplier: 1, Strategy: toeplitz(64, 1, .5, .4, .3)}
 	v := testVerifier(t, Config{spec, 2, montecarlo.P})

@@ -17,13 +17,15 @@ type family interface {
 	// source makes the tables of an order; only with keep can tuples be drawn from them.
 	// watch, if not nil, is told of the work as it is done, which is at most that of work.
 	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error)
-	// work is that of the tables of an order, in states times steps; 0 where it is too little to be told of.
+	// work is that of the tables of an order, in states times steps; 0 where it is too little to be
+	// told of.
 	work(s montecarlo.Spec, order int) float64
 	// posterior is that of one example.
 	posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior
 }
 
-// families are the laws that can be tilted by the names of their schemes. Others are sampled plainly.
+// families are the laws that can be tilted by the names of their schemes. Others are sampled
+// plainly.
 var families = map[string]family{
 	montecarlo.BMinSep:        bMinSep{},
 	montecarlo.Poisson:        bMinSep{},
@@ -49,8 +51,9 @@ type bMinSep struct{}
 
 func (bMinSep) separated() bool { return true }
 
-// affordable: states of the table times steps, 5 ns each and often far fewer than these (see table). Orders above 3 gain a few per
-// cent of σ; orders up to 3 decide whether tilting helps at all.
+// affordable: states of the table times steps, 5 ns each and often far fewer than these (see
+// table). Orders above 3 gain a few per cent of σ; orders up to 3 decide whether tilting helps at
+// all.
 func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
 	if s.MinSep >= s.Steps && order <= 3 {
 		return true // newOnce refuses what is too much
@@ -62,7 +65,8 @@ func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
 	return countStates(order, s.MinSep)*float64(s.Steps) <= limit
 }
 
-// source takes the closed form where an example takes part at most once, which goes to order 3, and else the table.
+// source takes the closed form where an example takes part at most once, which goes to order 3, and
+// else the table.
 func (bMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
 	if s.MinSep >= s.Steps {
 		if o, err := newOnce(s, columns, order); err == nil {
@@ -98,7 +102,8 @@ func (s tableSource) logN() float64 {
 	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
 }
 
-// walkError: a step of the walk adds what rounding, and U in place of V, change in the probability of a participation.
+// walkError: a step of the walk adds what rounding, and U in place of V, change in the probability
+// of a participation.
 func (s tableSource) walkError() float64 { return float64(s.table.steps) * (s.table.residual + 4e-15) }
 
 func (s tableSource) walkable() bool { return s.table.walkable }
@@ -107,9 +112,9 @@ func (s tableSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit 
 	return newWalker(s.table).walk
 }
 
-// roundingBound bounds the relative error of N_θ. Each step of a path through the recursion rounds at most 4θ+16 times,
-// and an exponent Σ⟨Cx_j,Cx_k⟩/σ² has a relative error of a sum of `bands` products; a pair of patterns overlaps in at
-// most 2 ceil(n/b) pairs of columns.
+// roundingBound bounds the relative error of N_θ. Each step of a path through the recursion rounds
+// at most 4θ+16 times, and an exponent Σ⟨Cx_j,Cx_k⟩/σ² has a relative error of a sum of `bands`
+// products; a pair of patterns overlaps in at most 2 ceil(n/b) pairs of columns.
 func (t *table) roundingBound() float64 {
 	theta := float64(t.states.theta)
 	overlaps := theta * (theta - 1) * math.Ceil(float64(t.steps)/float64(t.sep))

@@ -9,13 +9,15 @@ import (
 // maxOrder is the highest θ that is tried.
 const maxOrder = 12
 
-// Member is one part of the proposal: with probability Weight, y is drawn with density f^Order/N against Q. Order 1 is P itself.
+// Member is one part of the proposal: with probability Weight, y is drawn with density f^Order/N
+// against Q. Order 1 is P itself.
 type Member struct {
 	Order  int     `json:"order"`      // θ, 1 to 12
 	Weight float64 `json:"weight"`     // λ_θ, all together 1
 	LogN   float64 `json:"log_moment"` // ln N_θ in nats, N_θ ≥ E_Q f^θ
 
-	// Block is the length of the blocks in which N_θ is bounded and tuples get weights (F5.9); 0 where both are exact.
+	// Block is the length of the blocks in which N_θ is bounded and tuples get weights (F5.9); 0
+	// where both are exact.
 	Block int `json:"block,omitempty"`
 }
 
@@ -56,9 +58,10 @@ func (m mixture) weigh(logF, logExcess float64) float64 {
 	return math.Exp(logExcess - m.logDensity(logF))
 }
 
-// bound is M, the greatest v. With u = f^k e^-ε = e^z, v ≤ 1/φ(z), φ = Σ λ_θ (e^{ε+z})^{θ/k} / (N_θ e^ε (e^z - 1)), and
-// ln φ is convex in z: the logarithm of a sum of exponentials minus ln(e^z - 1), which is concave. So φ is least
-// where the slope, Σ (shares) θ/k - 1/(1-e^-z), changes its sign. For one θ: M = N_θ e^{-aε} a^a/(1+a)^{1+a}, a = θ/k - 1.
+// bound is M, the greatest v. With u = f^k e^-ε = e^z, v ≤ 1/φ(z), φ = Σ λ_θ (e^{ε+z})^{θ/k} / (N_θ
+// e^ε (e^z - 1)), and ln φ is convex in z: the logarithm of a sum of exponentials minus ln(e^z -
+// 1), which is concave. So φ is least where the slope, Σ (shares) θ/k - 1/(1-e^-z), changes its
+// sign. For one θ: M = N_θ e^{-aε} a^a/(1+a)^{1+a}, a = θ/k - 1.
 func (m mixture) bound() float64 {
 	k := float64(m.examples)
 	logF := func(z float64) float64 { return (m.epsilon + z) / k }
@@ -94,8 +97,9 @@ func (m mixture) with(i int, share float64) mixture {
 	return m
 }
 
-// best returns the weights that make M small: 1/M is a minimum of functions linear in the weights, hence concave, so that
-// a search along the line to each member in turn only gains. Any weights are valid.
+// best returns the weights that make M small: 1/M is a minimum of functions linear in the weights,
+// hence concave, so that a search along the line to each member in turn only gains. Any weights are
+// valid.
 func (m mixture) best() mixture {
 	first := 0
 	for i := range m.members {

@@ -8,8 +8,9 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward, as the scheme starts, and of what comes min-sep steps and more
-// after a known participation, or before it, at most: that of a cold start; +Inf where that is not known.
+// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward, as the scheme starts, and of
+// what comes min-sep steps and more after a known participation, or before it, at most: that of a
+// cold start; +Inf where that is not known.
 type Moment struct {
 	Order      int     // θ, at least 2
 	LogN, Cold float64 // in nats
@@ -18,8 +19,8 @@ type Moment struct {
 // maxMomentWork bounds the states times steps of the orders after the first.
 const maxMomentWork = 1e7
 
-// Moments returns the moments of few orders, from the least that is above the number of examples per owner: those that take little
-// time. There are none where nothing can be tilted.
+// Moments returns the moments of few orders, from the least that is above the number of examples
+// per owner: those that take little time. There are none where nothing can be tilted.
 func Moments(s montecarlo.Spec) (list []Moment, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -22,7 +22,8 @@ type normaliserCase struct {
 	LogN   map[string]float64 `json:"log_N"`
 }
 
-// compareNormalisers holds lnN against the cases of the schemes, of which there are at least so many values.
+// compareNormalisers holds lnN against the cases of the schemes, of which there are at least so
+// many values.
 func compareNormalisers(t *testing.T, least int, lnN func(c normaliserCase, theta int) float64, schemes ...string) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/renyi_normalisers.json")

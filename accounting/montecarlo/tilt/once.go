@@ -10,12 +10,14 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// once is the tuple law of an example that takes part at most once (F3.10): at step i with probability a_i = a_0 ratio^i, never with the
-// rest. Any C ≥ 0, orders 1 to 3, in closed form (F5.6).
+// once is the tuple law of an example that takes part at most once (F3.10): at step i with
+// probability a_i = a_0 ratio^i, never with the rest. Any C ≥ 0, orders 1 to 3, in closed form
+// (F5.6).
 //
-// With φ_ij = e^{⟨c_i,c_j⟩/σ²} - 1 ≥ 0, i = j included, a pair of replicas that take part at i and j has weight 1 + φ_ij. Expanding the
-// product over the pairs of three replicas gives a sum of positive terms: none of them bound to another, one pair (an edge), two pairs
-// (a path), all three (a triangle). So there is nothing to subtract, and a tuple is drawn by drawing a term first:
+// With φ_ij = e^{⟨c_i,c_j⟩/σ²} - 1 ≥ 0, i = j included, a pair of replicas that take part at i and
+// j has weight 1 + φ_ij. Expanding the product over the pairs of three replicas gives a sum of
+// positive terms: none of them bound to another, one pair (an edge), two pairs (a path), all three
+// (a triangle). So there is nothing to subtract, and a tuple is drawn by drawing a term first:
 //
 //	S_1 = A = Σ a_i,   r_i = Σ_j a_j φ_ij,   S_2 = A² + Σ a_i r_i,
 //	S_3 = A³ + 3A Σ a_i r_i + 3 Σ a_i r_i² + Σ a_i a_j a_k φ_ij φ_jk φ_ik,
@@ -43,8 +45,9 @@ type once struct {
 // maxOnceWork bounds multiplications for the triangles.
 const maxOnceWork = 2e10
 
-// onceLaw is the law of an example under b-min-sep with b ≥ n. never is 1 - Σ a_i without cancellation: warm, the wait and the coins after
-// it leave it out with probability (1-p + (b-n)p)/(1+(b-1)p).
+// onceLaw is the law of an example under b-min-sep with b ≥ n. never is 1 - Σ a_i without
+// cancellation: warm, the wait and the coins after it leave it out with probability (1-p +
+// (b-n)p)/(1+(b-1)p).
 func onceLaw(s montecarlo.Spec) (first, ratio, never float64) {
 	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
 	if s.WarmStart {
@@ -135,7 +138,8 @@ func (o *once) makeEdges() {
 	}
 }
 
-// makeTriangles sums triples i ≤ j ≤ k by i and j, each as often as it has orders: relative to a_i³, since rows of equal columns share them.
+// makeTriangles sums triples i ≤ j ≤ k by i and j, each as often as it has orders: relative to
+// a_i³, since rows of equal columns share them.
 func (o *once) makeTriangles() {
 	o.triangle = make([][]float64, o.steps)
 	alike, total := 0, 0.0 // how many rows from i on are the same
@@ -327,8 +331,9 @@ func addHit(hits []kernel.Hit, step int) []kernel.Hit {
 	return slices.Insert(hits, at, kernel.Hit{Step: step, Times: 1})
 }
 
-// onceRounding bounds the relative error of N_θ and of every weight: three exponents, each of a sum of `bands` products, the powers of the
-// ratio, and sums over all steps of sums over a row of sums over a row.
+// onceRounding bounds the relative error of N_θ and of every weight: three exponents, each of a sum
+// of `bands` products, the powers of the ratio, and sums over all steps of sums over a row of sums
+// over a row.
 func onceRounding(c *likelihood.Columns, factor float64) float64 {
 	most := 0.0
 	for _, norm := range c.SquaredNorms(factor) {

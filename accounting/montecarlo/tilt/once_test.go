@@ -28,8 +28,9 @@ func dense(rng *rand.Rand, steps int) *mechanism.Strategy {
 	return s
 }
 
-// onceCases are strategies of every kind, with separations from n on and every corner of the probability: with p = 1 a warm start at
-// b = n leaves nobody out, and a cold one takes the first step only.
+// onceCases are strategies of every kind, with separations from n on and every corner of the
+// probability: with p = 1 a warm start at b = n leaves nobody out, and a cold one takes the first
+// step only.
 func onceCases() (cases []tableCase) {
 	rng := rand.New(rand.NewPCG(31, 1))
 	for n := 1; n <= 6; n++ {
@@ -102,8 +103,8 @@ func TestOnceTuplesFollowTheirLaw(t *testing.T) {
 	}
 }
 
-// TestOnceIsTheTable: with at most b bands the recursion F5.3 and the closed form F5.6 are the same, also where rows of a long Toeplitz C
-// are shared.
+// TestOnceIsTheTable: with at most b bands the recursion F5.3 and the closed form F5.6 are the
+// same, also where rows of a long Toeplitz C are shared.
 func TestOnceIsTheTable(t *testing.T) {
 	long := []float64{1, .6, .45, .3, .2, .1, .05}
 	for _, c := range []tableCase{
@@ -125,7 +126,8 @@ func TestOnceIsTheTable(t *testing.T) {
 	}
 }
 
-// TestGoldenNormalisers compares with moments by enumeration of tuples: at most once, and b-min-sep with b above the bands.
+// TestGoldenNormalisers compares with moments by enumeration of tuples: at most once, and b-min-sep
+// with b above the bands.
 func TestGoldenNormalisers(t *testing.T) {
 	compareNormalisers(t, 12, func(c normaliserCase, theta int) float64 {
 		s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: true, NoiseMultiplier: c.Sigma,

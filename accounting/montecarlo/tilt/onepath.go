@@ -8,8 +8,9 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// next returns the step of the next participation from a step i on at which an example is free, or end when there is none before it. alive[k],
-// and last for k = end, is the logarithm of Pr[none in i … k-1 | y] up to a term that is the same for all k; it never rises.
+// next returns the step of the next participation from a step i on at which an example is free, or
+// end when there is none before it. alive[k], and last for k = end, is the logarithm of Pr[none in
+// i … k-1 | y] up to a term that is the same for all k; it never rises.
 func next(alive []float64, last float64, i, end int, u *uniforms) int {
 	level := alive[i] + math.Log(u.float64())
 	if last >= level {

@@ -66,7 +66,8 @@ func (c ownerCase) ratios(y []float64) (f, part float64) {
 	return f, part
 }
 
-// TestPathsOfEveryLawAreUnbiased holds f̂ under epoch-min-sep and balanced-min-sep against enumeration.
+// TestPathsOfEveryLawAreUnbiased holds f̂ under epoch-min-sep and balanced-min-sep against
+// enumeration.
 func TestPathsOfEveryLawAreUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(63, 1))
 	told, cases := 0, 0
@@ -98,8 +99,9 @@ func TestPathsOfEveryLawAreUnbiased(t *testing.T) {
 	}
 }
 
-// TestPlansOfOwnersBoundTheDivergence: what is proven without samples is not below the divergence, and means of values are little above it, for
-// owners of two, three and four examples in both directions.
+// TestPlansOfOwnersBoundTheDivergence: what is proven without samples is not below the divergence,
+// and means of values are little above it, for owners of two, three and four examples in both
+// directions.
 func TestPlansOfOwnersBoundTheDivergence(t *testing.T) {
 	const samples = 8000
 	var cases []ownerCase

@@ -7,14 +7,16 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// ownerDraws is R: how many times the participations of an owner's examples are drawn for one randomised f_k. It is fixed before the first
-// sample. With 20 draws means are some per cent of δ above the divergence; fewer raise them, more take time.
+// ownerDraws is R: how many times the participations of an owner's examples are drawn for one
+// randomised f_k. It is fixed before the first sample. With 20 draws means are some per cent of δ
+// above the divergence; fewer raise them, more take time.
 const ownerDraws = 20
 
 // maxDraws bounds what a plan of others may ask for.
 const maxDraws = 10000
 
-// cheapStates is how many states the exact law of three and more examples may have to be preferred to randomised ratios, which take O(n).
+// cheapStates is how many states the exact law of three and more examples may have to be preferred
+// to randomised ratios, which take O(n).
 const cheapStates = 40
 
 // randomisable says whether the ratio of an owner can be drawn.
@@ -30,8 +32,8 @@ type pathFamily interface {
 	path(s montecarlo.Spec, norms []float64) onePath
 }
 
-// drawsFor is R of a plan, 0 where the law of the spec is taken: exactly for two examples, and where it is cheap. In direction Q the exact law has a
-// smaller M.
+// drawsFor is R of a plan, 0 where the law of the spec is taken: exactly for two examples, and
+// where it is cheap. In direction Q the exact law has a smaller M.
 func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
 	k, exact := s.MaxExamplesPerOwner, s.Exactness() == montecarlo.Exact
 	cheap := k == 2 || d == montecarlo.Q || likelihood.OwnerStates(s.MinSep, k) <= cheapStates
@@ -41,9 +43,11 @@ func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
 	return ownerDraws
 }
 
-// randomised is an unbiased draw f̂ of f_k given y, at most f^k (F4.8). It is for values that are linear in one of its two methods, with factors
-// that depend on y alone: those are convex in f_k, so that their mean is at least that of the exact values. The hockey-stick value
-// 1 - γ/f_k of a plain sample y ~ P is concave in f_k, and its mean would be too small: the ratio itself is not to be had.
+// randomised is an unbiased draw f̂ of f_k given y, at most f^k (F4.8). It is for values that are
+// linear in one of its two methods, with factors that depend on y alone: those are convex in f_k,
+// so that their mean is at least that of the exact values. The hockey-stick value 1 - γ/f_k of a
+// plain sample y ~ P is concave in f_k, and its mean would be too small: the ratio itself is not to
+// be had.
 type randomised struct{ logRatio float64 }
 
 // logExcess is ln (f̂ - γ)_+, γ = e^epsilon.
@@ -62,7 +66,8 @@ func logExcess(logF, epsilon float64) float64 {
 	return logF + math.Log(-math.Expm1(epsilon-logF))
 }
 
-// paths draws f̂ from participations of one example given y (F4.8). It is not safe for concurrent use.
+// paths draws f̂ from participations of one example given y (F4.8). It is not safe for concurrent
+// use.
 type paths struct {
 	examples    int // k
 	draws       int // R

@@ -45,7 +45,8 @@ func unbiased(p *paths, want float64, key string, trials int) error {
 	return stattest.Sum(sum, want*float64(trials), squares, 1)
 }
 
-// TestRandomisedRatioIsUnbiased holds f̂ against the exact recursion F4.2, and against a value of an enumeration.
+// TestRandomisedRatioIsUnbiased holds f̂ against the exact recursion F4.2, and against a value of
+// an enumeration.
 func TestRandomisedRatioIsUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(48, 1))
 	told := 0
@@ -65,7 +66,8 @@ func TestRandomisedRatioIsUnbiased(t *testing.T) {
 		if err := unbiased(p, want, name, 20000); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		// Wrong twins: one more example, which overlaps the others; two of the examples always together.
+		// Wrong twins: one more example, which overlaps the others; two of the examples always
+		// together.
 		wrong := p.fork()
 		wrong.one = p.one
 		wrong.examples++
@@ -100,11 +102,13 @@ func TestRandomisedRatioNeverExceedsThePower(t *testing.T) {
 	}
 }
 
-// TestRandomisedRatiosInPlainValuesMislead shows why a randomised ratio has no value 1 - γ/f̂, and that plans which would take it are refused: the mean
-// over y ~ P is far below the divergence, while linear values are not below it.
+// TestRandomisedRatiosInPlainValuesMislead shows why a randomised ratio has no value 1 - γ/f̂, and
+// that plans which would take it are refused: the mean over y ~ P is far below the divergence,
+// while linear values are not below it.
 func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 	const epsilon = 1.5
-	// One step, five examples that overlap fully when they take part: f̂ of one draw is far from f_5.
+	// One step, five examples that overlap fully when they take part: f̂ of one draw is far from
+	// f_5.
 	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 1, MinSep: 1, Prob: .5, NoiseMultiplier: .8, Strategy: toeplitz(1, 1), MaxExamplesPerOwner: 5}
 	columns := likelihood.NewColumns(s.Strategy)
 	p := newPaths(s, columns, 1)
@@ -176,7 +180,8 @@ func TestShiftedWithRandomisedRatios(t *testing.T) {
 	}
 }
 
-// TestTangentOfManyExamples holds bounds of H(Q,P) for k examples against an independent computation, at its own tangents (F5.10).
+// TestTangentOfManyExamples holds bounds of H(Q,P) for k examples against an independent
+// computation, at its own tangents (F5.10).
 func TestTangentOfManyExamples(t *testing.T) {
 	for _, c := range []struct {
 		k                           int
@@ -204,7 +209,8 @@ func TestTangentOfManyExamples(t *testing.T) {
 	}
 }
 
-// TestCoinsOfPathsAreTheirOwn: the numbers that participations given y are drawn with are not those of the tuple that y came from.
+// TestCoinsOfPathsAreTheirOwn: the numbers that participations given y are drawn with are not those
+// of the tuple that y came from.
 func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
 	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
 	v, err := NewVerifier(blockPlan(t, Config{spec, .4, montecarlo.P}, 6, 1, ownerDraws), stream.PublicKey("test", nil))

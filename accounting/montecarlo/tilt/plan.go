@@ -13,7 +13,8 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// ErrNotTilted is wrapped by errors that say why a problem has no tilted proposal. Plain sampling may serve.
+// ErrNotTilted is wrapped by errors that say why a problem has no tilted proposal. Plain sampling
+// may serve.
 var ErrNotTilted = errors.New("tilt: no tilted proposal")
 
 // Methods of drawing.
@@ -24,14 +25,16 @@ const (
 	Plain   = "plain"   // y ~ Q, for H(Q,P) where no shift helps
 )
 
-// Config is one divergence to bound: H(P,Q) at e^Epsilon in direction montecarlo.P, H(Q,P) in direction montecarlo.Q.
+// Config is one divergence to bound: H(P,Q) at e^Epsilon in direction montecarlo.P, H(Q,P) in
+// direction montecarlo.Q.
 type Config struct {
 	Spec      montecarlo.Spec      `json:"spec"`      // a valid one
 	Epsilon   float64              `json:"epsilon"`   // finite, at least 0
 	Direction montecarlo.Direction `json:"direction"` // P or Q
 }
 
-// Validate returns every fault joined. It does not say whether there is a tilted proposal; NewPlan does.
+// Validate returns every fault joined. It does not say whether there is a tilted proposal; NewPlan
+// does.
 func (c Config) Validate() error {
 	check := param.Checker{Package: "tilt"}
 	check.Add(c.Spec.Validate())
@@ -40,8 +43,8 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-// Plan says how the values of a Config are drawn. It is public, is fixed before the first sample, and holds all that a worker
-// needs: the values depend on it and on a key alone.
+// Plan says how the values of a Config are drawn. It is public, is fixed before the first sample,
+// and holds all that a worker needs: the values depend on it and on a key alone.
 type Plan struct {
 	Config
 	Method string `json:"method"` // Zero, Tilted, Shifted or Plain
@@ -49,7 +52,8 @@ type Plan struct {
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`
 
-	// Draws is R, the number of draws that f_k of an owner of several examples is the mean of (F4.8); 0 where f_k has a recursion.
+	// Draws is R, the number of draws that f_k of an owner of several examples is the mean of
+	// (F4.8); 0 where f_k has a recursion.
 	Draws int `json:"draws,omitempty"`
 
 	// Kappa is where on its ray the tangent of a Shifted proposal touches: y0 = -Kappa·direction.
@@ -58,15 +62,18 @@ type Plan struct {
 	// Bound is M: every value is in [0, M].
 	Bound float64 `json:"bound"`
 
-	// Slack is what rounding can take from the mean of values, as a part of Bound: the total variation between the law of the draws and
-	// that of the formulas, and the error of log ratios. Every value is raised by it.
+	// Slack is what rounding can take from the mean of values, as a part of Bound: the total
+	// variation between the law of the draws and that of the formulas, and the error of log ratios.
+	// Every value is raised by it.
 	Slack float64 `json:"slack"`
 
-	// Divergence is a proven upper bound of the divergence, at most Bound: when it is at most δ, no sample is needed.
+	// Divergence is a proven upper bound of the divergence, at most Bound: when it is at most δ, no
+	// sample is needed.
 	Divergence float64 `json:"divergence"`
 }
 
-// Validate returns every fault of a plan that was read from a file. NewVerifier computes the moments again.
+// Validate returns every fault of a plan that was read from a file. NewVerifier computes the
+// moments again.
 func (p Plan) Validate() error {
 	check := param.Checker{Package: "tilt"}
 	check.Add(p.Config.Validate())
@@ -98,8 +105,9 @@ func (p Plan) Validate() error {
 	return check.Err()
 }
 
-// lossError bounds, as a part of M, what the error of log ratios, below 1e-12 of their size, and the resolution of random words
-// do to a value of a proposal of density: near f = e^ε, where a value changes fastest, by less than M·θ·e for a unit of ln f.
+// lossError bounds, as a part of M, what the error of log ratios, below 1e-12 of their size, and
+// the resolution of random words do to a value of a proposal of density: near f = e^ε, where a
+// value changes fastest, by less than M·θ·e for a unit of ln f.
 func lossError(epsilon float64) float64 { return 2e-9 * (1 + epsilon/20) }
 
 // maxSlack is the largest slack that a plan may have.
@@ -111,15 +119,15 @@ const leastBound = 1e-250
 // inflation is the relative error of N_θ and of densities that the raised N_θ covers at least.
 const inflation = 1e-9
 
-// NewPlan validates c and chooses the orders and weights, or the shift, with the least M. It costs the recursion F5.3 once for
-// each order that is tried: 0.4 s for 7200 steps and min-sep 256. Its errors wrap ErrNotTilted when only
-// plain sampling is left, in either direction: several bands more than min-sep, truncated batches, cyclic Poisson (which has a PLD),
-// Algorithm 3.
+// NewPlan validates c and chooses the orders and weights, or the shift, with the least M. It costs
+// the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256. Its
+// errors wrap ErrNotTilted when only plain sampling is left, in either direction: several bands
+// more than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
 func NewPlan(c Config) (Plan, error) { return NewPlanWithin(c, math.Inf(1)) }
 
-// NewPlanWithin is NewPlan for those to whom its time matters more than M: orders above the least whose tables take more work than
-// so much, in states times steps (some 5 ns each), are not tried, and blocks of steps only where there is nothing else. The plan is as valid
-// as any other.
+// NewPlanWithin is NewPlan for those to whom its time matters more than M: orders above the least
+// whose tables take more work than so much, in states times steps (some 5 ns each), are not tried,
+// and blocks of steps only where there is nothing else. The plan is as valid as any other.
 func NewPlanWithin(c Config, work float64) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err
@@ -181,7 +189,8 @@ func forwardPlan(c Config, columns *likelihood.Columns, work float64) (Plan, err
 		}
 		ratio := bound / least
 		least = min(least, bound)
-		// ln M_θ is convex in θ, and nearly a parabola: the next ratio is at least this one, and near ratio²/last.
+		// ln M_θ is convex in θ, and nearly a parabola: the next ratio is at least this one, and
+		// near ratio²/last.
 		if ratio > 1 || ratio*ratio > 0.9*last {
 			converged = true
 			break
@@ -215,7 +224,8 @@ func forwardPlan(c Config, columns *likelihood.Columns, work float64) (Plan, err
 	return plan, nil
 }
 
-// reversePlan is the plan of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f ≥ e^-ε everywhere.
+// reversePlan is the plan of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f ≥ e^-ε
+// everywhere.
 func reversePlan(c Config, columns *likelihood.Columns) Plan {
 	k := max(1, c.Spec.MaxExamplesPerOwner)
 	sigma := c.Spec.NoiseMultiplier
@@ -238,7 +248,8 @@ func reversePlan(c Config, columns *likelihood.Columns) Plan {
 	return plan
 }
 
-// plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥ Pr[no participation].
+// plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
+// Pr[no participation].
 func plainBound(c Config, post posterior) float64 {
 	return -math.Expm1(c.Epsilon + float64(max(1, c.Spec.MaxExamplesPerOwner))*post.logNever())
 }

@@ -114,7 +114,8 @@ func TestProductionProvable(t *testing.T) {
 	}
 }
 
-// TestProductionAtMostOnce verifies the published case with min-sep at the steps: 14 % less noise for the same batches.
+// TestProductionAtMostOnce verifies the published case with min-sep at the steps: 14 % less noise
+// for the same batches.
 func TestProductionAtMostOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some 2 s of a processor")

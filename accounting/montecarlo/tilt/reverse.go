@@ -7,12 +7,14 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// tangent is a linear lower bound of ln f: ln f(y) ≥ offset + ⟨g, y⟩ for all y, g = slope·direction with a unit vector direction.
+// tangent is a linear lower bound of ln f: ln f(y) ≥ offset + ⟨g, y⟩ for all y, g = slope·direction
+// with a unit vector direction.
 //
-// For one example ln f is convex (a logarithm of a sum of exponentials of linear functions), and the tangent at any y0 has
-// g = E[Cx | y0]/σ² and offset ln f(y0) - ⟨g, y0⟩ (F5.4). For k independent examples let all of them follow the law ρ of x given y0 of
-// one. By the variational bound ln f_k(y) ≥ ⟨E CΣx, y⟩/σ² - E‖CΣx‖²/2σ² - KL, where E‖CΣx‖² has, besides k terms as for
-// one example, k(k-1) terms ⟨E Cx, E Cx⟩ = σ⁴‖g‖²: so ln f_k(y) ≥ k(offset + ⟨g,y⟩) - k(k-1)/2 σ²‖g‖².
+// For one example ln f is convex (a logarithm of a sum of exponentials of linear functions), and
+// the tangent at any y0 has g = E[Cx | y0]/σ² and offset ln f(y0) - ⟨g, y0⟩ (F5.4). For k
+// independent examples let all of them follow the law ρ of x given y0 of one. By the variational
+// bound ln f_k(y) ≥ ⟨E CΣx, y⟩/σ² - E‖CΣx‖²/2σ² - KL, where E‖CΣx‖² has, besides k terms as for one
+// example, k(k-1) terms ⟨E Cx, E Cx⟩ = σ⁴‖g‖²: so ln f_k(y) ≥ k(offset + ⟨g,y⟩) - k(k-1)/2 σ²‖g‖².
 type tangent struct {
 	offset, slope float64
 	direction     []float64
@@ -24,15 +26,16 @@ func (t tangent) several(k int, sigma float64) tangent {
 	return tangent{m*t.offset - m*(m-1)/2*sigma*sigma*t.slope*t.slope, m * t.slope, t.direction}
 }
 
-// lowered takes from the offset more than the rounding of terms of this size, in all, can have added to it. What comes out is below ln f
-// although it was computed in float64: a tangent that touches ε + ln f = 0 must not prove a divergence of 0.
+// lowered takes from the offset more than the rounding of terms of this size, in all, can have
+// added to it. What comes out is below ln f although it was computed in float64: a tangent that
+// touches ε + ln f = 0 must not prove a divergence of 0.
 func (t tangent) lowered(size float64) tangent {
 	t.offset -= tangentRounding * (1 + size)
 	return t
 }
 
-// flattened replaces a slope that is too small for float64 by none. Its square, and the gradient itself, may have underflowed; what
-// ⟨g, y⟩ can take from ln f then is far below what lowered took.
+// flattened replaces a slope that is too small for float64 by none. Its square, and the gradient
+// itself, may have underflowed; what ⟨g, y⟩ can take from ln f then is far below what lowered took.
 func (t tangent) flattened(sigma float64) tangent {
 	if t.slope*max(1, sigma) < leastSlope {
 		t.slope = 0
@@ -45,7 +48,8 @@ const (
 	leastSlope      = 1e-60 // of a tangent, per unit of y and of z; no smaller square underflows
 )
 
-// distance is d of F5.4: y with ⟨direction, y⟩ > -d have e^ε f > 1 and a value of 0. Without a slope that is all y, or none.
+// distance is d of F5.4: y with ⟨direction, y⟩ > -d have e^ε f > 1 and a value of 0. Without a
+// slope that is all y, or none.
 func (t tangent) distance(epsilon float64) float64 {
 	if t.slope == 0 {
 		return math.Inf(int(math.Copysign(1, epsilon+t.offset)))
@@ -69,8 +73,9 @@ func (t tangent) logBoundOf(randomised bool, epsilon, sigma float64) float64 {
 	return -d * d / 2
 }
 
-// divergence is the upper bound Φ(t) - e^{ε+offset+G²σ²/2} Φ(t-Gσ) of H(Q,P), t = -(ε+offset)/(Gσ) (F5.4). With the Mills ratio
-// m(x) = Φ(-x)/φ(x) it is φ(t) (m(-t) - m(-t+Gσ)). The difference is raised by what cancellation can take from it.
+// divergence is the upper bound Φ(t) - e^{ε+offset+G²σ²/2} Φ(t-Gσ) of H(Q,P), t = -(ε+offset)/(Gσ)
+// (F5.4). With the Mills ratio m(x) = Φ(-x)/φ(x) it is φ(t) (m(-t) - m(-t+Gσ)). The difference is
+// raised by what cancellation can take from it.
 func (t tangent) divergence(epsilon, sigma float64) float64 {
 	if t.slope == 0 {
 		return max(0, -math.Expm1(epsilon+t.offset))
@@ -83,10 +88,12 @@ func (t tangent) divergence(epsilon, sigma float64) float64 {
 	return min(1, normal.Density(x)*(mills*(1+millsError)-normal.Mills(x+t.slope*sigma)))
 }
 
-// millsError bounds the relative error of the Mills ratio with that of its argument, where Density does not vanish.
+// millsError bounds the relative error of the Mills ratio with that of its argument, where Density
+// does not vanish.
 const millsError = 1e-12
 
-// posterior computes, for y through u_i = ⟨c_i, y⟩/σ², ln f(y) and the probability that each step has a participation.
+// posterior computes, for y through u_i = ⟨c_i, y⟩/σ², ln f(y) and the probability that each step
+// has a participation.
 type posterior interface {
 	given(u, participates []float64) (logF float64)
 
@@ -209,7 +216,8 @@ func (p *binPosterior) given(u, participates []float64) float64 {
 	return total - math.Log(float64(p.period))
 }
 
-// gradient returns ln f and ∇ ln f at y0 = -kappa·direction; g has Steps entries and may not be direction.
+// gradient returns ln f and ∇ ln f at y0 = -kappa·direction; g has Steps entries and may not be
+// direction.
 func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64, post posterior, direction []float64) (logF float64) {
 	u, participates := make([]float64, c.Steps), make([]float64, c.Steps)
 	if kappa != 0 {
@@ -228,8 +236,9 @@ func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64,
 	return logF
 }
 
-// shiftTangent returns a tangent for k examples at y0 = -kappa·direction, where direction is that of the gradient at y0, found
-// by iteration. Any y0 gives a valid bound, this one a good one. Far out the gradient may underflow: the tangent then has no slope.
+// shiftTangent returns a tangent for k examples at y0 = -kappa·direction, where direction is that
+// of the gradient at y0, found by iteration. Any y0 gives a valid bound, this one a good one. Far
+// out the gradient may underflow: the tangent then has no slope.
 func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, post posterior) tangent {
 	const rounds = 12
 	g, direction, at := make([]float64, c.Steps), make([]float64, c.Steps), 0.0
@@ -258,15 +267,17 @@ func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, po
 	}
 }
 
-// bestTangent tries a grid of kappa for k examples, whose ratio may be randomised. It returns the kappa whose tangent gives the least M that allows a slack of at most
-// maxSlack, 0 when none has a positive distance, and the least upper bound of H(Q,P) that any gives.
+// bestTangent tries a grid of kappa for k examples, whose ratio may be randomised. It returns the
+// kappa whose tangent gives the least M that allows a slack of at most maxSlack, 0 when none has a
+// positive distance, and the least upper bound of H(Q,P) that any gives.
 func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns, sigma float64, post posterior) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
 	if t.slope == 0 {
 		return 0, divergence
 	}
-	// ln f falls ever slower along the ray, so that e^ε f = 1 is reached beyond the distance of the first tangent.
+	// ln f falls ever slower along the ray, so that e^ε f = 1 is reached beyond the distance of the
+	// first tangent.
 	scale, least := max(math.Abs(t.distance(epsilon)), sigma), math.Inf(1)
 	for step := 1; step <= 24; step++ {
 		at := scale * float64(step) / 6
@@ -282,7 +293,8 @@ func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns,
 	return kappa, divergence
 }
 
-// slack is that of a plan whose values are drawn by this tangent: weights reach e (A+G)/G times M where f = e^-ε.
+// slack is that of a plan whose values are drawn by this tangent: weights reach e (A+G)/G times M
+// where f = e^-ε.
 func (t tangent) slack(epsilon, sigma float64) float64 {
 	return lossError(epsilon) * (1 + t.distance(epsilon)/(sigma*sigma*t.slope))
 }

@@ -2,13 +2,14 @@ package tilt
 
 import "slices"
 
-// states numbers the multisets that the recursion F5.3 runs over and holds its transitions, which are the
-// same at every step.
+// states numbers the multisets that the recursion F5.3 runs over and holds its transitions, which
+// are the same at every step.
 //
-// θ replicas of one example's participation process run side by side. At a step, before its coins are thrown, replica l has
-// r_l ∈ 0..b-1 blocked steps left; 0 means free. Only multisets with a free replica are numbered, by their other
-// k = θ-1 entries in descending order: when all replicas are blocked nothing happens until the first is free again, and the
-// state then, so many steps later, stands for it. There are C(b+θ-2, θ-1) of them; number 0 is "all free".
+// θ replicas of one example's participation process run side by side. At a step, before its coins
+// are thrown, replica l has r_l ∈ 0..b-1 blocked steps left; 0 means free. Only multisets with a
+// free replica are numbered, by their other k = θ-1 entries in descending order: when all replicas
+// are blocked nothing happens until the first is free again, and the state then, so many steps
+// later, stands for it. There are C(b+θ-2, θ-1) of them; number 0 is "all free".
 type states struct {
 	theta, sep int
 	count      int
@@ -20,7 +21,8 @@ type states struct {
 	several    []int    // of list: those with more than one free replica
 }
 
-// state is one multiset; free counts its free replicas, 1..θ. Its move j is "j free replicas participate".
+// state is one multiset; free counts its free replicas, 1..θ. Its move j is "j free replicas
+// participate".
 type state struct {
 	number, first uint32
 	free          uint8
@@ -42,7 +44,8 @@ func newStates(theta, sep int) *states {
 	for i := range order {
 		order[i] = uint32(i)
 	}
-	// States with the same next release read the same later slice, and with ascending numbers adjacent entries of it.
+	// States with the same next release read the same later slice, and with ascending numbers
+	// adjacent entries of it.
 	slices.SortStableFunc(order, func(a, b uint32) int { return s.release(int(a)) - s.release(int(b)) })
 	s.list = make([]state, s.count)
 	for i, number := range order {
@@ -65,7 +68,8 @@ func (s *states) number(descending []uint16) int {
 	return rank(s.binomial, len(descending), descending)
 }
 
-// entries returns the blocked steps of a state's replicas, descending, without the one that is free in all.
+// entries returns the blocked steps of a state's replicas, descending, without the one that is free
+// in all.
 func (s *states) entries(number int) []uint16 {
 	k := s.theta - 1
 	return s.rest[number*k : number*k+k]
@@ -81,7 +85,8 @@ func (s *states) free(number int) int {
 	return free
 }
 
-// release is the number of steps until the next blocked replica of a state is free; 0 when none is blocked.
+// release is the number of steps until the next blocked replica of a state is free; 0 when none is
+// blocked.
 func (s *states) release(number int) int {
 	e := s.entries(number)
 	for l := len(e) - 1; l >= 0; l-- {
@@ -92,8 +97,8 @@ func (s *states) release(number int) int {
 	return 0
 }
 
-// after returns the state that follows when j free replicas participate, and how many steps later. It uses
-// scratch, θ entries.
+// after returns the state that follows when j free replicas participate, and how many steps later.
+// It uses scratch, θ entries.
 func (s *states) after(scratch []uint16, number, j int) (next, lag int) {
 	rest := s.entries(number)
 	all := scratch[:0]

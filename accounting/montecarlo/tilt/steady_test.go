@@ -11,7 +11,8 @@ import (
 // reject9 is the one-sided normal quantile of a false-reject probability of 1e-9.
 const reject9 = 5.998
 
-// steadyTables makes one table with every slice and one that may hold few, so that it uses the steady rate.
+// steadyTables makes one table with every slice and one that may hold few, so that it uses the
+// steady rate.
 func steadyTables(t *testing.T, warm, keep bool) (whole, steady *table) {
 	t.Helper()
 	p := newProcess(toeplitz(250, 1, .6, .4), 4, .1, warm, .7)
@@ -43,8 +44,8 @@ func TestSteadyRateGivesTheSameNormaliser(t *testing.T) {
 	}
 }
 
-// TestSteadyWalkEqualsTheWholeTable draws from both tables and compares three statistics that cover the head, the
-// middle and the joint with the tail.
+// TestSteadyWalkEqualsTheWholeTable draws from both tables and compares three statistics that cover
+// the head, the middle and the joint with the tail.
 func TestSteadyWalkEqualsTheWholeTable(t *testing.T) {
 	const draws = 8000
 	statistic := map[string]func(hits []kernel.Hit) int{

@@ -6,18 +6,21 @@ import (
 	"math"
 )
 
-// ErrTable is wrapped by errors that say why a tuple table of some order cannot be had: it takes too much
-// memory, or its numbers leave the range of float64. A lower order may do.
+// ErrTable is wrapped by errors that say why a tuple table of some order cannot be had: it takes
+// too much memory, or its numbers leave the range of float64. A lower order may do.
 var ErrTable = errors.New("tilt: no tuple table")
 
-// table holds V_i(S) of F5.3: the sum over all ways to go on from state S before step i (0-based) of
-// Π π(x_j) exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²), counting what happens from step i on. V is 1 after the last step.
+// table holds V_i(S) of F5.3: the sum over all ways to go on from state S before step i (0-based)
+// of Π π(x_j) exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²), counting what happens from step i on. V is 1 after the
+// last step.
 //
-// Step i is held as slice[i][S] · 2^exp2[i] · e^ln[i]. Far from both ends of a Toeplitz C the recursion is the
-// same at every step, and V_i/V_{i+1} tends to a constant λ. It is a positive linear map of the next b steps: once
-// lo ≤ V_i(S)/V_{i+1}(S) ≤ hi for all S at b steps in a row, the same holds at all earlier ones. So one slice U stands for them,
-// V_i ≈ hi^{steady-i} U, an upper bound within (hi/lo)^n. A sampler needs the later steps too: the last ones are kept and those
-// between are replaced by U as well; the walk mends that by rejection at step `joint` (see [walker.walk]).
+// Step i is held as slice[i][S] · 2^exp2[i] · e^ln[i]. Far from both ends of a Toeplitz C the
+// recursion is the same at every step, and V_i/V_{i+1} tends to a constant λ. It is a positive
+// linear map of the next b steps: once lo ≤ V_i(S)/V_{i+1}(S) ≤ hi for all S at b steps in a row,
+// the same holds at all earlier ones. So one slice U stands for them, V_i ≈ hi^{steady-i} U, an
+// upper bound within (hi/lo)^n. A sampler needs the later steps too: the last ones are kept and
+// those between are replaced by U as well; the walk mends that by rejection at step `joint` (see
+// [walker.walk]).
 type table struct {
 	process
 	states *states
@@ -56,8 +59,9 @@ type process struct {
 	watch func(work float64) // if not nil, is told of states times steps as they are done
 }
 
-// Bounds of the slices held at one time: all of them, or the tail, the head and the working ring. Order 2 has b states a step, and may
-// take more where there are too few steps for a steady rate, since it is the only order there: up to n·b = 8e7.
+// Bounds of the slices held at one time: all of them, or the tail, the head and the working ring.
+// Order 2 has b states a step, and may take more where there are too few steps for a steady rate,
+// since it is the only order there: up to n·b = 8e7.
 const (
 	maxTableBytes = 140 << 20
 	maxPairBytes  = 640 << 20
@@ -74,10 +78,12 @@ func tableBytes(steps, sep, order int) int {
 // steadySteps is how many times min-sep steps a steady rate takes at least.
 const steadySteps = 5
 
-// steadyTolerance is the spread of V_i/V_{i+1} over states and b steps at which it counts as constant.
+// steadyTolerance is the spread of V_i/V_{i+1} over states and b steps at which it counts as
+// constant.
 const steadyTolerance = 2e-14
 
-// newTable runs the recursion backward within maxBytes. With keep it can be walked; else only lnN is good.
+// newTable runs the recursion backward within maxBytes. With keep it can be walked; else only lnN
+// is good.
 func newTable(p process, theta int, keep bool, maxBytes int) (*table, error) {
 	states, err := tryStates(theta, p.sep, maxBytes)
 	if err != nil {
@@ -182,7 +188,8 @@ func take(spare [][]float64, size int) (slice []float64, rest [][]float64) {
 	return make([]float64, size), spare
 }
 
-// prepare sets the constants of step i: γ by remaining blocked steps and Binom(m,p)(j) e^{j(j-1)/2 ‖c_i‖²/σ²}.
+// prepare sets the constants of step i: γ by remaining blocked steps and Binom(m,p)(j) e^{j(j-1)/2
+// ‖c_i‖²/σ²}.
 func (t *table) prepare(i int) {
 	t.gram.row(t.row, i)
 	t.gamma[0] = 1
@@ -259,12 +266,13 @@ func (t *table) state(i int, dst []float64) {
 	dst[st.number] = sum
 }
 
-// tile is how many rows of a slice triples computes together: neighbours by c are neighbours where they read a later slice, and so
-// many rows stay in the cache.
+// tile is how many rows of a slice triples computes together: neighbours by c are neighbours where
+// they read a later slice, and so many rows stay in the cache.
 const tile = 32
 
-// triples evaluates F5.3 for all states of order 3: the same values in a third of the time. State (c, d), d ≤ c, has the number
-// c(c+1)/2 + d. Nearly all have one free replica. When it takes part, the next one is free after d steps, in state (b-d, c-d).
+// triples evaluates F5.3 for all states of order 3: the same values in a third of the time. State
+// (c, d), d ≤ c, has the number c(c+1)/2 + d. Nearly all have one free replica. When it takes part,
+// the next one is free after d steps, in state (b-d, c-d).
 func (t *table) triples(dst []float64) {
 	for _, i := range t.states.several {
 		t.state(i, dst)
@@ -333,7 +341,8 @@ type steadyRun struct {
 	length int
 }
 
-// add takes the next step of the run and returns the length of the run; a spread above the tolerance ends it.
+// add takes the next step of the run and returns the length of the run; a spread above the
+// tolerance ends it.
 func (r *steadyRun) add(slice, after []float64, exp2 int) int {
 	if r.length == 0 {
 		r.lo, r.hi = math.Inf(1), 0

@@ -138,8 +138,8 @@ func TestTuplesFollowTheirLaw(t *testing.T) {
 	}
 }
 
-// TestPairsOfAnyMinSep: order 2 has a table that can be walked for every min-sep where n·b is at most 8e7, also where there is no
-// steady rate, and other orders keep their bound.
+// TestPairsOfAnyMinSep: order 2 has a table that can be walked for every min-sep where n·b is at
+// most 8e7, also where there is no steady rate, and other orders keep their bound.
 func TestPairsOfAnyMinSep(t *testing.T) {
 	const n, b = 6000, 3200
 	if _, err := newTable(newProcess(toeplitz(n, 1, .6, .4), b, 1e-4, true, .7), 2, true, maxTableBytes); err == nil {
@@ -155,8 +155,9 @@ func TestPairsOfAnyMinSep(t *testing.T) {
 	}
 }
 
-// TestTriples: the fast recursion of order 3 and the fast sum over the last wait have the bits of those for every order, at the
-// ends of the run, where a slice has another exponent, and with more rows than are computed together.
+// TestTriples: the fast recursion of order 3 and the fast sum over the last wait have the bits of
+// those for every order, at the ends of the run, where a slice has another exponent, and with more
+// rows than are computed together.
 func TestTriples(t *testing.T) {
 	cases := append([]tableCase{
 		{toeplitz(60, 1, .7, .5, .4), 5, .25, .2, 3},

@@ -16,12 +16,13 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ErrTooFewSamples is wrapped by errors that refuse an estimate: with fewer than 10 M/δ samples its standard error
-// is itself a matter of luck.
+// ErrTooFewSamples is wrapped by errors that refuse an estimate: with fewer than 10 M/δ samples its
+// standard error is itself a matter of luck.
 var ErrTooFewSamples = errors.New("tilt: too few samples")
 
-// Verifier computes the values of a Plan: sample i of a (plan, key) is the same wherever, whenever and in whatever range
-// it is computed, for one montecarlo.KernelID. It is not safe for concurrent use; Fork it.
+// Verifier computes the values of a Plan: sample i of a (plan, key) is the same wherever, whenever
+// and in whatever range it is computed, for one montecarlo.KernelID. It is not safe for concurrent
+// use; Fork it.
 type Verifier struct {
 	plan    Plan
 	mixture mixture
@@ -45,14 +46,15 @@ type Verifier struct {
 	ready    bool
 }
 
-// NewVerifier prepares the tables of a plan that NewPlan made. Its randomness is derived from key and the JSON form of the plan, so that one
-// key serves any number of candidates and directions; an estimate must have another key than the verification. The cost is that of
-// the recursions of the plan's orders, and their tables take at most 140 MB an order, or 640 MB for order 2 with a min-sep above a
-// fifth of the steps, or 2 GiB for orders 2 and 3 of epoch-min-sep.
+// NewVerifier prepares the tables of a plan that NewPlan made. Its randomness is derived from key
+// and the JSON form of the plan, so that one key serves any number of candidates and directions; an
+// estimate must have another key than the verification. The cost is that of the recursions of the
+// plan's orders, and their tables take at most 140 MB an order, or 640 MB for order 2 with a
+// min-sep above a fifth of the steps, or 2 GiB for orders 2 and 3 of epoch-min-sep.
 func NewVerifier(p Plan, key stream.Key) (*Verifier, error) { return NewWatchedVerifier(p, key, nil) }
 
-// NewWatchedVerifier is NewVerifier for those who wait: watch, if not nil, is told how much of the work of the tables is done, in states
-// times steps. The last call has done equal to of.
+// NewWatchedVerifier is NewVerifier for those who wait: watch, if not nil, is told how much of the
+// work of the tables is done, in states times steps. The last call has done equal to of.
 func NewWatchedVerifier(p Plan, key stream.Key, watch func(done, of float64)) (*Verifier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -220,8 +222,8 @@ func (v *Verifier) Fork() *Verifier {
 // Plan returns the plan.
 func (v *Verifier) Plan() Plan { return v.plan }
 
-// Values fills dst with the values of samples first, first+1, …: each in [0, M] with mean at least the divergence, and by at most
-// a few 1e-9 M above it.
+// Values fills dst with the values of samples first, first+1, …: each in [0, M] with mean at least
+// the divergence, and by at most a few 1e-9 M above it.
 func (v *Verifier) Values(dst []float64, first uint64) {
 	if v.plan.Method == Zero {
 		clear(dst)
@@ -239,9 +241,10 @@ func (v *Verifier) Values(dst []float64, first uint64) {
 // pieceSize is how many samples a goroutine takes at a time.
 const pieceSize = 32 * kernel.Lanes
 
-// Sum adds the values over M of the samples first … first+count-1, in fixed point and so the same for any order and number of workers, with
-// as many goroutines as workers, or as there are processors for 0. It ends early, with the context's error, when ctx is done.
-// The mean of the values is Mean(count)·M.
+// Sum adds the values over M of the samples first … first+count-1, in fixed point and so the same
+// for any order and number of workers, with as many goroutines as workers, or as there are
+// processors for 0. It ends early, with the context's error, when ctx is done. The mean of the
+// values is Mean(count)·M.
 func (v *Verifier) Sum(ctx context.Context, first, count uint64, workers int) (total montecarlo.Sum, err error) {
 	if v.plan.Method == Zero {
 		return total, ctx.Err()
@@ -330,7 +333,8 @@ func (v *Verifier) value(lane int) float64 {
 	return max(0, -math.Expm1(v.plan.Epsilon+logF))
 }
 
-// randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins that no output depends on. logF is that of one example.
+// randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins that no
+// output depends on. logF is that of one example.
 func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	p := v.plan
 	sigma := p.Spec.NoiseMultiplier
@@ -359,8 +363,9 @@ type Estimate struct {
 	Effort  float64 `json:"effort"`  // M over the larger of mean and δ: an estimate takes a multiple of so many samples
 }
 
-// Estimate draws samples 0 … samples-1 and returns their mean. It refuses, with an error that wraps ErrTooFewSamples and before
-// drawing, when samples are fewer than p.MinSamples(delta), delta being the size of divergence that matters.
+// Estimate draws samples 0 … samples-1 and returns their mean. It refuses, with an error that wraps
+// ErrTooFewSamples and before drawing, when samples are fewer than p.MinSamples(delta), delta being
+// the size of divergence that matters.
 func (v *Verifier) Estimate(samples uint64, delta float64) (Estimate, error) {
 	e := Estimate{Samples: samples, Bound: v.plan.Bound}
 	if v.plan.Method == Zero {
@@ -386,7 +391,8 @@ func (v *Verifier) Estimate(samples uint64, delta float64) (Estimate, error) {
 	return e, nil
 }
 
-// MinSamples is the number of samples below which an estimate of a divergence of size delta is refused: 10 M/δ.
+// MinSamples is the number of samples below which an estimate of a divergence of size delta is
+// refused: 10 M/δ.
 func (p Plan) MinSamples(delta float64) uint64 {
 	return uint64(math.Ceil(10 * p.Bound / delta))
 }

@@ -11,7 +11,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// goldenCase is a case of mc_bminsep.json or mc_bnb_cyclic.json: Monte Carlo estimates by plain sampling.
+// goldenCase is a case of mc_bminsep.json or mc_bnb_cyclic.json: Monte Carlo estimates by plain
+// sampling.
 type goldenCase struct {
 	Scheme string    `json:"scheme"`
 	Steps  int       `json:"n"`
@@ -76,8 +77,8 @@ func testVerifier(t testing.TB, c Config) *Verifier {
 	return v
 }
 
-// TestGolden compares means of values with plain sampling, in both directions, within 4 combined standard errors as the files say,
-// where the estimate may be made.
+// TestGolden compares means of values with plain sampling, in both directions, within 4 combined
+// standard errors as the files say, where the estimate may be made.
 func TestGolden(t *testing.T) {
 	compared := 0
 	cases := readGolden(t, "mc_bminsep.json")
@@ -126,7 +127,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestWatchedVerifier: those who wait hear how much of the tables is done, up to all of it, also where the recursion ends early.
+// TestWatchedVerifier: those who wait hear how much of the tables is done, up to all of it, also
+// where the recursion ends early.
 func TestWatchedVerifier(t *testing.T) {
 	for _, steps := range []int{64, 4000} { // the second has a steady state
 		c := goldenCase{Steps: steps, MinSep: 4, Prob: 0.05, Sigma: 1.5, C: []float64{1, 0.5}}

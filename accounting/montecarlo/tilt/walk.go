@@ -8,7 +8,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// uniforms gives the numbers in (0,1) of one sample, in order. Two walks through one address are alike.
+// uniforms gives the numbers in (0,1) of one sample, in order. Two walks through one address are
+// alike.
 type uniforms struct {
 	bulk   *stream.Bulk
 	sample uint64
@@ -31,7 +32,8 @@ func (u *uniforms) float64() float64 {
 	return (float64(w>>11) + 0.5) * 0x1p-53
 }
 
-// walker draws tuples from a table. It is not safe for concurrent use; walkers of one table are alike.
+// walker draws tuples from a table. It is not safe for concurrent use; walkers of one table are
+// alike.
 type walker struct {
 	t     *table
 	gamma []float64
@@ -47,13 +49,14 @@ func newWalker(t *table) *walker {
 		all: make([]uint16, t.states.theta), rest: make([]uint16, t.states.theta)}
 }
 
-// walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²)/N_θ, as the
-// number of replicas that participate at each step.
+// walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k}
+// ⟨Cx_j,Cx_k⟩/σ²)/N_θ, as the number of replicas that participate at each step.
 //
-// From state S at step i with m free replicas, nothing happens before step k with probability (1-p)^{m(k-i)} V_k/V_i,
-// where S runs down meanwhile; so one uniform number finds the next participation by bisection. With a steady rate, the
-// V of the walk are those of an endless run, Ũ, up to step joint. There the tuple so far has probability ∝ weight · Ũ, and is
-// kept with probability V/(κŨ), which makes it ∝ weight · V as it must be; else the walk starts again.
+// From state S at step i with m free replicas, nothing happens before step k with probability
+// (1-p)^{m(k-i)} V_k/V_i, where S runs down meanwhile; so one uniform number finds the next
+// participation by bisection. With a steady rate, the V of the walk are those of an endless run, Ũ,
+// up to step joint. There the tuple so far has probability ∝ weight · Ũ, and is kept with
+// probability V/(κŨ), which makes it ∝ weight · V as it must be; else the walk starts again.
 func (w *walker) walk(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	t := w.t
 restart:
@@ -125,7 +128,8 @@ func (w *walker) join(j int) {
 	}
 }
 
-// quiet returns the step of the next participation after state s at step i, or end when there is none before it.
+// quiet returns the step of the next participation after state s at step i, or end when there is
+// none before it.
 func (w *walker) quiet(i, end, s int, u float64) int {
 	t := w.t
 	m := float64(t.states.free(s))
@@ -143,8 +147,8 @@ func (w *walker) quiet(i, end, s int, u float64) int {
 	return lastAlive(i, end, alive)
 }
 
-// lastAlive returns the last step from i to end at which alive holds, by bisection. It holds at i, and at no step after one at which it
-// does not.
+// lastAlive returns the last step from i to end at which alive holds, by bisection. It holds at i,
+// and at no step after one at which it does not.
 func lastAlive(i, end int, alive func(step int) bool) int {
 	if alive(end) {
 		return end
@@ -191,7 +195,8 @@ func (w *walker) choose(i int, u float64) int {
 	return m
 }
 
-// peek returns the state that follows when j free replicas participate now, and the wait for it after the next step.
+// peek returns the state that follows when j free replicas participate now, and the wait for it
+// after the next step.
 func (w *walker) peek(j int) (next, wait int) {
 	for l := len(w.all) - 1; l >= j; l-- {
 		w.rest[l] = uint16(max(0, int(w.all[l-j])-1))
@@ -220,8 +225,8 @@ func (t *table) measureJoint() {
 	}
 }
 
-// startWarm sums V_0 over the θ independent stationary waits (F3): waits[k] holds, for each multiset of k known
-// waits, the sum over the others; waits[0] is N_θ up to the scale of slice 0.
+// startWarm sums V_0 over the θ independent stationary waits (F3): waits[k] holds, for each
+// multiset of k known waits, the sum over the others; waits[0] is N_θ up to the scale of slice 0.
 func (t *table) startWarm() {
 	theta, b := t.states.theta, t.sep
 	t.waitScale = make([]float64, b)
@@ -248,8 +253,8 @@ func (t *table) startWarm() {
 	t.lnN = math.Log(t.waits[0][0]) + float64(t.exp2[0])*math.Ln2 + t.ln[0]
 }
 
-// thirdWait is the sum over the wait of the last of three replicas, given those of two, d ≤ c: what waitSum makes of it in a fraction of
-// the time.
+// thirdWait is the sum over the wait of the last of three replicas, given those of two, d ≤ c: what
+// waitSum makes of it in a fraction of the time.
 func (t *table) thirdWait(c, d int) (sum float64) {
 	first := func(c int) int { return c * (c + 1) / 2 }
 	settled := func(r int) []float64 { return t.at(min(r, t.steps)) }
@@ -289,7 +294,8 @@ func (t *table) waitProb(r int) float64 {
 	return t.prob / total
 }
 
-// waitSum is the sum over the unknown waits, given some of them in descending order; it may change them.
+// waitSum is the sum over the unknown waits, given some of them in descending order; it may change
+// them.
 func (t *table) waitSum(known []uint16) float64 {
 	if len(known) < t.states.theta {
 		return t.waits[len(known)][t.states.number(known)]

@@ -6,11 +6,12 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// classes is F_i^j = (1-η_i^j) F_{i+1}^j + 2^(t_i + a_i^j) F_{i+b}^{j-1} in linear scale, a class after another: likelihood.Classes (F3.9).
+// classes is F_i^j = (1-η_i^j) F_{i+1}^j + 2^(t_i + a_i^j) F_{i+b}^{j-1} in linear scale, a class
+// after another: likelihood.Classes (F3.9).
 //
-// Range. Nothing is rescaled: F^0 is 1. Every F is looked at, and a batch with one outside of [2^-900, 2^900] is refused. |t| ≤ limit
-// keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a product that is lost below the normal numbers is below 2^-1022 beside a sum of
-// at least 2^-900.
+// Range. Nothing is rescaled: F^0 is 1. Every F is looked at, and a batch with one outside of
+// [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a
+// product that is lost below the normal numbers is below 2^-1022 beside a sum of at least 2^-900.
 type classes struct {
 	law   *likelihood.Classes
 	b     int
@@ -22,7 +23,8 @@ type classes struct {
 	ahead [][]Row // F of the b rows after the next block
 }
 
-// impossible stands for log2 0, where so many participations have no room: no result depends on F there.
+// impossible stands for log2 0, where so many participations have no room: no result depends on F
+// there.
 const impossible = -60
 
 // newClasses returns nil when the law has no range in linear scale.

@@ -9,8 +9,8 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// TestClassesAgainstLogDomain holds every lane to the log-domain law at the same y, with min-sep below and above the blocks, and noise so
-// small that the linear scale is refused.
+// TestClassesAgainstLogDomain holds every lane to the log-domain law at the same y, with min-sep
+// below and above the blocks, and noise so small that the linear scale is refused.
 func TestClassesAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 3))
 	modes := map[string]int{}

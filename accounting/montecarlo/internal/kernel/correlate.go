@@ -12,7 +12,8 @@ const Lanes = 8
 // Row is one step of a batch.
 type Row = [Lanes]float64
 
-// correlator computes t_i = Σ_j filter_i[j]·z_{i+j} for a block of rows; filter_i is column i of C times a factor.
+// correlator computes t_i = Σ_j filter_i[j]·z_{i+j} for a block of rows; filter_i is column i of C
+// times a factor.
 type correlator struct {
 	columns *likelihood.Columns
 	block   int   // rows of a block
@@ -25,7 +26,8 @@ type correlator struct {
 	fft     *transform // nil: direct
 }
 
-// directBands is the number of bands up to which the direct method is faster than the transform, as measured.
+// directBands is the number of bands up to which the direct method is faster than the transform, as
+// measured.
 const directBands = 24
 
 // leastTaps is what correlateRows takes best; filters are filled up with zeros.
@@ -85,8 +87,8 @@ func transformSize(steps, bands int) int {
 	return best
 }
 
-// correlate returns t for the rows first … first+count-1, whose z are the first count rows of work; the bands-1 rows
-// after them hold z of the next block or zeros. It uses up work.
+// correlate returns t for the rows first … first+count-1, whose z are the first count rows of work;
+// the bands-1 rows after them hold z of the next block or zeros. It uses up work.
 func (k *correlator) correlate(first, count int) []Row {
 	switch {
 	case k.fft != nil:

@@ -8,9 +8,11 @@ import (
 
 // epochPair is likelihood.EpochPair in linear scale (F4.7).
 //
-// Range. Every MinSep rows all that is kept is looked at, and lanes whose F has left [2^-top, 2^top] are divided. An entry of a line is
-// kept for MinSep rows, so that each is seen; a batch with one outside of [2^-900, 2^900] is refused. Weights are at most 1, and |t| ≤ limit
-// bounds L in both directions, so that what is lost below the normal numbers is small beside what is kept, as for epochs.
+// Range. Every MinSep rows all that is kept is looked at, and lanes whose F has left [2^-top,
+// 2^top] are divided. An entry of a line is kept for MinSep rows, so that each is seen; a batch
+// with one outside of [2^-900, 2^900] is refused. Weights are at most 1, and |t| ≤ limit bounds L
+// in both directions, so that what is lost below the normal numbers is small beside what is kept,
+// as for epochs.
 type epochPair struct {
 	law     *likelihood.EpochPair
 	a       []float64 // log2 of L at t = 0
@@ -102,8 +104,9 @@ func (r *epochPair) step(i int, jump *Row) {
 	for l, v := range jump {
 		one[l] = take * v
 	}
-	// Where both are busy (likelihood.Epochs.Both): until the first step of the next epoch, or b steps after the participation of the other one
-	// where that is later or was in the epoch before.
+	// Where both are busy (likelihood.Epochs.Both): until the first step of the next epoch, or b
+	// steps after the participation of the other one where that is later or was in the epoch
+	// before.
 	both, single := r.after[:], r.after[:]
 	if b > left {
 		both, single = r.line(i + b)[b:], r.line(i + left)[left:]

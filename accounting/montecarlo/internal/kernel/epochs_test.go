@@ -9,8 +9,8 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// TestEpochsAgainstLogDomain holds every lane to the log-domain law at the same y, with epochs below, at and above the blocks and the
-// run, and noise so small that the linear scale is refused.
+// TestEpochsAgainstLogDomain holds every lane to the log-domain law at the same y, with epochs
+// below, at and above the blocks and the run, and noise so small that the linear scale is refused.
 func TestEpochsAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 2))
 	modes := map[string]int{}
@@ -62,7 +62,8 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 	}
 }
 
-// TestEpochPairLooksAtAll: a batch is refused for any value outside of the range that is held, in any lane.
+// TestEpochPairLooksAtAll: a batch is refused for any value outside of the range that is held, in
+// any lane.
 func TestEpochPairLooksAtAll(t *testing.T) {
 	c := likelihood.Toeplitz(20, sqrtColumn(3))
 	r := newEpochPair(likelihood.NewEpochPair(likelihood.Epochs{Steps: 20, MinSep: 3, Epoch: 8}, c, 1)).(*epochPair)

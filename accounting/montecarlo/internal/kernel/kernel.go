@@ -13,7 +13,8 @@ import (
 // Hit is how often columns of C are added to the mean of a sample: Times·c_Step.
 type Hit struct{ Step, Times int }
 
-// Input is what a batch is computed from: sample l has the output y = Σ Times·c_Step + Shift + σz, z standard normal.
+// Input is what a batch is computed from: sample l has the output y = Σ Times·c_Step + Shift + σz,
+// z standard normal.
 type Input struct {
 	Hits   *[Lanes][]Hit // sorted by step; nil: none
 	Shift  []float64     // Steps entries; nil: none
@@ -56,11 +57,12 @@ type recursion struct {
 	slow [Lanes]likelihood.Law
 }
 
-// Recursion is a law in linear scale. Rows may refuse: then the batch is computed again in log domain.
+// Recursion is a law in linear scale. Rows may refuse: then the batch is computed again in log
+// domain.
 type Recursion interface {
 	Reset()
-	// Rows takes t_i = log2(e)·⟨c_i, y⟩/σ² for the rows first … first+len(t)-1, the later ones having come before. With
-	// check it looks whether |t| exceeds Limit, and returns false then.
+	// Rows takes t_i = log2(e)·⟨c_i, y⟩/σ² for the rows first … first+len(t)-1, the later ones
+	// having come before. With check it looks whether |t| exceeds Limit, and returns false then.
 	Rows(first int, t []Row, check bool) bool
 	LogRatio(dst *Row)
 	// Limit is the largest |t| that keeps the recursion in range.
@@ -146,7 +148,8 @@ func (k *Kernel) Fork() *Kernel {
 	return &fork
 }
 
-// Laws returns the log-domain laws of one recursion, a lane each, for what a sample's law needs besides y.
+// Laws returns the log-domain laws of one recursion, a lane each, for what a sample's law needs
+// besides y.
 func (k *Kernel) Laws(recursion int) *[Lanes]likelihood.Law { return &k.recursions[recursion].slow }
 
 // Batch computes eight samples.
@@ -328,7 +331,8 @@ func (k *Kernel) project(z []Row, first int, sum *Row) {
 	}
 }
 
-// Outputs returns y of one lane of a batch, computed apart from the walk: for tests and for other evaluators.
+// Outputs returns y of one lane of a batch, computed apart from the walk: for tests and for other
+// evaluators.
 func (k *Kernel) Outputs(in *Input, lane int) []float64 {
 	n := k.columns.Steps
 	z := make([]Row, n)
@@ -351,9 +355,9 @@ func (k *Kernel) Outputs(in *Input, lane int) []float64 {
 	return y
 }
 
-// ID names the arithmetic of this build on this processor: results of one ID are equal bit for bit. It is the name of the
-// arithmetic and a hash of results of fixed problems and of the mathematical functions in use, which
-// differ in the last bit between processors and compilers.
+// ID names the arithmetic of this build on this processor: results of one ID are equal bit for bit.
+// It is the name of the arithmetic and a hash of results of fixed problems and of the mathematical
+// functions in use, which differ in the last bit between processors and compilers.
 var ID = sync.OnceValue(newID)
 
 func newID() string {

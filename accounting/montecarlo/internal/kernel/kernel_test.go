@@ -56,8 +56,9 @@ func compare(t *testing.T, name string, got, want float64) {
 	}
 }
 
-// TestBatchAgainstLogDomain holds every lane to the log-domain law at the same y, at lengths around the blocks, bands around the change of method,
-// and noise multipliers from where nothing is checked to where the linear scale is refused.
+// TestBatchAgainstLogDomain holds every lane to the log-domain law at the same y, at lengths around
+// the blocks, bands around the change of method, and noise multipliers from where nothing is
+// checked to where the linear scale is refused.
 func TestBatchAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	bulk := testBulk()
@@ -120,7 +121,8 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 	}
 }
 
-// TestOwnersAgainstLogDomain does the same for owners of two and three examples, with n below and above b.
+// TestOwnersAgainstLogDomain does the same for owners of two and three examples, with n below and
+// above b.
 func TestOwnersAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
 	modes := map[bool]int{}

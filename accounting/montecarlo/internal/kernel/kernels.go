@@ -1,9 +1,11 @@
 package kernel
 
-// The inner loops: with vector instructions where the processor has them, else in portable Go (generic.go). Both do the same
-// operations in each lane, fused ones included, so the bits are the same.
+// The inner loops: with vector instructions where the processor has them, else in portable Go
+// (generic.go). Both do the same operations in each lane, fused ones included, so the bits are the
+// same.
 
-// normalRows sets rows to the normals of Lanes words each: those of lanes l and l+4 are of the words l and l+4.
+// normalRows sets rows to the normals of Lanes words each: those of lanes l and l+4 are of the
+// words l and l+4.
 func normalRows(z []Row, words []uint64) {
 	if useVector && len(z) > 0 {
 		_ = words[Lanes*len(z)-1]
@@ -23,8 +25,8 @@ func exp2Rows(dst, t []Row, a []float64) {
 	exp2RowsGeneric(dst, t, a)
 }
 
-// renewalRows sets f[i] = stay[i] f[i+1] + 2^(t[i]+a[i]) ahead[i] for i from len(t)-1 down. One entry of stay or ahead stands for all
-// rows. ahead may be rows of f.
+// renewalRows sets f[i] = stay[i] f[i+1] + 2^(t[i]+a[i]) ahead[i] for i from len(t)-1 down. One
+// entry of stay or ahead stands for all rows. ahead may be rows of f.
 func renewalRows(f, t []Row, a, stay []float64, ahead []Row) {
 	if useVector && len(t) > 0 {
 		last := len(t) - 1
@@ -37,7 +39,8 @@ func renewalRows(f, t []Row, a, stay []float64, ahead []Row) {
 	renewalRowsGeneric(f, t, a, stay, ahead)
 }
 
-// vary returns the last index of entries that are one a row or one for all, and what it goes down by.
+// vary returns the last index of entries that are one a row or one for all, and what it goes down
+// by.
 func vary(entries, last int) (index, step int) {
 	if entries == 1 {
 		return 0, 0
@@ -88,7 +91,8 @@ func correlateRow(out *Row, z []Row, filter []float64) {
 	correlateRowGeneric(out, z, filter)
 }
 
-// forward does a step of decimation in frequency in every block of size rows, a power of 4; size/4 twiddles.
+// forward does a step of decimation in frequency in every block of size rows, a power of 4; size/4
+// twiddles.
 func forward(x []Row, size int, twiddles []twiddle) {
 	if useVector && len(x) >= size {
 		_ = twiddles[size/4-1]
@@ -112,7 +116,8 @@ func backward(x []Row, size int, twiddles []twiddle) {
 	}
 }
 
-// leaves transforms every four rows, multiplies them with their part of the spectrum and transforms them back.
+// leaves transforms every four rows, multiplies them with their part of the spectrum and transforms
+// them back.
 func leaves(x []Row, spectrum [][4]complex128) {
 	if useVector && len(x) >= 4 {
 		_ = spectrum[len(x)/4-1]

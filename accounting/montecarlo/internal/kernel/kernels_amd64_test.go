@@ -59,7 +59,8 @@ func randomValues(rng *rand.Rand, n int) []float64 {
 	return values
 }
 
-// TestInnerLoopsAgree compares each inner loop at every length around its unrolling; rows it must not touch are compared too.
+// TestInnerLoopsAgree compares each inner loop at every length around its unrolling; rows it must
+// not touch are compared too.
 func TestInnerLoopsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	corners := []uint64{0, 1, math.MaxUint64, 1 << 63, 1<<12 - 1, 1 << 12, ^uint64(1<<12 - 1), ^uint64(1<<13 - 1), 0x95f619980c433000, 0x95f619980c432fff}
@@ -212,7 +213,8 @@ func batchesAgree(t *testing.T, rng *rand.Rand, n, bands int) {
 	})
 }
 
-// TestBatchesAgree: whole batches of random problems have the same bits with vector instructions and without.
+// TestBatchesAgree: whole batches of random problems have the same bits with vector instructions
+// and without.
 func TestBatchesAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 2))
 	problems := 150

@@ -2,7 +2,8 @@ package kernel
 
 import "math"
 
-// Polynomials, fitted at Chebyshev nodes; the comments give their largest relative error on their range.
+// Polynomials, fitted at Chebyshev nodes; the comments give their largest relative error on their
+// range.
 var (
 	exp2Poly = [...]float64{1.0000000000000134868, 0.69314718055994615897, 0.2402265069564033974, 0.055504108664651672007, 0.0096181291939343133551, 0.0013333558200794592645, 0.00015403433751251008921, 0.000015252672924850736404, 1.325964524488711024e-6, 1.0205905413765595794e-7} // 2^x, |x| ≤ 1/2: 1.8e-14
 	logPoly  = [...]float64{0.66666666666662083223, 0.40000000011206506321, 0.28571424138324160585, 0.22222862280108715552, 0.1814019380286599109, 0.16621817152858928181}                                                                                                               // (ln((1+s)/(1-s)) - 2s)/s³ in s², |s| ≤ 0.172: 7e-14
@@ -17,7 +18,8 @@ const (
 	roundToInt   = 3 << 51 // adding it to a small float rounds it to an integer, held in the low bits
 )
 
-// normals makes two independent standard normals of two words (Box and Muller), the first of the radius, the second of the angle.
+// normals makes two independent standard normals of two words (Box and Muller), the first of the
+// radius, the second of the angle.
 func normals(radius, angle uint64) (x, y float64) {
 	// u in (0, 1] in steps of 2^-52, as m·2^e with m in [√½, √2), and ln m = 2 artanh s.
 	u := math.Float64bits(2-math.Float64frombits(radius>>12|oneBits)) + (oneBits - sqrtHalfBits)

@@ -47,7 +47,8 @@ func TestExp2(t *testing.T) {
 	}
 }
 
-// normalFault judges normals: their distribution in cells of probability 1/64, and the tail counts beyond 2 to 5.
+// normalFault judges normals: their distribution in cells of probability 1/64, and the tail counts
+// beyond 2 to 5.
 func normalFault(draw func() float64, draws int) error {
 	cells, tail := make([]int, 64), make([]int, 6)
 	for range draws {

@@ -6,15 +6,18 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// owner is the law of an owner of k examples (F4.2) in linear scale: a row of states for each of the b steps ahead,
+// owner is the law of an owner of k examples (F4.2) in linear scale: a row of states for each of
+// the b steps ahead,
 //
 //	V_i(S) = Σ_j weight_i(S,j) L_i^j V_{i+ahead}(S'),
 //
-// with the states and ways of likelihood.Owner. The weight holds the probability, the overlaps with the ages in S and e^{-(j²-j)s_i/2}.
+// with the states and ways of likelihood.Owner. The weight holds the probability, the overlaps with
+// the ages in S and e^{-(j²-j)s_i/2}.
 //
-// Range, as for pair: k examples participate at most k times in b steps, so with Λ = b·log2(1/q) and L ≤ 2^X values of a row differ from that
-// of all free by at most 2^(kΛ) upward and 2^(kX+2kΛ) downward, and these over b rows by 2^(kX+kΛ) and 2^(kΛ). With a look
-// every b rows all stay within top + 2kX + 4kΛ.
+// Range, as for pair: k examples participate at most k times in b steps, so with Λ = b·log2(1/q)
+// and L ≤ 2^X values of a row differ from that of all free by at most 2^(kΛ) upward and 2^(kX+2kΛ)
+// downward, and these over b rows by 2^(kX+kΛ) and 2^(kΛ). With a look every b rows all stay within
+// top + 2kX + 4kΛ.
 type owner struct {
 	law     *likelihood.Owner
 	a       []float64     // log2 of L at t = 0

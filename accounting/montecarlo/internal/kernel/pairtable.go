@@ -2,7 +2,8 @@ package kernel
 
 import "math"
 
-// pairTable holds the values of b+1 steps of two examples, of which one is free and the other took part t = 1 … b steps ago.
+// pairTable holds the values of b+1 steps of two examples, of which one is free and the other took
+// part t = 1 … b steps ago.
 type pairTable struct {
 	b     int
 	table []Row // step i at line i mod (b+1), of b+1 entries, the first unused
@@ -17,12 +18,13 @@ func (p *pairTable) line(i int) []Row {
 	return p.table[at : at+size]
 }
 
-// diagonal sets entries t in [from, end) of step i to stay times entry t+1 of step i+1, plus weights[t]·jump times entry b-t of step i+b-t:
-// the values of a participation at i.
+// diagonal sets entries t in [from, end) of step i to stay times entry t+1 of step i+1, plus
+// weights[t]·jump times entry b-t of step i+b-t: the values of a participation at i.
 func (p *pairTable) diagonal(i, from, end int, weights []float64, jump *Row, stay float64) {
 	b, place := p.b, i%(p.b+1)
 	next, out := p.line(i+1), p.line(i)
-	// Entry s of step i+s is b+2 rows of the table after entry s-1 of the step before, but for the start of the table between them.
+	// Entry s of step i+s is b+2 rows of the table after entry s-1 of the step before, but for the
+	// start of the table between them.
 	if around := min(end, place); from < around {
 		pairRow(out[from:], next[from+1:], p.table, (place-from-1)*(b+1)+b-from, b+2, weights[from:around], jump, stay)
 		from = around
@@ -39,13 +41,15 @@ func (p *pairTable) constant(i, from, end int, weights []float64, jump *Row, row
 	}
 }
 
-// weights are the factors of a second participation at each step by its lag t, steps of equal ones sharing a row.
+// weights are the factors of a second participation at each step by its lag t, steps of equal ones
+// sharing a row.
 type weights struct {
 	rows  [][]float64
 	index []int32
 }
 
-// newWeights takes the logarithm of the factor at a lag and the overlaps of a step, which are subtracted.
+// newWeights takes the logarithm of the factor at a lag and the overlaps of a step, which are
+// subtracted.
 func newWeights(steps, minSep int, overlaps func(step int) []float64, alone func(t int) float64) *weights {
 	w := &weights{index: make([]int32, steps)}
 	var last *float64 // identity of the row of overlaps that the last row of weights was made of

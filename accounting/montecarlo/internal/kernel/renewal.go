@@ -6,12 +6,15 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// renewal is f_i = q f_{i+1} + Σ_m 2^(m t_i + a_im) f_{i+b} in linear scale: likelihood.Renewal, mostly with the one term m = 1 (F3.2).
+// renewal is f_i = q f_{i+1} + Σ_m 2^(m t_i + a_im) f_{i+b} in linear scale: likelihood.Renewal,
+// mostly with the one term m = 1 (F3.2).
 //
-// Range. A lane is divided by a power of two when f_i leaves [2^-top, 2^top], looked at every J·b rows. Let |t| ≤ limit, X =
-// terms·limit + max(a, 0) + log2(terms), Λ = b·log2(1/q). Since f_i ≥ q f_{i+1}, and since one jump from b rows multiplies by at most 2^X in
-// all, the b values that are needed lie in 2^(-X-Λ-1) … 2^Λ times the latest. Until the next look they grow by at most
-// J·(X+1) and shrink by at most J·Λ in log2. So top + Λ + J·(X+1+Λ) ≤ maxRange keeps all of them normal numbers.
+// Range. A lane is divided by a power of two when f_i leaves [2^-top, 2^top], looked at every J·b
+// rows. Let |t| ≤ limit, X = terms·limit + max(a, 0) + log2(terms), Λ = b·log2(1/q). Since f_i ≥ q
+// f_{i+1}, and since one jump from b rows multiplies by at most 2^X in all, the b values that are
+// needed lie in 2^(-X-Λ-1) … 2^Λ times the latest. Until the next look they grow by at most J·(X+1)
+// and shrink by at most J·Λ in log2. So top + Λ + J·(X+1+Λ) ≤ maxRange keeps all of them normal
+// numbers.
 type renewal struct {
 	law      *likelihood.Renewal
 	b        int
@@ -139,7 +142,8 @@ func (r *renewal) rescale(f []Row) {
 	}
 }
 
-// backInRange returns the power of two to multiply v > 0 with, and log2 of its inverse, when v has left [2^-top, 2^top]; else 1 and 0.
+// backInRange returns the power of two to multiply v > 0 with, and log2 of its inverse, when v has
+// left [2^-top, 2^top]; else 1 and 0.
 func backInRange(v float64) (factor, log2 float64) {
 	if v <= 1/smallest && v >= smallest {
 		return 1, 0

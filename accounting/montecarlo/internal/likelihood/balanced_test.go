@@ -37,7 +37,8 @@ func classPatterns(l *balanced.Law) []pattern {
 	return out
 }
 
-// eachClasses runs over sizes, among them one step, min-sep 1 and beyond the run, and participations between whole numbers.
+// eachClasses runs over sizes, among them one step, min-sep 1 and beyond the run, and
+// participations between whole numbers.
 func eachClasses(t *testing.T, f func(name string, l *balanced.Law, c *Columns, sigma float64, rng *rand.Rand)) {
 	rng := rand.New(rand.NewPCG(43, 1))
 	for _, n := range []int{1, 2, 5, 9} {

@@ -2,8 +2,8 @@ package likelihood
 
 import "math"
 
-// BallsInBins is the law of balls-in-bins sampling with period T (F3.4): any C, exact. An example participates at t, t+T, …
-// with t uniform on 0 … T-1.
+// BallsInBins is the law of balls-in-bins sampling with period T (F3.4): any C, exact. An example
+// participates at t, t+T, … with t uniform on 0 … T-1.
 type BallsInBins struct {
 	half []float64 // ‖m_t‖²/2σ²
 	sums []float64 // ⟨m_t, y⟩/σ² so far
@@ -42,8 +42,9 @@ func (b *BallsInBins) LogRatio() float64 {
 	return total - math.Log(float64(len(b.sums)))
 }
 
-// Cyclic is the law of cyclic Poisson sampling for at most b bands (F3.5): an example participates with probability p, independently, at
-// the steps of its part s, s+b, …; s = 0, or uniform with WarmStart.
+// Cyclic is the law of cyclic Poisson sampling for at most b bands (F3.5): an example participates
+// with probability p, independently, at the steps of its part s, s+b, …; s = 0, or uniform with
+// WarmStart.
 type Cyclic struct {
 	logP, logQ  float64
 	randomPhase bool

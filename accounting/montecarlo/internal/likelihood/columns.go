@@ -1,10 +1,12 @@
-// Package likelihood holds the likelihood-ratio recursions: one number a step, backward in time, in log domain.
+// Package likelihood holds the likelihood-ratio recursions: one number a step, backward in time, in
+// log domain.
 //
-// Every law gives ln P(y)/Q(y) for one family of participation processes, with Q = N(0, σ²I) over Steps steps (F3.6:
-// with both P and Q away from zero). It sees the output y only through u_i = ⟨c_i, y⟩/σ², c_i the i-th column of C, and
-// C itself through norms and inner products of columns divided by σ². So the matrix, the
-// randomness and the recursions are checked apart from each other. Results hold to 1e-9 for log ratios up to
-// 1e4 in size. Steps are 0-based here and 1-based in the formulas.
+// Every law gives ln P(y)/Q(y) for one family of participation processes, with Q = N(0, σ²I) over
+// Steps steps (F3.6: with both P and Q away from zero). It sees the output y only through u_i =
+// ⟨c_i, y⟩/σ², c_i the i-th column of C, and C itself through norms and inner products of columns
+// divided by σ². So the matrix, the randomness and the recursions are checked apart from each
+// other. Results hold to 1e-9 for log ratios up to 1e4 in size. Steps are 0-based here and 1-based
+// in the formulas.
 package likelihood
 
 import (
@@ -13,8 +15,9 @@ import (
 	"minsep/mechanism"
 )
 
-// Columns is the strategy matrix as the recursions and the kernel see it: its columns from the diagonal down, cut after
-// the last step. It is read-only after construction and safe for concurrent use.
+// Columns is the strategy matrix as the recursions and the kernel see it: its columns from the
+// diagonal down, cut after the last step. It is read-only after construction and safe for
+// concurrent use.
 type Columns struct {
 	Steps, Bands int
 
@@ -42,13 +45,15 @@ func NewColumns(s *mechanism.Strategy) *Columns {
 	return c
 }
 
-// Toeplitz returns the columns of the Toeplitz matrix with a first column of any length, zeros beyond it.
+// Toeplitz returns the columns of the Toeplitz matrix with a first column of any length, zeros
+// beyond it.
 func Toeplitz(steps int, first []float64) *Columns {
 	first = first[:min(len(first), steps)]
 	return &Columns{Steps: steps, Bands: len(first), first: first}
 }
 
-// General returns columns given one by one; column i has at most len(columns)-i entries, zeros beyond.
+// General returns columns given one by one; column i has at most len(columns)-i entries, zeros
+// beyond.
 func General(columns [][]float64) *Columns {
 	c := &Columns{Steps: len(columns), columns: columns}
 	for _, column := range columns {
@@ -57,7 +62,8 @@ func General(columns [][]float64) *Columns {
 	return c
 }
 
-// Column returns column i from the diagonal down and the factor to multiply it with. The slice is not to be changed.
+// Column returns column i from the diagonal down and the factor to multiply it with. The slice is
+// not to be changed.
 func (c *Columns) Column(i int) (entries []float64, scale float64) {
 	if c.columns != nil {
 		return c.columns[i], 1
@@ -132,8 +138,8 @@ func (c *Columns) Inner(i, j int) float64 {
 	return scaleA * scaleB * dot(a[:size], b[:size])
 }
 
-// Backward calls visit with i = Steps-1, …, 0 and ⟨c_i, c_{i+t}⟩ at t = 0 … min(Bands, Steps-i)-1. It takes O(Bands) a step
-// for a Toeplitz matrix. inner holds until the next call.
+// Backward calls visit with i = Steps-1, …, 0 and ⟨c_i, c_{i+t}⟩ at t = 0 … min(Bands, Steps-i)-1.
+// It takes O(Bands) a step for a Toeplitz matrix. inner holds until the next call.
 func (c *Columns) Backward(visit func(i int, inner []float64)) {
 	inner := make([]float64, c.Bands)
 	sums := make([]float64, c.Bands) // of products of entries t apart, as far as both columns go
@@ -153,8 +159,9 @@ func (c *Columns) Backward(visit func(i int, inner []float64)) {
 	}
 }
 
-// Cross gives rows of the inner products of columns with the ones before them, one row a step. It keeps the row
-// that all steps of a Toeplitz matrix but the last share, so that a table of it takes no memory in n.
+// Cross gives rows of the inner products of columns with the ones before them, one row a step. It
+// keeps the row that all steps of a Toeplitz matrix but the last share, so that a table of it takes
+// no memory in n.
 type Cross struct {
 	columns  *Columns
 	factor   float64
@@ -164,8 +171,8 @@ type Cross struct {
 	from     int         // step of cut[0]
 }
 
-// NewCross prepares rows of size entries: entry t of row i is ⟨c_{i-t}, c_i⟩·factor for 1 ≤ t ≤ i, and 0
-// otherwise; columns before the first step count as zero.
+// NewCross prepares rows of size entries: entry t of row i is ⟨c_{i-t}, c_i⟩·factor for 1 ≤ t ≤ i,
+// and 0 otherwise; columns before the first step count as zero.
 func NewCross(c *Columns, size int, factor float64) *Cross {
 	x := &Cross{columns: c, factor: factor, size: size}
 	if c.columns == nil && c.scale == nil && c.Steps > c.Bands {
@@ -199,7 +206,8 @@ func (x *Cross) At(i, t int) float64 {
 	return x.Row(i)[t]
 }
 
-// Row returns the row of step i. Entries t > i are not to be used: they may be those of a later step.
+// Row returns the row of step i. Entries t > i are not to be used: they may be those of a later
+// step.
 func (x *Cross) Row(i int) []float64 {
 	if i < x.from {
 		return x.interior

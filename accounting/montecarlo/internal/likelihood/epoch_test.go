@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// epochPatterns enumerates F3.8 by places: in each epoch an example that is free from place v on takes the place u ≥ v with the
-// probability that the hazards give, and the first epoch begins after one that nobody sees, with a uniform place in it.
+// epochPatterns enumerates F3.8 by places: in each epoch an example that is free from place v on
+// takes the place u ≥ v with the probability that the hazards give, and the first epoch begins
+// after one that nobody sees, with a uniform place in it.
 func epochPatterns(e Epochs) []pattern {
 	var out []pattern
 	var walk func(epoch, last int, x []float64, prob float64) // last: place in the epoch before
@@ -39,7 +40,8 @@ func epochPatterns(e Epochs) []pattern {
 	return out
 }
 
-// eachEpoch runs over sizes, among them epochs of one step, of min-sep steps, and longer than the run.
+// eachEpoch runs over sizes, among them epochs of one step, of min-sep steps, and longer than the
+// run.
 func eachEpoch(seed uint64, steps int, f func(name string, e Epochs, c *Columns, sigma float64, rng *rand.Rand)) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, n := range []int{1, 2, steps - 1, steps} {
@@ -81,8 +83,9 @@ func TestEpochPairByEnumeration(t *testing.T) {
 	})
 }
 
-// TestEpochFaultsShow plants faults in the recursion and sees the enumeration reject each: hazards off by one step, an epoch off by
-// one, no gap where epochs meet, and the start of an example that is free at once.
+// TestEpochFaultsShow plants faults in the recursion and sees the enumeration reject each: hazards
+// off by one step, an epoch off by one, no gap where epochs meet, and the start of an example that
+// is free at once.
 func TestEpochFaultsShow(t *testing.T) {
 	const sigma = 0.7
 	e := Epochs{Steps: 9, MinSep: 3, Epoch: 4}

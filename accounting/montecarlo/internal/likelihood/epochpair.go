@@ -2,15 +2,17 @@ package likelihood
 
 import "math"
 
-// EpochPair is the law of an owner of two examples, each in a process of epoch min-sep of its own, for at most MinSep bands
-// (F4.7), exact. With both free and not yet in at step i it is F_i, with one free and the other having taken part t < b steps ago
-// H_{i,t}, and W_i if it waits for the next epoch:
+// EpochPair is the law of an owner of two examples, each in a process of epoch min-sep of its own,
+// for at most MinSep bands (F4.7), exact. With both free and not yet in at step i it is F_i, with
+// one free and the other having taken part t < b steps ago H_{i,t}, and W_i if it waits for the
+// next epoch:
 //
 //	F_i = (1-η)² F_{i+1} + 2η(1-η) L_i H_{i+1,1} + η² L_i² e^{-s_i} F_{next(i)},   s_i = ‖c_i‖²/σ²,
 //	H_{i,t} = (1-η) H_{i+1,t+1} + η L_i e^{-⟨c_{i-t},c_i⟩/σ²} Z,   W_i = (1-η) W_{i+1} + η L_i Z,
 //
-// Z being the value where the first of the two is free again. H_{i,b} is F_i if an epoch began since the participation, else
-// W_i; W is F at the first step of an epoch. The history of a participation at step s is H_{s+t,t} for t = b … 1, a line.
+// Z being the value where the first of the two is free again. H_{i,b} is F_i if an epoch began
+// since the participation, else W_i; W is F at the first step of an epoch. The history of a
+// participation at step s is H_{s+t,t} for t = b … 1, a line.
 type EpochPair struct {
 	Epochs
 	norms []float64
@@ -30,7 +32,8 @@ func NewEpochPair(e Epochs, c *Columns, factor float64) *EpochPair {
 // Norms returns ‖c_i‖²/σ², not to be changed.
 func (p *EpochPair) Norms() []float64 { return p.norms }
 
-// Overlaps returns ⟨c_{i-t}, c_i⟩/σ² at t, for t = 1 … min(i, MinSep-1). Not to be changed; steps of equal overlaps may share it.
+// Overlaps returns ⟨c_{i-t}, c_i⟩/σ² at t, for t = 1 … min(i, MinSep-1). Not to be changed; steps
+// of equal overlaps may share it.
 func (p *EpochPair) Overlaps(i int) []float64 { return p.cross.Row(i) }
 
 // Fork shares the tables.
@@ -53,8 +56,9 @@ func (p *EpochPair) Reset() {
 	p.free, p.waits, p.after = 0, 0, 0
 }
 
-// Both returns which entry of the line of step i stands for both examples being busy after a participation at a place, when the other one
-// took part t steps before, 0 for the same step: 0 for the first step of the next epoch, and b for t = 0 beyond it.
+// Both returns which entry of the line of step i stands for both examples being busy after a
+// participation at a place, when the other one took part t steps before, 0 for the same step: 0 for
+// the first step of the next epoch, and b for t = 0 beyond it.
 func (e Epochs) Both(place, t int) int {
 	switch left := e.Epoch - place; { // steps to the next epoch
 	case t > place: // the other one took part in the epoch before

@@ -157,7 +157,8 @@ func TestMinSepByEnumeration(t *testing.T) {
 	})
 }
 
-// TestBoundsOfMoreBands: F3.3 above and F3.7 below the enumeration, and both equal to it when columns do not overlap.
+// TestBoundsOfMoreBands: F3.3 above and F3.7 below the enumeration, and both equal to it when
+// columns do not overlap.
 func TestBoundsOfMoreBands(t *testing.T) {
 	strict := 0
 	each(2, 12, func(b int) int { return b + 3 }, func(name string, g grid, rng *rand.Rand) {
@@ -255,7 +256,8 @@ func TestCyclic(t *testing.T) {
 	})
 }
 
-// TestOwnerByEnumeration: all pairs of paths, all triples for three examples and quadruples for four; the bounds around them.
+// TestOwnerByEnumeration: all pairs of paths, all triples for three examples and quadruples for
+// four; the bounds around them.
 func TestOwnerByEnumeration(t *testing.T) {
 	for k, steps := range map[int]int{1: 10, 2: 8, 3: 6, 4: 4} {
 		each(uint64(10+k), steps, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
@@ -287,8 +289,8 @@ func TestOwnerByEnumeration(t *testing.T) {
 	}
 }
 
-// sampledPatterns enumerates Algorithm 3 seen by one owner: counts of sampled examples at every step, and participation
-// when none was sampled in the b-1 steps before.
+// sampledPatterns enumerates Algorithm 3 seen by one owner: counts of sampled examples at every
+// step, and participation when none was sampled in the b-1 steps before.
 func sampledPatterns(p Process, k int) []pattern {
 	burn := 0
 	if p.WarmStart {
@@ -364,7 +366,8 @@ func TestAlgorithm3ByEnumeration(t *testing.T) {
 	}
 }
 
-// TestTruncatedByEnumeration enumerates sampling and survival at every participation, of P and of Q.
+// TestTruncatedByEnumeration enumerates sampling and survival at every participation, of P and of
+// Q.
 func TestTruncatedByEnumeration(t *testing.T) {
 	each(30, 8, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
 		law := &Truncated{Process: g.process, MaxBatch: 3, Norms: g.c.SquaredNorms(g.factor()), Counts: make([]int, g.process.Steps)}

@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// Owner is the law of an owner of k examples, each in a b-min-sep process of its own, for at most b bands (F4.2), exact for
-// any k. Its states are the multisets of ages of the examples that participated less than b steps ago, one example at least
-// being free: a participation at i makes a new age, and costs the overlap with the columns of every age. When none is free, it goes
-// on at the step at which the oldest is.
+// Owner is the law of an owner of k examples, each in a b-min-sep process of its own, for at most b
+// bands (F4.2), exact for any k. Its states are the multisets of ages of the examples that
+// participated less than b steps ago, one example at least being free: a participation at i makes a
+// new age, and costs the overlap with the columns of every age. When none is free, it goes on at
+// the step at which the oldest is.
 //
-// A warm start needs no recursion of its own: an example that waits r steps is one that participated b-r steps before
-// the first step, where columns are zero.
+// A warm start needs no recursion of its own: an example that waits r steps is one that
+// participated b-r steps before the first step, where columns are zero.
 type Owner struct {
 	Process
 	Examples int
@@ -89,7 +90,8 @@ func (o *Owner) enumerate() map[string]int {
 	return index
 }
 
-// advance goes to the next step at which an example is free, and returns how far that is and the ages there.
+// advance goes to the next step at which an example is free, and returns how far that is and the
+// ages there.
 func (o *Owner) advance(ages []int) (ahead int, next []int) {
 	ahead = 1
 	if len(ages) == o.Examples {
@@ -144,7 +146,8 @@ func logArrangements(sorted []int) float64 {
 // Norms returns ‖c_i‖²/σ², not to be changed.
 func (o *Owner) Norms() []float64 { return o.norms }
 
-// Overlaps returns ⟨c_{j-t}, c_j⟩/σ² at t, for t = 1 … min(j, MinSep-1). Not to be changed; steps of equal overlaps may share it.
+// Overlaps returns ⟨c_{j-t}, c_j⟩/σ² at t, for t = 1 … min(j, MinSep-1). Not to be changed; steps
+// of equal overlaps may share it.
 func (o *Owner) Overlaps(j int) []float64 { return o.cross.Row(j) }
 
 // Waits returns the probabilities of the waits of one example before its first step.
@@ -201,9 +204,10 @@ func (o *Owner) LogRatio() float64 {
 	return total
 }
 
-// SampledOwner is the law of what Algorithm 3 does to the examples of one owner alone (F4.4): in every step Binom(k, p) of
-// them are sampled, and they participate unless one was sampled in the b-1 steps before. Stationary with
-// WarmStart. It is not proven to bound the privacy of the whole mechanism: see the package that serves it.
+// SampledOwner is the law of what Algorithm 3 does to the examples of one owner alone (F4.4): in
+// every step Binom(k, p) of them are sampled, and they participate unless one was sampled in the
+// b-1 steps before. Stationary with WarmStart. It is not proven to bound the privacy of the whole
+// mechanism: see the package that serves it.
 type SampledOwner struct {
 	Process
 	Examples int
@@ -232,7 +236,8 @@ func (o *SampledOwner) Reset() {
 	o.next = 0
 }
 
-// Step: F_i = F_{i+1} + q^{b-1} F_{i+b} (A_i - (1-q)), with the exponent min(b-1, i) after a cold start.
+// Step: F_i = F_{i+1} + q^{b-1} F_{i+b} (A_i - (1-q)), with the exponent min(b-1, i) after a cold
+// start.
 func (o *SampledOwner) Step(i int, u float64) {
 	logQ := o.log[0]
 	for j := range o.terms {

@@ -8,14 +8,15 @@ import (
 
 // Posterior is the law of one example's participations given an output.
 type Posterior interface {
-	// Given takes u_i = ⟨c_i, y⟩/σ², sets participates to the probability that each step has a participation, and returns ln f(y).
+	// Given takes u_i = ⟨c_i, y⟩/σ², sets participates to the probability that each step has a
+	// participation, and returns ln f(y).
 	Given(u, participates []float64) (logF float64)
 	// Fork has buffers of its own.
 	Fork() Posterior
 }
 
-// OwnerUpper is an upper bound of P/Q for an owner of k independent examples of one law (F4.3), for direction P only: the overlaps between
-// them are dropped.
+// OwnerUpper is an upper bound of P/Q for an owner of k independent examples of one law (F4.3), for
+// direction P only: the overlaps between them are dropped.
 type OwnerUpper struct {
 	One      Law
 	Examples int
@@ -26,7 +27,8 @@ func (o *OwnerUpper) Step(i int, u float64) { o.One.Step(i, u) }
 func (o *OwnerUpper) LogRatio() float64     { return float64(o.Examples) * o.One.LogRatio() }
 func (o *OwnerUpper) Fork() Law             { return &OwnerUpper{o.One.Fork(), o.Examples} }
 
-// OwnerLower is a lower bound of P/Q for an owner of k independent examples of one law (F4.6), for direction Q only:
+// OwnerLower is a lower bound of P/Q for an owner of k independent examples of one law (F4.6), for
+// direction Q only:
 //
 //	ln f_k ≥ k ln f - k(k-1)/2 · ‖E[Cx | y]‖²/σ².
 type OwnerLower struct {

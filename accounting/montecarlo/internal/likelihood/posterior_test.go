@@ -18,8 +18,8 @@ func owned(one []pattern, k int) []pattern {
 	return all
 }
 
-// TestOwnersAreBetweenTheirBounds holds F4.3 and F4.6 against the patterns of all examples of an owner, and for one example, where both are
-// the ratio itself.
+// TestOwnersAreBetweenTheirBounds holds F4.3 and F4.6 against the patterns of all examples of an
+// owner, and for one example, where both are the ratio itself.
 func TestOwnersAreBetweenTheirBounds(t *testing.T) {
 	strict, cases := 0, 0
 	hold := func(name string, one []pattern, law Law, post Posterior, c *Columns, sigma float64, rng *rand.Rand) {

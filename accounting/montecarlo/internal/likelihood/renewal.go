@@ -2,8 +2,8 @@ package likelihood
 
 import "math"
 
-// Law is one recursion. Give it Reset, then Step for i = Steps-1, …, 0 in this order, then take LogRatio.
-// It is not safe for concurrent use.
+// Law is one recursion. Give it Reset, then Step for i = Steps-1, …, 0 in this order, then take
+// LogRatio. It is not safe for concurrent use.
 type Law interface {
 	Reset()
 	// Step takes u = ⟨c_i, y⟩/σ².
@@ -26,9 +26,10 @@ func LogRatio(law Law, c *Columns, noiseMultiplier float64, y []float64) float64
 //
 //	f_i = a_i f_{i+1} + Σ_m e^{Jump[m-1][i] + m u_i} f_{next(i)},   f = 1 beyond the last step,
 //
-// whose result is Times · ln Σ_r e^{Start[r]} f_r. With next(i) = i+b and one a it holds b-min-sep (F3.2), its bounds for more bands
-// (F3.3, F3.7), the published law of Algorithm 3 (F4.1) and the bounds for several examples per owner (F4.3, F4.5). With an Epoch T,
-// next(i) is the later of i+b and the first step of the next epoch: epoch min-sep (F3.8).
+// whose result is Times · ln Σ_r e^{Start[r]} f_r. With next(i) = i+b and one a it holds b-min-sep
+// (F3.2), its bounds for more bands (F3.3, F3.7), the published law of Algorithm 3 (F4.1) and the
+// bounds for several examples per owner (F4.3, F4.5). With an Epoch T, next(i) is the later of i+b
+// and the first step of the next epoch: epoch min-sep (F3.8).
 type Renewal struct {
 	Steps, MinSep int
 	Epoch         int         // T; 0 for none
@@ -51,8 +52,8 @@ type Process struct {
 	WarmStart     bool
 }
 
-// logWaits returns the log probabilities of the waits 0 … b-1 before the first step at which the example is
-// available: the stationary law when warm, no wait when cold.
+// logWaits returns the log probabilities of the waits 0 … b-1 before the first step at which the
+// example is available: the stationary law when warm, no wait when cold.
 func (p Process) logWaits() []float64 {
 	if !p.WarmStart {
 		return []float64{0}
@@ -78,8 +79,8 @@ func MinSep(p Process, norms []float64) *Renewal {
 		Start: p.logWaits(), Times: 1}
 }
 
-// MinSepLower is the lower bound of P/Q for any number of bands (F3.7), to be used in direction Q only: MinSep with every
-// jump lowered by the largest overlap with later participations.
+// MinSepLower is the lower bound of P/Q for any number of bands (F3.7), to be used in direction Q
+// only: MinSep with every jump lowered by the largest overlap with later participations.
 func MinSepLower(p Process, c *Columns, factor float64) *Renewal {
 	law := MinSep(p, c.SquaredNorms(factor))
 	for i, overlap := range overlaps(c, p.MinSep, factor) {
@@ -88,7 +89,8 @@ func MinSepLower(p Process, c *Columns, factor float64) *Renewal {
 	return law
 }
 
-// overlaps returns κ_i·factor, κ_i = max Σ_{j∈S} ⟨c_i, c_j⟩ over sets S of steps at least minSep apart and from i on (F3.7).
+// overlaps returns κ_i·factor, κ_i = max Σ_{j∈S} ⟨c_i, c_j⟩ over sets S of steps at least minSep
+// apart and from i on (F3.7).
 func overlaps(c *Columns, minSep int, factor float64) []float64 {
 	kappa := make([]float64, c.Steps)
 	best := make([]float64, c.Bands+minSep+1) // best[t]: over sets within i+t and later
@@ -118,16 +120,17 @@ func PublishedOwner(p Process, norms []float64, examples int) *Renewal {
 	return law
 }
 
-// IndependentUpper is an upper bound of P/Q for an owner of several independent examples (F4.3), for direction P only:
-// the overlaps between them are dropped.
+// IndependentUpper is an upper bound of P/Q for an owner of several independent examples (F4.3),
+// for direction P only: the overlaps between them are dropped.
 func IndependentUpper(p Process, norms []float64, examples int) *Renewal {
 	law := MinSep(p, norms)
 	law.Times = float64(examples)
 	return law
 }
 
-// IndependentLower is a lower bound of P/Q for an owner of k independent examples (F4.5), for direction Q only: it keeps the
-// paths on which, after a participation, the other examples stay silent until all are free again.
+// IndependentLower is a lower bound of P/Q for an owner of k independent examples (F4.5), for
+// direction Q only: it keeps the paths on which, after a participation, the other examples stay
+// silent until all are free again.
 func IndependentLower(p Process, norms []float64, k int) *Renewal {
 	n, b := p.Steps, p.MinSep
 	logQ := math.Log1p(-p.Prob)
@@ -140,8 +143,8 @@ func IndependentLower(p Process, norms []float64, k int) *Renewal {
 		}
 		law.Jump = append(law.Jump, jump)
 	}
-	// Start at step r with the last examples free for the first time at r: (h_r)^k - (q h_{r-1})^k, h_r the probability that an
-	// example has become free by r and has not participated since.
+	// Start at step r with the last examples free for the first time at r: (h_r)^k - (q h_{r-1})^k,
+	// h_r the probability that an example has become free by r and has not participated since.
 	held := 0.0
 	for _, wait := range p.logWaits() {
 		silent := (1 - p.Prob) * held

@@ -18,7 +18,8 @@ type Truncated struct {
 	logP, logQ   float64
 }
 
-// Survival returns s_i, the probability that a sampled example stays in its batch when count others were sampled.
+// Survival returns s_i, the probability that a sampled example stays in its batch when count others
+// were sampled.
 func (t *Truncated) Survival(count int) float64 {
 	if count < t.MaxBatch {
 		return 1
