@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/internal/store"
@@ -156,6 +157,16 @@ func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.C
 	p := sampling.Check{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
 	if run, err := manifest.ReadRun(ctx, runDir); err != nil || run.RunID != ix.RunID {
 		p.Held, p.Broken = false, 1
+	}
+	return p
+}
+
+// sharedRunCheck is runCheck of a folder that serves all runs of a directory.
+func sharedRunCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
+	p := runCheck(ctx, ix, runDir)
+	p.Rule += ", or of an earlier run of the same plan"
+	if run, err := manifest.ReadRun(ctx, runDir); err == nil && slices.Contains(run.Earlier, ix.RunID) {
+		p.Held, p.Broken = true, 0
 	}
 	return p
 }

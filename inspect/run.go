@@ -22,6 +22,10 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 		return found, err
 	}
 	found.check("whole", "run.json is as it was written, and its plan has the SHA-256 that it says", true)
+	if n := len(run.Earlier); n > 0 {
+		found.Notes = append(found.Notes, fmt.Sprintf("run %d of this plan in this directory: the certificate is for each of these runs alone; "+
+			"trainings of %d runs of it, all released, together satisfy %d times its epsilon and delta by basic composition", n+1, n+1, n+1))
+	}
 	found.examples(ctx, dir, run)
 	if run.Plan == nil {
 		return found, nil
@@ -86,7 +90,7 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	found.Checks = append(found.Checks, filesCheck(ctx, index, dir))
 	unlistedCheck(ctx, &found, index, dir)
 	run := store.Dir(dir)
-	found.Checks = append(found.Checks, runCheck(ctx, index, run))
+	found.Checks = append(found.Checks, sharedRunCheck(ctx, index, run))
 	strategy, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFile))
 	if err != nil {
 		return found, err

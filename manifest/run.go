@@ -28,6 +28,9 @@ type Run struct {
 	Format  string       `json:"format"`
 	Version string       `json:"minsep_version"` // of the code that made the directory
 	RunID   stream.RunID `json:"run_id"`         // of the training run
+	// Earlier are the run ids that the directory had before, oldest first: of earlier runs of the
+	// same plan, whose table, strategy and certificate are this run's too. None is used again.
+	Earlier []stream.RunID `json:"earlier_run_ids,omitempty"`
 	// Examples says what the run is of, once a stage knows: see [BoundedExamples] and
 	// [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`

@@ -150,6 +150,9 @@ func (d *Directory) claimFile() string {
 	return manifest.CertificateFile
 }
 
+// ids are the run ids of the directory: results that hold no secret serve all of its runs.
+func (d *Directory) ids() []stream.RunID { return append(slices.Clone(d.Run.Earlier), d.Run.RunID) }
+
 func (d *Directory) path(name string) string { return store.Join(d.Out, name) }
 
 // input is the plan's input of a name, if it has one.
@@ -202,7 +205,7 @@ type boundResult struct{ folder }
 func (r boundResult) Inputs() map[string]manifest.Digest { return r.input("graph") }
 
 func (r boundResult) Compare(ctx context.Context) (bool, []string, error) {
-	ix, differs, err := expected{r.Path(), manifest.BoundedFormat, r.Plan.BoundParams().Bound, nil}.look(ctx, r.Run.RunID)
+	ix, differs, err := expected{r.Path(), manifest.BoundedFormat, r.Plan.BoundParams().Bound, nil}.look(ctx, r.ids()...)
 	return ix != nil, differs, err
 }
 
@@ -211,7 +214,7 @@ type strategyResult struct{ folder }
 func (r strategyResult) Inputs() map[string]manifest.Digest { return r.input("workload") }
 
 func (r strategyResult) Compare(ctx context.Context) (bool, []string, error) {
-	ix, differs, err := expected{r.Path(), manifest.StrategyFormat, r.Plan.Strategy, r.Inputs()}.look(ctx, r.Run.RunID)
+	ix, differs, err := expected{r.Path(), manifest.StrategyFormat, r.Plan.Strategy, r.Inputs()}.look(ctx, r.ids()...)
 	return ix != nil, differs, err
 }
 
@@ -222,9 +225,10 @@ type expected struct {
 	inputs      map[string]manifest.Digest
 }
 
-// look compares the folder's index with the plan and every file with the index. It does not say how
-// large files are: those of batches tell how large the batches are.
-func (f expected) look(ctx context.Context, run stream.RunID) (ix *manifest.Index, differs []string, err error) {
+// look compares the folder's index with the plan and every file with the index. The result must be
+// of one of the runs. It does not say how large files are: those of batches tell how large the
+// batches are.
+func (f expected) look(ctx context.Context, runs ...stream.RunID) (ix *manifest.Index, differs []string, err error) {
 	if !manifest.Finished(f.dir) {
 		return nil, nil, nil
 	}
@@ -238,7 +242,7 @@ func (f expected) look(ctx context.Context, run stream.RunID) (ix *manifest.Inde
 	if ix.Format != f.format {
 		differs = append(differs, fmt.Sprintf("its format is %s, this version writes %s", ix.Format, f.format))
 	}
-	if ix.RunID != run {
+	if !slices.Contains(runs, ix.RunID) {
 		differs = append(differs, "it is of another run")
 	}
 	if ix.ParamsSHA256 != digest {

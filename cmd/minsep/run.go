@@ -33,6 +33,10 @@ Stages: ` + strings.Join(stages.Stages, ", ") + `. A stage whose result exists a
 command resumes when it is repeated, with the same result. Results of another plan are refused; --overwrite replaces
 them, under a new run id.
 
+One run serves one training. --again begins the next run of a finished plan in the same directory: with a run id,
+batches and noise of its own, which replace those that are there, and with the same table, strategy and certificate.
+The certificate is for each run alone: what is released of several of them composes.
+
 Start with:  minsep run --example > plan.json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,6 +93,7 @@ Start with:  minsep run --example > plan.json`,
 	f.Lookup("out").Usage = "run directory to write to, instead of the plan's"
 	f.Lookup("overwrite").Usage = "replace results of another plan, and results that do not match"
 	f.StringVar(&how.Until, "until", "", "stop after this stage")
+	f.BoolVar(&how.Again, "again", false, "begin the next run of the same plan, for another training: new batches and noise")
 	f.BoolVar(&example, "example", false, "print a commented plan to start from")
 	return c
 }
@@ -118,6 +123,9 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	}
 	if r.RunID != "" {
 		fmt.Fprintf(t, "run\t%s\t%s\n", r.RunID, r.Out)
+	}
+	if n := len(r.Earlier); n > 0 {
+		fmt.Fprintf(t, "earlier runs\t%d of this plan; each has the certificate's guarantee alone, and all together a weaker one\n", n)
 	}
 	if len(r.Again) > 0 {
 		fmt.Fprintf(t, "made again\t%s\n", strings.Join(r.Again, ", "))

@@ -20,12 +20,14 @@ import (
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/sampling/stream"
 	"minsep/stages"
 )
 
 // Settings says how far a plan is run, and who is told.
 type Settings struct {
 	Until string                           // the last stage; "" for all
+	Again bool                             // begin the plan's next run: with new batches and noise, and the table, strategy and certificate that are there
 	Watch func(stage string) (stop func()) // nil, or called when a stage begins and, what it returned, when it ends
 }
 
@@ -33,12 +35,13 @@ type Settings struct {
 // files, are not in it.
 type RunResult struct {
 	RunID      string          `json:"run_id,omitempty"`
-	Out        string          `json:"out"`                  // run directory
-	PlanSHA256 manifest.Digest `json:"plan_sha256"`          // of Plan
-	Plan       json.RawMessage `json:"plan"`                 // as in run.json
-	Stages     []Stage         `json:"stages"`               // in their order
-	Again      []string        `json:"made_again,omitempty"` // stages whose results, of another plan or damaged, are replaced
-	Seconds    float64         `json:"seconds"`              // of time, at least 0
+	Earlier    []stream.RunID  `json:"earlier_run_ids,omitempty"` // of the directory's runs before, of the same table and certificate
+	Out        string          `json:"out"`                       // run directory
+	PlanSHA256 manifest.Digest `json:"plan_sha256"`               // of Plan
+	Plan       json.RawMessage `json:"plan"`                      // as in run.json
+	Stages     []Stage         `json:"stages"`                    // in their order
+	Again      []string        `json:"made_again,omitempty"`      // stages whose results, of another plan or damaged, are replaced
+	Seconds    float64         `json:"seconds"`                   // of time, at least 0
 
 	Examples          int64   `json:"examples,omitempty"`            // kept
 	Copies            int64   `json:"copies,omitempty"`              // of them
@@ -89,7 +92,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		o.KeyFile = p.Key
 	}
 	o.Out = p.Out
-	names, inputs, err := check(ctx, p, o, how.Until)
+	names, inputs, err := check(ctx, p, o, how)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -116,13 +119,13 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err := fits(ctx, p, o, names); err != nil {
 		return RunResult{}, err
 	}
-	t, err := take(ctx, p, o, record)
+	t, err := take(ctx, p, o, record, how.Again)
 	if err != nil {
 		return RunResult{}, err
 	}
 	run, made := t.run, t.made
 	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: run, KeyFile: o.KeyFile}, options: o, how: how,
-		result: RunResult{RunID: run.RunID.String(), Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
+		result: RunResult{RunID: run.RunID.String(), Earlier: run.Earlier, Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
 	if p.Noise.Grid == noise.NoGrid {
 		r.result.Warning = stages.FloatingPointOpen
 	}
@@ -186,11 +189,13 @@ func refuseStrangers(ctx context.Context, o pipelines.Options) error {
 }
 
 // check checks everything that can be seen before the first stage, and hashes the inputs.
-func check(ctx context.Context, p stages.Plan, o pipelines.Options, until string) (names []string, inputs map[string]manifest.Digest, err error) {
+func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (names []string, inputs map[string]manifest.Digest, err error) {
 	c := param.Checker{Package: "planrun"}
-	names, err = p.Stages(until)
+	names, err = p.Stages(how.Until)
 	c.Add(err)
-	c.Require(err != nil || len(names) > 0, "until", until, "must be a later stage: numbered examples are not bounded")
+	c.Require(err != nil || len(names) > 0, "until", how.Until, "must be a later stage: numbered examples are not bounded")
+	c.Require(!how.Again || how.Until == "", "until", how.Until, "cannot be used with --again, which makes batches and noise")
+	c.Require(!how.Again || !o.Overwrite, "overwrite", true, "cannot be used with --again, which replaces batches and noise, and nothing else")
 	c.Add(p.ValueFaults())
 	o.Validate(&c)
 	c.Require(!o.Translates(), "dry_run", true, "translates the job of one stage: give it to the commands of the stages")
@@ -268,6 +273,11 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	return nil
 }
 
+// replaces says of a dry run that the result of a stage would go, since it is of the run before.
+func (r *planRun) replaces(s planStage) bool {
+	return r.how.Again && r.options.DryRun && ofOneRun[s.Name()] != ""
+}
+
 func (r *planRun) advance(ctx context.Context, s planStage) (state string, err error) {
 	if r.pending {
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
@@ -279,7 +289,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	case there && differs == nil:
 		r.settled = append(r.settled, resultName(s))
 		return StageSkipped, nil
-	case there && !r.options.Overwrite:
+	case there && !r.options.Overwrite && !r.replaces(s):
 		return "", refuse(s.Path(), "holds another result", differs)
 	case r.options.DryRun:
 		r.pending = true
@@ -290,6 +300,9 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 			return StageResume, nil
 		}
 		return StageToDo, nil
+	}
+	if err := r.canMake(s); err != nil {
+		return "", err
 	}
 	o := r.options
 	o.RunID = r.Run.RunID

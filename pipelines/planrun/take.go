@@ -28,8 +28,9 @@ type taken struct {
 // take makes the directory the plan's, with a new run.json, or finds that it is. As long as there
 // is no noise, a plan may be corrected: the run id stays, and with it the stages that still match.
 // Once there is noise, another training run needs another run id, by --overwrite: training runs
-// share neither noise nor batches.
-func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan) (t taken, err error) {
+// share neither noise nor batches. With again it becomes that of the plan's next run: see
+// [nextRun].
+func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan, again bool) (t taken, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
 		return t, err
@@ -50,12 +51,18 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	var old *manifest.Run
 	run, err := manifest.ReadRun(ctx, o.Out)
 	switch {
+	case err == nil && slices.Contains(run.Earlier, o.RunID):
+		return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it served an earlier run of this directory"}
+	case errors.Is(err, fs.ErrNotExist) && again:
+		return t, &param.Error{Package: "planrun", Param: "again", Value: true, Rule: "is for a directory with a run of the plan, and there is none in " + o.Out + ": leave --again out for the first run"}
 	case errors.Is(err, fs.ErrNotExist):
 		if there := stages.Holds(ctx, o.Out); there != "" && !o.Overwrite {
 			return t, refuse(path, "is missing", []string{there + " is there"})
 		}
 	case err != nil:
 		return t, stages.Unusable(path, err)
+	case again:
+		return nextRun(ctx, p, o, registry, run, committed)
 	default:
 		want := committed(run.RunID)
 		differs := differences(o, run, want)

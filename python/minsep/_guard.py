@@ -13,6 +13,8 @@ from .errors import TrainingError
 RECORD_NAME, RECORD_FORMAT = "training.json", "minsep-training/1"
 _DIGITS = 16
 
+_NEXT = "make the plan's next run, with new batches and noise: `minsep run --again PLAN.json`, or `minsep run` with another --out"
+
 
 class StepGuard:
     """The steps of one training on a run directory: each is taken once, in order.
@@ -20,7 +22,7 @@ class StepGuard:
     The noise of a run directory hides one training. The first StepGuard of a run directory takes it: it leaves a token in
     `training.json` there, and in `state_dict`, which belongs into the trainer's checkpoint. Later ones need the state of a
     checkpoint; without it, and with that of another training, they are refused, whatever the learning rate or the seed. The
-    next training needs another run directory: the same plan with another --out.
+    next training needs another run: `minsep run --again` with the same plan, or a run directory of its own.
 
     state is what `state_dict` gave, or None for the first start. The record also counts the steps taken. A checkpoint from before
     some of them would give their noise to other sums, unless the trainer repeats them bit for bit; then say replay=True.
@@ -89,12 +91,12 @@ class StepGuard:
             return
         if not resumed:
             raise TrainingError(
-                f"{self._run.path}: serves a training already: its noise must not hide another one. Give the state of that training's checkpoint to go on, "
-                "or make another run directory, such as by `minsep run` with the same plan and another --out. If that training was lost before its first checkpoint, and nothing "
+                f"{self._run.path}: serves a training already: its noise must not hide another one. To go on with that training, give the state of its checkpoint; for another training, "
+                f"{_NEXT}. If that training was lost before its first checkpoint, and nothing "
                 f"of it was kept or seen, remove {self._path}"
             )
         if record["token"] != self._token:
-            raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint: make another run directory, such as by `minsep run` with the same plan and another --out")
+            raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint: {_NEXT}")
         if self.next_step < taken and not replay:
             raise TrainingError(
                 f"{self._run.path}: steps {self.next_step} to {taken - 1} were taken after this checkpoint. The same noise with other sums reveals their difference: "

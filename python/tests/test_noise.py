@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import os
 import pathlib
 import subprocess
@@ -222,6 +223,31 @@ class Guard(runs.Case):
         text = (self.path / "training.json").read_text()
         (self.path / "training.json").write_text(text.replace(self.run_.run_id, "0" * 32))
         minsep.StepGuard(self.run_).take(0)
+
+    def test_the_next_run_of_a_plan(self):
+        plan, out = self.folder / "plan.json", self.folder / "again"
+        plan.write_text(json.dumps({
+            "examples": 60, "scheme": {"scheme": "poisson", "steps": 8, "batch_size": 6}, "strategy": {"kind": "identity"},
+            "privacy": {"epsilon": 8, "delta": 1e-3}, "noise": {"coordinates": 40}, "key": str(runs.key()), "out": str(out),
+        }))  # fmt: skip
+        runs.minsep("run", plan)
+        first = minsep.Run(out)
+        guard = minsep.StepGuard(first)
+        guard.take(0)
+        guard.close()
+        with self.assertRaisesRegex(minsep.TrainingError, "serves a training already.*minsep run --again PLAN.json"):
+            minsep.StepGuard(first)
+        batches, noise = [first.batch(t).tolist() for t in range(8)], np.array([first.noise(t) for t in range(8)])
+        runs.minsep("run", "--again", plan)
+        second = minsep.Run(out)
+        self.assertNotEqual(second.run_id, first.run_id)
+        self.assertNotEqual([second.batch(t).tolist() for t in range(8)], batches)
+        again = np.array([second.noise(t) for t in range(8)])
+        self.assertEqual(len(np.intersect1d(noise, again)), 0)
+        with self.assertRaisesRegex(minsep.TrainingError, f"checkpoint is of run {first.run_id}"):
+            minsep.StepGuard(second, guard.state_dict())
+        self.assertEqual(list(minsep.StepGuard(second)), list(range(8)))
+        self.assertTrue(second.verdict().certified)
 
     def test_states_that_are_none(self):
         state = minsep.StepGuard(self.run_).state_dict()

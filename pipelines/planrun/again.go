@@ -1,0 +1,103 @@
+package planrun
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/mechanism/noise"
+	"minsep/pipelines"
+	"minsep/sampling/stream"
+	"minsep/stages"
+)
+
+// ofOneRun are the folders that serve one training run and no other, by their stages.
+var ofOneRun = map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder}
+
+// nextRun makes a directory whose run has batches or noise that of the plan's next run: with a run
+// id of its own, and without those. The table, the strategy and the certificate stay. They hold
+// nothing that only one run may use: the certificate is of a mechanism, and the table is what
+// every run of the plan begins with. A run that has neither batches nor noise is the next run
+// already.
+//
+// What is removed is gone before the new run id is there: after an interruption the directory has
+// the run id of before, and its stages give the bytes of before.
+func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *noise.Registry, run manifest.Run, committed func(stream.RunID) *manifest.RunPlan) (t taken, err error) {
+	asked := o.RunID
+	o.RunID = stream.RunID{}
+	if differs := differences(o, run, committed(run.RunID)); differs != nil {
+		return t, &param.Error{Package: "planrun", Param: "out", Value: store.Join(o.Out, manifest.RunName),
+			Rule: "is of another plan: " + strings.Join(differs, "; ") + "; --again is for the same plan: give another --out for this one"}
+	}
+	served, err := hasServed(ctx, registry, o.Out, run)
+	if err != nil {
+		return t, err
+	}
+	if !served && (asked == run.RunID || asked == (stream.RunID{})) {
+		return taken{run: run}, nil
+	}
+	next := run
+	next.RunID = asked
+	switch asked {
+	case run.RunID:
+		return t, &param.Error{Package: "planrun", Param: "run id", Value: asked, Rule: "must be another one, or left out: it serves the run that is there"}
+	case stream.RunID{}:
+		next.RunID = stream.NewRunID()
+	default:
+		o.RunID = asked
+		if err := mayServe(ctx, p, registry, o, committed(asked)); err != nil {
+			return t, err
+		}
+	}
+	next.Plan = committed(next.RunID)
+	next.Earlier = append(next.Earlier, run.RunID)
+	next.Stages = map[string]manifest.RunStage{}
+	for name, stage := range run.Stages {
+		if ofOneRun[name] == "" {
+			next.Stages[name] = stage
+		}
+	}
+	t = taken{run: next, made: true}
+	if o.DryRun {
+		return t, nil
+	}
+	for _, folder := range ofOneRun {
+		if err := store.RemoveAll(ctx, store.Join(o.Out, folder)); err != nil {
+			return t, err
+		}
+	}
+	return t, manifest.WriteRun(o.Out, next, &run)
+}
+
+// canMake refuses to make a result again that earlier runs of the directory have shared: under the
+// run id of today it would be another one, of which the certificate and the batches are not.
+func (r *planRun) canMake(s planStage) error {
+	_, finished := r.Run.Stages[s.Name()]
+	if !finished || len(r.Run.Earlier) == 0 || s.Name() != "bound" && s.Name() != "strategy" {
+		return nil
+	}
+	return &param.Error{Package: "planrun", Param: "out", Value: s.Path(), Rule: "is missing or damaged, and cannot be made again as it was, since an earlier run of this directory made it: put it back, or give another --out"}
+}
+
+// hasServed reports whether a run has anything that a training may have used.
+func hasServed(ctx context.Context, registry *noise.Registry, out string, run manifest.Run) (bool, error) {
+	record, _, err := registry.Find(run.RunID)
+	if err != nil || record != nil {
+		return true, err
+	}
+	for name, folder := range ofOneRun {
+		_, finished := run.Stages[name]
+		_, err := store.Stat(ctx, store.Join(out, folder))
+		if finished || err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return true, err
+		}
+	}
+	return false, nil
+}
