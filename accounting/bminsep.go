@@ -45,31 +45,31 @@ func (a bMinSep) participation() participation { return a.run.renewalParticipati
 // probability at another step is at most p.
 func (r Run) renewalParticipation(s sampling.BMinSep) participation {
 	p, n, b := s.Prob, s.Steps, s.MinSep
-	law := participation{drawn: r.Examples, spread: p, minSep: b, independent: b == 1, separate: true, cold: !s.WarmStart}
+	distribution := participation{drawn: r.Examples, spread: p, minSep: b, independent: b == 1, separate: true, cold: !s.WarmStart}
 	none := func(steps int) float64 { return math.Pow(1-p, float64(steps)) }
 	if !s.WarmStart || b == 1 {
-		law.never = none(n) / upward
+		distribution.never = none(n) / upward
 		available := 1.0
 		for i := range n {
 			if b == 1 {
-				law.rates = []rate{{p, n}}
+				distribution.rates = []rate{{p, n}}
 				break
 			}
-			law.rates = append(law.rates, rate{p * available * upward, 1})
+			distribution.rates = append(distribution.rates, rate{p * available * upward, 1})
 			available *= 1 - p
 			if i+1 >= b {
-				available += law.rates[i+1-b].prob / upward
+				available += distribution.rates[i+1-b].prob / upward
 			}
 		}
-		return law
+		return distribution
 	}
-	law.rates = []rate{{s.Rate() * upward, n}}
-	law.never = none(n)
+	distribution.rates = []rate{{s.Rate() * upward, n}}
+	distribution.never = none(n)
 	for wait := 1; wait < b; wait++ {
-		law.never += p * none(max(0, n-wait))
+		distribution.never += p * none(max(0, n-wait))
 	}
-	law.never /= (1 + float64(b-1)*p) * upward
-	return law
+	distribution.never /= (1 + float64(b-1)*p) * upward
+	return distribution
 }
 
 func (a bMinSep) canonical() canonicalSampler { return canonicalBMinSep(a.scheme) }

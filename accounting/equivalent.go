@@ -8,11 +8,11 @@ import (
 
 // Equivalent says whether two valid runs have the same sampler and the same strategy, whatever they
 // are called and held by: samples of a protocol for one of them were seen by whoever makes a
-// protocol for the other. What does not matter to the law of participations is left out: the number
-// of examples without a maximum batch size, and how many of them an owner has, which decides what
-// is claimed and not what is run. Probabilities are compared to 1e-9 of them, strategies by their
-// matrices to 1e-9 of an entry, and up to a factor, since σ may be chosen with it. Where in doubt
-// the answer is yes, which costs a little δ and no privacy.
+// protocol for the other. What does not matter to the distribution of participations is left out:
+// the number of examples without a maximum batch size, and how many of them an owner has, which
+// decides what is claimed and not what is run. Probabilities are compared to 1e-9 of them,
+// strategies by their matrices to 1e-9 of an entry, and up to a factor, since σ may be chosen with
+// it. Where in doubt the answer is yes, which costs a little δ and no privacy.
 func (r Run) Equivalent(other Run) bool {
 	a, b := r.canonicalSampler(), other.canonicalSampler()
 	if math.Abs(a.prob-b.prob) <= matrixTolerance*max(a.prob, b.prob) {
@@ -21,7 +21,7 @@ func (r Run) Equivalent(other Run) bool {
 	return a == b && sameMatrix(r.Strategy, other.Strategy)
 }
 
-// canonicalSampler is one form of equal laws of participation.
+// canonicalSampler is one form of equal distributions of participation.
 type canonicalSampler struct {
 	scheme        string
 	prob          float64

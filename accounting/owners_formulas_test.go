@@ -10,9 +10,9 @@ import (
 	"minsep/sampling"
 )
 
-// ownerMechanism is a mechanism of two steps in which an owner takes part by the law of x and
-// brings two of its three examples each time, any pair with probability 1/3. The gradients of the
-// examples are numbers of any size, and at the second step they depend on the first release.
+// ownerMechanism is a mechanism of two steps in which an owner takes part by the distribution of x
+// and brings two of its three examples each time, any pair with probability 1/3. The gradients of
+// the examples are numbers of any size, and at the second step they depend on the first release.
 type ownerMechanism struct {
 	c       [3]float64 // C11, C21, C22, over σ
 	x       [][2]float64

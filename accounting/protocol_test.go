@@ -114,8 +114,8 @@ func TestToyProtocol(t *testing.T) {
 }
 
 // TestTooLittleNoiseIsAcceptedNoOftenerThanQ: many small verifications of a mechanism whose δ is
-// just δ_v, in the worst law (values 0 and M) and in the toy; a verifier that accepts up to δ_v
-// itself exceeds the bound.
+// just δ_v, in the worst distribution (values 0 and M) and in the toy; a verifier that accepts up
+// to δ_v itself exceeds the bound.
 func TestTooLittleNoiseIsAcceptedNoOftenerThanQ(t *testing.T) {
 	const verify, accept, bound, samples, runs = 0.02, 0.01, 0.2, 150, 20_000
 	q := FailureProbability(samples, bound, accept, verify)
@@ -152,7 +152,7 @@ func TestTooLittleNoiseIsAcceptedNoOftenerThanQ(t *testing.T) {
 			toy++
 		}
 	}
-	// The number of acceptances is dominated by a binomial law of probability q.
+	// The number of acceptances is dominated by a binomial distribution of probability q.
 	if float64(worst) > q*runs && stattest.Count(worst, runs, q) != nil {
 		t.Errorf("two values: accepted %d times of %d, bound %g", worst, runs, q)
 	}

@@ -168,7 +168,7 @@ func TestNormalizedColumns(t *testing.T) {
 }
 
 // TestMultiOwnerStart: the batches of Algorithm 3 are stationary from the first step, and so is the
-// law.
+// distribution.
 func TestMultiOwnerStart(t *testing.T) {
 	r := Run{Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 32, MinSep: 4}}, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 2}
 	if spec := r.Loss(1); !spec.WarmStart || spec.Validate() != nil {

@@ -18,7 +18,7 @@ type samplerCase struct {
 	name string
 	run  Run
 	rows []int64 // the examples of the owner, or of owners in turn; nil: 0, 1, … one a draw
-	// twin is another run, whose law must be rejected.
+	// twin is another run, whose distribution must be rejected.
 	twin Run
 }
 
@@ -110,8 +110,8 @@ func (c samplerCase) draw(sampler sampling.Sampler, src *stream.Source, i int) (
 	return x
 }
 
-// generating evaluates E Π e^{u_i x_i - x_i²/2σ²} of the run's law, P/Q at y = σ²u for C = I, with
-// so large a σ that the squares hardly matter: by the recursions of the losses.
+// generating evaluates E Π e^{u_i x_i - x_i²/2σ²} of the run's distribution, P/Q at y = σ²u for C =
+// I, with so large a σ that the squares hardly matter: by the recursions of the losses.
 func generating(run Run, u []float64) (float64, error) {
 	const sigma = 1000
 	e, err := montecarlo.NewEvaluator(run.Loss(sigma), montecarlo.P)
@@ -157,9 +157,10 @@ func composed(run Run, u []float64) (float64, error) {
 	return product, nil
 }
 
-// compare holds draws against one law at points that determine the joint law: at every set of
-// steps, that nothing is outside of it, with participations inside weighed by 1 and by e^{0.5}.
-func compare(draws map[[samplerSteps]int]int, law func(u []float64) (float64, error)) error {
+// compare holds draws against one distribution at points that determine the joint distribution: at
+// every set of steps, that nothing is outside of it, with participations inside weighed by 1 and by
+// e^{0.5}.
+func compare(draws map[[samplerSteps]int]int, distribution func(u []float64) (float64, error)) error {
 	for set := range 1 << samplerSteps {
 		for _, inside := range []float64{0, 0.5} {
 			u, twice := make([]float64, samplerSteps), make([]float64, samplerSteps)
@@ -169,11 +170,11 @@ func compare(draws map[[samplerSteps]int]int, law func(u []float64) (float64, er
 					u[i], twice[i] = inside, 2*inside
 				}
 			}
-			mean, err := law(u)
+			mean, err := distribution(u)
 			if err != nil {
 				return err
 			}
-			square, err := law(twice)
+			square, err := distribution(twice)
 			if err != nil {
 				return err
 			}
@@ -202,8 +203,8 @@ func compare(draws map[[samplerSteps]int]int, law func(u []float64) (float64, er
 }
 
 // TestSamplersFollowTheirAccounting holds the participations that batches are formed of against the
-// law whose losses are drawn, and against the events of which a privacy loss distribution is
-// composed. The law of another run is rejected.
+// distribution whose losses are drawn, and against the events of which a privacy loss distribution
+// is composed. The distribution of another run is rejected.
 func TestSamplersFollowTheirAccounting(t *testing.T) {
 	const owners = 60000
 	for _, c := range samplerCases() {
@@ -220,7 +221,7 @@ func TestSamplersFollowTheirAccounting(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if compare(draws, loss(c.twin)) == nil {
-			t.Errorf("%s: the law of %+v is accepted", c.name, c.twin.Sampler.Scheme())
+			t.Errorf("%s: the distribution of %+v is accepted", c.name, c.twin.Sampler.Scheme())
 		}
 		if method, _ := c.run.Method(); method == PLD && (c.run.Sampler.CyclicPoisson == nil || !c.run.Sampler.CyclicPoisson.SecretPartition) {
 			if err := compare(draws, func(u []float64) (float64, error) { return composed(c.run, u) }); err != nil {
@@ -278,12 +279,12 @@ func TestTruncationFollowsItsAccounting(t *testing.T) {
 		t.Fatalf("event %+v, loss %+v: want batches of %d of %d examples", event, spec, most, examples)
 	}
 	binomial := 1.0
-	var law []float64
+	var distribution []float64
 	for r := range examples {
-		law = append(law, binomial*math.Pow(p, float64(r))*math.Pow(1-p, float64(examples-1-r)))
+		distribution = append(distribution, binomial*math.Pow(p, float64(r))*math.Pow(1-p, float64(examples-1-r)))
 		binomial *= float64(examples-1-r) / float64(r+1)
 	}
-	if err := stattest.Distribution(others, law); err != nil {
+	if err := stattest.Distribution(others, distribution); err != nil {
 		t.Errorf("others in the batch: %v", err)
 	}
 	for r := range examples {

@@ -14,7 +14,7 @@ import (
 type analysis interface {
 	// method says how a claim about a valid run is verified, or refuses with a RefusedError.
 	method() (Method, error)
-	// canonical is one form of the samplers with the same law of participations, without
+	// canonical is one form of the samplers with the same distribution of participations, without
 	// truncation.
 	canonical() canonicalSampler
 }

@@ -61,7 +61,7 @@ type participation struct {
 	spread float64 // u: of the probability of taking part at a step, given another step; with separate only
 	minSep int
 	// independent says that what happens at one step says nothing of another; separate, that the
-	// law is b-min-sep.
+	// distribution is b-min-sep.
 	independent, separate, cold bool
 }
 
@@ -112,19 +112,19 @@ func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) 
 	if err := c.Err(); err != nil {
 		return Truncated{}, err
 	}
-	law, ok := r.analysis().(truncatedAnalysis)
+	distribution, ok := r.analysis().(truncatedAnalysis)
 	if !ok || r.Sampler.Truncation == nil {
 		_, err := r.refuse(noTruncation)
 		return Truncated{}, err
 	}
-	return r.truncationCost(law.participation(), d, epsilon, m), nil
+	return r.truncationCost(distribution.participation(), d, epsilon, m), nil
 }
 
-func (r Run) truncationCost(law participation, d montecarlo.Direction, epsilon float64, m Moments) Truncated {
-	own := min(int64(r.MaxExamplesPerOwner), max(1, law.drawn))
-	others, full := int(max(0, law.drawn-own)), r.Sampler.Truncation.MaxBatchSize-int(own)+1
+func (r Run) truncationCost(distribution participation, d montecarlo.Direction, epsilon float64, m Moments) Truncated {
+	own := min(int64(r.MaxExamplesPerOwner), max(1, distribution.drawn))
+	others, full := int(max(0, distribution.drawn-own)), r.Sampler.Truncation.MaxBatchSize-int(own)+1
 	once, any := 0.0, 0.0 // τ₁ and τ
-	for _, at := range law.rates {
+	for _, at := range distribution.rates {
 		p := min(1, at.prob)
 		tail := float64(at.steps) * binomial.UpperTail(others, p, full)
 		any += tail
@@ -138,18 +138,18 @@ func (r Run) truncationCost(law participation, d montecarlo.Direction, epsilon f
 		}
 	}
 	sharp := func(kappa float64) float64 {
-		return ((kappa+r.known(law, epsilon, m))*once + 3*law.both(others, full)) * upward
+		return ((kappa+r.known(distribution, epsilon, m))*once + 3*distribution.both(others, full)) * upward
 	}
 	switch {
 	case any == 0:
 		return Truncated{Rule: NeverCut}
-	case law.independent:
+	case distribution.independent:
 		offer(Once, once)
-		if d == montecarlo.P && own == 1 && r.sharp(law) {
+		if d == montecarlo.P && own == 1 && r.sharp(distribution) {
 			offer(SharpAlone, sharp(0))
 		}
 	case d == montecarlo.Q:
-		if law.neverEnough(epsilon, int(own)) {
+		if distribution.neverEnough(epsilon, int(own)) {
 			offer(Once, once)
 		}
 		offer(GammaAndOnce, (1+math.Exp(epsilon))*once*upward)
@@ -157,7 +157,7 @@ func (r Run) truncationCost(law participation, d montecarlo.Direction, epsilon f
 		offer(Twice, 2*once)
 		kappa := m.kappa(epsilon, int(own))
 		offer(NearOnce, (kappa+1)*once*upward)
-		if own == 1 && r.sharp(law) {
+		if own == 1 && r.sharp(distribution) {
 			offer(Sharp, sharp(kappa))
 		}
 	}
@@ -194,12 +194,12 @@ func (o Moment) logBound(theta, epsilon float64) float64 {
 
 // sharp says whether the bound by a known participation holds: b-min-sep of one example, columns
 // that do not overlap and are shifts of one another.
-func (r Run) sharp(law participation) bool {
-	return law.separate && r.Strategy.Bands() <= law.minSep && r.Strategy.Columns == nil && !r.Strategy.Normalized
+func (r Run) sharp(distribution participation) bool {
+	return distribution.separate && r.Strategy.Bands() <= distribution.minSep && r.Strategy.Columns == nil && !r.Strategy.Normalized
 }
 
 // known bounds H(P,Q) of an example of which one participation is known: h₁.
-func (r Run) known(law participation, epsilon float64, m Moments) float64 {
+func (r Run) known(distribution participation, epsilon float64, m Moments) float64 {
 	norm := 0.0
 	for _, v := range r.Strategy.FirstColumn(nil) {
 		norm += v * v
@@ -209,8 +209,8 @@ func (r Run) known(law participation, epsilon float64, m Moments) float64 {
 	for _, o := range m.Orders {
 		theta := float64(o.Order)
 		h := o.logBound(theta, epsilon) - o.LogN + 2*o.Cold + theta*(theta-1)*norm/2
-		if law.cold && law.minSep > 1 {
-			h -= theta * float64(law.minSep-1) * math.Log1p(-law.spread)
+		if distribution.cold && distribution.minSep > 1 {
+			h -= theta * float64(distribution.minSep-1) * math.Log1p(-distribution.spread)
 		}
 		least = min(least, h)
 	}
@@ -250,22 +250,22 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 	if !ok || r.Examples == 0 {
 		return 0, nil
 	}
-	law := analysis.participation()
+	distribution := analysis.participation()
 	affordable := func(size int) bool {
 		cut := r
 		cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: size}
 		for _, d := range montecarlo.Directions {
 			most := SuggestedShare * delta
-			if d == montecarlo.Q && law.neverEnough(epsilon, r.MaxExamplesPerOwner) {
+			if d == montecarlo.Q && distribution.neverEnough(epsilon, r.MaxExamplesPerOwner) {
 				most = delta / 2 // it is all that there is in this direction
 			}
-			if !(cut.truncationCost(law, d, epsilon, m).Cost <= most) {
+			if !(cut.truncationCost(distribution, d, epsilon, m).Cost <= most) {
 				return false
 			}
 		}
 		return true
 	}
-	low, high := 0, int(law.drawn) // nothing is cut at high
+	low, high := 0, int(distribution.drawn) // nothing is cut at high
 	for high-low > 1 {
 		if mid := low + (high-low)/2; affordable(mid) {
 			high = mid

@@ -13,37 +13,37 @@ import (
 // Whole truncated mechanisms of few examples and few steps, enumerated: every set of entries that
 // is sampled, and every set of them that stays. Nothing here uses the code that is tested.
 
-// law is how one entry takes part: patterns of steps as bits, with their probabilities.
-type law map[int]float64
+// distribution is how one entry takes part: patterns of steps as bits, with their probabilities.
+type distribution map[int]float64
 
-// laws returns that of every entry of a run with so many entries.
-func laws(s sampling.Spec, entries int) []law {
-	list := make([]law, entries)
+// distributions returns that of every entry of a run with so many entries.
+func distributions(s sampling.Spec, entries int) []distribution {
+	list := make([]distribution, entries)
 	for e := range list {
 		switch scheme := s.Scheme().(type) {
 		case sampling.BMinSep:
-			list[e] = renewalLaw(scheme.Prob, scheme.Steps, scheme.MinSep, scheme.WarmStart)
+			list[e] = renewalDistribution(scheme.Prob, scheme.Steps, scheme.MinSep, scheme.WarmStart)
 		case sampling.Poisson:
-			list[e] = renewalLaw(scheme.Prob, scheme.Steps, 1, false)
+			list[e] = renewalDistribution(scheme.Prob, scheme.Steps, 1, false)
 		case sampling.BallsInBins:
-			list[e] = turnsLaw(scheme.Steps, scheme.Period, 1, -1)
+			list[e] = turnsDistribution(scheme.Steps, scheme.Period, 1, -1)
 		case sampling.EpochMinSep:
-			list[e] = epochLaw(scheme.Steps, scheme.EpochSteps, scheme.MinSep)
+			list[e] = epochDistribution(scheme.Steps, scheme.EpochSteps, scheme.MinSep)
 		case sampling.BalancedMinSep:
-			list[e] = balancedLaw(scheme)
+			list[e] = balancedDistribution(scheme)
 		case sampling.CyclicPoisson:
 			part := e % scheme.MinSep
 			if scheme.SecretPartition {
 				part = -1
 			}
-			list[e] = turnsLaw(scheme.Steps, scheme.MinSep, scheme.Prob, part)
+			list[e] = turnsDistribution(scheme.Steps, scheme.MinSep, scheme.Prob, part)
 		}
 	}
 	return list
 }
 
-func renewalLaw(p float64, steps, minSep int, warm bool) law {
-	out := law{}
+func renewalDistribution(p float64, steps, minSep int, warm bool) distribution {
+	out := distribution{}
 	var walk func(step, pattern int, weight float64)
 	walk = func(step, pattern int, weight float64) {
 		if step >= steps || weight == 0 {
@@ -68,13 +68,13 @@ func renewalLaw(p float64, steps, minSep int, warm bool) law {
 	return out
 }
 
-// balancedLaw is that of the hazards (F3.9).
-func balancedLaw(s sampling.BalancedMinSep) law {
+// balancedDistribution is that of the hazards (F3.9).
+func balancedDistribution(s sampling.BalancedMinSep) distribution {
 	hazards, err := balanced.New(s.Steps, s.MinSep, s.Participations)
 	if err != nil {
 		panic(err)
 	}
-	out := law{}
+	out := distribution{}
 	var walk func(step, left, pattern int, weight float64)
 	walk = func(step, left, pattern int, weight float64) {
 		if step >= s.Steps || weight == 0 {
@@ -91,20 +91,20 @@ func balancedLaw(s sampling.BalancedMinSep) law {
 	return out
 }
 
-// turnsLaw is that of parts that take turns; part -1 is drawn.
-func turnsLaw(steps, parts int, p float64, part int) law {
+// turnsDistribution is that of parts that take turns; part -1 is drawn.
+func turnsDistribution(steps, parts int, p float64, part int) distribution {
 	if part < 0 {
-		out := law{}
+		out := distribution{}
 		for part := range parts {
-			for pattern, weight := range turnsLaw(steps, parts, p, part) {
+			for pattern, weight := range turnsDistribution(steps, parts, p, part) {
 				out[pattern] += weight / float64(parts)
 			}
 		}
 		return out
 	}
-	out := law{0: 1}
+	out := distribution{0: 1}
 	for step := part; step < steps; step += parts {
-		next := law{}
+		next := distribution{}
 		for pattern, weight := range out {
 			next[pattern] += weight * (1 - p)
 			next[pattern|1<<step] += weight * p
@@ -114,10 +114,10 @@ func turnsLaw(steps, parts int, p float64, part int) law {
 	return out
 }
 
-// epochLaw is participation once an epoch: the place in the epoch before the first is uniform, and
-// each next one is drawn as docs/formulas.md, F3.8 has it.
-func epochLaw(steps, epoch, minSep int) law {
-	out := law{}
+// epochDistribution is participation once an epoch: the place in the epoch before the first is
+// uniform, and each next one is drawn as docs/formulas.md, F3.8 has it.
+func epochDistribution(steps, epoch, minSep int) distribution {
+	out := distribution{}
 	var walk func(start, last, pattern int, weight float64)
 	walk = func(start, last, pattern int, weight float64) {
 		if start >= steps {
@@ -148,8 +148,8 @@ func epochLaw(steps, epoch, minSep int) law {
 // counts are numbers of entries that are sampled, one a step.
 type counts [4]int8
 
-// countsOf is the joint law of how many of some entries are sampled at each step.
-func countsOf(entries []law) map[counts]float64 {
+// countsOf is the joint distribution of how many of some entries are sampled at each step.
+func countsOf(entries []distribution) map[counts]float64 {
 	out := map[counts]float64{{}: 1}
 	for _, l := range entries {
 		next := map[counts]float64{}
@@ -188,7 +188,7 @@ func (c mechanismCase) String() string {
 // participations of all other entries, which is what the claim allows. pair is that without
 // truncation.
 func (c mechanismCase) truth(pair [2]float64) (truth [2]float64) {
-	entries := laws(c.run.Sampler, int(c.run.Examples))
+	entries := distributions(c.run.Sampler, int(c.run.Examples))
 	patterns := make([]int, c.own)
 	for r, at := range countsOf(entries[c.own:]) {
 		full := false
@@ -221,7 +221,7 @@ func (c mechanismCase) truth(pair [2]float64) (truth [2]float64) {
 // pair is H(P,Q) and H(Q,P) without truncation.
 func (c mechanismCase) pair() [2]float64 {
 	p, q := sums{}, sums{{}: 1}
-	for x, weight := range countsOf(laws(c.run.Sampler, int(c.run.Examples))[:c.own]) {
+	for x, weight := range countsOf(distributions(c.run.Sampler, int(c.run.Examples))[:c.own]) {
 		var at [4]float64
 		for i := range at {
 			at[i] = float64(x[i])

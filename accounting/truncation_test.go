@@ -168,7 +168,7 @@ func TestTruncatedMechanismsAgree(t *testing.T) {
 // enumerated are, by enumeration, τ₁ as the sum over steps, the probability that the owner is
 // sampled at a full step, that of a full step, and that of no participation.
 func (c mechanismCase) enumerated() (sum, once, any, never float64) {
-	entries := laws(c.run.Sampler, int(c.run.Examples))
+	entries := distributions(c.run.Sampler, int(c.run.Examples))
 	full := c.run.Sampler.Truncation.MaxBatchSize - c.own + 1
 	own := countsOf(entries[:c.own])
 	never = own[counts{}]
@@ -204,7 +204,7 @@ func TestTruncationCost(t *testing.T) {
 		sum, once, _, never := c.enumerated()
 		any := 0.0 // over the steps at which the owner may take part
 		full := c.run.Sampler.Truncation.MaxBatchSize - c.own + 1
-		entries := laws(c.run.Sampler, int(c.run.Examples))
+		entries := distributions(c.run.Sampler, int(c.run.Examples))
 		for i := range c.run.steps() {
 			possible := false
 			for pattern, p := range entries[0] {
@@ -268,11 +268,11 @@ func TestSharpTruncation(t *testing.T) {
 			t.Fatal("no moments")
 		}
 		p := run.renewalParticipation(s)
-		law := laws(run.Sampler, 1)[0]
+		distribution := distributions(run.Sampler, 1)[0]
 		// conditional is H(P,Q) of the patterns that keep to a rule, and their probability.
 		conditional := func(keeps func(pattern int) bool) (delta, total float64) {
 			mixture := sums{}
-			for pattern, weight := range law {
+			for pattern, weight := range distribution {
 				if weight == 0 || !keeps(pattern) {
 					continue
 				}
@@ -311,8 +311,8 @@ func TestSharpTruncation(t *testing.T) {
 			tightest[1] = max(tightest[1], more/((1-total)*kappa))
 		}
 		full, both := run.Sampler.Truncation.MaxBatchSize, 0.0
-		for r, weight := range countsOf(laws(run.Sampler, examples)[1:]) {
-			for pattern, at := range law {
+		for r, weight := range countsOf(distributions(run.Sampler, examples)[1:]) {
+			for pattern, at := range distribution {
 				hits := 0
 				for i := range steps {
 					hits += bits.OnesCount(uint(pattern>>i&1)) * boolInt(int(r[i]) >= full)

@@ -59,11 +59,11 @@ type AccountResult struct {
 
 	// What follows are estimates, and certify nothing.
 
-	Estimate  float64                      `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
-	Estimates []verification.NoiseEstimate `json:"estimates,omitempty"`                  // in the order in which they were made
-	Table     []verification.Row           `json:"table,omitempty"`                      // σ against samples and time
-	Curve     []verification.CurvePoint    `json:"curve,omitempty"`                      // δ at ε around that of the claim
-	Laws      []verification.Law           `json:"laws,omitempty"`                       // of Algorithm 3
+	Estimate   float64                           `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
+	Estimates  []verification.NoiseEstimate      `json:"estimates,omitempty"`                  // in the order in which they were made
+	Table      []verification.Row                `json:"table,omitempty"`                      // σ against samples and time
+	Curve      []verification.CurvePoint         `json:"curve,omitempty"`                      // δ at ε around that of the claim
+	MultiOwner []verification.MultiOwnerEstimate `json:"laws,omitempty"`                       // of Algorithm 3
 }
 
 // Account is the stage with the parameters of [stages.Account].
@@ -136,7 +136,7 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 		}
 	}
 	if result.Method == accounting.Unproven {
-		result.Laws, err = verification.Laws(ctx, c.Run, c.NoiseMultiplier, a.Epsilon)
+		result.MultiOwner, err = verification.MultiOwnerEstimates(ctx, c.Run, c.NoiseMultiplier, a.Epsilon)
 	}
 	return err
 }

@@ -133,7 +133,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (look, error)
 	if s.run.Sampler.BalancedMinSep != nil { // a state takes some times as long
 		work /= 4
 	}
-	plan, err := tilt.NewPlanWithin(tilt.Config{Spec: spec, Epsilon: s.epsilon, Direction: s.direction}, work)
+	plan, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: s.epsilon, Direction: s.direction}, work)
 	if err != nil {
 		if errors.Is(err, tilt.ErrNotTilted) {
 			err = fmt.Errorf("%w: %w", errNoEstimate, err)
@@ -156,7 +156,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (look, error)
 
 // draw draws samples until the standard error of ln σ is at most about tolerance, or it is clear
 // that δ is far.
-func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, plan tilt.Plan, tolerance float64) error {
+func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, plan tilt.Proposal, tolerance float64) error {
 	var buffer [few]float64
 	var sum, squares float64
 	for want := uint64(few); ; {
@@ -206,7 +206,7 @@ func costOfOwner(run accounting.Run) float64 {
 }
 
 // key is public, and of no other purpose.
-func (s *searcher) key(plan tilt.Plan) stream.Key {
+func (s *searcher) key(plan tilt.Proposal) stream.Key {
 	config, err := json.Marshal(struct {
 		Seed   uint64      `json:"seed"`
 		Config tilt.Config `json:"config"`
@@ -231,7 +231,7 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 	}
 	s := &searcher{claim: c, direction: montecarlo.Q}
 	x := math.Log(n.Multiplier)
-	plan, err := tilt.NewPlan(tilt.Config{Spec: c.run.Loss(n.Multiplier), Epsilon: c.epsilon, Direction: montecarlo.Q})
+	plan, err := tilt.NewProposal(tilt.Config{Spec: c.run.Loss(n.Multiplier), Epsilon: c.epsilon, Direction: montecarlo.Q})
 	if err != nil {
 		return n, err
 	}

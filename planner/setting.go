@@ -158,11 +158,12 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		return nil, err
 	}
 	p.rows = append(p.rows, row)
-	p.tell(row)
+	p.count(row)
 	return row, nil
 }
 
-func (p *planning) tell(row *Row) {
+// count counts a candidate, for those who watch.
+func (p *planning) count(row *Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++

@@ -115,8 +115,8 @@ func reversed(list plotter.XYs) plotter.XYs {
 	return out
 }
 
-// participations are the figures of a law: how often, and how far apart.
-func (l *Law) figures(one string) []Figure {
+// participations are the figures of a distribution: how often, and how far apart.
+func (l *Participations) figures(one string) []Figure {
 	times := Figure{Title: "How often an " + one + " takes part", Columns: []string{"times", "share of " + one + "s"}}
 	most, at := 0.0, 0
 	var labels []string
@@ -130,7 +130,7 @@ func (l *Law) figures(one string) []Figure {
 		}
 	}
 	times.Alt = fmt.Sprintf("Shares of %ss by how often they take part; %d times is the most frequent, with %.3g of them.", one, at, most)
-	times.Note = fmt.Sprintf("The law of the scheme, by %d draws with a public key: it says nothing of who takes part in this run.", l.Draws)
+	times.Note = fmt.Sprintf("The distribution of the scheme, by %d draws with a public key: it says nothing of who takes part in this run.", l.Draws)
 	times.SVG = bars("times", times.Title, times.Alt, "participations", "share of "+one+"s", labels, []barSeries{{values: l.Times, color: first}})
 	list := []Figure{times}
 	if len(l.Gaps) == 0 {

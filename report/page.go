@@ -63,7 +63,7 @@ func (r *Run) Write(w io.Writer, o Options) error {
 		p.Made = o.Now.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	p.Lead = r.lead()
-	for _, s := range []*Section{r.promise(), r.secret(o), r.trainer(), r.attacks(), r.sizes(), r.alternatives(), r.law(), r.strategy(), r.bounds(), r.verification(), r.folders(), r.checks(), r.cite()} {
+	for _, s := range []*Section{r.promise(), r.secret(o), r.trainer(), r.attacks(), r.sizes(), r.alternatives(), r.participations(), r.strategy(), r.bounds(), r.verification(), r.folders(), r.checks(), r.cite()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
 		}
@@ -270,7 +270,7 @@ func (r *Run) sizes() *Section {
 		s.Facts = append(s.Facts, Fact{"Maximum batch size", fmt.Sprint(t.MaxBatchSize)})
 	}
 	if band := batchBand(r.copies(), batch); band != nil && r.independent() != nil {
-		s.Facts = append(s.Facts, Fact{"Band", fmt.Sprintf("%d to %d at a step, with probability %g (the scheme's law, before a maximum)", band.Low, band.High, band.Prob)})
+		s.Facts = append(s.Facts, Fact{"Band", fmt.Sprintf("%d to %d at a step, with probability %g (the scheme's distribution, before a maximum)", band.Low, band.High, band.Prob)})
 	}
 	c := r.Certificate
 	if c == nil || c.Run.Strategy.Steps > mostSteps {
@@ -320,11 +320,11 @@ func (r *Run) alternatives() *Section {
 	return s
 }
 
-func (r *Run) law() *Section {
+func (r *Run) participations() *Section {
 	if r.Scheme == nil {
 		return nil
 	}
-	l := lawOf(*r.Scheme)
+	l := participationsOf(*r.Scheme)
 	if l == nil {
 		return nil
 	}

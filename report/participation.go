@@ -8,22 +8,23 @@ import (
 	"minsep/sampling/stream"
 )
 
-// draws is how many examples the law of a scheme is drawn for.
+// draws is how many examples the distribution of a scheme is drawn for.
 const draws = 20_000
 
 // maxDrawn bounds the work of the draws, in expected participations.
 const maxDrawn = 20_000_000
 
-// Law is how often an example takes part and how far apart, by the scheme: drawn with a public key,
-// so that it tells nothing of any run.
-type Law struct {
+// Participations is how often an example takes part and how far apart, by the scheme: drawn with a
+// public key, so that it tells nothing of any run.
+type Participations struct {
 	Draws int       // examples, or owners where owners are sampled, that were drawn: 100 to 20,000
 	Times []float64 // Times[k] is the share, in [0, 1], of those that take part k times in the run
 	Gaps  []float64 // Gaps[g] is the share, in [0, 1], of gaps of g steps between successive participations; empty without gaps
 }
 
-// lawOf draws the law of a scheme in which examples are independent; nil for others.
-func lawOf(spec sampling.Spec) *Law {
+// participationsOf draws the distribution of a scheme in which examples are independent; nil for
+// others.
+func participationsOf(spec sampling.Spec) *Participations {
 	s, ok := spec.Scheme().(sampling.Independent)
 	if !ok {
 		return nil
@@ -33,7 +34,7 @@ func lawOf(spec sampling.Spec) *Law {
 	if work := mean * draws; work > maxDrawn {
 		count = max(100, int(maxDrawn/mean))
 	}
-	l := &Law{Draws: count}
+	l := &Participations{Draws: count}
 	source := stream.NewSource(stream.PublicKey("report", []byte(fmt.Sprintf("%+v", s))))
 	sampler := s.Process().Sampler(source)
 	var steps []int32

@@ -192,22 +192,22 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// TestLaw holds the drawn law against the binomial that Poisson sampling has, and the bins of
-// balls-in-bins.
-func TestLaw(t *testing.T) {
-	l := lawOf(sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: 4}})
+// TestDistribution holds the drawn distribution against the binomial that Poisson sampling has, and
+// the bins of balls-in-bins.
+func TestDistribution(t *testing.T) {
+	l := participationsOf(sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: 4}})
 	for k, choose := range []float64{1, 4, 6, 4, 1} {
 		want := choose * math.Pow(0.3, float64(k)) * math.Pow(0.7, float64(4-k))
 		if sd := math.Sqrt(want * (1 - want) / float64(l.Draws)); math.Abs(l.Times[k]-want) > 6*sd {
 			t.Errorf("%d times: %g, want %g", k, l.Times[k], want)
 		}
 	}
-	l = lawOf(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 12, Period: 4}})
+	l = participationsOf(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 12, Period: 4}})
 	if l.Times[3] != 1 || l.Gaps[4] != 1 {
 		t.Errorf("balls in bins: %v, %v", l.Times, l.Gaps)
 	}
-	if lawOf(sampling.Spec{Fixed: &sampling.Fixed{Steps: 4, MinSep: 1, BatchSize: 2}}) != nil {
-		t.Error("fixed batches have a law")
+	if participationsOf(sampling.Spec{Fixed: &sampling.Fixed{Steps: 4, MinSep: 1, BatchSize: 2}}) != nil {
+		t.Error("fixed batches have a distribution")
 	}
 }
 

@@ -302,11 +302,11 @@ func (a *Audit) sizeRule() string {
 	return "no batch has padding"
 }
 
-// totalCheck compares the number of participations with the law of the scheme. Batches of different
-// steps are not independent, but copies of examples are, and each takes part at most m = ceil(n/b)
-// times: Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2 exp(-t²/(2(v + m t/3)))
-// for any size. Algorithm 3 has only a bound of its variance, so Chebyshev's inequality stands in.
-// A truncated batch can only lack participations.
+// totalCheck compares the number of participations with the distribution of the scheme. Batches of
+// different steps are not independent, but copies of examples are, and each takes part at most m =
+// ceil(n/b) times: Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2 exp(-t²/(2(v
+// + m t/3))) for any size. Algorithm 3 has only a bound of its variance, so Chebyshev's inequality
+// stands in. A truncated batch can only lack participations.
 func (a *Audit) totalCheck() Check {
 	mean, variance, tolerance := 0.0, 0.0, 0.0
 	if s := a.spec.MultiOwner; s != nil {

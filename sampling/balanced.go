@@ -17,14 +17,14 @@ import (
 //
 // Two participations of one copy of an example are at least MinSep steps apart. A copy takes part
 // exactly Participations times, or, if that is not whole, ⌈κ⌉ times with probability κ-⌊κ⌋ and else
-// ⌊κ⌋ times. Every step has the rate κ/Steps up to a part of 1e-12 of it. The law is that of the
-// hazards of package balanced, of which Hazards is the digest, to 2^-60. Copies and examples are
-// independent of each other.
+// ⌊κ⌋ times. Every step has the rate κ/Steps up to a part of 1e-12 of it. The distribution is that
+// of the hazards of package balanced, of which Hazards is the digest, to 2^-60. Copies and examples
+// are independent of each other.
 type BalancedMinSep struct {
 	Steps          int     `json:"steps"`          // 1 to MaxSteps
 	MinSep         int     `json:"min_sep"`        // least distance in steps of two participations, 1 to MaxSteps
 	Participations float64 `json:"participations"` // κ in a run, see [balanced.Check]
-	Hazards        string  `json:"hazards"`        // digest of the integers that are the law
+	Hazards        string  `json:"hazards"`        // digest of the integers that are the distribution
 }
 
 var balancedMinSepKind = Kind{
@@ -75,16 +75,16 @@ func balancedParticipations(batch float64, steps, minSep int, examples int64) (f
 	return participations, nil
 }
 
-// NewBalancedMinSep solves for the law and returns the scheme with its digest. Participations must
-// be from 1e-6 to Steps, and at most 1 or 0.9·Steps/MinSep.
+// NewBalancedMinSep solves for the distribution and returns the scheme with its digest.
+// Participations must be from 1e-6 to Steps, and at most 1 or 0.9·Steps/MinSep.
 func NewBalancedMinSep(steps, minSep int, participations float64) (BalancedMinSep, error) {
 	s := BalancedMinSep{Steps: steps, MinSep: minSep, Participations: participations}
 	if err := s.checkNumbers(); err != nil {
 		return s, err
 	}
-	law, err := balanced.New(steps, minSep, participations)
+	distribution, err := balanced.New(steps, minSep, participations)
 	if err == nil {
-		s.Hazards = law.Digest()
+		s.Hazards = distribution.Digest()
 	}
 	return s, err
 }
@@ -111,22 +111,22 @@ func (s BalancedMinSep) Validate() error {
 	if err := s.checkNumbers(); err != nil {
 		return err
 	}
-	law, err := balanced.New(s.Steps, s.MinSep, s.Participations)
+	distribution, err := balanced.New(s.Steps, s.MinSep, s.Participations)
 	if err != nil {
 		return err
 	}
 	c := param.Checker{Package: "sampling"}
-	c.Require(s.Hazards == law.Digest(), "hazards", fmt.Sprintf("%q", s.Hazards), "must be the digest of the hazards of the scheme: "+law.Digest())
+	c.Require(s.Hazards == distribution.Digest(), "hazards", fmt.Sprintf("%q", s.Hazards), "must be the digest of the hazards of the scheme: "+distribution.Digest())
 	return c.Err()
 }
 
-// law is that of a valid scheme.
-func (s BalancedMinSep) law() *balanced.Law {
-	law, err := balanced.New(s.Steps, s.MinSep, s.Participations)
+// distribution is that of a valid scheme.
+func (s BalancedMinSep) distribution() *balanced.Distribution {
+	distribution, err := balanced.New(s.Steps, s.MinSep, s.Participations)
 	if err != nil {
 		panic(err)
 	}
-	return law
+	return distribution
 }
 
 // ExpectedBatchSize is examples · Participations / Steps, at every step from the first on.
@@ -141,19 +141,19 @@ func (s BalancedMinSep) TotalMoments(examples int64) (mean, variance float64) {
 }
 
 // Process implements [Independent].
-func (s BalancedMinSep) Process() Process { return balancedProcess{s.law()} }
+func (s BalancedMinSep) Process() Process { return balancedProcess{s.distribution()} }
 
-type balancedProcess struct{ *balanced.Law }
+type balancedProcess struct{ *balanced.Distribution }
 
-// balancedSampler draws from a law.
+// balancedSampler draws from a distribution.
 type balancedSampler struct {
-	*balanced.Law
+	*balanced.Distribution
 	words *stream.Stream
 }
 
 // Sampler implements [Process].
 func (p balancedProcess) Sampler(src *stream.Source) Sampler {
-	return &balancedSampler{p.Law, src.Stream(stream.Address{})}
+	return &balancedSampler{p.Distribution, src.Stream(stream.Address{})}
 }
 
 // Append implements [Sampler].

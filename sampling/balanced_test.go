@@ -32,18 +32,18 @@ func balancedSpec(t testing.TB, steps, minSep int, participations float64) sampl
 	return sampling.Spec{BalancedMinSep: &s}
 }
 
-// balancedLaw is the probability of every set of steps by the hazards, shifted by some steps, with
-// a gap.
-func balancedLaw(s sampling.BalancedMinSep, shift, gap int) []float64 {
+// balancedDistribution is the probability of every set of steps by the hazards, shifted by some
+// steps, with a gap.
+func balancedDistribution(s sampling.BalancedMinSep, shift, gap int) []float64 {
 	l, _ := balanced.New(s.Steps, s.MinSep, s.Participations)
-	law := make([]float64, 1<<s.Steps)
+	distribution := make([]float64, 1<<s.Steps)
 	var walk func(step, left, mask int, prob float64)
 	walk = func(step, left, mask int, prob float64) {
 		if prob == 0 {
 			return
 		}
 		if step >= s.Steps {
-			law[mask] += prob
+			distribution[mask] += prob
 			return
 		}
 		h := l.Hazard(left, min(step+shift, s.Steps-1))
@@ -53,12 +53,12 @@ func balancedLaw(s sampling.BalancedMinSep, shift, gap int) []float64 {
 	most, less := l.Starts()
 	walk(0, l.Most, 0, most)
 	walk(0, l.Most-1, 0, less)
-	return law
+	return distribution
 }
 
-// TestBalancedLaw tests the joint law of all steps of one example against enumeration; laws with a
-// fault are rejected.
-func TestBalancedLaw(t *testing.T) {
+// TestBalancedDistribution tests the joint distribution of all steps of one example against
+// enumeration; distributions with a fault are rejected.
+func TestBalancedDistribution(t *testing.T) {
 	const n, examples = 9, 200000
 	for _, c := range []struct {
 		b int
@@ -67,15 +67,15 @@ func TestBalancedLaw(t *testing.T) {
 		s := newBalanced(t, n, c.b, c.k)
 		name := fmt.Sprint("balanced ", c)
 		seen := patterns(s, name, n, examples)
-		if err := stattest.Distribution(seen, balancedLaw(s, 0, c.b)); err != nil {
+		if err := stattest.Distribution(seen, balancedDistribution(s, 0, c.b)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		twins := map[string][]float64{"hazards off by one step": balancedLaw(s, 1, c.b), "one more": balancedLaw(newBalanced(t, n, 1, c.k+1), 0, 1)}
+		twins := map[string][]float64{"hazards off by one step": balancedDistribution(s, 1, c.b), "one more": balancedDistribution(newBalanced(t, n, 1, c.k+1), 0, 1)}
 		if c.b > 1 && c.k > 1 {
-			twins["a gap one step shorter"] = balancedLaw(s, 0, c.b-1)
+			twins["a gap one step shorter"] = balancedDistribution(s, 0, c.b-1)
 		}
-		for twin, law := range twins {
-			if stattest.Distribution(seen, law) == nil {
+		for twin, distribution := range twins {
+			if stattest.Distribution(seen, distribution) == nil {
 				t.Errorf("%s: cannot be told from %s", name, twin)
 			}
 		}
@@ -83,7 +83,7 @@ func TestBalancedLaw(t *testing.T) {
 	// Once is any step, and sometimes once is at most once: b-min-sep with min-sep n.
 	for _, k := range []float64{1, 0.6} {
 		p := k / (n - k*(n-1)) // p/(1+(n-1)p) = k/n
-		if err := stattest.Distribution(patterns(newBalanced(t, n, 3, k), "once", n, examples), patternLaw(p, n, n, true)); err != nil {
+		if err := stattest.Distribution(patterns(newBalanced(t, n, 3, k), "once", n, examples), patternDistribution(p, n, n, true)); err != nil {
 			t.Errorf("%v times: %v", k, err)
 		}
 	}

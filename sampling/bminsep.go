@@ -18,8 +18,8 @@ import (
 // 1/(MinSep-1+1/Prob); without, every example is available at the first step, whose rate is Prob,
 // and p0 is reached after the first steps. MinSep 1 is [Poisson], Prob 1 with WarmStart is
 // [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector
-// follows this law whatever the others do, which is what F3.2 (arXiv 2602.09338, Theorem 5.1)
-// needs.
+// follows this distribution whatever the others do, which is what F3.2 (arXiv 2602.09338, Theorem
+// 5.1) needs.
 type BMinSep struct {
 	Prob      float64 `json:"prob"`       // probability of an available example at a step, 2^-53 to 1
 	Steps     int     `json:"steps"`      // 1 to MaxSteps

@@ -13,18 +13,18 @@ import (
 	"minsep/sampling/stream"
 )
 
-// epochLaw is the probability of every set of steps of an EpochMinSep by walking through F3.8 step
-// by step: the wait at the start, the probability of a free example that is not yet in, and the
-// step at which it is free again.
-func epochLaw(n, b, epoch int, eta func(place int) float64, free func(step int) int) []float64 {
-	law := make([]float64, 1<<n)
+// epochDistribution is the probability of every set of steps of an EpochMinSep by walking through
+// F3.8 step by step: the wait at the start, the probability of a free example that is not yet in,
+// and the step at which it is free again.
+func epochDistribution(n, b, epoch int, eta func(place int) float64, free func(step int) int) []float64 {
+	distribution := make([]float64, 1<<n)
 	var walk func(step, mask int, prob float64)
 	walk = func(step, mask int, prob float64) {
 		if prob == 0 {
 			return
 		}
 		if step >= n {
-			law[mask] += prob
+			distribution[mask] += prob
 			return
 		}
 		h := eta(step % epoch)
@@ -35,12 +35,12 @@ func epochLaw(n, b, epoch int, eta func(place int) float64, free func(step int) 
 	for r := 1; r < b; r++ {
 		walk(r, 0, 1/float64(epoch))
 	}
-	return law
+	return distribution
 }
 
-// soundEpoch is the law as F3.8 has it.
+// soundEpoch is the distribution as F3.8 has it.
 func soundEpoch(n, b, epoch int) []float64 {
-	return epochLaw(n, b, epoch, etaOf(b, epoch, 0), func(step int) int { return max((step/epoch+1)*epoch, step+b) })
+	return epochDistribution(n, b, epoch, etaOf(b, epoch, 0), func(step int) int { return max((step/epoch+1)*epoch, step+b) })
 }
 
 // etaOf is the probability of a free example that is not yet in, off by some steps.
@@ -48,9 +48,10 @@ func etaOf(b, epoch, off int) func(place int) float64 {
 	return func(place int) float64 { return 1 / float64(epoch-max(min(place+off, epoch-1), b-1)) }
 }
 
-// TestEpochLaw tests the joint law of all steps of one example against enumeration: the rate of
-// every step, the gaps, and one participation an epoch. Laws with one fault are rejected.
-func TestEpochLaw(t *testing.T) {
+// TestEpochDistribution tests the joint distribution of all steps of one example against
+// enumeration: the rate of every step, the gaps, and one participation an epoch. Distributions with
+// one fault are rejected.
+func TestEpochDistribution(t *testing.T) {
 	const n, examples = 9, 200000
 	for _, c := range []struct{ b, epoch int }{{3, 4}, {2, 5}, {3, 5}, {1, 4}, {4, 4}, {4, 6}, {3, 9}, {3, 14}, {1, 1}, {2, 3}} {
 		s := sampling.EpochMinSep{Steps: n, MinSep: c.b, EpochSteps: c.epoch}
@@ -58,10 +59,10 @@ func TestEpochLaw(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := fmt.Sprint("epoch ", c)
-		law := soundEpoch(n, c.b, c.epoch)
+		distribution := soundEpoch(n, c.b, c.epoch)
 		for step := range n {
 			rate := 0.0
-			for mask, p := range law {
+			for mask, p := range distribution {
 				rate += p * float64(mask>>step&1)
 			}
 			if math.Abs(rate-1/float64(c.epoch)) > 1e-14 {
@@ -69,26 +70,26 @@ func TestEpochLaw(t *testing.T) {
 			}
 		}
 		seen := patterns(s, name, n, examples)
-		if err := stattest.Distribution(seen, law); err != nil {
+		if err := stattest.Distribution(seen, distribution); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		sound := func(step int) int { return max((step/c.epoch+1)*c.epoch, step+c.b) }
-		for twin, law := range map[string][]float64{
-			"places of an epoch off by one step": epochLaw(n, c.b, c.epoch, etaOf(c.b, c.epoch, 1), sound),
+		for twin, distribution := range map[string][]float64{
+			"places of an epoch off by one step": epochDistribution(n, c.b, c.epoch, etaOf(c.b, c.epoch, 1), sound),
 			"an epoch one step longer":           soundEpoch(n, c.b, c.epoch+1),
-			"no gap where epochs meet": epochLaw(n, c.b, c.epoch, etaOf(1, c.epoch, 0), func(step int) int {
+			"no gap where epochs meet": epochDistribution(n, c.b, c.epoch, etaOf(1, c.epoch, 0), func(step int) int {
 				return (step/c.epoch + 1) * c.epoch
 			}),
-			"a gap one step shorter": epochLaw(n, c.b, c.epoch, etaOf(c.b, c.epoch, 0), func(step int) int {
+			"a gap one step shorter": epochDistribution(n, c.b, c.epoch, etaOf(c.b, c.epoch, 0), func(step int) int {
 				return max((step/c.epoch+1)*c.epoch, step+c.b-1)
 			}),
 		} {
 			if c.epoch == 1 && twin != "an epoch one step longer" || c.epoch > n && twin != "an epoch one step longer" ||
 				c.b == 1 && strings.Contains(twin, "gap") || c.epoch >= n && strings.Contains(twin, "gap") ||
 				c.b == c.epoch && strings.HasPrefix(twin, "places") {
-				continue // where it is no fault, or has no law
+				continue // where it is no fault, or has no distribution
 			}
-			if stattest.Distribution(seen, law) == nil {
+			if stattest.Distribution(seen, distribution) == nil {
 				t.Errorf("%s: cannot be told from %s", name, twin)
 			}
 		}
@@ -101,7 +102,7 @@ func TestEpochSpecialCases(t *testing.T) {
 	const n, examples = 7, 200000
 	for _, epoch := range []int{1, 3, 4, 7, 11} {
 		s := sampling.EpochMinSep{Steps: n, MinSep: epoch, EpochSteps: epoch}
-		if err := stattest.Distribution(patterns(s, fmt.Sprint("bins", epoch), n, examples), patternLaw(1, n, epoch, true)); err != nil {
+		if err := stattest.Distribution(patterns(s, fmt.Sprint("bins", epoch), n, examples), patternDistribution(1, n, epoch, true)); err != nil {
 			t.Errorf("balls-in-bins of %d: %v", epoch, err)
 		}
 	}
@@ -109,18 +110,18 @@ func TestEpochSpecialCases(t *testing.T) {
 		s := sampling.EpochMinSep{Steps: n, MinSep: 3, EpochSteps: epoch}
 		p := 1 / float64(epoch-n+1) // with min-sep n the rate is p/(1+(n-1)p) = 1/epoch
 		seen := patterns(s, fmt.Sprint("once", epoch), n, examples)
-		if err := stattest.Distribution(seen, patternLaw(p, n, n, true)); err != nil {
+		if err := stattest.Distribution(seen, patternDistribution(p, n, n, true)); err != nil {
 			t.Errorf("at most once in %d: %v", epoch, err)
 		}
-		if stattest.Distribution(seen, patternLaw(0.9*p, n, n, true)) == nil {
+		if stattest.Distribution(seen, patternDistribution(0.9*p, n, n, true)) == nil {
 			t.Errorf("at most once in %d: cannot be told from a tenth less", epoch)
 		}
 	}
 }
 
 // TestEpochsAreKept at a length where nothing can be enumerated: gaps, one participation in every
-// full epoch, the number of participants of every step, and the joint law of the places in two
-// epochs.
+// full epoch, the number of participants of every step, and the joint distribution of the places in
+// two epochs.
 func TestEpochsAreKept(t *testing.T) {
 	const n, b, epoch, examples = 330, 32, 50, 30000
 	s := sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: epoch}

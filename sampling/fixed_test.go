@@ -111,15 +111,15 @@ func TestCutIsUniform(t *testing.T) {
 	const size, most, steps = 6, 3, 60000
 	tr := sampling.Truncation{MaxBatchSize: most}.Truncator(key("cut"))
 	subsets := 0
-	law := make([]float64, 1<<size)
-	for mask := range law {
+	distribution := make([]float64, 1<<size)
+	for mask := range distribution {
 		if bits.OnesCount(uint(mask)) == most {
 			subsets++
-			law[mask] = 1
+			distribution[mask] = 1
 		}
 	}
-	for mask := range law {
-		law[mask] /= float64(subsets)
+	for mask := range distribution {
+		distribution[mask] /= float64(subsets)
 	}
 	seen, first := make([]int, 1<<size), make([]int, 1<<size)
 	inverse := map[int32]int{3: 0, 4: 1, 17: 2, 18: 3, 40: 4, 41: 5}
@@ -135,10 +135,10 @@ func TestCutIsUniform(t *testing.T) {
 		seen[mask]++
 		first[0b111]++
 	}
-	if err := stattest.Distribution(seen, law); err != nil {
+	if err := stattest.Distribution(seen, distribution); err != nil {
 		t.Error(err)
 	}
-	if stattest.Distribution(first, law) == nil {
+	if stattest.Distribution(first, distribution) == nil {
 		t.Error("keeping what comes first is not found out")
 	}
 }

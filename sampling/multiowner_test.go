@@ -238,10 +238,10 @@ func TestCoinsAreBernoulli(t *testing.T) {
 		}
 		seen[mask]++
 	}
-	if err := stattest.Distribution(seen, patternLaw(0.3, 6, 1, false)); err != nil {
+	if err := stattest.Distribution(seen, patternDistribution(0.3, 6, 1, false)); err != nil {
 		t.Error(err)
 	}
-	if stattest.Distribution(seen, patternLaw(0.32, 6, 1, false)) == nil {
+	if stattest.Distribution(seen, patternDistribution(0.32, 6, 1, false)) == nil {
 		t.Error("cannot be told from prob 0.32")
 	}
 }

@@ -22,8 +22,8 @@ import (
 // and maximum batch sizes count owners.
 //
 // The trainer averages the gradients of an owner's drawn examples and clips the mean, once for each
-// owner. The participation vector of the owner then follows the law of the scheme whatever is drawn
-// within, so that the accounting is that of one example, however many an owner has.
+// owner. The participation vector of the owner then follows the distribution of the scheme whatever
+// is drawn within, so that the accounting is that of one example, however many an owner has.
 type OwnerSampling struct {
 	ExamplesPerOwner int `json:"examples_per_owner"` // G, 1 to 2^20
 }

@@ -24,9 +24,9 @@ func subsets(n, size int) (all []int) {
 	return all
 }
 
-// TestOwnersBringUniformSubsets tests the joint law of what an owner brings to two steps, and of
-// what two owners bring to one, against two independent uniform subsets. Laws of samplers with one
-// fault are rejected.
+// TestOwnersBringUniformSubsets tests the joint distribution of what an owner brings to two steps,
+// and of what two owners bring to one, against two independent uniform subsets. Distributions of
+// samplers with one fault are rejected.
 func TestOwnersBringUniformSubsets(t *testing.T) {
 	const owners = 60000
 	for _, c := range []struct{ owned, brought int }{{2, 1}, {4, 2}, {5, 1}, {5, 4}, {5, 3}} {
@@ -50,7 +50,7 @@ func TestOwnersBringUniformSubsets(t *testing.T) {
 			steps[k*draw(owner, 3)+draw(owner, 4)]++
 			pairs[k*draw(2*owner, 9)+draw(2*owner+1, 9)]++
 		}
-		law := func(weight func(a, b int) float64) []float64 {
+		distribution := func(weight func(a, b int) float64) []float64 {
 			p, total := make([]float64, k*k), 0.0
 			for i := range p {
 				p[i] = weight(all[i/k], all[i%k])
@@ -62,7 +62,7 @@ func TestOwnersBringUniformSubsets(t *testing.T) {
 			return p
 		}
 		for what, seen := range map[string][]int{"two steps": steps, "two owners": pairs} {
-			if err := stattest.Distribution(seen, law(func(_, _ int) float64 { return 1 })); err != nil {
+			if err := stattest.Distribution(seen, distribution(func(_, _ int) float64 { return 1 })); err != nil {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
 			for twin, weight := range map[string]func(a, b int) float64{
@@ -75,8 +75,8 @@ func TestOwnersBringUniformSubsets(t *testing.T) {
 				"other examples first":         func(a, b int) float64 { return 1 + 0.3*float64(bits.OnesCount(uint(b&^a))) },
 				"the first example more often": func(a, _ int) float64 { return 1 + 0.3*float64(a&1) },
 			} {
-				if stattest.Distribution(seen, law(weight)) == nil {
-					t.Errorf("%s, %s: a law with %s is not rejected", name, what, twin)
+				if stattest.Distribution(seen, distribution(weight)) == nil {
+					t.Errorf("%s, %s: a distribution with %s is not rejected", name, what, twin)
 				}
 			}
 		}
@@ -108,12 +108,12 @@ func TestOwnersBringAll(t *testing.T) {
 }
 
 // TestOwnersFollowTheScheme: when an owner takes part says nothing of which examples it brings; the
-// joint law is the product.
+// joint distribution is the product.
 func TestOwnersFollowTheScheme(t *testing.T) {
 	const n, owners = 4, 100000
 	s := sampling.EpochMinSep{Steps: n, MinSep: 2, EpochSteps: 3}
 	drawer := sampling.OwnerSampling{ExamplesPerOwner: 1}.Drawer(key("what"))
-	patternLaw := soundEpoch(n, 2, 3)
+	patternDistribution := soundEpoch(n, 2, 3)
 	seen := make([]int, 1<<(2*n)) // the steps, and those to which the owner brings the second of its two examples
 	draws(s, "when", owners, func(owner int, steps []int32) {
 		mask := 0
@@ -123,9 +123,9 @@ func TestOwnersFollowTheScheme(t *testing.T) {
 		}
 		seen[mask]++
 	})
-	law := func(second float64) []float64 {
+	distribution := func(second float64) []float64 {
 		p := make([]float64, len(seen))
-		for steps, prob := range patternLaw {
+		for steps, prob := range patternDistribution {
 			for which := range 1 << n {
 				if which&^steps == 0 {
 					q := prob
@@ -141,10 +141,10 @@ func TestOwnersFollowTheScheme(t *testing.T) {
 		}
 		return p
 	}
-	if err := stattest.Distribution(seen, law(0.5)); err != nil {
+	if err := stattest.Distribution(seen, distribution(0.5)); err != nil {
 		t.Error(err)
 	}
-	if stattest.Distribution(seen, law(0.53)) == nil {
+	if stattest.Distribution(seen, distribution(0.53)) == nil {
 		t.Error("a drawer that prefers an example is not rejected")
 	}
 }

@@ -27,15 +27,15 @@ func draws(s interface{ Process() sampling.Process }, purpose string, examples i
 	}
 }
 
-// patternLaw is the probability of every set of steps, as a bit mask, by walking through the
-// definition: an example that waits w more steps before it is available, then draws each step.
-func patternLaw(p float64, n, b int, warm bool) []float64 {
-	law := make([]float64, 1<<n)
+// patternDistribution is the probability of every set of steps, as a bit mask, by walking through
+// the definition: an example that waits w more steps before it is available, then draws each step.
+func patternDistribution(p float64, n, b int, warm bool) []float64 {
+	distribution := make([]float64, 1<<n)
 	var walk func(step, wait, mask int, prob float64)
 	walk = func(step, wait, mask int, prob float64) {
 		switch {
 		case step == n:
-			law[mask] += prob
+			distribution[mask] += prob
 		case wait > 0:
 			walk(step+1, wait-1, mask, prob)
 		default:
@@ -45,14 +45,14 @@ func patternLaw(p float64, n, b int, warm bool) []float64 {
 	}
 	if !warm {
 		walk(0, 0, 0, 1)
-		return law
+		return distribution
 	}
 	pi := 1 / (1 + float64(b-1)*p)
 	walk(0, 0, 0, pi)
 	for s := 1; s < b; s++ {
 		walk(0, s, 0, p*pi)
 	}
-	return law
+	return distribution
 }
 
 // patterns counts the masks that a process draws.
@@ -68,93 +68,94 @@ func patterns(s interface{ Process() sampling.Process }, purpose string, n, exam
 	return seen
 }
 
-// TestPatternLaw tests the joint law of all steps of one example against enumeration, which
-// includes rate per step, gaps and independence across steps; and laws that are a little wrong must
-// be rejected.
-func TestPatternLaw(t *testing.T) {
+// TestPatternDistribution tests the joint distribution of all steps of one example against
+// enumeration, which includes rate per step, gaps and independence across steps; and distributions
+// that are a little wrong must be rejected.
+func TestPatternDistribution(t *testing.T) {
 	const n, examples = 7, 200000
 	for _, c := range []struct {
-		name  string
-		s     sampling.Independent
-		law   []float64
-		twins map[string][]float64
+		name         string
+		s            sampling.Independent
+		distribution []float64
+		twins        map[string][]float64
 	}{
-		{"cold", sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3}, patternLaw(0.3, n, 3, false), map[string][]float64{
-			"warm": patternLaw(0.3, n, 3, true), "min-sep 2": patternLaw(0.3, n, 2, false), "prob 0.31": patternLaw(0.31, n, 3, false)}},
-		{"warm", sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, patternLaw(0.3, n, 3, true), map[string][]float64{
-			"cold": patternLaw(0.3, n, 3, false), "min-sep 4": patternLaw(0.3, n, 4, true), "prob 0.31": patternLaw(0.31, n, 3, true)}},
-		{"long warm", sampling.BMinSep{Prob: 0.5, Steps: n, MinSep: 12, WarmStart: true}, patternLaw(0.5, n, 12, true), map[string][]float64{
+		{"cold", sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3}, patternDistribution(0.3, n, 3, false), map[string][]float64{
+			"warm": patternDistribution(0.3, n, 3, true), "min-sep 2": patternDistribution(0.3, n, 2, false), "prob 0.31": patternDistribution(0.31, n, 3, false)}},
+		{"warm", sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, patternDistribution(0.3, n, 3, true), map[string][]float64{
+			"cold": patternDistribution(0.3, n, 3, false), "min-sep 4": patternDistribution(0.3, n, 4, true), "prob 0.31": patternDistribution(0.31, n, 3, true)}},
+		{"long warm", sampling.BMinSep{Prob: 0.5, Steps: n, MinSep: 12, WarmStart: true}, patternDistribution(0.5, n, 12, true), map[string][]float64{
 			"uniform start": uniformStart(0.5, n, 12)}},
-		{"at most once", sampling.BMinSep{Prob: 0.6, Steps: n, MinSep: n, WarmStart: true}, onceLaw(n, 0.6/(1+6*0.6), 1), map[string][]float64{
-			"exactly once": onceLaw(n, 1./n, 1), "rate 0.134": onceLaw(n, 0.134, 1)}},
-		{"exactly once", sampling.BMinSep{Prob: 1, Steps: n, MinSep: n, WarmStart: true}, onceLaw(n, 1./n, 1), nil},
-		{"at most once, cold", sampling.BMinSep{Prob: 0.2, Steps: n, MinSep: n + 1}, onceLaw(n, 0.2, 0.8), map[string][]float64{
-			"warm": onceLaw(n, 0.2/(1+7*0.2), 1)}},
-		{"poisson", sampling.Poisson{Prob: 0.2, Steps: n}, patternLaw(0.2, n, 1, false), map[string][]float64{
-			"min-sep 2": patternLaw(0.2, n, 2, false)}},
-		{"balls-in-bins", sampling.BallsInBins{Steps: n, Period: 4}, patternLaw(1, n, 4, true), map[string][]float64{
-			"period 5": patternLaw(1, n, 5, true)}},
-		{"balls-in-bins, long period", sampling.BallsInBins{Steps: n, Period: 9}, patternLaw(1, n, 9, true), nil},
-		{"cyclic secret", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 3, SecretPartition: true}, cyclicLaw(0.4, n, 3, 3), map[string][]float64{
-			"part 2 missing": cyclicLaw(0.4, n, 3, 2), "prob 0.42": cyclicLaw(0.42, n, 3, 3)}},
-		{"cyclic public", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4}, cyclicLaw(0.4, n, 4, 4), nil},
+		{"at most once", sampling.BMinSep{Prob: 0.6, Steps: n, MinSep: n, WarmStart: true}, onceDistribution(n, 0.6/(1+6*0.6), 1), map[string][]float64{
+			"exactly once": onceDistribution(n, 1./n, 1), "rate 0.134": onceDistribution(n, 0.134, 1)}},
+		{"exactly once", sampling.BMinSep{Prob: 1, Steps: n, MinSep: n, WarmStart: true}, onceDistribution(n, 1./n, 1), nil},
+		{"at most once, cold", sampling.BMinSep{Prob: 0.2, Steps: n, MinSep: n + 1}, onceDistribution(n, 0.2, 0.8), map[string][]float64{
+			"warm": onceDistribution(n, 0.2/(1+7*0.2), 1)}},
+		{"poisson", sampling.Poisson{Prob: 0.2, Steps: n}, patternDistribution(0.2, n, 1, false), map[string][]float64{
+			"min-sep 2": patternDistribution(0.2, n, 2, false)}},
+		{"balls-in-bins", sampling.BallsInBins{Steps: n, Period: 4}, patternDistribution(1, n, 4, true), map[string][]float64{
+			"period 5": patternDistribution(1, n, 5, true)}},
+		{"balls-in-bins, long period", sampling.BallsInBins{Steps: n, Period: 9}, patternDistribution(1, n, 9, true), nil},
+		{"cyclic secret", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 3, SecretPartition: true}, cyclicDistribution(0.4, n, 3, 3), map[string][]float64{
+			"part 2 missing": cyclicDistribution(0.4, n, 3, 2), "prob 0.42": cyclicDistribution(0.42, n, 3, 3)}},
+		{"cyclic public", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4}, cyclicDistribution(0.4, n, 4, 4), nil},
 	} {
 		if err := c.s.Validate(); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		seen := patterns(c.s, c.name, n, examples)
-		if err := stattest.Distribution(seen, c.law); err != nil {
+		if err := stattest.Distribution(seen, c.distribution); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		for twin, law := range c.twins {
-			if stattest.Distribution(seen, law) == nil {
+		for twin, distribution := range c.twins {
+			if stattest.Distribution(seen, distribution) == nil {
 				t.Errorf("%s: cannot be told from %s", c.name, twin)
 			}
 		}
 	}
 }
 
-// onceLaw is that of at most one participation, at step t with probability first·ratio^t (F3.10).
-func onceLaw(n int, first, ratio float64) []float64 {
-	law := make([]float64, 1<<n)
-	law[0] = 1
+// onceDistribution is that of at most one participation, at step t with probability first·ratio^t
+// (F3.10).
+func onceDistribution(n int, first, ratio float64) []float64 {
+	distribution := make([]float64, 1<<n)
+	distribution[0] = 1
 	for t := range n {
-		law[1<<t] = first * math.Pow(ratio, float64(t))
-		law[0] -= law[1<<t]
+		distribution[1<<t] = first * math.Pow(ratio, float64(t))
+		distribution[0] -= distribution[1<<t]
 	}
-	if law[0] < 1e-12 { // rounding of an exact 0
-		law[0] = 0
+	if distribution[0] < 1e-12 { // rounding of an exact 0
+		distribution[0] = 0
 	}
-	return law
+	return distribution
 }
 
 // uniformStart is a wrong warm start: the initial wait uniform on 0..b-1.
 func uniformStart(p float64, n, b int) []float64 {
-	law := make([]float64, 1<<n)
+	distribution := make([]float64, 1<<n)
 	for s := range b {
-		for mask, q := range patternLaw(p, n, b, false) {
-			law[mask<<s&(1<<n-1)] += q / float64(b)
+		for mask, q := range patternDistribution(p, n, b, false) {
+			distribution[mask<<s&(1<<n-1)] += q / float64(b)
 		}
 	}
-	return law
+	return distribution
 }
 
-// cyclicLaw is the law of a uniformly drawn part of the first parts of b.
-func cyclicLaw(p float64, n, b, parts int) []float64 {
-	law := make([]float64, 1<<n)
+// cyclicDistribution is the distribution of a uniformly drawn part of the first parts of b.
+func cyclicDistribution(p float64, n, b, parts int) []float64 {
+	distribution := make([]float64, 1<<n)
 	for part := range parts {
 		turns := 0
 		for t := part; t < n; t += b {
 			turns |= 1 << t
 		}
-		for mask := range law {
+		for mask := range distribution {
 			if mask&^turns == 0 {
 				k := bits.OnesCount(uint(mask))
-				law[mask] += math.Pow(p, float64(k)) * math.Pow(1-p, float64(bits.OnesCount(uint(turns))-k)) / float64(parts)
+				distribution[mask] += math.Pow(p, float64(k)) * math.Pow(1-p, float64(bits.OnesCount(uint(turns))-k)) / float64(parts)
 			}
 		}
 	}
-	return law
+	return distribution
 }
 
 func TestCyclicPublicPartitionIsTheRow(t *testing.T) {
@@ -220,7 +221,7 @@ func TestGaps(t *testing.T) {
 			}
 		}
 	})
-	law := func(p float64) []float64 {
+	distribution := func(p float64) []float64 {
 		l, rest := make([]float64, 100-b+1), 1.0
 		for g := range 100 - b {
 			l[g], rest = rest*p, rest*(1-p)
@@ -228,10 +229,10 @@ func TestGaps(t *testing.T) {
 		l[100-b] = rest
 		return l
 	}
-	if err := stattest.Distribution(seen, law(p)); err != nil {
+	if err := stattest.Distribution(seen, distribution(p)); err != nil {
 		t.Error(err)
 	}
-	if stattest.Distribution(seen, law(1.05*p)) == nil {
+	if stattest.Distribution(seen, distribution(1.05*p)) == nil {
 		t.Error("cannot be told from a prob 5 % higher")
 	}
 }
@@ -279,29 +280,29 @@ func TestCopiesAndExamplesAreIndependent(t *testing.T) {
 // TestMoments compares mean and variance with enumeration of all patterns.
 func TestMoments(t *testing.T) {
 	const n = 9
-	moments := func(law []float64) (mean, variance float64) {
-		for mask, p := range law {
+	moments := func(distribution []float64) (mean, variance float64) {
+		for mask, p := range distribution {
 			k := float64(bits.OnesCount(uint(mask)))
 			mean, variance = mean+p*k, variance+p*k*k
 		}
 		return mean, variance - mean*mean
 	}
 	for _, c := range []struct {
-		s   sampling.Independent
-		law []float64
+		s            sampling.Independent
+		distribution []float64
 	}{
-		{sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3}, patternLaw(0.3, n, 3, false)},
-		{sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, patternLaw(0.3, n, 3, true)},
-		{sampling.BMinSep{Prob: 0.7, Steps: n, MinSep: 20, WarmStart: true}, patternLaw(0.7, n, 20, true)},
-		{sampling.BMinSep{Prob: 1, Steps: n, MinSep: 2}, patternLaw(1, n, 2, false)},
-		{sampling.Poisson{Prob: 0.2, Steps: n}, patternLaw(0.2, n, 1, false)},
-		{sampling.BallsInBins{Steps: n, Period: 4}, patternLaw(1, n, 4, true)},
-		{sampling.BallsInBins{Steps: n, Period: 20}, patternLaw(1, n, 20, true)},
-		{sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4, SecretPartition: true}, cyclicLaw(0.4, n, 4, 4)},
-		{sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 20, SecretPartition: true}, cyclicLaw(0.4, n, 20, 20)},
+		{sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3}, patternDistribution(0.3, n, 3, false)},
+		{sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, patternDistribution(0.3, n, 3, true)},
+		{sampling.BMinSep{Prob: 0.7, Steps: n, MinSep: 20, WarmStart: true}, patternDistribution(0.7, n, 20, true)},
+		{sampling.BMinSep{Prob: 1, Steps: n, MinSep: 2}, patternDistribution(1, n, 2, false)},
+		{sampling.Poisson{Prob: 0.2, Steps: n}, patternDistribution(0.2, n, 1, false)},
+		{sampling.BallsInBins{Steps: n, Period: 4}, patternDistribution(1, n, 4, true)},
+		{sampling.BallsInBins{Steps: n, Period: 20}, patternDistribution(1, n, 20, true)},
+		{sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4, SecretPartition: true}, cyclicDistribution(0.4, n, 4, 4)},
+		{sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 20, SecretPartition: true}, cyclicDistribution(0.4, n, 20, 20)},
 	} {
 		mean, variance := c.s.TotalMoments(10)
-		wantMean, wantVariance := moments(c.law)
+		wantMean, wantVariance := moments(c.distribution)
 		if math.Abs(mean-10*wantMean) > 1e-12 || math.Abs(variance-10*wantVariance) > 1e-12 {
 			t.Errorf("%+v: mean %v, variance %v, want %v, %v", c.s, mean, variance, 10*wantMean, 10*wantVariance)
 		}
@@ -314,8 +315,8 @@ func TestMoments(t *testing.T) {
 }
 
 // TestTotal tests the total of a long training, as `minsep inspect` does; the wrong twin takes the
-// binomial law that would hold if steps were independent: its variance is larger, so it is caught
-// by the spread over many trainings.
+// binomial distribution that would hold if steps were independent: its variance is larger, so it is
+// caught by the spread over many trainings.
 func TestTotal(t *testing.T) {
 	const n, b, p, examples = 2000, 64, 0.02, 20000
 	for _, warm := range []bool{true, false} {

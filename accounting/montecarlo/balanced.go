@@ -42,7 +42,7 @@ func (balancedMinSep) exactness(s Spec, _ int) Exactness {
 	return Exact
 }
 
-func (balancedMinSep) law(s Spec, d Direction, c *likelihood.Columns) likelihood.Law {
+func (balancedMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio {
 	norms, factor := s.norms(c)
 	one := likelihood.NewClasses(s.Balanced(), norms)
 	switch k := s.examplesPerOwner(); {
@@ -56,7 +56,7 @@ func (balancedMinSep) law(s Spec, d Direction, c *likelihood.Columns) likelihood
 }
 
 // Balanced is the participation process of a valid Spec of balanced-min-sep.
-func (s Spec) Balanced() *balanced.Law {
+func (s Spec) Balanced() *balanced.Distribution {
 	l, err := balanced.New(s.Steps, s.MinSep, s.Participations)
 	if err != nil {
 		panic(err)
@@ -71,8 +71,8 @@ func (balancedMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kerne
 // classes appends the participations of one example (F3.9).
 func (p participations) classes(dst []kernel.Hit, d *draws) []kernel.Hit {
 	step := 0
-	for left := p.law.First(d.word()); left > 0; left-- {
-		step = p.law.Next(left, step, d.word())
+	for left := p.distribution.First(d.word()); left > 0; left-- {
+		step = p.distribution.Next(left, step, d.word())
 		dst = append(dst, kernel.Hit{Step: step, Times: 1})
 		step += p.spec.MinSep
 	}

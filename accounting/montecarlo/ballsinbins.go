@@ -23,7 +23,7 @@ func (ballsInBins) separated(Spec) string { return "" }
 
 func (ballsInBins) exactness(Spec, int) Exactness { return Exact }
 
-func (ballsInBins) law(s Spec, _ Direction, c *likelihood.Columns) likelihood.Law {
+func (ballsInBins) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.Ratio {
 	return likelihood.NewBallsInBins(c, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 }
 

@@ -17,8 +17,8 @@ func init() {
 	schemes[Poisson] = poisson{}
 }
 
-// Limits of the exact law of several examples per owner: its cost a step is proportional to the
-// states, its memory to the states times min-sep.
+// Limits of the exact distribution of several examples per owner: its cost a step is proportional
+// to the states, its memory to the states times min-sep.
 const (
 	maxOwnerStates = 600 // of three and more
 	maxOwnerMemory = 1 << 19
@@ -53,7 +53,7 @@ func (bMinSep) exactness(s Spec, bands int) Exactness {
 	return Exact
 }
 
-func (b bMinSep) law(s Spec, d Direction, c *likelihood.Columns) likelihood.Law {
+func (b bMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio {
 	p, k := s.process(), s.examplesPerOwner()
 	norms, factor := s.norms(c)
 	bound := b.exactness(s, c.Bands) == Bound

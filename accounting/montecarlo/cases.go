@@ -96,7 +96,7 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 		check.Require(c.Examples == 2, "k_u", c.Examples, "must be 2")
 	case "multi_attribution_alg3_thm6.1":
 		check.AtLeast("k_u", c.Examples, 1)
-		s.PublishedLaw = true
+		s.Published = true
 	}
 	s.checkNumbers(&check)
 	for i, y := range c.Y { // before anything of n entries is made
@@ -117,8 +117,8 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 	return s, columns, check.Err()
 }
 
-// balanced sets the participations of a case and the digest of the law, unless checkNumbers is to
-// refuse them.
+// balanced sets the participations of a case and the digest of the distribution, unless
+// checkNumbers is to refuse them.
 func (c caseFile) balanced(s *Spec, check *param.Checker) {
 	s.Prob, s.WarmStart, s.Participations = 0, false, float64(c.Times)
 	if c.Scheme == "balanced_min_sep_mixed" {

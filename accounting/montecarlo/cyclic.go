@@ -23,7 +23,7 @@ func (cyclicPoisson) separated(s Spec) string { return s.Scheme }
 
 func (cyclicPoisson) exactness(Spec, int) Exactness { return Exact }
 
-func (cyclicPoisson) law(s Spec, _ Direction, c *likelihood.Columns) likelihood.Law {
+func (cyclicPoisson) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.Ratio {
 	norms, _ := s.norms(c)
 	return likelihood.NewCyclic(s.process(), norms)
 }

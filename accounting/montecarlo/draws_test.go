@@ -26,20 +26,20 @@ func binomialFault(draw func() int, n int, p float64, count int) error {
 	}
 	sd := math.Sqrt(float64(n) * p * (1 - p))
 	low, high := max(0, int(float64(n)*p-4*sd)), min(n, int(float64(n)*p+4*sd)+1)
-	law, cells := []float64{0}, make([]int, high-low+3)
+	distribution, cells := []float64{0}, make([]int, high-low+3)
 	inside := 0.0
 	for k := low; k <= high; k++ {
-		law = append(law, pmf(k))
+		distribution = append(distribution, pmf(k))
 		inside += pmf(k)
 	}
 	for k := low - 1; k >= 0 && k > low-2000; k-- {
-		law[0] += pmf(k)
+		distribution[0] += pmf(k)
 	}
-	law = append(law, max(0, 1-inside-law[0]))
+	distribution = append(distribution, max(0, 1-inside-distribution[0]))
 	for range count {
 		cells[min(max(draw()-low+1, 0), len(cells)-1)]++
 	}
-	return stattest.Distribution(cells, law)
+	return stattest.Distribution(cells, distribution)
 }
 
 func TestBinomial(t *testing.T) {
@@ -61,19 +61,19 @@ func TestBinomial(t *testing.T) {
 	}
 }
 
-// TestSampledAtLeastOne: the law of how many examples are sampled, given that one is.
+// TestSampledAtLeastOne: the distribution of how many examples are sampled, given that one is.
 func TestSampledAtLeastOne(t *testing.T) {
 	const k, p = 4, 0.3
 	process := newParticipations(Spec{Prob: p, MaxExamplesPerOwner: k})
-	cells, law := make([]int, k+1), make([]float64, k+1)
+	cells, distribution := make([]int, k+1), make([]float64, k+1)
 	for j := 1; j <= k; j++ {
-		law[j] = float64([]int{1, 4, 6, 4, 1}[j]) * math.Pow(p, float64(j)) * math.Pow(1-p, float64(k-j)) / (1 - math.Pow(1-p, k))
+		distribution[j] = float64([]int{1, 4, 6, 4, 1}[j]) * math.Pow(p, float64(j)) * math.Pow(1-p, float64(k-j)) / (1 - math.Pow(1-p, k))
 	}
 	d := testDraws("sampled")
 	for range 200000 {
 		cells[process.sampled(d)]++
 	}
-	if err := stattest.Distribution(cells, law); err != nil {
+	if err := stattest.Distribution(cells, distribution); err != nil {
 		t.Error(err)
 	}
 	process.spec.Prob, process.logQ = 1, math.Inf(-1)
@@ -83,7 +83,7 @@ func TestSampledAtLeastOne(t *testing.T) {
 }
 
 // TestRates: after a warm start every step has the rate 1/(b-1+1/p), and the counts of the others
-// have its binomial law; after a cold start the first step has rate p.
+// have its binomial distribution; after a cold start the first step has rate p.
 func TestRates(t *testing.T) {
 	const n, b, p, samples = 30, 7, 0.2, 200000
 	for _, warm := range []bool{true, false} {
@@ -124,15 +124,15 @@ func TestRates(t *testing.T) {
 			if warm && math.Abs(at[i]-1/(b-1+1/p)) > 1e-12 {
 				t.Fatalf("step %d: the reference itself has rate %g", i, at[i])
 			}
-			law := make([]float64, s.Examples)
-			for r := range law {
+			distribution := make([]float64, s.Examples)
+			for r := range distribution {
 				choose := 1.0
 				for j := range r {
 					choose *= float64(s.Examples-1-j) / float64(j+1)
 				}
-				law[r] = choose * math.Pow(at[i], float64(r)) * math.Pow(1-at[i], float64(s.Examples-1-r))
+				distribution[r] = choose * math.Pow(at[i], float64(r)) * math.Pow(1-at[i], float64(s.Examples-1-r))
 			}
-			if err := stattest.Distribution(cells[i], law); err != nil {
+			if err := stattest.Distribution(cells[i], distribution); err != nil {
 				t.Errorf("warm %v counts at step %d: %v", warm, i, err)
 			}
 		}

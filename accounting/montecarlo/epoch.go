@@ -33,7 +33,7 @@ func (epochMinSep) exactness(s Spec, _ int) Exactness {
 	return Exact
 }
 
-func (e epochMinSep) law(s Spec, d Direction, c *likelihood.Columns) likelihood.Law {
+func (e epochMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio {
 	norms, factor := s.norms(c)
 	one := likelihood.EpochMinSep(s.epochs(), norms)
 	switch k := s.examplesPerOwner(); {

@@ -30,9 +30,9 @@ func NewKernel(d Direction, specs ...Spec) (*kernel.Kernel, error) {
 		return nil, err
 	}
 	columns := likelihood.NewColumns(specs[0].Strategy)
-	laws := make([]likelihood.Law, len(specs))
+	ratios := make([]likelihood.Ratio, len(specs))
 	for i, s := range specs {
-		laws[i] = s.newLaw(d, columns)
+		ratios[i] = s.newRatio(d, columns)
 	}
-	return kernel.New(columns, specs[0].NoiseMultiplier, laws...), nil
+	return kernel.New(columns, specs[0].NoiseMultiplier, ratios...), nil
 }

@@ -19,17 +19,17 @@ type multiOwner struct{}
 func (multiOwner) check(s Spec, c *param.Checker) {
 	c.Probability("probability", s.Prob)
 	checkUntruncated(s, c)
-	c.Require(!s.PublishedLaw || !s.WarmStart, "warm start", s.WarmStart, "must be false for the published law of Algorithm 3")
+	c.Require(!s.Published || !s.WarmStart, "warm start", s.WarmStart, "must be false for the published distribution of Algorithm 3")
 }
 
 func (multiOwner) separated(s Spec) string { return s.Scheme }
 
 func (multiOwner) exactness(Spec, int) Exactness { return NotProven }
 
-func (multiOwner) law(s Spec, _ Direction, c *likelihood.Columns) likelihood.Law {
+func (multiOwner) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.Ratio {
 	p, k := s.process(), s.examplesPerOwner()
 	norms, _ := s.norms(c)
-	if s.PublishedLaw {
+	if s.Published {
 		return likelihood.PublishedOwner(p, norms, k)
 	}
 	return &likelihood.SampledOwner{Process: p, Examples: k, Norms: norms}
@@ -39,9 +39,9 @@ func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hi
 	return p.sampledOwner(dst, d)
 }
 
-// sampledOwner appends the participations of an owner in Algorithm 3: by its published law (F4.1)
-// blocked after a participation, else (F4.4) whenever one of its examples was sampled in the b-1
-// steps before.
+// sampledOwner appends the participations of an owner in Algorithm 3: by its published distribution
+// (F4.1) blocked after a participation, else (F4.4) whenever one of its examples was sampled in the
+// b-1 steps before.
 func (p participations) sampledOwner(dst []kernel.Hit, d *draws) []kernel.Hit {
 	n, b, k := p.spec.Steps, p.spec.MinSep, p.spec.examplesPerOwner()
 	logNone := float64(k) * p.logQ
@@ -57,7 +57,7 @@ func (p participations) sampledOwner(dst []kernel.Hit, d *draws) []kernel.Hit {
 		if i >= free && i >= 0 {
 			dst = append(dst, kernel.Hit{Step: i, Times: p.sampled(d)})
 		}
-		if i >= free || !p.spec.PublishedLaw {
+		if i >= free || !p.spec.Published {
 			free = i + b
 		}
 	}

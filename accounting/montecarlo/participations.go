@@ -12,16 +12,16 @@ import (
 
 // participations draws when one owner's examples participate.
 type participations struct {
-	spec   Spec
-	scheme scheme
-	logQ   float64 // ln(1-p)
-	law    *balanced.Law
+	spec         Spec
+	scheme       scheme
+	logQ         float64 // ln(1-p)
+	distribution *balanced.Distribution
 }
 
 func newParticipations(s Spec) participations {
 	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob)}
 	if s.Scheme == BalancedMinSep {
-		p.law = s.Balanced()
+		p.distribution = s.Balanced()
 	}
 	if s.EpochSteps > 0 { // of a free example, up to place b-1 of an epoch
 		p.logQ = math.Log1p(-1 / float64(s.EpochSteps-s.MinSep+1))

@@ -113,8 +113,8 @@ func drawnPatterns(s Spec, name string) map[pattern]int {
 }
 
 // differ compares two samples of the same size: given how often a pattern is seen in both, each of
-// them is as likely to have it, and the tails of that hypergeometric law are below those of the
-// binomial one (Hoeffding 1963, section 6).
+// them is as likely to have it, and the tails of that hypergeometric distribution are below those
+// of the binomial one (Hoeffding 1963, section 6).
 func differ(a, b map[pattern]int) error {
 	for _, counts := range []map[pattern]int{a, b} {
 		for x := range counts {
@@ -127,8 +127,8 @@ func differ(a, b map[pattern]int) error {
 }
 
 // TestDrawsAreThoseOfBatches holds the participations of which losses are drawn against those that
-// batches are formed of: two programs, of other random words, for one law. Those of another
-// probability, min-sep or start are told apart.
+// batches are formed of: two programs, of other random words, for one distribution. Those of
+// another probability, min-sep or start are told apart.
 func TestDrawsAreThoseOfBatches(t *testing.T) {
 	covered := map[string]bool{}
 	for name, c := range twoPrograms {

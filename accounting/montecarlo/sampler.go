@@ -41,7 +41,7 @@ func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 	key = key.Sub("losses of direction " + string(d) + " of " + string(config))
 	return &Sampler{
 		direction: d,
-		kernel:    kernel.New(columns, s.NoiseMultiplier, s.newLaw(d, columns)),
+		kernel:    kernel.New(columns, s.NoiseMultiplier, s.newRatio(d, columns)),
 		process:   newParticipations(s),
 		truncated: s.MaxBatchSize > 0,
 		key:       key,
@@ -77,7 +77,7 @@ func (s *Sampler) input(number uint64) kernel.Input {
 		s.draws.start(number, lane)
 		s.hits[lane] = s.process.appendHits(s.hits[lane][:0], &s.draws)
 		if s.truncated {
-			l := s.kernel.Laws(0)[lane].(*likelihood.Truncated)
+			l := s.kernel.Ratios(0)[lane].(*likelihood.Truncated)
 			l.Counts = s.process.counts(l.Counts, &s.draws)
 			s.hits[lane] = truncate(s.hits[lane], l, &s.draws, s.direction)
 		}

@@ -42,7 +42,7 @@ func sqrtColumn(bands int) []float64 {
 	return c
 }
 
-// kinds is one spec of every law.
+// kinds is one spec of every distribution.
 func kinds() map[string]Spec {
 	with := func(change func(*Spec)) Spec {
 		s := Spec{Scheme: BMinSep, Steps: 40, MinSep: 4, Prob: 0.1, WarmStart: true, NoiseMultiplier: 1.5, Strategy: toeplitz(40, sqrtColumn(4)...)}
@@ -71,7 +71,7 @@ func kinds() map[string]Spec {
 		"two cold":         with(func(s *Spec) { s.MaxExamplesPerOwner, s.WarmStart = 2, false }),
 		"three":            with(func(s *Spec) { s.MaxExamplesPerOwner, s.NoiseMultiplier = 3, 2 }),
 		"published": with(func(s *Spec) {
-			s.Scheme, s.MaxExamplesPerOwner, s.WarmStart, s.PublishedLaw = MultiOwner, 3, false, true
+			s.Scheme, s.MaxExamplesPerOwner, s.WarmStart, s.Published = MultiOwner, 3, false, true
 		}),
 		"sampled":         with(func(s *Spec) { s.Scheme, s.MaxExamplesPerOwner = MultiOwner, 3 }),
 		"truncated":       with(func(s *Spec) { s.MaxBatchSize, s.Examples = 5, 60 }),
@@ -79,9 +79,9 @@ func kinds() map[string]Spec {
 	}
 }
 
-// TestReciprocalMean: E_P[Q/P] = E_Q[P/Q] = 1 for every law, that is, the mean of e^-loss in both
-// directions. It fails when participations do not follow the law that their loss is computed with.
-// See reciprocalFault for what is compared.
+// TestReciprocalMean: E_P[Q/P] = E_Q[P/Q] = 1 for every distribution, that is, the mean of e^-loss
+// in both directions. It fails when participations do not follow the distribution that their loss
+// is computed with. See reciprocalFault for what is compared.
 func TestReciprocalMean(t *testing.T) {
 	samples := 80000
 	if testing.Short() {
@@ -190,7 +190,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestLossesAgainstEvaluator holds sampled losses to the log-domain law at the same outputs.
+// TestLossesAgainstEvaluator holds sampled losses to the log-domain distribution at the same
+// outputs.
 func TestLossesAgainstEvaluator(t *testing.T) {
 	for name, s := range kinds() {
 		for _, d := range Directions {
@@ -205,7 +206,7 @@ func TestLossesAgainstEvaluator(t *testing.T) {
 				y := sampler.kernel.Outputs(&in, lane)
 				var want float64
 				if s.MaxBatchSize > 0 {
-					want, err = e.LogRatioCounts(y, sampler.kernel.Laws(0)[lane].(*likelihood.Truncated).Counts)
+					want, err = e.LogRatioCounts(y, sampler.kernel.Ratios(0)[lane].(*likelihood.Truncated).Counts)
 				} else {
 					want, err = e.LogRatio(y)
 				}
@@ -259,7 +260,7 @@ func (g goldenMonteCarlo) spec() Spec {
 	case "cyclic_poisson_random_shift":
 		s.Scheme, s.Prob, s.WarmStart = CyclicPoisson, g.ProbCyclic, true
 	case "multi_attribution_alg3_thm6.1":
-		s.Scheme, s.PublishedLaw = MultiOwner, true
+		s.Scheme, s.Published = MultiOwner, true
 	}
 	return s
 }
@@ -343,14 +344,14 @@ func TestSpecialCases(t *testing.T) {
 	cyclic.Scheme = CyclicPoisson
 	alone.MaxExamplesPerOwner = 1
 	algorithm3.Scheme = MultiOwner
-	published.Scheme, published.WarmStart, published.PublishedLaw = MultiOwner, false, true
+	published.Scheme, published.WarmStart, published.Published = MultiOwner, false, true
 	y := make([]float64, n)
 	for i := range y {
 		y[i] = math.Sin(float64(i*i)) * 2
 	}
 	for name, pair := range map[string][2]Spec{"balls-in-bins": {base, balls}, "epochs of min-sep": {bins, balls}, "at most once": {epoch, once}, "poisson": {one, poisson},
 		"cyclic": {one, cyclic}, "one example": {one, alone},
-		"algorithm 3": {one, algorithm3}, "its published law": {one, published}} {
+		"algorithm 3": {one, algorithm3}, "its published distribution": {one, published}} {
 		var losses [2]float64
 		for i, s := range pair {
 			e, err := NewEvaluator(s, P)

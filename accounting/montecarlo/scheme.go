@@ -10,7 +10,7 @@ import (
 	"minsep/internal/param"
 )
 
-// scheme is a law of participation: how losses under it are computed, and how participations are
+// scheme is how examples take part: how losses under it are computed, and how participations are
 // drawn. Each has a file.
 type scheme interface {
 	// check reports the faults of all parameters but those that every scheme has: steps, min-sep,
@@ -20,13 +20,13 @@ type scheme interface {
 	separated(s Spec) string
 	// exactness says what losses are worth for a strategy of so many bands.
 	exactness(s Spec, bands int) Exactness
-	// law is the recursion of the loss in one direction.
-	law(s Spec, d Direction, c *likelihood.Columns) likelihood.Law
+	// ratio is the recursion of the loss in one direction.
+	ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio
 	// draw appends the participations of one owner's examples to dst, sorted by step.
 	draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit
 }
 
-// schemes are the laws of participation by the names of their schemes. Each file's init sets its
+// schemes are the ways to take part, by the names of their schemes. Each file's init sets its
 // own.
 var schemes = map[string]scheme{}
 

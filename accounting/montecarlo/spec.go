@@ -64,11 +64,11 @@ type Spec struct {
 	// others.
 	Participations float64 `json:"participations,omitempty"`
 
-	// Hazards is the digest of the law of balanced-min-sep (package balanced). "" for others.
+	// Hazards is the digest of the distribution of balanced-min-sep (package balanced). "" for others.
 	Hazards string `json:"hazards,omitempty"`
 
-	// WarmStart starts in the stationary law: Algorithm 2 of arXiv 2602.09338. Of cyclic Poisson it
-	// makes the part of the example uniform instead of the first, which has the most steps.
+	// WarmStart starts in the stationary distribution: Algorithm 2 of arXiv 2602.09338. Of cyclic
+	// Poisson it makes the part of the example uniform instead of the first, which has the most steps.
 	WarmStart bool `json:"warm_start"`
 
 	// NoiseMultiplier is σ, the standard deviation of z in units of the clip norm, whatever the
@@ -80,9 +80,9 @@ type Spec struct {
 	// MultiOwner.
 	MaxExamplesPerOwner int `json:"max_examples_per_owner,omitempty"`
 
-	// PublishedLaw takes, for MultiOwner, the published law F4.1 (cold start) and not the exact law
-	// F4.4 of one owner's examples alone.
-	PublishedLaw bool `json:"published_law,omitempty"`
+	// Published takes, for MultiOwner, the published distribution F4.1 (cold start) and not the exact
+	// one F4.4 of one owner's examples alone.
+	Published bool `json:"published_law,omitempty"`
 
 	// MaxBatchSize, unless 0, is the size that batches are cut to at random; Examples, the size of
 	// the data set, is needed with it.
@@ -134,7 +134,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	scheme.check(s, check)
 	check.Require(s.EpochSteps == 0 || s.Scheme == EpochMinSep, "epoch steps", s.EpochSteps, "is for epoch-min-sep only")
 	check.Require(s.Participations == 0 && s.Hazards == "" || s.Scheme == BalancedMinSep, "participations", s.Participations, "is for balanced-min-sep only")
-	check.Require(!s.PublishedLaw || s.Scheme == MultiOwner, "published law", s.PublishedLaw, "is for multi-owner only")
+	check.Require(!s.Published || s.Scheme == MultiOwner, "published distribution", s.Published, "is for multi-owner only")
 	if s.MaxBatchSize > 0 {
 		check.Require(k == 1, "max examples per owner", k, "must be 1 with a max batch size: no loss is known for more")
 		check.AtLeast("examples", s.Examples, 1)
@@ -171,9 +171,9 @@ func (s Spec) Exactness() Exactness {
 
 func (s Spec) exactness(bands int) Exactness { return schemes[s.Scheme].exactness(s, bands) }
 
-// newLaw returns the recursion of the loss in one direction.
-func (s Spec) newLaw(d Direction, c *likelihood.Columns) likelihood.Law {
-	return schemes[s.Scheme].law(s, d, c)
+// newRatio returns the recursion of the loss in one direction.
+func (s Spec) newRatio(d Direction, c *likelihood.Columns) likelihood.Ratio {
+	return schemes[s.Scheme].ratio(s, d, c)
 }
 
 // norms are the squared norms of the columns over σ², and 1/σ².
@@ -187,7 +187,7 @@ func (s Spec) norms(c *likelihood.Columns) (norms []float64, factor float64) {
 type Evaluator struct {
 	spec    Spec
 	columns *likelihood.Columns
-	law     likelihood.Law
+	ratio   likelihood.Ratio
 }
 
 // NewEvaluator validates s. Where the loss is a bound, the direction decides which.
@@ -202,7 +202,7 @@ func NewEvaluator(s Spec, d Direction) (*Evaluator, error) {
 }
 
 func newEvaluator(s Spec, d Direction, c *likelihood.Columns) *Evaluator {
-	return &Evaluator{s, c, s.newLaw(d, c)}
+	return &Evaluator{s, c, s.newRatio(d, c)}
 }
 
 // LogRatio returns ln P(y)/Q(y), or its bound, for Steps finite entries of y. It holds to 1e-9 for
@@ -217,7 +217,7 @@ func (e *Evaluator) LogRatio(y []float64) (float64, error) {
 // LogRatioCounts is LogRatio for truncated batches, conditional on counts: how many other examples
 // were sampled at each step (F3.6).
 func (e *Evaluator) LogRatioCounts(y []float64, counts []int) (float64, error) {
-	truncated, ok := e.law.(*likelihood.Truncated)
+	truncated, ok := e.ratio.(*likelihood.Truncated)
 	check := param.Checker{Package: "montecarlo"}
 	check.Require(ok, "counts", "given", "are for truncated batches only")
 	check.Require(len(counts) == e.spec.Steps, "counts", len(counts), fmt.Sprintf("must be one a step, %d", e.spec.Steps))
@@ -240,7 +240,7 @@ func (e *Evaluator) logRatio(y []float64) (float64, error) {
 	if err := check.Err(); err != nil {
 		return 0, err
 	}
-	loss := likelihood.LogRatio(e.law, e.columns, e.spec.NoiseMultiplier, y)
+	loss := likelihood.LogRatio(e.ratio, e.columns, e.spec.NoiseMultiplier, y)
 	check.Require(!math.IsNaN(loss) && !math.IsInf(loss, 0), "log ratio", loss, "is out of range for this y")
 	return loss, check.Err()
 }

@@ -46,8 +46,8 @@ func TestSpecGuards(t *testing.T) {
 		"truncated, owners":    {func(s *Spec) { s.MaxBatchSize, s.Examples, s.MaxExamplesPerOwner = 10, 100, 2 }, []string{"examples per owner 2"}},
 		"truncated, no size":   {func(s *Spec) { s.MaxBatchSize = 10 }, []string{"examples 0"}},
 		"cyclic owners":        {func(s *Spec) { s.Scheme, s.MaxExamplesPerOwner = CyclicPoisson, 2 }, []string{"examples per owner 2"}},
-		"published warm":       {func(s *Spec) { s.Scheme, s.PublishedLaw = MultiOwner, true }, []string{"warm start true"}},
-		"published of another": {func(s *Spec) { s.PublishedLaw = true }, []string{"published law true"}},
+		"published warm":       {func(s *Spec) { s.Scheme, s.Published = MultiOwner, true }, []string{"warm start true"}},
+		"published of another": {func(s *Spec) { s.Published = true }, []string{"published distribution true"}},
 		"too little noise":     {func(s *Spec) { s.NoiseMultiplier = 1e-4 }, []string{"squared column norm"}},
 		"infinite noise":       {func(s *Spec) { s.NoiseMultiplier = math.Inf(1) }, []string{"noise multiplier +Inf"}},
 	} {

@@ -17,7 +17,7 @@ const (
 	// theorem 24.2, has 7 units for radix 2 and correctly rounded roots of unity; the rest is for
 	// the roots' own error. A test measures it.
 	fftError = 20 * unit
-	// windowTail is the logarithm of the mass, under the tilted law, that may lie outside the
+	// windowTail is the logarithm of the mass, under the tilted distribution, that may lie outside the
 	// transform's window at either end.
 	windowTail = -34
 	// maxTilt bounds tilts times the grid.
@@ -182,7 +182,8 @@ func (p product) solveTilt(f func(float64) (value, slope float64)) float64 {
 	return tilt
 }
 
-// composed is the law of the composed loss, tilted by exp(λ loss): mass[i] is at loss (low+i)·grid.
+// composed is the distribution of the composed loss, tilted by exp(λ loss): mass[i] is at loss
+// (low+i)·grid.
 type composed struct {
 	grid  float64
 	tilt  float64
@@ -304,8 +305,8 @@ func norm(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// window returns grid indices between which the tilted law of the composed loss lies, up to the
-// mass stray, by Chernoff's bound: Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u).
+// window returns grid indices between which the tilted distribution of the composed loss lies, up
+// to the mass stray, by Chernoff's bound: Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u).
 func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) {
 	bottom, top := p.support()
 	if top-bottom < 1<<15 {
@@ -320,7 +321,7 @@ func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) 
 			return (other - k - windowTail) / s / p.grid
 		}
 	}
-	s0 := math.Sqrt(-2 * windowTail / max(k2, p.grid*p.grid)) // the best s for a normal law
+	s0 := math.Sqrt(-2 * windowTail / max(k2, p.grid*p.grid)) // the best s for a normal distribution
 	s0 = min(s0, maxTilt/2/p.grid)
 	up := min(top, descend(reach(1), s0))
 	down := max(bottom, -descend(reach(-1), s0))

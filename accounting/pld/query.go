@@ -2,9 +2,9 @@ package pld
 
 import "math"
 
-// slack bounds what the composed law's errors add to or take from δ at ε = loss index·grid: the
-// mass outside the window and the rounding noise, Σ noise_j exp(-λ(loss_j - ε)) over loss_j ≥ ε by
-// Cauchy–Schwarz.
+// slack bounds what the composed distribution's errors add to or take from δ at ε = loss
+// index·grid: the mass outside the window and the rounding noise, Σ noise_j exp(-λ(loss_j - ε))
+// over loss_j ≥ ε by Cauchy–Schwarz.
 func (c *composed) slack(index int) float64 {
 	return c.scale(index) * c.tiltedSlack()
 }
@@ -20,7 +20,7 @@ func (c *composed) tiltedSlack() float64 {
 	return 2*c.stray + c.noise*math.Sqrt(weights)
 }
 
-// sums are two weighted tails of the composed law.
+// sums are two weighted tails of the composed distribution.
 type sums struct{ above, scaled float64 }
 
 // tails walks down from the highest loss. At index j it gives the sums over i ≥ j above = Σ mass_i

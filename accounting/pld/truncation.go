@@ -12,8 +12,8 @@ type group struct {
 	probability float64
 }
 
-// groups divides the law of r ~ Binom(Others, prob) into the probability that r < MaxBatchSize, at
-// most 24 groups of larger r, and what is left over, which is below 1e-25.
+// groups divides the distribution of r ~ Binom(Others, prob) into the probability that r <
+// MaxBatchSize, at most 24 groups of larger r, and what is left over, which is below 1e-25.
 func (t Truncation) groups(prob float64) (below float64, list []group, rest float64) {
 	if t.Others < t.MaxBatchSize {
 		return 1, nil, 0

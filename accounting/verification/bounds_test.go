@@ -17,14 +17,14 @@ import (
 	"minsep/sampling/stream"
 )
 
-// boundCase is a random small problem: a run, its law as it is enumerated, and where it is looked
-// at.
+// boundCase is a random small problem: a run, its distribution as it is enumerated, and where it is
+// looked at.
 type boundCase struct {
-	run     accounting.Run
-	laws    []law // δ is that of the worst
-	sigma   float64
-	epsilon float64
-	skip    bool // the privacy loss distribution
+	run           accounting.Run
+	distributions []distribution // δ is that of the worst
+	sigma         float64
+	epsilon       float64
+	skip          bool // the privacy loss distribution
 }
 
 func (c boundCase) String() string {
@@ -33,7 +33,7 @@ func (c boundCase) String() string {
 }
 
 // none is the probability of no participation.
-func (l law) none() (prob float64) {
+func (l distribution) none() (prob float64) {
 	for _, c := range l {
 		sum := 0
 		for _, v := range c.x {
@@ -84,21 +84,21 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 		warm := rng.IntN(2) == 0
 		s.BMinSep = &sampling.BMinSep{Prob: p, Steps: steps, MinSep: b, WarmStart: warm}
 		c.run.MaxExamplesPerOwner = 1 + rng.IntN(maxExamples)
-		c.laws = []law{minSepLaw(steps, b, p, warm).times(c.run.MaxExamplesPerOwner)}
+		c.distributions = []distribution{minSepDistribution(steps, b, p, warm).times(c.run.MaxExamplesPerOwner)}
 	case 8:
 		s.Poisson = &sampling.Poisson{Prob: p, Steps: steps}
 		bands = 1
 		c.run.MaxExamplesPerOwner = 1 + rng.IntN(maxExamples)
-		c.laws = []law{minSepLaw(steps, 1, p, false).times(c.run.MaxExamplesPerOwner)}
+		c.distributions = []distribution{minSepDistribution(steps, 1, p, false).times(c.run.MaxExamplesPerOwner)}
 	case 9, 10:
 		s.BallsInBins = &sampling.BallsInBins{Steps: steps, Period: b}
 		bands = steps
-		c.laws = []law{binsLaw(steps, b)}
+		c.distributions = []distribution{binsDistribution(steps, b)}
 	case 12, 13:
 		epoch := b + pick(rng, 0, 1, rng.IntN(4), max(0, steps-b), steps)
 		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, MinSep: b, EpochSteps: epoch}
 		c.run.MaxExamplesPerOwner = pick(rng, 1, 1+rng.IntN(maxExamples))
-		c.laws = []law{epochLaw(steps, b, epoch).times(c.run.MaxExamplesPerOwner)}
+		c.distributions = []distribution{epochDistribution(steps, b, epoch).times(c.run.MaxExamplesPerOwner)}
 	case 14, 15:
 		times := pick(rng, 0.3, 1, 1.5, 2)
 		scheme, err := sampling.NewBalancedMinSep(steps, b, times)
@@ -107,25 +107,25 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 		}
 		s.BalancedMinSep = &scheme
 		c.run.MaxExamplesPerOwner = pick(rng, 1, 1+rng.IntN(maxExamples))
-		c.laws = []law{balancedLaw(scheme).times(c.run.MaxExamplesPerOwner)}
+		c.distributions = []distribution{balancedDistribution(scheme).times(c.run.MaxExamplesPerOwner)}
 	case 11:
 		secret := rng.IntN(2) == 0
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: b, SecretPartition: secret}
-		uniform := law{}
+		uniform := distribution{}
 		for part := range b {
-			own := law{}
-			partLaw(own, steps, b, part, p, 1)
-			partLaw(uniform, steps, b, part, p, 1/float64(b))
-			c.laws = append(c.laws, own)
+			own := distribution{}
+			partDistribution(own, steps, b, part, p, 1)
+			partDistribution(uniform, steps, b, part, p, 1/float64(b))
+			c.distributions = append(c.distributions, own)
 		}
 		if secret {
-			c.laws = []law{uniform}
+			c.distributions = []distribution{uniform}
 		}
 	}
 	c.run.Sampler = s
 	c.run.Strategy = randomStrategy(rng, steps, bands)
 	c.sigma = pick(rng, 0.05, 0.1, 0.25, math.Exp(-3+4*rng.Float64()), math.Exp(-3+4*rng.Float64()))
-	c.epsilon = randomEpsilon(rng, -math.Log(c.laws[0].none()), c.run.MaxExamplesPerOwner)
+	c.epsilon = randomEpsilon(rng, -math.Log(c.distributions[0].none()), c.run.MaxExamplesPerOwner)
 	return c
 }
 
@@ -158,7 +158,7 @@ func (c boundCase) bounds(t *testing.T) (upper, lower [2]float64) {
 		return upper, lower
 	}
 	for i, d := range montecarlo.Directions {
-		plan, err := tilt.NewPlan(tilt.Config{Spec: c.run.Loss(c.sigma), Epsilon: c.epsilon, Direction: d})
+		plan, err := tilt.NewProposal(tilt.Config{Spec: c.run.Loss(c.sigma), Epsilon: c.epsilon, Direction: d})
 		if errors.Is(err, tilt.ErrNotTilted) {
 			continue
 		}
@@ -186,9 +186,9 @@ func (c boundCase) hold(upper, lower, truth [2]float64, fault float64) error {
 	return nil
 }
 
-// truth is the worst law's.
+// truth is the worst distribution's.
 func (c boundCase) truth(divergences func(mixture) (pq, qp, fault float64)) (truth [2]float64, fault float64) {
-	for _, l := range c.laws {
+	for _, l := range c.distributions {
 		pq, qp, e := divergences(l.image(rows(c.run.Strategy), c.sigma))
 		truth[0], truth[1], fault = max(truth[0], pq), max(truth[1], qp), max(fault, e)
 	}
@@ -205,7 +205,7 @@ func TestBoundsHold(t *testing.T) {
 			steps = 3
 		}
 		c := randomCase(rng, steps, 5)
-		if steps == 3 && len(c.laws[0]) > 12 {
+		if steps == 3 && len(c.distributions[0]) > 12 {
 			continue
 		}
 		if c.run.Sampler.Poisson != nil && c.run.MaxExamplesPerOwner%2 == 0 {
@@ -223,7 +223,7 @@ func TestBoundsHold(t *testing.T) {
 			}
 		}
 		seen[fmt.Sprintf("%s %v", c.run.Sampler.Scheme().Name(), c.run.MaxExamplesPerOwner > 1)]++
-		if none := -math.Log(c.laws[0].none()); c.run.MaxExamplesPerOwner > 1 && c.sigma <= 0.25 && none > c.epsilon && none < c.epsilon*float64(c.run.MaxExamplesPerOwner) {
+		if none := -math.Log(c.distributions[0].none()); c.run.MaxExamplesPerOwner > 1 && c.sigma <= 0.25 && none > c.epsilon && none < c.epsilon*float64(c.run.MaxExamplesPerOwner) {
 			corners++
 		}
 	}
@@ -246,11 +246,11 @@ func TestBoundsHoldByDraws(t *testing.T) {
 	for held := 0; held < 5; {
 		c := randomCase(rng, 4+rng.IntN(3), 3)
 		upper, lower := c.bounds(t)
-		if math.IsInf(upper[0], 1) && math.IsInf(upper[1], 1) || len(c.laws) > 1 || len(c.laws[0]) > 30 {
+		if math.IsInf(upper[0], 1) && math.IsInf(upper[1], 1) || len(c.distributions) > 1 || len(c.distributions[0]) > 30 {
 			continue
 		}
 		held++
-		mean, stdErr := c.laws[0].image(rows(c.run.Strategy), c.sigma).draws(rng, c.epsilon, 1e6)
+		mean, stdErr := c.distributions[0].image(rows(c.run.Strategy), c.sigma).draws(rng, c.epsilon, 1e6)
 		if err := c.hold(upper, lower, mean, 6*max(stdErr[0], stdErr[1])); err != nil {
 			t.Error(err)
 		}
@@ -267,11 +267,11 @@ func TestSecretPartition(t *testing.T) {
 		c := boundCase{sigma: 0.7, epsilon: 0.2}
 		c.run = accounting.Run{Strategy: strategy, MaxExamplesPerOwner: 1,
 			Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.6, Steps: 3, MinSep: minSep, SecretPartition: true}}}
-		uniform := law{}
+		uniform := distribution{}
 		for part := range minSep {
-			partLaw(uniform, 3, minSep, part, 0.6, 1/float64(minSep))
+			partDistribution(uniform, 3, minSep, part, 0.6, 1/float64(minSep))
 		}
-		c.laws = []law{uniform}
+		c.distributions = []distribution{uniform}
 		truth, fault := c.truth(func(m mixture) (float64, float64, float64) { return m.quadrature(c.epsilon) })
 		for i, d := range montecarlo.Directions {
 			for _, secret := range []bool{true, false} {

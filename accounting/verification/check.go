@@ -47,7 +47,7 @@ func prove(run accounting.Run, noiseMultiplier, epsilon float64, t accounting.Tr
 		}
 		return pq.Upper, err
 	case accounting.RenyiBound:
-		plan, err := tilt.NewPlan(tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: epsilon, Direction: t.Direction})
+		plan, err := tilt.NewProposal(tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: epsilon, Direction: t.Direction})
 		return plan.Divergence, err
 	}
 	return 0, fmt.Errorf("%w: %q is no proof", accounting.ErrNotVerified, t.Method)

@@ -144,46 +144,48 @@ func unaimed(ctx context.Context, run accounting.Run, s hockeyStick, other float
 	return e, float64(e.Samples)*e.Mean >= 10*e.Bound, nil
 }
 
-// Law is the estimated δ of Algorithm 3 for an owner of so many examples, by one of the two laws:
-// none of it is proven.
-type Law struct {
-	Law      string  `json:"law"` // F4.1, as published (cold start), or F4.4, of the owner's examples alone
-	Examples int     `json:"examples"`
-	Delta    float64 `json:"delta"`
-	StdErr   float64 `json:"std_err"`
-	Effort   float64 `json:"effort"` // M/δ
+// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of so many examples, by one of
+// two distributions of their participations. None of it is proven.
+type MultiOwnerEstimate struct {
+	// Distribution is F4.1, as published (cold start), or F4.4, of the owner's examples alone.
+	Distribution string `json:"law"`
+
+	Examples int     `json:"examples"` // of the owner, at least 1
+	Delta    float64 `json:"delta"`    // at ε, above 0
+	StdErr   float64 `json:"std_err"`  // of Delta, at least 0
+	Effort   float64 `json:"effort"`   // M/δ
 }
 
-// Laws estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples, by both laws:
-// fewer examples may be worse. Figures for which an estimate would take too many samples are left
-// out.
-func Laws(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (laws []Law, err error) {
+// MultiOwnerEstimates estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples,
+// by both distributions: fewer examples may be worse. Figures for which an estimate would take too
+// many samples are left out.
+func MultiOwnerEstimates(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (list []MultiOwnerEstimate, err error) {
 	if method, err := run.Method(); method != accounting.Unproven {
-		return nil, errors.Join(fmt.Errorf("verification: laws are for %s only", montecarlo.MultiOwner), err)
+		return nil, errors.Join(fmt.Errorf("verification: these estimates are for %s only", montecarlo.MultiOwner), err)
 	}
 	for k := 1; k <= run.MaxExamplesPerOwner; k++ {
 		for _, published := range []bool{true, false} {
-			law := Law{Law: "F4.4", Examples: k}
+			estimate := MultiOwnerEstimate{Distribution: "F4.4", Examples: k}
 			enough := true
 			for _, d := range montecarlo.Directions {
 				s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
 				s.spec.MaxExamplesPerOwner = k
 				if published {
-					law.Law, s.spec.PublishedLaw, s.spec.WarmStart = "F4.1", true, false
+					estimate.Distribution, s.spec.Published, s.spec.WarmStart = "F4.1", true, false
 				}
-				e, ok, err := unaimed(ctx, run, s, law.Delta)
+				e, ok, err := unaimed(ctx, run, s, estimate.Delta)
 				if err != nil {
 					return nil, err
 				}
 				enough = enough && (ok || e.Mean == 0)
-				if e.Mean >= law.Delta {
-					law.Delta, law.StdErr, law.Effort = e.Mean, e.StdErr, e.Bound/e.Mean
+				if e.Mean >= estimate.Delta {
+					estimate.Delta, estimate.StdErr, estimate.Effort = e.Mean, e.StdErr, e.Bound/e.Mean
 				}
 			}
-			if enough && law.Delta > 0 {
-				laws = append(laws, law)
+			if enough && estimate.Delta > 0 {
+				list = append(list, estimate)
 			}
 		}
 	}
-	return laws, nil
+	return list, nil
 }

@@ -22,22 +22,22 @@ type mixture struct {
 	means      [][]float64
 }
 
-// law is how probable each vector of participations is; keys are fmt.Sprint of the vector.
-type law map[string]chance
+// distribution is how probable each vector of participations is; keys are fmt.Sprint of the vector.
+type distribution map[string]chance
 
 type chance struct {
 	x    []int
 	prob float64
 }
 
-func (l law) add(x []int, prob float64) {
+func (l distribution) add(x []int, prob float64) {
 	key := fmt.Sprint(x)
 	c := l[key]
 	l[key] = chance{slices.Clone(x), c.prob + prob}
 }
 
-// sorted lists the law in an order that is always the same.
-func (l law) sorted() (list []chance) {
+// sorted lists the distribution in an order that is always the same.
+func (l distribution) sorted() (list []chance) {
 	for _, c := range l {
 		list = append(list, c)
 	}
@@ -47,7 +47,7 @@ func (l law) sorted() (list []chance) {
 
 // coins goes through all coins of b-min-sep sampling from step i on, when the example is blocked
 // for so many steps more.
-func coins(l law, x []int, i, blocked, minSep int, p, prob float64) {
+func coins(l distribution, x []int, i, blocked, minSep int, p, prob float64) {
 	switch {
 	case prob == 0:
 	case i == len(x):
@@ -62,9 +62,9 @@ func coins(l law, x []int, i, blocked, minSep int, p, prob float64) {
 	}
 }
 
-// minSepLaw is that of one example (arXiv 2602.09338, Algorithms 1 and 2).
-func minSepLaw(steps, minSep int, p float64, warm bool) law {
-	l := law{}
+// minSepDistribution is that of one example (arXiv 2602.09338, Algorithms 1 and 2).
+func minSepDistribution(steps, minSep int, p float64, warm bool) distribution {
+	l := distribution{}
 	if !warm {
 		coins(l, make([]int, steps), 0, 0, minSep, p, 1)
 		return l
@@ -79,9 +79,9 @@ func minSepLaw(steps, minSep int, p float64, warm bool) law {
 	return l
 }
 
-// binsLaw has one participation a period, at a uniform phase.
-func binsLaw(steps, period int) law {
-	l := law{}
+// binsDistribution has one participation a period, at a uniform phase.
+func binsDistribution(steps, period int) distribution {
+	l := distribution{}
 	for phase := range period {
 		x := make([]int, steps)
 		for i := phase; i < steps; i += period {
@@ -92,10 +92,10 @@ func binsLaw(steps, period int) law {
 	return l
 }
 
-// epochLaw has one participation an epoch (F3.8): a free example that is not yet in takes part with
-// probability 1/(T - max(v, b-1)) at place v.
-func epochLaw(steps, minSep, epoch int) law {
-	l := law{}
+// epochDistribution has one participation an epoch (F3.8): a free example that is not yet in takes
+// part with probability 1/(T - max(v, b-1)) at place v.
+func epochDistribution(steps, minSep, epoch int) distribution {
+	l := distribution{}
 	var walk func(x []int, i, free int, prob float64)
 	walk = func(x []int, i, free int, prob float64) {
 		switch {
@@ -119,13 +119,14 @@ func epochLaw(steps, minSep, epoch int) law {
 	return l
 }
 
-// balancedLaw walks through the hazards of F3.9, which are the definition of the law.
-func balancedLaw(s sampling.BalancedMinSep) law {
+// balancedDistribution walks through the hazards of F3.9, which are the definition of the
+// distribution.
+func balancedDistribution(s sampling.BalancedMinSep) distribution {
 	hazards, err := balanced.New(s.Steps, s.MinSep, s.Participations)
 	if err != nil {
 		panic(err)
 	}
-	l := law{}
+	l := distribution{}
 	var walk func(x []int, i, left, free int, prob float64)
 	walk = func(x []int, i, left, free int, prob float64) {
 		switch {
@@ -148,8 +149,8 @@ func balancedLaw(s sampling.BalancedMinSep) law {
 	return l
 }
 
-// partLaw throws a coin at the steps of one part.
-func partLaw(l law, steps, minSep, part int, p, prob float64) {
+// partDistribution throws a coin at the steps of one part.
+func partDistribution(l distribution, steps, minSep, part int, p, prob float64) {
 	turns := 0
 	for i := part; i < steps; i += minSep {
 		turns++
@@ -167,11 +168,11 @@ func partLaw(l law, steps, minSep, part int, p, prob float64) {
 	}
 }
 
-// times is the law of the sum of k independent vectors.
-func (l law) times(k int) law {
+// times is the distribution of the sum of k independent vectors.
+func (l distribution) times(k int) distribution {
 	sum := l
 	for range k - 1 {
-		next := law{}
+		next := distribution{}
 		for _, a := range sum.sorted() {
 			for _, b := range l.sorted() {
 				x := slices.Clone(a.x)
@@ -212,7 +213,7 @@ func rows(s *mechanism.Strategy) [][]float64 {
 }
 
 // image is the mixture of C x/σ.
-func (l law) image(c [][]float64, sigma float64) (m mixture) {
+func (l distribution) image(c [][]float64, sigma float64) (m mixture) {
 	for _, a := range l.sorted() {
 		if a.prob == 0 {
 			continue
@@ -410,14 +411,14 @@ func TestEnumeration(t *testing.T) {
 		}
 	}
 	s := &mechanism.Strategy{Steps: 3, Toeplitz: []float64{1, 0.5}}
-	m := minSepLaw(3, 2, 0.3, true).times(2).image(rows(s), 0.8)
+	m := minSepDistribution(3, 2, 0.3, true).times(2).image(rows(s), 0.8)
 	pq, qp, fault := m.quadrature(0.5)
 	mean, stdErr := m.draws(rand.New(rand.NewPCG(1, 2)), 0.5, 200000)
 	if math.Abs(mean[0]-pq) > 6*stdErr[0] || math.Abs(mean[1]-qp) > 6*stdErr[1] || fault > 1e-5 {
 		t.Errorf("quadrature %g, %g ± %g; draws %g ± %g", pq, qp, fault, mean, stdErr)
 	}
 	total := 0.0
-	for _, c := range minSepLaw(6, 3, 0.3, true).times(3) {
+	for _, c := range minSepDistribution(6, 3, 0.3, true).times(3) {
 		total += c.prob
 	}
 	if math.Abs(total-1) > 1e-12 {

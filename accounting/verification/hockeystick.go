@@ -16,9 +16,9 @@ type hockeyStick struct {
 	spec      montecarlo.Spec
 	epsilon   float64
 	direction montecarlo.Direction
-	plan      *tilt.Plan // nil: values of plain losses, in [0, 1]
-	untilted  bool       // plan is nil at every noise multiplier
-	composed  float64    // an upper bound by composition of independent events; 0: there is none
+	plan      *tilt.Proposal // nil: values of plain losses, in [0, 1]
+	untilted  bool           // plan is nil at every noise multiplier
+	composed  float64        // an upper bound by composition of independent events; 0: there is none
 	cut       *accounting.Truncated
 }
 
@@ -26,7 +26,7 @@ type hockeyStick struct {
 // 1, else as plain losses.
 func newHockeyStick(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (hockeyStick, error) {
 	s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
-	plan, err := tilt.NewPlan(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
+	plan, err := tilt.NewProposal(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
 		s.untilted = !errors.Is(err, tilt.ErrTable)

@@ -17,8 +17,8 @@ import (
 type Values struct {
 	// Tilt is the plan of tilted or shifted sampling; its strategy is left out, being the run's.
 	// Without a plan the values are hockey-stick values of losses drawn from the direction's own
-	// law, with bound 1.
-	Tilt *tilt.Plan `json:"tilt,omitempty"`
+	// distribution, with bound 1.
+	Tilt *tilt.Proposal `json:"tilt,omitempty"`
 }
 
 // Worker computes samples of one trial of a protocol.
@@ -71,7 +71,7 @@ func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(d
 	}
 	if plan.Method != tilt.Tilted {
 		// A verifier computes the moments of a tilted plan again, but no other bound.
-		again, err := tilt.NewPlan(plan.Config)
+		again, err := tilt.NewProposal(plan.Config)
 		if err != nil {
 			return nil, err
 		}

@@ -245,10 +245,10 @@ func printEstimates(t io.Writer, r pipelines.AccountResult) {
 			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\n", d.Epsilon, d.Delta, d.StdErr, d.Effort)
 		}
 	}
-	if len(r.Laws) > 0 {
-		fmt.Fprintf(t, "\nnot proven\tlaw\texamples of an owner\tdelta\tstandard error\tM/delta\n")
-		for _, l := range r.Laws {
-			fmt.Fprintf(t, "\t%s\t%d\t%.4g\t%.1g\t%.3g\n", l.Law, l.Examples, l.Delta, l.StdErr, l.Effort)
+	if len(r.MultiOwner) > 0 {
+		fmt.Fprintf(t, "\nnot proven\tdistribution\texamples of an owner\tdelta\tstandard error\tM/delta\n")
+		for _, l := range r.MultiOwner {
+			fmt.Fprintf(t, "\t%s\t%d\t%.4g\t%.1g\t%.3g\n", l.Distribution, l.Examples, l.Delta, l.StdErr, l.Effort)
 		}
 	}
 }

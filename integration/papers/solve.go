@@ -44,7 +44,7 @@ const few, most = 4000, 400_000
 func (c claim) at(x float64, d montecarlo.Direction, rough bool) (look, error) {
 	spec := c.Spec
 	spec.NoiseMultiplier = math.Exp(x)
-	plan, err := tilt.NewPlan(tilt.Config{Spec: spec, Epsilon: c.Epsilon, Direction: d})
+	plan, err := tilt.NewProposal(tilt.Config{Spec: spec, Epsilon: c.Epsilon, Direction: d})
 	if err != nil {
 		return look{}, err
 	}

@@ -10,7 +10,7 @@ import (
 	"minsep/mechanism"
 )
 
-// quantile is that of the normal law at which 1e-9 of it is outside.
+// quantile is that of the normal distribution at which 1e-9 of it is outside.
 const quantile = 6.11
 
 // bend is what the line through two estimates of δ may be wrong by, as a part of σ.

@@ -1,10 +1,10 @@
 // Package stattest judges statistics of random draws in tests.
 //
-// Each test returns an error when its statistic is so far from the law that a correct sampler would
-// go that far with probability at most [FalseReject]. The bounds are proven for every sample size,
-// not limits for large ones, so no cell is too small and no tolerance is guessed; the price is a
-// few per cent of power. A test of a sampler is complete only with a wrong twin of the sampler that
-// it rejects.
+// Each test returns an error when its statistic is so far from the distribution that a correct
+// sampler would go that far with probability at most [FalseReject]. The bounds are proven for every
+// sample size, not limits for large ones, so no cell is too small and no tolerance is guessed; the
+// price is a few per cent of power. A test of a sampler is complete only with a wrong twin of the
+// sampler that it rejects.
 package stattest
 
 import (
@@ -12,12 +12,13 @@ import (
 	"math"
 )
 
-// FalseReject is the probability, at most, that a test rejects a sampler that follows the law.
+// FalseReject is the probability, at most, that a test rejects a sampler that follows the
+// distribution.
 const FalseReject = 1e-9
 
-// Count tests a number of successes against the binomial law of the given number of independent
-// trials, each of success probability p. By Chernoff's bound each tail beyond count has probability
-// at most exp(-trials·kl(count/trials, p)).
+// Count tests a number of successes against the binomial distribution of the given number of
+// independent trials, each of success probability p. By Chernoff's bound each tail beyond count has
+// probability at most exp(-trials·kl(count/trials, p)).
 func Count(count, trials int, p float64) error {
 	if count < 0 || count > trials {
 		return fmt.Errorf("%d successes in %d trials", count, trials)
@@ -48,7 +49,7 @@ func Sum(got, mean, variance, bound float64) error {
 // concentration of the multinomial in relative entropy, 2020, Theorem 1.2).
 func Distribution(observed []int, prob []float64) error {
 	if len(observed) != len(prob) || len(prob) < 2 {
-		return fmt.Errorf("%d cells observed, %d in the law: must be equal and at least 2", len(observed), len(prob))
+		return fmt.Errorf("%d cells observed, %d in the distribution: must be equal and at least 2", len(observed), len(prob))
 	}
 	n, total, possible := 0, 0.0, 0
 	for i, o := range observed {
@@ -59,7 +60,7 @@ func Distribution(observed []int, prob []float64) error {
 		}
 	}
 	if math.Abs(total-1) > 1e-9 {
-		return fmt.Errorf("the law's probabilities add up to %.12g", total)
+		return fmt.Errorf("the distribution's probabilities add up to %.12g", total)
 	}
 	stat, worst, most := 0.0, 0, 0.0
 	for i, o := range observed {

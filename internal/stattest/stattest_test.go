@@ -7,15 +7,15 @@ import (
 	"minsep/internal/stattest"
 )
 
-func TestAcceptsTheLaw(t *testing.T) {
+func TestAcceptsTheDistribution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
 		const n, p = 5000, 0.013
 		count, sum := 0, 0.0
 		cells := make([]int, 40)
-		law := make([]float64, len(cells))
-		for i := range law {
-			law[i] = float64(i+1) / float64(len(law)*(len(law)+1)/2)
+		distribution := make([]float64, len(cells))
+		for i := range distribution {
+			distribution[i] = float64(i+1) / float64(len(distribution)*(len(distribution)+1)/2)
 		}
 		for range n {
 			u := rng.Float64()
@@ -25,14 +25,14 @@ func TestAcceptsTheLaw(t *testing.T) {
 			sum += u
 			v := rng.Float64()
 			i := 0
-			for ; i < len(law)-1 && v >= law[i]; i++ {
-				v -= law[i]
+			for ; i < len(distribution)-1 && v >= distribution[i]; i++ {
+				v -= distribution[i]
 			}
 			cells[i]++
 		}
 		for what, err := range map[string]error{
 			"count": stattest.Count(count, n, p), "sum": stattest.Sum(sum, n/2, n/12.0, 0.5),
-			"cells": stattest.Distribution(cells, law),
+			"cells": stattest.Distribution(cells, distribution),
 		} {
 			if err != nil {
 				t.Errorf("round %d, %s: %v", round, what, err)
@@ -60,7 +60,7 @@ func TestRejects(t *testing.T) {
 		{"even cells", stattest.Distribution([]int{1000, 1010, 990, 1000}, uniform), false},
 		{"uneven cells", stattest.Distribution([]int{1000, 1300, 700, 1000}, uniform), true},
 		{"impossible cell", stattest.Distribution([]int{5, 1}, []float64{1, 0}), true},
-		{"no law", stattest.Distribution([]int{5, 1}, []float64{1, 1}), true},
+		{"no distribution", stattest.Distribution([]int{5, 1}, []float64{1, 1}), true},
 	} {
 		if (c.err != nil) != c.refused {
 			t.Errorf("%s: got %v, want refused = %v", c.name, c.err, c.refused)

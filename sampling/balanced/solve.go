@@ -101,10 +101,10 @@ func (x *weights) rescale() {
 	}
 }
 
-// solve finds the ω whose rates are all alike: the law of maximal entropy. It is the minimum of the
-// convex function ln W - Σ (κ/n) ln ω_i of the ln ω_i, whose gradient is g times κ/n. Steps along g
-// have the length of Barzilai and Borwein, which needs 10 rounds for few participations and 600
-// where κb/n is 9/10.
+// solve finds the ω whose rates are all alike: the distribution of maximal entropy. It is the
+// minimum of the convex function ln W - Σ (κ/n) ln ω_i of the ln ω_i, whose gradient is g times
+// κ/n. Steps along g have the length of Barzilai and Borwein, which needs 10 rounds for few
+// participations and 600 where κb/n is 9/10.
 func (x *weights) solve(participations float64) error {
 	rate := participations / float64(x.steps)
 	g, last, moved := make([]float64, x.steps), make([]float64, x.steps), make([]float64, x.steps)

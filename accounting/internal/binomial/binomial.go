@@ -1,5 +1,5 @@
-// Package binomial has probabilities of the binomial law for any number of trials: single ones, and
-// upper bounds of upper tails.
+// Package binomial has probabilities of the binomial distribution for any number of trials: single
+// ones, and upper bounds of upper tails.
 package binomial
 
 import "math"

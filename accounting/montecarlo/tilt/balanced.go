@@ -85,7 +85,7 @@ func (s classSource) logN() float64 {
 func (s classSource) walkError() float64 { return 4e-15 * float64(s.table.steps) }
 
 func (s classSource) walkable() bool {
-	return classBytes(s.table.law, s.table.theta, true) <= float64(s.maxBytes)
+	return classBytes(s.table.distribution, s.table.theta, true) <= float64(s.maxBytes)
 }
 
 func (s classSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {

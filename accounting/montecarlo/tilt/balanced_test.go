@@ -14,7 +14,7 @@ import (
 
 // balancedPatterns lists every pattern of balanced min-sep by its hazards, a participation after
 // another.
-func balancedPatterns(l *balanced.Law) (list []pattern) {
+func balancedPatterns(l *balanced.Distribution) (list []pattern) {
 	var walk func(step, left int, hits []int, prob float64)
 	walk = func(step, left int, hits []int, prob float64) {
 		if left == 0 {
@@ -50,7 +50,7 @@ func (c balancedCase) String() string {
 	return fmt.Sprintf("%s n=%d b=%d κ=%v σ=%v θ=%d", c.c.Kind, c.c.Steps, c.sep, c.times, c.sigma, c.theta)
 }
 
-func (c balancedCase) law() *balanced.Law {
+func (c balancedCase) distribution() *balanced.Distribution {
 	l, err := balanced.New(c.c.Steps, c.sep, c.times)
 	if err != nil {
 		panic(fmt.Sprint(c, err))
@@ -59,13 +59,13 @@ func (c balancedCase) law() *balanced.Law {
 }
 
 func (c balancedCase) spec() montecarlo.Spec {
-	return montecarlo.Spec{Scheme: montecarlo.BalancedMinSep, Steps: c.c.Steps, MinSep: c.sep, Participations: c.times, Hazards: c.law().Digest(),
+	return montecarlo.Spec{Scheme: montecarlo.BalancedMinSep, Steps: c.c.Steps, MinSep: c.sep, Participations: c.times, Hazards: c.distribution().Digest(),
 		NoiseMultiplier: c.sigma, Strategy: c.c}
 }
 
 func (c balancedCase) table(t *testing.T, keep bool) *classTable {
 	t.Helper()
-	l := c.law()
+	l := c.distribution()
 	table, err := newClassTable(l, c.theta, newGram(likelihood.NewColumns(c.c), l.MinSep, 1/(c.sigma*c.sigma)), keep, maxTableBytes)
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
@@ -110,7 +110,7 @@ func randomBalancedCases(count int) (cases []balancedCase) {
 func TestBalancedNormaliserIsTheSumOverAllTuples(t *testing.T) {
 	for _, c := range append(randomBalancedCases(200), balancedCases...) {
 		want := 0.0
-		eachTuple(c.c, balancedPatterns(c.law()), c.sigma, c.theta, func(_ []int, w float64) { want += w })
+		eachTuple(c.c, balancedPatterns(c.distribution()), c.sigma, c.theta, func(_ []int, w float64) { want += w })
 		for _, keep := range []bool{false, true} {
 			if got := math.Exp(c.table(t, keep).lnN); math.Abs(got/want-1) > 1e-12 {
 				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
@@ -129,11 +129,11 @@ func TestBalancedNormaliserGolden(t *testing.T) {
 	}, "balanced_min_sep")
 }
 
-// TestBalancedTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another number
-// or another noise are rejected.
-func TestBalancedTuplesFollowTheirLaw(t *testing.T) {
+// TestBalancedTuplesFollowTheirDistribution holds drawn tuples against enumeration; those of
+// another number or another noise are rejected.
+func TestBalancedTuplesFollowTheirDistribution(t *testing.T) {
 	for _, c := range balancedCases {
-		list := balancedPatterns(c.law())
+		list := balancedPatterns(c.distribution())
 		judge := func(table *classTable) error {
 			weights, total := map[string]float64{}, 0.0
 			eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) {
@@ -158,7 +158,7 @@ func TestBalancedTuplesFollowTheirLaw(t *testing.T) {
 func TestBalancedPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(59, 1))
 	for _, c := range append(randomBalancedCases(150), balancedCases...) {
-		checkPosterior(t, c.String(), c.spec(), balancedPatterns(c.law()), rng)
+		checkPosterior(t, c.String(), c.spec(), balancedPatterns(c.distribution()), rng)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestBalancedPosterior(t *testing.T) {
 func TestClassTableLimits(t *testing.T) {
 	c := balancedCase{toeplitz(400, 1, .5, .3), 10, 3, 1, 3}
 	g := newGram(likelihood.NewColumns(c.c), c.sep, 1)
-	if _, err := newClassTable(c.law(), 3, g, true, 1<<20); err == nil {
+	if _, err := newClassTable(c.distribution(), 3, g, true, 1<<20); err == nil {
 		t.Error("a table of 3280 states at 400 steps fits in 1 MB")
 	}
 	kept, passing := c.table(t, true), c.table(t, false)
@@ -178,7 +178,7 @@ func TestClassTableLimits(t *testing.T) {
 	for _, slice := range passing.slice {
 		held += len(slice)
 	}
-	if limit := classBytes(c.law(), 3, false); float64(8*held) > limit {
+	if limit := classBytes(c.distribution(), 3, false); float64(8*held) > limit {
 		t.Errorf("%d bytes are held, %g announced", 8*held, limit)
 	}
 }

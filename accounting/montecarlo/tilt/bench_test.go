@@ -29,12 +29,12 @@ var benchCases = []struct {
 	{"n=1000,b=32", 1000, 32, 1. / 64, 1.2, 4},
 }
 
-func BenchmarkPlan(b *testing.B) {
+func BenchmarkProposal(b *testing.B) {
 	for _, c := range benchCases {
 		b.Run(c.name, func(b *testing.B) {
 			config := benchCase(b, c.steps, c.sep, c.rate, c.sigma, c.epsilon)
 			for range b.N {
-				if _, err := NewPlan(config); err != nil {
+				if _, err := NewProposal(config); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,7 +9,7 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// bins is the tuple law of balls-in-bins (F3.4) for any C, orders 1 to 3.
+// bins is the tuple distribution of balls-in-bins (F3.4) for any C, orders 1 to 3.
 //
 // P = (1/T) Σ_t N(m_t, σ²I), so f(y) = (1/T) Σ_t e^{⟨m_t,y⟩/σ² - ‖m_t‖²/2σ²} and, expanding the
 // product over θ replicas,

@@ -13,8 +13,8 @@ import (
 )
 
 // TestBins holds balls-in-bins against enumeration of all tuples of bins: the normaliser, and the
-// law of the tuples. C has more bands than the period, and one bin has fewer participations than
-// the others.
+// distribution of the tuples. C has more bands than the period, and one bin has fewer
+// participations than the others.
 func TestBins(t *testing.T) {
 	const period, sigma = 4, 1.3
 	for _, c := range []*mechanism.Strategy{toeplitz(11, 1, .6, .5, .4, .3, .2), varying(11, 11)} {

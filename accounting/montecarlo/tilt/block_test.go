@@ -239,9 +239,9 @@ func TestBlocksOfOneStepAreExact(t *testing.T) {
 	}
 }
 
-// weightedLaw tests the sums of weights of the tuples that a walk draws against enumeration of
-// those of patterns, whose normaliser is at most e^lnN.
-func weightedLaw(t *testing.T, name string, c *mechanism.Strategy, list []pattern, sigma float64, theta int, lnN float64,
+// weightedDistribution tests the sums of weights of the tuples that a walk draws against
+// enumeration of those of patterns, whose normaliser is at most e^lnN.
+func weightedDistribution(t *testing.T, name string, c *mechanism.Strategy, list []pattern, sigma float64, theta int, lnN float64,
 	walk func([]kernel.Hit, *uniforms) ([]kernel.Hit, float64), draws int) error {
 	t.Helper()
 	want := map[string]float64{}
@@ -277,10 +277,10 @@ func weightedLaw(t *testing.T, name string, c *mechanism.Strategy, list []patter
 	return stattest.Sum(sum, n*total, max(0, squares-n*total*total)+1, 1)
 }
 
-// weightedBlocks is weightedLaw of the tuples of a table.
+// weightedBlocks is weightedDistribution of the tuples of a table.
 func weightedBlocks(t *testing.T, c tableCase, warm bool, table *blockTable, draws int) error {
 	t.Helper()
-	return weightedLaw(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, warm), c.sigma, c.theta, table.lnN, blockSource{table}.weightedWalker(), draws)
+	return weightedDistribution(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, warm), c.sigma, c.theta, table.lnN, blockSource{table}.weightedWalker(), draws)
 }
 
 var blockCases = []struct {
@@ -295,7 +295,7 @@ var blockCases = []struct {
 	{tableCase{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 7, Toeplitz: []float64{1, .6, .4}, Normalized: true}, 4, .2, 1, 3}, 2},
 }
 
-func TestTuplesOfBlocksFollowTheirLaw(t *testing.T) {
+func TestTuplesOfBlocksFollowTheirDistribution(t *testing.T) {
 	for _, c := range blockCases {
 		for _, warm := range []bool{false, true} {
 			const draws = 20000
@@ -344,14 +344,15 @@ func TestSteadyBlocks(t *testing.T) {
 	}
 }
 
-// blockPlan is a plan in blocks for an owner of two steps, whatever NewPlan would choose.
-func blockPlan(t *testing.T, c Config, order, size, draws int) Plan {
+// blockProposal is a proposal in blocks for an owner of two steps, whatever NewProposal would
+// choose.
+func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 	t.Helper()
 	s, err := bMinSep{}.blockSource(c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Plan{Config: c, Method: Tilted, Members: []Member{{Order: order, Weight: 1, LogN: s.logN(), Block: size}}, Draws: draws}
+	p := Proposal{Config: c, Method: Tilted, Members: []Member{{Order: order, Weight: 1, LogN: s.logN(), Block: size}}, Draws: draws}
 	p.Slack = lossError(c.Epsilon) + 2*s.walkError()
 	p.Bound = mixture{p.Members, c.Epsilon, max(1, c.Spec.MaxExamplesPerOwner)}.bound() * (1 + 2*p.Slack)
 	p.Divergence = min(1, p.Bound)
@@ -392,13 +393,13 @@ func TestMeanInBlocksIsTheDivergence(t *testing.T) {
 					if k == 1 && draws > 0 {
 						continue
 					}
-					plan := blockPlan(t, Config{spec, .4, montecarlo.P}, 2*k, size, draws)
-					v, err := NewVerifier(plan, stream.PublicKey("test", []byte(fmt.Sprint(k, warm, size, draws))))
+					proposal := blockProposal(t, Config{spec, .4, montecarlo.P}, 2*k, size, draws)
+					v, err := NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(k, warm, size, draws))))
 					if err != nil {
 						t.Fatal(err)
 					}
-					if plan.Divergence < want {
-						t.Errorf("k=%d warm=%v size=%d: %v is proven, the divergence is %v", k, warm, size, plan.Divergence, want)
+					if proposal.Divergence < want {
+						t.Errorf("k=%d warm=%v size=%d: %v is proven, the divergence is %v", k, warm, size, proposal.Divergence, want)
 					}
 					samples := 12000
 					err = meanError(v, samples, want)
@@ -428,22 +429,22 @@ func above(v *Verifier, samples int, want float64) bool {
 	return mean > want && mean < 1.05*want
 }
 
-// TestOwnersOfManyHavePlans: five and eight examples per owner have values with M far below 1,
+// TestOwnersOfManyHaveProposals: five and eight examples per owner have values with M far below 1,
 // where exact tables of orders above five are too large.
-func TestOwnersOfManyHavePlans(t *testing.T) {
+func TestOwnersOfManyHaveProposals(t *testing.T) {
 	c := benchCase(t, 200, 16, 128./50000, 1.1, 6)
 	c.Spec.MaxExamplesPerOwner = 5
-	plan, err := NewPlan(c)
+	proposal, err := NewProposal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plan.Bound > .01 || plan.Members[0].Block == 0 || plan.Draws != ownerDraws {
-		t.Errorf("plan %+v: M is too large", plan)
+	if proposal.Bound > .01 || proposal.Members[0].Block == 0 || proposal.Draws != ownerDraws {
+		t.Errorf("proposal %+v: M is too large", proposal)
 	}
-	if s, err := (bMinSep{}).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), plan.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
-		t.Errorf("order %d has an exact table: %v, %v", plan.Members[0].Order, s, err)
+	if s, err := (bMinSep{}).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
+		t.Errorf("order %d has an exact table: %v, %v", proposal.Members[0].Order, s, err)
 	}
-	v, err := NewVerifier(plan, stream.PublicKey("test", nil))
+	v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -460,12 +461,12 @@ func TestOwnersOfManyHavePlans(t *testing.T) {
 // have a hundredth of the M, and the same divergence.
 func TestOneExampleInBlocks(t *testing.T) {
 	c := benchCase(t, 800, 240, .001, 1.2, 1)
-	plan, err := NewPlan(c)
+	proposal, err := NewProposal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plan.Members[0].Block == 0 || plan.Members[0].Order < 4 || plan.Draws != 0 {
-		t.Fatalf("plan %+v: not in blocks", plan)
+	if proposal.Members[0].Block == 0 || proposal.Members[0].Order < 4 || proposal.Draws != 0 {
+		t.Fatalf("proposal %+v: not in blocks", proposal)
 	}
 	pairs := mixture{epsilon: c.Epsilon, examples: 1}
 	for order := 1; order <= 2; order++ {
@@ -476,11 +477,11 @@ func TestOneExampleInBlocks(t *testing.T) {
 		pairs.members = append(pairs.members, Member{Order: order, LogN: s.logN()})
 	}
 	pairs = pairs.best()
-	exact := Plan{Config: c, Method: Tilted, Members: pairs.members, Bound: pairs.bound() * (1 + 1e-6), Divergence: 1, Slack: 1e-7}
-	if plan.Bound > exact.Bound/30 {
-		t.Errorf("M = %g in blocks, %g with pairs", plan.Bound, exact.Bound)
+	exact := Proposal{Config: c, Method: Tilted, Members: pairs.members, Bound: pairs.bound() * (1 + 1e-6), Divergence: 1, Slack: 1e-7}
+	if proposal.Bound > exact.Bound/30 {
+		t.Errorf("M = %g in blocks, %g with pairs", proposal.Bound, exact.Bound)
 	}
-	mean := func(p Plan) (mean, variance float64) {
+	mean := func(p Proposal) (mean, variance float64) {
 		v, err := NewVerifier(p, stream.PublicKey("test", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -492,10 +493,10 @@ func TestOneExampleInBlocks(t *testing.T) {
 		}
 		return mean, (variance - mean*mean) / 6000
 	}
-	blocks, variance := mean(plan)
+	blocks, variance := mean(proposal)
 	want, other := mean(exact)
 	if diff := math.Abs(blocks - want); diff > reject9*math.Sqrt(variance+other) || math.Sqrt(variance) > .1*blocks {
 		t.Errorf("mean %g ± %g in blocks, %g ± %g with pairs", blocks, math.Sqrt(variance), want, math.Sqrt(other))
 	}
-	t.Logf("%+v: M %g, %g; mean %g ± %g, %g ± %g", plan.Members, plan.Bound, exact.Bound, blocks, math.Sqrt(variance), want, math.Sqrt(other))
+	t.Logf("%+v: M %g, %g; mean %g ± %g, %g ± %g", proposal.Members, proposal.Bound, exact.Bound, blocks, math.Sqrt(variance), want, math.Sqrt(other))
 }

@@ -17,17 +17,17 @@ import (
 //
 // Slice i is held as slice[i][S] · 2^exp2[i].
 type classTable struct {
-	law        *balanced.Law
-	steps, sep int
-	theta      int
-	gram       *gram
-	binomial   multisets // of labels
-	rests      int       // multisets of the labels of θ-1 replicas
-	states     []classState
-	moves      []move // of a state: for every subset of its free replicas, as bits, the one that takes part
-	slice      [][]float64
-	exp2       []int
-	lnN        float64 // ln N_θ, not yet rounded upward
+	distribution *balanced.Distribution
+	steps, sep   int
+	theta        int
+	gram         *gram
+	binomial     multisets // of labels
+	rests        int       // multisets of the labels of θ-1 replicas
+	states       []classState
+	moves        []move // of a state: for every subset of its free replicas, as bits, the one that takes part
+	slice        [][]float64
+	exp2         []int
+	lnN          float64 // ln N_θ, not yet rounded upward
 
 	gamma, row, hazard []float64
 	self               []float64 // e^{j(j-1)/2 ‖c_i‖²/σ²}
@@ -45,13 +45,13 @@ type classState struct {
 
 // newClassTable runs the recursion backward within maxBytes. With keep it can be walked; else only
 // lnN is good.
-func newClassTable(l *balanced.Law, theta int, g *gram, keep bool, maxBytes int) (*classTable, error) {
+func newClassTable(l *balanced.Distribution, theta int, g *gram, keep bool, maxBytes int) (*classTable, error) {
 	if bytes := classBytes(l, theta, keep); bytes > float64(maxBytes) {
 		return nil, fmt.Errorf("%w: order %d at %d steps, min-sep %d and %d participations takes %.3g MB, more than %.3g", ErrTable, theta, l.Steps, l.MinSep,
 			l.Most, bytes/(1<<20), float64(maxBytes)/(1<<20))
 	}
 	n, b := l.Steps, l.MinSep
-	t := &classTable{law: l, steps: n, sep: b, theta: theta, gram: g, slice: make([][]float64, n+1), exp2: make([]int, n+1),
+	t := &classTable{distribution: l, steps: n, sep: b, theta: theta, gram: g, slice: make([][]float64, n+1), exp2: make([]int, n+1),
 		gamma: make([]float64, b), row: make([]float64, b), hazard: make([]float64, l.Most+1), self: make([]float64, theta+1),
 		ahead: make([][]float64, b+1), factor: make([]float64, b+1)}
 	t.makeStates()
@@ -75,12 +75,12 @@ func newClassTable(l *balanced.Law, theta int, g *gram, keep bool, maxBytes int)
 }
 
 // countClassStates is the number of states of an order.
-func countClassStates(l *balanced.Law, theta int) float64 {
+func countClassStates(l *balanced.Distribution, theta int) float64 {
 	return float64(l.Most+1) * countStates(theta, (l.Most+1)*l.MinSep)
 }
 
 // classBytes is about what a table takes.
-func classBytes(l *balanced.Law, theta int, keep bool) float64 {
+func classBytes(l *balanced.Distribution, theta int, keep bool) float64 {
 	count, slices := countClassStates(l, theta), l.Steps+1
 	if !keep {
 		slices = min(slices, l.MinSep+2)
@@ -89,12 +89,12 @@ func classBytes(l *balanced.Law, theta int, keep bool) float64 {
 }
 
 func (t *classTable) makeStates() {
-	labels := (t.law.Most + 1) * t.sep
+	labels := (t.distribution.Most + 1) * t.sep
 	t.binomial = newMultisets(t.theta, labels)
 	t.rests = t.binomial[t.theta-1][labels]
-	t.states = make([]classState, (t.law.Most+1)*t.rests)
+	t.states = make([]classState, (t.distribution.Most+1)*t.rests)
 	all, then := make([]int, t.theta), make([]int, t.theta)
-	for class := range t.law.Most + 1 {
+	for class := range t.distribution.Most + 1 {
 		eachDescending(all[1:], labels-1, func() {
 			all[0] = class * t.sep
 			s := &t.states[t.number(all)]
@@ -231,8 +231,8 @@ func (t *classTable) constants(i int, row, gamma, hazard, self []float64) {
 	for r := 1; r < t.sep; r++ {
 		gamma[r] = math.Exp(row[t.sep-r])
 	}
-	for class := 1; class <= t.law.Most; class++ {
-		hazard[class] = t.law.Hazard(class, i)
+	for class := 1; class <= t.distribution.Most; class++ {
+		hazard[class] = t.distribution.Hazard(class, i)
 	}
 	for j := range self {
 		self[j] = math.Exp(float64(j*(j-1)/2) * row[0])
@@ -258,11 +258,11 @@ func (t *classTable) total(known []int) float64 {
 		t.settle(labels)
 		return t.value(labels, 0, t.exp2[0])
 	}
-	most, less := t.law.Starts()
+	most, less := t.distribution.Starts()
 	known = known[:len(known):len(known)]
-	sum := most * t.total(append(known, t.law.Most))
+	sum := most * t.total(append(known, t.distribution.Most))
 	if less > 0 {
-		sum += less * t.total(append(known, t.law.Most-1))
+		sum += less * t.total(append(known, t.distribution.Most-1))
 	}
 	return sum
 }

@@ -14,7 +14,7 @@ type classWalker struct {
 
 func newClassWalker(t *classTable) *classWalker {
 	return &classWalker{t: t, labels: make([]int, t.theta), then: make([]int, t.theta), row: make([]float64, t.sep), gamma: make([]float64, t.sep),
-		hazard: make([]float64, t.law.Most+1), self: make([]float64, t.theta+1)}
+		hazard: make([]float64, t.distribution.Most+1), self: make([]float64, t.theta+1)}
 }
 
 // walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k}
@@ -49,10 +49,10 @@ func (w *classWalker) walk(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 // start draws the classes before the first step, one replica after another.
 func (w *classWalker) start(u *uniforms) {
 	t := w.t
-	most, _ := t.law.Starts()
+	most, _ := t.distribution.Starts()
 	classes := make([]int, 0, t.theta)
 	for range t.theta {
-		class := t.law.Most
+		class := t.distribution.Most
 		if most < 1 {
 			all := t.total(classes)
 			if with := most * t.total(append(classes, class)); u.float64()*all >= with {
@@ -85,7 +85,7 @@ func (w *classWalker) quiet(i, end int, u float64) int {
 		survive := 1.0
 		for _, label := range w.labels {
 			if label%t.sep == 0 {
-				survive *= t.law.Quiet(label/t.sep, i, k)
+				survive *= t.distribution.Quiet(label/t.sep, i, k)
 			}
 		}
 		if survive == 0 {

@@ -12,21 +12,21 @@ import (
 // Provable is a noise multiplier at which a divergence bound in both directions is proven without
 // samples.
 type Provable struct {
-	NoiseMultiplier float64 // σ, above 0
-	Plans           [2]Plan // in the order of montecarlo.Directions
+	NoiseMultiplier float64     // σ, above 0
+	Proposals       [2]Proposal // in the order of montecarlo.Directions
 }
 
 // ErrNotProvable is wrapped when no noise multiplier in reach proves a δ without samples.
 var ErrNotProvable = errors.New("tilt: not provable without samples")
 
 // SmallestProvable searches, near the noise multiplier of spec, for the smallest one at which the
-// plans of both directions prove δ ≤ delta with no sample, to 0.3 %: the last candidate of the
-// procedure of F5, usually 5–20 % above the answer. It makes about six plans.
+// proposals of both directions prove δ ≤ delta with no sample, to 0.3 %: the last candidate of the
+// procedure of F5, usually 5–20 % above the answer. It makes about six proposals.
 func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, error) {
 	return SmallestProvableWhile(spec, epsilon, delta, nil)
 }
 
-// SmallestProvableWhile is SmallestProvable that asks before every plan, if more is not nil,
+// SmallestProvableWhile is SmallestProvable that asks before every proposal, if more is not nil,
 // whether to go on, and says whether a noise multiplier is proven already. If not, it returns the
 // smallest that is, or, where there is none, an error that wraps ErrNotProvable.
 func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more func(proven bool) bool) (Provable, error) {
@@ -41,7 +41,7 @@ func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more fu
 	return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: %w", ErrNotProvable, delta, epsilon, err)
 }
 
-// errEnded says that a search may make no more plans.
+// errEnded says that a search may make no more proposals.
 var errEnded = errors.New("the time for the search is used up")
 
 // run is the search.
@@ -104,7 +104,7 @@ func (s *proofs) run() (Provable, error) {
 	return s.best, nil
 }
 
-// proofs makes the plans of a search and keeps the best that prove delta.
+// proofs makes the proposals of a search and keeps the best that prove delta.
 type proofs struct {
 	spec           montecarlo.Spec
 	epsilon, delta float64
@@ -123,14 +123,14 @@ func (s *proofs) excess(logSigma float64) (float64, error) {
 	for i, direction := range montecarlo.Directions {
 		c := Config{s.spec, s.epsilon, direction}
 		c.Spec.NoiseMultiplier = found.NoiseMultiplier
-		p, err := NewPlan(c)
+		p, err := NewProposal(c)
 		if errors.Is(err, ErrTable) {
 			return math.Inf(1), nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		found.Plans[i] = p
+		found.Proposals[i] = p
 		if worst = max(worst, math.Log(p.Divergence/s.delta)); worst > 0 {
 			break
 		}

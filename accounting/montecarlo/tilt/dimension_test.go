@@ -39,15 +39,15 @@ func TestSmallestProvable(t *testing.T) {
 			continue
 		}
 		for i, direction := range montecarlo.Directions {
-			p := found.Plans[i]
+			p := found.Proposals[i]
 			if p.Direction != direction || p.Divergence > delta || p.Spec.NoiseMultiplier != found.NoiseMultiplier {
-				t.Errorf("%s: plan of direction %s is for %s at σ = %v and proves %g", name, direction, p.Direction, p.Spec.NoiseMultiplier, p.Divergence)
+				t.Errorf("%s: proposal of direction %s is for %s at σ = %v and proves %g", name, direction, p.Direction, p.Spec.NoiseMultiplier, p.Divergence)
 			}
 		}
 		worst := 0.0
 		for _, direction := range montecarlo.Directions {
 			spec.NoiseMultiplier = found.NoiseMultiplier * 0.9965
-			p, err := NewPlan(Config{spec, epsilon, direction})
+			p, err := NewProposal(Config{spec, epsilon, direction})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,8 +59,8 @@ func TestSmallestProvable(t *testing.T) {
 	}
 }
 
-// TestSmallestProvableWhile: a search that is ended has what was proven so far, and no plan is made
-// after its end.
+// TestSmallestProvableWhile: a search that is ended has what was proven so far, and no proposal is
+// made after its end.
 func TestSmallestProvableWhile(t *testing.T) {
 	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 4, Prob: .05, WarmStart: true, NoiseMultiplier: 1, Strategy: toeplitz(60, 1, .5, .375, .3125)}
 	const epsilon, delta = 3.0, 1e-4
@@ -80,18 +80,18 @@ func TestSmallestProvableWhile(t *testing.T) {
 			return asked <= most
 		})
 		if asked > most+1 {
-			t.Errorf("asked %d times, to end after %d plans", asked, most)
+			t.Errorf("asked %d times, to end after %d proposals", asked, most)
 		}
 		switch {
 		case errors.Is(err, ErrNotProvable):
 			none++
 			if last {
-				t.Errorf("%d plans: one was proven: %v", most, err)
+				t.Errorf("%d proposals: one was proven: %v", most, err)
 			}
 		case err != nil:
 			t.Fatal(err)
-		case found.Plans[0].Divergence > delta || found.Plans[1].Divergence > delta || found.NoiseMultiplier < whole.NoiseMultiplier:
-			t.Errorf("%d plans: %v proves %g and %g", most, found.NoiseMultiplier, found.Plans[0].Divergence, found.Plans[1].Divergence)
+		case found.Proposals[0].Divergence > delta || found.Proposals[1].Divergence > delta || found.NoiseMultiplier < whole.NoiseMultiplier:
+			t.Errorf("%d proposals: %v proves %g and %g", most, found.NoiseMultiplier, found.Proposals[0].Divergence, found.Proposals[1].Divergence)
 		case found.NoiseMultiplier > whole.NoiseMultiplier:
 			some++
 		}

@@ -28,10 +28,11 @@
 //
 // # Use
 //
-// [NewPlan] chooses the proposal; a [Plan] is public, goes through JSON, and is fixed before the first sample. [NewVerifier] makes the
-// tables of a plan, in any process; [Verifier.Values] and [Verifier.Sum] compute any range of
-// samples, always alike.
-// [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvable] finds a noise multiplier with M ≤ δ.
+// [NewProposal] chooses the proposal; a [Proposal] is public, goes through JSON, and is fixed
+// before the first sample. [NewVerifier] makes the tables of a proposal, in any process;
+// [Verifier.Values] and [Verifier.Sum] compute any range of samples, always alike.
+// [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvable] finds a noise
+// multiplier with M ≤ δ.
 //
 // # Limits
 //
@@ -55,8 +56,8 @@
 // # Rounding
 //
 // Everything is float64. What that can change is bounded: N_θ is raised by at least 1e-9, and every
-// value by Plan.Slack of M, so that a mean of values can only be too large. Labels (F5.2, …) are
-// those of docs/formulas.md, which has the proofs. Steps are 0-based here and 1-based there.
+// value by Proposal.Slack of M, so that a mean of values can only be too large. Labels (F5.2, …)
+// are those of docs/formulas.md, which has the proofs. Steps are 0-based here and 1-based there.
 //
 // Stability: may change with every release.
 package tilt

@@ -136,9 +136,9 @@ func TestEpochNormaliserGolden(t *testing.T) {
 	}, "epoch_min_sep")
 }
 
-// TestEpochTuplesFollowTheirLaw holds drawn tuples against enumeration; those of another epoch or
-// another min-sep are rejected.
-func TestEpochTuplesFollowTheirLaw(t *testing.T) {
+// TestEpochTuplesFollowTheirDistribution holds drawn tuples against enumeration; those of another
+// epoch or another min-sep are rejected.
+func TestEpochTuplesFollowTheirDistribution(t *testing.T) {
 	for _, c := range epochCases {
 		list := epochPatterns(c.c.Steps, c.sep, c.epoch)
 		judge := func(table *epochTable) error {
@@ -200,7 +200,7 @@ func TestEpochPosterior(t *testing.T) {
 	}
 }
 
-// checkPosterior holds the posterior of a law against the list of its patterns.
+// checkPosterior holds the posterior of a distribution against the list of its patterns.
 func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []pattern, rng *rand.Rand) {
 	t.Helper()
 	factor := 1 / (spec.NoiseMultiplier * spec.NoiseMultiplier)

@@ -214,10 +214,10 @@ func TestEpochBlocksOfOneStepAreClose(t *testing.T) {
 	}
 }
 
-// weightedEpochs is weightedLaw of the tuples of a table.
+// weightedEpochs is weightedDistribution of the tuples of a table.
 func weightedEpochs(t *testing.T, c epochBlockCase, table *epochBlocks, draws int) error {
 	t.Helper()
-	return weightedLaw(t, c.String(), c.c, epochPatterns(c.c.Steps, c.sep, c.epoch), c.sigma, c.theta, table.lnN, epochBlockSource{table}.weightedWalker(), draws)
+	return weightedDistribution(t, c.String(), c.c, epochPatterns(c.c.Steps, c.sep, c.epoch), c.sigma, c.theta, table.lnN, epochBlockSource{table}.weightedWalker(), draws)
 }
 
 var epochBlockCases = []epochBlockCase{
@@ -230,7 +230,7 @@ var epochBlockCases = []epochBlockCase{
 	{epochCase{toeplitz(5, 1, .6, .4), 6, 7, 1, 4}, 2},
 }
 
-func TestTuplesOfEpochBlocksFollowTheirLaw(t *testing.T) {
+func TestTuplesOfEpochBlocksFollowTheirDistribution(t *testing.T) {
 	for _, c := range epochBlockCases {
 		const draws = 20000
 		table, err := c.blocks(true)

@@ -99,7 +99,7 @@ func makeExactCases() (cases []exactCase) {
 	for _, e := range []balancedCase{{toeplitz(2, 1), 1, 1.5, .9, 0}, {toeplitz(2, 1, .5), 2, 1, .9, 0}, {toeplitz(2, 1, .5), 2, .6, .9, 0}} {
 		var means [][]float64
 		var weights []float64
-		for _, a := range balancedPatterns(e.law()) {
+		for _, a := range balancedPatterns(e.distribution()) {
 			means, weights = append(means, image(e.c, a.hits)), append(weights, a.prob)
 		}
 		cases = appendExact(cases, e.spec(), means, weights)
@@ -136,17 +136,17 @@ func meanError(v *Verifier, samples int, want float64) error {
 		sum += x
 		squares += (x - want) * (x - want)
 	}
-	return stattest.Sum(sum, want*float64(samples), squares, v.plan.Bound)
+	return stattest.Sum(sum, want*float64(samples), squares, v.proposal.Bound)
 }
 
 func TestMeanIsTheDivergence(t *testing.T) {
 	for _, c := range exactCases() {
 		v := testVerifier(t, c.Config)
-		if v.plan.Method == Zero {
+		if v.proposal.Method == Zero {
 			t.Fatalf("%v: the divergence is not zero", c)
 		}
-		if v.plan.Divergence < c.want*(1-1e-4) || v.plan.Bound < v.plan.Divergence {
-			t.Errorf("%v: divergence %v, proven bound %v, largest value %v", c, c.want, v.plan.Divergence, v.plan.Bound)
+		if v.proposal.Divergence < c.want*(1-1e-4) || v.proposal.Bound < v.proposal.Divergence {
+			t.Errorf("%v: divergence %v, proven bound %v, largest value %v", c, c.want, v.proposal.Divergence, v.proposal.Bound)
 		}
 		const samples = 40000
 		if err := meanError(v, samples, c.want); err != nil {
@@ -162,10 +162,10 @@ func TestMeanIsTheDivergence(t *testing.T) {
 				wrong.mixture.members[i].LogN -= 0.1
 			}
 		case montecarlo.Q:
-			wrong.plan.Epsilon -= 0.05
+			wrong.proposal.Epsilon -= 0.05
 		}
 		wrong.ready = false
-		if wrong.plan.Method != Plain && meanError(&wrong, samples, c.want) == nil {
+		if wrong.proposal.Method != Plain && meanError(&wrong, samples, c.want) == nil {
 			t.Errorf("%v: the test accepts a wrong verifier", c)
 		}
 	}
@@ -178,7 +178,7 @@ func TestProposalIsADensity(t *testing.T) {
 			continue
 		}
 		v := testVerifier(t, c.Config)
-		v.plan.Epsilon = 0
+		v.proposal.Epsilon = 0
 		const samples = 40000
 		sum, squares, most := 0.0, 0.0, 0.0
 		for batch := range uint64(samples / 8) {
@@ -220,16 +220,16 @@ func TestNoValueAboveTheBound(t *testing.T) {
 			v.compute(batch)
 			for l := range v.values {
 				most = max(most, v.value(l))
-				if v.values[l] < 0 || v.values[l] > v.plan.Bound {
-					t.Fatalf("%+v: value %v outside [0, %v]", c, v.values[l], v.plan.Bound)
+				if v.values[l] < 0 || v.values[l] > v.proposal.Bound {
+					t.Fatalf("%+v: value %v outside [0, %v]", c, v.values[l], v.proposal.Bound)
 				}
 			}
 		}
-		if most > v.plan.Bound {
-			t.Errorf("%+v: a value of %v before it was cut to M = %v", c, most, v.plan.Bound)
+		if most > v.proposal.Bound {
+			t.Errorf("%+v: a value of %v before it was cut to M = %v", c, most, v.proposal.Bound)
 		}
-		if c.Direction == montecarlo.P && c.Spec.MaxExamplesPerOwner < 2 && most < 0.99*v.plan.Bound {
-			t.Errorf("%+v: M = %v is too large: the greatest of %d values is %v", c, v.plan.Bound, draws/len(configs), most)
+		if c.Direction == montecarlo.P && c.Spec.MaxExamplesPerOwner < 2 && most < 0.99*v.proposal.Bound {
+			t.Errorf("%+v: M = %v is too large: the greatest of %d values is %v", c, v.proposal.Bound, draws/len(configs), most)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestTooFewSamplesMislead(t *testing.T) {
 	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 64, MinSep: 4, Prob: .02, NoiseMultiplier: 1, Strategy: toeplitz(64, 1, .5, .4, .3)}
 	v := testVerifier(t, Config{spec, 2, montecarlo.P})
 	// The order 2 alone wastes most draws: M/δ is large.
-	n := v.plan.MinSamples(1e-3)
+	n := v.proposal.MinSamples(1e-3)
 	truth, err := v.Estimate(20*n, 1e-3)
 	if err != nil {
 		t.Fatal(err)
@@ -269,20 +269,20 @@ func TestTooFewSamplesMislead(t *testing.T) {
 	}
 }
 
-func TestValuesDependOnPlanAndKeyAlone(t *testing.T) {
+func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 	for _, c := range exactCases() {
 		v := testVerifier(t, c.Config)
 		whole := make([]float64, 100)
 		v.Values(whole, 0)
-		text, err := json.Marshal(v.Plan())
+		text, err := json.Marshal(v.Proposal())
 		if err != nil {
 			t.Fatal(err)
 		}
-		var plan Plan
-		if err := json.Unmarshal(text, &plan); err != nil {
+		var proposal Proposal
+		if err := json.Unmarshal(text, &proposal); err != nil {
 			t.Fatal(err)
 		}
-		again, err := NewVerifier(plan, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
+		again, err := NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestValuesDependOnPlanAndKeyAlone(t *testing.T) {
 		}
 		var sums [3]montecarlo.Sum
 		for i, x := range whole {
-			sums[0].Add(x / v.plan.Bound)
+			sums[0].Add(x / v.proposal.Bound)
 			if i == 60 {
 				sums[2], _ = v.Sum(t.Context(), 0, 61, 1)
 				rest, _ := v.Sum(t.Context(), 61, 39, 3)
@@ -307,7 +307,7 @@ func TestValuesDependOnPlanAndKeyAlone(t *testing.T) {
 		if sums[1], err = v.Sum(t.Context(), 0, 100, 2); err != nil || sums[0] != sums[1] || sums[0] != sums[2] {
 			t.Errorf("%v: sums of 100 values differ: %v, %v", c, sums, err)
 		}
-		other, err := NewVerifier(plan, stream.PublicKey("another", nil))
+		other, err := NewVerifier(proposal, stream.PublicKey("another", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,21 +319,21 @@ func TestValuesDependOnPlanAndKeyAlone(t *testing.T) {
 	}
 }
 
-func TestWrongPlansAreRefused(t *testing.T) {
+func TestWrongProposalsAreRefused(t *testing.T) {
 	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 20, MinSep: 2, Prob: .1, NoiseMultiplier: 1, Strategy: toeplitz(20, 1, .5)}
-	good, err := NewPlan(Config{spec, 1, montecarlo.P})
+	good, err := NewProposal(Config{spec, 1, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(p *Plan){
-		"a smaller moment": func(p *Plan) { p.Members[0].LogN -= 1e-6 },
-		"a smaller bound":  func(p *Plan) { p.Bound *= 0.99 },
-		"weights below 1":  func(p *Plan) { p.Members[0].Weight *= 0.5 },
-		"another method":   func(p *Plan) { p.Method = Zero },
-		"another σ":        func(p *Plan) { p.Spec.NoiseMultiplier = 0.9 },
-		"no slack":         func(p *Plan) { p.Slack = 0 },
-		"no bound":         func(p *Plan) { p.Bound = 0 },
-		"no direction":     func(p *Plan) { p.Direction = "" },
+	for name, spoil := range map[string]func(p *Proposal){
+		"a smaller moment": func(p *Proposal) { p.Members[0].LogN -= 1e-6 },
+		"a smaller bound":  func(p *Proposal) { p.Bound *= 0.99 },
+		"weights below 1":  func(p *Proposal) { p.Members[0].Weight *= 0.5 },
+		"another method":   func(p *Proposal) { p.Method = Zero },
+		"another σ":        func(p *Proposal) { p.Spec.NoiseMultiplier = 0.9 },
+		"no slack":         func(p *Proposal) { p.Slack = 0 },
+		"no bound":         func(p *Proposal) { p.Bound = 0 },
+		"no direction":     func(p *Proposal) { p.Direction = "" },
 	} {
 		p := good
 		p.Members = append([]Member(nil), good.Members...)
@@ -351,7 +351,7 @@ func TestWrongPlansAreRefused(t *testing.T) {
 		s := spec
 		spoil(&s)
 		for _, direction := range montecarlo.Directions {
-			if _, err := NewPlan(Config{s, 1, direction}); !errors.Is(err, ErrNotTilted) {
+			if _, err := NewProposal(Config{s, 1, direction}); !errors.Is(err, ErrNotTilted) {
 				t.Errorf("%s, direction %s: got %v", name, direction, err)
 			}
 		}
@@ -360,19 +360,19 @@ func TestWrongPlansAreRefused(t *testing.T) {
 	tiny.NoiseMultiplier = 200
 	for _, direction := range montecarlo.Directions {
 		v := testVerifier(t, Config{tiny, 60, direction})
-		if sum, err := v.Sum(t.Context(), 0, 16, 1); err != nil || sum.Mean(16)*v.plan.Bound > 1e-200 {
-			t.Errorf("direction %s: mean %v of M = %v, %v", direction, sum.Mean(16), v.plan.Bound, err)
+		if sum, err := v.Sum(t.Context(), 0, 16, 1); err != nil || sum.Mean(16)*v.proposal.Bound > 1e-200 {
+			t.Errorf("direction %s: mean %v of M = %v, %v", direction, sum.Mean(16), v.proposal.Bound, err)
 		}
 	}
 	crowd := spec
 	crowd.MaxExamplesPerOwner = 50
-	if _, err := NewPlan(Config{crowd, 1, montecarlo.P}); !errors.Is(err, ErrNotTilted) {
+	if _, err := NewProposal(Config{crowd, 1, montecarlo.P}); !errors.Is(err, ErrNotTilted) {
 		t.Errorf("50 examples per owner: got %v", err)
 	}
 	negative := spec
 	negative.Strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 20, Toeplitz: []float64{1, -.5}}
 	var fault *ParamError
-	if _, err := NewPlan(Config{negative, math.NaN(), "X"}); !errors.As(err, &fault) {
+	if _, err := NewProposal(Config{negative, math.NaN(), "X"}); !errors.As(err, &fault) {
 		t.Errorf("got %v, want the faults of the parameters", err)
 	}
 }

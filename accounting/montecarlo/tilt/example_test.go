@@ -16,15 +16,15 @@ func Example() {
 	}
 	const epsilon, delta = 6, 1e-7
 
-	plan, err := tilt.NewPlan(tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.P})
+	proposal, err := tilt.NewProposal(tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.P})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("every value is at most %.2g\n", plan.Bound)
-	fmt.Println("an estimate needs", plan.MinSamples(delta), "samples")
+	fmt.Printf("every value is at most %.2g\n", proposal.Bound)
+	fmt.Println("an estimate needs", proposal.MinSamples(delta), "samples")
 
-	v, err := tilt.NewVerifier(plan, stream.PublicKey("verify", []byte("example")))
+	v, err := tilt.NewVerifier(proposal, stream.PublicKey("verify", []byte("example")))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -36,7 +36,7 @@ func Example() {
 	}
 	fmt.Printf("estimate of H(P,Q): %.2g\n", e.Mean)
 
-	reverse, err := tilt.NewPlan(tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.Q})
+	reverse, err := tilt.NewProposal(tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.Q})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -8,7 +8,7 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// family is what tilting needs to know of a law of participation.
+// family is what tilting needs to know of a distribution of participation.
 type family interface {
 	// separated says that the strategy must have at most min-sep bands.
 	separated() bool
@@ -24,8 +24,8 @@ type family interface {
 	posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior
 }
 
-// families are the laws that can be tilted by the names of their schemes. Others are sampled
-// plainly.
+// families are the distributions that can be tilted by the names of their schemes. Others are
+// sampled plainly.
 var families = map[string]family{
 	montecarlo.BMinSep:        bMinSep{},
 	montecarlo.Poisson:        bMinSep{},
@@ -38,7 +38,7 @@ var families = map[string]family{
 type source interface {
 	// logN is ln N_θ, raised by a bound of what rounding can do to it and to the densities.
 	logN() float64
-	// walkError bounds the total variation between tuples and their law.
+	// walkError bounds the total variation between tuples and their distribution.
 	walkError() float64
 	// walkable says whether tuples of this order can be drawn.
 	walkable() bool

@@ -10,7 +10,7 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// once is the tuple law of an example that takes part at most once (F3.10): at step i with
+// once is the tuple distribution of an example that takes part at most once (F3.10): at step i with
 // probability a_i = a_0 ratio^i, never with the rest. Any C ≥ 0, orders 1 to 3, in closed form
 // (F5.6).
 //
@@ -45,10 +45,10 @@ type once struct {
 // maxOnceWork bounds multiplications for the triangles.
 const maxOnceWork = 2e10
 
-// onceLaw is the law of an example under b-min-sep with b ≥ n. never is 1 - Σ a_i without
-// cancellation: warm, the wait and the coins after it leave it out with probability (1-p +
+// onceDistribution is the distribution of an example under b-min-sep with b ≥ n. never is 1 - Σ a_i
+// without cancellation: warm, the wait and the coins after it leave it out with probability (1-p +
 // (b-n)p)/(1+(b-1)p).
-func onceLaw(s montecarlo.Spec) (first, ratio, never float64) {
+func onceDistribution(s montecarlo.Spec) (first, ratio, never float64) {
 	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
 	if s.WarmStart {
 		total := 1 + (b-1)*p
@@ -74,7 +74,7 @@ func newOnce(s montecarlo.Spec, c *likelihood.Columns, order int) (*once, error)
 	}
 	o := &once{steps: n, order: order, a: make([]float64, n), mass: make([]float64, n)}
 	var first, never float64
-	first, o.ratio, never = onceLaw(s)
+	first, o.ratio, never = onceDistribution(s)
 	sum := 0.0
 	for i := range o.a {
 		o.a[i] = first * math.Pow(o.ratio, float64(i))

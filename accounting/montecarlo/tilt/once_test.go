@@ -74,7 +74,7 @@ func TestOnceNormaliserIsTheSumOverAllTuples(t *testing.T) {
 	}
 }
 
-func TestOnceTuplesFollowTheirLaw(t *testing.T) {
+func TestOnceTuplesFollowTheirDistribution(t *testing.T) {
 	for k, c := range onceCases() {
 		if c.theta == 1 && k%4 > 0 {
 			continue
@@ -83,7 +83,7 @@ func TestOnceTuplesFollowTheirLaw(t *testing.T) {
 			if c.p == 1 && !warm || c.c.Steps == 1 {
 				continue // one tuple only, or one step
 			}
-			if err := testLaw(t, c, warm, mustOnce(t, c.spec(warm), c.theta).draw, 15000); err != nil {
+			if err := testDistribution(t, c, warm, mustOnce(t, c.spec(warm), c.theta).draw, 15000); err != nil {
 				t.Errorf("%v warm=%v: %v", c, warm, err)
 			}
 		}
@@ -97,7 +97,7 @@ func TestOnceTuplesFollowTheirLaw(t *testing.T) {
 	} {
 		s := c.spec(true)
 		spoil(&s)
-		if testLaw(t, c, true, mustOnce(t, s, 3).draw, 15000) == nil {
+		if testDistribution(t, c, true, mustOnce(t, s, 3).draw, 15000) == nil {
 			t.Errorf("the test accepts the tuples of p = %v, σ = %v, warm = %v", s.Prob, s.NoiseMultiplier, s.WarmStart)
 		}
 	}

@@ -162,7 +162,7 @@ func (p *epochPath) draw(hits []int, u *uniforms) []int {
 
 // classPath is balanced min-sep (F3.9).
 type classPath struct {
-	*balanced.Law
+	*balanced.Distribution
 	norms  []float64
 	waits  []float64   // ln of the probabilities of Most and Most-1
 	join   [][]float64 // ln η_i^j by class
@@ -176,7 +176,7 @@ type classPath struct {
 func (balancedMinSep) randomisable(montecarlo.Spec) bool { return true }
 
 func (balancedMinSep) path(s montecarlo.Spec, norms []float64) onePath {
-	p := &classPath{Law: s.Balanced(), norms: norms}
+	p := &classPath{Distribution: s.Balanced(), norms: norms}
 	most, less := p.Starts()
 	p.waits = []float64{math.Log(most), math.Log(less)}
 	p.join, p.stay = make([][]float64, p.Most+1), make([][]float64, p.Most+1)

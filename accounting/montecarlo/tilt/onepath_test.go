@@ -29,7 +29,7 @@ func ownerCases(k int) (cases []ownerCase) {
 		cases = append(cases, ownerCase{e.spec(), epochPatterns(e.c.Steps, e.sep, e.epoch)})
 	}
 	for _, e := range balancedCases {
-		cases = append(cases, ownerCase{e.spec(), balancedPatterns(e.law())})
+		cases = append(cases, ownerCase{e.spec(), balancedPatterns(e.distribution())})
 	}
 	for i := range cases {
 		cases[i].spec.MaxExamplesPerOwner = k
@@ -66,9 +66,9 @@ func (c ownerCase) ratios(y []float64) (f, part float64) {
 	return f, part
 }
 
-// TestPathsOfEveryLawAreUnbiased holds f̂ under epoch-min-sep and balanced-min-sep against
+// TestPathsOfEveryDistributionAreUnbiased holds f̂ under epoch-min-sep and balanced-min-sep against
 // enumeration.
-func TestPathsOfEveryLawAreUnbiased(t *testing.T) {
+func TestPathsOfEveryDistributionAreUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(63, 1))
 	told, cases := 0, 0
 	for k := 2; k <= 3; k++ {
@@ -99,17 +99,17 @@ func TestPathsOfEveryLawAreUnbiased(t *testing.T) {
 	}
 }
 
-// TestPlansOfOwnersBoundTheDivergence: what is proven without samples is not below the divergence,
-// and means of values are little above it, for owners of two, three and four examples in both
-// directions.
-func TestPlansOfOwnersBoundTheDivergence(t *testing.T) {
+// TestProposalsOfOwnersBoundTheDivergence: what is proven without samples is not below the
+// divergence, and means of values are little above it, for owners of two, three and four examples
+// in both directions.
+func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {
 	const samples = 8000
 	var cases []ownerCase
 	for _, e := range []epochCase{{toeplitz(2, 1, .5), 2, 2, 1.3, 0}, {toeplitz(2, 1), 1, 1, 2.1, 0}, {toeplitz(2, 1), 1, 2, 1.4, 0}, {toeplitz(2, 1, .5), 2, 3, 1.3, 0}} {
 		cases = append(cases, ownerCase{e.spec(), epochPatterns(2, e.sep, e.epoch)})
 	}
 	for _, e := range []balancedCase{{toeplitz(2, 1), 1, 1.5, 1.9, 0}, {toeplitz(2, 1, .5), 2, 1, 1.3, 0}, {toeplitz(2, 1, .5), 2, .6, 1.1, 0}} {
-		cases = append(cases, ownerCase{e.spec(), balancedPatterns(e.law())})
+		cases = append(cases, ownerCase{e.spec(), balancedPatterns(e.distribution())})
 	}
 	tilted := map[string]int{}
 	for _, c := range cases {
@@ -140,24 +140,24 @@ func TestPlansOfOwnersBoundTheDivergence(t *testing.T) {
 				if d == montecarlo.Q {
 					want = qp
 				}
-				plan, err := NewPlan(Config{spec, epsilon, d})
+				proposal, err := NewProposal(Config{spec, epsilon, d})
 				if errors.Is(err, ErrNotTilted) {
 					continue
 				} else if err != nil {
 					t.Fatalf("%v: %v", c, err)
 				}
-				if plan.Divergence < want*(1-1e-4) {
-					t.Errorf("%v %s: %v is proven, the divergence is %v", c, d, plan.Divergence, want)
+				if proposal.Divergence < want*(1-1e-4) {
+					t.Errorf("%v %s: %v is proven, the divergence is %v", c, d, proposal.Divergence, want)
 				}
-				if plan.Method == Zero || plan.Method == Plain {
+				if proposal.Method == Zero || proposal.Method == Plain {
 					continue
 				}
 				tilted[c.spec.Scheme+string(d)]++
-				v, err := NewVerifier(plan, stream.PublicKey("test", []byte(c.String())))
+				v, err := NewVerifier(proposal, stream.PublicKey("test", []byte(c.String())))
 				if err != nil {
 					t.Fatalf("%v %s: %v", c, d, err)
 				}
-				if err := meanError(v, samples, want); err != nil && (plan.Draws == 0 || !above(v, samples, want)) {
+				if err := meanError(v, samples, want); err != nil && (proposal.Draws == 0 || !above(v, samples, want)) {
 					t.Errorf("%v %s: %v", c, d, err)
 				}
 			}

@@ -12,11 +12,11 @@ import (
 // above the divergence; fewer raise them, more take time.
 const ownerDraws = 20
 
-// maxDraws bounds what a plan of others may ask for.
+// maxDraws bounds what a proposal of others may ask for.
 const maxDraws = 10000
 
-// cheapStates is how many states the exact law of three and more examples may have to be preferred
-// to randomised ratios, which take O(n).
+// cheapStates is how many states the exact distribution of three and more examples may have to be
+// preferred to randomised ratios, which take O(n).
 const cheapStates = 40
 
 // randomisable says whether the ratio of an owner can be drawn.
@@ -32,8 +32,8 @@ type pathFamily interface {
 	path(s montecarlo.Spec, norms []float64) onePath
 }
 
-// drawsFor is R of a plan, 0 where the law of the spec is taken: exactly for two examples, and
-// where it is cheap. In direction Q the exact law has a smaller M.
+// drawsFor is R of a proposal, 0 where the distribution of the spec is taken: exactly for two
+// examples, and where it is cheap. In direction Q the exact distribution has a smaller M.
 func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
 	k, exact := s.MaxExamplesPerOwner, s.Exactness() == montecarlo.Exact
 	cheap := k == 2 || d == montecarlo.Q || likelihood.OwnerStates(s.MinSep, k) <= cheapStates

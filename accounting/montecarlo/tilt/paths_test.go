@@ -103,7 +103,7 @@ func TestRandomisedRatioNeverExceedsThePower(t *testing.T) {
 }
 
 // TestRandomisedRatiosInPlainValuesMislead shows why a randomised ratio has no value 1 - γ/f̂, and
-// that plans which would take it are refused: the mean over y ~ P is far below the divergence,
+// that proposals which would take it are refused: the mean over y ~ P is far below the divergence,
 // while linear values are not below it.
 func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 	const epsilon = 1.5
@@ -136,17 +136,17 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 	if plain > .9*exact || linear < .99*exact {
 		t.Errorf("H(P,Q) = %v; with randomised ratios the plain value has mean %v, the linear one %v", exact, plain, linear)
 	}
-	good := blockPlan(t, Config{s, epsilon, montecarlo.P}, 10, 1, ownerDraws)
+	good := blockProposal(t, Config{s, epsilon, montecarlo.P}, 10, 1, ownerDraws)
 	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err != nil {
 		t.Fatal(err)
 	}
 	good.Method = Plain
 	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err == nil {
-		t.Error("a plain plan with randomised ratios was accepted")
+		t.Error("a plain proposal with randomised ratios was accepted")
 	}
 	good.Config.Direction = montecarlo.Q
 	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err == nil {
-		t.Error("a plain plan of direction Q with randomised ratios was accepted")
+		t.Error("a plain proposal of direction Q with randomised ratios was accepted")
 	}
 }
 
@@ -162,20 +162,20 @@ func TestShiftedWithRandomisedRatios(t *testing.T) {
 			t.Fatalf("warm=%v: κ = %v, bound %v, H(Q,P) = %v", warm, kappa, divergence, want)
 		}
 		tangent := shiftTangent(kappa, 3, columns, sigma, post)
-		plan := Plan{Config: Config{spec, epsilon, montecarlo.Q}, Method: Shifted, Kappa: kappa, Draws: ownerDraws, Slack: tangent.slack(epsilon, sigma)}
-		plan.Bound = math.Exp(tangent.logBoundOf(true, epsilon, sigma)) * (1 + 2*plan.Slack)
-		plan.Divergence = min(plan.Bound, divergence)
-		v, err := NewVerifier(plan, stream.PublicKey("test", nil))
+		proposal := Proposal{Config: Config{spec, epsilon, montecarlo.Q}, Method: Shifted, Kappa: kappa, Draws: ownerDraws, Slack: tangent.slack(epsilon, sigma)}
+		proposal.Bound = math.Exp(tangent.logBoundOf(true, epsilon, sigma)) * (1 + 2*proposal.Slack)
+		proposal.Divergence = min(proposal.Bound, divergence)
+		v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := meanError(v, 12000, want); err != nil && !above(v, 12000, want) {
 			t.Errorf("warm=%v: %v", warm, err)
 		}
-		short := plan // the M of exact ratios, which randomised ones exceed
-		short.Bound = math.Exp(tangent.logBound(epsilon, sigma)) * (1 + 2*plan.Slack)
+		short := proposal // the M of exact ratios, which randomised ones exceed
+		short.Bound = math.Exp(tangent.logBound(epsilon, sigma)) * (1 + 2*proposal.Slack)
 		if _, err := NewVerifier(short, stream.PublicKey("test", nil)); err == nil {
-			t.Errorf("warm=%v: a bound of %v for values up to %v was accepted", warm, short.Bound, plan.Bound)
+			t.Errorf("warm=%v: a bound of %v for values up to %v was accepted", warm, short.Bound, proposal.Bound)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestTangentOfManyExamples(t *testing.T) {
 // of the tuple that y came from.
 func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
 	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
-	v, err := NewVerifier(blockPlan(t, Config{spec, .4, montecarlo.P}, 6, 1, ownerDraws), stream.PublicKey("test", nil))
+	v, err := NewVerifier(blockProposal(t, Config{spec, .4, montecarlo.P}, 6, 1, ownerDraws), stream.PublicKey("test", nil))
 	if err != nil {
 		t.Fatal(err)
 	}

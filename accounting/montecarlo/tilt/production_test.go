@@ -48,7 +48,7 @@ func TestProduction(t *testing.T) {
 	const epsilon, delta, accept, verify = 10, 1.301e-8, 0.8 * 1.301e-8, 1.2e-8
 	start := cpu(t)
 	spec := production(t, 0.47)
-	proven, err := NewPlan(Config{spec, epsilon, montecarlo.P})
+	proven, err := NewProposal(Config{spec, epsilon, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,41 +56,41 @@ func TestProduction(t *testing.T) {
 		t.Errorf("σ = 0.47: M = %g, want 9.0e-9", proven.Divergence)
 	}
 	spec.NoiseMultiplier = 0.448
-	reverse, err := NewPlan(Config{spec, epsilon, montecarlo.Q})
+	reverse, err := NewProposal(Config{spec, epsilon, montecarlo.Q})
 	if err != nil || reverse.Method != Zero {
 		t.Errorf("H(Q,P): %s, %v: want zero", reverse.Method, err)
 	}
-	plan, err := NewPlan(Config{spec, epsilon, montecarlo.P})
+	proposal, err := NewProposal(Config{spec, epsilon, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(plan.Bound/1.69e-7-1) > 0.01 {
-		t.Errorf("σ = 0.448: M = %g, want 1.69e-7", plan.Bound)
+	if math.Abs(proposal.Bound/1.69e-7-1) > 0.01 {
+		t.Errorf("σ = 0.448: M = %g, want 1.69e-7", proposal.Bound)
 	}
 	planned := cpu(t)
-	v, err := NewVerifier(plan, stream.PublicKey("verify", []byte("production")))
+	v, err := NewVerifier(proposal, stream.PublicKey("verify", []byte("production")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	prepared := cpu(t)
 	// F5.1′ with q = δ - δ_v.
-	a, b := accept/plan.Bound, verify/plan.Bound
+	a, b := accept/proposal.Bound, verify/proposal.Bound
 	samples := uint64(math.Ceil(-math.Log(delta-verify) / (a*math.Log(a/b) + (1-a)*math.Log((1-a)/(1-b)))))
 	sum, err := v.Sum(t.Context(), 0, samples, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mean := sum.Mean(samples) * plan.Bound
-	t.Logf("σ = 0.448: M/δ = %.1f, %d samples, mean %.3g; CPU: two plans %v, tables %v, samples %v", plan.Bound/delta, samples, mean,
+	mean := sum.Mean(samples) * proposal.Bound
+	t.Logf("σ = 0.448: M/δ = %.1f, %d samples, mean %.3g; CPU: two proposals %v, tables %v, samples %v", proposal.Bound/delta, samples, mean,
 		planned-start, prepared-planned, cpu(t)-prepared)
 	if mean > accept {
 		t.Errorf("mean %g is not accepted: above δ' = %g", mean, accept)
 	}
 	// The values' standard deviation is below √(M·mean).
-	if limit := 7 * math.Sqrt(plan.Bound*mean/float64(samples)); math.Abs(mean-6.3e-9) > limit+0.6e-9 {
+	if limit := 7 * math.Sqrt(proposal.Bound*mean/float64(samples)); math.Abs(mean-6.3e-9) > limit+0.6e-9 {
 		t.Errorf("mean %g: known is 6.6e-9 ± .6e-9", mean)
 	}
-	if samples < plan.MinSamples(delta) {
+	if samples < proposal.MinSamples(delta) {
 		t.Errorf("%d samples are fewer than an estimate needs", samples)
 	}
 	if _, err := v.Estimate(100, delta); !errors.Is(err, ErrTooFewSamples) {
@@ -108,7 +108,7 @@ func TestProductionProvable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("σ = %.4f proves %.4g; CPU %v", found.NoiseMultiplier, found.Plans[0].Divergence, cpu(t)-start)
+	t.Logf("σ = %.4f proves %.4g; CPU %v", found.NoiseMultiplier, found.Proposals[0].Divergence, cpu(t)-start)
 	if found.NoiseMultiplier < 0.462 || found.NoiseMultiplier > 0.469 {
 		t.Errorf("σ = %v, want 0.465", found.NoiseMultiplier)
 	}
@@ -124,30 +124,30 @@ func TestProductionAtMostOnce(t *testing.T) {
 	spec := production(t, 0.384)
 	rate := 1793.0 / 14745600
 	spec.MinSep, spec.Prob = 7200, rate/(1-rate*7199)
-	reverse, err := NewPlan(Config{spec, epsilon, montecarlo.Q})
+	reverse, err := NewProposal(Config{spec, epsilon, montecarlo.Q})
 	if err != nil || reverse.Method != Zero {
 		t.Errorf("H(Q,P): %s, %v: want zero", reverse.Method, err)
 	}
 	start := cpu(t)
-	plan, err := NewPlan(Config{spec, epsilon, montecarlo.P})
+	proposal, err := NewProposal(Config{spec, epsilon, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(plan.Bound/delta/6.215-1) > 0.01 {
-		t.Errorf("M/δ = %g, want 6.215", plan.Bound/delta)
+	if math.Abs(proposal.Bound/delta/6.215-1) > 0.01 {
+		t.Errorf("M/δ = %g, want 6.215", proposal.Bound/delta)
 	}
-	v, err := NewVerifier(plan, stream.PublicKey("verify", []byte("at most once")))
+	v, err := NewVerifier(proposal, stream.PublicKey("verify", []byte("at most once")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := accept/plan.Bound, verify/plan.Bound
+	a, b := accept/proposal.Bound, verify/proposal.Bound
 	samples := uint64(math.Ceil(-math.Log(delta-verify) / (a*math.Log(a/b) + (1-a)*math.Log((1-a)/(1-b)))))
 	sum, err := v.Sum(t.Context(), 0, samples, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mean := sum.Mean(samples) * plan.Bound
-	t.Logf("M/δ = %.2f, %d samples, mean %.3g, CPU %v", plan.Bound/delta, samples, mean, cpu(t)-start)
+	mean := sum.Mean(samples) * proposal.Bound
+	t.Logf("M/δ = %.2f, %d samples, mean %.3g, CPU %v", proposal.Bound/delta, samples, mean, cpu(t)-start)
 	if mean > accept {
 		t.Errorf("mean %g is not accepted: above δ' = %g", mean, accept)
 	}

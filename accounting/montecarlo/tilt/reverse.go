@@ -12,9 +12,10 @@ import (
 //
 // For one example ln f is convex (a logarithm of a sum of exponentials of linear functions), and
 // the tangent at any y0 has g = E[Cx | y0]/σ² and offset ln f(y0) - ⟨g, y0⟩ (F5.4). For k
-// independent examples let all of them follow the law ρ of x given y0 of one. By the variational
-// bound ln f_k(y) ≥ ⟨E CΣx, y⟩/σ² - E‖CΣx‖²/2σ² - KL, where E‖CΣx‖² has, besides k terms as for one
-// example, k(k-1) terms ⟨E Cx, E Cx⟩ = σ⁴‖g‖²: so ln f_k(y) ≥ k(offset + ⟨g,y⟩) - k(k-1)/2 σ²‖g‖².
+// independent examples let all of them follow the distribution ρ of x given y0 of one. By the
+// variational bound ln f_k(y) ≥ ⟨E CΣx, y⟩/σ² - E‖CΣx‖²/2σ² - KL, where E‖CΣx‖² has, besides k
+// terms as for one example, k(k-1) terms ⟨E Cx, E Cx⟩ = σ⁴‖g‖²: so ln f_k(y) ≥ k(offset + ⟨g,y⟩) -
+// k(k-1)/2 σ²‖g‖².
 type tangent struct {
 	offset, slope float64
 	direction     []float64
@@ -293,8 +294,8 @@ func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns,
 	return kappa, divergence
 }
 
-// slack is that of a plan whose values are drawn by this tangent: weights reach e (A+G)/G times M
-// where f = e^-ε.
+// slack is that of a proposal whose values are drawn by this tangent: weights reach e (A+G)/G times
+// M where f = e^-ε.
 func (t tangent) slack(epsilon, sigma float64) float64 {
 	return lossError(epsilon) * (1 + t.distance(epsilon)/(sigma*sigma*t.slope))
 }

@@ -100,8 +100,8 @@ func hitsKey(hits []kernel.Hit) string {
 	return key
 }
 
-// testLaw draws tuples and tests how often each was drawn against enumeration.
-func testLaw(t *testing.T, c tableCase, warm bool, draw func([]kernel.Hit, *uniforms) []kernel.Hit, draws int) error {
+// testDistribution draws tuples and tests how often each was drawn against enumeration.
+func testDistribution(t *testing.T, c tableCase, warm bool, draw func([]kernel.Hit, *uniforms) []kernel.Hit, draws int) error {
 	t.Helper()
 	list := patterns(c.c.Steps, c.sep, c.p, warm)
 	weights, total := map[string]float64{}, 0.0
@@ -112,7 +112,7 @@ func testLaw(t *testing.T, c tableCase, warm bool, draw func([]kernel.Hit, *unif
 	return tuplesFollow(weights, total, c.String(), draw, draws)
 }
 
-func TestTuplesFollowTheirLaw(t *testing.T) {
+func TestTuplesFollowTheirDistribution(t *testing.T) {
 	for _, c := range tableCases {
 		for _, warm := range []bool{false, true} {
 			process := newProcess(c.c, c.sep, c.p, warm, c.sigma)
@@ -123,7 +123,7 @@ func TestTuplesFollowTheirLaw(t *testing.T) {
 			if c.p == 1 && !warm {
 				continue // one tuple only: the normaliser tests it
 			}
-			if err := testLaw(t, c, warm, newWalker(table).walk, 15000); err != nil {
+			if err := testDistribution(t, c, warm, newWalker(table).walk, 15000); err != nil {
 				t.Errorf("%v warm=%v: %v", c, warm, err)
 			}
 			if c.p == 1 {
@@ -131,7 +131,7 @@ func TestTuplesFollowTheirLaw(t *testing.T) {
 			}
 			process.prob *= 0.65 // a wrong twin
 			table, _ = newTable(process, c.theta, true, maxTableBytes)
-			if testLaw(t, c, warm, newWalker(table).walk, 15000) == nil {
+			if testDistribution(t, c, warm, newWalker(table).walk, 15000) == nil {
 				t.Errorf("%v warm=%v: the test accepts the tuples of another probability", c, warm)
 			}
 		}

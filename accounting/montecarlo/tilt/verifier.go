@@ -20,14 +20,14 @@ import (
 // standard error is itself a matter of luck.
 var ErrTooFewSamples = errors.New("tilt: too few samples")
 
-// Verifier computes the values of a Plan: sample i of a (plan, key) is the same wherever, whenever
-// and in whatever range it is computed, for one montecarlo.KernelID. It is not safe for concurrent
-// use; Fork it.
+// Verifier computes the values of a Proposal: sample i of a (proposal, key) is the same wherever,
+// whenever and in whatever range it is computed, for one montecarlo.KernelID. It is not safe for
+// concurrent use; Fork it.
 type Verifier struct {
-	plan    Plan
-	mixture mixture
-	draw    []func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) // of every member
-	sources []source
+	proposal Proposal
+	mixture  mixture
+	draw     []func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) // of every member
+	sources  []source
 
 	tangent tangent
 	shift   []float64
@@ -46,16 +46,18 @@ type Verifier struct {
 	ready    bool
 }
 
-// NewVerifier prepares the tables of a plan that NewPlan made. Its randomness is derived from key
-// and the JSON form of the plan, so that one key serves any number of candidates and directions; an
-// estimate must have another key than the verification. The cost is that of the recursions of the
-// plan's orders, and their tables take at most 140 MB an order, or 640 MB for order 2 with a
-// min-sep above a fifth of the steps, or 2 GiB for orders 2 and 3 of epoch-min-sep.
-func NewVerifier(p Plan, key stream.Key) (*Verifier, error) { return NewWatchedVerifier(p, key, nil) }
+// NewVerifier prepares the tables of a proposal that NewProposal made. Its randomness is derived
+// from key and the JSON form of the proposal, so that one key serves any number of candidates and
+// directions; an estimate must have another key than the verification. The cost is that of the
+// recursions of the proposal's orders, and their tables take at most 140 MB an order, or 640 MB for
+// order 2 with a min-sep above a fifth of the steps, or 2 GiB for orders 2 and 3 of epoch-min-sep.
+func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
+	return NewWatchedVerifier(p, key, nil)
+}
 
 // NewWatchedVerifier is NewVerifier for those who wait: watch, if not nil, is told how much of the
 // work of the tables is done, in states times steps. The last call has done equal to of.
-func NewWatchedVerifier(p Plan, key stream.Key, watch func(done, of float64)) (*Verifier, error) {
+func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)) (*Verifier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ func NewWatchedVerifier(p Plan, key stream.Key, watch func(done, of float64)) (*
 		return nil, fmt.Errorf("tilt: %w", err)
 	}
 	key = key.Sub("values of " + string(config))
-	v := &Verifier{plan: p, bulk: stream.NewBulk(key.Sub("outputs"))}
+	v := &Verifier{proposal: p, bulk: stream.NewBulk(key.Sub("outputs"))}
 	v.uniforms.bulk = stream.NewBulk(key.Sub("tuples"))
 	v.in.Bulk = v.bulk
 	specs := []montecarlo.Spec{p.Spec}
@@ -112,7 +114,7 @@ func single(s montecarlo.Spec) montecarlo.Spec {
 }
 
 func (v *Verifier) prepareTuples(columns *likelihood.Columns, watch func(done, of float64)) error {
-	p := v.plan
+	p := v.proposal
 	done, of := 0.0, 0.0
 	for _, m := range p.Members {
 		of += workOf(p.Spec, m)
@@ -132,16 +134,16 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, watch func(done, o
 		done += workOf(p.Spec, m) // a table of which few steps were needed is done too
 		report(done)
 		if s.walkError() > p.Slack-lossError(p.Epsilon)/2 {
-			return fmt.Errorf("tilt: slack: the plan says %v, walks of order %d need %v more: another version made the plan", p.Slack, m.Order, s.walkError())
+			return fmt.Errorf("tilt: slack: the proposal says %v, walks of order %d need %v more: another version made the proposal", p.Slack, m.Order, s.walkError())
 		}
 		if got := s.logN(); got > m.LogN+inflation/10 {
-			return fmt.Errorf("tilt: moment of order %d: the plan says %v, it is %v: another version made the plan", m.Order, m.LogN, got)
+			return fmt.Errorf("tilt: moment of order %d: the proposal says %v, it is %v: another version made the proposal", m.Order, m.LogN, got)
 		}
 		v.sources = append(v.sources, s)
 	}
 	v.connect()
 	if bound := v.mixture.bound(); bound > p.Bound {
-		return fmt.Errorf("tilt: bound: the plan says %v, it is %v: another version made the plan", p.Bound, bound)
+		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", p.Bound, bound)
 	}
 	return nil
 }
@@ -175,23 +177,23 @@ func (v *Verifier) connect() {
 	}
 }
 
-// checkPlain holds the bound of a plan without a shift against the least f that there is.
+// checkPlain holds the bound of a proposal without a shift against the least f that there is.
 func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
-	if bound := plainBound(v.plan.Config, posteriorOf(v.plan.Spec, columns)); !(bound <= v.plan.Bound) && bound > 0 {
-		return fmt.Errorf("tilt: bound: the plan says %v, it is %v: another version made the plan", v.plan.Bound, bound)
+	if bound := plainBound(v.proposal.Config, posteriorOf(v.proposal.Spec, columns)); !(bound <= v.proposal.Bound) && bound > 0 {
+		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", v.proposal.Bound, bound)
 	}
 	return nil
 }
 
 func (v *Verifier) prepareShift(columns *likelihood.Columns) error {
-	p := v.plan
+	p := v.proposal
 	sigma := p.Spec.NoiseMultiplier
 	v.tangent = shiftTangent(p.Kappa, max(1, p.Spec.MaxExamplesPerOwner), columns, sigma, posteriorOf(p.Spec, columns))
 	if d := v.tangent.distance(p.Epsilon); v.tangent.slope == 0 || !(d > 0) {
-		return fmt.Errorf("tilt: kappa: %v gives no shift: another version made the plan", p.Kappa)
+		return fmt.Errorf("tilt: kappa: %v gives no shift: another version made the proposal", p.Kappa)
 	}
 	if bound := math.Exp(v.tangent.logBoundOf(p.Draws > 0, p.Epsilon, sigma)); !(bound <= p.Bound) || v.tangent.slack(p.Epsilon, sigma) > p.Slack*(1+1e-9) {
-		return fmt.Errorf("tilt: bound: the plan says %v with slack %v, it is %v with %v: another version made the plan",
+		return fmt.Errorf("tilt: bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal",
 			p.Bound, p.Slack, bound, v.tangent.slack(p.Epsilon, sigma))
 	}
 	v.shift = make([]float64, p.Spec.Steps)
@@ -219,13 +221,13 @@ func (v *Verifier) Fork() *Verifier {
 	return &fork
 }
 
-// Plan returns the plan.
-func (v *Verifier) Plan() Plan { return v.plan }
+// Proposal returns the proposal.
+func (v *Verifier) Proposal() Proposal { return v.proposal }
 
 // Values fills dst with the values of samples first, first+1, …: each in [0, M] with mean at least
 // the divergence, and by at most a few 1e-9 M above it.
 func (v *Verifier) Values(dst []float64, first uint64) {
-	if v.plan.Method == Zero {
+	if v.proposal.Method == Zero {
 		clear(dst)
 		return
 	}
@@ -246,7 +248,7 @@ const pieceSize = 32 * kernel.Lanes
 // processors for 0. It ends early, with the context's error, when ctx is done. The mean of the
 // values is Mean(count)·M.
 func (v *Verifier) Sum(ctx context.Context, first, count uint64, workers int) (total montecarlo.Sum, err error) {
-	if v.plan.Method == Zero {
+	if v.proposal.Method == Zero {
 		return total, ctx.Err()
 	}
 	if workers <= 0 {
@@ -268,7 +270,7 @@ func (v *Verifier) Sum(ctx context.Context, first, count uint64, workers int) (t
 				piece := values[:min(pieceSize, count-from)]
 				fork.Values(piece, first+from)
 				for _, x := range piece {
-					sum.Add(x / v.plan.Bound)
+					sum.Add(x / v.proposal.Bound)
 				}
 			}
 			mutex.Lock()
@@ -294,7 +296,7 @@ func (v *Verifier) compute(batch uint64) {
 	v.kernel.Batch(&v.in, &v.out)
 	for l := range v.values {
 		x := v.value(l)
-		v.values[l] = min(x+v.plan.Slack*v.plan.Bound, v.plan.Bound)
+		v.values[l] = min(x+v.proposal.Slack*v.proposal.Bound, v.proposal.Bound)
 	}
 }
 
@@ -319,24 +321,24 @@ func (v *Verifier) value(lane int) float64 {
 	if v.paths != nil {
 		return v.randomisedValue(lane, logF)
 	}
-	switch v.plan.Method {
+	switch v.proposal.Method {
 	case Tilted:
 		return v.weights[lane] * v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
 	case Shifted:
-		if v.plan.Epsilon+logF >= 0 {
+		if v.proposal.Epsilon+logF >= 0 {
 			return 0
 		}
-		d, sigma := v.tangent.distance(v.plan.Epsilon), v.plan.Spec.NoiseMultiplier
+		d, sigma := v.tangent.distance(v.proposal.Epsilon), v.proposal.Spec.NoiseMultiplier
 		h := v.out.Projection[lane]
-		return -math.Expm1(v.plan.Epsilon+logF) * math.Exp((2*h*d+d*d)/(2*sigma*sigma))
+		return -math.Expm1(v.proposal.Epsilon+logF) * math.Exp((2*h*d+d*d)/(2*sigma*sigma))
 	}
-	return max(0, -math.Expm1(v.plan.Epsilon+logF))
+	return max(0, -math.Expm1(v.proposal.Epsilon+logF))
 }
 
 // randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins that no
 // output depends on. logF is that of one example.
 func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
-	p := v.plan
+	p := v.proposal
 	sigma := p.Spec.NoiseMultiplier
 	d, h := v.tangent.distance(p.Epsilon), v.out.Projection[lane]
 	switch {
@@ -367,12 +369,12 @@ type Estimate struct {
 // ErrTooFewSamples and before drawing, when samples are fewer than p.MinSamples(delta), delta being
 // the size of divergence that matters.
 func (v *Verifier) Estimate(samples uint64, delta float64) (Estimate, error) {
-	e := Estimate{Samples: samples, Bound: v.plan.Bound}
-	if v.plan.Method == Zero {
+	e := Estimate{Samples: samples, Bound: v.proposal.Bound}
+	if v.proposal.Method == Zero {
 		return e, nil
 	}
-	if need := v.plan.MinSamples(delta); samples < need {
-		return e, fmt.Errorf("%w: %d for M/δ = %.4g: needs at least %d", ErrTooFewSamples, samples, v.plan.Bound/delta, need)
+	if need := v.proposal.MinSamples(delta); samples < need {
+		return e, fmt.Errorf("%w: %d for M/δ = %.4g: needs at least %d", ErrTooFewSamples, samples, v.proposal.Bound/delta, need)
 	}
 	var buffer [512]float64
 	sum, squares := 0.0, 0.0
@@ -393,6 +395,6 @@ func (v *Verifier) Estimate(samples uint64, delta float64) (Estimate, error) {
 
 // MinSamples is the number of samples below which an estimate of a divergence of size delta is
 // refused: 10 M/δ.
-func (p Plan) MinSamples(delta float64) uint64 {
+func (p Proposal) MinSamples(delta float64) uint64 {
 	return uint64(math.Ceil(10 * p.Bound / delta))
 }

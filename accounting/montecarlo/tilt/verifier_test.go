@@ -66,11 +66,11 @@ func readGolden(t *testing.T, file string) []goldenCase {
 
 func testVerifier(t testing.TB, c Config) *Verifier {
 	t.Helper()
-	plan, err := NewPlan(c)
+	proposal, err := NewProposal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := NewVerifier(plan, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
+	v, err := NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,19 +105,19 @@ func TestGolden(t *testing.T) {
 				v := testVerifier(t, Config{c.spec(), d.Epsilon, direction})
 				name := fmt.Sprintf("%s n=%d b=%d p=%.3g σ=%v %s ε=%v %s", c.Scheme, c.Steps, c.MinSep, c.Prob, c.Sigma, c.Start, d.Epsilon, direction)
 				const samples = 2000
-				e, err := v.Estimate(samples, max(want, v.plan.Bound/100))
+				e, err := v.Estimate(samples, max(want, v.proposal.Bound/100))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if v.plan.MinSamples(want) > samples {
+				if v.proposal.MinSamples(want) > samples {
 					continue
 				}
 				compared++
 				if diff := math.Abs(e.Mean - want); diff > 4*math.Hypot(e.StdErr, wantErr) {
 					t.Errorf("%s: %.6g ± %.2g, by plain sampling %.6g ± %.2g", name, e.Mean, e.StdErr, want, wantErr)
 				}
-				if e.Mean > v.plan.Divergence+4*e.StdErr {
-					t.Errorf("%s: mean %g above the proven bound %g", name, e.Mean, v.plan.Divergence)
+				if e.Mean > v.proposal.Divergence+4*e.StdErr {
+					t.Errorf("%s: mean %g above the proven bound %g", name, e.Mean, v.proposal.Divergence)
 				}
 			}
 		}
@@ -132,12 +132,12 @@ func TestGolden(t *testing.T) {
 func TestWatchedVerifier(t *testing.T) {
 	for _, steps := range []int{64, 4000} { // the second has a steady state
 		c := goldenCase{Steps: steps, MinSep: 4, Prob: 0.05, Sigma: 1.5, C: []float64{1, 0.5}}
-		plan, err := NewPlan(Config{Spec: c.spec(), Epsilon: 2, Direction: montecarlo.P})
+		proposal, err := NewProposal(Config{Spec: c.spec(), Epsilon: 2, Direction: montecarlo.P})
 		if err != nil {
 			t.Fatal(err)
 		}
 		calls, last, all := 0, 0.0, 0.0
-		if _, err := NewWatchedVerifier(plan, stream.PublicKey("test", nil), func(done, of float64) {
+		if _, err := NewWatchedVerifier(proposal, stream.PublicKey("test", nil), func(done, of float64) {
 			if done < last || done > of {
 				t.Fatalf("%d steps: %g of %g after %g", steps, done, of, last)
 			}

@@ -284,8 +284,8 @@ func insert(dst, known []uint16, r uint16) []uint16 {
 	return dst[:len(known)+1]
 }
 
-// waitProb is the stationary law of the blocked steps left before the first step (arXiv 2602.09338,
-// Algorithm 2; F3).
+// waitProb is the stationary distribution of the blocked steps left before the first step (arXiv
+// 2602.09338, Algorithm 2; F3).
 func (t *table) waitProb(r int) float64 {
 	total := 1 + float64(t.sep-1)*t.prob
 	if r == 0 {

@@ -13,7 +13,7 @@ import (
 // [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a
 // product that is lost below the normal numbers is below 2^-1022 beside a sum of at least 2^-900.
 type classes struct {
-	law   *likelihood.Classes
+	ratio *likelihood.Classes
 	b     int
 	limit float64
 	stay  [][]float64 // 1-η, of each class from 1 on
@@ -27,9 +27,9 @@ type classes struct {
 // there.
 const impossible = -60
 
-// newClasses returns nil when the law has no range in linear scale.
+// newClasses returns nil when the ratio has no range in linear scale.
 func newClasses(l *likelihood.Classes) Recursion {
-	r := &classes{law: l, b: l.MinSep}
+	r := &classes{ratio: l, b: l.MinSep}
 	most := 0.0
 	for j := 1; j <= l.Most; j++ {
 		stay, a := make([]float64, l.Steps), make([]float64, l.Steps)
@@ -52,7 +52,7 @@ func newClasses(l *likelihood.Classes) Recursion {
 
 func (r *classes) Fork() Recursion {
 	fork := *r
-	fork.f, fork.ahead = make([][]Row, r.law.Most), make([][]Row, r.law.Most)
+	fork.f, fork.ahead = make([][]Row, r.ratio.Most), make([][]Row, r.ratio.Most)
 	for j := range fork.ahead {
 		fork.ahead[j] = make([]Row, r.b)
 	}
@@ -92,8 +92,8 @@ func (r *classes) Rows(first int, t []Row, check bool) bool {
 }
 
 func (r *classes) LogRatio(dst *Row) {
-	top, less := r.law.Starts()
-	most := r.law.Most
+	top, less := r.ratio.Starts()
+	most := r.ratio.Most
 	for l := range dst {
 		below := 1.0 // F^0
 		if most > 1 {

@@ -9,7 +9,7 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// TestClassesAgainstLogDomain holds every lane to the log-domain law at the same y, with min-sep
+// TestClassesAgainstLogDomain holds every lane to the log-domain ratio at the same y, with min-sep
 // below and above the blocks, and noise so small that the linear scale is refused.
 func TestClassesAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 3))

@@ -8,9 +8,9 @@ import (
 	"minsep/sampling/balanced"
 )
 
-func benchmark(b *testing.B, n, minSep int, sigma, p float64, laws func(p likelihood.Process, c *likelihood.Columns) likelihood.Law) {
+func benchmark(b *testing.B, n, minSep int, sigma, p float64, ratios func(p likelihood.Process, c *likelihood.Columns) likelihood.Ratio) {
 	c := likelihood.Toeplitz(n, sqrtColumn(minSep))
-	k := New(c, sigma, laws(likelihood.Process{Steps: n, MinSep: minSep, Prob: p, WarmStart: true}, c))
+	k := New(c, sigma, ratios(likelihood.Process{Steps: n, MinSep: minSep, Prob: p, WarmStart: true}, c))
 	in, out := &Input{Bulk: testBulk()}, new(Output)
 	b.ResetTimer()
 	for i := range b.N {
@@ -26,7 +26,7 @@ func BenchmarkMinSep(b *testing.B) {
 		sigma, p  float64
 	}{{7200, 256, 0.45, 1.255e-4}, {1024, 16, 0.8, 0.02}, {1000, 32, 1, 0.03}, {10000, 64, 0.8, 0.005}} {
 		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
-			benchmark(b, c.n, c.minSep, c.sigma, c.p, func(p likelihood.Process, m *likelihood.Columns) likelihood.Law {
+			benchmark(b, c.n, c.minSep, c.sigma, c.p, func(p likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
 				return likelihood.MinSep(p, m.SquaredNorms(1/(c.sigma*c.sigma)))
 			})
 		})
@@ -39,7 +39,7 @@ func BenchmarkEpochs(b *testing.B) {
 		sigma            float64
 	}{{7200, 256, 1800, 0.6}, {1000, 16, 250, 0.55}} {
 		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
-			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Law {
+			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
 				return likelihood.EpochMinSep(likelihood.Epochs{Steps: c.n, MinSep: c.minSep, Epoch: c.epoch}, m.SquaredNorms(1/(c.sigma*c.sigma)))
 			})
 		})
@@ -52,7 +52,7 @@ func BenchmarkClasses(b *testing.B) {
 		times, sigma float64
 	}{{7200, 256, 4, 0.57}, {1000, 16, 4, 0.535}} {
 		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
-			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Law {
+			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
 				l, err := balanced.New(c.n, c.minSep, c.times)
 				if err != nil {
 					b.Fatal(err)
@@ -66,12 +66,12 @@ func BenchmarkClasses(b *testing.B) {
 func BenchmarkTwoExamples(b *testing.B) {
 	const n, minSep, sigma = 1000, 32, 1.5
 	b.Run("b-min-sep", func(b *testing.B) {
-		benchmark(b, n, minSep, sigma, 0.004, func(p likelihood.Process, m *likelihood.Columns) likelihood.Law {
+		benchmark(b, n, minSep, sigma, 0.004, func(p likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
 			return likelihood.NewOwner(p, m, 2, 1/(sigma*sigma))
 		})
 	})
 	b.Run("epoch-min-sep", func(b *testing.B) {
-		benchmark(b, n, minSep, sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Law {
+		benchmark(b, n, minSep, sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
 			return likelihood.NewEpochPair(likelihood.Epochs{Steps: n, MinSep: minSep, Epoch: 250}, m, 1/(sigma*sigma))
 		})
 	})

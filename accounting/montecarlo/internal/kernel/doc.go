@@ -14,8 +14,8 @@
 // recursions instead: never a silent overflow.
 //
 // The normals have 52 bits of radius: their tail ends at 8.49 standard deviations, which changes
-// the law of 10,000 of them by 2e-12 in total variation. Fewer bits would change it by more than a
-// δ of 1e-8.
+// the distribution of 10,000 of them by 2e-12 in total variation. Fewer bits would change it by
+// more than a δ of 1e-8.
 //
 // # Bits
 //

@@ -14,7 +14,7 @@ import (
 // in both directions, so that what is lost below the normal numbers is small beside what is kept,
 // as for epochs.
 type epochPair struct {
-	law     *likelihood.EpochPair
+	ratio   *likelihood.EpochPair
 	a       []float64 // log2 of L at t = 0
 	both    []float64 // e^{-s_i}
 	overlap *weights  // e^{-⟨c_{i-t},c_i⟩/σ²}
@@ -30,9 +30,9 @@ type epochPair struct {
 	untilCheck int
 }
 
-// newEpochPair returns nil when the law has no range in linear scale.
+// newEpochPair returns nil when the ratio has no range in linear scale.
 func newEpochPair(l *likelihood.EpochPair) Recursion {
-	r := &epochPair{law: l}
+	r := &epochPair{ratio: l}
 	deepest := 0.0
 	for _, s := range l.Norms() {
 		r.a = append(r.a, -s/2*math.Log2E)
@@ -52,8 +52,8 @@ func newEpochPair(l *likelihood.EpochPair) Recursion {
 
 func (r *epochPair) Fork() Recursion {
 	fork := *r
-	fork.pairTable = newPairTable(r.law.MinSep)
-	fork.jumps = make([]Row, min(64, r.law.Steps))
+	fork.pairTable = newPairTable(r.ratio.MinSep)
+	fork.jumps = make([]Row, min(64, r.ratio.Steps))
 	return &fork
 }
 
@@ -65,7 +65,7 @@ func (r *epochPair) Reset() {
 		r.table[i] = one
 	}
 	r.free, r.waits, r.after[0], r.log2 = one, one, one, Row{}
-	r.untilCheck = r.law.MinSep
+	r.untilCheck = r.ratio.MinSep
 }
 
 func (r *epochPair) Rows(first int, t []Row, check bool) bool {
@@ -93,12 +93,12 @@ func (r *epochPair) Rows(first int, t []Row, check bool) bool {
 
 // step goes from row i+1 to row i; jump is L_i.
 func (r *epochPair) step(i int, jump *Row) {
-	b, place := r.b, i%r.law.Epoch
-	left := r.law.Epoch - place // steps to the next epoch
-	if place == r.law.Epoch-1 {
+	b, place := r.b, i%r.ratio.Epoch
+	left := r.ratio.Epoch - place // steps to the next epoch
+	if place == r.ratio.Epoch-1 {
 		r.after[0], r.waits = r.free, r.free
 	}
-	take := r.law.Hazard(i)
+	take := r.ratio.Hazard(i)
 	stay := 1 - take
 	var one Row // η L_i
 	for l, v := range jump {

@@ -15,7 +15,7 @@ import (
 // refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a product that is lost
 // below the normal numbers is below 2^-1022 beside a sum of at least 2^-900.
 type epochs struct {
-	law   *likelihood.Renewal
+	ratio *likelihood.Renewal
 	b     int
 	q     []float64
 	a     []float64 // log2 of the weight of a jump
@@ -30,9 +30,9 @@ type epochs struct {
 // mostHeld is the largest f that is kept, and the inverse of the smallest.
 const mostHeld = 0x1p900
 
-// newEpochs returns nil when the law has no range in linear scale.
+// newEpochs returns nil when the ratio has no range in linear scale.
 func newEpochs(l *likelihood.Renewal) Recursion {
-	r := &epochs{law: l, b: l.MinSep, a: multiplied(l.Jump[0], math.Log2E), q: make([]float64, l.Steps)}
+	r := &epochs{ratio: l, b: l.MinSep, a: multiplied(l.Jump[0], math.Log2E), q: make([]float64, l.Steps)}
 	most := 0.0
 	for i, stay := range l.Stays {
 		r.q[i] = math.Exp(stay)
@@ -64,7 +64,7 @@ func (r *epochs) Rows(first int, t []Row, check bool) bool {
 	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
-	count, length := len(t), r.law.Epoch
+	count, length := len(t), r.ratio.Epoch
 	if len(r.f) < count+r.b {
 		r.f = make([]Row, count+r.b)
 	}
@@ -121,7 +121,7 @@ func (r *epochs) settle(f []Row, from, end int) bool {
 
 func (r *epochs) LogRatio(dst *Row) {
 	var sum Row
-	for i, weight := range r.law.Start {
+	for i, weight := range r.ratio.Start {
 		w := math.Exp(weight)
 		for l := range sum {
 			sum[l] += float64(w * r.ahead[i][l])

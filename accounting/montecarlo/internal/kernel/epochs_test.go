@@ -9,7 +9,7 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// TestEpochsAgainstLogDomain holds every lane to the log-domain law at the same y, with epochs
+// TestEpochsAgainstLogDomain holds every lane to the log-domain ratio at the same y, with epochs
 // below, at and above the blocks and the run, and noise so small that the linear scale is refused.
 func TestEpochsAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 2))
@@ -26,7 +26,7 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 					c = general(c)
 				}
 				e := likelihood.Epochs{Steps: n, MinSep: min(length, w+rng.IntN(3)), Epoch: length}
-				var l likelihood.Law = likelihood.EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
+				var l likelihood.Ratio = likelihood.EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
 				pair := w < 40 && rng.IntN(2) == 0
 				if pair {
 					l = likelihood.NewEpochPair(e, c, 1/(sigma*sigma))

@@ -51,14 +51,15 @@ type Kernel struct {
 	reachHit   float64   // |t| one hit cannot exceed
 }
 
-// recursion is one law of the eight samples. fast is nil where the range does not allow it.
+// recursion is one likelihood ratio of the eight samples. fast is nil where the range does not
+// allow it.
 type recursion struct {
 	fast Recursion
-	slow [Lanes]likelihood.Law
+	slow [Lanes]likelihood.Ratio
 }
 
-// Recursion is a law in linear scale. Rows may refuse: then the batch is computed again in log
-// domain.
+// Recursion is a likelihood ratio in linear scale. Rows may refuse: then the batch is computed
+// again in log domain.
 type Recursion interface {
 	Reset()
 	// Rows takes t_i = log2(e)·⟨c_i, y⟩/σ² for the rows first … first+len(t)-1, the later ones
@@ -72,11 +73,11 @@ type Recursion interface {
 
 const maxNormal = 8.5 // normals do not exceed it: see the package comment
 
-// New returns a kernel for some laws of one strategy and noise multiplier.
-func New(c *likelihood.Columns, noiseMultiplier float64, laws ...likelihood.Law) *Kernel {
+// New returns a kernel for some likelihood ratios of one strategy and noise multiplier.
+func New(c *likelihood.Columns, noiseMultiplier float64, ratios ...likelihood.Ratio) *Kernel {
 	k := &Kernel{columns: c, sigma: noiseMultiplier, norms: c.SquaredNorms(1 / (noiseMultiplier * noiseMultiplier))}
 	k.correlator = newCorrelator(c, math.Log2E/noiseMultiplier)
-	for _, l := range laws {
+	for _, l := range ratios {
 		r := recursion{fast: linear(l)}
 		for i := range r.slow {
 			r.slow[i] = l.Fork()
@@ -102,8 +103,8 @@ func (k *Kernel) makeBuffers() {
 	k.words = make([]uint64, Lanes*min(128, k.columns.Steps))
 }
 
-// linear returns the fast form of a law, or nil.
-func linear(l likelihood.Law) Recursion {
+// linear returns the fast form of a ratio, or nil.
+func linear(l likelihood.Ratio) Recursion {
 	switch l := l.(type) {
 	case *likelihood.Renewal:
 		if l.Epoch > 0 {
@@ -148,9 +149,9 @@ func (k *Kernel) Fork() *Kernel {
 	return &fork
 }
 
-// Laws returns the log-domain laws of one recursion, a lane each, for what a sample's law needs
-// besides y.
-func (k *Kernel) Laws(recursion int) *[Lanes]likelihood.Law { return &k.recursions[recursion].slow }
+// Ratios returns the log-domain ratios of one recursion, a lane each, for what a sample's ratio
+// needs besides y.
+func (k *Kernel) Ratios(recursion int) *[Lanes]likelihood.Ratio { return &k.recursions[recursion].slow }
 
 // Batch computes eight samples.
 func (k *Kernel) Batch(in *Input, out *Output) {
@@ -206,16 +207,16 @@ func (k *Kernel) walkSlow(in *Input, out *Output, slow []int) {
 	}
 	k.walk(in, out, func(first int, t []Row) {
 		for _, r := range slow {
-			for l, law := range k.recursions[r].slow {
+			for l, ratio := range k.recursions[r].slow {
 				for i := len(t) - 1; i >= 0; i-- {
-					law.Step(first+i, t[i][l]*math.Ln2)
+					ratio.Step(first+i, t[i][l]*math.Ln2)
 				}
 			}
 		}
 	})
 	for _, i := range slow {
-		for l, law := range k.recursions[i].slow {
-			out.LogRatio[i][l] = law.LogRatio()
+		for l, ratio := range k.recursions[i].slow {
+			out.LogRatio[i][l] = ratio.LogRatio()
 		}
 	}
 }

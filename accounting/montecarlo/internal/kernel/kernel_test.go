@@ -56,8 +56,8 @@ func compare(t *testing.T, name string, got, want float64) {
 	}
 }
 
-// TestBatchAgainstLogDomain holds every lane to the log-domain law at the same y, at lengths around
-// the blocks, bands around the change of method, and noise multipliers from where nothing is
+// TestBatchAgainstLogDomain holds every lane to the log-domain ratio at the same y, at lengths
+// around the blocks, bands around the change of method, and noise multipliers from where nothing is
 // checked to where the linear scale is refused.
 func TestBatchAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -159,7 +159,7 @@ func TestOwnersAgainstLogDomain(t *testing.T) {
 	}
 }
 
-// TestPolynomialAgainstLogDomain: the laws with several terms.
+// TestPolynomialAgainstLogDomain: the ratios with several terms.
 func TestPolynomialAgainstLogDomain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 2))
 	fast := 0
@@ -170,17 +170,17 @@ func TestPolynomialAgainstLogDomain(t *testing.T) {
 					c := likelihood.Toeplitz(n, sqrtColumn(min(b, n)))
 					p := likelihood.Process{Steps: n, MinSep: b, Prob: []float64{1e-5, 0.01, 0.3}[rng.IntN(3)], WarmStart: rng.IntN(2) == 0}
 					norms := c.SquaredNorms(1 / (sigma * sigma))
-					laws := []likelihood.Law{likelihood.IndependentLower(p, norms, examples), likelihood.PublishedOwner(p, norms, examples)}
-					k := New(c, sigma, laws...)
+					ratios := []likelihood.Ratio{likelihood.IndependentLower(p, norms, examples), likelihood.PublishedOwner(p, norms, examples)}
+					k := New(c, sigma, ratios...)
 					in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 2+2*n/b)}
 					var out Output
 					k.Batch(in, &out)
-					for i, l := range laws {
+					for i, l := range ratios {
 						if r := k.recursions[i].fast; r != nil && k.reach(in) <= r.Limit() {
 							fast++
 						}
 						for lane := range Lanes {
-							compare(t, fmt.Sprintf("law %d k=%d n=%d σ=%g %+v", i, examples, n, sigma, p), out.LogRatio[i][lane], likelihood.LogRatio(l, c, sigma, k.Outputs(in, lane)))
+							compare(t, fmt.Sprintf("ratio %d k=%d n=%d σ=%g %+v", i, examples, n, sigma, p), out.LogRatio[i][lane], likelihood.LogRatio(l, c, sigma, k.Outputs(in, lane)))
 						}
 					}
 				}
@@ -217,23 +217,23 @@ func TestForkAndOrder(t *testing.T) {
 	}
 }
 
-// TestSeveralLaws: laws together give what each gives alone.
-func TestSeveralLaws(t *testing.T) {
+// TestSeveralRatios: ratios together give what each gives alone.
+func TestSeveralRatios(t *testing.T) {
 	c := likelihood.Toeplitz(200, sqrtColumn(8))
 	p := likelihood.Process{Steps: 200, MinSep: 8, Prob: 0.1, WarmStart: true}
 	norms := c.SquaredNorms(1)
-	laws := []likelihood.Law{likelihood.MinSep(p, norms), likelihood.IndependentLower(p, norms, 3), likelihood.IndependentUpper(p, norms, 2), likelihood.NewOwner(p, c, 2, 1)}
+	ratios := []likelihood.Ratio{likelihood.MinSep(p, norms), likelihood.IndependentLower(p, norms, 3), likelihood.IndependentUpper(p, norms, 2), likelihood.NewOwner(p, c, 2, 1)}
 	in := &Input{Bulk: testBulk(), Hits: &[Lanes][]Hit{{{3, 2}, {30, 1}}}}
 	var all, one Output
-	together := New(c, 1, laws...)
+	together := New(c, 1, ratios...)
 	together.Batch(in, &all)
-	for i, l := range laws {
+	for i, l := range ratios {
 		New(c, 1, l).Batch(in, &one)
 		if one.LogRatio[0] != all.LogRatio[i] {
-			t.Errorf("law %d: %v, alone %v", i, all.LogRatio[i], one.LogRatio[0])
+			t.Errorf("ratio %d: %v, alone %v", i, all.LogRatio[i], one.LogRatio[0])
 		}
 		for lane := range Lanes {
-			compare(t, fmt.Sprint("law ", i), all.LogRatio[i][lane], likelihood.LogRatio(l, c, 1, together.Outputs(in, lane)))
+			compare(t, fmt.Sprint("ratio ", i), all.LogRatio[i][lane], likelihood.LogRatio(l, c, 1, together.Outputs(in, lane)))
 		}
 	}
 }

@@ -158,7 +158,7 @@ func TestBetween(t *testing.T) {
 	check()
 }
 
-// randomProblem is a kernel and the input of a batch, of any law that has inner loops.
+// randomProblem is a kernel and the input of a batch, of any ratio that has inner loops.
 func randomProblem(rng *rand.Rand, n, bands int) (string, func() *Kernel, *Input) {
 	kinds := []string{"toeplitz", "toeplitz", "normalized", "general"}
 	kind := kinds[rng.IntN(len(kinds))]
@@ -189,12 +189,12 @@ func randomProblem(rng *rand.Rand, n, bands int) (string, func() *Kernel, *Input
 	epoch := p.MinSep + rng.IntN(1+[]int{2, 3 * bands, n}[rng.IntN(3)])
 	project := rng.IntN(2) == 0
 	newKernel := func() *Kernel {
-		laws := []likelihood.Law{likelihood.MinSep(p, norms), likelihood.EpochMinSep(likelihood.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}, norms)}
+		ratios := []likelihood.Ratio{likelihood.MinSep(p, norms), likelihood.EpochMinSep(likelihood.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}, norms)}
 		if p.MinSep <= 40 {
 			epochs := likelihood.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}
-			laws = append(laws, likelihood.NewOwner(p, c, 2, 1/(sigma*sigma)), likelihood.NewEpochPair(epochs, c, 1/(sigma*sigma)), likelihood.IndependentLower(p, norms, 3))
+			ratios = append(ratios, likelihood.NewOwner(p, c, 2, 1/(sigma*sigma)), likelihood.NewEpochPair(epochs, c, 1/(sigma*sigma)), likelihood.IndependentLower(p, norms, 3))
 		}
-		k := New(c, sigma, laws...)
+		k := New(c, sigma, ratios...)
 		if project {
 			k.Project = sqrtColumn(n)
 		}

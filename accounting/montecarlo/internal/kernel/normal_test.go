@@ -60,11 +60,11 @@ func normalFault(draw func() float64, draws int) error {
 			}
 		}
 	}
-	law := make([]float64, len(cells))
-	for i := range law {
-		law[i] = 1.0 / 64
+	distribution := make([]float64, len(cells))
+	for i := range distribution {
+		distribution[i] = 1.0 / 64
 	}
-	if err := stattest.Distribution(cells, law); err != nil {
+	if err := stattest.Distribution(cells, distribution); err != nil {
 		return err
 	}
 	for k := 2; k < len(tail); k++ {

@@ -6,8 +6,8 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// owner is the law of an owner of k examples (F4.2) in linear scale: a row of states for each of
-// the b steps ahead,
+// owner is the likelihood ratio of an owner of k examples (F4.2) in linear scale: a row of states
+// for each of the b steps ahead,
 //
 //	V_i(S) = Σ_j weight_i(S,j) L_i^j V_{i+ahead}(S'),
 //
@@ -19,7 +19,7 @@ import (
 // downward, and these over b rows by 2^(kX+kΛ) and 2^(kΛ). With a look every b rows all stay within
 // top + 2kX + 4kΛ.
 type owner struct {
-	law     *likelihood.Owner
+	ratio   *likelihood.Owner
 	a       []float64     // log2 of L at t = 0
 	weights [][][]float64 // distinct weights of a step, by state and way
 	index   []int32       // of weights, a step
@@ -32,12 +32,12 @@ type owner struct {
 // maxOwnerWeights bounds the memory of weights, which are different at every step when columns are.
 const maxOwnerWeights = 1 << 19
 
-// newOwner returns nil when the law has no range in linear scale or too many weights.
+// newOwner returns nil when the ratio has no range in linear scale or too many weights.
 func newOwner(o *likelihood.Owner) Recursion {
 	if o.Prob == 1 {
 		return nil
 	}
-	r := &owner{law: o}
+	r := &owner{ratio: o}
 	k, shrink := float64(o.Examples), -float64(o.MinSep)*math.Log1p(-o.Prob)*math.Log2E
 	r.limit = (maxRange - top - 4*k*shrink) / (2 * k)
 	for _, s := range o.Norms() {
@@ -81,9 +81,9 @@ func ownerWeights(o *likelihood.Owner, i int) [][]float64 {
 
 func (r *owner) Fork() Recursion {
 	fork := *r
-	fork.rows = make([][]Row, r.law.MinSep+1)
+	fork.rows = make([][]Row, r.ratio.MinSep+1)
 	for i := range fork.rows {
-		fork.rows[i] = make([]Row, len(r.law.States))
+		fork.rows[i] = make([]Row, len(r.ratio.States))
 	}
 	return &fork
 }
@@ -97,14 +97,14 @@ func (r *owner) Reset() {
 		}
 	}
 	r.log2 = Row{}
-	r.unseen = r.law.MinSep
+	r.unseen = r.ratio.MinSep
 }
 
 func (r *owner) Rows(first int, t []Row, check bool) bool {
 	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
-	powers := make([]Row, r.law.Examples+1)
+	powers := make([]Row, r.ratio.Examples+1)
 	powers[0] = Row{1, 1, 1, 1, 1, 1, 1, 1}
 	for i := len(t) - 1; i >= 0; i-- {
 		step := first + i
@@ -117,7 +117,7 @@ func (r *owner) Rows(first int, t []Row, check bool) bool {
 		r.step(step, powers)
 		if r.unseen--; r.unseen == 0 {
 			r.rescale(r.rows[step%len(r.rows)][0])
-			r.unseen = r.law.MinSep
+			r.unseen = r.ratio.MinSep
 		}
 	}
 	return true
@@ -126,9 +126,9 @@ func (r *owner) Rows(first int, t []Row, check bool) bool {
 func (r *owner) step(i int, powers []Row) {
 	weights := r.weights[r.index[i]]
 	row := r.rows[i%len(r.rows)]
-	for s := range r.law.States {
+	for s := range r.ratio.States {
 		var sum Row
-		for j, way := range r.law.States[s].Ways {
+		for j, way := range r.ratio.States[s].Ways {
 			addProduct(&sum, &powers[j], &r.rows[(i+way.Ahead)%len(r.rows)][way.State], weights[s][j])
 		}
 		row[s] = sum
@@ -157,7 +157,7 @@ func (r *owner) rescale(latest Row) {
 
 func (r *owner) LogRatio(dst *Row) {
 	var sum Row
-	for _, start := range r.law.Starts {
+	for _, start := range r.ratio.Starts {
 		weight := math.Exp(start.LogProb)
 		for l, v := range r.rows[start.Row%len(r.rows)][start.State] {
 			sum[l] += weight * v

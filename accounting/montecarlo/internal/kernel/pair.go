@@ -6,8 +6,8 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// pair is the law of an owner of two examples (F4.2) in linear scale: F_j with both free at step j,
-// H_{j,t} with one that participated t steps ago,
+// pair is the likelihood ratio of an owner of two examples (F4.2) in linear scale: F_j with both
+// free at step j, H_{j,t} with one that participated t steps ago,
 //
 //	F_j = q² F_{j+1} + 2pq L_j H_{j+1,1} + p² L_j² e^{-s_j} F_{j+b},   s_j = ‖c_j‖²/σ²,
 //	H_{j,t} = q H_{j+1,t+1} + p L_j g(j,t) H_{j+b-t,b-t},   H_{j,b} = F_j.
@@ -35,7 +35,7 @@ type pair struct {
 	untilCheck int
 }
 
-// newPair returns nil when the law has no range in linear scale.
+// newPair returns nil when the ratio has no range in linear scale.
 func newPair(o *likelihood.Owner) Recursion {
 	if o.Prob == 1 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // and shrink by at most J·Λ in log2. So top + Λ + J·(X+1+Λ) ≤ maxRange keeps all of them normal
 // numbers.
 type renewal struct {
-	law      *likelihood.Renewal
+	ratio    *likelihood.Renewal
 	b        int
 	stay     [1]float64  // q
 	a        []float64   // log2 of the weight of a jump, or nil with several terms
@@ -34,13 +34,13 @@ const (
 	maxRange = 1000
 )
 
-// newRenewal returns nil when the law has no range in linear scale.
+// newRenewal returns nil when the ratio has no range in linear scale.
 func newRenewal(l *likelihood.Renewal) Recursion {
 	if math.IsInf(l.LogStay, -1) {
 		return nil
 	}
 	terms := float64(len(l.Jump))
-	r := &renewal{law: l, b: l.MinSep, stay: [1]float64{math.Exp(l.LogStay)}}
+	r := &renewal{ratio: l, b: l.MinSep, stay: [1]float64{math.Exp(l.LogStay)}}
 	largest, deepest := math.Inf(-1), 0.0
 	for _, jump := range l.Jump {
 		for _, v := range jump {
@@ -156,13 +156,13 @@ const smallest = 1.0 / (1 << 50) / (1 << 50) // 2^-top
 
 func (r *renewal) LogRatio(dst *Row) {
 	var sum Row
-	for i, weight := range r.law.Start {
+	for i, weight := range r.ratio.Start {
 		w := math.Exp(weight)
 		for l := range sum {
 			sum[l] += float64(w * r.ahead[i][l])
 		}
 	}
 	for l, v := range sum {
-		dst[l] = r.law.Times * (math.Log(v) + r.log2[l]*math.Ln2)
+		dst[l] = r.ratio.Times * (math.Log(v) + r.log2[l]*math.Ln2)
 	}
 }

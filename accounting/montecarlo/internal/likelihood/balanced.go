@@ -12,7 +12,7 @@ import (
 //
 // with j participations left. The result is the mean of F_0 over the classes at the start.
 type Classes struct {
-	*balanced.Law
+	*balanced.Distribution
 	Norms []float64 // ‖c_i‖²/σ²
 
 	ring []float64 // ln F of the b steps ahead: class j of step i at (i mod b)·(Most+1) + j
@@ -20,12 +20,12 @@ type Classes struct {
 }
 
 // NewClasses takes ‖c_i‖²/σ².
-func NewClasses(l *balanced.Law, norms []float64) *Classes {
-	return &Classes{Law: l, Norms: norms}
+func NewClasses(l *balanced.Distribution, norms []float64) *Classes {
+	return &Classes{Distribution: l, Norms: norms}
 }
 
 // Fork shares the tables.
-func (c *Classes) Fork() Law { return &Classes{Law: c.Law, Norms: c.Norms} }
+func (c *Classes) Fork() Ratio { return &Classes{Distribution: c.Distribution, Norms: c.Norms} }
 
 func (c *Classes) Reset() {
 	if c.ring == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // classPatterns enumerates F3.9 by the hazards: the steps of the participations one after another.
-func classPatterns(l *balanced.Law) []pattern {
+func classPatterns(l *balanced.Distribution) []pattern {
 	var out []pattern
 	var walk func(step, left int, x []float64, prob float64)
 	walk = func(step, left int, x []float64, prob float64) {
@@ -39,7 +39,7 @@ func classPatterns(l *balanced.Law) []pattern {
 
 // eachClasses runs over sizes, among them one step, min-sep 1 and beyond the run, and
 // participations between whole numbers.
-func eachClasses(t *testing.T, f func(name string, l *balanced.Law, c *Columns, sigma float64, rng *rand.Rand)) {
+func eachClasses(t *testing.T, f func(name string, l *balanced.Distribution, c *Columns, sigma float64, rng *rand.Rand)) {
 	rng := rand.New(rand.NewPCG(43, 1))
 	for _, n := range []int{1, 2, 5, 9} {
 		for _, b := range []int{1, 2, 3, 12} {
@@ -58,13 +58,13 @@ func eachClasses(t *testing.T, f func(name string, l *balanced.Law, c *Columns, 
 
 func TestClassesByEnumeration(t *testing.T) {
 	seen := 0
-	eachClasses(t, func(name string, l *balanced.Law, c *Columns, sigma float64, rng *rand.Rand) {
+	eachClasses(t, func(name string, l *balanced.Distribution, c *Columns, sigma float64, rng *rand.Rand) {
 		seen++
 		patterns := classPatterns(l)
-		law := NewClasses(l, c.SquaredNorms(1/(sigma*sigma)))
+		ratio := NewClasses(l, c.SquaredNorms(1/(sigma*sigma)))
 		for range 3 {
 			y := randomOutput(rng, c, sigma, patterns)
-			equal(t, name, LogRatio(law, c, sigma, y), enumerated(c, sigma, patterns, y))
+			equal(t, name, LogRatio(ratio, c, sigma, y), enumerated(c, sigma, patterns, y))
 		}
 	})
 	if seen < 40 {

@@ -2,8 +2,8 @@ package likelihood
 
 import "math"
 
-// BallsInBins is the law of balls-in-bins sampling with period T (F3.4): any C, exact. An example
-// participates at t, t+T, … with t uniform on 0 … T-1.
+// BallsInBins is the likelihood ratio of balls-in-bins sampling with period T (F3.4): any C, exact.
+// An example participates at t, t+T, … with t uniform on 0 … T-1.
 type BallsInBins struct {
 	half []float64 // ‖m_t‖²/2σ²
 	sums []float64 // ⟨m_t, y⟩/σ² so far
@@ -11,7 +11,7 @@ type BallsInBins struct {
 
 // NewBallsInBins prepares the norms of the sums of columns; factor is 1/σ².
 func NewBallsInBins(c *Columns, period int, factor float64) *BallsInBins {
-	law := &BallsInBins{half: make([]float64, period), sums: make([]float64, period)}
+	ratio := &BallsInBins{half: make([]float64, period), sums: make([]float64, period)}
 	sum := make([]float64, c.Steps)
 	for t := range min(period, c.Steps) {
 		clear(sum)
@@ -21,13 +21,13 @@ func NewBallsInBins(c *Columns, period int, factor float64) *BallsInBins {
 				sum[i+k] += scale * v
 			}
 		}
-		law.half[t] = factor * dot(sum, sum) / 2
+		ratio.half[t] = factor * dot(sum, sum) / 2
 	}
-	return law
+	return ratio
 }
 
 // Fork shares the norms.
-func (b *BallsInBins) Fork() Law {
+func (b *BallsInBins) Fork() Ratio {
 	return &BallsInBins{half: b.half, sums: make([]float64, len(b.sums))}
 }
 
@@ -42,9 +42,9 @@ func (b *BallsInBins) LogRatio() float64 {
 	return total - math.Log(float64(len(b.sums)))
 }
 
-// Cyclic is the law of cyclic Poisson sampling for at most b bands (F3.5): an example participates
-// with probability p, independently, at the steps of its part s, s+b, …; s = 0, or uniform with
-// WarmStart.
+// Cyclic is the likelihood ratio of cyclic Poisson sampling for at most b bands (F3.5): an example
+// participates with probability p, independently, at the steps of its part s, s+b, …; s = 0, or
+// uniform with WarmStart.
 type Cyclic struct {
 	logP, logQ  float64
 	randomPhase bool
@@ -54,15 +54,15 @@ type Cyclic struct {
 
 // NewCyclic takes ‖c_i‖²/σ².
 func NewCyclic(p Process, norms []float64) *Cyclic {
-	law := &Cyclic{logP: math.Log(p.Prob), logQ: math.Log1p(-p.Prob), randomPhase: p.WarmStart, half: make([]float64, p.Steps), sums: make([]float64, p.MinSep)}
+	ratio := &Cyclic{logP: math.Log(p.Prob), logQ: math.Log1p(-p.Prob), randomPhase: p.WarmStart, half: make([]float64, p.Steps), sums: make([]float64, p.MinSep)}
 	for i, s := range norms {
-		law.half[i] = s / 2
+		ratio.half[i] = s / 2
 	}
-	return law
+	return ratio
 }
 
 // Fork shares the norms.
-func (c *Cyclic) Fork() Law {
+func (c *Cyclic) Fork() Ratio {
 	fork := *c
 	fork.sums = make([]float64, len(c.sums))
 	return &fork

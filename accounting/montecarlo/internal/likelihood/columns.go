@@ -1,7 +1,7 @@
 // Package likelihood holds the likelihood-ratio recursions: one number a step, backward in time, in
 // log domain.
 //
-// Every law gives ln P(y)/Q(y) for one family of participation processes, with Q = N(0, σ²I) over
+// Every Ratio gives ln P(y)/Q(y) for one family of participation processes, with Q = N(0, σ²I) over
 // Steps steps (F3.6: with both P and Q away from zero). It sees the output y only through u_i =
 // ⟨c_i, y⟩/σ², c_i the i-th column of C, and C itself through norms and inner products of columns
 // divided by σ². So the matrix, the randomness and the recursions are checked apart from each

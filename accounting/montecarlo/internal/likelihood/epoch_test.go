@@ -62,10 +62,10 @@ func eachEpoch(seed uint64, steps int, f func(name string, e Epochs, c *Columns,
 func TestEpochMinSepByEnumeration(t *testing.T) {
 	eachEpoch(41, 9, func(name string, e Epochs, c *Columns, sigma float64, rng *rand.Rand) {
 		patterns := epochPatterns(e)
-		law := EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
+		ratio := EpochMinSep(e, c.SquaredNorms(1/(sigma*sigma)))
 		for range 3 {
 			y := randomOutput(rng, c, sigma, patterns)
-			equal(t, name, LogRatio(law, c, sigma, y), enumerated(c, sigma, patterns, y))
+			equal(t, name, LogRatio(ratio, c, sigma, y), enumerated(c, sigma, patterns, y))
 		}
 	})
 }
@@ -75,10 +75,10 @@ func TestEpochPairByEnumeration(t *testing.T) {
 	eachEpoch(43, 6, func(name string, e Epochs, c *Columns, sigma float64, rng *rand.Rand) {
 		single := epochPatterns(e)
 		patterns := together(single, single)
-		law := NewEpochPair(e, c, 1/(sigma*sigma))
+		ratio := NewEpochPair(e, c, 1/(sigma*sigma))
 		for range 2 {
 			y := randomOutput(rng, c, sigma, patterns)
-			equal(t, name, LogRatio(law, c, sigma, y), enumerated(c, sigma, patterns, y))
+			equal(t, name, LogRatio(ratio, c, sigma, y), enumerated(c, sigma, patterns, y))
 		}
 	})
 }

@@ -2,10 +2,10 @@ package likelihood
 
 import "math"
 
-// EpochPair is the law of an owner of two examples, each in a process of epoch min-sep of its own,
-// for at most MinSep bands (F4.7), exact. With both free and not yet in at step i it is F_i, with
-// one free and the other having taken part t < b steps ago H_{i,t}, and W_i if it waits for the
-// next epoch:
+// EpochPair is the likelihood ratio of an owner of two examples, each in a process of epoch min-sep
+// of its own, for at most MinSep bands (F4.7), exact. With both free and not yet in at step i it is
+// F_i, with one free and the other having taken part t < b steps ago H_{i,t}, and W_i if it waits
+// for the next epoch:
 //
 //	F_i = (1-η)² F_{i+1} + 2η(1-η) L_i H_{i+1,1} + η² L_i² e^{-s_i} F_{next(i)},   s_i = ‖c_i‖²/σ²,
 //	H_{i,t} = (1-η) H_{i+1,t+1} + η L_i e^{-⟨c_{i-t},c_i⟩/σ²} Z,   W_i = (1-η) W_{i+1} + η L_i Z,
@@ -24,7 +24,7 @@ type EpochPair struct {
 	after float64     // F at the first step of the next epoch
 }
 
-// NewEpochPair prepares the law; factor is 1/σ².
+// NewEpochPair prepares the ratio; factor is 1/σ².
 func NewEpochPair(e Epochs, c *Columns, factor float64) *EpochPair {
 	return &EpochPair{Epochs: e, norms: c.SquaredNorms(factor), cross: NewCross(c, e.MinSep, factor)}
 }
@@ -37,7 +37,7 @@ func (p *EpochPair) Norms() []float64 { return p.norms }
 func (p *EpochPair) Overlaps(i int) []float64 { return p.cross.Row(i) }
 
 // Fork shares the tables.
-func (p *EpochPair) Fork() Law {
+func (p *EpochPair) Fork() Ratio {
 	fork := *p
 	fork.lines = nil
 	return &fork

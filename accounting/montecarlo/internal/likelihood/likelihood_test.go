@@ -149,10 +149,10 @@ func (g grid) factor() float64 { return 1 / (g.sigma * g.sigma) }
 func TestMinSepByEnumeration(t *testing.T) {
 	each(1, 12, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
 		patterns := minSepPatterns(g.process)
-		law := MinSep(g.process, g.c.SquaredNorms(g.factor()))
+		ratio := MinSep(g.process, g.c.SquaredNorms(g.factor()))
 		for range 3 {
 			y := randomOutput(rng, g.c, g.sigma, patterns)
-			equal(t, name, LogRatio(law, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
+			equal(t, name, LogRatio(ratio, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
 		}
 	})
 }
@@ -220,11 +220,11 @@ func TestBallsInBins(t *testing.T) {
 			}
 			patterns = append(patterns, pattern{x, 1 / float64(g.process.MinSep)})
 		}
-		law := NewBallsInBins(g.c, g.process.MinSep, g.factor())
+		ratio := NewBallsInBins(g.c, g.process.MinSep, g.factor())
 		y := randomOutput(rng, g.c, g.sigma, patterns)
-		equal(t, name, LogRatio(law, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
+		equal(t, name, LogRatio(ratio, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
 		if g.process.Prob == 1 && g.process.WarmStart && g.c.Bands <= g.process.MinSep {
-			equal(t, name+" against p = 1", LogRatio(law, g.c, g.sigma, y), LogRatio(MinSep(g.process, g.c.SquaredNorms(g.factor())), g.c, g.sigma, y))
+			equal(t, name+" against p = 1", LogRatio(ratio, g.c, g.sigma, y), LogRatio(MinSep(g.process, g.c.SquaredNorms(g.factor())), g.c, g.sigma, y))
 		}
 	})
 }
@@ -267,14 +267,14 @@ func TestOwnerByEnumeration(t *testing.T) {
 				patterns = together(patterns, single)
 			}
 			name = fmt.Sprintf("k=%d %s", k, name)
-			law := NewOwner(g.process, g.c, k, g.factor())
-			if len(law.States) != OwnerStates(g.process.MinSep, k) {
-				t.Errorf("%s: %d states, %d announced", name, len(law.States), OwnerStates(g.process.MinSep, k))
+			ratio := NewOwner(g.process, g.c, k, g.factor())
+			if len(ratio.States) != OwnerStates(g.process.MinSep, k) {
+				t.Errorf("%s: %d states, %d announced", name, len(ratio.States), OwnerStates(g.process.MinSep, k))
 			}
 			norms := g.c.SquaredNorms(g.factor())
 			y := randomOutput(rng, g.c, g.sigma, patterns)
 			exact := enumerated(g.c, g.sigma, patterns, y)
-			equal(t, name, LogRatio(law, g.c, g.sigma, y), exact)
+			equal(t, name, LogRatio(ratio, g.c, g.sigma, y), exact)
 			slack := 1e-11 * (1 + math.Abs(exact))
 			if upper := LogRatio(IndependentUpper(g.process, norms, k), g.c, g.sigma, y); upper < exact-slack {
 				t.Errorf("%s: upper bound %g below %g", name, upper, exact)
@@ -325,8 +325,8 @@ func sampledPatterns(p Process, k int) []pattern {
 	return out
 }
 
-// publishedPatterns enumerates the law of arXiv 2602.09338, Theorem 6.1: after a participation the
-// owner is blocked for b-1 steps.
+// publishedPatterns enumerates the distribution of arXiv 2602.09338, Theorem 6.1: after a
+// participation the owner is blocked for b-1 steps.
 func publishedPatterns(p Process, k int) []pattern {
 	var out []pattern
 	var walk func(i int, x []float64, prob float64)
@@ -370,9 +370,9 @@ func TestAlgorithm3ByEnumeration(t *testing.T) {
 // Q.
 func TestTruncatedByEnumeration(t *testing.T) {
 	each(30, 8, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
-		law := &Truncated{Process: g.process, MaxBatch: 3, Norms: g.c.SquaredNorms(g.factor()), Counts: make([]int, g.process.Steps)}
-		for i := range law.Counts {
-			law.Counts[i] = rng.IntN(7)
+		ratio := &Truncated{Process: g.process, MaxBatch: 3, Norms: g.c.SquaredNorms(g.factor()), Counts: make([]int, g.process.Steps)}
+		for i := range ratio.Counts {
+			ratio.Counts[i] = rng.IntN(7)
 		}
 		var p, q []pattern
 		for _, s := range minSepPatterns(g.process) {
@@ -387,11 +387,11 @@ func TestTruncatedByEnumeration(t *testing.T) {
 					walk(i+1, x, y, prob)
 					return
 				}
-				if law.Counts[i] < law.MaxBatch {
+				if ratio.Counts[i] < ratio.MaxBatch {
 					x[i] = 1
 					walk(i+1, x, y, prob)
 				} else {
-					stays := 3 / float64(law.Counts[i]+1)
+					stays := 3 / float64(ratio.Counts[i]+1)
 					walk(i+1, x, y, prob*(1-stays))
 					x[i], y[i] = 2, -1
 					walk(i+1, x, y, prob*stays)
@@ -401,7 +401,7 @@ func TestTruncatedByEnumeration(t *testing.T) {
 			walk(0, make([]float64, len(s.x)), make([]float64, len(s.x)), s.prob)
 		}
 		y := randomOutput(rng, g.c, g.sigma, p)
-		equal(t, name, LogRatio(law, g.c, g.sigma, y), enumerated(g.c, g.sigma, p, y)-enumerated(g.c, g.sigma, q, y))
+		equal(t, name, LogRatio(ratio, g.c, g.sigma, y), enumerated(g.c, g.sigma, p, y)-enumerated(g.c, g.sigma, q, y))
 	})
 }
 

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Owner is the law of an owner of k examples, each in a b-min-sep process of its own, for at most b
-// bands (F4.2), exact for any k. Its states are the multisets of ages of the examples that
-// participated less than b steps ago, one example at least being free: a participation at i makes a
-// new age, and costs the overlap with the columns of every age. When none is free, it goes on at
-// the step at which the oldest is.
+// Owner is the likelihood ratio of an owner of k examples, each in a b-min-sep process of its own,
+// for at most b bands (F4.2), exact for any k. Its states are the multisets of ages of the examples
+// that participated less than b steps ago, one example at least being free: a participation at i
+// makes a new age, and costs the overlap with the columns of every age. When none is free, it goes
+// on at the step at which the oldest is.
 //
 // A warm start needs no recursion of its own: an example that waits r steps is one that
 // participated b-r steps before the first step, where columns are zero.
@@ -44,7 +44,7 @@ type Start struct {
 	Row, State int
 }
 
-// OwnerStates returns how many states the law has: binom(b+k-2, k-1).
+// OwnerStates returns how many states the ratio has: binom(b+k-2, k-1).
 func OwnerStates(minSep, examples int) int {
 	states := 1.0
 	for i := 1; i < examples; i++ {
@@ -53,7 +53,7 @@ func OwnerStates(minSep, examples int) int {
 	return int(math.Min(math.Round(states), 1e9))
 }
 
-// NewOwner prepares the law; factor is 1/σ².
+// NewOwner prepares the ratio; factor is 1/σ².
 func NewOwner(p Process, c *Columns, examples int, factor float64) *Owner {
 	o := &Owner{Process: p, Examples: examples, norms: c.SquaredNorms(factor), cross: NewCross(c, p.MinSep, factor)}
 	index := o.enumerate()
@@ -160,7 +160,7 @@ func (o *Owner) Waits() []float64 {
 }
 
 // Fork shares the tables.
-func (o *Owner) Fork() Law {
+func (o *Owner) Fork() Ratio {
 	fork := *o
 	fork.rows = nil
 	return &fork
@@ -204,10 +204,10 @@ func (o *Owner) LogRatio() float64 {
 	return total
 }
 
-// SampledOwner is the law of what Algorithm 3 does to the examples of one owner alone (F4.4): in
-// every step Binom(k, p) of them are sampled, and they participate unless one was sampled in the
-// b-1 steps before. Stationary with WarmStart. It is not proven to bound the privacy of the whole
-// mechanism: see the package that serves it.
+// SampledOwner is the likelihood ratio of what Algorithm 3 does to the examples of one owner alone
+// (F4.4): in every step Binom(k, p) of them are sampled, and they participate unless one was
+// sampled in the b-1 steps before. Stationary with WarmStart. It is not proven to bound the privacy
+// of the whole mechanism: see the package that serves it.
 type SampledOwner struct {
 	Process
 	Examples int
@@ -220,7 +220,7 @@ type SampledOwner struct {
 }
 
 // Fork shares the norms.
-func (o *SampledOwner) Fork() Law {
+func (o *SampledOwner) Fork() Ratio {
 	return &SampledOwner{Process: o.Process, Examples: o.Examples, Norms: o.Norms}
 }
 

@@ -6,7 +6,7 @@ import (
 	"minsep/sampling/balanced"
 )
 
-// Posterior is the law of one example's participations given an output.
+// Posterior is the distribution of one example's participations given an output.
 type Posterior interface {
 	// Given takes u_i = ⟨c_i, y⟩/σ², sets participates to the probability that each step has a
 	// participation, and returns ln f(y).
@@ -15,20 +15,20 @@ type Posterior interface {
 	Fork() Posterior
 }
 
-// OwnerUpper is an upper bound of P/Q for an owner of k independent examples of one law (F4.3), for
-// direction P only: the overlaps between them are dropped.
+// OwnerUpper is an upper bound of P/Q for an owner of k independent examples of one distribution
+// (F4.3), for direction P only: the overlaps between them are dropped.
 type OwnerUpper struct {
-	One      Law
+	One      Ratio
 	Examples int
 }
 
 func (o *OwnerUpper) Reset()                { o.One.Reset() }
 func (o *OwnerUpper) Step(i int, u float64) { o.One.Step(i, u) }
 func (o *OwnerUpper) LogRatio() float64     { return float64(o.Examples) * o.One.LogRatio() }
-func (o *OwnerUpper) Fork() Law             { return &OwnerUpper{o.One.Fork(), o.Examples} }
+func (o *OwnerUpper) Fork() Ratio           { return &OwnerUpper{o.One.Fork(), o.Examples} }
 
-// OwnerLower is a lower bound of P/Q for an owner of k independent examples of one law (F4.6), for
-// direction Q only:
+// OwnerLower is a lower bound of P/Q for an owner of k independent examples of one distribution
+// (F4.6), for direction Q only:
 //
 //	ln f_k ≥ k ln f - k(k-1)/2 · ‖E[Cx | y]‖²/σ².
 type OwnerLower struct {
@@ -46,7 +46,7 @@ func NewOwnerLower(p Posterior, examples int, c *Columns, factor float64) *Owner
 }
 
 // Fork shares the tables.
-func (o *OwnerLower) Fork() Law {
+func (o *OwnerLower) Fork() Ratio {
 	fork := *o
 	fork.posterior = o.posterior.Fork()
 	fork.u, fork.participates = make([]float64, len(o.norms)), make([]float64, len(o.norms))
@@ -117,15 +117,15 @@ func (p *EpochPosterior) Given(u, participates []float64) float64 {
 
 // ClassPosterior is the posterior of balanced min-sep (F5.8).
 type ClassPosterior struct {
-	*balanced.Law
+	*balanced.Distribution
 	norms   []float64   // ‖c_i‖²/σ²
 	logF    [][]float64 // ln F_i^j; 0 beyond the last step
 	forward [][]float64 // Pr[free before step i with j left | y]
 }
 
 // NewClassPosterior takes ‖c_i‖²/σ².
-func NewClassPosterior(l *balanced.Law, norms []float64) *ClassPosterior {
-	p := &ClassPosterior{Law: l, norms: norms}
+func NewClassPosterior(l *balanced.Distribution, norms []float64) *ClassPosterior {
+	p := &ClassPosterior{Distribution: l, norms: norms}
 	for range l.Steps + 1 {
 		p.logF, p.forward = append(p.logF, make([]float64, l.Most+1)), append(p.forward, make([]float64, l.Most+1))
 	}
@@ -133,7 +133,7 @@ func NewClassPosterior(l *balanced.Law, norms []float64) *ClassPosterior {
 }
 
 // Fork has buffers of its own.
-func (p *ClassPosterior) Fork() Posterior { return NewClassPosterior(p.Law, p.norms) }
+func (p *ClassPosterior) Fork() Posterior { return NewClassPosterior(p.Distribution, p.norms) }
 
 func (p *ClassPosterior) Given(u, participates []float64) float64 {
 	n := p.Steps

@@ -22,14 +22,14 @@ func owned(one []pattern, k int) []pattern {
 // owner, and for one example, where both are the ratio itself.
 func TestOwnersAreBetweenTheirBounds(t *testing.T) {
 	strict, cases := 0, 0
-	hold := func(name string, one []pattern, law Law, post Posterior, c *Columns, sigma float64, rng *rand.Rand) {
+	hold := func(name string, one []pattern, ratio Ratio, post Posterior, c *Columns, sigma float64, rng *rand.Rand) {
 		factor := 1 / (sigma * sigma)
 		for k := 1; k <= 3; k++ {
 			if math.Pow(float64(len(one)), float64(k)) > 3000 {
 				continue
 			}
 			all := owned(one, k)
-			upper := &OwnerUpper{One: law, Examples: k}
+			upper := &OwnerUpper{One: ratio, Examples: k}
 			lower := NewOwnerLower(post, k, c, factor).Fork()
 			for range 2 {
 				y := randomOutput(rng, c, sigma, all)
@@ -52,7 +52,7 @@ func TestOwnersAreBetweenTheirBounds(t *testing.T) {
 		norms := c.SquaredNorms(1 / (sigma * sigma))
 		hold(name, epochPatterns(e), EpochMinSep(e, norms), NewEpochPosterior(e, norms), c, sigma, rng)
 	})
-	eachClasses(t, func(name string, l *balanced.Law, c *Columns, sigma float64, rng *rand.Rand) {
+	eachClasses(t, func(name string, l *balanced.Distribution, c *Columns, sigma float64, rng *rand.Rand) {
 		norms := c.SquaredNorms(1 / (sigma * sigma))
 		hold(fmt.Sprint("balanced ", name), classPatterns(l), NewClasses(l, norms), NewClassPosterior(l, norms), c, sigma, rng)
 	})

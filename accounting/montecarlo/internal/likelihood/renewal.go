@@ -2,24 +2,24 @@ package likelihood
 
 import "math"
 
-// Law is one recursion. Give it Reset, then Step for i = Steps-1, …, 0 in this order, then take
+// Ratio is one recursion. Give it Reset, then Step for i = Steps-1, …, 0 in this order, then take
 // LogRatio. It is not safe for concurrent use.
-type Law interface {
+type Ratio interface {
 	Reset()
 	// Step takes u = ⟨c_i, y⟩/σ².
 	Step(i int, u float64)
 	LogRatio() float64
-	// Fork returns the same law with a state of its own.
-	Fork() Law
+	// Fork returns the same ratio with a state of its own.
+	Fork() Ratio
 }
 
-// LogRatio evaluates a law at y of Steps entries.
-func LogRatio(law Law, c *Columns, noiseMultiplier float64, y []float64) float64 {
-	law.Reset()
+// LogRatio evaluates a ratio at y of Steps entries.
+func LogRatio(ratio Ratio, c *Columns, noiseMultiplier float64, y []float64) float64 {
+	ratio.Reset()
 	for i := c.Steps - 1; i >= 0; i-- {
-		law.Step(i, c.Dot(i, y)/(noiseMultiplier*noiseMultiplier))
+		ratio.Step(i, c.Dot(i, y)/(noiseMultiplier*noiseMultiplier))
 	}
-	return law.LogRatio()
+	return ratio.LogRatio()
 }
 
 // Renewal is the family of recursions
@@ -27,9 +27,9 @@ func LogRatio(law Law, c *Columns, noiseMultiplier float64, y []float64) float64
 //	f_i = a_i f_{i+1} + Σ_m e^{Jump[m-1][i] + m u_i} f_{next(i)},   f = 1 beyond the last step,
 //
 // whose result is Times · ln Σ_r e^{Start[r]} f_r. With next(i) = i+b and one a it holds b-min-sep
-// (F3.2), its bounds for more bands (F3.3, F3.7), the published law of Algorithm 3 (F4.1) and the
-// bounds for several examples per owner (F4.3, F4.5). With an Epoch T, next(i) is the later of i+b
-// and the first step of the next epoch: epoch min-sep (F3.8).
+// (F3.2), its bounds for more bands (F3.3, F3.7), the published distribution of Algorithm 3 (F4.1)
+// and the bounds for several examples per owner (F4.3, F4.5). With an Epoch T, next(i) is the later
+// of i+b and the first step of the next epoch: epoch min-sep (F3.8).
 type Renewal struct {
 	Steps, MinSep int
 	Epoch         int         // T; 0 for none
@@ -53,7 +53,7 @@ type Process struct {
 }
 
 // logWaits returns the log probabilities of the waits 0 … b-1 before the first step at which the
-// example is available: the stationary law when warm, no wait when cold.
+// example is available: the stationary distribution when warm, no wait when cold.
 func (p Process) logWaits() []float64 {
 	if !p.WarmStart {
 		return []float64{0}
@@ -82,11 +82,11 @@ func MinSep(p Process, norms []float64) *Renewal {
 // MinSepLower is the lower bound of P/Q for any number of bands (F3.7), to be used in direction Q
 // only: MinSep with every jump lowered by the largest overlap with later participations.
 func MinSepLower(p Process, c *Columns, factor float64) *Renewal {
-	law := MinSep(p, c.SquaredNorms(factor))
+	ratio := MinSep(p, c.SquaredNorms(factor))
 	for i, overlap := range overlaps(c, p.MinSep, factor) {
-		law.Jump[0][i] -= overlap
+		ratio.Jump[0][i] -= overlap
 	}
-	return law
+	return ratio
 }
 
 // overlaps returns κ_i·factor, κ_i = max Σ_{j∈S} ⟨c_i, c_j⟩ over sets S of steps at least minSep
@@ -106,26 +106,27 @@ func overlaps(c *Columns, minSep int, factor float64) []float64 {
 	return kappa
 }
 
-// PublishedOwner is the published law of Algorithm 3 with at most examples per owner, cold start
-// (F4.1; arXiv 2602.09338, Theorem 6.1). It is not proven: see the package that serves it.
+// PublishedOwner is the published likelihood ratio of Algorithm 3 with at most examples per owner,
+// cold start (F4.1; arXiv 2602.09338, Theorem 6.1). It is not proven: see the package that serves
+// it.
 func PublishedOwner(p Process, norms []float64, examples int) *Renewal {
-	law := &Renewal{Steps: p.Steps, MinSep: p.MinSep, LogStay: timesLog(examples, math.Log1p(-p.Prob)), Start: []float64{0}, Times: 1}
+	ratio := &Renewal{Steps: p.Steps, MinSep: p.MinSep, LogStay: timesLog(examples, math.Log1p(-p.Prob)), Start: []float64{0}, Times: 1}
 	for m := 1; m <= examples; m++ {
 		jump := make([]float64, p.Steps)
 		for i := range jump {
 			jump[i] = logBinomial(examples, m, p.Prob) - float64(m*m)*norms[i]/2
 		}
-		law.Jump = append(law.Jump, jump)
+		ratio.Jump = append(ratio.Jump, jump)
 	}
-	return law
+	return ratio
 }
 
 // IndependentUpper is an upper bound of P/Q for an owner of several independent examples (F4.3),
 // for direction P only: the overlaps between them are dropped.
 func IndependentUpper(p Process, norms []float64, examples int) *Renewal {
-	law := MinSep(p, norms)
-	law.Times = float64(examples)
-	return law
+	ratio := MinSep(p, norms)
+	ratio.Times = float64(examples)
+	return ratio
 }
 
 // IndependentLower is a lower bound of P/Q for an owner of k independent examples (F4.5), for
@@ -134,14 +135,14 @@ func IndependentUpper(p Process, norms []float64, examples int) *Renewal {
 func IndependentLower(p Process, norms []float64, k int) *Renewal {
 	n, b := p.Steps, p.MinSep
 	logQ := math.Log1p(-p.Prob)
-	law := &Renewal{Steps: n, MinSep: b, LogStay: timesLog(k, logQ), Times: 1}
+	ratio := &Renewal{Steps: n, MinSep: b, LogStay: timesLog(k, logQ), Times: 1}
 	for m := 1; m <= k; m++ {
 		jump := make([]float64, n)
 		for i := range jump {
 			silent := min(b-1, n-1-i) // steps of silence after i
 			jump[i] = logBinomial(k, m, p.Prob) + timesLog((k-m)*silent, logQ) - float64(m*m)*norms[i]/2
 		}
-		law.Jump = append(law.Jump, jump)
+		ratio.Jump = append(ratio.Jump, jump)
 	}
 	// Start at step r with the last examples free for the first time at r: (h_r)^k - (q h_{r-1})^k,
 	// h_r the probability that an example has become free by r and has not participated since.
@@ -149,9 +150,9 @@ func IndependentLower(p Process, norms []float64, k int) *Renewal {
 	for _, wait := range p.logWaits() {
 		silent := (1 - p.Prob) * held
 		held = silent + math.Exp(wait)
-		law.Start = append(law.Start, float64(k)*math.Log(held)+log1mexp(float64(k)*(math.Log(silent)-math.Log(held))))
+		ratio.Start = append(ratio.Start, float64(k)*math.Log(held)+log1mexp(float64(k)*(math.Log(silent)-math.Log(held))))
 	}
-	return law
+	return ratio
 }
 
 // log1mexp returns ln(1 - e^x) for x < 0.
@@ -163,7 +164,7 @@ func log1mexp(x float64) float64 {
 }
 
 // Fork shares the tables.
-func (r *Renewal) Fork() Law {
+func (r *Renewal) Fork() Ratio {
 	fork := *r
 	fork.ring, fork.terms = nil, nil
 	return &fork

@@ -2,11 +2,11 @@ package likelihood
 
 import "math"
 
-// Truncated is the law of b-min-sep sampling in batches of at most MaxBatch examples, the rest of a
-// batch that is too large dropped at random (F3.6; arXiv 2602.09338, Appendix D), for at most
-// MinSep bands. It is conditional on Counts, the number of other examples sampled at each step,
-// which the adversary knows. Both P and Q are away from R = N(0, σ²I); the result is ln P/R - ln
-// Q/R.
+// Truncated is the likelihood ratio of b-min-sep sampling in batches of at most MaxBatch examples,
+// the rest of a batch that is too large dropped at random (F3.6; arXiv 2602.09338, Appendix D), for
+// at most MinSep bands. It is conditional on Counts, the number of other examples sampled at each
+// step, which the adversary knows. Both P and Q are away from R = N(0, σ²I); the result is ln P/R -
+// ln Q/R.
 type Truncated struct {
 	Process
 	MaxBatch int
@@ -28,7 +28,7 @@ func (t *Truncated) Survival(count int) float64 {
 }
 
 // Fork shares the norms, not the counts.
-func (t *Truncated) Fork() Law {
+func (t *Truncated) Fork() Ratio {
 	return &Truncated{Process: t.Process, MaxBatch: t.MaxBatch, Norms: t.Norms}
 }
 

@@ -1,17 +1,17 @@
-// Package balanced is the law of balanced min-sep (F3.9): an example takes part a fixed number k of
-// times in a run, at least MinSep steps apart, with the same rate at every step, and otherwise as
-// randomly as can be.
+// Package balanced is the distribution of balanced min-sep (F3.9): an example takes part a fixed
+// number k of times in a run, at least MinSep steps apart, with the same rate at every step, and
+// otherwise as randomly as can be.
 //
-// The law of maximal entropy has weights ω_i: a pattern x has probability Π_{i∈x} ω_i over the sum
-// of all. Walked forward in time, a free example with j participations left takes part at step i
-// with the hazard
+// The distribution of maximal entropy has weights ω_i: a pattern x has probability Π_{i∈x} ω_i over
+// the sum of all. Walked forward in time, a free example with j participations left takes part at
+// step i with the hazard
 //
 //	η_i^j = ω_i W_{i+b}^{j-1} / W_i^j,   W_i^j = W_{i+1}^j + ω_i W_{i+b}^{j-1}.
 //
-// ω has no closed form. So the hazards, rounded to multiples of 2^-53, are the law, by which
-// batches are formed and privacy is accounted for: [Law.Digest] names them. They are computed with
-// the same bits on every machine. What rounding and the solver leave of differences between rates,
-// below 1e-12 of them, changes expected batch sizes and no guarantee.
+// ω has no closed form. So the hazards, rounded to multiples of 2^-53, are the distribution, by
+// which batches are formed and privacy is accounted for: [Distribution.Digest] names them. They are
+// computed with the same bits on every machine. What rounding and the solver leave of differences
+// between rates, below 1e-12 of them, changes expected batch sizes and no guarantee.
 //
 // Where κ is not whole, an example draws k = ⌈κ⌉ with probability κ - ⌊κ⌋, else ⌊κ⌋, and ω is such
 // that all together have equal rates.
@@ -32,11 +32,11 @@ import (
 	"minsep/internal/param"
 )
 
-// Largest sizes of a law.
+// Largest sizes of a distribution.
 const (
 	maxCells = 1 << 23 // steps times classes
 	// MaxPacking is the greatest part κ·MinSep/Steps of the run that participations and their
-	// distances may fill, if κ is above 1: the solver is slow beyond, and at 1 the law is
+	// distances may fill, if κ is above 1: the solver is slow beyond, and at 1 the distribution is
 	// balls-in-bins.
 	MaxPacking = 0.9
 	// Least is the least κ.
@@ -63,8 +63,8 @@ func Check(c *param.Checker, steps, minSep int, participations float64) {
 // One is 1 in units of the hazards.
 const One = 1 << 53
 
-// Law is the law of one example. It is read-only and may be shared.
-type Law struct {
+// Distribution is the distribution of one example. It is read-only and may be shared.
+type Distribution struct {
 	Steps, MinSep  int     // n and b, at least 1
 	Participations float64 // κ, see [Check]
 	Most           int     // ⌈κ⌉: the classes, of so many participations left, are 0 … Most
@@ -81,23 +81,23 @@ type scaled struct {
 	exponent int32
 }
 
-// solved are the latest laws: every stage that reads a record asks again.
+// solved are the latest distributions: every stage that reads a record asks again.
 var solved = struct {
 	sync.Mutex
-	laws map[key]*Law
-}{laws: map[key]*Law{}}
+	distributions map[key]*Distribution
+}{distributions: map[key]*Distribution{}}
 
 type key struct {
 	steps, minSep  int
 	participations float64
 }
 
-// New solves for the law of numbers that Check accepts.
-func New(steps, minSep int, participations float64) (*Law, error) {
+// New solves for the distribution of numbers that Check accepts.
+func New(steps, minSep int, participations float64) (*Distribution, error) {
 	solved.Lock()
 	defer solved.Unlock()
 	k := key{steps, minSep, participations}
-	if l := solved.laws[k]; l != nil {
+	if l := solved.distributions[k]; l != nil {
 		return l, nil
 	}
 	c := param.Checker{Package: "balanced"}
@@ -113,21 +113,21 @@ func New(steps, minSep int, participations float64) (*Law, error) {
 		c.Require(false, "participations", participations, fmt.Sprintf("must be smaller, or min-sep: %v", err))
 		return nil, c.Err()
 	}
-	l := newLaw(x, participations)
+	l := newDistribution(x, participations)
 	if e := l.ratesError(); !(e <= accepted) {
 		c.Require(false, "participations", participations, fmt.Sprintf("must be smaller, or min-sep: with rounded hazards rates differ by %.2g of them", e))
 		return nil, c.Err()
 	}
-	if len(solved.laws) >= 8 {
-		clear(solved.laws)
+	if len(solved.distributions) >= 8 {
+		clear(solved.distributions)
 	}
-	solved.laws[k] = l
+	solved.distributions[k] = l
 	return l, nil
 }
 
-// newLaw rounds the hazards.
-func newLaw(x *weights, participations float64) *Law {
-	l := &Law{Steps: x.steps, MinSep: x.minSep, Participations: participations, Most: x.most,
+// newDistribution rounds the hazards.
+func newDistribution(x *weights, participations float64) *Distribution {
+	l := &Distribution{Steps: x.steps, MinSep: x.minSep, Participations: participations, Most: x.most,
 		more: uint64(math.Round(x.more * One)), hazards: make([]uint64, x.steps*(x.most+1))}
 	for i := range x.steps {
 		w, jump := x.row(x.w, i), x.row(x.w, x.next(i))
@@ -151,7 +151,7 @@ func newLaw(x *weights, participations float64) *Law {
 const accepted = 1e-11
 
 // ratesError is the largest relative error of a rate of the integers.
-func (l *Law) ratesError() (worst float64) {
+func (l *Distribution) ratesError() (worst float64) {
 	size := l.Most + 1
 	free := make([]float64, (l.Steps+1)*size)
 	free[l.Most], free[l.Most-1] = l.Starts()
@@ -171,7 +171,7 @@ func (l *Law) ratesError() (worst float64) {
 
 // tabulate computes the probabilities to take part at no step before each, from integers, with
 // 2^-63 of their size.
-func (l *Law) tabulate() {
+func (l *Distribution) tabulate() {
 	const precision = 256 // each is off by less than 2^-200 after 2^24 roundings
 	l.survive = make([][]scaled, l.Most+1)
 	s, q := new(big.Float).SetPrec(precision), new(big.Float).SetPrec(precision)
@@ -193,20 +193,20 @@ func (l *Law) tabulate() {
 	}
 }
 
-func (l *Law) hazard(class, step int) uint64 { return l.hazards[step*(l.Most+1)+class] }
+func (l *Distribution) hazard(class, step int) uint64 { return l.hazards[step*(l.Most+1)+class] }
 
 // Hazard is the probability with which a free example with so many participations left takes part
 // at a step: a multiple of 2^-53.
-func (l *Law) Hazard(class, step int) float64 { return float64(l.hazard(class, step)) / One }
+func (l *Distribution) Hazard(class, step int) float64 { return float64(l.hazard(class, step)) / One }
 
 // Starts returns the probabilities of the classes before the first step: those of Most and Most-1,
 // others are 0.
-func (l *Law) Starts() (most, less float64) {
+func (l *Distribution) Starts() (most, less float64) {
 	return float64(l.more) / One, float64(One-l.more) / One
 }
 
 // First is the class before the first step, by a uniform word.
-func (l *Law) First(word uint64) int {
+func (l *Distribution) First(word uint64) int {
 	if word>>11 < l.more {
 		return l.Most
 	}
@@ -215,7 +215,7 @@ func (l *Law) First(word uint64) int {
 
 // Next is the step of the next participation of an example that is free before step and has class >
 // 0 participations left, by a uniform word; to 2^-60 of the probability of any wait.
-func (l *Law) Next(class, step int, word uint64) int {
+func (l *Distribution) Next(class, step int, word uint64) int {
 	table := l.survive[class]
 	from := table[step]
 	// The wait is longer than to step i iff word/2^64 < Pr[no participation before i+1]/Pr[none
@@ -234,7 +234,7 @@ func (l *Law) Next(class, step int, word uint64) int {
 
 // Quiet is the probability that an example that is free before step from takes part at none of the
 // steps from … to-1.
-func (l *Law) Quiet(class, from, to int) float64 {
+func (l *Distribution) Quiet(class, from, to int) float64 {
 	if class == 0 {
 		return 1
 	}
@@ -281,9 +281,9 @@ func (p product) less(s scaled) bool {
 }
 
 // Digest names the hazards: SHA-256 of the parameters and of all integers.
-func (l *Law) Digest() string { return l.digest }
+func (l *Distribution) Digest() string { return l.digest }
 
-func (l *Law) sum() string {
+func (l *Distribution) sum() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "balanced min-sep %d %d %x %d\n", l.Steps, l.MinSep, math.Float64bits(l.Participations), l.more)
 	row := make([]byte, 0, 8*(l.Most+1))

@@ -18,7 +18,7 @@ var cases = []struct {
 	participations float64
 }{{9, 3, 2}, {10, 3, 3}, {9, 4, 2}, {9, 3, 1.5}, {10, 2, 2.75}, {8, 1, 3}, {8, 1, 3.25}, {7, 3, 1}, {7, 12, 1}, {7, 3, 0.4}, {1, 1, 1}, {6, 5, 1.05}, {5, 1, 4.5}, {11, 2, 4}}
 
-func solve(t *testing.T, steps, minSep int, participations float64) *Law {
+func solve(t *testing.T, steps, minSep int, participations float64) *Distribution {
 	t.Helper()
 	l, err := New(steps, minSep, participations)
 	if err != nil {
@@ -28,15 +28,15 @@ func solve(t *testing.T, steps, minSep int, participations float64) *Law {
 }
 
 // enumerated is the probability of every pattern, as a bit mask, by walking through the integers.
-func enumerated(l *Law, hazard func(class, step int) float64, gap, fewer int) []float64 {
-	law := make([]float64, 1<<l.Steps)
+func enumerated(l *Distribution, hazard func(class, step int) float64, gap, fewer int) []float64 {
+	distribution := make([]float64, 1<<l.Steps)
 	var walk func(step, class, mask int, prob float64)
 	walk = func(step, class, mask int, prob float64) {
 		if prob == 0 {
 			return
 		}
 		if step >= l.Steps {
-			law[mask] += prob
+			distribution[mask] += prob
 			return
 		}
 		h := hazard(class, step)
@@ -46,15 +46,15 @@ func enumerated(l *Law, hazard func(class, step int) float64, gap, fewer int) []
 	most, less := l.Starts()
 	walk(0, l.Most, 0, most)
 	walk(0, l.Most-1, 0, less)
-	return law
+	return distribution
 }
 
-// maximal is the law of maximal entropy with k participations, probability by probability, and
-// rates κ/n: by iterative scaling of the list of patterns.
+// maximal is the distribution of maximal entropy with k participations, probability by probability,
+// and rates κ/n: by iterative scaling of the list of patterns.
 func maximal(steps, minSep int, participations float64) []float64 {
 	most := int(math.Ceil(participations))
 	more := participations - float64(most-1)
-	law := make([]float64, 1<<steps)
+	distribution := make([]float64, 1<<steps)
 	allowed := func(mask int) bool {
 		last := -minSep
 		for i := range steps {
@@ -69,16 +69,16 @@ func maximal(steps, minSep int, participations float64) []float64 {
 		return k == most && more > 0 || k == most-1 && more < 1
 	}
 	var list []int
-	for mask := range law {
+	for mask := range distribution {
 		if allowed(mask) {
 			list = append(list, mask)
-			law[mask] = 1
+			distribution[mask] = 1
 		}
 	}
 	for range 100000 {
 		var total [2]float64
 		for _, mask := range list {
-			total[most-bits.OnesCount(uint(mask))] += law[mask]
+			total[most-bits.OnesCount(uint(mask))] += distribution[mask]
 		}
 		rates := make([]float64, steps)
 		for _, mask := range list {
@@ -86,9 +86,9 @@ func maximal(steps, minSep int, participations float64) []float64 {
 			if bits.OnesCount(uint(mask)) < most {
 				part = 1 - more
 			}
-			law[mask] *= part / total[most-bits.OnesCount(uint(mask))]
+			distribution[mask] *= part / total[most-bits.OnesCount(uint(mask))]
 			for i := range steps {
-				rates[i] += law[mask] * float64(mask>>i&1)
+				rates[i] += distribution[mask] * float64(mask>>i&1)
 			}
 		}
 		worst := 0.0
@@ -102,12 +102,12 @@ func maximal(steps, minSep int, participations float64) []float64 {
 		for _, mask := range list {
 			for i := range steps {
 				if mask>>i&1 == 1 {
-					law[mask] /= math.Pow(rates[i], 0.2)
+					distribution[mask] /= math.Pow(rates[i], 0.2)
 				}
 			}
 		}
 	}
-	return law
+	return distribution
 }
 
 func farthest(a, b []float64) (worst float64) {
@@ -117,16 +117,16 @@ func farthest(a, b []float64) (worst float64) {
 	return worst
 }
 
-// TestLawIsOfMaximalEntropy holds the law of the integers against iterative scaling of all
-// patterns, and sees three planted faults.
-func TestLawIsOfMaximalEntropy(t *testing.T) {
+// TestDistributionIsOfMaximalEntropy holds the distribution of the integers against iterative
+// scaling of all patterns, and sees three planted faults.
+func TestDistributionIsOfMaximalEntropy(t *testing.T) {
 	for _, c := range cases {
 		l := solve(t, c.steps, c.minSep, c.participations)
 		want := maximal(c.steps, c.minSep, c.participations)
 		if d := farthest(enumerated(l, l.Hazard, c.minSep, 1), want); d > 1e-12 {
 			t.Errorf("%+v: a pattern's probability is off by %g", c, d)
 		}
-		for fault, law := range map[string][]float64{
+		for fault, distribution := range map[string][]float64{
 			"hazards off by one step": enumerated(l, func(class, step int) float64 { return l.Hazard(class, min(step+1, l.Steps-1)) }, c.minSep, 1),
 			"a class not decremented": enumerated(l, l.Hazard, c.minSep, 0),
 			"a gap one step shorter":  enumerated(l, l.Hazard, max(1, c.minSep-1), 1),
@@ -134,7 +134,7 @@ func TestLawIsOfMaximalEntropy(t *testing.T) {
 			if c.steps == 1 || l.Most == 1 && !strings.HasPrefix(fault, "hazards") || c.minSep == 1 && strings.HasPrefix(fault, "a gap") {
 				continue // where it is no fault
 			}
-			if farthest(law, want) < 1e-3 {
+			if farthest(distribution, want) < 1e-3 {
 				t.Errorf("%+v: %s is not seen", c, fault)
 			}
 		}
@@ -143,7 +143,7 @@ func TestLawIsOfMaximalEntropy(t *testing.T) {
 
 // rates is Pr[participation] of every step by the integers, and the least probability with which
 // all participations of a start happen.
-func rates(l *Law) (rates []float64, kept float64) {
+func rates(l *Distribution) (rates []float64, kept float64) {
 	free := make([][]float64, l.Steps+1)
 	for i := range free {
 		free[i] = make([]float64, l.Most+1)
@@ -216,7 +216,7 @@ func TestNextHasTheHazards(t *testing.T) {
 }
 
 // beyond counts the words that give a step after i.
-func beyond(l *Law, class, step, i int) uint64 {
+func beyond(l *Distribution, class, step, i int) uint64 {
 	if l.Next(class, step, 0) <= i {
 		return 0
 	}
@@ -234,8 +234,8 @@ func beyond(l *Law, class, step, i int) uint64 {
 	return hi
 }
 
-// TestFrozenDigests: batches of earlier runs are of these laws, on every machine. Do not change
-// these.
+// TestFrozenDigests: batches of earlier runs are of these distributions, on every machine. Do not
+// change these.
 func TestFrozenDigests(t *testing.T) {
 	for _, c := range []struct {
 		steps, minSep  int
@@ -251,12 +251,12 @@ func TestFrozenDigests(t *testing.T) {
 		}
 	}
 	if solve(t, 9, 3, 2).Digest() == solve(t, 9, 3, 1.5).Digest() {
-		t.Error("two laws have one digest")
+		t.Error("two distributions have one digest")
 	}
 }
 
-// TestRefused: numbers without a law, and a solver that does not converge, are refused with the way
-// out.
+// TestRefused: numbers without a distribution, and a solver that does not converge, are refused
+// with the way out.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		steps, minSep  int

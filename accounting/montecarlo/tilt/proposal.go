@@ -33,8 +33,8 @@ type Config struct {
 	Direction montecarlo.Direction `json:"direction"` // P or Q
 }
 
-// Validate returns every fault joined. It does not say whether there is a tilted proposal; NewPlan
-// does.
+// Validate returns every fault joined. It does not say whether there is a tilted proposal;
+// NewProposal does.
 func (c Config) Validate() error {
 	check := param.Checker{Package: "tilt"}
 	check.Add(c.Spec.Validate())
@@ -43,9 +43,9 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-// Plan says how the values of a Config are drawn. It is public, is fixed before the first sample,
-// and holds all that a worker needs: the values depend on it and on a key alone.
-type Plan struct {
+// Proposal says how the values of a Config are drawn. It is public, is fixed before the first
+// sample, and holds all that a worker needs: the values depend on it and on a key alone.
+type Proposal struct {
 	Config
 	Method string `json:"method"` // Zero, Tilted, Shifted or Plain
 
@@ -63,8 +63,8 @@ type Plan struct {
 	Bound float64 `json:"bound"`
 
 	// Slack is what rounding can take from the mean of values, as a part of Bound: the total
-	// variation between the law of the draws and that of the formulas, and the error of log ratios.
-	// Every value is raised by it.
+	// variation between the distribution of the draws and that of the formulas, and the error of log
+	// ratios. Every value is raised by it.
 	Slack float64 `json:"slack"`
 
 	// Divergence is a proven upper bound of the divergence, at most Bound: when it is at most δ, no
@@ -72,9 +72,9 @@ type Plan struct {
 	Divergence float64 `json:"divergence"`
 }
 
-// Validate returns every fault of a plan that was read from a file. NewVerifier computes the
+// Validate returns every fault of a proposal that was read from a file. NewVerifier computes the
 // moments again.
-func (p Plan) Validate() error {
+func (p Proposal) Validate() error {
 	check := param.Checker{Package: "tilt"}
 	check.Add(p.Config.Validate())
 	check.Require(p.Bound >= 0 && p.Bound <= math.MaxFloat64, "bound", p.Bound, "must be finite and at least 0")
@@ -110,7 +110,7 @@ func (p Plan) Validate() error {
 // value changes fastest, by less than M·θ·e for a unit of ln f.
 func lossError(epsilon float64) float64 { return 2e-9 * (1 + epsilon/20) }
 
-// maxSlack is the largest slack that a plan may have.
+// maxSlack is the largest slack that a proposal may have.
 const maxSlack = 1e-3
 
 // leastBound keeps M, and values over M, in the range of float64.
@@ -119,29 +119,30 @@ const leastBound = 1e-250
 // inflation is the relative error of N_θ and of densities that the raised N_θ covers at least.
 const inflation = 1e-9
 
-// NewPlan validates c and chooses the orders and weights, or the shift, with the least M. It costs
-// the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256. Its
-// errors wrap ErrNotTilted when only plain sampling is left, in either direction: several bands
+// NewProposal validates c and chooses the orders and weights, or the shift, with the least M. It
+// costs the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256.
+// Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: several bands
 // more than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
-func NewPlan(c Config) (Plan, error) { return NewPlanWithin(c, math.Inf(1)) }
+func NewProposal(c Config) (Proposal, error) { return NewProposalWithin(c, math.Inf(1)) }
 
-// NewPlanWithin is NewPlan for those to whom its time matters more than M: orders above the least
-// whose tables take more work than so much, in states times steps (some 5 ns each), are not tried,
-// and blocks of steps only where there is nothing else. The plan is as valid as any other.
-func NewPlanWithin(c Config, work float64) (Plan, error) {
+// NewProposalWithin is NewProposal for those to whom its time matters more than M: orders above the
+// least whose tables take more work than so much, in states times steps (some 5 ns each), are not
+// tried, and blocks of steps only where there is nothing else. The proposal is as valid as any
+// other.
+func NewProposalWithin(c Config, work float64) (Proposal, error) {
 	if err := c.Validate(); err != nil {
-		return Plan{}, err
+		return Proposal{}, err
 	}
 	columns := likelihood.NewColumns(c.Spec.Strategy)
 	if err := tiltable(c.Spec, columns); err != nil {
-		return Plan{}, err
+		return Proposal{}, err
 	}
 	if c.Direction == montecarlo.P {
-		return forwardPlan(c, columns, work)
+		return forwardProposal(c, columns, work)
 	}
-	p := reversePlan(c, columns)
+	p := reverseProposal(c, columns)
 	if math.IsNaN(p.Divergence) {
-		return Plan{}, fmt.Errorf("%w: the bound of H(Q,P) leaves the range of float64", ErrNotTilted)
+		return Proposal{}, fmt.Errorf("%w: the bound of H(Q,P) leaves the range of float64", ErrNotTilted)
 	}
 	return p, nil
 }
@@ -159,7 +160,7 @@ func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
 	return nil
 }
 
-func forwardPlan(c Config, columns *likelihood.Columns, work float64) (Plan, error) {
+func forwardProposal(c Config, columns *likelihood.Columns, work float64) (Proposal, error) {
 	k, family := max(1, c.Spec.MaxExamplesPerOwner), families[c.Spec.Scheme]
 	m := mixture{epsilon: c.Epsilon, examples: k}
 	if k == 1 {
@@ -197,7 +198,7 @@ func forwardPlan(c Config, columns *likelihood.Columns, work float64) (Plan, err
 		}
 		last = ratio
 	}
-	plan := Plan{Config: c, Method: Tilted, Draws: drawsFor(c.Spec, c.Direction)}
+	proposal := Proposal{Config: c, Method: Tilted, Draws: drawsFor(c.Spec, c.Direction)}
 	if len(m.members) > 0 {
 		m = m.best()
 	}
@@ -212,40 +213,40 @@ func forwardPlan(c Config, columns *likelihood.Columns, work float64) (Plan, err
 		}
 	}
 	if len(m.members) == 0 && failed == nil {
-		return Plan{}, fmt.Errorf("%w for %d examples per owner", ErrNotTilted, k)
+		return Proposal{}, fmt.Errorf("%w for %d examples per owner", ErrNotTilted, k)
 	}
 	if len(m.members) == 0 {
-		return Plan{}, fmt.Errorf("%w: %w", ErrNotTilted, failed)
+		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, failed)
 	}
-	plan.Members = m.members
-	plan.Slack = lossError(c.Epsilon) + 2*walkError
-	plan.Bound = max(leastBound, m.bound()*(1+2*plan.Slack))
-	plan.Divergence = min(1, max(least, leastBound), plan.Bound)
-	return plan, nil
+	proposal.Members = m.members
+	proposal.Slack = lossError(c.Epsilon) + 2*walkError
+	proposal.Bound = max(leastBound, m.bound()*(1+2*proposal.Slack))
+	proposal.Divergence = min(1, max(least, leastBound), proposal.Bound)
+	return proposal, nil
 }
 
-// reversePlan is the plan of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f ≥ e^-ε
-// everywhere.
-func reversePlan(c Config, columns *likelihood.Columns) Plan {
+// reverseProposal is the proposal of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f
+// ≥ e^-ε everywhere.
+func reverseProposal(c Config, columns *likelihood.Columns) Proposal {
 	k := max(1, c.Spec.MaxExamplesPerOwner)
 	sigma := c.Spec.NoiseMultiplier
 	post := posteriorOf(c.Spec, columns)
 	plain := plainBound(c, post)
 	if plain <= 0 {
-		return Plan{Config: c, Method: Zero}
+		return Proposal{Config: c, Method: Zero}
 	}
 	draws := drawsFor(c.Spec, c.Direction)
 	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post)
-	plan := Plan{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
+	proposal := Proposal{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
 	if kappa > 0 {
 		t := shiftTangent(kappa, k, columns, sigma, post)
 		if bound := math.Exp(t.logBoundOf(draws > 0, c.Epsilon, sigma)); bound < plain {
-			plan = Plan{Config: c, Method: Shifted, Kappa: kappa, Draws: draws, Bound: bound, Slack: t.slack(c.Epsilon, sigma)}
+			proposal = Proposal{Config: c, Method: Shifted, Kappa: kappa, Draws: draws, Bound: bound, Slack: t.slack(c.Epsilon, sigma)}
 		}
 	}
-	plan.Bound = max(leastBound, plan.Bound*(1+2*plan.Slack))
-	plan.Divergence = min(plan.Bound, max(leastBound, divergence*(1+inflation)))
-	return plan
+	proposal.Bound = max(leastBound, proposal.Bound*(1+2*proposal.Slack))
+	proposal.Divergence = min(proposal.Bound, max(leastBound, divergence*(1+inflation)))
+	return proposal
 }
 
 // plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
