@@ -13,7 +13,7 @@ BUILD_FLAGS := -trimpath -ldflags='-s -w'
 # What make release builds for, such as "linux/amd64 darwin/arm64".
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build release demo test test-flink test-cluster flink python trainers race race-fast lint fuzz bench scale papers amplified look
+.PHONY: help build release demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,16 +84,19 @@ python: ## fetch what the checks in Python need, where there is a Python
 	  python3 -m venv $(VENV) && $(VENV)/bin/pip install -q $(PYTHON_PACKAGES) || { echo "$(PYTHON_PACKAGES) could not be fetched: their checks are skipped"; rm -rf $(VENV); }; fi
 
 # JAX and PyTorch are large, want other versions of NumPy than each other, and are fetched by `make trainers` only.
-JAX_PACKAGES := numpy pyarrow jax jax-privacy grain datasets
+JAX_PACKAGES := numpy pyarrow jax jax-privacy grain datasets scikit-learn
 TORCH_PACKAGES := pyarrow<18 opacus==1.4.0 opt_einsum scipy<1.12
 
-trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: python3-torch), for the tests of the Python package
-	@$(VENV)-jax/bin/python -c 'import jax, jax_privacy, grain, datasets' 2> /dev/null || { \
+trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: python3-torch), for the tests of the Python package and for trainings
+	@$(VENV)-jax/bin/python -c 'import jax, jax_privacy, grain, datasets, sklearn' 2> /dev/null || { \
 	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) || { echo "$(JAX_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }
 	@$(VENV)-torch/bin/python -c 'import torch, opacus' 2> /dev/null || for python in python3 /usr/bin/python3 none; do \
 	  if [ $$python = none ]; then echo "no Python here has torch (Debian: apt-get install python3-torch): its tests are skipped"; \
 	  elif $$python -c 'import torch, numpy' 2> /dev/null; then \
 	    $$python -m venv --system-site-packages $(VENV)-torch && $(VENV)-torch/bin/pip install -q --no-deps $(foreach p,$(TORCH_PACKAGES),'$(p)') || { echo "$(TORCH_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-torch; }; break; fi; done
+
+trainings: build trainers ## train on digits with every mechanism, ten times each, about 10 minutes of processor time; resumable: out/trainings
+	MINSEP_COMMAND="$(CURDIR)/bin/minsep" PYTHONPATH="$(CURDIR)/python" $(VENV)-jax/bin/python integration/trainer/trainings.py --out out/trainings
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.
