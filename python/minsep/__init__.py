@@ -8,6 +8,7 @@ docs/python.md has whole programs. The rules that the guarantee rests on are in 
 """
 
 from ._account import Account, Candidate, Plan, account, plan
+from ._batches import OwnerBatch
 from ._clip import add_noise, clip_and_sum
 from ._command import Verdict
 from ._guard import StepGuard
@@ -35,6 +36,7 @@ __all__ = [
     "NoiseReader",
     "NotCertifiedError",
     "NotVerifiedError",
+    "OwnerBatch",
     "Plan",
     "Run",
     "RunDirectoryError",

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._batches import PADDING
 from ._tree import check_clip, flatten, map_leaves, rows_of
 
 # Clipping is to a little less than the clip norm: by more than the roundings of norm, factor and products can add.
 SLACK = 2.0**-20
 
 
-def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None) -> Any:
+def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients, on the grid of the noise, exact in float64.
 
     gradients is a tree of per-example gradients, each leaf of shape [n, ...] and of any floating-point type; n may be 0.
@@ -22,10 +23,17 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
     multiple of grid (`run.clip_norm`, `run.grid`; 0 is none). A gradient whose norm is not finite counts as zero, and so
     does one where is_padding, shape [n], is true. The result is a tree of leaves [...] in float64.
 
+    Where owners are sampled, owners, shape [n], is the number of each gradient's owner, or -1 for padding (`OwnerBatch.owners`):
+    the mean of each owner's gradients is clipped and rounded in their place, once for each owner. It must be given there, and all
+    gradients of an owner in one call: an owner of two calls would be clipped twice.
+
     Give the sum to `add_noise`, once. Raises ValueError for shapes that do not fit each other.
     """
     leaves, build = flatten(gradients)
     count = rows_of(leaves)
+    if owners is not None:
+        leaves, count = _means(leaves, whole_numbers(owners, count), padding_of(is_padding, count))
+        is_padding = None
     check_clip(clip_norm, grid, count, 2.0**53)
     squares = np.zeros(count)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -36,12 +44,42 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
         limit = clip_norm * (1 - SLACK)
         factors = limit / np.maximum(norms, limit)
     keep = np.isfinite(norms)
-    if is_padding is not None:
-        padding = np.asarray(is_padding, dtype=bool)
-        if padding.shape != (count,):
-            raise ValueError(f"is_padding: must have one entry for each of the {count} gradients")
-        keep &= ~padding
+    keep &= ~padding_of(is_padding, count)
     return build([_sum(np.asarray(leaf), keep, factors, grid) for _, leaf in leaves])
+
+
+def padding_of(is_padding: Any, count: int) -> NDArray[np.bool_]:
+    """Which of count gradients are padding; none where is_padding is None."""
+    padding = np.zeros(count, dtype=bool) if is_padding is None else np.asarray(is_padding, dtype=bool)
+    if padding.shape != (count,):
+        raise ValueError(f"is_padding: must have one entry for each of the {count} gradients")
+    return padding
+
+
+def whole_numbers(owners: Any, count: int) -> NDArray[np.int64]:
+    """The owners of count gradients: at least -1."""
+    numbers = np.asarray(owners)
+    if numbers.shape != (count,) or numbers.dtype.kind not in "iu" and count:
+        raise ValueError(f"owners: must be one whole number for each of the {count} gradients, such as batch.owners")
+    numbers = numbers.astype(np.int64)
+    if count and numbers.min() < PADDING:
+        raise ValueError(f"owners {numbers.min()}: must be at least 0, or -1 for padding")
+    return numbers
+
+
+def _means(leaves: list[tuple[str, Any]], owners: NDArray[np.int64], padding: NDArray[np.bool_]) -> tuple[list[tuple[str, Any]], int]:
+    """The mean of each owner's gradients, in float64, in the order of the owners' numbers, and how many owners there are."""
+    keep = np.flatnonzero((owners != PADDING) & ~padding)
+    numbers, place, counts = np.unique(owners[keep], return_inverse=True, return_counts=True)
+    means = []
+    for path, leaf in leaves:
+        leaf = np.asarray(leaf)
+        total = np.zeros((len(numbers), *leaf.shape[1:]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i, at in zip(keep, place):
+                total[at] += leaf[i]
+        means.append((path, total / counts.reshape(-1, *[1] * (leaf.ndim - 1))))
+    return means, len(numbers)
 
 
 def _sum(leaf: NDArray[Any], keep: NDArray[np.bool_], factors: NDArray[np.float64], grid: float) -> NDArray[np.float64]:

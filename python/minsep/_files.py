@@ -167,16 +167,16 @@ def _filesystem(path: str) -> tuple[Any, str]:
 class Folder:
     """A finished folder of a run directory: its index, and files that are compared with it when they are first read."""
 
-    def __init__(self, directory: Directory, name: str, format: str) -> None:
+    def __init__(self, directory: Directory, name: str, *formats: str) -> None:
         self.directory, self.name = directory, name
         where = directory.where(f"{name}/{INDEX_NAME}")
         if directory.exists(f"{name}/{INCOMPLETE_NAME}"):
             raise RunDirectoryError(f"{directory.where(name)}: a stage was stopped before it finished here: run it again")
         text, self.digest = directory.text(f"{name}/{INDEX_NAME}")
         index = parse(text, where)
-        if not isinstance(index, dict) or index.get("format") != format:
-            have = index.get("format") if isinstance(index, dict) else None
-            raise RunDirectoryError(f"{where}: format {have!r}: this version reads {format!r}")
+        self.format = index.get("format") if isinstance(index, dict) else None
+        if not isinstance(index, dict) or self.format not in formats:
+            raise RunDirectoryError(f"{where}: format {self.format!r}: this version reads {' and '.join(map(repr, formats))}")
         self.run_id: Any = index.get("run_id")
         self.params: Any = index.get("params")
         self.facts: Any = index.get("facts")

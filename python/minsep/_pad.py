@@ -7,10 +7,10 @@ from typing import Any, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._batches import PADDING
+from ._batches import PADDING, OwnerBatch
 
 
-def pad(batch: NDArray[Any], multiple: int | Sequence[int], rank: int = 0, ranks: int = 1) -> NDArray[Any]:
+def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1) -> Any:
     """A host's slice of a batch that is padded with -1.
 
     batch holds rows, shape [n], n at least 0. With a number, the padded size is the smallest multiple of it that is at
@@ -18,10 +18,13 @@ def pad(batch: NDArray[Any], multiple: int | Sequence[int], rank: int = 0, ranks
     number of shapes is known before training, and an empty batch has a shape too: it is a step as any other. ranks must divide
     every size, and the host rank in [0, ranks) gets one of ranks contiguous slices of equal length.
 
+    Of an `OwnerBatch` rows are counted, n, and each host's slice is one: whole owners, then padding.
+
     The result has the type of batch. Count an entry of -1 as a gradient of zero: `clip_and_sum` does, given
     `is_padding=rows < 0`. Sizes of batches are secret, padded or not.
     """
-    batch = np.asarray(batch)
+    owners = batch if isinstance(batch, OwnerBatch) else None
+    batch = np.asarray(batch if owners is None else owners.rows)
     if batch.ndim != 1 or batch.dtype.kind not in "iu":
         raise ValueError(f"batch: must be whole numbers of one dimension, not {batch.dtype} of {batch.ndim}")
     sizes = [multiple] if isinstance(multiple, (int, np.integer)) else list(multiple)
@@ -32,15 +35,40 @@ def pad(batch: NDArray[Any], multiple: int | Sequence[int], rank: int = 0, ranks
     for size in sizes:
         if size % ranks:
             raise ValueError(f"multiple {size}: must be a multiple of ranks, {ranks}")
-    if isinstance(multiple, (int, np.integer)):
-        size = int(multiple) * max(1, -(-len(batch) // int(multiple)))
-    else:
-        size = min((s for s in sizes if s >= len(batch)), default=0)
-        if size == 0:
-            raise ValueError("multiple: a batch is larger than the largest size; leaving examples out would break the guarantee: give a larger one")
     if batch.dtype.kind == "u":
         batch = batch.astype(np.int64)
-    padded = np.full(size, PADDING, dtype=batch.dtype)
-    padded[: len(batch)] = batch
-    part = size // ranks
-    return padded[rank * part : (rank + 1) * part]
+    if owners is not None:
+        return _pad_owners(batch, owners.offsets, multiple, rank, ranks)
+    part = _size(multiple, len(batch), 0) // ranks
+    return _filled(batch[rank * part : (rank + 1) * part], part)
+
+
+def _size(multiple: int | Sequence[int], least: int, above: int) -> int:
+    """The smallest padded size that is at least least and more than above."""
+    if isinstance(multiple, (int, np.integer)):
+        m = int(multiple)
+        return m * max(1, -(-least // m), above // m + 1)
+    size = min((s for s in multiple if s >= least and s > above), default=0)
+    if size == 0:
+        raise ValueError("multiple: a batch is larger than the largest size; leaving examples out would break the guarantee: give a larger one")
+    return size
+
+
+def _filled(rows: NDArray[Any], size: int) -> NDArray[Any]:
+    padded = np.full(size, PADDING, dtype=rows.dtype)
+    padded[: len(rows)] = rows
+    return padded
+
+
+def _pad_owners(rows: NDArray[Any], offsets: NDArray[np.int64], multiple: int | Sequence[int], rank: int, ranks: int) -> OwnerBatch:
+    """The smallest size of which each host's part holds whole owners, put into the parts in their order."""
+    size = 0
+    while True:
+        size = _size(multiple, len(rows), size)
+        cuts = [0]  # the owners with which parts begin
+        for _ in range(ranks):
+            cuts.append(int(np.searchsorted(offsets, offsets[cuts[-1]] + size // ranks, side="right")) - 1)
+        if cuts[-1] == len(offsets) - 1:
+            break
+    own = offsets[cuts[rank] : cuts[rank + 1] + 1]
+    return OwnerBatch(_filled(rows[own[0] : own[-1]], size // ranks), own - own[0])

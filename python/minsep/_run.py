@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _command
-from ._batches import Batches
+from ._batches import Batches, OwnerBatch
 from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
 from ._join import Table, match_range
 from ._noise import Noise, shard_range
@@ -124,22 +124,41 @@ class Run:
 
     @property
     def expected_batch_size(self) -> float:
-        """The expected number of examples of a batch. It is public: divide noisy sums by it, never by the size of a batch."""
+        """The expected number of examples of a batch; of owners, where they are sampled. It is public: divide noisy sums by
+        it, never by the size of a batch."""
         expected = self._need_batches().expected_batch_size
         if expected is None:
             raise RunDirectoryError(f"{self._directory.where('batches')}: its index has no expected batch size: form the batches again")
         return float(expected)
 
-    def batch(self, step: int) -> NDArray[Any]:
+    @property
+    def examples_per_owner(self) -> int | None:
+        """The most examples that an owner brings where owners are sampled; None where examples are."""
+        batches = self._need_batches()
+        return batches.examples_per_owner if batches.of_owners else None
+
+    def batch(self, step: int) -> Any:
         """The examples of a step in [0, steps): shape [n], n at least 0, int32 or int64, without padding.
 
         They are rows of the example table, in a read-only view of the file; for a run that `join` gave, positions
-        in the user's data. A row is there once for each copy that takes part. Batches and their sizes are secret.
+        in the user's data. A row is there once for each copy that takes part. Where owners are sampled, it is an
+        `OwnerBatch`, in which the rows of each owner belong together. Batches and their sizes are secret.
         """
         batches = self._need_batches()
         step = _whole(step, "step", batches.steps)
-        rows: NDArray[Any] = batches.rows(step)
+        if batches.of_owners:
+            owners = batches.owners(step)
+            return OwnerBatch(self._placed(owners.rows), owners.offsets)
+        return self._placed(batches.rows(step))
+
+    def _placed(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Rows of the table as positions in the user's data, if that is joined."""
         return np.asarray(rows if self._positions is None else self._positions[rows])
+
+    def _need_examples(self, what: str) -> None:
+        """Refuses batches of owners, for what takes every example for itself."""
+        if self._need_batches().of_owners:
+            raise ValueError(f"run {self.path}: owners are sampled, and {what} clips each example: use run.batch and clip_and_sum with owners=batch.owners")
 
     @property
     def _table(self) -> Table:
@@ -241,8 +260,10 @@ class Run:
         except FileNotFoundError:
             raise NotCertifiedError(f"{where}: there is no certificate: minsep account makes one") from None
         certificate = parse(text, where)
-        if not isinstance(certificate, dict) or certificate.get("format") != 1:
+        if not isinstance(certificate, dict) or certificate.get("format") not in (1, 2):
             raise RunDirectoryError(f"{where}: not a certificate that this version reads")
+        if self._batches is not None and self._batches.of_owners != (certificate["format"] == 2):
+            raise RunDirectoryError(f"{where}: owners are sampled in one of certificate and batches, and examples in the other")
         if certificate.get("status") != "verified":
             raise NotCertifiedError(f"{where}: of status {certificate.get('status')!r}: it certifies nothing")
         for name in "epsilon", "delta", "noise_multiplier":

@@ -23,7 +23,7 @@ SLACK = 2.0**-18
 HELD = 2.0**30
 
 
-def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None) -> Any:
+def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients: a tree of int32 leaves [...], in multiples of the grid. It can be jitted.
 
     gradients is a tree of per-example gradients, each leaf of shape [n, ...], as jax.vmap(jax.grad(…)) gives them; n may be 0. The
@@ -39,6 +39,8 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
     _, exponent = math.frexp(clip_norm)  # norms in units of about the clip norm: squares neither vanish nor overflow
     unit = math.ldexp(1.0, exponent)
     flat = [leaf.astype(jnp.float32).reshape(count, math.prod(leaf.shape[1:])) / unit for leaf in leaves]
+    if owners is not None:
+        flat, is_padding = _means(flat, owners, is_padding), None
     squares = sum((_in_pairs(jnp.square(x)) for x in flat), jnp.zeros(count, jnp.float32))
     norms = jnp.sqrt(squares)
     limit = clip_norm * (1 - SLACK) / unit
@@ -56,6 +58,26 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
         return jnp.sum(clipped, axis=0).reshape(leaf.shape[1:])
 
     return jax.tree_util.tree_unflatten(structure, [total(x, leaf) for x, leaf in zip(flat, leaves)])
+
+
+def _means(flat: list[Any], owners: Any, is_padding: Any) -> list[Any]:
+    """The mean of each owner's gradients, one row an owner, and rows of zeros after them."""
+    owners = jnp.asarray(owners)
+    count = len(flat[0])
+    if owners.shape != (count,) or not jnp.issubdtype(owners.dtype, jnp.integer):
+        raise ValueError(f"owners: must be one whole number for each of the {count} gradients, such as batch.owners")
+    if count == 0:
+        return flat
+    keep = owners >= 0
+    if is_padding is not None:
+        keep &= ~jnp.asarray(is_padding)
+    _, place = jnp.unique(owners, return_inverse=True, size=count)  # a number above count must not be dropped
+
+    def total(x: Any) -> Any:
+        return jax.ops.segment_sum(x, place.reshape(count), num_segments=count)
+
+    counts = jnp.maximum(total(keep.astype(jnp.float32)), 1.0)
+    return [total(jnp.where(keep[:, None], x, 0.0)) / counts[:, None] for x in flat]
 
 
 def _in_pairs(x: Any) -> Any:
@@ -95,6 +117,7 @@ class Steps:
     """
 
     def __init__(self, run: Run, source: Any, multiple: int, rank: int = 0, ranks: int = 1) -> None:
+        run._need_examples("a record of examples")
         self._run, self._source, self._pad = run, source, (multiple, rank, ranks)
 
     def __len__(self) -> int:
@@ -109,6 +132,8 @@ class Steps:
 def batch_selection(run: Run) -> Any:
     """jax_privacy's BatchSelectionStrategy of a run: its batches are those of the run, and the rng is not used."""
     from jax_privacy import batch_selection as base
+
+    run._need_examples("a batch selection strategy")
 
     @dataclasses.dataclass(frozen=True)
     class FromRun(base.BatchSelectionStrategy):  # type: ignore[misc, unused-ignore]

@@ -8,14 +8,15 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import torch
 
-from ._clip import SLACK
+from ._batches import PADDING
+from ._clip import SLACK, padding_of, whole_numbers
 from ._guard import StepGuard
 from ._pad import pad
 from ._run import Run
 from ._tree import check_clip, flatten, map_leaves, rows_of
 
 
-def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None) -> Any:
+def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients, on the grid of the noise, exact in float64.
 
     gradients is a tree of per-example gradients, such as the dict that vmap(grad(…)) of functorch or torch.func gives, each leaf of
@@ -26,6 +27,9 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
     check_clip(clip_norm, grid, count, 2.0**53)
     with torch.no_grad():
         flat = [leaf.detach().to(torch.float64).reshape(count, math.prod(leaf.shape[1:])) for _, leaf in leaves]
+        if owners is not None:
+            flat = _means(flat, _on_host(owners), _on_host(is_padding), count)
+            is_padding = None
         squares = [torch.sum(torch.square(x), dim=1) for x in flat]
         norms = torch.sqrt(torch.stack(squares).sum(dim=0))
         limit = clip_norm * (1 - SLACK)
@@ -40,6 +44,18 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
                 clipped = torch.trunc(clipped / grid) * grid
             sums.append(clipped.sum(dim=0).reshape(leaf.shape[1:]))
         return build(sums)
+
+
+def _on_host(values: Any) -> Any:
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+
+
+def _means(flat: list[torch.Tensor], owners: Any, is_padding: Any, count: int) -> list[torch.Tensor]:
+    """The mean of each owner's gradients, in the order of the owners' numbers. No two additions may change their order."""
+    numbers = whole_numbers(owners, count)
+    numbers[padding_of(is_padding, count)] = PADDING
+    groups = [np.flatnonzero(numbers == owner) for owner in np.unique(numbers[numbers != PADDING])]
+    return [torch.stack([x[torch.as_tensor(rows, device=x.device)].mean(dim=0) for rows in groups]) if groups else x[:0] for x in flat]
 
 
 def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -88,6 +104,7 @@ class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, run: Run, start: int = 0, rank: int = 0, ranks: int = 1) -> None:
+        run._need_examples("a loader of examples")
         self.run, self.start, self.rank, self.ranks = run, start, rank, ranks
 
     def __len__(self) -> int:
@@ -116,6 +133,7 @@ class NoisyOptimizer:
     """
 
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
+        run._need_examples("Opacus")
         self.optimizer, self.run, self.noise, self.guard = optimizer, run, noise, guard
 
     def step(self) -> None:

@@ -72,6 +72,23 @@ def _formed(kind: str, steps: int, shards: int, extra: tuple[str, ...]) -> pathl
 
 
 @functools.cache
+def _owned(extra: tuple[str, ...]) -> pathlib.Path:
+    """Owners with one to six examples each, of which up to three take part, in two shards."""
+    out = ROOT / f"owned-{abs(hash(extra))}"
+    edges = ROOT / f"{out.name}.tsv"
+    edges.write_text("example_id\towner_id\n" + "".join(f"{e}\t{e // 6 if e % 7 else e // 6 + 1000}\n" for e in range(200)))
+    minsep("bound", "--graph", edges, "--max-per-owner", 6, "--key", key(), "--out", out, "--quiet")
+    minsep("form", "--bounded", out, "--scheme", "poisson", "--steps", 12, "--batch-size", 4, "--sample", "owners",
+           "--examples-per-owner", 3, "--shards", 2, "--key", key(), "--out", out, "--quiet", *extra)  # fmt: skip
+    minsep("strategy", "--kind", "identity", "--steps", 12, "--out", ROOT / "owned.json", "--overwrite", "--quiet")
+    if not extra:
+        minsep("account", "--bounded", out, "--scheme", "poisson", "--steps", 12, "--batch-size", 4, "--sample", "owners",
+               "--examples-per-owner", 3, "--strategy", ROOT / "owned.json", "--epsilon", 8, "--delta", 1e-3, "--out", out, "--quiet")  # fmt: skip
+        minsep("noise", "--strategy", ROOT / "owned.json", "--steps", 12, "--coordinates", 5, "--key", key(), "--out", out, "--quiet")
+    return out
+
+
+@functools.cache
 def _noisy(steps: int, coordinates: int, strategy: tuple[str, ...], extra: tuple[str, ...]) -> pathlib.Path:
     out = ROOT / f"noisy-{abs(hash((steps, coordinates, strategy, extra)))}"
     shutil.copytree(_formed("numbers", steps, 1, ()), out)
@@ -99,6 +116,10 @@ class Case(unittest.TestCase):
     def noisy(self, steps: int = 20, coordinates: int = 33, *extra: str, strategy: tuple[str, ...] = ()) -> pathlib.Path:
         """A run directory with batches and noise in its own place, which the test must not spoil."""
         return _noisy(steps, coordinates, strategy or ("--kind", "banded-toeplitz", "--bands", "3", "--min-sep", "3"), extra)
+
+    def owned(self, *extra: str) -> pathlib.Path:
+        """A run directory whose batches are of sampled owners, which the test must not spoil; with a certificate where there is no extra."""
+        return _owned(extra)
 
     def copied(self, run: pathlib.Path) -> pathlib.Path:
         return pathlib.Path(shutil.copytree(run, self.folder / "copy", symlinks=True))

@@ -1,0 +1,223 @@
+"""Batches of sampled owners: against the files, padded, and clipped once for each owner."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+import minsep
+from minsep import _batches
+
+from . import runs
+
+
+def groups_of(path, step):
+    """The rows of each owner of a step, read from the files one number after the other."""
+    facts = json.loads((path / "batches" / "index.json").read_text())["facts"]
+    for shard in range(facts["shards"]):
+        indptr, rows, owners = (np.load(path / "batches" / f"{kind}-{shard:05d}-of-{facts['shards']:05d}.npy").tolist() for kind in ("indptr", "rows", "owners"))
+        if step >= len(indptr) - 1:
+            step -= len(indptr) - 1
+            continue
+        found = []
+        for first, end in zip(owners[:-1], owners[1:]):
+            if indptr[step] <= first < indptr[step + 1]:
+                found.append([row for row in rows[first:end] if row >= 0])
+        return [group for group in found if group]
+
+
+class Batches(runs.Case):
+    def test_groups_are_those_of_the_files(self):
+        for extra in (), ("--max-batch-size", "9", "--pad"):
+            path = self.owned(*extra)
+            run = minsep.Run(path)
+            self.assertEqual((run.examples_per_owner, run.expected_batch_size), (3, json.loads((path / "batches" / "index.json").read_text())["facts"]["expected_batch_size"]))
+            several = 0
+            for t in [*range(12), 3]:
+                batch = run.batch(t)
+                want = groups_of(path, t)
+                self.assertEqual([group.tolist() for group in batch], want)
+                self.assertEqual(len(batch), len(want))
+                self.assertEqual(batch.rows.tolist(), [row for group in want for row in group])
+                self.assertEqual(batch.owners.tolist(), [i for i, group in enumerate(want) for _ in group])
+                several += any(len(group) > 1 for group in want)
+            self.assertGreater(several, 6)
+
+    def test_rows_are_of_one_owner_each(self):
+        run = minsep.Run(self.owned())
+        owner = lambda e: e // 6 if e % 7 else e // 6 + 1000
+        for t in range(run.steps):
+            of = [set(map(owner, run.example_ids(group).tolist())) for group in run.batch(t)]
+            self.assertTrue(all(len(owners) == 1 for owners in of))
+            self.assertEqual(len(set().union(*of)), len(of))
+
+    @runs.needs("pyarrow")
+    def test_joined(self):
+        run = minsep.Run(self.owned())
+        ids = np.random.default_rng(1).permutation(200)
+        joined = run.join(ids)
+        for t in range(run.steps):
+            batch = joined.batch(t)
+            self.assertEqual(ids[batch.rows].tolist(), run.example_ids(run.batch(t).rows).tolist())
+            self.assertEqual(batch.offsets.tolist(), run.batch(t).offsets.tolist())
+
+    def test_certificate_and_noise(self):
+        run = minsep.Run(self.owned())
+        self.assertEqual((run.epsilon, run.delta), (8, 1e-3))
+        self.assertTrue(run.verdict().certified)
+        self.assertEqual(run.noise(0).shape, (5,))
+        copy = self.copied(self.owned())
+        text = (copy / "certificate.json").read_text()
+        (copy / "certificate.json").write_text(text.replace('"format": 2', '"format": 1'))
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "owners are sampled in one of"):
+            minsep.Run(copy).epsilon
+
+    def test_is_no_array_of_rows(self):
+        batch = minsep.Run(self.owned()).batch(0)
+        for use in np.asarray, np.array, lambda b: np.zeros(300)[b], lambda b: b >= np.zeros(len(b.rows)):
+            with self.assertRaisesRegex(TypeError, "owners=batch.owners"):
+                use(batch)
+
+    def test_damaged(self):
+        def spoil(change):
+            path = self.folder / "spoilt"
+            runs.shutil.rmtree(path, ignore_errors=True)
+            runs.shutil.copytree(self.owned(), path)
+            name = "owners-00000-of-00002.npy"
+            owners = change(np.load(path / "batches" / name), np.load(path / "batches" / "indptr-00000-of-00002.npy"))
+            np.save(self.folder / "owners.npy", owners)
+            runs.replace(path / "batches", name, (self.folder / "owners.npy").read_bytes())
+            return minsep.Run(path)
+
+        def merged(owners, indptr):  # across the steps
+            return np.delete(owners, np.searchsorted(owners, indptr[1]))
+
+        for words, change in {
+            "rise from 0": lambda o, _: o + 1,
+            "rise from 0 to": lambda o, _: o[:-1],
+            "rise from 0 ": lambda o, _: np.insert(o, 3, o[3]),
+            "more than 3 rows": lambda o, _: o[[0, *range(4, len(o))]],
+            "of two steps|more than 3 rows": merged,
+            "one dimension": lambda o, _: o.reshape(-1, 1),
+            "must hold <i8": lambda o, _: o.astype(np.int32),
+            "not rise from 0 to the": lambda o, _: o[:0],
+        }.items():
+            with self.assertRaisesRegex(minsep.RunDirectoryError, words):
+                spoil(change).batch(0)
+        self.assertEqual(len(spoil(lambda o, _: o).batch(0)), len(minsep.Run(self.owned()).batch(0)))
+        path = self.copied(self.owned())
+        runs.edit_index(path / "batches", lambda ix: ix.__setitem__("format", "minsep-batches/1"))
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "facts that this version cannot read"):
+            minsep.Run(path)
+
+    def test_adapters_of_examples_refuse_them(self):
+        run = minsep.Run(self.owned())
+        with self.assertRaisesRegex(ValueError, "owners are sampled, and a loader clips each example"):
+            run._need_examples("a loader")
+
+
+class Pad(runs.Case):
+    def batch(self, *sizes):
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return minsep.OwnerBatch(np.arange(100, 100 + offsets[-1], dtype=np.int32), offsets)
+
+    def test_keeps_owners_whole(self):
+        rng = np.random.default_rng(2)
+        for _ in range(300):
+            batch = self.batch(*rng.integers(1, 5, rng.integers(0, 9)))
+            ranks = int(rng.integers(1, 5))
+            multiple = ranks * int(rng.integers(1, 4))
+            parts = [minsep.pad(batch, multiple, rank, ranks) for rank in range(ranks)]
+            self.assertEqual([g.tolist() for part in parts for g in part], [g.tolist() for g in batch])
+            sizes = {len(part.rows) for part in parts}
+            self.assertEqual(len(sizes), 1)
+            self.assertEqual(sizes.pop() * ranks % multiple, 0)
+            for part in parts:
+                self.assertTrue((part.rows[part.owners < 0] == -1).all())
+                self.assertTrue((part.rows[part.owners >= 0] >= 0).all())
+                self.assertEqual(part.rows.dtype, batch.rows.dtype)
+
+    def test_sizes(self):
+        self.assertEqual(len(minsep.pad(self.batch(), 6).rows), 6)
+        self.assertEqual(len(minsep.pad(self.batch(3, 3), 6).rows), 6)
+        self.assertEqual(len(minsep.pad(self.batch(2, 2, 2), 6, 0, 2).rows), 6)  # 3 for each host hold no two owners
+        self.assertEqual(len(minsep.pad(self.batch(2, 2, 2), [6, 8], 1, 2).rows), 4)
+        with self.assertRaisesRegex(ValueError, "larger than the largest size"):
+            minsep.pad(self.batch(2, 2, 2), [6], 0, 2)
+
+
+class Clip(runs.Case):
+    def cases(self):
+        rng = np.random.default_rng(4)
+        for trial in range(40):
+            n, d = int(rng.integers(0, 9)), 7
+            owners = rng.integers(-1, 4, n) * (1 if trial % 2 else 10**6 + 1)
+            owners[owners < 0] = -1
+            x = (rng.standard_normal((n, d)) * np.exp(rng.normal(0, 2, (n, 1)))).astype(np.float32)
+            padding = rng.integers(0, 5, n) == 0
+            if n and trial % 4 == 0:
+                x[rng.integers(n)] = np.nan
+            yield x, owners, padding
+
+    def check(self, clip, tolerance):
+        """clip(x, zeta, grid, padding, owners) is the sum of the owners' clipped means, each rounded to the grid."""
+        grid, several, cut = 2.0**-12, 0, 0
+        for x, owners, padding in self.cases():
+            want, groups = np.zeros(x.shape[1]), 0
+            for owner in sorted(set(owners.tolist()) - {-1}):
+                own = x[(owners == owner) & ~padding].astype(np.float64)
+                if len(own) == 0 or not np.isfinite(own).all():
+                    continue
+                mean = own.sum(axis=0) / len(own)
+                several, cut, groups = several + (len(own) > 1), cut + (np.linalg.norm(mean) > 1), groups + 1
+                want += mean / max(1, np.linalg.norm(mean))
+            total = clip(x, 1.0, grid, padding, owners)
+            self.assertEqual(total.shape, want.shape)
+            self.assertTrue((total / grid == np.rint(total / grid)).all())
+            self.assertLessEqual(np.abs(total - want).max(initial=0), groups * (grid + tolerance))
+            for owner in set(owners.tolist()) - {-1}:  # of one owner the norm is never above zeta, however many gradients it has
+                alone = clip(x * 1e3, 1.0, grid, padding | (owners != owner), owners)
+                self.assertLessEqual(np.linalg.norm(alone), 1.0)
+        self.assertGreater(several, 20)
+        self.assertGreater(cut, 20)
+
+    def test_numpy(self):
+        self.check(minsep.clip_and_sum, 1e-5)
+        x = np.ones((3, 2))
+        for words, owners in {"one whole number": [0, 1], "one whole number ": [0.0, 1.0, 1.0], "at least 0, or -1": [0, -2, 0]}.items():
+            with self.assertRaisesRegex(ValueError, words):
+                minsep.clip_and_sum(x, 1.0, 0, owners=owners)
+        self.assertEqual(minsep.clip_and_sum(x, 1e9, 0, owners=[0, 0, 0]).tolist(), [1, 1])
+        self.assertEqual(minsep.clip_and_sum({"a": x, "b": x[:, 0]}, 1e9, 0, owners=[0, -1, 7])["b"].tolist(), 2)
+        batch = _batches.OwnerBatch(np.arange(3), np.array([0, 2, 3]))
+        self.assertEqual(minsep.clip_and_sum(np.array([[2.0], [0.0], [5.0]]), 1e9, 0, owners=batch.owners).tolist(), [6])
+
+    @runs.needs("jax")
+    def test_jax(self):
+        import jax
+
+        from minsep import jax as ours
+
+        jitted = jax.jit(ours.clip_and_sum, static_argnums=(1, 2))  # compiled once for each of nine shapes
+
+        def clip(x, zeta, grid, padding, owners):
+            return np.asarray(jitted(x, zeta, grid, padding, owners)).astype(np.float64) * grid
+
+        self.check(clip, 1e-4)
+        with self.assertRaisesRegex(ValueError, "one whole number"):
+            ours.clip_and_sum(np.ones((3, 2)), 1.0, 0, owners=np.zeros(2, np.int32))
+
+    @runs.needs("torch")
+    def test_torch(self):
+        import torch
+
+        from minsep import torch as ours
+
+        def clip(x, zeta, grid, padding, owners):
+            return ours.clip_and_sum(torch.tensor(x), zeta, grid, torch.tensor(padding), torch.tensor(owners)).numpy()
+
+        self.check(clip, 1e-5)
+        run = minsep.Run(self.owned())
+        with self.assertRaisesRegex(ValueError, "owners are sampled"):
+            ours.Batches(run)
