@@ -11,9 +11,9 @@
 //
 // # How values are drawn
 //
-// Tilted or shifted (package tilt) where there is a proposal with M < 1, else as plain losses with
-// M = 1. Runs without amplification and runs of independent events need no samples: their protocol
-// holds proven bounds.
+// Tilted, or by a tangent (package tilt), where there is a proposal with M < 1, else as plain
+// losses with M = 1. Runs without amplification and runs of independent events need no samples:
+// their protocol holds proven bounds.
 //
 // Stability: may change with every release.
 package verification

@@ -22,8 +22,8 @@ type hockeyStick struct {
 	cut       *accounting.Truncated
 }
 
-// newHockeyStick plans how values are drawn: tilted or shifted where that is possible and has M <
-// 1, else as plain losses.
+// newHockeyStick plans how values are drawn: tilted or by a tangent where that is possible and has
+// M < 1, else as plain losses.
 func newHockeyStick(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (hockeyStick, error) {
 	s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
 	plan, err := tilt.NewProposal(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})

@@ -22,9 +22,9 @@
 // and orders up to 3 are closed forms (F5.6).
 //
 // H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, its tangents bound it
-// from below, and y is drawn around a shifted mean with weights that the tangent bounds (F5.4). Its
-// M/δ is often a hundred times that of H(P,Q), though the divergence itself is far below δ: a
-// verification does well to accept smaller means in this direction.
+// from below, and y is drawn beyond where a tangent shows that the value is 0; M is the bound that
+// the tangent proves (F5.4). Its M/δ is often a hundred times that of H(P,Q), though the divergence
+// itself is far below δ: a verification does well to accept smaller means in this direction.
 //
 // # Use
 //

@@ -150,8 +150,9 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 	}
 }
 
-// TestShiftedWithRandomisedRatios: H(Q,P) of three examples, from the recursion of one.
-func TestShiftedWithRandomisedRatios(t *testing.T) {
+// TestTangentWithRandomisedRatios: H(Q,P) of three examples, from the recursion of one, as
+// proposals of this version and of earlier ones draw it.
+func TestTangentWithRandomisedRatios(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		const epsilon = 1.5
 		spec, _, want := ownerOfTwoSteps(3, .9, 2, warm, epsilon)
@@ -162,20 +163,29 @@ func TestShiftedWithRandomisedRatios(t *testing.T) {
 			t.Fatalf("warm=%v: κ = %v, bound %v, H(Q,P) = %v", warm, kappa, divergence, want)
 		}
 		tangent := shiftTangent(kappa, 3, columns, sigma, post)
-		proposal := Proposal{Config: Config{spec, epsilon, montecarlo.Q}, Method: Shifted, Kappa: kappa, Draws: ownerDraws, Slack: tangent.slack(epsilon, sigma)}
-		proposal.Bound = math.Exp(tangent.logBoundOf(true, epsilon, sigma)) * (1 + 2*proposal.Slack)
+		tail := tangent.tail(true, epsilon, sigma)
+		proposal := Proposal{Config: Config{spec, epsilon, montecarlo.Q}, Method: Tangent, Kappa: kappa, Draws: ownerDraws, Slack: tail.slack(epsilon)}
+		proposal.Bound = tail.bound() * (1 + 2*proposal.Slack)
 		proposal.Divergence = min(proposal.Bound, divergence)
-		v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := meanError(v, 12000, want); err != nil && !above(v, 12000, want) {
-			t.Errorf("warm=%v: %v", warm, err)
-		}
-		short := proposal // the M of exact ratios, which randomised ones exceed
-		short.Bound = math.Exp(tangent.logBound(epsilon, sigma)) * (1 + 2*proposal.Slack)
-		if _, err := NewVerifier(short, stream.PublicKey("test", nil)); err == nil {
-			t.Errorf("warm=%v: a bound of %v for values up to %v was accepted", warm, short.Bound, proposal.Bound)
+		shifted := proposal
+		shifted.Method, shifted.Slack = Shifted, tangent.slack(epsilon, sigma)
+		shifted.Bound = math.Exp(tangent.logBoundOf(true, epsilon, sigma)) * (1 + 2*shifted.Slack)
+		for _, p := range []Proposal{proposal, shifted} {
+			v, err := NewVerifier(p, stream.PublicKey("test", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := meanError(v, 12000, want); err != nil && !above(v, 12000, want) {
+				t.Errorf("%s, warm=%v: %v", p.Method, warm, err)
+			}
+			short := p // the M of exact ratios, which randomised ones exceed
+			if short.Bound = tangent.tail(false, epsilon, sigma).bound(); p.Method == Shifted {
+				short.Bound = math.Exp(tangent.logBound(epsilon, sigma))
+			}
+			short.Bound *= 1 + 2*p.Slack
+			if _, err := NewVerifier(short, stream.PublicKey("test", nil)); err == nil {
+				t.Errorf("%s, warm=%v: a bound of %v for values up to %v was accepted", p.Method, warm, short.Bound, p.Bound)
+			}
 		}
 	}
 }

@@ -21,7 +21,8 @@ var ErrNotTilted = errors.New("tilt: no tilted proposal")
 const (
 	Zero    = "zero"    // the divergence is 0: no sample is needed, and none is drawn
 	Tilted  = "tilted"  // y with density Σ λ_θ f^θ/N_θ against Q (F5.2), for H(P,Q)
-	Shifted = "shifted" // y around a shifted mean (F5.4), for H(Q,P)
+	Tangent = "tangent" // y beyond where a tangent shows that the value is 0 (F5.4), for H(Q,P)
+	Shifted = "shifted" // y around a shifted mean (F5.4): of earlier versions, no longer planned
 	Plain   = "plain"   // y ~ Q, for H(Q,P) where no shift helps
 )
 
@@ -47,7 +48,7 @@ func (c Config) Validate() error {
 // sample, and holds all that a worker needs: the values depend on it and on a key alone.
 type Proposal struct {
 	Config
-	Method string `json:"method"` // Zero, Tilted, Shifted or Plain
+	Method string `json:"method"` // Zero, Tilted, Tangent, Shifted or Plain
 
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`
@@ -56,7 +57,8 @@ type Proposal struct {
 	// (F4.8); 0 where f_k has a recursion.
 	Draws int `json:"draws,omitempty"`
 
-	// Kappa is where on its ray the tangent of a Shifted proposal touches: y0 = -Kappa·direction.
+	// Kappa is where on its ray the tangent of a Tangent or Shifted proposal touches: y0 =
+	// -Kappa·direction.
 	Kappa float64 `json:"kappa,omitempty"`
 
 	// Bound is M: every value is in [0, M].
@@ -81,11 +83,11 @@ func (p Proposal) Validate() error {
 	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))
 	check.Require(p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon), "bound and slack", p.Bound, "are too small")
 	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
-	check.Require(p.Draws == 0 || randomisable(p.Spec) && (p.Method == Tilted || p.Method == Shifted), "draws", p.Draws,
-		"must be 0: they are for several examples, tilted or shifted")
+	check.Require(p.Draws == 0 || randomisable(p.Spec) && (p.Method == Tilted || p.reverse()), "draws", p.Draws,
+		"must be 0: they are for several examples, tilted or by a tangent")
 	switch p.Method {
 	case Zero, Plain:
-	case Shifted:
+	case Tangent, Shifted:
 		check.Positive("kappa", p.Kappa)
 	case Tilted:
 		total := 0.0
@@ -99,11 +101,14 @@ func (p Proposal) Validate() error {
 		}
 		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
 	default:
-		check.Require(false, "method", p.Method, "must be zero, tilted, shifted or plain")
+		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, shifted or plain")
 	}
 	check.Require((p.Method == Tilted) == (p.Direction == montecarlo.P), "method", p.Method, "must be tilted in direction P, and only there")
 	return check.Err()
 }
+
+// reverse says that a tangent of ln f decides where y is drawn.
+func (p Proposal) reverse() bool { return p.Method == Tangent || p.Method == Shifted }
 
 // lossError bounds, as a part of M, what the error of log ratios, below 1e-12 of their size, and
 // the resolution of random words do to a value of a proposal of density: near f = e^ε, where a
@@ -119,7 +124,7 @@ const leastBound = 1e-250
 // inflation is the relative error of N_θ and of densities that the raised N_θ covers at least.
 const inflation = 1e-9
 
-// NewProposal validates c and chooses the orders and weights, or the shift, with the least M. It
+// NewProposal validates c and chooses the orders and weights, or the tangent, with the least M. It
 // costs the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256.
 // Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: several bands
 // more than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
@@ -239,9 +244,9 @@ func reverseProposal(c Config, columns *likelihood.Columns) Proposal {
 	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post)
 	proposal := Proposal{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
 	if kappa > 0 {
-		t := shiftTangent(kappa, k, columns, sigma, post)
-		if bound := math.Exp(t.logBoundOf(draws > 0, c.Epsilon, sigma)); bound < plain {
-			proposal = Proposal{Config: c, Method: Shifted, Kappa: kappa, Draws: draws, Bound: bound, Slack: t.slack(c.Epsilon, sigma)}
+		tail := shiftTangent(kappa, k, columns, sigma, post).tail(draws > 0, c.Epsilon, sigma)
+		if tail.bound() < plain {
+			proposal = Proposal{Config: c, Method: Tangent, Kappa: kappa, Draws: draws, Bound: tail.bound(), Slack: tail.slack(c.Epsilon)}
 		}
 	}
 	proposal.Bound = max(leastBound, proposal.Bound*(1+2*proposal.Slack))

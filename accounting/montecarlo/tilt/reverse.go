@@ -58,14 +58,15 @@ func (t tangent) distance(epsilon float64) float64 {
 	return (epsilon + t.offset) / t.slope
 }
 
-// logBound is ln M of the values drawn around -d·direction (F5.4), for finite d > 0.
+// logBound is ln M of a Shifted proposal (F5.4), for finite d > 0.
 func (t tangent) logBound(epsilon, sigma float64) float64 {
 	d := t.distance(epsilon)
 	a := d / (sigma * sigma)
 	return -a*d/2 - a/t.slope*math.Log1p(t.slope/a) + math.Log(t.slope/(a+t.slope))
 }
 
-// logBoundOf is ln M; values of randomised ratios may reach the weight itself, e^{-d²/2σ²}.
+// logBoundOf is ln M of a Shifted proposal; values of randomised ratios may reach the weight itself,
+// e^{-d²/2σ²}.
 func (t tangent) logBoundOf(randomised bool, epsilon, sigma float64) float64 {
 	if !randomised {
 		return t.logBound(epsilon, sigma)
@@ -284,18 +285,17 @@ func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns,
 		at := scale * float64(step) / 6
 		t = shiftTangent(at, k, c, sigma, post)
 		divergence = min(divergence, t.divergence(epsilon, sigma))
-		if t.slope == 0 || !(t.distance(epsilon) > 0) || t.slack(epsilon, sigma) > maxSlack {
+		if t.slope == 0 || !(t.distance(epsilon) > 0) {
 			continue
 		}
-		if bound := t.logBoundOf(randomised, epsilon, sigma); bound < least {
-			kappa, least = at, bound
+		if tail := t.tail(randomised, epsilon, sigma); tail.bound() < least && tail.slack(epsilon) <= maxSlack {
+			kappa, least = at, tail.bound()
 		}
 	}
 	return kappa, divergence
 }
 
-// slack is that of a proposal whose values are drawn by this tangent: weights reach e (A+G)/G times
-// M where f = e^-ε.
+// slack is that of a Shifted proposal by this tangent: weights reach e (A+G)/G times M where f = e^-ε.
 func (t tangent) slack(epsilon, sigma float64) float64 {
 	return lossError(epsilon) * (1 + t.distance(epsilon)/(sigma*sigma*t.slope))
 }

@@ -31,10 +31,12 @@ type Verifier struct {
 
 	tangent tangent
 	shift   []float64
+	tail    tail       // of method Tangent
+	at      kernel.Row // the projections of a batch
 
 	kernel   *kernel.Kernel
 	bulk     *stream.Bulk // of outputs
-	uniforms uniforms     // of tuples
+	uniforms uniforms     // of tuples, or of projections
 	hits     [kernel.Lanes][]kernel.Hit
 	weights  [kernel.Lanes]float64 // of the tuples
 	paths    *paths                // where the ratio of an owner is drawn, with uniforms of its own
@@ -82,8 +84,8 @@ func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)
 			specs = append(specs, single(p.Spec))
 		}
 		err = v.prepareTuples(columns, watch)
-	case Shifted:
-		err = v.prepareShift(columns)
+	case Tangent, Shifted:
+		err = v.prepareTangent(columns)
 	}
 	if err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)
 		v.paths, v.coins.bulk = newPaths(p.Spec, columns, p.Draws), stream.NewBulk(key.Sub("participations given outputs"))
 		v.kernel.Record = make([]kernel.Row, p.Spec.Steps)
 	}
-	if p.Method == Shifted {
+	if p.reverse() {
 		v.kernel.Project = v.tangent.direction
 	}
 	return v, nil
@@ -185,20 +187,30 @@ func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
 	return nil
 }
 
-func (v *Verifier) prepareShift(columns *likelihood.Columns) error {
+// prepareTangent makes the tangent of a proposal again, and holds its bound against it.
+func (v *Verifier) prepareTangent(columns *likelihood.Columns) error {
 	p := v.proposal
 	sigma := p.Spec.NoiseMultiplier
 	v.tangent = shiftTangent(p.Kappa, max(1, p.Spec.MaxExamplesPerOwner), columns, sigma, posteriorOf(p.Spec, columns))
-	if d := v.tangent.distance(p.Epsilon); v.tangent.slope == 0 || !(d > 0) {
+	d := v.tangent.distance(p.Epsilon)
+	if v.tangent.slope == 0 || !(d > 0) {
 		return fmt.Errorf("tilt: kappa: %v gives no shift: another version made the proposal", p.Kappa)
 	}
-	if bound := math.Exp(v.tangent.logBoundOf(p.Draws > 0, p.Epsilon, sigma)); !(bound <= p.Bound) || v.tangent.slack(p.Epsilon, sigma) > p.Slack*(1+1e-9) {
-		return fmt.Errorf("tilt: bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal",
-			p.Bound, p.Slack, bound, v.tangent.slack(p.Epsilon, sigma))
+	v.tail = v.tangent.tail(p.Draws > 0, p.Epsilon, sigma)
+	bound, slack := v.tail.bound(), v.tail.slack(p.Epsilon)
+	if p.Method == Shifted {
+		bound, slack = math.Exp(v.tangent.logBoundOf(p.Draws > 0, p.Epsilon, sigma)), v.tangent.slack(p.Epsilon, sigma)
+	}
+	if !(bound <= p.Bound && slack <= p.Slack*(1+1e-9)) {
+		return fmt.Errorf("tilt: bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal", p.Bound, p.Slack, bound, slack)
+	}
+	if p.Method == Tangent {
+		v.in.Projection = &v.at
+		return nil
 	}
 	v.shift = make([]float64, p.Spec.Steps)
 	for i, g := range v.tangent.direction {
-		v.shift[i] = -v.tangent.distance(p.Epsilon) * g
+		v.shift[i] = -d * g
 	}
 	v.in.Shift = v.shift
 	return nil
@@ -214,6 +226,9 @@ func (v *Verifier) Fork() *Verifier {
 	fork.bulk, fork.uniforms.bulk, fork.in.Bulk = &bulk, &tuples, &bulk
 	fork.hits, fork.out, fork.ready = [kernel.Lanes][]kernel.Hit{}, kernel.Output{}, false
 	fork.connect()
+	if v.in.Projection != nil {
+		fork.in.Projection = &fork.at
+	}
 	if v.paths != nil {
 		coins := *v.coins.bulk
 		fork.paths, fork.coins.bulk = v.paths.fork(), &coins
@@ -292,6 +307,12 @@ func (v *Verifier) compute(batch uint64) {
 		}
 		v.in.Hits = &v.hits
 	}
+	if v.proposal.Method == Tangent {
+		for l := range v.at {
+			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
+			v.at[l] = -v.proposal.Spec.NoiseMultiplier * v.tail.draw(&v.uniforms)
+		}
+	}
 	v.in.Number = batch
 	v.kernel.Batch(&v.in, &v.out)
 	for l := range v.values {
@@ -324,27 +345,33 @@ func (v *Verifier) value(lane int) float64 {
 	switch v.proposal.Method {
 	case Tilted:
 		return v.weights[lane] * v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
-	case Shifted:
+	case Tangent, Shifted:
 		if v.proposal.Epsilon+logF >= 0 {
 			return 0
 		}
-		d, sigma := v.tangent.distance(v.proposal.Epsilon), v.proposal.Spec.NoiseMultiplier
-		h := v.out.Projection[lane]
-		return -math.Expm1(v.proposal.Epsilon+logF) * math.Exp((2*h*d+d*d)/(2*sigma*sigma))
+		return -math.Expm1(v.proposal.Epsilon+logF) * v.weight(lane)
 	}
 	return max(0, -math.Expm1(v.proposal.Epsilon+logF))
+}
+
+// weight is the density of Q over that of the proposal at the output of a lane.
+func (v *Verifier) weight(lane int) float64 {
+	h, sigma := v.out.Projection[lane], v.proposal.Spec.NoiseMultiplier
+	if v.proposal.Method == Tangent {
+		return v.tail.weight(-h/sigma, v.proposal.Bound)
+	}
+	d := v.tangent.distance(v.proposal.Epsilon)
+	return math.Exp((2*h*d + d*d) / (2 * sigma * sigma))
 }
 
 // randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins that no
 // output depends on. logF is that of one example.
 func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	p := v.proposal
-	sigma := p.Spec.NoiseMultiplier
-	d, h := v.tangent.distance(p.Epsilon), v.out.Projection[lane]
 	switch {
 	case p.Method == Tilted && float64(p.Spec.MaxExamplesPerOwner)*logF <= p.Epsilon: // f̂ ≤ f^k
 		return 0
-	case p.Method == Shifted && h > -d: // there f_k is at least e^-ε, whatever is drawn
+	case p.Method == Shifted && v.out.Projection[lane] > -v.tangent.distance(p.Epsilon): // there f_k is at least e^-ε, whatever is drawn
 		return 0
 	}
 	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
@@ -353,7 +380,7 @@ func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	if p.Method == Tilted {
 		return v.weights[lane] * v.mixture.weigh(logF, ratio.logExcess(p.Epsilon))
 	}
-	return ratio.shortfall(p.Epsilon) * math.Exp((2*h*d+d*d)/(2*sigma*sigma))
+	return ratio.shortfall(p.Epsilon) * v.weight(lane)
 }
 
 // Estimate is an estimate of a divergence: never a certificate.

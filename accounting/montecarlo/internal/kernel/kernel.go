@@ -16,8 +16,13 @@ type Hit struct{ Step, Times int }
 // Input is what a batch is computed from: sample l has the output y = Σ Times·c_Step + Shift + σz,
 // z standard normal.
 type Input struct {
-	Hits   *[Lanes][]Hit // sorted by step; nil: none
-	Shift  []float64     // Steps entries; nil: none
+	Hits  *[Lanes][]Hit // sorted by step; nil: none
+	Shift []float64     // Steps entries; nil: none
+
+	// Projection, unless nil, is ⟨v, y⟩ of every sample for the kernel's Project, a unit vector:
+	// y then gets the multiple of v that makes it so.
+	Projection *Row
+
 	Bulk   *stream.Bulk
 	Number uint64 // of the batch: its z are words 0 … Lanes·Steps-1 of this number
 }
@@ -45,6 +50,8 @@ type Kernel struct {
 	recursions []recursion
 	carry      []Row     // rows of z that the next block overlaps
 	words      []uint64  // of a few rows
+	held       []Row     // t of all steps, until the projection of their noise is known
+	along      []float64 // log2(e)·⟨c_i, v⟩/σ² for v = Project, where held is needed
 	norms      []float64 // ‖c_i‖²/σ²
 	reachNoise float64   // |t| that noise alone cannot exceed
 	reachShift float64   // |t| a unit of shift cannot exceed
@@ -101,6 +108,7 @@ func New(c *likelihood.Columns, noiseMultiplier float64, ratios ...likelihood.Ra
 func (k *Kernel) makeBuffers() {
 	k.carry = make([]Row, k.columns.Bands-1)
 	k.words = make([]uint64, Lanes*min(128, k.columns.Steps))
+	k.held = nil
 }
 
 // linear returns the fast form of a ratio, or nil.
@@ -223,6 +231,9 @@ func (k *Kernel) walkSlow(in *Input, out *Output, slow []int) {
 
 // reach returns a bound on |t| of the batch.
 func (k *Kernel) reach(in *Input) float64 {
+	if in.Projection != nil {
+		return math.Inf(1) // not known before the noise is
+	}
 	reach := k.reachNoise
 	if in.Shift != nil {
 		largest := 0.0
@@ -269,10 +280,51 @@ func (k *Kernel) walk(in *Input, out *Output, visit func(first int, t []Row)) {
 		k.project(z, first, &out.Projection)
 		copy(k.carry, c.work[:overlap])
 		t := c.correlate(first, count)
+		if in.Projection != nil {
+			copy(k.hold()[first:], t)
+			continue
+		}
 		if k.Record != nil {
 			copy(k.Record[first:], t)
 		}
 		visit(first, t)
+	}
+	if in.Projection != nil {
+		k.visitHeld(in.Projection, out, visit)
+	}
+}
+
+// hold returns room for t of all steps.
+func (k *Kernel) hold() []Row {
+	if k.held != nil {
+		return k.held
+	}
+	k.held, k.along = make([]Row, k.columns.Steps), make([]float64, k.columns.Steps)
+	for i := range k.along {
+		k.along[i] = math.Log2E / (k.sigma * k.sigma) * k.columns.Dot(i, k.Project)
+	}
+	return k.held
+}
+
+// visitHeld adds to the rows that are held what gives the samples their projections, and calls
+// visit with blocks of them, the last steps first.
+func (k *Kernel) visitHeld(projection *Row, out *Output, visit func(first int, t []Row)) {
+	var missing Row
+	for l, p := range projection {
+		missing[l] = p - out.Projection[l]
+	}
+	for i, v := range k.along {
+		for l := range k.held[i] {
+			k.held[i][l] += float64(v * missing[l])
+		}
+	}
+	out.Projection = *projection
+	if k.Record != nil {
+		copy(k.Record, k.held)
+	}
+	block := k.correlator.block
+	for first := (len(k.held) - 1) / block * block; first >= 0; first -= block {
+		visit(first, k.held[first:min(first+block, len(k.held))])
 	}
 }
 
@@ -351,6 +403,15 @@ func (k *Kernel) Outputs(in *Input, lane int) []float64 {
 			for j, v := range column {
 				y[hit.Step+j] += float64(hit.Times) * scale * v
 			}
+		}
+	}
+	if in.Projection != nil {
+		missing := in.Projection[lane]
+		for i, v := range k.Project {
+			missing -= v * y[i]
+		}
+		for i, v := range k.Project {
+			y[i] += missing * v
 		}
 	}
 	return y

@@ -91,6 +91,10 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 						}
 					}
 					k.Project = sqrtColumn(n)
+					if rng.IntN(3) == 0 {
+						in.Projection = &Row{-4, -3, -2, -1, 0, 1, 2, 3}
+						k.Record = make([]Row, n)
+					}
 					var out Output
 					k.Batch(in, &out)
 					switch r := k.recursions[0].fast; {
@@ -110,6 +114,19 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 							want += v * y[i]
 						}
 						compare(t, name+" projection", out.Projection[lane], want)
+						if in.Projection == nil {
+							continue
+						}
+						compare(t, name+" given projection", want, in.Projection[lane])
+						compare(t, name+" record", k.Record[n/2][lane], math.Log2E/(sigma*sigma)*c.Dot(n/2, y))
+						free := *in
+						free.Projection = nil
+						noise, along := k.Outputs(&free, lane), 0.0
+						for i, v := range k.Project {
+							along += v * noise[i]
+						}
+						last := n - 1 // across the direction y is as it was
+						compare(t, name+" across", y[last]-want*k.Project[last], noise[last]-along*k.Project[last])
 					}
 				}
 			}
