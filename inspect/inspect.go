@@ -109,6 +109,7 @@ var inspectors = []struct {
 	{manifest.BoundedFolder, manifest.BoundedFormat, inspectBounded},
 	{manifest.StrategyFolder, manifest.StrategyFormat, inspectStrategy},
 	{manifest.BatchesFolder, manifest.BatchesFormat, inspectBatches},
+	{manifest.MaterializedFolder, manifest.MaterializedFormat, inspectMaterialized},
 	{manifest.NoiseFolder, manifest.NoiseFormat, inspectNoise},
 	{manifest.CertificateFile, "minsep-certificate/1", inspectCertificate},
 	{manifest.AccountingFile, "minsep-certificate/1", inspectCertificate},

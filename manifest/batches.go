@@ -143,9 +143,18 @@ func (b *Batches) EachOwners(ctx context.Context, f func(step int, rows []int64,
 
 func (b *Batches) each(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
 	for s := range b.Facts.Shards {
-		if err := b.eachOf(ctx, s, f); err != nil {
-			return fmt.Errorf("manifest: shard %d: %w", s, err)
+		if err := b.EachOf(ctx, s, f); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// EachOf calls f as [Batches.EachOwners] does with the steps of one shard, numbered from 0. Where
+// examples take part, ends is nil.
+func (b *Batches) EachOf(ctx context.Context, shard int, f func(step int, rows []int64, ends []int) error) error {
+	if err := b.eachOf(ctx, shard, f); err != nil {
+		return fmt.Errorf("manifest: shard %d: %w", shard, err)
 	}
 	return nil
 }

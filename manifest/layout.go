@@ -4,14 +4,16 @@ import "minsep/sampling"
 
 // Names in a run directory, besides [RunName]: folders with an index, the ledger, and files.
 const (
-	BoundedFolder   = "bounded"
-	StrategyFolder  = "strategy"
-	LedgerFolder    = "ledger"
-	BatchesFolder   = "batches"
-	NoiseFolder     = "noise"
-	CertificateFile = "certificate.json"
-	AccountingFile  = "accounting.json" // in place of a certificate: a published accounting that is not proven
-	LockName        = "lock"            // is there while a command writes in the run directory
+	BoundedFolder  = "bounded"
+	StrategyFolder = "strategy"
+	LedgerFolder   = "ledger"
+	BatchesFolder  = "batches"
+	NoiseFolder    = "noise"
+	// MaterializedFolder holds the examples themselves, in the order of the steps.
+	MaterializedFolder = "materialized"
+	CertificateFile    = "certificate.json"
+	AccountingFile     = "accounting.json" // in place of a certificate: a published accounting that is not proven
+	LockName           = "lock"            // is there while a command writes in the run directory
 )
 
 // Names in the folders of a run directory.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/transforms/materialize"
 )
 
 // ErrInput says that the user's input is at fault, and the message how to mend it.
@@ -45,13 +46,15 @@ func runnerError(runner string, err error) error {
 	return fmt.Errorf("pipelines: runner %s: %w", runner, err)
 }
 
-// faultPrefixes begin the faults of graphs, tables and batch sizes.
-var faultPrefixes = []string{graphio.FaultPrefix + " ", "manifest: bounded table", "sampling: batch size"}
+// faultPrefixes begin the faults of graphs, tables, batch sizes and examples.
+var faultPrefixes = []string{graphio.FaultPrefix + " ", "manifest: bounded table", "sampling: batch size", materialize.FaultPrefix + ": "}
 
 func collectFaults(err error, lines *[]string) {
 	switch e := err.(type) {
 	case nil:
 	case *graphio.Fault:
+		*lines = append(*lines, e.Error())
+	case *materialize.DataError:
 		*lines = append(*lines, e.Error())
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {

@@ -110,7 +110,7 @@ var finishedName = regexp.MustCompile(`^unit-[0-9]+-[0-9]+-[0-9]+-[0-9]+\.json$`
 // ownNames are the names that minsep gives in a run directory; folders are true.
 var ownNames = map[string]bool{
 	manifest.RunName: false, manifest.LockName: false, manifest.CertificateFile: false, manifest.AccountingFile: false,
-	manifest.BoundedFolder: true, manifest.StrategyFolder: true, manifest.LedgerFolder: true, manifest.BatchesFolder: true, manifest.NoiseFolder: true,
+	manifest.BoundedFolder: true, manifest.StrategyFolder: true, manifest.LedgerFolder: true, manifest.BatchesFolder: true, manifest.MaterializedFolder: true, manifest.NoiseFolder: true,
 }
 
 // Strangers names what lies in a run directory and its ledger, is not minsep's, and could be taken
@@ -188,7 +188,7 @@ func Holds(ctx context.Context, dir string) (name string) {
 	if _, err := manifest.Read(ctx, dir); err == nil {
 		return store.Base(dir)
 	}
-	for _, result := range []string{manifest.CertificateFile, manifest.AccountingFile, manifest.NoiseFolder, manifest.BatchesFolder, manifest.StrategyFolder, manifest.BoundedFolder} {
+	for _, result := range []string{manifest.CertificateFile, manifest.AccountingFile, manifest.NoiseFolder, manifest.MaterializedFolder, manifest.BatchesFolder, manifest.StrategyFolder, manifest.BoundedFolder} {
 		if _, err := store.Stat(ctx, store.Join(dir, result)); !errors.Is(err, fs.ErrNotExist) {
 			return result
 		}

@@ -20,7 +20,7 @@ import (
 // are left out of messages.
 var packages = []string{
 	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "ledger", "likelihood", "losses",
-	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld",
+	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld",
 	"progress", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification",
 }
 
@@ -138,16 +138,15 @@ func isEmpty(value any) bool {
 }
 
 // flagNames are flags whose parameters have other names.
-var flagNames = map[string]string{"max-examples-per-owner": "max-per-owner", "key-file": "key", "learning-rate": "learning-rates"}
+var flagNames = map[string]string{"out": "run", "max-examples-per-owner": "max-per-owner", "key-file": "key", "learning-rate": "learning-rates"}
 
 // flagOf is the flag of a parameter; "" if the command has none.
 func flagOf(cmd *cobra.Command, name string) string {
 	for _, spelled := range []string{strings.NewReplacer(" ", "-", "_", "-").Replace(name), name} {
-		if other := flagNames[spelled]; other != "" {
-			spelled = other
-		}
-		if cmd.Flags().Lookup(spelled) != nil {
-			return spelled
+		for _, flag := range []string{spelled, flagNames[spelled]} {
+			if cmd.Flags().Lookup(flag) != nil {
+				return flag
+			}
 		}
 	}
 	return ""
@@ -169,6 +168,7 @@ var zeroRules = func() map[string]string {
 		"max-neighborhood": "must be at least 1",
 		"max-per-owner":    "must be at least 1",
 		"noise-multiplier": "must be above 0",
+		"pad":              "must be at least 1",
 		"rounds":           "must be at least 1",
 		"samples":          "must be at least 1",
 		"shards":           "must be at least 1",

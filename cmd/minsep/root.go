@@ -161,7 +161,7 @@ memory runs out. After 1, 130, 134 and 143 the same command may be repeated as i
 		return a.makeLog(a.stderr)
 	}
 	addBeamFlags(f, &a.runner)
-	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.accountCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand())
+	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.materializeCommand(), a.accountCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand())
 	root.AddCommand(a.strategyCommand(), a.noiseCommand(), a.planCommand(), a.runCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {

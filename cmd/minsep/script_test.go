@@ -45,6 +45,9 @@ func TestScripts(t *testing.T) {
 			"digests":  digests,
 			"units":    units,
 			"schema":   schema,
+			"examples": examples,
+
+			"editparquet": editParquet,
 		},
 	})
 }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"minsep/pipelines"
+	"minsep/stages"
+)
+
+func (a *app) materializeCommand() *cobra.Command {
+	var stage pipelines.Materialize
+	c := &cobra.Command{
+		Use:   "materialize --run DIR --examples FILES --key FILE",
+		Short: "Write the examples themselves in the order of the steps",
+		Long: `materialize joins your examples with the batches of a run directory, and writes them to its folder materialized as
+Parquet files, each of a range of steps: for trainers that read streams, and cannot seek a row.
+
+Each entry has the columns step, slot (its place in the step, from 0), row (of the bounded table), owner where owners take
+part, and those of your files. Within a step the order is random, and owners' examples are together. A step that nobody takes
+part in has no entry, and is a step all the same: noise is added. With --pad N, every step has a multiple of N entries, at
+least N; entries of padding have row -1 and nulls.
+
+Every example of the bounded table must be in the files once, be it in a batch or not. Other rows are left out.
+
+The files are as secret as the batches: only you can read them. A stopped or killed command resumes when it is repeated.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := a.options()
+			if err != nil {
+				return err
+			}
+			stop := a.watch("materialize")
+			result, err := stage.Run(cmd.Context(), o)
+			stop()
+			if err != nil {
+				return err
+			}
+			return a.print(result, func(w io.Writer) { printMaterialized(w, result) })
+		},
+	}
+	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
+	f := c.Flags()
+	f.StringVar(&a.out, "run", "", "run directory with batches; the examples are written to its folder materialized")
+	f.StringVar(&a.key, "key", "", "file of the root key that the batches were formed with")
+	f.BoolVar(&a.overwrite, "overwrite", false, "replace a finished result")
+	f.BoolVar(&a.dryRun, "dry-run", false, "check everything but the ids, print what would be done, write nothing")
+	f.StringSliceVar(&stage.Examples, "examples", nil, "Parquet files with the examples: files, folders or patterns, with commas between them or by several flags")
+	f.StringVar(&stage.IDColumn, "id-column", "", "column of the example ids (default "+stages.DefaultIDColumn+")")
+	f.IntVar(&stage.Pad, "pad", 0, "fill every step up to a multiple of so many entries, at least one multiple")
+	f.IntVar(&stage.Shards, "shards", 0, "number of files (default: by the expected size); does not change the rows")
+	return c
+}
+
+func printMaterialized(w io.Writer, m pipelines.MaterializeResult) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "run\t%s\t%s\n", m.RunID, m.Out)
+	fmt.Fprintf(t, "data\t%s rows in %s files, columns %s\n", grouped(m.Rows), grouped(int64(m.Files)), strings.Join(m.Columns, ", "))
+	fmt.Fprintf(t, "entries\t%.6g expected, in %s steps\n", m.Entries, grouped(int64(m.Steps)))
+	if m.Pad > 0 {
+		fmt.Fprintf(t, "padding\tto a multiple of %d in every step\n", m.Pad)
+	}
+	fmt.Fprintf(t, "shards\t%d\t%s bytes expected before compression\n", m.Shards, grouped(m.Bytes))
+	t.Flush()
+}

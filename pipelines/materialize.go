@@ -1,0 +1,222 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/sampling/ownergraph"
+	"minsep/stages"
+	"minsep/transforms/manifestio"
+	"minsep/transforms/materialize"
+	"minsep/transforms/progress"
+)
+
+// Materialize is the stage with the parameters of [stages.Materialize]. The run directory is
+// [Options.Out], with the batches in it.
+type Materialize stages.Materialize
+
+// Validate reports every fault that can be seen without the batches and the examples.
+func (m Materialize) Validate() error { return stages.Materialize(m).Validate() }
+
+// MaterializeResult is what there is to say of examples in the order of the steps. All of it is
+// public: how many entries there are is secret, and only expected here.
+type MaterializeResult struct {
+	RunID   string   `json:"run_id"`
+	Out     string   `json:"out"`              // run directory
+	Files   int      `json:"files"`            // of the data, at least 1
+	Rows    int64    `json:"rows"`             // of the data, at least 0
+	Columns []string `json:"columns"`          // of the data
+	Steps   int      `json:"steps"`            // at least 1
+	Shards  int      `json:"shards"`           // of the files that are written, at least 1
+	Pad     int      `json:"pad,omitempty"`    // every step has a multiple of so many entries; 0: no padding
+	Entries float64  `json:"expected_entries"` // without padding, before a maximum batch size cuts steps
+	Bytes   int64    `json:"expected_bytes"`   // of the entries, before compression
+}
+
+// join is a materialization that has been planned.
+type join struct {
+	batches *manifest.Batches
+	digest  manifest.Digest // of the index of the batches
+	table   string          // folder of the bounded table; "" where rows are the ids
+	data    *materialize.Source
+}
+
+// Run joins. After an interruption the folder stays unfinished, and on a full disk, so that the same
+// call goes on with the files that are missing; after another failure it is as empty as before.
+func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, error) {
+	w, err := o.begin(ctx, beginning{stage: m, key: true, looks: true, inputs: func(c *param.Checker) {
+		o.validateInput(c, "examples", m.Examples...)
+	}})
+	if err != nil {
+		return MaterializeResult{}, err
+	}
+	defer w.end()
+	j, err := m.open(ctx, w)
+	if err != nil {
+		return MaterializeResult{}, err
+	}
+	result := m.result(w, j)
+	if o.DryRun {
+		return result, w.dir.mayWrite(ctx, manifest.MaterializedFolder)
+	}
+	if err := HasRoom(ctx, o.Out, 2*result.Bytes, manifest.MaterializedFolder); err != nil {
+		return result, err
+	}
+	out := output{
+		folder: manifest.MaterializedFolder, secret: true,
+		resume: func(run manifest.Run) (same manifest.Digest, err error) {
+			_, same, err = manifest.Params(struct {
+				Run     string
+				Batches manifest.Digest
+				Params  manifest.MaterializedParams
+				Shards  int
+				Data    []materialize.Split
+			}{run.RunID.String(), j.digest, m.params(), result.Shards, j.data.Splits})
+			return same, err
+		},
+		kept: func(err error) bool { return ctx.Err() != nil || isFull(err) },
+		full: "the finished files stay; make room and repeat the command, which goes on from there",
+	}
+	err = w.write(out, func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+		return m.write(ctx, w, j, result, run, stage)
+	})
+	return result, err
+}
+
+func (m Materialize) params() manifest.MaterializedParams {
+	return manifest.MaterializedParams{IDColumn: stages.Materialize(m).Column(), Pad: m.Pad}
+}
+
+// open opens batches and data.
+func (m Materialize) open(ctx context.Context, w *work) (*join, error) {
+	dir := store.Join(w.dir.path, manifest.BatchesFolder)
+	if !manifest.Finished(dir) {
+		return nil, &ParamError{Package: "pipelines", Param: "run", Value: w.set.Out, Rule: "must be a run directory with batches: minsep form makes them"}
+	}
+	j := new(join)
+	var err error
+	if j.batches, err = manifest.OpenBatches(ctx, dir); err != nil {
+		return nil, err
+	}
+	if j.digest, err = manifest.DigestOf(ctx, dir); err != nil {
+		return nil, err
+	}
+	if err := j.batches.Index.Verify(ctx, dir); err != nil {
+		return nil, err
+	}
+	ids := ownergraph.Int64
+	if formedOf, ofTable := j.batches.Index.Inputs[manifest.BoundedFolder]; ofTable {
+		j.table = store.Join(w.dir.path, manifest.BoundedFolder)
+		table, err := manifest.OpenBounded(ctx, j.table)
+		if err != nil {
+			return nil, err
+		}
+		if table.Digest != formedOf {
+			return nil, stages.Disagrees(dir, []string{"they were formed of another bounded table than the one beside them"}, "run minsep form --overwrite first")
+		}
+		ids = table.ExampleType
+	}
+	data := materialize.Data{Paths: m.Examples, IDColumn: stages.Materialize(m).Column(), IDs: ids, Owners: j.batches.OfOwners()}
+	if j.data, err = data.Open(ctx); err != nil {
+		return nil, &inputError{[]string{err.Error()}}
+	}
+	if steps := j.batches.Facts.Steps; m.Shards > steps {
+		return nil, &ParamError{Package: "pipelines", Param: "shards", Value: m.Shards, Rule: fmt.Sprintf("must be at most the number of steps, %d", steps)}
+	}
+	return j, nil
+}
+
+// shardBytes is the size of the rows that a file is meant to have, before compression: they are
+// sorted in memory.
+const shardBytes = 128 << 20
+
+func (m Materialize) result(w *work, j *join) MaterializeResult {
+	facts := j.batches.Facts
+	r := MaterializeResult{RunID: j.batches.Index.RunID.String(), Out: w.set.Out, Files: j.data.Files, Rows: j.data.Rows, Columns: j.data.Columns,
+		Steps: facts.Steps, Shards: m.Shards, Pad: m.Pad}
+	switch {
+	case facts.ExpectedExamples > 0:
+		r.Entries = facts.ExpectedExamples * float64(facts.Steps)
+	case facts.ExpectedBatchSize != nil:
+		r.Entries = *facts.ExpectedBatchSize * float64(facts.Steps)
+	}
+	r.Bytes = int64(r.Entries * float64(j.data.Bytes) / float64(max(1, j.data.Rows)))
+	if r.Shards == 0 {
+		r.Shards = int(min(int64(facts.Steps), r.Bytes/shardBytes+1))
+	}
+	return r
+}
+
+// write writes the files that are missing, and returns the index.
+func (m Materialize) write(ctx context.Context, w *work, j *join, r MaterializeResult, run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
+	index = manifest.Index{Format: manifest.MaterializedFormat, Inputs: map[string]manifest.Digest{manifest.BatchesFolder: j.digest}}
+	if index.Params, index.ParamsSHA256, err = manifest.Params(m.params()); err != nil {
+		return index, err
+	}
+	index.Facts, err = json.Marshal(manifest.MaterializedFacts{Steps: r.Steps, Shards: r.Shards, Owners: j.batches.OfOwners(), Columns: r.Columns})
+	if err != nil {
+		return index, err
+	}
+	var done []int
+	if done, index.Files, err = materialize.Finished(ctx, stage.Dir, r.Shards); err != nil || len(done) == r.Shards {
+		return index, err
+	}
+	written, err := w.runJoin(ctx, j, materialize.Config{Shards: r.Shards, Done: done, Pad: m.Pad, IDColumn: stages.Materialize(m).Column(),
+		RunID: run.RunID, Params: orderParams(index.ParamsSHA256, j.digest), TempDir: w.jobs.workDir}, stage.Dir)
+	index.Files = append(index.Files, written...)
+	return index, err
+}
+
+// orderParams are what the key of the order within steps depends on: other batches have another
+// order.
+func orderParams(params, batches manifest.Digest) manifest.Digest {
+	_, digest, err := manifest.Params([]manifest.Digest{params, batches})
+	if err != nil { // digests are text
+		panic(err)
+	}
+	return digest
+}
+
+// runJoin runs the pipeline. The fields of c that name places are filled in here.
+func (w *work) runJoin(ctx context.Context, j *join, c materialize.Config, dir string) (files []manifest.File, err error) {
+	for _, at := range []struct {
+		to   *string
+		path string
+	}{{&c.Dir, dir}, {&c.KeyURI, w.set.KeyFile}, {&c.Batches, j.batches.Dir}, {&c.Table, j.table}} {
+		if at.path == "" {
+			continue
+		}
+		if *at.to, err = store.Abs(at.path); err != nil {
+			return nil, err
+		}
+	}
+	c.SharedDir = store.Join(c.Dir, store.TempPrefix+"shared")
+	removeShared := func() error { return store.RemoveAll(context.WithoutCancel(ctx), c.SharedDir) }
+	if err := removeShared(); err != nil { // of a job that was killed
+		return nil, err
+	}
+	if err := store.MkdirAll(ctx, c.SharedDir, manifest.SecretDir); err != nil {
+		return nil, err
+	}
+	defer removeShared()
+	progress.Expect(materialize.DataRead, j.data.Rows)
+	p, s := beam.NewPipelineWithRoot()
+	lines, err := materialize.Write(s, c, j.data)
+	if err != nil {
+		return nil, err
+	}
+	manifestio.Collect(s, c.Dir, collectedFiles, lines)
+	if _, err := w.jobs.run(ctx, p); err != nil {
+		return nil, err
+	}
+	if files, err = manifestio.CollectedFiles(c.Dir, collectedFiles); err != nil {
+		return nil, err
+	}
+	return files, removeShared()
+}

@@ -1,0 +1,84 @@
+package materialize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/sampling/ownergraph/idcolumn"
+)
+
+// rowReader reads rows of a split, in their order.
+type rowReader struct {
+	data   *dataFile
+	split  Split
+	group  int          // row group that is read
+	start  int          // row of the split with which it begins
+	rows   parquet.Rows // of the group; nil before its first one is read
+	buffer []parquet.Row
+	held   []parquet.Row // rows of the buffer from row next on
+	next   int           // row of the split
+}
+
+func openRows(ctx context.Context, split Split) (*rowReader, error) {
+	data, err := openData(ctx, split.Path, split.Stamp)
+	return &rowReader{data: data, split: split, group: split.First, buffer: make([]parquet.Row, 64)}, err
+}
+
+// close ends the reading, and refuses a file that was changed meanwhile.
+func (r *rowReader) close() error {
+	return errors.Join(r.endGroup(), r.data.unchanged(), r.data.Close())
+}
+
+func (r *rowReader) endGroup() error {
+	if r.rows == nil {
+		return nil
+	}
+	rows := r.rows
+	r.rows, r.held = nil, nil
+	return r.fault(rows.Close())
+}
+
+func (r *rowReader) fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &DataError{File: r.split.Path, Rule: fmt.Sprintf("row group %d", r.group+1), Err: err}
+}
+
+// append appends a row as [appendRow] writes it. Rows must ascend.
+func (r *rowReader) append(ctx context.Context, dst []byte, row int) (_ []byte, err error) {
+	defer func() { // the library panics at damaged pages
+		if recover() != nil {
+			err = r.fault(idcolumn.ErrCorrupt)
+		}
+	}()
+	for row >= r.start+int(r.data.GroupRows(r.group)) {
+		if err := r.endGroup(); err != nil {
+			return dst, err
+		}
+		r.start += int(r.data.GroupRows(r.group))
+		r.next = r.start
+		r.group++
+	}
+	if r.rows == nil {
+		r.rows = r.data.RowGroups()[r.group].Rows()
+	}
+	for row >= r.next+len(r.held) {
+		r.next += len(r.held)
+		n, err := r.rows.ReadRows(r.buffer)
+		if r.held = r.buffer[:n]; n > 0 { // an error comes again
+			continue
+		}
+		if err == nil || err == io.EOF {
+			err = idcolumn.ErrCorrupt
+		}
+		return dst, errors.Join(r.fault(err), ctx.Err())
+	}
+	r.held = r.held[row-r.next:]
+	r.next = row
+	return appendRow(dst, r.held[0]), nil
+}

@@ -1,0 +1,143 @@
+package materialize
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/encoding"
+)
+
+// Columns that are added before those of the data.
+const (
+	StepColumn  = "step"  // int32: the step, from 0
+	SlotColumn  = "slot"  // int32: the place of the entry in its step, from 0
+	RowColumn   = "row"   // int64: the row of the example in the example table, -1 for padding
+	OwnerColumn = "owner" // int32: where owners take part, the number of the owner in the step, -1 for padding
+)
+
+// added are the columns that are added.
+func added(owners bool) []string {
+	if owners {
+		return []string{StepColumn, SlotColumn, RowColumn, OwnerColumn}
+	}
+	return []string{StepColumn, SlotColumn, RowColumn}
+}
+
+// layout is the schema of the files.
+type layout struct {
+	schema *parquet.Schema
+	own    int    // columns that are added
+	deeper []byte // by leaf of the data: 1 if it may be null in a file, and may not in the data
+}
+
+// newLayout is the schema of files of examples with the schema data.
+func newLayout(data *parquet.Schema, owners, padded bool) layout {
+	var l layout
+	root := node{Node: parquet.Group{}}
+	for _, name := range added(owners) {
+		bits := 32
+		if name == RowColumn {
+			bits = 64
+		}
+		root.fields = append(root.fields, field{node{Node: parquet.Int(bits)}, name})
+	}
+	l.own = len(root.fields)
+	for _, f := range data.Fields() {
+		n := asWritten(f)
+		n.nullable = padded && f.Required()
+		deeper := byte(0)
+		if n.nullable {
+			deeper = 1
+		}
+		for range leaves(f) {
+			l.deeper = append(l.deeper, deeper)
+		}
+		root.fields = append(root.fields, field{n, f.Name()})
+	}
+	l.schema = parquet.NewSchema("examples", root)
+	return l
+}
+
+func leaves(n parquet.Node) (count int) {
+	if n.Leaf() {
+		return 1
+	}
+	for _, f := range n.Fields() {
+		count += leaves(f)
+	}
+	return count
+}
+
+// asWritten is a node of the data as it is written: of the same type, in the encodings of files that
+// are written here.
+func asWritten(n parquet.Node) node {
+	written := node{Node: n}
+	for _, f := range n.Fields() {
+		written.fields = append(written.fields, field{asWritten(f), f.Name()})
+	}
+	return written
+}
+
+// node is a node with fields in an order of its own: those of [parquet.Group] are sorted by name.
+type node struct {
+	parquet.Node
+	fields   []parquet.Field
+	nullable bool // whatever it was
+}
+
+func (n node) Fields() []parquet.Field     { return n.fields }
+func (n node) Optional() bool              { return n.nullable || n.Node.Optional() }
+func (n node) Required() bool              { return !n.nullable && n.Node.Required() }
+func (n node) Compression() compress.Codec { return nil }
+
+func (n node) Encoding() encoding.Encoding {
+	if n.Leaf() {
+		return &parquet.Plain
+	}
+	return nil
+}
+
+type field struct {
+	node
+	name string
+}
+
+func (f field) Name() string { return f.name }
+
+// Value is asked for by what writes Go values, and these files are written by rows.
+func (f field) Value(reflect.Value) reflect.Value { panic("materialize: rows have no Go values") }
+
+// entry is a place in a step, with its example.
+type entry struct {
+	step, slot int32
+	row        int64 // of the example table; -1 for padding
+	owner      int32 // number in the step; -1 for padding
+}
+
+// add appends the row of an entry to dst: values are those of the example, nil for padding.
+func (l *layout) add(dst parquet.Row, e entry, values parquet.Row) parquet.Row {
+	dst = append(dst, parquet.Int32Value(e.step).Level(0, 0, 0), parquet.Int32Value(e.slot).Level(0, 0, 1), parquet.Int64Value(e.row).Level(0, 0, 2))
+	if l.own > 3 {
+		dst = append(dst, parquet.Int32Value(e.owner).Level(0, 0, 3))
+	}
+	if values == nil {
+		for leaf := range l.deeper {
+			dst = append(dst, parquet.NullValue().Level(0, 0, l.own+leaf))
+		}
+	}
+	for _, v := range values {
+		dst = append(dst, v.Level(v.RepetitionLevel(), v.DefinitionLevel()+int(l.deeper[v.Column()]), l.own+v.Column()))
+	}
+	return dst
+}
+
+// check refuses a schema of more columns than a value can name.
+func (l *layout) check() error {
+	if l.own+len(l.deeper) > math.MaxInt16 {
+		return fmt.Errorf("%s: %d columns: at most %d can be written", FaultPrefix, len(l.deeper), math.MaxInt16-l.own)
+	}
+	return nil
+}

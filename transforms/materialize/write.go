@@ -1,0 +1,266 @@
+package materialize
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/manifest"
+	"minsep/sampling"
+	"minsep/transforms/internal/packed"
+	"minsep/transforms/progress"
+)
+
+// shards are ranges of steps.
+type shards struct {
+	steps int
+	done  []bool // by shard: its file is there
+}
+
+func newShards(c Config, steps int) shards {
+	s := shards{steps, make([]bool, c.Shards)}
+	for _, shard := range c.Done {
+		if shard >= 0 && shard < c.Shards {
+			s.done[shard] = true
+		}
+	}
+	return s
+}
+
+// of is the shard of a step.
+func (s shards) of(step int) int { return ((step+1)*len(s.done) - 1) / s.steps }
+
+// steps of a shard are first to end-1.
+func (s shards) rangeOf(shard int) (first, end int) {
+	return manifest.ShardStart(s.steps, len(s.done), shard), manifest.ShardStart(s.steps, len(s.done), shard+1)
+}
+
+// splitsFn gives every split its number as a key.
+type splitsFn struct{}
+
+func (*splitsFn) ProcessElement(unit string, emit emitChunk) error {
+	var split Split
+	if err := json.Unmarshal([]byte(unit), &split); err != nil {
+		return fmt.Errorf("materialize: split: %w", err)
+	}
+	emit(uint32(split.Number), []byte(unit))
+	return nil
+}
+
+// readFn reads the rows of a split that take part, and emits them with their places by shard.
+type readFn struct {
+	Config Config
+
+	shards shards
+	packer *packed.Packer
+}
+
+func (f *readFn) Setup(ctx context.Context) error {
+	batches, err := manifest.OpenBatches(ctx, f.Config.Batches)
+	if err != nil {
+		return err
+	}
+	f.shards = newShards(f.Config, batches.Facts.Steps)
+	return nil
+}
+
+func (f *readFn) StartBundle(emitChunk) { f.packer = f.Config.packer(0, f.Config.Shards) }
+
+func (f *readFn) ProcessElement(ctx context.Context, _ uint32, places, units func(*[]byte) bool, emit emitChunk) (err error) {
+	var unit []byte
+	var split Split
+	if !units(&unit) {
+		return errRecord
+	}
+	if err := json.Unmarshal(unit, &split); err != nil {
+		return fmt.Errorf("materialize: split: %w", err)
+	}
+	sorted := packed.Sorter{Width: placeBytes, Dir: f.Config.TempDir}
+	defer func() { err = errors.Join(err, sorted.Close()) }()
+	if err := sorted.AddAll(places); err != nil {
+		return err
+	}
+	if sorted.Len() == 0 {
+		return nil
+	}
+	rows, err := openRows(ctx, split)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.close()) }()
+	var record, values []byte
+	at := -1 // the row whose values these are
+	return sorted.Each(func(p []byte) error {
+		if row := int(binary.BigEndian.Uint32(p)); row != at {
+			var err error
+			if values, err = rows.append(ctx, values[:0], row); err != nil {
+				return err
+			}
+			at = row
+		}
+		word := func(i int) int32 { return int32(binary.BigEndian.Uint32(p[i:])) }
+		e := entry{word(12), word(16), int64(binary.BigEndian.Uint64(p[4:])), word(20)}
+		if e.step < 0 || int(e.step) >= f.shards.steps {
+			return errRecord
+		}
+		record = append(appendEntry(record[:0], e), values...)
+		f.packer.Add(uint32(f.shards.of(int(e.step))), record, emit)
+		return nil
+	})
+}
+
+func (f *readFn) FinishBundle(emit emitChunk) error { return f.packer.Flush(emit) }
+
+// shardsFn emits nothing for each shard that is to be written, so that each has a task.
+type shardsFn struct{ Config Config }
+
+func (f *shardsFn) ProcessElement(_ []byte, emit emitChunk) {
+	for shard, done := range newShards(f.Config, 1).done {
+		if !done {
+			emit(uint32(shard), nil)
+		}
+	}
+}
+
+var filesWritten = progress.New("files of examples written")
+
+// writeFn writes the file of a shard.
+type writeFn struct {
+	Config Config
+	First  Split // whose file has the schema
+
+	batches *manifest.Batches
+	layout  layout
+	shards  shards
+}
+
+func (f *writeFn) Setup(ctx context.Context) (err error) {
+	if f.batches, err = manifest.OpenBatches(ctx, f.Config.Batches); err != nil {
+		return err
+	}
+	f.shards = newShards(f.Config, f.batches.Facts.Steps)
+	d, err := openData(ctx, f.First.Path, f.First.Stamp)
+	if err != nil {
+		return err
+	}
+	f.layout = newLayout(d.Schema(), f.batches.OfOwners(), f.Config.Pad > 0)
+	return errors.Join(f.layout.check(), d.Close())
+}
+
+func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(*[]byte) bool, emit func(string)) (err error) {
+	sorted := packed.Sorter{Dir: f.Config.TempDir}
+	defer func() { err = errors.Join(err, sorted.Close()) }()
+	if err := sorted.AddAll(chunks); err != nil {
+		return err
+	}
+	file, err := manifest.WriteFile(f.Config.Dir, manifest.MaterializedName(int(shard), f.Config.Shards), manifest.SecretFile, func(out io.Writer) error {
+		w := newStepWriter(out, f.layout, f.Config.Pad)
+		w.next, w.end = f.shards.rangeOf(int(shard))
+		err := sorted.Each(func(record []byte) error { return errors.Join(w.add(record), ctx.Err()) })
+		return errors.Join(err, w.close())
+	})
+	if err != nil {
+		return err
+	}
+	if err := note(f.Config.Dir, int(shard), file); err != nil {
+		return err
+	}
+	b, err := json.Marshal(file)
+	if err != nil {
+		return fmt.Errorf("materialize: %w", err)
+	}
+	filesWritten.Add(ctx, 1)
+	emit(string(b))
+	return nil
+}
+
+// stepWriter writes entries in the order of their steps and slots.
+type stepWriter struct {
+	layout layout
+	pad    int
+	out    *parquet.Writer
+	row    parquet.Row
+	values parquet.Row
+
+	next, end int // the step that is being written, and that after the last one
+	entries   int // of the step so far
+	held      int // bytes of the row group so far, about
+}
+
+// A row group ends with a step if it has groupBytes, and within one if it has mostGroupBytes.
+const (
+	groupBytes     = 32 << 20
+	mostGroupBytes = 4 * groupBytes
+)
+
+func newStepWriter(out io.Writer, l layout, pad int) *stepWriter {
+	return &stepWriter{layout: l, pad: pad, out: parquet.NewWriter(out, l.schema, parquet.Compression(&parquet.Snappy),
+		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending(StepColumn), parquet.Ascending(SlotColumn))))}
+}
+
+// add writes an entry.
+func (w *stepWriter) add(record []byte) (err error) {
+	e, rest, err := readEntry(record)
+	if err != nil {
+		return err
+	}
+	if int(e.step) < w.next || int(e.step) >= w.end {
+		return errRecord
+	}
+	for w.next < int(e.step) {
+		if err := w.endStep(); err != nil {
+			return err
+		}
+	}
+	if w.values, err = readRow(w.values[:0], rest); err != nil {
+		return err
+	}
+	return w.write(e, w.values, len(record))
+}
+
+func (w *stepWriter) write(e entry, values parquet.Row, bytes int) error {
+	w.row = w.layout.add(w.row[:0], e, values)
+	if _, err := w.out.WriteRows([]parquet.Row{w.row}); err != nil {
+		return fmt.Errorf("materialize: %w", err)
+	}
+	w.entries++
+	if w.held += bytes; w.held >= mostGroupBytes {
+		return w.flush()
+	}
+	return nil
+}
+
+func (w *stepWriter) flush() error {
+	w.held = 0
+	return w.out.Flush()
+}
+
+// endStep fills the step up, and goes on to the next one.
+func (w *stepWriter) endStep() error {
+	for w.pad > 0 && (w.entries == 0 || w.entries%w.pad != 0) {
+		if err := w.write(entry{int32(w.next), int32(w.entries), sampling.PadRow, -1}, nil, entryBytes); err != nil {
+			return err
+		}
+	}
+	w.next++
+	w.entries = 0
+	if w.held >= groupBytes {
+		return w.flush()
+	}
+	return nil
+}
+
+// close ends the steps that are left, and the file.
+func (w *stepWriter) close() error {
+	for w.next < w.end {
+		if err := w.endStep(); err != nil {
+			return err
+		}
+	}
+	return w.out.Close()
+}
