@@ -46,11 +46,13 @@ func (p *planning) sameAs(c *curve, of Population, row *Row) (float64, error) {
 		return 0, e.err
 	}
 	unit := p.error(e.error)
+	start := 1.0
 	add := func(batch float64, first bool) error {
-		sigma, err := p.independent(of, batch)
+		sigma, err := p.independent(of, batch, start, 10*narrow)
 		if err != nil {
 			return err
 		}
+		start = sigma
 		if first {
 			c.batches, c.relative = append([]float64{batch}, c.batches...), append([]float64{sigma * unit / batch}, c.relative...)
 		} else {
@@ -80,8 +82,10 @@ func (p *planning) sameAs(c *curve, of Population, row *Row) (float64, error) {
 			return c.batches[i-1] * math.Pow(c.batches[i]/c.batches[i-1], t), nil
 		}
 	}
-	if len(c.batches) == 1 && row.Relative == c.relative[0] {
-		return c.batches[0], nil
+	for i, relative := range c.relative { // at an end
+		if math.Abs(row.Relative/relative-1) < 0.01 {
+			return c.batches[i], nil
+		}
 	}
 	return 0, nil
 }

@@ -80,13 +80,16 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 		part *part
 		run  func(ctx context.Context, p *part) error
 	}
-	if err := inParallel(ctx, settings, func(s *setting) (err error) { s.base, err = p.independent(s.population, s.batch); return err }); err != nil {
+	if err := inParallel(ctx, settings, func(s *setting) (err error) {
+		s.base, err = p.independent(s.population, s.batch, 1, narrow)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	var jobs []*job
 	for _, s := range settings {
 		for _, run := range s.parts() {
-			jobs = append(jobs, &job{part: &part{setting: s, last: map[string]float64{}}, run: run})
+			jobs = append(jobs, &job{part: &part{setting: s}, run: run})
 		}
 	}
 	if err := inParallel(ctx, jobs, func(j *job) error { return j.run(ctx, j.part) }); err != nil {
@@ -122,15 +125,16 @@ func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
 	return cmp.Or(errs...)
 }
 
-// independent is the noise multiplier of Poisson sampling with independent noise.
-func (p *planning) independent(of Population, batch float64) (float64, error) {
+// independent is the noise multiplier of Poisson sampling with independent noise, to a part of
+// width; the search begins at start.
+func (p *planning) independent(of Population, batch, start, width float64) (float64, error) {
 	prob := min(1, batch/float64(of.Examples))
 	k := p.perOwner(of)
 	if prob == 1 {
 		return accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, float64(k)*math.Sqrt(float64(p.Steps)))
 	}
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: p.Steps}}, Strategy: mechanism.Identity(p.Steps), MaxExamplesPerOwner: k}
-	n, err := claim{run: run, epsilon: p.Epsilon, delta: p.Delta}.proven(1)
+	n, err := claim{run: run, epsilon: p.Epsilon, delta: p.Delta}.proven(start, width)
 	return n.Multiplier, err
 }
 
@@ -149,7 +153,7 @@ var finer = []float64{0.004}
 const mostTied = 4
 
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
-// further, and in both directions.
+// further, and the first in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	order := func() {
 		slices.SortStableFunc(rows, func(a, b *Row) int {
@@ -175,6 +179,9 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 			break
 		}
 		for _, row := range list {
+			if behind(list[0], row) {
+				continue
+			}
 			p.say("telling the best apart: " + row.Name())
 			if err := p.refine(ctx, row, tolerance); err != nil {
 				return err
@@ -182,16 +189,10 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		}
 		order()
 	}
-	for again := true; again; { // what is found may be more noise, and others come to the front
-		again = false
-		for _, row := range contenders() {
-			if row.Noise.OneDirection {
-				p.say("the other direction: " + row.Name())
-				if err := p.both(ctx, row); err != nil {
-					return err
-				}
-				again = true
-			}
+	for rows[0].Refused == "" && rows[0].Noise.OneDirection { // it may take more noise, and another one be first
+		p.say("the other direction: " + rows[0].Name())
+		if err := p.both(ctx, rows[0]); err != nil {
+			return err
 		}
 		order()
 	}
@@ -215,14 +216,13 @@ func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) erro
 	if row.Noise.Proven || row.Noise.StdErr <= tolerance*row.Noise.Multiplier {
 		return nil
 	}
-	c := p.claim(row)
-	n, err := c.estimate(ctx, row.Noise.Multiplier, tolerance)
+	n, err := row.Noise.found.sigma(ctx, row.Noise.Multiplier, tolerance, math.Inf(1))
 	if errors.Is(err, errTooDear) {
 		return nil // it stays as it is: tied, if need be
 	}
 	if err == nil {
 		// The other direction was below δ at nearly the same noise multiplier.
-		n.OneDirection, n.Samples = row.Noise.OneDirection, n.Samples+row.Noise.Samples
+		n.OneDirection = row.Noise.OneDirection
 		n.Multiplier = max(n.Multiplier, row.Noise.floor)
 		n.floor = row.Noise.floor
 	}

@@ -42,10 +42,10 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 		r := requests[i]
 		s := &setting{planning: shared, population: r.Populations[0], batch: r.BatchSizes[0]}
 		var err error
-		if s.base, err = shared.independent(s.population, s.batch); err != nil {
+		if s.base, err = shared.independent(s.population, s.batch, 1, narrow); err != nil {
 			return nil, err
 		}
-		p := &part{setting: s, last: map[string]float64{}, whole: true}
+		p := &part{setting: s, whole: true}
 		row, err := p.evaluate(ctx, n.Plan.Scheme, n.Plan.Strategy)
 		if err != nil {
 			return nil, err

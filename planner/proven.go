@@ -17,8 +17,8 @@ const coarse = 1e-3
 const narrow = 5e-4
 
 // proven is the noise multiplier of a run without samples: in closed form or by privacy loss
-// distributions on a coarse grid.
-func (c claim) proven(start float64) (Noise, error) {
+// distributions on a coarse grid, at most a part of width above the least.
+func (c claim) proven(start, width float64) (Noise, error) {
 	if c.run.Sampler.Fixed != nil {
 		b, err := c.run.Calibrate(c.epsilon, c.delta)
 		return Noise{Multiplier: b.Upper, Proven: true}, err
@@ -31,7 +31,7 @@ func (c claim) proven(start float64) (Noise, error) {
 		d, err := composition.Delta(c.epsilon)
 		return math.Log(max(d.Upper, 1e-300) / c.delta), err
 	}
-	x, err := root(excess, math.Log(start), narrow)
+	x, err := root(excess, math.Log(start), width)
 	return Noise{Multiplier: math.Exp(x), Proven: true}, err
 }
 

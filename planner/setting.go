@@ -35,9 +35,7 @@ type planning struct {
 // ended.
 type part struct {
 	*setting
-	rows []*Row
-	last map[string]float64 // noise multiplier over column norm of the last row, by scheme
-
+	rows  []*Row
 	whole bool // candidates are given as they are
 }
 
@@ -203,25 +201,44 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.population.Examples)
 	row.Coverage = coverage(spec, p.population)
 	row.norm, row.unit = strategy.norm, p.error(strategy.error)
-	start := p.base
-	if last := p.last[row.Scheme.Scheme]; last > 0 {
-		start = last
-	}
-	if row.Noise, err = p.noise(ctx, row, method, start*row.norm); err != nil {
+	if row.Noise, err = p.noise(ctx, row, method, p.guess(row)); err != nil {
 		return err
 	}
-	p.last[row.Scheme.Scheme] = row.Noise.Multiplier / row.norm
 	p.figures(row, p.population, strategy.error, strategy.figures)
 	return nil
 }
 
+// guess is the noise multiplier of the most similar row so far, for columns of the same norm; of
+// DP-SGD at first.
+func (p *part) guess(row *Row) guess {
+	behind := worthwhile * p.least() * row.BatchSize / row.unit
+	g, least := guess{p.base * row.norm, unknownPace, behind}, math.Inf(1)
+	for _, other := range p.rows {
+		if other.Refused != "" || other.Noise.Proven {
+			continue
+		}
+		unlike := math.Abs(math.Log(float64(other.Bands)/float64(row.Bands))) + math.Abs(math.Log(float64(max(1, other.Scheme.MinSep))/float64(max(1, row.Scheme.MinSep))))
+		if other.Scheme.Scheme != row.Scheme.Scheme {
+			unlike += 2
+		}
+		if other.Strategy.Kind != row.Strategy.Kind {
+			unlike += 0.5
+		}
+		if unlike <= least {
+			least = unlike
+			g = guess{other.Noise.Multiplier / other.norm * row.norm, pace{other.Noise.pace.value, math.Hypot(other.Noise.pace.stdErr, paceDrift)}, behind}
+		}
+	}
+	return g
+}
+
 // noise finds the noise multiplier. What a maximum batch size costs is taken off δ (F3.11).
-func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, start float64) (Noise, error) {
+func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, from guess) (Noise, error) {
 	c := p.claim(row)
 	if row.run.Sampler.Truncation == nil {
-		return c.noise(ctx, method, start)
+		return c.noise(ctx, method, from)
 	}
-	n, err := c.noise(ctx, method, start)
+	n, err := c.noise(ctx, method, from)
 	if err != nil {
 		return n, err
 	}
@@ -234,7 +251,7 @@ func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, st
 		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("takes %.3g of delta, more than half: a larger one takes less", cost)}
 	}
 	c.delta -= cost
-	return c.noise(ctx, method, n.Multiplier)
+	return c.noise(ctx, method, guess{n.Multiplier, from.pace, from.behind})
 }
 
 // dear is the part of δ that a maximum batch size may take.
@@ -247,11 +264,11 @@ func (p *planning) claim(row *Row) claim {
 }
 
 // noise is proven where that takes no samples, and else estimated by H(P,Q).
-func (c claim) noise(ctx context.Context, method accounting.Method, start float64) (Noise, error) {
+func (c claim) noise(ctx context.Context, method accounting.Method, from guess) (Noise, error) {
 	if method == accounting.PLD || method == accounting.ClosedForm {
-		return c.proven(start)
+		return c.proven(from.multiplier, narrow)
 	}
-	return c.estimate(ctx, start, tolerance)
+	return c.estimate(ctx, from, tolerance)
 }
 
 // truncationCost is what cutting batches adds to δ at a noise multiplier; for what is proven, at

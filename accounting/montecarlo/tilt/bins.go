@@ -52,12 +52,17 @@ func newBins(c *likelihood.Columns, period, order int, factor float64) (*bins, e
 	}
 	b.w = make([]float64, t*t)
 	for s := range t {
-		for u := range s + 1 {
-			g := 0.0
-			for k, v := range means[s][min(s, c.Steps):] { // m_s is 0 before step s
-				g += v * means[u][s+k]
+		first := min(s, c.Steps) // m_s is 0 before step s
+		for u := 0; u <= s; u += rows {
+			var from [rows][]float64
+			for i := range from {
+				from[i] = means[min(u+i, s)][first:]
 			}
-			b.w[s*t+u], b.w[u*t+s] = factor*g, factor*g
+			for i, g := range products(means[s][first:], from) {
+				if v := u + i; v <= s {
+					b.w[s*t+v], b.w[v*t+s] = factor*g, factor*g
+				}
+			}
 		}
 	}
 	top := slices.Max(b.w)
@@ -67,22 +72,42 @@ func newBins(c *likelihood.Columns, period, order int, factor float64) (*bins, e
 	b.cumulative = make([]float64, t*t)
 	total := 0.0
 	for s := range t {
-		for u := range t {
-			weight := b.w[s*t+u]
+		row := b.w[s*t : s*t+t]
+		for u := 0; u < t; u += rows {
+			sums := [rows]float64{1, 1, 1, 1}
 			if order == 3 {
-				sum := 0.0
-				for v, x := range b.w[s*t : s*t+t] {
-					sum += x * b.w[u*t+v]
+				var of [rows][]float64
+				for i := range of {
+					v := min(u+i, t-1)
+					of[i] = b.w[v*t : v*t+t]
 				}
-				weight *= sum
+				sums = products(row, of)
 			}
-			total += weight
-			b.cumulative[s*t+u] = total
+			for i := range min(rows, t-u) {
+				total += row[u+i] * sums[i]
+				b.cumulative[s*t+u+i] = total
+			}
 		}
 	}
 	pairs := float64(order * (order - 1) / 2)
 	b.logN = math.Log(total) + pairs*top - float64(order)*math.Log(float64(t))
 	return b, nil
+}
+
+// rows is how many inner products are taken together, which hides the latency of a sum.
+const rows = 4
+
+// products are the inner products of x with each row, which must be as long.
+func products(x []float64, of [rows][]float64) [rows]float64 {
+	var s0, s1, s2, s3 float64
+	a, b, c, d := of[0][:len(x)], of[1][:len(x)], of[2][:len(x)], of[3][:len(x)]
+	for i, v := range x {
+		s0 += v * a[i]
+		s1 += v * b[i]
+		s2 += v * c[i]
+		s3 += v * d[i]
+	}
+	return [rows]float64{s0, s1, s2, s3}
 }
 
 // draw appends one tuple to hits[:0].

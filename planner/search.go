@@ -1,0 +1,277 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/sampling/stream"
+)
+
+// look is what samples say of one divergence at one noise multiplier.
+type look struct {
+	x        float64 // ln σ
+	logBound float64 // ln M/δ
+	excess   float64 // ln of the estimated divergence over δ
+	stdErr   float64 // of excess
+	samples  uint64
+	seen     float64 // sum of the values over M
+
+	// gap is ln of the factor by which σ would have to grow for a divergence of δ if it fell with σ
+	// as that of a Gaussian mechanism does; gapErr is its standard error, by samples alone.
+	gap, gapErr float64
+}
+
+// pace is how fast a divergence falls with σ: as that of a Gaussian mechanism does with this power
+// of σ. It is nearly the same at neighbouring σ and for similar candidates.
+type pace struct {
+	value, stdErr float64
+}
+
+// unknownPace is that of a candidate of which nothing is known.
+var unknownPace = pace{1, 0.3}
+
+const (
+	few      = 256 // samples of a first look
+	near     = 0.7 // how far below δ a divergence may be for more samples to be drawn there
+	maxLooks = 20
+	leastSum = 10  // of values over M: with fewer, a standard error is a matter of luck
+	mostWork = 2e8 // samples times steps of an estimate
+
+	// Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
+	// samples, and of one that is enough for what is clearly behind.
+	rough, behindError = 0.1, 0.03
+
+	// Of the tables of an order, in states times steps, where an estimate is coarse and where it is
+	// fine: tables pay where many samples are drawn.
+	coarseWork, fineWork = 3e6, 2e7
+	coarseError          = 0.005
+
+	bend      = 0.5  // a gap of g from δ is taken to err by bend·g² besides its samples
+	paceDrift = 0.08 // standard deviation of how the pace differs between similar candidates
+)
+
+// searcher looks for σ by one divergence.
+type searcher struct {
+	claim
+	direction montecarlo.Direction
+	pace      pace // before the first look
+	looks     []look
+	drawn     uint64
+	gaussian  float64 // σ of a Gaussian mechanism of sensitivity 1
+	below     bool    // it is enough to know that the divergence is below δ where it is
+}
+
+func (c claim) searcher(direction montecarlo.Direction, p pace) (*searcher, error) {
+	sigma, err := accounting.GaussianNoiseMultiplier(c.epsilon, c.delta, 1)
+	return &searcher{claim: c, direction: direction, pace: p, gaussian: sigma}, err
+}
+
+// setGap sets the gap of a look from its excess.
+func (s *searcher) setGap(l *look) error {
+	gap := func(excess float64) (float64, error) {
+		sigma, err := accounting.GaussianNoiseMultiplier(s.epsilon, min(0.9, max(1e-290, s.delta*math.Exp(excess))), 1)
+		return math.Log(s.gaussian / sigma), err
+	}
+	var errs [3]error
+	var high, low float64
+	l.gap, errs[0] = gap(l.excess)
+	high, errs[1] = gap(l.excess + l.stdErr/2)
+	low, errs[2] = gap(l.excess - l.stdErr/2)
+	l.gapErr = high - low
+	return errors.Join(errs[:]...)
+}
+
+// fitted is where the divergence is δ, by all looks together.
+type fitted struct {
+	x, stdErr float64 // ln σ
+	pace      pace
+	byPace    float64 // the part of stdErr that is from the pace
+}
+
+// fit finds where the gaps are 0: a gap is pace times the way to there, up to its error. With one
+// look, the pace is what it was before. Looks at which too little was seen count for nothing beside
+// others.
+func (s *searcher) fit() fitted {
+	looks := slices.DeleteFunc(slices.Clone(s.looks), func(l look) bool { return l.seen < leastSum })
+	if len(looks) == 0 {
+		looks = s.looks[len(s.looks)-1:]
+	}
+	nearest := slices.MinFunc(looks, func(a, b look) int { return cmp.Compare(math.Abs(a.gap), math.Abs(b.gap)) })
+	// gap = α - pace·t with t = x - nearest.x: least squares with weights, and the pace of before as
+	// one more observation.
+	certain := 1 / (s.pace.stdErr * s.pace.stdErr)
+	var w, wt, wtt, wg, wtg float64
+	for _, l := range looks {
+		t := l.x - nearest.x
+		off := math.Hypot(l.gapErr, bend*l.gap*l.gap)
+		weight := 1 / (off*off + 1e-12)
+		w, wt, wtt, wg, wtg = w+weight, wt+weight*t, wtt+weight*t*t, wg+weight*l.gap, wtg+weight*t*l.gap
+	}
+	wtt, wtg = wtt+certain, wtg-certain*s.pace.value
+	det := w*wtt - wt*wt
+	alpha, slope := (wtt*wg-wt*wtg)/det, (wt*wg-w*wtg)/det
+	slope = max(slope, 0.1)
+	t := alpha / slope
+	f := fitted{x: nearest.x + t, pace: pace{slope, math.Sqrt(w / det)}}
+	f.stdErr = math.Sqrt(max(0, wtt-2*t*wt+t*t*w)/det) / slope
+	f.byPace = math.Abs(t) * f.pace.stdErr / slope
+	return f
+}
+
+// sigma searches from start until the standard error of ln σ is at most tolerance, more would take
+// too many samples, or it is at most behindError and σ at least behind: a noise multiplier that no
+// more need be known of.
+func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) (Noise, error) {
+	x := math.Log(start)
+	low, high := math.Inf(-1), math.Inf(1)
+	for range maxLooks {
+		if err := ctx.Err(); err != nil {
+			return Noise{}, err
+		}
+		short, err := s.look(ctx, x, tolerance)
+		if err != nil {
+			return Noise{}, err
+		}
+		l, f := s.looks[len(s.looks)-1], s.fit()
+		enough := tolerance
+		switch {
+		case short && l.seen >= leastSum:
+			enough = rough
+		case f.x-apart*f.stdErr > math.Log(behind):
+			enough = max(tolerance, behindError)
+		}
+		if f.stdErr <= enough {
+			multiplier := math.Exp(f.x)
+			return Noise{Multiplier: multiplier, StdErr: f.stdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.pace}, nil
+		}
+		if short {
+			return Noise{}, fmt.Errorf("%w: more than %d", errTooDear, s.drawn)
+		}
+		if l.gap > 3*l.gapErr {
+			low = max(low, x)
+		} else if l.gap < -3*l.gapErr {
+			high = min(high, x)
+		}
+		next := toward(x, f.x)
+		if next <= low || next >= high {
+			next = (low + high) / 2
+		}
+		x = next
+	}
+	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", errNoEstimate, math.Exp(x))
+}
+
+// toward goes from ln σ = x to another, by a third of σ at most.
+func toward(x, to float64) float64 { return min(x+0.3, max(x-0.3, to)) }
+
+// look draws at ln σ = x: more samples where δ is near, and few where they say in which direction
+// it is. It says whether there were too few samples for the tolerance because more take too long.
+func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, err error) {
+	spec := s.run.Loss(math.Exp(x))
+	work := coarseWork
+	if tolerance < coarseError {
+		work = fineWork
+	}
+	if s.run.Sampler.BalancedMinSep != nil { // a state takes some times as long
+		work /= 4
+	}
+	proposal, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: s.epsilon, Direction: s.direction}, work)
+	if err != nil {
+		if errors.Is(err, tilt.ErrNotTilted) {
+			err = fmt.Errorf("%w: %w", errNoEstimate, err)
+		}
+		return false, err
+	}
+	s.looks = append(s.looks, look{x: x, logBound: math.Log(max(proposal.Bound, 1e-300) / s.delta)})
+	l := &s.looks[len(s.looks)-1]
+	if proposal.Divergence < s.delta*math.Exp(-4) || s.below && proposal.Divergence <= s.delta { // proven
+		l.excess, l.stdErr = math.Log(max(proposal.Divergence, s.delta*1e-30)/s.delta), 1
+		return false, s.setGap(l)
+	}
+	v, err := tilt.NewVerifier(proposal, s.key(proposal))
+	if err != nil {
+		return false, err
+	}
+	return s.draw(ctx, v, l, proposal, tolerance)
+}
+
+// draw draws samples until the standard error of ln σ is at most tolerance, or it is clear that
+// another σ tells more.
+func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, proposal tilt.Proposal, tolerance float64) (short bool, err error) {
+	var buffer [few]float64
+	var squares float64
+	for want := uint64(few); ; {
+		if most := s.mostSamples(); float64(want) > most {
+			if l.samples > 0 && float64(l.samples) > 0.8*most {
+				return true, nil
+			}
+			want = max(few, uint64(most))
+		}
+		for l.samples < want {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			dst := buffer[:min(few, want-l.samples)]
+			v.Values(dst, l.samples)
+			for _, y := range dst {
+				y = max(0, y/proposal.Bound-proposal.Slack)
+				l.seen, squares = l.seen+y, squares+y*y
+			}
+			l.samples, s.drawn = l.samples+uint64(len(dst)), s.drawn+uint64(len(dst))
+		}
+		n := float64(l.samples)
+		mean := max(l.seen, 1) / n // of no value at all, as much as one would be
+		l.excess = l.logBound + math.Log(mean)
+		l.stdErr = math.Sqrt(max(0, max(squares, 1)/n-mean*mean)) / mean / math.Sqrt(n)
+		if err := s.setGap(l); err != nil {
+			return false, err
+		}
+		// Of a mean of δ, as much would be seen as this, and three standard errors less at most.
+		if most := n * math.Exp(-l.logBound); s.below && most >= 7 && l.seen < max(0.3, most-3*math.Sqrt(most)) {
+			return false, nil
+		}
+		if l.seen < leastSum {
+			if l.logBound+math.Log(leastSum/n) < -near {
+				return false, nil
+			}
+			want = l.samples + max(few, l.samples/2)
+			continue
+		}
+		f := s.fit()
+		if f.stdErr <= tolerance || f.byPace > 0.7*tolerance {
+			return false, nil
+		}
+		goal := tolerance * tolerance
+		want = uint64(math.Ceil(n * min(16, max(1.1, 1.05*(f.stdErr*f.stdErr-f.byPace*f.byPace)/(goal-f.byPace*f.byPace)))))
+	}
+}
+
+// mostSamples is how many samples an estimate may take: those of several examples an owner take
+// longer each.
+func (s *searcher) mostSamples() float64 {
+	most := mostWork / float64(s.run.Strategy.Steps)
+	if s.run.MaxExamplesPerOwner > 1 {
+		most /= ownersFactor
+	}
+	return most
+}
+
+// key is public, and of no other purpose.
+func (s *searcher) key(proposal tilt.Proposal) stream.Key {
+	config, err := json.Marshal(struct {
+		Seed   uint64      `json:"seed"`
+		Config tilt.Config `json:"config"`
+	}{s.seed, proposal.Config})
+	if err != nil { // numbers and names
+		panic(err)
+	}
+	return stream.PublicKey("plan", config)
+}
