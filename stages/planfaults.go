@@ -15,6 +15,10 @@ import (
 	"minsep/sampling"
 )
 
+// AutoBandsRule answers those who give "auto" as a number of bands. The best number depends on the
+// noise multiplier, and bounds the min-sep of the scheme: no stage alone can choose it.
+const AutoBandsRule = "must be a whole number: minsep plan chooses it, together with the scheme and its min-sep"
+
 // ParsePlan reads a plan: JSON, in which // comments and a comma after the last element are
 // allowed. It returns an error for what is not JSON. Unknown fields, fields that are given twice,
 // values of a wrong type, and zeros in place of a default are faults that [Plan.Validate] reports,
@@ -29,6 +33,11 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 	}
 	var p Plan
 	p.unread = strictjson.Decode(b, &p)
+	for i, f := range p.unread {
+		if f.Field == "strategy.bands" && f.Value == `"auto"` {
+			p.unread[i].Rule = AutoBandsRule
+		}
+	}
 	if p.Strategy.Steps == 0 {
 		p.Strategy.Steps = p.Scheme.Steps
 	}

@@ -14,6 +14,7 @@ import (
 	"minsep/internal/param"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/stages"
 )
 
 // packages are the names of Go packages with which errors begin. They say nothing to a user, and
@@ -108,6 +109,9 @@ func flagFault(err error) error {
 		rule = "is beyond the numbers that can be held"
 	}
 	value := bad.GetValue()
+	if bad.GetFlag().Name == "bands" && value == "auto" {
+		rule = stages.AutoBandsRule
+	}
 	if quoted := strconv.Quote(value); value == "" || quoted != `"`+value+`"` {
 		value = quoted
 	}

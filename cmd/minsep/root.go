@@ -168,6 +168,7 @@ memory runs out. After 1, 130, 134 and 143 the same command may be repeated as i
 		wrapArgs(c)
 		completeValues(c)
 	}
+	nameValues(root)
 	return root
 }
 

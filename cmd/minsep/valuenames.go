@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// valueNames are what help calls the values of flags, as in --key FILE. Flags that are not here go
+// by their type: see valueName.
+var valueNames = map[string]string{
+	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE",
+	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE",
+	"header": "HOW", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rates": "SCHEDULE", "log-format": "FORMAT", "log-level": "LEVEL",
+	"max-noise-state": "SIZE", "max-per-owner": "K", "min-sep": "B", "objective": "ERROR", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
+	"plan": "FILE", "prob": "P", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "scheme": "S", "shard": "i/N", "solve": "batch-size",
+	"strategy": "FILE", "unit": "UNIT", "until": "STAGE", "work-dir": "DIR", "workload": "NAME",
+}
+
+// valueName is what help calls the value of a flag; "" if it takes none, or if no name is known.
+func valueName(f *pflag.Flag) string {
+	if name, _ := pflag.UnquoteUsage(f); strings.Contains(f.Usage, "`") {
+		return name
+	}
+	if name := valueNames[f.Name]; name != "" {
+		return name
+	}
+	switch f.Value.Type() {
+	case "int", "int64", "uint64":
+		return "N"
+	case "float64":
+		return "X"
+	case "duration":
+		return "TIME"
+	}
+	return ""
+}
+
+// flagHelp is FlagUsages with the names of valueName in place of Go's types.
+func flagHelp(flags *pflag.FlagSet) string {
+	named := pflag.NewFlagSet("", pflag.ContinueOnError)
+	var marks []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		shown := *f
+		if name := valueName(f); f.NoOptDefVal == "" && name != "" && !strings.Contains(f.Usage, "`") {
+			// pflag takes what stands between backquotes for the name, and leaves it in the text.
+			mark := name + "\x00"
+			shown.Usage = "`" + name + "`\x00" + f.Usage
+			marks = append(marks, mark, "")
+		}
+		named.AddFlag(&shown)
+	})
+	named.SortFlags = flags.SortFlags
+	return strings.NewReplacer(marks...).Replace(named.FlagUsages())
+}
+
+// nameValues makes the help of c and its commands use flagHelp.
+func nameValues(c *cobra.Command) {
+	cobra.AddTemplateFunc("flagHelp", flagHelp)
+	t := c.UsageTemplate()
+	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
+		t = strings.ReplaceAll(t, "{{"+flags+".FlagUsages", "{{flagHelp "+flags)
+	}
+	c.SetUsageTemplate(t)
+}

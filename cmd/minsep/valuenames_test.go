@@ -1,0 +1,35 @@
+package main
+
+import (
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestHelpNamesValues: every flag with a value has a name for it in help, which says no Go type and
+// keeps the text of the flag.
+func TestHelpNamesValues(t *testing.T) {
+	goType := regexp.MustCompile(`(?m)^ +(?:-\w, )?--[a-z-]+ (?:string|strings|stringArray|int|uint|ints|float|float64Slice|duration|type)\b`)
+	root := (&app{stdout: io.Discard, stderr: io.Discard}).command()
+	for _, c := range append(root.Commands(), root) {
+		check := func(f *pflag.Flag) {
+			if f.NoOptDefVal == "" && valueName(f) == "" {
+				t.Errorf("minsep %s --%s: no name for its value", c.Name(), f.Name)
+			}
+		}
+		if !c.IsAdditionalHelpTopicCommand() {
+			c.LocalFlags().VisitAll(check)
+		}
+		help := c.UsageString()
+		if shown := goType.FindAllString(help, -1); len(shown) > 0 || strings.Contains(help, "\x00") {
+			t.Errorf("minsep %s --help shows %q", c.Name(), shown)
+		}
+	}
+	account, _, _ := root.Find([]string{"account"})
+	if help := account.UsageString(); !regexp.MustCompile(`(?m)^ +--epsilon E +epsilon of the claim$`).MatchString(help) {
+		t.Errorf("no line for --epsilon:\n%s", help)
+	}
+}
