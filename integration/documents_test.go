@@ -44,11 +44,12 @@ func blocks(t *testing.T, file string) (found []block) {
 	return found
 }
 
-// makeTarget matches a line that runs a target of the Makefile: those are not run here, but must be there.
+// makeTarget matches a line that runs a target of the Makefile: those are not run here, but must be
+// there.
 var makeTarget = regexp.MustCompile(`(?m)^make ([a-z-]+).*\n`)
 
-// newClone returns a folder in which the documents' commands can be typed: it has what `make build` makes, the graph of the
-// demo and the .gitignore, and edges.csv, which belongs to the user.
+// newClone returns a folder in which the documents' commands can be typed: it has what `make build`
+// makes, the graph of the demo and the .gitignore, and edges.csv, which belongs to the user.
 func newClone(t *testing.T, bin string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,8 +82,9 @@ func newClone(t *testing.T, bin string) string {
 	return dir
 }
 
-// TestDocuments types every block of a document in the order in which it stands, as a newcomer does, in a folder of its own.
-// Blocks in other languages than the shell's and Python are an error: they would not be tested.
+// TestDocuments types every block of a document in the order in which it stands, as a newcomer
+// does, in a folder of its own. Blocks in other languages than the shell's and Python are an error:
+// they would not be tested.
 func TestDocuments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs all commands of README and tutorial: not with -short")
@@ -134,8 +136,9 @@ func runShell(t *testing.T, at, dir, text string) {
 	}
 }
 
-// everyBatch follows a snippet that defines batch(step). With a file in the folder that the index does not list, which no snippet
-// may read, it holds every batch against the shards' files laid end to end.
+// everyBatch follows a snippet that defines batch(step). With a file in the folder that the index
+// does not list, which no snippet may read, it holds every batch against the shards' files laid end
+// to end.
 const everyBatch = `
 import glob
 want = [np.load(f"run/batches/{kind}-{s:05d}-of-{n:05d}.npy")
@@ -153,7 +156,8 @@ except IndexError:
     pass
 `
 
-// everyOwnerBatch follows a snippet that defines owners_of(step) and update(gradient, step). It holds both against the files, owner by owner.
+// everyOwnerBatch follows a snippet that defines owners_of(step) and update(gradient, step). It
+// holds both against the files, owner by owner.
 const everyOwnerBatch = `
 per_owner, clip = index["facts"]["examples_per_owner"], 0.5
 vector = lambda row: np.array([np.sin(row), np.cos(3 * row)])
@@ -225,7 +229,8 @@ func runPython(t *testing.T, at, dir, text string) {
 	}
 }
 
-// ignored requires that git would not add anything that the commands left, keys and secret batches above all.
+// ignored requires that git would not add anything that the commands left, keys and secret batches
+// above all.
 func ignored(t *testing.T, dir string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTrainings runs the tests of integration/trainer with each framework that is here: trainings on
-// real data that are compared, killed and resumed.
+// TestTrainings runs the tests of integration/trainer with each framework that is here: trainings
+// on real data that are compared, killed and resumed.
 func TestTrainings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains models: not with -short")

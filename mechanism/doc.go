@@ -18,7 +18,8 @@
 //
 // Labels of formulas (F0, F2, …) are those of docs/formulas.md. Papers are cited by arXiv number:
 //
-//   - 2405.15913: Scaling up the Banded Matrix Factorization Mechanism for Differentially Private ML
+//   - 2405.15913: Scaling up the Banded Matrix Factorization Mechanism for Differentially Private
+//     ML
 //   - 2211.06530: Multi-Epoch Matrix Factorization Mechanisms for Private Machine Learning
 //   - 2605.18379: Beyond Square Roots: Explicit Memory-Efficient Factorization for Multi-Epoch
 //     Private Learning

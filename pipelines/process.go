@@ -15,8 +15,10 @@ import (
 // This file has what Beam keeps once for a process, and which all jobs of a process therefore
 // share:
 //
-//   - The options of runners are flags of flag.CommandLine: jobs that run at once have the same ones.
-//   - There is one logger. beamLog hands each record on to the job that it is of, as far as the record tells.
+//   - The options of runners are flags of flag.CommandLine: jobs that run at once have the same
+//     ones.
+//   - There is one logger. beamLog hands each record on to the job that it is of, as far as the
+//     record tells.
 //   - Prism logs to slog's default logger.
 //   - Runners and their workers in this process make their temporary files in TMPDIR.
 //

@@ -2,9 +2,8 @@
 // them by the error that they leave in the model: what `minsep plan` does.
 //
 // A [Request] says what is given: examples, steps, the batch size, the privacy budget, the workload
-// and what a trainer can hold.
-// [Request.Plan] makes candidates of every scheme and strategy family that has an analysis for it, finds the noise multiplier of each,
-// and ranks them by their error.
+// and what a trainer can hold. [Request.Plan] makes candidates of every scheme and strategy family
+// that has an analysis for it, finds the noise multiplier of each, and ranks them by their error.
 //
 // Candidates sample examples. Owners that take part in place of examples ([sampling.OwnerSampling])
 // are not tried, and [ComparePlans] refuses plans that have them. epoch-min-sep is tried for owners

@@ -27,10 +27,12 @@
 //
 // A new scheme touches four places, and tests name what is missing in them:
 //
-//   - here, a file with its struct, guarantees, [Kind] and [Process], a field of [Spec] and an entry of [Kinds]; and, for a parameter that
-//     no other scheme has, a field of [Params] with its line of [Parameters];
-//   - package montecarlo, a file with its losses and draws, and package accounting, a file with its method, or the reason of its
-//     refusal, its events, and its canonical form; package tilt, a line, where it can be tilted;
+//   - here, a file with its struct, guarantees, [Kind] and [Process], a field of [Spec] and an
+//     entry of [Kinds]; and, for a parameter that no other scheme has, a field of [Params] with its
+//     line of [Parameters];
+//   - package montecarlo, a file with its losses and draws, and package accounting, a file with its
+//     method, or the reason of its refusal, its events, and its canonical form; package tilt, a
+//     line, where it can be tilted;
 //   - package formation, only if its examples depend on each other;
 //   - docs: docs/formulas.md, the table of schemes in docs/accounting.md, and the tutorial.
 //

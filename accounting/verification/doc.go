@@ -3,11 +3,12 @@
 //
 // # What is an estimate and what is a proof
 //
-// [Problem.Plan] estimates the noise multiplier that a run needs and fixes candidates and thresholds around it (F5). Its samples choose,
-// nothing else, and have keys of another purpose than those of the verification. [NewWorker]
-// computes ranges of a trial's samples; each is a function of the protocol, the trial and its
-// number alone, wherever it is computed, so that anybody can draw it again. Only the release rule
-// of package accounting, on complete trials, makes a certificate.
+// [Problem.Plan] estimates the noise multiplier that a run needs and fixes candidates and
+// thresholds around it (F5). Its samples choose, nothing else, and have keys of another purpose
+// than those of the verification. [NewWorker] computes ranges of a trial's samples; each is a
+// function of the protocol, the trial and its number alone, wherever it is computed, so that
+// anybody can draw it again. Only the release rule of package accounting, on complete trials, makes
+// a certificate.
 //
 // # How values are drawn
 //

@@ -25,7 +25,8 @@ var (
 // foreign are flags of other programs that the documents name.
 var foreign = map[string]string{"include": "grep", "add-opens": "java"}
 
-// commandLines returns the lines of a text that run minsep, without what follows a pipe, a comment or another command.
+// commandLines returns the lines of a text that run minsep, without what follows a pipe, a comment
+// or another command.
 func commandLines(text string) (lines []string) {
 	text = strings.ReplaceAll(text, "\\\n", " ")
 	for line := range strings.Lines(text) {
@@ -64,8 +65,9 @@ func wrong(root *cobra.Command, line string) (faults []string) {
 	return faults
 }
 
-// TestDocumentsNameWhatThereIs requires that every line with minsep in README, the documents and the help of commands names a
-// command and flags that exist, and that every flag named alone is one of some command.
+// TestDocumentsNameWhatThereIs requires that every line with minsep in README, the documents and
+// the help of commands names a command and flags that exist, and that every flag named alone is one
+// of some command.
 func TestDocumentsNameWhatThereIs(t *testing.T) {
 	a := app{stdout: io.Discard, stderr: io.Discard}
 	root := a.command()

@@ -9,8 +9,8 @@
 // Three things of a struct field decide what is a fault:
 //
 //   - its JSON name: a field without one cannot be given;
-//   - ,omitempty on a number says that 0 stands for "not given": a 0 that is written is a fault, unless the field has the tag
-//     strict:"zero";
+//   - ,omitempty on a number says that 0 stands for "not given": a 0 that is written is a fault,
+//     unless the field has the tag strict:"zero";
 //   - the tag strict:"required" says that it must be given.
 package strictjson
 

@@ -15,11 +15,14 @@
 // again, with the same σ and the same ζ. It is so for every y_t with no coordinate halfway between
 // two multiples, which for exact normals has probability one. What a trainer must do for it:
 //
-//   - clip each gradient to ζ, then round each of its coordinates toward zero to a multiple of g. No coordinate grows in absolute value, so no p-norm
-//     does: the sensitivity is ζ, [Recipe.Sensitivity], whatever the number of coordinates;
-//   - sum the gradients of a step without rounding: every partial sum is within 2²⁴ g in float32, 2⁵³ g in float64. Beyond that, or where a gradient
-//     is not a multiple of g, what is computed depends on the order of the sum, and no longer differs by at most ζ between neighbours;
-//   - add the noise to the finished sum, once. This last addition may round: its result is a function of the exact sum of its operands.
+//   - clip each gradient to ζ, then round each of its coordinates toward zero to a multiple of g.
+//     No coordinate grows in absolute value, so no p-norm does: the sensitivity is ζ,
+//     [Recipe.Sensitivity], whatever the number of coordinates;
+//   - sum the gradients of a step without rounding: every partial sum is within 2²⁴ g in float32,
+//     2⁵³ g in float64. Beyond that, or where a gradient is not a multiple of g, what is computed
+//     depends on the order of the sum, and no longer differs by at most ζ between neighbours;
+//   - add the noise to the finished sum, once. This last addition may round: its result is a
+//     function of the exact sum of its operands.
 //
 // This closes the channel by which the low bits of a floating point sum tell x apart from its
 // neighbour (Mironov, On significance of the least significant bits for differential privacy, CCS
@@ -53,13 +56,16 @@
 // Let w0, w1 be the words of (t, c) under "normals". All operations are IEEE double precision,
 // rounded to nearest, and fma is fused.
 //
-//   - U: where w0 ≥ 2⁵², U = float64(w0)·2⁻⁶⁴. Else, once in 4096 pairs, w0 is followed by the words of the blocks AES(t ‖ c + r 2⁴⁸),
-//     r = 0, 1, …, under "tails"; in the string of bits of w0 and these words, most significant first, e zeros come before the
-//     first one, and X is the 64 bits from that one on: U = float64(X)·2⁻⁶⁴⁻ᵉ. So U has its full precision however small it
+//   - U: where w0 ≥ 2⁵², U = float64(w0)·2⁻⁶⁴. Else, once in 4096 pairs, w0 is followed by the
+//     words of the blocks AES(t ‖ c + r 2⁴⁸), r = 0, 1, …, under "tails"; in the string of bits of
+//     w0 and these words, most significant first, e zeros come before the first one, and X is the
+//     64 bits from that one on: U = float64(X)·2⁻⁶⁴⁻ᵉ. So U has its full precision however small it
 //     is, and the tail of a normal has no end.
-//   - U = 2ᵏ m, m in [√½, √2): s = (m-1)/(m+1), q = s², -2 ln U = fma(-k, 2 ln 2, -fma(s q, M(q), 4 s)), and R its square root.
-//   - x = ((w1 >> 12) + ½)·2⁻⁵², y = x²: sn = x S(y), cs = C(y) are the sine and cosine of π x / 4. Where bit 0 of w1 is
-//     set they change places; bit 1 is the sign of cs and bit 2 that of sn, after the exchange.
+//   - U = 2ᵏ m, m in [√½, √2): s = (m-1)/(m+1), q = s², -2 ln U = fma(-k, 2 ln 2, -fma(s q, M(q), 4
+//     s)), and R its square root.
+//   - x = ((w1 >> 12) + ½)·2⁻⁵², y = x²: sn = x S(y), cs = C(y) are the sine and cosine of π x / 4.
+//     Where bit 0 of w1 is set they change places; bit 1 is the sign of cs and bit 2 that of sn,
+//     after the exchange.
 //   - Coordinate 2c has the normal R·cs, coordinate 2c+1 has R·sn.
 //
 // M, S and C are polynomials of degree 6 by Horner's rule in fma; their errors are below 7e-16,
@@ -70,10 +76,11 @@
 // The coefficients of the recipe give u_t, z_t being the normals of one coordinate and zero before
 // step 0:
 //
-//   - feedback (banded C): u_t = gain_t z_t, then fma(f_{t,j}, u_{t-j}, u_t) for j = bands-1 down to 1, where f_{t,j} = -C[t][t-j]/C[t][t]
-//     and gain_t = 1/C[t][t];
+//   - feedback (banded C): u_t = gain_t z_t, then fma(f_{t,j}, u_{t-j}, u_t) for j = bands-1 down
+//     to 1, where f_{t,j} = -C[t][t-j]/C[t][t] and gain_t = 1/C[t][t];
 //   - filter (banded C⁻¹): u_t = 0, then fma(h_j, z_{t-j}, u_t) for j = bands-1 down to 0;
-//   - buffers (BLT): u_t = z_t, then for each buffer m in order fma(-scale_m, s_m, u_t); after that s_m = fma(decay_m, s_m, u_t).
+//   - buffers (BLT): u_t = z_t, then for each buffer m in order fma(-scale_m, s_m, u_t); after that
+//     s_m = fma(decay_m, s_m, u_t).
 //
 // The value is u_t·((σ·ζ)·D_t), D_t being the row's scale of a normalised strategy, rounded to the
 // nearest multiple of g, ties to even multiples. Without a grid it is that double, and in float32

@@ -7,9 +7,10 @@
 //
 // Take a [Root] from a key file, derive the [Key] of your purpose from it, and then
 //
-//   - a [Source] for draws that belong to an id: [Source.IntAddress] or [Source.StringAddress] name the id
-//     and its copy, and [Stream] gives the words at that address;
-//   - [Bulk] for long runs of words that belong to numbered things, such as Monte Carlo samples or steps.
+//   - a [Source] for draws that belong to an id: [Source.IntAddress] or [Source.StringAddress] name
+//     the id and its copy, and [Stream] gives the words at that address;
+//   - [Bulk] for long runs of words that belong to numbered things, such as Monte Carlo samples or
+//     steps.
 //
 // A Key serves one of the two, never both, and one purpose; use [Key.Sub] to divide it.
 //

@@ -12,10 +12,12 @@
 // owners allow, is dropped when one is full, and otherwise waits. Both answers are those of the
 // sequential pass:
 //
-//   - Let an owner have room r left after all decided examples, and let x be undecided. If fewer than r undecided ones come before x, then
-//     x finds room in the sequential pass, since at most those and the decided ones have taken any.
-//   - Undecided examples that come before a kept one were within the room when that one was kept and, as it took
-//     only its own place, still are. So when r = 0, all kept ones come before x, which finds the owner full.
+//   - Let an owner have room r left after all decided examples, and let x be undecided. If fewer
+//     than r undecided ones come before x, then x finds room in the sequential pass, since at most
+//     those and the decided ones have taken any.
+//   - Undecided examples that come before a kept one were within the room when that one was kept
+//     and, as it took only its own place, still are. So when r = 0, all kept ones come before x,
+//     which finds the owner full.
 //
 // An owner with room for all its undecided examples never refuses one and takes no further part.
 // Who hears from no owner is kept. After a few rounds one worker finishes what is left, with the
