@@ -26,6 +26,7 @@ release: ## build the command of the last commit for PLATFORMS, twice, compare, 
 	[ -n "$$version" ] || { echo "release: no version in manifest/index.go"; exit 1; }; \
 	[ -z "$$(git status --porcelain)" ] || { echo "release: there are changes that are not committed: commit them first"; exit 1; }; \
 	grep -q "^## $$version\b" CHANGELOG.md || { echo "release: CHANGELOG.md has no section \"## $$version\": name the section of this release"; exit 1; }; \
+	[ -z "$$(awk '/^## /{u = $$2 == "Unreleased"; next} u && NF' CHANGELOG.md)" ] || { echo "release: CHANGELOG.md has entries under \"Unreleased\": move them to the section of this version"; exit 1; }; \
 	root=$$(pwd); rm -rf out/release; mkdir -p out/release; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
 	for copy in first second; do git clone -q . "$$work/$$copy"; done; \
 	for platform in $(PLATFORMS); do \

@@ -175,14 +175,14 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		}
 		protocol, cpu = plan.Protocol, plan.CPU
 	}
-	begun := false // from then on the ledger stays
-	return c.inRun(func(error) bool { return begun }, func(run manifest.Run) error {
+	started := false // from then on the ledger stays
+	return c.inRun(func(error) bool { return started }, func(run manifest.Run) error {
 		result.RunID = run.RunID.String()
 		l, err := openLedger(folder, c.request, protocol)
 		if err != nil {
 			return err
 		}
-		begun = true
+		started = true
 		defer l.Close()
 		result.Earlier = l.Protocol().Earlier
 		if err := c.verify(ctx, l); err != nil {

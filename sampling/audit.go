@@ -248,7 +248,7 @@ func (a *Audit) Checks() []Check {
 		checks = append(checks, count("times of "+a.plural(), a.timesRule(), a.timesBroken()))
 	}
 	if a.epoch != nil {
-		checks = append(checks, count("epochs", a.epoch.rule(a.one()), a.epoch.broken))
+		checks = append(checks, count("epochs", a.epoch.rule(a.participant()), a.epoch.broken))
 	}
 	if a.groups != nil {
 		a.realized.MostParticipationsByUser = a.examples.most()
@@ -270,8 +270,8 @@ func (a *Audit) Checks() []Check {
 
 func count(name, rule string, broken int64) Check { return Check{name, rule, broken == 0, broken} }
 
-// one is what follows the scheme, as part of a sentence.
-func (a *Audit) one() string {
+// participant is what follows the scheme, as part of a sentence.
+func (a *Audit) participant() string {
 	if a.groups != nil {
 		return "owner"
 	}

@@ -54,10 +54,10 @@ func (x *Audited) withCopies() (n int64) {
 func (a *Audit) timesRule() string {
 	switch least, most := a.times(); {
 	case a.spec.Truncation != nil:
-		return fmt.Sprintf("no %s takes part more than %d times", a.one(), most)
+		return fmt.Sprintf("no %s takes part more than %d times", a.participant(), most)
 	case least == most:
-		return fmt.Sprintf("every %s takes part exactly %d times", a.one(), most)
+		return fmt.Sprintf("every %s takes part exactly %d times", a.participant(), most)
 	default:
-		return fmt.Sprintf("every %s takes part %d or %d times", a.one(), least, most)
+		return fmt.Sprintf("every %s takes part %d or %d times", a.participant(), least, most)
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // ClaimFiles are the files of which an account leaves one in a run directory: a certificate, or an
-// accounting that is not proven. Until version 0.1.0 both were named certificate.json, and such a
-// directory is still read.
+// accounting that is not proven. Development versions before 0.1.0 named both certificate.json;
+// their directories are still read.
 var ClaimFiles = []string{manifest.CertificateFile, manifest.AccountingFile}
 
 // ClaimFile is the one of [ClaimFiles] for a certificate of a status.

@@ -82,16 +82,16 @@ func progressText(stage string, elapsed time.Duration) string {
 	fmt.Fprintf(&line, "%s  %s", stage, elapsed.Round(time.Second))
 	counts := progress.Counts()
 	if phase := progress.Now(); phase.Text != "" {
-		fmt.Fprintf(&line, "  %s", phase.Text)
 		elapsed = time.Since(phase.Begin)
-		switch {
-		case phase.Text == progress.Tables:
-			fmt.Fprintf(&line, ", for %s", elapsed.Round(time.Second))
+		if phase.Text == progress.Tables {
+			fmt.Fprintf(&line, "  computing tables, %s so far", elapsed.Round(time.Second))
 			if left, ok := (progress.Count{Total: phase.Done, Expected: phase.Expected}).Left(elapsed); ok {
 				fmt.Fprintf(&line, ", about %s left", left.Round(time.Second))
 			}
 			return line.String()
-		case phase.Unit != "":
+		}
+		fmt.Fprintf(&line, "  %s", phase.Text)
+		if phase.Unit != "" {
 			counts = []progress.Count{{Name: phase.Unit, Total: phase.Done, Expected: phase.Expected}}
 		}
 	}

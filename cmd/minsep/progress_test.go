@@ -81,11 +81,11 @@ func TestPhases(t *testing.T) {
 		t.Error("a phase that goes on began again")
 	}
 	progress.Enter("tables", "", 0, 0)
-	if got := progressText("account", time.Second); got != "account  1s  tables, for 0s" {
+	if got := progressText("account", time.Second); got != "account  1s  computing tables, 0s so far" {
 		t.Errorf("got %q", got)
 	}
 	progress.Enter("tables", "work", 500, 1500)
-	if got := progressText("account", time.Second); got != "account  1s  tables, for 0s, about 0s left" {
+	if got := progressText("account", time.Second); got != "account  1s  computing tables, 0s so far, about 0s left" {
 		t.Errorf("got %q", got)
 	}
 	c := progress.Count{Name: "samples", Total: 300, Before: 100, Expected: 500}

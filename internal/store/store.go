@@ -358,7 +358,7 @@ func Move(ctx context.Context, from, to string) error {
 }
 
 // Parallel calls f for 0 to n-1, up to sixteen at once, and joins the errors in this order. After
-// an error no more calls are begun.
+// an error no more calls are started.
 func Parallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var next, failed atomic.Int64
