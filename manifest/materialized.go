@@ -98,9 +98,9 @@ type EntryReader struct {
 	entries []Entry
 }
 
-// Step returns the entries of a step, which must be above those that were asked for before. They are
-// good until the next call. An entry of an earlier step, or of one that is not of its file, is an
-// error.
+// Step returns the entries of a step, which must be above those that were asked for before. They
+// are good until the next call. An entry of an earlier step, or of one that is not of its file, is
+// an error.
 func (r *EntryReader) Step(step int) ([]Entry, error) {
 	r.entries = r.entries[:0]
 	for {

@@ -47,8 +47,9 @@ type join struct {
 	data    *materialize.Source
 }
 
-// Run joins. After an interruption the folder stays unfinished, and on a full disk, so that the same
-// call goes on with the files that are missing; after another failure it is as empty as before.
+// Run joins. After an interruption the folder stays unfinished, and on a full disk, so that the
+// same call goes on with the files that are missing; after another failure it is as empty as
+// before.
 func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, error) {
 	w, err := o.begin(ctx, beginning{stage: m, key: true, looks: true, inputs: func(c *param.Checker) {
 		o.validateInput(c, "examples", m.Examples...)

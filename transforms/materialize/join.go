@@ -147,7 +147,8 @@ func (f *joinFn) Setup(ctx context.Context) (err error) {
 
 func (f *joinFn) StartBundle(emitChunk) { f.packer = f.Config.packer(placeBytes, f.Splits) }
 
-// place is where a row of the table is in the data: the split, counted from 1 on, and the row in it.
+// place is where a row of the table is in the data: the split, counted from 1 on, and the row in
+// it.
 type place struct{ split, row uint32 }
 
 func (f *joinFn) ProcessElement(ctx context.Context, part uint32, events, ids func(*[]byte) bool, emit emitChunk) error {

@@ -71,8 +71,8 @@ func leaves(n parquet.Node) (count int) {
 	return count
 }
 
-// asWritten is a node of the data as it is written: of the same type, in the encodings of files that
-// are written here.
+// asWritten is a node of the data as it is written: of the same type, in the encodings of files
+// that are written here.
 func asWritten(n parquet.Node) node {
 	written := node{Node: n}
 	for _, f := range n.Fields() {

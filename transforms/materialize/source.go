@@ -72,8 +72,8 @@ type Data struct {
 	Owners   bool              // owners take part: the files have one column more
 }
 
-// Open opens the files. It checks that all have the same columns, and that the column of ids has ids
-// of the table's type: integers are taken for the strings of their digits where the table has
+// Open opens the files. It checks that all have the same columns, and that the column of ids has
+// ids of the table's type: integers are taken for the strings of their digits where the table has
 // strings. It reports every fault, each a [DataError].
 func (d Data) Open(ctx context.Context) (*Source, error) {
 	var files []string
@@ -160,8 +160,8 @@ type dataFile struct {
 	stamp string
 }
 
-// openData opens a file. Unless stamp is empty, the file must be in that state, and still be when it
-// is checked by unchanged.
+// openData opens a file. Unless stamp is empty, the file must be in that state, and still be when
+// it is checked by unchanged.
 func openData(ctx context.Context, name, stamp string) (*dataFile, error) {
 	file, err := graphio.Files{}.Open(ctx, name)
 	if err != nil {

@@ -65,8 +65,8 @@ func (t tangent) logBound(epsilon, sigma float64) float64 {
 	return -a*d/2 - a/t.slope*math.Log1p(t.slope/a) + math.Log(t.slope/(a+t.slope))
 }
 
-// logBoundOf is ln M of a Shifted proposal; values of randomised ratios may reach the weight itself,
-// e^{-d²/2σ²}.
+// logBoundOf is ln M of a Shifted proposal; values of randomised ratios may reach the weight
+// itself, e^{-d²/2σ²}.
 func (t tangent) logBoundOf(randomised bool, epsilon, sigma float64) float64 {
 	if !randomised {
 		return t.logBound(epsilon, sigma)
@@ -295,7 +295,8 @@ func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns,
 	return kappa, divergence
 }
 
-// slack is that of a Shifted proposal by this tangent: weights reach e (A+G)/G times M where f = e^-ε.
+// slack is that of a Shifted proposal by this tangent: weights reach e (A+G)/G times M where f =
+// e^-ε.
 func (t tangent) slack(epsilon, sigma float64) float64 {
 	return lossError(epsilon) * (1 + t.distance(epsilon)/(sigma*sigma*t.slope))
 }

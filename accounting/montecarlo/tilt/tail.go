@@ -6,9 +6,9 @@ import (
 	"minsep/accounting/internal/normal"
 )
 
-// tail is the distribution of the projection ⟨g, y⟩/G of a proposal of method Tangent, in units of -σ (F5.4): a
-// density in proportion to φ(x) (1 - e^{-slope·(x-from)}) beyond from. Randomised ratios leave the
-// last factor out: φ(x) alone.
+// tail is the distribution of the projection ⟨g, y⟩/G of a proposal of method Tangent, in units of
+// -σ (F5.4): a density in proportion to φ(x) (1 - e^{-slope·(x-from)}) beyond from. Randomised
+// ratios leave the last factor out: φ(x) alone.
 type tail struct {
 	from, slope float64 // t = d/σ > 0 and Gσ > 0
 	randomised  bool
@@ -42,7 +42,8 @@ func (t tail) weight(x, bound float64) float64 {
 	return bound / -math.Expm1(-t.slope*(x-t.from))
 }
 
-// bound is M: the integral of φ(x) (1 - e^{-slope·(x-from)}), which is that of the tangent, or of φ(x).
+// bound is M: the integral of φ(x) (1 - e^{-slope·(x-from)}), which is that of the tangent, or of
+// φ(x).
 func (t tail) bound() float64 {
 	if t.randomised {
 		return normal.Tail(t.from) * (1 + millsError)
@@ -50,7 +51,8 @@ func (t tail) bound() float64 {
 	return normal.Density(t.from) * (normal.Mills(t.from)*(1+millsError) - normal.Mills(t.from+t.slope))
 }
 
-// slack is that of a proposal: an error e of ln f changes the mean of the values by e·Φ(-from) at most.
+// slack is that of a proposal: an error e of ln f changes the mean of the values by e·Φ(-from) at
+// most.
 func (t tail) slack(epsilon float64) float64 {
 	return lossError(epsilon) * max(1, normal.Tail(t.from)/t.bound())
 }

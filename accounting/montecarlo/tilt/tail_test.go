@@ -57,7 +57,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestTangentNeedsFewerSamples: M is the bound that the tangent proves, below that of a shifted mean.
+// TestTangentNeedsFewerSamples: M is the bound that the tangent proves, below that of a shifted
+// mean.
 func TestTangentNeedsFewerSamples(t *testing.T) {
 	for _, c := range exactCases() {
 		if c.Direction != montecarlo.Q || c.Spec.MaxExamplesPerOwner > 1 {
