@@ -86,18 +86,21 @@ python: ## fetch what the checks in Python need, where there is a Python
 
 # JAX and PyTorch are large, want other versions of NumPy than each other, and are fetched by `make trainers` only.
 JAX_PACKAGES := numpy pyarrow jax jax-privacy grain datasets scikit-learn
-TORCH_PACKAGES := pyarrow<18 opacus==1.4.0 opt_einsum scipy<1.12
+TORCH_PACKAGES := pyarrow<18 opacus==1.4.0 opt_einsum scipy<1.12 scikit-learn<1.4 joblib threadpoolctl cloudpickle
 
 trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: python3-torch), for the tests of the Python package and for trainings
 	@$(VENV)-jax/bin/python -c 'import jax, jax_privacy, grain, datasets, sklearn' 2> /dev/null || { \
 	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) || { echo "$(JAX_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }
-	@$(VENV)-torch/bin/python -c 'import torch, opacus' 2> /dev/null || for python in python3 /usr/bin/python3 none; do \
+	@$(VENV)-torch/bin/python -c 'import torch, opacus, sklearn' 2> /dev/null || for python in python3 /usr/bin/python3 none; do \
 	  if [ $$python = none ]; then echo "no Python here has torch (Debian: apt-get install python3-torch): its tests are skipped"; \
 	  elif $$python -c 'import torch, numpy' 2> /dev/null; then \
 	    $$python -m venv --system-site-packages $(VENV)-torch && $(VENV)-torch/bin/pip install -q --no-deps $(foreach p,$(TORCH_PACKAGES),'$(p)') || { echo "$(TORCH_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-torch; }; break; fi; done
 
-trainings: build trainers ## train on digits with every mechanism, ten times each, about 10 minutes of processor time; resumable: out/trainings
-	MINSEP_COMMAND="$(CURDIR)/bin/minsep" PYTHONPATH="$(CURDIR)/python" $(VENV)-jax/bin/python integration/trainer/trainings.py --out out/trainings
+trainings: build trainers ## train on digits with every mechanism, ten times each, 10 minutes of processor time; resumable: out/trainings
+	@export MINSEP_COMMAND="$(CURDIR)/bin/minsep" PYTHONPATH="$(CURDIR)/python"; \
+	for program in jax owners torch; do \
+	  python=$(VENV)-$${program/owners/jax}/bin/python; \
+	  if [ -e $$python ]; then $$python integration/trainer/trainings.py --out out/trainings --program $$program; fi; done
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.

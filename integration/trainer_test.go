@@ -18,8 +18,9 @@ func TestTrainings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	programs := map[string][]string{"jax": {"test_trainings.Jax", "test_trainings.Owners"}, "torch": {"test_trainings.Torch"}}
 	pythons := map[string]string{}
-	for _, framework := range []string{"jax"} {
+	for framework := range programs {
 		python := trainer(t, framework)
 		if python == "" || exec.Command(python, "-c", "import sklearn").Run() != nil {
 			t.Logf("%s with scikit-learn is not here (make trainers fetches it): its trainings are skipped", framework)
@@ -33,7 +34,7 @@ func TestTrainings(t *testing.T) {
 	bin := buildCommand(t)
 	for framework, python := range pythons {
 		t.Run(framework, func(t *testing.T) {
-			cmd := exec.Command(python, "-m", "unittest", "-v", "test_trainings")
+			cmd := exec.Command(python, append([]string{"-m", "unittest", "-v"}, programs[framework]...)...)
 			cmd.Dir = "trainer"
 			cmd.Env = append(os.Environ(), "PYTHONPATH="+source, "MINSEP_COMMAND="+bin, "TMPDIR="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
 			out, err := cmd.CombinedOutput()

@@ -20,16 +20,16 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 
 def markdown(results: list[dict[str, Any]]) -> str:
-    """A table with a row for each framework, epsilon and mechanism, by test loss."""
+    """A table with a row for each program, epsilon and mechanism, by test loss."""
     groups: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for r in results:
-        groups.setdefault((r["framework"], r["epsilon"], r["mechanism"]), []).append(r)
+        groups.setdefault((r["program"], r["epsilon"], r["mechanism"]), []).append(r)
     mean = lambda group, field: interval([r[field] for r in group])
     lines = ["| | ε | mechanism | σ | test loss | accuracy | trainings |", "|---|---|---|---|---|---|---|"]
     order = lambda item: (item[0][:2], mean(item[1], "loss"))
-    for (framework, epsilon, name), group in sorted(groups.items(), key=order):
+    for (program, epsilon, name), group in sorted(groups.items(), key=order):
         (loss, half), (accuracy, wide) = mean(group, "loss"), mean(group, "accuracy")
         sigma = group[0]["noise_multiplier"]
-        row = [framework, epsilon, name, f"{sigma:.4g}", f"{loss:.3f} ± {half:.3f}", f"{100 * accuracy:.1f} ± {100 * wide:.1f} %", len(group)]
+        row = [program, epsilon, name, f"{sigma:.4g}", f"{loss:.3f} ± {half:.3f}", f"{100 * accuracy:.1f} ± {100 * wide:.1f} %", len(group)]
         lines.append("| " + " | ".join(map(str, row)) + " |")
     return "\n".join(lines)
