@@ -86,6 +86,7 @@ type problem struct {
 	pad     int
 	files   []string                 // of the data
 	rows    map[int64]map[string]any // of the data, by row of the table
+	change  func()                   // of the data, after they were opened; nil: none
 }
 
 // newProblem makes a random problem: batches and a table, if there is one, in dir, and the data.
@@ -310,6 +311,9 @@ func (p *problem) write(t *testing.T, h how) (dir string, files []manifest.File,
 	if err != nil {
 		return "", nil, err
 	}
+	if p.change != nil {
+		p.change()
+	}
 	dir = t.TempDir()
 	c := materialize.Config{Batches: filepath.Join(p.dir, "batches"), Dir: dir, Shards: h.shards, Done: h.done, Pad: p.pad, IDColumn: "id",
 		KeyURI: keyFile, RunID: runID, Params: paramsOf(p), TempDir: t.TempDir(), SharedDir: t.TempDir(), SharedAfter: h.after}
@@ -381,4 +385,111 @@ func TestJoin(t *testing.T) {
 			t.Fatalf("seed %d, %+v, %d files (-in memory +join):\n%s", seed, h, len(files), diff)
 		}
 	}
+}
+
+// TestAnyWay: other shards, another runner, chunks through files and files that are there already
+// change no entry; a file of an earlier job is not written again.
+func TestAnyWay(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	p := newProblem(t, rng)
+	for len(p.steps) < 3 {
+		p = newProblem(t, rng)
+	}
+	dir, files, err := p.write(t, how{runner: "direct", shards: 3})
+	must(t, err)
+	want := entries(t, dir, files)
+	other, again, err := p.write(t, how{runner: "prism", shards: 3, after: 1})
+	must(t, err)
+	if !slices.Equal(files, again) {
+		t.Errorf("%v on the direct runner, %v on Prism", files, again)
+	}
+	one, single, err := p.write(t, how{runner: "direct", shards: 1})
+	must(t, err)
+	if diff := gocmp.Diff(want, entries(t, one, single)); diff != "" {
+		t.Errorf("-3 shards +1:\n%s", diff)
+	}
+
+	_, rest, err := p.write(t, how{runner: "direct", shards: 3, done: []int{0, 2}})
+	must(t, err)
+	if !slices.Equal(rest, files[1:2]) {
+		t.Errorf("with shards 0 and 2 done %v were written, want %v", rest, files[1:2])
+	}
+	done, kept, err := materialize.Finished(t.Context(), other, 3)
+	if err != nil || !slices.Equal(done, []int{0, 1, 2}) || !slices.Equal(kept, again) {
+		t.Errorf("finished: %v, %v, %v", done, kept, err)
+	}
+	must(t, os.WriteFile(filepath.Join(other, again[1].Name), []byte("damaged"), 0o600))
+	if done, _, err := materialize.Finished(t.Context(), other, 3); err != nil || !slices.Equal(done, []int{0, 2}) {
+		t.Errorf("with a damaged file %v are finished, %v", done, err)
+	}
+	if done, _, err := materialize.Finished(t.Context(), other, 4); err != nil || done != nil {
+		t.Errorf("of another number of shards %v are finished, %v", done, err)
+	}
+}
+
+// TestFaults: data that lack an example, be it in a batch or not, or have one twice; other columns;
+// ids of another type; a file that was changed.
+func TestFaults(t *testing.T) {
+	write := func(name string, rows any) string {
+		t.Helper()
+		var b bytes.Buffer
+		switch rows := rows.(type) {
+		case []example[int64]:
+			must(t, parquet.Write(&b, rows))
+		case []example[string]:
+			must(t, parquet.Write(&b, rows))
+		case []innerRow:
+			must(t, parquet.Write(&b, rows))
+		case []withStep:
+			must(t, parquet.Write(&b, rows))
+		}
+		path := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(path, b.Bytes(), 0o600))
+		return path
+	}
+	// Of ten examples, 3 takes part.
+	p := &problem{dir: t.TempDir(), n: 10, steps: [][][]int64{{{3}}}}
+	p.writeBatches(t, 1, 1, false)
+	var all []example[int64]
+	for id := range int64(12) {
+		all = append(all, example[int64]{ID: id})
+	}
+	good := write("good.parquet", all)
+	damaged := func() string {
+		b, err := os.ReadFile(good)
+		must(t, err)
+		name := write("damaged.parquet", []innerRow{})
+		must(t, os.WriteFile(name, append(b[:100:100], b[140:]...), 0o600))
+		return name
+	}
+	for name, c := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"none":          {[]string{"none.parquet"}, "no such file"},
+		"few":           {[]string{write("few.parquet", all[:8])}, "at least 2 of the run's examples are not in the data, such as 8, 9"},
+		"twice":         {[]string{good, write("more.parquet", all[5:6])}, "more than once, such as 5:"},
+		"strings":       {[]string{write("strings.parquet", []example[string]{{ID: "1"}})}, "has strings, and the ids of the run's examples are integers"},
+		"no ids":        {[]string{write("without.parquet", []innerRow{{}})}, "has no column id"},
+		"other columns": {[]string{good, write("other.parquet", []withStep{{ID: 99}})}, "has the name of one that is added"},
+		"damaged":       {[]string{damaged()}, "corrupt"},
+	} {
+		p.files = c.files
+		if _, _, err := p.write(t, how{runner: "direct", shards: 1}); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), materialize.FaultPrefix) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	p.files = []string{good}
+	if _, _, err := p.write(t, how{runner: "direct", shards: 1}); err != nil {
+		t.Error(err)
+	}
+	p.change = func() { must(t, os.WriteFile(good, []byte("PAR1 something else"), 0o600)) }
+	if _, _, err := p.write(t, how{runner: "direct", shards: 1}); err == nil || !strings.Contains(err.Error(), "was changed since the command began") {
+		t.Errorf("changed: %v", err)
+	}
+}
+
+type withStep struct {
+	ID   int64 `parquet:"id"`
+	Step int32 `parquet:"step"`
 }
