@@ -154,6 +154,10 @@ scale: ## measure bound and form at 1e6 to 1e8 edges, hot keys and rounds: the p
 	out/scale/scale -fit out/scale/points.jsonl
 	MINSEP_SCALE_EDGES=6000000 $(GO) test -count=1 -run LargeHotKeys ./transforms/contribution
 
+.PHONY: audit
+audit: ## attack the whole chain in process: certificates of every scheme again, and a million observations, in minutes
+	MINSEP_AUDIT=1 $(GO) test -count=1 -timeout 60m -v ./audit
+
 papers: ## recompute the papers' tables, published beside computed
 	$(GO) run ./integration/papers
 

@@ -29,6 +29,7 @@ var layers = [][]string{
 	{"stages"},
 	{"planner"},
 	{"inspect"},
+	{"audit"},
 	{"report"},
 	{"transforms"},
 	{"pipelines"},

@@ -1,0 +1,246 @@
+package audit
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+func toeplitz(steps int, c ...float64) *mechanism.Strategy {
+	return &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: c}
+}
+
+func bMinSep(p float64, n, b int, warm bool) sampling.Spec {
+	return sampling.Spec{BMinSep: &sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: warm}}
+}
+
+func balancedSpec(t testing.TB, steps, minSep int, participations float64) sampling.Spec {
+	t.Helper()
+	s, err := sampling.NewBalancedMinSep(steps, minSep, participations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sampling.Spec{BalancedMinSep: &s}
+}
+
+// long says that the audit is to take minutes: make audit.
+func long() bool { return os.Getenv("MINSEP_AUDIT") != "" }
+
+// auditedCase is a chain with a claim, (1, 1e-2), that minsep account certified: the test with
+// MINSEP_AUDIT=1 certifies it again.
+type auditedCase struct {
+	name string
+	chain
+}
+
+func cases(t testing.TB) []auditedCase {
+	epochs := sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 48, MinSep: 4, EpochSteps: 16}}
+	owners := bMinSep(0.1, 64, 4, true)
+	owners.Owners = &sampling.OwnerSampling{ExamplesPerOwner: 2}
+	truncated := bMinSep(0.1, 32, 4, true)
+	truncated.Truncation = &sampling.Truncation{MaxBatchSize: 12}
+	return []auditedCase{
+		{"b-min-sep", chain{spec: bMinSep(0.1, 64, 4, true), strategy: toeplitz(64, 0.8, 0.5, 0.3), sigma: 1.9703}},
+		{"b-min-sep, cold", chain{spec: bMinSep(0.1, 64, 4, false), strategy: toeplitz(64, 0.8, 0.5, 0.3), sigma: 1.9882}},
+		{"wide min-sep", chain{spec: bMinSep(0.2, 16, 16, true), strategy: toeplitz(16, 0.7, 0.5, 0.4, 0.3), sigma: 0.8860}},
+		{"epoch-min-sep", chain{spec: epochs, strategy: toeplitz(48, 0.8, 0.5, 0.3), sigma: 1.3917}},
+		{"balanced-min-sep", chain{spec: balancedSpec(t, 32, 4, 3), strategy: toeplitz(32, 0.8, 0.6), sigma: 1.4896}},
+		{"owner of two", chain{spec: bMinSep(0.1, 10, 3, true), strategy: toeplitz(10, 0.8, 0.6), examples: 2, sigma: 1.6268}},
+		{"owner of three", chain{spec: bMinSep(0.1, 8, 3, true), strategy: toeplitz(8, 0.8, 0.6), examples: 3, sigma: 2.0868}},
+		{"sampled owners", chain{spec: owners, strategy: toeplitz(64, 0.8, 0.5, 0.3), sigma: 1.9703}},
+		{"truncation", chain{spec: truncated, strategy: toeplitz(32, 0.8, 0.5, 0.3), sigma: 1.5709}},
+	}
+}
+
+// TestWithin: the product's chain stays within its certificate, and follows its law.
+func TestWithin(t *testing.T) {
+	for _, c := range cases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			c.canaries = 64
+			runs := 200
+			if long() {
+				c.sigma, runs = c.certified(t, 200_000), 16_000
+			}
+			start := time.Now()
+			j := c.audit(t, c.name, runs)
+			if long() {
+				t.Logf("σ %.4f, %d observations in %.0f s: ε at least %.3f by likelihood ratios, %.3f adapted; δ about %.5f ± %.5f and %.5f ± %.5f",
+					c.sigma, j.With.Of+j.Without.Of, time.Since(start).Seconds(), max(j.With.Epsilon, j.Without.Epsilon), j.Adapted, j.With.Estimate, j.With.StandardError, j.Without.Estimate, j.Without.StandardError)
+			}
+			if verdict := j.Verdict(epsilon); verdict != Within || j.Compared == (c.spec.Truncation != nil) {
+				t.Errorf("%s: epsilon at least %.3f, %v", verdict, j.Epsilon, j.Differences)
+			}
+			// The estimates must not be far above the certified δ: that is a sharper test.
+			for _, d := range []Direction{j.With, j.Without} {
+				if d.Estimate-6*d.StandardError > delta {
+					t.Errorf("δ is about %.5f ± %.5f, and 0.01 is certified", d.Estimate, d.StandardError)
+				}
+			}
+			if long() && j.Epsilon < 0.8*epsilon && c.spec.Truncation == nil {
+				t.Errorf("epsilon at least %.3f: the attack is weak", j.Epsilon)
+			}
+		})
+	}
+}
+
+// surely is the logarithm of a probability so far below FalseAlarm that the fault shows in more than
+// .999 of all audits: a statistic that is normal and on average √(2·60) deviations off is more than
+// √(2·22) off but for one in a million.
+const surely = -60.0
+
+// caught fails the test unless a fault was found with power to spare.
+func (j Judgement) caught(t *testing.T) {
+	t.Helper()
+	worst := 0.0
+	for _, d := range j.Differences {
+		worst = min(worst, d.LogP)
+	}
+	t.Logf("%s: ε at least %.3f by likelihood ratios, %.3f adapted; largest difference %.0f", j.Verdict(epsilon), max(j.With.Epsilon, j.Without.Epsilon), j.Adapted, worst)
+	if worst > surely {
+		t.Errorf("not caught: %v", j.Differences)
+	}
+}
+
+// TestFaults: faults of a chain are found.
+func TestFaults(t *testing.T) {
+	base := chain{spec: bMinSep(0.1, 32, 4, true), strategy: toeplitz(32, 0.8, 0.5, 0.3), sigma: 1.4707, canaries: 64}
+	other := bMinSep(0.15, 32, 4, true)
+	rare := chain{spec: bMinSep(0.02, 32, 4, true), strategy: toeplitz(32, 0.8, 0.5, 0.3), sigma: 0.6507, canaries: 256}
+	once, cold := chain{spec: bMinSep(0.3, 8, 8, true), strategy: toeplitz(8, 0.8, 0.6), sigma: 0.9245, canaries: 64}, bMinSep(0.3, 8, 8, false)
+	pair := chain{spec: bMinSep(0.1, 8, 3, true), strategy: toeplitz(8, 0.8, 0.6), examples: 2, sigma: 1.5065, canaries: 64}
+	for _, c := range []struct {
+		name  string
+		chain chain
+		fault faults
+		runs  int
+	}{
+		{"noise a step off", base, faults{shifted: true}, 200},
+		{"bands of another strategy", base, faults{noiseOf: toeplitz(32, 0.85, 0.5)}, 200},
+		{"batches of another probability", base, faults{batchesOf: &other}, 1000},
+		{"noise a fifth too small", base, faults{scale: 0.8}, 100},
+		{"warm start left out", once, faults{batchesOf: &cold}, 1600},
+		{"one coin for two examples of an owner", pair, faults{sameCoins: true}, 1800},
+		{"truncation that is not accounted for", base, faults{cut: 2}, 800},
+		{"sums divided by the realised batch size", rare, faults{realised: true}, 400},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.chain.faults = c.fault
+			c.chain.audit(t, c.name, c.runs).caught(t)
+		})
+	}
+}
+
+// TestKeyUsedTwice: where a second training, without the canary, has the run id of the first, the
+// difference of their sums has no noise. With a run id of its own it is the mechanism at √2 σ.
+func TestKeyUsedTwice(t *testing.T) {
+	c := chain{spec: bMinSep(0.1, 32, 4, true), strategy: toeplitz(32, 0.8, 0.5, 0.3), sigma: 1.4707, canaries: 64}
+	m := c.mechanism()
+	m.NoiseMultiplier *= math.Sqrt2
+	for _, again := range []bool{false, true} {
+		j := m.audit(t, 100, func() rowsOf {
+			first, second := c.trainer(t, seeded("twice")), c.trainer(t, seeded("twice"))
+			return func(run int) [][]float64 {
+				id := uint64(run)
+				rows := first.train(id, includedIn(run))
+				if !again {
+					id += 1 << 32
+				}
+				for i, row := range second.train(id, func(int) bool { return false }) {
+					for step, v := range row {
+						rows[i][step] -= v
+					}
+				}
+				return rows
+			}
+		})
+		if again {
+			j.caught(t)
+			if j.Verdict(epsilon) != Exceeds {
+				t.Error(j.Verdict(epsilon))
+			}
+		} else if j.Verdict(epsilon) != Within {
+			t.Errorf("%s: %v", j.Verdict(epsilon), j.Differences)
+		}
+	}
+}
+
+// TestRatiosAgree: the recursion is the sum over all patterns.
+func TestRatiosAgree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, c := range []struct {
+		spec     sampling.Spec
+		strategy *mechanism.Strategy
+	}{
+		{bMinSep(0.3, 9, 3, true), toeplitz(9, 0.8, 0.5, 0.3)},
+		{bMinSep(0.3, 9, 3, false), toeplitz(9, 0.8, 0.5, 0.3)},
+		{bMinSep(0.3, 5, 9, true), toeplitz(5, 0.8, 0.5, 0.3)},
+		{sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.2, Steps: 6}}, toeplitz(6, 1)},
+		{sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 7, Period: 3}}, toeplitz(7, 1, 0.5)},
+		{sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: 7, MinSep: 3, SecretPartition: true}}, toeplitz(7, 1, 0.5)},
+		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 11, MinSep: 2, EpochSteps: 4}}, toeplitz(11, 1, 0.5)},
+		{balancedSpec(t, 10, 2, 2.5), toeplitz(10, 1, 0.5)},
+	} {
+		l, err := newLaw(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patterns, total := l.patterns(1, 1e5), 0.0
+		rates := make([]float64, l.steps)
+		for _, p := range patterns {
+			total += p.prob
+			for i, x := range p.times {
+				rates[i] += p.prob * float64(x)
+			}
+		}
+		if math.Abs(total-1) > 1e-12 {
+			t.Errorf("%v: probabilities add up to %v", c.spec, total)
+		}
+		if independent, is := c.spec.Scheme().(sampling.Independent); is && (c.spec.BMinSep == nil || c.spec.BMinSep.WarmStart) {
+			for i, rate := range rates { // every step alike, as the scheme promises
+				if want := independent.ExpectedBatchSize(1); math.Abs(rate-want) > 1e-10 {
+					t.Errorf("%s: rate of step %d is %v, want %v", c.spec.Scheme().Name(), i, rate, want)
+				}
+			}
+		}
+		columns := matrix(c.strategy)
+		sum, chain := newSumRatio(patterns, columns, 0.9), newChainRatio(l, columns, 0.9)
+		y := make([]float64, l.steps)
+		for range 50 {
+			for i := range y {
+				y[i] = 2 * rng.NormFloat64()
+			}
+			if a, b := sum.log(y), chain.log(y); math.Abs(a-b) > 1e-11 {
+				t.Errorf("%s: %v by all patterns, %v by the recursion", c.spec.Scheme().Name(), a, b)
+			}
+		}
+	}
+}
+
+// TestMatrix: the columns are those of the product.
+func TestMatrix(t *testing.T) {
+	for _, s := range []*mechanism.Strategy{
+		toeplitz(6, 1, 0.5, 0.25),
+		{Kind: mechanism.KindToeplitz, Steps: 6, Toeplitz: []float64{1, 0.5, 0.25}, Normalized: true},
+		{Steps: 6, InverseToeplitz: []float64{1, -0.4}},
+		{Steps: 6, BLT: &mechanism.BLT{Scales: []float64{0.3, 0.2}, Decays: []float64{0.9, 0.5}}},
+		{Steps: 3, Columns: [][]float64{{1, 0.5}, {2}, {3}}},
+	} {
+		for i, c := range matrix(s) {
+			want := s.Column(nil, i)
+			for t0 := range want {
+				got := 0.0
+				if t0 < len(c) {
+					got = c[t0]
+				}
+				if math.Abs(got-want[t0]) > 1e-14 {
+					t.Errorf("%+v: C[%d][%d] is %v, want %v", s, i+t0, i, got, want[t0])
+				}
+			}
+		}
+	}
+}

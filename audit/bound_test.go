@@ -1,0 +1,137 @@
+package audit
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// TestLowestRate holds Clopper and Pearson's bound against sums of the binomial law: at the bound,
+// so many hits or more have a probability of at most alpha, and hardly less.
+func TestLowestRate(t *testing.T) {
+	for _, c := range []struct{ hits, trials int }{{1, 1}, {3, 10}, {10, 10}, {150, 100000}, {5000, 20000}, {500_000, 500_000}} {
+		for _, alpha := range []float64{0.05, FalseAlarm / 8} {
+			p := lowestRate(c.hits, c.trials, alpha)
+			tail := 0.0
+			for k := c.hits; k <= c.trials; k++ {
+				term := math.Exp(logBinomial(c.trials, k, p))
+				if tail += term; term < 1e-20*tail {
+					break
+				}
+			}
+			if tail > alpha*(1+1e-7) || tail < alpha*(1-1e-4) {
+				t.Errorf("%d of %d: at %v the tail is %v, want %v", c.hits, c.trials, p, tail, alpha)
+			}
+		}
+	}
+	if p := lowestRate(0, 10, 0.05); p != 0 {
+		t.Errorf("no hits: %v", p)
+	}
+}
+
+// TestBoundOfKnownLaws: ε of randomised response is known. The bound stays below it and comes
+// close.
+func TestBoundOfKnownLaws(t *testing.T) {
+	const m, epsilon = 100_000, 1.2
+	right := int(m * math.Exp(epsilon) / (1 + math.Exp(epsilon)))
+	with, without := make([]float64, m), make([]float64, m)
+	for i := range m {
+		with[i], without[i] = -epsilon, epsilon
+		if i < right {
+			with[i], without[i] = epsilon, -epsilon
+		}
+	}
+	b := NewBound(with, without, 1, 0)
+	if !(b.Epsilon < epsilon && b.Epsilon > 0.95*epsilon) {
+		t.Errorf("ε at least %v, is %v", b.Epsilon, epsilon)
+	}
+	if b := NewBound(with, without, 1, 0.2); !(b.Epsilon < 1) { // H at ε = 1 is .143 only
+		t.Errorf("ε at least %v at δ = .2", b.Epsilon)
+	}
+	for _, d := range []Direction{b.With, b.Without} { // H = q - e(1-q)
+		q := float64(right) / m
+		if want := q - math.E*(1-q); math.Abs(d.Estimate-want) > 1e-9 || !(d.Delta < want && d.Delta > want-0.04) {
+			t.Errorf("δ at least %v, about %v, is %v", d.Delta, d.Estimate, want)
+		}
+	}
+}
+
+// TestOneRunPValue holds the bound of the p-value against the published program's formula, summed
+// otherwise, and for δ = 0 against the binomial law.
+func TestOneRunPValue(t *testing.T) {
+	if got, want := oneRunPValue(100, 40, 35, 0.7, 0), (distuv.Binomial{N: 40, P: 1 / (1 + math.Exp(-0.7))}).Survival(34); math.Abs(got-want) > 1e-12 {
+		t.Errorf("δ = 0: %v, want %v", got, want)
+	}
+	w := (distuv.Binomial{N: 40, P: 1 / (1 + math.Exp(-0.7))})
+	alpha := 0.0
+	for i := 1; i <= 35; i++ {
+		alpha = max(alpha, (w.CDF(34)-w.CDF(float64(34-i)))/float64(i))
+	}
+	if got, want := oneRunPValue(100, 40, 35, 0.7, 1e-3), w.Survival(34)+2*100*1e-3*alpha; math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestOneRun: perfect scores show much, scores that say nothing show nothing, and ties do not count
+// as right.
+func TestOneRun(t *testing.T) {
+	ones, zeros := make([]float64, 500), make([]float64, 500)
+	for i := range ones {
+		ones[i] = 1
+	}
+	if e := OneRun(ones, zeros, 100, 1e-6); e < 3 || e > 3.6 { // (1+e^-ε)^-100 = .05 at 3.5
+		t.Errorf("perfect scores: %v", e)
+	}
+	for _, sides := range [][2][]float64{{zeros, zeros}, {zeros, ones}, {ones, ones}} {
+		if e := OneRun(sides[0], sides[1], 100, 1e-6); e != 0 {
+			t.Errorf("no information: %v", e)
+		}
+	}
+}
+
+// TestCompareCounts: the bound is above the probability of the hypergeometric law, by enumeration.
+func TestCompareCounts(t *testing.T) {
+	const of, references, all = 30, 50, 20 // all: observed and reference together of which it is true
+	choose := func(n, k int) float64 {
+		if k < 0 || k > n {
+			return 0
+		}
+		a, _ := math.Lgamma(float64(n + 1))
+		b, _ := math.Lgamma(float64(k + 1))
+		c, _ := math.Lgamma(float64(n - k + 1))
+		return math.Exp(a - b - c)
+	}
+	mass := func(k int) float64 { return choose(of, k) * choose(references, all-k) / choose(of+references, all) }
+	for k := 0; k <= all; k++ {
+		low, high := 0.0, 0.0
+		for i := 0; i <= all; i++ {
+			if i <= k {
+				low += mass(i)
+			}
+			if i >= k {
+				high += mass(i)
+			}
+		}
+		tail := high
+		if float64(k) < all*of/float64(of+references) {
+			tail = low
+		}
+		if bound := math.Exp(compareCounts("", "", k, of, all-k, references).LogP); bound < tail*(1-1e-9) {
+			t.Errorf("%d: bound %v is below the probability %v", k, bound, tail)
+		}
+	}
+}
+
+// TestLeastObservations: so many are enough, and one less is not.
+func TestLeastObservations(t *testing.T) {
+	for _, epsilon := range []float64{0.1, 1, 8} {
+		m := LeastObservations(epsilon, 1e-5)
+		perfect := func(m int) float64 {
+			return Rates{True: m, Of: m, FalseOf: m}.bounded(FalseAlarm / 8).epsilon(1e-5)
+		}
+		if perfect(m) <= epsilon || perfect(m-1) > epsilon {
+			t.Errorf("ε = %v: %d observations show %v, one less %v", epsilon, m, perfect(m), perfect(m-1))
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// cuts is the number of parts into which the values of a score are cut.
+const cuts = 32
+
+// Difference is a place at which observations and the mechanism's law differ.
+type Difference struct {
+	Score string // what was compared
+	// LogP is the natural logarithm of a bound of the probability that any comparison of two samples
+	// of one law differs so much; at most 0.
+	LogP     float64
+	Count    int     // observations of which What is true
+	Of       int     // observations
+	Expected float64 // how many it would be, by both samples together
+	What     string  // such as "at most 1.5"
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%s: %d of %d are %s, where %.1f are expected", d.Score, d.Count, d.Of, d.What, d.Expected)
+}
+
+// compare returns how a sample differs from one of the law that it should follow, for each score and
+// step at most once; if it follows the law there is something with probability at most FalseAlarm/2.
+func compare(observed, reference *Sample) (found []Difference) {
+	n, of, references := len(observed.small), len(observed.LogRatios), len(reference.LogRatios)
+	comparisons := 3*(cuts-1) + 2*n
+	add := func(d Difference) {
+		if d.LogP += math.Log(2 * float64(comparisons)); d.LogP < math.Log(FalseAlarm/2) {
+			found = append(found, d)
+		}
+	}
+	add(compareValues("log likelihood ratio", observed.LogRatios, reference.LogRatios))
+	add(compareValues("sum of squares", observed.squares, reference.squares))
+	add(compareValues("sum of products of neighbouring steps", observed.products, reference.products))
+	for t := range n {
+		add(compareCounts(fmt.Sprintf("step %d", t), fmt.Sprintf("within %.4f σ", smallest), observed.small[t], of, reference.small[t], references))
+		add(compareCounts(fmt.Sprintf("steps %d and %d", t-1, t), "of one sign", observed.same[t], of, reference.same[t], references))
+	}
+	return found
+}
+
+// compareCounts compares how often something is true in two samples. Given how often it is in both
+// together, which observations these are is random: the number that is observed is hypergeometric,
+// each of whose tails is below Chernoff's bound for the binomial law (Hoeffding, Probability
+// inequalities for sums of bounded random variables, 1963, section 6). So this holds for every law
+// and every size.
+func compareCounts(score, what string, count, of, references, ofReferences int) Difference {
+	share := float64(of) / float64(of+ofReferences)
+	all, rest := float64(count+references), float64(of+ofReferences-count-references)
+	d := Difference{Score: score, Count: count, Of: of, Expected: share * all, What: what}
+	// Of those of which it is true, and of the others: both bounds hold.
+	if all > 0 {
+		d.LogP = min(d.LogP, -all*relativeEntropy(float64(count)/all, share))
+	}
+	if rest > 0 {
+		d.LogP = min(d.LogP, -rest*relativeEntropy(float64(of-count)/rest, share))
+	}
+	return d
+}
+
+// compareValues compares the distributions of a score, at places that the two samples together
+// choose, and returns the largest difference.
+func compareValues(score string, observed, reference []float64) (worst Difference) {
+	type value struct {
+		v        float64
+		observed bool
+	}
+	var all []value
+	for _, v := range observed {
+		all = append(all, value{v, true})
+	}
+	for _, v := range reference {
+		all = append(all, value{v, false})
+	}
+	slices.SortFunc(all, func(a, b value) int { return cmp.Compare(a.v, b.v) })
+	worst.Score = score
+	below, i := 0, 0
+	for c := 1; c < cuts; c++ {
+		// Smaller parts at the ends, where a fault of the tails shows.
+		at := math.Pow(math.Sin(math.Pi/2*float64(c)/cuts), 2)
+		end := int(at * float64(len(all)))
+		for ; i < len(all) && (i < end || i > 0 && all[i].v == all[i-1].v); i++ { // ties are not cut apart
+			if all[i].observed {
+				below++
+			}
+		}
+		if i == 0 || i == len(all) {
+			continue
+		}
+		d := compareCounts(score, fmt.Sprintf("at most %.4g", all[i-1].v), below, len(observed), i-below, len(reference))
+		if d.LogP < worst.LogP {
+			worst = d
+		}
+	}
+	return worst
+}
+
+// relativeEntropy is that of two coins.
+func relativeEntropy(a, b float64) float64 {
+	term := func(a, b float64) float64 {
+		if a == 0 {
+			return 0
+		}
+		return a * math.Log(a/b)
+	}
+	return term(a, b) + term(1-a, 1-b)
+}

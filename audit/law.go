@@ -1,0 +1,262 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"minsep/internal/param"
+	"minsep/sampling"
+)
+
+// state is what the future participations of one example depend on. Its meaning is its law's.
+type state struct{ blocked, left, due int }
+
+// law is how one example takes part: at every step it does with a probability that depends on its
+// state, which then changes. It is written from the definition of the scheme.
+type law struct {
+	steps int
+	start map[state]float64                                           // probabilities, which add up to 1
+	next  func(step int, s state) (prob float64, takes, leaves state) // the state after taking part, and after not
+}
+
+// newLaw returns the law of a scheme for one copy of one example, or of one owner that is sampled.
+func newLaw(spec sampling.Spec) (*law, error) {
+	switch s := spec.Scheme().(type) {
+	case sampling.Poisson:
+		return separated(s.Prob, s.Steps, 1, false), nil
+	case sampling.BMinSep:
+		return separated(s.Prob, s.Steps, s.MinSep, s.WarmStart), nil
+	case sampling.BallsInBins:
+		return cyclic(1, s.Steps, s.Period), nil
+	case sampling.CyclicPoisson:
+		if s.SecretPartition {
+			return cyclic(s.Prob, s.Steps, s.MinSep), nil
+		}
+	case sampling.EpochMinSep:
+		return epochs(s.Steps, s.MinSep, s.EpochSteps), nil
+	case sampling.BalancedMinSep:
+		return balanced(s.Steps, s.MinSep, s.Participations)
+	}
+	return nil, &param.Error{Package: "audit", Param: "scheme", Value: spec.Kind().Name,
+		Rule: "has no audit: there is one for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, and cyclic-poisson with a secret partition"}
+}
+
+// separated is b-min-sep sampling: with probability p at each step unless it took part in one of
+// the minSep-1 steps before. A warm start is the stationary law of the blocked steps that are left.
+func separated(p float64, steps, minSep int, warm bool) *law {
+	l := &law{steps: steps, start: map[state]float64{{}: 1}}
+	if warm {
+		all := 1 + float64(minSep-1)*p
+		l.start[state{}] = 1 / all
+		for r := 1; r < minSep; r++ {
+			l.start[state{blocked: r}] = p / all
+		}
+	}
+	l.next = func(_ int, s state) (float64, state, state) {
+		if s.blocked > 0 {
+			return 0, s, state{blocked: s.blocked - 1}
+		}
+		return p, state{blocked: minSep - 1}, state{}
+	}
+	return l
+}
+
+// cyclic is a turn every period steps, from a uniform first one on; at each turn the example takes
+// part with probability p.
+func cyclic(p float64, steps, period int) *law {
+	l := &law{steps: steps, start: map[state]float64{}}
+	for r := range period {
+		l.start[state{blocked: r}] = 1 / float64(period)
+	}
+	l.next = func(_ int, s state) (float64, state, state) {
+		if s.blocked > 0 {
+			return 0, s, state{blocked: s.blocked - 1}
+		}
+		return p, state{blocked: period - 1}, state{blocked: period - 1}
+	}
+	return l
+}
+
+// epochs is one participation in each epoch of T steps, at least minSep steps after the last: due
+// is the first step at which the example may take part. Free at place v of an epoch, it does with
+// probability 1/(T - max(v, minSep-1)).
+func epochs(steps, minSep, T int) *law {
+	l := &law{steps: steps, start: map[state]float64{}}
+	l.start[state{}] = float64(T-minSep+1) / float64(T)
+	for r := 1; r < minSep; r++ {
+		l.start[state{due: r}] = 1 / float64(T)
+	}
+	l.next = func(step int, s state) (float64, state, state) {
+		if step < s.due {
+			return 0, s, s
+		}
+		next := max(step+minSep, (step/T+1)*T)
+		return 1 / float64(T-max(step%T, minSep-1)), state{due: next}, s
+	}
+	return l
+}
+
+// balanced is the law of largest entropy of patterns of exactly k participations, at least minSep
+// steps apart, with equal rates at every step: each pattern has a probability proportional to the
+// product of the weights of its steps. Where kappa is not whole, k is the next larger number with
+// probability kappa - ⌊kappa⌋.
+func balanced(steps, minSep int, kappa float64) (*law, error) {
+	most := int(math.Ceil(kappa))
+	share := make([]float64, most+1) // of each number of participations
+	share[most] = 1
+	if whole := math.Floor(kappa); whole != kappa {
+		share[most], share[most-1] = kappa-whole, whole+1-kappa
+	}
+	weights := make([]float64, steps)
+	for i := range weights {
+		weights[i] = 1
+	}
+	l := &law{steps: steps, start: map[state]float64{}}
+	for k, p := range share {
+		if p > 0 {
+			l.start[state{left: k}] = p
+		}
+	}
+	// sums[j][i] are the weights of all patterns of j participations from step i on, summed.
+	sums := make([][]float64, most+1)
+	for j := range sums {
+		sums[j] = make([]float64, steps+minSep+1)
+	}
+	update := func() {
+		for i := range sums[0] {
+			sums[0][i] = 1
+		}
+		for j := 1; j <= most; j++ {
+			for i := steps - 1; i >= 0; i-- {
+				sums[j][i] = sums[j][i+1] + weights[i]*sums[j-1][min(i+minSep, steps)]
+			}
+		}
+	}
+	l.next = func(step int, s state) (float64, state, state) {
+		if s.left == 0 || s.blocked > 0 {
+			return 0, s, state{left: s.left, blocked: max(0, s.blocked-1)}
+		}
+		p := weights[step] * sums[s.left-1][min(step+minSep, steps)] / sums[s.left][step]
+		return p, state{left: s.left - 1, blocked: minSep - 1}, state{left: s.left}
+	}
+	// Newton steps in the logarithms of the weights would need derivatives; multiplying each weight
+	// by the rate that is wanted over the one there is gets there slowly and plainly.
+	want := kappa / float64(steps)
+	for range 200000 {
+		update()
+		worst := 0.0
+		for i, rate := range l.rates() {
+			worst = max(worst, math.Abs(rate/want-1))
+			weights[i] *= math.Sqrt(want / rate)
+		}
+		if worst < 1e-11 {
+			update()
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("audit: the weights of balanced-min-sep with %d steps, min-sep %d and %v participations were not found", steps, minSep, kappa)
+}
+
+// rates are the probabilities to take part in each step.
+func (l *law) rates() []float64 {
+	rates := make([]float64, l.steps)
+	l.forward(func(step int, _ state, reached, prob float64) { rates[step] += reached * prob })
+	return rates
+}
+
+// forward calls visit for each state that can be reached at each step, with the probability to
+// reach it and that of a participation then.
+func (l *law) forward(visit func(step int, s state, reached, prob float64)) {
+	now := l.start
+	for step := range l.steps {
+		after := map[state]float64{}
+		for s, reached := range now {
+			prob, takes, leaves := l.next(step, s)
+			visit(step, s, reached, prob)
+			if prob > 0 {
+				after[takes] += reached * prob
+			}
+			if prob < 1 {
+				after[leaves] += reached * (1 - prob)
+			}
+		}
+		now = after
+	}
+}
+
+// draw adds one example's participations to x, one number a step.
+func (l *law) draw(x []float64, rng *rand.Rand) {
+	u, s := rng.Float64(), state{}
+	for _, first := range l.starts() {
+		s = first
+		if u -= l.start[first]; u < 0 {
+			break
+		}
+	}
+	for step := range l.steps {
+		prob, takes, leaves := l.next(step, s)
+		if rng.Float64() < prob {
+			x[step]++
+			s = takes
+		} else {
+			s = leaves
+		}
+	}
+}
+
+// pattern is a participation vector of one owner with its probability.
+type pattern struct {
+	times []uint8 // how many of its examples take part at each step
+	prob  float64
+}
+
+// patterns are all participation vectors of an owner of examples that follow l independently of
+// each other; nil if there are more than most.
+func (l *law) patterns(examples, most int) []pattern {
+	single := map[string]float64{}
+	var walk func(step int, s state, x []byte, prob float64) bool
+	walk = func(step int, s state, x []byte, prob float64) bool {
+		if len(single) > most {
+			return false
+		}
+		if step == l.steps {
+			single[string(x)] += prob
+			return true
+		}
+		p, takes, leaves := l.next(step, s)
+		ok := true
+		if p > 0 {
+			x[step] = 1
+			ok = walk(step+1, takes, x, prob*p)
+			x[step] = 0
+		}
+		if p < 1 {
+			ok = ok && walk(step+1, leaves, x, prob*(1-p))
+		}
+		return ok
+	}
+	for _, s := range l.starts() {
+		if !walk(0, s, make([]byte, l.steps), l.start[s]) {
+			return nil
+		}
+	}
+	all := single
+	for range examples - 1 {
+		sums := map[string]float64{}
+		for a, p := range all {
+			for b, q := range single {
+				x := []byte(a)
+				for i := range x {
+					x[i] += b[i]
+				}
+				sums[string(x)] += p * q
+				if len(sums) > most {
+					return nil
+				}
+			}
+		}
+		all = sums
+	}
+	return sorted(all)
+}

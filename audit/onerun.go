@@ -1,0 +1,98 @@
+package audit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// OneRunConfidence is the confidence of [OneRun].
+const OneRunConfidence = 0.95
+
+// OneRun is a lower bound, at confidence [OneRunConfidence], of ε at delta from one run with
+// len(with) + len(without) canaries, of which each was included by a fair coin of its own. It needs
+// no independence of the canaries' observations, only of the coins (Steinke, Nasr and Jagielski,
+// arXiv 2305.08846, Theorem 5.2). Of the canaries with the greatest scores it guesses that they were
+// included, of as many with the least that they were not. The number of guesses is guesses, even,
+// to be fixed in advance; with ties at the ends the order of the arguments decides for "not
+// included" first, which can only cost correct guesses.
+func OneRun(with, without []float64, guesses int, delta float64) float64 {
+	type canary struct {
+		score    float64
+		included bool
+	}
+	var all []canary
+	for _, s := range with {
+		all = append(all, canary{s, true})
+	}
+	for _, s := range without {
+		all = append(all, canary{s, false})
+	}
+	m := len(all)
+	guesses = min(guesses, m) / 2 * 2
+	correct := 0
+	slices.SortFunc(all, func(a, b canary) int { // those not included first on top, those included first below
+		return cmp.Or(cmp.Compare(b.score, a.score), compareBool(a.included, b.included))
+	})
+	for _, c := range all[:guesses/2] {
+		if c.included {
+			correct++
+		}
+	}
+	slices.SortFunc(all, func(a, b canary) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), compareBool(b.included, a.included))
+	})
+	for _, c := range all[:guesses/2] {
+		if !c.included {
+			correct++
+		}
+	}
+	if correct == 0 || oneRunPValue(m, guesses, correct, 0, delta) > 1-OneRunConfidence {
+		return 0
+	}
+	low, high := 0.0, 50.0
+	for range 50 {
+		mid := (low + high) / 2
+		if oneRunPValue(m, guesses, correct, mid, delta) <= 1-OneRunConfidence {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// oneRunPValue bounds the probability that at least correct of so many guesses about m canaries are
+// right, if the mechanism is (epsilon, delta)-DP: β + 2 m δ α, with W binomial of the guesses with
+// probability e^ε/(1+e^ε), β = Pr[W ≥ correct] and α the greatest Pr[correct-i ≤ W < correct]/i
+// over i ≥ 1.
+func oneRunPValue(m, guesses, correct int, epsilon, delta float64) float64 {
+	q := 1 / (1 + math.Exp(-epsilon))
+	mass := func(k int) float64 { return math.Exp(logBinomial(guesses, k, q)) }
+	beta := 0.0
+	for k := correct; k <= guesses; k++ {
+		beta += mass(k)
+	}
+	alpha, sum := 0.0, 0.0
+	for i := 1; i <= correct; i++ {
+		sum += mass(correct - i)
+		alpha = max(alpha, sum/float64(i))
+	}
+	return min(1, beta+2*float64(m)*delta*alpha)
+}
+
+// logBinomial is ln Pr[Binom(n, q) = k] for 0 < q < 1.
+func logBinomial(n, k int, q float64) float64 {
+	choose := func(n int) float64 { v, _ := math.Lgamma(float64(n + 1)); return v }
+	return choose(n) - choose(k) - choose(n-k) + float64(k)*math.Log(q) + float64(n-k)*math.Log1p(-q)
+}

@@ -1,0 +1,257 @@
+package audit
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"minsep/mechanism"
+)
+
+// matrix is C by columns, each from the diagonal down, computed from what the strategy holds.
+func matrix(s *mechanism.Strategy) [][]float64 {
+	n := s.Steps
+	columns := make([][]float64, n)
+	first := make([]float64, n)
+	switch {
+	case s.Toeplitz != nil:
+		copy(first, s.Toeplitz)
+	case s.InverseToeplitz != nil: // C C⁻¹ = 1, entry by entry
+		h := make([]float64, n)
+		copy(h, s.InverseToeplitz)
+		first[0] = 1 / h[0]
+		for t := 1; t < n; t++ {
+			for j := 1; j <= t; j++ {
+				first[t] -= h[j] * first[t-j]
+			}
+			first[t] /= h[0]
+		}
+	case s.BLT != nil:
+		first[0] = 1
+		for t := 1; t < n; t++ {
+			for m := range s.BLT.Scales {
+				first[t] += s.BLT.Scales[m] * math.Pow(s.BLT.Decays[m], float64(t-1))
+			}
+		}
+	}
+	for i := range columns {
+		columns[i] = make([]float64, n-i)
+		copy(columns[i], first)
+		if s.Columns != nil {
+			copy(columns[i], s.Columns[i])
+		}
+		if s.Normalized {
+			norm := math.Sqrt(inner(columns[i], columns[i]))
+			for t := range columns[i] {
+				columns[i][t] /= norm
+			}
+		}
+		for len(columns[i]) > 1 && columns[i][len(columns[i])-1] == 0 {
+			columns[i] = columns[i][:len(columns[i])-1]
+		}
+	}
+	return columns
+}
+
+func inner(a, b []float64) (sum float64) {
+	for i := range min(len(a), len(b)) {
+		sum += a[i] * b[i]
+	}
+	return sum
+}
+
+// multiply returns C x.
+func multiply(columns [][]float64, x []float64) []float64 {
+	y := make([]float64, len(x))
+	for i, c := range columns {
+		if x[i] != 0 {
+			for t, v := range c {
+				y[i+t] += v * x[i]
+			}
+		}
+	}
+	return y
+}
+
+// ratio is the likelihood ratio f of one owner.
+type ratio interface {
+	// log is ln f(y), y = C x + σ z, one number a step. It keeps no reference to y.
+	log(y []float64) float64
+}
+
+// sumRatio is f as the sum over all participation patterns (F3):
+//
+//	f(y) = Σ_x π(x) exp((⟨Cx, y⟩ - ‖Cx‖²/2)/σ²).
+type sumRatio struct {
+	columns [][]float64 // C/σ²
+	dots    []float64   // ⟨c_i, y⟩/σ²
+	terms   []term
+
+	exponents []float64 // of the terms
+}
+
+// term is one pattern: the steps at which it is not zero, and the number of participations there.
+type term struct {
+	steps    []int
+	times    []float64
+	constant float64 // ln π(x) - ‖Cx‖²/2σ²
+}
+
+func newSumRatio(patterns []pattern, columns [][]float64, sigma float64) *sumRatio {
+	r := &sumRatio{dots: make([]float64, len(columns))}
+	for _, c := range columns {
+		scaled := make([]float64, len(c))
+		for t, v := range c {
+			scaled[t] = v / (sigma * sigma)
+		}
+		r.columns = append(r.columns, scaled)
+	}
+	for _, p := range patterns {
+		x := make([]float64, len(columns))
+		t := term{constant: math.Log(p.prob)}
+		for i, times := range p.times {
+			if times > 0 {
+				x[i] = float64(times)
+				t.steps = append(t.steps, i)
+				t.times = append(t.times, x[i])
+			}
+		}
+		mean := multiply(columns, x)
+		t.constant -= inner(mean, mean) / (2 * sigma * sigma)
+		r.terms = append(r.terms, t)
+	}
+	r.exponents = make([]float64, len(r.terms))
+	return r
+}
+
+func (r *sumRatio) log(y []float64) float64 {
+	for i, c := range r.columns {
+		r.dots[i] = inner(c, y[i:])
+	}
+	largest := math.Inf(-1)
+	for k, t := range r.terms {
+		e := t.constant
+		for j, i := range t.steps {
+			e += t.times[j] * r.dots[i]
+		}
+		r.exponents[k] = e
+		largest = max(largest, e)
+	}
+	sum := 0.0
+	for _, e := range r.exponents {
+		if e > largest-40 { // what is left out is below 1e-12 of the sum
+			sum += math.Exp(e - largest)
+		}
+	}
+	return largest + math.Log(sum)
+}
+
+// chainRatio is f of one example whose participations' columns do not overlap: a recursion over the
+// states of its law, from the last step to the first. With overlaps it is an upper bound of f
+// (F3.3), which is a test like any other, only not the best one.
+type chainRatio struct {
+	columns      [][]float64 // C/σ²
+	halfSquares  []float64   // ‖c_i‖²/2σ²
+	nodes        [][]node    // of each step
+	start        []float64   // probabilities of the nodes of step 0
+	value, after []float64
+	factors      []float64
+	largest      float64 // of the exponent of one factor, so that no product overflows
+}
+
+// node is a state that can be reached at a step.
+type node struct {
+	prob          float64 // of a participation
+	takes, leaves int     // nodes of the next step; looked at only where they have a probability
+}
+
+func newChainRatio(l *law, columns [][]float64, sigma float64) *chainRatio {
+	r := &chainRatio{nodes: make([][]node, l.steps), factors: make([]float64, l.steps), largest: 700 / float64(l.steps)}
+	r.largest = max(r.largest, 20)
+	for _, c := range columns {
+		scaled := make([]float64, len(c))
+		for t, v := range c {
+			scaled[t] = v / (sigma * sigma)
+		}
+		r.columns = append(r.columns, scaled)
+		r.halfSquares = append(r.halfSquares, inner(c, c)/(2*sigma*sigma))
+	}
+	states := l.starts()
+	for _, s := range states {
+		r.start = append(r.start, l.start[s])
+	}
+	widest := len(states)
+	for step := range l.steps {
+		index, following := map[state]int{}, []state{}
+		place := func(s state) int {
+			i, known := index[s]
+			if !known {
+				i = len(following)
+				index[s], following = i, append(following, s)
+			}
+			return i
+		}
+		for _, s := range states {
+			p, takes, leaves := l.next(step, s)
+			n := node{prob: p}
+			if p > 0 {
+				n.takes = place(takes)
+			}
+			if p < 1 {
+				n.leaves = place(leaves)
+			}
+			r.nodes[step] = append(r.nodes[step], n)
+		}
+		states = following
+		widest = max(widest, len(states))
+	}
+	r.value, r.after = make([]float64, widest), make([]float64, widest)
+	return r
+}
+
+func (r *chainRatio) log(y []float64) float64 {
+	for i, c := range r.columns {
+		r.factors[i] = inner(c, y[i:]) - r.halfSquares[i]
+	}
+	return math.Log(r.sum(func(step int) float64 {
+		return math.Exp(max(-r.largest, min(r.largest, r.factors[step])))
+	}))
+}
+
+// sum is the mean over all patterns of the product of the factors of their steps.
+func (r *chainRatio) sum(factor func(step int) float64) float64 {
+	for i := range r.after {
+		r.after[i] = 1
+	}
+	for step := len(r.nodes) - 1; step >= 0; step-- {
+		f := factor(step)
+		for i, n := range r.nodes[step] {
+			v := 0.0
+			if n.prob > 0 {
+				v += n.prob * f * r.after[n.takes]
+			}
+			if n.prob < 1 {
+				v += (1 - n.prob) * r.after[n.leaves]
+			}
+			r.value[i] = v
+		}
+		r.value, r.after = r.after, r.value
+	}
+	return inner(r.start, r.after)
+}
+
+// starts are the states before the first step, in one order.
+func (l *law) starts() []state {
+	return slices.SortedFunc(maps.Keys(l.start), func(a, b state) int {
+		return cmp.Or(cmp.Compare(a.blocked, b.blocked), cmp.Compare(a.left, b.left), cmp.Compare(a.due, b.due))
+	})
+}
+
+// sorted makes patterns of a map in one order.
+func sorted(of map[string]float64) (all []pattern) {
+	for _, x := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, pattern{[]byte(x), of[x]})
+	}
+	return all
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+
+	"github.com/spf13/cobra"
+
+	"minsep/accounting"
+	"minsep/audit"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/mechanism/noise"
+	"minsep/stages"
+)
+
+// errAudit says that an audit found a fault.
+var errAudit = errors.New("the sums are not those of the mechanism that is certified")
+
+// audited is what minsep audit prints.
+type audited struct {
+	Verdict         string         `json:"verdict"`
+	Epsilon         float64        `json:"epsilon"`          // of the certificate
+	Delta           float64        `json:"delta"`            // of the certificate
+	EpsilonBound    float64        `json:"epsilon_bound"`    // lower confidence bound
+	FalseAlarm      float64        `json:"false_alarm"`      // of EpsilonBound, and of each verdict that is a fault
+	With            auditDirection `json:"with"`             // test of "took part"
+	Without         auditDirection `json:"without"`          // test of "did not take part"
+	OneRun          float64        `json:"one_run_bound"`    // at confidence 0.95; for canaries that fair coins included
+	Adapted         float64        `json:"adapted_bound"`    // lower confidence bound of ε by the attack that adapts
+	Compared        bool           `json:"compared"`         // distributions were compared with the mechanism's
+	Differences     []string       `json:"differences"`      // what does not follow it
+	NoiseMultiplier float64        `json:"noise_multiplier"` // σ that the noise should have
+	Exact           bool           `json:"exact"`            // scores are the true likelihood ratio
+}
+
+type auditDirection struct {
+	EpsilonBound  float64 `json:"epsilon_bound"`
+	DeltaBound    float64 `json:"delta_bound"`    // lower confidence bound of the divergence at the certificate's ε
+	DeltaEstimate float64 `json:"delta_estimate"` // of it
+	StandardError float64 `json:"standard_error"` // of the estimate
+	Observations  int     `json:"observations"`
+}
+
+func (a *app) auditCommand() *cobra.Command {
+	var with, without string
+	var clipNorm float64
+	var canary int
+	c := &cobra.Command{
+		Use:   "audit RUN --observations FILE --without FILE",
+		Short: "Attack a training's released sums: a lower bound of epsilon, to compare with the certificate",
+		Long: `audit tries to tell from the noisy sums of your own training code whether a canary took part, and compares its success
+with the certificate of the run directory. A canary is an example of your choice whose clipped gradient is the clip norm in
+one coordinate, in which nobody else's gradient is anything but zero.
+
+--observations is an .npy file of shape [observations, steps]: in each row, the released sums (before they are divided by the
+batch size) of the coordinate of a canary that took part in the training. --without is the same for canaries whose gradients
+were left out. Rows must be independent: canaries of one training with a coordinate and an owner each, or of many trainings.
+
+The first line is the verdict: "EXCEEDS: ", the lower bound of epsilon is above the certificate's; "DIFFERS: ", the sums do
+not follow the law of the certificate's mechanism; or "within: ", nothing was found, which proves nothing. EXCEEDS and DIFFERS
+end with exit code 1; either is wrong with probability 1e-9 at most. The certificate is taken as it stands: see inspect.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			attack, m, clip, err := a.attackOn(cmd.Context(), args[0], clipNorm, cmd.Flags().Changed("clip-norm"), canary)
+			if err == nil {
+				err = a.zeros
+			}
+			if err != nil {
+				return err
+			}
+			least := audit.LeastObservations(m.Epsilon, m.Delta)
+			check := param.Checker{Package: "audit"}
+			check.Require(with != "", "observations", `""`, "must name an .npy file of sums with the canary")
+			check.Require(without != "", "without", `""`, "must name an .npy file of sums without the canary")
+			check.Require(with == "" || with != without, "without", without, "must be another file than --observations")
+			if err := check.Err(); err != nil {
+				return err
+			}
+			sides := [2][][]float64{}
+			for i, file := range []struct{ flag, path string }{{"observations", with}, {"without", without}} {
+				if sides[i], err = audit.ReadObservations(cmd.Context(), file.flag, file.path, attack.Steps()); err != nil {
+					return err
+				}
+				if len(sides[i]) < least {
+					return &param.Error{Package: "audit", Param: file.flag, Value: file.path, Rule: fmt.Sprintf("has %d observations: "+
+						"must have at least %d, since with fewer no attack can show more than epsilon %g", len(sides[i]), least, m.Epsilon)}
+				}
+				for _, row := range sides[i] {
+					for t := range row {
+						row[t] /= clip
+					}
+				}
+			}
+			samples := [2]*audit.Sample{{}, {}}
+			for half := range 2 { // the attack adapts to one half, and is judged by the other
+				for i, rows := range sides {
+					for _, row := range rows[half*len(rows)/2 : (half+1)*len(rows)/2] {
+						attack.Add(samples[i], row)
+					}
+				}
+				if half == 0 {
+					attack.Adapt(sides[0][:len(sides[0])/2], sides[1][:len(sides[1])/2])
+				}
+			}
+			j := attack.Judge(samples[0], samples[1], rand.New(rand.NewPCG(1, 2)))
+			result := newAudited(m, attack, j)
+			err = a.print(result, func(w io.Writer) { printAudit(w, result) })
+			if j.Verdict(m.Epsilon) != audit.Within {
+				err = errors.Join(errAudit, err)
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&with, "observations", "", ".npy of released sums [observations, steps] of canaries that took part")
+	f.StringVar(&without, "without", "", ".npy of released sums [observations, steps] of canaries whose gradients were left out")
+	f.Float64Var(&clipNorm, "clip-norm", 0, "clip norm of the gradients (default: that of the run directory's noise, else 1)")
+	f.IntVar(&canary, "canary-examples", 1, "examples of each canary, all of one owner and with the same gradient")
+	return c
+}
+
+// attackOn prepares the attack on a run directory's certificate, and returns the clip norm.
+func (a *app) attackOn(ctx context.Context, dir string, clip float64, given bool, canary int) (*audit.Attack, audit.Mechanism, float64, error) {
+	var m audit.Mechanism
+	path := store.Join(dir, manifest.CertificateFile)
+	data, err := stages.ReadFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, m, 0, &param.Error{Package: "audit", Param: "run directory", Value: dir, Rule: "must hold " + manifest.CertificateFile + ", to which the audit is compared: minsep account makes one"}
+	}
+	if err != nil {
+		return nil, m, 0, err
+	}
+	c, err := accounting.ParseCertificate(data)
+	if err != nil {
+		return nil, m, 0, fmt.Errorf("%w: %s: %w", manifest.ErrInvalid, path, err)
+	}
+	if c.Status != accounting.Verified {
+		return nil, m, 0, &param.Error{Package: "audit", Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
+	}
+	m = audit.Of(c)
+	m.Examples = canary
+	if !given {
+		clip = 1
+	}
+	f, err := store.Open(ctx, store.Join(dir, manifest.NoiseFolder, manifest.RecipeFile))
+	switch {
+	case err == nil:
+		defer f.Close()
+		recipe, err := noise.Read(store.Reader(f))
+		if err != nil {
+			return nil, m, 0, err
+		}
+		m.NoiseMultiplier = float64(recipe.Params.NoiseMultiplier)
+		if !given {
+			clip = float64(recipe.Params.ClipNorm)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, m, 0, err
+	}
+	check := param.Checker{Package: "audit"}
+	check.Positive("clip norm", clip)
+	if err := check.Err(); err != nil {
+		return nil, m, 0, err
+	}
+	attack, err := audit.NewAttack(m)
+	return attack, m, clip, err
+}
+
+func newAudited(m audit.Mechanism, attack *audit.Attack, j audit.Judgement) audited {
+	direction := func(d audit.Direction) auditDirection {
+		return auditDirection{EpsilonBound: d.Epsilon, DeltaBound: d.Delta, DeltaEstimate: d.Estimate, StandardError: d.StandardError, Observations: d.Of}
+	}
+	r := audited{Epsilon: m.Epsilon, Delta: m.Delta, EpsilonBound: j.Epsilon, FalseAlarm: audit.FalseAlarm, With: direction(j.With), Without: direction(j.Without),
+		OneRun: j.OneRun, Adapted: j.Adapted, Compared: j.Compared, NoiseMultiplier: m.NoiseMultiplier, Exact: attack.Exact, Differences: []string{}}
+	for _, d := range j.Differences {
+		r.Differences = append(r.Differences, d.String())
+	}
+	claim := fmt.Sprintf("the certificate's (%g, %g)", m.Epsilon, m.Delta)
+	switch j.Verdict(m.Epsilon) {
+	case audit.Exceeds:
+		r.Verdict = fmt.Sprintf("%s: epsilon is at least %.4g at delta %g, above %s", audit.Exceeds, j.Epsilon, m.Delta, claim)
+	case audit.Differs:
+		r.Verdict = fmt.Sprintf("%s: the sums do not follow the law of the certificate's mechanism; epsilon is at least %.4g", audit.Differs, j.Epsilon)
+	default:
+		r.Verdict = fmt.Sprintf("%s %s: epsilon is at least %.4g; an audit that finds nothing proves nothing", audit.Within, claim, j.Epsilon)
+	}
+	return r
+}
+
+// shownDifferences is how many differences are printed; --json has all.
+const shownDifferences = 6
+
+func printAudit(w io.Writer, r audited) {
+	fmt.Fprintln(w, r.Verdict)
+	for _, d := range []struct {
+		name string
+		auditDirection
+	}{{"took part", r.With}, {"did not", r.Without}} {
+		fmt.Fprintf(w, "  %-10s %s observations: epsilon at least %.4g; delta at epsilon %g is at least %.4g, about %.4g ± %.2g\n", d.name, grouped(int64(d.Observations)), d.EpsilonBound, r.Epsilon, d.DeltaBound, d.DeltaEstimate, d.StandardError)
+	}
+	fmt.Fprintf(w, "  adapted    epsilon at least %.4g, to an attack that has seen half of the observations before\n", r.Adapted)
+	if r.OneRun > 0 {
+		fmt.Fprintf(w, "  one run    epsilon at least %.4g at confidence %g, if fair coins included the canaries\n", r.OneRun, audit.OneRunConfidence)
+	}
+	switch {
+	case !r.Compared:
+		fmt.Fprintln(w, "  note       distributions were not compared: the likelihood ratio is not computed exactly here, or batches have a maximum size")
+	case len(r.Differences) == 0:
+		fmt.Fprintln(w, "  compared   likelihood ratios, squares and products of neighbouring steps follow the mechanism's law")
+	}
+	for _, d := range r.Differences[:min(shownDifferences, len(r.Differences))] {
+		fmt.Fprintf(w, "  differs    %s\n", d)
+	}
+	if more := len(r.Differences) - shownDifferences; more > 0 {
+		fmt.Fprintf(w, "             and %d more\n", more)
+	}
+}
