@@ -10,6 +10,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
+	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -70,7 +71,7 @@ func TestGoldenSigma(t *testing.T) {
 		t.Fatalf("%d cases", len(golden.Cases))
 	}
 	for i, c := range golden.Cases {
-		if testing.Short() && (i >= 6 || c.Steps > 128) {
+		if !stattest.Long() && (i >= 6 || c.Steps > 128) {
 			continue
 		}
 		t.Run(fmt.Sprintf("eps=%g,delta=%g,n=%d,b=%d", c.Epsilon, c.Delta, c.Steps, c.MinSep), func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"minsep/accounting"
+	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -28,8 +29,8 @@ func production(t *testing.T, examplesPerOwner int) accounting.Run {
 // 0.47, was validated there with 7.5e9 samples in 300 days of a processor; the exact answer is
 // 0.4410 ± .0005.
 func TestPublishedProduction(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute of a processor")
+	if !stattest.Long() {
+		t.Skip("takes a minute of a processor: MINSEP_LONG runs it")
 	}
 	run := production(t, 1)
 	start := time.Now()
@@ -57,7 +58,7 @@ func TestPublishedProduction(t *testing.T) {
 // thousandths of δ.
 func TestTruncatedProduction(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute of a processor")
+		t.Skip("takes some seconds of a processor")
 	}
 	run := production(t, 1)
 	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 2048, Pad: true}

@@ -8,6 +8,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -62,7 +63,7 @@ const truncatedEpsilon, truncatedDelta = 2.0, 1e-3
 // finds a cost that is too low.
 func TestTruncatedPlans(t *testing.T) {
 	for name, run := range truncatedRuns(t) {
-		if testing.Short() && name != "b-min-sep" && name != "two examples per owner" && name != "public parts" {
+		if !stattest.Long() && name != "b-min-sep" && name != "two examples per owner" && name != "public parts" {
 			continue
 		}
 		problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, Samples: 30_000, CodeVersion: "test"}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"minsep/internal/stattest"
 )
 
 // TestTables requires every figure that has a published one and no reservation to agree with it to
@@ -11,7 +13,7 @@ import (
 // multipliers leave open.
 func TestTables(t *testing.T) {
 	for i, table := range tables() {
-		if testing.Short() && (i == 0 || strings.Contains(table.heading, "section 4") || strings.HasPrefix(table.heading, "arXiv 2601.22334")) {
+		if !stattest.Long() && (i == 0 || strings.Contains(table.heading, "section 4") || strings.HasPrefix(table.heading, "arXiv 2601.22334")) {
 			continue // minutes
 		}
 		name, _, _ := strings.Cut(table.heading, ":")

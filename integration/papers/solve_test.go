@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
+	"minsep/internal/stattest"
 	"minsep/mechanism"
 )
 
@@ -69,7 +70,7 @@ func TestAmplifiedCells(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell("arXiv 2605.18379, Table 6, BLT, ε = 8", blt, epochFractional, 4.87)
-	if testing.Short() {
+	if !stattest.Long() {
 		return // 30 s
 	}
 	inverse, err := mechanism.BISR(3900, 16)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -273,7 +272,7 @@ func whiteness(s *mechanism.Strategy, y []float64, steps, width int) error {
 func TestMoments(t *testing.T) {
 	steps, width := 40, 100000
 	switch {
-	case os.Getenv("MINSEP_LONG") != "": // 1e9 normals, a minute or so
+	case stattest.Long(): // 1e9 normals, a minute or so
 		steps = 10000
 	case testing.Short():
 		steps = 8

@@ -8,6 +8,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling/balanced"
 )
@@ -144,6 +145,9 @@ func TestBalancedTuplesFollowTheirDistribution(t *testing.T) {
 		}
 		if err := judge(c.table(t, true)); err != nil {
 			t.Errorf("%v: %v", c, err)
+		}
+		if !stattest.Long() {
+			continue
 		}
 		for _, twin := range []balancedCase{{c.c, c.sep, .8 * c.times, c.sigma, c.theta}, {c.c, c.sep, c.times, 1.8 * c.sigma, c.theta}} {
 			if judge(twin.table(t, true)) == nil {

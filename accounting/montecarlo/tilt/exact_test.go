@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"sync"
 	"testing"
 
@@ -196,12 +195,9 @@ func TestProposalIsADensity(t *testing.T) {
 	}
 }
 
-// longDraws makes TestNoValueAboveTheBound draw 1e7 values and not 1e5.
-const longDraws = "MINSEP_LONG"
-
 func TestNoValueAboveTheBound(t *testing.T) {
 	draws := 100000
-	if os.Getenv(longDraws) != "" {
+	if stattest.Long() {
 		draws = 1e7
 	}
 	var configs []Config

@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/internal/stattest"
 	"minsep/sampling/stream"
 )
 
@@ -112,8 +113,11 @@ func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {
 		cases = append(cases, ownerCase{e.spec(), balancedPatterns(e.distribution())})
 	}
 	tilted := map[string]int{}
-	for _, c := range cases {
+	for i, c := range cases {
 		for k := 2; k <= 4; k++ {
+			if (i+k)%2 == 1 && !stattest.Long() {
+				continue
+			}
 			c.spec.MaxExamplesPerOwner = k
 			sums := map[[2]float64]float64{{}: 1}
 			for range k {
@@ -165,7 +169,7 @@ func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {
 	}
 	for _, scheme := range []string{montecarlo.EpochMinSep, montecarlo.BalancedMinSep} {
 		for _, d := range montecarlo.Directions {
-			if tilted[scheme+string(d)] < 5 {
+			if tilted[scheme+string(d)] < 3 {
 				t.Errorf("%s %s: only %d cases had a proposal", scheme, d, tilted[scheme+string(d)])
 			}
 		}

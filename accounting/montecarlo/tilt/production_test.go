@@ -5,12 +5,12 @@ package tilt
 import (
 	"errors"
 	"math"
-	"os"
 	"syscall"
 	"testing"
 	"time"
 
 	"minsep/accounting/montecarlo"
+	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling/stream"
 )
@@ -42,9 +42,6 @@ func cpu(tb testing.TB) time.Duration {
 // δ' = .8 δ by the samples of F5.1′, with 0.47 by the Rényi bound alone. One noise multiplier was
 // validated with 7.5e9 plain samples in 300 days of a processor (arXiv 2602.09338).
 func TestProduction(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some 10 s of a processor")
-	}
 	const epsilon, delta, accept, verify = 10, 1.301e-8, 0.8 * 1.301e-8, 1.2e-8
 	start := cpu(t)
 	spec := production(t, 0.47)
@@ -66,6 +63,9 @@ func TestProduction(t *testing.T) {
 	}
 	if math.Abs(proposal.Bound/1.69e-7-1) > 0.01 {
 		t.Errorf("σ = 0.448: M = %g, want 1.69e-7", proposal.Bound)
+	}
+	if !stattest.Long() {
+		return // some 10 s of a processor
 	}
 	planned := cpu(t)
 	v, err := NewVerifier(proposal, stream.PublicKey("verify", []byte("production")))
@@ -100,8 +100,8 @@ func TestProduction(t *testing.T) {
 
 // TestProductionProvable finds the smallest proven noise multiplier of the published case.
 func TestProductionProvable(t *testing.T) {
-	if os.Getenv(longDraws) == "" {
-		t.Skip("set " + longDraws)
+	if !stattest.Long() {
+		t.Skip("takes a minute of a processor: MINSEP_LONG runs it")
 	}
 	start := cpu(t)
 	found, err := SmallestProvable(production(t, 0.448), 10, 1.301e-8)
