@@ -384,15 +384,8 @@ func (t *epochBlocks) rescale(layer *epochLayer) {
 // step, each with probability 1/T.
 func (t *epochBlocks) begin(first *epochLayer) {
 	t.starts = make([]float64, len(first.start))
-	each := 1 / float64(t.Epoch)
 	for rank, counts := range t.states(t.first).counts {
-		prob, rest := 1.0, t.theta
-		for d, m := range counts {
-			youngest, oldest := t.waits(d)
-			prob *= choose(rest, int(m)) * power(float64(max(0, oldest-youngest+1))*each, int(m))
-			rest -= int(m)
-		}
-		if prob *= power(1-each*float64(t.MinSep-1), rest); prob > 0 {
+		if prob := t.startProb(counts); prob > 0 {
 			t.starts[rank] = prob * first.start[rank]
 		}
 	}
@@ -402,6 +395,18 @@ func (t *epochBlocks) begin(first *epochLayer) {
 		t.starts[i] = sum
 	}
 	t.lnN = math.Log(sum) + first.scale
+}
+
+// startProb is the probability that so many copies have waits that stand for participations in each
+// of the blocks before the first step.
+func (t *epochBlocks) startProb(counts []uint8) float64 {
+	each, prob, rest := 1/float64(t.Epoch), 1.0, t.theta
+	for d, m := range counts {
+		youngest, oldest := t.waits(d)
+		prob *= choose(rest, int(m)) * power(float64(max(0, oldest-youngest+1))*each, int(m))
+		rest -= int(m)
+	}
+	return prob * power(1-each*float64(t.MinSep-1), rest)
 }
 
 // waits are the least and the largest age before the first step that waits stand for, in the d-th

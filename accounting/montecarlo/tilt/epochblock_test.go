@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/internal/stattest"
 )
 
 // epochBlockCase is an epochCase in blocks of a size.
@@ -169,10 +170,13 @@ func (h *heldEpochs) check(i int, copies, past []int) {
 // state that small problems can reach, and N̂ against the exact table.
 func TestEpochBlocksAreASupersolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 1))
-	refused := 0
-	for i := range 250 + 30 {
+	refused, random := 0, 80
+	if stattest.Long() {
+		random = 250
+	}
+	for i := range random + 30 {
 		c := randomEpochBlockCase(rng)
-		if i >= 250 && c.sep > 1 && c.c.Steps > 1 {
+		if i >= random && c.sep > 1 && c.c.Steps > 1 {
 			c.c = lateOverlap(rng, c.c.Steps, min(c.sep, c.c.Steps))
 		}
 		table, err := c.blocks(true)
@@ -191,6 +195,34 @@ func TestEpochBlocksAreASupersolution(t *testing.T) {
 	}
 	if refused > 100 {
 		t.Errorf("%d cases were refused", refused)
+	}
+}
+
+// TestStartsOfEpochBlocksAddUp: the probabilities of the waits are those of all starts, also where
+// a block that is kept is older than every wait: in the first case.
+func TestStartsOfEpochBlocksAddUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(62, 1))
+	for i := range 150 {
+		c := epochBlockCase{epochCase{toeplitz(5, 1, .5), 6, 11, .7, 2}, 4}
+		if i > 0 {
+			c = randomEpochBlockCase(rng)
+		}
+		table, err := c.blocks(true)
+		if errors.Is(err, ErrTable) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if youngest, oldest := table.waits(table.parts - 1); i == 0 && oldest >= youngest-1 {
+			t.Errorf("%v size=%d: the last block has the ages from %d to %d", c, c.size, youngest, oldest)
+		}
+		sum := 0.0
+		for _, counts := range table.states(table.first).counts {
+			sum += table.startProb(counts)
+		}
+		if math.Abs(sum-1) > 1e-12 {
+			t.Errorf("%v size=%d: the probabilities of starts add up to %v", c, c.size, sum)
+		}
 	}
 }
 
