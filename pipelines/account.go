@@ -7,6 +7,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
 	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -20,8 +21,8 @@ type AccountResult struct {
 	RunID  string            `json:"run_id,omitempty"`
 	Out    string            `json:"out"`    // run directory
 	Method accounting.Method `json:"method"` // how the claim is verified
-	// Exactness says what a sampled loss is worth: exact, or a bound that makes δ too large, or not
-	// proven. Empty without samples.
+	// Exactness says what a sampled loss is worth: exact, a bound or a draw that makes δ too large,
+	// or not proven. Empty without samples.
 	Exactness montecarlo.Exactness `json:"exactness,omitempty"`
 	Run       accounting.Run       `json:"run"`               // what the claim is for
 	Epsilon   float64              `json:"epsilon"`           // of the request
@@ -92,7 +93,10 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		return result, err
 	}
 	if result.Method == accounting.MonteCarlo || result.Method == accounting.Unproven {
-		result.Exactness = problem.Run.Untruncated().Loss(1).Exactness()
+		loss := problem.Run.Untruncated().Loss(1)
+		if result.Exactness = loss.Exactness(); tilt.Drawn(loss) {
+			result.Exactness = montecarlo.Drawn
+		}
 	}
 	if err := w.here.AgreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
 		return result, err

@@ -29,6 +29,7 @@ type Exactness string
 const (
 	Exact     Exactness = "exact"
 	Bound     Exactness = "bound" // P/Q is bounded from the side that makes δ too large
+	Drawn     Exactness = "drawn from those of one example, so that δ is too large on average"
 	NotProven Exactness = "published accounting, not proven"
 )
 

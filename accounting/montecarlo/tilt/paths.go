@@ -32,6 +32,12 @@ type pathFamily interface {
 	path(s montecarlo.Spec, norms []float64) onePath
 }
 
+// Drawn reports whether values of a spec have the likelihood ratio of an owner of several examples
+// drawn from that of one (F4.8), in either direction.
+func Drawn(s montecarlo.Spec) bool {
+	return drawsFor(s, montecarlo.P)+drawsFor(s, montecarlo.Q) > 0
+}
+
 // drawsFor is R of a proposal, 0 where the distribution of the spec is taken: exactly for two
 // examples, and where it is cheap. In direction Q the exact distribution has a smaller M.
 func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {

@@ -89,6 +89,17 @@ func TestRandomisedRatioIsUnbiased(t *testing.T) {
 	}
 }
 
+// TestDrawn: two examples have exact ratios, and three under a wide min-sep drawn ones.
+func TestDrawn(t *testing.T) {
+	spec := benchCase(t, 64, 16, .01, 1, 8).Spec
+	for k, want := range []bool{false, false, false, true} {
+		spec.MaxExamplesPerOwner = k
+		if Drawn(spec) != want {
+			t.Errorf("%d examples: drawn %t, want %t", k, !want, want)
+		}
+	}
+}
+
 // TestRandomisedRatioNeverExceedsThePower: the bound M rests on it.
 func TestRandomisedRatioNeverExceedsThePower(t *testing.T) {
 	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
@@ -235,6 +246,61 @@ func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
 		tuple, path, output := v.uniforms.float64(), v.coins.float64(), z.float64()
 		if tuple == path || path == output || tuple == output {
 			t.Fatalf("sample %d: tuple, paths and output are drawn with %v, %v and %v", sample, tuple, path, output)
+		}
+	}
+}
+
+// TestBiasOfDrawnRatios measures by how much a mean of ownerDraws draws of f_k raises δ at
+// sizes that are used: against ten times as many draws of the same outputs. docs/accounting.md has
+// the figures.
+func TestBiasOfDrawnRatios(t *testing.T) {
+	if !stattest.Long() {
+		t.Skip("takes minutes of a processor: MINSEP_LONG runs it")
+	}
+	for _, c := range []struct {
+		steps, sep     int
+		rate           float64
+		k              int
+		sigma, epsilon float64
+	}{
+		{1000, 16, 128. / 50000, 3, .94, 8},
+		{1000, 16, 128. / 50000, 5, 1.08, 8},
+	} {
+		config := benchCase(t, c.steps, c.sep, c.rate, c.sigma, c.epsilon)
+		config.Spec.MaxExamplesPerOwner = c.k
+		proposal, err := NewProposal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proposal.Draws = ownerDraws
+		v, err := NewVerifier(proposal, stream.PublicKey("bias", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		many := v.paths.fork()
+		many.draws = 10 * ownerDraws
+		few, all, squares, seen := 0.0, 0.0, 0.0, 0
+		for batch := uint64(0); seen < 6000; batch++ {
+			v.compute(batch)
+			for lane := range v.values {
+				logF := v.out.LogRatio[len(v.out.LogRatio)-1][lane]
+				if float64(c.k)*logF <= c.epsilon {
+					continue
+				}
+				seen++
+				v.coins.reset(batch*uint64(len(v.values)) + uint64(lane))
+				value := func(p *paths) float64 {
+					p.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+					return v.weights[lane] * v.mixture.weigh(logF, p.ratio(logF, &v.coins).logExcess(c.epsilon))
+				}
+				a, b := value(v.paths), value(many)
+				few, all, squares = few+a, all+b, squares+(a-b)*(a-b)
+			}
+		}
+		bias, stdErr := few/all-1, math.Sqrt(squares)/all
+		t.Logf("n=%d b=%d k=%d σ=%v ε=%v: δ is raised by %.1f ± %.1f %%", c.steps, c.sep, c.k, c.sigma, c.epsilon, 100*bias, 100*stdErr)
+		if bias > .3+4*stdErr {
+			t.Errorf("n=%d b=%d k=%d: δ is raised by %.3g", c.steps, c.sep, c.k, bias)
 		}
 	}
 }
