@@ -47,6 +47,9 @@ type AccountResult struct {
 
 	// NotCertified are the epsilon of AlsoEpsilon at which the verification rejected δ.
 	NotCertified []float64 `json:"not_certified,omitempty"`
+	// LeftOut are the epsilon of AlsoEpsilon that the protocol has no claim for, since δ would be above
+	// 1/2.
+	LeftOut []float64 `json:"left_out,omitempty"`
 
 	From string `json:"from,omitempty"` // the run directory from which the certificate was taken over
 
@@ -207,8 +210,12 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 			return err
 		}
 		for _, epsilon := range c.AlsoEpsilon {
-			if !slices.ContainsFunc(certificate.Points, func(p accounting.Claimed) bool { return p.Epsilon == epsilon }) {
+			switch {
+			case slices.ContainsFunc(certificate.Points, func(p accounting.Claimed) bool { return p.Epsilon == epsilon }):
+			case slices.ContainsFunc(l.Protocol().Points, func(p accounting.Point) bool { return p.Epsilon == epsilon }):
 				result.NotCertified = append(result.NotCertified, epsilon)
+			default:
+				result.LeftOut = append(result.LeftOut, epsilon)
 			}
 		}
 		return c.publish(certificate, result)

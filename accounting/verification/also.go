@@ -9,8 +9,12 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// MostAlso is how many further ε a protocol may have.
-const MostAlso = 16
+const (
+	// MostAlso is how many further ε a protocol may have.
+	MostAlso = 16
+	// mostDelta is the largest δ of a point.
+	mostDelta = 0.5
+)
 
 // The δ of a further point is what is expected to be accepted at the smallest candidate, by an
 // estimate of alsoEstimate times M/δ samples and trials of alsoVerify times M/δ: some 1.4 times the
@@ -48,7 +52,7 @@ func (p Problem) failureOfPoint() float64 {
 }
 
 // also adds the further points to a protocol that has none yet, with trials of their own at every
-// candidate.
+// candidate. An ε whose δ would be above mostDelta has no point.
 func (p Problem) also(ctx context.Context, out *Proposal) error {
 	if len(p.AlsoEpsilon) == 0 {
 		return nil
@@ -67,7 +71,7 @@ func (p Problem) also(ctx context.Context, out *Proposal) error {
 	if first := &protocol.Points[0]; first.FailureProbability == 0 && drawn > 0 { // all of δ went to proofs
 		first.Verify = min(first.Verify, (first.Delta-drawn)/(1-drawn)*(1-1e-9))
 	}
-	for i, epsilon := range p.AlsoEpsilon {
+	for _, epsilon := range p.AlsoEpsilon {
 		of := p
 		of.Epsilon = epsilon
 		if p.Watch != nil {
@@ -77,10 +81,13 @@ func (p Problem) also(ctx context.Context, out *Proposal) error {
 		if err != nil {
 			return err
 		}
+		if point.Delta > mostDelta { // it says next to nothing
+			continue
+		}
 		protocol.Points = append(protocol.Points, point)
 		for c := range protocol.Candidates {
 			for _, t := range trials[c] {
-				t.Point = i + 1
+				t.Point = len(protocol.Points) - 1
 				if t.Samples > 0 && protocol.KernelID == "" {
 					protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), p.Earlier
 				}
@@ -115,7 +122,7 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 		}
 		point.Delta = roundDelta(max(1e-300, worst))
 		point.Verify = point.Delta
-		return point, trials, p.informative(point.Delta)
+		return point, trials, nil
 	}
 	sigmas := make([]float64, len(protocol.Candidates))
 	for c, candidate := range protocol.Candidates {
@@ -138,8 +145,8 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 		verify, samples[i] = max(verify, needed), drawn
 	}
 	point.Delta = roundDelta(accounting.Thresholds{Verify: verify, FailureProbability: failure}.Total())
-	if err := p.informative(point.Delta); err != nil {
-		return point, nil, err
+	if point.Delta > mostDelta {
+		return point, nil, nil
 	}
 	point.Verify, point.FailureProbability = (point.Delta-failure)/(1-failure)*(1-1e-9), own
 	for c, pair := range divergences {
@@ -211,15 +218,6 @@ func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float6
 			return min(s.bound(), upper), nil
 		}
 	}
-}
-
-// informative refuses an ε so small that its δ says next to nothing.
-func (p Problem) informative(delta float64) error {
-	if delta <= 0.5 {
-		return nil
-	}
-	return &ParamError{Package: "verification", Param: "also epsilon", Value: p.Epsilon,
-		Rule: fmt.Sprintf("must be larger, or be left out: at the noise multiplier of the claim its delta is about %.2g", delta)}
 }
 
 // roundDelta rounds up to three digits.

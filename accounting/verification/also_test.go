@@ -200,7 +200,7 @@ func TestAlsoEpsilonSearch(t *testing.T) {
 	if at := certificate.Points[3].Delta; at < 1e-6 || at > 1.1e-6 {
 		t.Errorf("δ at ε = 6 is %g, want a thousandth of the claim's", at)
 	}
-	if plan.Protocol.Candidates[0].NoiseMultiplier > 1.01*plan.Estimate {
+	if plan.Protocol.Candidates[0].NoiseMultiplier > 1.015*plan.Estimate {
 		t.Errorf("σ = %g for an estimate of %g: further points cost too much noise", plan.Protocol.Candidates[0].NoiseMultiplier, plan.Estimate)
 	}
 	// A false point alone is left out, and the others stand.
@@ -222,6 +222,35 @@ func TestAlsoEpsilonSearch(t *testing.T) {
 	certificate, err = finish(t, &other)
 	if err != nil || len(certificate.Points) != len(also) || certificate.Points[1].Epsilon != also[1] {
 		t.Errorf("with half of δ at ε = 1: %v, %+v", err, certificate)
+	}
+}
+
+// TestAlsoEpsilonTooSmall: an ε whose δ would be above one half has no point, and the others stay,
+// with samples and without.
+func TestAlsoEpsilonTooSmall(t *testing.T) {
+	for _, c := range []struct {
+		prob, sigma float64
+		bands       []float64
+		sampled     bool
+	}{{0.5, 1, []float64{1}, false}, {0.2, 0.5, []float64{1, 0.5}, true}} {
+		run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: c.prob, Steps: 12, MinSep: 4, WarmStart: true}},
+			Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 12, Toeplitz: c.bands}, MaxExamplesPerOwner: 1}
+		if !c.sampled {
+			run.Sampler = sampling.Spec{Poisson: &sampling.Poisson{Prob: c.prob, Steps: 12}}
+		}
+		problem := verification.Problem{Run: run, Epsilon: 12, Delta: 1e-2, AlsoEpsilon: []float64{0.01, 14, 0.05}, NoiseMultiplier: c.sigma, Samples: 20_000, Workers: 1}
+		plan, err := problem.Plan(t.Context())
+		if err != nil {
+			t.Errorf("prob %v: %v", c.prob, err)
+			continue
+		}
+		checkShared(t, plan.Protocol)
+		if p := plan.Protocol; len(p.Points) != 2 || p.Points[1].Epsilon != 14 {
+			t.Errorf("prob %v: points %+v", c.prob, p.Points)
+		}
+		if c, err := finish(t, plan.Protocol); err != nil || len(c.Points) != 2 {
+			t.Errorf("%v, %+v", err, c)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -8,88 +9,37 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// minor is the part of δ below which a direction decides nothing.
-const minor = 0.1
-
-// model is what estimates say of noise multipliers that were not looked at. It decides what is
-// tried and how many samples that is worth; nothing that is claimed depends on it.
-type model struct {
-	estimates []NoiseEstimate
-	fits      [2]fit     // of the mean of each direction
-	errors    [2]float64 // relative standard errors of the fits
-}
-
-// newModel fits a line to each direction, through the looks near the target.
-func newModel(estimates []NoiseEstimate, target float64) model {
-	m := model{estimates: estimates}
-	for d := range m.fits {
-		var near []point
-		square, hits, tries := 0.0, 0.0, 0.0
-		for _, l := range inReach(estimates, target) {
-			e := l.Estimates[d]
-			least := 1e-300
-			if e.Samples > 0 {
-				least = e.Bound / float64(e.Samples) // one value, where none was seen
-				square += e.Bound / (max(e.Mean, least) * float64(e.Samples))
-				hits, tries = hits+e.Mean*float64(e.Samples)/e.Bound, tries+float64(e.Samples)/e.Bound
-			}
-			near = append(near, point{l.NoiseMultiplier, max(e.Mean, least)})
-		}
-		m.fits[d] = fitLine(near)
-		m.errors[d] = min(2, math.Sqrt(square)/float64(max(1, len(near))))
-		if mean := unseen(hits) / tries; mean < minor*target && !math.IsInf(mean, 1) {
-			// Few values were seen or none, at any noise multiplier: what all of them say together.
-			// Five times as much is as unlikely as 2.5 standard errors.
-			m.fits[d], m.errors[d] = flat(mean), 0.65/math.Sqrt(max(1, hits))
-		}
-	}
-	return m
-}
-
-// unseen is how many values of M are reckoned with in as many samples again, where those of all
-// samples so far, over M, add up to hits. Where that is next to nothing, the mean may be of any
-// order of magnitude below: with each of some 15 of them as likely, one value comes with a
-// probability of 1/ln 10¹⁵.
-func unseen(hits float64) float64 { return max(hits, 0.03) }
-
-// goals are those of the trials of a noise multiplier, with so many standard errors, of the
-// estimates and of the trials, between what is expected and what is accepted.
-func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
-	goals := make([]accounting.Goal, 2)
-	for d := range goals {
-		e := m.estimates[0].Estimates[d]
-		for _, l := range m.estimates { // the bounds of estimates that needed no samples are proven
-			if l.NoiseMultiplier <= noiseMultiplier {
-				e = l.Estimates[d]
-			}
-		}
-		bound := min(1, boundAt(m.estimates, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Bound }))
-		cost := boundAt(m.estimates, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Truncation })
-		if e.Samples == 0 {
-			goals[d] = accounting.Goal{Bound: bound, Proven: true, Cost: cost}
-			continue
-		}
-		goals[d] = accounting.Goal{Bound: bound, Mean: min(bound, m.fits[d].value(noiseMultiplier)*math.Exp(errors*m.errors[d])), Errors: errors, Cost: cost}
-	}
-	return goals
-}
-
 // How a budget is spent. Whether a candidate is accepted is chance: the main one should be most
-// times, and the next should be whenever the main one is not. Candidates cost samples, not failure
-// probability, so that there are few.
+// times, the spare one whenever the main one is not, and the safe one where even the estimates were
+// far too low. Candidates cost samples, not failure probability, so that there are few.
 const (
-	mainErrors  = 0.8 // standard errors of estimates, and of trials, below the accepted mean: accepted about six times out of seven
+	// Standard errors of estimates, and of trials, below the accepted mean.
+	mainErrors  = 0.8 // accepted about six times out of seven
 	spareErrors = 2.5
-	// leastSpare is how much more noise than the main candidate the spare one has, at least.
-	leastSpare = 1.004
+	safeErrors  = 4
 
-	// worthMore is how much less noise is expected, at least, where the spare candidate has more
-	// than the first of its shares.
+	// How often the others are released.
+	spareChance = 1. / 7
+	safeChance  = 1. / 50
+
+	// planned is the part of the budget that candidates are chosen for: what they take is known when
+	// their tables are made.
+	planned = 0.93
+
+	// leastApart is how much more noise a candidate has than the one before, at least.
+	leastApart = 1.004
+
+	// worthMore is how much less noise is expected, at least, where other candidates than the first
+	// that were found are taken.
 	worthMore = 0.999
 )
 
-// spareShares are the parts of the budget that the spare candidate may have.
-var spareShares = []float64{0.15, 0.25, 0.35, 0.5}
+// spareShares and safeShares are the parts of the budget that these candidates may have: the spare
+// one of what the safe one leaves.
+var (
+	spareShares = []float64{0.15, 0.25, 0.35, 0.5}
+	safeShares  = []float64{0.08, 0.2}
+)
 
 // affords says whether the goals of a noise multiplier are reached with a budget, and accepted
 // means of at most so much.
@@ -135,17 +85,17 @@ func (p Problem) allowance() (samples, most float64) {
 
 const maxBudget = 1e15
 
-// candidates chooses noise multipliers by rising order: the smallest that the budget affords, one
-// with more noise in case the estimate was too low, and the one whose δ is bounded without samples,
-// if there is one.
-func (p Problem) candidates(m model, line fit, provable float64) ([]float64, error) {
+// candidates chooses noise multipliers by rising order: the smallest that the budget affords, some
+// with more noise in case the estimates were too low, and the one whose δ is bounded without
+// samples, if there is one.
+func (p Problem) candidates(m model, provable float64) ([]float64, error) {
 	budget, _ := p.allowance()
-	low, high := line.at(0.999*p.Delta), line.at(0.02*p.Delta)
+	low, high := m.at(0.999*p.Delta), m.at(0.02*p.Delta)
 	if provable > 0 {
 		high = max(provable, low)
 	}
-	sigmas, ok := p.mainAndSpare(m, low, high, provable > 0)
-	if !ok {
+	sigmas := p.sampled(m, low, high, provable)
+	if len(sigmas) == 0 {
 		return nil, p.tooFew(m.goals(high, mainErrors), budget, high)
 	}
 	if provable > 0 {
@@ -157,20 +107,69 @@ func (p Problem) candidates(m model, line fit, provable float64) ([]float64, err
 	return sigmas, nil
 }
 
-// mainAndSpare are the candidates that draw samples. backed says that one without samples comes
-// after them.
-func (p Problem) mainAndSpare(m model, low, high float64, backed bool) (sigmas []float64, ok bool) {
+// sampled are the candidates that draw samples, between two noise multipliers. provable, if not 0,
+// comes after them.
+func (p Problem) sampled(m model, low, high, provable float64) []float64 {
 	budget, most := p.allowance()
+	best, _ := p.mainAndSpare(m, low, high, provable, planned)
+	expected := math.Inf(1)
+	if len(best) > 0 {
+		expected = p.expectedNoise(best, provable)
+	}
+	for _, share := range safeShares {
+		safe, ok := p.least(m, low, high*leastApart*leastApart, safeErrors, share*planned*budget, most)
+		if !ok || provable > 0 && safe*leastApart > provable {
+			continue
+		}
+		sigmas, both := p.mainAndSpare(m, low, safe/leastApart, provable, (1-share)*planned)
+		if !both {
+			continue
+		}
+		sigmas = append(sigmas, roundUp(safe))
+		if mean := p.expectedNoise(sigmas, provable); mean < expected*worthMore {
+			best, expected = sigmas, mean
+		}
+	}
+	return best
+}
+
+// noneCosts is how much more noise counts for where no candidate is accepted.
+const noneCosts = 2
+
+// expectedNoise is about the noise multiplier that is released, of candidates with a chance to be
+// accepted each as their names say.
+func (p Problem) expectedNoise(sigmas []float64, provable float64) float64 {
+	last := provable
+	if last == 0 {
+		last = noneCosts * sigmas[len(sigmas)-1]
+	}
+	chances := []float64{spareChance, safeChance, 1e-4}
+	mean := math.Log(sigmas[0])
+	for i := range sigmas {
+		next := last
+		if i+1 < len(sigmas) {
+			next = sigmas[i+1]
+		}
+		mean += chances[i] * math.Log(next/sigmas[i])
+	}
+	return math.Exp(mean)
+}
+
+// mainAndSpare are the main candidate and, where there is room for it, the spare one, for a part of
+// the budget; both says that there is.
+func (p Problem) mainAndSpare(m model, low, high, provable, part float64) (sigmas []float64, both bool) {
+	budget, most := p.allowance()
+	budget *= part
 	expected := math.Inf(1)
 	for _, share := range spareShares {
 		main, ok := p.least(m, low, high, mainErrors, (1-share)*budget, most)
 		if !ok {
 			continue
 		}
-		if spare, ok := p.least(m, main*leastSpare, high*leastSpare, spareErrors, share*budget, most); ok {
-			// The spare one is what is released one time out of seven.
-			if mean := main * math.Pow(spare/main, 1./7); mean < expected*worthMore {
-				sigmas, expected = []float64{roundUp(main), roundUp(spare)}, mean
+		if spare, ok := p.least(m, main*leastApart, high*leastApart, spareErrors, share*budget, most); ok {
+			of := []float64{roundUp(main), roundUp(spare)}
+			if mean := p.expectedNoise(of, provable); mean < expected*worthMore {
+				sigmas, expected = of, mean
 			}
 		}
 	}
@@ -178,12 +177,12 @@ func (p Problem) mainAndSpare(m model, low, high float64, backed bool) (sigmas [
 		return sigmas, true
 	}
 	first := mainErrors
-	if !backed { // nothing is left if it is not accepted
+	if provable == 0 { // nothing is left if it is not accepted
 		first = spareErrors
 	}
 	for _, errors := range []float64{first, mainErrors} {
 		if main, ok := p.least(m, low, high, errors, budget, most); ok {
-			return []float64{roundUp(main)}, true
+			return []float64{roundUp(main)}, false
 		}
 	}
 	return nil, false
@@ -209,6 +208,10 @@ func (p Problem) fix(divergences [][2]hockeyStick, method accounting.Method, m *
 		return p.fixAlike(divergences, method)
 	}
 	thresholds, tests, err := p.spend(divergences, *m)
+	for errors.Is(err, accounting.ErrTooFewSamples) && len(divergences) > 1 { // the main candidate takes more than was expected
+		divergences = divergences[1:]
+		thresholds, tests, err = p.spend(divergences, *m)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -220,10 +223,7 @@ func (p Problem) fix(divergences [][2]hockeyStick, method accounting.Method, m *
 func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresholds, []accounting.Test, error) {
 	var goals []accounting.Goal
 	for i, pair := range divergences {
-		errors := mainErrors
-		if i > 0 {
-			errors = spareErrors
-		}
+		errors := []float64{mainErrors, spareErrors, safeErrors, safeErrors}[min(i, 3)]
 		of := m.goals(pair[0].spec.NoiseMultiplier, errors)
 		for j, s := range pair {
 			g := accounting.Goal{Bound: s.bound(), Mean: min(of[j].Mean, s.bound()), Errors: errors, Cost: s.cost()}

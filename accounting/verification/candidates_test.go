@@ -23,11 +23,11 @@ func TestMinorDirectionIsCheap(t *testing.T) {
 	}
 	least := samplesOf(t, p, accounting.Goal{Bound: bound})
 	for _, errors := range []float64{mainErrors, spareErrors} {
-		all := newModel(estimates, 0.8*delta).goals(onGrid(1), errors)[1]
-		if got := samplesOf(t, p, all); got > 1.75*least {
+		all := newModel(estimates, NoiseEstimate{}, 0.8*delta).goals(onGrid(1), errors)[1]
+		if got := samplesOf(t, p, all); got > 2.1*least {
 			t.Errorf("%v standard errors: %.0f samples, where a mean of 0 takes %.0f", errors, got, least)
 		}
-		if two := newModel(estimates[:2], 0.8*delta).goals(onGrid(1), errors)[1]; !(all.Mean < 0.6*two.Mean) {
+		if two := newModel(estimates[:2], NoiseEstimate{}, 0.8*delta).goals(onGrid(1), errors)[1]; !(all.Mean < 0.75*two.Mean) {
 			t.Errorf("%v standard errors: a mean of %g from four estimates, %g from two", errors, all.Mean, two.Mean)
 		}
 	}
@@ -35,7 +35,7 @@ func TestMinorDirectionIsCheap(t *testing.T) {
 	for i := range estimates {
 		estimates[i].Estimates[1].Mean = delta / 2
 	}
-	if goal := newModel(estimates, 0.8*delta).goals(onGrid(1), 0)[1]; goal.Mean < delta/4 {
+	if goal := newModel(estimates, NoiseEstimate{}, 0.8*delta).goals(onGrid(1), 0)[1]; goal.Mean < delta/4 {
 		t.Errorf("estimates of δ/2: a mean of %g", goal.Mean)
 	}
 }
@@ -66,12 +66,12 @@ func TestSpareShare(t *testing.T) {
 					e.Estimates[1] = Estimate{Direction: montecarlo.Q, Mean: 1e-9 * delta, Bound: 1e-9 * delta}
 					estimates = append(estimates, e)
 				}
-				m, line := newModel(estimates, .8*delta), fitEstimates(estimates, .8*delta)
-				low, high := line.at(.999*delta), line.at(.02*delta)
+				m := newModel(estimates, NoiseEstimate{}, .8*delta)
+				low, high := m.at(.999*delta), m.at(.02*delta)
 				for _, budget := range []float64{1e3, 1e4, 1e5, 1e7} {
 					p := Problem{Delta: delta, Samples: uint64(budget), bought: uint64(budget)}
-					sigmas, ok := p.mainAndSpare(m, low, high, true)
-					if !ok || len(sigmas) < 2 {
+					sigmas, both := p.mainAndSpare(m, low, high, 2*high, 1)
+					if !both {
 						continue
 					}
 					expected := func(main, spare float64) float64 { return math.Log(main) + math.Log(spare/main)/7 }
@@ -81,7 +81,7 @@ func TestSpareShare(t *testing.T) {
 						if !ok {
 							continue
 						}
-						if spare, ok := p.least(m, main*leastSpare, high*leastSpare, spareErrors, share*budget, delta); ok {
+						if spare, ok := p.least(m, main*leastApart, high*leastApart, spareErrors, share*budget, delta); ok {
 							best = min(best, expected(main, spare))
 							if roundUp(main) == sigmas[0] && roundUp(spare) == sigmas[1] {
 								of = share

@@ -67,7 +67,7 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 			if err != nil {
 				return nil, err
 			}
-			e, ok, err := unaimed(ctx, run, s, point.Delta)
+			e, ok, err := unaimed(ctx, s, point.Delta)
 			if err != nil {
 				return nil, err
 			}
@@ -117,13 +117,13 @@ func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func
 
 // unaimed estimates a divergence of unknown size: a few samples say how many are needed, and none
 // are where a proven bound is far below that of the other direction.
-func unaimed(ctx context.Context, run accounting.Run, s hockeyStick, other float64) (e Estimate, ok bool, err error) {
+func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok bool, err error) {
 	e = Estimate{Direction: s.direction, Bound: s.bound()}
 	if s.divergence() <= other/1000 {
 		e.Mean = s.divergence()
 		return e, true, nil
 	}
-	draw := estimator{run: run, epsilon: s.epsilon, workers: runtime.GOMAXPROCS(0)}
+	draw := estimator{epsilon: s.epsilon, workers: runtime.GOMAXPROCS(0), share: share{clock: processorTime}}
 	worker, err := draw.worker(s)
 	if err != nil {
 		return e, false, err
@@ -173,7 +173,7 @@ func MultiOwnerEstimates(ctx context.Context, run accounting.Run, noiseMultiplie
 				if published {
 					estimate.Distribution, s.spec.Published, s.spec.WarmStart = "F4.1", true, false
 				}
-				e, ok, err := unaimed(ctx, run, s, estimate.Delta)
+				e, ok, err := unaimed(ctx, s, estimate.Delta)
 				if err != nil {
 					return nil, err
 				}

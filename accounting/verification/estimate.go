@@ -20,7 +20,7 @@ type Estimate struct {
 	Mean      float64              `json:"mean"`      // of the values, 0 to Bound
 	StdErr    float64              `json:"std_err"`   // standard error of Mean, at most √(M·mean/samples); 0 for a proven bound
 	Bound     float64              `json:"bound"`     // M, at least 0
-	Effort    float64              `json:"effort"`    // M/δ: an estimate takes at least 10 times as many samples
+	Effort    float64              `json:"effort"`    // M/δ: an estimate takes several times as many samples
 	// Truncation is what truncated batches add to Mean (F3.11).
 	Truncation float64 `json:"truncation,omitempty"`
 }
@@ -45,6 +45,10 @@ const (
 	farAway      = 10 // from δ, by this factor: 10 M/δ samples show on which side
 	fewest       = 50 // samples of an estimate, where the budget allows no more
 )
+
+// leastEfforts are how many times M/δ samples the estimate of a direction takes at least: fewer for
+// the second one, which often has by far the larger M and decides little.
+var leastEfforts = [2]float64{10, 3}
 
 // estimateSamples bounds an estimate where there is no budget: some ten seconds of one processor.
 func estimateSamples(steps int) float64 { return math.Floor(2e9 / float64(2000+steps)) }
@@ -106,7 +110,8 @@ func roughly(seconds float64) string {
 
 // estimator estimates δ at noise multipliers.
 type estimator struct {
-	run            accounting.Run // without truncation where its cost is added
+	last           map[montecarlo.Direction]hockeyStick // of the noise multiplier that was looked at last
+	stick          func(noiseMultiplier float64, d montecarlo.Direction) (hockeyStick, error)
 	cost           func(noiseMultiplier float64, d montecarlo.Direction) (*accounting.Truncated, error)
 	epsilon, delta float64
 	limit          float64 // samples of one estimate
@@ -165,28 +170,32 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 	begin, worked := e.used(), e.worked
 	defer func() { e.tables += e.used() - begin - (e.worked - worked).Seconds() }()
 	for i, d := range montecarlo.Directions {
-		s, err := newHockeyStick(e.run, noiseMultiplier, e.epsilon, d)
-		if err != nil {
-			return l, err
+		s, known := e.last[d]
+		if !known || s.spec.NoiseMultiplier != noiseMultiplier {
+			if s, err = e.stick(noiseMultiplier, d); err != nil {
+				return l, err
+			}
+			if s.cut, err = e.cost(noiseMultiplier, d); err != nil {
+				return l, err
+			}
+			e.last[d] = s
 		}
-		if s.cut, err = e.cost(noiseMultiplier, d); err != nil {
-			return l, err
-		}
-		if l.Estimates[i], err = e.estimate(ctx, s); err != nil {
+		if l.Estimates[i], err = e.estimate(ctx, s, leastEfforts[i]); err != nil {
 			return l, err
 		}
 	}
 	return l, nil
 }
 
-// estimate draws at least 10 M/δ samples, or none where a proven bound says enough.
-func (e *estimator) estimate(ctx context.Context, s hockeyStick) (Estimate, error) {
+// estimate draws at least `least` times M/δ samples, and 10 where the budget allows, or none where a
+// proven bound says enough.
+func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64) (Estimate, error) {
 	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta, Truncation: s.cost()}
 	if s.divergence() <= e.delta/1000 {
 		out.Bound, out.Mean, out.Effort = s.divergence(), s.divergence(), 0
 		return out, nil
 	}
-	need := max(fewest, math.Ceil(10*out.Effort))
+	need := max(fewest, math.Ceil(least*out.Effort))
 	if e.drawn == 0 && (e.share.seconds > 0 || need > min(e.limit, e.left())) {
 		if _, err := e.time(ctx, s); err != nil {
 			return out, err
@@ -195,7 +204,7 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick) (Estimate, erro
 	left := e.left()
 	e.share.most = max(e.share.most, left)
 	if need > min(e.limit, left) {
-		return out, &TooFewError{What: fmt.Sprintf("an estimate for δ = %.3g at noise multiplier %.4g (10 M/δ, M = %.3g)", e.delta, s.spec.NoiseMultiplier, out.Bound),
+		return out, &TooFewError{What: fmt.Sprintf("an estimate for δ = %.3g at noise multiplier %.4g (%g M/δ, M = %.3g)", e.delta, s.spec.NoiseMultiplier, least, out.Bound),
 			Need: need, Allowed: min(e.limit, left), Budget: e.share.budget, Each: e.each(), CPU: e.eachCPU(), Advised: advisedEstimates * need,
 			AdvisedCPU: e.used() + advisedEstimates*need*e.eachCPU(),
 			plain:      s.untilted, spent: left < fewest || need <= min(e.limit, e.share.most)}
@@ -206,7 +215,7 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick) (Estimate, erro
 	}
 	// The fewest samples say how many there must be. Each estimate takes a part of what the ones
 	// before it have left.
-	out.Samples = uint64(max(need, min(leastSamples, left/12)))
+	out.Samples = uint64(max(need, min(max(leastSamples, 10*out.Effort), left/12)))
 	sum, err := e.draw(ctx, worker, 0, out.Samples)
 	if err != nil {
 		return out, err
@@ -219,7 +228,7 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick) (Estimate, erro
 	case out.Mean > 2*e.delta || out.Mean < e.delta/4:
 		goal /= 5 // only the direction matters
 	}
-	if all := uint64(min(goal, e.limit, left/5)); all > out.Samples {
+	if all := uint64(min(goal, e.limit, left/4)); all > out.Samples {
 		more, err := e.draw(ctx, worker, out.Samples, all-out.Samples)
 		if err != nil {
 			return out, err
@@ -233,7 +242,7 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick) (Estimate, erro
 }
 
 // worker draws with a key of the estimates.
-func (e *estimator) worker(s hockeyStick) (*Worker, error) {
+func (e *estimator) worker(s hockeyStick) (sampler, error) {
 	config, err := json.Marshal(tilt.Config{Spec: s.spec, Epsilon: s.epsilon, Direction: s.direction})
 	if err != nil {
 		return nil, fmt.Errorf("verification: %w", err)
@@ -242,16 +251,16 @@ func (e *estimator) worker(s hockeyStick) (*Worker, error) {
 }
 
 // draw sums values over M, and keeps the time.
-func (e *estimator) draw(ctx context.Context, w *Worker, first, count uint64) (montecarlo.Sum, error) {
+func (e *estimator) draw(ctx context.Context, w sampler, first, count uint64) (montecarlo.Sum, error) {
 	var sum montecarlo.Sum
 	for done := uint64(0); done < count; {
 		piece := min(count-done, e.piece())
-		begin, worked := time.Now(), processorTime()
+		begin, worked := time.Now(), e.share.clock()
 		r, err := w.Run(ctx, first+done, piece, e.workers)
 		if err != nil {
 			return sum, err
 		}
-		e.drawn, e.spent, e.worked = e.drawn+piece, e.spent+time.Since(begin), e.worked+processorTime()-worked
+		e.drawn, e.spent, e.worked = e.drawn+piece, e.spent+time.Since(begin), e.worked+e.share.clock()-worked
 		sum.Merge(r.Sum)
 		done += piece
 		if e.watch != nil && e.doing != "" {

@@ -20,12 +20,14 @@ func TestFarEstimatesAreShort(t *testing.T) {
 		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 96, Toeplitz: []float64{1, .5, .3, .2}}}
 	kinds := map[bool]int{}
 	for _, sigma := range []float64{.88, 1} {
-		e := &estimator{run: run, epsilon: 2, delta: delta, workers: 1, limit: 2e6}
+		p := Problem{Run: run, Epsilon: 2, Delta: delta, Workers: 1, Accept: 0.5}
+		e := p.newEstimator()
+		e.limit = 2e6
 		s, err := newHockeyStick(run, sigma, e.epsilon, montecarlo.P)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := e.estimate(t.Context(), s)
+		got, err := e.estimate(t.Context(), s, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,45 +53,44 @@ func TestFarEstimatesAreShort(t *testing.T) {
 	}
 }
 
-// TestLineThroughTheTwoNearest: with one estimate near δ the line has the slope of that one and the
-// next, not the flattest, and what is far away does not turn it. An estimate of which no value was
-// seen stands for one value.
-func TestLineThroughTheTwoNearest(t *testing.T) {
+// TestModel: a curve goes through estimates near δ, what is far away does not bend it, and the fewer
+// values were seen the less is known.
+func TestModel(t *testing.T) {
 	const delta, slope = 1e-6, -30.0
 	curve := func(sigma float64) float64 { return delta * math.Pow(sigma, slope) }
 	at := func(sigma, mean float64, samples uint64) NoiseEstimate {
 		return NoiseEstimate{NoiseMultiplier: sigma, Estimates: [2]Estimate{
 			{Direction: montecarlo.P, Samples: samples, Mean: mean, Bound: 20 * delta},
-			{Direction: montecarlo.Q, Mean: 1e-12 * delta}}}
+			{Direction: montecarlo.Q, Mean: 1e-12 * delta, Bound: 1e-12 * delta}}}
 	}
 	seen := func(sigma float64) NoiseEstimate { return at(sigma, curve(sigma), 4000) }
 	for _, c := range []struct {
 		name      string
 		estimates []NoiseEstimate
 		within    float64 // of ln σ = 0
+		spread    float64 // at most, of ln δ there, in one standard error
 	}{
-		{"one near, one below", []NoiseEstimate{seen(.94), seen(1.02)}, 1e-9},
-		{"one near, one above", []NoiseEstimate{seen(.98), seen(1.08)}, 1e-9},
-		{"one near, two far", []NoiseEstimate{seen(.7), seen(.98), seen(1.08)}, 1e-9},
-		{"none near", []NoiseEstimate{seen(.9), seen(1.1)}, 1e-9},
-		{"none seen far away", []NoiseEstimate{seen(.98), at(1.3, 1e-15*delta, 400)}, .03},
-		{"two near", []NoiseEstimate{at(.7, delta*1e9, 4000), seen(.98), seen(1.03)}, 1e-9},
+		{"one near, one below", []NoiseEstimate{seen(.94), seen(1.02)}, .003, .15},
+		{"one near, one above", []NoiseEstimate{seen(.98), seen(1.08)}, .003, .2},
+		{"one near, two far", []NoiseEstimate{seen(.7), seen(.98), seen(1.08)}, .003, .2},
+		{"none near", []NoiseEstimate{seen(.9), seen(1.1)}, .01, .6},
+		{"one near", []NoiseEstimate{seen(.98)}, .005, .4},
+		{"none seen far away", []NoiseEstimate{seen(.98), at(1.3, 1e-15*delta, 400)}, .005, .4},
+		{"two near, one wrong and far away", []NoiseEstimate{at(.7, delta*1e9, 4000), seen(.98), seen(1.03)}, .003, .15},
 	} {
-		line := fitEstimates(c.estimates, delta)
-		if got := math.Log(line.at(delta)); math.Abs(got) > c.within {
-			t.Errorf("%s: δ at a noise multiplier of e^%.3g, slope %.3g: want 1 and %g", c.name, got, line.slope, slope)
+		m := newModel(c.estimates, NoiseEstimate{}, delta)
+		if got := math.Log(m.at(delta)); math.Abs(got) > c.within {
+			t.Errorf("%s: δ at a noise multiplier of e^%.3g, want 1", c.name, got)
 		}
-		m := newModel(c.estimates, delta)
-		if got := math.Log(m.fits[0].value(1) / delta); math.Abs(got) > -slope*c.within+1e-9 {
-			t.Errorf("%s: the model says e^%.3g δ", c.name, got)
+		q := m.curves[0]
+		low, high := math.Log(q.quantile(.159, 1)/delta), math.Log(q.quantile(.841, 1)/delta)
+		if got := (high - low) / 2; got > c.spread || low > c.spread || high < -c.spread {
+			t.Errorf("%s: ln δ is from %.3g to %.3g, want 0 ± %g", c.name, low, high, c.spread)
 		}
 	}
-	unseen := fitEstimates([]NoiseEstimate{seen(.98), at(1.3, 1e-15*delta, 400)}, delta)
-	if want := math.Log(20*delta/400/curve(.98)) / math.Log(1.3/.98); math.Abs(unseen.slope/want-1) > 1e-9 {
-		t.Errorf("none seen far away: slope %g, want %g", unseen.slope, want)
-	}
-	if line := fitEstimates([]NoiseEstimate{seen(.98)}, delta); line.slope != flattest {
-		t.Errorf("one estimate has the slope %g", line.slope)
+	few := newModel([]NoiseEstimate{at(.98, curve(.98), 40), at(1.02, curve(1.02), 40)}, NoiseEstimate{}, delta).curves[0]
+	if low, high := few.quantile(.159, 1), few.quantile(.841, 1); high < 1.9*low {
+		t.Errorf("about four values seen: δ from %.3g to %.3g", low, high)
 	}
 }
 

@@ -1,10 +1,13 @@
 package verification
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"minsep/accounting"
+	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
 	"minsep/sampling/stream"
@@ -20,6 +23,29 @@ type hockeyStick struct {
 	untilted  bool           // plan is nil at every noise multiplier
 	composed  float64        // an upper bound by composition of independent events; 0: there is none
 	cut       *accounting.Truncated
+
+	drawn func(stream.Key) sampler // in place of its own values, in tests of how candidates are chosen
+}
+
+// sampler draws values of a divergence, over M.
+type sampler interface {
+	Run(ctx context.Context, first, count uint64, workers int) (ledger.Result, error)
+}
+
+// simulation is what tests of how candidates are chosen have in place of divergences and of time.
+type simulation interface {
+	stick(noiseMultiplier float64, d montecarlo.Direction) hockeyStick
+	// provable is tilt.SmallestProvableWhile.
+	provable(delta float64, more func(proven bool) bool) (tilt.Provable, error)
+	now() time.Duration // of processors
+}
+
+// stick is the divergence of the claim at a noise multiplier.
+func (p Problem) stick(noiseMultiplier float64, d montecarlo.Direction) (hockeyStick, error) {
+	if p.simulated != nil {
+		return p.simulated.stick(noiseMultiplier, d), nil
+	}
+	return newHockeyStick(p.pair(), noiseMultiplier, p.Epsilon, d)
 }
 
 // newHockeyStick plans how values are drawn: tilted or by a tangent where that is possible and has
@@ -90,7 +116,10 @@ func (s hockeyStick) trial(method accounting.Method, samples uint64) (accounting
 }
 
 // worker draws values with a key.
-func (s hockeyStick) worker(key stream.Key) (*Worker, error) {
+func (s hockeyStick) worker(key stream.Key) (sampler, error) {
+	if s.drawn != nil {
+		return s.drawn(key), nil
+	}
 	w := &Worker{epsilon: s.epsilon}
 	var err error
 	if s.plan != nil {

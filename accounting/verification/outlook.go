@@ -96,7 +96,7 @@ func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMul
 	}
 	o.NoiseMultiplier, o.Effort, o.Least = noiseMultiplier, 0, 0
 	proven, bounds := true, []float64{}
-	for _, s := range divergences[0] {
+	for i, s := range divergences[0] {
 		bounds = append(bounds, s.bound())
 		proven = proven && s.total() <= p.Delta-p.claim().Earlier
 		if s.divergence() <= e.delta/1000 {
@@ -108,9 +108,9 @@ func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMul
 			}
 		}
 		o.Effort, o.untilted = max(o.Effort, s.bound()/e.delta), o.untilted || s.untilted
+		o.Least = max(o.Least, fewest, math.Ceil(leastEfforts[i]*s.bound()/e.delta))
 	}
-	o.CPU = e.eachCPU()
-	o.Least = max(fewest, math.Ceil(10*o.Effort))
+	o.CPU, o.Least = e.eachCPU(), max(fewest, o.Least)
 	o.Enough, o.Advised = o.Least <= e.left(), advisedEstimates*o.Least
 	o.AdvisedCPU = e.used() + o.Advised*o.CPU
 	if p.NoiseMultiplier == 0 {

@@ -29,7 +29,7 @@ type Problem struct {
 	NoiseMultiplier float64
 
 	// The budget in samples or in time of processors. With neither, it is DefaultCPUTime, less
-	// where a part of it reaches 0.9 of δ. Estimates take at most a third of it, and what they
+	// where a part of it reaches 0.9 of δ. Estimates take a part of it, and what they
 	// leave is for the verification, over all candidates and both directions. A time is turned into
 	// samples once, by the speed at which this machine makes the estimates, before there is a
 	// protocol. The samples that measure the speed for a given NoiseMultiplier do not count.
@@ -43,7 +43,7 @@ type Problem struct {
 
 	// AlsoEpsilon are further ε at which δ is certified for the same run at the noise multiplier
 	// that is released for (Epsilon, Delta). The δ of each is fixed with the protocol, from
-	// estimates. Their samples are on top of the budget.
+	// estimates; an ε whose δ would be above 1/2 is left out. Their samples are on top of the budget.
 	AlsoEpsilon []float64
 
 	Earlier     []accounting.Earlier // protocols for the same run whose samples were seen
@@ -54,6 +54,8 @@ type Problem struct {
 	budget string // in words
 	before spent  // by a plan that was made before this one for the same budget
 	byCost bool   // a maximum batch size is accounted for by its cost in δ
+
+	simulated simulation // nil outside of tests
 
 	// Watch, if not nil, is told what is being done, from one goroutine.
 	Watch func(Phase)
@@ -175,7 +177,7 @@ func (p Problem) plan(ctx context.Context) (*Proposal, error) {
 }
 
 func (p Problem) newEstimator() *estimator {
-	e := &estimator{run: p.pair(), cost: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch, share: p.newShare(), limit: math.Inf(1)}
+	e := &estimator{last: map[montecarlo.Direction]hockeyStick{}, stick: p.stick, cost: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch, share: p.newShare(), limit: math.Inf(1)}
 	if e.workers <= 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}
@@ -372,7 +374,7 @@ func (p Problem) divergences(e *estimator, sigmas []float64) (divergences [][2]h
 		}
 		var pair [2]hockeyStick
 		for i, d := range montecarlo.Directions {
-			if pair[i], err = newHockeyStick(p.pair(), sigma, p.Epsilon, d); err != nil {
+			if pair[i], err = p.stick(sigma, d); err != nil {
 				return nil, err
 			}
 			if pair[i].cut, err = p.cost(sigma, d); err != nil {
@@ -422,6 +424,9 @@ func (p Problem) provable(start float64, more func(proven bool) bool) (tilt.Prov
 }
 
 func (p Problem) provableAt(start, delta float64, more func(proven bool) bool) (tilt.Provable, error) {
+	if p.simulated != nil {
+		return p.simulated.provable(delta, more)
+	}
 	if !p.pair().Majorized() {
 		return tilt.SmallestProvableWhile(p.pair().Loss(start), p.Epsilon, delta, more)
 	}
@@ -453,11 +458,15 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Proposal) er
 		return err
 	}
 	e.beginEstimates()
-	out.Estimates, err = e.search(ctx, gridIndex(start), 0.75*p.Delta)
+	known, err := p.bounds(provable)
+	if err != nil {
+		return err
+	}
+	out.Estimates, err = e.search(ctx, gridIndex(start), 0.75*p.Delta, known)
 	if err == nil {
 		out.again = func(samples uint64) error {
 			p.before.samples += samples
-			return p.chosen(e, out, provable)
+			return p.chosen(e, out, known)
 		}
 		err = out.again(0)
 	}
@@ -467,15 +476,33 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Proposal) er
 	return err
 }
 
+// bounds are those of a noise multiplier that needs no samples, where they were computed.
+func (p Problem) bounds(provable tilt.Provable) (known NoiseEstimate, err error) {
+	known.NoiseMultiplier = provable.NoiseMultiplier
+	for i, d := range montecarlo.Directions {
+		known.Estimates[i] = Estimate{Direction: d, Bound: provable.Proposals[i].Bound}
+		if known.NoiseMultiplier == 0 {
+			continue
+		}
+		cost, err := p.cost(known.NoiseMultiplier, d)
+		if err != nil {
+			return known, err
+		}
+		if cost != nil {
+			known.Estimates[i].Truncation = cost.Cost
+		}
+	}
+	return known, nil
+}
+
 // chosen fixes the candidates around what was estimated.
-func (p Problem) chosen(e *estimator, out *Proposal, provable tilt.Provable) error {
-	line := fitEstimates(out.Estimates, 0.8*p.Delta)
-	out.Estimate = line.at(p.Delta)
+func (p Problem) chosen(e *estimator, out *Proposal, provable NoiseEstimate) error {
+	m := newModel(out.Estimates, provable, 0.8*p.Delta)
+	out.Estimate = m.at(p.Delta)
 	p = p.priced(e)
-	m := newModel(out.Estimates, 0.8*p.Delta)
 	out.Table = nil
-	p.table(e, m, line, out)
-	sigmas, err := p.candidates(m, line, provable.NoiseMultiplier)
+	p.table(e, m, out)
+	sigmas, err := p.candidates(m, provable.NoiseMultiplier)
 	if err == nil {
 		e.report(Phase{Text: PhaseTables})
 		var divergences [][2]hockeyStick
@@ -501,9 +528,9 @@ func (p Problem) provenOnly(e *estimator, out *Proposal, noiseMultiplier float64
 // tableShares are the parts of δ that the table shows as δ'.
 var tableShares = []float64{0.25, 0.5, 0.8, 0.9, 0.95}
 
-func (p Problem) table(e *estimator, m model, line fit, out *Proposal) {
+func (p Problem) table(e *estimator, m model, out *Proposal) {
 	for _, share := range tableShares {
-		row := Row{NoiseMultiplier: line.at(share * p.Delta)}
+		row := Row{NoiseMultiplier: m.at(share * p.Delta)}
 		t, tests, err := p.claim().Allocate(m.goals(row.NoiseMultiplier, 0))
 		if err != nil {
 			continue // more samples than any verification may have

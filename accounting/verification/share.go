@@ -6,8 +6,13 @@ import (
 	"time"
 )
 
-// planShare is the part of a budget that estimates may take.
-const planShare = 1.0 / 3
+// planShare is the part of a budget that estimates may take, mostShare the part until one of them is
+// near δ, and proofShare that of the search for a smaller noise multiplier that needs no samples.
+const (
+	planShare  = 1.0 / 3
+	mostShare  = 0.55
+	proofShare = 1.0 / 8
+)
 
 // tablesToCome is how many noise multipliers there will be tables of after the estimates:
 // candidates, in the plan and when they are verified.
@@ -23,11 +28,13 @@ const advisedEstimates = 30
 type share struct {
 	samples float64
 	seconds float64 // since the plan began
+	reserve float64 // of the same unit, see extend
 	budget  string  // the whole one, in words
 	most    float64 // samples that could be drawn when the first estimate began
 
 	begun     time.Time
-	processor time.Duration // at begun
+	clock     func() time.Duration // time of processors; 0 where it is not known
+	processor time.Duration        // at begun
 }
 
 // spent is what a plan has taken of a budget.
@@ -48,11 +55,16 @@ func (p Problem) after(first *Proposal) Problem {
 // estimate begins. A verification up to a given part of δ has none.
 func (p Problem) newShare() share {
 	before := time.Duration(p.before.seconds * float64(time.Second))
-	s := share{begun: time.Now().Add(-before), processor: processorTime() - before}
+	s := share{begun: time.Now().Add(-before), clock: processorTime}
+	if p.simulated != nil {
+		s.clock = p.simulated.now
+	}
+	s.processor = s.clock() - before
 	switch {
 	case p.Accept > 0:
 	case p.Samples > 0:
-		s.samples, s.budget = math.Ceil(planShare*float64(p.Samples-min(p.Samples, p.before.samples))), fmt.Sprintf("%d samples", p.Samples)
+		left := float64(p.Samples - min(p.Samples, p.before.samples))
+		s.samples, s.reserve, s.budget = math.Ceil(planShare*left), math.Floor((mostShare-planShare)*left), fmt.Sprintf("%d samples", p.Samples)
 	case p.CPUTime > 0:
 		s.seconds, s.budget = p.CPUTime.Seconds(), fmt.Sprintf("%v of one processor", p.CPUTime)
 	default:
@@ -67,7 +79,7 @@ func (p Problem) newShare() share {
 func (e *estimator) timeForProofs(proven bool) bool {
 	limit := e.share.seconds
 	if proven {
-		limit *= planShare
+		limit *= proofShare
 	}
 	return limit == 0 || e.used() < limit
 }
@@ -75,13 +87,29 @@ func (e *estimator) timeForProofs(proven bool) bool {
 // beginEstimates leaves them their part of the time that has not gone yet.
 func (e *estimator) beginEstimates() {
 	if used := e.used(); e.share.seconds > 0 {
-		e.share.seconds = used + planShare*max(0, e.share.seconds-used)
+		left := max(0, e.share.seconds-used)
+		e.share.seconds, e.share.reserve = used+planShare*left, (mostShare-planShare)*left
 	}
+}
+
+// extend leaves the estimates more of the budget, once, where there is more.
+func (e *estimator) extend() bool {
+	more := e.share.reserve
+	switch {
+	case more == 0:
+		return false
+	case e.share.samples > 0:
+		e.share.samples += more
+	default:
+		e.share.seconds += more
+	}
+	e.share.reserve = 0
+	return true
 }
 
 // used is how many seconds of processors have gone since the plan began.
 func (e *estimator) used() float64 {
-	if now := processorTime(); now > 0 {
+	if now := e.share.clock(); now > 0 {
 		return (now - e.share.processor).Seconds()
 	}
 	return time.Since(e.share.begun).Seconds() * float64(e.workers)

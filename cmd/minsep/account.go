@@ -174,6 +174,9 @@ func printAlso(t io.Writer, r pipelines.AccountResult) {
 	for _, epsilon := range r.NotCertified {
 		fmt.Fprintf(t, "not certified\tdelta at epsilon %g: its samples were rejected; the other claims stand\n", epsilon)
 	}
+	for _, epsilon := range r.LeftOut {
+		fmt.Fprintf(t, "not certified\tdelta at epsilon %g: it would be above 0.5 at this noise multiplier; the other claims stand\n", epsilon)
+	}
 }
 
 // truncation says what the maximum batch size adds to a direction.

@@ -1,0 +1,230 @@
+package verification
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"minsep/accounting/ledger"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/sampling/stream"
+)
+
+// knownCurve is a divergence of which all is known: both it and M fall by powers of the noise
+// multiplier, near 1.
+type knownCurve struct {
+	delta, slope  float64 // at noise multiplier 1, and d ln δ/d ln σ there, which falls on as σ² does
+	effort, steep float64 // M at 1 over the claim's δ, and d ln M/d ln σ
+	each          float64 // seconds of a sample
+	tables        float64 // seconds of the tables of a noise multiplier
+	value         float64 // of the values that are not 0, over M
+}
+
+func (c knownCurve) at(sigma float64) float64 {
+	x := math.Log(sigma)
+	return c.delta * math.Exp(c.slope*(x+x*x))
+}
+
+// simulated draws from known curves, with time that goes by as they say.
+type simulated struct {
+	claim  float64 // δ
+	curves [2]knownCurve
+	rng    *rand.Rand
+	clock  time.Duration
+	noisy  float64 // how many times as long things may take as they should
+}
+
+func (s *simulated) spend(seconds float64) {
+	s.clock += time.Duration(seconds * (1 + (s.noisy-1)*s.rng.Float64()) * float64(time.Second))
+}
+
+func (s *simulated) now() time.Duration { return s.clock + 1 }
+
+func (s *simulated) index(d montecarlo.Direction) int {
+	if d == montecarlo.P {
+		return 0
+	}
+	return 1
+}
+
+func (s *simulated) stick(sigma float64, d montecarlo.Direction) hockeyStick {
+	c := s.curves[s.index(d)]
+	bound := max(c.effort*s.claim*math.Pow(sigma, c.steep), c.at(sigma)*1.2)
+	h := hockeyStick{direction: d, plan: &tilt.Proposal{Bound: bound, Divergence: bound}}
+	h.spec = smallRun().Loss(sigma)
+	s.spend(c.tables)
+	h.drawn = func(stream.Key) sampler { return &simulatedDraw{s, c, h} }
+	return h
+}
+
+func (s *simulated) provable(delta float64, more func(proven bool) bool) (p tilt.Provable, err error) {
+	low, high := 0.5, 4.0
+	for range 50 {
+		mid := math.Sqrt(low * high)
+		if max(s.stick(mid, montecarlo.P).bound(), s.stick(mid, montecarlo.Q).bound()) > delta {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	s.clock = 0
+	excess := 1.2
+	for n := 0; n < 8 && more(n > 2); n++ {
+		s.spend(s.curves[0].tables)
+		if n >= 2 {
+			excess = 1 + (excess-1)/2
+		}
+	}
+	if excess == 1.2 {
+		return p, tilt.ErrNotProvable
+	}
+	p.NoiseMultiplier = roundUp(high * excess)
+	for i, d := range montecarlo.Directions {
+		p.Proposals[i] = *s.stick(p.NoiseMultiplier, d).plan
+	}
+	return p, nil
+}
+
+// simulatedDraw are samples of one noise multiplier and direction.
+type simulatedDraw struct {
+	s *simulated
+	knownCurve
+	stick hockeyStick
+}
+
+func (d *simulatedDraw) Run(_ context.Context, _, count uint64, _ int) (r ledger.Result, err error) {
+	mean := d.at(d.stick.spec.NoiseMultiplier)
+	hits := poisson(d.s.rng, float64(count)*mean/(d.value*d.stick.bound()))
+	for range int(min(hits, float64(count))) {
+		r.Sum.Add(d.value)
+	}
+	d.s.spend(d.each * float64(count))
+	return r, nil
+}
+
+// poisson draws from a Poisson distribution, roughly where there are many.
+func poisson(rng *rand.Rand, mean float64) float64 {
+	if mean > 400 {
+		return math.Max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))
+	}
+	n, left := -1.0, mean
+	for left >= 0 {
+		left -= rng.ExpFloat64()
+		n++
+	}
+	return n
+}
+
+// released verifies a protocol and returns the noise multiplier, 0 for none.
+func (s *simulated) released(plan *Proposal) (sigma float64) {
+	p := plan.Protocol
+	for c := len(p.Candidates) - 1; c >= 0; c-- {
+		candidate := p.Candidates[c]
+		for _, t := range candidate.Trials {
+			if t.Samples == 0 {
+				continue
+			}
+			accept := t.Accept
+			if accept == 0 {
+				accept = p.Points[0].Accept
+			}
+			r, _ := s.stick(candidate.NoiseMultiplier, t.Direction).drawn(stream.Key{}).Run(context.Background(), 0, t.Samples, 1)
+			if r.Sum.Mean(t.Samples)*t.Bound > accept {
+				return sigma
+			}
+		}
+		sigma = candidate.NoiseMultiplier
+	}
+	return sigma
+}
+
+// truth is where the worse direction has δ.
+func (s *simulated) truth() float64 {
+	low, high := 0.5, 3.0
+	for range 60 {
+		mid := math.Sqrt(low * high)
+		if max(s.curves[0].at(mid), s.curves[1].at(mid)) > s.claim {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
+}
+
+// simulatedCase is a claim of known curves and a budget.
+type simulatedCase struct {
+	name   string
+	delta  float64
+	curves [2]knownCurve
+	cpu    time.Duration // or samples
+	count  uint64
+	noisy  float64
+	far    float64 // more noise than this above the truth is counted
+}
+
+func simulatedCases() []simulatedCase {
+	both := [2]knownCurve{{1e-5, -24, 60, -60, 60e-6, 1, .6}, {6e-6, -24, 600, -45, 60e-6, 1, .6}}
+	dear := [2]knownCurve{{1e-5, -30, 130, -60, 60e-6, 1.5, .6}, {1e-7, -30, 9000, -34, 60e-6, .5, .6}}
+	one := [2]knownCurve{{1.3e-8, -38, 45, -90, 100e-6, 2.5, .6}, {1e-30, -38, 1e-9, -34, 60e-6, 0, .6}}
+	alike := [2]knownCurve{{1e-5, -24, 60, -60, 60e-6, 1, .6}, {1e-5, -20, 60, -60, 60e-6, 1, .6}}
+	return []simulatedCase{
+		{"two directions, one minute", 1e-5, both, time.Minute, 0, 1, .03},
+		{"two directions, one minute, busy", 1e-5, both, time.Minute, 0, 4, .08},
+		{"two directions, samples", 1e-5, both, 0, 500_000, 1, .03},
+		{"large M of H(Q,P), one minute", 1e-5, dear, time.Minute, 0, 1, .045},
+		{"large M of H(Q,P), samples", 1e-5, dear, 0, 500_000, 1, .045},
+		{"one direction, 40 s", 1.3e-8, one, 40 * time.Second, 0, 1, .03},
+		{"one direction, one minute", 1.3e-8, one, time.Minute, 0, 1, .03},
+		{"both alike, one minute", 1e-5, alike, time.Minute, 0, 1, .03},
+		{"both alike, one minute, busy", 1e-5, alike, time.Minute, 0, 4, .04},
+	}
+}
+
+// TestCandidatesAreRobust draws estimates and trials of known divergences, through whole plans: a
+// protocol has few chances to end far above the truth, with the noise multiplier that needs no
+// samples or with none, even where time goes by several times as fast as it should. SIMULATE=60 has
+// so many tries of each case, and prints what came of them.
+func TestCandidatesAreRobust(t *testing.T) {
+	tries := 4
+	if many, err := strconv.Atoi(os.Getenv("SIMULATE")); err == nil {
+		tries = many
+	}
+	all := 0
+	for _, c := range simulatedCases() {
+		mean, worst, far, proven := 0.0, 0.0, 0, 0
+		for i := range tries {
+			s := &simulated{claim: c.delta, curves: c.curves, rng: rand.New(rand.NewPCG(uint64(i), 7)), noisy: c.noisy}
+			p := Problem{Run: smallRun(), Epsilon: 2, Delta: c.delta, CodeVersion: "test", Samples: c.count, CPUTime: c.cpu, Workers: 1, simulated: s}
+			plan, err := p.Plan(t.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			sigma, candidates := s.released(plan), plan.Protocol.Candidates
+			excess := sigma/s.truth() - 1
+			if sigma == 0 {
+				excess = 1
+			}
+			mean, worst = mean+excess/float64(tries), max(worst, excess)
+			if excess > c.far {
+				far++
+			}
+			if sigma == 0 || sigma == candidates[len(candidates)-1].NoiseMultiplier && candidates[len(candidates)-1].Trials[0].Samples == 0 {
+				proven++
+			}
+		}
+		t.Logf("%-34s %5.2f %% above the truth on average, %5.2f %% at most; %d of %d above %.2g %%; %d without a sampled candidate", c.name, 100*mean, 100*worst, far, tries, 100*c.far, proven)
+		all += far + proven
+		if 4*(far+proven) > 2*tries {
+			t.Errorf("%s: too much noise", c.name)
+		}
+	}
+	if 12*all > tries*len(simulatedCases()) {
+		t.Errorf("too much noise in %d of %d tries", all, tries*len(simulatedCases()))
+	}
+}
