@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
-from typing import Any
+import sys
+from typing import Any, Iterable
+
+import numpy as np
 
 # Student's t for 95 % by degrees of freedom, from 1 on.
 T = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
+
+
+def noise_error(toeplitz: list[float], noise_multiplier: float, steps: int, batch_size: float) -> float:
+    """The root mean square error of the sums of gradients up to each step, in clip norms, over the expected batch size.
+
+    toeplitz is the first column of the strategy C. This is σ ‖AC⁻¹‖_F / (√n B) of docs/planner.md with the workload of prefix sums.
+    """
+    column = np.zeros(steps)
+    column[: len(toeplitz)] = toeplitz
+    sums = np.ones(steps)  # the first column of AC⁻¹, by forward substitution
+    for i in range(steps):
+        sums[i] = (1 - column[1 : i + 1] @ sums[:i][::-1]) / column[0]
+    squares = np.sum(np.square(sums) * np.arange(steps, 0, -1))
+    return float(noise_multiplier * np.sqrt(squares / steps) / batch_size)
 
 
 def interval(values: list[float]) -> tuple[float, float]:
@@ -19,17 +37,42 @@ def interval(values: list[float]) -> tuple[float, float]:
     return statistics.fmean(values), t * statistics.stdev(values) / math.sqrt(n)
 
 
+def grouped(results: Iterable[dict[str, Any]], *fields: str) -> dict[Any, list[dict[str, Any]]]:
+    """Results by the values of fields, in their order."""
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for r in sorted(results, key=lambda r: [r[f] for f in fields]):
+        groups.setdefault(tuple(r[f] for f in fields), []).append(r)
+    return groups
+
+
+def loss_of(group: list[dict[str, Any]]) -> tuple[float, float]:
+    return interval([r["loss"] for r in group])
+
+
 def markdown(results: list[dict[str, Any]]) -> str:
-    """A table with a row for each program, epsilon and mechanism, by test loss."""
-    groups: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-    for r in results:
-        groups.setdefault((r["program"], r["epsilon"], r["mechanism"]), []).append(r)
-    mean = lambda group, field: interval([r[field] for r in group])
-    lines = ["| | ε | mechanism | σ | test loss | accuracy | trainings |", "|---|---|---|---|---|---|---|"]
-    order = lambda item: (item[0][:2], mean(item[1], "loss"))
-    for (program, epsilon, name), group in sorted(groups.items(), key=order):
-        (loss, half), (accuracy, wide) = mean(group, "loss"), mean(group, "accuracy")
-        sigma = group[0]["noise_multiplier"]
-        row = [program, epsilon, name, f"{sigma:.4g}", f"{loss:.3f} ± {half:.3f}", f"{100 * accuracy:.1f} ± {100 * wide:.1f} %", len(group)]
-        lines.append("| " + " | ".join(map(str, row)) + " |")
-    return "\n".join(lines)
+    """A table for each program and epsilon: mechanisms by their noise, and the test loss at each learning rate."""
+    return "\n\n".join(_table(program, epsilon, group) for (program, epsilon), group in grouped(results, "program", "epsilon").items())
+
+
+def _table(program: str, epsilon: int, results: list[dict[str, Any]]) -> str:
+    rates = [rate for (rate,) in grouped(results, "learning_rate")]
+    head = [f"{program}, ε = {epsilon}", "σ", "noise", *(f"loss at {rate:g}" for rate in rates), "accuracy at the best", "trainings"]
+    rows = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for (noise, name), group in grouped(results, "noise_error", "mechanism").items():
+        by_rate = {rate: of_rate for (rate,), of_rate in grouped(group, "learning_rate").items()}
+        losses = [_with_error(*loss_of(by_rate[rate]), digits=3) if rate in by_rate else "" for rate in rates]
+        best = min(by_rate.values(), key=loss_of)
+        accuracy = _with_error(*interval([100 * r["accuracy"] for r in best]), digits=1) + " %"
+        counts = sorted({len(of_rate) for of_rate in by_rate.values()})
+        row = [name, f"{group[0]['noise_multiplier']:.4g}", f"{noise:.4f}", *losses, accuracy, " to ".join(map(str, {counts[0]: 0, counts[-1]: 0}))]
+        rows.append("| " + " | ".join(row) + " |")
+    return "\n".join(rows)
+
+
+def _with_error(mean: float, half: float, digits: int) -> str:
+    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1]) as f:
+        print(markdown([json.loads(line) for line in f]))

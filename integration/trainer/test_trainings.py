@@ -12,8 +12,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
+import figure
 import numpy as np
+import table
 import trainings
 
 HERE = pathlib.Path(__file__).parent
@@ -67,7 +70,7 @@ class Trainings:
         self.assertEqual(len({r["loss"] for r in results}), 4)
         again = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         self.assertEqual((file.read_text(), again), (lines, first))
-        self.assertEqual(len([line for line in first.splitlines() if line.startswith(f"| {self.program} | 8 | ")]), 2)
+        self.assertEqual(len([line for line in first.splitlines() if line.startswith(tuple(f"| {name} |" for name in self.mechanisms))]), 2)
 
     def test_killed_and_resumed(self) -> None:
         """A killed training ends with the weights of one that was not; its noise is a stream, that of the other in files."""
@@ -100,6 +103,34 @@ class Torch(Trainings, unittest.TestCase):
 
 class Owners(Trainings, unittest.TestCase):
     program, mechanisms = "owners", ["images: b-min-sep 8", "owners: epoch-min-sep 8"]
+
+
+class Tables(unittest.TestCase):
+    def test_noise_error(self) -> None:
+        """σ ‖AC⁻¹‖_F / (√n B) by matrices."""
+        column, n = [2.0, 1.0, 0.5], 7
+        c = sum(np.diag(np.full(n - i, x), -i) for i, x in enumerate(column))
+        want = 1.5 * np.linalg.norm(np.tril(np.ones((n, n))) @ np.linalg.inv(c)) / np.sqrt(n) / 64
+        self.assertAlmostEqual(table.noise_error(column, 1.5, n, 64), want, places=12)
+
+    def test_interval(self) -> None:
+        mean, half = table.interval([1.0, 2.0, 4.0])
+        self.assertAlmostEqual(mean, 7 / 3)
+        self.assertAlmostEqual(half, 4.303 * np.std([1, 2, 4], ddof=1) / np.sqrt(3), places=3)
+
+    def test_rows_and_columns(self) -> None:
+        result = lambda name, rate, noise, loss: {
+            "program": "jax", "mechanism": name, "epsilon": 8, "learning_rate": rate, "noise_multiplier": 1.0, "noise_error": noise, "loss": loss,
+            "accuracy": 1 - loss, "curve": [1.0, loss],
+        }  # fmt: skip
+        results = [result("b-min-sep 8", rate, 0.1, loss) for rate, loss in ((2.0, 0.2), (2.0, 0.4), (4.0, 0.5), (4.0, 0.7))]
+        results += [result("DP-SGD, Poisson", 2.0, 0.2, loss) for loss in (0.5, 0.5)]
+        want = ["| b-min-sep 8 | 1 | 0.1000 | 0.300 ± 1.271 | 0.600 ± 1.271 | 70.0 ± 127.1 % | 2 |"]
+        want += ["| DP-SGD, Poisson | 1 | 0.2000 | 0.500 ± 0.000 |  | 50.0 ± 0.0 % | 2 |"]
+        self.assertEqual(table.markdown(results).splitlines()[2:], want)
+        root = xml.etree.ElementTree.fromstring(figure.svg(results))
+        lines = [e.get("points") for e in root if e.tag.endswith("polyline")]
+        self.assertEqual(len(lines), 3)  # two mechanisms at one learning rate, one at the other
 
 
 if __name__ == "__main__":
