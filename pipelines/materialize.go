@@ -96,7 +96,7 @@ func (m Materialize) params() manifest.MaterializedParams {
 
 // open opens batches and data.
 func (m Materialize) open(ctx context.Context, w *work) (*join, error) {
-	dir := store.Join(w.dir.path, manifest.BatchesFolder)
+	dir := store.Join(w.set.Out, manifest.BatchesFolder)
 	if !manifest.Finished(dir) {
 		return nil, &ParamError{Package: "pipelines", Param: "run", Value: w.set.Out, Rule: "must be a run directory with batches: minsep form makes them"}
 	}
@@ -113,7 +113,7 @@ func (m Materialize) open(ctx context.Context, w *work) (*join, error) {
 	}
 	ids := ownergraph.Int64
 	if formedOf, ofTable := j.batches.Index.Inputs[manifest.BoundedFolder]; ofTable {
-		j.table = store.Join(w.dir.path, manifest.BoundedFolder)
+		j.table = store.Join(w.set.Out, manifest.BoundedFolder)
 		table, err := manifest.OpenBounded(ctx, j.table)
 		if err != nil {
 			return nil, err
