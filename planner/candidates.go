@@ -24,15 +24,18 @@ var (
 const wholeSteps = 256
 
 // epoch is the mean number of steps between two participations, and between b and b rounded down.
-func (s *setting) epoch() float64 { return float64(s.population.Examples) / s.batch }
+func (s *setting) epoch() float64 { return float64(s.units()) / s.batch }
 
 // widest is the largest min-sep that the batch size allows.
 func (s *setting) widest() int { return int(min(math.Floor(s.epoch()*(1+1e-12)), 1<<31-1)) }
 
 // parts are the candidates of a setting, in sequences that do not depend on each other.
 func (s *setting) parts() []func(ctx context.Context, p *part) error {
-	list := []func(ctx context.Context, p *part) error{cyclicPart, separatedPart, fixedPart}
-	if s.perOwner(s.population) == 1 {
+	list := []func(ctx context.Context, p *part) error{cyclicPart, separatedPart}
+	if !s.owners { // fixed draws examples
+		list = append(list, fixedPart)
+	}
+	if s.most() == 1 {
 		list = append(list, binsPart)
 	}
 	return list
@@ -48,6 +51,9 @@ func (p *part) with(scheme string, minSep int) sampling.Params {
 		s.BatchSize, s.MinSep = 0, p.period()
 	case "fixed":
 		s.BatchSize = math.Round(p.batch)
+	}
+	if p.owners {
+		s.Sample, s.ExamplesPerOwner = sampling.SampleOwners, 1
 	}
 	return s
 }
@@ -68,7 +74,7 @@ func (p *part) banded(kind string, bands, period int) mechanism.Params {
 
 // start is the number of bands where a climb begins.
 func (p *part) start(limit int) int {
-	each := max(1, int(math.Round(float64(p.Steps)*p.batch/float64(p.population.Examples))))
+	each := max(1, int(math.Round(float64(p.Steps)*p.batch/float64(p.units()))))
 	bands := mechanism.StartingBands(p.Epsilon, p.Steps, each)
 	return min(limit, 1<<int(math.Round(math.Log2(float64(bands)))))
 }
@@ -160,11 +166,11 @@ func (p *part) least() float64 {
 // cyclicPart are independent noise with Poisson sampling, and cyclic Poisson sampling: both are
 // proven without samples.
 func cyclicPart(ctx context.Context, p *part) error {
-	if _, err := p.evaluate(ctx, sampling.Params{Scheme: "poisson", Steps: p.Steps, BatchSize: p.batch}, p.workload(mechanism.KindIdentity)); err != nil {
+	if _, err := p.evaluate(ctx, p.with("poisson", 0), p.workload(mechanism.KindIdentity)); err != nil {
 		return err
 	}
 	high := min(p.widest(), p.bandsLimit())
-	if p.perOwner(p.population) > 1 {
+	if p.most() > 1 || p.owners { // the public partition is one of examples
 		return nil
 	}
 	_, err := p.climb(ctx, p.start(high), 2, high, func(bands int) (sampling.Params, mechanism.Params) {
@@ -180,11 +186,11 @@ const roomy = 0.9
 // min-sep equal to them, then over larger min-seps, then other families of strategies at the best.
 func separatedPart(ctx context.Context, p *part) error {
 	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
-	owner, high := p.perOwner(p.population), min(int(roomy*p.epoch()), p.bandsLimit())
+	owner, high := p.most(), min(int(roomy*p.epoch()), p.bandsLimit())
 	start, first := p.start(high), ""
 	for _, scheme := range []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"} {
 		once := p.epoch() >= float64(p.Steps) // at most one participation: all are b-min-sep with min-sep n
-		if scheme != "b-min-sep" && once || scheme == "epoch-min-sep" && owner > 2 || scheme == "balanced-min-sep" && owner > 1 {
+		if scheme != "b-min-sep" && once || scheme == "balanced-min-sep" && owner > 2 {
 			continue
 		}
 		minSep := func(bands int) int {
@@ -271,7 +277,7 @@ func (p *part) best(scheme string) (best *Row) {
 
 // binsPart is balls-in-bins, which takes any strategy.
 func binsPart(ctx context.Context, p *part) error {
-	if math.Abs(float64(p.population.Examples)/float64(p.period())/p.batch-1) > 0.05 { // an epoch has whole steps
+	if math.Abs(p.epoch()/float64(p.period())-1) > 0.05 { // an epoch has whole steps
 		return nil
 	}
 	return p.anyStrategy(ctx, "balls-in-bins", p.period(), 0)
@@ -279,7 +285,7 @@ func binsPart(ctx context.Context, p *part) error {
 
 // fixedPart is the baseline without amplification, for owners of one example.
 func fixedPart(ctx context.Context, p *part) error {
-	if p.perOwner(p.population) > 1 || p.widest() < 1 || p.batch < 1 {
+	if p.most() > 1 || p.widest() < 1 || p.batch < 1 {
 		return nil
 	}
 	minSep := min(p.widest(), p.Steps)

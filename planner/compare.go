@@ -48,7 +48,7 @@ func (p *planning) sameAs(c *curve, of Population, row *Row) (float64, error) {
 	unit := p.error(e.error)
 	start := 1.0
 	add := func(batch float64, first bool) error {
-		sigma, err := p.independent(of, batch, start, 10*narrow)
+		sigma, err := p.independent(of.Examples, p.perOwner(of), batch, start, 10*narrow)
 		if err != nil {
 			return err
 		}

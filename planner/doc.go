@@ -5,9 +5,8 @@
 // and what a trainer can hold. [Request.Plan] makes candidates of every scheme and strategy family
 // that has an analysis for it, finds the noise multiplier of each, and ranks them by their error.
 //
-// Candidates sample examples. Owners that take part in place of examples ([sampling.OwnerSampling])
-// are not tried, and [ComparePlans] refuses plans that have them. epoch-min-sep is tried for owners
-// of at most two examples, balanced-min-sep for owners of one.
+// Candidates sample examples and, where each example has one owner, owners that bring one example
+// each ([sampling.OwnerSampling]). balanced-min-sep is tried for owners of at most two examples.
 //
 // # What is proven and what is estimated
 //

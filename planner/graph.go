@@ -43,11 +43,21 @@ func Populations(ctx context.Context, paths []string, read graphio.Options, perO
 		if err := bound.Validate(); err != nil {
 			return nil, err
 		}
-		kept := int64(0)
-		for _, copies := range bound.Copies(graph, stream.PublicKey("plan: bound", nil)) {
-			kept += int64(copies)
+		p := Population{MaxPerOwner: most, Given: given}
+		seen, shared := make([]bool, graph.Owners.Len()), false
+		for example, copies := range bound.Copies(graph, stream.PublicKey("plan: bound", nil)) {
+			p.Examples += int64(copies)
+			owners := graph.OwnersOf.At(example)
+			shared = shared || copies > 1 || copies > 0 && len(owners) > 1
+			if copies > 0 && !seen[owners[0]] {
+				seen[owners[0]] = true
+				p.Owners++
+			}
 		}
-		list = append(list, Population{MaxPerOwner: most, Examples: kept, Given: given})
+		if shared {
+			p.Owners = 0
+		}
+		list = append(list, p)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -48,6 +48,14 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 			}
 		}
 	}
+	// Where owners are sampled, it does not matter for privacy how many examples they have.
+	if last := r.Populations[len(r.Populations)-1]; last.MaxPerOwner > 1 && r.Unit == accounting.UnitOwner {
+		for _, batch := range r.BatchSizes {
+			if batch < float64(last.Owners) {
+				settings = append(settings, &setting{planning: shared, population: last, owners: true, batch: batch})
+			}
+		}
+	}
 	if len(settings) == 0 {
 		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: fmt.Sprintf("must be below the number of examples, %d", r.Populations[len(r.Populations)-1].Examples)}
 	}
@@ -81,7 +89,7 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 		run  func(ctx context.Context, p *part) error
 	}
 	if err := inParallel(ctx, settings, func(s *setting) (err error) {
-		s.base, err = p.independent(s.population, s.batch, 1, narrow)
+		s.base, err = p.independent(s.units(), s.most(), s.batch, 1, narrow)
 		return err
 	}); err != nil {
 		return nil, err
@@ -125,11 +133,10 @@ func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
 	return cmp.Or(errs...)
 }
 
-// independent is the noise multiplier of Poisson sampling with independent noise, to a part of
-// width; the search begins at start.
-func (p *planning) independent(of Population, batch, start, width float64) (float64, error) {
-	prob := min(1, batch/float64(of.Examples))
-	k := p.perOwner(of)
+// independent is the noise multiplier of Poisson sampling of units, k of one owner, with independent
+// noise, to a part of width; the search begins at start.
+func (p *planning) independent(units int64, k int, batch, start, width float64) (float64, error) {
+	prob := min(1, batch/float64(units))
 	if prob == 1 {
 		return accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, float64(k)*math.Sqrt(float64(p.Steps)))
 	}

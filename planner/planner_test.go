@@ -26,7 +26,7 @@ import (
 
 // small is a request whose candidates take little time.
 func small() Request {
-	return Request{Populations: []Population{{1, 320, 320}}, Numbered: true, Steps: 32, BatchSizes: []float64{40}, Epsilon: 2, Delta: 1e-3, Objective: RMSE,
+	return Request{Populations: []Population{{MaxPerOwner: 1, Examples: 320, Given: 320}}, Numbered: true, Steps: 32, BatchSizes: []float64{40}, Epsilon: 2, Delta: 1e-3, Objective: RMSE,
 		Coordinates: 1000, Schemes: []string{"poisson", "cyclic-poisson", "epoch-min-sep", "balls-in-bins", "fixed"}, Kinds: []string{"identity", "banded-toeplitz", "blt"}}
 }
 
@@ -181,6 +181,54 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestWithin: where a search goes on is finite, also while one end is open.
+func TestWithin(t *testing.T) {
+	inf := math.Inf(1)
+	for _, c := range []struct{ x, low, high, want float64 }{{1, -inf, inf, 1}, {2, -inf, 1, .8}, {1, 2, inf, 2.2}, {3, 1, 1.1, 1.05}, {3, 1, 2, 1.5}} {
+		got := within(c.x, c.low, c.high)
+		if !(got > c.low && got < c.high) || math.Abs(got-c.want) > .25 {
+			t.Errorf("%+v: %g", c, got)
+		}
+	}
+}
+
+// TestSampledOwners: owners that are sampled need the noise of as many examples of an owner each,
+// and are planned only where each example has one owner.
+func TestSampledOwners(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds, r.Numbered = []string{"poisson", "balls-in-bins"}, []string{"identity", "blt"}, false
+	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 640, Owners: 320}, {MaxPerOwner: 2, Examples: 600, Given: 640, Owners: 320}}
+	out := planned(t, r)
+	graph := &stages.PlanGraph{Paths: []string{"edges.csv"}}
+	compared := 0
+	for _, row := range out.Rows {
+		if row.Scheme.Sample == "" {
+			continue
+		}
+		for _, other := range out.Rows {
+			if other.Scheme.Sample == "" && other.MaxPerOwner == 1 && other.Scheme.Scheme == row.Scheme.Scheme && other.Strategy.Kind == row.Strategy.Kind {
+				compared++
+				if a, b := row.Noise, other.Noise; math.Abs(a.Multiplier-b.Multiplier) > 4*math.Hypot(a.StdErr, b.StdErr)+1e-3*b.Multiplier || row.BatchSize != other.BatchSize || row.Kept <= other.Kept {
+					t.Errorf("%s: %+v, %s: %+v", row.Name(), row, other.Name(), other)
+				}
+			}
+		}
+		p := out.RunPlan(row, graph)
+		if err := errors.Join(p.Validate(), p.Preflight()); err != nil || p.Bound.MaxExamplesPerOwner != 2 || p.Scheme.ExamplesPerOwner != 1 {
+			t.Errorf("%s: %+v, %v", row.Name(), p, err)
+		}
+	}
+	if compared != 2 {
+		t.Errorf("%d candidates of sampled owners", compared)
+	}
+	r.Populations[1].Owners = 0
+	for _, row := range planned(t, r).Rows {
+		if row.Scheme.Sample != "" {
+			t.Errorf("%s, of examples of several owners", row.Name())
+		}
+	}
+}
+
 // TestOtherDirection: where H(Q,P) needs more noise than what was found by H(P,Q), it counts.
 func TestOtherDirection(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 16, Period: 8}}, Strategy: mechanism.Identity(16), MaxExamplesPerOwner: 1}
@@ -225,7 +273,7 @@ func TestSameAs(t *testing.T) {
 	of := r.Populations[0]
 	unit := p.make(t.Context(), p.workload(mechanism.KindIdentity)).error.RMSE
 	for _, batch := range []float64{20, 40, 67, 160} {
-		sigma, err := p.independent(of, batch, 1, narrow)
+		sigma, err := p.independent(of.Examples, 1, batch, 1, narrow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +313,7 @@ func TestCoverage(t *testing.T) {
 				seen++
 			}
 		}
-		if err := stattest.Count(seen, examples, coverage(s, Population{Examples: examples})); err != nil {
+		if err := stattest.Count(seen, examples, coverage(s, examples)); err != nil {
 			t.Errorf("%s: %v", s.Kind().Name, err)
 		}
 	}
@@ -404,8 +452,17 @@ func TestPopulations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 3 || got[0].Examples > 7 || got[0].Examples < 1 || got[1].Examples <= got[0].Examples || got[1].Examples > 14 || got[2] != (Population{20, 60, 60}) {
+	if len(got) != 3 || got[0].Examples > 7 || got[0].Examples < 1 || got[1].Examples <= got[0].Examples || got[1].Examples > 14 || got[2] != (Population{MaxPerOwner: 20, Examples: 60, Given: 60}) {
 		t.Errorf("%+v", got)
+	}
+	if got[2].Owners != 0 { // examples have two owners each
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile(file, []byte("example_id,owner_id\n1,1\n2,1\n3,1\n4,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = Populations(t.Context(), []string{file}, graphio.Options{}, []int{2}); err != nil || got[0] != (Population{MaxPerOwner: 2, Examples: 3, Given: 4, Owners: 2}) {
+		t.Errorf("%+v, %v", got, err)
 	}
 	if list := PerOwner(11); !slices.Equal(list, []int{1, 2, 3, 4, 8, 11}) {
 		t.Errorf("per owner %v", list)
@@ -428,7 +485,7 @@ func TestBatchSizes(t *testing.T) {
 func TestSolve(t *testing.T) {
 	r := small()
 	r.Schemes, r.Kinds = []string{"fixed", "poisson"}, []string{"identity", "banded-toeplitz"}
-	r.Populations = []Population{{1, 3200, 3200}}
+	r.Populations = []Population{{MaxPerOwner: 1, Examples: 3200, Given: 3200}}
 	r.BatchSizes = []float64{50, 800}
 	at := func(batch float64) float64 {
 		one := r
@@ -459,13 +516,13 @@ func TestEpsilonOf(t *testing.T) {
 	}
 	r.Epsilon = epsilon
 	p := &planning{Request: &r}
-	if sigma, err := p.independent(r.Populations[0], 40, 1, narrow); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
+	if sigma, err := p.independent(320, 1, 40, 1, narrow); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
 		t.Errorf("ε = %g, at which the noise multiplier is %g, %v", epsilon, sigma, err)
 	}
 }
 
 func TestValidate(t *testing.T) {
-	r := Request{Populations: []Population{{0, 0, 0}}, Steps: -1, Epsilon: -1, Delta: 2, Objective: "sum", MaxBands: -1, Coordinates: -2, MaxNoiseState: 5, Schemes: []string{"none"}, Kinds: []string{"tree"}}
+	r := Request{Populations: []Population{{}}, Steps: -1, Epsilon: -1, Delta: 2, Objective: "sum", MaxBands: -1, Coordinates: -2, MaxNoiseState: 5, Schemes: []string{"none"}, Kinds: []string{"tree"}}
 	err := r.Validate()
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) || len(all.Unwrap()) < 11 {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -40,9 +41,9 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 	var rows []*Row
 	for i, n := range plans {
 		r := requests[i]
-		s := &setting{planning: shared, population: r.Populations[0], batch: r.BatchSizes[0]}
+		s := &setting{planning: shared, population: r.Populations[0], owners: n.Plan.Scheme.Sample == sampling.SampleOwners, batch: r.BatchSizes[0]}
 		var err error
-		if s.base, err = shared.independent(s.population, s.batch, 1, narrow); err != nil {
+		if s.base, err = shared.independent(s.units(), s.most(), s.batch, 1, narrow); err != nil {
 			return nil, err
 		}
 		p := &part{setting: s, whole: true}
@@ -74,7 +75,11 @@ func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 	} else if r.Populations, err = Populations(ctx, p.Graph.Paths, p.Graph.Options(), []int{p.Bound.MaxExamplesPerOwner}); err != nil {
 		return r, err
 	}
-	of := sampling.Population{Examples: r.Populations[0].Examples}
+	of := sampling.Population{Examples: r.Populations[0].Examples, Owners: sampling.OwnerSizes{1: r.Populations[0].Owners}}
+	if p.Scheme.Sample == sampling.SampleOwners && r.Populations[0].Owners == 0 {
+		return r, &ParamError{Package: "planner", Param: "sample", Field: "scheme.sample", Value: p.Scheme.Sample,
+			Rule: "needs a graph in which each example has one owner: sample examples"}
+	}
 	spec, err := p.Scheme.Spec(of)
 	if err != nil {
 		return r, err
@@ -90,8 +95,8 @@ func same(nameA string, a Request, nameB string, b Request) error {
 		a, b  any
 	}{
 		{"scheme.steps", a.Steps, b.Steps}, {"privacy.epsilon", a.Epsilon, b.Epsilon}, {"privacy.delta", a.Delta, b.Delta}, {"privacy.unit", a.Unit, b.Unit},
-		{"strategy.workload", a.workload("").Workload, b.workload("").Workload}, {"strategy.momentum", a.Workload.Momentum, b.Workload.Momentum},
-		{"strategy.learning_rates", a.Workload.LearningRates, b.Workload.LearningRates}, {"strategy.objective", a.Objective, b.Objective},
+		{"strategy.workload", cmp.Or(a.Workload.Workload, mechanism.PrefixWorkload), cmp.Or(b.Workload.Workload, mechanism.PrefixWorkload)}, {"strategy.momentum", a.Workload.Momentum, b.Workload.Momentum},
+		{"strategy.learning_rates", cmp.Or(a.Workload.LearningRates, mechanism.ConstantRates), cmp.Or(b.Workload.LearningRates, mechanism.ConstantRates)}, {"strategy.objective", a.Objective, b.Objective},
 	} {
 		if c.a != c.b {
 			return &ParamError{Package: "planner", Param: c.field, Field: c.field, Value: c.b,

@@ -24,6 +24,10 @@ type Population struct {
 	MaxPerOwner int   `json:"max_per_owner"` // k_u, at least 1
 	Examples    int64 `json:"examples"`      // that are kept, at least 1
 	Given       int64 `json:"given"`         // before bounding, at least Examples
+
+	// Owners is how many owners have examples that are kept, where each of these has one owner:
+	// only then can owners be sampled. Else 0.
+	Owners int64 `json:"owners,omitempty"`
 }
 
 // Kept is the part of the examples that bounding leaves.

@@ -23,19 +23,21 @@ type Row struct {
 	RMSE  float64 `json:"rmse"`   // of the sums of gradients over the steps, above 0, at the noise multiplier, in units of the clip norm
 	MaxSE float64 `json:"max_se"` // of the step with the largest, likewise
 
-	BatchSize  float64 `json:"batch_size"`              // expected, in examples, above 0
+	BatchSize  float64 `json:"batch_size"`              // expected, in examples, or in owners where they are sampled, above 0
 	Relative   float64 `json:"relative"`                // the objective's error over BatchSize, above 0: the noise relative to the batch
 	StdErr     float64 `json:"std_err"`                 // of Relative, at least 0; 0 if the noise multiplier is proven
 	SameAs     float64 `json:"same_as"`                 // the batch size at which independent noise with Poisson sampling has the same Relative; 0 if none up to half of the examples has
 	Examples   int64   `json:"examples"`                // kept, at least 1
 	Kept       float64 `json:"kept"`                    // part of those given, above 0 and at most 1
-	TimesEach  float64 `json:"times_each"`              // expected participations of an example in the run, at least 0
-	Coverage   float64 `json:"coverage"`                // probability that an example takes part at all, in [0, 1]
+	TimesEach  float64 `json:"times_each"`              // expected participations of an example, or of an owner that is sampled, in the run, at least 0
+	Coverage   float64 `json:"coverage"`                // probability that it takes part at all, in [0, 1]
 	Truncation float64 `json:"truncation"`              // part of δ that a maximum batch size takes, in [0, 0.5]
 	State      int     `json:"state"`                   // numbers of 8 bytes that the noise keeps for each coordinate, at least 0
 	StateBytes int64   `json:"state_bytes"`             // of all coordinates; 0 where their number is not known
 	Speed      float64 `json:"noise_values"`            // of noise that one processor makes in a second, about
-	CPU        float64 `json:"certificate_cpu_seconds"` // that a certificate takes of one processor, about
+	CPU        float64 `json:"certificate_cpu_seconds"` // that a certificate takes of one processor, above 0: rough where the noise multiplier is estimated, and too small where only H(P,Q) was looked at
+
+	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"` // the smallest, in examples or sampled owners, that costs at most 1 % of δ; 0 where none is known
 
 	Rank int  `json:"rank"` // from 1; 0 if it is refused
 	Tied bool `json:"tied"` // with the first: the errors of the estimates do not separate them
@@ -83,8 +85,8 @@ func (r *Request) figures(row *Row, population Population, e mechanism.Error, f 
 	}
 }
 
-// coverage is the probability that an example takes part at least once.
-func coverage(s sampling.Spec, of Population) float64 {
+// coverage is the probability that an example, or an owner, takes part at least once.
+func coverage(s sampling.Spec, units int64) float64 {
 	never := func(p float64, steps int) float64 { return math.Exp(float64(steps) * math.Log1p(-p)) }
 	switch s := s.Scheme().(type) {
 	case sampling.BMinSep:
@@ -112,7 +114,7 @@ func coverage(s sampling.Spec, of Population) float64 {
 		b := float64(s.MinSep)
 		return 1 - (float64(more)*never(s.Prob, turns+1)+(b-float64(more))*never(s.Prob, turns))/b
 	case sampling.Fixed:
-		return min(1, float64(s.Steps)*float64(s.BatchSize)/float64(of.Examples))
+		return min(1, float64(s.Steps)*float64(s.BatchSize)/float64(units))
 	}
 	return math.NaN()
 }

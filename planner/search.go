@@ -38,11 +38,14 @@ type pace struct {
 // unknownPace is that of a candidate of which nothing is known.
 var unknownPace = pace{1, 0.3}
 
+// similar is what the pace of one candidate says of that of a similar one.
+func (p pace) similar() pace { return pace{p.value, math.Hypot(p.stdErr, paceDrift)} }
+
 const (
 	few      = 256 // samples of a first look
 	near     = 0.7 // how far below δ a divergence may be for more samples to be drawn there
 	maxLooks = 20
-	leastSum = 10  // of values over M: with fewer, a standard error is a matter of luck
+	leastSum = 5   // of values over M: with fewer, a standard error is a matter of luck
 	mostWork = 2e8 // samples times steps of an estimate
 
 	// Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
@@ -97,14 +100,15 @@ type fitted struct {
 }
 
 // fit finds where the gaps are 0: a gap is pace times the way to there, up to its error. With one
-// look, the pace is what it was before. Looks at which too little was seen count for nothing beside
-// others.
+// look, the pace is what it was before. Looks without samples, of which only a bound is known, and
+// those that are far away count for nothing beside others.
 func (s *searcher) fit() fitted {
-	looks := slices.DeleteFunc(slices.Clone(s.looks), func(l look) bool { return l.seen < leastSum })
+	looks := slices.DeleteFunc(slices.Clone(s.looks), func(l look) bool { return l.samples == 0 })
 	if len(looks) == 0 {
 		looks = s.looks[len(s.looks)-1:]
 	}
 	nearest := slices.MinFunc(looks, func(a, b look) int { return cmp.Compare(math.Abs(a.gap), math.Abs(b.gap)) })
+	looks = slices.DeleteFunc(looks, func(l look) bool { return math.Abs(l.gap) > 0.1+3*math.Abs(nearest.gap) })
 	// gap = α - pace·t with t = x - nearest.x: least squares with weights, and the pace of before as
 	// one more observation.
 	certain := 1 / (s.pace.stdErr * s.pace.stdErr)
@@ -160,13 +164,27 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 		} else if l.gap < -3*l.gapErr {
 			high = min(high, x)
 		}
-		next := toward(x, f.x)
-		if next <= low || next >= high {
-			next = (low + high) / 2
+		next := within(toward(x, f.x), low, high)
+		if slices.ContainsFunc(s.looks, func(l look) bool { return math.Abs(l.x-next) < 1e-9 }) {
+			next += tolerance * (0.5 + float64(len(s.looks)%3)) // the same samples would say nothing new
 		}
 		x = next
 	}
 	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", errNoEstimate, math.Exp(x))
+}
+
+// within is x where it is between low and high, which may be infinite; else between them, near what
+// is finite.
+func within(x, low, high float64) float64 {
+	switch {
+	case x > low && x < high:
+		return x
+	case math.IsInf(low, -1):
+		return high - 0.1
+	case math.IsInf(high, 1):
+		return low + 0.1
+	}
+	return (low + high) / 2
 }
 
 // toward goes from ln σ = x to another, by a third of σ at most.

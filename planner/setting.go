@@ -18,7 +18,8 @@ import (
 type setting struct {
 	*planning
 	population Population
-	batch      float64
+	owners     bool    // owners take part in place of examples
+	batch      float64 // expected, in examples, or in owners where they take part
 	base       float64 // noise multiplier of Poisson sampling with independent noise
 }
 
@@ -29,6 +30,22 @@ type planning struct {
 
 	mu   sync.Mutex
 	done int
+}
+
+// units is how many examples, or owners, can take part.
+func (s *setting) units() int64 {
+	if s.owners {
+		return s.population.Owners
+	}
+	return s.population.Examples
+}
+
+// most is the number of units that the accounting counts for an owner.
+func (s *setting) most() int {
+	if s.owners {
+		return 1
+	}
+	return s.perOwner(s.population)
 }
 
 // part is a sequence of candidates of a setting, each of which may begin where the one before
@@ -187,19 +204,22 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	if strategy.figures.State > p.stateLimit() {
 		return &ParamError{Package: "planner", Param: "max noise state", Value: p.MaxNoiseState, Rule: fmt.Sprintf("is less than the noise of this strategy keeps, %d numbers a coordinate", strategy.figures.State)}
 	}
-	of := sampling.Population{Examples: p.population.Examples}
+	of := sampling.Population{Examples: p.population.Examples, Owners: sampling.OwnerSizes{1: p.population.Owners}}
 	spec, err := row.Scheme.Spec(of)
 	if err != nil {
 		return err
 	}
-	row.run = accounting.Run{Sampler: spec, Strategy: strategy.strategy, MaxExamplesPerOwner: p.perOwner(p.population), Examples: p.population.Examples}
+	row.run = accounting.Run{Sampler: spec, Strategy: strategy.strategy, MaxExamplesPerOwner: p.most(), Examples: p.units()}
 	method, err := row.run.Method()
 	if err != nil {
 		return err
 	}
 	row.BatchSize = spec.ExpectedBatchSize(of)
-	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.population.Examples)
-	row.Coverage = coverage(spec, p.population)
+	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.units())
+	row.Coverage = coverage(spec, p.units())
+	if row.SuggestedMaxBatchSize, err = row.run.Untruncated().SuggestMaxBatchSize(p.Epsilon, p.Delta, accounting.Moments{}); err != nil {
+		return err
+	}
 	row.norm, row.unit = strategy.norm, p.error(strategy.error)
 	if row.Noise, err = p.noise(ctx, row, method, p.guess(row)); err != nil {
 		return err
@@ -226,7 +246,7 @@ func (p *part) guess(row *Row) guess {
 		}
 		if unlike <= least {
 			least = unlike
-			g = guess{other.Noise.Multiplier / other.norm * row.norm, pace{other.Noise.pace.value, math.Hypot(other.Noise.pace.stdErr, paceDrift)}, behind}
+			g = guess{other.Noise.Multiplier / other.norm * row.norm, other.Noise.pace.similar(), behind}
 		}
 	}
 	return g

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"minsep/accounting"
+	"minsep/sampling"
 )
 
 // Name says in words what a row is.
@@ -21,7 +22,9 @@ func (row *Row) Name() string {
 		name += fmt.Sprintf(" %d", row.Scheme.MinSep)
 	}
 	name += ", " + row.StrategyName()
-	if row.MaxPerOwner > 1 {
+	if row.Scheme.Sample == sampling.SampleOwners {
+		name += fmt.Sprintf(", owners sampled with %d of at most %d examples", row.Scheme.ExamplesPerOwner, row.MaxPerOwner)
+	} else if row.MaxPerOwner > 1 {
 		name += fmt.Sprintf(", %d examples per owner", row.MaxPerOwner)
 	}
 	return name
@@ -53,7 +56,7 @@ func (out *Result) explain() {
 	why := func(format string, args ...any) { out.Why = append(out.Why, fmt.Sprintf(format, args...)) }
 	why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
 	for _, row := range out.Rows {
-		if row.Scheme.Scheme == "poisson" && row.Bands == 1 && row.MaxPerOwner == first.MaxPerOwner && row.BatchSize == first.BatchSize && row != first {
+		if row.Scheme.Scheme == "poisson" && row.Bands == 1 && row.Scheme.Sample == "" && row.MaxPerOwner == first.MaxPerOwner && row.BatchSize == first.BatchSize && row != first {
 			why("Independent noise with Poisson sampling has %.3g times as much at this batch size%s.", row.Relative/first.Relative, sameAs(first))
 			break
 		}
@@ -107,7 +110,7 @@ func instead(first, other *Row) string {
 	if other.State < first.State {
 		say("keeps %d numbers a coordinate in place of %d", other.State, first.State)
 	}
-	if other.CPU < 0.8*first.CPU {
+	if other.CPU < 0.8*first.CPU && !other.Noise.OneDirection {
 		say("takes about %s of a processor for its certificate in place of %s", seconds(other.CPU), seconds(first.CPU))
 	}
 	if other.Kept > first.Kept*1.01 {

@@ -19,6 +19,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/planner"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/stages"
 	"minsep/transforms/progress"
@@ -51,13 +52,15 @@ func (a *app) planCommand() *cobra.Command {
 by the error that they leave in the sums of gradients, relative to the batch. It writes the best as a plan for minsep run.
 
 Noise multipliers are proven without samples where that is possible, and else estimated with a standard error: they certify
-nothing. Candidates that the errors of the estimates do not separate from the first are shown as tied. Sampled owners
-(--sample owners of account) are not tried.
+nothing. Candidates that the errors of the estimates do not separate from the first are shown as tied.
 
 With a graph, every number of examples per owner from 1 to K is tried, with what bounding leaves of the data: several
 examples per owner take minutes. With X:Y, batch sizes from X to Y are tried; --solve batch-size --target T finds the least
 of them with at most T times the batch as noise. --noise-multiplier S in place of --epsilon plans for the privacy that
 independent noise (DP-SGD) of S has at batch size X.
+
+Where each example has one owner, owners are tried in place of examples too (--sample owners of account), with one example
+each and the largest K: batches of as many owners as of examples.
 
 minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -341,7 +344,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	fmt.Fprintf(t, "\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
 	shown, left, seen := 0, 0, map[string]bool{}
 	for _, row := range out.Rows {
-		key := fmt.Sprint(row.Plan, row.Scheme.Scheme, row.MaxPerOwner, row.BatchSize, row.Refused != "")
+		key := fmt.Sprint(row.Plan, row.Scheme.Scheme, row.Scheme.Sample, row.MaxPerOwner, row.BatchSize, row.Refused != "")
 		if !all && !row.Tied && (seen[key] || shown >= mostRows || row.Refused != "") {
 			left++
 			continue
@@ -373,6 +376,9 @@ func printRow(t io.Writer, row *planner.Row) {
 		fmt.Fprintf(t, "-\t%s%s\t%s\t%d\t\trefused: %s\n", row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner, row.Refused)
 		return
 	}
+	if row.Scheme.Sample == sampling.SampleOwners {
+		minSep += " of owners"
+	}
 	if row.Plan != "" {
 		minSep += " (" + row.Plan + ")"
 	}
@@ -393,6 +399,13 @@ func printRow(t io.Writer, row *planner.Row) {
 	if row.SameAs > 0 {
 		same = fmt.Sprintf("%.4g", row.SameAs)
 	}
+	certificate := budgetTime(row.CPU)
+	switch {
+	case row.Noise.OneDirection:
+		certificate = "≥" + certificate
+	case !row.Noise.Proven:
+		certificate = "~" + certificate
+	}
 	fmt.Fprintf(t, "%s\t%s%s\t%s\t%d\t%.4g\t%s\t%s\t%s\t%.3g×\t%.3g%%\t%d\t%s\n", rank, row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner,
-		row.BatchSize, sigma, relative, same, row.TimesEach, 100*row.Kept, row.State, budgetTime(row.CPU))
+		row.BatchSize, sigma, relative, same, row.TimesEach, 100*row.Kept, row.State, certificate)
 }

@@ -17,6 +17,7 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/internal/strictjson"
 	"minsep/manifest"
+	"minsep/planner"
 	"minsep/sampling"
 	"minsep/stages"
 )
@@ -123,6 +124,11 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		{"plan", []string{"graph"}, reflect.TypeFor[stages.PlanGraph](), nil},
 		{"run", nil, reflect.TypeFor[manifest.Run](), nil},
 		{"index", nil, reflect.TypeFor[manifest.Index](), nil},
+		{"plans", nil, reflect.TypeFor[planner.Result](), nil},
+		{"plans", []string{"request"}, reflect.TypeFor[planner.Request](), nil},
+		{"plans", []string{"request", "populations", "[]"}, reflect.TypeFor[planner.Population](), nil},
+		{"plans", []string{"rows", "[]"}, reflect.TypeFor[planner.Row](), nil},
+		{"plans", []string{"rows", "[]", "noise"}, reflect.TypeFor[planner.Noise](), nil},
 		{"common", []string{"$defs", "sampler"}, reflect.TypeFor[sampling.Spec](), nil},
 	} {
 		b, err := os.ReadFile(filepath.Join(schemaFolder, c.schema+".schema.json"))

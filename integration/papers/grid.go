@@ -72,35 +72,41 @@ func (g grid) find(ctx context.Context, p point) (point, error) {
 	if err != nil {
 		return p, err
 	}
-	square := func(spec sampling.Spec, start float64) (mse float64, n planner.Noise, err error) {
-		n, err = planner.Find(ctx, accounting.Run{Sampler: spec, Strategy: s, MaxExamplesPerOwner: 1}, p.Epsilon, g.Delta, start)
-		return n.Multiplier * n.Multiplier * e.MeanSquared(), n, err
+	square := func(n planner.Noise) float64 { return n.Multiplier * n.Multiplier * e.MeanSquared() }
+	find := func(spec sampling.Spec, near *planner.Noise, behind float64) (planner.Noise, error) {
+		return planner.Find(ctx, accounting.Run{Sampler: spec, Strategy: s, MaxExamplesPerOwner: 1}, p.Epsilon, g.Delta, near, behind)
 	}
-	var n planner.Noise
 	cyclic := sampling.CyclicPoisson{Prob: float64(p.Bands) / float64(p.Epoch), Steps: g.Steps, MinSep: p.Bands}
-	if p.Cyclic, n, err = square(sampling.Spec{CyclicPoisson: &cyclic}, 1); err != nil {
+	n, err := find(sampling.Spec{CyclicPoisson: &cyclic}, nil, math.Inf(1))
+	if err != nil {
 		return p, err
 	}
-	start := n.Multiplier / s.ColumnNorms()[0]
-	if p.Bins, n, err = square(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: g.Steps, Period: p.Epoch}}, start); err != nil {
+	p.Cyclic = square(n)
+	if n, err = find(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: g.Steps, Period: p.Epoch}}, &n, math.Inf(1)); err == nil {
+		n, err = n.Both(ctx)
+	}
+	if err != nil {
 		return p, err
 	}
-	p.BinsError = 2 * n.StdErr / n.Multiplier
-	// A min-sep of the epoch is balls-in-bins.
-	p.BMinSep, p.MinSep, p.StdErr = p.Bins, p.Epoch, p.BinsError
+	p.Bins, p.BinsError = square(n), 2*n.StdErr/n.Multiplier
+	// The least over min-seps by H(P,Q), then by both directions. A min-sep of the epoch is
+	// balls-in-bins.
+	best := n
+	p.MinSep = p.Epoch
 	for minSep := p.Bands; minSep < p.Epoch && minSep < g.Steps; minSep *= 2 {
 		b := sampling.BMinSep{Prob: 1 / float64(p.Epoch-minSep+1), Steps: g.Steps, MinSep: minSep, WarmStart: true}
-		mse, n, err := square(sampling.Spec{BMinSep: &b}, start)
-		if err != nil {
+		if n, err = find(sampling.Spec{BMinSep: &b}, &n, 1.03*best.Multiplier); err != nil {
 			return p, fmt.Errorf("min-sep %d: %w", minSep, err)
 		}
-		if mse < p.BMinSep {
-			p.BMinSep, p.MinSep, p.StdErr = mse, minSep, 2*n.StdErr/n.Multiplier
-		} else if mse > 1.05*p.BMinSep && p.MinSep < p.Epoch { // past the least
+		if n.Multiplier < best.Multiplier {
+			best, p.MinSep = n, minSep
+		} else if n.Multiplier > 1.025*best.Multiplier && p.MinSep < p.Epoch { // past the least
 			break
 		}
 	}
-	return p, nil
+	best, err = best.Both(ctx)
+	p.BMinSep, p.StdErr = square(best), 2*best.StdErr/best.Multiplier
+	return p, err
 }
 
 // run computes the points that the file does not have yet, with all processors, and appends each to
@@ -258,7 +264,10 @@ func production(ctx context.Context) ([]row, error) {
 		{"cyclic Poisson sampling", "0.627", sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: batch / examples * bands, Steps: steps, MinSep: bands}}, toeplitz},
 		{"b-min-sep, min-sep 256", "0.47", sampling.Spec{BMinSep: &b}, toeplitz},
 	} {
-		n, err := planner.Find(ctx, accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}, 10, 1.301e-8, .45)
+		n, err := planner.Find(ctx, accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}, 10, 1.301e-8, nil, math.Inf(1))
+		if err == nil {
+			n, err = n.Both(ctx)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
