@@ -15,7 +15,8 @@ import (
 	"minsep/stages"
 )
 
-// ofOneRun are the folders that serve one training run and no other, by their stages.
+// ofOneRun are the folders that serve one training run and no other, by the plan's stages. What
+// minsep materialize makes of the batches serves no other either.
 var ofOneRun = map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder}
 
 // nextRun makes a directory whose run has batches or noise that of the plan's next run: with a run
@@ -65,7 +66,8 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *
 	if o.DryRun {
 		return t, nil
 	}
-	for _, folder := range ofOneRun {
+	// The examples in the order of the steps first: they are of the batches.
+	for _, folder := range []string{manifest.MaterializedFolder, manifest.NoiseFolder, manifest.BatchesFolder} {
 		if err := store.RemoveAll(ctx, store.Join(o.Out, folder)); err != nil {
 			return t, err
 		}
