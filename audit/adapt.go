@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// adapted is an attack that has seen some observations before: it takes the noise to be as large at
-// each step as it was there, and decides at the thresholds that served best. Against the mechanism
-// of the certificate it is no better than the likelihood ratio of that; it is where the noise is not
-// what it should be.
+// adapted is an attack that has seen some observations before: it takes the noise to be as
+// large at each step as it was there, and decides at the thresholds that served best. Against
+// the mechanism of the certificate it is no better than the likelihood ratio of that; it is
+// where the noise is not what it should be.
 type adapted struct {
 	ratio   ratio
 	scaled  []float64
@@ -21,9 +21,9 @@ type adapted struct {
 // leastLevel is the smallest deviation of a step that is taken as such, as a part of σ.
 const leastLevel = 1e-3
 
-// Adapt makes the attack look at some observations, with and without the canary. Observations that
-// are added afterwards, which must be others, are attacked with what it has learnt as well. Where
-// one side has none it does nothing.
+// Adapt makes the attack look at some observations, with and without the canary. Observations
+// that are added afterwards, which must be others, are attacked with what it has learnt as
+// well. Where one side has none it does nothing.
 func (a *Attack) Adapt(with, without [][]float64) {
 	if len(with) == 0 || len(without) == 0 {
 		return

@@ -38,14 +38,15 @@ type Attack struct {
 	examples  int
 	power     float64 // the log ratio is this times that of one example
 	adapted   *adapted
-	// Exact says that scores are the logarithms of the true likelihood ratio. Otherwise they order
-	// observations about as it does: a weaker attack, whose bounds hold all the same.
+	// Exact says that scores are the logarithms of the true likelihood ratio. Otherwise they
+	// order observations about as it does: a weaker attack, whose bounds hold all the same.
 	Exact bool
 	// Cut says that the batches have a maximum size, which the scores do not know.
 	Cut bool
 }
 
-// NewAttack prepares an attack. Its errors are *param.Error where there is none for the mechanism.
+// NewAttack prepares an attack. Its errors are *param.Error where there is none for the
+// mechanism.
 func NewAttack(m Mechanism) (*Attack, error) {
 	c := param.Checker{Package: "audit"}
 	c.Add(m.Run.Validate())
@@ -125,8 +126,8 @@ func (s *Sample) Merge(o *Sample) {
 	}
 }
 
-// Add adds an observation to a sample: the released sums of one coordinate, one a step, in units of
-// the clip norm, less all that the adversary knows, which is everybody else's part.
+// Add adds an observation to a sample: the released sums of one coordinate, one a step, in
+// units of the clip norm, less all that the adversary knows, which is everybody else's part.
 func (a *Attack) Add(s *Sample, sums []float64) {
 	y := multiply(a.columns, sums)
 	if a.adapted != nil {
@@ -158,8 +159,8 @@ func (a *Attack) addOutput(s *Sample, y []float64) {
 	s.products = append(s.products, products)
 }
 
-// simulate adds an observation that the mechanism itself gives, without keys, batches and noise of
-// the product.
+// simulate adds an observation that the mechanism itself gives, without keys, batches and noise
+// of the product.
 func (a *Attack) simulate(s *Sample, with bool, rng *rand.Rand) {
 	x := make([]float64, a.Steps())
 	if with {
@@ -207,9 +208,9 @@ const (
 	mostReference  = 200_000
 )
 
-// Judge judges observations with and without the canary, each independent of the others. Where the
-// true likelihood ratio is known and batches are not cut, they are compared with as many that are
-// simulated from rng.
+// Judge judges observations with and without the canary, each independent of the others. Where
+// the true likelihood ratio is known and batches are not cut, they are compared with as many
+// that are simulated from rng.
 func (a *Attack) Judge(with, without *Sample, rng *rand.Rand) Judgement {
 	m := a.mechanism
 	j := Judgement{Bound: NewBound(with.LogRatios, without.LogRatios, m.Epsilon, m.Delta)}

@@ -88,9 +88,9 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// surely is the logarithm of a probability so far below FalseAlarm that the fault shows in more than
-// .999 of all audits: a statistic that is normal and on average √(2·60) deviations off is more than
-// √(2·22) off but for one in a million.
+// surely is the logarithm of a probability so far below FalseAlarm that the fault shows in more
+// than .999 of all audits: a statistic that is normal and on average √(2·60) deviations off is
+// more than √(2·22) off but for one in a million.
 const surely = -60.0
 
 // caught fails the test unless a fault was found with power to spare.

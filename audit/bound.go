@@ -6,12 +6,12 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// FalseAlarm is the probability, at most, with which a chain that is as private as its certificate
-// says is found to exceed it, or one that follows its law to differ from it.
+// FalseAlarm is the probability, at most, with which a chain that is as private as its
+// certificate says is found to exceed it, or one that follows its law to differ from it.
 const FalseAlarm = 1e-9
 
-// Rates are the successes of one test, fixed before the observations: it says "with" where the log
-// likelihood ratio is on one side of a threshold.
+// Rates are the successes of one test, fixed before the observations: it says "with" where the
+// log likelihood ratio is on one side of a threshold.
 type Rates struct {
 	True     int // observations of the one law in which the test says so
 	Of       int // observations of that law
@@ -42,7 +42,8 @@ func (r Rates) delta(epsilon float64) float64 {
 	return max(0, r.trueLow-math.Exp(epsilon)*r.falseTop)
 }
 
-// estimate is the estimated divergence of the test's two laws at epsilon, with its standard error.
+// estimate is the estimated divergence of the test's two laws at epsilon, with its standard
+// error.
 func (r Rates) estimate(epsilon float64) (delta, standardError float64) {
 	gamma, t, f := math.Exp(epsilon), float64(r.True)/float64(r.Of), float64(r.False)/float64(r.FalseOf)
 	return t - gamma*f, math.Sqrt(t*(1-t)/float64(r.Of) + gamma*gamma*f*(1-f)/float64(r.FalseOf))
@@ -84,9 +85,10 @@ type Direction struct {
 	StandardError float64 // of Estimate
 }
 
-// NewBound judges log likelihood ratios of observations with and without the person. Each row must
-// be independent of the others. That Epsilon exceeds the least ε with which the mechanism is (ε,
-// delta)-DP, or a Delta its divergence, has a probability of at most half of [FalseAlarm].
+// NewBound judges log likelihood ratios of observations with and without the person. Each row
+// must be independent of the others. That Epsilon exceeds the least ε with which the mechanism
+// is (ε, delta)-DP, or a Delta its divergence, has a probability of at most half of
+// [FalseAlarm].
 func NewBound(with, without []float64, epsilon, delta float64) Bound {
 	direction := func(of, other []float64, says func(log float64) bool) Direction {
 		r := newRates(of, other, says).bounded(FalseAlarm / 8)

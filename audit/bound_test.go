@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// TestLowestRate holds Clopper and Pearson's bound against sums of the binomial law: at the bound,
-// so many hits or more have a probability of at most alpha, and hardly less.
+// TestLowestRate holds Clopper and Pearson's bound against sums of the binomial law: at the
+// bound, so many hits or more have a probability of at most alpha, and hardly less.
 func TestLowestRate(t *testing.T) {
 	for _, c := range []struct{ hits, trials int }{{1, 1}, {3, 10}, {10, 10}, {150, 100000}, {5000, 20000}, {500_000, 500_000}} {
 		for _, alpha := range []float64{0.05, FalseAlarm / 8} {
@@ -73,8 +73,8 @@ func TestOneRunPValue(t *testing.T) {
 	}
 }
 
-// TestOneRun: perfect scores show much, scores that say nothing show nothing, and ties do not count
-// as right.
+// TestOneRun: perfect scores show much, scores that say nothing show nothing, and ties do not
+// count as right.
 func TestOneRun(t *testing.T) {
 	ones, zeros := make([]float64, 500), make([]float64, 500)
 	for i := range ones {
@@ -90,7 +90,8 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// TestCompareCounts: the bound is above the probability of the hypergeometric law, by enumeration.
+// TestCompareCounts: the bound is above the probability of the hypergeometric law, by
+// enumeration.
 func TestCompareCounts(t *testing.T) {
 	const of, references, all = 30, 50, 20 // all: observed and reference together of which it is true
 	choose := func(n, k int) float64 {

@@ -108,8 +108,8 @@ func (c chain) trainer(t testing.TB, root stream.Root) *trainer {
 	return x
 }
 
-// train makes the training of a run id, and returns the sums of each canary's coordinate, which stay
-// until the next. Left out are the gradients of the canaries that are not included.
+// train makes the training of a run id, and returns the sums of each canary's coordinate, which
+// stay until the next. Left out are the gradients of the canaries that are not included.
 func (x *trainer) train(run uint64, included func(canary int) bool) [][]float64 {
 	var id stream.RunID
 	binary.BigEndian.PutUint64(id[:], run+1)
@@ -218,7 +218,8 @@ func includedIn(run int) func(canary int) bool {
 // rowsOf makes the observations of a run, one a canary.
 type rowsOf func(run int) [][]float64
 
-// rows returns a maker of the chain's observations, each run with its own run id, for one goroutine.
+// rows returns a maker of the chain's observations, each run with its own run id, for one
+// goroutine.
 func (c chain) rows(t testing.TB, root stream.Root) rowsOf {
 	x := c.trainer(t, root)
 	return func(run int) [][]float64 { return x.train(uint64(run), includedIn(run)) }

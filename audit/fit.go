@@ -13,8 +13,8 @@ const cuts = 32
 // Difference is a place at which observations and the mechanism's law differ.
 type Difference struct {
 	Score string // what was compared
-	// LogP is the natural logarithm of a bound of the probability that any comparison of two samples
-	// of one law differs so much; at most 0.
+	// LogP is the natural logarithm of a bound of the probability that any comparison of two
+	// samples of one law differs so much; at most 0.
 	LogP     float64
 	Count    int     // observations of which What is true
 	Of       int     // observations
@@ -26,8 +26,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %d of %d are %s, where %.1f are expected", d.Score, d.Count, d.Of, d.What, d.Expected)
 }
 
-// compare returns how a sample differs from one of the law that it should follow, for each score and
-// step at most once; if it follows the law there is something with probability at most FalseAlarm/2.
+// compare returns how a sample differs from one of the law that it should follow, for each
+// score and step at most once; if it follows the law there is something with probability at
+// most FalseAlarm/2.
 func compare(observed, reference *Sample) (found []Difference) {
 	n, of, references := len(observed.small), len(observed.LogRatios), len(reference.LogRatios)
 	comparisons := 3*(cuts-1) + 2*n
@@ -46,11 +47,11 @@ func compare(observed, reference *Sample) (found []Difference) {
 	return found
 }
 
-// compareCounts compares how often something is true in two samples. Given how often it is in both
-// together, which observations these are is random: the number that is observed is hypergeometric,
-// each of whose tails is below Chernoff's bound for the binomial law (Hoeffding, Probability
-// inequalities for sums of bounded random variables, 1963, section 6). So this holds for every law
-// and every size.
+// compareCounts compares how often something is true in two samples. Given how often it is in
+// both together, which observations these are is random: the number that is observed is
+// hypergeometric, each of whose tails is below Chernoff's bound for the binomial law
+// (Hoeffding, Probability inequalities for sums of bounded random variables, 1963, section 6).
+// So this holds for every law and every size.
 func compareCounts(score, what string, count, of, references, ofReferences int) Difference {
 	share := float64(of) / float64(of+ofReferences)
 	all, rest := float64(count+references), float64(of+ofReferences-count-references)

@@ -20,7 +20,8 @@ type law struct {
 	next  func(step int, s state) (prob float64, takes, leaves state) // the state after taking part, and after not
 }
 
-// newLaw returns the law of a scheme for one copy of one example, or of one owner that is sampled.
+// newLaw returns the law of a scheme for one copy of one example, or of one owner that is
+// sampled.
 func newLaw(spec sampling.Spec) (*law, error) {
 	switch s := spec.Scheme().(type) {
 	case sampling.Poisson:
@@ -42,8 +43,9 @@ func newLaw(spec sampling.Spec) (*law, error) {
 		Rule: "has no audit: there is one for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, and cyclic-poisson with a secret partition"}
 }
 
-// separated is b-min-sep sampling: with probability p at each step unless it took part in one of
-// the minSep-1 steps before. A warm start is the stationary law of the blocked steps that are left.
+// separated is b-min-sep sampling: with probability p at each step unless it took part in one
+// of the minSep-1 steps before. A warm start is the stationary law of the blocked steps that
+// are left.
 func separated(p float64, steps, minSep int, warm bool) *law {
 	l := &law{steps: steps, start: map[state]float64{{}: 1}}
 	if warm {
@@ -62,8 +64,8 @@ func separated(p float64, steps, minSep int, warm bool) *law {
 	return l
 }
 
-// cyclic is a turn every period steps, from a uniform first one on; at each turn the example takes
-// part with probability p.
+// cyclic is a turn every period steps, from a uniform first one on; at each turn the example
+// takes part with probability p.
 func cyclic(p float64, steps, period int) *law {
 	l := &law{steps: steps, start: map[state]float64{}}
 	for r := range period {
@@ -140,8 +142,8 @@ func balanced(steps, minSep int, kappa float64) (*law, error) {
 		p := weights[step] * sums[s.left-1][min(step+minSep, steps)] / sums[s.left][step]
 		return p, state{left: s.left - 1, blocked: minSep - 1}, state{left: s.left}
 	}
-	// Newton steps in the logarithms of the weights would need derivatives; multiplying each weight
-	// by the rate that is wanted over the one there is gets there slowly and plainly.
+	// Newton steps in the logarithms of the weights would need derivatives; multiplying each
+	// weight by the rate that is wanted over the one there is gets there slowly and plainly.
 	want := kappa / float64(steps)
 	for range 200000 {
 		update()

@@ -18,8 +18,8 @@ import (
 const maxValues = 1 << 30
 
 // ReadObservations reads an .npy file of released sums, shape [observations, steps], any number
-// type: each row is one coordinate in the order of the steps. name is what the file is for, as the
-// user calls it. Faults of the file are *param.Error.
+// type: each row is one coordinate in the order of the steps. name is what the file is for, as
+// the user calls it. Faults of the file are *param.Error.
 func ReadObservations(ctx context.Context, name, path string, steps int) ([][]float64, error) {
 	refused := func(rule string, args ...any) error {
 		return &param.Error{Package: "audit", Param: name, Value: path, Rule: fmt.Sprintf(rule, args...)}
@@ -79,8 +79,8 @@ func ReadObservations(ctx context.Context, name, path string, steps int) ([][]fl
 	return rows, nil
 }
 
-// LeastObservations is how many observations each side needs so that an attack that is always right
-// shows more than epsilon at delta: with fewer, no fault could.
+// LeastObservations is how many observations each side needs so that an attack that is always
+// right shows more than epsilon at delta: with fewer, no fault could.
 func LeastObservations(epsilon, delta float64) int {
 	shows := func(m int) bool {
 		return Rates{True: m, Of: m, False: 0, FalseOf: m}.bounded(FalseAlarm/8).epsilon(delta) > epsilon

@@ -10,12 +10,12 @@ import (
 const OneRunConfidence = 0.95
 
 // OneRun is a lower bound, at confidence [OneRunConfidence], of ε at delta from one run with
-// len(with) + len(without) canaries, of which each was included by a fair coin of its own. It needs
-// no independence of the canaries' observations, only of the coins (Steinke, Nasr and Jagielski,
-// arXiv 2305.08846, Theorem 5.2). Of the canaries with the greatest scores it guesses that they were
-// included, of as many with the least that they were not. The number of guesses is guesses, even,
-// to be fixed in advance; with ties at the ends the order of the arguments decides for "not
-// included" first, which can only cost correct guesses.
+// len(with) + len(without) canaries, of which each was included by a fair coin of its own. It
+// needs no independence of the canaries' observations, only of the coins (Steinke, Nasr and
+// Jagielski, arXiv 2305.08846, Theorem 5.2). Of the canaries with the greatest scores it
+// guesses that they were included, of as many with the least that they were not. The number of
+// guesses is guesses, even, to be fixed in advance; with ties at the ends the order of the
+// arguments decides for "not included" first, which can only cost correct guesses.
 func OneRun(with, without []float64, guesses int, delta float64) float64 {
 	type canary struct {
 		score    float64
@@ -72,10 +72,10 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// oneRunPValue bounds the probability that at least correct of so many guesses about m canaries are
-// right, if the mechanism is (epsilon, delta)-DP: β + 2 m δ α, with W binomial of the guesses with
-// probability e^ε/(1+e^ε), β = Pr[W ≥ correct] and α the greatest Pr[correct-i ≤ W < correct]/i
-// over i ≥ 1.
+// oneRunPValue bounds the probability that at least correct of so many guesses about m canaries
+// are right, if the mechanism is (epsilon, delta)-DP: β + 2 m δ α, with W binomial of the
+// guesses with probability e^ε/(1+e^ε), β = Pr[W ≥ correct] and α the greatest Pr[correct-i ≤ W
+// < correct]/i over i ≥ 1.
 func oneRunPValue(m, guesses, correct int, epsilon, delta float64) float64 {
 	q := 1 / (1 + math.Exp(-epsilon))
 	mass := func(k int) float64 { return math.Exp(logBinomial(guesses, k, q)) }

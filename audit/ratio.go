@@ -147,9 +147,9 @@ func (r *sumRatio) log(y []float64) float64 {
 	return largest + math.Log(sum)
 }
 
-// chainRatio is f of one example whose participations' columns do not overlap: a recursion over the
-// states of its law, from the last step to the first. With overlaps it is an upper bound of f
-// (F3.3), which is a test like any other, only not the best one.
+// chainRatio is f of one example whose participations' columns do not overlap: a recursion over
+// the states of its law, from the last step to the first. With overlaps it is an upper bound of
+// f (F3.3), which is a test like any other, only not the best one.
 type chainRatio struct {
 	columns      [][]float64 // C/σ²
 	halfSquares  []float64   // ‖c_i‖²/2σ²

@@ -14,9 +14,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// sums RUN KEY WITH WITHOUT [SCALE [FROM]] trains as docs/audit.md does: canary i is example i of the
-// run's batches and has coordinate i of its noise, and every second one is left out. The noise is
-// multiplied by SCALE, and step t gets that of step t-FROM.
+// sums RUN KEY WITH WITHOUT [SCALE [FROM]] trains as docs/audit.md does: canary i is example i
+// of the run's batches and has coordinate i of its noise, and every second one is left out. The
+// noise is multiplied by SCALE, and step t gets that of step t-FROM.
 func sums(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: sums RUN KEY WITH WITHOUT [SCALE [FROM]]")
