@@ -158,8 +158,8 @@ scale: ## measure bound and form at 1e6 to 1e8 edges, hot keys and rounds: the p
 audit: ## attack the whole chain in process: certificates of every scheme again, and a million observations, in minutes
 	MINSEP_AUDIT=1 $(GO) test -count=1 -timeout 60m -v ./audit
 
-papers: ## recompute the papers' tables, published beside computed
-	$(GO) run ./integration/papers
+papers: ## recompute the papers' tables, published beside computed; GRID=points.jsonl for the grid of arXiv 2602.09338
+	$(GO) run ./integration/papers $(if $(GRID),-grid $(GRID))
 
 amplified: ## recompute those with amplification by sampling, about 6 minutes of processor time
 	$(GO) run ./integration/papers -amplified
