@@ -3,6 +3,7 @@ package accounting
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -81,6 +82,21 @@ func TestDropNewer(t *testing.T) {
 		got := all
 		if dropNewer(reflect.ValueOf(&got).Elem(), minor); !reflect.DeepEqual(got, want) {
 			t.Errorf("minor %d: %+v, want %+v", minor, got, want)
+		}
+	}
+}
+
+// TestEveryColumnIsDocumented looks for each field of a certificate in docs/certificate.md.
+func TestEveryColumnIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/certificate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := reflect.TypeFor[Certificate]()
+	for i := range c.NumField() {
+		name, _, _ := strings.Cut(c.Field(i).Tag.Get("json"), ",")
+		if !bytes.Contains(page, []byte("`"+name+"`")) && !bytes.Contains(page, []byte("| `"+name+".")) {
+			t.Errorf("docs/certificate.md has no row for %s", name)
 		}
 	}
 }

@@ -33,6 +33,11 @@ func TestSchemesPage(t *testing.T) {
 		"multi-owner":                      {MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: steps, MinSep: minSep}},
 		"fixed":                            {Fixed: &sampling.Fixed{BatchSize: 10, Steps: steps, MinSep: minSep}},
 	}
+	for _, name := range sampling.KindNames() {
+		if _, ok := samplers[name]; !ok {
+			t.Errorf("%s has no row in docs/schemes.md: give it one in each table, and its parameters here", name)
+		}
+	}
 	strategies := []*mechanism.Strategy{
 		mechanism.Identity(steps), banded(steps, minSep), banded(steps, minSep+2),
 		{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: []float64{1, -0.5}},

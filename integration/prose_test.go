@@ -15,8 +15,9 @@ const proseColumns = 100
 var (
 	// In a comment, what is indented by a tab is code, and what follows Output is output.
 	commentLine = regexp.MustCompile(`^\t*//(?:go:|\t|$| *Output:| *Unordered output:)?`)
-	// Tables, headings and lines with a link to elsewhere may be wider, and indented lines are code.
-	wideMarkdown = regexp.MustCompile(`^ *\||^#|^    |https?://`)
+	// Tables, headings, images and lines with a link to elsewhere may be wider, and indented lines are
+	// code.
+	wideMarkdown = regexp.MustCompile(`^ *\||^#|^!\[|^    |https?://`)
 )
 
 // wideLines returns the numbers of the lines of a file's prose that are too wide.

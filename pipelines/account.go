@@ -47,8 +47,8 @@ type AccountResult struct {
 
 	// NotCertified are the epsilon of AlsoEpsilon at which the verification rejected δ.
 	NotCertified []float64 `json:"not_certified,omitempty"`
-	// LeftOut are the epsilon of AlsoEpsilon that the protocol has no claim for, since δ would be above
-	// 1/2.
+	// LeftOut are the epsilon of AlsoEpsilon that the protocol has no claim for, since δ would be
+	// above 1/2.
 	LeftOut []float64 `json:"left_out,omitempty"`
 
 	From string `json:"from,omitempty"` // the run directory from which the certificate was taken over

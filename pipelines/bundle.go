@@ -11,7 +11,7 @@ import (
 )
 
 // holdsBundles says that the runner holds all that a bundle passes on until it has ended, as
-// Flink's does; at about 400 MB it stops for ever. A bundle is all that a subtask does in a stage
+// Flink's does; at about 400 MB it hangs. A bundle is all that a subtask does in a stage
 // of a job.
 func (e engine) holdsBundles() bool { return e.portable() }
 

@@ -133,8 +133,8 @@ func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
 	return cmp.Or(errs...)
 }
 
-// independent is the noise multiplier of Poisson sampling of units, k of one owner, with independent
-// noise, to a part of width; the search begins at start.
+// independent is the noise multiplier of Poisson sampling of units, k of one owner, with
+// independent noise, to a part of width; the search begins at start.
 func (p *planning) independent(units int64, k int, batch, start, width float64) (float64, error) {
 	prob := min(1, batch/float64(units))
 	if prob == 1 {

@@ -199,14 +199,14 @@ func bounding(s *ownergraph.Summary) []Figure {
 	}
 	owners.Alt = fmt.Sprintf("Owners by how many examples they had before the bound and have after it. %d of %d examples are kept.", s.Kept, s.Examples)
 	owners.SVG = bars("owners", owners.Title, owners.Alt, "examples of an owner", "owners", labels, []barSeries{{"given", given, first}, {"kept", kept, other}})
-	hoods := Figure{Title: "Neighbourhoods of the kept examples", Columns: []string{"examples that share an owner with it", "copies"}}
+	neighborhoods := Figure{Title: "Neighbourhoods of the kept examples", Columns: []string{"examples that share an owner with it", "copies"}}
 	labels, sizes := binned(s.Neighborhoods)
 	for i, l := range labels {
-		hoods.Rows = append(hoods.Rows, []string{l, number(sizes[i])})
+		neighborhoods.Rows = append(neighborhoods.Rows, []string{l, number(sizes[i])})
 	}
-	hoods.Alt = "Kept copies of examples by the number of examples, with themselves, that share an owner with them."
-	hoods.SVG = bars("hoods", hoods.Title, hoods.Alt, "size of the neighbourhood", "copies", labels, []barSeries{{values: sizes, color: first}})
-	return []Figure{owners, hoods}
+	neighborhoods.Alt = "Kept copies of examples by the number of examples, with themselves, that share an owner with them."
+	neighborhoods.SVG = bars("neighborhoods", neighborhoods.Title, neighborhoods.Alt, "size of the neighbourhood", "copies", labels, []barSeries{{values: sizes, color: first}})
+	return []Figure{owners, neighborhoods}
 }
 
 // corner is how many steps the pictures of matrices show.

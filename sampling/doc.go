@@ -34,7 +34,8 @@
 //     method, or the reason of its refusal, its events, and its canonical form; package tilt, a
 //     line, where it can be tilted;
 //   - package formation, only if its examples depend on each other;
-//   - docs: docs/formulas.md, the table of schemes in docs/accounting.md, and the tutorial.
+//   - docs: docs/formulas.md, the tables of schemes in docs/accounting.md and docs/schemes.md, and
+//     the tutorial.
 //
 // Flags, plans, their checks and help, manifests, inspection and certificates follow from these.
 //

@@ -1,7 +1,6 @@
 package montecarlo
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -205,14 +204,14 @@ func (c caseFile) logLoss(has func(field string) bool) ([]float64, error) {
 // reports the faults of all cases, and a loss that is known as a bound only is refused.
 func EvaluateCases(data []byte) ([]byte, error) {
 	var file map[string]json.RawMessage
-	if err := unmarshal(data, &file); err != nil {
+	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, fmt.Errorf("loss: %w", err)
 	}
 	var cases []map[string]json.RawMessage
 	if file["cases"] == nil {
 		return nil, &param.Error{Package: "loss", Param: "cases", Value: "missing", Rule: "the file must be an object with a list of cases"}
 	}
-	if err := unmarshal(file["cases"], &cases); err != nil {
+	if err := json.Unmarshal(file["cases"], &cases); err != nil {
 		return nil, fmt.Errorf("loss: cases: %w", err)
 	}
 	var faults []error
@@ -246,16 +245,4 @@ func evaluateCase(fields map[string]json.RawMessage) ([]float64, error) {
 		return nil, fmt.Errorf("loss: %w", err)
 	}
 	return c.logLoss(func(field string) bool { return fields[field] != nil && string(fields[field]) != "null" })
-}
-
-// unmarshal is json.Unmarshal that refuses what follows the value.
-func unmarshal(data []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if err := decoder.Decode(into); err != nil {
-		return err
-	}
-	if decoder.More() {
-		return errors.New("something follows the value")
-	}
-	return nil
 }

@@ -85,7 +85,7 @@ func TestEvaluateCasesRefuses(t *testing.T) {
 		"empty c":    {`[1.0]`, `[]`, "c 0"},
 		"huge n":     {`"n": 2`, `"n": -2`, "steps -2"},
 		"text for n": {`"n": 2`, `"n": "2"`, "case 0"},
-		"twice":      {`}]}`, `}]} {}`, "follows"},
+		"twice":      {`}]}`, `}]} {}`, "after top-level value"},
 		"no cases":   {`"cases"`, `"case"`, "list of cases"},
 		"overflow":   {`[[0.5, 0.5]]`, `[[1e308, 1e308]]`, "out of range"},
 	} {

@@ -187,8 +187,8 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 	return l, nil
 }
 
-// estimate draws at least `least` times M/δ samples, and 10 where the budget allows, or none where a
-// proven bound says enough.
+// estimate draws at least `least` times M/δ samples, and 10 where the budget allows, or none where
+// a proven bound says enough.
 func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64) (Estimate, error) {
 	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta, Truncation: s.cost()}
 	if s.divergence() <= e.delta/1000 {

@@ -53,8 +53,8 @@ func TestFarEstimatesAreShort(t *testing.T) {
 	}
 }
 
-// TestModel: a curve goes through estimates near δ, what is far away does not bend it, and the fewer
-// values were seen the less is known.
+// TestModel: a curve goes through estimates near δ, what is far away does not bend it, and the
+// fewer values were seen the less is known.
 func TestModel(t *testing.T) {
 	const delta, slope = 1e-6, -30.0
 	curve := func(sigma float64) float64 { return delta * math.Pow(sigma, slope) }

@@ -21,9 +21,9 @@ type model struct {
 // curve is a distribution of functions δ(σ) = λ (σ/σ₀)^b: of slopes b, and for each of them of λ,
 // which has a Gamma distribution.
 //
-// An estimate of s samples with values in [0, M] and mean m counts as h = sm/M values of M among s/M
-// for each unit of δ, as in a Poisson distribution: no values have more variance. Given b, λ then
-// has the shape of all h together and the rate Σ s/M (σ/σ₀)^b.
+// An estimate of s samples with values in [0, M] and mean m counts as h = sm/M values of M among
+// s/M for each unit of δ, as in a Poisson distribution: no values have more variance. Given b, λ
+// then has the shape of all h together and the rate Σ s/M (σ/σ₀)^b.
 type curve struct {
 	centre float64 // ln σ₀
 	shape  float64
@@ -130,8 +130,8 @@ func (c curve) below(delta, logSigma float64) (p float64) {
 	return p
 }
 
-// gammaBelow is the probability that a Gamma variable of rate 1 is at most x, for many values by the
-// cube root's normal distribution (Wilson and Hilferty).
+// gammaBelow is the probability that a Gamma variable of rate 1 is at most x, for many values by
+// the cube root's normal distribution (Wilson and Hilferty).
 func gammaBelow(shape, x float64) float64 {
 	if shape > 20 {
 		return normal.Tail((1 - 1/(9*shape) - math.Cbrt(x/shape)) * 3 * math.Sqrt(shape))
@@ -206,8 +206,8 @@ func (m model) expected(noiseMultiplier float64) (delta float64) {
 	return delta
 }
 
-// spread is the standard error of ln δ at a noise multiplier, in the direction that is expected to be
-// the worse one.
+// spread is the standard error of ln δ at a noise multiplier, in the direction that is expected to
+// be the worse one.
 func (m model) spread(noiseMultiplier float64) (spread float64) {
 	worst := 0.0
 	for d, g := range m.goals(noiseMultiplier, 0) {

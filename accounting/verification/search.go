@@ -32,8 +32,8 @@ const (
 )
 
 // search estimates δ at noise multipliers of the grid, each where the estimates before it have the
-// target, until it is known well there. It returns the estimates by rising noise multiplier. Where M
-// is so large that an estimate takes too many samples, the noise multiplier counts as too small.
+// target, until it is known well there. It returns the estimates by rising noise multiplier. Where
+// M is so large that an estimate takes too many samples, the noise multiplier counts as too small.
 // Where the share of estimates in a budget is used up, it returns the estimates that there are.
 // proven, if its bounds are not 0, tells how M falls.
 func (e *estimator) search(ctx context.Context, first int, target float64, proven NoiseEstimate) (estimates []NoiseEstimate, err error) {
@@ -86,7 +86,8 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 }
 
 // after is the grid index at which δ is estimated next: where the target is expected or, where that
-// was looked at, beside it; above low, and such that M allows an estimate. ok says that there is one.
+// was looked at, beside it; above low, and such that M allows an estimate. ok says that there is
+// one.
 func (e *estimator) after(m model, low int, target float64) (next int, ok bool) {
 	tried := map[int]bool{}
 	least, most := math.MaxInt, math.MinInt

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// planShare is the part of a budget that estimates may take, mostShare the part until one of them is
-// near δ, and proofShare that of the search for a smaller noise multiplier that needs no samples.
+// planShare is the part of a budget that estimates may take, mostShare the part until one of them
+// is near δ, and proofShare that of the search for a smaller noise multiplier that needs no
+// samples.
 const (
 	planShare  = 1.0 / 3
 	mostShare  = 0.55

@@ -1,0 +1,179 @@
+package report
+
+import (
+	"fmt"
+
+	"minsep/accounting"
+	"minsep/accounting/verification"
+	"minsep/sampling"
+)
+
+func (r *Run) promise() *Section {
+	c := r.Certificate
+	if c == nil {
+		return nil
+	}
+	s := &Section{ID: "promise", Title: "What is promised, and to whom"}
+	if c.Unit == accounting.UnitExample {
+		s.Text = append(s.Text, c.Protected()+".")
+	}
+	s.Facts = []Fact{
+		{"Protected", c.Protected()},
+		{"Against", c.Adjacency},
+		{"Guarantee", fmt.Sprintf("ε = %g, δ = %g", c.Epsilon, c.Delta)},
+	}
+	for _, p := range c.Points[1:] {
+		s.Facts = append(s.Facts, Fact{"Also", fmt.Sprintf("ε = %g, δ = %g, at the same noise", p.Epsilon, p.Delta)})
+	}
+	s.Facts = append(s.Facts,
+		Fact{"Worth", string(c.Status)},
+		Fact{"Noise multiplier σ", fmt.Sprintf("%.6g, in units of the clip norm", c.NoiseMultiplier)},
+		Fact{"Sampling", fmt.Sprintf("%s, %d steps, separation %d", c.Run.Sampler.Kind().Name, c.Run.Sampler.Scheme().NumSteps(), c.Run.Sampler.Scheme().Separation())},
+		Fact{"Strategy", fmt.Sprintf("%s, %d bands", c.Run.Strategy.Kind, c.Run.Strategy.Bands())})
+	return s
+}
+
+func (r *Run) secret(o Options) *Section {
+	s := &Section{ID: "secret", Title: "What stays secret", List: []string{
+		"The key file: it decides every batch and every noise value.",
+		"The folder batches: who takes part when. The claim rests on nobody knowing it. How large the batches came out is secret too.",
+		"The folder noise: whoever knows the noise can take it off the model. A recipe alone is no secret; it needs the key.",
+	}}
+	s.Text = []string{"All else here is public: the graph, the parameters, the strategy, the certificate with its ledger, and this page."}
+	if realized := r.realized(); o.ShowSecret && realized != nil {
+		s.Text = []string{"THIS PAGE IS SECRET: it holds what came out by chance, below. Do not pass it on."}
+		s.Facts = []Fact{
+			{"Participations", fmt.Sprintf("%d, expected %.6g with a standard deviation of %.4g", realized.Participations, realized.Mean, realized.StandardDeviation)},
+			{"Batches", fmt.Sprintf("%d to %d %ss", realized.SmallestBatch, realized.LargestBatch, r.participant())},
+		}
+		if realized.MostParticipations > 0 {
+			s.Facts = append(s.Facts, Fact{"Most of one example", fmt.Sprint(realized.MostParticipations)})
+		}
+		if realized.MostParticipationsByUser > 0 {
+			s.Facts = append(s.Facts, Fact{"Most of one owner", fmt.Sprint(realized.MostParticipationsByUser)})
+		}
+	}
+	return s
+}
+
+func (r *Run) trainer() *Section {
+	s := &Section{ID: "trainer", Title: "What the trainer must do"}
+	clip, grid := "the clip norm", "the noise's grid"
+	if n := r.Noise; n != nil {
+		clip = fmt.Sprintf("%g", float64(n.ClipNorm))
+		if n.Grid == 0 {
+			grid = ""
+		} else {
+			grid = "multiples of " + power(float64(n.Grid))
+		}
+	}
+	s.List = append(s.List, "Use exactly the examples of batch t at step t: leave none out and add none. A batch may be empty; the step is taken all the same.",
+		r.clipping(clip))
+	if grid != "" {
+		what := "each clipped gradient"
+		if r.ofOwners() {
+			what = "each clipped mean"
+		}
+		s.List = append(s.List, "Round "+what+" toward zero to "+grid+".")
+	}
+	s.List = append(s.List, "Add row t of the noise to the sum of step t, exactly once. Train no second model with the same run.")
+	divisor := "the expected batch size"
+	if r.ofOwners() {
+		divisor = "the expected number of owners"
+	}
+	if b := r.batchSize(); b > 0 {
+		divisor = fmt.Sprintf("%.6g, %s", b, divisor)
+	}
+	s.List = append(s.List, "Divide by "+divisor+", which is public, and not by the size of the batch, which is secret.")
+	return s
+}
+
+// clipping says what is clipped to a norm.
+func (r *Run) clipping(norm string) string {
+	if r.ofOwners() {
+		return "Average the gradients of the examples that an owner brings, and clip the mean to norm " + norm +
+			", once for each owner. Do not clip single examples in its place: the claim does not hold for that."
+	}
+	return "Clip each example's gradient to norm " + norm + "."
+}
+
+// ofOwners says that owners take part in the place of examples.
+func (r *Run) ofOwners() bool { return r.Scheme != nil && r.Scheme.Owners != nil }
+
+// participant is what takes part, in one word.
+func (r *Run) participant() string {
+	if r.ofOwners() {
+		return "owner"
+	}
+	return "example"
+}
+
+func (r *Run) attacks() *Section {
+	c := r.Certificate
+	if c == nil {
+		return nil
+	}
+	g := c.Guarantee()
+	proven := c.Status == accounting.Verified
+	s := &Section{ID: "attacks", Title: "What that means for an attack"}
+	s.Text = []string{fmt.Sprintf("An attacker who knows everything but whether the protected unit (%s) took part, and sees all that is released, has an advantage over guessing of at most %.3g. "+
+		"This follows from the points of the certificate alone; more points (minsep account --also-epsilon) make it sharper.", c.Protected(), g.Advantage())}
+	if !proven {
+		s.Text = append(s.Text, "The points are not proven, and so is nothing here.")
+	}
+	s.Figures = []Figure{tradeoff(g, proven), r.curve()}
+	if len(r.Curve) > 0 && !r.Curve[0].Proven {
+		estimated := verification.Attacks(r.Curve)
+		text := fmt.Sprintf("By the estimated curve at two standard errors above, which certifies nothing, the advantage is at most %.3g", estimated.Advantage)
+		for _, a := range estimated.Rates {
+			text += fmt.Sprintf(", the true positive rate at a false positive rate of %g at most %.3g", a.FPR, a.TPR)
+		}
+		s.Text = append(s.Text, text+".")
+	}
+	return s
+}
+
+// copies is how many copies of examples, or owners, take part independently.
+func (r *Run) copies() int64 {
+	switch {
+	case r.ofOwners() && r.Bounded != nil:
+		owners := int64(0)
+		for _, bin := range r.Bounded.KeptPerOwner {
+			if bin.Value > 0 {
+				owners += bin.Count
+			}
+		}
+		return owners
+	case r.ofOwners() && r.Batches != nil:
+		return r.Batches.Owners
+	case r.Bounded != nil:
+		return r.Bounded.KeptCopies
+	case r.Batches != nil:
+		return r.Batches.Examples
+	case r.Certificate != nil:
+		return r.Certificate.Run.Examples
+	}
+	return 0
+}
+
+// batchSize is the expected batch size; 0 where it is not known.
+func (r *Run) batchSize() float64 {
+	if r.Batches != nil && r.Batches.ExpectedBatchSize != nil {
+		return *r.Batches.ExpectedBatchSize
+	}
+	if s := r.independent(); s != nil && r.copies() > 0 {
+		return s.ExpectedBatchSize(r.copies())
+	}
+	if r.Scheme != nil && r.Scheme.Fixed != nil {
+		return float64(r.Scheme.Fixed.BatchSize)
+	}
+	return 0
+}
+
+func (r *Run) independent() sampling.Independent {
+	if r.Scheme == nil {
+		return nil
+	}
+	s, _ := r.Scheme.Scheme().(sampling.Independent)
+	return s
+}

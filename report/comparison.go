@@ -1,0 +1,120 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strings"
+
+	"minsep/accounting"
+	"minsep/inspect"
+)
+
+// WriteComparison writes a page of two runs beside each other.
+func WriteComparison(w io.Writer, a, b *Run) error {
+	p := page{Title: "minsep: " + a.Name() + " and " + b.Name(), State: inspect.StateCertified, Glossary: glossary}
+	p.Verdict = "Two runs"
+	for _, r := range []*Run{a, b} {
+		if r.Report.State != inspect.StateCertified {
+			p.State = r.Report.State
+		}
+		p.Verdict += "; " + r.Name() + ": " + r.Report.State
+	}
+	s := Section{ID: "compare", Title: "Side by side", Columns: []string{"", a.Name(), b.Name(), ""}}
+	left, right := a.compared(), b.compared()
+	for i, f := range left {
+		same := "differs"
+		if f.Value == right[i].Value {
+			same = "same"
+		}
+		s.Rows = append(s.Rows, []string{f.Name, f.Value, right[i].Value, same})
+	}
+	p.Lead = comparison(a, b)
+	p.Sections = []Section{s}
+	for i, r := range []*Run{a, b} {
+		if r.Certificate == nil {
+			continue
+		}
+		f := tradeoff(r.Certificate.Guarantee(), r.Certificate.Status == accounting.Verified)
+		f.Title += ": " + r.Name()
+		if i == 1 { // identifiers of a page are its own
+			f.SVG = template.HTML(strings.NewReplacer(`"tradeoff-t"`, `"tradeoff2-t"`, `"tradeoff-d"`, `"tradeoff2-d"`, `tradeoff-t tradeoff-d`, `tradeoff2-t tradeoff2-d`).Replace(string(f.SVG)))
+		}
+		p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("attacks%d", i), Title: r.Name(), Text: []string{r.Report.Verdict}, Figures: []Figure{f}})
+	}
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// comparison says in a sentence which run has less noise, if that can be said.
+func comparison(a, b *Run) string {
+	x, y := a.noiseRelative(), b.noiseRelative()
+	if math.IsNaN(x) || math.IsNaN(y) {
+		return "The noise of both runs relative to their batches is not known: each needs a certificate and a batch size."
+	}
+	if x > y {
+		a, b, x, y = b, a, y, x
+	}
+	text := fmt.Sprintf("%s has %.3g times the noise of %s, relative to the batch, on prefix sums", b.Name(), y/x, a.Name())
+	ca, cb := a.Certificate, b.Certificate
+	if ca.Epsilon != cb.Epsilon || ca.Delta != cb.Delta || ca.Unit != cb.Unit || ca.Run.MaxExamplesPerOwner != cb.Run.MaxExamplesPerOwner || ca.Status != cb.Status {
+		return text + ". The claims differ, so that less noise is not simply better."
+	}
+	return text + ", for the same claim."
+}
+
+// compared are the facts of a comparison, the same names for every run.
+func (r *Run) compared() []Fact {
+	facts := []Fact{{"Verdict", r.Report.State}}
+	add := func(name, format string, value any, known bool) {
+		text := "not known"
+		if known {
+			text = fmt.Sprintf(format, value)
+		}
+		facts = append(facts, Fact{name, text})
+	}
+	c := r.Certificate
+	known := c != nil
+	if c == nil {
+		c = &accounting.Certificate{}
+	}
+	add("Worth", "%v", c.Status, known)
+	add("ε", "%g", c.Epsilon, known)
+	add("δ", "%g", c.Delta, known)
+	protected := ""
+	if known {
+		protected = c.Protected()
+	}
+	add("Protected", "%s", protected, known)
+	add("Noise multiplier σ", "%.6g", c.NoiseMultiplier, known)
+	scheme, steps, separation := "", 0, 0
+	if r.Scheme != nil {
+		scheme, steps, separation = r.Scheme.Kind().Name, r.Scheme.Scheme().NumSteps(), r.Scheme.Scheme().Separation()
+	}
+	add("Scheme", "%s", scheme, r.Scheme != nil)
+	add("Steps", "%d", steps, r.Scheme != nil)
+	add("Separation", "%d", separation, r.Scheme != nil)
+	strategy := ""
+	if r.Strategy != nil {
+		strategy = fmt.Sprintf("%s, %d bands", r.Strategy.Kind, r.Strategy.Bands())
+	}
+	add("Strategy", "%s", strategy, r.Strategy != nil)
+	add("Examples", "%d", r.copies(), r.copies() > 0)
+	add("Expected batch size", "%.6g", r.batchSize(), r.batchSize() > 0)
+	relative := r.noiseRelative()
+	add("Noise relative to the batch", "%.4g", relative, !math.IsNaN(relative))
+	advantage := 0.0
+	if known {
+		advantage = c.Guarantee().Advantage()
+	}
+	add("Advantage of an attack, at most", "%.3g", advantage, known)
+	id := ""
+	if r.Info != nil {
+		id = r.Info.RunID.String()
+	}
+	add("Run id", "%s", id, r.Info != nil)
+	return facts
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+func (r *Run) verification() *Section {
+	c := r.Certificate
+	if c == nil {
+		return nil
+	}
+	s := &Section{ID: "verification", Title: "How it was verified"}
+	s.Columns = []string{"ε", "δ", "direction", "method", "samples", "mean", "accepted up to", "largest value"}
+	for _, p := range c.Points {
+		for _, v := range p.Directions {
+			row := []string{number(p.Epsilon), number(p.Delta), fmt.Sprint(v.Direction), string(v.Method), "none", "", "", number(v.Bound)}
+			if v.Samples > 0 {
+				row[4], row[5], row[6] = fmt.Sprint(v.Samples), number(v.Mean), number(v.Accept)
+			}
+			s.Rows = append(s.Rows, row)
+		}
+	}
+	s.Facts = []Fact{{"Failure probability", fmt.Sprintf("%g, a part of every δ", c.Points[0].FailureProbability)}}
+	for _, a := range c.Assumptions {
+		s.List = append(s.List, "Assumed: "+a.Text+" ("+a.Source+").")
+	}
+	return s
+}
+
+func (r *Run) folders() *Section {
+	s := &Section{ID: "folders", Title: "Stages, versions and digests"}
+	if r.Info != nil {
+		s.Facts = append(s.Facts, Fact{"Run id", r.Info.RunID.String()}, Fact{"Made by", "minsep " + r.Info.Version})
+		if r.Info.Plan != nil {
+			s.Facts = append(s.Facts, Fact{"Plan", r.Info.Plan.SHA256.String()})
+		}
+	}
+	if c := r.Certificate; c != nil {
+		s.Facts = append(s.Facts, Fact{"Protocol", c.ProtocolSHA256})
+	}
+	s.Columns = []string{"folder", "minsep", "files", "bytes", "SHA-256 of its parameters"}
+	for _, ix := range r.Indexes {
+		bytes := fmt.Sprint(ix.Bytes)
+		if ix.Secret {
+			bytes = "secret"
+		}
+		s.Rows = append(s.Rows, []string{ix.Folder, ix.Version, fmt.Sprint(ix.Files), bytes, ix.Params})
+	}
+	return s
+}
+
+func (r *Run) checks() *Section {
+	s := &Section{ID: "checks", Title: "Every check", Columns: []string{"", "where", "check", "what must hold"}}
+	broken := [][]string{}
+	for _, f := range r.Report.Folders {
+		where := baseOf(f.Folder)
+		for _, c := range f.Checks {
+			row := []string{"holds", where, c.Name, c.Rule}
+			if !c.Held {
+				row[0] = "BROKEN"
+				broken = append(broken, row)
+				continue
+			}
+			s.Rows = append(s.Rows, row)
+		}
+		s.List = append(s.List, f.Notes...)
+	}
+	s.Rows = append(broken, s.Rows...)
+	return s
+}
+
+// power writes a power of two as one.
+func power(v float64) string {
+	if f, k := math.Frexp(v); f == 0.5 {
+		return fmt.Sprintf("2^%d", k-1)
+	}
+	return fmt.Sprintf("%g", v)
+}
+
+func baseOf(path string) string {
+	path = strings.TrimRight(path, "/")
+	return path[strings.LastIndexAny(path, `/\`)+1:]
+}
+
+func (r *Run) cite() *Section {
+	if r.Certificate == nil {
+		return nil
+	}
+	return &Section{ID: "cite", Title: "To paste", Text: []string{"For a paper and for a model card."},
+		Quote: []Quote{{"A paper", r.Certificate.Statement()}, {"A model card", r.Certificate.ModelCard()}}}
+}
