@@ -63,8 +63,8 @@ batch size) of the coordinate of a canary that took part in the training. --with
 were left out. Rows must be independent: canaries of one training with a coordinate and an owner each, or of many trainings.
 
 The first line is the verdict: "EXCEEDS: ", the lower bound of epsilon is above the certificate's; "DIFFERS: ", the sums do
-not follow the law of the certificate's mechanism; or "within: ", nothing was found, which proves nothing. EXCEEDS and DIFFERS
-end with exit code 1; either is wrong with probability 1e-9 at most. The certificate is taken as it stands: see inspect.`,
+not have the distribution of the certificate's mechanism; or "within: ", nothing was found, which proves nothing. EXCEEDS and DIFFERS
+end with exit code 3; either is wrong with probability 1e-9 at most. The certificate is taken as it stands: see inspect.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			attack, m, clip, err := a.attackOn(cmd.Context(), args[0], clipNorm, cmd.Flags().Changed("clip-norm"), canary)
@@ -186,7 +186,7 @@ func newAudited(m audit.Mechanism, attack *audit.Attack, j audit.Judgement) audi
 	case audit.Exceeds:
 		r.Verdict = fmt.Sprintf("%s: epsilon is at least %.4g at delta %g, above %s", audit.Exceeds, j.Epsilon, m.Delta, claim)
 	case audit.Differs:
-		r.Verdict = fmt.Sprintf("%s: the sums do not follow the law of the certificate's mechanism; epsilon is at least %.4g", audit.Differs, j.Epsilon)
+		r.Verdict = fmt.Sprintf("%s: the sums do not have the distribution of the certificate's mechanism; epsilon is at least %.4g", audit.Differs, j.Epsilon)
 	default:
 		r.Verdict = fmt.Sprintf("%s %s: epsilon is at least %.4g; an audit that finds nothing proves nothing", audit.Within, claim, j.Epsilon)
 	}

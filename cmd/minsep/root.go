@@ -112,7 +112,7 @@ func exitCode(err error) int {
 	var fault *graphio.Fault
 	var claimed *noise.ClaimError
 	switch {
-	case errors.Is(err, inspect.ErrFailedCheck), unverified(err):
+	case errors.Is(err, inspect.ErrFailedCheck), errors.Is(err, errAudit), unverified(err):
 		return exitNotVerified
 	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.As(err, &claimed), errors.Is(err, pipelines.ErrInput),
 		errors.Is(err, manifest.ErrExists), errors.Is(err, manifest.ErrInvalid), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS),
