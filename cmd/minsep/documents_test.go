@@ -23,7 +23,7 @@ var (
 )
 
 // foreign are flags of other programs that the documents name.
-var foreign = map[string]string{"include": "grep", "add-opens": "java"}
+var foreign = map[string]string{"include": "grep", "add-opens": "java", "program": "trainings.py", "factor": "trainings.py"}
 
 // commandLines returns the lines of a text that run minsep, without what follows a pipe, a comment
 // or another command.
