@@ -11,11 +11,11 @@ import (
 // by their type: see valueName.
 var valueNames = map[string]string{
 	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE",
-	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE",
-	"header": "HOW", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rates": "SCHEDULE", "log-format": "FORMAT", "log-level": "LEVEL",
-	"max-noise-state": "SIZE", "max-per-owner": "K", "min-sep": "B", "objective": "ERROR", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
-	"plan": "FILE", "prob": "P", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "scheme": "S", "shard": "i/N", "solve": "batch-size",
-	"strategy": "FILE", "unit": "UNIT", "until": "STAGE", "work-dir": "DIR", "workload": "NAME",
+	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
+	"header": "HOW", "id-column": "COLUMN", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rates": "SCHEDULE", "log-format": "FORMAT", "log-level": "LEVEL",
+	"max-noise-state": "SIZE", "max-per-owner": "K", "min-sep": "B", "objective": "ERROR", "observations": "FILE", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
+	"plan": "FILE", "prob": "P", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "scheme": "S", "shard": "i/N", "solve": "batch-size",
+	"strategy": "FILE", "unit": "UNIT", "until": "STAGE", "without": "FILE", "work-dir": "DIR", "workload": "NAME",
 }
 
 // valueName is what help calls the value of a flag; "" if it takes none, or if no name is known.
@@ -29,6 +29,8 @@ func valueName(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int", "int64", "uint64":
 		return "N"
+	case "strings", "stringSlice": // of files: other lists are above
+		return "FILE"
 	case "float64":
 		return "X"
 	case "duration":
