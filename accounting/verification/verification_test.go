@@ -144,7 +144,7 @@ func TestAdvisedBudget(t *testing.T) {
 	p := Problem{Run: plainRun(), Epsilon: 2, Delta: 0.02, Samples: 100, CodeVersion: "test"}
 	_, err := p.Plan(t.Context())
 	var few *TooFewError
-	if !errors.As(err, &few) || few.Need < 10/0.02 || !strings.Contains(err.Error(), "the budget, 100 samples, leaves 34") {
+	if !errors.As(err, &few) || few.Need < 10/0.02 || !strings.Contains(err.Error(), "the budget, 100 samples, leaves 55") {
 		t.Fatalf("100 samples: got %v", err)
 	}
 	p.Samples = uint64(few.Advised)

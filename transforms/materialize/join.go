@@ -16,7 +16,7 @@ import (
 
 // DataRead names the counter of rows of the data whose ids were read, of which [Source.Rows] are
 // expected.
-const DataRead = "rows of the data found"
+const DataRead = "rows of the data read"
 
 var dataRead = progress.New(DataRead)
 
