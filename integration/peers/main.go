@@ -1,0 +1,260 @@
+// Command peers measures minsep beside jax_privacy: the same work, one core each, in turn, CPU time of
+// user and system. It prints the table of docs/benchmarks.md: medians of the times of a unit of work,
+// and of the ratios of neighbouring runs.
+//
+//	go run ./integration/peers -python PYTHON [-rounds 5] [-work noise]
+//
+// PYTHON is an interpreter with jax_privacy, such as that of an environment in which
+// `pip install jax-privacy` was run. What starts and compiles is not counted.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"minsep/accounting/montecarlo"
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+	"minsep/pipelines"
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+//go:embed peers.py
+var script string
+
+// work is a case. It goes to both sides as JSON.
+type work struct {
+	Name            string    `json:"-"`    // as it is printed
+	Unit            string    `json:"-"`    // of the figures
+	Scale           float64   `json:"-"`    // from CPU seconds of a unit of work to them; below 0: from its reciprocal
+	Kind            string    `json:"kind"` // sample, form or noise
+	Steps           int       `json:"steps,omitempty"`
+	MinSep          int       `json:"min_sep,omitempty"`
+	Prob            float64   `json:"prob,omitempty"`
+	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"`
+	Column          []float64 `json:"column,omitempty"` // of the strategy, Toeplitz
+	Examples        int64     `json:"examples,omitempty"`
+	Coordinates     int64     `json:"coordinates,omitempty"`
+	WarmUp          int       `json:"warm_up"` // units of work before
+	Units           int       `json:"units"`   // of work that are measured
+}
+
+// squareRoot are the coefficients of the square root of the prefix sums.
+func squareRoot(bands int) []float64 {
+	c := []float64{1}
+	for j := 1; j < bands; j++ {
+		c = append(c, c[j-1]*(1-0.5/float64(j)))
+	}
+	return c
+}
+
+// coordinates of a row of noise.
+const coordinates = 1_000_000
+
+func works() (all []work) {
+	for _, s := range []struct {
+		steps, bands int
+		prob, sigma  float64
+		units        int
+	}{{7200, 256, 1.255e-4, 0.45, 2000}, {1024, 16, 0.0204, 0.8, 20000}, {1000, 32, 0.03, 1, 20000}} {
+		all = append(all, work{Name: fmt.Sprintf("a Monte Carlo sample, direction P, n = %d, %d bands", s.steps, s.bands), Unit: "µs", Scale: 1e6,
+			Kind: "sample", Steps: s.steps, MinSep: s.bands, Prob: s.prob, NoiseMultiplier: s.sigma, Column: squareRoot(s.bands), WarmUp: 100, Units: s.units})
+	}
+	all = append(all, work{Name: "batches, 1e6 examples, n = 1000, min-sep 16, batch 1024", Unit: "CPU-s", Scale: 1,
+		Kind: "form", Steps: 1000, MinSep: 16, Prob: 1 / (1e6/1024. - 15), Examples: 1_000_000, Units: 1})
+	for _, bands := range []int{1, 2, 16, 32} {
+		all = append(all, work{Name: fmt.Sprintf("noise, float32, 1e6 coordinates, bands: %d", bands), Unit: "M values a CPU-second", Scale: -coordinates / 1e6,
+			Kind: "noise", Steps: 4096, Column: squareRoot(bands), Coordinates: coordinates, WarmUp: 64, Units: 64})
+	}
+	return all
+}
+
+func main() {
+	python := flag.String("python", "python3", "interpreter with jax_privacy")
+	rounds := flag.Int("rounds", 5, "measurements of each side")
+	pattern := flag.String("work", "", "only work whose name holds this")
+	one := flag.String("case", "", "measure this case, as JSON, in this process")
+	flag.Parse()
+	if err := run(*python, *rounds, *pattern, *one); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+func run(python string, rounds int, pattern, one string) error {
+	if one != "" {
+		var w work
+		if err := json.Unmarshal([]byte(one), &w); err != nil {
+			return err
+		}
+		seconds, err := ours(w)
+		fmt.Println(seconds)
+		return err
+	}
+	if rounds < 1 {
+		return fmt.Errorf("-rounds %d: must be at least 1", rounds)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread() // what is started has the core of the thread that starts it
+	var core unix.CPUSet
+	core.Set(0)
+	if err := unix.SchedSetaffinity(0, &core); err != nil {
+		return err
+	}
+	fmt.Println("| work | minsep | jax_privacy | ratio |\n|---|---|---|---|")
+	for _, w := range works() {
+		if !strings.Contains(w.Name, pattern) {
+			continue
+		}
+		text, err := json.Marshal(w)
+		if err != nil {
+			return err
+		}
+		var mine, peers, ratios []float64
+		for range rounds {
+			a, err := measured(self, "-case", string(text))
+			if err != nil {
+				return err
+			}
+			b, err := measured(python, "-c", script, string(text))
+			if err != nil {
+				return err
+			}
+			mine, peers, ratios = append(mine, w.figure(a)), append(peers, w.figure(b)), append(ratios, b/a)
+		}
+		fmt.Printf("| %s | %.3g %s | %.3g | %.3g |\n", w.Name, median(mine), w.Unit, median(peers), median(ratios))
+	}
+	return nil
+}
+
+// figure is what is printed for the CPU seconds of a unit of work.
+func (w work) figure(seconds float64) float64 {
+	if w.Scale < 0 {
+		return -w.Scale / seconds
+	}
+	return w.Scale * seconds
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return (list[len(list)/2] + list[(len(list)-1)/2]) / 2
+}
+
+// measured runs one side, which prints CPU seconds of a unit of work.
+func measured(program string, args ...string) (float64, error) {
+	c := exec.Command(program, args...)
+	c.Env = append(os.Environ(), "GOMAXPROCS=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "JAX_PLATFORMS=cpu")
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", program, err)
+	}
+	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+}
+
+// ours is minsep's side of a case: CPU seconds of a unit of work.
+func ours(w work) (float64, error) {
+	do, err := prepare(w)
+	if err != nil {
+		return math.NaN(), err
+	}
+	if w.WarmUp > 0 {
+		if err := do(w.WarmUp); err != nil {
+			return math.NaN(), err
+		}
+	}
+	begin := cpu()
+	err = do(w.Units)
+	return (cpu() - begin) / float64(w.Units), err
+}
+
+// cpu is the CPU time of this process so far, in seconds.
+func cpu() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return math.NaN()
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+func prepare(w work) (do func(units int) error, err error) {
+	key := stream.PublicKey("peers", nil)
+	strategy := &mechanism.Strategy{Kind: mechanism.KindBSR, Steps: w.Steps, Toeplitz: w.Column}
+	switch w.Kind {
+	case "sample":
+		sampler, err := montecarlo.NewSampler(montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: w.Steps, MinSep: w.MinSep, Prob: w.Prob, WarmStart: true,
+			NoiseMultiplier: w.NoiseMultiplier, Strategy: strategy}, montecarlo.P, key)
+		first := uint64(0)
+		return func(units int) error {
+			losses := make([]float64, units)
+			sampler.Losses(losses, first)
+			first += 1 << 32
+			return nil
+		}, err
+	case "form":
+		return func(int) error { return form(w) }, nil
+	case "noise":
+		if len(w.Column) == 1 {
+			strategy = mechanism.Identity(w.Steps)
+		}
+		recipe, err := noise.NewRecipe(noise.Config{Strategy: strategy, Coordinates: w.Coordinates, NoiseMultiplier: 1, ClipNorm: 1})
+		if err != nil {
+			return nil, err
+		}
+		root := stream.NewRoot()
+		recipe.Bind(root, stream.NewRunID(), "")
+		g, err := recipe.Generator(recipe.Key(root, recipe.RunID), 0, w.Coordinates)
+		if err != nil {
+			return nil, err
+		}
+		g.Workers = 1
+		row := make([]float32, w.Coordinates)
+		return func(units int) error {
+			for range units {
+				if err := g.Fill32(row); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil
+	}
+	return nil, fmt.Errorf("no work of kind %q", w.Kind)
+}
+
+// form forms batches and writes them to files.
+func form(w work) (err error) {
+	dir, err := os.MkdirTemp("", "minsep-peers-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	key := filepath.Join(dir, "key")
+	if err := stream.CreateKeyFile(key); err != nil {
+		return err
+	}
+	if err := os.Setenv("XDG_STATE_HOME", dir); err != nil {
+		return err
+	}
+	stage := pipelines.Form{Params: sampling.Params{Scheme: "b-min-sep", Steps: w.Steps, MinSep: w.MinSep, Prob: w.Prob}, Examples: w.Examples}
+	_, err = stage.Run(context.Background(), pipelines.Options{Out: filepath.Join(dir, "run"), KeyFile: key})
+	return err
+}
