@@ -251,7 +251,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	// What else is wrong can be seen for any examples and steps.
 	probe := *r
 	probe.Populations, probe.Numbered = []planner.Population{{MaxPerOwner: 1, Examples: 1 << 40, Given: 1 << 40}}, false
-	probe.BatchSizes, probe.Epsilon = []float64{1}, max(r.Epsilon, 0)
+	probe.BatchSizes = []float64{1}
 	if len(sizes) > 0 {
 		probe.BatchSizes = sizes
 	}

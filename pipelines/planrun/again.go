@@ -19,14 +19,11 @@ import (
 // minsep materialize makes of the batches serves no other either.
 var ofOneRun = map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder}
 
-// nextRun makes a directory whose run has batches or noise that of the plan's next run: with a run
-// id of its own, and without those. The table, the strategy and the certificate stay. They hold
-// nothing that only one run may use: the certificate is of a mechanism, and the table is what
-// every run of the plan begins with. A run that has neither batches nor noise is the next run
+// nextRun is the plan's next run in a directory whose run has batches or noise: with a run id of
+// its own, and without those; goOn writes it. The table, the strategy and the certificate stay.
+// They hold nothing that only one run may use: the certificate is of a mechanism, and the table is
+// what every run of the plan begins with. A run that has neither batches nor noise is the next run
 // already.
-//
-// What is removed is gone before the new run id is there: after an interruption the directory has
-// the run id of before, and its stages give the bytes of before.
 func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *noise.Registry, run manifest.Run, committed func(stream.RunID) *manifest.RunPlan) (t taken, err error) {
 	asked := o.RunID
 	o.RunID = stream.RunID{}
@@ -62,17 +59,44 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *
 			next.Stages[name] = stage
 		}
 	}
-	t = taken{run: next, made: true}
-	if o.DryRun {
-		return t, nil
+	return taken{run: next, made: true, after: &run}, nil
+}
+
+// goOn makes the directory that of the next run, once what the next run shares with those before it
+// is known to be there and to be the plan's. What is removed is gone before the new run id is
+// there: after an interruption the directory has the run id of before, and its stages give the
+// bytes of before.
+func (r *planRun) goOn(ctx context.Context, t taken) error {
+	if t.after == nil {
+		return nil
+	}
+	for _, name := range []string{"bound", "strategy", "account"} {
+		if _, finished := r.Run.Stages[name]; !finished {
+			continue
+		}
+		s := r.stageOf(name)
+		there, differs, err := r.Compare(ctx, s)
+		switch {
+		case err != nil:
+			return stages.InPlan(groupOf[name], err)
+		case differs != nil:
+			return refuse(s.Path(), "holds another result", differs)
+		case !there:
+			if err := r.canMake(s); err != nil {
+				return err
+			}
+		}
+	}
+	if r.options.DryRun {
+		return nil
 	}
 	// The examples in the order of the steps first: they are of the batches.
 	for _, folder := range []string{manifest.MaterializedFolder, manifest.NoiseFolder, manifest.BatchesFolder} {
-		if err := store.RemoveAll(ctx, store.Join(o.Out, folder)); err != nil {
-			return t, err
+		if err := store.RemoveAll(ctx, store.Join(r.options.Out, folder)); err != nil {
+			return err
 		}
 	}
-	return t, manifest.WriteRun(o.Out, next, &run)
+	return manifest.WriteRun(r.options.Out, t.run, t.after)
 }
 
 // canMake refuses to make a result again that earlier runs of the directory have shared: under the

@@ -140,6 +140,9 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		r.edges = p.Graph.Edges(source.Bytes)
 	}
 	begin := time.Now()
+	if err := r.goOn(ctx, t); err != nil {
+		return r.result, err
+	}
 	if err := r.correct(ctx, t); err != nil {
 		return r.result, err
 	}

@@ -21,8 +21,9 @@ import (
 // taken is a run directory that a plan has taken.
 type taken struct {
 	run       manifest.Run
-	made      bool // with a new run id
-	corrected bool // the run id is kept, and run.json, which names another plan, is not written yet
+	made      bool          // with a new run id
+	corrected bool          // the run id is kept, and run.json, which names another plan, is not written yet
+	after     *manifest.Run // the run before, of which run.json still is: see goOn; nil without one
 }
 
 // take makes the directory the plan's, with a new run.json, or finds that it is. As long as there
