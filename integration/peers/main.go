@@ -227,15 +227,8 @@ func prepare(w work) (do func(units int) error, err error) {
 			return nil, err
 		}
 		g.Workers = 1
-		row := make([]float32, w.Coordinates)
-		return func(units int) error {
-			for range units {
-				if err := g.Fill32(row); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, nil
+		rows := make([]float32, int64(max(w.WarmUp, w.Units))*w.Coordinates) // in one call, as files are made
+		return func(units int) error { return g.Fill32(rows[:int64(units)*w.Coordinates]) }, nil
 	}
 	return nil, fmt.Errorf("no work of kind %q", w.Kind)
 }
