@@ -64,8 +64,8 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *
 
 // goOn makes the directory that of the next run, once what the next run shares with those before it
 // is known to be there and to be the plan's. What is removed is gone before the new run id is
-// there: after an interruption the directory has the run id of before, and its stages give the
-// bytes of before.
+// there: after an interruption the directory has the run id of before, and the command can be
+// repeated.
 func (r *planRun) goOn(ctx context.Context, t taken) error {
 	if t.after == nil {
 		return nil
