@@ -43,12 +43,7 @@ func newBins(c *likelihood.Columns, period, order int, factor float64) (*bins, e
 	means := make([][]float64, t)
 	for s := range means {
 		means[s] = make([]float64, c.Steps)
-		for i := s; i < c.Steps; i += t {
-			column, scale := c.Column(i)
-			for k, v := range column {
-				means[s][i+k] += scale * v
-			}
-		}
+		c.SumEvery(means[s], s, t)
 	}
 	b.w = make([]float64, t*t)
 	for s := range t {

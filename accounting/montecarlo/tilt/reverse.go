@@ -180,13 +180,7 @@ func newBinPosterior(c *likelihood.Columns, period int, factor float64) *binPost
 	p := &binPosterior{period, max(0, period-c.Steps), make([]float64, period), make([]float64, period)}
 	mean := make([]float64, c.Steps)
 	for t := range min(period, c.Steps) {
-		clear(mean)
-		for i := t; i < c.Steps; i += period {
-			column, scale := c.Column(i)
-			for k, v := range column {
-				mean[i+k] += scale * v
-			}
-		}
+		c.SumEvery(mean, t, period)
 		for _, v := range mean {
 			p.norms[t] += factor * v * v
 		}

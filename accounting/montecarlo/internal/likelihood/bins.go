@@ -14,13 +14,7 @@ func NewBallsInBins(c *Columns, period int, factor float64) *BallsInBins {
 	ratio := &BallsInBins{half: make([]float64, period), sums: make([]float64, period)}
 	sum := make([]float64, c.Steps)
 	for t := range min(period, c.Steps) {
-		clear(sum)
-		for i := t; i < c.Steps; i += period {
-			column, scale := c.Column(i)
-			for k, v := range column {
-				sum[i+k] += scale * v
-			}
-		}
+		c.SumEvery(sum, t, period)
 		ratio.half[t] = factor * dot(sum, sum) / 2
 	}
 	return ratio
