@@ -70,7 +70,7 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 	if t.after == nil {
 		return nil
 	}
-	for _, name := range []string{"bound", "strategy", "account"} {
+	for _, name := range stages.Stages { // none of them is of one run: see nextRun
 		if _, finished := r.Run.Stages[name]; !finished {
 			continue
 		}
