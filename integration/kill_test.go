@@ -13,16 +13,6 @@ import (
 	"minsep/manifest"
 )
 
-// buildCommand builds the command once for a test.
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "minsep")
-	if out, err := exec.Command("go", "build", "-o", bin, "minsep/cmd/minsep").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return bin
-}
-
 // TestKilledFormLeavesNoResult kills form when it has left so much. Whatever is left is either
 // refused by readers or the whole result, and running again gives the bytes of an undisturbed run.
 func TestKilledFormLeavesNoResult(t *testing.T) {

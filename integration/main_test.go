@@ -1,10 +1,45 @@
 package integration
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"minsep/internal/teststate"
 )
 
-func TestMain(m *testing.M) { os.Exit(teststate.Main{Tests: m}.Run()) }
+// commandFolder holds the command that tests run, built when the first of them asks for it.
+var commandFolder string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "minsep-integration-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	commandFolder = dir
+	code := teststate.Main{Tests: m}.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var builtCommand = sync.OnceValues(func() (bin string, err error) {
+	bin = filepath.Join(commandFolder, "minsep")
+	if out, err := exec.Command("go", "build", "-o", bin, "minsep/cmd/minsep").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+// buildCommand returns the command of this commit, which is built once for all tests.
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	bin, err := builtCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}

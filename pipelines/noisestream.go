@@ -89,6 +89,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	if err != nil {
 		return head, err
 	}
+	defer limitGarbage(s.StateBytes())()
 	err = s.Seek(ctx, n.FromStep, func(step int) {
 		progress.Enter("making the noise of the steps before it", "step", int64(step), int64(n.FromStep))
 	})

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 )
 
-// This file has what Beam keeps once for a process, and which all jobs of a process therefore
+// This file has what Beam and Go keep once for a process, and which all jobs of a process therefore
 // share:
 //
 //   - The options of runners are flags of flag.CommandLine: jobs that run at once have the same
@@ -20,6 +21,7 @@ import (
 //   - There is one logger. beamLog hands each record on to the job that it is of, as far as the
 //     record tells.
 //   - Prism logs to slog's default logger.
+//   - The garbage collector leaves as much garbage as it is told to for the whole process.
 //   - Runners and their workers in this process make their temporary files in TMPDIR.
 //
 // Counters are shared too, see package progress: what they show is the sum over the jobs that run
@@ -45,6 +47,14 @@ func beamFlag(name string) string {
 		return f.Value.String()
 	}
 	return ""
+}
+
+// limitGarbage keeps the garbage of this process to about 16 MiB, or a hundredth of what a stage
+// holds if that is more, in place of as much as the stage holds. restore ends this.
+func limitGarbage(held int64) (restore func()) {
+	const garbage = 16 << 20
+	before := debug.SetGCPercent(int(min(100, max(1, 100*garbage/max(1, held)))))
+	return func() { debug.SetGCPercent(before) }
 }
 
 // SetTempDir makes dir the folder of the temporary files of this process.

@@ -26,6 +26,25 @@ func feedbackGeneric(p []float64, history, steps int, gain, f []float64) {
 	}
 }
 
+// feedbackRingGeneric is feedbackRing in portable Go.
+func feedbackRingGeneric(ring []float64, stride, history, slot, steps int, z, gain, f []float64) {
+	for t := range steps {
+		c := f[t*history:][:history]
+		var u [lanes]float64
+		for l, v := range z[t*stride:][:lanes] {
+			u[l] = v * gain[t]
+		}
+		for j, v := range c {
+			r := ring[(slot+j)%history*stride:][:lanes]
+			for l := range u {
+				u[l] = math.FMA(v, r[l], u[l])
+			}
+		}
+		copy(ring[slot*stride:], u[:])
+		slot = (slot + 1) % history
+	}
+}
+
 // filterGeneric is filter in portable Go.
 func filterGeneric(p []float64, steps int, h []float64) {
 	for t := range steps {

@@ -248,7 +248,7 @@ func (w *worker) correlated(from, to, step, rows, chunk, stride int, emit func(p
 	for row := 0; row < rows; row += chunk {
 		steps := min(chunk, rows-row)
 		for t := range steps {
-			w.normalsRow(from, to, step+row+t, g.history+t, stride)
+			w.normalsRow(w.rows[(g.history+t)*lanes:], from, to, step+row+t, stride)
 		}
 		w.prepare(step+row, steps)
 		for p := from; p < to; p++ {
@@ -273,7 +273,7 @@ func (w *worker) begin(from, to, step, stride int) {
 	default:
 		for i := range g.history {
 			if t := step - g.history + i; t >= 0 {
-				w.normalsRow(from, to, t, i, stride)
+				w.normalsRow(w.rows[i*lanes:], from, to, t, stride)
 				continue
 			}
 			for p := from; p < to; p++ {
@@ -322,12 +322,12 @@ func (w *worker) correlate(panel []float64, p, steps int) {
 	}
 }
 
-// normalsRow puts the normals of a step into one row of the panels [from, to).
-func (w *worker) normalsRow(from, to, step, row, stride int) {
+// normalsRow puts the normals of a step for the panels [from, to) into dst, stride values from
+// panel to panel.
+func (w *worker) normalsRow(dst []float64, from, to, step, stride int) {
 	pair := uint64(w.g.base/2) + uint64(from)*(lanes/2)
 	words := w.words[:(to-from)*lanes]
 	w.normals.Words(words, uint64(step), pair)
-	dst := w.rows[row*lanes:]
 	if !normals(dst, stride, words) {
 		return
 	}

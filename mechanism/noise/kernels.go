@@ -26,6 +26,19 @@ func feedback(p []float64, history, steps int, gain, f []float64) {
 	feedbackGeneric(p, history, steps, gain, f)
 }
 
+// feedbackRing is feedback with the earlier rows in a ring of history slots: it sets the slot of
+// each of steps rows, the first slot and those after it, to u_t. A slot holds the oldest row until
+// then, and steps are at most history. The first lanes values of a slot are the panel's, and
+// stride values lie from slot to slot; z holds the normals in the same way, a row a step.
+func feedbackRing(ring []float64, stride, history, slot, steps int, z, gain, f []float64) {
+	if useVector {
+		_, _, _, _ = ring[(history-1)*stride+lanes-1], z[(steps-1)*stride+lanes-1], gain[steps-1], f[steps*history-1]
+		ringVector(&ring[0], stride, history, slot, steps, &z[0], &gain[0], &f[0])
+		return
+	}
+	feedbackRingGeneric(ring, stride, history, slot, steps, z, gain, f)
+}
+
 func allOnes(gain []float64) bool {
 	for _, g := range gain {
 		if g != 1 {

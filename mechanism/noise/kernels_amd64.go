@@ -42,6 +42,9 @@ func normalsVector(dst *float64, stride int, words *uint64, groups int, t *vecto
 func feedbackVector(p *float64, history, steps int, gain, f *float64)
 
 //go:noescape
+func ringVector(ring *float64, stride, history, slot, steps int, z, gain, f *float64)
+
+//go:noescape
 func filterVector(p *float64, taps, steps int, h *float64)
 
 //go:noescape

@@ -211,6 +211,97 @@ done:
 	VZEROUPPER
 	RET
 
+// NEXT moves a row of a ring on, from the last slot to the first.
+#define NEXT(row) \
+	ADDQ R8, row \
+	CMPQ row, R9 \
+	CMOVQEQ DI, row
+
+// func ringVector(ring *float64, stride, history, slot, steps int, z, gain, f *float64)
+// As feedbackVector, with the earlier rows in a ring: step t takes the slot of its oldest row.
+TEXT ·ringVector(SB), NOSPLIT, $0-64
+	MOVQ ring+0(FP), DI
+	MOVQ stride+8(FP), R8
+	SHLQ $3, R8             // bytes from row to row
+	MOVQ history+16(FP), CX
+	MOVQ CX, R9
+	IMULQ R8, R9
+	ADDQ DI, R9             // end of the ring
+	MOVQ slot+24(FP), R10
+	IMULQ R8, R10
+	ADDQ DI, R10            // oldest row of step t, and the place of its own
+	MOVQ steps+32(FP), DX
+	MOVQ z+40(FP), R11      // normals of step t
+	MOVQ gain+48(FP), BX
+	MOVQ f+56(FP), SI       // coefficients of step t
+	SUBQ $2, DX
+	JLT  last
+
+pair:
+	VBROADCASTSD 0(BX), Y12
+	VBROADCASTSD 8(BX), Y13
+	SCALED(R11, Y12, Y0, Y1, Y2, Y3)
+	ADDQ R8, R11
+	SCALED(R11, Y13, Y4, Y5, Y6, Y7)
+	ADDQ R8, R11
+	LEAQ (SI)(CX*8), R13    // coefficients of step t+1
+	ROW(R10)
+	VBROADCASTSD 0(SI), Y12
+	ACC(Y12, Y0, Y1, Y2, Y3)
+	MOVQ R10, R12
+	NEXT(R12)
+	MOVQ $1, AX
+	CMPQ AX, CX
+	JGE  newest
+
+row:
+	ROW(R12)
+	VBROADCASTSD (SI)(AX*8), Y12
+	VBROADCASTSD -8(R13)(AX*8), Y13
+	ACC(Y12, Y0, Y1, Y2, Y3)
+	ACC(Y13, Y4, Y5, Y6, Y7)
+	NEXT(R12)
+	INCQ AX
+	CMPQ AX, CX
+	JLT  row
+
+newest:
+	STORE(R10, Y0, Y1, Y2, Y3)
+	NEXT(R10)
+	VBROADCASTSD -8(R13)(AX*8), Y13
+	VFMADD231PD Y0, Y13, Y4
+	VFMADD231PD Y1, Y13, Y5
+	VFMADD231PD Y2, Y13, Y6
+	VFMADD231PD Y3, Y13, Y7
+	STORE(R10, Y4, Y5, Y6, Y7)
+	NEXT(R10)
+	ADDQ $16, BX
+	LEAQ (R13)(CX*8), SI
+	SUBQ $2, DX
+	JGE  pair
+
+last:
+	ADDQ $2, DX
+	JEQ  done
+	VBROADCASTSD 0(BX), Y12
+	SCALED(R11, Y12, Y0, Y1, Y2, Y3)
+	MOVQ R10, R12
+	XORQ AX, AX
+
+lastrow:
+	ROW(R12)
+	VBROADCASTSD (SI)(AX*8), Y12
+	ACC(Y12, Y0, Y1, Y2, Y3)
+	NEXT(R12)
+	INCQ AX
+	CMPQ AX, CX
+	JLT  lastrow
+	STORE(R10, Y0, Y1, Y2, Y3)
+
+done:
+	VZEROUPPER
+	RET
+
 // func filterVector(p *float64, taps, steps int, h *float64)
 TEXT ·filterVector(SB), NOSPLIT, $0-32
 	MOVQ p+0(FP), DI        // oldest row of step t, and where its result goes

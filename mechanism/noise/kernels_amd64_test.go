@@ -43,6 +43,15 @@ func TestKernelsAgree(t *testing.T) {
 				feedback(q, history, steps, gain, f)
 				return q
 			})
+			if history > 0 && steps <= history {
+				const panels = 3 // of which the second is made
+				ring, z, slot := random(rng, history*panels*lanes), random(rng, steps*panels*lanes), rng.IntN(history)
+				both(t, "feedbackRing", func() []float64 {
+					q := slices.Clone(ring)
+					feedbackRing(q[lanes:], panels*lanes, history, slot, steps, z[lanes:], gain, f)
+					return q
+				})
+			}
 			taps := random(rng, history+1)
 			both(t, "filter", func() []float64 {
 				q := slices.Clone(p)

@@ -68,6 +68,9 @@ func (r *Recipe) Stream(key stream.Key, lo, hi int64) (*Stream, error) {
 // Width returns the number of coordinates.
 func (s *Stream) Width() int { return s.g.Width() }
 
+// StateBytes returns the memory of the rows that the stream keeps, in bytes, at least 0.
+func (s *Stream) StateBytes() int64 { return 8 * int64(len(s.ring)+len(s.g.state)) }
+
 // Step returns the next step, 0-based.
 func (s *Stream) Step() int { return s.step }
 
@@ -153,30 +156,43 @@ func (s *Stream) row(tile, step int) []float64 {
 
 // ahead makes the next rows of a tile, at most slots, and puts them in the places of the oldest.
 func (s *Stream) ahead(w *worker, tile, rows int) {
-	g, step := s.g, s.next[tile]
+	if s.g.noising.Feedback != nil {
+		s.aheadInRing(w, tile, rows)
+		return
+	}
+	step := s.next[tile]
 	from, to := s.panels(tile)
 	stride := w.room(from, to, rows)
-	if g.noising.Feedback == nil {
-		w.begin(from, to, step, stride)
-	} else {
-		for i := range g.history {
-			t := step - g.history + i
-			for p := range to - from {
-				past := w.rows[p*stride+i*lanes:][:lanes]
-				if t < 0 {
-					clear(past)
-					continue
-				}
-				copy(past, s.row(tile, t)[p*lanes:])
-			}
-		}
-	}
+	w.begin(from, to, step, stride)
 	w.correlated(from, to, step, rows, rows, stride, func(panel, _, steps int, values []float64) bool {
 		for i := range steps {
 			copy(s.row(tile, step+i)[(panel-from)*lanes:], values[i*lanes:][:lanes])
 		}
 		return true
 	})
+	s.next[tile] = step + rows
+}
+
+// aheadInRing is ahead for feedback, whose earlier rows are those of the ring: a row takes the
+// place of the oldest one that it needs, and nothing is copied. Rows before step 0 are zeros, as the
+// ring is when it is made.
+func (s *Stream) aheadInRing(w *worker, tile, rows int) {
+	step := s.next[tile]
+	from, to := s.panels(tile)
+	width := s.tile * lanes
+	w.rows = grow(w.rows, rows*width)
+	w.words = grow(w.words, (to-from)*lanes)
+	for t := range rows {
+		w.normalsRow(w.rows[t*width:], from, to, step+t, lanes)
+	}
+	w.prepare(step, rows)
+	ring := s.ring[tile*s.slots*width:][:s.slots*width]
+	if step == 0 {
+		clear(ring) // zeros already, but memory that is read before it is written is mapped twice
+	}
+	for p := range to - from {
+		feedbackRing(ring[p*lanes:], width, s.slots, step%s.slots, rows, w.rows[p*lanes:], w.gain, w.coef)
+	}
 	s.next[tile] = step + rows
 }
 
