@@ -67,13 +67,17 @@ func (o *overlaps) between(i, j int) float64 {
 type blockWalker struct {
 	t      *blockTable
 	counts []uint8
-	due    []int // copies that become free at each of the first b steps
-	coef   []float64
+	due    []int       // copies that become free at each of the first b steps
+	norm   float64     // ‖c‖²/σ² that coef is for
+	coef   [][]float64 // as those of the table: coef[m], empty where it is not known yet
 }
 
 func (s blockSource) weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) {
 	t := s.table
-	w := &blockWalker{t: t, counts: make([]uint8, t.parts), due: make([]int, t.sep), coef: make([]float64, t.theta+1)}
+	w := &blockWalker{t: t, counts: make([]uint8, t.parts), due: make([]int, t.sep), norm: t.most, coef: make([][]float64, t.theta+1)}
+	for m := range w.coef {
+		w.coef[m] = slices.Clone(t.coef[m])
+	}
 	return w.walk
 }
 
@@ -166,14 +170,20 @@ func choosePower(coef, value []float64, x, u float64) int {
 	return len(coef) - 1
 }
 
-// coefs are Pr[Binom(m,p) = j] e^{j(j-1)/2 ‖c_i‖²/σ²}.
+// coefs are Pr[Binom(m,p) = j] e^{j(j-1)/2 ‖c_i‖²/σ²}. Nearly all columns have one norm, so those of
+// the last norm are kept.
 func (w *blockWalker) coefs(i, m int) []float64 {
 	t := w.t
-	if t.norms[i] == t.most {
-		return t.coef[m]
+	if t.norms[i] != w.norm {
+		w.norm = t.norms[i]
+		for m := range w.coef {
+			w.coef[m] = w.coef[m][:0]
+		}
 	}
-	for j := range m + 1 {
-		w.coef[j] = t.coef[m][j] * math.Exp(float64(j*(j-1)/2)*(t.norms[i]-t.most))
+	if len(w.coef[m]) == 0 {
+		for j, most := range t.coef[m] {
+			w.coef[m] = append(w.coef[m], most*math.Exp(float64(j*(j-1)/2)*(w.norm-t.most)))
+		}
 	}
-	return w.coef[:m+1]
+	return w.coef[m]
 }
