@@ -250,7 +250,10 @@ func reverseProposal(c Config, columns *likelihood.Columns) Proposal {
 		}
 	}
 	proposal.Bound = max(leastBound, proposal.Bound*(1+2*proposal.Slack))
-	proposal.Divergence = min(proposal.Bound, max(leastBound, divergence*(1+inflation)))
+	if proposal.Method == Plain {
+		proposal.Bound = min(1, proposal.Bound) // what rounding adds to a value cannot be needed above 1
+	}
+	proposal.Divergence = min(1, proposal.Bound, max(leastBound, divergence*(1+inflation)))
 	return proposal
 }
 

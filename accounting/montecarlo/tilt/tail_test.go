@@ -75,3 +75,29 @@ func TestTangentNeedsFewerSamples(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainBoundIsAtMostOne: no value of H(Q,P) is above 1, nor is the divergence, whatever
+// rounding adds, for any number of examples. Values over M then end at 1.
+func TestPlainBoundIsAtMostOne(t *testing.T) {
+	for _, examples := range []int{1, 3, 5} {
+		spec := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 12, MinSep: 3, EpochSteps: 6, NoiseMultiplier: .3, Strategy: toeplitz(12, 1, .5, .4), MaxExamplesPerOwner: examples}
+		p, err := NewProposal(Config{spec, 2, montecarlo.Q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Method != Plain || p.Bound != 1 || p.Divergence > 1 {
+			t.Errorf("%d examples: %s with M = %v, divergence %v: want plain with 1, at most 1", examples, p.Method, p.Bound, p.Divergence)
+		}
+		v, err := NewVerifier(p, stream.PublicKey("one", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float64, 200)
+		v.Values(values, 0)
+		for _, x := range values {
+			if !(x >= 0 && x <= 1) {
+				t.Fatalf("%d examples: a value of %v", examples, x)
+			}
+		}
+	}
+}
