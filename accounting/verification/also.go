@@ -53,7 +53,7 @@ func (p Problem) failureOfPoint() float64 {
 
 // also adds the further points to a protocol that has none yet, with trials of their own at every
 // candidate. An ε whose δ would be above mostDelta has no point.
-func (p Problem) also(ctx context.Context, out *Proposal) error {
+func (p Problem) also(ctx context.Context, out *Plan) error {
 	if len(p.AlsoEpsilon) == 0 {
 		return nil
 	}

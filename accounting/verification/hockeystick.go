@@ -19,8 +19,8 @@ type hockeyStick struct {
 	spec      montecarlo.Spec
 	epsilon   float64
 	direction montecarlo.Direction
-	plan      *tilt.Proposal // nil: values of plain losses, in [0, 1]
-	untilted  bool           // plan is nil at every noise multiplier
+	proposal  *tilt.Proposal // nil: values of plain losses, in [0, 1]
+	untilted  bool           // proposal is nil at every noise multiplier
 	composed  float64        // an upper bound by composition of independent events; 0: there is none
 	cut       *accounting.Truncated
 
@@ -52,25 +52,25 @@ func (p Problem) stick(noiseMultiplier float64, d montecarlo.Direction) (hockeyS
 // M < 1, else as plain losses.
 func newHockeyStick(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (hockeyStick, error) {
 	s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
-	plan, err := tilt.NewProposal(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
+	proposal, err := tilt.NewProposal(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
 		s.untilted = !errors.Is(err, tilt.ErrTable)
 		return s, s.spec.Validate()
 	case err != nil:
 		return s, err
-	case plan.Bound < 1:
-		s.plan = &plan
+	case proposal.Bound < 1:
+		s.proposal = &proposal
 	}
 	return s, nil
 }
 
 // bound is M, which no value exceeds.
 func (s hockeyStick) bound() float64 {
-	if s.plan == nil {
+	if s.proposal == nil {
 		return 1
 	}
-	return s.plan.Bound
+	return s.proposal.Bound
 }
 
 // divergence is a proven bound of the divergence.
@@ -78,10 +78,10 @@ func (s hockeyStick) divergence() float64 {
 	switch {
 	case s.composed > 0:
 		return min(1, s.composed)
-	case s.plan == nil:
+	case s.proposal == nil:
 		return 1
 	}
-	return s.plan.Divergence
+	return s.proposal.Divergence
 }
 
 // cost is what has to be added to the divergence for truncated batches.
@@ -106,10 +106,10 @@ func (s hockeyStick) trial(method accounting.Method, samples uint64) (accounting
 		return accounting.Trial{Direction: s.direction, Method: method, Bound: s.divergence(), Truncation: s.cut}, nil
 	}
 	var v Values
-	if s.plan != nil {
-		plan := *s.plan
-		plan.Spec.Strategy = nil
-		v.Tilt = &plan
+	if s.proposal != nil {
+		proposal := *s.proposal
+		proposal.Spec.Strategy = nil
+		v.Tilt = &proposal
 	}
 	values, err := json.Marshal(v)
 	return accounting.Trial{Direction: s.direction, Method: method, Bound: s.bound(), Samples: samples, Values: values, Truncation: s.cut}, err
@@ -122,8 +122,8 @@ func (s hockeyStick) worker(key stream.Key) (sampler, error) {
 	}
 	w := &Worker{epsilon: s.epsilon}
 	var err error
-	if s.plan != nil {
-		w.tilted, err = tilt.NewVerifier(*s.plan, key)
+	if s.proposal != nil {
+		w.tilted, err = tilt.NewVerifier(*s.proposal, key)
 	} else {
 		w.plain, err = montecarlo.NewSampler(s.spec, s.direction, key)
 	}

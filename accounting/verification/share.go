@@ -45,7 +45,7 @@ type spent struct {
 }
 
 // after returns the problem for a second plan of the same budget.
-func (p Problem) after(first *Proposal) Problem {
+func (p Problem) after(first *Plan) Problem {
 	if first != nil {
 		p.before = first.spent
 	}

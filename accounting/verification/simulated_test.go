@@ -55,7 +55,7 @@ func (s *simulated) index(d montecarlo.Direction) int {
 func (s *simulated) stick(sigma float64, d montecarlo.Direction) hockeyStick {
 	c := s.curves[s.index(d)]
 	bound := max(c.effort*s.claim*math.Pow(sigma, c.steep), c.at(sigma)*1.2)
-	h := hockeyStick{direction: d, plan: &tilt.Proposal{Bound: bound, Divergence: bound}}
+	h := hockeyStick{direction: d, proposal: &tilt.Proposal{Bound: bound, Divergence: bound}}
 	h.spec = smallRun().Loss(sigma)
 	s.spend(c.tables)
 	h.drawn = func(stream.Key) sampler { return &simulatedDraw{s, c, h} }
@@ -85,7 +85,7 @@ func (s *simulated) provable(delta float64, more func(proven bool) bool) (p tilt
 	}
 	p.NoiseMultiplier = roundUp(high * excess)
 	for i, d := range montecarlo.Directions {
-		p.Proposals[i] = *s.stick(p.NoiseMultiplier, d).plan
+		p.Proposals[i] = *s.stick(p.NoiseMultiplier, d).proposal
 	}
 	return p, nil
 }
@@ -121,7 +121,7 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 }
 
 // released verifies a protocol and returns the noise multiplier, 0 for none.
-func (s *simulated) released(plan *Proposal) (sigma float64) {
+func (s *simulated) released(plan *Plan) (sigma float64) {
 	p := plan.Protocol
 	for c := len(p.Candidates) - 1; c >= 0; c-- {
 		candidate := p.Candidates[c]

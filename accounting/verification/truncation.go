@@ -95,7 +95,7 @@ const (
 
 // truncated plans for a run with a maximum batch size. Where both ways are open, that with less
 // noise is taken: nothing of what was estimated for the other one certifies anything.
-func (p Problem) truncated(ctx context.Context) (*Proposal, error) {
+func (p Problem) truncated(ctx context.Context) (*Plan, error) {
 	byCost, own := p, p
 	byCost.byCost, own.byCost = true, false
 	plan, err := byCost.costed(ctx)
@@ -122,7 +122,7 @@ func (p Problem) truncated(ctx context.Context) (*Proposal, error) {
 }
 
 // costed plans by the cost in δ, if that is not too large.
-func (p Problem) costed(ctx context.Context) (*Proposal, error) {
+func (p Problem) costed(ctx context.Context) (*Plan, error) {
 	method, err := p.Run.Method()
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (p Problem) costed(ctx context.Context) (*Proposal, error) {
 		return nil, err
 	}
 	if err := p.tooDear(most); err != nil {
-		return &Proposal{Method: method}, err
+		return &Plan{Method: method}, err
 	}
 	plan, err := p.plan(ctx)
 	if err == nil && plan.share(p.Delta) > dear {
@@ -189,11 +189,11 @@ func (p Problem) suggest() (int, error) {
 }
 
 // noiseMultiplier is that of the main candidate.
-func (out *Proposal) noiseMultiplier() float64 { return out.Protocol.Candidates[0].NoiseMultiplier }
+func (out *Plan) noiseMultiplier() float64 { return out.Protocol.Candidates[0].NoiseMultiplier }
 
 // share is the largest part of delta that truncation takes from a trial. A trial without samples
 // whose total is far below delta, as one whose divergence is 0, has that to spare.
-func (out *Proposal) share(delta float64) (share float64) {
+func (out *Plan) share(delta float64) (share float64) {
 	for _, c := range out.Protocol.Candidates {
 		for _, t := range c.Trials {
 			if t.Truncation != nil && (t.Samples > 0 || t.Bound+t.Truncation.Cost > dear*delta) {

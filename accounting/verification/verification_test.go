@@ -87,7 +87,7 @@ func TestCertifyBMinSep(t *testing.T) {
 }
 
 // drawn counts the samples of a plan's estimates and of its verification.
-func drawn(plan *Proposal) (estimates, verification uint64) {
+func drawn(plan *Plan) (estimates, verification uint64) {
 	for _, l := range plan.Estimates {
 		estimates += l.Estimates[0].Samples + l.Estimates[1].Samples
 	}

@@ -1,0 +1,70 @@
+package verification
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"minsep/accounting"
+)
+
+// DefaultCPUTime is the budget where none is given, in time of one processor.
+const DefaultCPUTime = time.Minute
+
+// DefaultSamples is about how many samples that is, for one example per owner; with several a
+// sample takes many times as long.
+func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
+
+// priced returns the problem with what is left of its budget, in samples at the speed that was
+// measured; of a time two digits.
+func (p Problem) priced(e *estimator) Problem {
+	p.budget = e.share.budget
+	switch {
+	case p.Accept > 0:
+		return p
+	case p.Samples > 0:
+		p.bought = p.Samples
+		if p.NoiseMultiplier == 0 {
+			p.bought = max(1, p.Samples-min(p.Samples, p.before.samples+e.drawn-e.measured))
+		}
+		return p
+	}
+	whole := p.CPUTime
+	if whole == 0 {
+		whole = DefaultCPUTime
+	}
+	left := max(0, whole.Seconds()-e.used()-tablesToCome*e.tables/float64(max(1, e.estimates)))
+	samples := float64(DefaultSamples(p.steps())) * left / DefaultCPUTime.Seconds()
+	if each := e.eachCPU(); each > 0 {
+		samples = left / each
+	}
+	scale := math.Pow(10, math.Floor(math.Log10(max(1, samples)))-1)
+	p.bought = max(1, uint64(math.Floor(samples/scale)*scale))
+	return p
+}
+
+// defaultShare is the part of δ up to which the default budget raises δ': beyond it samples buy
+// little.
+const defaultShare = 0.9
+
+// priced adds the time of samples here, and a budget that is enough, to an error about too few
+// samples. need says how many would be enough, where the error does not.
+func (e *estimator) priced(err error, estimated bool, need func() float64) error {
+	var few *TooFewError
+	switch {
+	case err == nil || !errors.Is(err, accounting.ErrTooFewSamples):
+		return err
+	case errors.As(err, &few):
+		few.Each, few.CPU = e.each(), e.eachCPU()
+	default:
+		few = &TooFewError{Cause: err, Need: need(), Each: e.each(), CPU: e.eachCPU()}
+	}
+	if few.Advised == 0 {
+		// Estimates take a third at most, or more where tables take long.
+		few.Advised, few.AdvisedCPU = few.Need, few.Need*few.CPU+e.used()
+		if estimated {
+			few.Advised /= 1 - planShare
+		}
+	}
+	return few
+}

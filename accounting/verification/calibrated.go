@@ -1,0 +1,91 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo/tilt"
+)
+
+// start is the noise multiplier that is tried first, and one that needs no samples, if there is
+// one.
+func (p Problem) start(e *estimator) (first float64, provable tilt.Provable, err error) {
+	if first, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())); err != nil {
+		return first, provable, err
+	}
+	provable, err = p.provable(first, e.timeForProofs)
+	switch {
+	case err == nil:
+		first = provable.NoiseMultiplier / math.Pow(gridRatio, 5)
+	case !errors.Is(err, tilt.ErrNotTilted) && !errors.Is(err, tilt.ErrNotProvable):
+		return first, provable, err
+	}
+	return first, provable, nil
+}
+
+// calibrated estimates the noise multiplier, then fixes candidates around it.
+func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
+	e.report(Phase{Text: "looking for a σ that needs no samples"})
+	start, provable, err := p.start(e)
+	if err != nil {
+		return err
+	}
+	e.beginEstimates()
+	known, err := p.bounds(provable)
+	if err != nil {
+		return err
+	}
+	out.Estimates, err = e.search(ctx, gridIndex(start), 0.75*p.Delta, known)
+	if err == nil {
+		out.again = func(samples uint64) error {
+			p.before.samples += samples
+			return p.chosen(e, out, known)
+		}
+		err = out.again(0)
+	}
+	if errors.Is(err, accounting.ErrTooFewSamples) && provable.NoiseMultiplier > 0 && !p.pair().Majorized() {
+		return p.provenOnly(e, out, provable.NoiseMultiplier)
+	}
+	return err
+}
+
+// chosen fixes the candidates around what was estimated.
+func (p Problem) chosen(e *estimator, out *Plan, provable NoiseEstimate) error {
+	m := newModel(out.Estimates, provable, 0.8*p.Delta)
+	out.Estimate = m.at(p.Delta)
+	p = p.priced(e)
+	out.Table = nil
+	p.table(e, m, out)
+	sigmas, err := p.candidates(m, provable.NoiseMultiplier)
+	if err == nil {
+		e.report(Phase{Text: PhaseTables})
+		var divergences [][2]hockeyStick
+		if divergences, err = p.divergences(e, sigmas); err != nil {
+			return err
+		}
+		out.Protocol, err = p.fix(divergences, out.Method, &m)
+	}
+	return e.priced(err, true, func() float64 { return 0 })
+}
+
+// tableShares are the parts of δ that the table shows as δ'.
+var tableShares = []float64{0.25, 0.5, 0.8, 0.9, 0.95}
+
+func (p Problem) table(e *estimator, m model, out *Plan) {
+	for _, share := range tableShares {
+		row := Row{NoiseMultiplier: m.at(share * p.Delta)}
+		t, tests, err := p.claim().Allocate(m.goals(row.NoiseMultiplier, 0))
+		if err != nil {
+			continue // more samples than any verification may have
+		}
+		row.Accept = t.Accept
+		for _, test := range tests {
+			row.Samples += float64(test.Samples)
+		}
+		row.Seconds = row.Samples * e.each().Seconds()
+		out.Table = append(out.Table, row)
+	}
+}

@@ -1,0 +1,153 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"time"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+)
+
+// Row is one line of the table of noise multipliers against samples: what one candidate costs whose
+// estimated δ is just accepted.
+type Row struct {
+	Accept          float64 `json:"accept"`           // δ', above 0 and below δ
+	NoiseMultiplier float64 `json:"noise_multiplier"` // σ, above 0
+	Samples         float64 `json:"samples"`          // of both directions together
+	Seconds         float64 `json:"seconds"`          // of time on this machine, about; 0 if not known
+}
+
+// Plan is what there is to know before the first sample of a verification.
+type Plan struct {
+	Protocol *accounting.Protocol // nil where no candidate was chosen
+	Method   accounting.Method    // of the run
+	// Estimate is the estimated smallest noise multiplier, without any slack for the verification;
+	// 0 where none was made. For proven methods it is that of the protocol.
+	Estimate  float64
+	Estimates []NoiseEstimate // in the order in which they were made
+	Table     []Row           // by rising Accept; what takes too many samples is left out
+	// Each is the time of one sample on this machine, and CPU the seconds of processors that it
+	// takes; 0 if not known.
+	Each time.Duration
+	CPU  float64
+
+	spent spent // of the budget
+	// again chooses the candidates of a calibrated plan for what a second plan, of so many samples,
+	// has left of the budget.
+	again func(samples uint64) error
+}
+
+// Plan chooses candidates and thresholds. Its errors wrap accounting.RefusedError where no analysis
+// is known, accounting.ErrTooFewSamples where the budget is too small, and
+// accounting.ErrNotVerified where the given noise multiplier is not enough.
+func (p Problem) Plan(ctx context.Context) (*Plan, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if p.Run.Sampler.Truncation != nil {
+		return p.truncated(ctx)
+	}
+	return p.plan(ctx)
+}
+
+func (p Problem) plan(ctx context.Context) (*Plan, error) {
+	method, err := p.Run.Method()
+	if err != nil {
+		return nil, err
+	}
+	out := &Plan{Method: method}
+	if method == accounting.ClosedForm || method == accounting.PLD {
+		if err := p.proven(out); err != nil {
+			return out, err
+		}
+		return out, p.also(ctx, out)
+	}
+	e := p.newEstimator()
+	if p.NoiseMultiplier != 0 {
+		err = p.fixed(ctx, e, out)
+	} else {
+		err = p.calibrated(ctx, e, out)
+	}
+	out.Each, out.CPU, out.spent = e.each(), e.eachCPU(), spent{p.before.samples + e.drawn - e.measured, e.used()}
+	if p.pair().Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
+		without := &Plan{Method: accounting.PLD, Estimates: out.Estimates, Table: out.Table, Each: out.Each, CPU: out.CPU}
+		if p.proven(without) == nil {
+			return without, p.also(ctx, without)
+		}
+	}
+	if err == nil {
+		err = p.also(ctx, out)
+	}
+	return out, err
+}
+
+func (p Problem) newEstimator() *estimator {
+	e := &estimator{last: map[montecarlo.Direction]hockeyStick{}, stick: p.stick, cost: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch, share: p.newShare(), limit: math.Inf(1)}
+	if e.workers <= 0 {
+		e.workers = runtime.GOMAXPROCS(0)
+	}
+	if p.Accept > 0 {
+		e.limit = estimateSamples(p.steps())
+	}
+	return e
+}
+
+// fixed makes the protocol for the given noise multiplier.
+func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
+	e.report(Phase{Text: PhaseTables})
+	divergences, err := p.divergences(e, []float64{p.NoiseMultiplier})
+	if err != nil {
+		return err
+	}
+	e.doing = ""
+	proven := max(divergences[0][0].total(), divergences[0][1].total()) <= p.Delta-p.claim().Earlier
+	for _, s := range divergences[0] {
+		if proven {
+			break
+		}
+		if _, err := e.time(ctx, s); err != nil {
+			return err
+		}
+	}
+	p = p.priced(e)
+	out.Protocol, err = p.fix(divergences, out.Method, nil)
+	return e.priced(err, false, func() (need float64) {
+		_, samples, _ := p.claim().Samples(p.Delta/2, []float64{divergences[0][0].bound(), divergences[0][1].bound()})
+		for _, s := range samples {
+			need += float64(s)
+		}
+		return need
+	})
+}
+
+// PhaseTables is the text of a phase in which tables are made.
+const PhaseTables = "tables"
+
+func (p Problem) divergences(e *estimator, sigmas []float64) (divergences [][2]hockeyStick, err error) {
+	for n, sigma := range sigmas {
+		if n > 0 {
+			e.report(Phase{Text: PhaseTables, Done: uint64(n), Of: uint64(len(sigmas))})
+		}
+		var pair [2]hockeyStick
+		for i, d := range montecarlo.Directions {
+			if pair[i], err = p.stick(sigma, d); err != nil {
+				return nil, err
+			}
+			if pair[i].cut, err = p.cost(sigma, d); err != nil {
+				return nil, err
+			}
+		}
+		if p.pair().Majorized() {
+			pq, qp, err := p.pair().Prove(sigma, p.Epsilon)
+			if err != nil {
+				return nil, err
+			}
+			pair[0].composed, pair[1].composed = pq.Upper, qp.Upper
+		}
+		divergences = append(divergences, pair)
+	}
+	return divergences, nil
+}

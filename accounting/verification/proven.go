@@ -1,0 +1,152 @@
+package verification
+
+import (
+	"fmt"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
+)
+
+// ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be
+// proven to be enough by a method that knows no samples. It wraps accounting.ErrNotVerified.
+var ErrNotPrivate = fmt.Errorf("%w by the bound", accounting.ErrNotVerified)
+
+// proven finds the smallest noise multiplier whose δ is proven without samples.
+func (p Problem) proven(out *Plan) error {
+	sigma := p.NoiseMultiplier
+	if sigma == 0 {
+		var err error
+		if sigma, err = p.leastProven(); err != nil {
+			return err
+		}
+	}
+	out.Estimate = sigma
+	trials, err := p.provenTrials(sigma, out.Method)
+	if err != nil {
+		return err
+	}
+	most := 0.0
+	for _, t := range trials {
+		bound := t.Bound
+		if t.Truncation != nil {
+			bound += t.Truncation.Cost
+		}
+		most = max(most, bound)
+	}
+	if most > p.Delta {
+		return fmt.Errorf("%w: at noise multiplier %g the bound of delta at epsilon %g is %.6g, above %g", ErrNotPrivate, sigma, p.Epsilon, most, p.Delta)
+	}
+	out.Protocol = p.protocol(accounting.Thresholds{Verify: p.Delta})
+	out.Protocol.Candidates = []accounting.Candidate{{NoiseMultiplier: sigma, Trials: trials}}
+	return nil
+}
+
+// leastProven is the smallest noise multiplier that is proven for what truncation leaves of δ.
+// Truncation costs less at more noise: what is left at one noise multiplier is left at the next.
+func (p Problem) leastProven() (sigma float64, err error) {
+	for cost := 0.0; ; {
+		least, err := p.pair().Calibrate(p.Epsilon, p.Delta-cost)
+		if err != nil {
+			return 0, err
+		}
+		next, err := p.mostCost(least.Upper)
+		switch {
+		case err != nil:
+			return 0, err
+		case next <= cost:
+			return least.Upper, nil
+		case next > dear*p.Delta:
+			return 0, p.tooDear(least.Upper)
+		}
+		cost = next
+	}
+}
+
+// provenTrials are those of a noise multiplier at which nothing is sampled.
+func (p Problem) provenTrials(sigma float64, method accounting.Method) (trials []accounting.Trial, err error) {
+	pq, qp, err := p.pair().Prove(sigma, p.Epsilon)
+	if err != nil {
+		return nil, err
+	}
+	bounds := [2]float64{pq.Upper, qp.Upper}
+	for i, d := range montecarlo.Directions {
+		cost, err := p.cost(sigma, d)
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, accounting.Trial{Direction: d, Method: method, Bound: bounds[i], Truncation: cost})
+	}
+	return trials, nil
+}
+
+// provableShare is the part of δ that the bound of the provable candidate may take: δ_v is above it
+// in all but the smallest budgets.
+const provableShare = 0.9
+
+// costSlack is the part of δ by which truncation may cost more at the provable candidate than at
+// the one before.
+const costSlack = 0.01
+
+// provable finds a noise multiplier that needs no samples, as long as more, if not nil, says to go
+// on.
+func (p Problem) provable(start float64, more func(proven bool) bool) (tilt.Provable, error) {
+	least, cost := tilt.Provable{NoiseMultiplier: start}, 0.0
+	for range 2 { // what truncation costs depends on the noise multiplier
+		next, err := p.mostCost(least.NoiseMultiplier)
+		if err != nil {
+			return least, err
+		}
+		if cost > 0 && next <= cost+costSlack*p.Delta {
+			break
+		}
+		cost = next
+		if left := provableShare*p.Delta - cost; left <= 0 {
+			return least, tilt.ErrNotProvable
+		} else if least, err = p.provableAt(start, left, more); err != nil || cost == 0 {
+			return least, err
+		}
+	}
+	return least, nil
+}
+
+func (p Problem) provableAt(start, delta float64, more func(proven bool) bool) (tilt.Provable, error) {
+	if p.simulated != nil {
+		return p.simulated.provable(delta, more)
+	}
+	if !p.pair().Majorized() {
+		return tilt.SmallestProvableWhile(p.pair().Loss(start), p.Epsilon, delta, more)
+	}
+	least, err := p.pair().Calibrate(p.Epsilon, delta)
+	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
+}
+
+// bounds are those of a noise multiplier that needs no samples, where they were computed.
+func (p Problem) bounds(provable tilt.Provable) (known NoiseEstimate, err error) {
+	known.NoiseMultiplier = provable.NoiseMultiplier
+	for i, d := range montecarlo.Directions {
+		known.Estimates[i] = Estimate{Direction: d, Bound: provable.Proposals[i].Bound}
+		if known.NoiseMultiplier == 0 {
+			continue
+		}
+		cost, err := p.cost(known.NoiseMultiplier, d)
+		if err != nil {
+			return known, err
+		}
+		if cost != nil {
+			known.Estimates[i].Truncation = cost.Cost
+		}
+	}
+	return known, nil
+}
+
+// provenOnly makes the protocol of a budget that is not enough for estimates: of the noise
+// multiplier that needs no samples.
+func (p Problem) provenOnly(e *estimator, out *Plan, noiseMultiplier float64) error {
+	e.report(Phase{Text: PhaseTables})
+	divergences, err := p.divergences(e, []float64{noiseMultiplier})
+	if err == nil {
+		out.Protocol, err = p.fix(divergences, out.Method, nil)
+	}
+	return err
+}
