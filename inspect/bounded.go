@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
@@ -64,7 +65,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if !bound.Duplicates {
 		check("copies", "one of every example", total == int64(len(copies)))
 	}
-	check("owners", fmt.Sprintf("no owner has more than %d examples", bound.MaxExamplesPerOwner), most <= int64(bound.MaxExamplesPerOwner))
+	check("owners", "no owner has more than "+words.Count(bound.MaxExamplesPerOwner, "example"), most <= int64(bound.MaxExamplesPerOwner))
 	check("examples per owner", "their histogram is that of the index", slices.Equal(perOwner, told.KeptPerOwner))
 	if g.Examples.Len() != len(copies) {
 		return found, nil

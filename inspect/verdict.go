@@ -53,11 +53,7 @@ func (r Report) Err() error { return Broken(r.Folders) }
 
 // claimed says in words what a certificate certifies, and for whom.
 func claimed(c *accounting.Certificate) string {
-	unit := "one example"
-	if c.Run.MaxExamplesPerOwner > 1 || c.Unit == accounting.UnitExample || c.Run.Sampler.Owners != nil {
-		unit = c.Protected()
-	}
-	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, unit)
+	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, c.Protected())
 }
 
 // failedChecks are the checks that do not hold, each with its folder, but for those that [outdated]

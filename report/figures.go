@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"minsep/accounting"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling/ownergraph"
 )
@@ -98,7 +99,7 @@ func (r *Run) curve() Figure {
 	if x == nil {
 		p.X.Min, p.X.Max = 0, 2*r.Certificate.Epsilon+1e-9
 	}
-	f.Alt = fmt.Sprintf("δ on a logarithmic scale against ε: %d %s points", len(points), certified)
+	f.Alt = "δ on a logarithmic scale against ε: " + words.Count(len(points), certified+" point")
 	if x != nil {
 		f.Alt += fmt.Sprintf(", and a falling curve (%s) with a band of two standard errors", worth)
 	}

@@ -3,6 +3,8 @@ package sampling
 import (
 	"fmt"
 	"slices"
+
+	"minsep/internal/words"
 )
 
 // groupAudit checks what owners bring to batches, and tells which owners take part.
@@ -101,13 +103,6 @@ func (g *groupAudit) checks() []Check {
 		count("rows", fmt.Sprintf("every row is in [0, %d)", g.of.Examples), g.outOfRange),
 		count("order", "rows ascend within each owner's, and owners by their first rows", g.disorder),
 		count("owners' examples", "what an owner brings is its own", g.mixed),
-		count("examples per owner", fmt.Sprintf("an owner brings %s, or all where it has fewer", plural(drawn, "example")), g.wrongDraw),
+		count("examples per owner", fmt.Sprintf("an owner brings %s, or all where it has fewer", words.Count(drawn, "example")), g.wrongDraw),
 	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -3,6 +3,7 @@ package sampling
 import (
 	"fmt"
 	"math"
+	"minsep/internal/words"
 )
 
 // timesBroken counts, once all batches of balanced-min-sep were seen, the examples that took part
@@ -54,9 +55,9 @@ func (x *Audited) withCopies() (n int64) {
 func (a *Audit) timesRule() string {
 	switch least, most := a.times(); {
 	case a.spec.Truncation != nil:
-		return fmt.Sprintf("no %s takes part more than %d times", a.participant(), most)
+		return fmt.Sprintf("no %s takes part more than %s", a.participant(), words.Count(most, "time"))
 	case least == most:
-		return fmt.Sprintf("every %s takes part exactly %d times", a.participant(), most)
+		return fmt.Sprintf("every %s takes part exactly %s", a.participant(), words.Count(most, "time"))
 	default:
 		return fmt.Sprintf("every %s takes part %d or %d times", a.participant(), least, most)
 	}

@@ -13,8 +13,9 @@ import (
 )
 
 // watch shows the progress of a stage on standard error until the returned function is called: one
-// line that is rewritten on a terminal, else a line every ten seconds, nothing with --quiet. Each
-// phase of a stage is logged at info.
+// line that is rewritten on a terminal, else a line after ten seconds and then ever more rarely, at
+// least once a minute (with logs in JSON, every ten seconds), nothing with --quiet. Each phase of a
+// stage is logged at info.
 func (a *app) watch(stage string) (stop func()) {
 	progress.Reset()
 	if a.quiet {
@@ -34,7 +35,7 @@ func (a *app) watch(stage string) (stop func()) {
 		tick, look := time.NewTicker(every), time.NewTicker(100*time.Millisecond)
 		defer tick.Stop()
 		defer look.Stop()
-		phase := ""
+		phase, next := "", time.Duration(0)
 		for {
 			select {
 			case <-done:
@@ -46,18 +47,25 @@ func (a *app) watch(stage string) (stop func()) {
 					a.log.Info("phase", "stage", stage, "phase", phase)
 				}
 			case <-tick.C:
-				switch text := progressText(stage, time.Since(begin)); {
+				switch elapsed := time.Since(begin); {
 				case a.logFormat == "json":
-					a.logProgress(stage, time.Since(begin))
+					a.logProgress(stage, elapsed)
 				case line != nil:
-					line.show(text)
-				default:
-					fmt.Fprintln(a.stderr, text)
+					line.show(progressText(stage, elapsed))
+				case elapsed >= next:
+					fmt.Fprintln(a.stderr, progressText(stage, elapsed))
+					next = nextLine(elapsed)
 				}
 			}
 		}
 	}()
 	return func() { close(done); <-ended }
+}
+
+// nextLine is when the line of progress after one is due where lines stay: after as long again, but
+// within a minute. The ticker's own jitter must not skip a tick.
+func nextLine(elapsed time.Duration) time.Duration {
+	return elapsed + min(elapsed, time.Minute) - time.Second
 }
 
 // logProgress writes progress as a record.

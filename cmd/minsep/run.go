@@ -40,6 +40,9 @@ The certificate is for each run alone: what is released of several of them compo
 Start with:  minsep run --example > plan.json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if example && len(args) > 0 {
+				return usageError{fmt.Errorf("run --example prints a plan to start from, and takes none: leave out %s, or --example", args[0])}
+			}
 			if example {
 				_, err := io.WriteString(a.stdout, stages.PlanExample)
 				return err
@@ -115,9 +118,6 @@ func printNotCertified(w io.Writer, r pipelines.AccountResult) {
 func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
-	if dry {
-		fmt.Fprintf(t, "plan\t%s\n", r.Plan)
-	}
 	if r.PlanSHA256 != (manifest.Digest{}) { // refused before there is one
 		fmt.Fprintf(t, "plan SHA-256\t%s\n", r.PlanSHA256)
 	}
@@ -131,7 +131,11 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "made again\t%s\n", strings.Join(r.Again, ", "))
 	}
 	if r.Examples > 0 {
-		fmt.Fprintf(t, "kept\t%s examples, %s copies\n", grouped(r.Examples), grouped(r.Copies))
+		fmt.Fprintf(t, "kept\t%s", plural(int(r.Examples), "example"))
+		if r.Copies != r.Examples {
+			fmt.Fprintf(t, ", %s copies", grouped(r.Copies))
+		}
+		fmt.Fprintln(t)
 	}
 	if r.ExpectedBatchSize > 0 {
 		fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(r.ExpectedBatchSize, r.Owners, r.ExpectedExamples))
@@ -157,6 +161,10 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	}
 	if r.Seconds > 0 {
 		fmt.Fprintf(t, "in all\t\t%.1f s\n", r.Seconds)
+	}
+	if n := len(r.Stages); n > 0 && r.Stages[n-1].Stage == stages.Stages[len(stages.Stages)-1] {
+		t.Flush()
+		fmt.Fprintf(w, "next  minsep inspect %s\n", r.Out)
 	}
 }
 

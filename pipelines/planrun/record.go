@@ -25,9 +25,12 @@ func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error)
 	return digest.Of(store.Reader(f))
 }
 
-// refuse is the error for a result that is not the plan's.
+// refuse is the error for a result that is not the plan's; differs may be empty.
 func refuse(path, what string, differs []string) error {
-	return &param.Error{Package: "planrun", Param: "out", Value: path, Rule: what + ": " + strings.Join(differs, "; ") + "; give another --out, or --overwrite"}
+	if len(differs) > 0 {
+		what += ": " + strings.Join(differs, "; ")
+	}
+	return &param.Error{Package: "planrun", Param: "out", Value: path, Rule: what + "; give another --out, or --overwrite"}
 }
 
 // removeEmptyRun removes a run directory in which nothing is but run.json and the lock.

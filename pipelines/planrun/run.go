@@ -16,6 +16,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
@@ -283,6 +284,9 @@ func (r *planRun) replaces(s planStage) bool {
 
 func (r *planRun) advance(ctx context.Context, s planStage) (state string, err error) {
 	if r.pending {
+		if _, err := store.Stat(ctx, s.Path()); err == nil && r.replaces(s) {
+			return StageReplace, nil
+		}
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
 	there, differs, err := r.Compare(ctx, s)

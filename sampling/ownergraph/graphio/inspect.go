@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/sampling/ownergraph"
 )
 
@@ -126,7 +127,7 @@ func (in *inspected) text(f File, o *Options) *Fault {
 		}
 	}
 	if len(fields) != s.Fields {
-		return &Fault{Line: line, Found: plural(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the header", s.Fields)}
+		return &Fault{Line: line, Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the header", s.Fields)}
 	}
 	in.records = true
 	if s.FolderExample == "" {
@@ -194,7 +195,7 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 	s.Header = header == "yes"
 	if !s.Header {
 		if (noExample || noOwner) && len(first) != 1 {
-			return &Fault{Found: plural(len(first), "field") + " without a header", Rule: "where a folder says a column, a file of more than one column needs a header"}
+			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where a folder says a column, a file of more than one column needs a header"}
 		}
 		if named(o.ExampleColumn, s.Example) && !noExample || named(o.OwnerColumn, s.Owner) && !noOwner {
 			return &Fault{Found: "columns asked for by name", Rule: "without header they have positions only"}
@@ -227,7 +228,7 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 			return &Fault{Column: strings.Join(c.wanted, " or "), Found: "no such column in the header", Rule: "set --example-column and --owner-column"}
 		}
 		if *c.at >= len(first) {
-			return &Fault{Column: fmt.Sprintf("column %d", *c.at+1), Found: "the first record has " + plural(len(first), "field"), Rule: "set --delimiter, --example-column or --owner-column"}
+			return &Fault{Column: fmt.Sprintf("column %d", *c.at+1), Found: "the first record has " + words.Count(len(first), "field"), Rule: "set --delimiter, --example-column or --owner-column"}
 		}
 	}
 	if !single && !noExample && !noOwner && s.Example == s.Owner {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"minsep/internal/words"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/idcolumn"
 )
@@ -110,7 +111,7 @@ func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, 
 		}
 	}
 	if at >= len(top) {
-		return nil, &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "the file has " + plural(len(top), "column"), Rule: columnsRule}
+		return nil, &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "the file has " + words.Count(len(top), "column"), Rule: columnsRule}
 	}
 	c, err := idcolumn.NewColumn(top[at])
 	if err != nil {

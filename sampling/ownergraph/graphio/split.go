@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"minsep/internal/words"
 	"minsep/sampling/ownergraph"
 )
 
@@ -217,7 +218,7 @@ func (s *Split) readTable(l *lines, b *batcher) error {
 // appendRecord adds the edge of a record to the batch.
 func (s *Split) appendRecord(fields [][]byte, line int64, b *batcher) *Fault {
 	if len(fields) != s.Fields {
-		return &Fault{Found: plural(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", s.Fields)}
+		return &Fault{Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", s.Fields)}
 	}
 	if s.FolderExample != "" {
 		b.Examples.AppendFrom(&b.folder, 0)
@@ -248,13 +249,6 @@ func (b *batcher) appendField(dst *ownergraph.IDs, column int, fields [][]byte, 
 		}
 	}
 	return nil
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 const ownerlessRule = "every example needs an owner, or set --skip-ownerless"

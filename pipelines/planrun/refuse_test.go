@@ -1,0 +1,16 @@
+package planrun
+
+import "testing"
+
+// TestRefuseWithAndWithoutDifferences: a refusal that has nothing to list does not end in
+// punctuation.
+func TestRefuseWithAndWithoutDifferences(t *testing.T) {
+	for want, differs := range map[string][]string{
+		"planrun: out run/batches: holds another result; give another --out, or --overwrite":       nil,
+		"planrun: out run/batches: holds another result: a; b; give another --out, or --overwrite": {"a", "b"},
+	} {
+		if got := refuse("run/batches", "holds another result", differs).Error(); got != want {
+			t.Errorf("%v: %q, want %q", differs, got, want)
+		}
+	}
+}
