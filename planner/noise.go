@@ -38,10 +38,11 @@ type claim struct {
 	seed           uint64
 }
 
-// Errors of candidates whose noise multiplier is not found. Neither is a fault of the request.
+// Errors of candidates whose noise multiplier is not found. Neither is a fault of the request: an
+// estimate found nothing, or it would take too many samples.
 var (
-	errNoEstimate = errors.New("planner: no estimate")
-	errTooDear    = errors.New("planner: an estimate takes too many samples")
+	ErrNoEstimate = errors.New("planner: no estimate")
+	ErrTooDear    = errors.New("planner: an estimate takes too many samples")
 )
 
 // guess is where a search begins: what is known of a similar candidate.
@@ -78,7 +79,7 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 	l := s.looks[0]
 	n.Samples, n.Effort, n.OneDirection = n.Samples+l.samples, max(n.Effort, math.Exp(l.logBound)), false
 	if short {
-		return n, fmt.Errorf("%w: more than %d for H(Q,P)", errTooDear, l.samples)
+		return n, fmt.Errorf("%w: more than %d for H(Q,P)", ErrTooDear, l.samples)
 	}
 	if l.gap < -3*l.gapErr || l.seen < leastSum {
 		return n, nil

@@ -224,7 +224,7 @@ func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) erro
 		return nil
 	}
 	n, err := row.Noise.found.sigma(ctx, row.Noise.Multiplier, tolerance, math.Inf(1))
-	if errors.Is(err, errTooDear) {
+	if errors.Is(err, ErrTooDear) {
 		return nil // it stays as it is: tied, if need be
 	}
 	if err == nil {
@@ -240,7 +240,7 @@ func (p *planning) renew(ctx context.Context, row *Row, n Noise, err error) erro
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, errTooDear), errors.Is(err, errNoEstimate):
+	case errors.Is(err, ErrTooDear), errors.Is(err, ErrNoEstimate):
 		row.Refused = err.Error()
 		return nil
 	case err != nil:

@@ -529,3 +529,21 @@ func TestValidate(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestNothingSeen: looks of which no sample says anything bound the divergence, and do not take
+// part in the fit beside one that does.
+func TestNothingSeen(t *testing.T) {
+	seen := look{x: -.3, gap: .01, gapErr: .01, samples: 512, seen: 9}
+	alone := (&searcher{pace: unknownPace, looks: []look{seen}}).fit()
+	looks := []look{seen}
+	for _, x := range []float64{.2, .1, 0, -.1} {
+		looks = append(looks, look{x: x, gap: -.1, gapErr: .03, samples: 256, seen: 0})
+	}
+	if got := (&searcher{pace: unknownPace, looks: looks}).fit(); got != alone {
+		t.Errorf("beside looks that saw nothing %+v, alone %+v", got, alone)
+	}
+	none := (&searcher{pace: unknownPace, looks: looks[1:3]}).fit()
+	if math.Abs(none.x) > 1e-9 {
+		t.Errorf("of the bound at ln σ = .1 with a gap of -.1: %+v", none)
+	}
+}

@@ -100,10 +100,10 @@ type fitted struct {
 }
 
 // fit finds where the gaps are 0: a gap is pace times the way to there, up to its error. With one
-// look, the pace is what it was before. Looks without samples, of which only a bound is known, and
-// those that are far away count for nothing beside others.
+// look, the pace is what it was before. Looks of which only a bound is known, without samples or
+// with none that says anything, and those that are far away count for nothing beside others.
 func (s *searcher) fit() fitted {
-	looks := slices.DeleteFunc(slices.Clone(s.looks), func(l look) bool { return l.samples == 0 })
+	looks := slices.DeleteFunc(slices.Clone(s.looks), func(l look) bool { return l.samples == 0 || l.seen < 1 })
 	if len(looks) == 0 {
 		looks = s.looks[len(s.looks)-1:]
 	}
@@ -157,7 +157,7 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 			return Noise{Multiplier: multiplier, StdErr: f.stdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.pace}, nil
 		}
 		if short {
-			return Noise{}, fmt.Errorf("%w: more than %d", errTooDear, s.drawn)
+			return Noise{}, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
 		}
 		if l.gap > 3*l.gapErr {
 			low = max(low, x)
@@ -170,7 +170,7 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 		}
 		x = next
 	}
-	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", errNoEstimate, math.Exp(x))
+	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(x))
 }
 
 // within is x where it is between low and high, which may be infinite; else between them, near what
@@ -204,7 +204,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 	proposal, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: s.epsilon, Direction: s.direction}, work)
 	if err != nil {
 		if errors.Is(err, tilt.ErrNotTilted) {
-			err = fmt.Errorf("%w: %w", errNoEstimate, err)
+			err = fmt.Errorf("%w: %w", ErrNoEstimate, err)
 		}
 		return false, err
 	}

@@ -167,7 +167,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		row.Refused = infeasible.Error()
 	case errors.As(err, &bad):
 		row.Refused = bad.Message(bad.Param)
-	case errors.Is(err, errNoEstimate), errors.Is(err, errTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
+	case errors.Is(err, ErrNoEstimate), errors.Is(err, ErrTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
 		row.Refused = err.Error()
 	default:
 		return nil, err
