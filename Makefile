@@ -161,5 +161,6 @@ audit: ## attack the whole chain in process: certificates of every scheme again,
 papers: ## recompute the papers' tables, published beside computed; GRID=points.jsonl for the grid of arXiv 2602.09338
 	$(GO) run ./integration/papers $(if $(GRID),-grid $(GRID))
 
-amplified: ## recompute those with amplification by sampling, about 6 minutes of processor time
-	$(GO) run ./integration/papers -amplified
+amplified: ## recompute those with amplification by sampling: an hour and more, can be stopped and resumed; CELLS=figures.jsonl
+	@mkdir -p out
+	$(GO) run ./integration/papers -amplified $(or $(CELLS),out/amplified.jsonl)

@@ -74,7 +74,7 @@ func rowsFractional() ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{c.name, c.published, rmse, c.note})
+		rows = append(rows, row{name: c.name, published: c.published, computed: rmse, note: c.note, open: c.name == "BandInvMF"})
 	}
 	return rows, nil
 }

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
-	"runtime"
-	"sync"
 
 	"minsep/accounting"
 	"minsep/mechanism"
@@ -48,7 +42,9 @@ type point struct {
 }
 
 // key says which point it is.
-func (p point) key() [3]float64 { return [3]float64{float64(p.Bands), float64(p.Epoch), p.Epsilon} }
+func (p point) key() string {
+	return fmt.Sprintf("%d bands, epoch %d, ε = %v", p.Bands, p.Epoch, p.Epsilon)
+}
 
 // points are all, the cheapest first.
 func (g grid) points() (list []point) {
@@ -109,90 +105,9 @@ func (g grid) find(ctx context.Context, p point) (point, error) {
 	return p, err
 }
 
-// run computes the points that the file does not have yet, with all processors, and appends each to
-// it when it is known; progress goes to w. A line that was cut, as when the machine stopped, counts
-// for nothing.
+// run computes the points that the file does not have yet.
 func (g grid) run(ctx context.Context, file string, w io.Writer) ([]point, error) {
-	done, err := readPoints(file)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	all := g.points()
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	var fault error
-	next := make(chan point)
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() {
-			for p := range next {
-				p, err := g.find(ctx, p)
-				mu.Lock()
-				if err == nil {
-					var line []byte
-					if line, err = json.Marshal(p); err == nil {
-						_, err = f.Write(append(line, '\n'))
-					}
-				}
-				if err != nil {
-					fault = errors.Join(fault, fmt.Errorf("%d bands, epoch %d, ε = %v: %w", p.Bands, p.Epoch, p.Epsilon, err))
-				}
-				done[p.key()] = p
-				fmt.Fprintf(w, "%d of %d: %d bands, epoch %d, ε = %v\n", len(done), len(all), p.Bands, p.Epoch, p.Epsilon)
-				mu.Unlock()
-			}
-		})
-	}
-	for _, p := range all {
-		mu.Lock()
-		_, known := done[p.key()]
-		stop := fault != nil || ctx.Err() != nil
-		mu.Unlock()
-		if stop {
-			break
-		}
-		if !known {
-			next <- p
-		}
-	}
-	close(next)
-	group.Wait()
-	if fault != nil {
-		return nil, fault
-	}
-	var list []point
-	for _, p := range all {
-		list = append(list, done[p.key()])
-	}
-	return list, ctx.Err()
-}
-
-// readPoints reads the whole lines of a file, and cuts what is left.
-func readPoints(file string) (map[[3]float64]point, error) {
-	done := map[[3]float64]point{}
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return done, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	whole := text[:bytes.LastIndexByte(text, '\n')+1]
-	for line := range bytes.Lines(whole) {
-		var p point
-		if err := json.Unmarshal(line, &p); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		done[p.key()] = p
-	}
-	if len(whole) < len(text) {
-		err = os.Truncate(file, int64(len(whole)))
-	}
-	return done, err
+	return resume(ctx, file, g.points(), g.find, w)
 }
 
 // ratios are the rows of Figures 2 and 3: mean squared errors at the best number of bands of each

@@ -58,6 +58,7 @@ func rowsLambda() ([]row, error) {
 	}
 	for i, r := range rows {
 		if r.name == "BandInvMF (p=390)" {
+			rows[i].open = true
 			rows[i].note = "with a certified sensitivity; the column sum, which does not hold here, gives 7.79"
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -14,10 +15,37 @@ const stepsMultiEpoch, epochMultiEpoch = 2000, 100
 // 100 steps in a fixed order.
 func tablesMultiEpoch() []table {
 	return []table{{
+		"arXiv 2211.06530, Appendix H.2: a contribution of two dimensions can weigh more than any of one, for a C with negative CᵀC, n = k = 3.\n" +
+			"Of its Figure 5, per-iterate variance with momentum, only the picture is printed: nothing to compare.", rowsVectors,
+	}, {
 		"arXiv 2211.06530, Table 1: sens²·‖B‖_F², n = 2000, (k, b) = (20, 100). Trees and MF: sensitivity over the 100 exact patterns;\n" +
 			"FFT: the spectral bound of its Theorem 2.1. MF(k, n)×s: optimum for k epochs, s times, optimal decoder.\n" +
 			"Rows without a published figure are illegible in the text we have.", rowsMultiEpoch,
 	}}
+}
+
+// rowsVectors are the two norms of Appendix H.2.
+func rowsVectors() ([]row, error) {
+	c := mat.NewDense(3, 3, []float64{2, 1, 1, 1, 2, -1, 1, -1, 2})
+	c.Scale(1/math.Sqrt(24), c)
+	g := mat.NewDense(3, 2, []float64{2, 1, 2, -1, 1, 2})
+	g.Scale(1/math.Sqrt(5), g)
+	one := 0.
+	for signs := range 8 {
+		u := mat.NewVecDense(3, nil)
+		for i := range 3 {
+			u.SetVec(i, float64(1-2*(signs>>i&1)))
+		}
+		var v mat.VecDense
+		v.MulVec(c, u)
+		one = max(one, v.Norm(2))
+	}
+	var two mat.Dense
+	two.Mul(c, g)
+	return []row{
+		{name: "largest ‖Cu‖ over signs u", published: "1", computed: one},
+		{name: "‖CG‖_F, squared", published: "1.1", computed: mat.Norm(&two, 2) * mat.Norm(&two, 2)},
+	}, nil
 }
 
 func rowsMultiEpoch() ([]row, error) {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"minsep/mechanism"
+)
+
+// TestLowest looks for the least of functions whose least is known: a parabola, one that is none,
+// at both ends of the range, and none at all.
+func TestLowest(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		f      func(x float64) float64
+		want   float64
+		within float64
+	}{
+		{"parabola", func(x float64) float64 { return 2 + (x-3.3)*(x-3.3) }, 3.3, 1e-9},
+		{"skew", func(x float64) float64 { return math.Exp(x) + 9*math.Exp(-x) }, math.Log(3), .05},
+		{"low end", func(x float64) float64 { return x }, 0, 0},
+		{"high end", func(x float64) float64 { return -x }, 4, 0},
+	} {
+		for _, from := range []float64{0, 1.2, 4} {
+			s := space{name: "x", from: from, step: .5, low: 0, high: 4}
+			var tried []float64
+			got, err := s.lowest(s.from, func(x float64) (found, error) {
+				if slices.Contains(tried, x) || x < s.low || x > s.high {
+					t.Errorf("%s: %v is tried again or out of the range", c.name, x)
+				}
+				tried = append(tried, x)
+				return found{x: x, rmse: c.f(x)}, nil
+			})
+			if errors.Is(err, errNoLeast) && math.Abs(from-c.want) > 3 {
+				continue // too far for the steps that a search may take
+			}
+			if err != nil || math.Abs(got.x-c.want) > c.within {
+				t.Errorf("%s from %v: %v, %v; least at %v", c.name, from, got.x, err, c.want)
+			}
+		}
+	}
+	s := space{name: "x", step: .01, low: 0, high: 4}
+	if _, err := s.lowest(2, func(x float64) (found, error) { return found{x: x, rmse: x}, nil }); !errors.Is(err, errNoLeast) {
+		t.Errorf("a least of steps that do not reach it: %v", err)
+	}
+}
+
+// TestClimb requires the least of a list, from either side.
+func TestClimb(t *testing.T) {
+	values := []float64{5, 3, 2, 4, 1}
+	for start, want := range []float64{2, 2, 2, 1, 1} {
+		f, err := climb(start, len(values), func(i int) (found, error) { return found{rmse: values[i]}, nil })
+		if err != nil || f.rmse != want {
+			t.Errorf("from %d: %v, %v; the least on the way is %v", start, f.rmse, err, want)
+		}
+	}
+}
+
+// TestTapered compares the bands with arXiv 2405.15913, Appendix H, as it is written.
+func TestTapered(t *testing.T) {
+	const b, b0 = 8, 4
+	p := mechanism.Problem{Workload: mechanism.Prefix(32), Participation: mechanism.Participation{MinSep: b}}
+	plain, _, err := p.OptimalToeplitz(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tapered(p, b, float64(b0)/b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= b; i++ {
+		want := plain.Toeplitz[i-1]
+		if i >= b0 {
+			want *= float64(b-i) / float64(b-b0)
+		}
+		at := 0.
+		if i <= len(got.Toeplitz) {
+			at = got.Toeplitz[i-1]
+		}
+		if math.Abs(at-want) > 1e-12 {
+			t.Errorf("band %d: %v, want %v", i, at, want)
+		}
+	}
+}
+
+// TestAmplifiedCells compares two published figures by tilted sampling, one with a parameter that
+// is searched, which those without amplification are far from.
+func TestAmplifiedCells(t *testing.T) {
+	t.Parallel()
+	rows := amplifiedRows()
+	for _, c := range []struct {
+		name        string
+		unamplified float64
+	}{{"BLT", 6.65}, {"DP-λCGD", 9.68}} {
+		i := slices.IndexFunc(rows, func(r amplifiedRow) bool { return r.name == c.name })
+		got, err := rows[i].find(t.Context(), cell{Table: rows[i].table, Row: c.name, Epsilon: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := rowsOf(rows, []cell{got}, tableBalls, 8)
+		if len(list) != 1 || list[0].stdErr <= 0 || list[0].stdErr > .011*list[0].computed {
+			t.Fatalf("%+v", list)
+		}
+		if r := list[0]; math.Abs(r.computed-r.value()) > 6.11*r.stdErr || math.Abs(r.computed-c.unamplified) < 6.11*r.stdErr {
+			t.Errorf("%s: %v ± %v, published %s, %v without amplification", c.name, r.computed, r.stdErr, r.published, c.unamplified)
+		}
+	}
+}
+
+// TestFigureEpochs requires what arXiv 2405.15913, Figure 2(a), is said to show: with eight epochs,
+// less than 18 % worse than DP-SGD with the full batch.
+func TestFigureEpochs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		bands int
+		holds bool
+	}{{32, true}, {4, false}} {
+		ratio, err := bandMF{16384, 8, 1}.inBatches(c.bands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (ratio < 1.18) != c.holds || ratio < 1.17 {
+			t.Errorf("%d bands: %v", c.bands, ratio)
+		}
+	}
+}
