@@ -11,6 +11,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
 	"minsep/stages"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/materialize"
@@ -62,11 +63,15 @@ func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, err
 	if err != nil {
 		return MaterializeResult{}, err
 	}
+	progress.Expect(materialize.DataRead, j.data.Rows)
 	result := m.result(w, j)
 	if o.DryRun {
 		return result, w.dir.mayWrite(ctx, manifest.MaterializedFolder)
 	}
 	if err := HasRoom(ctx, o.Out, 2*result.Bytes, manifest.MaterializedFolder); err != nil {
+		return result, err
+	}
+	if err := m.compare(ctx, w, j, result); err != nil {
 		return result, err
 	}
 	out := output{
@@ -154,6 +159,30 @@ func (m Materialize) result(w *work, j *join) MaterializeResult {
 	return r
 }
 
+// compare refuses data that lack examples, or have some twice, before a finished result is removed
+// to make room for theirs.
+func (m Materialize) compare(ctx context.Context, w *work, j *join, r MaterializeResult) error {
+	dir := store.Join(w.dir.path, manifest.MaterializedFolder)
+	if !w.dir.overwrite || !manifest.Finished(dir) {
+		return nil
+	}
+	_, params, err := manifest.Params(m.params())
+	if err != nil {
+		return err
+	}
+	progress.Expect(materialize.DataRead, 2*j.data.Rows) // once more when they are joined
+	err = w.joins(ctx, j, m.config(j, r, j.batches.Index.RunID, params), dir, materialize.Compare)
+	if err != nil {
+		err = withoutRoom(err, dir, "the finished result stays; make room and repeat the command")
+	}
+	return err
+}
+
+// config is that of a join; where it reads and writes is for [work.joins].
+func (m Materialize) config(j *join, r MaterializeResult, run stream.RunID, params manifest.Digest) materialize.Config {
+	return materialize.Config{Shards: r.Shards, Pad: m.Pad, IDColumn: stages.Materialize(m).Column(), RunID: run, Params: orderParams(params, j.digest)}
+}
+
 // write writes the files that are missing, and returns the index.
 func (m Materialize) write(ctx context.Context, w *work, j *join, r MaterializeResult, run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
 	index = manifest.Index{Format: manifest.MaterializedFormat, Inputs: map[string]manifest.Digest{manifest.BatchesFolder: j.digest}}
@@ -168,8 +197,19 @@ func (m Materialize) write(ctx context.Context, w *work, j *join, r MaterializeR
 	if done, index.Files, err = materialize.Finished(ctx, stage.Dir, r.Shards); err != nil || len(done) == r.Shards {
 		return index, err
 	}
-	written, err := w.runJoin(ctx, j, materialize.Config{Shards: r.Shards, Done: done, Pad: m.Pad, IDColumn: stages.Materialize(m).Column(),
-		RunID: run.RunID, Params: orderParams(index.ParamsSHA256, j.digest), TempDir: w.jobs.workDir}, stage.Dir)
+	c := m.config(j, r, run.RunID, index.ParamsSHA256)
+	c.Done = done
+	err = w.joins(ctx, j, c, stage.Dir, func(s beam.Scope, c materialize.Config, data *materialize.Source) error {
+		lines, err := materialize.Write(s, c, data)
+		if err == nil {
+			manifestio.Collect(s, c.Dir, collectedFiles, lines)
+		}
+		return err
+	})
+	if err != nil {
+		return index, err
+	}
+	written, err := manifestio.CollectedFiles(stage.Dir, collectedFiles)
 	index.Files = append(index.Files, written...)
 	return index, err
 }
@@ -184,8 +224,9 @@ func orderParams(params, batches manifest.Digest) manifest.Digest {
 	return digest
 }
 
-// runJoin runs the pipeline. The fields of c that name places are filled in here.
-func (w *work) runJoin(ctx context.Context, j *join, c materialize.Config, dir string) (files []manifest.File, err error) {
+// joins runs a pipeline over the data with files in dir. The fields of c that name places are
+// filled in here.
+func (w *work) joins(ctx context.Context, j *join, c materialize.Config, dir string, build func(beam.Scope, materialize.Config, *materialize.Source) error) error {
 	for _, at := range []struct {
 		to   *string
 		path string
@@ -193,31 +234,26 @@ func (w *work) runJoin(ctx context.Context, j *join, c materialize.Config, dir s
 		if at.path == "" {
 			continue
 		}
+		var err error
 		if *at.to, err = store.Abs(at.path); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	c.SharedDir = store.Join(c.Dir, store.TempPrefix+"shared")
+	c.TempDir, c.SharedDir = w.jobs.workDir, store.Join(c.Dir, store.TempPrefix+"shared")
 	removeShared := func() error { return store.RemoveAll(context.WithoutCancel(ctx), c.SharedDir) }
 	if err := removeShared(); err != nil { // of a job that was killed
-		return nil, err
+		return err
 	}
 	if err := store.MkdirAll(ctx, c.SharedDir, manifest.SecretDir); err != nil {
-		return nil, err
+		return err
 	}
 	defer removeShared()
-	progress.Expect(materialize.DataRead, j.data.Rows)
 	p, s := beam.NewPipelineWithRoot()
-	lines, err := materialize.Write(s, c, j.data)
-	if err != nil {
-		return nil, err
+	if err := build(s, c, j.data); err != nil {
+		return err
 	}
-	manifestio.Collect(s, c.Dir, collectedFiles, lines)
 	if _, err := w.jobs.run(ctx, p); err != nil {
-		return nil, err
+		return err
 	}
-	if files, err = manifestio.CollectedFiles(c.Dir, collectedFiles); err != nil {
-		return nil, err
-	}
-	return files, removeShared()
+	return removeShared()
 }

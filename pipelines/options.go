@@ -12,6 +12,7 @@
 package pipelines
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/sampling/stream"
 )
 
@@ -60,7 +62,13 @@ type Options struct {
 func (o Options) Validate(c *param.Checker) {
 	o.validateJob(c)
 	if o.KeyFile == "" {
-		c.Require(false, "key", `""`, "must name a key file; make one with `minsep keygen`")
+		rule := "must name a key file; make one with `minsep keygen`"
+		for _, made := range []string{manifest.NoiseFolder, manifest.BatchesFolder} {
+			if o.Out != "" && manifest.Finished(store.Join(o.Out, made)) {
+				rule = "must name the key file with which " + store.Join(o.Out, made) + " was made"
+			}
+		}
+		c.Require(false, "key", `""`, rule)
 	} else if _, err := stream.ReadKeyFile(o.KeyFile); err != nil {
 		if _, bad := errors.AsType[*param.Error](err); !bad && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
 			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: "cannot be read: " + errors.Unwrap(err).Error()}
@@ -76,6 +84,7 @@ func (o Options) validateJob(c *param.Checker) {
 	c.Require(slices.Contains(Runners, e.runner), "runner", e.runner, "must be one of "+strings.Join(Runners, ", "))
 	c.Require(!e.portable() || o.DryRun || beamFlag("endpoint") != "", "endpoint", `""`, "must name the job server of runner "+e.runner+", such as localhost:8099")
 	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	c.Require(!isFile(o.Out), "out", o.Out, "must be a run directory, and is a file")
 	for _, name := range strings.Split(o.Out, "/") {
 		c.Require(len(name) <= maxName, "out", fmt.Sprintf("…/%.20s…", name), fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName))
 	}
@@ -86,6 +95,15 @@ func (o Options) validateJob(c *param.Checker) {
 	} else {
 		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
 	}
+}
+
+// isFile says whether a path is that of a file of this machine.
+func isFile(path string) bool {
+	if path == "" || store.Shared(path) {
+		return false
+	}
+	info, err := store.Stat(context.Background(), path)
+	return err == nil && !info.Dir
 }
 
 // maxName is how many bytes a file system takes in a name.

@@ -35,17 +35,18 @@ func IndexSecret(root stream.Root, run stream.RunID, folder string) *manifest.Di
 func (p Present) OneTraining(root *stream.Root) error {
 	for _, s := range p.secrets {
 		var differs string
+		wayOut := NewDirectory
 		switch {
 		case p.run == nil:
 			differs = fmt.Sprintf("it is of run %v, and run.json, which would say so, is missing", s.run)
 		case s.run != p.run.RunID:
 			differs = fmt.Sprintf("it is of run %v, run.json is of run %v", s.run, p.run.RunID)
 		case root != nil && !s.byKey(*root):
-			differs = "it was made with another root key"
+			differs, wayOut = "it was made with another root key", "give that key, or another run directory"
 		default:
 			continue
 		}
-		return Disagrees(s.path, []string{differs}, "batches and noise are of one run and one key, and serve one training run: "+NewDirectory)
+		return Disagrees(s.path, []string{differs}, "batches and noise are of one run and one key, and serve one training run: "+wayOut)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/param"
 	"minsep/pipelines"
 	"minsep/stages"
 )
@@ -59,7 +60,11 @@ The files are as secret as the batches: only you can read them. A stopped or kil
 func printMaterialized(w io.Writer, m pipelines.MaterializeResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", m.RunID, m.Out)
-	fmt.Fprintf(t, "data\t%s rows in %s files, columns %s\n", grouped(m.Rows), grouped(int64(m.Files)), strings.Join(m.Columns, ", "))
+	var columns []string
+	for _, name := range m.Columns {
+		columns = append(columns, param.Printable(name))
+	}
+	fmt.Fprintf(t, "data\t%s rows in %s files, columns %s\n", grouped(m.Rows), grouped(int64(m.Files)), strings.Join(columns, ", "))
 	fmt.Fprintf(t, "entries\t%.6g expected, in %s steps\n", m.Entries, grouped(int64(m.Steps)))
 	if m.Pad > 0 {
 		fmt.Fprintf(t, "padding\tto a multiple of %d in every step\n", m.Pad)

@@ -113,10 +113,7 @@ func flagFault(err error) error {
 	if bad.GetFlag().Name == "bands" && value == "auto" {
 		rule = stages.AutoBandsRule
 	}
-	if quoted := strconv.Quote(value); value == "" || quoted != `"`+value+`"` {
-		value = quoted
-	}
-	return &param.Error{Package: "minsep", Param: bad.GetFlag().Name, Value: value, Rule: rule}
+	return &param.Error{Package: "minsep", Param: bad.GetFlag().Name, Value: param.Printable(value), Rule: rule}
 }
 
 // typeRules are what values of flags must be, by the flag's type.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // Error is a parameter whose value breaks a rule. It never holds record
@@ -31,6 +32,15 @@ func (e *Error) Message(name string) string {
 		return name + ": " + e.Rule
 	}
 	return fmt.Sprintf("%s %v: %s", name, e.Value, e.Rule)
+}
+
+// Printable is a text of the user's for a message: as it is, or quoted where it is empty or has
+// what a terminal does not show as it is.
+func Printable(text string) string {
+	if quoted := strconv.Quote(text); text == "" || quoted != `"`+text+`"` {
+		return quoted
+	}
+	return text
 }
 
 // Each calls f for every Error that is joined or wrapped in err.

@@ -118,29 +118,57 @@ func Write(s beam.Scope, c Config, data *Source) (beam.PCollection, error) {
 	if c.Shards > batches.Facts.Steps {
 		return beam.PCollection{}, &ParamError{Package: "materialize", Param: "shards", Value: c.Shards, Rule: fmt.Sprintf("must be at most the number of steps, %d", batches.Facts.Steps)}
 	}
-	if len(data.Splits) == 0 {
+	units, err := data.units(s)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	shards := make([]int, batches.Facts.Shards)
+	for i := range shards {
+		shards[i] = i
+	}
+	events := beam.ParDo(s, &eventsFn{Config: c}, beam.Reshuffle(s, beam.CreateList(s, shards)))
+	places := c.places(s, data, units, events)
+	rows := beam.ParDo(s, &readFn{Config: c}, beam.CoGroupByKey(s, places, beam.ParDo(s, &splitsFn{}, units)))
+	rows = beam.Flatten(s, rows, beam.ParDo(s, &shardsFn{Config: c}, beam.Impulse(s)))
+	return beam.ParDo(s, &writeFn{Config: c, First: data.Splits[0]}, beam.GroupByKey(s, rows)), nil
+}
+
+// Compare only finds every example of the table in the data, once. A pipeline with it fails where
+// one of [Write] would fail for that, and writes nothing but to [Config.SharedDir].
+func Compare(s beam.Scope, c Config, data *Source) error {
+	s = s.Scope("materialize.Compare")
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	units, err := data.units(s)
+	if err != nil {
+		return err
+	}
+	c.places(s, data, units)
+	return nil
+}
+
+// units are the splits of the data, of which there must be one.
+func (d *Source) units(s beam.Scope) (beam.PCollection, error) {
+	if len(d.Splits) == 0 {
 		return beam.PCollection{}, fmt.Errorf("%s: the data have no row", FaultPrefix)
 	}
-	splits := make([]string, len(data.Splits))
-	for i, split := range data.Splits {
+	splits := make([]string, len(d.Splits))
+	for i, split := range d.Splits {
 		b, err := json.Marshal(split)
 		if err != nil {
 			return beam.PCollection{}, fmt.Errorf("materialize: split: %w", err)
 		}
 		splits[i] = string(b)
 	}
-	shards := make([]int, batches.Facts.Shards)
-	for i := range shards {
-		shards[i] = i
-	}
-	units := beam.Reshuffle(s, beam.CreateList(s, splits))
-	events := beam.ParDo(s, &eventsFn{Config: c}, beam.Reshuffle(s, beam.CreateList(s, shards)))
-	events = beam.Flatten(s, events, beam.ParDo(s, &partsFn{Config: c}, beam.Impulse(s)))
+	return beam.Reshuffle(s, beam.CreateList(s, splits)), nil
+}
+
+// places finds every example of the table in the data, and where events are there.
+func (c Config) places(s beam.Scope, data *Source, units beam.PCollection, events ...beam.PCollection) beam.PCollection {
+	all := append(events, beam.ParDo(s, &partsFn{Config: c}, beam.Impulse(s)))
 	ids := beam.ParDo(s, &idsFn{Config: c}, units)
-	places := beam.ParDo(s, &joinFn{Config: c, Splits: len(splits)}, beam.CoGroupByKey(s, events, ids))
-	rows := beam.ParDo(s, &readFn{Config: c}, beam.CoGroupByKey(s, places, beam.ParDo(s, &splitsFn{}, units)))
-	rows = beam.Flatten(s, rows, beam.ParDo(s, &shardsFn{Config: c}, beam.Impulse(s)))
-	return beam.ParDo(s, &writeFn{Config: c, First: data.Splits[0]}, beam.GroupByKey(s, rows)), nil
+	return beam.ParDo(s, &joinFn{Config: c, Splits: len(data.Splits)}, beam.CoGroupByKey(s, beam.Flatten(s, all...), ids))
 }
 
 // emitChunk takes a key and a chunk of records.

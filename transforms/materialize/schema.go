@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // Columns that are added before those of the data.
@@ -31,22 +33,38 @@ type layout struct {
 	schema *parquet.Schema
 	own    int    // columns that are added
 	deeper []byte // by leaf of the data: 1 if it may be null in a file, and may not in the data
+
+	unknown []unknown // columns of the data
+
+	rest []format.SchemaElement // while it is made: those of the data that are not in it yet
 }
 
-// newLayout is the schema of files of examples with the schema data.
-func newLayout(data *parquet.Schema, owners, padded bool) layout {
-	var l layout
-	root := node{Node: parquet.Group{}}
+// unknown is a column of a type that the library does not know. It would write least and largest
+// values of another order than the type's.
+type unknown struct {
+	path    []string
+	logical format.LogicalType
+}
+
+func (u unknown) equal(v unknown) bool {
+	return slices.Equal(u.path, v.path) && reflect.DeepEqual(u.logical, v.logical)
+}
+
+// newLayout is the schema of files of examples with the columns of data, a file of examples.
+func newLayout(data *parquet.File, owners, padded bool) layout {
+	l := layout{rest: data.Metadata().Schema[1:]} // without the root
+	root := node{Node: parquet.Group{}, kind: parquet.Group{}.Type()}
 	for _, name := range added(owners) {
 		bits := 32
 		if name == RowColumn {
 			bits = 64
 		}
-		root.fields = append(root.fields, field{node{Node: parquet.Int(bits)}, name})
+		number := parquet.Int(bits)
+		root.fields = append(root.fields, field{node{Node: number, kind: number.Type()}, name})
 	}
 	l.own = len(root.fields)
-	for _, f := range data.Fields() {
-		n := asWritten(f)
+	for _, f := range data.Schema().Fields() {
+		n := l.asWritten(f, nil)
 		n.nullable = padded && f.Required()
 		deeper := byte(0)
 		if n.nullable {
@@ -61,6 +79,21 @@ func newLayout(data *parquet.Schema, owners, padded bool) layout {
 	return l
 }
 
+// twice is a name that two columns of the same group have; "" if none is.
+func twice(n parquet.Node) string {
+	seen := map[string]bool{}
+	for _, f := range n.Fields() {
+		if seen[f.Name()] {
+			return f.Name()
+		}
+		seen[f.Name()] = true
+		if name := twice(f); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 func leaves(n parquet.Node) (count int) {
 	if n.Leaf() {
 		return 1
@@ -71,23 +104,40 @@ func leaves(n parquet.Node) (count int) {
 	return count
 }
 
-// asWritten is a node of the data as it is written: of the same type, in the encodings of files
-// that are written here.
-func asWritten(n parquet.Node) node {
-	written := node{Node: n}
-	for _, f := range n.Fields() {
-		written.fields = append(written.fields, field{asWritten(f), f.Name()})
+// asWritten is a column of the data as it is written: of the same type, in the encodings of files
+// that are written here. It is the next one of the rest, and above are the names that it is in.
+func (l *layout) asWritten(f parquet.Field, above []string) node {
+	written := node{Node: f, kind: f.Type()}
+	path := append(slices.Clip(above), f.Name())
+	if logical := l.rest[0].LogicalType; logical.Value != nil && f.Leaf() && f.Type().LogicalType() == nil {
+		written.kind = logicalType{f.Type(), &logical}
+		l.unknown = append(l.unknown, unknown{slices.Clone(path), logical})
+	}
+	l.rest = l.rest[1:]
+	for _, below := range f.Fields() {
+		written.fields = append(written.fields, field{l.asWritten(below, path), below.Name()})
 	}
 	return written
 }
 
+// logicalType is a type with a logical type that the library leaves out as it reads, such as
+// FLOAT16.
+type logicalType struct {
+	parquet.Type
+	logical *format.LogicalType
+}
+
+func (t logicalType) LogicalType() *format.LogicalType { return t.logical }
+
 // node is a node with fields in an order of its own: those of [parquet.Group] are sorted by name.
 type node struct {
 	parquet.Node
+	kind     parquet.Type
 	fields   []parquet.Field
 	nullable bool // whatever it was
 }
 
+func (n node) Type() parquet.Type          { return n.kind }
 func (n node) Fields() []parquet.Field     { return n.fields }
 func (n node) Optional() bool              { return n.nullable || n.Node.Optional() }
 func (n node) Required() bool              { return !n.nullable && n.Node.Required() }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"minsep/internal/param"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/ownergraph/idcolumn"
@@ -89,18 +90,18 @@ func (d Data) Open(ctx context.Context) (*Source, error) {
 		return nil, errors.Join(errs...)
 	}
 	s := &Source{Files: len(files)}
-	var first *parquet.Schema
+	var first *columns
 	for _, name := range files {
-		schema, err := s.add(ctx, name, d)
+		of, err := s.add(ctx, name, d)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 		case first == nil:
-			first = schema
-			for _, f := range schema.Fields() {
+			first = of
+			for _, f := range of.schema.Fields() {
 				s.Columns = append(s.Columns, f.Name())
 			}
-		case !parquet.EqualNodes(first, schema):
+		case !first.equal(of):
 			errs = append(errs, &DataError{File: name, Rule: "must have the columns of the first file, " + files[0] + ", in the same order and of the same types"})
 		}
 		if len(errs) == graphio.MaxFaults {
@@ -110,8 +111,18 @@ func (d Data) Open(ctx context.Context) (*Source, error) {
 	return s, errors.Join(errs...)
 }
 
+// columns are those of a file.
+type columns struct {
+	schema  *parquet.Schema
+	unknown []unknown
+}
+
+func (c *columns) equal(d *columns) bool {
+	return parquet.EqualNodes(c.schema, d.schema) && slices.EqualFunc(c.unknown, d.unknown, unknown.equal)
+}
+
 // add adds a file.
-func (s *Source) add(ctx context.Context, name string, d Data) (*parquet.Schema, error) {
+func (s *Source) add(ctx context.Context, name string, d Data) (*columns, error) {
 	f, err := openData(ctx, name, "")
 	if err != nil {
 		return nil, err
@@ -129,6 +140,9 @@ func (s *Source) add(ctx context.Context, name string, d Data) (*parquet.Schema,
 		if slices.Contains(added(d.Owners), top.Name()) {
 			return nil, &DataError{File: name, Rule: fmt.Sprintf("column %s has the name of one that is added: give it another name", top.Name())}
 		}
+	}
+	if shared := twice(f.Schema()); shared != "" {
+		return nil, &DataError{File: name, Rule: fmt.Sprintf("has two columns %s in one place: give one of them another name", param.Printable(shared))}
 	}
 	held := int64(math.MaxInt64) // of the last split; none of this file yet
 	for g := range f.Groups() {
@@ -149,7 +163,7 @@ func (s *Source) add(ctx context.Context, name string, d Data) (*parquet.Schema,
 		s.Splits[len(s.Splits)-1].Groups++
 		held += bytes
 	}
-	return f.Schema(), nil
+	return &columns{f.Schema(), newLayout(f.File.File, false, false).unknown}, nil
 }
 
 // dataFile is an open file of examples.
@@ -197,7 +211,7 @@ func (d *dataFile) unchanged() error {
 func (d *dataFile) ids(name string, want ownergraph.IDType) (*idcolumn.Column, error) {
 	var names []string
 	for _, top := range d.Top() {
-		names = append(names, top.Name())
+		names = append(names, param.Printable(top.Name()))
 		if top.Name() != name {
 			continue
 		}
@@ -206,14 +220,14 @@ func (d *dataFile) ids(name string, want ownergraph.IDType) (*idcolumn.Column, e
 			err = errors.New("a list")
 		}
 		if err != nil {
-			return nil, &DataError{File: d.name, Rule: "column " + name + ": must hold one id a row", Err: err}
+			return nil, &DataError{File: d.name, Rule: "column " + param.Printable(name) + ": must hold one id a row, an integer or a string; --id-column names the column of ids", Err: err}
 		}
 		if want == ownergraph.Int64 && c.Type != ownergraph.Int64 {
-			return nil, &DataError{File: d.name, Rule: "column " + name + ": has strings, and the ids of the run's examples are integers: write it as integers"}
+			return nil, &DataError{File: d.name, Rule: "column " + param.Printable(name) + ": has strings, and the ids of the run's examples are integers: write it as integers, or name the column of ids with --id-column"}
 		}
 		return c, nil
 	}
-	return nil, &DataError{File: d.name, Rule: fmt.Sprintf("has no column %s: name the column of ids with --id-column; there are %s", name, strings.Join(names, ", "))}
+	return nil, &DataError{File: d.name, Rule: fmt.Sprintf("has no column %s: name the column of ids with --id-column; there are %s", param.Printable(name), strings.Join(names, ", "))}
 }
 
 // eachID calls f with the ids of a split, some at a time, from row first of the split on.
@@ -233,7 +247,7 @@ func (s Split) eachID(ctx context.Context, column string, want ownergraph.IDType
 		if err := s.inGroup(d, g, c, func(r *idcolumn.Reader, rows int) error {
 			ids.Reset(want)
 			if _, err := r.Fill(&ids, rows); err != nil {
-				return &DataError{File: s.Path, Rule: fmt.Sprintf("row group %d: column %s", g+1, column), Err: err}
+				return &DataError{File: s.Path, Rule: fmt.Sprintf("row group %d: column %s", g+1, param.Printable(column)), Err: err}
 			}
 			first += rows
 			return f(first-rows, &ids)

@@ -148,7 +148,7 @@ func (f *writeFn) Setup(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	f.layout = newLayout(d.Schema(), f.batches.OfOwners(), f.Config.Pad > 0)
+	f.layout = newLayout(d.File.File, f.batches.OfOwners(), f.Config.Pad > 0)
 	return errors.Join(f.layout.check(), d.Close())
 }
 
@@ -200,8 +200,12 @@ const (
 )
 
 func newStepWriter(out io.Writer, l layout, pad int) *stepWriter {
-	return &stepWriter{layout: l, pad: pad, out: parquet.NewWriter(out, l.schema, parquet.Compression(&parquet.Snappy),
-		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending(StepColumn), parquet.Ascending(SlotColumn))))}
+	options := []parquet.WriterOption{l.schema, parquet.Compression(&parquet.Snappy),
+		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending(StepColumn), parquet.Ascending(SlotColumn)))}
+	for _, column := range l.unknown {
+		options = append(options, parquet.SkipPageBounds(column.path...))
+	}
+	return &stepWriter{layout: l, pad: pad, out: parquet.NewWriter(out, options...)}
 }
 
 // add writes an entry.
