@@ -24,6 +24,10 @@ const NoiseStreamFormat = "minsep-noise-stream/1"
 // noiseStreamHead is the size of a stream's head in bytes.
 const noiseStreamHead = 4096
 
+// streamGarbage is how much memory a stream takes beyond what it holds at its beginning: pieces of
+// rows on their way, and garbage.
+const streamGarbage = 8 << 20
+
 // NoiseStreamHead is the head of a stream of noise: a JSON object, spaces, and a line feed, 4096
 // bytes in all. The rows of the steps [FromStep, Steps) follow it, coordinates [First, End) of
 // each, in little endian, and nothing else.
@@ -52,6 +56,13 @@ type NoiseStream struct {
 	Shard    int    // 0 to Shards-1
 	Shards   int    // ranges of coordinates, as manifest.NoiseRange has them; at least 1
 	DType    string // float32 or float64; "" for float32
+
+	// Checkpoint is a folder for checkpoints, "" for none: of noise that needs that of all steps
+	// before it, the state is kept there at every multiple of CheckpointSteps, the last two for each
+	// shard. A later stream, of FromStep or more, begins from the newest of them that is not after
+	// its first step. They are as secret as the noise.
+	Checkpoint      string
+	CheckpointSteps int // at least 1 where there is a Checkpoint
 }
 
 // Validate reports every fault that can be seen without the recipe.
@@ -61,6 +72,12 @@ func (n NoiseStream) Validate() error {
 	c.Require(n.Shards >= 1 && n.Shards <= manifest.MaxNoiseShards && 0 <= n.Shard && n.Shard < n.Shards, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards),
 		fmt.Sprintf("must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards))
 	c.Require(stages.DTypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
+	if n.Checkpoint != "" {
+		c.AtLeast("checkpoint-steps", n.CheckpointSteps, 1)
+		if err := store.Check(n.Checkpoint); err != nil {
+			c.Require(false, "checkpoint", n.Checkpoint, err.Error())
+		}
+	}
 	return c.Err()
 }
 
@@ -89,7 +106,11 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	if err != nil {
 		return head, err
 	}
-	defer limitGarbage(s.StateBytes())()
+	defer limitGarbage(streamGarbage)()
+	kept := checkpoints{n, head, s}
+	if err := kept.resume(ctx); err != nil {
+		return head, err
+	}
 	err = s.Seek(ctx, n.FromStep, func(step int) {
 		progress.Enter("making the noise of the steps before it", "step", int64(step), int64(n.FromStep))
 	})
@@ -100,10 +121,20 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	if err := head.write(out); err != nil {
 		return head, err
 	}
+	write := s.Write32
 	if head.DType == manifest.DFloat64 {
-		return head, s.Write64(ctx, out)
+		write = s.Write64
 	}
-	return head, s.Write32(ctx, out)
+	for s.Step() < head.Steps {
+		s.End = kept.next()
+		if err := write(ctx, out); err != nil {
+			return head, err
+		}
+		if err := kept.save(ctx); err != nil {
+			return head, err
+		}
+	}
+	return head, nil
 }
 
 // head is the head of the stream. It refuses what the recipe does not allow.

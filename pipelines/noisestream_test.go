@@ -183,3 +183,112 @@ func TestNoiseStreamOfAFineGrid(t *testing.T) {
 		}
 	}
 }
+
+// TestNoiseStreamCheckpoints: a stream from a checkpoint has the bytes of one without, the last two
+// checkpoints of each shard are kept, only the owner reads them, and those of another run, of
+// another step than their name's, or damaged are refused before the first byte.
+func TestNoiseStreamCheckpoints(t *testing.T) {
+	stage, o := newNoise(t)
+	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+	if _, err := stage.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "kept", "here")
+	write := func(n pipelines.NoiseStream) ([]byte, error) {
+		var out bytes.Buffer
+		_, err := n.Run(t.Context(), o, &out)
+		return out.Bytes(), err
+	}
+	names := func(pattern string) (names []string) {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			names = append(names, filepath.Base(p))
+		}
+		return names
+	}
+	for shard := range 2 {
+		for _, from := range []int{0, 11, 13, 3, 19, 20, 12} {
+			n := pipelines.NoiseStream{FromStep: from, Shard: shard, Shards: 2}
+			want, err := write(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.Checkpoint, n.CheckpointSteps = dir, 3+from%2
+			got, err := write(n)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("shard %d from step %d: other bytes with checkpoints (%v)", shard, from, err)
+			}
+			if from < 11 && len(names(fmt.Sprintf("shard-%05d-*", shard))) < 2 || len(names(fmt.Sprintf("shard-%05d-*", shard))) > 3 {
+				t.Errorf("shard %d from step %d: checkpoints %v", shard, from, names("*"))
+			}
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	n := pipelines.NoiseStream{Shards: 1, Checkpoint: dir, CheckpointSteps: 6}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, ".minsep-tmp-shard-00000-of-00001-step-x") // by a stream that was killed
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write(n); err != nil {
+		t.Fatal(err)
+	}
+	if got := names("*"); fmt.Sprint(got) != "[shard-00000-of-00001-step-000012 shard-00000-of-00001-step-000018]" {
+		t.Errorf("files %v", got)
+	}
+	last := filepath.Join(dir, "shard-00000-of-00001-step-000018")
+	if info, err := os.Stat(last); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	whole, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, n pipelines.NoiseStream, o pipelines.Options) {
+		t.Helper()
+		var out bytes.Buffer
+		if _, err := n.Run(t.Context(), o, &out); err == nil || !strings.Contains(err.Error(), "must be of this run, key and recipe, and whole") || out.Len() > 0 {
+			t.Errorf("%s: %v after %d bytes", what, err, out.Len())
+		}
+	}
+	n.FromStep = 19
+	if _, err := write(n); err != nil { // it is used, or the rest would show nothing
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)/2] ^= 1
+	if err := os.WriteFile(last, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("damaged", n, o)
+	n.FromStep = 17 // by the one before it
+	if _, err := write(n); err != nil {
+		t.Error(err)
+	}
+	n.FromStep = 19
+	if err := os.WriteFile(filepath.Join(dir, "shard-00000-of-00001-step-000019"), whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("of another step", n, o)
+	next, other := newNoise(t)
+	next.RecipeOnly, next.Shards, next.StepsPerFile = true, 0, 0
+	if _, err := next.Run(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	refused("of another run", n, other)
+	for words, bad := range map[string]pipelines.NoiseStream{
+		"checkpoint-steps 0: must be at least 1": {Shards: 1, Checkpoint: dir},
+		"checkpoint ftp://x":                     {Shards: 1, Checkpoint: "ftp://x", CheckpointSteps: 1},
+	} {
+		if _, err := write(bad); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -49,12 +50,20 @@ func beamFlag(name string) string {
 	return ""
 }
 
-// limitGarbage keeps the garbage of this process to about 16 MiB, or a hundredth of what a stage
-// holds if that is more, in place of as much as the stage holds. restore ends this.
-func limitGarbage(held int64) (restore func()) {
-	const garbage = 16 << 20
-	before := debug.SetGCPercent(int(min(100, max(1, 100*garbage/max(1, held)))))
-	return func() { debug.SetGCPercent(before) }
+// limitGarbage keeps the garbage of this process to about that many bytes, in place of as much as
+// is held. It is for a stage that has made all that it holds. restore ends this.
+func limitGarbage(more int64) (restore func()) {
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	limit := debug.SetMemoryLimit(-1)
+	percent := debug.SetGCPercent(-1)
+	held := int64(m.Sys - m.HeapReleased)
+	debug.SetMemoryLimit(min(limit, held+held/32+more)) // the collector begins a 33rd of the heap earlier
+	return func() {
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(percent)
+	}
 }
 
 // SetTempDir makes dir the folder of the temporary files of this process.

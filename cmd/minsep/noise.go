@@ -34,7 +34,7 @@ With a certificate in the run directory, --noise-multiplier may be left out: it 
 With --stream, noise writes no files: where the run directory has a recipe (noise --recipe-only), the rows of the steps from
 --from-step on go to standard output as fast as they are made, for one --shard of the coordinates, with the bits of the
 files. A head of 4096 bytes comes first: JSON, with the SHA-256 of the recipe. Banded kinds and BLT generate the noise of all
-earlier steps again first.`,
+earlier steps again first, or of those since the last checkpoint in the folder --checkpoint.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()

@@ -18,25 +18,29 @@ import (
 
 // noiseStream is what the flags of a stream of noise say.
 type noiseStream struct {
-	on    bool
-	from  int
-	shard string // i/N
+	on         bool
+	from       int
+	shard      string // i/N
+	checkpoint string
+	every      int // steps from checkpoint to checkpoint
 }
 
 // streamFlags are the flags of noise that a stream takes; those of every command go with it too.
-var streamFlags = []string{"stream", "from-step", "shard", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
+var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
 
 func (s *noiseStream) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&s.on, "stream", false, "write the noise of the recipe in the run directory to standard output, and no files")
 	f.IntVar(&s.from, "from-step", 0, "of a stream: the first step, from 0")
 	f.StringVar(&s.shard, "shard", "0/1", "of a stream: i/N, the i-th (from 0) of N ranges of coordinates")
+	f.StringVar(&s.checkpoint, "checkpoint", "", "of a stream: a folder for checkpoints, from which a later one begins (secret; default: none)")
+	f.IntVar(&s.every, "checkpoint-steps", 100, "of a stream: the number of steps from checkpoint to checkpoint; the last two are kept")
 }
 
 // unused refuses flags of a stream where there is none.
 func (s *noiseStream) unused(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
-	for _, name := range []string{"from-step", "shard"} {
+	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps"} {
 		f := cmd.Flags().Lookup(name)
 		c.Require(!f.Changed, name, f.Value, "is for --stream only")
 	}
@@ -57,7 +61,7 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 	if err := s.others(cmd); err != nil {
 		return err
 	}
-	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype}
+	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype, Checkpoint: s.checkpoint, CheckpointSteps: s.every}
 	i, count, _ := strings.Cut(s.shard, "/")
 	var errShard, errShards error
 	n.Shard, errShard = strconv.Atoi(i)

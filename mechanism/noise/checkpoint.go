@@ -20,22 +20,29 @@ var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
 // from the present step: the rows or buffers that it holds, as secret as the noise. What follows
 // has the same bytes as without the interruption.
 func (g *Generator) WriteCheckpoint(w io.Writer) error {
+	return writeState(w, g.checkpointHead(g.step), g.state)
+}
+
+// writeState writes a head, states and the SHA-256 of both.
+func writeState(w io.Writer, head []byte, states ...[]float64) error {
 	sum := sha256.New()
 	out := io.MultiWriter(w, sum)
-	if _, err := out.Write(g.checkpointHead(g.step)); err != nil {
+	if _, err := out.Write(head); err != nil {
 		return fmt.Errorf("noise: checkpoint: %w", err)
 	}
 	buf := make([]byte, 0, 8*4096)
-	for state := g.state; len(state) > 0; {
-		n := min(len(state), 4096)
-		buf = buf[:0]
-		for _, v := range state[:n] {
-			buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
+	for _, state := range states {
+		for len(state) > 0 {
+			n := min(len(state), 4096)
+			buf = buf[:0]
+			for _, v := range state[:n] {
+				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
+			}
+			if _, err := out.Write(buf); err != nil {
+				return fmt.Errorf("noise: checkpoint: %w", err)
+			}
+			state = state[n:]
 		}
-		if _, err := out.Write(buf); err != nil {
-			return fmt.Errorf("noise: checkpoint: %w", err)
-		}
-		state = state[n:]
 	}
 	if _, err := w.Write(sum.Sum(nil)); err != nil {
 		return fmt.Errorf("noise: checkpoint: %w", err)
@@ -67,7 +74,7 @@ func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	if step < 0 || step > int64(g.steps) || string(head) != string(g.checkpointHead(int(step))) {
 		return ErrCheckpoint
 	}
-	if err := readState(g.state, in, r, sum); err != nil {
+	if err := readState(in, r, sum, g.state); err != nil {
 		clear(g.state)
 		return err
 	}
@@ -75,18 +82,20 @@ func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	return nil
 }
 
-// readState reads the state through in, and the digest behind it from r.
-func readState(state []float64, in, r io.Reader, sum hash.Hash) error {
+// readState reads states through in, and the digest behind them from r.
+func readState(in, r io.Reader, sum hash.Hash, states ...[]float64) error {
 	buf := make([]byte, 8*4096)
-	for len(state) > 0 {
-		n := min(len(state), 4096)
-		if _, err := io.ReadFull(in, buf[:8*n]); err != nil {
-			return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	for _, state := range states {
+		for len(state) > 0 {
+			n := min(len(state), 4096)
+			if _, err := io.ReadFull(in, buf[:8*n]); err != nil {
+				return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+			}
+			for i := range n {
+				state[i] = math.Float64frombits(binary.LittleEndian.Uint64(buf[8*i:]))
+			}
+			state = state[n:]
 		}
-		for i := range n {
-			state[i] = math.Float64frombits(binary.LittleEndian.Uint64(buf[8*i:]))
-		}
-		state = state[n:]
 	}
 	var want [sha256.Size]byte
 	if _, err := io.ReadFull(r, want[:]); err != nil {

