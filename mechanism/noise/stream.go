@@ -180,8 +180,8 @@ func (s *Stream) ahead(w *worker, tile, rows int) {
 }
 
 // aheadInRing is ahead for feedback, whose earlier rows are those of the ring: a row takes the
-// place of the oldest one that it needs, and nothing is copied. Rows before step 0 are zeros, as the
-// ring is when it is made.
+// place of the oldest one that it needs, and nothing is copied. Rows before step 0 are zeros, as
+// the ring is when it is made.
 func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 	step := s.next[tile]
 	from, to := s.panels(tile)
@@ -203,8 +203,8 @@ func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 }
 
 // Write32 writes the rows from the next step to the end to out, in the order of steps, each value
-// as a float32 in little endian. Its errors are those of [Generator.Fill32], of out, and ctx's if that
-// ends.
+// as a float32 in little endian. Its errors are those of [Generator.Fill32], of out, and ctx's if
+// that ends.
 func (s *Stream) Write32(ctx context.Context, out io.Writer) error {
 	return write(ctx, s, out, s.g.rounding32().round32)
 }

@@ -190,9 +190,10 @@ class _Stream:
             if self._closed:
                 return
             row = self._room()
-            self._row = row if self._fill(row.view(np.uint8).data) else None
-            self._ready.release()
-            if self._row is None:
+            filled = self._fill(row.view(np.uint8).data)
+            self._row = row if filled else None
+            self._ready.release()  # from here on the row is the caller's, who may take it at once
+            if not filled:
                 return
 
     def _room(self) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -121,6 +122,26 @@ class Stream(runs.Case):
             for t in range(20):
                 places.add(noise.step(t).ctypes.data)
         self.assertLessEqual(len(places), 4)
+
+    def test_a_row_that_is_taken_at_once(self):
+        """The reader goes on when its caller takes a row before the reader has looked again whether there is one."""
+        run = minsep.Run(self.noisy(20, 33))
+        with minsep.read_noise(run, key=str(runs.key())) as noise:
+            stream, rows = noise._stream, []
+            release = stream._ready.release
+
+            def released():
+                release()
+                while stream._row is not None:
+                    time.sleep(0.001)
+
+            stream._ready.release = released
+            late = threading.Timer(60, lambda: (noise.close(), release()))  # in place of waiting without end
+            late.start()
+            for t in range(20):
+                rows.append(noise.step(t).tobytes())
+            late.cancel()
+        self.assertEqual(rows, [run.noise(t).tobytes() for t in range(20)])
 
     def test_a_stream_of_another_recipe_is_refused(self):
         run = minsep.Run(self.noisy())
