@@ -31,7 +31,7 @@ const (
 // Attack scores observations of one mechanism. It is not safe for concurrent use.
 type Attack struct {
 	mechanism Mechanism
-	law       *law
+	process   *process
 	columns   [][]float64
 	patterns  []pattern // nil where the recursion serves
 	ratio     ratio
@@ -58,17 +58,17 @@ func NewAttack(m Mechanism) (*Attack, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	l, err := newLaw(m.Run.Sampler)
+	proc, err := newProcess(m.Run.Sampler)
 	if err != nil {
 		return nil, err
 	}
-	a := &Attack{mechanism: m, law: l, columns: matrix(m.Run.Strategy), examples: m.Examples, power: 1, Exact: true, Cut: m.Run.Sampler.Truncation != nil}
+	a := &Attack{mechanism: m, process: proc, columns: matrix(m.Run.Strategy), examples: m.Examples, power: 1, Exact: true, Cut: m.Run.Sampler.Truncation != nil}
 	if a.examples == 0 {
 		a.examples = most
 	}
 	scheme := m.Run.Sampler.Scheme()
 	if a.examples > 1 || bands(a.columns) > scheme.Separation() {
-		if a.patterns = l.patterns(a.examples, maxPatterns); a.patterns == nil {
+		if a.patterns = proc.patterns(a.examples, maxPatterns); a.patterns == nil {
 			a.Exact, a.power = false, float64(a.examples)
 		}
 	}
@@ -84,7 +84,7 @@ func (a *Attack) newRatio(columns [][]float64, sigma float64) ratio {
 	if a.patterns != nil {
 		return newSumRatio(a.patterns, columns, sigma)
 	}
-	return newChainRatio(a.law, columns, sigma)
+	return newChainRatio(a.process, columns, sigma)
 }
 
 // bands is how many entries the longest column has.
@@ -165,7 +165,7 @@ func (a *Attack) simulate(s *Sample, with bool, rng *rand.Rand) {
 	x := make([]float64, a.Steps())
 	if with {
 		for range a.examples {
-			a.law.draw(x, rng)
+			a.process.draw(x, rng)
 		}
 	}
 	y := multiply(a.columns, x)
@@ -180,8 +180,8 @@ type Judgement struct {
 	Bound
 	Adapted     float64      // lower confidence bound of ε by the adapted attack, 0 without one
 	OneRun      float64      // lower bound of ε by [OneRun]; 0 if it shows nothing
-	Differences []Difference // scores that do not follow the mechanism's law
-	Compared    bool         // the scores were compared with their law
+	Differences []Difference // scores that do not follow the mechanism's distribution
+	Compared    bool         // the scores were compared with their distribution
 }
 
 // Verdicts of an audit.

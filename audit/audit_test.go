@@ -57,7 +57,7 @@ func cases(t testing.TB) []auditedCase {
 	}
 }
 
-// TestWithin: the product's chain stays within its certificate, and follows its law.
+// TestWithin: the product's chain stays within its certificate, and follows its distribution.
 func TestWithin(t *testing.T) {
 	for _, c := range cases(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -185,12 +185,12 @@ func TestRatiosAgree(t *testing.T) {
 		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 11, MinSep: 2, EpochSteps: 4}}, toeplitz(11, 1, 0.5)},
 		{balancedSpec(t, 10, 2, 2.5), toeplitz(10, 1, 0.5)},
 	} {
-		l, err := newLaw(c.spec)
+		proc, err := newProcess(c.spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		patterns, total := l.patterns(1, 1e5), 0.0
-		rates := make([]float64, l.steps)
+		patterns, total := proc.patterns(1, 1e5), 0.0
+		rates := make([]float64, proc.steps)
 		for _, p := range patterns {
 			total += p.prob
 			for i, x := range p.times {
@@ -208,8 +208,8 @@ func TestRatiosAgree(t *testing.T) {
 			}
 		}
 		columns := matrix(c.strategy)
-		sum, chain := newSumRatio(patterns, columns, 0.9), newChainRatio(l, columns, 0.9)
-		y := make([]float64, l.steps)
+		sum, chain := newSumRatio(patterns, columns, 0.9), newChainRatio(proc, columns, 0.9)
+		y := make([]float64, proc.steps)
 		for range 50 {
 			for i := range y {
 				y[i] = 2 * rng.NormFloat64()

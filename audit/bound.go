@@ -7,15 +7,15 @@ import (
 )
 
 // FalseAlarm is the probability, at most, with which a chain that is as private as its
-// certificate says is found to exceed it, or one that follows its law to differ from it.
+// certificate says is found to exceed it, or one that follows its distribution to differ from it.
 const FalseAlarm = 1e-9
 
 // Rates are the successes of one test, fixed before the observations: it says "with" where the
 // log likelihood ratio is on one side of a threshold.
 type Rates struct {
-	True     int // observations of the one law in which the test says so
-	Of       int // observations of that law
-	False    int // of the other law
+	True     int // observations of the one distribution in which the test says so
+	Of       int // observations of that distribution
+	False    int // of the other distribution
 	FalseOf  int
 	trueLow  float64 // lower confidence bound of the rate of True
 	falseTop float64 // upper confidence bound of the rate of False
@@ -42,8 +42,8 @@ func (r Rates) delta(epsilon float64) float64 {
 	return max(0, r.trueLow-math.Exp(epsilon)*r.falseTop)
 }
 
-// estimate is the estimated divergence of the test's two laws at epsilon, with its standard
-// error.
+// estimate is the estimated divergence of the test's two distributions at epsilon, with its
+// standard error.
 func (r Rates) estimate(epsilon float64) (delta, standardError float64) {
 	gamma, t, f := math.Exp(epsilon), float64(r.True)/float64(r.Of), float64(r.False)/float64(r.FalseOf)
 	return t - gamma*f, math.Sqrt(t*(1-t)/float64(r.Of) + gamma*gamma*f*(1-f)/float64(r.FalseOf))

@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// TestLowestRate holds Clopper and Pearson's bound against sums of the binomial law: at the
-// bound, so many hits or more have a probability of at most alpha, and hardly less.
+// TestLowestRate holds Clopper and Pearson's bound against sums of the binomial distribution: at
+// the bound, so many hits or more have a probability of at most alpha, and hardly less.
 func TestLowestRate(t *testing.T) {
 	for _, c := range []struct{ hits, trials int }{{1, 1}, {3, 10}, {10, 10}, {150, 100000}, {5000, 20000}, {500_000, 500_000}} {
 		for _, alpha := range []float64{0.05, FalseAlarm / 8} {
@@ -58,7 +58,7 @@ func TestBoundOfKnownLaws(t *testing.T) {
 }
 
 // TestOneRunPValue holds the bound of the p-value against the published program's formula, summed
-// otherwise, and for δ = 0 against the binomial law.
+// otherwise, and for δ = 0 against the binomial distribution.
 func TestOneRunPValue(t *testing.T) {
 	if got, want := oneRunPValue(100, 40, 35, 0.7, 0), (distuv.Binomial{N: 40, P: 1 / (1 + math.Exp(-0.7))}).Survival(34); math.Abs(got-want) > 1e-12 {
 		t.Errorf("δ = 0: %v, want %v", got, want)
@@ -90,7 +90,7 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// TestCompareCounts: the bound is above the probability of the hypergeometric law, by
+// TestCompareCounts: the bound is above the probability of the hypergeometric distribution, by
 // enumeration.
 func TestCompareCounts(t *testing.T) {
 	const of, references, all = 30, 50, 20 // all: observed and reference together of which it is true

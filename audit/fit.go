@@ -10,11 +10,11 @@ import (
 // cuts is the number of parts into which the values of a score are cut.
 const cuts = 32
 
-// Difference is a place at which observations and the mechanism's law differ.
+// Difference is a place at which observations and the mechanism's distribution differ.
 type Difference struct {
 	Score string // what was compared
 	// LogP is the natural logarithm of a bound of the probability that any comparison of two
-	// samples of one law differs so much; at most 0.
+	// samples of one distribution differs so much; at most 0.
 	LogP     float64
 	Count    int     // observations of which What is true
 	Of       int     // observations
@@ -26,9 +26,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %d of %d are %s, where %.1f are expected", d.Score, d.Count, d.Of, d.What, d.Expected)
 }
 
-// compare returns how a sample differs from one of the law that it should follow, for each
-// score and step at most once; if it follows the law there is something with probability at
-// most FalseAlarm/2.
+// compare returns how a sample differs from one of the distribution that it should follow, for each
+// score and step at most once; if it follows the distribution there is something with probability
+// at most FalseAlarm/2.
 func compare(observed, reference *Sample) (found []Difference) {
 	n, of, references := len(observed.small), len(observed.LogRatios), len(reference.LogRatios)
 	comparisons := 3*(cuts-1) + 2*n
@@ -49,9 +49,9 @@ func compare(observed, reference *Sample) (found []Difference) {
 
 // compareCounts compares how often something is true in two samples. Given how often it is in
 // both together, which observations these are is random: the number that is observed is
-// hypergeometric, each of whose tails is below Chernoff's bound for the binomial law
+// hypergeometric, each of whose tails is below Chernoff's bound for the binomial distribution
 // (Hoeffding, Probability inequalities for sums of bounded random variables, 1963, section 6).
-// So this holds for every law and every size.
+// So this holds for every distribution and every size.
 func compareCounts(score, what string, count, of, references, ofReferences int) Difference {
 	share := float64(of) / float64(of+ofReferences)
 	all, rest := float64(count+references), float64(of+ofReferences-count-references)
@@ -69,38 +69,46 @@ func compareCounts(score, what string, count, of, references, ofReferences int) 
 // compareValues compares the distributions of a score, at places that the two samples together
 // choose, and returns the largest difference.
 func compareValues(score string, observed, reference []float64) (worst Difference) {
-	type value struct {
-		v        float64
-		observed bool
-	}
-	var all []value
-	for _, v := range observed {
-		all = append(all, value{v, true})
-	}
-	for _, v := range reference {
-		all = append(all, value{v, false})
-	}
-	slices.SortFunc(all, func(a, b value) int { return cmp.Compare(a.v, b.v) })
+	all := pooled(observed, reference)
+	slices.SortFunc(all, func(a, b labelled) int { return cmp.Compare(a.score, b.score) })
 	worst.Score = score
 	below, i := 0, 0
 	for c := 1; c < cuts; c++ {
 		// Smaller parts at the ends, where a fault of the tails shows.
 		at := math.Pow(math.Sin(math.Pi/2*float64(c)/cuts), 2)
 		end := int(at * float64(len(all)))
-		for ; i < len(all) && (i < end || i > 0 && all[i].v == all[i-1].v); i++ { // ties are not cut apart
-			if all[i].observed {
+		for ; i < len(all) && (i < end || i > 0 && all[i].score == all[i-1].score); i++ { // ties are not cut apart
+			if all[i].first {
 				below++
 			}
 		}
 		if i == 0 || i == len(all) {
 			continue
 		}
-		d := compareCounts(score, fmt.Sprintf("at most %.4g", all[i-1].v), below, len(observed), i-below, len(reference))
+		d := compareCounts(score, fmt.Sprintf("at most %.4g", all[i-1].score), below, len(observed), i-below, len(reference))
 		if d.LogP < worst.LogP {
 			worst = d
 		}
 	}
 	return worst
+}
+
+// labelled is a score of one of two samples.
+type labelled struct {
+	score float64
+	first bool // of the first one
+}
+
+// pooled are the scores of both samples, the first one's before the second's.
+func pooled(first, second []float64) []labelled {
+	all := make([]labelled, 0, len(first)+len(second))
+	for _, s := range first {
+		all = append(all, labelled{s, true})
+	}
+	for _, s := range second {
+		all = append(all, labelled{s, false})
+	}
+	return all
 }
 
 // relativeEntropy is that of two coins.

@@ -17,33 +17,23 @@ const OneRunConfidence = 0.95
 // guesses is guesses, even, to be fixed in advance; with ties at the ends the order of the
 // arguments decides for "not included" first, which can only cost correct guesses.
 func OneRun(with, without []float64, guesses int, delta float64) float64 {
-	type canary struct {
-		score    float64
-		included bool
-	}
-	var all []canary
-	for _, s := range with {
-		all = append(all, canary{s, true})
-	}
-	for _, s := range without {
-		all = append(all, canary{s, false})
-	}
+	all := pooled(with, without)
 	m := len(all)
 	guesses = min(guesses, m) / 2 * 2
 	correct := 0
-	slices.SortFunc(all, func(a, b canary) int { // those not included first on top, those included first below
-		return cmp.Or(cmp.Compare(b.score, a.score), compareBool(a.included, b.included))
+	slices.SortFunc(all, func(a, b labelled) int { // those not included first on top, those included first below
+		return cmp.Or(cmp.Compare(b.score, a.score), compareBool(a.first, b.first))
 	})
 	for _, c := range all[:guesses/2] {
-		if c.included {
+		if c.first {
 			correct++
 		}
 	}
-	slices.SortFunc(all, func(a, b canary) int {
-		return cmp.Or(cmp.Compare(a.score, b.score), compareBool(b.included, a.included))
+	slices.SortFunc(all, func(a, b labelled) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), compareBool(b.first, a.first))
 	})
 	for _, c := range all[:guesses/2] {
-		if !c.included {
+		if !c.first {
 			correct++
 		}
 	}

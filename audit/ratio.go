@@ -148,7 +148,7 @@ func (r *sumRatio) log(y []float64) float64 {
 }
 
 // chainRatio is f of one example whose participations' columns do not overlap: a recursion over
-// the states of its law, from the last step to the first. With overlaps it is an upper bound of
+// the states of its process, from the last step to the first. With overlaps it is an upper bound of
 // f (F3.3), which is a test like any other, only not the best one.
 type chainRatio struct {
 	columns      [][]float64 // C/σ²
@@ -166,8 +166,8 @@ type node struct {
 	takes, leaves int     // nodes of the next step; looked at only where they have a probability
 }
 
-func newChainRatio(l *law, columns [][]float64, sigma float64) *chainRatio {
-	r := &chainRatio{nodes: make([][]node, l.steps), factors: make([]float64, l.steps), largest: 700 / float64(l.steps)}
+func newChainRatio(proc *process, columns [][]float64, sigma float64) *chainRatio {
+	r := &chainRatio{nodes: make([][]node, proc.steps), factors: make([]float64, proc.steps), largest: 700 / float64(proc.steps)}
 	r.largest = max(r.largest, 20)
 	for _, c := range columns {
 		scaled := make([]float64, len(c))
@@ -177,12 +177,12 @@ func newChainRatio(l *law, columns [][]float64, sigma float64) *chainRatio {
 		r.columns = append(r.columns, scaled)
 		r.halfSquares = append(r.halfSquares, inner(c, c)/(2*sigma*sigma))
 	}
-	states := l.starts()
+	states := proc.starts()
 	for _, s := range states {
-		r.start = append(r.start, l.start[s])
+		r.start = append(r.start, proc.start[s])
 	}
 	widest := len(states)
-	for step := range l.steps {
+	for step := range proc.steps {
 		index, following := map[state]int{}, []state{}
 		place := func(s state) int {
 			i, known := index[s]
@@ -193,7 +193,7 @@ func newChainRatio(l *law, columns [][]float64, sigma float64) *chainRatio {
 			return i
 		}
 		for _, s := range states {
-			p, takes, leaves := l.next(step, s)
+			p, takes, leaves := proc.next(step, s)
 			n := node{prob: p}
 			if p > 0 {
 				n.takes = place(takes)
@@ -242,8 +242,8 @@ func (r *chainRatio) sum(factor func(step int) float64) float64 {
 }
 
 // starts are the states before the first step, in one order.
-func (l *law) starts() []state {
-	return slices.SortedFunc(maps.Keys(l.start), func(a, b state) int {
+func (proc *process) starts() []state {
+	return slices.SortedFunc(maps.Keys(proc.start), func(a, b state) int {
 		return cmp.Or(cmp.Compare(a.blocked, b.blocked), cmp.Compare(a.left, b.left), cmp.Compare(a.due, b.due))
 	})
 }

@@ -212,7 +212,7 @@ func printAudit(w io.Writer, r audited) {
 	case !r.Compared:
 		fmt.Fprintln(w, "  note       distributions were not compared: the likelihood ratio is not computed exactly here, or batches have a maximum size")
 	case len(r.Differences) == 0:
-		fmt.Fprintln(w, "  compared   likelihood ratios, squares and products of neighbouring steps follow the mechanism's law")
+		fmt.Fprintln(w, "  compared   likelihood ratios, squares and products of neighbouring steps follow the mechanism's distribution")
 	}
 	for _, d := range r.Differences[:min(shownDifferences, len(r.Differences))] {
 		fmt.Fprintf(w, "  differs    %s\n", d)

@@ -9,20 +9,20 @@ import (
 	"minsep/sampling"
 )
 
-// state is what the future participations of one example depend on. Its meaning is its law's.
+// state is what the future participations of one example depend on. Its meaning is its process's.
 type state struct{ blocked, left, due int }
 
-// law is how one example takes part: at every step it does with a probability that depends on its
-// state, which then changes. It is written from the definition of the scheme.
-type law struct {
+// process is how one example takes part: at every step it does with a probability that depends on
+// its state, which then changes. It is written from the definition of the scheme.
+type process struct {
 	steps int
 	start map[state]float64                                           // probabilities, which add up to 1
 	next  func(step int, s state) (prob float64, takes, leaves state) // the state after taking part, and after not
 }
 
-// newLaw returns the law of a scheme for one copy of one example, or of one owner that is
+// newProcess returns the process of a scheme for one copy of one example, or of one owner that is
 // sampled.
-func newLaw(spec sampling.Spec) (*law, error) {
+func newProcess(spec sampling.Spec) (*process, error) {
 	switch s := spec.Scheme().(type) {
 	case sampling.Poisson:
 		return separated(s.Prob, s.Steps, 1, false), nil
@@ -43,67 +43,67 @@ func newLaw(spec sampling.Spec) (*law, error) {
 		Rule: "has no audit: there is one for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, and cyclic-poisson with a secret partition"}
 }
 
-// separated is b-min-sep sampling: with probability p at each step unless it took part in one
-// of the minSep-1 steps before. A warm start is the stationary law of the blocked steps that
+// separated is b-min-sep sampling: with probability p at each step unless it took part in one of
+// the minSep-1 steps before. A warm start is the stationary distribution of the blocked steps that
 // are left.
-func separated(p float64, steps, minSep int, warm bool) *law {
-	l := &law{steps: steps, start: map[state]float64{{}: 1}}
+func separated(p float64, steps, minSep int, warm bool) *process {
+	proc := &process{steps: steps, start: map[state]float64{{}: 1}}
 	if warm {
 		all := 1 + float64(minSep-1)*p
-		l.start[state{}] = 1 / all
+		proc.start[state{}] = 1 / all
 		for r := 1; r < minSep; r++ {
-			l.start[state{blocked: r}] = p / all
+			proc.start[state{blocked: r}] = p / all
 		}
 	}
-	l.next = func(_ int, s state) (float64, state, state) {
+	proc.next = func(_ int, s state) (float64, state, state) {
 		if s.blocked > 0 {
 			return 0, s, state{blocked: s.blocked - 1}
 		}
 		return p, state{blocked: minSep - 1}, state{}
 	}
-	return l
+	return proc
 }
 
 // cyclic is a turn every period steps, from a uniform first one on; at each turn the example
 // takes part with probability p.
-func cyclic(p float64, steps, period int) *law {
-	l := &law{steps: steps, start: map[state]float64{}}
+func cyclic(p float64, steps, period int) *process {
+	proc := &process{steps: steps, start: map[state]float64{}}
 	for r := range period {
-		l.start[state{blocked: r}] = 1 / float64(period)
+		proc.start[state{blocked: r}] = 1 / float64(period)
 	}
-	l.next = func(_ int, s state) (float64, state, state) {
+	proc.next = func(_ int, s state) (float64, state, state) {
 		if s.blocked > 0 {
 			return 0, s, state{blocked: s.blocked - 1}
 		}
 		return p, state{blocked: period - 1}, state{blocked: period - 1}
 	}
-	return l
+	return proc
 }
 
 // epochs is one participation in each epoch of T steps, at least minSep steps after the last: due
 // is the first step at which the example may take part. Free at place v of an epoch, it does with
 // probability 1/(T - max(v, minSep-1)).
-func epochs(steps, minSep, T int) *law {
-	l := &law{steps: steps, start: map[state]float64{}}
-	l.start[state{}] = float64(T-minSep+1) / float64(T)
+func epochs(steps, minSep, T int) *process {
+	proc := &process{steps: steps, start: map[state]float64{}}
+	proc.start[state{}] = float64(T-minSep+1) / float64(T)
 	for r := 1; r < minSep; r++ {
-		l.start[state{due: r}] = 1 / float64(T)
+		proc.start[state{due: r}] = 1 / float64(T)
 	}
-	l.next = func(step int, s state) (float64, state, state) {
+	proc.next = func(step int, s state) (float64, state, state) {
 		if step < s.due {
 			return 0, s, s
 		}
 		next := max(step+minSep, (step/T+1)*T)
 		return 1 / float64(T-max(step%T, minSep-1)), state{due: next}, s
 	}
-	return l
+	return proc
 }
 
-// balanced is the law of largest entropy of patterns of exactly k participations, at least minSep
-// steps apart, with equal rates at every step: each pattern has a probability proportional to the
-// product of the weights of its steps. Where kappa is not whole, k is the next larger number with
-// probability kappa - ⌊kappa⌋.
-func balanced(steps, minSep int, kappa float64) (*law, error) {
+// balanced is the distribution of largest entropy over patterns of exactly k participations, at
+// least minSep steps apart, with equal rates at every step: each pattern has a probability
+// proportional to the product of the weights of its steps. Where kappa is not whole, k is the next
+// larger number with probability kappa - ⌊kappa⌋.
+func balanced(steps, minSep int, kappa float64) (*process, error) {
 	most := int(math.Ceil(kappa))
 	share := make([]float64, most+1) // of each number of participations
 	share[most] = 1
@@ -114,10 +114,10 @@ func balanced(steps, minSep int, kappa float64) (*law, error) {
 	for i := range weights {
 		weights[i] = 1
 	}
-	l := &law{steps: steps, start: map[state]float64{}}
+	proc := &process{steps: steps, start: map[state]float64{}}
 	for k, p := range share {
 		if p > 0 {
-			l.start[state{left: k}] = p
+			proc.start[state{left: k}] = p
 		}
 	}
 	// sums[j][i] are the weights of all patterns of j participations from step i on, summed.
@@ -135,7 +135,7 @@ func balanced(steps, minSep int, kappa float64) (*law, error) {
 			}
 		}
 	}
-	l.next = func(step int, s state) (float64, state, state) {
+	proc.next = func(step int, s state) (float64, state, state) {
 		if s.left == 0 || s.blocked > 0 {
 			return 0, s, state{left: s.left, blocked: max(0, s.blocked-1)}
 		}
@@ -148,33 +148,33 @@ func balanced(steps, minSep int, kappa float64) (*law, error) {
 	for range 200000 {
 		update()
 		worst := 0.0
-		for i, rate := range l.rates() {
+		for i, rate := range proc.rates() {
 			worst = max(worst, math.Abs(rate/want-1))
 			weights[i] *= math.Sqrt(want / rate)
 		}
 		if worst < 1e-11 {
 			update()
-			return l, nil
+			return proc, nil
 		}
 	}
 	return nil, fmt.Errorf("audit: the weights of balanced-min-sep with %d steps, min-sep %d and %v participations were not found", steps, minSep, kappa)
 }
 
 // rates are the probabilities to take part in each step.
-func (l *law) rates() []float64 {
-	rates := make([]float64, l.steps)
-	l.forward(func(step int, _ state, reached, prob float64) { rates[step] += reached * prob })
+func (proc *process) rates() []float64 {
+	rates := make([]float64, proc.steps)
+	proc.forward(func(step int, _ state, reached, prob float64) { rates[step] += reached * prob })
 	return rates
 }
 
 // forward calls visit for each state that can be reached at each step, with the probability to
 // reach it and that of a participation then.
-func (l *law) forward(visit func(step int, s state, reached, prob float64)) {
-	now := l.start
-	for step := range l.steps {
+func (proc *process) forward(visit func(step int, s state, reached, prob float64)) {
+	now := proc.start
+	for step := range proc.steps {
 		after := map[state]float64{}
 		for s, reached := range now {
-			prob, takes, leaves := l.next(step, s)
+			prob, takes, leaves := proc.next(step, s)
 			visit(step, s, reached, prob)
 			if prob > 0 {
 				after[takes] += reached * prob
@@ -188,16 +188,16 @@ func (l *law) forward(visit func(step int, s state, reached, prob float64)) {
 }
 
 // draw adds one example's participations to x, one number a step.
-func (l *law) draw(x []float64, rng *rand.Rand) {
+func (proc *process) draw(x []float64, rng *rand.Rand) {
 	u, s := rng.Float64(), state{}
-	for _, first := range l.starts() {
+	for _, first := range proc.starts() {
 		s = first
-		if u -= l.start[first]; u < 0 {
+		if u -= proc.start[first]; u < 0 {
 			break
 		}
 	}
-	for step := range l.steps {
-		prob, takes, leaves := l.next(step, s)
+	for step := range proc.steps {
+		prob, takes, leaves := proc.next(step, s)
 		if rng.Float64() < prob {
 			x[step]++
 			s = takes
@@ -213,20 +213,20 @@ type pattern struct {
 	prob  float64
 }
 
-// patterns are all participation vectors of an owner of examples that follow l independently of
+// patterns are all participation vectors of an owner of examples that follow proc independently of
 // each other; nil if there are more than most.
-func (l *law) patterns(examples, most int) []pattern {
+func (proc *process) patterns(examples, most int) []pattern {
 	single := map[string]float64{}
 	var walk func(step int, s state, x []byte, prob float64) bool
 	walk = func(step int, s state, x []byte, prob float64) bool {
 		if len(single) > most {
 			return false
 		}
-		if step == l.steps {
+		if step == proc.steps {
 			single[string(x)] += prob
 			return true
 		}
-		p, takes, leaves := l.next(step, s)
+		p, takes, leaves := proc.next(step, s)
 		ok := true
 		if p > 0 {
 			x[step] = 1
@@ -238,8 +238,8 @@ func (l *law) patterns(examples, most int) []pattern {
 		}
 		return ok
 	}
-	for _, s := range l.starts() {
-		if !walk(0, s, make([]byte, l.steps), l.start[s]) {
+	for _, s := range proc.starts() {
+		if !walk(0, s, make([]byte, proc.steps), proc.start[s]) {
 			return nil
 		}
 	}
