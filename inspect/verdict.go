@@ -22,6 +22,10 @@ type Report struct {
 	State   string       `json:"state"`   // one of the States
 	Verdict string       `json:"verdict"` // what holds, what is missing or what is broken, in one line
 	Folders []Inspection `json:"folders"` // what was found in each
+
+	// Attacks bounds what a membership test of the protected unit can do, as the certificate implies
+	// (F6.1); nil unless State is StateCertified.
+	Attacks *accounting.AttackBounds `json:"attacks,omitempty"`
 }
 
 // Judge comes to a verdict on what [Directory] and [Recheck] have found.
@@ -44,6 +48,8 @@ func Judge(found []Inspection) Report {
 		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s is of status %q; %s", file, certificate.Status, matching(found))
 	default:
 		r.State, r.Verdict = StateCertified, "certified: "+claimed(certificate)+", "+matching(found)
+		attacks := certificate.AttackBounds()
+		r.Attacks = &attacks
 	}
 	return r
 }

@@ -167,7 +167,7 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 			if (a.Refused == "") != (b.Refused == "") {
 				return cmp.Compare(len(a.Refused), len(b.Refused))
 			}
-			return cmp.Compare(a.Relative, b.Relative)
+			return cmp.Or(cmp.Compare(a.Relative, b.Relative), cmp.Compare(b.Kept, a.Kept))
 		})
 	}
 	order()

@@ -61,15 +61,23 @@ func (out *Result) explain() {
 			break
 		}
 	}
-	tied, next := 0, (*Row)(nil)
+	same, tied, next := 0, 0, (*Row)(nil)
 	for _, row := range out.Rows[1:] {
 		switch {
 		case row.Refused != "":
+		case row.Relative == first.Relative:
+			same++
 		case row.Tied:
 			tied++
 		case next == nil:
 			next = row
 		}
+	}
+	switch {
+	case same == 1:
+		why("One more has exactly as much.")
+	case same > 1:
+		why("%d more have exactly as much.", same)
 	}
 	if tied > 0 {
 		why("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.", tied)

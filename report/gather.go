@@ -45,7 +45,7 @@ type Run struct {
 	Noise       *noise.Params       // of the recipe
 	Indexes     []IndexOf           // of the folders that have one
 
-	Alternatives []*planner.Row // of a plan, by rising noise relative to the batch
+	Plan *planner.Result // with the rows that are ranked, at least one; nil if none was given
 }
 
 // IndexOf is the index of a folder.
@@ -92,7 +92,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	r.readNoise(ctx)
 	r.readIndexes(ctx)
 	if o.Plan != "" {
-		if r.Alternatives, err = readPlan(ctx, o.Plan); err != nil {
+		if r.Plan, err = readPlan(ctx, o.Plan); err != nil {
 			return nil, err
 		}
 	}
@@ -104,17 +104,21 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	return r, ctx.Err()
 }
 
-// readPlan reads the ranked rows of a plan.
-func readPlan(ctx context.Context, path string) ([]*planner.Row, error) {
+// readPlan reads a plan, without the rows that are refused.
+func readPlan(ctx context.Context, path string) (*planner.Result, error) {
 	b, err := stages.ReadFile(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	var result planner.Result
-	if err := json.Unmarshal(b, &result); err != nil || result.Format != planner.Format || len(result.Rows) == 0 {
+	if err := json.Unmarshal(b, &result); err != nil || result.Format != planner.Format {
 		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must be what minsep plan --json printed"}
 	}
-	return slices.DeleteFunc(result.Rows, func(row *planner.Row) bool { return row == nil || row.Refused != "" }), nil
+	result.Rows = slices.DeleteFunc(result.Rows, func(row *planner.Row) bool { return row == nil || row.Refused != "" })
+	if len(result.Rows) == 0 {
+		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must have a mechanism that can be used: all are refused"}
+	}
+	return &result, nil
 }
 
 // sound says that no check of the directory is broken: what is computed at length is computed of

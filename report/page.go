@@ -10,6 +10,7 @@ import (
 	"minsep/accounting"
 	"minsep/inspect"
 	"minsep/mechanism"
+	"minsep/planner"
 )
 
 //go:embed page.html
@@ -88,13 +89,27 @@ func (r *Run) Name() string { return baseOf(r.Dir) }
 
 // noiseRelative is the noise relative to the batch, for prefix sums; NaN where it is not known.
 func (r *Run) noiseRelative() float64 {
+	return r.noiseBy(mechanism.Params{}, planner.RMSE)
+}
+
+// noiseBy is the noise relative to the batch by a workload and an objective; NaN where it is not
+// known.
+func (r *Run) noiseBy(workload mechanism.Params, objective string) float64 {
 	c, batch := r.Certificate, r.batchSize()
-	if c == nil || batch == 0 || c.Run.Strategy.Steps > mostSteps {
+	if c == nil || batch == 0 || c.Run.Strategy.Steps > mostSteps || workload.WorkloadFile() != "" {
 		return math.NaN()
 	}
-	e, err := c.Run.Strategy.Error(mechanism.Prefix(c.Run.Strategy.Steps))
+	workload.Steps = c.Run.Strategy.Steps
+	problem, err := workload.Problem(nil)
 	if err != nil {
 		return math.NaN()
+	}
+	e, err := c.Run.Strategy.Error(problem.Workload)
+	switch {
+	case err != nil:
+		return math.NaN()
+	case objective == planner.MaxSE:
+		return c.NoiseMultiplier * e.MaxSE / batch
 	}
 	return c.NoiseMultiplier * e.RMSE / batch
 }

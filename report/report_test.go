@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -241,26 +242,49 @@ func TestBatchBand(t *testing.T) {
 	}
 }
 
-// TestAlternatives shows a run beside the rows of a plan, each with what it is worth, and refuses
-// another file.
+// TestAlternatives shows a run beside the rows of a plan, each with what it is worth, DP-SGD among
+// them wherever it is, and the run by the plan's own measure; it refuses another file.
 func TestAlternatives(t *testing.T) {
 	r := fixture(t)
-	r.Alternatives = []*planner.Row{{Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 8}, Strategy: mechanism.Params{Kind: "bsr"}, Bands: 8, BatchSize: 30, Relative: 0.0123, StdErr: 0.0004},
-		{Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Relative: 0.0456, Noise: planner.Noise{Proven: true}, Tied: true}}
+	r.Plan = &planner.Result{Request: planner.Request{Epsilon: 2, Delta: 1e-5, Steps: 40, Objective: planner.RMSE},
+		Rows: []*planner.Row{{Rank: 1, Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 8}, Strategy: mechanism.Params{Kind: "bsr"}, Bands: 8, BatchSize: 30, Relative: 0.0123, StdErr: 0.0004}}}
+	for rank := 2; rank < 12; rank++ {
+		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: planner.Noise{Proven: true}, Tied: rank == 2})
+	}
+	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, BatchSize: 31, Relative: 0.0456, Noise: planner.Noise{Multiplier: 3, Proven: true}})
 	text := pageOf(t, r, Options{})
-	for _, want := range []string{"<td>this run</td>", "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.0456</td><td>proven, tied with the first</td>"} {
+	own := fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.noiseRelative()))
+	for _, want := range []string{"<td>this run</td>", own, "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.02</td><td>proven, tied with the first</td>", "error over the steps of prefix sums.",
+		"<td>12</td><td>poisson</td><td></td><td>identity</td><td>1</td><td>31</td><td>3</td><td>0.0456</td><td>proven</td>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(text, "<td>9</td><td>fixed</td>") || strings.Contains(text, "not comparable") {
+		t.Error("the page has rows or faults that it should not have")
+	}
+	r.Plan.Request.Workload = mechanism.Params{Workload: mechanism.MomentumWorkload, Momentum: 0.9}
+	r.Plan.Request.Objective, r.Plan.Request.Epsilon = planner.MaxSE, 3
+	text = pageOf(t, r, Options{})
+	e, err := r.Certificate.Run.Strategy.Error(mechanism.Momentum(40, 0.9, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own = fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.Certificate.NoiseMultiplier*e.MaxSE/30))
+	for _, want := range []string{own, "the largest error of a step of sums with momentum 0.9.", "The plan is for (3, 1e-05) and 40 steps, this run for (2, 1e-05) and 40: their noise is not comparable."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "plan.json")
-	for content, ok := range map[string]bool{`{"format": 1, "rows": [{"bands": 2}, {"refused": "no"}]}`: true, `{"scheme": {}}`: false, `{"format": 9, "rows": [{}]}`: false, `x`: false} {
+	for content, ok := range map[string]bool{`{"format": 1, "rows": [{"bands": 2}, {"refused": "no"}]}`: true, `{"format": 1, "rows": [{"refused": "no"}]}`: false,
+		`{"scheme": {}}`: false, `{"format": 9, "rows": [{}]}`: false, `x`: false} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := readPlan(t.Context(), file)
-		if (err == nil) != ok || ok && len(rows) != 1 {
-			t.Errorf("%s: %d rows, %v", content, len(rows), err)
+		plan, err := readPlan(t.Context(), file)
+		if (err == nil) != ok || ok && len(plan.Rows) != 1 {
+			t.Errorf("%s: %+v, %v", content, plan, err)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/mechanism"
+	"minsep/planner"
 )
 
 func (r *Run) sizes() *Section {
@@ -47,28 +49,64 @@ func (r *Run) sizes() *Section {
 const mostAlternatives = 8
 
 func (r *Run) alternatives() *Section {
-	if len(r.Alternatives) == 0 {
+	if r.Plan == nil {
 		return nil
 	}
+	request := r.Plan.Request
 	s := &Section{ID: "alternatives", Title: "Beside the alternatives of the plan", Columns: []string{"", "scheme", "min-sep", "strategy", "bands", "batch", "σ", "noise / batch", "worth"}}
-	s.Text = []string{"The rows of the plan are estimates unless they say proven. This run is the first line, by its certificate and for prefix sums."}
-	if v := r.noiseRelative(); !math.IsNaN(v) {
-		c := r.Certificate
-		s.Rows = append(s.Rows, []string{"this run", r.Scheme.Kind().Name, fmt.Sprint(r.Scheme.Scheme().Separation()), c.Run.Strategy.Kind, fmt.Sprint(c.Run.Strategy.Bands()),
-			number(r.batchSize()), number(c.NoiseMultiplier), number(v), string(c.Status)})
+	s.Text = []string{"The rows of the plan are estimates unless they say proven. This run is the first line, by its certificate. The noise is " + measure(request) + "."}
+	if c := r.Certificate; c != nil {
+		if c.Epsilon != request.Epsilon || c.Delta != request.Delta || c.Run.Strategy.Steps != request.Steps {
+			s.Text = append(s.Text, fmt.Sprintf("The plan is for (%.6g, %.6g) and %d steps, this run for (%.6g, %.6g) and %d: their noise is not comparable.",
+				request.Epsilon, request.Delta, request.Steps, c.Epsilon, c.Delta, c.Run.Strategy.Steps))
+		}
+		if v := r.noiseBy(request.Workload, request.Objective); !math.IsNaN(v) {
+			s.Rows = append(s.Rows, []string{"this run", r.Scheme.Kind().Name, fmt.Sprint(r.Scheme.Scheme().Separation()), c.Run.Strategy.Kind, fmt.Sprint(c.Run.Strategy.Bands()),
+				number(r.batchSize()), number(c.NoiseMultiplier), number(v), string(c.Status)})
+		}
 	}
-	for i, row := range r.Alternatives[:min(mostAlternatives, len(r.Alternatives))] {
-		worth, deviation := "proven", ""
+	for _, row := range shown(r.Plan.Rows) {
+		worth, deviation, minSep := "proven", "", ""
 		if !row.Noise.Proven {
 			worth, deviation = "estimated", " ± "+number(row.StdErr)
 		}
-		if row.Tied && i > 0 {
+		if row.Tied && row.Rank > 1 {
 			worth += ", tied with the first"
 		}
-		s.Rows = append(s.Rows, []string{fmt.Sprint(i + 1), row.Scheme.Scheme, fmt.Sprint(row.Scheme.MinSep), row.Strategy.Kind, fmt.Sprint(row.Bands),
+		if row.Scheme.MinSep > 0 {
+			minSep = fmt.Sprint(row.Scheme.MinSep)
+		}
+		s.Rows = append(s.Rows, []string{fmt.Sprint(row.Rank), row.Scheme.Scheme, minSep, row.Strategy.Kind, fmt.Sprint(row.Bands),
 			number(row.BatchSize), number(row.Noise.Multiplier), number(row.Relative) + deviation, worth})
 	}
 	return s
+}
+
+// measure says what the noise of a plan's rows is.
+func measure(r planner.Request) string {
+	text := "the root mean square error over the steps"
+	if r.Objective == planner.MaxSE {
+		text = "the largest error of a step"
+	}
+	switch name := r.Workload.Workload; name {
+	case "", mechanism.PrefixWorkload:
+		text += " of prefix sums"
+	case mechanism.MomentumWorkload:
+		text += fmt.Sprintf(" of sums with momentum %g", r.Workload.Momentum)
+	default:
+		text += " of sums by a file, which is not at hand for this run"
+	}
+	return text
+}
+
+// shown are the first rows of a plan, and the first of DP-SGD.
+func shown(rows []*planner.Row) []*planner.Row {
+	list := slices.Clone(rows[:min(mostAlternatives, len(rows))])
+	isDPSGD := func(row *planner.Row) bool { return row.Scheme.Scheme == "poisson" && row.Bands == 1 }
+	if i := slices.IndexFunc(rows, isDPSGD); i >= len(list) {
+		list = append(list, rows[i])
+	}
+	return list
 }
 
 func (r *Run) participations() *Section {

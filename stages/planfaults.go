@@ -3,6 +3,7 @@ package stages
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -31,6 +32,9 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 	if err := strictjson.Invalid(b); err != nil {
 		return Plan{}, &ParamError{Package: "stages", Param: "plan", Value: name, Rule: err.Error()}
 	}
+	if isComparison(b) {
+		return Plan{}, &ParamError{Package: "stages", Param: "plan", Value: name, Rule: comparisonRule}
+	}
 	var p Plan
 	p.unread = strictjson.Decode(b, &p)
 	for i, f := range p.unread {
@@ -45,6 +49,19 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 		p.Noise.ClipNorm = 1
 	}
 	return p, nil
+}
+
+// comparisonRule answers those who give what minsep plan printed in place of what it wrote.
+const comparisonRule = "is what minsep plan --json printed, which compares mechanisms, and no plan for minsep run: " +
+	"minsep plan --out FILE writes that of the best"
+
+// isComparison says whether JSON is what minsep plan --json prints.
+func isComparison(b []byte) bool {
+	var c struct {
+		Request json.RawMessage `json:"request"`
+		Rows    json.RawMessage `json:"rows"`
+	}
+	return json.Unmarshal(b, &c) == nil && c.Request != nil && c.Rows != nil
 }
 
 // Validate reports every fault that can be seen without the files, each once.

@@ -141,11 +141,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		}
 		printAlso(t, r)
 		for _, a := range r.Attacks {
-			fmt.Fprintf(t, "attacks, %s\tadvantage at most %.3g", a.Worth, a.Advantage)
-			for _, rate := range a.Rates {
-				fmt.Fprintf(t, "; at %g false positives at most %.3g true ones", rate.FPR, rate.TPR)
-			}
-			fmt.Fprintln(t)
+			fmt.Fprintf(t, "attacks, %s\t%s\n", a.Worth, attackText(a))
 		}
 	} else if r.DryRun {
 		fmt.Fprintf(t, "dry run\tof a claim of (%g, %g)-DP: nothing was verified, and nothing written\n", r.Epsilon, r.Delta)

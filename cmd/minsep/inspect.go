@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/accounting"
 	"minsep/inspect"
 	"minsep/sampling"
 )
@@ -24,8 +25,8 @@ its distribution. A certificate is recomputed from its ledger, bit for bit, and 
 --recheck recomputes some units of its verification as well.
 
 The first line is the verdict: "certified: ", with the claim and what matches it; "NOT CERTIFIED: ", with what is
-missing; or "BROKEN: ", with the checks that fail, and exit code 3. Single checks follow when one fails, or with
---verbose. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
+missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
+who took part can do. Single checks follow when one fails, or with --verbose. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := inspect.Directory(cmd.Context(), args[0])
@@ -69,6 +70,9 @@ func withoutPackages(found []inspect.Inspection) {
 // printReport prints the verdict, and the checks if one of them is broken or all are asked for.
 func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	fmt.Fprintln(w, r.Verdict)
+	if r.Attacks != nil {
+		fmt.Fprintf(w, "attacks, %s: %s\n", r.Attacks.Worth, attackText(*r.Attacks))
+	}
 	for _, i := range r.Folders {
 		checks := verbose || r.State == inspect.StateBroken
 		if !checks && i.Notes == nil && i.Realized == nil {
@@ -85,6 +89,15 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 			printRealized(w, i.Realized)
 		}
 	}
+}
+
+// attackText says in a line what a membership test can do at most.
+func attackText(a accounting.AttackBounds) string {
+	text := fmt.Sprintf("advantage at most %.3g", a.Advantage)
+	for _, rate := range a.Rates {
+		text += fmt.Sprintf("; at %g false positives at most %.3g true ones", rate.FPR, rate.TPR)
+	}
+	return text
 }
 
 func printChecks(w io.Writer, checks []sampling.Check) {

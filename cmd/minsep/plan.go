@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -64,8 +65,11 @@ each and the largest K: batches of as many owners as of examples.
 
 minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if f.compare && len(args) < 2 {
+				return &param.Error{Package: "minsep", Param: "compare", Value: cmp.Or(strings.Join(args, " "), "(none)"), Rule: "needs two plans for minsep run, or more"}
+			}
 			if f.compare {
-				return cobra.MinimumNArgs(2)(cmd, args)
+				return nil
 			}
 			return cobra.NoArgs(cmd, args)
 		},
@@ -205,10 +209,10 @@ func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*pl
 			return nil, err
 		}
 		p, err := stages.ParsePlan(file, text)
-		if err == nil {
-			err = errors.Join(p.Validate(), p.Preflight())
-		}
 		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(p.Validate(), p.Preflight()); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		matrix, err := stages.ReadWorkloadFile(cmd.Context(), p.Strategy)

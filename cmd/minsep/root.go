@@ -177,7 +177,10 @@ Go's runtime, as when memory runs out. After 1 (but of audit), 130, 134 and 143 
 func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	c.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
+		var bad *param.Error
+		if err := check(cmd, args); errors.As(err, &bad) {
+			return err
+		} else if err != nil {
 			return usageError{fmt.Errorf("%w; see %s --help", argumentFault(cmd, args, err), cmd.CommandPath())}
 		}
 		return nil

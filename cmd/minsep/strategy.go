@@ -266,7 +266,7 @@ func (a *app) mayWriteFile() error {
 	case info.Dir:
 		return &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "must be a file, not a folder"}
 	case !a.overwrite:
-		return fmt.Errorf("minsep: file %s: %w", a.out, manifest.ErrExists)
+		return &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "is there already: nothing is overwritten without --overwrite"}
 	}
 	return nil
 }
