@@ -104,8 +104,8 @@ func TestPythonPackageHasTheVersion(t *testing.T) {
 	}
 }
 
-// TestPythonDocument types the blocks of docs/python.md, docs/audit.md and the package's README,
-// with the package as a wheel.
+// TestPythonDocument types the blocks of docs/python.md, docs/audit.md, the package's README and
+// docs/materialize.md, with the package as a wheel.
 func TestPythonDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command and a wheel: not with -short")
@@ -115,7 +115,10 @@ func TestPythonDocument(t *testing.T) {
 	dir := newClone(t, bin)
 	env := append(os.Environ(), "PYTHONPATH="+newWheel(t, python), "MINSEP_COMMAND="+bin, "XDG_STATE_HOME="+filepath.Join(dir, "out", "state"))
 	ran := 0
-	for _, file := range []string{"docs/python.md", "docs/audit.md", "python/README.md"} {
+	for _, file := range []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/materialize.md"} {
+		if file == "docs/materialize.md" { // a run of its own
+			dir = newClone(t, bin)
+		}
 		for _, b := range blocks(t, "../"+file) {
 			at := fmt.Sprintf("%s:%d", file, b.line)
 			switch {

@@ -12,6 +12,7 @@ from ._batches import OwnerBatch
 from ._clip import add_noise, clip_and_sum
 from ._command import Verdict
 from ._guard import StepGuard
+from ._materialized import read_examples
 from ._pad import pad
 from ._reader import NoiseReader, read_noise
 from ._run import Run
@@ -50,5 +51,6 @@ __all__ = [
     "clip_and_sum",
     "pad",
     "plan",
+    "read_examples",
     "read_noise",
 ]
