@@ -26,6 +26,10 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 		found.Notes = append(found.Notes, fmt.Sprintf("run %d of this plan in this directory: the certificate is for each of these runs alone; "+
 			"trainings of %d runs of it, all released, together satisfy %d times its epsilon and delta by basic composition", n+1, n+1, n+1))
 	}
+	if n := len(run.Replaced); n > 0 {
+		found.Notes = append(found.Notes, fmt.Sprintf("%d run ids of this directory were given up with the plans that had them: trainings that were made with them, "+
+			"on the same data, count too, and epsilon and delta of all add up by basic composition", n))
+	}
 	found.examples(ctx, dir, run)
 	if run.Plan == nil {
 		return found, nil

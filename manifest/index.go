@@ -232,6 +232,29 @@ func (s *Stage) clear(names []string) error {
 	return nil
 }
 
+// Discard removes the folder of a stage with all that is in it. It is marked as unfinished before
+// anything is removed: after an interruption no reader accepts it, and a stage makes its result
+// again.
+func Discard(dir string, secret bool) error {
+	entries, err := store.List(background, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name != incompleteName {
+			names = append(names, e.Name)
+		}
+	}
+	if err := (&Stage{Dir: dir, Secret: secret}).clear(names); err != nil {
+		return err
+	}
+	return store.RemoveAll(background, dir)
+}
+
 // Write writes one file of the stage. See [WriteFile].
 func (s *Stage) Write(name string, write func(io.Writer) error) (File, error) {
 	return WriteFile(s.Dir, name, s.fileMode(), write)

@@ -14,7 +14,13 @@ const (
 	CertificateFile    = "certificate.json"
 	AccountingFile     = "accounting.json" // in place of a certificate: a published accounting that is not proven
 	LockName           = "lock"            // is there while a command writes in the run directory
+
+	ReportPage       = "report.html"        // that minsep report makes of the directory
+	SecretReportPage = "report-secret.html" // the same with what is secret
 )
+
+// ReportMark is at the beginning of every page of minsep report, by which it is known as one.
+const ReportMark = `<meta name="generator" content="minsep">`
 
 // Names in the folders of a run directory.
 const (

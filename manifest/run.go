@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -31,6 +32,9 @@ type Run struct {
 	// Earlier are the run ids that the directory had before, oldest first: of earlier runs of the
 	// same plan, whose table, strategy and certificate are this run's too. None is used again.
 	Earlier []stream.RunID `json:"earlier_run_ids,omitempty"`
+	// Replaced are the run ids that the directory had before another plan replaced all that was in
+	// it, oldest first. None is used again.
+	Replaced []stream.RunID `json:"replaced_run_ids,omitempty"`
 	// Examples says what the run is of, once a stage knows: see [BoundedExamples] and
 	// [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`
@@ -40,6 +44,9 @@ type Run struct {
 	Stages map[string]RunStage `json:"stages,omitempty"`
 	SHA256 Digest              `json:"sha256"` // of the file with zeros in this place; nothing but in the file
 }
+
+// Used are all run ids that the directory has had, oldest first.
+func (r Run) Used() []stream.RunID { return append(slices.Concat(r.Replaced, r.Earlier), r.RunID) }
 
 // RunStage is a finished stage of a plan.
 type RunStage struct {

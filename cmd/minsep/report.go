@@ -14,12 +14,6 @@ import (
 	"minsep/report"
 )
 
-// Names of pages in a run directory.
-const (
-	reportName       = "report.html"
-	secretReportName = "report-secret.html"
-)
-
 // reported is what minsep report prints.
 type reported struct {
 	Page    string `json:"page"`
@@ -66,9 +60,9 @@ A broken run gets a page that says so, and the command exits with 3.`,
 				broken = errors.Join(broken, r.Report.Err())
 				runs = append(runs, r)
 			}
-			out, mode, name := a.out, manifest.PublicFile, reportName
+			out, mode, name := a.out, manifest.PublicFile, manifest.ReportPage
 			if o.ShowSecret {
-				mode, name = manifest.SecretFile, secretReportName
+				mode, name = manifest.SecretFile, manifest.SecretReportPage
 			}
 			switch {
 			case out == "" && compare:

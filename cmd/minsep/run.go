@@ -130,6 +130,9 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	if len(r.Again) > 0 {
 		fmt.Fprintf(t, "made again\t%s\n", strings.Join(r.Again, ", "))
 	}
+	if len(r.Removed) > 0 {
+		fmt.Fprintf(t, "removed\t%s, of the results before: minsep report %s makes a new one\n", strings.Join(r.Removed, ", "), r.Out)
+	}
 	if r.Examples > 0 {
 		fmt.Fprintf(t, "kept\t%s", plural(int(r.Examples), "example"))
 		if r.Copies != r.Examples {

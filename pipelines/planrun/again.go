@@ -65,7 +65,7 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *
 // goOn makes the directory that of the next run, once what the next run shares with those before it
 // is known to be there and to be the plan's. What is removed is gone before the new run id is
 // there: after an interruption the directory has the run id of before, and the command can be
-// repeated.
+// repeated. A run without --again then makes the same batches and noise again.
 func (r *planRun) goOn(ctx context.Context, t taken) error {
 	if t.after == nil {
 		return nil
@@ -85,14 +85,22 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 			if err := r.canMake(s); err != nil {
 				return err
 			}
+		default:
+			r.compared = append(r.compared, name)
 		}
 	}
 	if r.options.DryRun {
 		return nil
 	}
+	if err := r.removePages(ctx); err != nil {
+		return err
+	}
 	// The examples in the order of the steps first: they are of the batches.
 	for _, folder := range []string{manifest.MaterializedFolder, manifest.NoiseFolder, manifest.BatchesFolder} {
-		if err := store.RemoveAll(ctx, store.Join(r.options.Out, folder)); err != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := manifest.Discard(store.Join(r.options.Out, folder), true); err != nil {
 			return err
 		}
 	}

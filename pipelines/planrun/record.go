@@ -1,7 +1,11 @@
 package planrun
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
@@ -41,6 +45,46 @@ func removeEmptyRun(dir string) error {
 		return err
 	}
 	return manifest.RemoveRun(dir)
+}
+
+// removePages removes the pages that minsep report made of the directory, before anything in it
+// changes: nothing in a page would say that it is of what was there before. Other files of these
+// names stay.
+func (r *planRun) removePages(ctx context.Context) error {
+	for _, name := range []string{manifest.ReportPage, manifest.SecretReportPage} {
+		path := store.Join(r.options.Out, name)
+		is, err := isPage(ctx, path)
+		if err == nil && is {
+			err = store.Remove(ctx, path)
+			r.result.Removed = append(r.result.Removed, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isPage says whether a file is a page of minsep report.
+func isPage(ctx context.Context, path string) (bool, error) {
+	info, err := store.Stat(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Dir {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	start := make([]byte, min(f.Size(), 1024))
+	_, err = f.ReadAt(start, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return bytes.Contains(start, []byte(manifest.ReportMark)), err
 }
 
 // keep writes to run.json what a finished stage came to.

@@ -42,6 +42,7 @@ type RunResult struct {
 	Plan       json.RawMessage `json:"plan"`                      // as in run.json
 	Stages     []Stage         `json:"stages"`                    // in their order
 	Again      []string        `json:"made_again,omitempty"`      // stages whose results, of another plan or damaged, are replaced
+	Removed    []string        `json:"removed,omitempty"`         // pages of minsep report, of results before these
 	Seconds    float64         `json:"seconds"`                   // of time, at least 0
 
 	Examples          int64   `json:"examples,omitempty"`            // kept
@@ -231,7 +232,8 @@ type planRun struct {
 	result  RunResult
 	edges   int64 // about how many its graph has
 
-	settled []string // results that are the plan's by now, made or found
+	compared []string // stages whose results are the plan's, as was found before the first stage
+	settled  []string // results that are the plan's by now, made or found
 
 	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
 }
@@ -289,6 +291,10 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		}
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
+	if slices.Contains(r.compared, s.Name()) {
+		r.settled = append(r.settled, resultName(s))
+		return StageSkipped, nil
+	}
 	there, differs, err := r.Compare(ctx, s)
 	switch {
 	case err != nil:
@@ -309,6 +315,9 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		return StageToDo, nil
 	}
 	if err := r.canMake(s); err != nil {
+		return "", err
+	}
+	if err := r.removePages(ctx); err != nil {
 		return "", err
 	}
 	o := r.options

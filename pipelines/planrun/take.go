@@ -52,7 +52,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	var old *manifest.Run
 	run, err := manifest.ReadRun(ctx, o.Out)
 	switch {
-	case err == nil && slices.Contains(run.Earlier, o.RunID):
+	case err == nil && o.RunID != run.RunID && slices.Contains(run.Used(), o.RunID):
 		return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it served an earlier run of this directory"}
 	case errors.Is(err, fs.ErrNotExist) && again:
 		return t, &param.Error{Package: "planrun", Param: "again", Value: true, Rule: "is for a directory with a run of the plan, and there is none in " + o.Out + ": leave --again out for the first run"}
@@ -83,20 +83,23 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 		if o.RunID == run.RunID {
 			return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
 		}
-		old = &manifest.Run{RunID: run.RunID}
+		old = &run
 	}
-	run = manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID}
-	if run.RunID == (stream.RunID{}) {
-		run.RunID = stream.NewRunID()
+	next := manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID}
+	if old != nil {
+		next.Replaced = old.Used()
+	}
+	if next.RunID == (stream.RunID{}) {
+		next.RunID = stream.NewRunID()
 	} else if err := mayServe(ctx, p, registry, o, record); err != nil {
 		return t, err
 	}
-	run.Plan = committed(run.RunID)
-	t = taken{run: run, made: true}
+	next.Plan = committed(next.RunID)
+	t = taken{run: next, made: true}
 	if o.DryRun {
 		return t, nil
 	}
-	return t, manifest.WriteRun(o.Out, run, old)
+	return t, manifest.WriteRun(o.Out, next, old)
 }
 
 // mayServe refuses a run id that was asked for and serves another plan's training, or another
@@ -139,7 +142,8 @@ func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) 
 }
 
 // mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long as
-// it serves no training, and if the training stays the same.
+// it serves no training, and is not that of a later run of a plan that has served one; and if the
+// training stays the same.
 func mayCorrect(ctx context.Context, o pipelines.Options, registry *noise.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
 	if run.Plan == nil || run.Plan.KeyCommitment != want.KeyCommitment || o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		return false, nil
@@ -149,7 +153,7 @@ func mayCorrect(ctx context.Context, o pipelines.Options, registry *noise.Regist
 		return false, err
 	}
 	dir := store.Join(o.Out, manifest.NoiseFolder)
-	if record == nil && !manifest.Finished(dir) && !manifest.Interrupted(dir) {
+	if record == nil && len(run.Earlier) == 0 && !manifest.Finished(dir) && !manifest.Interrupted(dir) {
 		return true, nil
 	}
 	was, err := stages.TrainingOfPlan(run.Plan.Plan)
