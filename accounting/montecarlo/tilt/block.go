@@ -356,6 +356,8 @@ type blocked interface {
 	blockSizes(s montecarlo.Spec) []int
 	// blockWork is about how many multiplications a table takes.
 	blockWork(s montecarlo.Spec, order, size int) float64
+	// maxBlockWork is how much a table may take.
+	maxBlockWork() float64
 }
 
 // blockSizes are the divisors of min-sep.

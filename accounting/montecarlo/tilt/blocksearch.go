@@ -10,6 +10,9 @@ import (
 // maxBlockWork bounds the multiplications of a table in blocks, about half a second.
 const maxBlockWork = 1e8
 
+func (bMinSep) maxBlockWork() float64     { return maxBlockWork }
+func (epochMinSep) maxBlockWork() float64 { return maxBlockWork }
+
 // blockSearch looks for the order and the length of blocks with the least M.
 type blockSearch struct {
 	spec    montecarlo.Spec
@@ -24,7 +27,7 @@ type blockSearch struct {
 
 // try computes M of an order and a length and reports whether it is the least so far.
 func (b *blockSearch) try(order, size int) (better bool) {
-	if order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > maxBlockWork {
+	if order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > b.family.maxBlockWork() {
 		return false
 	}
 	k := max(1, b.spec.MaxExamplesPerOwner)
@@ -51,7 +54,7 @@ func (b *blockSearch) run(least int) {
 		if b.member.Order > 0 {
 			order = b.member.Order
 		}
-		if b.family.blockWork(b.spec, order, size) > maxBlockWork {
+		if b.family.blockWork(b.spec, order, size) > b.family.maxBlockWork() {
 			if b.member.Order == 0 {
 				continue // longer blocks, or no order, would do
 			}
