@@ -180,7 +180,9 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 			}
 			e.last[d] = s
 		}
-		if l.Estimates[i], err = e.estimate(ctx, s, leastEfforts[i]); err != nil {
+		// Where the first direction says that the noise is too little, the other one decides nothing.
+		brief := i > 0 && l.Estimates[0].Delta() > 2*e.delta && l.Estimates[0].Delta()-3*l.Estimates[0].StdErr > e.delta
+		if l.Estimates[i], err = e.estimate(ctx, s, leastEfforts[i], brief); err != nil {
 			return l, err
 		}
 	}
@@ -188,14 +190,17 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 }
 
 // estimate draws at least `least` times M/δ samples, and 10 where the budget allows, or none where
-// a proven bound says enough.
-func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64) (Estimate, error) {
+// a proven bound says enough; a brief one draws leastSamples at most.
+func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, brief bool) (Estimate, error) {
 	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta, Truncation: s.cost()}
 	if s.divergence() <= e.delta/1000 {
 		out.Bound, out.Mean, out.Effort = s.divergence(), s.divergence(), 0
 		return out, nil
 	}
 	need := max(fewest, math.Ceil(least*out.Effort))
+	if brief {
+		need = fewest
+	}
 	if e.drawn == 0 && (e.share.seconds > 0 || need > min(e.limit, e.left())) {
 		if _, err := e.time(ctx, s); err != nil {
 			return out, err
@@ -215,7 +220,11 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64) 
 	}
 	// The fewest samples say how many there must be. Each estimate takes a part of what the ones
 	// before it have left.
-	out.Samples = uint64(max(need, min(max(leastSamples, 10*out.Effort), left/12)))
+	most := max(leastSamples, 10*out.Effort)
+	if brief {
+		most = leastSamples
+	}
+	out.Samples = uint64(max(need, min(most, left/12)))
 	sum, err := e.draw(ctx, worker, 0, out.Samples)
 	if err != nil {
 		return out, err
@@ -223,7 +232,7 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64) 
 	out.Mean = sum.Mean(out.Samples) * out.Bound
 	goal := usual * out.Bound / max(out.Mean, e.delta/4)
 	switch far := max(out.Mean/e.delta, e.delta/out.Mean); {
-	case far > farAway: // the direction is clear: more samples, which are many where M is large, say nothing that is of use
+	case brief || far > farAway: // the direction is clear: more samples, which are many where M is large, say nothing that is of use
 		goal = 0
 	case out.Mean > 2*e.delta || out.Mean < e.delta/4:
 		goal /= 5 // only the direction matters

@@ -27,7 +27,7 @@ func TestFarEstimatesAreShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := e.estimate(t.Context(), s, 10)
+		got, err := e.estimate(t.Context(), s, 10, false)
 		if err != nil {
 			t.Fatal(err)
 		}

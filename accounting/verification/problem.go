@@ -27,7 +27,8 @@ type Problem struct {
 	// where a part of it reaches 0.9 of δ. Estimates take a part of it, and what they
 	// leave is for the verification, over all candidates and both directions. A time is turned into
 	// samples once, by the speed at which this machine makes the estimates, before there is a
-	// protocol. The samples that measure the speed for a given NoiseMultiplier do not count.
+	// protocol. A number of samples bounds no time: tables, and the search for a noise multiplier
+	// that needs no samples, come on top. The samples that measure the speed for a given NoiseMultiplier do not count.
 
 	Samples uint64        // over all candidates and both directions; 0 for none given
 	CPUTime time.Duration // of one processor; 0 for none given

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // gridRatio is that of the noise multipliers that are tried (arXiv 2602.09338, Algorithm 5).
@@ -29,6 +30,9 @@ const (
 	// mostUp and mostDown are how many steps of the grid the next estimate is away from the others
 	// at most. Downward M grows quickly.
 	mostUp, mostDown = 40, 12
+	// verifiable is the part of what is left of the whole budget that a verification may have where
+	// δ is estimated.
+	verifiable = 0.6
 )
 
 // search estimates δ at noise multipliers of the grid, each where the estimates before it have the
@@ -68,10 +72,11 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 			continue
 		}
 		m := newModel(estimates, proven, target)
-		known := m.spread(m.at(target)) <= enough && len(m.bounds) > 1
-		after, ok := e.after(m, low, target)
+		goal, limited := e.goal(m, target)
+		known := m.spread(m.at(target)) <= enough && len(m.bounds) > 1 || limited && isTried(estimates, goal)
+		after, ok := e.after(m, low, goal)
 		if !ok && nearest(estimates, target) > fitReach && e.extend() {
-			after, ok = e.after(m, low, target)
+			after, ok = e.after(m, low, goal)
 		}
 		if known || !ok {
 			return estimates, nil
@@ -85,18 +90,32 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not come near it; give another delta or epsilon, or a noise multiplier", e.epsilon)}
 }
 
-// after is the grid index at which δ is estimated next: where the target is expected or, where that
-// was looked at, beside it; above low, and such that M allows an estimate. ok says that there is
-// one.
-func (e *estimator) after(m model, low int, target float64) (next int, ok bool) {
+// goal is the grid index that matters: where the target is expected or, if what is left of the whole
+// budget could not verify a mean of 0 there, the least above it where it could; limited then is true.
+func (e *estimator) goal(m model, target float64) (index int, limited bool) {
+	index = gridIndex(m.at(target))
+	most := gridIndex(m.bounds[len(m.bounds)-1].NoiseMultiplier)
+	for index < most && m.fewestVerified(onGrid(index), e.delta) > verifiable*e.allLeft() {
+		index, limited = index+1, true
+	}
+	return index, limited
+}
+
+// isTried says whether there is an estimate at a grid index.
+func isTried(estimates []NoiseEstimate, index int) bool {
+	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return gridIndex(l.NoiseMultiplier) == index })
+}
+
+// after is the grid index at which δ is estimated next: at the goal or, where that was looked at,
+// beside it; above low, and such that M allows an estimate. ok says that there is one.
+func (e *estimator) after(m model, low, goal int) (next int, ok bool) {
 	tried := map[int]bool{}
 	least, most := math.MaxInt, math.MinInt
 	for _, l := range m.estimates {
 		j := gridIndex(l.NoiseMultiplier)
 		tried[j], least, most = true, min(least, j), max(most, j)
 	}
-	at := gridIndex(m.at(target))
-	at = min(max(at, least-mostDown, low+1), most+mostUp)
+	at := min(max(goal, least-mostDown, low+1), most+mostUp)
 	affordable := func(j int) bool { return m.fewest(onGrid(j), e.delta) <= 0.8*min(e.limit, e.left()) }
 	for _, off := range []int{0, -1, 1, -2, 2, -3, 3, 4, 5, 6} {
 		if j := at + off; j > low && !tried[j] && affordable(j) {

@@ -30,6 +30,7 @@ type share struct {
 	samples float64
 	seconds float64 // since the plan began
 	reserve float64 // of the same unit, see extend
+	whole   float64 // of which this is a part, of the same unit
 	budget  string  // the whole one, in words
 	most    float64 // samples that could be drawn when the first estimate began
 
@@ -66,17 +67,21 @@ func (p Problem) newShare() share {
 	case p.Samples > 0:
 		left := float64(p.Samples - min(p.Samples, p.before.samples))
 		s.samples, s.reserve, s.budget = math.Ceil(planShare*left), math.Floor((mostShare-planShare)*left), fmt.Sprintf("%d samples", p.Samples)
+		s.whole = left
 	case p.CPUTime > 0:
 		s.seconds, s.budget = p.CPUTime.Seconds(), fmt.Sprintf("%v of one processor", p.CPUTime)
+		s.whole = s.seconds
 	default:
 		s.seconds, s.budget = DefaultCPUTime.Seconds(), fmt.Sprintf("%v of one processor, the default", DefaultCPUTime)
+		s.whole = s.seconds
 	}
 	return s
 }
 
 // timeForProofs says whether the search for the smallest noise multiplier that needs no samples may
 // go on: to the end of the budget until there is one, and then as long as estimates may take at
-// most. A budget in samples has no time.
+// most. A budget in samples has no time, and does not end it: the protocol of such a budget is the
+// same on every machine, which a limit in time would spoil.
 func (e *estimator) timeForProofs(proven bool) bool {
 	limit := e.share.seconds
 	if proven {
@@ -123,6 +128,17 @@ func (e *estimator) left() float64 {
 		return max(0, e.share.samples-float64(e.drawn-e.measured))
 	case e.share.seconds > 0:
 		return max(0, (e.share.seconds-e.used())/e.eachCPU())
+	}
+	return math.Inf(1)
+}
+
+// allLeft is how many samples the whole budget has left.
+func (e *estimator) allLeft() float64 {
+	switch {
+	case e.share.samples > 0:
+		return max(0, e.share.whole-float64(e.drawn-e.measured))
+	case e.share.seconds > 0:
+		return max(0, (e.share.whole-e.used())/e.eachCPU())
 	}
 	return math.Inf(1)
 }

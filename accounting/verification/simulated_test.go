@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -173,6 +174,7 @@ func simulatedCases() []simulatedCase {
 	dear := [2]knownCurve{{1e-5, -30, 130, -60, 60e-6, 1.5, .6}, {1e-7, -30, 9000, -34, 60e-6, .5, .6}}
 	one := [2]knownCurve{{1.3e-8, -38, 45, -90, 100e-6, 2.5, .6}, {1e-30, -38, 1e-9, -34, 60e-6, 0, .6}}
 	alike := [2]knownCurve{{1e-5, -24, 60, -60, 60e-6, 1, .6}, {1e-5, -20, 60, -60, 60e-6, 1, .6}}
+	steep := [2]knownCurve{{1.3e-8, -36, 100, -50, 200e-6, 5, .6}, {1.3e-12, -36, 5000, -60, 150e-6, 3, .6}}
 	return []simulatedCase{
 		{"two directions, one minute", 1e-5, both, time.Minute, 0, 1, .03},
 		{"two directions, one minute, busy", 1e-5, both, time.Minute, 0, 4, .08},
@@ -181,6 +183,8 @@ func simulatedCases() []simulatedCase {
 		{"large M of H(Q,P), samples", 1e-5, dear, 0, 500_000, 1, .045},
 		{"one direction, 40 s", 1.3e-8, one, 40 * time.Second, 0, 1, .03},
 		{"one direction, one minute", 1.3e-8, one, time.Minute, 0, 1, .03},
+		{"M of H(Q,P) that rises fast, 4 minutes", 1.3e-8, steep, 4 * time.Minute, 0, 1, .03},
+		{"M of H(Q,P) that rises fast, samples", 1.3e-8, steep, 0, 600_000, 1, .04},
 		{"both alike, one minute", 1e-5, alike, time.Minute, 0, 1, .03},
 		{"both alike, one minute, busy", 1e-5, alike, time.Minute, 0, 4, .04},
 	}
@@ -227,4 +231,53 @@ func TestCandidatesAreRobust(t *testing.T) {
 	if 12*all > tries*len(simulatedCases()) {
 		t.Errorf("too much noise in %d of %d tries", all, tries*len(simulatedCases()))
 	}
+}
+
+// TestEstimatesStayWhereAVerificationCanBe: with an M of H(Q,P) so large at the true noise multiplier
+// that the budget could not verify even a mean of 0 there, estimates are made where it could, the
+// first two aside, which know too little. Where H(P,Q) alone is above δ, the other direction draws
+// little.
+func TestEstimatesStayWhereAVerificationCanBe(t *testing.T) {
+	const delta, budget = 1.3e-8, 4 * time.Minute
+	for seed := range uint64(12) {
+		for _, effort := range []float64{5e3, 1e6} {
+			curves := [2]knownCurve{{delta, -80, 100, -50, 200e-6, 2, .6}, {1e-12, -36, effort, -60, 150e-6, 1, .6}}
+			s := &simulated{claim: delta, curves: curves, rng: rand.New(rand.NewPCG(seed, 9)), noisy: 1}
+			p := Problem{Run: smallRun(), Epsilon: 2, Delta: delta, CodeVersion: "test", CPUTime: budget, Workers: 1, simulated: s}
+			var order []float64 // of what was tried
+			p.simulated = watched{s, func(sigma float64) {
+				if len(order) == 0 || order[len(order)-1] != sigma {
+					order = append(order, sigma)
+				}
+			}}
+			plan, err := p.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range plan.Estimates {
+				q := l.Estimates[1]
+				if l.Estimates[0].Mean > 4*delta && q.Samples > leastSamples {
+					t.Errorf("seed %d: at %v H(P,Q) is %.3g δ, and H(Q,P) takes %d samples", seed, l.NoiseMultiplier, l.Estimates[0].Mean/delta, q.Samples)
+				}
+				seconds := -math.Log(delta/30) * q.Effort * curves[1].each
+				if early := slices.Index(order, l.NoiseMultiplier) < 2; !early && seconds > budget.Seconds() {
+					t.Errorf("seed %d: an estimate at %v, where a verification takes %.3g s", seed, l.NoiseMultiplier, seconds)
+				}
+			}
+			if sigma := s.released(plan); sigma == 0 || effort < 1e4 && sigma > 1.03*s.truth() {
+				t.Errorf("seed %d, M/δ = %g: noise multiplier %v, the true one is %v", seed, effort, sigma, s.truth())
+			}
+		}
+	}
+}
+
+// watched tells at which noise multipliers divergences are asked for.
+type watched struct {
+	simulation
+	at func(noiseMultiplier float64)
+}
+
+func (w watched) stick(noiseMultiplier float64, d montecarlo.Direction) hockeyStick {
+	w.at(noiseMultiplier)
+	return w.simulation.stick(noiseMultiplier, d)
 }
