@@ -24,11 +24,12 @@ type Problem struct {
 	NoiseMultiplier float64
 
 	// The budget in samples or in time of processors. With neither, it is DefaultCPUTime, less
-	// where a part of it reaches 0.9 of δ. Estimates take a part of it, and what they
-	// leave is for the verification, over all candidates and both directions. A time is turned into
-	// samples once, by the speed at which this machine makes the estimates, before there is a
-	// protocol. A number of samples bounds no time: tables, and the search for a noise multiplier
-	// that needs no samples, come on top. The samples that measure the speed for a given NoiseMultiplier do not count.
+	// where a part of it reaches 0.9 of δ. Estimates take a part of it, and what they leave is for
+	// the verification, over all candidates and both directions. A time is turned into samples
+	// once, by the speed at which this machine makes the estimates, before there is a protocol. A
+	// number of samples bounds no time: tables, and the search for a noise multiplier that needs no
+	// samples, come on top. The samples that measure the speed for a given NoiseMultiplier do not
+	// count.
 
 	Samples uint64        // over all candidates and both directions; 0 for none given
 	CPUTime time.Duration // of one processor; 0 for none given
@@ -39,7 +40,8 @@ type Problem struct {
 
 	// AlsoEpsilon are further ε at which δ is certified for the same run at the noise multiplier
 	// that is released for (Epsilon, Delta). The δ of each is fixed with the protocol, from
-	// estimates; an ε whose δ would be above 1/2 is left out. Their samples are on top of the budget.
+	// estimates; an ε whose δ would be above 1/2 is left out. Their samples are on top of the
+	// budget.
 	AlsoEpsilon []float64
 
 	Earlier     []accounting.Earlier // protocols for the same run whose samples were seen

@@ -24,8 +24,8 @@ const (
 	// enough is the standard error of ln δ, near the target, at which estimates end: .3 % of the
 	// noise multiplier, about.
 	enough = 0.1
-	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of the
-	// estimates is used up.
+	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
+	// the estimates is used up.
 	fitReach = 3
 	// mostUp and mostDown are how many steps of the grid the next estimate is away from the others
 	// at most. Downward M grows quickly.
@@ -90,8 +90,9 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not come near it; give another delta or epsilon, or a noise multiplier", e.epsilon)}
 }
 
-// goal is the grid index that matters: where the target is expected or, if what is left of the whole
-// budget could not verify a mean of 0 there, the least above it where it could; limited then is true.
+// goal is the grid index that matters: where the target is expected or, if what is left of the
+// whole budget could not verify a mean of 0 there, the least above it where it could; limited then
+// is true.
 func (e *estimator) goal(m model, target float64) (index int, limited bool) {
 	index = gridIndex(m.at(target))
 	most := gridIndex(m.bounds[len(m.bounds)-1].NoiseMultiplier)

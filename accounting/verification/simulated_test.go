@@ -233,10 +233,10 @@ func TestCandidatesAreRobust(t *testing.T) {
 	}
 }
 
-// TestEstimatesStayWhereAVerificationCanBe: with an M of H(Q,P) so large at the true noise multiplier
-// that the budget could not verify even a mean of 0 there, estimates are made where it could, the
-// first two aside, which know too little. Where H(P,Q) alone is above δ, the other direction draws
-// little.
+// TestEstimatesStayWhereAVerificationCanBe: with an M of H(Q,P) so large at the true noise
+// multiplier that the budget could not verify even a mean of 0 there, estimates are made where it
+// could, the first two aside, which know too little. Where H(P,Q) alone is above δ, the other
+// direction draws little.
 func TestEstimatesStayWhereAVerificationCanBe(t *testing.T) {
 	const delta, budget = 1.3e-8, 4 * time.Minute
 	for seed := range uint64(12) {

@@ -107,8 +107,8 @@ func TestNoRateYet(t *testing.T) {
 	}
 }
 
-// TestLinesBecomeRare: where lines stay, a job of an hour leaves about one a minute, and a short one
-// a few.
+// TestLinesBecomeRare: where lines stay, a job of an hour leaves about one a minute, and a short
+// one a few.
 func TestLinesBecomeRare(t *testing.T) {
 	var at []int
 	for next, now := time.Duration(0), 10; now <= 600; now += 10 {

@@ -170,8 +170,8 @@ func choosePower(coef, value []float64, x, u float64) int {
 	return len(coef) - 1
 }
 
-// coefs are Pr[Binom(m,p) = j] e^{j(j-1)/2 ‖c_i‖²/σ²}. Nearly all columns have one norm, so those of
-// the last norm are kept.
+// coefs are Pr[Binom(m,p) = j] e^{j(j-1)/2 ‖c_i‖²/σ²}. Nearly all columns have one norm, so those
+// of the last norm are kept.
 func (w *blockWalker) coefs(i, m int) []float64 {
 	t := w.t
 	if t.norms[i] != w.norm {
