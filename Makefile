@@ -44,9 +44,12 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	bin/minsep run $(DEMO)/plan.json --key $(DEMO)/key --out $(DEMO)/run --dry-run
 	bin/minsep run $(DEMO)/plan.json --key $(DEMO)/key --out $(DEMO)/run
 	bin/minsep inspect $(DEMO)/run
-	bin/minsep report $(DEMO)/run
-	@echo; echo "What the run left in $(DEMO)/run (the batches and the noise are secret, and so is how large the batches' files are):"
-	@cd $(DEMO)/run && ls -d run.json certificate.json ledger/*.* bounded/* strategy/* batches/* noise/*
+	@bin/minsep report $(DEMO)/run --quiet
+	@printf '%s\n' '' 'What was made, whom it protects and what a trainer must do: open $(DEMO)/run/report.html in a browser.' \
+	  '$(DEMO)/key, $(DEMO)/run/batches and $(DEMO)/run/noise are secret: the trainer has them, and nobody else.' '' \
+	  'A training of your own begins with a comparison of mechanisms; put your file in place of the graph:' ''
+	@sed -n '/^bin.minsep plan/,/[^\\]$$/s/^/  /p' docs/tutorial.md | grep .
+	@printf '%s\n' '' 'docs/tutorial.md goes on from there to a trained model.'
 
 test: lint python flink race-fast ## lint and run every test: a line as each package ends, and at the end what was skipped
 	@$(GO) build -o bin/testlog ./integration/testlog

@@ -48,6 +48,9 @@ func blocks(t *testing.T, file string) (found []block) {
 // there.
 var makeTarget = regexp.MustCompile(`(?m)^make ([a-z-]+).*\n`)
 
+// installs is the line that installs the Python package, in whose place programs find its source.
+const installs = "pip install ./python\n"
+
 // newClone returns a folder in which the documents' commands can be typed: it has what `make build`
 // makes, the graph of the demo and the .gitignore, and edges.csv, which belongs to the user.
 func newClone(t *testing.T, bin string) string {
@@ -105,7 +108,7 @@ func TestDocuments(t *testing.T) {
 					}
 				}
 				at := fmt.Sprintf("%s:%d", file, b.line)
-				switch text := makeTarget.ReplaceAllString(b.text, ""); {
+				switch text := strings.Replace(makeTarget.ReplaceAllString(b.text, ""), installs, "", 1); {
 				case b.language == "python":
 					t.Run(fmt.Sprintf("Python of line %d", b.line), func(t *testing.T) { runPython(t, at, dir, text) })
 				case b.language != "":
@@ -138,14 +141,14 @@ func runShell(t *testing.T, at, dir, text string) {
 // to end.
 const everyBatch = `
 import glob
-want = [np.load(f"run/batches/{kind}-{s:05d}-of-{n:05d}.npy")
-        for n in [len(glob.glob("run/batches/rows-*-of-*.npy"))] for s in range(n) for kind in ("indptr", "rows")]
+want = [np.load(f"%[1]s/batches/{kind}-{s:05d}-of-{n:05d}.npy")
+        for n in [len(glob.glob("%[1]s/batches/rows-*-of-*.npy"))] for s in range(n) for kind in ("indptr", "rows")]
 sizes = np.concatenate([np.diff(w) for w in want[0::2]])
 order = [*range(len(sizes) - 1, -1, -1), *range(len(sizes))]  # from any step
 got = {step: np.array(batch(step)) for step in order}
 assert [len(got[t]) for t in range(len(sizes))] == list(sizes)
 assert np.array_equal(np.concatenate([got[t] for t in range(len(sizes))]), np.concatenate(want[1::2]))
-assert len(sizes) == %d, len(sizes)
+assert len(sizes) == %[2]d, len(sizes)
 try:
     batch(len(sizes))
     raise SystemExit("there is no such step")
@@ -198,10 +201,17 @@ func runPython(t *testing.T, at, dir, text string) {
 		packages += ", pyarrow.parquet"
 	}
 	python := pythonWith(t, packages)
+	source, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
 	script := func(dir, text string) {
 		t.Helper()
 		cmd := exec.Command(python, "-")
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
+		if strings.Contains(text, "import minsep") {
+			cmd.Env = append(os.Environ(), "PYTHONPATH="+source, "PYTHONDONTWRITEBYTECODE=1")
+		}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s\n%s", at, err, text, out)
 		}
@@ -214,15 +224,19 @@ func runPython(t *testing.T, at, dir, text string) {
 	if !strings.Contains(text, "def batch(") {
 		return
 	}
+	folder := "run"
+	if strings.Contains(text, "run-stages/") {
+		folder = "run-stages"
+	}
 	for shards, steps := range map[int]int{1: 7, 3: 20, 12: 100} {
 		other := newClone(t, filepath.Join(dir, "bin", "minsep"))
 		runShell(t, at, other, fmt.Sprintf("bin/minsep keygen key\n"+
-			"bin/minsep bound --graph edges.csv --max-per-owner 1 --key key --out run --quiet\n"+
-			"bin/minsep form --bounded run --scheme b-min-sep --steps %d --min-sep 4 --batch-size 50 --shards %d --key key --out run --quiet\n"+
-			"cp run/batches/rows-00000-of-*.npy run/batches/rows-.npy\n"+
-			"cp run/batches/indptr-00000-of-*.npy run/batches/indptr-.npy\n"+
-			"cp run/bounded/part-00000.parquet run/bounded/part-.parquet\n", steps, shards))
-		script(other, text+fmt.Sprintf(everyBatch, steps))
+			"bin/minsep bound --graph edges.csv --max-per-owner 1 --key key --out %[1]s --quiet\n"+
+			"bin/minsep form --bounded %[1]s --scheme b-min-sep --steps %[2]d --min-sep 4 --batch-size 50 --shards %[3]d --key key --out %[1]s --quiet\n"+
+			"cp %[1]s/batches/rows-00000-of-*.npy %[1]s/batches/rows-.npy\n"+
+			"cp %[1]s/batches/indptr-00000-of-*.npy %[1]s/batches/indptr-.npy\n"+
+			"cp %[1]s/bounded/part-00000.parquet %[1]s/bounded/part-.parquet\n", folder, steps, shards))
+		script(other, text+fmt.Sprintf(everyBatch, folder, steps))
 	}
 }
 
@@ -261,5 +275,34 @@ func ignored(t *testing.T, dir string) {
 		default:
 			t.Errorf(".gitignore does not cover %s", name)
 		}
+	}
+}
+
+// TestDemoNamesTheNextCommand: make demo ends with the first command of the tutorial after the key,
+// whole, as the tutorial has it.
+func TestDemoNamesTheNextCommand(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line string
+	for l := range strings.Lines(string(makefile)) {
+		if strings.HasPrefix(l, "\t@sed ") {
+			line += strings.ReplaceAll(strings.TrimPrefix(l, "\t@"), "$$", "$")
+		}
+	}
+	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", line)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	var shown strings.Builder
+	for l := range strings.Lines(string(out)) {
+		shown.WriteString(strings.TrimPrefix(l, "  "))
+	}
+	all := blocks(t, "../docs/tutorial.md")
+	if len(all) < 2 || all[0].text != "bin/minsep keygen key\n" || shown.String() != all[1].text {
+		t.Errorf("make demo shows %q, the tutorial begins with %+v", shown.String(), all[:min(2, len(all))])
 	}
 }
