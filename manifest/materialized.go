@@ -14,6 +14,9 @@ import (
 // MaterializedFormat is the format of a folder of examples in the order of the steps.
 const MaterializedFormat = "minsep-materialized/1"
 
+// FileColumn is the name of the column of the files' names, where examples are files by name.
+const FileColumn = "file"
+
 // MaterializedParams are the parameters that the files of examples depend on, with the key, the
 // batches and the data.
 type MaterializedParams struct {

@@ -128,7 +128,7 @@ func (m Materialize) open(ctx context.Context, w *work) (*join, error) {
 		}
 		ids = table.ExampleType
 	}
-	data := materialize.Data{Paths: m.Examples, IDColumn: stages.Materialize(m).Column(), IDs: ids, Owners: j.batches.OfOwners()}
+	data := materialize.Data{Paths: m.Examples, IDColumn: stages.Materialize(m).Column(), ByName: m.ByName, IDs: ids, Owners: j.batches.OfOwners()}
 	if j.data, err = data.Open(ctx); err != nil {
 		return nil, &inputError{[]string{err.Error()}}
 	}

@@ -26,7 +26,8 @@ part, and those of your files. Within a step the order is random, and owners' ex
 part in has no entry, and is a step all the same: noise is added. With --pad N, every step has a multiple of N entries, at
 least N; entries of padding have row -1 and nulls.
 
-Every example of the bounded table must be in the files once, be it in a batch or not. Other rows are left out.
+Every example of the bounded table must be in the files once, be it in a batch or not. Other rows are left out. With
+--by-name, an example is a file of its own, such as 1234.jpg, and entries have the columns file and bytes.
 
 The files are as secret as the batches: only you can read them. A stopped or killed command resumes when it is repeated.`,
 		Args: cobra.NoArgs,
@@ -51,6 +52,7 @@ The files are as secret as the batches: only you can read them. A stopped or kil
 	f.BoolVar(&a.overwrite, "overwrite", false, "replace a finished result")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything but the ids, print what would be done, write nothing")
 	f.StringSliceVar(&stage.Examples, "examples", nil, "Parquet files with the examples: files, folders or patterns, with commas between them or by several flags")
+	f.BoolVar(&stage.ByName, "by-name", false, "--examples names folders of files: each file is an example, and its name the id with any ending")
 	f.StringVar(&stage.IDColumn, "id-column", "", "column of the example ids (default "+stages.DefaultIDColumn+")")
 	f.IntVar(&stage.Pad, "pad", 0, "fill every step up to a multiple of so many entries, at least one multiple")
 	f.IntVar(&stage.Shards, "shards", 0, "number of files (default: by the expected size); does not change the rows")

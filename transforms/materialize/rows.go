@@ -23,7 +23,16 @@ type rowReader struct {
 	next   int           // row of the split
 }
 
-func openRows(ctx context.Context, split Split) (*rowReader, error) {
+// rows reads rows of a split, which must ascend, as [appendRow] writes them.
+type rows interface {
+	append(ctx context.Context, dst []byte, row int) ([]byte, error)
+	close() error
+}
+
+func openRows(ctx context.Context, split Split) (rows, error) {
+	if split.Named {
+		return openNamedRows(ctx, split)
+	}
 	data, err := openData(ctx, split.Path, split.Stamp)
 	return &rowReader{data: data, split: split, group: split.First, buffer: make([]parquet.Row, 64)}, err
 }

@@ -43,7 +43,7 @@ func (e *DataError) Error() string {
 
 func (e *DataError) Unwrap() error { return e.Err }
 
-// Source are Parquet files of examples that have been opened.
+// Source are files of examples that have been opened.
 type Source struct {
 	Files   int      // at least 1
 	Rows    int64    // of all files, at least 0
@@ -52,13 +52,14 @@ type Source struct {
 	Splits  []Split  // in the order of the files
 }
 
-// Split are consecutive row groups of a file.
+// Split are consecutive row groups of a file, or files by name of a folder.
 type Split struct {
-	Number int    `json:"number"` // among the splits, from 0
-	Path   string `json:"path"`   // of the file
-	Stamp  string `json:"stamp"`  // which state of the file was opened
-	First  int    `json:"first"`  // row group, from 0
-	Groups int    `json:"groups"` // how many, at least 1
+	Number int    `json:"number"`          // among the splits, from 0
+	Path   string `json:"path"`            // of the file, or the folder
+	Stamp  string `json:"stamp"`           // which state of the file or the files was opened
+	First  int    `json:"first"`           // row group, or file in the order of names, from 0
+	Groups int    `json:"groups"`          // how many of them, at least 1
+	Named  bool   `json:"named,omitempty"` // files by name
 }
 
 // splitBytes is how large the row groups of a split are together, before compression, unless one
@@ -71,12 +72,16 @@ type Data struct {
 	IDColumn string            // the top-level column of ids
 	IDs      ownergraph.IDType // of the example table
 	Owners   bool              // owners take part: the files have one column more
+	ByName   bool              // Paths are folders of files, each an example with its id as name; no IDColumn
 }
 
 // Open opens the files. It checks that all have the same columns, and that the column of ids has
 // ids of the table's type: integers are taken for the strings of their digits where the table has
 // strings. It reports every fault, each a [DataError].
 func (d Data) Open(ctx context.Context) (*Source, error) {
+	if d.ByName {
+		return d.openNamed(ctx)
+	}
 	var files []string
 	var errs []error
 	for _, path := range d.Paths {
@@ -232,6 +237,9 @@ func (d *dataFile) ids(name string, want ownergraph.IDType) (*idcolumn.Column, e
 
 // eachID calls f with the ids of a split, some at a time, from row first of the split on.
 func (s Split) eachID(ctx context.Context, column string, want ownergraph.IDType, f func(first int, ids *ownergraph.IDs) error) (err error) {
+	if s.Named {
+		return s.eachNamed(ctx, want, f)
+	}
 	d, err := openData(ctx, s.Path, s.Stamp)
 	if err != nil {
 		return err

@@ -144,6 +144,14 @@ func (f *writeFn) Setup(ctx context.Context) (err error) {
 		return err
 	}
 	f.shards = newShards(f.Config, f.batches.Facts.Steps)
+	if f.First.Named {
+		data, err := namedData()
+		if err != nil {
+			return err
+		}
+		f.layout = newLayout(data, f.batches.OfOwners(), f.Config.Pad > 0)
+		return f.layout.check()
+	}
 	d, err := openData(ctx, f.First.Path, f.First.Stamp)
 	if err != nil {
 		return err

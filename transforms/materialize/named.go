@@ -1,0 +1,233 @@
+package materialize
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
+)
+
+// FileColumn and BytesColumn are the columns of data that are files of their own: the name of the
+// file, and all that is in it.
+const (
+	FileColumn  = manifest.FileColumn
+	BytesColumn = "bytes"
+)
+
+// namedRow is an example in a file of its own.
+type namedRow struct {
+	File  string `parquet:"file"`
+	Bytes []byte `parquet:"bytes"`
+}
+
+// namedData is a Parquet file without rows that has the columns of files by name.
+func namedData() (*parquet.File, error) {
+	var b bytes.Buffer
+	if err := parquet.Write[namedRow](&b, nil); err != nil {
+		return nil, err
+	}
+	return parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
+}
+
+// Sizes of splits of files by name. Each task reads the names of the whole folder, so there are not
+// many, whatever the folder has.
+const (
+	leastNamed = 1 << 10 // files of a split
+	mostSplits = 1 << 6  // of a folder
+)
+
+// mostNamedBytes is the size of a file that becomes one row.
+const mostNamedBytes = 1 << 30
+
+// namedFile is a file whose name is the id of an example.
+type namedFile struct {
+	name string
+	size int64
+}
+
+// names are the names of a folder's files, in order, without hidden ones.
+func names(ctx context.Context, folder string) (names []string, err error) {
+	list, err := store.List(ctx, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &DataError{File: folder, Rule: "must be a folder whose files have the examples' ids as names"}
+	}
+	if err != nil {
+		return nil, &DataError{File: folder, Err: err}
+	}
+	for _, e := range list {
+		switch {
+		case strings.HasPrefix(e.Name, ".") || strings.HasPrefix(e.Name, "_"):
+		case e.Dir:
+			return nil, &DataError{File: store.Join(folder, param.Printable(e.Name)), Rule: "is a folder: give each folder of files to --examples by itself, and none that holds others"}
+		default:
+			names = append(names, e.Name)
+		}
+	}
+	return names, nil
+}
+
+// files are the files of a split, which must be those that were there when it was made.
+func (s Split) files(ctx context.Context) ([]namedFile, error) {
+	all, err := names(ctx, s.Path)
+	if err != nil {
+		return nil, err
+	}
+	if s.First+s.Groups > len(all) {
+		return nil, s.changed()
+	}
+	files, stamp, err := sized(ctx, s.Path, all[s.First:s.First+s.Groups])
+	if err == nil && stamp != s.Stamp {
+		err = s.changed()
+	}
+	return files, err
+}
+
+func (s Split) changed() error {
+	return &DataError{File: s.Path, Rule: "was changed since the command began: wait until nothing writes to it, and repeat the command"}
+}
+
+// sized looks at the sizes of files of a folder, and returns a hash of names and sizes with them.
+func sized(ctx context.Context, folder string, names []string) (files []namedFile, stamp string, err error) {
+	sum := sha256.New()
+	for _, name := range names {
+		info, err := store.Stat(ctx, store.Join(folder, name))
+		if err != nil {
+			return nil, "", &DataError{File: store.Join(folder, param.Printable(name)), Err: err}
+		}
+		if info.Size > mostNamedBytes {
+			return nil, "", &DataError{File: store.Join(folder, param.Printable(name)), Rule: fmt.Sprintf("has %d bytes: a file that becomes one row must have at most %d", info.Size, mostNamedBytes)}
+		}
+		files = append(files, namedFile{name, info.Size})
+		sum.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(len(name))), uint64(info.Size)))
+		sum.Write([]byte(name))
+	}
+	return files, hex.EncodeToString(sum.Sum(nil)), ctx.Err()
+}
+
+// openNamed opens folders of files by name.
+func (d Data) openNamed(ctx context.Context) (*Source, error) {
+	s := &Source{Columns: []string{FileColumn, BytesColumn}}
+	var errs []error
+	for _, folder := range d.Paths {
+		if err := s.addNamed(ctx, folder, d.IDs); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(s.Splits) == 0 && errs == nil {
+		return nil, &DataError{File: strings.Join(d.Paths, ", "), Rule: "has no files: their names must be the ids of the examples"}
+	}
+	return s, errors.Join(errs...)
+}
+
+func (s *Source) addNamed(ctx context.Context, folder string, want ownergraph.IDType) error {
+	all, err := names(ctx, folder)
+	if err != nil {
+		return err
+	}
+	folder, err = store.Abs(folder)
+	if err != nil {
+		return &DataError{File: folder, Err: err}
+	}
+	each := max(leastNamed, (len(all)+mostSplits-1)/mostSplits)
+	for first := 0; first < len(all); first += each {
+		files, stamp, err := sized(ctx, folder, all[first:min(first+each, len(all))])
+		if err != nil {
+			return err
+		}
+		var ids ownergraph.IDs
+		ids.Reset(want)
+		for _, f := range files {
+			if err := f.appendID(folder, &ids); err != nil {
+				return err
+			}
+			s.Bytes += f.size + int64(len(f.name))
+		}
+		s.Files += len(files)
+		s.Rows += int64(len(files))
+		s.Splits = append(s.Splits, Split{Number: len(s.Splits), Path: folder, Stamp: stamp, First: first, Groups: len(files), Named: true})
+	}
+	return nil
+}
+
+// appendID appends the id that a file has as its name, without what follows the last dot.
+func (f namedFile) appendID(folder string, ids *ownergraph.IDs) error {
+	id := strings.TrimSuffix(f.name, path.Ext(f.name))
+	if ids.Type != ownergraph.Int64 {
+		if id == "" || len(id) > stream.MaxStringID {
+			return &DataError{File: store.Join(folder, param.Printable(f.name)), Rule: fmt.Sprintf("its name must be the id of an example, of 1 to %d bytes, and an ending such as .txt", stream.MaxStringID)}
+		}
+		ids.AppendBytes([]byte(id))
+		return nil
+	}
+	v, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || strconv.FormatInt(v, 10) != id {
+		return &DataError{File: store.Join(folder, param.Printable(f.name)), Rule: "its name must be the id of an example, an integer without leading zeros, and an ending such as .txt: the ids of the run's examples are integers; put other files elsewhere"}
+	}
+	ids.AppendInt(v)
+	return nil
+}
+
+// eachNamed is eachID for files by name.
+func (s Split) eachNamed(ctx context.Context, want ownergraph.IDType, f func(first int, ids *ownergraph.IDs) error) error {
+	files, err := s.files(ctx)
+	if err != nil {
+		return err
+	}
+	var ids ownergraph.IDs
+	for first := 0; first < len(files); first += idRows {
+		ids.Reset(want)
+		for _, file := range files[first:min(first+idRows, len(files))] {
+			if err := file.appendID(s.Path, &ids); err != nil {
+				return err
+			}
+		}
+		if err := f(first, &ids); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// namedReader reads files by name as rows.
+type namedReader struct {
+	split Split
+	files []namedFile
+}
+
+func openNamedRows(ctx context.Context, split Split) (*namedReader, error) {
+	files, err := split.files(ctx)
+	return &namedReader{split, files}, err
+}
+
+func (r *namedReader) close() error { return nil }
+
+func (r *namedReader) append(ctx context.Context, dst []byte, row int) ([]byte, error) {
+	if row >= len(r.files) {
+		return dst, errRecord
+	}
+	f := r.files[row]
+	name := store.Join(r.split.Path, f.name)
+	content, err := store.ReadFile(ctx, name, max(1, f.size))
+	if err != nil {
+		return dst, &DataError{File: name, Err: err}
+	}
+	if int64(len(content)) != f.size {
+		return dst, r.split.changed()
+	}
+	return appendRow(dst, parquet.Row{parquet.ValueOf(f.name).Level(0, 0, 0), parquet.ValueOf(content).Level(0, 0, 1)}), nil
+}
