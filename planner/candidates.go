@@ -15,7 +15,7 @@ var directions = montecarlo.Directions
 // plannedSchemes and plannedKinds are those of which candidates are made.
 var (
 	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balanced-min-sep", "balls-in-bins", "fixed"}
-	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBISR, mechanism.KindBandInv,
+	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBISR, mechanism.KindBIFR, mechanism.KindBandInv,
 		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
 )
 
@@ -275,6 +275,17 @@ func (p *part) best(scheme string) (best *Row) {
 	return best
 }
 
+// bestKind is the row of a scheme and a kind of strategy with the least error so far; nil if there
+// is none.
+func (p *part) bestKind(scheme, kind string) (best *Row) {
+	for _, row := range p.rows {
+		if row.Scheme.Scheme == scheme && row.Strategy.Kind == kind && row.Refused == "" && (best == nil || row.Relative < best.Relative) {
+			best = row
+		}
+	}
+	return best
+}
+
 // binsPart is balls-in-bins, which takes any strategy.
 func binsPart(ctx context.Context, p *part) error {
 	if math.Abs(p.epoch()/float64(p.period())-1) > 0.05 { // an epoch has whole steps
@@ -320,6 +331,15 @@ func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep in
 		if _, err := p.climb(ctx, min(toeplitz, 16), 2, min(family.most, p.Steps), func(bands int) (sampling.Params, mechanism.Params) {
 			return p.with(scheme, minSep), p.banded(family.kind, bands, period)
 		}); err != nil {
+			return err
+		}
+	}
+	for _, family := range []struct{ root, power string }{{mechanism.KindBSR, mechanism.KindBFR}, {mechanism.KindBISR, mechanism.KindBIFR}} {
+		bands := min(toeplitz, 16, p.Steps)
+		if best := p.bestKind(scheme, family.root); best != nil {
+			bands = best.Strategy.Bands
+		}
+		if _, err := p.evaluate(ctx, p.with(scheme, minSep), p.banded(family.power, bands, period)); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,7 @@ type claim struct {
 	run            accounting.Run
 	epsilon, delta float64
 	seed           uint64
+	share          float64 // of the samples that an estimate may take, at most 1; 0 for all
 }
 
 // Errors of candidates whose noise multiplier is not found. Neither is a fault of the request: an

@@ -63,7 +63,25 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shared.finish(ctx, rows)
+	out, err := shared.finish(ctx, rows)
+	if out != nil {
+		out.Note = append(out.Note, r.tooLarge()...)
+	}
+	return out, err
+}
+
+// tooLarge says which batch sizes were not tried.
+func (r *Request) tooLarge() []string {
+	most := r.Populations[0].Examples
+	for _, p := range r.Populations {
+		most = max(most, p.Examples)
+	}
+	for _, batch := range r.BatchSizes {
+		if batch >= float64(most) {
+			return []string{fmt.Sprintf("Batch sizes from %.6g on were not tried: there are %d examples.", batch, most)}
+		}
+	}
+	return nil
 }
 
 // finish ranks rows and says what there is to say of them.
@@ -159,6 +177,13 @@ var finer = []float64{0.004}
 
 const mostTied = 4
 
+// mostTurned is how many rows the other direction is looked at of, besides every first, and
+// turnedShare the part of the samples of an estimate that may be drawn for it.
+const (
+	mostTurned  = 8
+	turnedShare = 1. / 8
+)
+
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
 // further, and the first in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {
@@ -196,12 +221,19 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		}
 		order()
 	}
-	for rows[0].Refused == "" && rows[0].Noise.OneDirection { // it may take more noise, and another one be first
-		p.say("the other direction: " + rows[0].Name())
-		if err := p.both(ctx, rows[0]); err != nil {
+	// By the other direction a row may take more noise, and another one be first. The first is looked
+	// at whatever it takes, and a few that are tied with it as far as that takes few samples.
+	for tried := map[*Row]bool{}; rows[0].Refused == ""; order() {
+		list := contenders()
+		i := slices.IndexFunc(list, func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) })
+		if i < 0 || i > 0 && len(tried) >= mostTurned {
+			break
+		}
+		tried[list[i]] = true
+		p.say("the other direction: " + list[i].Name())
+		if err := p.both(ctx, list[i], i == 0); err != nil {
 			return err
 		}
-		order()
 	}
 	for i, row := range rows {
 		if row.Refused != "" {
@@ -212,9 +244,17 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	return nil
 }
 
-// both looks at the other direction of a row. One that takes too many samples is refused.
-func (p *planning) both(ctx context.Context, row *Row) error {
-	n, err := p.claim(row).bothDirections(ctx, row.Noise, tolerance)
+// both looks at the other direction of a row. The first is refused where that takes too many
+// samples; another one is given fewer, and then stays as it is.
+func (p *planning) both(ctx context.Context, row *Row, first bool) error {
+	c := p.claim(row)
+	if !first {
+		c.share = turnedShare
+	}
+	n, err := c.bothDirections(ctx, row.Noise, tolerance)
+	if !first && (errors.Is(err, ErrTooDear) || errors.Is(err, ErrNoEstimate)) {
+		return ctx.Err()
+	}
 	return p.renew(ctx, row, n, err)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -340,6 +341,11 @@ func TestTies(t *testing.T) {
 	if out.Rows[0].Noise.OneDirection {
 		t.Error("of the first only one direction was looked at")
 	}
+	for i, row := range out.Rows[:mostTied] {
+		if row.Tied && row.Noise.OneDirection {
+			t.Errorf("row %d is tied, and only one direction was looked at", i+1)
+		}
+	}
 }
 
 // TestUnits: figures in the units that their comments say.
@@ -363,6 +369,61 @@ func TestUnits(t *testing.T) {
 		}
 		if row.StateBytes != int64(row.State)*8*1000 || math.Abs(row.TimesEach-4) > .21 || row.Kept != 1 || !(row.CPU > 0) || !(row.Speed > 1e6) {
 			t.Errorf("%s: %+v", row.Name(), row)
+		}
+	}
+}
+
+// TestSchedules: with a schedule of learning rates there are Toeplitz strategies too, made without
+// it and measured with it, and the dense one whatever the objective.
+func TestSchedules(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds = []string{"poisson", "cyclic-poisson", "fixed"}, []string{"identity", "banded-toeplitz", "dense"}
+	r.Workload, r.Objective = mechanism.Params{Workload: mechanism.MomentumWorkload, Momentum: .9, LearningRates: mechanism.CooldownRates}, MaxSE
+	out := planned(t, r)
+	rates := mechanism.Cooldown(r.Steps, .25, .05)
+	kinds := map[string]int{}
+	for _, row := range out.Rows {
+		if row.Refused != "" {
+			t.Errorf("%s: refused: %s", row.Name(), row.Refused)
+			continue
+		}
+		kinds[row.Scheme.Scheme+" "+row.Strategy.Kind]++
+		s, err := row.Strategy.Make(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.Error(mechanism.Momentum(r.Steps, .9, rates))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := row.Noise.Multiplier * e.MaxSE / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
+			t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
+		}
+	}
+	for _, want := range []string{"cyclic-poisson banded-toeplitz", "fixed banded-toeplitz", "fixed dense"} {
+		if kinds[want] == 0 {
+			t.Errorf("no %s", want)
+		}
+	}
+	if !slices.ContainsFunc(out.Note, func(text string) bool { return strings.Contains(text, "constant learning rates") }) || slices.ContainsFunc(smallPlan(t).Note, func(text string) bool { return strings.Contains(text, "constant learning rates") }) {
+		t.Errorf("%q", out.Note)
+	}
+}
+
+// TestPowers: the best power beside a root has as many bands, and at most its error.
+func TestPowers(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds = []string{"fixed"}, []string{"bsr", "bfr", "bisr", "bifr"}
+	least := map[string]*Row{}
+	for _, row := range planned(t, r).Rows {
+		if least[row.Strategy.Kind] == nil {
+			least[row.Strategy.Kind] = row
+		}
+	}
+	for power, root := range map[string]string{"bfr": "bsr", "bifr": "bisr"} {
+		a, b := least[power], least[root]
+		if a == nil || b == nil || a.Refused != "" || a.Strategy.Bands != b.Strategy.Bands || a.Relative > b.Relative*(1+1e-9) {
+			t.Errorf("%s: %+v; %s: %+v", power, a, root, b)
 		}
 	}
 }
@@ -481,6 +542,17 @@ func TestBatchSizes(t *testing.T) {
 	}
 }
 
+// TestTooLarge: batch sizes that no population has are named.
+func TestTooLarge(t *testing.T) {
+	r := Request{Populations: []Population{{Examples: 100}, {Examples: 180}}, BatchSizes: []float64{64, 128, 181, 256}}
+	if text := r.tooLarge(); !slices.Equal(text, []string{"Batch sizes from 181 on were not tried: there are 180 examples."}) {
+		t.Error(text)
+	}
+	if r.BatchSizes = []float64{64, 128}; r.tooLarge() != nil {
+		t.Error(r.tooLarge())
+	}
+}
+
 // TestSolve: the batch size that is found reaches the target, and one that is 4 % smaller does not.
 func TestSolve(t *testing.T) {
 	r := small()
@@ -500,6 +572,9 @@ func TestSolve(t *testing.T) {
 	batch := out.Rows[0].BatchSize
 	if out.Rows[0].Relative > target || at(batch*.96) <= target {
 		t.Errorf("batch size %g has %g, target %g; %g has %g", batch, out.Rows[0].Relative, target, batch*.96, at(batch*.96))
+	}
+	if out, err := r.Solve(t.Context(), 2*at(50)); err != nil || out.Rows[0].BatchSize != 50 {
+		t.Errorf("a target that the least batch size reaches: %+v, %v", out, err)
 	}
 	var bad *ParamError
 	if _, err := r.Solve(context.Background(), target/100); !errors.As(err, &bad) || bad.Param != "target" {

@@ -93,7 +93,7 @@ func (r Request) Validate() error {
 		c.Require(p.Examples >= 1 && p.Given >= p.Examples, "examples", p.Examples, "must be at least 1")
 		c.Require(!r.Numbered || p.MaxPerOwner == 1, "max per owner", p.MaxPerOwner, "must be left out for numbered examples, which know no owners: give --graph")
 	}
-	c.Require(r.Steps >= 1 && r.Steps <= maxSteps, "steps", r.Steps, fmt.Sprintf("must be 1 to %d", maxSteps))
+	c.Require(r.Steps >= 1 && r.Steps <= MaxSteps, "steps", r.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	c.Require(len(r.BatchSizes) > 0, "batch size", "(none)", "must be above 0")
 	for _, b := range r.BatchSizes {
 		c.Require(b > 0 && b <= 1e15, "batch size", b, "must be above 0 and at most 1e15")
@@ -111,7 +111,7 @@ func (r Request) Validate() error {
 	if len(r.BatchSizes) > 0 && r.MaxBatchSize > 0 {
 		c.Require(float64(r.MaxBatchSize) >= r.BatchSizes[0], "max batch size", r.MaxBatchSize, fmt.Sprintf("must be at least the batch size, %g", r.BatchSizes[0]))
 	}
-	if r.Steps >= 1 && r.Steps <= maxSteps {
+	if r.Steps >= 1 && r.Steps <= MaxSteps {
 		workload := r.workload(mechanism.KindIdentity)
 		c.Add(workload.Validate())
 		if workload.WorkloadFile() != "" {
@@ -127,16 +127,41 @@ func (r Request) Validate() error {
 	return c.Err()
 }
 
-// maxSteps bounds what a plan is made for: tables beyond take too long for dozens of candidates.
-const maxSteps = 1 << 17
+// MaxSteps bounds what a plan is made for: tables beyond take too long for dozens of candidates.
+const MaxSteps = 1 << 17
 
-// workload are the parameters of a strategy of a kind for the request's workload.
+// toeplitzKinds are made for Toeplitz workloads only.
+var toeplitzKinds = []string{mechanism.KindBandedToeplitz, mechanism.KindBandInv, mechanism.KindBLT}
+
+// workload are the parameters of a strategy of a kind for the request's workload, or for the next
+// to it that the kind can be made for: without a schedule of learning rates, or for prefix sums in
+// place of a file's. What is made is measured on the request's own ([Request.measured]).
 func (r Request) workload(kind string) mechanism.Params {
+	p := r.measured(kind)
+	if slices.Contains(toeplitzKinds, kind) {
+		p.LearningRates = ""
+		if p.WorkloadFile() != "" {
+			p.Workload = mechanism.PrefixWorkload
+		}
+	}
+	if kind == mechanism.KindDense {
+		p.Objective = "" // it has no other
+	}
+	return p
+}
+
+// measured are parameters with the request's workload and objective.
+func (r Request) measured(kind string) mechanism.Params {
 	p := mechanism.Params{Kind: kind, Steps: r.Steps, Workload: r.Workload.Workload, Momentum: r.Workload.Momentum, LearningRates: r.Workload.LearningRates}
 	if r.Objective == MaxSE {
 		p.Objective = mechanism.MaxError
 	}
 	return p
+}
+
+// adapted says whether some strategies are made for another workload than the request's.
+func (r Request) adapted() bool {
+	return !slices.Contains([]string{"", mechanism.ConstantRates}, r.Workload.LearningRates) || r.Workload.WorkloadFile() != ""
 }
 
 // error is the error that the request's ranking goes by.

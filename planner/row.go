@@ -47,14 +47,15 @@ type Row struct {
 	run  accounting.Run
 }
 
-// stepSeconds is about what a sample takes a step, in seconds of one processor
-// (docs/benchmarks.md).
-var stepSeconds = map[string]float64{"b-min-sep": 6e-9, "poisson": 6e-9, "balls-in-bins": 12e-9, "epoch-min-sep": 12e-9, "balanced-min-sep": 25e-9}
-
+// What a certificate takes of one processor, in seconds: the middle of what was measured for the
+// first of five plans (docs/planner.md). A sample takes as much whatever the scheme, to a factor of
+// four.
 const (
-	tableSeconds   = 3.0 // tables and estimates of a certificate
-	provenSeconds  = 3.0 // of privacy loss distributions
-	ownersFactor   = 2.7 // of a sample, with several examples per owner
+	tableSeconds   = 12.0  // tables and estimates
+	sampleSeconds  = 25e-6 // of a sample, and
+	stepSeconds    = 30e-9 // of each of its steps
+	provenSeconds  = 3.0   // of privacy loss distributions
+	ownersFactor   = 2.7   // of a sample, with several examples per owner
 	normalSeconds  = 2.1e-9
 	productSeconds = 0.04e-9
 )
@@ -77,7 +78,7 @@ func (r *Request) figures(row *Row, population Population, e mechanism.Error, f 
 	case row.Noise.Proven:
 		row.CPU = provenSeconds
 	default:
-		each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
+		each := sampleSeconds + stepSeconds*float64(r.Steps)
 		if row.run.MaxExamplesPerOwner > 1 {
 			each *= ownersFactor * float64(row.run.MaxExamplesPerOwner)
 		}

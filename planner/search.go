@@ -276,6 +276,9 @@ func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, proposal
 // longer each.
 func (s *searcher) mostSamples() float64 {
 	most := mostWork / float64(s.run.Strategy.Steps)
+	if s.share > 0 {
+		most *= s.share
+	}
 	if s.run.MaxExamplesPerOwner > 1 {
 		most /= ownersFactor
 	}

@@ -92,7 +92,7 @@ func (p *planning) make(ctx context.Context, params mechanism.Params) made {
 		if m.strategy, m.err = params.Make(ctx, p.matrix); m.err != nil {
 			return m
 		}
-		problem, err := params.Problem(p.matrix)
+		problem, err := p.measured(params.Kind).Problem(p.matrix)
 		if err != nil {
 			return made{err: err}
 		}

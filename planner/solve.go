@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -38,16 +39,28 @@ func (r Request) Solve(ctx context.Context, target float64) (*Result, error) {
 	}
 	narrow := r
 	narrow.Schemes, narrow.Kinds = []string{out.Rows[0].Scheme.Scheme}, []string{out.Rows[0].Strategy.Kind}
+	reached := func(batch float64) (bool, error) {
+		one, err := at(narrow, batch)
+		if errors.Is(err, ErrNone) { // the mechanism cannot be used there
+			return false, nil
+		}
+		return err == nil && one.Rows[0].Relative <= target, err
+	}
+	if enough, err := reached(low); err != nil {
+		return nil, err
+	} else if enough {
+		high = low
+	}
 	for high/low > solved && high-low > 1 {
 		middle := math.Sqrt(low * high)
 		if middle > 100 {
 			middle = math.Round(middle)
 		}
-		one, err := at(narrow, middle)
+		enough, err := reached(middle)
 		if err != nil {
-			return one, err
+			return nil, err
 		}
-		if one.Rows[0].Relative <= target {
+		if enough {
 			high = middle
 		} else {
 			low = middle

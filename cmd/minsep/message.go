@@ -50,7 +50,11 @@ func once(text string) string {
 	seen := map[string]bool{}
 	all := strings.Split(text, "\n")
 	for _, line := range all {
-		if flags, found := strings.CutSuffix(line, ": one of them must be given"); found {
+		flags, found := strings.CutSuffix(line, ": one of them must be given")
+		if !found {
+			flags, found = strings.CutSuffix(line, ": exactly one of them must be given")
+		}
+		if found {
 			given := func(line string) bool {
 				return slices.ContainsFunc(strings.Split(flags, ", "), func(flag string) bool { return strings.HasPrefix(line, flag+" ") })
 			}

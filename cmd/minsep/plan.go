@@ -162,7 +162,13 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		}
 	}
 	if f.epochs > 0 {
-		r.Steps = int(min(math.MaxInt32, math.Ceil(f.epochs*float64(r.Populations[len(r.Populations)-1].Examples)/sizes[0]-1e-9)))
+		examples := r.Populations[len(r.Populations)-1].Examples
+		steps := math.Ceil(f.epochs*float64(examples)/sizes[0] - 1e-9)
+		if steps > planner.MaxSteps {
+			return nil, &param.Error{Package: "minsep", Param: "epochs", Value: f.epochs,
+				Rule: fmt.Sprintf("are %.6g steps of %g of %d examples; must be at most %d steps: give larger batches, or fewer epochs", steps, sizes[0], examples, planner.MaxSteps)}
+		}
+		r.Steps = int(steps)
 	}
 	r.BatchSizes = sizes
 	if f.noise > 0 {
@@ -235,7 +241,11 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	c.Require((r.Steps != 0) != (f.epochs != 0), "steps and epochs", nil, "exactly one of them must be given")
 	c.Require(f.epochs >= 0 && f.epochs <= 1e9, "epochs", f.epochs, "must be above 0 and at most 1e9")
 	sizes, bad := batchSizes(f.batchSize)
-	c.Require(bad == "", "batch-size", strconv.Quote(f.batchSize), bad)
+	shown := f.batchSize
+	if _, err := strconv.ParseFloat(shown, 64); err != nil {
+		shown = strconv.Quote(shown)
+	}
+	c.Require(bad == "", "batch-size", shown, bad)
 	c.Require(f.epochs == 0 || len(sizes) < 2, "epochs", f.epochs, "takes one batch size: plans of different numbers of steps cannot be compared; give --steps")
 	c.Require((r.Epsilon != 0) != (f.noise != 0), "epsilon and noise-multiplier", nil, "exactly one of them must be given")
 	c.Require(f.noise >= 0 && f.noise <= 1e9, "noise-multiplier", f.noise, "must be above 0 and at most 1e9")
@@ -247,6 +257,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 		if r.MaxNoiseState, bad = bytesOf(f.state); bad != "" {
 			c.Require(false, "max-noise-state", strconv.Quote(f.state), bad)
 		}
+		c.Require(r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --max-noise-state: the state is that of all of them")
 	}
 	var unit accounting.Unit
 	unit, err = accounting.ParseUnit(f.unit)
@@ -261,6 +272,9 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	}
 	if probe.Steps == 0 {
 		probe.Steps = 1
+	}
+	if probe.Coordinates == 0 {
+		probe.Coordinates = 1
 	}
 	if f.noise != 0 {
 		probe.Epsilon = 1
@@ -343,7 +357,7 @@ const mostRows = 24
 
 func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
-	fmt.Fprintf(w, "(%.4g, %g)-DP, %s steps, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, grouped(int64(r.Steps)), r.Objective)
+	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, stepsText(r.Steps), r.Objective)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
 	shown, left, seen := 0, 0, map[string]bool{}
@@ -369,6 +383,14 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	for _, text := range out.Note {
 		fmt.Fprintln(w, text)
 	}
+}
+
+// stepsText is a number of steps in words.
+func stepsText(steps int) string {
+	if steps == 1 {
+		return "1 step"
+	}
+	return grouped(int64(steps)) + " steps"
 }
 
 func printRow(t io.Writer, row *planner.Row) {
