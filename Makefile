@@ -13,7 +13,7 @@ BUILD_FLAGS := -trimpath -ldflags='-s -w'
 # What make release builds for, such as "linux/amd64 darwin/arm64".
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build release demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified look
+.PHONY: help build release demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified blind look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,6 +163,9 @@ audit: ## attack the whole chain in process: certificates of every scheme again,
 
 papers: ## recompute the papers' tables, published beside computed; GRID=points.jsonl for the grid of arXiv 2602.09338
 	$(GO) run ./integration/papers $(if $(GRID),-grid $(GRID))
+
+blind: build ## plan for five data sets, certify what the plans name first, and compare the order: an hour of processor time, resumable
+	$(GO) run ./integration/blind -minsep bin/minsep -out out/blind
 
 amplified: ## recompute those with amplification by sampling: an hour and more, can be stopped and resumed; CELLS=figures.jsonl
 	@mkdir -p out
