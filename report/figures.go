@@ -108,6 +108,54 @@ func (r *Run) curve() Figure {
 	return f
 }
 
+// mark is a value with its error, under a label.
+type mark struct {
+	label        string
+	value, error float64 // the error is 0 where the value is proven
+}
+
+// ranking draws the noise of a run and of a plan's rows relative to the batch.
+func ranking(marks []mark) Figure {
+	f := Figure{Title: "Noise relative to the batch", Columns: []string{"", "noise / batch", "two standard errors"}}
+	p := chart("noise / batch, less is better", "row of the table")
+	var proven, estimated plotter.XYs
+	labels := make([]string, len(marks))
+	least, largest := 0, 0.0
+	for i, m := range marks {
+		largest = max(largest, m.value+m.error)
+		at := plotter.XY{X: m.value, Y: float64(len(marks) - 1 - i)}
+		labels[len(marks)-1-i] = m.label
+		deviation := ""
+		if m.error > 0 {
+			estimated = append(estimated, at)
+			deviation = number(m.error)
+			p.Add(lineOf(plotter.XYs{{X: m.value - m.error, Y: at.Y}, {X: m.value + m.error, Y: at.Y}}, first, false))
+		} else {
+			proven = append(proven, at)
+		}
+		if m.value < marks[least].value {
+			least = i
+		}
+		f.Rows = append(f.Rows, []string{m.label, number(m.value), deviation})
+	}
+	p.NominalY(labels...)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1.05*largest, -0.6, float64(len(marks))-0.4
+	if proven != nil {
+		p.Add(dotsOf(proven, other))
+	}
+	if estimated != nil {
+		p.Add(dotsOf(estimated, first))
+	}
+	name := marks[least].label
+	if name != "this run" {
+		name = "row " + name
+	}
+	f.Alt = fmt.Sprintf("A dot for each row of the table, from the top: %s has the least noise relative to the batch, %.4g.", name, marks[least].value)
+	f.Note = "Estimates have a colour of their own, and two standard errors to each side, where there is room to see them."
+	f.SVG = svg(p, figureWidth, figureHeight, "ranking", f.Title, f.Alt)
+	return f
+}
+
 func reversed(list plotter.XYs) plotter.XYs {
 	out := make(plotter.XYs, len(list))
 	for i := range list {

@@ -44,6 +44,7 @@ type Run struct {
 	Strategy    *mechanism.Strategy // of the certificate or, else, of the folder strategy
 	Noise       *noise.Params       // of the recipe
 	Indexes     []IndexOf           // of the folders that have one
+	Certified   time.Time           // when the certificate was written, by the date of its file; zero where that is not known
 
 	Plan *planner.Result // with the rows that are ranked, at least one; nil if none was given
 }
@@ -55,7 +56,10 @@ type IndexOf struct {
 	Params  string // SHA-256 of the stage's parameters, in hexadecimal
 	Files   int    // at least 0
 	Bytes   int64  // of all files; 0 where Secret, as sizes are then secret
-	Secret  bool   // batches and noise
+	Secret  bool   // batches, materialized examples and noise
+	// Finished is when the index was written, by the date of the file; zero where that is not known,
+	// as in an object store. A copy may have a date of its own.
+	Finished time.Time
 }
 
 // Read inspects a run directory and reads what a page shows of it. An error is for a directory in
@@ -76,6 +80,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	}
 	if c, err := stages.ReadCertificate(ctx, dir); err == nil {
 		r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
+		r.Certified = written(ctx, store.Join(dir, stages.FindClaim(ctx, dir)))
 	}
 	if s, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFolder, manifest.StrategyFile)); err == nil && r.Strategy == nil {
 		r.Strategy = s
@@ -139,16 +144,17 @@ func (r *Run) readNoise(ctx context.Context) {
 }
 
 func (r *Run) readIndexes(ctx context.Context) {
-	for _, folder := range []string{manifest.BoundedFolder, manifest.StrategyFolder, manifest.BatchesFolder, manifest.NoiseFolder} {
+	for _, folder := range []string{manifest.BoundedFolder, manifest.StrategyFolder, manifest.BatchesFolder, manifest.MaterializedFolder, manifest.NoiseFolder} {
 		ix, err := manifest.Read(ctx, store.Join(r.Dir, folder))
 		if errors.Is(err, fs.ErrNotExist) || err != nil {
 			continue
 		}
 		of := IndexOf{Folder: folder, Version: ix.Version, Params: ix.ParamsSHA256.String(), Files: len(ix.Files), Secret: ix.Secret != nil || folder == manifest.NoiseFolder}
+		of.Finished = written(ctx, store.Join(r.Dir, folder, manifest.IndexName))
 		for _, f := range ix.Files {
 			of.Bytes += f.Bytes
 		}
-		if folder == manifest.BatchesFolder {
+		if folder == manifest.BatchesFolder || folder == manifest.MaterializedFolder {
 			of.Secret = true
 		}
 		if of.Secret {
@@ -156,6 +162,15 @@ func (r *Run) readIndexes(ctx context.Context) {
 		}
 		r.Indexes = append(r.Indexes, of)
 	}
+}
+
+// written is when a file was written.
+func written(ctx context.Context, path string) time.Time {
+	info, err := store.Stat(ctx, path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.Modified
 }
 
 // realized is what came out by chance, where it is to be shown.

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
+
+	"minsep/accounting"
+	"minsep/manifest"
 )
 
 func (r *Run) verification() *Section {
@@ -40,15 +44,38 @@ func (r *Run) folders() *Section {
 	if c := r.Certificate; c != nil {
 		s.Facts = append(s.Facts, Fact{"Protocol", c.ProtocolSHA256})
 	}
-	s.Columns = []string{"folder", "minsep", "files", "bytes", "SHA-256 of its parameters"}
+	s.Columns = []string{"stage", "left", "finished, UTC", "minsep", "files", "bytes", "SHA-256 of its parameters"}
+	s.Text = []string{"When a stage finished is the date of its index, or of the certificate, on this disk: a copy of the directory may have other dates, and no check depends on them."}
+	rows := map[string][]string{}
 	for _, ix := range r.Indexes {
 		bytes := fmt.Sprint(ix.Bytes)
 		if ix.Secret {
 			bytes = "secret"
 		}
-		s.Rows = append(s.Rows, []string{ix.Folder, ix.Version, fmt.Sprint(ix.Files), bytes, ix.Params})
+		rows[ix.Folder] = []string{ix.Folder, date(ix.Finished), ix.Version, fmt.Sprint(ix.Files), bytes, ix.Params}
+	}
+	if c := r.Certificate; c != nil {
+		name := manifest.CertificateFile
+		if c.Status != accounting.Verified {
+			name = manifest.AccountingFile
+		}
+		rows[name] = []string{name, date(r.Certified), "", "", "", ""}
+	}
+	for _, stage := range []struct{ name, left string }{{"bound", manifest.BoundedFolder}, {"strategy", manifest.StrategyFolder}, {"account", manifest.CertificateFile},
+		{"account", manifest.AccountingFile}, {"form", manifest.BatchesFolder}, {"materialize", manifest.MaterializedFolder}, {"noise", manifest.NoiseFolder}} {
+		if row := rows[stage.left]; row != nil {
+			s.Rows = append(s.Rows, append([]string{stage.name}, row...))
+		}
 	}
 	return s
+}
+
+// date is a time to the second; "not known" for none.
+func date(t time.Time) string {
+	if t.IsZero() {
+		return "not known"
+	}
+	return t.UTC().Format(time.DateTime)
 }
 
 func (r *Run) checks() *Section {

@@ -51,7 +51,7 @@ func fixture(t testing.TB) *Run {
 		Neighborhoods: ownergraph.Histogram{{Value: 1, Count: 590}, {Value: 5, Count: 10}}}
 	r.Batches = &manifest.BatchesFacts{Examples: 600, Steps: 40, ExpectedBatchSize: &batch}
 	r.Curve = []verification.CurvePoint{{Epsilon: 1, Delta: 1e-3, StdErr: 1e-4}, {Epsilon: 2, Delta: 8e-6, StdErr: 1e-6}, {Epsilon: 4, Delta: 1e-9, StdErr: 1e-9}}
-	r.Indexes = []IndexOf{{Folder: "batches", Version: "0.1.0", Params: "ab", Files: 2, Secret: true}, {Folder: "bounded", Files: 1, Bytes: 777}}
+	r.Indexes = []IndexOf{{Folder: "batches", Version: "0.1.0", Params: "ab", Files: 2, Secret: true, Finished: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))}, {Folder: "bounded", Files: 1, Bytes: 777}}
 	return r
 }
 
@@ -263,9 +263,17 @@ func TestAlternatives(t *testing.T) {
 	if strings.Contains(text, "<td>9</td><td>fixed</td>") || strings.Contains(text, "not comparable") {
 		t.Error("the page has rows or faults that it should not have")
 	}
+	for _, want := range []string{`aria-labelledby="ranking-t ranking-d"`, "from the top: row 1 has the least noise relative to the batch, 0.0123.", "<td>1</td><td>0.0123</td><td>0.0008</td>", "<td>12</td><td>0.0456</td><td></td>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
 	r.Plan.Request.Workload = mechanism.Params{Workload: mechanism.MomentumWorkload, Momentum: 0.9}
 	r.Plan.Request.Objective, r.Plan.Request.Epsilon = planner.MaxSE, 3
 	text = pageOf(t, r, Options{})
+	if strings.Contains(text, "ranking-t") {
+		t.Error("a picture compares what is not comparable")
+	}
 	e, err := r.Certificate.Run.Strategy.Error(mechanism.Momentum(40, 0.9, nil))
 	if err != nil {
 		t.Fatal(err)
@@ -286,6 +294,24 @@ func TestAlternatives(t *testing.T) {
 		if (err == nil) != ok || ok && len(plan.Rows) != 1 {
 			t.Errorf("%s: %+v, %v", content, plan, err)
 		}
+	}
+}
+
+// TestStages: each stage has a line with when it finished, in their order, and the page has the
+// mark by which it is known as one.
+func TestStages(t *testing.T) {
+	text := pageOf(t, fixture(t), Options{})
+	at := 0
+	for _, want := range []string{"<tr><td>bound</td><td>bounded</td><td>not known</td><td></td><td>1</td><td>777</td>", "<tr><td>account</td><td>certificate.json</td><td>not known</td>",
+		"<tr><td>form</td><td>batches</td><td>2026-01-02 02:04:05</td><td>0.1.0</td><td>2</td><td>secret</td><td>ab</td>"} {
+		found := strings.Index(text, want)
+		if found < at {
+			t.Errorf("the page lacks %q, or it is not in its place", want)
+		}
+		at = found
+	}
+	if !strings.Contains(text[:1024], manifest.ReportMark) {
+		t.Error("the page does not begin with its mark")
 	}
 }
 

@@ -54,15 +54,19 @@ func (r *Run) alternatives() *Section {
 	}
 	request := r.Plan.Request
 	s := &Section{ID: "alternatives", Title: "Beside the alternatives of the plan", Columns: []string{"", "scheme", "min-sep", "strategy", "bands", "batch", "σ", "noise / batch", "worth"}}
+	var marks []mark
+	comparable := true
 	s.Text = []string{"The rows of the plan are estimates unless they say proven. This run is the first line, by its certificate. The noise is " + measure(request) + "."}
 	if c := r.Certificate; c != nil {
 		if c.Epsilon != request.Epsilon || c.Delta != request.Delta || c.Run.Strategy.Steps != request.Steps {
+			comparable = false
 			s.Text = append(s.Text, fmt.Sprintf("The plan is for (%.6g, %.6g) and %d steps, this run for (%.6g, %.6g) and %d: their noise is not comparable.",
 				request.Epsilon, request.Delta, request.Steps, c.Epsilon, c.Delta, c.Run.Strategy.Steps))
 		}
 		if v := r.noiseBy(request.Workload, request.Objective); !math.IsNaN(v) {
 			s.Rows = append(s.Rows, []string{"this run", r.Scheme.Kind().Name, fmt.Sprint(r.Scheme.Scheme().Separation()), c.Run.Strategy.Kind, fmt.Sprint(c.Run.Strategy.Bands()),
 				number(r.batchSize()), number(c.NoiseMultiplier), number(v), string(c.Status)})
+			marks = append(marks, mark{label: "this run", value: v})
 		}
 	}
 	for _, row := range shown(r.Plan.Rows) {
@@ -78,6 +82,14 @@ func (r *Run) alternatives() *Section {
 		}
 		s.Rows = append(s.Rows, []string{fmt.Sprint(row.Rank), row.Scheme.Scheme, minSep, row.Strategy.Kind, fmt.Sprint(row.Bands),
 			number(row.BatchSize), number(row.Noise.Multiplier), number(row.Relative) + deviation, worth})
+		at := mark{label: fmt.Sprint(row.Rank), value: row.Relative}
+		if !row.Noise.Proven {
+			at.error = 2 * row.StdErr
+		}
+		marks = append(marks, at)
+	}
+	if comparable && len(marks) > 0 {
+		s.Figures = []Figure{ranking(marks)}
 	}
 	return s
 }

@@ -137,7 +137,7 @@ func (local) Stat(_ context.Context, name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{Size: info.Size(), Dir: info.IsDir()}, nil
+	return Info{Size: info.Size(), Dir: info.IsDir(), Modified: info.ModTime()}, nil
 }
 
 func (local) List(_ context.Context, dir string) ([]Entry, error) {

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"minsep/internal/param"
 )
@@ -48,9 +49,10 @@ type File interface {
 
 // Info is what is known of a name.
 type Info struct {
-	Size    int64  // of a file
-	Dir     bool   // a folder; in an object store, a name under which there are objects
-	Version string // see [File]
+	Size     int64     // of a file
+	Dir      bool      // a folder; in an object store, a name under which there are objects
+	Version  string    // see [File]
+	Modified time.Time // when a local file was last written; zero in an object store
 }
 
 // Entry is a name in a folder.
