@@ -98,11 +98,11 @@ func rowsOfFractional() (rows []amplifiedRow) {
 		return space{sizeName: "bands", sizes: powers(last), start: start, name: "γ", from: .45, step: .15, high: 1,
 			make: func(size int, gamma float64) (*mechanism.Strategy, error) { return make(n, size, gamma) }}
 	}
-	offset := func(start int) space {
-		return space{sizeName: "bands", sizes: powers(epochFractional), start: start, name: "c", from: 0, step: 1, low: -1, high: 20,
-			shown: func(size int, x float64) float64 { return x / float64(size) },
+	offset := func(start int) space { // by ln(1 + c·bands)
+		c := func(size int, x float64) float64 { return math.Expm1(x) / float64(size) }
+		return space{sizeName: "bands", sizes: powers(epochFractional), start: start, name: "c", from: 1.4, step: .7, low: -3, high: 6, shown: c,
 			make: func(size int, x float64) (*mechanism.Strategy, error) {
-				return mechanism.OneParameter(n, size, x/float64(size))
+				return mechanism.OneParameter(n, size, c(size, x))
 			}}
 	}
 	for _, c := range []struct {
