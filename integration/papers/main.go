@@ -134,13 +134,14 @@ func (r row) far() bool {
 	return r.stdErr > 0 && math.Abs(r.computed-r.value()) > 3*r.stdErr+halfUnit(r.published)
 }
 
-// summary is what the ratios of three figures or more, printed as numbers, have in common.
+// summary is what the ratios of three figures or more, printed as numbers, have in common; those
+// whose difference is expected do not count.
 func summary(rows []row) string {
 	var ratios []float64
 	var far []string
 	square, mean := 0., 0.
 	for _, r := range rows {
-		if r.published == "" || r.computed == 0 || r.bound() || strings.HasPrefix(r.published, "≈") {
+		if r.published == "" || r.computed == 0 || r.open || r.bound() || strings.HasPrefix(r.published, "≈") {
 			continue
 		}
 		ratios = append(ratios, r.computed/r.value())

@@ -57,7 +57,7 @@ func TestWrite(t *testing.T) {
 		return []row{
 			{name: "a", published: "2.0", computed: 2.02}, {name: "b", computed: 7, note: "no figure"}, {name: "c", published: "<3", computed: 3.1},
 			{name: "d", published: "2.0", computed: 2.4, stdErr: .1}, {name: "e", published: "2.0", computed: 1.9, stdErr: .1},
-			{name: "f", published: "4.00", computed: 4.4, stdErr: .1},
+			{name: "f", published: "4.00", computed: 4.4, stdErr: .1}, {name: "g", published: "4.00", computed: 8, open: true},
 		}, nil
 	}}})
 	if err != nil {

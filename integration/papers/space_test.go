@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"minsep/accounting"
 	"minsep/mechanism"
 )
 
@@ -124,5 +126,42 @@ func TestFigureEpochs(t *testing.T) {
 		if (ratio < 1.18) != c.holds || ratio < 1.17 {
 			t.Errorf("%d bands: %v", c.bands, ratio)
 		}
+	}
+}
+
+// TestPlainError compares the standard error with what scatters: noise multipliers of a Gaussian
+// mechanism, each from as many samples of its privacy loss.
+func TestPlainError(t *testing.T) {
+	const epsilon, delta, samples, repeats = 1, .01, 4000, 400
+	sigma, err := accounting.GaussianNoiseMultiplier(epsilon, delta, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	square := 0.
+	for range repeats {
+		var z [samples]float64
+		for i := range z {
+			z[i] = rng.NormFloat64()
+		}
+		low, high := sigma/2, 2*sigma
+		for range 20 {
+			mu := 2 / (low + high)
+			mean := 0.
+			for _, z := range z {
+				mean += max(0, -math.Expm1(epsilon-mu*mu/2-mu*z)) / samples
+			}
+			if mean > delta {
+				low = (low + high) / 2
+			} else {
+				high = (low + high) / 2
+			}
+		}
+		off := (low+high)/2/sigma - 1
+		square += off * off / repeats
+	}
+	// a standard deviation of 400 draws is within a fifth of it, but for a probability of 1e-7
+	if got := plainError(epsilon, delta, samples); math.Abs(got/math.Sqrt(square)-1) > .2 {
+		t.Errorf("%v, of %d repeats %v", got, repeats, math.Sqrt(square))
 	}
 }
