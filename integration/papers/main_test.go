@@ -25,6 +25,9 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// inWords is how far a figure may be from what a paper says of it in words.
+const inWords = .03
+
 func testTable(t *testing.T, table table) {
 	rows, err := table.rows()
 	if err != nil {
@@ -32,10 +35,16 @@ func testTable(t *testing.T, table table) {
 	}
 	compared := 0
 	for _, r := range rows {
-		if r.published == "" || r.open || strings.HasPrefix(r.published, "≈") {
+		if r.published == "" || r.open {
 			continue
 		}
 		compared++
+		if strings.HasPrefix(r.published, "≈") {
+			if math.Abs(r.computed/r.value()-1) > inWords {
+				t.Errorf("%s: %v, published %s", r.name, r.computed, r.published)
+			}
+			continue
+		}
 		if r.bound() {
 			if !r.holds() {
 				t.Errorf("%s: %v, published %s", r.name, r.computed, r.published)
@@ -46,7 +55,7 @@ func testTable(t *testing.T, table table) {
 			t.Errorf("%s: %v, published %s", r.name, r.computed, r.published)
 		}
 	}
-	if compared == 0 && !strings.Contains(table.heading, "section 4") && !strings.Contains(table.heading, "picture") {
+	if compared == 0 && !strings.Contains(table.heading, "section 4") && !strings.Contains(table.heading, "picture") && !strings.Contains(table.heading, "2(b)") {
 		t.Errorf("%s: nothing compared", table.heading)
 	}
 }

@@ -55,7 +55,7 @@ func resume[T keyed](ctx context.Context, file string, all []T, find func(contex
 				if err == nil {
 					done[t.key()] = t
 					known++
-					fmt.Fprintf(w, "%d of %d: %s; %.0f s of processor time so far\n", known, len(all), t.key(), cpuTime().Seconds())
+					fmt.Fprintf(w, "%d of %d: %s; %.0f s of processor time in this run\n", known, len(all), t.key(), cpuTime().Seconds())
 				} else if ctx.Err() == nil {
 					fault = errors.Join(fault, fmt.Errorf("%s: %w", t.key(), err))
 				}
