@@ -14,7 +14,7 @@ type balancedMinSep struct{}
 
 func (balancedMinSep) separated() bool { return true }
 
-// affordable: states of the table times steps, 10 ns each.
+// affordable: states of the table times steps, 10 ns each, and more where several replicas are free.
 func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
 	if s.Participations <= 1 && order <= 3 {
 		return true // newOnce refuses what is too much
@@ -23,7 +23,16 @@ func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
 	if order <= 3 {
 		limit = 1e9
 	}
-	return countClassStates(s.Balanced(), order)*float64(s.Steps) <= limit
+	l := s.Balanced()
+	return max(countClassStates(l, order), countClassChoices(l, order))*float64(s.Steps) <= limit
+}
+
+// tupleTime: a choice among all subsets of the free replicas at each participation.
+func (balancedMinSep) tupleTime(s montecarlo.Spec, order int) float64 {
+	if s.Participations <= 1 {
+		return 0
+	}
+	return 100 * float64(s.Balanced().Most*order) * math.Exp2(float64(order))
 }
 
 func (balancedMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ func(float64)) (source, error) {

@@ -186,3 +186,73 @@ func TestClassTableLimits(t *testing.T) {
 		t.Errorf("%d bytes are held, %g announced", 8*held, limit)
 	}
 }
+
+// TestCountOfClassChoices holds it against the states themselves.
+func TestCountOfClassChoices(t *testing.T) {
+	for _, c := range []struct {
+		n, b  int
+		times float64
+		theta int
+	}{{9, 1, 2, 5}, {9, 2, 2, 4}, {12, 3, 3, 4}, {9, 2, 1.5, 6}, {9, 3, 2, 2}} {
+		l, err := balanced.New(c.n, c.b, c.times)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := newClassTable(l, c.theta, newGram(likelihood.NewColumns(toeplitz(c.n, 1)), c.b, 1), false, maxTableBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0.0
+		for _, s := range table.states {
+			if s.free > 2 {
+				want += math.Exp2(float64(s.free)) * float64(s.free) / 2
+			}
+		}
+		if got := countClassChoices(l, c.theta); got != want {
+			t.Errorf("%+v: %v choices, the states have %v", c, got, want)
+		}
+	}
+}
+
+// TestSlowOrdersAreLeftOut: where tuples of high orders take long, the members are those up to the
+// order with the least M times time of all that are made, and the proof is that of the least M.
+func TestSlowOrdersAreLeftOut(t *testing.T) {
+	c := balancedCase{toeplitz(30, .8), 1, 2, 1.6, 0}
+	for k := 1; k <= 2; k++ {
+		spec := c.spec()
+		spec.MaxExamplesPerOwner = k
+		const epsilon = 1
+		proposal, err := NewProposal(Config{spec, epsilon, montecarlo.P})
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns, family := likelihood.NewColumns(spec.Strategy), balancedMinSep{}
+		rest := 25.0 * 30
+		if k > 1 {
+			rest += 50*30 + 500*float64(proposal.Draws*k)
+		}
+		fastest, best, least := math.Inf(1), 0, math.Inf(1)
+		last := 1
+		for order := 2; family.affordable(spec, order); order++ {
+			s, err := family.source(spec, columns, order, false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bound := mixture{[]Member{{Order: order, Weight: 1, LogN: s.logN()}}, epsilon, k}.bound()
+			least, last = min(least, bound), order
+			if time := bound * (rest + 100*2*float64(order)*math.Exp2(float64(order))); order > k && time < fastest {
+				fastest, best = time, order
+			}
+		}
+		top := 0
+		for _, m := range proposal.Members {
+			top = max(top, m.Order)
+		}
+		if top > best || best >= last {
+			t.Errorf("k=%d: orders up to %d, the least time is at %d, of orders to %d", k, top, best, last)
+		}
+		if proposal.Divergence > least*(1+1e-6) || proposal.Bound < proposal.Divergence {
+			t.Errorf("k=%d: %v is proven, M is %v, the least %v", k, proposal.Divergence, proposal.Bound, least)
+		}
+	}
+}

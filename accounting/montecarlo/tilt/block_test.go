@@ -392,7 +392,7 @@ func TestMeanInBlocksIsTheDivergence(t *testing.T) {
 		for _, warm := range []bool{false, true} {
 			spec, want, _ := ownerOfTwoSteps(k, .3, .9, warm, .4)
 			for size := 1; size <= 2; size++ {
-				for _, draws := range []int{0, ownerDraws} {
+				for _, draws := range []int{0, 20} {
 					if k == 1 && draws > 0 {
 						continue
 					}
@@ -441,7 +441,7 @@ func TestOwnersOfManyHaveProposals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if proposal.Bound > .01 || proposal.Members[0].Block == 0 || proposal.Draws != ownerDraws {
+	if proposal.Bound > .01 || proposal.Members[0].Block == 0 || proposal.Draws != ownerDraws(5) {
 		t.Errorf("proposal %+v: M is too large", proposal)
 	}
 	if s, err := (bMinSep{}).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
@@ -457,6 +457,26 @@ func TestOwnersOfManyHaveProposals(t *testing.T) {
 	v.Fork().Values(again, 40)
 	if !slices.Equal(again, values[40:56]) {
 		t.Error("a fork has other values")
+	}
+}
+
+// TestLimitedWorkServesOwners: those who limit the work of tables have an M for owners that is not
+// far above that of all orders.
+func TestLimitedWorkServesOwners(t *testing.T) {
+	for _, k := range []int{3, 5} {
+		c := benchCase(t, 200, 16, 128./50000, .3+.16*float64(k), 8)
+		c.Spec.MaxExamplesPerOwner = k
+		all, err := NewProposal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some, err := NewProposalWithin(c, 3e6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if some.Bound > 10*all.Bound {
+			t.Errorf("k=%d: M = %g with limited work, %g without: %v, %v", k, some.Bound, all.Bound, some.Members, all.Members)
+		}
 	}
 }
 

@@ -13,12 +13,17 @@ const maxBlockWork = 1e8
 func (bMinSep) maxBlockWork() float64     { return maxBlockWork }
 func (epochMinSep) maxBlockWork() float64 { return maxBlockWork }
 
+// blockShare is how many multiplications of a table in blocks those who limit their work allow for a
+// state of an exact one.
+const blockShare = 10
+
 // blockSearch looks for the order and the length of blocks with the least M.
 type blockSearch struct {
 	spec    montecarlo.Spec
 	columns *likelihood.Columns
 	epsilon float64
 	family  blocked
+	most    float64 // multiplications of a table, at most
 
 	member    Member
 	bound     float64 // M of member, +Inf before there is one
@@ -27,7 +32,7 @@ type blockSearch struct {
 
 // try computes M of an order and a length and reports whether it is the least so far.
 func (b *blockSearch) try(order, size int) (better bool) {
-	if order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > b.family.maxBlockWork() {
+	if order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > b.most {
 		return false
 	}
 	k := max(1, b.spec.MaxExamplesPerOwner)
@@ -54,7 +59,7 @@ func (b *blockSearch) run(least int) {
 		if b.member.Order > 0 {
 			order = b.member.Order
 		}
-		if b.family.blockWork(b.spec, order, size) > b.family.maxBlockWork() {
+		if b.family.blockWork(b.spec, order, size) > b.most {
 			if b.member.Order == 0 {
 				continue // longer blocks, or no order, would do
 			}

@@ -79,6 +79,17 @@ func countClassStates(l *balanced.Distribution, theta int) float64 {
 	return float64(l.Most+1) * countStates(theta, (l.Most+1)*l.MinSep)
 }
 
+// countClassChoices is what the subsets of more than two free replicas of an order's states take, in
+// states of others: f/2 for each of 2^f.
+func countClassChoices(l *balanced.Distribution, theta int) (count float64) {
+	blocked := (l.Most + 1) * (l.MinSep - 1)
+	for f := 3; f <= theta; f++ {
+		states := float64(l.Most+1) * choose(f-1+l.Most, f-1) * choose(blocked+theta-f-1, theta-f)
+		count += states * math.Exp2(float64(f)) * float64(f) / 2
+	}
+	return count
+}
+
 // classBytes is about what a table takes.
 func classBytes(l *balanced.Distribution, theta int, keep bool) float64 {
 	count, slices := countClassStates(l, theta), l.Steps+1

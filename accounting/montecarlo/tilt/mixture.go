@@ -3,6 +3,7 @@ package tilt
 import (
 	"math"
 
+	"minsep/accounting/montecarlo"
 	"minsep/internal/golden"
 )
 
@@ -136,6 +137,33 @@ func (m mixture) best() mixture {
 		kept[i].Weight /= total
 	}
 	m.members = kept
+	return m
+}
+
+// slowTuples is a family whose tuples of high orders take long.
+type slowTuples interface {
+	tupleTime(s montecarlo.Spec, order int) float64 // in ns, about
+}
+
+// quick leaves out the orders above the one of which the fewest samples, M, in the least time each,
+// are needed.
+func (m mixture) quick(s montecarlo.Spec, draws int) mixture {
+	family, ok := families[s.Scheme].(slowTuples)
+	if !ok {
+		return m
+	}
+	rest := 25 * float64(s.Steps) // of a sample, in ns, about
+	if draws > 0 {
+		rest += 50*float64(s.Steps) + 500*float64(draws*m.examples)
+	}
+	least, last := math.Inf(1), 0
+	for i, member := range m.members {
+		time := rest + family.tupleTime(s, member.Order)
+		if total := m.only(i).bound() * time; total < least {
+			least, last = total, i
+		}
+	}
+	m.members = m.members[:last+1]
 	return m
 }
 

@@ -132,8 +132,8 @@ func NewProposal(c Config) (Proposal, error) { return NewProposalWithin(c, math.
 
 // NewProposalWithin is NewProposal for those to whom its time matters more than M: orders above the
 // least whose tables take more work than so much, in states times steps (some 5 ns each), are not
-// tried, and blocks of steps only where there is nothing else. The proposal is as valid as any
-// other.
+// tried, and blocks of steps only where orders end below twice the examples per owner. The proposal
+// is as valid as any other.
 func NewProposalWithin(c Config, work float64) (Proposal, error) {
 	if err := c.Validate(); err != nil {
 		return Proposal{}, err
@@ -173,15 +173,20 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64) (Propo
 	}
 	least, last := math.Inf(1), math.Inf(1) // M so far, and how the last order changed it
 	walkError, converged, walkable := 0.0, false, k
+	part := 1.0 // of the work of an order that the one before took
 	var failed error
 	for order := max(2, k); order <= maxOrder; order++ {
-		if order > max(2, k) && (!family.affordable(c.Spec, order) || family.work(c.Spec, order) > work) {
+		if order > max(2, k) && (!family.affordable(c.Spec, order) || part*family.work(c.Spec, order) > work) {
 			break
 		}
-		s, err := family.source(c.Spec, columns, order, false, nil)
+		done := 0.0
+		s, err := family.source(c.Spec, columns, order, false, func(more float64) { done += more })
 		if err != nil {
 			failed = err
 			break
+		}
+		if k > 1 && done > 0 {
+			part = done / family.work(c.Spec, order)
 		}
 		member := Member{Order: order, Weight: 1, LogN: s.logN()}
 		if s.walkable() {
@@ -205,12 +210,12 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64) (Propo
 	}
 	proposal := Proposal{Config: c, Method: Tilted, Draws: drawsFor(c.Spec, c.Direction)}
 	if len(m.members) > 0 {
-		m = m.best()
+		m = m.quick(c.Spec, proposal.Draws).best()
 	}
-	if b, ok := family.(blocked); ok && !converged && (len(m.members) == 0 || math.IsInf(work, 1)) {
-		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1)}
+	if b, ok := family.(blocked); ok && !converged && (len(m.members) == 0 || math.IsInf(work, 1) || k > 1 && walkable < 2*k) {
+		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1), most: b.maxBlockWork()}
 		if len(m.members) > 0 {
-			search.bound = m.bound()
+			search.bound, search.most = m.bound(), min(search.most, blockShare*work)
 		}
 		search.run(walkable + 1)
 		if search.member.Order > 0 {

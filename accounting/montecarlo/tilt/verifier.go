@@ -376,11 +376,11 @@ func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	}
 	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
 	v.paths.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
-	ratio := v.paths.ratio(logF, &v.coins)
 	if p.Method == Tilted {
+		ratio := v.paths.ratio(logF, &v.coins, p.Epsilon, math.Inf(1))
 		return v.weights[lane] * v.mixture.weigh(logF, ratio.logExcess(p.Epsilon))
 	}
-	return ratio.shortfall(p.Epsilon) * v.weight(lane)
+	return v.paths.ratio(logF, &v.coins, math.Inf(-1), -p.Epsilon).shortfall(p.Epsilon) * v.weight(lane)
 }
 
 // Estimate is an estimate of a divergence: never a certificate.

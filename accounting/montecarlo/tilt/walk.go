@@ -14,7 +14,7 @@ type uniforms struct {
 	bulk   *stream.Bulk
 	sample uint64
 	block  uint64
-	words  [16]uint64
+	words  [64]uint64
 	next   int
 }
 
