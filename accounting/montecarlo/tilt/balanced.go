@@ -14,7 +14,8 @@ type balancedMinSep struct{}
 
 func (balancedMinSep) separated() bool { return true }
 
-// affordable: states of the table times steps, 10 ns each, and more where several replicas are free.
+// affordable: states of the table times steps, 10 ns each, and more where several replicas are
+// free.
 func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
 	if s.Participations <= 1 && order <= 3 {
 		return true // newOnce refuses what is too much

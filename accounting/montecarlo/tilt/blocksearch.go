@@ -13,8 +13,8 @@ const maxBlockWork = 1e8
 func (bMinSep) maxBlockWork() float64     { return maxBlockWork }
 func (epochMinSep) maxBlockWork() float64 { return maxBlockWork }
 
-// blockShare is how many multiplications of a table in blocks those who limit their work allow for a
-// state of an exact one.
+// blockShare is how many multiplications of a table in blocks those who limit their work allow for
+// a state of an exact one.
 const blockShare = 10
 
 // blockSearch looks for the order and the length of blocks with the least M.

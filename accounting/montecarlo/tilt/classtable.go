@@ -79,8 +79,8 @@ func countClassStates(l *balanced.Distribution, theta int) float64 {
 	return float64(l.Most+1) * countStates(theta, (l.Most+1)*l.MinSep)
 }
 
-// countClassChoices is what the subsets of more than two free replicas of an order's states take, in
-// states of others: f/2 for each of 2^f.
+// countClassChoices is what the subsets of more than two free replicas of an order's states take,
+// in states of others: f/2 for each of 2^f.
 func countClassChoices(l *balanced.Distribution, theta int) (count float64) {
 	blocked := (l.Most + 1) * (l.MinSep - 1)
 	for f := 3; f <= theta; f++ {
