@@ -118,31 +118,42 @@ func (p *EpochPosterior) Given(u, participates []float64) float64 {
 // ClassPosterior is the posterior of balanced min-sep (F5.8).
 type ClassPosterior struct {
 	*balanced.Distribution
-	norms   []float64   // ‖c_i‖²/σ²
-	logF    [][]float64 // ln F_i^j; 0 beyond the last step
-	forward [][]float64 // Pr[free before step i with j left | y]
+	norms         []float64   // ‖c_i‖²/σ²
+	logIn, logOut [][]float64 // ln η_i^j and ln (1 - η_i^j)
+	logF          [][]float64 // ln F_i^j; 0 beyond the last step
+	forward       [][]float64 // Pr[free before step i with j left | y]
 }
 
 // NewClassPosterior takes ‖c_i‖²/σ².
 func NewClassPosterior(l *balanced.Distribution, norms []float64) *ClassPosterior {
-	p := &ClassPosterior{Distribution: l, norms: norms}
-	for range l.Steps + 1 {
-		p.logF, p.forward = append(p.logF, make([]float64, l.Most+1)), append(p.forward, make([]float64, l.Most+1))
+	p := &ClassPosterior{Distribution: l, norms: norms, logIn: make([][]float64, l.Steps), logOut: make([][]float64, l.Steps)}
+	for i := range p.logIn {
+		p.logIn[i], p.logOut[i] = make([]float64, l.Most+1), make([]float64, l.Most+1)
+		for j := 1; j <= l.Most; j++ {
+			p.logIn[i][j], p.logOut[i][j] = math.Log(l.Hazard(j, i)), math.Log1p(-l.Hazard(j, i))
+		}
 	}
-	return p
+	return p.Fork().(*ClassPosterior)
 }
 
 // Fork has buffers of its own.
-func (p *ClassPosterior) Fork() Posterior { return NewClassPosterior(p.Distribution, p.norms) }
+func (p *ClassPosterior) Fork() Posterior {
+	fork := *p
+	fork.logF, fork.forward = nil, nil
+	for range p.Steps + 1 {
+		fork.logF, fork.forward = append(fork.logF, make([]float64, p.Most+1)), append(fork.forward, make([]float64, p.Most+1))
+	}
+	return &fork
+}
 
 func (p *ClassPosterior) Given(u, participates []float64) float64 {
 	n := p.Steps
 	join := func(i, j int) float64 {
-		return math.Log(p.Hazard(j, i)) + u[i] - p.norms[i]/2 + p.logF[min(n, i+p.MinSep)][j-1]
+		return p.logIn[i][j] + u[i] - p.norms[i]/2 + p.logF[min(n, i+p.MinSep)][j-1]
 	}
 	for i := n - 1; i >= 0; i-- {
 		for j := 1; j <= p.Most; j++ {
-			p.logF[i][j] = LogSum(math.Log1p(-p.Hazard(j, i))+p.logF[i+1][j], join(i, j))
+			p.logF[i][j] = LogSum(p.logOut[i][j]+p.logF[i+1][j], join(i, j))
 		}
 	}
 	most, less := p.Starts()
@@ -162,7 +173,7 @@ func (p *ClassPosterior) Given(u, participates []float64) float64 {
 			in := at * math.Exp(join(i, j)-p.logF[i][j])
 			participates[i] += in
 			// Not the difference, which cancels where the last steps are.
-			p.forward[i+1][j] += at * math.Exp(math.Log1p(-p.Hazard(j, i))+p.logF[i+1][j]-p.logF[i][j])
+			p.forward[i+1][j] += at * math.Exp(p.logOut[i][j]+p.logF[i+1][j]-p.logF[i][j])
 			p.forward[min(n, i+p.MinSep)][j-1] += in
 		}
 	}
