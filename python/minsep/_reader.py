@@ -52,7 +52,7 @@ class NoiseReader:
                 raise ValueError(f"like: has {self._layout.size} coordinates, {what} has {hi - lo}")
             if guard is not None:
                 guard.use_layout(self._layout.digest)
-        self._run, self._noise, self._dtype = run, noise, np.dtype(_TYPES[dtype])
+        self._run, self._guard, self._noise, self._dtype = run, guard, noise, np.dtype(_TYPES[dtype])
         self._shard, self._shards = shard, shards
         self.width = hi - lo
         self.next_step = start
@@ -71,6 +71,8 @@ class NoiseReader:
             raise TrainingError(f"noise of step {step}: the next step is {self.next_step}: noise is read in order, once")
         if step >= self._noise.steps:
             raise TrainingError(f"noise of step {step}: the run has steps 0 to {self._noise.steps - 1}")
+        if self._guard is not None and step >= self._guard.next_step:
+            raise TrainingError(f"noise of step {step}: the guard has not taken this step: take it first, with `for step in guard` or guard.take({step})")
         if self._stream is not None:
             row = self._stream.row()
         else:
@@ -107,7 +109,7 @@ def read_noise(
 
     like is a tree of arrays (dicts, lists, tuples; with JAX any of its trees): `step` gives trees of the same shapes. Leaves take
     their coordinates in order, the keys of a dict sorted; with a guard, a tree of other names or shapes than at the training's
-    first step is refused. Without like, steps are arrays of shape [width].
+    first step is refused, and so is a step that the guard has not taken. Without like, steps are arrays of shape [width].
 
     With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
     of what it holds. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the

@@ -141,8 +141,8 @@ class NoisyOptimizer:
         gradients = [_per_example(p) for p in parameters]
         total = clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
         step = self.guard.next_step
-        noise = self.noise.step(step)
         self.guard.take(step)
+        noise = self.noise.step(step)
         for p, mean in zip(parameters, add_noise(total, noise, self.run.expected_batch_size)):
             p.grad = mean.to(p.dtype)
         getattr(self.optimizer, "original_optimizer", self.optimizer).step()

@@ -310,11 +310,21 @@ class Guard(runs.Case):
         with self.assertRaisesRegex(minsep.TrainingError, "checkpoint is of run"):
             minsep.StepGuard(self.run_, dict(state, run_id="0" * 32))
 
+    def test_noise_of_a_step_that_was_not_taken(self):
+        guard = minsep.StepGuard(self.run_)
+        noise = minsep.read_noise(self.run_, guard=guard)
+        with self.assertRaisesRegex(minsep.TrainingError, "noise of step 0: the guard has not taken this step"):
+            noise.step(0)
+        for t in guard:
+            np.testing.assert_array_equal(noise.step(t), self.run_.noise(t))  # nor is the refused step lost
+            with self.assertRaisesRegex(minsep.TrainingError, "the guard has not taken" if t < 19 else "has steps 0 to 19"):
+                noise.step(t + 1)
+
     def test_another_tree_is_refused(self):
         guard = minsep.StepGuard(self.run_)
         noise = minsep.read_noise(self.run_, {"a": np.zeros(30), "b": np.zeros(3)}, guard=guard)
-        noise.step(0)
         guard.take(0)
+        noise.step(0)
         state = guard.state_dict()
         guard.close()
         guard = minsep.StepGuard(self.run_, state)
