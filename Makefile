@@ -89,21 +89,27 @@ python: ## fetch what the checks in Python need, where there is a Python
 
 # JAX and PyTorch are large, want other versions of NumPy than each other, and are fetched by `make trainers` only.
 JAX_PACKAGES := numpy pyarrow jax jax-privacy grain datasets scikit-learn
+# Only its manual is read, which the trainings learn from: without what the program itself needs, and always this version.
+TEXTS_PACKAGE := awscli==1.40.0
 TORCH_PACKAGES := pyarrow<18 opacus==1.4.0 opt_einsum scipy<1.12 scikit-learn<1.4 joblib threadpoolctl cloudpickle
 
 trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: python3-torch), for the tests of the Python package and for trainings
-	@$(VENV)-jax/bin/python -c 'import jax, jax_privacy, grain, datasets, sklearn' 2> /dev/null || { \
-	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) || { echo "$(JAX_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }
+	@$(VENV)-jax/bin/python -c 'import jax, jax_privacy, grain, datasets, sklearn, awscli' 2> /dev/null || { \
+	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) && $(VENV)-jax/bin/pip install -q --no-deps $(TEXTS_PACKAGE) || { echo "$(JAX_PACKAGES) $(TEXTS_PACKAGE) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }
 	@$(VENV)-torch/bin/python -c 'import torch, opacus, sklearn' 2> /dev/null || for python in python3 /usr/bin/python3 none; do \
 	  if [ $$python = none ]; then echo "no Python here has torch (Debian: apt-get install python3-torch): its tests are skipped"; \
 	  elif $$python -c 'import torch, numpy' 2> /dev/null; then \
 	    $$python -m venv --system-site-packages $(VENV)-torch && $(VENV)-torch/bin/pip install -q --no-deps $(foreach p,$(TORCH_PACKAGES),'$(p)') || { echo "$(TORCH_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-torch; }; break; fi; done
 
-trainings: build trainers ## train on digits with every mechanism, ten times each, 10 minutes of processor time; resumable: out/trainings
-	@export MINSEP_COMMAND="$(CURDIR)/bin/minsep" PYTHONPATH="$(CURDIR)/python"; \
-	for program in jax owners torch; do \
-	  python=$(VENV)-$${program/owners/jax}/bin/python; \
-	  if [ -e $$python ]; then $$python integration/trainer/trainings.py --out out/trainings --program $$program; fi; done
+trainings: build trainers ## train on digits and texts with every mechanism, ten times each, texts three times, or SEEDS times: half an hour of processor time; resumable: out/trainings
+	@$(MAKE) --no-print-directory $(addprefix train-,jax owners torch texts)
+
+# One program's trainings, so that make -j4 trainings runs the four side by side.
+.PHONY: $(addprefix train-,jax owners torch texts)
+$(addprefix train-,jax owners torch texts): train-%:
+	@python=$(VENV)-$(if $(filter torch,$*),torch,jax)/bin/python; \
+	if [ -e $$python ]; then MINSEP_COMMAND="$(CURDIR)/bin/minsep" PYTHONPATH="$(CURDIR)/python" $$python integration/trainer/trainings.py --out out/trainings --program $* $(if $(SEEDS),--seeds $(SEEDS)); \
+	else echo "$$python is not here: the trainings of $* are skipped"; fi
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.

@@ -23,7 +23,7 @@ var (
 )
 
 // foreign are flags of other programs that the documents name.
-var foreign = map[string]string{"include": "grep", "add-opens": "java", "program": "trainings.py", "factor": "trainings.py"}
+var foreign = map[string]string{"include": "grep", "add-opens": "java", "factor": "trainings.py", "together": "table.py"}
 
 // commandLines returns the lines of a text that run minsep, without what follows a pipe, a comment
 // or another command.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 
+import training  # first: it sets the number of threads
 import digits
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ def update(params, total, noise, learning_rate, grid, divisor):
     return jax.tree.map(lambda p, g: p - learning_rate * g, params, mean)
 
 
-def train(path: str, progress: digits.Progress, learning_rate: float, key: str | None = None) -> None:
+def train(path: str, progress: training.Progress, learning_rate: float, key: str | None = None) -> None:
     """Trains on the digits in JAX, on the batches and with the noise of a run directory."""
     data = digits.load()
     run = minsep.Run(path).join(range(digits.EXAMPLES))
@@ -48,4 +49,4 @@ def train(path: str, progress: digits.Progress, learning_rate: float, key: str |
 
 
 if __name__ == "__main__":
-    digits.main(train)
+    training.main(digits, train)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import training  # first: it sets the number of threads
 import digits
 import numpy as np
 
@@ -21,7 +22,7 @@ def gradients(params, x, y):
     return {"w1": x[:, :, None] * back[:, None, :], "b1": back, "w2": hidden[:, :, None] * p[:, None, :], "b2": p}
 
 
-def train(path: str, progress: digits.Progress, learning_rate: float, key: str | None = None) -> None:
+def train(path: str, progress: training.Progress, learning_rate: float, key: str | None = None) -> None:
     """Trains on the digits of owners in NumPy, on the batches and with the noise of a run directory."""
     data, params = digits.load(), progress.params
     run = minsep.Run(path).join(range(digits.EXAMPLES))
@@ -39,4 +40,4 @@ def train(path: str, progress: digits.Progress, learning_rate: float, key: str |
 
 
 if __name__ == "__main__":
-    digits.main(train)
+    training.main(digits, train)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import statistics
-import sys
 from typing import Any, Iterable
 
 import numpy as np
@@ -73,6 +73,19 @@ def _with_error(mean: float, half: float, digits: int) -> str:
     return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
+def together(results: list[dict[str, Any]], programs: list[str]) -> list[dict[str, Any]]:
+    """The results with those of some programs as of one."""
+    return [r | {"program": " and ".join(programs)} if r["program"] in programs else r for r in results]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", help="results.jsonl of trainings.py")
+    parser.add_argument("--together", nargs="+", default=[], metavar="PROGRAM", help="programs that train the same model, as one")
+    flags = parser.parse_args()
+    with open(flags.results) as f:
+        print(markdown(together([json.loads(line) for line in f], flags.together)))
+
+
 if __name__ == "__main__":
-    with open(sys.argv[1]) as f:
-        print(markdown([json.loads(line) for line in f]))
+    main()

@@ -26,19 +26,21 @@ class Trainings:
     """The tests of one program, on run directories in a folder of their own."""
 
     program: str
-    mechanisms: list[str]  # two of them
+    mechanisms: list[str]  # some of them
+    steps = trainings.STEPS  # of the training that is killed
+    worst = 0.7, 0.8  # a larger loss, or a smaller accuracy, is none of a training; without training the loss is 2.3
 
     @classmethod
     def setUpClass(cls) -> None:
-        package = trainings.PROGRAMS[cls.program]
-        if importlib.util.find_spec(package) is None:
-            raise unittest.SkipTest(f"{package} not installed")
+        for package in trainings.PROGRAMS[cls.program].packages:
+            if importlib.util.find_spec(package) is None:
+                raise unittest.SkipTest(f"{package} not installed")
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        cls.runs = trainings.Runs(cls.folder / "runs", "5s")
+        cls.runs = trainings.Runs(cls.folder / "runs", 20000)
 
     def start(self, run: pathlib.Path, checkpoint: str, *more: object) -> subprocess.Popen[str]:
-        command = [sys.executable, HERE / f"{self.program}_digits.py", "--run", run, "--checkpoint", self.folder / checkpoint, *more]
+        command = [sys.executable, HERE / f"{trainings.PROGRAMS[self.program].module}.py", "--run", run, "--checkpoint", self.folder / checkpoint, *more]
         return subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def finish(self, process: subprocess.Popen[str]) -> str:
@@ -55,32 +57,37 @@ class Trainings:
         with np.load(self.folder / checkpoint) as kept:
             return {name: kept[name].tobytes() for name in kept if name != "guard"}
 
+    def compare(self, out: pathlib.Path, mechanisms: list[str], seeds: int) -> tuple[str, list[str]]:
+        """What the comparison prints, and its results in out, a line each."""
+        command = [sys.executable, HERE / "trainings.py", "--out", out, "--program", self.program, "--epsilon", "8"]
+        command += ["--mechanism", *mechanisms, "--seeds", str(seeds), "--samples", str(self.runs.samples)]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return printed, (out / "results.jsonl").read_text().splitlines()
+
     def test_comparison(self) -> None:
-        """Two mechanisms, two trainings each. The command is resumable: the second time it trains nothing."""
-        command = [sys.executable, HERE / "trainings.py", "--out", self.runs.out, "--program", self.program, "--epsilon", "8"]
-        command += ["--mechanism", *self.mechanisms, "--seeds", "2", "--cpu-time", self.runs.cpu_time]
-        first = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        file = self.runs.out / "results.jsonl"
-        lines = file.read_text()
-        results = [json.loads(line) for line in lines.splitlines()]
-        self.assertEqual(len(results), 4)
+        """Some trainings with each mechanism; the command is resumable, and gives the same results in another folder."""
+        names, most, least = self.mechanisms, *self.worst
+        printed, lines = self.compare(self.runs.out, names, 2)
+        results = [json.loads(line) for line in lines]
+        self.assertEqual(len(results), 2 * len(names))
         for r in results:
-            self.assertLess(r["loss"], 0.7, r)  # without training it is 2.3
-            self.assertGreater(r["accuracy"], 0.8, r)
-        self.assertEqual(len({r["loss"] for r in results}), 4)
-        again = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        self.assertEqual((file.read_text(), again), (lines, first))
-        self.assertEqual(len([line for line in first.splitlines() if line.startswith(tuple(f"| {name} |" for name in self.mechanisms))]), 2)
+            self.assertLess(r["loss"], most, r)
+            self.assertGreater(r["accuracy"], least, r)
+        self.assertEqual(len({r["loss"] for r in results}), len(results))
+        self.assertEqual(self.compare(self.runs.out, names, 2), (printed, lines))
+        self.assertEqual(len([line for line in printed.splitlines() if line.startswith(tuple(f"| {name} |" for name in names))]), len(names))
+        _, elsewhere = self.compare(self.folder / "elsewhere", names[-1:], 1)
+        self.assertEqual(elsewhere, lines[len(names) - 1 : len(names)])  # certificate, batches, noise and weights: all the same
 
     def test_killed_and_resumed(self) -> None:
         """A killed training ends with the weights of one that was not; its noise is a stream, that of the other in files."""
-        run = self.runs.make(self.program, self.mechanisms[1], 8, "killed")
+        run = self.runs.make(self.program, self.mechanisms[-1], 8, "killed", self.steps)
         key, kept = run.with_name(f"{run.name}.key"), shutil.copytree(run, self.folder / "kept")
         whole = self.finish(self.start(run, "whole.npz"))
         self.refused(self.start(run, "second.npz"), "serves a training already")
         shutil.rmtree(run)
         shutil.copytree(kept, run)  # the same training again, so far not begun
-        stop = random.randrange(trainings.STEPS - 1)
+        stop = random.randrange(self.steps - 1)
         with self.subTest(killed_after=stop):
             killed = self.start(run, "killed.npz", "--key", key, "--show-steps")
             for line in killed.stdout:
@@ -103,6 +110,11 @@ class Torch(Trainings, unittest.TestCase):
 
 class Owners(Trainings, unittest.TestCase):
     program, mechanisms = "owners", ["images: b-min-sep 8", "owners: epoch-min-sep 8"]
+
+
+class Texts(Trainings, unittest.TestCase):
+    program, mechanisms, steps = "texts", ["b-min-sep 8"], 20
+    test_comparison = None  # a whole training takes ten times as long as with digits
 
 
 class Tables(unittest.TestCase):
@@ -128,9 +140,13 @@ class Tables(unittest.TestCase):
         want = ["| b-min-sep 8 | 1 | 0.1000 | 0.300 ± 1.271 | 0.600 ± 1.271 | 70.0 ± 127.1 % | 2 |"]
         want += ["| DP-SGD, Poisson | 1 | 0.2000 | 0.500 ± 0.000 |  | 50.0 ± 0.0 % | 2 |"]
         self.assertEqual(table.markdown(results).splitlines()[2:], want)
-        root = xml.etree.ElementTree.fromstring(figure.svg(results))
+        twice = table.together(results + [r | {"program": "torch"} for r in results], ["jax", "torch"])
+        self.assertEqual(table.markdown(twice).splitlines()[0].split(" | ")[0], "| jax and torch, ε = 8")
+        self.assertIn("| 0.300 ± 0.184 | 0.600 ± 0.184 |", table.markdown(twice))  # 3.182 · 0.115 / 2
+        root = xml.etree.ElementTree.fromstring(figure.svg(results, "jax"))
         lines = [e.get("points") for e in root if e.tag.endswith("polyline")]
-        self.assertEqual(len(lines), 3)  # two mechanisms at one learning rate, one at the other
+        # DP-SGD and b-min-sep 8 at the learning rate 2, after step 40: 0.5 is the top of the panel, and 0.3 = (0.2 + 0.4) / 2 its foot.
+        self.assertEqual(lines, ["446.0,40.0", "446.0,280.0"])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import training  # first: it sets the number of threads
 import digits
 import opacus
 import torch
@@ -25,7 +26,7 @@ def weights_of(model):
     return {name: p.detach().numpy().T for name, p in zip(("w1", "b1", "w2", "b2"), model.parameters())}
 
 
-def train(path: str, progress: digits.Progress, learning_rate: float, key: str | None = None) -> None:
+def train(path: str, progress: training.Progress, learning_rate: float, key: str | None = None) -> None:
     """Trains on the digits in PyTorch with Opacus, on the batches and with the noise of a run directory."""
     data = digits.load()
     x, y = torch.tensor(data.x), torch.tensor(data.y)
@@ -50,4 +51,4 @@ def train(path: str, progress: digits.Progress, learning_rate: float, key: str |
 
 
 if __name__ == "__main__":
-    digits.main(train)
+    training.main(digits, train)

@@ -1,4 +1,4 @@
-"""Trains the same model on digits with every mechanism, many times, and compares the losses.
+"""Trains the same model with every mechanism, many times, and compares the losses.
 
 Run directories come from the command minsep, with certified noise multipliers. Each training adds a line of JSON to the
 results; those that are there already are not repeated.
@@ -7,6 +7,7 @@ results; those that are there already are not repeated.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import importlib
 import json
@@ -15,57 +16,73 @@ import pathlib
 import re
 import shutil
 import subprocess
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
+import training  # first: it sets the number of threads
 import digits
+import numpy as np
 import table
+import texts
 
 import minsep
 from minsep import _command
 
-STEPS, BATCH_SIZE, DELTA = 200, 64, 1e-4
-EPOCH = digits.EXAMPLES // BATCH_SIZE
-PER_OWNER = 2  # images 2 i and 2 i + 1 belong to owner i, where owners have several
+STEPS = 200  # of every training
 
-# The programs by name, with the Python package that each needs, and a learning rate by epsilon.
-PROGRAMS = {"jax": "jax", "torch": "opacus", "owners": "numpy"}
-LEARNING_RATES = {"jax": {2: 1.0, 8: 2.0}, "torch": {2: 1.0, 8: 2.0}, "owners": {2: 0.5, 8: 1.0}}
+Plan = dict[str, Any]  # of `minsep run`, without privacy
 
 
-def mechanism(scheme: str, kind: str, bands: int = 1, min_sep: int = 1) -> dict[str, Any]:
-    """A plan's parts but privacy, with a scheme for the given min-sep and a strategy of so many bands."""
+def mechanism(scheme: str, kind: str, bands: int = 1, min_sep: int = 1, **more: Any) -> Plan:
+    """A plan's scheme and strategy."""
     strategy = {"kind": kind} | ({"bands": bands} if kind != "identity" else {})
-    size = {} if scheme == "balls-in-bins" else {"batch_size": BATCH_SIZE}  # the epoch says it
-    return {
-        "examples": digits.EXAMPLES, "scheme": {"scheme": scheme, "steps": STEPS, "min_sep": min_sep} | size, "strategy": strategy,
-        "noise": {"coordinates": digits.COORDINATES},
-    }  # fmt: skip
+    return {"scheme": {"scheme": scheme, "steps": STEPS, "min_sep": min_sep} | more, "strategy": strategy}
 
 
-def of_owners(plan: dict[str, Any], sampled: bool = False) -> dict[str, Any]:
-    """The same for owners of several images: with sampled, owners take part in place of images, and bring all that they have."""
-    plan = plan | {"graph": {"paths": ["edges.csv"]}, "bound": {"max_examples_per_owner": PER_OWNER}}
-    del plan["examples"]
+def with_batch_size(plan: Plan, size: int) -> Plan:
+    """The same with an expected batch size, which balls-in-bins has from its epoch."""
+    return plan | {"scheme": plan["scheme"] | ({"batch_size": size} if plan["scheme"]["scheme"] != "balls-in-bins" else {})}
+
+
+DIGITS_BATCH = 64
+EPOCH = digits.EXAMPLES // DIGITS_BATCH
+IMAGES_PER_OWNER = 2  # images 2 i and 2 i + 1 belong to owner i, where owners have several
+
+
+def of_images(plan: Plan) -> Plan:
+    """Each image is its own owner."""
+    return with_batch_size(plan, DIGITS_BATCH) | {"examples": digits.EXAMPLES, "noise": {"coordinates": digits.COORDINATES}}
+
+
+def of_owners(plan: Plan, sampled: bool = False) -> Plan:
+    """Owners have two images; with sampled, owners take part in place of images, and bring both."""
+    plan = with_batch_size(plan, DIGITS_BATCH // IMAGES_PER_OWNER if sampled else DIGITS_BATCH)
     if sampled:
-        plan["scheme"] = plan["scheme"] | {"sample": "owners", "examples_per_owner": PER_OWNER, "batch_size": BATCH_SIZE // PER_OWNER}
-    return plan
+        plan["scheme"] |= {"sample": "owners", "examples_per_owner": IMAGES_PER_OWNER}
+    bound = {"max_examples_per_owner": IMAGES_PER_OWNER}
+    return plan | {"graph": {"paths": ["digits.csv"]}, "bound": bound, "noise": {"coordinates": digits.COORDINATES}}
 
 
-# account's own search ended at 1.65 with 20,000 samples; a little more than the estimate of `minsep plan` is certified in seconds.
-BALANCED = {"noise_multiplier": 1.38, "samples": 20000}
+TEXTS_BATCH = 128
 
-# By epsilon: strategies and min-seps are those with the least error of `minsep plan`, or close to it, in each scheme.
-OF_EXAMPLES = {
+
+def of_texts(plan: Plan) -> Plan:
+    """Texts take part, and bring two of their windows each time."""
+    plan = with_batch_size(plan, TEXTS_BATCH)
+    plan["scheme"] |= {"sample": "owners", "examples_per_owner": 2}
+    return plan | {"graph": {"paths": ["texts.csv"]}, "bound": {"max_examples_per_owner": 32}, "noise": {"coordinates": texts.COORDINATES}}
+
+
+# By epsilon. Strategies and min-seps are those with the least error of `minsep plan`, or close to it, in each scheme.
+OF_IMAGES = {
     "DP-SGD, Poisson": dict.fromkeys((2, 8), mechanism("poisson", "identity")),
     "BandMF, cyclic Poisson": {2: mechanism("cyclic-poisson", "banded-toeplitz", 4, 4), 8: mechanism("cyclic-poisson", "banded-toeplitz", 8, 8)},
     "balls-in-bins": {2: mechanism("balls-in-bins", "bsr", 12, EPOCH), 8: mechanism("balls-in-bins", "banded-toeplitz", EPOCH, EPOCH)},
     "b-min-sep 4": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 4, 4)),
     "b-min-sep 8": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 8, 8)),
-    "b-min-sep 16": {2: mechanism("b-min-sep", "bsr", 16, 16) | {"privacy": {"samples": 20000}}, 8: mechanism("b-min-sep", "bsr", 16, 16)},
+    "b-min-sep 16": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 16, 16)),
     "epoch-min-sep": {2: mechanism("epoch-min-sep", "bsr", 5, 5), 8: mechanism("epoch-min-sep", "bsr", 12, 12)},
-    "balanced-min-sep": {2: mechanism("balanced-min-sep", "bsr", 5, 5), 8: mechanism("balanced-min-sep", "bsr", 9, 9) | {"privacy": BALANCED}},
+    "balanced-min-sep": {2: mechanism("balanced-min-sep", "bsr", 5, 5), 8: mechanism("balanced-min-sep", "bsr", 9, 9)},
 }
-# Owners of two images, the same at both epsilon.
 OF_OWNERS = {
     "images: DP-SGD, Poisson": of_owners(mechanism("poisson", "identity")),
     "images: b-min-sep 8": of_owners(mechanism("b-min-sep", "bsr", 8, 8)),
@@ -73,8 +90,42 @@ OF_OWNERS = {
     "owners: b-min-sep 8": of_owners(mechanism("b-min-sep", "bsr", 8, 8), sampled=True),
     "owners: epoch-min-sep 8": of_owners(mechanism("epoch-min-sep", "bsr", 8, 8), sampled=True),
 }
-# Plans without privacy, by program, mechanism and epsilon.
-MECHANISMS = {"jax": OF_EXAMPLES, "torch": OF_EXAMPLES, "owners": {name: dict.fromkeys((2, 8), plan) for name, plan in OF_OWNERS.items()}}
+OF_TEXTS = {
+    "DP-SGD, Poisson": dict.fromkeys((2, 8), mechanism("poisson", "identity")),
+    "BandMF, cyclic Poisson": dict.fromkeys((2, 8), mechanism("cyclic-poisson", "banded-toeplitz", 8, 8, secret_partition=True)),
+    "balls-in-bins": dict.fromkeys((2, 8), mechanism("balls-in-bins", "banded-toeplitz", 32, texts.OWNERS // TEXTS_BATCH)),
+    "b-min-sep 8": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 8, 8)),
+    "b-min-sep 16": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 16, 16)),
+    "b-min-sep 32": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 32, 32)),
+    "epoch-min-sep": {2: mechanism("epoch-min-sep", "bsr", 9, 9), 8: mechanism("epoch-min-sep", "bsr", 18, 18)},
+    "balanced-min-sep": {2: mechanism("balanced-min-sep", "bsr", 9, 9), 8: mechanism("balanced-min-sep", "bsr", 18, 18)},
+}
+
+
+def each(make: Callable[[Plan], Plan], mechanisms: dict[str, dict[int, Plan]]) -> dict[str, dict[int, Plan]]:
+    return {name: {epsilon: make(plan) for epsilon, plan in plans.items()} for name, plans in mechanisms.items()}
+
+
+class Program(NamedTuple):
+    """A program, and what it is trained on."""
+
+    module: str  # which has the function train
+    packages: tuple[str, ...]  # of Python that it needs
+    task: training.Task
+    delta: float
+    learning_rates: dict[int, float]  # by epsilon
+    mechanisms: dict[str, dict[int, Plan]]  # by name and epsilon
+    seeds: int = 10  # trainings with each
+
+
+IMAGES, RATES = each(of_images, OF_IMAGES), {2: 1.0, 8: 2.0}
+OWNERS = {name: dict.fromkeys((2, 8), plan) for name, plan in OF_OWNERS.items()}
+PROGRAMS = {
+    "jax": Program("jax_digits", ("jax_privacy", "sklearn"), digits, 1e-4, RATES, IMAGES),
+    "torch": Program("torch_digits", ("opacus", "sklearn"), digits, 1e-4, RATES, IMAGES),
+    "owners": Program("owners_digits", ("sklearn",), digits, 1e-4, {2: 0.5, 8: 1.0}, OWNERS),
+    "texts": Program("jax_texts", ("jax", "awscli"), texts, 1e-5, {2: 2.0, 8: 4.0}, each(of_texts, OF_TEXTS), seeds=3),
+}
 
 
 class Runs:
@@ -83,25 +134,44 @@ class Runs:
     Keys that protect something come from `minsep keygen`.
     """
 
-    def __init__(self, out: pathlib.Path, cpu_time: str) -> None:
-        self.out, self.cpu_time, self._command = out, cpu_time, os.path.abspath(_command.find())
+    def __init__(self, out: pathlib.Path, samples: int) -> None:
+        self.out, self.samples, self._command = out, samples, os.path.abspath(_command.find())
+        self._certified: set[str] = set()  # labels of certificates that this process has seen
         out.mkdir(parents=True, exist_ok=True)
-        edges = "".join(f"{image},{image // PER_OWNER}\n" for image in range(digits.EXAMPLES))
-        (out / "edges.csv").write_text("example_id,owner_id\n" + edges)
         os.environ["XDG_STATE_HOME"] = str((out / "state").absolute())  # records of run ids, apart from the user's
 
-    def make(self, program: str, name: str, epsilon: int, training: str) -> pathlib.Path:
+    def make(self, program: str, name: str, epsilon: int, which: str, steps: int = STEPS) -> pathlib.Path:
         """The run directory of one training with a mechanism, made afresh."""
         label = re.sub("[^A-Za-z0-9-]+", "-", f"{name}-epsilon-{epsilon}")
-        certified, run = self.out / f"certificate-{label}", self.out / f"run-{label}-{training}"
-        plan, privacy = MECHANISMS[program][name][epsilon], {"epsilon": epsilon, "delta": DELTA}
-        single = "examples" in plan or "sample" in plan["scheme"]  # one image, or one mean of them, for each owner
-        without_samples = single and plan["scheme"]["scheme"] in ("poisson", "cyclic-poisson")
-        budget = {} if without_samples else {"cpu_time": self.cpu_time}
-        self._run(plan | {"privacy": privacy | plan.get("privacy", budget)}, certified, label, "--until", "account")
+        if program == "texts":
+            label = f"texts-{label}"  # the programs of images have certificates in common
+        if steps != STEPS:
+            label = f"{label}-{steps}"
+        certified, run = self.out / f"certificate-{label}", self.out / f"run-{label}-{which}"
+        plan, privacy = PROGRAMS[program].mechanisms[name][epsilon], {"epsilon": epsilon, "delta": PROGRAMS[program].delta}
+        plan = plan | {"scheme": plan["scheme"] | {"steps": steps}}
+        if "graph" in plan:
+            self._write_edges(plan["graph"]["paths"][0])
+        single = "examples" in plan or "sample" in plan["scheme"]  # one image, or one mean of several examples, for each owner
+        without_samples = single and plan["scheme"]["scheme"] in ("poisson", "cyclic-poisson") and "secret_partition" not in plan["scheme"]
+        budget = {} if without_samples else {"samples": self.samples}
+        if label not in self._certified:
+            with open(self.out / f"{certified.name}.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # other programs may want the same certificate at the same time
+                self._run(plan | {"privacy": privacy | budget}, certified, label, "--until", "account")
+            self._certified.add(label)
         shutil.rmtree(run, ignore_errors=True)
-        self._run(plan | {"privacy": privacy | {"from": certified.name}}, run, f"{label} {training}")
+        self._run(plan | {"privacy": privacy | {"from": certified.name}}, run, f"{label} {which}")
         return run
+
+    def _write_edges(self, name: str) -> None:
+        """Writes the table of examples and owners, once."""
+        owners = texts.load().owners if name == "texts.csv" else np.arange(digits.EXAMPLES) // IMAGES_PER_OWNER
+        file = self.out / name
+        if not file.exists():
+            new = file.with_name(f"{name}.{os.getpid()}")
+            new.write_text("example_id,owner_id\n" + "".join(f"{example},{owner}\n" for example, owner in enumerate(owners)))
+            os.replace(new, file)
 
     def _run(self, plan: dict[str, Any], run: pathlib.Path, identity: str, *more: str) -> None:
         key, file = run.with_name(f"{run.name}.key"), run.with_name(f"{run.name}.json")
@@ -116,15 +186,16 @@ class Runs:
 
 def train(runs: Runs, program: str, name: str, epsilon: int, learning_rate: float, seed: int) -> dict[str, Any]:
     """One training, and what it gave."""
+    of = PROGRAMS[program]
     path = runs.make(program, name, epsilon, f"{program}-{learning_rate}-{seed}")
     run = minsep.Run(path)
     verdict = run.verdict()
-    if not verdict.certified or (run.epsilon, run.delta) != (epsilon, DELTA):
+    if not verdict.certified or (run.epsilon, run.delta) != (epsilon, of.delta):
         raise RuntimeError(f"{path}: {verdict.text}")
     strategy = json.loads((path / "strategy" / "strategy.json").read_text())
-    progress = digits.Progress(seed)
-    importlib.import_module(f"{program}_digits").train(str(path), progress, learning_rate)
-    loss, accuracy = digits.evaluate(progress.params)
+    progress = training.Progress(of.task, seed)
+    importlib.import_module(of.module).train(str(path), progress, learning_rate)
+    loss, accuracy = of.task.evaluate(progress.params)
     shutil.rmtree(path)
     return {
         "program": program, "mechanism": name, "epsilon": epsilon, "learning_rate": learning_rate, "seed": seed,
@@ -141,23 +212,24 @@ def main() -> None:
     parser.add_argument("--epsilon", type=int, nargs="+", default=[2, 8], choices=[2, 8])
     parser.add_argument("--mechanism", nargs="+", help="default: all of the program")
     parser.add_argument("--factor", type=float, nargs="+", default=[1.0], help="multiples of the learning rate")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--cpu-time", default="10s", help="budget of each certificate")
+    parser.add_argument("--seeds", type=int, help="trainings with each mechanism (default: 10, of texts 3)")
+    parser.add_argument("--samples", type=int, default=100000, help="budget of each certificate")
     flags = parser.parse_args()
+    mechanisms = PROGRAMS[flags.program].mechanisms
     for name in flags.mechanism or []:
-        if name not in MECHANISMS[flags.program]:
-            parser.error(f"--mechanism {name!r}: must be one of {', '.join(map(repr, MECHANISMS[flags.program]))}")
-    runs, file = Runs(flags.out, flags.cpu_time), flags.out / "results.jsonl"
+        if name not in mechanisms:
+            parser.error(f"--mechanism {name!r}: must be one of {', '.join(map(repr, mechanisms))}")
+    runs, file = Runs(flags.out, flags.samples), flags.out / "results.jsonl"
     results = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     identity = lambda r: (r["program"], r["mechanism"], r["epsilon"], r["learning_rate"], r["seed"])
     done = {identity(r) for r in results}
     for factor in flags.factor:
-        for seed in range(flags.seeds):
+        for seed in range(flags.seeds or PROGRAMS[flags.program].seeds):
             for epsilon in flags.epsilon:
-                for name in flags.mechanism or MECHANISMS[flags.program]:
-                    training = flags.program, name, epsilon, factor * LEARNING_RATES[flags.program][epsilon], seed
-                    if training not in done:
-                        results.append(train(runs, *training))
+                for name in flags.mechanism or mechanisms:
+                    one = flags.program, name, epsilon, factor * PROGRAMS[flags.program].learning_rates[epsilon], seed
+                    if one not in done:
+                        results.append(train(runs, *one))
                         with file.open("a") as f:
                             f.write(json.dumps(results[-1]) + "\n")
     print(table.markdown(results))
