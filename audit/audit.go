@@ -182,6 +182,7 @@ type Judgement struct {
 	OneRun      float64      // lower bound of ε by [OneRun]; 0 if it shows nothing
 	Differences []Difference // scores that do not follow the mechanism's distribution
 	Compared    bool         // the scores were compared with their distribution
+	Swapped     bool         // those without the canary look as if they had it, and the others as if not
 }
 
 // Verdicts of an audit.
@@ -219,6 +220,7 @@ func (a *Attack) Judge(with, without *Sample, rng *rand.Rand) Judgement {
 		j.Epsilon = max(j.Epsilon, j.Adapted)
 	}
 	j.OneRun = OneRun(with.LogRatios, without.LogRatios, oneRunGuesses(len(with.LogRatios)+len(without.LogRatios)), m.Delta)
+	j.Swapped = swapped(with.LogRatios, without.LogRatios)
 	if !a.Exact || a.Cut {
 		return j
 	}
@@ -238,6 +240,15 @@ func (a *Attack) Judge(with, without *Sample, rng *rand.Rand) Judgement {
 		}
 	}
 	return j
+}
+
+// swapped reports whether log likelihood ratios say that the two samples stand for each other: the
+// sample without the canary has more of those above 0 than the one with it, by more than chance
+// makes it with probability FalseAlarm.
+func swapped(with, without []float64) bool {
+	above := func(v float64) bool { return v > 0 }
+	d := compareCounts("", "", count(with, above), len(with), count(without, above), len(without))
+	return float64(d.Count) < d.Expected && d.LogP+math.Ln2 < math.Log(FalseAlarm)
 }
 
 // oneRunGuesses is on how many of m canaries [OneRun] guesses: the tenth that is the surest.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -31,6 +32,9 @@ func ReadObservations(ctx context.Context, name, path string, steps int) ([][]fl
 	defer f.Close()
 	r := bufio.NewReaderSize(store.Reader(f), 1<<20)
 	h, err := manifest.ReadNPYHeader(r)
+	if errors.Is(err, manifest.ErrNPYObjects) {
+		return nil, refused("holds Python objects and no numbers, as NumPy makes of rows of different lengths: every row must have %d numbers, one a step; save numpy.array(sums, dtype=numpy.float64)", steps)
+	}
 	if err != nil {
 		return nil, refused("must be an .npy file of numbers as numpy.save writes an array of shape [observations, steps] in C order (numpy.ascontiguousarray): %s", strings.TrimPrefix(err.Error(), "manifest: "))
 	}

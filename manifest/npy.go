@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -75,6 +76,9 @@ var npyDict = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_o
 // maxNPYElements bounds the elements of a file, so that no size computed from a header overflows.
 const maxNPYElements = 1 << 48
 
+// ErrNPYObjects says that an .npy file holds Python objects, which only Python can read.
+var ErrNPYObjects = errors.New("manifest: npy header: element type object")
+
 // ReadNPYHeader reads the head of an .npy file of one or two dimensions as [NPYHeader.Write] or
 // NumPy writes it.
 func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
@@ -89,6 +93,9 @@ func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 	dict := make([]byte, binary.LittleEndian.Uint16(head[len(npyMagic):]))
 	if _, err := io.ReadFull(r, dict); err != nil {
 		return h, fmt.Errorf("manifest: npy header: %w", err)
+	}
+	if bytes.Contains(dict, []byte("'descr': '|O'")) {
+		return h, ErrNPYObjects
 	}
 	m := npyDict.FindSubmatch(dict)
 	if m == nil || string(m[2]) == "True" {

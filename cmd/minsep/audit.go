@@ -37,6 +37,7 @@ type audited struct {
 	Differences     []string       `json:"differences"`      // what does not follow it
 	NoiseMultiplier float64        `json:"noise_multiplier"` // σ that the noise should have
 	Exact           bool           `json:"exact"`            // scores are the true likelihood ratio
+	Swapped         bool           `json:"swapped"`          // the two files look as if they were exchanged
 }
 
 type auditDirection struct {
@@ -177,7 +178,7 @@ func newAudited(m audit.Mechanism, attack *audit.Attack, j audit.Judgement) audi
 		return auditDirection{EpsilonBound: d.Epsilon, DeltaBound: d.Delta, DeltaEstimate: d.Estimate, StandardError: d.StandardError, Observations: d.Of}
 	}
 	r := audited{Epsilon: m.Epsilon, Delta: m.Delta, EpsilonBound: j.Epsilon, FalseAlarm: audit.FalseAlarm, With: direction(j.With), Without: direction(j.Without),
-		OneRun: j.OneRun, Adapted: j.Adapted, Compared: j.Compared, NoiseMultiplier: m.NoiseMultiplier, Exact: attack.Exact, Differences: []string{}}
+		OneRun: j.OneRun, Adapted: j.Adapted, Compared: j.Compared, Swapped: j.Swapped, NoiseMultiplier: m.NoiseMultiplier, Exact: attack.Exact, Differences: []string{}}
 	for _, d := range j.Differences {
 		r.Differences = append(r.Differences, d.String())
 	}
@@ -207,6 +208,9 @@ func printAudit(w io.Writer, r audited) {
 	fmt.Fprintf(w, "  adapted    epsilon at least %.4g, to an attack that has seen half of the observations before\n", r.Adapted)
 	if r.OneRun > 0 {
 		fmt.Fprintf(w, "  one run    epsilon at least %.4g at confidence %g, if fair coins included the canaries\n", r.OneRun, audit.OneRunConfidence)
+	}
+	if r.Swapped {
+		fmt.Fprintln(w, "  swapped?   --observations looks like sums without the canary, and --without like sums with it: if the files were exchanged, name them the other way")
 	}
 	switch {
 	case !r.Compared:
