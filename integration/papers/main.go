@@ -76,7 +76,7 @@ func write(w io.Writer, all []table) error {
 		for _, r := range rows {
 			computed := fmt.Sprintf("%.5g", r.computed)
 			if r.stdErr > 0 {
-				computed += fmt.Sprintf(" ± %.1g", r.stdErr)
+				computed += fmt.Sprintf(" ± %.2g", r.stdErr)
 			}
 			if r.computed == 0 {
 				computed = "-"
