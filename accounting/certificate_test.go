@@ -50,7 +50,7 @@ func TestCertificateMinors(t *testing.T) {
 		"a column of another format":   {bytes.Replace(newer(`"minor": 99,`, column), []byte(`"format": 1`), []byte(`"format": 3`), 1), "unknown field"},
 		"another format":               {bytes.Replace(data, []byte(`"format": 1`), []byte(`"format": 2`), 1), "must be 1"},
 		"below 0":                      {newer(`"minor": -1,`, ""), "must be at least 0"},
-		"newer, and something after":   {append(newer(`"minor": 99,`, column), '1'), "unknown field"},
+		"newer, and something after":   {append(newer(`"minor": 99,`, column), '1'), "after top-level value"},
 		"newer, another σ in capitals": {bytes.Replace(newer(`"minor": 99,`, ""), []byte(`"noise_multiplier":`), []byte(`"noise_multiplier": 0.1, "Noise_multiplier":`), 1), "given twice"},
 		"another σ":                    {bytes.Replace(data, []byte(`"noise_multiplier":`), []byte(`"noise_multiplier": 0.1, "noise_multiplier":`), 1), "given twice"},
 		"newer, and not proven":        {bytes.Replace(newer(`"minor": 99,`, column), []byte(`"status": "verified"`), []byte(`"status": "other"`), 1), "status"},

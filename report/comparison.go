@@ -60,7 +60,7 @@ func comparison(a, b *Run) string {
 	}
 	text := fmt.Sprintf("%s has %.3g times the noise of %s, relative to the batch, on prefix sums", b.Name(), y/x, a.Name())
 	ca, cb := a.Certificate, b.Certificate
-	if ca.Epsilon != cb.Epsilon || ca.Delta != cb.Delta || ca.Unit != cb.Unit || ca.Run.MaxExamplesPerOwner != cb.Run.MaxExamplesPerOwner || ca.Status != cb.Status {
+	if ca.Epsilon != cb.Epsilon || ca.Delta != cb.Delta || ca.Protected() != cb.Protected() || ca.Adjacency != cb.Adjacency || ca.Status != cb.Status {
 		return text + ". The claims differ, so that less noise is not simply better."
 	}
 	return text + ", for the same claim."
@@ -102,7 +102,7 @@ func (r *Run) compared() []Fact {
 		strategy = fmt.Sprintf("%s, %d bands", r.Strategy.Kind, r.Strategy.Bands())
 	}
 	add("Strategy", "%s", strategy, r.Strategy != nil)
-	add("Examples", "%d", r.copies(), r.copies() > 0)
+	add("Examples, or owners where they are sampled", "%d", r.copies(), r.copies() > 0)
 	add("Expected batch size", "%.6g", r.batchSize(), r.batchSize() > 0)
 	relative := r.noiseRelative()
 	add("Noise relative to the batch", "%.4g", relative, !math.IsNaN(relative))

@@ -26,7 +26,7 @@ func (r *Run) verification() *Section {
 			s.Rows = append(s.Rows, row)
 		}
 	}
-	s.Facts = []Fact{{"Failure probability", fmt.Sprintf("%g, a part of every δ", c.Points[0].FailureProbability)}}
+	s.Facts = []Fact{{"Failure probability", fmt.Sprintf("%.4g, a part of every δ", c.Points[0].FailureProbability)}}
 	for _, a := range c.Assumptions {
 		s.List = append(s.List, "Assumed: "+a.Text+" ("+a.Source+").")
 	}

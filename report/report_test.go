@@ -187,9 +187,18 @@ func TestComparison(t *testing.T) {
 	if text := out.String(); !strings.Contains(text, "louder has 2 times the noise of run, relative to the batch, on prefix sums, for the same claim.") || !strings.Contains(text, "<td>differs</td>") {
 		t.Error("the comparison does not say which run has less noise")
 	}
-	b.Certificate.Epsilon = 3
-	if got := comparison(a, b); !strings.Contains(got, "The claims differ") {
-		t.Error(got)
+	for name, change := range map[string]func(c *accounting.Certificate){
+		"epsilon":   func(c *accounting.Certificate) { c.Epsilon = 3 },
+		"owners":    func(c *accounting.Certificate) { c.Run.Sampler.Owners = &sampling.OwnerSampling{ExamplesPerOwner: 4} },
+		"adjacency": func(c *accounting.Certificate) { c.Adjacency = "another" },
+	} {
+		other := *b.Certificate
+		change(&other)
+		c := *b
+		c.Certificate = &other
+		if got := comparison(a, &c); !strings.Contains(got, "The claims differ") {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 

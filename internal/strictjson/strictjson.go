@@ -51,7 +51,11 @@ func Distinct(b []byte) error {
 		inName bool
 	}
 	var stack []level
-	d := json.NewDecoder(bytes.NewReader(b))
+	var compact bytes.Buffer // token by token, much white space takes forever, and depth has no limit
+	if err := json.Compact(&compact, b); err != nil {
+		return err
+	}
+	d := json.NewDecoder(&compact)
 	d.UseNumber()
 	for {
 		token, err := d.Token()
