@@ -42,6 +42,16 @@ func TestDataflow(t *testing.T) {
 	bounded, strategy := filepath.Join(dir, "bounded"), filepath.Join(dir, "strategy.json")
 	mustRun(t, "bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--key", key, "--out", bounded)
 	mustRun(t, "strategy", "--kind", "bisr", "--steps", "40", "--bands", "4", "--out", strategy)
+	files := filepath.Join(dir, "files")
+	mustRun(t, "form", "--bounded", bounded, "--scheme", "poisson", "--steps", "40", "--prob", "0.1", "--key", key, "--out", bounded)
+	if err := os.Mkdir(files, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for e := range 300 {
+		if err := os.WriteFile(filepath.Join(files, fmt.Sprintf("exampleNAME%d.txt", e)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	secrets := secretsOf(t, key)
 	before := listing(t, dir)
 
@@ -65,12 +75,17 @@ func TestDataflow(t *testing.T) {
 		"numbered examples":     {[]string{"form", "--examples", "300", "--scheme", "b-min-sep", "--steps", "40", "--min-sep", "4", "--batch-size", "3", "--key", key}, []string{"formation.Range/formation.drawRangeFn"}},
 		"account": {[]string{"account", "--scheme", "b-min-sep", "--steps", "40", "--min-sep", "4", "--batch-size", "3", "--examples", "300", "--bands", "4", "--epsilon", "2", "--delta", "1e-3", "--samples", "10000"},
 			[]string{"losses.Sum/losses.sumFn"}},
-		"noise": {[]string{"noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "40", "--coordinates", "1000", "--key", key}, []string{"noiseshards.Write/noiseshards.writeFn"}},
+		"noise":       {[]string{"noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "40", "--coordinates", "1000", "--key", key}, []string{"noiseshards.Write/noiseshards.writeFn"}},
+		"materialize": {[]string{"materialize", "--run", bounded, "--examples", files, "--by-name", "--key", key}, []string{"materialize.Write/rows/materialize.readFn", "materialize.Write/files/materialize.writeFn"}},
 	}
 	for name, job := range jobs {
 		t.Run(name, func(t *testing.T) {
 			work := t.TempDir()
-			c := command(t, append(append(job.args, "--out", "gs://bucket/run", "--work-dir", work, "--quiet"), dryDataflow...)...)
+			args := append(job.args, "--work-dir", work, "--quiet")
+			if name != "materialize" { // which reads batches where it writes
+				args = append(args, "--out", "gs://bucket/run")
+			}
+			c := command(t, append(args, dryDataflow...)...)
 			c.Env = append(os.Environ(), "GOOGLE_APPLICATION_CREDENTIALS=/nowhere", "CLOUDSDK_CONFIG=/nowhere")
 			var stderr bytes.Buffer
 			c.Stderr = &stderr
@@ -196,9 +211,9 @@ func checkSecrets(t *testing.T, model *pipepb.Pipeline, secrets []secret) {
 	for _, layer := range layers { // the keys that the references in the graph stand for
 		for _, m := range keyReference.FindAllSubmatch(layer, -1) {
 			salt, _ := hex.DecodeString(string(m[1]) + string(m[2]))
-			for _, purpose := range []string{ownergraph.PriorityPurpose, "formation", noise.KeyPurpose} {
+			for _, purpose := range []string{ownergraph.PriorityPurpose, "formation", noise.KeyPurpose, "materialize"} {
 				secrets = append(secrets, halves("key of "+purpose, derive(t, root, salt, purpose))...)
-				for _, sub := range []string{"participations", "owners", "truncation", "order"} {
+				for _, sub := range []string{"participations", "owners", "truncation", "order", "order within a step"} {
 					secrets = append(secrets, halves("key of "+purpose+": "+sub, derive(t, derive(t, root, salt, purpose), nil, sub))...)
 				}
 			}

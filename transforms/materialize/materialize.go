@@ -126,11 +126,14 @@ func Write(s beam.Scope, c Config, data *Source) (beam.PCollection, error) {
 	for i := range shards {
 		shards[i] = i
 	}
-	events := beam.ParDo(s, &eventsFn{Config: c}, beam.Reshuffle(s, beam.CreateList(s, shards)))
+	of := s.Scope("batches")
+	events := beam.ParDo(of, &eventsFn{Config: c}, beam.Reshuffle(of, beam.CreateList(of, shards)))
 	places := c.places(s, data, units, events)
-	rows := beam.ParDo(s, &readFn{Config: c}, beam.CoGroupByKey(s, places, beam.ParDo(s, &splitsFn{}, units)))
-	rows = beam.Flatten(s, rows, beam.ParDo(s, &shardsFn{Config: c}, beam.Impulse(s)))
-	return beam.ParDo(s, &writeFn{Config: c, First: data.Splits[0]}, beam.GroupByKey(s, rows)), nil
+	of = s.Scope("rows")
+	rows := beam.ParDo(of, &readFn{Config: c}, beam.CoGroupByKey(of, places, beam.ParDo(of, &splitsFn{}, units)))
+	of = s.Scope("files")
+	rows = beam.Flatten(of, rows, beam.ParDo(of, &shardsFn{Config: c}, beam.Impulse(of)))
+	return beam.ParDo(of, &writeFn{Config: c, First: data.Splits[0]}, beam.GroupByKey(of, rows)), nil
 }
 
 // Compare only finds every example of the table in the data, once. A pipeline with it fails where
@@ -161,11 +164,13 @@ func (d *Source) units(s beam.Scope) (beam.PCollection, error) {
 		}
 		splits[i] = string(b)
 	}
+	s = s.Scope("splits")
 	return beam.Reshuffle(s, beam.CreateList(s, splits)), nil
 }
 
 // places finds every example of the table in the data, and where events are there.
 func (c Config) places(s beam.Scope, data *Source, units beam.PCollection, events ...beam.PCollection) beam.PCollection {
+	s = s.Scope("join")
 	all := append(events, beam.ParDo(s, &partsFn{Config: c}, beam.Impulse(s)))
 	ids := beam.ParDo(s, &idsFn{Config: c}, units)
 	return beam.ParDo(s, &joinFn{Config: c, Splits: len(data.Splits)}, beam.CoGroupByKey(s, beam.Flatten(s, all...), ids))
