@@ -23,7 +23,7 @@ var packages = []string{
 	"audit",
 	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld",
-	"progress", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification",
+	"progress", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words",
 }
 
 // packagePrefix finds them at the beginning of a line, and of an error that another one wraps.
