@@ -71,7 +71,11 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 		}
 		one.Folder, one.kind = f.path, f.kind
 		if err != nil {
-			one.Checks = append(one.Checks, sampling.Check{Name: "readable", Rule: err.Error(), Broken: 1})
+			check := sampling.Check{Name: "readable", Rule: err.Error(), Broken: 1}
+			if many := (manifest.Faults)(nil); errors.As(err, &many) {
+				check.Broken = int64(len(many))
+			}
+			one.Checks = append(one.Checks, check)
 		}
 		found = append(found, one)
 	}

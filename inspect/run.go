@@ -65,6 +65,9 @@ func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run)
 	i.check("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == formed)
 }
 
+// mostDifferences is how many differences of a stage's result from the plan are said.
+const mostDifferences = 20
+
 // stage holds a stage's result against run.json and the plan.
 func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string) {
 	r := d.Result(name)
@@ -74,8 +77,11 @@ func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string
 	case err != nil:
 		i.check(name, err.Error(), false)
 	case differs != nil:
-		for _, d := range differs {
+		for _, d := range differs[:min(mostDifferences, len(differs))] {
 			i.check(name, d, false)
+		}
+		if more := len(differs) - mostDifferences; more > 0 {
+			i.check(name, fmt.Sprintf("and %d more differences", more), false)
 		}
 	case there:
 		i.check(name, "the files that run.json names, with the plan's parameters and inputs", true)

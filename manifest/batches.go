@@ -105,6 +105,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	for _, file := range ix.Files {
 		listed[file.Name] = true
 	}
+	var faults Faults
 	for s := range f.Shards {
 		names := []string{IndptrName(s, f.Shards), RowsName(s, f.Shards)}
 		if b.OfOwners() {
@@ -112,11 +113,11 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		}
 		for _, name := range names {
 			if !listed[name] {
-				err = errors.Join(err, fmt.Errorf("manifest: %s: %s is not in the index", dir, name))
+				faults.add(fmt.Errorf("manifest: %s: %s is not in the index", dir, name))
 			}
 		}
 	}
-	return b, err
+	return b, faults.err()
 }
 
 // OfOwners says that owners take part, each with some of its examples.

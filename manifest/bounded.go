@@ -45,30 +45,31 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	if err := strictjson.Unmarshal(ix.Facts, &b.Summary); err != nil {
 		return nil, fmt.Errorf("manifest: %s: facts: %w", dir, err)
 	}
+	var faults Faults
 	for i, f := range ix.Files {
 		if name := BoundedPartName(i); f.Name != name {
-			err = errors.Join(err, fmt.Errorf("manifest: %s: file %s in place of %s", dir, f.Name, name))
+			faults.add(fmt.Errorf("manifest: %s: file %s in place of %s", dir, f.Name, name))
 			continue
 		}
-		part, perr := openPartFile(ctx, dir, f.Name)
-		if perr != nil {
-			err = errors.Join(err, perr)
+		part, err := openPartFile(ctx, dir, f.Name)
+		if err != nil {
+			faults.add(err)
 			continue
 		}
 		if i == 0 {
 			b.ExampleType, b.OwnerType = part.ExampleType, part.OwnerType
 		}
 		if part.ExampleType != b.ExampleType || part.OwnerType != b.OwnerType {
-			err = errors.Join(err, fmt.Errorf("manifest: %s: %s has ids of other types than the first part", dir, f.Name))
+			faults.add(fmt.Errorf("manifest: %s: %s has ids of other types than the first part", dir, f.Name))
 		}
 		b.Parts = append(b.Parts, BoundedFile{f.Name, b.Rows, part.Rows})
 		b.Rows += part.Rows
-		err = errors.Join(err, part.close())
+		faults.add(part.close())
 	}
-	if err == nil && b.Rows != b.Summary.Kept {
-		err = fmt.Errorf("manifest: %s: %d rows, the index says %d", dir, b.Rows, b.Summary.Kept)
+	if faults == nil && b.Rows != b.Summary.Kept {
+		faults.add(fmt.Errorf("manifest: %s: %d rows, the index says %d", dir, b.Rows, b.Summary.Kept))
 	}
-	if err != nil {
+	if err := faults.err(); err != nil {
 		return nil, err
 	}
 	return b, nil

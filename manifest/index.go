@@ -405,16 +405,21 @@ func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 	}
 	errs := make([]error, len(ix.Files)) // of all files: each is reported
 	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(ctx, dir); return nil })
-	return ix, errors.Join(err, errors.Join(errs...))
+	if err != nil {
+		return nil, err
+	}
+	var faults Faults
+	faults.add(errs...)
+	return ix, faults.err()
 }
 
 // Verify compares every file with its size and SHA-256, and reports every mismatch.
 func (ix *Index) Verify(ctx context.Context, dir string) error {
-	var err error
+	var faults Faults
 	for _, f := range ix.Files {
-		err = errors.Join(err, f.Check(ctx, dir))
+		faults.add(f.Check(ctx, dir))
 	}
-	return err
+	return faults.err()
 }
 
 // DigestOf is the SHA-256 of a folder's index: what a stage that reads the folder names as its

@@ -59,12 +59,13 @@ func OpenMaterialized(ctx context.Context, dir string) (*Materialized, error) {
 	if f := m.Facts; f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || f.Shards != len(ix.Files) || m.Params.Pad < 0 {
 		return nil, fmt.Errorf("manifest: %s: %d files for %d shards of %d steps", dir, len(ix.Files), f.Shards, f.Steps)
 	}
+	var faults Faults
 	for i, f := range ix.Files {
 		if name := MaterializedName(i, m.Facts.Shards); f.Name != name {
-			err = errors.Join(err, fmt.Errorf("manifest: %s: file %s in place of %s", dir, f.Name, name))
+			faults.add(fmt.Errorf("manifest: %s: file %s in place of %s", dir, f.Name, name))
 		}
 	}
-	return m, err
+	return m, faults.err()
 }
 
 // Entry is an entry of a step, without its example.

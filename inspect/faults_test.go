@@ -1,0 +1,63 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"minsep/manifest"
+)
+
+// TestManyMissingFiles: an index can list any number of files that are not there. Their number is
+// said, and the first of them, in every folder.
+func TestManyMissingFiles(t *testing.T) {
+	const files = 3000
+	run := t.TempDir()
+	params, digest, err := manifest.Params(map[string]int{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, format := range map[string]string{
+		manifest.BoundedFolder: manifest.BoundedFormat, manifest.StrategyFolder: manifest.StrategyFormat, manifest.BatchesFolder: manifest.BatchesFormat,
+		manifest.MaterializedFolder: manifest.MaterializedFormat, manifest.NoiseFolder: manifest.NoiseFormat,
+	} {
+		ix := manifest.Index{Format: format, Version: manifest.Version, Params: params, ParamsSHA256: digest}
+		for i := range files {
+			ix.Files = append(ix.Files, manifest.File{Name: fmt.Sprintf("part-%05d.npy", i), Bytes: 1})
+		}
+		text, err := json.Marshal(ix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(run, folder)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, manifest.IndexName), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Directory(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := json.Marshal(Judge(found))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 100_000; len(report) > most {
+		t.Errorf("%d bytes for %d missing files of five folders, want at most %d", len(report), files, most)
+	}
+	for _, i := range found {
+		if i.kind == manifest.RunName {
+			continue
+		}
+		last := i.Checks[len(i.Checks)-1]
+		if last.Broken != files || !strings.Contains(last.Rule, "part-00000.npy") || !strings.Contains(last.Rule, fmt.Sprintf("and %d more faults", files-20)) {
+			t.Errorf("%s: %+v", i.kind, last)
+		}
+	}
+}
