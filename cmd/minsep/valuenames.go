@@ -10,7 +10,7 @@ import (
 // valueNames are what help calls the values of flags, as in --key FILE. Flags that are not here go
 // by their type: see valueName.
 var valueNames = map[string]string{
-	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE",
+	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "checkpoint": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE",
 	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
 	"header": "HOW", "id-column": "COLUMN", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rates": "SCHEDULE", "log-format": "FORMAT", "log-level": "LEVEL",
 	"max-noise-state": "SIZE", "max-per-owner": "K", "min-sep": "B", "objective": "ERROR", "observations": "FILE", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
