@@ -303,7 +303,7 @@ func fixedPart(ctx context.Context, p *part) error {
 	if err := p.anyStrategy(ctx, "fixed", minSep, minSep); err != nil {
 		return err
 	}
-	if p.Steps > wholeSteps || p.Steps-1 > p.stateLimit() {
+	if p.Steps > min(wholeSteps, p.mostBands()) || p.Steps-1 > p.stateLimit() {
 		return nil
 	}
 	dense := p.workload(mechanism.KindDense)
@@ -327,8 +327,8 @@ func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep in
 	for _, family := range []struct {
 		kind string
 		most int // bands; inverse families keep no state, and draw as many normals a value
-	}{{mechanism.KindBSR, min(high, 256)}, {mechanism.KindBISR, 64}, {mechanism.KindBandInv, 32}} {
-		if _, err := p.climb(ctx, min(toeplitz, 16), 2, min(family.most, p.Steps), func(bands int) (sampling.Params, mechanism.Params) {
+	}{{mechanism.KindBSR, min(high, 256)}, {mechanism.KindBISR, min(p.mostBands(), 64)}, {mechanism.KindBandInv, min(p.mostBands(), 32)}} {
+		if _, err := p.climb(ctx, min(toeplitz, 16), 2, family.most, func(bands int) (sampling.Params, mechanism.Params) {
 			return p.with(scheme, minSep), p.banded(family.kind, bands, period)
 		}); err != nil {
 			return err

@@ -438,7 +438,19 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%d bands", row.Bands)
 		}
 	}
-	r.MaxBands, r.Coordinates, r.MaxNoiseState = 0, 100, 2*8*100
+	r.Schemes, r.Kinds = []string{"fixed"}, []string{"banded-toeplitz", "bsr", "bfr", "bisr", "bifr", "band-inv", "dense"}
+	kinds := map[string]bool{}
+	for _, row := range planned(t, r).Rows {
+		kinds[row.Strategy.Kind] = true
+		if row.Strategy.Bands > 3 || row.Strategy.Kind == "dense" { // which has n bands
+			t.Errorf("%s of %d bands", row.Strategy.Kind, row.Strategy.Bands)
+		}
+	}
+	if len(kinds) != len(r.Kinds)-1 {
+		t.Errorf("kinds %v of %v", kinds, r.Kinds)
+	}
+	r = small()
+	r.Schemes, r.MaxBands, r.Coordinates, r.MaxNoiseState = []string{"cyclic-poisson"}, 0, 100, 2*8*100
 	for _, row := range planned(t, r).Rows {
 		if row.StateBytes > r.MaxNoiseState {
 			t.Errorf("%d bytes of state", row.StateBytes)

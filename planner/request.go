@@ -57,7 +57,7 @@ type Request struct {
 
 	// What a trainer can hold; 0 for no limit.
 
-	MaxBands      int   `json:"max_bands,omitempty"`       // of a strategy
+	MaxBands      int   `json:"max_bands,omitempty"`       // of C, and of C⁻¹ in inverse families
 	Coordinates   int64 `json:"coordinates,omitempty"`     // parameters of the model; needed for MaxNoiseState
 	MaxNoiseState int64 `json:"max_noise_state,omitempty"` // bytes, of all coordinates together
 	MaxBatchSize  int   `json:"max_batch_size,omitempty"`  // larger batches are cut; at least the least batch size
@@ -182,14 +182,19 @@ func (r Request) perOwner(p Population) int {
 
 // bandsLimit is how many bands a trainer can hold, at most n.
 func (r Request) bandsLimit() int {
-	most := r.Steps
-	if r.MaxBands > 0 {
-		most = min(most, r.MaxBands)
-	}
+	most := r.mostBands()
 	if r.MaxNoiseState > 0 {
 		most = min(most, r.stateLimit()+1)
 	}
 	return max(1, most)
+}
+
+// mostBands is the request's limit, at most n: of C, and of C⁻¹ in inverse families.
+func (r Request) mostBands() int {
+	if r.MaxBands > 0 {
+		return min(r.Steps, r.MaxBands)
+	}
+	return r.Steps
 }
 
 // stateLimit is how many numbers a coordinate may keep.

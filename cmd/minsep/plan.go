@@ -110,7 +110,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 	x.Float64Var(&r.Workload.Momentum, "momentum", 0, "momentum of the momentum workload (default 0.9)")
 	x.StringVar(&r.Workload.LearningRates, "learning-rates", mechanism.ConstantRates, "schedule of the momentum workload: constant, cooldown, linear-decay")
 	x.StringVar(&r.Objective, "objective", planner.RMSE, "what to rank by: rmse, over the steps, or maxse, the largest of a step")
-	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy (default: no limit)")
+	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse where that is banded (default: no limit)")
 	x.Int64Var(&r.Coordinates, "coordinates", 0, "parameters of the model; needed for --out and --max-noise-state")
 	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GiB (default: no limit)")
 	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to this size, at a cost in delta")
