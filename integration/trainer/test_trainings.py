@@ -22,6 +22,19 @@ import trainings
 HERE = pathlib.Path(__file__).parent
 
 
+@unittest.skipUnless(sys.platform == "linux", "asks the kernel of Linux")
+class Children(unittest.TestCase):
+    def test_end_with_their_parent(self) -> None:
+        """What a killed program runs ends with it, and does not hold what it wrote to."""
+        child = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60); print('outlived')"]
+        parent = [sys.executable, "-c", f"import children; children.run({child!r}, '.')"]
+        process = subprocess.Popen(parent, cwd=HERE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        self.assertEqual(process.stdout.readline(), "begun\n")
+        process.kill()
+        self.assertEqual(process.communicate()[0], "")  # to the end of the last that writes there
+
+
 class Trainings:
     """The tests of one program, on run directories in a folder of their own."""
 

@@ -15,10 +15,10 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 from typing import Any, Callable, NamedTuple
 
 import training  # first: it sets the number of threads
+import children
 import digits
 import numpy as np
 import table
@@ -181,7 +181,7 @@ class Runs:
         file.write_text(json.dumps(plan))
         run_id = hashlib.sha256(f"run of {identity}".encode()).hexdigest()[:32]
         command = [self._command, "run", file.name, "--key", key.name, "--out", run.name, "--run-id", run_id, "--quiet", *more]
-        subprocess.run(command, check=True, cwd=self.out)
+        children.run(command, self.out)
 
 
 def train(runs: Runs, program: str, name: str, epsilon: int, learning_rate: float, seed: int) -> dict[str, Any]:
