@@ -26,6 +26,9 @@ type Report struct {
 	// Attacks bounds what a membership test of the protected unit can do, as the certificate implies
 	// (F6.1); nil unless State is StateCertified.
 	Attacks *accounting.AttackBounds `json:"attacks,omitempty"`
+
+	// Exposed is what [ExposedModes] found, where that was asked for: it does not change the verdict.
+	Exposed []Exposed `json:"exposed,omitempty"`
 }
 
 // Judge comes to a verdict on what [Directory] and [Recheck] have found.

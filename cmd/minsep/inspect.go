@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"minsep/accounting"
 	"minsep/inspect"
+	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/sampling"
 )
 
@@ -26,7 +29,7 @@ its distribution. A certificate is recomputed from its ledger, bit for bit, and 
 
 The first line is the verdict: "certified: ", with the claim and what matches it; "NOT CERTIFIED: ", with what is
 missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
-who took part can do. Single checks follow when one fails, or with --verbose. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
+who took part can do. A warning names secret files that others can read. Single checks follow when one fails, or with --verbose. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := inspect.Directory(cmd.Context(), args[0])
@@ -47,6 +50,9 @@ who took part can do. Single checks follow when one fails, or with --verbose. Re
 			}
 			withoutPackages(found)
 			report := inspect.Judge(found)
+			if report.Exposed, err = inspect.ExposedModes(cmd.Context(), args[0]); err != nil {
+				return err
+			}
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
 			return errors.Join(report.Err(), err)
 		},
@@ -73,6 +79,9 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	if r.Attacks != nil {
 		fmt.Fprintf(w, "attacks, %s: %s\n", r.Attacks.Worth, attackText(*r.Attacks))
 	}
+	if r.Exposed != nil {
+		fmt.Fprintln(w, exposedText(r.Exposed))
+	}
 	for _, i := range r.Folders {
 		checks := verbose || r.State == inspect.StateBroken
 		if !checks && i.Notes == nil && i.Realized == nil {
@@ -89,6 +98,43 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 			printRealized(w, i.Realized)
 		}
 	}
+}
+
+// exposedText warns of what others can get at, and says how to close it.
+func exposedText(list []inspect.Exposed) string {
+	var what, paths []string
+	for _, e := range list {
+		text := store.Base(e.Path) + " ("
+		switch {
+		case e.Files == 0:
+			text += "sizes of files"
+		case e.Files == 1:
+			text += "1 file"
+		default:
+			text += grouped(e.Files) + " files"
+		}
+		if e.Files > 0 && !e.Open && !strings.HasSuffix(e.Path, manifest.SecretReportPage) {
+			text += ", in a folder that is closed to them"
+		}
+		what = append(what, text+")")
+		paths = append(paths, shellWord(e.Path))
+	}
+	return "warning: modes let group or others read what is secret: " + strings.Join(what, ", ") + "; to mend it: chmod -R go= " + strings.Join(paths, " ")
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./:@%+=,-]*$`)
+
+// shellWord is a path as a shell takes it, which is no flag.
+func shellWord(path string) string {
+	path = strings.TrimPrefix(path, "file://")
+	if strings.HasPrefix(path, "-") {
+		path = "./" + path
+	}
+	if plainWord.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // attackText says in a line what a membership test can do at most.

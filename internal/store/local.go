@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // TempPrefix begins the name of every local file that is not finished. A process that is killed
@@ -137,7 +138,11 @@ func (local) Stat(_ context.Context, name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{Size: info.Size(), Dir: info.IsDir(), Modified: info.ModTime()}, nil
+	of := Info{Size: info.Size(), Dir: info.IsDir(), Modified: info.ModTime()}
+	if runtime.GOOS != "windows" {
+		of.Mode = info.Mode().Perm()
+	}
+	return of, nil
 }
 
 func (local) List(_ context.Context, dir string) ([]Entry, error) {

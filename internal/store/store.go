@@ -53,6 +53,9 @@ type Info struct {
 	Dir      bool      // a folder; in an object store, a name under which there are objects
 	Version  string    // see [File]
 	Modified time.Time // when a local file was last written; zero in an object store
+
+	// Mode has the permissions of a local file or folder; 0 in an object store, and on Windows.
+	Mode fs.FileMode
 }
 
 // Entry is a name in a folder.

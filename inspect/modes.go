@@ -1,0 +1,125 @@
+package inspect
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"regexp"
+
+	"minsep/internal/store"
+	"minsep/manifest"
+)
+
+// Exposed is a secret folder or file of a local run directory whose modes let group or others at
+// it. That breaks no check: copies lose modes, and what is certified still holds, as long as nobody
+// has looked.
+type Exposed struct {
+	Path  string `json:"path"`  // of the folder, or of the file
+	Files int64  `json:"files"` // that group or others may read, by their own modes; at least 0
+	Open  bool   `json:"open"`  // a folder that group or others may enter, who then see how large its files are
+}
+
+// streamCheckpoint is the state of a stream of noise, in a folder that the user names.
+var streamCheckpoint = regexp.MustCompile(`^shard-[0-9]+-of-[0-9]+-step-[0-9]+$`)
+
+// others are the bits of a mode that let group or others read a file, and enter a folder.
+const (
+	othersRead  fs.FileMode = 0o044
+	othersEnter fs.FileMode = 0o011
+)
+
+// ExposedModes names what is secret in a run directory, or in one of its folders, and not by its
+// modes: batches, materialized examples, noise, the secret report, and checkpoints of streams in
+// folders beside them. Folders above and access lists are not looked at. An object store has no
+// modes.
+func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error) {
+	look := func(at string, folder bool, secret func(name string) bool) error {
+		e := Exposed{Path: at}
+		info, err := store.Stat(ctx, at)
+		if err != nil {
+			return nil // gone, or what is wrong with it is found by its inspection
+		}
+		if info.Dir != folder {
+			return nil
+		}
+		if folder {
+			e.Open = info.Mode&othersEnter != 0
+			err = e.count(ctx, at, secret)
+		} else if info.Mode&othersRead != 0 {
+			e.Files = 1
+		}
+		if e.Files > 0 || e.Open {
+			exposed = append(exposed, e)
+		}
+		return err
+	}
+	all := func(string) bool { return true }
+	if ix, err := manifest.Read(ctx, dir); err == nil {
+		switch ix.Format {
+		case manifest.BatchesFormat, manifest.OwnerBatchesFormat, manifest.MaterializedFormat, manifest.NoiseFormat:
+			err = look(dir, true, all)
+		}
+		return exposed, err
+	}
+	for _, folder := range []string{manifest.BatchesFolder, manifest.MaterializedFolder, manifest.NoiseFolder} {
+		if err := look(store.Join(dir, folder), true, all); err != nil {
+			return nil, err
+		}
+	}
+	if err := look(store.Join(dir, manifest.SecretReportPage), false, nil); err != nil {
+		return nil, err
+	}
+	entries, err := store.List(ctx, dir)
+	if err != nil {
+		return exposed, nil // dir is a file, or its inspection says what is wrong
+	}
+	for _, e := range entries {
+		below := store.Join(dir, e.Name)
+		if !e.Dir || !holdsCheckpoint(ctx, below) {
+			continue
+		}
+		if err := look(below, true, streamCheckpoint.MatchString); err != nil {
+			return nil, err
+		}
+	}
+	return exposed, nil
+}
+
+// holdsCheckpoint says that a folder has a checkpoint of a stream.
+func holdsCheckpoint(ctx context.Context, dir string) bool {
+	entries, err := store.List(ctx, dir)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if !e.Dir && streamCheckpoint.MatchString(e.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// count counts the secret files of a folder and of those below it that group or others may read.
+func (e *Exposed) count(ctx context.Context, dir string, secret func(name string) bool) error {
+	entries, err := store.List(ctx, dir)
+	if err != nil {
+		return nil // its inspection says what is wrong with it
+	}
+	for _, f := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		at := store.Join(dir, f.Name)
+		if f.Dir {
+			if err := e.count(ctx, at, secret); err != nil {
+				return err
+			}
+			continue
+		}
+		info, err := store.Stat(ctx, at)
+		if err == nil && !info.Dir && secret(path.Base(f.Name)) && info.Mode&othersRead != 0 {
+			e.Files++
+		}
+	}
+	return nil
+}
