@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -113,6 +114,10 @@ func shardsInPython(t *testing.T, python string, dtype manifest.DType, grid nois
 	file, err := noiseshards.WriteRecipe(dir, recipe)
 	if err != nil {
 		t.Fatal(err)
+	}
+	out, err := exec.Command(python, "python/noise_recipe.py", "--key", key, dir).CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 3 || !strings.Contains(string(out), "there are no files of noise to compare") {
+		t.Errorf("a recipe alone: %v\n%s", err, out)
 	}
 	p, s := beam.NewPipelineWithRoot()
 	if _, err := noiseshards.Write(s, noiseshards.Config{Dir: dir, RecipeSHA256: file.SHA256, KeyURI: key, Shards: 3, DType: dtype, StepsPerFile: 64}); err != nil {

@@ -134,9 +134,9 @@ Start with:  minsep keygen KEY
              minsep form --bounded RUN --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 128 --key KEY --out RUN
              minsep inspect RUN
 
-Exit codes: 0 done; 1 a failure of the machine or of a runner, --timeout, or a fault that audit found; 2 a fault in the
-command line or the input; 3 a guarantee could not be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
-Go's runtime, as when memory runs out. After 1 (but of audit), 130, 134 and 143 the same command may be repeated as it is.`,
+Exit codes: 0 done; 1 a failure of the machine or of a runner, or --timeout; 2 a fault in the command line or the input;
+3 a guarantee could not be verified, or audit found a fault; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
+Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same command may be repeated as it is.`,
 		Version:           versionText(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,

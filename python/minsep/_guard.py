@@ -63,7 +63,10 @@ class StepGuard:
         if not isinstance(state, dict) or set(state) != known:
             raise ValueError("state: must be what state_dict gave")
         if state["run_id"] != self._run.run_id:
-            raise TrainingError(f"{self._run.path}: the checkpoint is of run {state['run_id']}, the directory of run {self._run.run_id}")
+            raise TrainingError(
+                f"{self._run.path}: the checkpoint is of run {state['run_id']}, the directory of run {self._run.run_id}: "
+                "begin the training of this run without the checkpoint; the checkpoint needs the directory of its own run"
+            )
         if type(state["next_step"]) is not int or not 0 <= state["next_step"] <= self._run.steps:
             raise ValueError(f"state: next_step {state['next_step']}: must be 0 to {self._run.steps}")
         self._token, self.next_step, self._layout = state["token"], state["next_step"], state["layout"]

@@ -297,7 +297,7 @@ class Guard(runs.Case):
         self.assertNotEqual([second.batch(t).tolist() for t in range(8)], batches)
         again = np.array([second.noise(t) for t in range(8)])
         self.assertEqual(len(np.intersect1d(noise, again)), 0)
-        with self.assertRaisesRegex(minsep.TrainingError, f"checkpoint is of run {first.run_id}"):
+        with self.assertRaisesRegex(minsep.TrainingError, f"checkpoint is of run {first.run_id}, the directory of run {second.run_id}: begin .* without the checkpoint"):
             minsep.StepGuard(second, guard.state_dict())
         self.assertEqual(list(minsep.StepGuard(second)), list(range(8)))
         self.assertTrue(second.verdict().certified)
