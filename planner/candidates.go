@@ -29,16 +29,24 @@ func (s *setting) epoch() float64 { return float64(s.units()) / s.batch }
 // widest is the largest min-sep that the batch size allows.
 func (s *setting) widest() int { return int(min(math.Floor(s.epoch()*(1+1e-12)), 1<<31-1)) }
 
-// parts are the candidates of a setting, in sequences that do not depend on each other.
-func (s *setting) parts() []func(ctx context.Context, p *part) error {
-	list := []func(ctx context.Context, p *part) error{cyclicPart, separatedPart}
+// sequence is candidates of a setting that are looked at one after another, in a stage of the plan:
+// first what is proven without samples, then what is cheap to estimate and often best, and owners
+// of several examples last, by rising k_u. A later stage knows the least error of those before.
+type sequence struct {
+	stage int
+	run   func(ctx context.Context, p *part) error
+}
+
+// sequences are the candidates of a setting.
+func (s *setting) sequences() []sequence {
+	list := []sequence{{0, cyclicPart}}
 	if !s.owners { // fixed draws examples
-		list = append(list, fixedPart)
+		list = append(list, sequence{0, fixedPart})
 	}
 	if s.most() == 1 {
-		list = append(list, binsPart)
+		return append(list, sequence{1, separatedPart}, sequence{2, binsPart})
 	}
-	return list
+	return append(list, sequence{1 + s.most(), separatedPart})
 }
 
 // with are the parameters of a scheme with the request's steps and the setting's batch size.
@@ -152,9 +160,9 @@ func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high 
 // to be tried.
 const worthwhile = 1.05
 
-// least is the least error so far.
+// least is the least error so far, of this sequence and of the stages before.
 func (p *part) least() float64 {
-	least := math.Inf(1)
+	least := p.known
 	for _, row := range p.rows {
 		if row.Refused == "" {
 			least = min(least, row.Relative)

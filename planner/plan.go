@@ -104,7 +104,7 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, err error) {
 	type job struct {
 		part *part
-		run  func(ctx context.Context, p *part) error
+		sequence
 	}
 	if err := inParallel(ctx, settings, func(s *setting) (err error) {
 		s.base, err = p.independent(s.units(), s.most(), s.batch, 1, narrow)
@@ -113,13 +113,27 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 		return nil, err
 	}
 	var jobs []*job
+	last := 0
 	for _, s := range settings {
-		for _, run := range s.parts() {
-			jobs = append(jobs, &job{part: &part{setting: s}, run: run})
+		for _, one := range s.sequences() {
+			jobs = append(jobs, &job{&part{setting: s}, one})
+			last = max(last, one.stage)
 		}
 	}
-	if err := inParallel(ctx, jobs, func(j *job) error { return j.run(ctx, j.part) }); err != nil {
-		return nil, err
+	for stage, known := 0, math.Inf(1); stage <= last; stage++ {
+		var now []*job
+		for _, j := range jobs {
+			if j.stage == stage {
+				j.part.known = known
+				now = append(now, j)
+			}
+		}
+		if err := inParallel(ctx, now, func(j *job) error { return j.run(ctx, j.part) }); err != nil {
+			return nil, err
+		}
+		for _, j := range now {
+			known = min(known, j.part.least())
+		}
 	}
 	for _, j := range jobs {
 		rows = append(rows, j.part.rows...)

@@ -634,3 +634,67 @@ func TestNothingSeen(t *testing.T) {
 		t.Errorf("of the bound at ln σ = .1 with a gap of -.1: %+v", none)
 	}
 }
+
+// TestBehind: what is clearly behind is estimated with fewer samples, and what is then said of it
+// holds against its full estimate: the noise multiplier up to its error, and that it is behind.
+func TestBehind(t *testing.T) {
+	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.OptimalToeplitz(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 24, MinSep: 3, WarmStart: true}}, Strategy: toeplitz, MaxExamplesPerOwner: 2}
+	of := claim{run: run, epsilon: 2, delta: 1e-5}
+	full, err := of.estimate(t.Context(), guess{1, unknownPace, math.Inf(1)}, .002)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []float64{.5, .7, .85, .93, 1.01, 1.1} {
+		behind := part * full.Multiplier
+		got, err := of.estimate(t.Context(), guess{behind, unknownPace.similar(), behind}, tolerance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := math.Abs(got.Multiplier - full.Multiplier); off > 4*math.Hypot(got.StdErr, full.StdErr) || got.StdErr > rough*got.Multiplier {
+			t.Errorf("from %g on behind: %g ± %g, in full %g ± %g", behind, got.Multiplier, got.StdErr, full.Multiplier, full.StdErr)
+		}
+		rough := got.StdErr > 1.01*tolerance*got.Multiplier
+		if rough && (got.Multiplier-apart*got.StdErr <= behind || full.Multiplier <= behind) {
+			t.Errorf("%g ± %g is taken as behind %g, in full %g", got.Multiplier, got.StdErr, behind, full.Multiplier)
+		}
+		if part <= .7 && !rough || part > 1 && rough {
+			t.Errorf("behind from %g of the noise multiplier on: %g ± %g", part, got.Multiplier, got.StdErr)
+		}
+	}
+}
+
+// TestStages: what one stage of a plan finds is known in the next, and owners of several examples
+// come last.
+func TestStages(t *testing.T) {
+	r := small()
+	r.Numbered, r.Schemes, r.Kinds = false, []string{"poisson", "epoch-min-sep"}, []string{"identity", "banded-toeplitz"}
+	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 330}, {MaxPerOwner: 2, Examples: 330, Given: 330}}
+	out := planned(t, r)
+	first, looked := out.Rows[0], 0
+	if first.MaxPerOwner != 1 {
+		t.Fatalf("%s is the first: with nearly as many examples, two of an owner cannot be better", first.Name())
+	}
+	for _, row := range out.Rows {
+		if row.MaxPerOwner != 2 || row.Noise.Proven || row.Refused != "" {
+			continue
+		}
+		looked++
+		full, err := (claim{run: row.run, epsilon: r.Epsilon, delta: r.Delta, seed: 1}).estimate(t.Context(), guess{row.Noise.Multiplier, unknownPace, math.Inf(1)}, tolerance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := math.Abs(full.Multiplier - row.Noise.Multiplier); off > 4*math.Hypot(full.StdErr, row.Noise.StdErr) || full.Multiplier*row.unit/row.BatchSize <= first.Relative {
+			t.Errorf("%s: %g ± %g, in full %g ± %g", row.Name(), row.Noise.Multiplier, row.Noise.StdErr, full.Multiplier, full.StdErr)
+		}
+		if row.Noise.Samples > 4*few {
+			t.Errorf("%s: %d samples of what is clearly behind", row.Name(), row.Noise.Samples)
+		}
+	}
+	if looked < 3 {
+		t.Errorf("%d candidates of two examples per owner", looked)
+	}
+}

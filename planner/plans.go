@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 
 	"minsep/accounting"
 	"minsep/mechanism"
@@ -46,7 +47,7 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 		if s.base, err = shared.independent(s.units(), s.most(), s.batch, 1, narrow); err != nil {
 			return nil, err
 		}
-		p := &part{setting: s, whole: true}
+		p := &part{setting: s, known: math.Inf(1), whole: true}
 		row, err := p.evaluate(ctx, n.Plan.Scheme, n.Plan.Strategy)
 		if err != nil {
 			return nil, err

@@ -54,8 +54,12 @@ const (
 
 	// Of the tables of an order, in states times steps, where an estimate is coarse and where it is
 	// fine: tables pay where many samples are drawn.
-	coarseWork, fineWork = 3e6, 2e7
-	coarseError          = 0.005
+	coarseWork, fineWork, finestWork = 3e6, 2e7, 1e8
+	coarseError                      = 0.005
+
+	// Samples, with several examples per owner or of balanced min-sep, that take as long as the next
+	// finer table; four times as many of others, and four times as many for the finest.
+	dearSamples = 2048
 
 	// Draws of the likelihood ratio of an owner's examples where an estimate is coarse: they raise σ
 	// by about .3 %.
@@ -73,12 +77,13 @@ type searcher struct {
 	looks     []look
 	drawn     uint64
 	gaussian  float64 // σ of a Gaussian mechanism of sensitivity 1
+	behind    float64 // σ above which it is enough to know it roughly
 	below     bool    // it is enough to know that the divergence is below δ where it is
 }
 
 func (c claim) searcher(direction montecarlo.Direction, p pace) (*searcher, error) {
 	sigma, err := accounting.GaussianNoiseMultiplier(c.epsilon, c.delta, 1)
-	return &searcher{claim: c, direction: direction, pace: p, gaussian: sigma}, err
+	return &searcher{claim: c, direction: direction, pace: p, gaussian: sigma, behind: math.Inf(1)}, err
 }
 
 // setGap sets the gap of a look from its excess.
@@ -138,6 +143,7 @@ func (s *searcher) fit() fitted {
 // too many samples, or it is at most behindError and σ at least behind: a noise multiplier that no
 // more need be known of.
 func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) (Noise, error) {
+	s.behind = behind
 	x := math.Log(start)
 	low, high := math.Inf(-1), math.Inf(1)
 	for range maxLooks {
@@ -153,8 +159,8 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 		switch {
 		case short && l.seen >= leastSum:
 			enough = rough
-		case f.x-apart*f.stdErr > math.Log(behind):
-			enough = max(tolerance, behindError)
+		case s.isBehind(f):
+			enough = max(tolerance, s.behindError())
 		}
 		if f.stdErr <= enough {
 			multiplier := math.Exp(f.x)
@@ -177,6 +183,20 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(x))
 }
 
+// isBehind says whether a fit is clearly above the noise multiplier from which on it need be known
+// roughly only.
+func (s *searcher) isBehind(f fitted) bool {
+	return math.Exp(f.x)*(1-apart*f.stdErr) > s.behind
+}
+
+// behindError is the standard error of ln σ that is enough for what is clearly behind.
+func (s *searcher) behindError() float64 {
+	if s.run.MaxExamplesPerOwner > 1 {
+		return rough
+	}
+	return behindError
+}
+
 // within is x where it is between low and high, which may be infinite; else between them, near what
 // is finite.
 func within(x, low, high float64) float64 {
@@ -197,14 +217,42 @@ func toward(x, to float64) float64 { return min(x+0.3, max(x-0.3, to)) }
 // look draws at ln σ = x: more samples where δ is near, and few where they say in which direction
 // it is. It says whether there were too few samples for the tolerance because more take too long.
 func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, err error) {
-	spec := s.run.Loss(math.Exp(x))
+	dear := float64(dearSamples)
+	if s.run.MaxExamplesPerOwner == 1 && s.run.Sampler.BalancedMinSep == nil {
+		dear *= 4
+	}
 	work := coarseWork
 	if tolerance < coarseError {
-		work = fineWork
+		work, dear = fineWork, 4*dear
 	}
-	if s.run.Sampler.BalancedMinSep != nil { // a state takes some times as long
-		work /= 4
+	for ; ; work, dear = finerWork(work), 4*dear {
+		if work == finestWork {
+			dear = math.Inf(1)
+		}
+		within := work
+		if s.run.Sampler.BalancedMinSep != nil && work == coarseWork { // a state takes some times as long
+			within /= 4
+		}
+		short, err = s.lookWithin(ctx, x, tolerance, within, dear)
+		if !errors.Is(err, errDear) {
+			return short, err
+		}
+		s.looks = s.looks[:len(s.looks)-1]
 	}
+}
+
+// finerWork is the next of the works of tables.
+func finerWork(work float64) float64 {
+	if work < fineWork {
+		return fineWork
+	}
+	return finestWork
+}
+
+// lookWithin is look with tables of so much work; errDear where more than so many samples would be
+// drawn.
+func (s *searcher) lookWithin(ctx context.Context, x, tolerance, work, dear float64) (short bool, err error) {
+	spec := s.run.Loss(math.Exp(x))
 	proposal, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: s.epsilon, Direction: s.direction}, work)
 	if err != nil {
 		if errors.Is(err, tilt.ErrNotTilted) {
@@ -218,22 +266,28 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 		l.excess, l.stdErr = math.Log(max(proposal.Divergence, s.delta*1e-30)/s.delta), 1
 		return false, s.setGap(l)
 	}
-	if work < fineWork {
+	if tolerance >= coarseError {
 		proposal.Draws = min(proposal.Draws, coarseDraws)
 	}
 	v, err := tilt.NewVerifier(proposal, s.key(proposal))
 	if err != nil {
 		return false, err
 	}
-	return s.draw(ctx, v, l, proposal, tolerance)
+	return s.draw(ctx, v, l, proposal, tolerance, dear)
 }
+
+// errDear says that tables with more orders, and fewer samples, take less time.
+var errDear = errors.New("planner: more than a few samples")
 
 // draw draws samples until the standard error of ln σ is at most tolerance, or it is clear that
 // another σ tells more.
-func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, proposal tilt.Proposal, tolerance float64) (short bool, err error) {
+func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, proposal tilt.Proposal, tolerance, dear float64) (short bool, err error) {
 	var buffer [few]float64
 	var squares float64
 	for want := uint64(few); ; {
+		if float64(want) > dear {
+			return false, errDear
+		}
 		if most := s.mostSamples(); float64(want) > most {
 			if l.samples > 0 && float64(l.samples) > 0.8*most {
 				return true, nil
@@ -271,7 +325,7 @@ func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, proposal
 			continue
 		}
 		f := s.fit()
-		if f.stdErr <= tolerance || f.byPace > 0.7*tolerance {
+		if s.isBehind(f) && f.stdErr <= s.behindError() || f.stdErr <= tolerance || f.byPace > 0.7*tolerance {
 			return false, nil
 		}
 		goal := tolerance * tolerance
@@ -287,7 +341,7 @@ func (s *searcher) mostSamples() float64 {
 		most *= s.share
 	}
 	if s.run.MaxExamplesPerOwner > 1 {
-		most /= ownersFactor
+		most /= ownersFactor * float64(s.run.MaxExamplesPerOwner)
 	}
 	return most
 }

@@ -53,7 +53,8 @@ func (s *setting) most() int {
 type part struct {
 	*setting
 	rows  []*Row
-	whole bool // candidates are given as they are
+	known float64 // the least error of what was looked at before; infinite if nothing was
+	whole bool    // candidates are given as they are
 }
 
 // made is a strategy and what does not depend on the scheme.
@@ -228,11 +229,12 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	return nil
 }
 
-// guess is the noise multiplier of the most similar row so far, for columns of the same norm; of
-// DP-SGD at first.
+// guess is the noise multiplier at which a row has the error of the most similar row so far, which
+// is nearer than equal noise multipliers are; that of DP-SGD where there is none. Where a row is
+// behind with that, the search begins at the noise multiplier from which on it is: few samples show
+// that a noise multiplier is too small, and many that one is too large.
 func (p *part) guess(row *Row) guess {
-	behind := worthwhile * p.least() * row.BatchSize / row.unit
-	g, least := guess{p.base * row.norm, unknownPace, behind}, math.Inf(1)
+	g, least := guess{min(p.base*row.norm, p.least()*row.BatchSize/row.unit), unknownPace, worthwhile * p.least() * row.BatchSize / row.unit}, math.Inf(1)
 	for _, other := range p.rows {
 		if other.Refused != "" || other.Noise.Proven {
 			continue
@@ -246,7 +248,7 @@ func (p *part) guess(row *Row) guess {
 		}
 		if unlike <= least {
 			least = unlike
-			g = guess{other.Noise.Multiplier / other.norm * row.norm, other.Noise.pace.similar(), behind}
+			g.multiplier, g.pace = min(other.Relative*row.BatchSize/row.unit, g.behind), other.Noise.pace.similar()
 		}
 	}
 	return g
