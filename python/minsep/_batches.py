@@ -71,6 +71,9 @@ class Batches:
         self.rows_of: str = facts.get("rows_of")
         self.expected_batch_size: float | None = facts.get("expected_batch_size")
         expected = self.expected_batch_size
+        scheme = self.folder.params.get("scheme")
+        truncation = scheme.get("truncation") if isinstance(scheme, dict) else None
+        self.max_batch_size: int | None = truncation.get("max_batch_size") if isinstance(truncation, dict) else None
         valid = (
             is_count(self.steps, 1)
             and is_count(self.examples, 0)
@@ -79,6 +82,7 @@ class Batches:
             and self.row_type in ("<i4", "<i8")
             and self.rows_of in ("bounded", "range")
             and (expected is None or type(expected) in (int, float) and expected > 0)
+            and (truncation is None or is_count(self.max_batch_size, 1))
             and is_count(self.examples_per_owner, int(self.of_owners))
             and is_count(facts.get("owners", 0), int(self.of_owners))
             and (self.of_owners or not self.examples_per_owner and not facts.get("owners"))

@@ -132,6 +132,12 @@ class Run:
         return float(expected)
 
     @property
+    def max_batch_size(self) -> int | None:
+        """The most examples of a batch, of owners where they are sampled: `form --max-batch-size`; None where batches are
+        not cut. It is public."""
+        return self._need_batches().max_batch_size
+
+    @property
     def examples_per_owner(self) -> int | None:
         """The most examples that an owner brings where owners are sampled; None where examples are."""
         batches = self._need_batches()

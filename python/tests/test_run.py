@@ -62,6 +62,15 @@ class Batches(runs.Case):
     def test_expected_batch_size(self):
         self.assertAlmostEqual(minsep.Run(self.formed()).expected_batch_size, 6.0)
 
+    def test_max_batch_size(self):
+        self.assertIsNone(minsep.Run(self.formed()).max_batch_size)
+        for extra in (("--max-batch-size", "7"), ("--max-batch-size", "7", "--pad")):
+            run = minsep.Run(runs._formed("numbers", 20, 3, extra))
+            self.assertEqual(run.max_batch_size, 7)
+            self.assertEqual(max(len(run.batch(t)) for t in range(run.steps)), 7)
+            self.assertLess(min(len(run.batch(t)) for t in range(run.steps)), 7)  # padding is left out
+            self.assertEqual({len(minsep.pad(run.batch(t), run.max_batch_size)) for t in range(run.steps)}, {7})
+
     def test_fingerprint_differs_by_run(self):
         a, b = minsep.Run(runs._formed("numbers", 20, 3, ())), minsep.Run(runs._formed("text", 20, 3, ()))
         self.assertNotEqual(a.fingerprint, b.fingerprint)
