@@ -169,13 +169,7 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 		return index, err
 	}
 	facts := manifest.BatchesFacts{Examples: source.Rows, Steps: formed.Scheme.Scheme().NumSteps(), Shards: formed.Shards, RowType: config.RowType(), RowsOf: source.RowsOf(),
-		ExpectedBatchSize: &formed.ExpectedBatchSize}
-	if t := formed.Scheme.Truncation; t != nil && t.Pad {
-		facts.BatchSize = t.MaxBatchSize
-		if o := formed.Scheme.Owners; o != nil {
-			facts.BatchSize *= o.ExamplesPerOwner
-		}
-	}
+		BatchSize: formed.PaddedBatchSize(), ExpectedBatchSize: &formed.ExpectedBatchSize}
 	if o := formed.Scheme.Owners; o != nil {
 		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = formed.Owners, o.ExamplesPerOwner, formed.ExpectedExamples
 	}

@@ -12,6 +12,41 @@ import (
 	"minsep/internal/param"
 )
 
+// TestPaddedEstimate: padded batches have so many rows, whatever is drawn.
+func TestPaddedEstimate(t *testing.T) {
+	for _, examples := range []string{`"examples": 50000`, `"graph": {"paths": ["none.tsv"]}, "bound": {"max_examples_per_owner": 1}`} {
+		text := `{` + examples + `, "scheme": {"scheme": "b-min-sep", "steps": 300, "min_sep": 4, "batch_size": 64, "max_batch_size": 128, "pad": true}, "batches": {"shards": 3}}`
+		p, err := ParsePlan("plan", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := p.estimateForm()
+		if want := int64(4*300*128 + 8*(300+3) + 2*3*headerBytes); e.Rows != 300*128 || e.Bytes != want {
+			t.Errorf("%s: %d rows and %d bytes, want %d and %d", examples, e.Rows, e.Bytes, 300*128, want)
+		}
+	}
+}
+
+// TestUnknownFieldsPlaces: a field in a wrong group is told where it belongs.
+func TestUnknownFieldsPlaces(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"batches": {"pad": true}}`:    "batches.pad: unknown field: it is scheme.pad",
+		`{"epsilon": 4}`:                "epsilon: unknown field: it is privacy.epsilon",
+		`{"scheme": {"shards": 4}}`:     "scheme.shards: unknown field: it is batches.shards or noise.shards",
+		`{"bound": {"examples": 4}}`:    "bound.examples: unknown field: it is examples",
+		`{"scheme": {"padding": 4}}`:    "scheme.padding: unknown field\n",
+		`{"scheme": {"batches.pad":4}}`: "unknown field\n",
+	} {
+		p, err := ParsePlan("plan", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(p.Validate(), "\n"); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestPlanExampleIsAPlan(t *testing.T) {
 	p, err := ParsePlan("example", []byte(PlanExample))
 	if err != nil {

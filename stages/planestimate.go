@@ -171,13 +171,30 @@ func (p Plan) expectedForm() FormResult {
 	if p.Scheme.Sample == sampling.SampleOwners { // fewer where owners have fewer
 		f.ExpectedExamples = f.ExpectedBatchSize * float64(p.Scheme.ExamplesPerOwner)
 	}
+	if p.Scheme.Pad {
+		f.ExpectedExamples = float64(p.Scheme.MaxBatchSize) * float64(max(1, p.Scheme.ExamplesPerOwner))
+	}
 	return f
 }
 
-// RowsPerStep is how many examples are expected in a batch.
-func (f FormResult) RowsPerStep() float64 { return cmp.Or(f.ExpectedExamples, f.ExpectedBatchSize) }
+// RowsPerStep is how many rows are expected in a batch; with padding exactly so many.
+func (f FormResult) RowsPerStep() float64 {
+	return cmp.Or(float64(f.PaddedBatchSize()), f.ExpectedExamples, f.ExpectedBatchSize)
+}
 
-// rows is how many participations are expected.
+// PaddedBatchSize is how many rows each batch has where batches are padded; 0 where they are not.
+func (f FormResult) PaddedBatchSize() int {
+	t := f.Scheme.Truncation
+	switch {
+	case t == nil || !t.Pad:
+		return 0
+	case f.Scheme.Owners != nil:
+		return t.MaxBatchSize * f.Scheme.Owners.ExamplesPerOwner
+	}
+	return t.MaxBatchSize
+}
+
+// rows is how many participations are expected, with padding how many rows there are.
 func (f FormResult) rows() float64 {
 	return f.RowsPerStep() * float64(f.Scheme.Scheme().NumSteps())
 }

@@ -41,6 +41,9 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 		if f.Field == "strategy.bands" && f.Value == `"auto"` {
 			p.unread[i].Rule = AutoBandsRule
 		}
+		if f.Rule == strictjson.UnknownField {
+			p.unread[i].Rule = unknownRule(f.Field)
+		}
 	}
 	if p.Strategy.Steps == 0 {
 		p.Strategy.Steps = p.Scheme.Steps
@@ -49,6 +52,18 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 		p.Noise.ClipNorm = 1
 	}
 	return p, nil
+}
+
+// unknownRule says of a field that is not where it was given where a field of this name belongs.
+func unknownRule(field string) string {
+	name := field[strings.LastIndexByte(field, '.')+1:]
+	places := slices.DeleteFunc(strictjson.Paths[Plan](), func(path string) bool {
+		return path != name && !strings.HasSuffix(path, "."+name)
+	})
+	if len(places) == 0 {
+		return strictjson.UnknownField
+	}
+	return strictjson.UnknownField + ": it is " + strings.Join(places, " or ")
 }
 
 // comparisonRule answers those who give what minsep plan printed in place of what it wrote.

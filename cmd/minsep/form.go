@@ -90,6 +90,10 @@ func printFormed(w io.Writer, f stages.FormResult) {
 	}
 	fmt.Fprintf(t, "scheme\t%s\n", scheme)
 	fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(f.ExpectedBatchSize, f.Owners, f.ExpectedExamples))
+	if size := f.PaddedBatchSize(); size > 0 {
+		steps := f.Scheme.Scheme().NumSteps()
+		fmt.Fprintf(t, "padded\tto %d rows a batch: %s rows in %s\n", size, grouped(int64(size)*int64(steps)), plural(steps, "step"))
+	}
 	fmt.Fprintf(t, "shards\t%d\n", f.Shards)
 	t.Flush()
 }

@@ -107,6 +107,7 @@ func (f Fault) String() string {
 const (
 	MustBeObject = "must be an object"
 	Missing      = "is missing"
+	UnknownField = "unknown field"
 )
 
 // Plain returns JSON in place of JSON with // comments and with commas after the last element:
@@ -193,6 +194,23 @@ func fieldsOf(t reflect.Type) (list []field) {
 	return list
 }
 
+// Paths are those of every field of a struct of structs, those of groups too.
+func Paths[T any]() []string { return paths("", fieldsOf(reflect.TypeFor[T]())) }
+
+func paths(group string, fields []field) (list []string) {
+	for _, f := range fields {
+		path, t := join(group, f.name), f.typ
+		list = append(list, path)
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() == reflect.Struct {
+			list = append(list, paths(path, fieldsOf(t))...)
+		}
+	}
+	return list
+}
+
 // check checks valid JSON against a type, and returns what of it is without a fault; null where
 // nothing is.
 func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.RawMessage) {
@@ -226,7 +244,7 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		switch {
 		case i < 0:
-			*faults = append(*faults, Fault{Field: inner, Rule: "unknown field"})
+			*faults = append(*faults, Fault{Field: inner, Rule: UnknownField})
 		case slices.Contains(seen, name):
 			*faults = append(*faults, Fault{Field: inner, Rule: "given twice"})
 		case !fields[i].zero && isZero(value, fields[i].typ):
