@@ -120,6 +120,7 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 			last = max(last, one.stage)
 		}
 	}
+	p.parts = len(jobs)
 	for stage, known := 0, math.Inf(1); stage <= last; stage++ {
 		var now []*job
 		for _, j := range jobs {
@@ -128,7 +129,10 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 				now = append(now, j)
 			}
 		}
-		if err := inParallel(ctx, now, func(j *job) error { return j.run(ctx, j.part) }); err != nil {
+		if err := inParallel(ctx, now, func(j *job) error {
+			defer p.end()
+			return j.run(ctx, j.part)
+		}); err != nil {
 			return nil, err
 		}
 		for _, j := range now {

@@ -478,8 +478,50 @@ func TestLimits(t *testing.T) {
 		break
 	}
 	r.MaxBatchSize = 41
-	if out, err := r.Plan(t.Context()); !errors.Is(err, ErrNone) || out.Rows[0].Refused == "" {
-		t.Errorf("a maximum at the mean: %v", err)
+	out, err := r.Plan(t.Context())
+	if !errors.Is(err, ErrNone) || out.Rows[0].Refused == "" {
+		t.Fatalf("a maximum at the mean: %v", err)
+	}
+	// Why it cannot be used, and the maximum that is named as the way out can be.
+	if why := strings.Join(out.Why, "\n"); !strings.Contains(why, "poisson, identity: max batch size 41: adds") {
+		t.Error(why)
+	}
+	if _, err := fmt.Sscanf(out.Why[len(out.Why)-1], "A maximum batch size of %d costs", &r.MaxBatchSize); err != nil {
+		t.Fatal(err)
+	}
+	if row := planned(t, r).Rows[0]; row.Refused != "" || row.Truncation > accounting.SuggestedShare {
+		t.Errorf("with a maximum of %d: %+v", r.MaxBatchSize, row)
+	}
+}
+
+// TestKeepsMore: where the first keeps less than half of what another one does, the best of those
+// is named; a tie that stands below a row without the mark is explained.
+func TestKeepsMore(t *testing.T) {
+	row := func(rank int, relative, kept float64, tied bool) *Row {
+		r := &Row{Rank: rank, Relative: relative, BatchSize: 10, MaxPerOwner: rank, Kept: kept, Tied: tied}
+		r.Scheme.Scheme, r.Strategy.Kind = "poisson", "identity"
+		return r
+	}
+	for _, kept := range []float64{.25, .35} {
+		out := &Result{Rows: []*Row{row(1, .1, .15, false), row(2, .11, .2, false), row(3, .12, kept, true), row(4, .13, .4, false), row(5, .14, .5, false)}}
+		out.Request.Objective, out.Request.Populations = RMSE, []Population{{MaxPerOwner: 1}, {MaxPerOwner: 2}}
+		out.explain()
+		why, note := strings.Join(out.Why, "\n"), strings.Join(out.Note, "\n")
+		want := "row 4 keeps 40 %: poisson, identity, 4 examples per owner has 0.13 of the batch, 30 % more; --row 4 writes it."
+		if kept > .3 {
+			want = "row 3 keeps 35 %: poisson, identity, 3 examples per owner has 0.12 of the batch, 20 % more; --row 3 writes it."
+		}
+		if !strings.Contains(why, want) {
+			t.Errorf("got %s, want %s", why, want)
+		}
+		if !strings.Contains(note, "=1 is within 3 standard errors") || !strings.Contains(note, "same k_u only") {
+			t.Error(note)
+		}
+		out.Rows[0].Kept, out.Rows[1].Tied, out.Why = .5, true, nil
+		out.explain()
+		if why, note := strings.Join(out.Why, "\n"), strings.Join(out.Note, "\n"); strings.Contains(why, "--row") || strings.Contains(note, "=1") {
+			t.Error(why, note)
+		}
 	}
 }
 

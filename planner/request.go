@@ -76,6 +76,10 @@ type Request struct {
 type Progress struct {
 	Done int    // candidates that were looked at so far; their number is not known beforehand
 	Text string // what was looked at last
+
+	// Candidates are looked at in so many groups, of which so many are at their end; 0 where plans
+	// are compared. How many a group has depends on what is found.
+	Groups, Ended int
 }
 
 // Params are the parameters of the workload.

@@ -30,6 +30,8 @@ type planning struct {
 
 	mu   sync.Mutex
 	done int
+
+	parts, ended int // sequences of candidates, and those at their end
 }
 
 // units is how many examples, or owners, can take part.
@@ -184,14 +186,21 @@ func (p *planning) count(row *Row) {
 	defer p.mu.Unlock()
 	p.done++
 	if p.Watch != nil {
-		p.Watch(Progress{p.done, fmt.Sprintf("%s, %s", row.Scheme.Scheme, row.Strategy.Kind)})
+		p.Watch(Progress{Done: p.done, Text: fmt.Sprintf("%s, %s", row.Scheme.Scheme, row.Strategy.Kind), Groups: p.parts, Ended: p.ended})
 	}
+}
+
+// end counts a sequence of candidates that is at its end.
+func (p *planning) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended++
 }
 
 // say tells what is being done after all candidates were looked at.
 func (p *planning) say(text string) {
 	if p.Watch != nil {
-		p.Watch(Progress{p.done, text})
+		p.Watch(Progress{Done: p.done, Text: text, Groups: p.parts, Ended: p.ended})
 	}
 }
 
@@ -270,7 +279,7 @@ func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, fr
 	}
 	row.Truncation = cost / p.Delta
 	if row.Truncation > dear {
-		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("takes %.3g of delta, more than half: a larger one takes less", cost)}
+		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("adds %.3g to delta, and at most half of %g is taken: a larger one adds less", cost, p.Delta)}
 	}
 	c.delta -= cost
 	return c.noise(ctx, method, guess{n.Multiplier, from.pace, from.behind})

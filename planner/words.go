@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/sampling"
@@ -49,7 +50,7 @@ func (out *Result) explain() {
 	r := out.Request
 	objective := map[string]string{RMSE: "root mean square error", MaxSE: "largest error"}[r.Objective]
 	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
-		out.Why = []string{"No mechanism can be used; the reasons are in the table."}
+		out.Why = refusals(out)
 		return
 	}
 	first := out.Rows[0]
@@ -85,7 +86,64 @@ func (out *Result) explain() {
 	if next != nil {
 		why("Next is %s, with %.2g %% more%s.", next.Name(), 100*(next.Relative/first.Relative-1), instead(first, next))
 	}
+	for _, row := range out.Rows {
+		if row.Refused == "" && first.Kept < row.Kept/2 {
+			why("%s", keepsMore(first, row))
+			break
+		}
+	}
 	out.Note = notes(out)
+}
+
+// keepsMore says what a row costs that keeps more than twice the data of the first. The ranking
+// does not look at what is lost, and the reader has to.
+func keepsMore(first, row *Row) string {
+	text := fmt.Sprintf("The first keeps %.3g %% of the examples, row %d keeps %.3g %%: %s has %s of the batch, %.2g %% more",
+		100*first.Kept, row.Rank, 100*row.Kept, row.Name(), figure(row.Relative, row.StdErr), 100*(row.Relative/first.Relative-1))
+	if row.Plan != "" {
+		return text + "."
+	}
+	return fmt.Sprintf("%s; --row %d writes it.", text, row.Rank)
+}
+
+// mostReasons is how many reasons are given where nothing can be used.
+const mostReasons = 5
+
+// refusals say why no candidate can be used, the most frequent reason first, and the way out that
+// is known.
+func refusals(out *Result) []string {
+	count, named := map[string]int{}, map[string]*Row{}
+	var reasons []string
+	suggested := 0
+	for _, row := range out.Rows {
+		if count[row.Refused] == 0 {
+			reasons, named[row.Refused] = append(reasons, row.Refused), row
+		}
+		count[row.Refused]++
+		if size := row.SuggestedMaxBatchSize; row.Truncation > dear && size > 0 && (suggested == 0 || size < suggested) {
+			suggested = size
+		}
+	}
+	slices.SortStableFunc(reasons, func(a, b string) int { return count[b] - count[a] })
+	if len(reasons) == 0 {
+		return []string{"No mechanism can be used: none is of the schemes and kinds that are asked for."}
+	}
+	text := []string{"No mechanism can be used:"}
+	for i, reason := range reasons {
+		if i == mostReasons {
+			text = append(text, fmt.Sprintf("%d more reasons.", len(reasons)-i))
+			break
+		}
+		who := named[reason].Name()
+		if more := count[reason] - 1; more > 0 {
+			who += fmt.Sprintf(" and %d more", more)
+		}
+		text = append(text, fmt.Sprintf("%s: %s.", who, reason))
+	}
+	if suggested > 0 {
+		text = append(text, fmt.Sprintf("A maximum batch size of %d costs at most %g %% of delta: --max-batch-size %d.", suggested, 100*accounting.SuggestedShare, suggested))
+	}
+	return text
 }
 
 // figure is a number with its standard error.
@@ -145,6 +203,19 @@ func seconds(s float64) string {
 func notes(out *Result) (list []string) {
 	r := out.Request
 	list = append(list, "Noise multipliers with ± are estimates and certify nothing; ≥ is of one direction of the divergence, and may be too small. minsep account certifies.")
+	between := false // a row that is not tied stands above one that is
+	for i, row := range out.Rows[1:] {
+		between = between || row.Tied && i > 0 && !out.Rows[i].Tied
+	}
+	if between {
+		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", apart))
+	}
+	if len(r.Populations) > 1 {
+		list = append(list, "DP-SGD in \"as DP-SGD of\" has the k_u and the examples of the row: compare it between rows of the same k_u only.")
+	}
+	if most := out.Rows[0].SuggestedMaxBatchSize; most > 0 {
+		list = append(list, fmt.Sprintf("A maximum batch size of the first from %d on costs at most %g %% of delta: --max-batch-size %d.", most, 100*accounting.SuggestedShare, most))
+	}
 	if r.Unit == accounting.UnitExample && r.Populations[0].MaxPerOwner > 1 {
 		list = append(list, "SINGLE EXAMPLES are protected, and no owner of several examples.")
 	}

@@ -41,6 +41,7 @@ type planFlags struct {
 	target      float64
 	compare     bool
 	all         bool
+	row         int
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -50,7 +51,8 @@ func (a *app) planCommand() *cobra.Command {
 		Use:   "plan (--graph PATH --max-per-owner K | --examples N) (--steps N | --epochs E) --batch-size X[:Y] --epsilon E --delta D [--out plan.json]",
 		Short: "Compare sampling schemes and strategies, and choose one",
 		Long: `plan finds the noise multiplier that each sampling scheme and strategy needs for (E, D)-differential privacy, and ranks them
-by the error that they leave in the sums of gradients, relative to the batch. It writes the best as a plan for minsep run.
+by the error that they leave in the sums of gradients, relative to the batch. It writes the best as a plan for minsep run, or
+with --row N the row of that number.
 
 Noise multipliers are proven without samples where that is possible, and else estimated with a standard error: they certify
 nothing. Candidates that the errors of the estimates do not separate from the first are shown as tied.
@@ -89,10 +91,10 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 				out, err = a.plan(cmd, r, f)
 			}
 			stop()
-			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) {
+			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) {
 				return err
 			}
-			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all); a.printWritten(w, err) }), err)
+			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all); a.printWritten(w, err, f.row) }), err)
 		},
 	}
 	x := c.Flags()
@@ -122,6 +124,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 	x.BoolVar(&f.compare, "compare", false, "rank the plans for minsep run that are named, instead of making one")
 	x.BoolVar(&f.all, "all", false, "print every candidate, in place of the best of each scheme")
 	x.StringVar(&a.out, "out", "", "file to write the best to, as a plan for minsep run")
+	x.IntVar(&f.row, "row", 1, "write this row of the table to --out, by its number")
 	x.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
 	x.StringVar(&a.workDir, "work-dir", "", "folder for temporary files (default: the system's, $TMPDIR)")
 	return c
@@ -187,14 +190,18 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		out, err = r.Plan(ctx)
 	}
 	if err == nil && a.out != "" {
-		err = a.writePlan(out, graph)
+		err = a.writePlan(out, graph, f.row)
 	}
 	return out, err
 }
 
 // watchPlan shows how far a plan is.
 func watchPlan(p planner.Progress) {
-	progress.Enter("noise multipliers: "+p.Text, "candidates", int64(p.Done), 0)
+	text := p.Text
+	if p.Groups > 0 {
+		text += fmt.Sprintf(" (%d of %d groups of candidates done)", p.Ended, p.Groups)
+	}
+	progress.Enter("noise multipliers: "+text, "candidates", int64(p.Done), 0)
 }
 
 // comparePlans ranks plans for minsep run. They say all that the flags of a plan say.
@@ -253,6 +260,8 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
 	c.Require(f.solve == "" || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve")
 	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for so many")
+	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
+	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out: it says which row is written there")
 	if f.state != "" {
 		if r.MaxNoiseState, bad = bytesOf(f.state); bad != "" {
 			c.Require(false, "max-noise-state", strconv.Quote(f.state), bad)
@@ -332,9 +341,35 @@ func planGraph(f planFlags) *stages.PlanGraph {
 	return g
 }
 
-// writePlan writes the best row as a plan for minsep run.
-func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph) error {
-	text, err := out.WritePlan(out.Rows[0], graph)
+// chosen is the row of a number.
+func chosen(out *planner.Result, number int) (*planner.Row, error) {
+	usable := 0
+	for _, row := range out.Rows {
+		usable = max(usable, row.Rank)
+		if row.Rank == number {
+			return row, nil
+		}
+	}
+	fault := &param.Error{Package: "minsep", Param: "row", Value: number, Rule: fmt.Sprintf("there is no such row: must be 1 to %d", usable)}
+	if number <= len(out.Rows) {
+		fault.Rule = fmt.Sprintf("cannot be used: %s; must be 1 to %d", out.Rows[number-1].Refused, usable)
+	}
+	return nil, fault
+}
+
+// ofRow says whether an error is of chosen: the table then helps to choose another.
+func ofRow(err error) bool {
+	var fault *param.Error
+	return errors.As(err, &fault) && fault.Param == "row"
+}
+
+// writePlan writes a row as a plan for minsep run.
+func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph, number int) error {
+	row, err := chosen(out, number)
+	if err != nil {
+		return err
+	}
+	text, err := out.WritePlan(row, graph)
 	if err != nil {
 		return err
 	}
@@ -346,9 +381,9 @@ func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph) error {
 }
 
 // printWritten says where the plan is, and what to type next.
-func (a *app) printWritten(w io.Writer, err error) {
+func (a *app) printWritten(w io.Writer, err error, row int) {
 	if a.out != "" && err == nil {
-		fmt.Fprintf(w, "\nwritten  %s\nnext     minsep run %s\n", a.out, a.out)
+		fmt.Fprintf(w, "\nwritten  %s (row %d)\nnext     minsep run %s\n", a.out, row, a.out)
 	}
 }
 
@@ -359,7 +394,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, stepsText(r.Steps), r.Objective)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
+	fmt.Fprintf(t, "row\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
 	shown, left, seen := 0, 0, map[string]bool{}
 	for _, row := range out.Rows {
 		key := fmt.Sprint(row.Plan, row.Scheme.Scheme, row.Scheme.Sample, row.MaxPerOwner, row.BatchSize, row.Refused != "")
@@ -371,7 +406,9 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 		shown++
 		printRow(t, row)
 	}
-	t.Flush()
+	if shown > 0 {
+		t.Flush()
+	}
 	if left > 0 {
 		fmt.Fprintf(w, "%d more candidates, some of them refused: --all\n", left)
 	}
@@ -410,7 +447,7 @@ func printRow(t io.Writer, row *planner.Row) {
 	}
 	rank := fmt.Sprint(row.Rank)
 	if row.Tied {
-		rank = "=1"
+		rank += " =1"
 	}
 	sigma := fmt.Sprintf("%.4g", row.Noise.Multiplier)
 	if row.Noise.OneDirection {

@@ -14,7 +14,7 @@ var valueNames = map[string]string{
 	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
 	"header": "HOW", "id-column": "COLUMN", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rates": "SCHEDULE", "log-format": "FORMAT", "log-level": "LEVEL",
 	"max-noise-state": "SIZE", "max-per-owner": "K", "min-sep": "B", "objective": "ERROR", "observations": "FILE", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
-	"plan": "FILE", "prob": "P", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "scheme": "S", "shard": "i/N", "solve": "batch-size",
+	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "scheme": "S", "shard": "i/N", "solve": "batch-size",
 	"strategy": "FILE", "unit": "UNIT", "until": "STAGE", "without": "FILE", "work-dir": "DIR", "workload": "NAME",
 }
 
