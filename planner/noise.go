@@ -99,9 +99,9 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 
 // Find is the noise multiplier at which a run without a maximum batch size is (epsilon,
 // delta)-differentially private: proven where that takes no samples, else estimated by H(P,Q), to a
-// standard error of 0.9 %, or of 3 % where it is clearly above behind (10 % with several examples per
-// owner). The search begins near what was found for a similar run, if near is not nil. The error is
-// an accounting.RefusedError where no analysis is known.
+// standard error of 0.9 %, or of 3 % where it is clearly above behind (10 % with several examples
+// per owner). The search begins near what was found for a similar run, if near is not nil. The
+// error is an accounting.RefusedError where no analysis is known.
 func Find(ctx context.Context, run accounting.Run, epsilon, delta float64, near *Noise, behind float64) (Noise, error) {
 	method, err := run.Method()
 	if err != nil {
