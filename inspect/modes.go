@@ -4,7 +4,6 @@ import (
 	"context"
 	"io/fs"
 	"path"
-	"regexp"
 
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -19,8 +18,11 @@ type Exposed struct {
 	Open  bool   `json:"open"`  // a folder that group or others may enter, who then see how large its files are
 }
 
-// streamCheckpoint is the state of a stream of noise, in a folder that the user names.
-var streamCheckpoint = regexp.MustCompile(`^shard-[0-9]+-of-[0-9]+-step-[0-9]+$`)
+// isStreamState says whether a file is a checkpoint of a stream of noise.
+func isStreamState(name string) bool {
+	_, _, _, ok := manifest.ParseNoiseStreamState(name)
+	return ok
+}
 
 // others are the bits of a mode that let group or others read a file, and enter a folder.
 const (
@@ -78,7 +80,7 @@ func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error
 		if !e.Dir || !holdsCheckpoint(ctx, below) {
 			continue
 		}
-		if err := look(below, true, streamCheckpoint.MatchString); err != nil {
+		if err := look(below, true, isStreamState); err != nil {
 			return nil, err
 		}
 	}
@@ -92,7 +94,7 @@ func holdsCheckpoint(ctx context.Context, dir string) bool {
 		return false
 	}
 	for _, e := range entries {
-		if !e.Dir && streamCheckpoint.MatchString(e.Name) {
+		if !e.Dir && isStreamState(e.Name) {
 			return true
 		}
 	}

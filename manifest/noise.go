@@ -36,6 +36,21 @@ func NoiseRange(coordinates int64, shard, shards int) (lo, hi int64) {
 // NoiseShard is the folder of a shard.
 func NoiseShard(shard, shards int) string { return fmt.Sprintf("shard-%05d-of-%05d", shard, shards) }
 
+// NoiseStreamState is the name of a checkpoint of a shard's stream, in a folder of the user's: the
+// state before a step.
+func NoiseStreamState(shard, shards, step int) string {
+	return NoiseStreamStates(shard, shards) + fmt.Sprintf("%06d", step)
+}
+
+// NoiseStreamStates begins the names of the checkpoints of a shard's stream.
+func NoiseStreamStates(shard, shards int) string { return NoiseShard(shard, shards) + "-step-" }
+
+// ParseNoiseStreamState is what a name says if it is one of [NoiseStreamState].
+func ParseNoiseStreamState(name string) (shard, shards, step int, ok bool) {
+	_, err := fmt.Sscanf(name, "shard-%d-of-%d-step-%d", &shard, &shards, &step)
+	return shard, shards, step, err == nil && name == NoiseStreamState(shard, shards, step)
+}
+
 // NoiseFile is the name, in the folder of noise, of a shard's file of the steps [first,
 // first+steps).
 func NoiseFile(shard, shards, first, steps int) string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
 	"minsep/internal/store"
@@ -33,12 +32,14 @@ func (c checkpoints) next() int {
 	return min(c.head.Steps, step-step%every+every)
 }
 
-// prefix begins the names of the shard's checkpoints; the step follows.
+// prefix begins the names of the shard's checkpoints.
 func (c checkpoints) prefix() string {
-	return fmt.Sprintf("shard-%05d-of-%05d-step-", c.head.Shard, c.head.Shards)
+	return manifest.NoiseStreamStates(c.head.Shard, c.head.Shards)
 }
 
-func (c checkpoints) name(step int) string { return fmt.Sprintf("%s%06d", c.prefix(), step) }
+func (c checkpoints) name(step int) string {
+	return manifest.NoiseStreamState(c.head.Shard, c.head.Shards, step)
+}
 
 // steps returns the steps of the checkpoints that are there, in order.
 func (c checkpoints) steps(ctx context.Context) (steps []int, err error) {
@@ -47,8 +48,7 @@ func (c checkpoints) steps(ctx context.Context) (steps []int, err error) {
 		return nil, fmt.Errorf("pipelines: checkpoint folder %s: %w", c.of.Checkpoint, err)
 	}
 	for _, e := range list {
-		text, ours := strings.CutPrefix(e.Name, c.prefix())
-		if step, err := strconv.Atoi(text); ours && err == nil && c.name(step) == e.Name {
+		if shard, shards, step, ok := manifest.ParseNoiseStreamState(e.Name); ok && shard == c.head.Shard && shards == c.head.Shards {
 			steps = append(steps, step)
 		}
 	}
