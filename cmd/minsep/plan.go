@@ -392,7 +392,7 @@ const mostRows = 24
 
 func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
-	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, stepsText(r.Steps), r.Objective)
+	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "row\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
 	shown, left, seen := 0, 0, map[string]bool{}
@@ -420,14 +420,6 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	for _, text := range out.Note {
 		fmt.Fprintln(w, text)
 	}
-}
-
-// stepsText is a number of steps in words.
-func stepsText(steps int) string {
-	if steps == 1 {
-		return "1 step"
-	}
-	return grouped(int64(steps)) + " steps"
 }
 
 func printRow(t io.Writer, row *planner.Row) {
