@@ -122,23 +122,18 @@ func (e *estimator) used() float64 {
 }
 
 // left is how many samples estimates may still draw. Of time, a sample must have been measured.
-func (e *estimator) left() float64 {
-	switch {
-	case e.share.samples > 0:
-		return max(0, e.share.samples-float64(e.drawn-e.measured))
-	case e.share.seconds > 0:
-		return max(0, (e.share.seconds-e.used())/e.eachCPU())
-	}
-	return math.Inf(1)
-}
+func (e *estimator) left() float64 { return e.leftOf(max(e.share.samples, e.share.seconds)) }
 
 // allLeft is how many samples the whole budget has left.
-func (e *estimator) allLeft() float64 {
+func (e *estimator) allLeft() float64 { return e.leftOf(e.share.whole) }
+
+// leftOf is how many samples are left of a part of the budget, in the unit of the budget.
+func (e *estimator) leftOf(part float64) float64 {
 	switch {
 	case e.share.samples > 0:
-		return max(0, e.share.whole-float64(e.drawn-e.measured))
+		return max(0, part-float64(e.drawn-e.measured))
 	case e.share.seconds > 0:
-		return max(0, (e.share.whole-e.used())/e.eachCPU())
+		return max(0, (part-e.used())/e.eachCPU())
 	}
 	return math.Inf(1)
 }
