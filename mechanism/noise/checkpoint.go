@@ -66,20 +66,30 @@ func (g *Generator) checkpointHead(step int) []byte {
 func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
-	head := make([]byte, len(g.checkpointHead(0)))
-	if _, err := io.ReadFull(in, head); err != nil {
-		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
-	}
-	step := int64(binary.LittleEndian.Uint64(head[len(head)-16:]))
-	if step < 0 || step > int64(g.steps) || string(head) != string(g.checkpointHead(int(step))) {
-		return ErrCheckpoint
+	step, err := readHead(in, g.checkpointHead, 16, g.steps)
+	if err != nil {
+		return err
 	}
 	if err := readState(in, r, sum, g.state); err != nil {
 		clear(g.state)
 		return err
 	}
-	g.step = int(step)
+	g.step = step
 	return nil
+}
+
+// readHead reads a head, and returns the step that is in it, so many bytes before its end: from 0
+// to steps. Of every step there is one head.
+func readHead(in io.Reader, headOf func(step int) []byte, fromEnd, steps int) (step int, err error) {
+	head := make([]byte, len(headOf(0)))
+	if _, err := io.ReadFull(in, head); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	given := int64(binary.LittleEndian.Uint64(head[len(head)-fromEnd:]))
+	if given < 0 || given > int64(steps) || string(head) != string(headOf(int(given))) {
+		return 0, ErrCheckpoint
+	}
+	return int(given), nil
 }
 
 // readState reads states through in, and the digest behind them from r.

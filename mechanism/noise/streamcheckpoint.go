@@ -38,13 +38,9 @@ func (s *Stream) checkpointHead(step int) []byte {
 func (s *Stream) ReadCheckpoint(r io.Reader) error {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
-	head := make([]byte, len(s.checkpointHead(0)))
-	if _, err := io.ReadFull(in, head); err != nil {
-		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
-	}
-	step := int64(binary.LittleEndian.Uint64(head[len(head)-8:]))
-	if step < 0 || step > int64(s.g.steps) || string(head) != string(s.checkpointHead(int(step))) {
-		return ErrCheckpoint
+	step, err := readHead(in, s.checkpointHead, 8, s.g.steps)
+	if err != nil {
+		return err
 	}
 	places := make([]byte, 8*len(s.next))
 	if _, err := io.ReadFull(in, places); err != nil {
@@ -53,7 +49,7 @@ func (s *Stream) ReadCheckpoint(r io.Reader) error {
 	next := make([]int, 0, len(s.next))
 	for place := range slices.Chunk(places, 8) {
 		v := int64(binary.LittleEndian.Uint64(place))
-		if v < step || v > min(step+int64(s.slots), int64(s.g.steps)) {
+		if v < int64(step) || v > int64(min(step+s.slots, s.g.steps)) {
 			return fmt.Errorf("%w: it has rows of other steps", ErrCheckpoint)
 		}
 		next = append(next, int(v))
@@ -61,6 +57,6 @@ func (s *Stream) ReadCheckpoint(r io.Reader) error {
 	if err := readState(in, r, sum, s.ring, s.g.state); err != nil {
 		return err
 	}
-	s.step, s.first, s.next = int(step), int(step), next
+	s.step, s.first, s.next = step, step, next
 	return nil
 }
