@@ -232,13 +232,13 @@ func separatedPart(ctx context.Context, p *part) error {
 		if err := climb(kinds[1], other...); err != nil {
 			return err
 		}
-		if best := p.best(scheme); best != nil {
+		if best := p.best(scheme, ""); best != nil {
 			first, start = best.Strategy.Kind, best.Bands
 			if err := climb(first, 1.5, .75); err != nil {
 				return err
 			}
 		}
-		best := p.best(scheme)
+		best := p.best(scheme, "")
 		if best == nil {
 			continue
 		}
@@ -251,7 +251,7 @@ func separatedPart(ctx context.Context, p *part) error {
 		if _, err := p.evaluate(ctx, best.Scheme, strategy); err != nil {
 			return err
 		}
-		if err := p.widen(ctx, scheme, p.best(scheme)); err != nil {
+		if err := p.widen(ctx, scheme, p.best(scheme, "")); err != nil {
 			return err
 		}
 	}
@@ -273,21 +273,12 @@ func (p *part) widen(ctx context.Context, scheme string, best *Row) error {
 	return nil
 }
 
-// best is the row of a scheme with the least error so far; nil if there is none.
-func (p *part) best(scheme string) (best *Row) {
+// best is the row of a scheme with the least error so far, of strategies of a kind, or of any where
+// kind is empty; nil if there is none.
+func (p *part) best(scheme, kind string) (best *Row) {
 	for _, row := range p.rows {
-		if row.Scheme.Scheme == scheme && row.Refused == "" && (best == nil || row.Relative < best.Relative) {
-			best = row
-		}
-	}
-	return best
-}
-
-// bestKind is the row of a scheme and a kind of strategy with the least error so far; nil if there
-// is none.
-func (p *part) bestKind(scheme, kind string) (best *Row) {
-	for _, row := range p.rows {
-		if row.Scheme.Scheme == scheme && row.Strategy.Kind == kind && row.Refused == "" && (best == nil || row.Relative < best.Relative) {
+		of := row.Scheme.Scheme == scheme && (kind == "" || row.Strategy.Kind == kind)
+		if of && row.Refused == "" && (best == nil || row.Relative < best.Relative) {
 			best = row
 		}
 	}
@@ -344,7 +335,7 @@ func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep in
 	}
 	for _, family := range []struct{ root, power string }{{mechanism.KindBSR, mechanism.KindBFR}, {mechanism.KindBISR, mechanism.KindBIFR}} {
 		bands := min(toeplitz, 16, p.Steps)
-		if best := p.bestKind(scheme, family.root); best != nil {
+		if best := p.best(scheme, family.root); best != nil {
 			bands = best.Strategy.Bands
 		}
 		if _, err := p.evaluate(ctx, p.with(scheme, minSep), p.banded(family.power, bands, period)); err != nil {

@@ -185,9 +185,7 @@ func (p *planning) count(row *Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
-	if p.Watch != nil {
-		p.Watch(Progress{Done: p.done, Text: fmt.Sprintf("%s, %s", row.Scheme.Scheme, row.Strategy.Kind), Groups: p.parts, Ended: p.ended})
-	}
+	p.say(row.Scheme.Scheme + ", " + row.Strategy.Kind)
 }
 
 // end counts a sequence of candidates that is at its end.
@@ -197,7 +195,7 @@ func (p *planning) end() {
 	p.ended++
 }
 
-// say tells what is being done after all candidates were looked at.
+// say tells what is being done. Where candidates are looked at in parallel, mu must be held.
 func (p *planning) say(text string) {
 	if p.Watch != nil {
 		p.Watch(Progress{Done: p.done, Text: text, Groups: p.parts, Ended: p.ended})
