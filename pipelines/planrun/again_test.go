@@ -16,6 +16,7 @@ import (
 	"minsep/pipelines"
 	"minsep/pipelines/planrun"
 	"minsep/sampling"
+	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/stages"
 )
@@ -36,9 +37,9 @@ func newDirectory(t *testing.T) directory {
 	return d
 }
 
-// run runs the plan for a number of examples.
-func (d directory) run(ctx context.Context, examples int64, id byte, overwrite bool, how planrun.Settings) (planrun.RunResult, error) {
-	plan := stages.Plan{
+// plan is the plan for a number of examples.
+func (d directory) plan(examples int64) stages.Plan {
+	return stages.Plan{
 		Examples: examples,
 		Scheme:   sampling.Params{Scheme: "poisson", Steps: 3, Prob: .5},
 		Strategy: mechanism.Params{Kind: "identity", Steps: 3},
@@ -46,11 +47,15 @@ func (d directory) run(ctx context.Context, examples int64, id byte, overwrite b
 		Noise:    stages.PlanNoise{Coordinates: 3, ClipNorm: 1},
 		Key:      d.key, Out: d.out,
 	}
+}
+
+// run runs the plan for a number of examples.
+func (d directory) run(ctx context.Context, examples int64, id byte, overwrite bool, how planrun.Settings) (planrun.RunResult, error) {
 	o := pipelines.Options{Overwrite: overwrite}
 	if id != 0 {
 		o.RunID = stream.RunID{id}
 	}
-	return planrun.Run(ctx, plan, o, how)
+	return planrun.Run(ctx, d.plan(examples), o, how)
 }
 
 func (d directory) must(r planrun.RunResult, err error) planrun.RunResult {
@@ -177,6 +182,45 @@ func TestNoRunIDComesBack(t *testing.T) {
 		t.Error("the noise of the first run was made again")
 	}
 	d.refused(b, 3, planrun.Settings{})
+}
+
+// TestRunIDsOutliveAFailure: where somebody has emptied a run directory but for its run.json, a
+// plan whose first stage fails leaves the run ids of before.
+func TestRunIDsOutliveAFailure(t *testing.T) {
+	d := newDirectory(t)
+	d.must(d.run(t.Context(), 4, 1, false, planrun.Settings{}))
+	for _, folder := range []string{manifest.BatchesFolder, manifest.NoiseFolder, manifest.StrategyFolder, manifest.CertificateFile, manifest.LedgerFolder} {
+		if err := os.RemoveAll(filepath.Join(d.out, folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	graph := filepath.Join(t.TempDir(), "edges.csv")
+	if err := os.WriteFile(graph, []byte("example_id,owner_id\n1,1\n2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails := d.plan(0)
+	fails.Graph, fails.Bound = &stages.PlanGraph{Paths: []string{graph}}, &ownergraph.Bound{MaxExamplesPerOwner: 1}
+	_, err := planrun.Run(t.Context(), fails, pipelines.Options{Overwrite: true, RunID: stream.RunID{2}}, planrun.Settings{})
+	if err == nil || !strings.Contains(err.Error(), "edges.csv") {
+		t.Fatalf("the graph was not refused: %v", err)
+	}
+	if all := d.files(); len(all) != 1 {
+		t.Fatalf("the directory has %v", slices.Sorted(maps.Keys(all)))
+	}
+	if replaced, _ := d.used(); !slices.Equal(replaced, []stream.RunID{{1}}) {
+		t.Errorf("replaced: %v", replaced)
+	}
+	d.refused(4, 1, planrun.Settings{})
+
+	// Without run ids of before, nothing is left.
+	d.out = filepath.Join(t.TempDir(), "fresh")
+	fails.Out = d.out
+	if _, err := planrun.Run(t.Context(), fails, pipelines.Options{}, planrun.Settings{}); err == nil {
+		t.Fatal("the graph was not refused")
+	}
+	if _, err := os.Stat(d.out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory is left: %v", err)
+	}
 }
 
 // TestStoppedBeforeTheNextRun: wherever run --again was killed before the new run id was written,

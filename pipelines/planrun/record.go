@@ -37,14 +37,18 @@ func refuse(path, what string, differs []string) error {
 	return &param.Error{Package: "planrun", Param: "out", Value: path, Rule: what + "; give another --out, or --overwrite"}
 }
 
-// removeEmptyRun removes a run directory in which nothing is but run.json and the lock.
-func removeEmptyRun(dir string) error {
-	entries, err := store.List(context.Background(), dir)
+// removeEmptyRun removes a run directory in which nothing is but run.json and the lock. A run.json
+// that lists run ids of before stays: nothing else says that they are not to be used again.
+func (r *planRun) removeEmptyRun() error {
+	if len(r.Run.Used()) > 1 {
+		return nil
+	}
+	entries, err := store.List(context.Background(), r.Out)
 	entries = slices.DeleteFunc(entries, func(e store.Entry) bool { return e.Name == manifest.LockName })
 	if err != nil || len(entries) > 1 {
 		return err
 	}
-	return manifest.RemoveRun(dir)
+	return manifest.RemoveRun(r.Out)
 }
 
 // removePages removes the pages that minsep report made of the directory, before anything in it

@@ -152,7 +152,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		if err := r.stage(ctx, name); err != nil {
 			err = stages.InPlan(groupOf[name], err)
 			if made && i == 0 && !o.DryRun && ctx.Err() == nil {
-				err = errors.Join(err, removeEmptyRun(o.Out))
+				err = errors.Join(err, r.removeEmptyRun())
 			}
 			return r.result, err
 		}
