@@ -106,6 +106,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	if err != nil {
 		return head, err
 	}
+	leaveProgram()
 	defer limitGarbage(streamGarbage)()
 	kept := checkpoints{n, head, s}
 	if err := kept.resume(ctx); err != nil {

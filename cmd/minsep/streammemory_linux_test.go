@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"minsep/sampling/stream"
+)
+
+// TestStreamsMemory: a stream of noise takes its rows, bands-1 of float64, and less than 64 MB, at
+// any time until its last row.
+func TestStreamsMemory(t *testing.T) {
+	const steps, bands, coordinates = 96, 32, 200_000
+	dir := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+	key, strategy, run := filepath.Join(dir, "key"), filepath.Join(dir, "s.json"), filepath.Join(dir, "run")
+	if err := stream.CreateKeyFile(key); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"strategy", "--kind", "banded-toeplitz", "--bands", fmt.Sprint(bands), "--steps", fmt.Sprint(steps), "--out", strategy},
+		{"noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", fmt.Sprint(steps), "--coordinates", fmt.Sprint(coordinates), "--recipe-only", "--key", key, "--out", run},
+	} {
+		var out bytes.Buffer
+		if code := execute(context.Background(), args, &out, &out); code != exitOK {
+			t.Fatal(out.String())
+		}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "noise", "--stream", "--key", key, "--out", run)
+	cmd.Env = append(os.Environ(), beCommand+"=1", "TMPDIR="+dir)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := io.CopyN(io.Discard, out, 4096+4*coordinates*(steps-1)); err != nil { // the last row is more than a pipe holds
+		cmd.Wait()
+		t.Fatal(err, said.String())
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	if err != nil {
+		t.Skip(err)
+	}
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	peak, _, _ = strings.Cut(peak, " kB")
+	kib, err := strconv.Atoi(strings.TrimSpace(peak))
+	if err != nil {
+		t.Fatalf("%s: %v", status, err)
+	}
+	t.Logf("%d KiB, of which rows %d", kib, 8*(bands-1)*coordinates>>10)
+	if more := kib<<10 - 8*(bands-1)*coordinates; more > 64e6 || more < 0 {
+		t.Errorf("%d MB beside the rows, want at most 64", more/1e6)
+	}
+}
