@@ -25,9 +25,12 @@ func (c *Certificate) Statement() string {
 		describeSampler(c.Run), c.NoiseMultiplier, describeStrategy(c.Run.Strategy))
 	fmt.Fprintf(&b, " The claim was %s.", c.verifiedBy())
 	g := c.Guarantee()
-	fmt.Fprintf(&b, " A membership test for the protected unit has an advantage (true less false positive rate) of at most %.3g", g.Advantage())
-	for _, a := range g.Attacks() {
-		fmt.Fprintf(&b, ", a true positive rate of at most %.3g at a false positive rate of %g", a.TPR, a.FPR)
+	fmt.Fprintf(&b, " The advantage (true less false positive rate) of a membership test for the protected unit is %s, its true positive rate", AtMost(g.Advantage()))
+	for i, a := range g.Attacks() {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, " %s at a false positive rate of %g", AtMost(a.TPR), a.FPR)
 	}
 	b.WriteString(". It is assumed that ")
 	for i, a := range c.Assumptions {
@@ -60,9 +63,9 @@ func (c *Certificate) ModelCard() string {
 	line("Noise", "σ = %.6g in units of the clip norm, correlated by %s", c.NoiseMultiplier, describeStrategy(c.Run.Strategy))
 	line("Verification", "%s", c.verifiedBy())
 	g := c.Guarantee()
-	line("Membership attacks", "advantage at most %.3g", g.Advantage())
+	line("Membership attacks", "advantage %s", AtMost(g.Advantage()))
 	for _, a := range g.Attacks() {
-		fmt.Fprintf(&b, "  - at most %.3g true positives at %g false positives\n", a.TPR, a.FPR)
+		fmt.Fprintf(&b, "  - true positive rate %s at a false positive rate of %g\n", AtMost(a.TPR), a.FPR)
 	}
 	line("Accounting", "minsep %s, protocol %s", c.CodeVersion, c.ProtocolSHA256)
 	return b.String()

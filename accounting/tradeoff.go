@@ -2,6 +2,7 @@ package accounting
 
 import (
 	"math"
+	"strconv"
 
 	"minsep/internal/param"
 )
@@ -109,6 +110,30 @@ func (c *Certificate) AttackBounds() AttackBounds {
 // AttackBounds are the bounds with what they are worth.
 func (g Guarantee) AttackBounds(worth string) AttackBounds {
 	return AttackBounds{worth, g.Advantage(), g.Attacks()}
+}
+
+// AtMost says a bound of a rate in words: "at most 0.622", rounded up, or "not bounded" for 1,
+// which bounds nothing.
+func AtMost(rate float64) string {
+	if rate >= 1 {
+		return "not bounded"
+	}
+	return "at most " + RateUp(rate)
+}
+
+// RateUp is a rate, at least 0 and below 1, with three significant digits, rounded up; with more of
+// them where it would be 1.
+func RateUp(rate float64) string {
+	if rate <= 0 {
+		return "0"
+	}
+	for digits := 3; ; digits++ {
+		scale := math.Pow(10, float64(digits-1)-math.Floor(math.Log10(rate)))
+		up := strconv.FormatFloat(math.Ceil(rate*scale*(1-1e-12))/scale, 'g', digits, 64)
+		if up != "1" || digits == 17 {
+			return up
+		}
+	}
 }
 
 // Attacks are the bounds at [AttackRates].

@@ -4,8 +4,35 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 )
+
+// TestAtMost: a bound in words is never below it, and says so where it is none.
+func TestAtMost(t *testing.T) {
+	for _, c := range []struct {
+		rate float64
+		want string
+	}{
+		{1, "not bounded"}, {2, "not bounded"}, {0, "at most 0"}, {0.4621, "at most 0.463"}, {0.5, "at most 0.5"}, {0.25, "at most 0.25"},
+		{0.9996, "at most 0.9996"}, {0.99999901, "at most 0.9999991"}, {2.7e-5, "at most 2.7e-05"}, {1e-3, "at most 0.001"}, {2.731e-5, "at most 2.74e-05"},
+	} {
+		if got := AtMost(c.rate); got != c.want {
+			t.Errorf("%v: %q, want %q", c.rate, got, c.want)
+		}
+	}
+	rng := rand.New(rand.NewPCG(4, 4))
+	for range 100_000 {
+		rate := math.Pow(10, -12*rng.Float64())
+		if rng.IntN(2) == 0 {
+			rate = 1 - rate
+		}
+		up, err := strconv.ParseFloat(RateUp(rate), 64)
+		if err != nil || up < rate*(1-2e-12) || up > rate*1.011 || rate < 1 && up >= 1 {
+			t.Fatalf("%v: %q, %v", rate, RateUp(rate), err)
+		}
+	}
+}
 
 // discretePair is P against Q on a few outcomes.
 type discretePair struct{ p, q []float64 }

@@ -116,17 +116,17 @@ func (r *Run) attacks() *Section {
 	g := c.Guarantee()
 	proven := c.Status == accounting.Verified
 	s := &Section{ID: "attacks", Title: "What that means for an attack"}
-	s.Text = []string{fmt.Sprintf("An attacker who knows everything but whether the protected unit (%s) took part, and sees all that is released, has an advantage over guessing of at most %.3g. "+
-		"This follows from the points of the certificate alone; more points (minsep account --also-epsilon) make it sharper.", c.Protected(), g.Advantage())}
+	s.Text = []string{fmt.Sprintf("For an attacker who knows everything but whether the protected unit (%s) took part, and sees all that is released, the advantage over guessing is %s. "+
+		"This follows from the points of the certificate alone; more points (minsep account --also-epsilon) make it sharper.", c.Protected(), accounting.AtMost(g.Advantage()))}
 	if !proven {
 		s.Text = append(s.Text, "The points are not proven, and so is nothing here.")
 	}
 	s.Figures = []Figure{tradeoff(g, proven), r.curve()}
 	if len(r.Curve) > 0 && !r.Curve[0].Proven {
 		estimated := verification.Attacks(r.Curve)
-		text := fmt.Sprintf("By the estimated curve at two standard errors above, which certifies nothing, the advantage is at most %.3g", estimated.Advantage)
+		text := fmt.Sprintf("By the estimated curve at two standard errors above, which certifies nothing, the advantage is %s", accounting.AtMost(estimated.Advantage))
 		for _, a := range estimated.Rates {
-			text += fmt.Sprintf(", the true positive rate at a false positive rate of %g at most %.3g", a.FPR, a.TPR)
+			text += fmt.Sprintf(", the true positive rate at a false positive rate of %g is %s", a.FPR, accounting.AtMost(a.TPR))
 		}
 		s.Text = append(s.Text, text+".")
 	}

@@ -106,11 +106,11 @@ func (r *Run) compared() []Fact {
 	add("Expected batch size", "%.6g", r.batchSize(), r.batchSize() > 0)
 	relative := r.noiseRelative()
 	add("Noise relative to the batch", "%.4g", relative, !math.IsNaN(relative))
-	advantage := 0.0
+	advantage := ""
 	if known {
-		advantage = c.Guarantee().Advantage()
+		advantage = accounting.AtMost(c.Guarantee().Advantage())
 	}
-	add("Advantage of an attack, at most", "%.3g", advantage, known)
+	add("Advantage of an attack", "%s", advantage, known)
 	id := ""
 	if r.Info != nil {
 		id = r.Info.RunID.String()

@@ -23,7 +23,7 @@ func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	if !proven {
 		worth = "not proven"
 	}
-	f.Alt = fmt.Sprintf("The largest true positive rate of a membership test against its false positive rate, from the %s points, above the diagonal of guessing. The advantage is at most %.3g.", worth, g.Advantage())
+	f.Alt = fmt.Sprintf("The largest true positive rate of a membership test against its false positive rate, from the %s points, above the diagonal of guessing. The advantage is %s.", worth, accounting.AtMost(g.Advantage()))
 	var x, y []float64
 	for k := 0; k <= 120; k++ {
 		fpr := math.Pow(10, -4+4*float64(k)/120)
@@ -39,7 +39,11 @@ func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	p.Legend.Add("guessing", guess)
 	f.SVG = svg(p, figureWidth, figureHeight, "tradeoff", f.Title, f.Alt)
 	for _, a := range append(g.Attacks(), accounting.Attack{FPR: 0.5, TPR: g.TPR(0.5)}) {
-		f.Rows = append(f.Rows, []string{number(a.FPR), number(a.TPR)})
+		most := "not bounded"
+		if a.TPR < 1 {
+			most = accounting.RateUp(a.TPR)
+		}
+		f.Rows = append(f.Rows, []string{number(a.FPR), most})
 	}
 	return f
 }
@@ -178,7 +182,10 @@ func (l *Participations) figures(one string) []Figure {
 			times.Rows = append(times.Rows, []string{strconv.Itoa(k), number(share)})
 		}
 	}
-	times.Alt = fmt.Sprintf("Shares of %ss by how often they take part; %d times is the most frequent, with %.3g of them.", one, at, most)
+	times.Alt = fmt.Sprintf("Shares of %ss by how often they take part; %d times is the most frequent, with a share of %.3g.", one, at, most)
+	if most == 1 {
+		times.Alt = fmt.Sprintf("Every %s takes part %d times.", one, at)
+	}
 	times.Note = fmt.Sprintf("The distribution of the scheme, by %d draws with a public key: it says nothing of who takes part in this run.", l.Draws)
 	times.SVG = bars("times", times.Title, times.Alt, "participations", "share of "+one+"s", labels, []barSeries{{values: l.Times, color: first}})
 	list := []Figure{times}

@@ -139,9 +139,9 @@ func shellWord(path string) string {
 
 // attackText says in a line what a membership test can do at most.
 func attackText(a accounting.AttackBounds) string {
-	text := fmt.Sprintf("advantage at most %.3g", a.Advantage)
+	text := "advantage " + accounting.AtMost(a.Advantage)
 	for _, rate := range a.Rates {
-		text += fmt.Sprintf("; at %g false positives at most %.3g true ones", rate.FPR, rate.TPR)
+		text += fmt.Sprintf("; true positive rate %s at a false positive rate of %g", accounting.AtMost(rate.TPR), rate.FPR)
 	}
 	return text
 }
