@@ -71,8 +71,22 @@ func (g Guarantee) Advantage() float64 {
 	return roundedUp(most)
 }
 
-// corners are false positive rates among which that of the largest advantage is: where two of the
-// lines that bound the true positive rate meet.
+// Delta is the least δ at an ε of at least 0 that follows of the points (F6.1), rounded up.
+func (g Guarantee) Delta(epsilon float64) float64 {
+	most, known := 0.0, 1.0
+	for _, fpr := range g.corners() {
+		most = max(most, g.TPR(fpr)-math.Exp(epsilon)*fpr)
+	}
+	for _, p := range g { // δ falls with ε
+		if p.Epsilon <= epsilon {
+			known = min(known, p.Delta)
+		}
+	}
+	return min(known, roundedUp(most))
+}
+
+// corners are false positive rates among which those of the largest advantage, and of the largest
+// TPR less any multiple of FPR, are: where two of the lines that bound the true positive rate meet.
 func (g Guarantee) corners() (rates []float64) {
 	type line struct{ at, slope float64 }
 	lines := []line{{1, 0}}

@@ -139,6 +139,14 @@ func TestAttacksHold(t *testing.T) {
 			t.Fatalf("%+v: advantage %g of all points, total variation %g", d, a, variation)
 		}
 		for range 6 {
+			epsilon := 5 * rng.Float64() * float64(rng.IntN(3))
+			truth := d.delta(epsilon)
+			if got := few.Delta(epsilon); got < truth*(1-1e-12) || got > 1 {
+				t.Fatalf("%+v: δ is %g at %g, %v gives %g", d, truth, epsilon, few, got)
+			}
+			if got := all.Delta(epsilon); math.Abs(got-truth) > 1e-9 {
+				t.Fatalf("%+v: δ is %g at %g, all points give %g", d, truth, epsilon, got)
+			}
 			level := rng.Float64() * pickFloat(rng, 1, 0.1, 0.01)
 			forth, back := best(d.p, d.q, level), best(d.q, d.p, level)
 			if got := few.TPR(level); got < max(forth, back)*(1-1e-12) {
@@ -148,6 +156,11 @@ func TestAttacksHold(t *testing.T) {
 			// concave hull of both tests and of their mirrors.
 			if hull := d.hull(level); math.Abs(all.TPR(level)-hull) > 1e-9 {
 				t.Fatalf("%+v: at level %g all points give %g, the hull of the tests is %g", d, level, all.TPR(level), hull)
+			}
+		}
+		for _, p := range few {
+			if got := few.Delta(p.Epsilon); got > p.Delta {
+				t.Fatalf("%v: %g at %g", few, got, p.Epsilon)
 			}
 		}
 		if few.TPR(1) != 1 || !slices.IsSortedFunc(few.Attacks(), func(a, b Attack) int { return int(math.Copysign(1, a.TPR-b.TPR+1e-15)) }) {

@@ -26,7 +26,7 @@ func (r *Run) promise() *Section {
 		s.Facts = append(s.Facts, Fact{"Also", fmt.Sprintf("ε = %g, δ = %g, at the same noise", p.Epsilon, p.Delta)})
 	}
 	s.Facts = append(s.Facts,
-		Fact{"Worth", string(c.Status)},
+		Fact{"Status", string(c.Status)},
 		Fact{"Noise multiplier σ", fmt.Sprintf("%.6g, in units of the clip norm", c.NoiseMultiplier)},
 		Fact{"Sampling", fmt.Sprintf("%s, %d steps, separation %d", c.Run.Sampler.Kind().Name, c.Run.Sampler.Scheme().NumSteps(), c.Run.Sampler.Scheme().Separation())},
 		Fact{"Strategy", fmt.Sprintf("%s, %d bands", c.Run.Strategy.Kind, c.Run.Strategy.Bands())})

@@ -81,7 +81,7 @@ func (r *Run) compared() []Fact {
 	if c == nil {
 		c = &accounting.Certificate{}
 	}
-	add("Worth", "%v", c.Status, known)
+	add("Status", "%v", c.Status, known)
 	add("ε", "%g", c.Epsilon, known)
 	add("δ", "%g", c.Delta, known)
 	protected := ""

@@ -74,6 +74,7 @@ func chart(x, y string) *plot.Plot {
 		axis.Label.TextStyle.Color, axis.Tick.Label.Color = ink, ink
 		axis.Label.TextStyle.Font, axis.Tick.Label.Font = face, face
 		axis.Padding = 0
+		axis.Tick.Marker = plainTicks{}
 	}
 	p.Legend.TextStyle = text.Style{Color: ink, Font: face, Handler: plot.DefaultTextHandler}
 	p.Legend.Top = true
@@ -86,8 +87,9 @@ func chart(x, y string) *plot.Plot {
 
 // svg draws a plot as an SVG that fits the page. The identifier must be one of the page's own.
 func svg(p *plot.Plot, width, height vg.Length, id, title, alt string) template.HTML {
+	const margin = 10 // on the right, for half of a label under the last tick
 	canvas := vgsvg.New(width, height)
-	p.Draw(draw.New(canvas))
+	p.Draw(draw.Crop(draw.New(canvas), 0, -margin, 0, 0))
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		panic(err) // a buffer takes all
@@ -145,11 +147,11 @@ func bars(id, title, alt, x, y string, labels []string, series []barSeries) temp
 		chart.Offset = width * vg.Length(float64(i)-float64(len(series)-1)/2)
 		p.Add(chart)
 		if s.name != "" {
-			p.Legend.Add(s.name, chart)
+			p.Legend.Add(s.name+" ", chart)
 		}
 	}
 	p.NominalX(thinned(labels)...)
-	p.X.Min, p.X.Max, p.Y.Min = -0.8, float64(len(labels))-0.2, 0
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.8, float64(len(labels))-0.2, 0, 1.05*p.Y.Max
 	return svg(p, figureWidth, figureHeight, id, title, alt)
 }
 
@@ -176,6 +178,23 @@ func thinned(labels []string) []string {
 		}
 	}
 	return list
+}
+
+// plainTicks are gonum's own, labelled without zeros that say nothing.
+type plainTicks struct{}
+
+func (plainTicks) Ticks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i, t := range ticks {
+		if t.Label == "" {
+			continue
+		}
+		ticks[i].Label = strconv.FormatFloat(t.Value, 'g', 6, 64)
+		if math.Abs(t.Value) < 1e-9*(high-low) {
+			ticks[i].Label = "0"
+		}
+	}
+	return ticks
 }
 
 // powers are the ticks of a logarithmic axis: whole powers of ten, as many as there is room for.

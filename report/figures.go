@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -51,7 +52,7 @@ func tradeoff(g accounting.Guarantee, proven bool) Figure {
 // curve draws δ against ε: the certified points, and the estimates with a band of two standard
 // errors.
 func (r *Run) curve() Figure {
-	f := Figure{Title: "δ at other ε", Columns: []string{"ε", "δ", "standard error", "worth"}}
+	f := Figure{Title: "δ at other ε", Columns: []string{"ε", "δ", "standard error", "status"}}
 	p := chart("ε", "δ")
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, powers{}
 	low, high := math.Inf(1), 0.0
@@ -83,6 +84,21 @@ func (r *Run) curve() Figure {
 		seen(pt.Delta)
 		f.Rows = append(f.Rows, []string{number(pt.Epsilon), number(pt.Delta), "", certified})
 	}
+	// What follows of the points: falling to each of them, and no further after the last.
+	var implied plotter.XYs
+	guarantee, last := r.Certificate.Guarantee(), 0.0
+	for _, pt := range guarantee {
+		last = max(last, 1.25*pt.Epsilon+0.1)
+	}
+	for _, c := range r.Curve {
+		last = max(last, c.Epsilon)
+	}
+	for k := range 241 {
+		at := plotter.XY{X: last * float64(k) / 240}
+		at.Y = guarantee.Delta(at.X)
+		implied = append(implied, at)
+		seen(at.Y)
+	}
 	if x != nil {
 		band, err := plotter.NewPolygon(append(xys(x, above), reversed(xys(x, below))...))
 		if err == nil {
@@ -95,15 +111,17 @@ func (r *Run) curve() Figure {
 		p.Add(l)
 		p.Legend.Add(worth, l)
 	}
-	dots := dotsOf(points, other)
-	p.Legend.Top, p.Legend.Left = false, true
-	p.Add(dots)
-	p.Legend.Add(certified, dots)
-	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low)-0.3)), math.Pow(10, math.Ceil(math.Log10(high)+0.3))
-	if x == nil {
-		p.X.Min, p.X.Max = 0, 2*r.Certificate.Epsilon+1e-9
+	dots, bound := dotsOf(points, other), lineOf(implied, other, true)
+	p.Legend.Left = true
+	if x == nil { // the bound is high on the left, and what is below it empty
+		p.Legend.Top = false
 	}
-	f.Alt = "δ on a logarithmic scale against ε: " + words.Count(len(points), certified+" point")
+	p.Add(bound, dots)
+	p.Legend.Add(certified, dots)
+	p.Legend.Add("what follows of it", bound)
+	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low)-0.3)), math.Pow(10, math.Ceil(math.Log10(high)+0.3))
+	p.X.Min, p.X.Max = 0, last
+	f.Alt = "δ on a logarithmic scale against ε: " + words.Count(len(points), certified+" point") + ", a dashed line that falls to each of them, which is what follows of them"
 	if x != nil {
 		f.Alt += fmt.Sprintf(", and a falling curve (%s) with a band of two standard errors", worth)
 	}
@@ -236,6 +254,15 @@ func binned(h ownergraph.Histogram) (labels []string, values []float64) {
 	return labels, values
 }
 
+// lowest are the least values of bins, short enough for an axis.
+func lowest(bins []string) (list []string) {
+	for _, bin := range bins {
+		low, _, _ := strings.Cut(bin, "–")
+		list = append(list, low)
+	}
+	return list
+}
+
 // bounding are the figures of what the bound kept and lost.
 func bounding(s *ownergraph.Summary) []Figure {
 	owners := Figure{Title: "Examples an owner has, given and kept", Columns: []string{"examples", "owners, given", "owners, kept"}}
@@ -254,14 +281,14 @@ func bounding(s *ownergraph.Summary) []Figure {
 		owners.Rows = append(owners.Rows, []string{l, number(given[i]), number(kept[i])})
 	}
 	owners.Alt = fmt.Sprintf("Owners by how many examples they had before the bound and have after it. %d of %d examples are kept.", s.Kept, s.Examples)
-	owners.SVG = bars("owners", owners.Title, owners.Alt, "examples of an owner", "owners", labels, []barSeries{{"given", given, first}, {"kept", kept, other}})
+	owners.SVG = bars("owners", owners.Title, owners.Alt, "examples of an owner, at least", "owners", lowest(labels), []barSeries{{"given", given, first}, {"kept", kept, other}})
 	neighborhoods := Figure{Title: "Neighbourhoods of the kept examples", Columns: []string{"examples that share an owner with it", "copies"}}
 	labels, sizes := binned(s.Neighborhoods)
 	for i, l := range labels {
 		neighborhoods.Rows = append(neighborhoods.Rows, []string{l, number(sizes[i])})
 	}
 	neighborhoods.Alt = "Kept copies of examples by the number of examples, with themselves, that share an owner with them."
-	neighborhoods.SVG = bars("neighborhoods", neighborhoods.Title, neighborhoods.Alt, "size of the neighbourhood", "copies", labels, []barSeries{{values: sizes, color: first}})
+	neighborhoods.SVG = bars("neighborhoods", neighborhoods.Title, neighborhoods.Alt, "size of the neighbourhood, at least", "copies", lowest(labels), []barSeries{{values: sizes, color: first}})
 	return []Figure{owners, neighborhoods}
 }
 

@@ -43,6 +43,7 @@ type Run struct {
 	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
 	Strategy    *mechanism.Strategy // of the certificate or, else, of the folder strategy
 	Noise       *noise.Params       // of the recipe
+	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with
 	Indexes     []IndexOf           // of the folders that have one
 	Certified   time.Time           // when the certificate was written, by the date of its file; zero where that is not known
 
@@ -101,6 +102,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 			return nil, err
 		}
 	}
+	r.Baseline = r.baseline(ctx)
 	if o.Curve && r.Certificate != nil && r.sound() {
 		if r.Curve, err = verification.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
 			return nil, err

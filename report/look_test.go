@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,12 @@ func browse(t *testing.T, program string, args ...string) string {
 	return out.String()
 }
 
+const (
+	phoneWidth, desktopWidth = 360, 1280
+
+	leastWindow = 500 // the browser makes none that is narrower
+)
+
 // inFrames is a page that shows another one at several widths, and writes down how wide each comes
 // out.
 func inFrames(page string, height int, widths ...int) string {
@@ -53,7 +60,7 @@ func inFrames(page string, height int, widths ...int) string {
 	}
 	return text + `<pre id=measured></pre><script>onload = () => { for (const f of document.querySelectorAll("iframe")) {
 		const d = f.contentDocument, small = [...d.querySelectorAll("p,li,td,dd")].filter(e => parseFloat(getComputedStyle(e).fontSize) < 12).length;
-		measured.textContent += "width " + f.width + " wide " + d.documentElement.scrollWidth + " small " + small + " pale " + [...d.querySelectorAll("svg text")].filter(e => getComputedStyle(e).fill != getComputedStyle(d.body).color).length + " figures " + d.querySelectorAll("svg").length + ";" } }</script>`
+		measured.textContent += "width " + f.width + " wide " + d.documentElement.scrollWidth + " small " + small + " pale " + [...d.querySelectorAll("svg text")].filter(e => getComputedStyle(e).fill != getComputedStyle(d.body).color).length + " figures " + d.querySelectorAll("svg").length + " high " + d.documentElement.scrollHeight + ";" } }</script>`
 }
 
 // TestLook opens the page in a browser: at phone and desktop widths nothing is wider than the
@@ -77,8 +84,8 @@ func TestLook(t *testing.T) {
 		}
 		return "file://" + path
 	}
-	dom := browse(t, program, "--dump-dom", "--blink-settings=preferredColorScheme=0", "--window-size=1600,1200", write("frames.html", inFrames(page, 900, 360, 768, 1280)))
-	measured := regexp.MustCompile(`width (\d+) wide (\d+) small (\d+) pale (\d+) figures (\d+);`).FindAllStringSubmatch(dom, -1)
+	dom := browse(t, program, "--dump-dom", "--blink-settings=preferredColorScheme=0", "--window-size=1600,1200", write("frames.html", inFrames(page, 900, phoneWidth, 768, desktopWidth)))
+	measured := regexp.MustCompile(`width (\d+) wide (\d+) small (\d+) pale (\d+) figures (\d+) high (\d+);`).FindAllStringSubmatch(dom, -1)
 	if len(measured) != 3 {
 		t.Fatalf("the browser measured %v", measured)
 	}
@@ -104,10 +111,23 @@ func TestLook(t *testing.T) {
 	if b, err := os.ReadFile(pdf); err != nil || !strings.HasPrefix(string(b), "%PDF-") || strings.Count(string(b), "/Type /Page\n") < 2 {
 		t.Errorf("the page on paper: %d bytes, %v", len(b), err)
 	}
-	phone := write("phone.html", inFrames(page, 9000, 390))
-	for name, scheme := range map[string]string{"light": "1", "dark": "0"} {
-		for kind, shot := range map[string][]string{"desktop": {"--window-size=1200,4800", url}, "phone": {"--window-size=500,9000", phone}} {
-			browse(t, program, append([]string{"--blink-settings=preferredColorScheme=" + scheme, "--screenshot=" + filepath.Join(look, kind+"-"+name+".png")}, shot...)...)
+	for _, m := range measured { // of the whole page, not of what a window of some height shows
+		kind, high := map[string]string{fmt.Sprint(phoneWidth): "phone", fmt.Sprint(desktopWidth): "desktop"}[m[1]], m[6]
+		if kind == "" {
+			continue
+		}
+		height, err := strconv.Atoi(high)
+		if err != nil {
+			t.Fatal(err)
+		}
+		width, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := write(kind+".html", inFrames(page, height, width))
+		for name, scheme := range map[string]string{"light": "1", "dark": "0"} {
+			browse(t, program, "--blink-settings=preferredColorScheme="+scheme, fmt.Sprintf("--window-size=%d,%d", max(width, leastWindow), height),
+				"--screenshot="+filepath.Join(look, kind+"-"+name+".png"), frame)
 		}
 	}
 	t.Logf("screenshots and paper.pdf are in %s", look)

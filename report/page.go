@@ -32,9 +32,23 @@ type Section struct {
 	List      []string   // items
 	Columns   []string   // headings of Rows
 	Rows      [][]string // one entry for each column
+	Folded    string     // what stands for the rows until they are opened; "" where they are shown
 	Figures   []Figure
 	Quote     []Quote
 }
+
+// table is a table with its headings and what it is called.
+type table struct {
+	Label   string
+	Columns []string
+	Rows    [][]string
+}
+
+// Table is the section's.
+func (s Section) Table() table { return table{s.Title, s.Columns, s.Rows} }
+
+// Table has the numbers behind the figure.
+func (f Figure) Table() table { return table{"The numbers: " + f.Title, f.Columns, f.Rows} }
 
 // Quote is text to be pasted elsewhere.
 type Quote struct{ Title, Text string }

@@ -7,8 +7,14 @@ import (
 	"time"
 
 	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/internal/words"
 	"minsep/manifest"
 )
+
+// directions are both directions of the hockey-stick divergence: P is with the protected unit, Q
+// without.
+var directions = map[montecarlo.Direction]string{montecarlo.P: "H(P,Q)", montecarlo.Q: "H(Q,P)"}
 
 func (r *Run) verification() *Section {
 	c := r.Certificate
@@ -19,9 +25,9 @@ func (r *Run) verification() *Section {
 	s.Columns = []string{"ε", "δ", "direction", "method", "samples", "mean", "accepted up to", "largest value"}
 	for _, p := range c.Points {
 		for _, v := range p.Directions {
-			row := []string{number(p.Epsilon), number(p.Delta), fmt.Sprint(v.Direction), string(v.Method), "none", "", "", number(v.Bound)}
+			row := []string{number(p.Epsilon), number(p.Delta), directions[v.Direction], string(v.Method), "none", "", "", number(v.Bound)}
 			if v.Samples > 0 {
-				row[4], row[5], row[6] = fmt.Sprint(v.Samples), number(v.Mean), number(v.Accept)
+				row[4], row[5], row[6] = words.Grouped(int64(v.Samples)), number(v.Mean), number(v.Accept)
 			}
 			s.Rows = append(s.Rows, row)
 		}
@@ -44,30 +50,41 @@ func (r *Run) folders() *Section {
 	if c := r.Certificate; c != nil {
 		s.Facts = append(s.Facts, Fact{"Protocol", c.ProtocolSHA256})
 	}
-	s.Columns = []string{"stage", "left", "finished, UTC", "minsep", "files", "bytes", "SHA-256 of its parameters"}
-	s.Text = []string{"When a stage finished is the date of its index, or of the certificate, on this disk: a copy of the directory may have other dates, and no check depends on them."}
-	rows := map[string][]string{}
+	s.Columns = []string{"stage", "left", "finished, UTC", "after the one before", "minsep", "files", "bytes", "SHA-256 of its parameters"}
+	s.Text = []string{"When a stage finished is the date of its index, or of the certificate, on this disk: a copy of the directory may have other dates, and no check depends on them. Where the stages ran one after another, the time after the one before is what a stage took."}
+	rows, finished := map[string][]string{}, map[string]time.Time{}
 	for _, ix := range r.Indexes {
-		bytes := fmt.Sprint(ix.Bytes)
+		bytes := words.Grouped(ix.Bytes)
 		if ix.Secret {
 			bytes = "secret"
 		}
-		rows[ix.Folder] = []string{ix.Folder, date(ix.Finished), ix.Version, fmt.Sprint(ix.Files), bytes, ix.Params}
+		rows[ix.Folder], finished[ix.Folder] = []string{ix.Version, fmt.Sprint(ix.Files), bytes, ix.Params}, ix.Finished
 	}
 	if c := r.Certificate; c != nil {
 		name := manifest.CertificateFile
 		if c.Status != accounting.Verified {
 			name = manifest.AccountingFile
 		}
-		rows[name] = []string{name, date(r.Certified), "", "", "", ""}
+		rows[name], finished[name] = []string{"", "", "", ""}, r.Certified
 	}
+	var before time.Time
 	for _, stage := range []struct{ name, left string }{{"bound", manifest.BoundedFolder}, {"strategy", manifest.StrategyFolder}, {"account", manifest.CertificateFile},
 		{"account", manifest.AccountingFile}, {"form", manifest.BatchesFolder}, {"materialize", manifest.MaterializedFolder}, {"noise", manifest.NoiseFolder}} {
 		if row := rows[stage.left]; row != nil {
-			s.Rows = append(s.Rows, append([]string{stage.name}, row...))
+			at := finished[stage.left]
+			s.Rows = append(s.Rows, append([]string{stage.name, stage.left, date(at), took(before, at)}, row...))
+			before = at
 		}
 	}
 	return s
+}
+
+// took is the time between two dates; "" where one is not known, or the later one is the first.
+func took(before, at time.Time) string {
+	if before.IsZero() || at.Before(before) {
+		return ""
+	}
+	return fmt.Sprintf("%.1f s", at.Sub(before).Seconds())
 }
 
 // date is a time to the second; "not known" for none.
@@ -93,6 +110,9 @@ func (r *Run) checks() *Section {
 			s.Rows = append(s.Rows, row)
 		}
 		s.List = append(s.List, f.Notes...)
+	}
+	if len(broken) == 0 {
+		s.Folded = fmt.Sprintf("All %d checks hold: open the list", len(s.Rows))
 	}
 	s.Rows = append(broken, s.Rows...)
 	return s

@@ -69,6 +69,12 @@ func pageOf(t testing.TB, r *Run, o Options) string {
 	return b.String()
 }
 
+// tableMarks are attributes of a table's cells, and of its rows.
+var tableMarks = regexp.MustCompile(` (role|data-label)="[^"]*"`)
+
+// plain is a page without the attributes of its tables.
+func plain(page string) string { return tableMarks.ReplaceAllString(page, "") }
+
 // outside is what a page that needs no network and no script does not have.
 var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import|url\(|\bon[a-z]+=|javascript:|src=|href="[^#]`)
 
@@ -184,7 +190,7 @@ func TestComparison(t *testing.T) {
 	if err := WriteComparison(&out, b, a); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); !strings.Contains(text, "louder has 2 times the noise of run, relative to the batch, on prefix sums, for the same claim.") || !strings.Contains(text, "<td>differs</td>") {
+	if text := plain(out.String()); !strings.Contains(text, "louder has 2 times the noise of run, relative to the batch, on prefix sums, for the same claim.") || !strings.Contains(text, "<td>differs</td>") {
 		t.Error("the comparison does not say which run has less noise")
 	}
 	for name, change := range map[string]func(c *accounting.Certificate){
@@ -261,7 +267,7 @@ func TestAlternatives(t *testing.T) {
 		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: planner.Noise{Proven: true}, Tied: rank == 2})
 	}
 	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, BatchSize: 31, Relative: 0.0456, Noise: planner.Noise{Multiplier: 3, Proven: true}})
-	text := pageOf(t, r, Options{})
+	text := plain(pageOf(t, r, Options{}))
 	own := fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.noiseRelative()))
 	for _, want := range []string{"<td>this run</td>", own, "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.02</td><td>proven, tied with the first</td>", "error over the steps of prefix sums.",
 		"<td>12</td><td>poisson</td><td></td><td>identity</td><td>1</td><td>31</td><td>3</td><td>0.0456</td><td>proven</td>"} {
@@ -279,7 +285,7 @@ func TestAlternatives(t *testing.T) {
 	}
 	r.Plan.Request.Workload = mechanism.Params{Workload: mechanism.MomentumWorkload, Momentum: 0.9}
 	r.Plan.Request.Objective, r.Plan.Request.Epsilon = planner.MaxSE, 3
-	text = pageOf(t, r, Options{})
+	text = plain(pageOf(t, r, Options{}))
 	if strings.Contains(text, "ranking-t") {
 		t.Error("a picture compares what is not comparable")
 	}
@@ -306,13 +312,52 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-// TestStages: each stage has a line with when it finished, in their order, and the page has the
-// mark by which it is known as one.
+// TestBaseline holds DP-SGD beside a run against noise multipliers on a fine grid of losses: at the
+// batch size of the run, and at the one with as little noise.
+func TestBaseline(t *testing.T) {
+	r := fixture(t)
+	r.Certificate.NoiseMultiplier *= 0.8 // less than a strategy of three bands needs
+	b := r.baseline(t.Context())
+	if b == nil || !(b.BatchSize > r.batchSize()) || !(b.Relative > r.noiseRelative()) {
+		t.Fatalf("%+v beside %g", b, r.noiseRelative())
+	}
+	e, err := mechanism.Identity(40).Error(mechanism.Prefix(40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ batch, relative, within float64 }{{30, b.Relative, 1e-3}, {b.BatchSize, r.noiseRelative(), 0.01}} {
+		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.batch / 600, Steps: 40}}, Strategy: mechanism.Identity(40), MaxExamplesPerOwner: 1}
+		sigma, err := run.Calibrate(2, 1e-5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := sigma.Upper * e.RMSE / c.batch; math.Abs(c.relative/want-1) > c.within {
+			t.Errorf("at batch size %g: %g, want %g", c.batch, c.relative, want)
+		}
+	}
+	r.Baseline = b
+	if text := pageOf(t, r, Options{}); !strings.Contains(text, fmt.Sprintf("needs batches of %.3g", b.BatchSize)) {
+		t.Error("the page lacks the batch size of DP-SGD")
+	}
+	for _, change := range []func(r *Run){func(r *Run) { r.Report.State = inspect.StateBroken }, func(r *Run) { r.Certificate = nil }, func(r *Run) { r.Certificate.Status = accounting.NotProven },
+		func(r *Run) { r.Batches, r.Bounded = nil, nil }} {
+		r := fixture(t)
+		change(r)
+		if b := r.baseline(t.Context()); b != nil {
+			t.Errorf("%+v is compared with DP-SGD", r.Report)
+		}
+	}
+}
+
+// TestStages: each stage has a line with when it finished and how long after the one before, in
+// their order, and the page has the mark by which it is known as one.
 func TestStages(t *testing.T) {
-	text := pageOf(t, fixture(t), Options{})
+	r := fixture(t)
+	r.Certified = time.Date(2026, 1, 2, 2, 4, 2, 0, time.UTC)
+	text := plain(pageOf(t, r, Options{}))
 	at := 0
-	for _, want := range []string{"<tr><td>bound</td><td>bounded</td><td>not known</td><td></td><td>1</td><td>777</td>", "<tr><td>account</td><td>certificate.json</td><td>not known</td>",
-		"<tr><td>form</td><td>batches</td><td>2026-01-02 02:04:05</td><td>0.1.0</td><td>2</td><td>secret</td><td>ab</td>"} {
+	for _, want := range []string{"<tr><td>bound</td><td>bounded</td><td>not known</td><td></td><td></td><td>1</td><td>777</td>", "<tr><td>account</td><td>certificate.json</td><td>2026-01-02 02:04:02</td><td></td>",
+		"<tr><td>form</td><td>batches</td><td>2026-01-02 02:04:05</td><td>3.0 s</td><td>0.1.0</td><td>2</td><td>secret</td><td>ab</td>"} {
 		found := strings.Index(text, want)
 		if found < at {
 			t.Errorf("the page lacks %q, or it is not in its place", want)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/planner"
 )
@@ -15,7 +16,7 @@ func (r *Run) sizes() *Section {
 		return nil
 	}
 	s := &Section{ID: "sizes", Title: "Batch size and noise"}
-	s.Facts = []Fact{{"Expected batch size", fmt.Sprintf("%.6g of %d", batch, r.copies())}}
+	s.Facts = []Fact{{"Expected batch size", fmt.Sprintf("%.6g of %s", batch, words.Grouped(r.copies()))}}
 	if o := r.Scheme.Owners; o != nil {
 		s.Facts[0].Value += fmt.Sprintf(" owners, each with up to %d examples", o.ExamplesPerOwner)
 	}
@@ -23,7 +24,7 @@ func (r *Run) sizes() *Section {
 		s.Facts = append(s.Facts, Fact{"Maximum batch size", fmt.Sprint(t.MaxBatchSize)})
 	}
 	if band := batchBand(r.copies(), batch); band != nil && r.independent() != nil {
-		s.Facts = append(s.Facts, Fact{"Band", fmt.Sprintf("%d to %d at a step, with probability %g (the scheme's distribution, before a maximum)", band.Low, band.High, band.Prob)})
+		s.Facts = append(s.Facts, Fact{"Band", fmt.Sprintf("%s to %s at a step, with probability %g (the scheme's distribution, before a maximum)", words.Grouped(band.Low), words.Grouped(band.High), band.Prob)})
 	}
 	c := r.Certificate
 	if c == nil || c.Run.Strategy.Steps > mostSteps {
@@ -33,15 +34,17 @@ func (r *Run) sizes() *Section {
 	if err != nil {
 		return s
 	}
-	alone, err := mechanism.Identity(c.Run.Strategy.Steps).Error(mechanism.Prefix(c.Run.Strategy.Steps))
-	if err != nil {
-		return s
-	}
 	noise := e.Times(c.NoiseMultiplier)
 	s.Facts = append(s.Facts,
 		Fact{"Noise relative to the batch", fmt.Sprintf("%.4g: root mean square error of prefix sums of gradients, σ‖AC⁻¹‖/√n, over the expected batch size", noise.RMSE/batch)},
-		Fact{"Largest of a step", fmt.Sprintf("%.4g (MaxSE, also over the batch size)", noise.MaxSE/batch)},
-		Fact{"Independent noise of the same σ", fmt.Sprintf("%.4g, which is %.3g times as much", alone.Times(c.NoiseMultiplier).RMSE/batch, alone.RMSE/e.RMSE)})
+		Fact{"Largest of a step", fmt.Sprintf("%.4g (MaxSE, also over the batch size)", noise.MaxSE/batch)})
+	if b := r.Baseline; b != nil {
+		text := fmt.Sprintf("%.4g, %.3g times as much: independent noise with Poisson sampling, for the same claim, steps and batch size, needs σ = %.4g, which is proven", b.Relative, b.Relative*batch/noise.RMSE, b.NoiseMultiplier)
+		if b.BatchSize > 0 {
+			text += fmt.Sprintf("; for as little noise as here it needs batches of %.3g", b.BatchSize)
+		}
+		s.Facts = append(s.Facts, Fact{"The same with DP-SGD", text})
+	}
 	return s
 }
 
@@ -53,7 +56,7 @@ func (r *Run) alternatives() *Section {
 		return nil
 	}
 	request := r.Plan.Request
-	s := &Section{ID: "alternatives", Title: "Beside the alternatives of the plan", Columns: []string{"", "scheme", "min-sep", "strategy", "bands", "batch", "σ", "noise / batch", "worth"}}
+	s := &Section{ID: "alternatives", Title: "Beside the alternatives of the plan", Columns: []string{"", "scheme", "min-sep", "strategy", "bands", "batch", "σ", "noise / batch", "status"}}
 	var marks []mark
 	comparable := true
 	s.Text = []string{"The rows of the plan are estimates unless they say proven. This run is the first line, by its certificate. The noise is " + measure(request) + "."}
@@ -141,7 +144,7 @@ func (r *Run) strategy() *Section {
 	s := &Section{ID: "noise", Title: "Strategy and noise", Figures: matrices(r.Strategy)}
 	s.Text = []string{"Training adds ζσC⁻¹z, with z independent and normal: negative entries of C⁻¹ take back a part of the noise of earlier steps."}
 	if n := r.Noise; n != nil {
-		s.Facts = []Fact{{"Coordinates", fmt.Sprint(n.Coordinates)}, {"Clip norm ζ", fmt.Sprintf("%g", float64(n.ClipNorm))},
+		s.Facts = []Fact{{"Coordinates", words.Grouped(n.Coordinates)}, {"Clip norm ζ", fmt.Sprintf("%g", float64(n.ClipNorm))},
 			{"Noise multiplier σ", fmt.Sprintf("%g", float64(n.NoiseMultiplier))}, {"Grid", power(float64(n.Grid))}}
 	}
 	return s
@@ -155,16 +158,16 @@ func (r *Run) bounds() *Section {
 	s := &Section{ID: "bound", Title: "What the bound kept and lost", Figures: bounding(b)}
 	share := func(part, whole int64) string {
 		if whole == 0 {
-			return fmt.Sprint(part)
+			return words.Grouped(part)
 		}
-		return fmt.Sprintf("%d, %.3g %%", part, 100*float64(part)/float64(whole))
+		return fmt.Sprintf("%s, %.3g %%", words.Grouped(part), 100*float64(part)/float64(whole))
 	}
 	s.Facts = []Fact{
-		{"Examples given", fmt.Sprint(b.Examples)}, {"Kept", share(b.Kept, b.Examples)},
+		{"Examples given", words.Grouped(b.Examples)}, {"Kept", share(b.Kept, b.Examples)},
 		{"Dropped, an owner was full", share(b.DroppedOwnerFull, b.Examples)},
 		{"Dropped, the neighbourhood was too large", share(b.DroppedNeighborhood, b.Examples)},
-		{"Owners", fmt.Sprint(b.Owners)}, {"Edges given, of kept examples", fmt.Sprintf("%d, %s", b.Edges, share(b.KeptEdges, b.Edges))},
-		{"Equal edges merged", fmt.Sprint(b.DuplicateEdges)},
+		{"Owners", words.Grouped(b.Owners)}, {"Edges given, of kept examples", fmt.Sprintf("%s, %s", words.Grouped(b.Edges), share(b.KeptEdges, b.Edges))},
+		{"Duplicate edges merged", words.Grouped(b.DuplicateEdges)},
 	}
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/verification"
 	"minsep/internal/param"
+	"minsep/internal/words"
 	"minsep/pipelines"
 )
 
@@ -134,7 +135,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 				continue
 			}
 			fmt.Fprintf(t, "direction %s\tmean %.4g of %s samples, accepted up to %.4g (M/delta %.3g)%s\n",
-				v.Direction, v.Mean, grouped(int64(v.Samples)), v.Accept, v.Bound/c.Delta, truncation(v, c.Delta))
+				v.Direction, v.Mean, words.Grouped(int64(v.Samples)), v.Accept, v.Bound/c.Delta, truncation(v, c.Delta))
 		}
 		if p.FailureProbability > 0 {
 			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
@@ -198,7 +199,7 @@ func printOutlook(t io.Writer, o verification.Outlook) {
 		verdict = "the budget is not enough for that"
 	}
 	fmt.Fprintf(t, "expected\tat least %s samples at noise multiplier %.4g (M/delta %.3g), %.2g s of a processor: %s\n",
-		grouped(int64(o.Least)), o.NoiseMultiplier, o.Effort, o.Least*o.CPU, verdict)
+		words.Grouped(int64(o.Least)), o.NoiseMultiplier, o.Effort, o.Least*o.CPU, verdict)
 	if o.Refused() {
 		fmt.Fprintf(t, "expected\tno certificate, exit code 3, unless the budget is about %.2g samples, %s of a processor\n", o.Advised, budgetTime(o.AdvisedCPU))
 	}
@@ -231,7 +232,7 @@ func printEstimates(t io.Writer, r pipelines.AccountResult) {
 	if len(r.Table) > 0 {
 		fmt.Fprintf(t, "\nto verify\tnoise multiplier\taccepted up to\tsamples\tseconds here, one candidate\n")
 		for _, row := range r.Table {
-			fmt.Fprintf(t, "\t%.5g\t%.4g\t%s\t%.2g\n", row.NoiseMultiplier, row.Accept, grouped(int64(math.Ceil(row.Samples))), row.Seconds)
+			fmt.Fprintf(t, "\t%.5g\t%.4g\t%s\t%.2g\n", row.NoiseMultiplier, row.Accept, words.Grouped(int64(math.Ceil(row.Samples))), row.Seconds)
 		}
 	}
 	if len(r.Curve) > 0 {

@@ -14,6 +14,7 @@ import (
 	"minsep/audit"
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/stages"
@@ -203,7 +204,7 @@ func printAudit(w io.Writer, r audited) {
 		name string
 		auditDirection
 	}{{"took part", r.With}, {"did not", r.Without}} {
-		fmt.Fprintf(w, "  %-10s %s observations: epsilon at least %.4g; delta at epsilon %g is at least %.4g, about %.4g ± %.2g\n", d.name, grouped(int64(d.Observations)), d.EpsilonBound, r.Epsilon, d.DeltaBound, d.DeltaEstimate, d.StandardError)
+		fmt.Fprintf(w, "  %-10s %s observations: epsilon at least %.4g; delta at epsilon %g is at least %.4g, about %.4g ± %.2g\n", d.name, words.Grouped(int64(d.Observations)), d.EpsilonBound, r.Epsilon, d.DeltaBound, d.DeltaEstimate, d.StandardError)
 	}
 	fmt.Fprintf(w, "  adapted    epsilon at least %.4g, to an attack that has seen half of the observations before\n", r.Adapted)
 	if r.OneRun > 0 {

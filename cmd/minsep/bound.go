@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"minsep/internal/words"
 	"minsep/pipelines"
 	"minsep/sampling/ownergraph/graphio"
 )
@@ -96,14 +97,14 @@ func printBounded(w io.Writer, b pipelines.BoundResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if b.RunID == "" {
 		fmt.Fprintf(t, "dry run\t%s\tnothing is written\n", b.Out)
-		fmt.Fprintf(t, "graph\t%d files, %s bytes\texamples are %s, owners %s\n", b.Input.Files, grouped(b.Input.Bytes), b.Input.ExampleType, b.Input.OwnerType)
+		fmt.Fprintf(t, "graph\t%d files, %s bytes\texamples are %s, owners %s\n", b.Input.Files, words.Grouped(b.Input.Bytes), b.Input.ExampleType, b.Input.OwnerType)
 		t.Flush()
 		return
 	}
 	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
-	fmt.Fprintf(t, "graph\t%s edges, %s examples, %s owners\t%s equal edges merged\n", grouped(s.Edges), grouped(s.Examples), grouped(s.Owners), grouped(s.DuplicateEdges))
-	fmt.Fprintf(t, "kept\t%s examples, %s copies, %s edges\n", grouped(s.Kept), grouped(s.KeptCopies), grouped(s.KeptEdges))
-	fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", grouped(s.DroppedOwnerFull), grouped(s.DroppedNeighborhood))
+	fmt.Fprintf(t, "graph\t%s edges, %s examples, %s owners\t%s equal edges merged\n", words.Grouped(s.Edges), words.Grouped(s.Examples), words.Grouped(s.Owners), words.Grouped(s.DuplicateEdges))
+	fmt.Fprintf(t, "kept\t%s examples, %s copies, %s edges\n", words.Grouped(s.Kept), words.Grouped(s.KeptCopies), words.Grouped(s.KeptEdges))
+	fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(s.DroppedNeighborhood))
 	if n := len(s.Neighborhoods); n > 0 {
 		fmt.Fprintf(t, "largest neighbourhood\t%d\n", s.Neighborhoods[n-1].Value)
 	}

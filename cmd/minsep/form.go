@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/words"
 	"minsep/pipelines"
 	"minsep/stages"
 )
@@ -65,7 +66,7 @@ func (a *app) warnOfHours(cmd *cobra.Command, f stages.Form) {
 	if err != nil || formed.CPU() < time.Hour.Seconds() {
 		return
 	}
-	a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: --examples %d: expected to take %s of one processor, and %s bytes of batches", f.Examples, budgetTime(formed.CPU()), grouped(formed.Bytes(f.Parquet))))
+	a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: --examples %d: expected to take %s of one processor, and %s bytes of batches", f.Examples, budgetTime(formed.CPU()), words.Grouped(formed.Bytes(f.Parquet))))
 }
 
 func printFormed(w io.Writer, f stages.FormResult) {
@@ -81,18 +82,18 @@ func printFormed(w io.Writer, f stages.FormResult) {
 		t.Flush()
 		return
 	}
-	fmt.Fprintf(t, "examples\t%s\n", grouped(f.Examples))
+	fmt.Fprintf(t, "examples\t%s\n", words.Grouped(f.Examples))
 	if f.Copies != f.Examples {
-		fmt.Fprintf(t, "copies\t%s\n", grouped(f.Copies))
+		fmt.Fprintf(t, "copies\t%s\n", words.Grouped(f.Copies))
 	}
 	if f.Owners > 0 {
-		fmt.Fprintf(t, "owners\t%s\n", grouped(f.Owners))
+		fmt.Fprintf(t, "owners\t%s\n", words.Grouped(f.Owners))
 	}
 	fmt.Fprintf(t, "scheme\t%s\n", scheme)
 	fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(f.ExpectedBatchSize, f.Owners, f.ExpectedExamples))
 	if size := f.PaddedBatchSize(); size > 0 {
 		steps := f.Scheme.Scheme().NumSteps()
-		fmt.Fprintf(t, "padded\tto %d rows a batch: %s rows in %s\n", size, grouped(int64(size)*int64(steps)), plural(steps, "step"))
+		fmt.Fprintf(t, "padded\tto %d rows a batch: %s rows in %s\n", size, words.Grouped(int64(size)*int64(steps)), plural(steps, "step"))
 	}
 	fmt.Fprintf(t, "shards\t%d\n", f.Shards)
 	t.Flush()

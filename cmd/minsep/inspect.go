@@ -12,6 +12,7 @@ import (
 	"minsep/accounting"
 	"minsep/inspect"
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/sampling"
 )
@@ -111,7 +112,7 @@ func exposedText(list []inspect.Exposed) string {
 		case e.Files == 1:
 			text += "1 file"
 		default:
-			text += grouped(e.Files) + " files"
+			text += words.Grouped(e.Files) + " files"
 		}
 		if e.Files > 0 && !e.Open && !strings.HasSuffix(e.Path, manifest.SecretReportPage) {
 			text += ", in a folder that is closed to them"
@@ -154,7 +155,7 @@ func printChecks(w io.Writer, checks []sampling.Check) {
 		}
 		fmt.Fprintf(w, "  %s  %s: %s", mark, p.Name, strings.ReplaceAll(p.Rule, "\n", "; "))
 		if p.Broken > 1 {
-			fmt.Fprintf(w, " (broken %s times)", grouped(p.Broken))
+			fmt.Fprintf(w, " (broken %s times)", words.Grouped(p.Broken))
 		}
 		fmt.Fprintln(w)
 	}
@@ -162,7 +163,7 @@ func printChecks(w io.Writer, checks []sampling.Check) {
 
 func printRealized(w io.Writer, r *sampling.Realized) {
 	fmt.Fprintf(w, "  secret  %s participations, mean %.6g, standard deviation %.4g; batches of %d to %d",
-		grouped(r.Participations), r.Mean, r.StandardDeviation, r.SmallestBatch, r.LargestBatch)
+		words.Grouped(r.Participations), r.Mean, r.StandardDeviation, r.SmallestBatch, r.LargestBatch)
 	join := "; at most "
 	if r.MostParticipations > 0 {
 		fmt.Fprintf(w, "%s%d of an example", join, r.MostParticipations)

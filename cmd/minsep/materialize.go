@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/internal/param"
+	"minsep/internal/words"
 	"minsep/pipelines"
 	"minsep/stages"
 )
@@ -66,11 +67,11 @@ func printMaterialized(w io.Writer, m pipelines.MaterializeResult) {
 	for _, name := range m.Columns {
 		columns = append(columns, param.Printable(name))
 	}
-	fmt.Fprintf(t, "data\t%s rows in %s files, columns %s\n", grouped(m.Rows), grouped(int64(m.Files)), strings.Join(columns, ", "))
-	fmt.Fprintf(t, "entries\t%.6g expected, in %s steps\n", m.Entries, grouped(int64(m.Steps)))
+	fmt.Fprintf(t, "data\t%s rows in %s files, columns %s\n", words.Grouped(m.Rows), words.Grouped(int64(m.Files)), strings.Join(columns, ", "))
+	fmt.Fprintf(t, "entries\t%.6g expected, in %s steps\n", m.Entries, words.Grouped(int64(m.Steps)))
 	if m.Pad > 0 {
 		fmt.Fprintf(t, "padding\tto a multiple of %d in every step\n", m.Pad)
 	}
-	fmt.Fprintf(t, "shards\t%d\t%s bytes expected before compression\n", m.Shards, grouped(m.Bytes))
+	fmt.Fprintf(t, "shards\t%d\t%s bytes expected before compression\n", m.Shards, words.Grouped(m.Bytes))
 	t.Flush()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/words"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
 )
@@ -88,7 +89,7 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
 	printTraining(t, n.Training)
-	fmt.Fprintf(t, "noise\t%s coordinates, %s steps, strategy %s\n", grouped(n.Coordinates), grouped(int64(n.Steps)), n.Kind)
+	fmt.Fprintf(t, "noise\t%s coordinates, %s steps, strategy %s\n", words.Grouped(n.Coordinates), words.Grouped(int64(n.Steps)), n.Kind)
 	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the clip norm%s\n", n.NoiseMultiplier, ofCertificate(n))
 	fmt.Fprintf(t, "clip norm\t%v\tthe sensitivity: rounding toward zero does not raise a norm\n", n.ClipNorm)
 	if n.Warning != "" {
@@ -99,7 +100,7 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	if n.Shards == 0 {
 		fmt.Fprintf(t, "files\tthe recipe\n")
 	} else {
-		fmt.Fprintf(t, "shards\t%d\t%s bytes, type %s\n", n.Shards, grouped(n.Bytes), n.DType)
+		fmt.Fprintf(t, "shards\t%d\t%s bytes, type %s\n", n.Shards, words.Grouped(n.Bytes), n.DType)
 	}
 	t.Flush()
 }

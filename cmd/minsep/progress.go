@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/term"
 
+	"minsep/internal/words"
 	"minsep/transforms/progress"
 )
 
@@ -104,14 +105,14 @@ func progressText(stage string, elapsed time.Duration) string {
 		}
 	}
 	for _, c := range counts {
-		fmt.Fprintf(&line, "  %s %s", c.Name, grouped(c.Total))
+		fmt.Fprintf(&line, "  %s %s", c.Name, words.Grouped(c.Total))
 		if c.Expected > 0 {
-			fmt.Fprintf(&line, " of %s", grouped(c.Expected))
+			fmt.Fprintf(&line, " of %s", words.Grouped(c.Expected))
 		}
 		if c.Total == c.Before { // there is no rate yet
 			continue
 		}
-		fmt.Fprintf(&line, " (%s/s", grouped(int64(float64(c.Total-c.Before)/max(elapsed.Seconds(), 1e-3))))
+		fmt.Fprintf(&line, " (%s/s", words.Grouped(int64(float64(c.Total-c.Before)/max(elapsed.Seconds(), 1e-3))))
 		if left, ok := c.Left(elapsed); ok {
 			fmt.Fprintf(&line, ", %s left", left.Round(time.Second))
 		}
@@ -161,18 +162,4 @@ func (l *liveLine) clear() {
 	if l != nil {
 		io.WriteString(l.w, "\r\x1b[K")
 	}
-}
-
-// grouped writes n with a separator every three digits.
-func grouped(n int64) string {
-	s := fmt.Sprint(n)
-	neg := strings.HasPrefix(s, "-")
-	s = strings.TrimPrefix(s, "-")
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	if neg {
-		return "-" + s
-	}
-	return s
 }

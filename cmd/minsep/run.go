@@ -13,6 +13,7 @@ import (
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
@@ -136,7 +137,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	if r.Examples > 0 {
 		fmt.Fprintf(t, "kept\t%s", plural(int(r.Examples), "example"))
 		if r.Copies != r.Examples {
-			fmt.Fprintf(t, ", %s copies", grouped(r.Copies))
+			fmt.Fprintf(t, ", %s copies", words.Grouped(r.Copies))
 		}
 		fmt.Fprintln(t)
 	}
@@ -180,17 +181,17 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 		if n == 0 {
 			return "-"
 		}
-		return grouped(n)
+		return words.Grouped(n)
 	}
 	for _, s := range stages {
 		e := s.Estimate
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s MiB\t%.2g s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes), grouped(e.Memory>>20), e.CPU)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s MiB\t%.2g s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes), words.Grouped(e.Memory>>20), e.CPU)
 	}
 	fmt.Fprintf(t, "\n")
 	t.Flush()
 	for _, s := range stages {
 		if most := s.Estimate.SuggestedMaxBatchSize; most > 0 {
-			fmt.Fprintf(w, "a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n\n", grouped(int64(most)), 100*accounting.SuggestedShare)
+			fmt.Fprintf(w, "a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n\n", words.Grouped(int64(most)), 100*accounting.SuggestedShare)
 		}
 		if s.Estimate.Outlook != nil {
 			t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -15,6 +15,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/stages"
@@ -299,7 +300,7 @@ func (a *app) printStrategies(all []strategyFigures) error {
 
 func printStrategy(w io.Writer, s strategyFigures) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "strategy\t%s, %s steps, %s\n", s.Kind, grouped(int64(s.Steps)), plural(s.Bands, "band"))
+	fmt.Fprintf(t, "strategy\t%s, %s steps, %s\n", s.Kind, words.Grouped(int64(s.Steps)), plural(s.Bands, "band"))
 	for name, value := range s.Parameter {
 		fmt.Fprintf(t, "%s\t%.9g\n", name, value)
 	}
@@ -326,5 +327,5 @@ func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return grouped(int64(n)) + " " + thing + "s"
+	return words.Grouped(int64(n)) + " " + thing + "s"
 }

@@ -1,12 +1,26 @@
 // Package words has the grammar that messages share.
 package words
 
-import "fmt"
+import (
+	"strconv"
+	"strings"
+)
 
 // Count counts things whose plural has an s: "1 example", "2 examples", "0 examples".
 func Count[N ~int | ~int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return strconv.FormatInt(int64(n), 10) + " " + thing + "s"
+}
+
+// Grouped writes a number with a comma before each group of three digits: "1,803,534".
+func Grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	digits := strings.TrimPrefix(s, "-")
+	sign := s[:len(s)-len(digits)]
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
 }

@@ -1,10 +1,21 @@
 package words
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestCount(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 examples", 1: "1 example", 2: "2 examples", -1: "-1 examples"} {
 		if got := Count(n, "example"); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 1803534: "1,803,534", math.MinInt64: "-9,223,372,036,854,775,808"} {
+		if got := Grouped(n); got != want {
 			t.Errorf("%d: %q", n, got)
 		}
 	}
