@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -56,18 +55,10 @@ func (c checkpoints) steps(ctx context.Context) (steps []int, err error) {
 	return steps, nil
 }
 
-// clean removes what a stream that was killed while it wrote a checkpoint of the shard has left.
+// clean removes what streams that were killed while they wrote a checkpoint of the shard have left.
 func (c checkpoints) clean(ctx context.Context) error {
-	list, err := store.List(ctx, c.of.Checkpoint)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := store.RemoveLeft(ctx, c.of.Checkpoint, c.prefix()); !errors.Is(err, fs.ErrNotExist) {
 		return err
-	}
-	for _, e := range list {
-		if strings.HasPrefix(e.Name, store.TempPrefix+c.prefix()) {
-			if err := c.remove(ctx, e.Name); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
@@ -94,14 +85,18 @@ func (c checkpoints) resume(ctx context.Context) error {
 	for len(steps) > 0 && steps[len(steps)-1] > c.of.FromStep {
 		steps = steps[:len(steps)-1]
 	}
-	if len(steps) == 0 {
-		return nil
-	}
-	step := steps[len(steps)-1]
-	path := store.Join(c.of.Checkpoint, c.name(step))
-	f, err := store.Open(ctx, path)
-	if err != nil {
-		return fmt.Errorf("pipelines: checkpoint: %w", err)
+	var f store.File
+	path, step := "", 0
+	for f == nil {
+		if len(steps) == 0 {
+			return nil
+		}
+		step, steps = steps[len(steps)-1], steps[:len(steps)-1]
+		path = store.Join(c.of.Checkpoint, c.name(step))
+		// One that is gone by now was removed by another stream of the shard.
+		if f, err = store.Open(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("pipelines: checkpoint: %w", err)
+		}
 	}
 	defer f.Close()
 	err = c.stream.ReadCheckpoint(store.Reader(f))

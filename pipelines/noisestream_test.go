@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 
 	"minsep/manifest"
@@ -268,6 +270,14 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("damaged", n, o)
+	if err := os.WriteFile(last, append(bytes.Clone(whole), '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("with a byte more", n, o)
+	gone := filepath.Join(dir, "shard-00000-of-00001-step-000014") // as one is that another stream removes meanwhile
+	if err := os.Symlink("nowhere", gone); err != nil {
+		t.Fatal(err)
+	}
 	n.FromStep = 17 // by the one before it
 	if _, err := write(n); err != nil {
 		t.Error(err)
@@ -290,5 +300,45 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 		if _, err := write(bad); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%q: %v", words, err)
 		}
+	}
+}
+
+// TestNoiseStreamsOfOneShard: streams that keep checkpoints of one shard in one folder at once do
+// not end one another, and have the bytes of a stream alone.
+func TestNoiseStreamsOfOneShard(t *testing.T) {
+	stage, o := newNoise(t)
+	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+	if _, err := stage.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	percent := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(percent) }) // streams that overlap restore each other's
+	stream := func(from int, checkpoint string) ([]byte, error) {
+		var out bytes.Buffer
+		_, err := pipelines.NoiseStream{FromStep: from, Shards: 1, Checkpoint: checkpoint, CheckpointSteps: 4}.Run(t.Context(), o, &out)
+		return out.Bytes(), err
+	}
+	want := map[int][]byte{}
+	for from := range 20 {
+		b, err := stream(from, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[from] = b
+	}
+	dir := t.TempDir()
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			for from := 4 + i; from < 20; from += 4 {
+				if got, err := stream(from, dir); err != nil || !bytes.Equal(got, want[from]) {
+					t.Errorf("from step %d: other bytes, or %v", from, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left are %v (%v)", left, err)
 	}
 }

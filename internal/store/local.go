@@ -3,7 +3,6 @@ package store
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -82,9 +81,15 @@ func (local) Write(_ context.Context, name string, o Options, write func(io.Writ
 	if o.Secret {
 		return writeInPlace(path, o.Mode, write)
 	}
-	temp := filepath.Join(filepath.Dir(path), TempPrefix+o.Temp+rand.Text())
+	temp, f, err := createTemp(filepath.Dir(path), o)
+	if err != nil {
+		return err
+	}
 	defer os.Remove(temp) // fails, as it should, once the file has been renamed
-	if err := create(temp, o.Mode, write); err != nil {
+	err = fill(f, write)
+	if err == nil && canLock && o.Temp != "" {
+		defer f.Close() // which unlocks it, under its own name by then
+	} else if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	place := os.Rename
@@ -111,16 +116,21 @@ func create(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
+	if err = errors.Join(fill(f, write), f.Close()); err != nil {
+		os.Remove(path)
+	}
+	return err
+}
+
+// fill writes a file and syncs it.
+func fill(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 1<<18)
-	err = write(w)
+	err := write(w)
 	if err == nil {
 		err = w.Flush()
 	}
 	if err == nil {
 		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		os.Remove(path)
 	}
 	return err
 }

@@ -61,10 +61,8 @@ func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 		}
 		// Whoever held the lock may have removed the file between our opening and our locking it:
 		// then it is another's by now, or nobody's.
-		if mine, err := f.Stat(); err == nil {
-			if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
-				return func() { os.Remove(path); f.Close() }, nil
-			}
+		if isAt(f, path) {
+			return func() { os.Remove(path); f.Close() }, nil
 		}
 		f.Close()
 	}

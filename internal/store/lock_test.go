@@ -5,10 +5,14 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"minsep/internal/store"
@@ -37,6 +41,76 @@ func TestLockFolder(t *testing.T) {
 	unlock()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// Temporary files that a killed process has left are removed; those that are being written, those
+// of others and finished files stay.
+func TestRemoveLeft(t *testing.T) {
+	dir := t.TempDir()
+	left, others, whole := filepath.Join(dir, store.TempPrefix+"mine-1"), filepath.Join(dir, store.TempPrefix+"yours-1"), filepath.Join(dir, "whole")
+	for _, name := range []string{left, others} {
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func() (names []string) {
+		list, err := store.List(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	for range 2 { // a finished file is replaced too
+		err := store.Write(t.Context(), whole, store.Options{Mode: 0o600, Temp: "mine-"}, func(w io.Writer) error {
+			if err := store.RemoveLeft(t.Context(), "file://"+dir, "mine-"); err != nil {
+				t.Fatal(err)
+			}
+			if got := names(); !slices.ContainsFunc(got, func(name string) bool { return strings.HasPrefix(name, store.TempPrefix+"mine-") }) {
+				t.Errorf("while a file is written: %v", got)
+			}
+			_, err := w.Write([]byte("whole"))
+			return err
+		})
+		if b, errRead := os.ReadFile(whole); err != nil || string(b) != "whole" {
+			t.Fatalf("%v, %q, %v", err, b, errRead)
+		}
+	}
+	if err := store.RemoveLeft(t.Context(), dir, "mine-"); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); !slices.Equal(got, []string{filepath.Base(others), "whole"}) {
+		t.Errorf("left are %v", got)
+	}
+	if err := store.RemoveLeft(t.Context(), filepath.Join(dir, "none"), "mine-"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestRemoveLeftWhileFilesAreWritten: however many processes remove and write at once, each file is
+// written.
+func TestRemoveLeftWhileFilesAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	var group sync.WaitGroup
+	for writer := range 4 {
+		group.Go(func() {
+			for range 50 {
+				text := []byte(fmt.Sprint(writer))
+				if err := store.WriteFile(t.Context(), filepath.Join(dir, fmt.Sprint("f", writer)), store.Options{Mode: 0o600, Temp: "mine-"}, text); err != nil {
+					t.Error(err)
+				}
+				if err := store.RemoveLeft(t.Context(), dir, "mine-"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if list, err := store.List(t.Context(), dir); err != nil || len(list) != 4 {
+		t.Errorf("%v, %v", list, err)
 	}
 }
 

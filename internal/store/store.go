@@ -69,7 +69,7 @@ type Options struct {
 	Mode fs.FileMode // of a local file; what access others have to an object is its bucket's policy
 
 	// Temp is a part of the name that a local file has while it is not finished: [TempPrefix], Temp
-	// and something random. It tells who may remove what a killed process has left.
+	// and something random. It tells who may remove what a killed process has left: [RemoveLeft].
 	Temp string
 
 	// Size is at least how many bytes are written, where that is known; 0 where not. A store that

@@ -92,7 +92,7 @@ func readHead(in io.Reader, headOf func(step int) []byte, fromEnd, steps int) (s
 	return int(given), nil
 }
 
-// readState reads states through in, and the digest behind them from r.
+// readState reads states through in, and the digest behind them from r, which must end there.
 func readState(in, r io.Reader, sum hash.Hash, states ...[]float64) error {
 	buf := make([]byte, 8*4096)
 	for _, state := range states {
@@ -113,6 +113,12 @@ func readState(in, r io.Reader, sum hash.Hash, states ...[]float64) error {
 	}
 	if string(sum.Sum(nil)) != string(want[:]) {
 		return fmt.Errorf("%w: its SHA-256 does not match", ErrCheckpoint)
+	}
+	switch n, err := io.ReadFull(r, want[:1]); {
+	case n > 0:
+		return fmt.Errorf("%w: it has more bytes than one has", ErrCheckpoint)
+	case err != io.EOF:
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	return nil
 }

@@ -90,6 +90,8 @@ func TestStreamCheckpointIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		refuse("of a generator", newStream(t, r, 3, 90), other.Bytes())
+		refuse("with a byte more", newStream(t, r, 3, 90), append(saved.Bytes(), 0))
+		refuse("twice", newStream(t, r, 3, 90), append(saved.Bytes(), saved.Bytes()...))
 		for at := 0; at < saved.Len(); at += 1 + saved.Len()/300 {
 			damaged := bytes.Clone(saved.Bytes())
 			damaged[at] ^= 1

@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// RemoveLeft removes the temporary files in a folder whose [Options.Temp] begins with temp, which
+// must not be empty, and which nobody writes any more: a process that is killed leaves its own.
+// Those that are being written, by this process or another one, are locked and stay. On a system
+// without locks the user sees to it that one process writes. An object store has none.
+func RemoveLeft(ctx context.Context, dir, temp string) error {
+	if !isLocal(dir) {
+		return nil
+	}
+	list, err := ListMade(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if strings.HasPrefix(e.Name, TempPrefix+temp) {
+			if err := removeLeft(filepath.Join(localPath(dir), e.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// createTemp makes a temporary file, which is locked if it has a Temp: see RemoveLeft.
+func createTemp(dir string, o Options) (path string, f *os.File, err error) {
+	for {
+		path = filepath.Join(dir, TempPrefix+o.Temp+rand.Text())
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.Mode); err != nil || o.Temp == "" || !canLock {
+			return path, f, err
+		}
+		err := TryLock(f)
+		if err == nil && isAt(f, path) || err != nil && !errors.Is(err, ErrLocked) { // there are file systems without locks
+			return path, f, nil
+		}
+		f.Close() // another process took it for one that was left, before it was locked
+		os.Remove(path)
+	}
+}
+
+// removeLeft is RemoveLeft for a folder of this machine.
+func removeLeft(path string) error {
+	if canLock {
+		f, err := os.OpenFile(path, os.O_RDWR|nonBlocking, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if TryLock(f) != nil || !isAt(f, path) {
+			return nil // somebody writes it, or it is a finished file by now
+		}
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// isAt says that a path is that of an open file.
+func isAt(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(mine, there)
+}
