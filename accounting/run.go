@@ -1,8 +1,10 @@
 package accounting
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
@@ -135,8 +137,9 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 
 // Calibrate returns the smallest noise multiplier at which the run is proven (epsilon, delta)-DP,
 // Upper, and one that is proven to be too small, Lower (0 if none is known), for a run whose method
-// is ClosedForm or PLD; for others the error is ErrNoProof.
-func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
+// is ClosedForm or PLD; for others the error is ErrNoProof. When ctx ends, it ends with ctx's error
+// before the next noise multiplier.
+func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket, error) {
 	method, err := r.ownMethod()
 	if err != nil {
 		return pld.Bracket{}, err
@@ -157,7 +160,10 @@ func (r Run) Calibrate(epsilon, delta float64) (pld.Bracket, error) {
 		var worst pld.Bracket
 		for i := 0; ; i++ {
 			cases := 0
-			b, err := pld.Calibrate(epsilon, delta, func(sigma float64) (*pld.Composition, error) {
+			b, err := pld.Calibrate(epsilon, delta, r.leastNoiseMultiplier(), func(sigma float64) (*pld.Composition, error) {
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
 				list, err := r.compositions(sigma)
 				if err != nil {
 					return nil, err
@@ -225,9 +231,17 @@ func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket
 	return pq, qp, err
 }
 
+// leastNoiseMultiplier is the least whose losses are composed.
+func (r Run) leastNoiseMultiplier() float64 {
+	return pld.LeastNoiseMultiplier(slices.Max(r.ColumnNorms()), r.MaxExamplesPerOwner)
+}
+
 // compositions are the cases of which the worst counts, of a run whose method is PLD or that is
 // Majorized.
 func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
+	if least := r.leastNoiseMultiplier(); noiseMultiplier < least {
+		return nil, &ParamError{Package: "accounting", Param: "noise multiplier", Value: noiseMultiplier, Rule: fmt.Sprintf("must be at least %.4g with this strategy: less gives no privacy to speak of, and its losses are not computed", least)}
+	}
 	return r.analysis().(eventAnalysis).compositions(noiseMultiplier)
 }
 

@@ -1,6 +1,7 @@
 package accounting
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -96,7 +97,7 @@ func TestMethodTable(t *testing.T) {
 			if c.name != "poisson" && c.name != "cyclic" && c.name != "fixed" {
 				continue
 			}
-			sigma, err := r.Calibrate(1, 1e-3)
+			sigma, err := r.Calibrate(t.Context(), 1, 1e-3)
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 				continue
@@ -106,6 +107,12 @@ func TestMethodTable(t *testing.T) {
 				t.Errorf("%s: calibrated to %g, where δ is %g", c.name, sigma.Upper, d)
 			}
 		}
+	}
+	independent := Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .1, Steps: 32}}, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 1}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := independent.Calibrate(stopped, 1, 1e-3); !errors.Is(err, context.Canceled) {
+		t.Errorf("a search that was stopped: %v", err)
 	}
 	_, _, err := Run{Sampler: bMinSep, Strategy: banded(32, 4), MaxExamplesPerOwner: 1}.Prove(1, 1)
 	if !errors.Is(err, ErrNoProof) {

@@ -121,7 +121,7 @@ func TestProven(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := c.run.Calibrate(epsilon, 1e-5)
+			want, err := c.run.Calibrate(t.Context(), epsilon, 1e-5)
 			if err != nil {
 				t.Fatal(err)
 			}

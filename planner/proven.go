@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -20,7 +21,7 @@ const narrow = 5e-4
 // distributions on a coarse grid, at most a part of width above the least.
 func (c claim) proven(start, width float64) (Noise, error) {
 	if c.run.Sampler.Fixed != nil {
-		b, err := c.run.Calibrate(c.epsilon, c.delta)
+		b, err := c.run.Calibrate(context.Background(), c.epsilon, c.delta)
 		return Noise{Multiplier: b.Upper, Proven: true}, err
 	}
 	excess := func(x float64) (float64, error) {

@@ -327,7 +327,7 @@ func TestBaseline(t *testing.T) {
 	}
 	for _, c := range []struct{ batch, relative, within float64 }{{30, b.Relative, 1e-3}, {b.BatchSize, r.noiseRelative(), 0.01}} {
 		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.batch / 600, Steps: 40}}, Strategy: mechanism.Identity(40), MaxExamplesPerOwner: 1}
-		sigma, err := run.Calibrate(2, 1e-5)
+		sigma, err := run.Calibrate(t.Context(), 2, 1e-5)
 		if err != nil {
 			t.Fatal(err)
 		}

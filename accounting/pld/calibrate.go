@@ -2,38 +2,45 @@ package pld
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"minsep/internal/param"
 )
 
+// largest is the largest noise multiplier that is looked at.
+const largest = 1e6
+
 // ErrNotReached says that no noise multiplier up to 1e6 gives the privacy asked for: a probability
 // that has to count as a total loss, such as Options.Tail, is above δ.
 var ErrNotReached = errors.New("pld: no noise multiplier up to 1e6 is enough")
 
-// Calibrate finds the smallest noise multiplier σ at which compose(σ) is (epsilon, delta)-DP. Upper
-// is proven to be enough, and within 1e-6 of the smallest for which this accountant can prove it;
-// Lower is proven to be too small. More noise must not hurt.
-func Calibrate(epsilon, delta float64, compose func(noiseMultiplier float64) (*Composition, error)) (Bracket, error) {
+// Calibrate finds the smallest noise multiplier σ, at least least, at which compose(σ) is
+// (epsilon, delta)-DP. Upper is proven to be enough, and within 1e-6 of the smallest for which this
+// accountant can prove it; Lower is proven to be too small, or 0 where Upper is least. More noise
+// must not hurt.
+func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float64) (*Composition, error)) (Bracket, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
 	c.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
+	c.Require(least >= 0 && least < largest, "least noise multiplier", least, "must be at least 0 and below 1e6")
 	if err := c.Err(); err != nil {
 		return Bracket{}, err
 	}
 	// excess is ln δ(ε) - ln δ by the upper bounds, at ln σ = x: a falling function.
 	excess := func(x float64) (float64, error) {
-		composition, err := compose(math.Exp(x))
+		composition, err := compose(max(least, math.Exp(x)))
 		if err != nil {
 			return 0, err
 		}
 		d, err := composition.Delta(epsilon)
 		return math.Log(max(d.Upper, 1e-300)) - math.Log(delta), err
 	}
-	low, high, err := enclose(excess)
-	if err != nil {
+	low, high, err := enclose(excess, math.Log(least))
+	switch {
+	case err != nil:
 		return Bracket{}, err
+	case low == high:
+		return Bracket{Upper: least}, nil
 	}
 	for side := 0; high.x-low.x > 1e-6; {
 		// Regula falsi on the two ends, Illinois variant, kept away from the ends.
@@ -57,9 +64,12 @@ func Calibrate(epsilon, delta float64, compose func(noiseMultiplier float64) (*C
 			side = 1
 		}
 	}
-	b := Bracket{Upper: math.Exp(high.x)}
+	b := Bracket{Upper: max(least, math.Exp(high.x))}
 	for gap := 2e-6; gap < 1; gap *= 4 {
 		sigma := math.Exp(high.x - gap)
+		if sigma < least {
+			break
+		}
 		composition, err := compose(sigma)
 		if err != nil {
 			return Bracket{}, err
@@ -79,27 +89,26 @@ func Calibrate(epsilon, delta float64, compose func(noiseMultiplier float64) (*C
 // end is one end of a bracket of ln σ with the excess there.
 type end struct{ x, y float64 }
 
-// enclose finds x on both sides of the zero of a falling function, starting at 0.
-func enclose(excess func(float64) (float64, error)) (low, high end, err error) {
+// enclose finds x on both sides of the zero of a falling function, starting at 0 or, if that is
+// above it, at the least x. Where the function is not above 0 at the least x, both ends are there.
+func enclose(excess func(float64) (float64, error), least float64) (low, high end, err error) {
 	const step = 0.7
-	y, err := excess(0)
-	if err != nil {
+	at := end{x: max(0, least)}
+	if at.y, err = excess(at.x); err != nil {
 		return low, high, err
 	}
-	at := end{0, y}
 	for {
 		next := end{x: at.x + step}
 		if at.y <= 0 {
-			next.x = at.x - step
+			next.x = max(at.x-step, least)
 		}
-		if next.x > math.Log(1e6) {
+		switch {
+		case next.x == at.x:
+			return at, at, nil
+		case next.x > math.Log(largest):
 			return low, high, ErrNotReached
 		}
 		if next.y, err = excess(next.x); err != nil {
-			var fault *ParamError
-			if at.y <= 0 && errors.As(err, &fault) {
-				return low, high, fmt.Errorf("pld: the noise multiplier sought is below %.3g: %w", math.Exp(at.x), err)
-			}
 			return low, high, err
 		}
 		switch {

@@ -51,8 +51,8 @@ func (e Event) Validate() error {
 	c.Positive("noise multiplier", e.NoiseMultiplier)
 	c.Positive("sensitivity", e.Sensitivity)
 	c.AtLeast("max examples per owner", e.Examples, 1)
-	if r := e.Sensitivity / e.NoiseMultiplier * float64(e.Examples); r > maxRatio {
-		c.Require(false, "examples × sensitivity / noise multiplier", r, fmt.Sprintf("must be at most %d for this accountant", maxRatio))
+	if least := LeastNoiseMultiplier(e.Sensitivity, e.Examples); e.NoiseMultiplier < least {
+		c.Require(false, "noise multiplier", e.NoiseMultiplier, fmt.Sprintf("must be at least %g, examples × sensitivity / %d: less gives no privacy to speak of", least, maxRatio))
 	}
 	if t := e.Truncation; t != nil {
 		c.AtLeast("max batch size", t.MaxBatchSize, 1)
@@ -64,6 +64,12 @@ func (e Event) Validate() error {
 
 // maxRatio keeps losses below about maxRatio²: beyond it there is no privacy to speak of.
 const maxRatio = 200
+
+// LeastNoiseMultiplier is the least noise multiplier of events that are composed, by the largest
+// sensitivity of a step and the number of the owner's examples.
+func LeastNoiseMultiplier(sensitivity float64, examples int) float64 {
+	return sensitivity * float64(examples) / maxRatio
+}
 
 // part is a pair that the adversary knows to be the one at work, with its probability.
 type part struct {

@@ -23,7 +23,7 @@ func ExampleCompose() {
 // The noise multiplier of BandMF with cyclic Poisson sampling: 64 steps, 4 bands, a sixteenth of
 // the examples a step.
 func ExampleCalibrate() {
-	sigma, err := pld.Calibrate(2, 1e-3, func(sigma float64) (*pld.Composition, error) {
+	sigma, err := pld.Calibrate(2, 1e-3, 0, func(sigma float64) (*pld.Composition, error) {
 		return pld.CyclicPoisson{Prob: 0.25, Steps: 64, MinSep: 4, NoiseMultiplier: sigma}.Compose(pld.Options{})
 	})
 	fmt.Printf("%.4f %v\n", sigma.Upper, err)

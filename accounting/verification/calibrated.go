@@ -12,11 +12,11 @@ import (
 
 // start is the noise multiplier that is tried first, and one that needs no samples, if there is
 // one.
-func (p Problem) start(e *estimator) (first float64, provable tilt.Provable, err error) {
+func (p Problem) start(ctx context.Context, e *estimator) (first float64, provable tilt.Provable, err error) {
 	if first, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())); err != nil {
 		return first, provable, err
 	}
-	provable, err = p.provable(first, e.timeForProofs)
+	provable, err = p.provable(ctx, first, e.timeForProofs)
 	switch {
 	case err == nil:
 		first = provable.NoiseMultiplier / math.Pow(gridRatio, 5)
@@ -29,7 +29,7 @@ func (p Problem) start(e *estimator) (first float64, provable tilt.Provable, err
 // calibrated estimates the noise multiplier, then fixes candidates around it.
 func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
 	e.report(Phase{Text: "looking for a σ that needs no samples"})
-	start, provable, err := p.start(e)
+	start, provable, err := p.start(ctx, e)
 	if err != nil {
 		return err
 	}

@@ -99,11 +99,11 @@ func TestModel(t *testing.T) {
 func TestProofsEndWithTheBudget(t *testing.T) {
 	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CPUTime: time.Hour, CodeVersion: "test"}
 	e := p.newEstimator()
-	if _, provable, err := p.start(e); err != nil || provable.NoiseMultiplier == 0 {
+	if _, provable, err := p.start(t.Context(), e); err != nil || provable.NoiseMultiplier == 0 {
 		t.Fatalf("an hour proves %v, %v", provable.NoiseMultiplier, err)
 	}
 	e.share.seconds = 1e-9
-	if first, provable, err := p.start(e); err != nil || provable.NoiseMultiplier != 0 || first <= 0 {
+	if first, provable, err := p.start(t.Context(), e); err != nil || provable.NoiseMultiplier != 0 || first <= 0 {
 		t.Errorf("no time: %v is proven, %v first, %v", provable.NoiseMultiplier, first, err)
 	}
 	for _, c := range []struct {

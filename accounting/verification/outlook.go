@@ -54,7 +54,7 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 		if err != nil {
 			return nil, err
 		}
-		dear := p.tooDear(most)
+		dear := p.tooDear(ctx, most)
 		p.byCost = !p.Run.TruncatedPair() || dear == nil
 		if p.byCost && dear != nil {
 			return nil, dear
@@ -65,7 +65,7 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	if p.NoiseMultiplier != 0 {
 		return o, p.outlook(ctx, e, o, p.NoiseMultiplier)
 	}
-	start, provable, err := p.start(e)
+	start, provable, err := p.start(ctx, e)
 	if err != nil {
 		return nil, err
 	}

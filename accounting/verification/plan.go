@@ -60,7 +60,7 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 	}
 	out := &Plan{Method: method}
 	if method == accounting.ClosedForm || method == accounting.PLD {
-		if err := p.proven(out); err != nil {
+		if err := p.proven(ctx, out); err != nil {
 			return out, err
 		}
 		return out, p.also(ctx, out)
@@ -74,7 +74,7 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 	out.Each, out.CPU, out.spent = e.each(), e.eachCPU(), spent{p.before.samples + e.drawn - e.measured, e.used()}
 	if p.pair().Majorized() && errors.Is(err, accounting.ErrTooFewSamples) { // without samples the claim costs more noise, but it can be made
 		without := &Plan{Method: accounting.PLD, Estimates: out.Estimates, Table: out.Table, Each: out.Each, CPU: out.CPU}
-		if p.proven(without) == nil {
+		if p.proven(ctx, without) == nil {
 			return without, p.also(ctx, without)
 		}
 	}

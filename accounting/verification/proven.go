@@ -1,23 +1,34 @@
 package verification
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/pld"
 )
 
 // ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be
 // proven to be enough by a method that knows no samples. It wraps accounting.ErrNotVerified.
 var ErrNotPrivate = fmt.Errorf("%w by the bound", accounting.ErrNotVerified)
 
+// leastComposed is the least δ for which a noise multiplier is sought by compositions: well above
+// the tails that [pld.Options] cut off.
+const leastComposed = 1e-18
+
 // proven finds the smallest noise multiplier whose δ is proven without samples.
-func (p Problem) proven(out *Plan) error {
+func (p Problem) proven(ctx context.Context, out *Plan) error {
 	sigma := p.NoiseMultiplier
 	if sigma == 0 {
+		if out.Method == accounting.PLD && p.Delta < leastComposed {
+			return &accounting.ParamError{Package: "verification", Param: "delta", Value: p.Delta,
+				Rule: fmt.Sprintf("must be at least %g with this sampler: what its privacy loss distributions cut off counts as a loss of all privacy", leastComposed)}
+		}
 		var err error
-		if sigma, err = p.leastProven(); err != nil {
+		if sigma, err = p.leastProven(ctx); err != nil {
 			return err
 		}
 	}
@@ -44,9 +55,12 @@ func (p Problem) proven(out *Plan) error {
 
 // leastProven is the smallest noise multiplier that is proven for what truncation leaves of δ.
 // Truncation costs less at more noise: what is left at one noise multiplier is left at the next.
-func (p Problem) leastProven() (sigma float64, err error) {
+func (p Problem) leastProven(ctx context.Context) (sigma float64, err error) {
 	for cost := 0.0; ; {
-		least, err := p.pair().Calibrate(p.Epsilon, p.Delta-cost)
+		least, err := p.pair().Calibrate(ctx, p.Epsilon, p.Delta-cost)
+		if errors.Is(err, pld.ErrNotReached) {
+			err = fmt.Errorf("%w: no noise multiplier up to 1e6 is proven to give (%g, %g)-differential privacy", ErrNotPrivate, p.Epsilon, p.Delta)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -57,7 +71,7 @@ func (p Problem) leastProven() (sigma float64, err error) {
 		case next <= cost:
 			return least.Upper, nil
 		case next > dear*p.Delta:
-			return 0, p.tooDear(least.Upper)
+			return 0, p.tooDear(ctx, least.Upper)
 		}
 		cost = next
 	}
@@ -89,8 +103,8 @@ const provableShare = 0.9
 const costSlack = 0.01
 
 // provable finds a noise multiplier that needs no samples, as long as more, if not nil, says to go
-// on.
-func (p Problem) provable(start float64, more func(proven bool) bool) (tilt.Provable, error) {
+// on. When ctx ends, it ends with ctx's error.
+func (p Problem) provable(ctx context.Context, start float64, more func(proven bool) bool) (tilt.Provable, error) {
 	least, cost := tilt.Provable{NoiseMultiplier: start}, 0.0
 	for range 2 { // what truncation costs depends on the noise multiplier
 		next, err := p.mostCost(least.NoiseMultiplier)
@@ -103,21 +117,30 @@ func (p Problem) provable(start float64, more func(proven bool) bool) (tilt.Prov
 		cost = next
 		if left := provableShare*p.Delta - cost; left <= 0 {
 			return least, tilt.ErrNotProvable
-		} else if least, err = p.provableAt(start, left, more); err != nil || cost == 0 {
+		} else if least, err = p.provableAt(ctx, start, left, more); err != nil || cost == 0 {
 			return least, err
 		}
 	}
 	return least, nil
 }
 
-func (p Problem) provableAt(start, delta float64, more func(proven bool) bool) (tilt.Provable, error) {
+func (p Problem) provableAt(ctx context.Context, start, delta float64, more func(proven bool) bool) (tilt.Provable, error) {
 	if p.simulated != nil {
 		return p.simulated.provable(delta, more)
 	}
 	if !p.pair().Majorized() {
-		return tilt.SmallestProvableWhile(p.pair().Loss(start), p.Epsilon, delta, more)
+		least, err := tilt.SmallestProvableWhile(p.pair().Loss(start), p.Epsilon, delta, func(proven bool) bool {
+			return ctx.Err() == nil && (more == nil || more(proven))
+		})
+		if ctx.Err() != nil {
+			return tilt.Provable{}, ctx.Err()
+		}
+		return least, err
 	}
-	least, err := p.pair().Calibrate(p.Epsilon, delta)
+	least, err := p.pair().Calibrate(ctx, p.Epsilon, delta)
+	if errors.Is(err, pld.ErrNotReached) {
+		return tilt.Provable{}, fmt.Errorf("%w: %w", tilt.ErrNotProvable, err)
+	}
 	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
 }
 

@@ -131,12 +131,12 @@ func (p Problem) costed(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.tooDear(most); err != nil {
+	if err := p.tooDear(ctx, most); err != nil {
 		return &Plan{Method: method}, err
 	}
 	plan, err := p.plan(ctx)
 	if err == nil && plan.share(p.Delta) > dear {
-		err = p.tooDear(plan.noiseMultiplier())
+		err = p.tooDear(ctx, plan.noiseMultiplier())
 	}
 	return plan, err
 }
@@ -151,7 +151,7 @@ func (p Problem) mostNoise() (float64, error) {
 }
 
 // tooDear says that truncation costs too much at a noise multiplier; nil if it does not.
-func (p Problem) tooDear(noiseMultiplier float64) error {
+func (p Problem) tooDear(ctx context.Context, noiseMultiplier float64) error {
 	e := &accounting.TruncationError{MaxBatchSize: p.Run.Sampler.Truncation.MaxBatchSize, Delta: p.Delta}
 	for _, d := range montecarlo.Directions {
 		cost, err := truncationCost(p.Run, noiseMultiplier, p.Epsilon, d)
@@ -164,7 +164,7 @@ func (p Problem) tooDear(noiseMultiplier float64) error {
 		return nil
 	}
 	var err error
-	if e.Suggested, err = p.suggest(); err != nil {
+	if e.Suggested, err = p.suggest(ctx); err != nil {
 		return err
 	}
 	return e
@@ -172,7 +172,7 @@ func (p Problem) tooDear(noiseMultiplier float64) error {
 
 // suggest returns a maximum batch size for the noise multiplier that is asked for or, else, one
 // that is a little too large for the run without truncation.
-func (p Problem) suggest() (int, error) {
+func (p Problem) suggest(ctx context.Context) (int, error) {
 	noise := p.NoiseMultiplier
 	if noise == 0 {
 		untruncated := p
@@ -181,8 +181,10 @@ func (p Problem) suggest() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if provable, err := untruncated.provable(start, nil); err == nil {
+		if provable, err := untruncated.provable(ctx, start, nil); err == nil {
 			noise = provable.NoiseMultiplier
+		} else if ctx.Err() != nil {
+			return 0, ctx.Err()
 		}
 	}
 	return Suggest(p.Run, noise, p.Epsilon, p.Delta)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -56,7 +57,7 @@ func sgdLambda() ([]row, error) {
 // provenRMSE is the RMSE for prefix sums of a run of independent events at the smallest proven
 // noise multiplier.
 func provenRMSE(sampler sampling.Spec, s *mechanism.Strategy, epsilon float64) (float64, error) {
-	sigma, err := accounting.Run{Sampler: sampler, Strategy: s, MaxExamplesPerOwner: 1}.Calibrate(epsilon, deltaOfTables)
+	sigma, err := accounting.Run{Sampler: sampler, Strategy: s, MaxExamplesPerOwner: 1}.Calibrate(context.Background(), epsilon, deltaOfTables)
 	if err != nil {
 		return 0, err
 	}
