@@ -15,12 +15,17 @@ type Goal struct {
 	// below Bound.
 	Proven bool
 	// Mean is the expected mean of the values, and Errors how many standard errors of the trial
-	// there must be between it and the accepted mean.
-	Mean, Errors float64
+	// there must be between it and the accepted mean; with Seen, the number of samples that Mean is
+	// the mean of, also those of Mean itself. Seen is 0 for none. With Errors below 0 the accepted
+	// mean is below Mean, and few samples make it more likely to be accepted.
+	Mean, Errors, Seen float64
 	// Cost is what has to be added to the divergence of the trial (F3.11): its threshold is δ_v -
 	// Cost.
 	Cost float64
 }
+
+// mostErrors bounds what is asked for.
+const mostErrors = 100
 
 // Test is what a trial draws and accepts.
 type Test struct {
@@ -40,7 +45,7 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	for _, g := range goals {
 		check.Require(g.Bound >= 0 && !math.IsInf(g.Bound, 1), "bound of the values", g.Bound, "must be finite and at least 0")
 		check.Require(g.Cost >= 0, "cost", g.Cost, "must be at least 0")
-		check.Require(g.Mean >= 0 && g.Errors >= 0, "expected mean", g.Mean, "must be at least 0")
+		check.Require(g.Mean >= 0 && math.Abs(g.Errors) <= mostErrors && g.Seen >= 0, "expected mean", g.Mean, "must be at least 0")
 		if g.Proven {
 			proven = max(proven, g.Bound+g.Cost)
 		}
@@ -52,7 +57,10 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	least, free := proven, true
 	for _, g := range goals {
 		if !g.Proven {
-			least, free = max(least, min(g.Mean, g.Bound)+g.Cost), false
+			free = false
+			if g.Errors >= 0 {
+				least = max(least, min(g.Mean, g.Bound)+g.Cost)
+			}
 		}
 	}
 	if free {
@@ -88,15 +96,21 @@ func (g Goal) samples(verify, q float64) float64 {
 	switch {
 	case verify >= g.Bound:
 		return 0
-	case g.Proven || g.Mean >= verify:
+	case g.Proven || g.Mean >= verify && g.Errors >= 0:
 		return math.Inf(1)
 	}
-	nats := -math.Log(q)
+	nats, seen := -math.Log(q), 0.0
+	if g.Seen > 0 {
+		seen = 1 / g.Seen
+	}
 	low, high := g.Mean, verify
+	if g.Errors < 0 {
+		low = 0
+	}
 	for range 60 {
 		accept := low + (high-low)/2
-		each := divergence(accept/g.Bound, verify/g.Bound) / nats // 1/s
-		if accept-g.Mean-g.Errors*math.Sqrt(g.Bound*g.Mean*each)-g.Errors*g.Errors*g.Bound*each/3 < 0 {
+		each := divergence(accept/g.Bound, verify/g.Bound)/nats + seen // 1/s, and 1/Seen
+		if accept-g.Mean-g.Errors*math.Sqrt(g.Bound*g.Mean*each)-max(0, g.Errors)*g.Errors*g.Bound*each/3 < 0 {
 			low = accept
 		} else {
 			high = accept

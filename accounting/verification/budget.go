@@ -23,17 +23,14 @@ func (p Problem) priced(e *estimator) Problem {
 	case p.Accept > 0:
 		return p
 	case p.Samples > 0:
-		p.bought = p.Samples
-		if p.NoiseMultiplier == 0 {
-			p.bought = max(1, p.Samples-min(p.Samples, p.before.samples+e.drawn-e.measured))
-		}
+		p.bought = max(1, p.Samples-min(p.Samples, p.before.samples+e.drawn-e.measured))
 		return p
 	}
 	whole := p.CPUTime
 	if whole == 0 {
 		whole = DefaultCPUTime
 	}
-	left := max(0, whole.Seconds()-e.used()-tablesToCome*e.tables/float64(max(1, e.estimates)))
+	left := max(0, whole.Seconds()-e.used()-p.tablesToCome()*e.tables/float64(max(1, e.estimates)))
 	samples := float64(DefaultSamples(p.steps())) * left / DefaultCPUTime.Seconds()
 	if each := e.eachCPU(); each > 0 {
 		samples = left / each

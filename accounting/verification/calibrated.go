@@ -81,10 +81,7 @@ func (p Problem) table(e *estimator, m model, out *Plan) {
 		if err != nil {
 			continue // more samples than any verification may have
 		}
-		row.Accept = t.Accept
-		for _, test := range tests {
-			row.Samples += float64(test.Samples)
-		}
+		row.Accept, row.Samples = t.Accept, total(tests)
 		row.Seconds = row.Samples * e.each().Seconds()
 		out.Table = append(out.Table, row)
 	}

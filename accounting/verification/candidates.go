@@ -48,11 +48,7 @@ func (p Problem) affords(goals []accounting.Goal, budget, most float64) bool {
 	if err != nil {
 		return false
 	}
-	total := 0.0
-	for _, test := range tests {
-		total += float64(test.Samples)
-	}
-	return total <= budget && t.Accept <= most
+	return total(tests) <= budget && t.Accept <= most
 }
 
 // least is the smallest noise multiplier between two that a budget affords, to four digits; ok says
@@ -194,11 +190,7 @@ func (p Problem) tooFew(goals []accounting.Goal, budget, noiseMultiplier float64
 	if err != nil {
 		return err
 	}
-	need := 0.0
-	for _, test := range tests {
-		need += float64(test.Samples)
-	}
-	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", noiseMultiplier), Need: need, Allowed: budget, Budget: p.budget}
+	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", noiseMultiplier), Need: total(tests), Allowed: budget, Budget: p.budget}
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, the main one first. Without a
@@ -226,23 +218,16 @@ func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresh
 		errors := []float64{mainErrors, spareErrors, safeErrors, safeErrors}[min(i, 3)]
 		of := m.goals(pair[0].spec.NoiseMultiplier, errors)
 		for j, s := range pair {
-			g := accounting.Goal{Bound: s.bound(), Mean: min(of[j].Mean, s.bound()), Errors: errors, Cost: s.cost()}
-			if s.total() <= provableShare*(p.Delta-p.claim().Earlier)+min(s.cost(), costSlack*p.Delta) {
-				g = accounting.Goal{Bound: s.divergence(), Proven: true, Cost: s.cost()}
-			}
-			goals = append(goals, g)
+			goals = append(goals, p.goal(s, accounting.Goal{Mean: of[j].Mean, Errors: errors}))
 		}
 	}
 	t, tests, err := p.claim().Allocate(goals)
 	if err != nil {
 		return t, nil, err
 	}
-	total := 0.0
-	for _, test := range tests {
-		total += float64(test.Samples)
-	}
+	drawn := total(tests)
 	budget, most := p.allowance()
-	if total == 0 || total <= budget && p.Samples == 0 && p.CPUTime == 0 && t.Accept <= most*(1+1e-3) {
+	if drawn == 0 || drawn <= budget && p.Samples == 0 && p.CPUTime == 0 && t.Accept <= most*(1+1e-3) {
 		return t, tests, nil
 	}
 	t.Accept = 0
@@ -250,13 +235,23 @@ func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresh
 		if tests[i].Samples == 0 {
 			continue
 		}
-		tests[i].Samples = max(1, uint64(float64(tests[i].Samples)*budget/total))
+		tests[i].Samples = max(1, uint64(float64(tests[i].Samples)*budget/drawn))
 		if tests[i].Accept = accounting.LargestAccept(tests[i].Samples, goals[i].Bound, t.Verify-goals[i].Cost, t.FailureProbability); tests[i].Accept == 0 {
 			return t, nil, p.tooFew(goals, budget, divergences[0][0].spec.NoiseMultiplier)
 		}
 		t.Accept = max(t.Accept, tests[i].Accept)
 	}
 	return t, tests, nil
+}
+
+// goal is that of the trial of a divergence, which is expected as g says; it is proven where the
+// bound is enough.
+func (p Problem) goal(s hockeyStick, g accounting.Goal) accounting.Goal {
+	g.Bound, g.Cost, g.Mean = s.bound(), s.cost(), min(g.Mean, s.bound())
+	if s.total() <= provableShare*(p.Delta-p.claim().Earlier)+min(s.cost(), costSlack*p.Delta) {
+		return accounting.Goal{Bound: s.divergence(), Proven: true, Cost: s.cost()}
+	}
+	return g
 }
 
 // fixAlike makes the protocol of candidates of which nothing was estimated: all trials accept up to

@@ -95,34 +95,6 @@ func (p Problem) newEstimator() *estimator {
 	return e
 }
 
-// fixed makes the protocol for the given noise multiplier.
-func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
-	e.report(Phase{Text: PhaseTables})
-	divergences, err := p.divergences(e, []float64{p.NoiseMultiplier})
-	if err != nil {
-		return err
-	}
-	e.doing = ""
-	proven := max(divergences[0][0].total(), divergences[0][1].total()) <= p.Delta-p.claim().Earlier
-	for _, s := range divergences[0] {
-		if proven {
-			break
-		}
-		if _, err := e.time(ctx, s); err != nil {
-			return err
-		}
-	}
-	p = p.priced(e)
-	out.Protocol, err = p.fix(divergences, out.Method, nil)
-	return e.priced(err, false, func() (need float64) {
-		_, samples, _ := p.claim().Samples(p.Delta/2, []float64{divergences[0][0].bound(), divergences[0][1].bound()})
-		for _, s := range samples {
-			need += float64(s)
-		}
-		return need
-	})
-}
-
 // PhaseTables is the text of a phase in which tables are made.
 const PhaseTables = "tables"
 

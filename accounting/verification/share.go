@@ -16,8 +16,13 @@ const (
 )
 
 // tablesToCome is how many noise multipliers there will be tables of after the estimates:
-// candidates, in the plan and when they are verified.
-const tablesToCome = 3
+// candidates, in the plan and when they are verified. A given one has them in the plan already.
+func (p Problem) tablesToCome() float64 {
+	if p.NoiseMultiplier != 0 {
+		return 1
+	}
+	return 3
+}
 
 // advisedEstimates is how many times the fewest samples of one estimate a whole budget should be:
 // several noise multipliers in two directions out of the share of the estimates, and a verification
@@ -88,6 +93,18 @@ func (e *estimator) timeForProofs(proven bool) bool {
 		limit *= proofShare
 	}
 	return limit == 0 || e.used() < limit
+}
+
+// limitTo leaves the estimates so much of what is left of the budget.
+func (e *estimator) limitTo(part float64) {
+	switch {
+	case e.share.samples > 0:
+		e.share.samples = math.Ceil(part * e.share.whole)
+	case e.share.seconds > 0:
+		used := e.used()
+		e.share.seconds = used + part*max(0, e.share.seconds-used)
+	}
+	e.share.reserve = 0
 }
 
 // beginEstimates leaves them their part of the time that has not gone yet.

@@ -190,15 +190,21 @@ func simulatedCases() []simulatedCase {
 	}
 }
 
+// simulations is how many tries a case has.
+func simulations(t *testing.T, few int) int {
+	t.Helper()
+	if many, err := strconv.Atoi(os.Getenv("SIMULATE")); err == nil {
+		return many
+	}
+	return few
+}
+
 // TestCandidatesAreRobust draws estimates and trials of known divergences, through whole plans: a
 // protocol has few chances to end far above the truth, with the noise multiplier that needs no
 // samples or with none, even where time goes by several times as fast as it should. SIMULATE=60 has
 // so many tries of each case, and prints what came of them.
 func TestCandidatesAreRobust(t *testing.T) {
-	tries := 4
-	if many, err := strconv.Atoi(os.Getenv("SIMULATE")); err == nil {
-		tries = many
-	}
+	tries := simulations(t, 4)
 	all := 0
 	for _, c := range simulatedCases() {
 		mean, worst, far, proven := 0.0, 0.0, 0, 0

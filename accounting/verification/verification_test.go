@@ -306,7 +306,7 @@ func TestAdviceHolds(t *testing.T) {
 		if !errors.As(err, &rejected) {
 			t.Fatal(err)
 		}
-		need, ok := rejected.Need(2.5)
+		need, ok := Advised(rejected, 2.5)
 		if !ok || need < 2000 || need > 1e6 {
 			t.Logf("%g samples are advised, %t", need, ok)
 			continue

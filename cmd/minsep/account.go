@@ -227,7 +227,9 @@ func printEstimates(t io.Writer, r pipelines.AccountResult) {
 			}
 			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\n", l.NoiseMultiplier, worse.Delta(), worse.StdErr, worse.Effort)
 		}
-		fmt.Fprintf(t, "\t%.5g\t%.4g\tinterpolated\n", r.Estimate, r.Delta)
+		if r.Estimate > 0 {
+			fmt.Fprintf(t, "\t%.5g\t%.4g\tinterpolated\n", r.Estimate, r.Delta)
+		}
 	}
 	if len(r.Table) > 0 {
 		fmt.Fprintf(t, "\nto verify\tnoise multiplier\taccepted up to\tsamples\tseconds here, one candidate\n")

@@ -106,7 +106,7 @@ const adviceErrors = 2.5
 
 // moreSamples says what would help after a verification that found too large a mean.
 func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string {
-	need, ok := rejected.Need(adviceErrors)
+	need, ok := verification.Advised(rejected, adviceErrors)
 	if !ok || need > maxAdvised {
 		return fmt.Sprintf("%s%s. More samples do not help: the mean leaves no room below delta", e.moreNoise(fmt.Sprintf(" than %.4g", rejected.NoiseMultiplier)), e.otherwise())
 	}

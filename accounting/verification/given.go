@@ -1,0 +1,192 @@
+package verification
+
+import (
+	"context"
+	"math"
+
+	"minsep/accounting"
+	"minsep/accounting/internal/normal"
+	"minsep/accounting/montecarlo"
+)
+
+// How a budget is spent on the only noise multiplier, which the user gives. A protocol may fix a
+// threshold δ' for each direction before its first sample: a small one for a direction whose
+// divergence is far below δ, which takes few samples, and one near δ for the other. Estimates, with
+// a key of their own, choose them. They enter no certificate.
+const (
+	// givenShare is the part of the budget that these estimates may take.
+	givenShare = 1. / 6
+
+	// The accepted means are up to mostGiven standard errors, of the estimates and of the trials
+	// together, above the estimates. More would buy nothing: what the budget then has left is not
+	// drawn. Where the budget is too small they are as much as leastGiven standard errors below.
+	mostGiven  = 3
+	leastGiven = -3
+)
+
+// fixed makes the protocol for the given noise multiplier.
+func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
+	e.report(Phase{Text: PhaseTables})
+	divergences, err := p.divergences(e, []float64{p.NoiseMultiplier})
+	if err != nil {
+		return err
+	}
+	pair := divergences[0]
+	if max(pair[0].total(), pair[1].total()) > p.Delta-p.claim().Earlier {
+		if err := p.estimateGiven(ctx, e, pair, out); err != nil {
+			return err
+		}
+	}
+	p = p.priced(e)
+	out.Protocol, err = p.fixGiven(pair, out)
+	return e.priced(err, false, func() (need float64) {
+		_, samples, _ := p.claim().Samples(p.Delta/2, []float64{pair[0].bound(), pair[1].bound()})
+		for _, s := range samples {
+			need += float64(s)
+		}
+		return need
+	})
+}
+
+// estimateGiven adds estimates of the given noise multiplier to the plan; none where δ' is given,
+// and where the budget has no samples for that.
+func (p Problem) estimateGiven(ctx context.Context, e *estimator, pair [2]hockeyStick, out *Plan) error {
+	if _, err := e.time(ctx, pair[0]); err != nil {
+		return err
+	}
+	_, least, err := p.claim().Samples(0, []float64{pair[0].bound(), pair[1].bound()})
+	if p.Accept > 0 || err != nil || float64(least[0]+least[1]) > (1-givenShare)*e.allLeft() {
+		return nil
+	}
+	e.limitTo(givenShare)
+	e.report(Phase{Text: "estimating δ"})
+	l := NoiseEstimate{NoiseMultiplier: p.NoiseMultiplier}
+	for i, s := range pair {
+		if l.Estimates[i], err = p.estimateDirection(ctx, e, s, e.left()/float64(len(pair)-i)); err != nil {
+			return err
+		}
+	}
+	out.Estimates = []NoiseEstimate{l}
+	return nil
+}
+
+// estimateDirection doubles the samples of an estimate, up to a limit, as long as that is expected
+// to save more in the trial.
+func (p Problem) estimateDirection(ctx context.Context, e *estimator, s hockeyStick, limit float64) (Estimate, error) {
+	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / p.Delta, Truncation: s.cost()}
+	if p.goal(s, accounting.Goal{}).Proven {
+		out.Bound, out.Mean, out.Effort = s.divergence(), s.divergence(), 0
+		return out, nil
+	}
+	begin, worked := e.used(), e.worked
+	worker, err := e.worker(s)
+	if err != nil {
+		return out, err
+	}
+	e.estimates, e.tables = 1, e.tables+e.used()-begin-(e.worked-worked).Seconds()
+	var sum montecarlo.Sum
+	for next := uint64(max(fewest, min(leastSamples, limit))); ; next *= 2 {
+		more, err := e.draw(ctx, worker, out.Samples, next-out.Samples)
+		if err != nil {
+			return out, err
+		}
+		sum.Merge(more)
+		out.Samples, out.Mean = next, sum.Mean(next)*out.Bound
+		out.StdErr = math.Sqrt(out.Bound * out.Mean / float64(next))
+		if 2*float64(next) > limit || out.Delta()-3*out.StdErr > p.Delta || !p.paysOff(s, out) {
+			return out, nil
+		}
+	}
+}
+
+// paysOff says whether as many samples of an estimate again save more than themselves: the trial
+// takes at least so many less where the mean stays. Where no number of samples is enough for a
+// trial yet, they do.
+func (p Problem) paysOff(s hockeyStick, l Estimate) bool {
+	samples := func(l Estimate) float64 {
+		_, tests, err := p.claim().Allocate([]accounting.Goal{p.goalGiven(s, l, mostGiven)})
+		if err != nil {
+			return math.Inf(1)
+		}
+		return total(tests)
+	}
+	twice := l
+	twice.Samples *= 2
+	before := samples(l)
+	return math.IsInf(before, 1) || before-samples(twice) > float64(l.Samples)
+}
+
+// goalGiven is the goal of a trial with so many standard errors.
+func (p Problem) goalGiven(s hockeyStick, l Estimate, errors float64) accounting.Goal {
+	return p.goal(s, accounting.Goal{Mean: l.Mean, Errors: min(errors, mostGiven), Seen: float64(l.Samples)})
+}
+
+// fixGiven makes the protocol of one candidate. Without estimates, or where by them the budget
+// allows no trial, both directions accept up to the same mean.
+func (p Problem) fixGiven(pair [2]hockeyStick, out *Plan) (*accounting.Protocol, error) {
+	divergences := [][2]hockeyStick{pair}
+	if len(out.Estimates) > 0 {
+		if t, tests, ok := p.likeliest(pair, out.Estimates[0].Estimates); ok {
+			return p.assemble(divergences, out.Method, t, tests)
+		}
+	}
+	return p.fixAlike(divergences, out.Method)
+}
+
+// likeliest chooses the thresholds and the tests that are accepted in both directions with the
+// largest probability that the budget allows, by the estimates; of those that are next to certain
+// the one with the fewest samples. ok says that the budget allows any.
+func (p Problem) likeliest(pair [2]hockeyStick, estimates [2]Estimate) (best accounting.Thresholds, of []accounting.Test, ok bool) {
+	budget, _ := p.allowance()
+	try := func(errors [2]float64) (t accounting.Thresholds, tests []accounting.Test, affordable bool) {
+		var goals []accounting.Goal
+		for i, s := range pair {
+			goals = append(goals, p.goalGiven(s, estimates[i], errors[i]))
+		}
+		t, tests, err := p.claim().Allocate(goals)
+		return t, tests, err == nil && total(tests) <= budget
+	}
+	if best, of, ok = try([2]float64{mostGiven, mostGiven}); ok {
+		return best, of, true
+	}
+	most := math.Inf(-1)
+	for more := -2.; more <= 2; more++ { // standard errors of the second direction
+		both := func(errors float64) [2]float64 { return [2]float64{errors, errors + more} }
+		low, high := leastGiven+min(0, -more), mostGiven+max(0, -more)
+		for high-low > 0.03 {
+			if _, _, affordable := try(both((low + high) / 2)); affordable {
+				low = (low + high) / 2
+			} else {
+				high = (low + high) / 2
+			}
+		}
+		t, tests, affordable := try(both(low))
+		if !affordable {
+			continue
+		}
+		chance := 0.0 // ln of the probability
+		for _, errors := range both(low) {
+			chance += math.Log(normal.Tail(-min(errors, mostGiven)))
+		}
+		if chance > most {
+			best, of, ok, most = t, tests, true, chance
+		}
+	}
+	return best, of, ok
+}
+
+// Advised is a budget of samples of which a noise multiplier that was rejected is accepted when it
+// is given again, with so many standard errors above the means that were seen; see
+// [accounting.NotVerifiedError.Need] for ok.
+func Advised(rejected *accounting.NotVerifiedError, errors float64) (samples float64, ok bool) {
+	samples, ok = rejected.Need(errors)
+	return samples / (1 - givenShare), ok
+}
+
+// total is the number of samples of tests.
+func total(tests []accounting.Test) (samples float64) {
+	for _, test := range tests {
+		samples += float64(test.Samples)
+	}
+	return samples
+}
