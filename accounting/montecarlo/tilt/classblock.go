@@ -136,11 +136,11 @@ func (t *classBlocks) hand(layer *classLayer, block int, next *classLayer, start
 	}
 }
 
-// roundedUp is the least float32 that is not below x.
+// roundedUp is the least float32 that is not below x, which is at least 0.
 func roundedUp(x float64) float32 {
 	y := float32(x)
 	if float64(y) < x {
-		y = math.Nextafter32(y, float32(math.Inf(1)))
+		y = math.Float32frombits(math.Float32bits(y) + 1)
 	}
 	return y
 }

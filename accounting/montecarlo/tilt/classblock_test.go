@@ -327,3 +327,33 @@ func TestIntervals(t *testing.T) {
 		}
 	}
 }
+
+// TestRoundedUp: no value is below what it is for, and the next smaller one is.
+func TestRoundedUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 32))
+	inf := float32(math.Inf(1))
+	for i := range 20_000 {
+		x := math.Exp(200*rng.Float64() - 110)
+		switch i {
+		case 0:
+			x = 0
+		case 1:
+			x = 5e-324
+		case 2:
+			x = math.MaxFloat32
+		case 3:
+			x = math.MaxFloat32 * (1 + 1e-9)
+		case 4:
+			x = 1e300
+		case 5:
+			x = math.Inf(1)
+		}
+		up := roundedUp(x)
+		if float64(up) < x || up > 0 && float64(math.Nextafter32(up, 0)) >= x && up != inf {
+			t.Errorf("%v becomes %v", x, up)
+		}
+		if want := math.Nextafter32(float32(x), inf); float64(float32(x)) < x && up != want {
+			t.Errorf("%v becomes %v, want %v", x, up, want)
+		}
+	}
+}
