@@ -19,11 +19,31 @@ func (p Problem) start(ctx context.Context, e *estimator) (first float64, provab
 	provable, err = p.provable(ctx, first, e.timeForProofs)
 	switch {
 	case err == nil:
-		first = provable.NoiseMultiplier / math.Pow(gridRatio, 5)
+		first = firstTried(provable, p.Delta)
 	case !errors.Is(err, tilt.ErrNotTilted) && !errors.Is(err, tilt.ErrNotProvable):
 		return first, provable, err
 	}
 	return first, provable, nil
+}
+
+// firstEffort is M/δ where δ is estimated first: far less than at most noise multipliers of use, so
+// that the estimate is cheap.
+const firstEffort = 8
+
+// firstTried is the noise multiplier that is tried first where one needs no samples: about where
+// the bounds that the search for it saw are firstEffort times δ, and 5 to 20 steps of the grid
+// below.
+func firstTried(provable tilt.Provable, delta float64) float64 {
+	least, most := provable.NoiseMultiplier/math.Pow(gridRatio, 20), provable.NoiseMultiplier/math.Pow(gridRatio, 5)
+	target := firstEffort * delta
+	for i := len(provable.Tried) - 1; i > 0; i-- {
+		a, b := provable.Tried[i-1], provable.Tried[i]
+		if a.Bound > target && target >= b.Bound && b.Bound > 0 && !math.IsInf(a.Bound, 1) {
+			x := math.Log(a.Bound/target) / math.Log(a.Bound/b.Bound)
+			return min(max(a.NoiseMultiplier*math.Pow(b.NoiseMultiplier/a.NoiseMultiplier, x), least), most)
+		}
+	}
+	return most
 }
 
 // calibrated estimates the noise multiplier, then fixes candidates around it.
@@ -42,19 +62,19 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	if err == nil {
 		out.again = func(samples uint64) error {
 			p.before.samples += samples
-			return p.chosen(e, out, known)
+			return p.chosen(e, out, provable, known)
 		}
 		err = out.again(0)
 	}
 	if errors.Is(err, accounting.ErrTooFewSamples) && provable.NoiseMultiplier > 0 && !p.pair().Majorized() {
-		return p.provenOnly(e, out, provable.NoiseMultiplier)
+		return p.provenOnly(ctx, e, out, provable)
 	}
 	return err
 }
 
 // chosen fixes the candidates around what was estimated.
-func (p Problem) chosen(e *estimator, out *Plan, provable NoiseEstimate) error {
-	m := newModel(out.Estimates, provable, 0.8*p.Delta)
+func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable, known NoiseEstimate) error {
+	m := newModel(out.Estimates, known, 0.8*p.Delta)
 	out.Estimate = m.at(p.Delta)
 	p = p.priced(e)
 	out.Table = nil
@@ -63,7 +83,7 @@ func (p Problem) chosen(e *estimator, out *Plan, provable NoiseEstimate) error {
 	if err == nil {
 		e.report(Phase{Text: PhaseTables})
 		var divergences [][2]hockeyStick
-		if divergences, err = p.divergences(e, sigmas); err != nil {
+		if divergences, err = p.divergences(e, sigmas, provable); err != nil {
 			return err
 		}
 		out.Protocol, err = p.fix(divergences, out.Method, &m)

@@ -94,6 +94,28 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestModelFarAboveTheTarget: where all that was looked at has an M far below δ, since the search
+// for proofs ended early, δ is expected at less noise, nothing is known there, and the search goes
+// on.
+func TestModelFarAboveTheTarget(t *testing.T) {
+	const delta = 1.3e-8
+	l := NoiseEstimate{NoiseMultiplier: .529}
+	l.Estimates[0] = Estimate{Direction: montecarlo.P, Samples: 4000, Mean: 6e-13, Bound: .066 * delta}
+	l.Estimates[1] = Estimate{Direction: montecarlo.Q}
+	proven := NoiseEstimate{NoiseMultiplier: .5536}
+	proven.Estimates[0].Bound = .05 * delta
+	m := newModel([]NoiseEstimate{l}, proven, .75*delta)
+	at := m.at(.75 * delta)
+	if at < .3 || at > .5 || math.Abs(m.expected(at)/(.75*delta)-1) > .01 || m.spread(at) < enough {
+		t.Errorf("%.3g δ is expected at %v, with a standard error of ln δ of %.2g", m.expected(at)/delta, at, m.spread(at))
+	}
+	for _, errors := range []float64{0, mainErrors, safeErrors} {
+		if g := m.goals(at, errors)[0]; g.Mean > g.Bound || g.Bound > 1 || m.goals(.54, errors)[0].Bound > .066*delta {
+			t.Errorf("%v standard errors: %+v", errors, g)
+		}
+	}
+}
+
 // TestProofsEndWithTheBudget: the search for a noise multiplier that needs no samples ends with a
 // budget in time, or with the part of it that estimates may take once there is one.
 func TestProofsEndWithTheBudget(t *testing.T) {
@@ -113,12 +135,12 @@ func TestProofsEndWithTheBudget(t *testing.T) {
 		e.share.seconds = 3600
 		e.share.processor = processorTime() - time.Duration(c.used*3600*float64(time.Second))
 		e.share.begun = time.Now().Add(-time.Duration(c.used * 3600 * float64(time.Second) / float64(e.workers)))
-		if open, improved := e.timeForProofs(false), e.timeForProofs(true); open != c.open || improved != c.improved {
+		if open, improved := e.timeForProofs(0, math.Inf(1)), e.timeForProofs(1, 1.2); open != c.open || improved != c.improved {
 			t.Errorf("%v of the budget is used: goes on %v without, %v with one", c.used, open, improved)
 		}
 	}
 	e.share.seconds = 0
-	if !e.timeForProofs(true) {
-		t.Error("a budget in samples ends the search")
+	if !e.timeForProofs(1, 1.2) || e.timeForProofs(1, 1.02) {
+		t.Error("a budget in samples ends the search, or the search goes on although the least is known to 2 %")
 	}
 }

@@ -36,7 +36,7 @@ type sampler interface {
 type simulation interface {
 	stick(noiseMultiplier float64, d montecarlo.Direction) hockeyStick
 	// provable is tilt.SmallestProvableWhile.
-	provable(delta float64, more func(proven bool) bool) (tilt.Provable, error)
+	provable(delta float64, more func(proven, ratio float64) bool) (tilt.Provable, error)
 	now() time.Duration // of processors
 }
 
@@ -46,6 +46,18 @@ func (p Problem) stick(noiseMultiplier float64, d montecarlo.Direction) (hockeyS
 		return p.simulated.stick(noiseMultiplier, d), nil
 	}
 	return newHockeyStick(p.pair(), noiseMultiplier, p.Epsilon, d)
+}
+
+// knownStick is stick where a proposal may have been made already.
+func (p Problem) knownStick(noiseMultiplier float64, d montecarlo.Direction, known []tilt.Provable) (hockeyStick, error) {
+	for _, of := range known {
+		for i := range of.Proposals {
+			if proposal := &of.Proposals[i]; of.NoiseMultiplier == noiseMultiplier && proposal.Direction == d && proposal.Method != "" && proposal.Bound < 1 && p.simulated == nil {
+				return hockeyStick{spec: p.pair().Loss(noiseMultiplier), epsilon: p.Epsilon, direction: d, proposal: proposal}, nil
+			}
+		}
+	}
+	return p.stick(noiseMultiplier, d)
 }
 
 // newHockeyStick plans how values are drawn: tilted or by a tangent where that is possible and has

@@ -176,7 +176,11 @@ func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 		cost := boundAt(m.bounds, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Truncation })
 		goals[d] = accounting.Goal{Bound: bound, Proven: m.proven(d, noiseMultiplier), Cost: cost}
 		if !goals[d].Proven {
-			goals[d].Mean, goals[d].Errors = min(bound, m.curves[d].quantile(1-normal.Tail(errors), noiseMultiplier)), errors
+			mean := min(1, m.curves[d].quantile(1-normal.Tail(errors), noiseMultiplier))
+			if noiseMultiplier < m.bounds[0].NoiseMultiplier { // there M is a guess, too small where all looks are far above
+				bound = max(bound, mean)
+			}
+			goals[d].Bound, goals[d].Mean, goals[d].Errors = bound, min(bound, mean), errors
 		}
 	}
 	return goals

@@ -53,8 +53,8 @@ func TestOutlook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c, err := Finish(t.Context(), l, 1000, 1, nil); err != nil || c.NoiseMultiplier != o.Proven {
-				t.Errorf("%v is certified, %v, where %g was said to need no samples", c, err, o.Proven)
+			if c, err := Finish(t.Context(), l, 1000, 1, nil); err != nil || c.NoiseMultiplier > o.Proven || c.NoiseMultiplier < o.Proven/proofRatio {
+				t.Errorf("%v, where %g was said to need no samples: %+v", err, o.Proven, c)
 			}
 			l.Close()
 		}

@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
 )
 
 // Row is one line of the table of noise multipliers against samples: what one candidate costs whose
@@ -98,14 +99,16 @@ func (p Problem) newEstimator() *estimator {
 // PhaseTables is the text of a phase in which tables are made.
 const PhaseTables = "tables"
 
-func (p Problem) divergences(e *estimator, sigmas []float64) (divergences [][2]hockeyStick, err error) {
+// divergences are those of noise multipliers, in both directions. Proposals that were made already
+// are in known.
+func (p Problem) divergences(e *estimator, sigmas []float64, known ...tilt.Provable) (divergences [][2]hockeyStick, err error) {
 	for n, sigma := range sigmas {
 		if n > 0 {
 			e.report(Phase{Text: PhaseTables, Done: uint64(n), Of: uint64(len(sigmas))})
 		}
 		var pair [2]hockeyStick
 		for i, d := range montecarlo.Directions {
-			if pair[i], err = p.stick(sigma, d); err != nil {
+			if pair[i], err = p.knownStick(sigma, d, known); err != nil {
 				return nil, err
 			}
 			if pair[i].cut, err = p.cost(sigma, d); err != nil {

@@ -103,8 +103,8 @@ const provableShare = 0.9
 const costSlack = 0.01
 
 // provable finds a noise multiplier that needs no samples, as long as more, if not nil, says to go
-// on. When ctx ends, it ends with ctx's error.
-func (p Problem) provable(ctx context.Context, start float64, more func(proven bool) bool) (tilt.Provable, error) {
+// on, see tilt.SmallestProvableWhile. When ctx ends, it ends with ctx's error.
+func (p Problem) provable(ctx context.Context, start float64, more func(proven, ratio float64) bool) (tilt.Provable, error) {
 	least, cost := tilt.Provable{NoiseMultiplier: start}, 0.0
 	for range 2 { // what truncation costs depends on the noise multiplier
 		next, err := p.mostCost(least.NoiseMultiplier)
@@ -124,13 +124,13 @@ func (p Problem) provable(ctx context.Context, start float64, more func(proven b
 	return least, nil
 }
 
-func (p Problem) provableAt(ctx context.Context, start, delta float64, more func(proven bool) bool) (tilt.Provable, error) {
+func (p Problem) provableAt(ctx context.Context, start, delta float64, more func(proven, ratio float64) bool) (tilt.Provable, error) {
 	if p.simulated != nil {
 		return p.simulated.provable(delta, more)
 	}
 	if !p.pair().Majorized() {
-		least, err := tilt.SmallestProvableWhile(p.pair().Loss(start), p.Epsilon, delta, func(proven bool) bool {
-			return ctx.Err() == nil && (more == nil || more(proven))
+		least, err := tilt.SmallestProvableWhile(p.pair().Loss(start), p.Epsilon, delta, func(proven, ratio float64) bool {
+			return ctx.Err() == nil && (more == nil || more(proven, ratio))
 		})
 		if ctx.Err() != nil {
 			return tilt.Provable{}, ctx.Err()
@@ -164,10 +164,16 @@ func (p Problem) bounds(provable tilt.Provable) (known NoiseEstimate, err error)
 }
 
 // provenOnly makes the protocol of a budget that is not enough for estimates: of the noise
-// multiplier that needs no samples.
-func (p Problem) provenOnly(e *estimator, out *Plan, noiseMultiplier float64) error {
+// multiplier that needs no samples, or of a smaller one where the budget has time to look for it.
+func (p Problem) provenOnly(ctx context.Context, e *estimator, out *Plan, provable tilt.Provable) error {
 	e.report(Phase{Text: PhaseTables})
-	divergences, err := p.divergences(e, []float64{noiseMultiplier})
+	if finer, err := p.provable(ctx, provable.NoiseMultiplier, e.timeForFineProofs); err == nil && finer.NoiseMultiplier < provable.NoiseMultiplier {
+		provable = finer
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	divergences, err := p.divergences(e, []float64{provable.NoiseMultiplier}, provable)
 	if err == nil {
 		out.Protocol, err = p.fix(divergences, out.Method, nil)
 	}

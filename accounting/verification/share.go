@@ -83,16 +83,25 @@ func (p Problem) newShare() share {
 	return s
 }
 
+// proofRatio is how near to the smallest noise multiplier that needs no samples the search for one
+// comes, where there are samples for others: candidates of which they decide are far below it.
+const proofRatio = 1.03
+
 // timeForProofs says whether the search for the smallest noise multiplier that needs no samples may
-// go on: to the end of the budget until there is one, and then as long as estimates may take at
-// most. A budget in samples has no time, and does not end it: the protocol of such a budget is the
-// same on every machine, which a limit in time would spoil.
-func (e *estimator) timeForProofs(proven bool) bool {
+// go on: to the end of the budget until there is one, and then until it is known to proofRatio, or
+// as long as estimates may take at most. A budget in samples has no time, and does not end it: the
+// protocol of such a budget is the same on every machine, which a limit in time would spoil.
+func (e *estimator) timeForProofs(proven, ratio float64) bool {
 	limit := e.share.seconds
-	if proven {
+	if proven > 0 {
 		limit *= proofShare
 	}
-	return limit == 0 || e.used() < limit
+	return ratio > proofRatio && (limit == 0 || e.used() < limit)
+}
+
+// timeForFineProofs is timeForProofs where nothing else is left.
+func (e *estimator) timeForFineProofs(float64, float64) bool {
+	return e.share.whole == 0 || e.share.samples > 0 || e.used() < e.share.whole
 }
 
 // limitTo leaves the estimates so much of what is left of the budget.

@@ -63,7 +63,7 @@ func (s *simulated) stick(sigma float64, d montecarlo.Direction) hockeyStick {
 	return h
 }
 
-func (s *simulated) provable(delta float64, more func(proven bool) bool) (p tilt.Provable, err error) {
+func (s *simulated) provable(delta float64, more func(proven, ratio float64) bool) (p tilt.Provable, err error) {
 	low, high := 0.5, 4.0
 	for range 50 {
 		mid := math.Sqrt(low * high)
@@ -75,7 +75,7 @@ func (s *simulated) provable(delta float64, more func(proven bool) bool) (p tilt
 	}
 	s.clock = 0
 	excess := 1.2
-	for n := 0; n < 8 && more(n > 2); n++ {
+	for n := 0; n < 8 && more(max(0, float64(n-2)), excess); n++ {
 		s.spend(s.curves[0].tables)
 		if n >= 2 {
 			excess = 1 + (excess-1)/2

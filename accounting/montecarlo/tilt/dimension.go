@@ -1,9 +1,11 @@
 package tilt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/accounting/montecarlo"
 	"minsep/internal/param"
@@ -14,6 +16,13 @@ import (
 type Provable struct {
 	NoiseMultiplier float64     // σ, above 0
 	Proposals       [2]Proposal // in the order of montecarlo.Directions
+	Tried           []Tried     // by the search, by rising σ
+}
+
+// Tried is a noise multiplier that a search looked at.
+type Tried struct {
+	NoiseMultiplier float64 // σ, above 0
+	Bound           float64 // a proven bound of one divergence, at least 0; +Inf where there is none
 }
 
 // ErrNotProvable is wrapped when no noise multiplier in reach proves a δ without samples.
@@ -27,18 +36,22 @@ func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, e
 }
 
 // SmallestProvableWhile is SmallestProvable that asks before every proposal, if more is not nil,
-// whether to go on, and says whether a noise multiplier is proven already. If not, it returns the
-// smallest that is, or, where there is none, an error that wraps ErrNotProvable.
-func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more func(proven bool) bool) (Provable, error) {
+// whether to go on, and says which noise multiplier is proven already and how many times as much as
+// one that is too little to prove it that is: 0 and +Inf without one. If not, it returns the
+// smallest that is proven, or, where there is none, an error that wraps ErrNotProvable. What was
+// tried is returned with an error too.
+func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
 	search := proofs{spec: spec, epsilon: epsilon, delta: delta, more: more}
 	found, err := search.run()
+	slices.SortFunc(search.tried, func(a, b Tried) int { return cmp.Compare(a.NoiseMultiplier, b.NoiseMultiplier) })
+	found.Tried, search.best.Tried = search.tried, search.tried
 	switch {
 	case !errors.Is(err, errEnded):
 		return found, err
 	case search.best.NoiseMultiplier > 0:
 		return search.best, nil
 	}
-	return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: %w", ErrNotProvable, delta, epsilon, err)
+	return Provable{Tried: search.tried}, fmt.Errorf("%w: δ = %g at ε = %g: %w", ErrNotProvable, delta, epsilon, err)
 }
 
 // errEnded says that a search may make no more proposals.
@@ -57,7 +70,7 @@ func (s *proofs) run() (Provable, error) {
 	var excessLo, excessHi float64
 	at, step := math.Log(spec.NoiseMultiplier), 0.1
 	for math.IsNaN(lo) || math.IsNaN(hi) {
-		excess, err := s.excess(at)
+		excess, err := s.excess(at, lo, hi)
 		if err != nil {
 			return Provable{}, err
 		}
@@ -83,7 +96,7 @@ func (s *proofs) run() (Provable, error) {
 			at = (lo + hi) / 2
 		}
 		at = min(max(at, lo+1e-3), hi-1e-3)
-		excess, err := s.excess(at)
+		excess, err := s.excess(at, lo, hi)
 		if err != nil {
 			return Provable{}, err
 		}
@@ -108,17 +121,28 @@ func (s *proofs) run() (Provable, error) {
 type proofs struct {
 	spec           montecarlo.Spec
 	epsilon, delta float64
-	more           func(proven bool) bool
+	more           func(proven, ratio float64) bool
 	best           Provable
+	tried          []Tried
 }
 
 // excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when no
-// order has a table.
-func (s *proofs) excess(logSigma float64) (float64, error) {
-	if s.more != nil && !s.more(s.best.NoiseMultiplier > 0) {
+// order has a table. lo and hi are the logarithms of a σ too small and of one that is proven, NaN
+// without.
+func (s *proofs) excess(logSigma, lo, hi float64) (excess float64, err error) {
+	ratio := math.Inf(1)
+	if hi > lo {
+		ratio = math.Exp(hi - lo)
+	}
+	if s.more != nil && !s.more(s.best.NoiseMultiplier, ratio) {
 		return 0, errEnded
 	}
 	found := Provable{NoiseMultiplier: math.Exp(logSigma)}
+	defer func() {
+		if err == nil {
+			s.tried = append(s.tried, Tried{found.NoiseMultiplier, s.delta * math.Exp(excess)})
+		}
+	}()
 	worst := math.Inf(-1)
 	for i, direction := range montecarlo.Directions {
 		c := Config{s.spec, s.epsilon, direction}

@@ -2,6 +2,7 @@ package tilt
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"minsep/accounting/montecarlo"
@@ -71,14 +72,26 @@ func TestSmallestProvableWhile(t *testing.T) {
 	none, some := 0, 0
 	for most := range 9 {
 		asked, last := 0, false
-		found, err := SmallestProvableWhile(spec, epsilon, delta, func(proven bool) bool {
-			if last && !proven {
-				t.Error("what was proven is not any more")
+		before, closer := math.Inf(1), math.Inf(1)
+		found, err := SmallestProvableWhile(spec, epsilon, delta, func(proven, ratio float64) bool {
+			if last && !(proven > 0 && proven <= before) || ratio > closer || ratio <= 1 || !math.IsInf(ratio, 1) && proven == 0 {
+				t.Errorf("%v is proven, within %v, before it was %v, within %v", proven, ratio, before, closer)
 			}
-			last = proven
+			if last = proven > 0; last {
+				before = proven
+			}
+			closer = ratio
 			asked++
 			return asked <= most
 		})
+		if len(found.Tried) != min(asked, most) {
+			t.Errorf("%d were tried of %d", len(found.Tried), asked)
+		}
+		for i, tried := range found.Tried {
+			if i > 0 && !(tried.NoiseMultiplier > found.Tried[i-1].NoiseMultiplier && tried.Bound <= found.Tried[i-1].Bound) || (tried.Bound <= delta) != (err == nil && tried.NoiseMultiplier >= found.NoiseMultiplier) {
+				t.Errorf("%d proposals: %v is the smallest that is proven, of %v", most, found.NoiseMultiplier, found.Tried)
+			}
+		}
 		if asked > most+1 {
 			t.Errorf("asked %d times, to end after %d proposals", asked, most)
 		}
