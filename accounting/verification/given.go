@@ -58,7 +58,9 @@ func (p Problem) estimateGiven(ctx context.Context, e *estimator, pair [2]hockey
 	if p.Accept > 0 || err != nil || float64(least[0]+least[1]) > (1-givenShare)*e.allLeft() {
 		return nil
 	}
-	e.limitTo(givenShare)
+	if e.limitTo(givenShare); e.left() < 2*fewest {
+		return nil
+	}
 	e.report(Phase{Text: "estimating δ"})
 	l := NoiseEstimate{NoiseMultiplier: p.NoiseMultiplier}
 	for i, s := range pair {

@@ -99,6 +99,29 @@ func TestGivenNoiseMultiplier(t *testing.T) {
 	}
 }
 
+// TestGivenSmallBudgets: where M is near δ few samples are enough, and no estimate takes more than
+// the budget has.
+func TestGivenSmallBudgets(t *testing.T) {
+	const delta = 1e-6
+	for _, count := range []uint64{60, 100, 250, 700, 2000} {
+		for seed := range uint64(4) {
+			near := knownCurve{.1 * delta, -36, 1.5, -60, 1e-4, .1, .6}
+			s := &simulated{claim: delta, curves: [2]knownCurve{near, near}, rng: rand.New(rand.NewPCG(seed, 13)), noisy: 1}
+			p := Problem{Run: smallRun(), Epsilon: 2, Delta: delta, NoiseMultiplier: 1, CodeVersion: "test", Samples: count, Workers: 1, simulated: s}
+			plan, err := p.Plan(t.Context())
+			if err != nil {
+				t.Fatalf("%d samples: %v", count, err)
+			}
+			if estimates, trials := drawn(plan); estimates+trials > count || estimates > count/6+1 {
+				t.Errorf("%d samples: %d for estimates, %d for trials", count, estimates, trials)
+			}
+			if count >= 250 && s.released(plan) != 1 {
+				t.Errorf("%d samples: not accepted", count)
+			}
+		}
+	}
+}
+
 // TestGivenReckonsWithItsEstimates: the accepted means are three standard errors, of the estimates
 // and of the trials, above the estimates. In a smaller budget they are fewer, in both directions.
 func TestGivenReckonsWithItsEstimates(t *testing.T) {
