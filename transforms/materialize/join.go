@@ -135,6 +135,7 @@ func (f *idsFn) FinishBundle(emit emitChunk) error { return f.packer.Flush(emit)
 type joinFn struct {
 	Config Config
 	Splits int
+	Named  bool // the data are files by name
 
 	table  *table
 	packer *packed.Packer
@@ -184,7 +185,7 @@ func (f *joinFn) ProcessElement(ctx context.Context, part uint32, events, ids fu
 			return err
 		}
 	}
-	if err := whole(known, places, twice); err != nil {
+	if err := f.whole(known, places, twice); err != nil {
 		return err
 	}
 	first := f.table.parts[part].First
@@ -212,7 +213,7 @@ func (f *joinFn) ProcessElement(ctx context.Context, part uint32, events, ids fu
 func (f *joinFn) FinishBundle(emit emitChunk) error { return f.packer.Flush(emit) }
 
 // whole refuses data that lack examples of the table, or have some more than once.
-func whole(known *ownergraph.IDs, places []place, twice []int) error {
+func (f *joinFn) whole(known *ownergraph.IDs, places []place, twice []int) error {
 	var missing []int
 	for row := range places {
 		if places[row].split == 0 {
@@ -221,12 +222,29 @@ func whole(known *ownergraph.IDs, places []place, twice []int) error {
 	}
 	switch {
 	case missing != nil:
-		return &DataError{Rule: fmt.Sprintf("at least %d of the run's examples are not in the data, such as %s: every one must be there, in a batch or not", len(missing), named(known, missing))}
+		return &DataError{Rule: fmt.Sprintf("at least %d of the run's examples are not in the data, such as %s: every one must be there, in a batch or not%s", len(missing), named(known, missing), f.endings(known, missing))}
 	case twice != nil:
 		slices.Sort(twice)
-		return &DataError{Rule: fmt.Sprintf("at least %d of the run's examples are in the data more than once, such as %s: an id must name one row", len(twice), named(known, twice))}
+		return &DataError{Rule: fmt.Sprintf("at least %d of the run's examples are in the data more than once, such as %s: an id must name one row%s", len(twice), named(known, twice), f.endings(known, twice))}
 	}
 	return nil
+}
+
+// endings says of files by name that are missing or there twice what their names mean, where that
+// may be why: "7" and "7.jpg" are both files of the id "7", and none of "7.jpg".
+func (f *joinFn) endings(known *ownergraph.IDs, rows []int) string {
+	if !f.Named {
+		return ""
+	}
+	for _, row := range rows {
+		if id := known.Format(row); strings.Contains(id, ".") {
+			return fmt.Sprintf("; what follows the last dot of a file's name is no part of the id: the file of %q must have another ending behind it, such as %q, and then all files should have one", id, id+".bin")
+		}
+	}
+	if len(rows) > 0 && known.Type == ownergraph.String {
+		return "; what follows the last dot of a file's name is no part of the id: names that differ only in that are of one id"
+	}
+	return ""
 }
 
 // named are some ids of a part.

@@ -173,7 +173,7 @@ func (c Config) places(s beam.Scope, data *Source, units beam.PCollection, event
 	s = s.Scope("join")
 	all := append(events, beam.ParDo(s, &partsFn{Config: c}, beam.Impulse(s)))
 	ids := beam.ParDo(s, &idsFn{Config: c}, units)
-	return beam.ParDo(s, &joinFn{Config: c, Splits: len(data.Splits)}, beam.CoGroupByKey(s, beam.Flatten(s, all...), ids))
+	return beam.ParDo(s, &joinFn{Config: c, Splits: len(data.Splits), Named: data.Splits[0].Named}, beam.CoGroupByKey(s, beam.Flatten(s, all...), ids))
 }
 
 // emitChunk takes a key and a chunk of records.

@@ -96,7 +96,7 @@ func (d Data) Open(ctx context.Context) (*Source, error) {
 	}
 	s := &Source{Files: len(files)}
 	var first *columns
-	for _, name := range files {
+	for i, name := range files {
 		of, err := s.add(ctx, name, d)
 		switch {
 		case err != nil:
@@ -109,7 +109,8 @@ func (d Data) Open(ctx context.Context) (*Source, error) {
 		case !first.equal(of):
 			errs = append(errs, &DataError{File: name, Rule: "must have the columns of the first file, " + files[0] + ", in the same order and of the same types"})
 		}
-		if len(errs) == graphio.MaxFaults {
+		if left := len(files) - i - 1; len(errs) == graphio.MaxFaults && left > 0 {
+			errs = append(errs, &DataError{Rule: fmt.Sprintf("%d more files were not looked at", left)})
 			break
 		}
 	}
