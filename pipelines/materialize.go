@@ -95,8 +95,27 @@ func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, err
 	return result, err
 }
 
-func (m Materialize) params() manifest.MaterializedParams {
-	return manifest.MaterializedParams{IDColumn: stages.Materialize(m).Column(), Pad: m.Pad}
+func (m Materialize) params() manifest.MaterializedParams { return stages.Materialize(m).FilesParams() }
+
+// Look opens the examples, and refuses what cannot be used whatever the ids of the run's examples
+// are. It is for what is done before they are known.
+func (m Materialize) Look(ctx context.Context, owners bool) error {
+	_, err := m.data(ctx, ownergraph.String, owners)
+	return err
+}
+
+func (m Materialize) data(ctx context.Context, ids ownergraph.IDType, owners bool) (*materialize.Source, error) {
+	data := materialize.Data{Paths: m.Examples, IDColumn: stages.Materialize(m).Column(), ByName: m.ByName, IDs: ids, Owners: owners}
+	source, err := data.Open(ctx)
+	if err != nil {
+		var faults []string
+		collectFaults(err, &faults)
+		if faults == nil {
+			return nil, err
+		}
+		return nil, &inputError{faults}
+	}
+	return source, nil
 }
 
 // open opens batches and data.
@@ -128,9 +147,8 @@ func (m Materialize) open(ctx context.Context, w *work) (*join, error) {
 		}
 		ids = table.ExampleType
 	}
-	data := materialize.Data{Paths: m.Examples, IDColumn: stages.Materialize(m).Column(), ByName: m.ByName, IDs: ids, Owners: j.batches.OfOwners()}
-	if j.data, err = data.Open(ctx); err != nil {
-		return nil, &inputError{[]string{err.Error()}}
+	if j.data, err = m.data(ctx, ids, j.batches.OfOwners()); err != nil {
+		return nil, err
 	}
 	if steps := j.batches.Facts.Steps; m.Shards > steps {
 		return nil, &ParamError{Package: "pipelines", Param: "shards", Value: m.Shards, Rule: fmt.Sprintf("must be at most the number of steps, %d", steps)}

@@ -2,8 +2,10 @@ package stages
 
 import (
 	"cmp"
+	"context"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/manifest"
 )
 
@@ -33,8 +35,45 @@ func (m Materialize) Column() string {
 func (m Materialize) Validate() error {
 	c := param.Checker{Package: "stages"}
 	c.Require(len(m.Examples) > 0, "examples", "(none)", "must name the Parquet files that hold the examples")
-	c.Require(!m.ByName || m.IDColumn == "", "id-column", m.IDColumn, "cannot be used with --by-name: the names of the files are the ids")
+	c.Require(!m.ByName || m.IDColumn == "", "id-column", m.IDColumn, "cannot be used with files by name: their names are the ids")
 	c.AtLeast("pad", m.Pad, 0)
 	c.AtLeast("shards", m.Shards, 0)
 	return c.Err()
+}
+
+// FilesParams are the parameters that the files depend on.
+func (m Materialize) FilesParams() manifest.MaterializedParams {
+	return manifest.MaterializedParams{IDColumn: m.Column(), Pad: m.Pad}
+}
+
+type materializeResult struct{ folder }
+
+func (r materializeResult) Resumable(context.Context) bool { return manifest.Interrupted(r.Path()) }
+
+func (r materializeResult) From() map[string]string {
+	return map[string]string{manifest.BatchesFolder: batchesIndex}
+}
+
+// Compare does not look at the user's examples, which may be gone by now, or be many.
+func (r materializeResult) Compare(ctx context.Context) (bool, []string, error) {
+	if !manifest.Finished(r.Path()) {
+		return false, nil, nil
+	}
+	batches, err := manifest.DigestOf(ctx, store.Join(r.Out, manifest.BatchesFolder))
+	if err != nil {
+		return false, nil, err
+	}
+	plan := r.Plan.MaterializeParams()
+	ix, differs, err := expected{r.Path(), manifest.MaterializedFormat, plan.FilesParams(), map[string]manifest.Digest{manifest.BatchesFolder: batches}}.look(ctx, r.Run.RunID)
+	if err != nil || differs != nil {
+		return ix != nil, differs, err
+	}
+	m, err := manifest.OpenMaterialized(ctx, r.Path())
+	if err != nil {
+		return false, nil, err
+	}
+	if plan.Shards != 0 && plan.Shards != m.Facts.Shards {
+		differs = append(differs, "it has another number of shards")
+	}
+	return true, differs, nil
 }

@@ -23,8 +23,9 @@ import (
 //go:embed planexample.json
 var PlanExample string
 
-// Stages are the names of a plan's stages in the order in which they run.
-var Stages = []string{"bound", "strategy", "account", "form", "noise"}
+// Stages are the names of a plan's stages in the order in which they run. A plan has the first one
+// only with a graph, and the last one only where it asks for it.
+var Stages = []string{"bound", "strategy", "account", "form", "noise", "materialize"}
 
 // Plan is a whole run: a graph, or a number of examples, to a directory with a certificate, batches
 // and noise.
@@ -38,6 +39,8 @@ type Plan struct {
 	Privacy  PlanPrivacy      `json:"privacy"`  // the claim
 	Batches  PlanBatches      `json:"batches"`  // the files of the batches
 	Noise    PlanNoise        `json:"noise"`    // the noise and its files
+
+	Materialize *PlanMaterialize `json:"materialize,omitempty"` // write the examples themselves in the order of the steps; nil: not at all
 
 	Key string `json:"key,omitempty"` // file of the root key
 	Out string `json:"out,omitempty"` // run directory
@@ -87,6 +90,16 @@ type PlanNoise struct {
 	Shards       int        `json:"shards,omitempty"`         // at least 1; 0 for as many as the size calls for
 	StepsPerFile int        `json:"steps_per_file,omitempty"` // at least 1; 0 for 1000
 	RecipeOnly   bool       `json:"recipe_only,omitempty"`    // write no files of noise
+}
+
+// PlanMaterialize says which examples to write in the order of the steps, and how: see
+// [Materialize].
+type PlanMaterialize struct {
+	Examples []string `json:"examples,omitempty"`  // Parquet files, folders or patterns; with ByName folders of files
+	ByName   bool     `json:"by_name,omitempty"`   // each file is an example, with its id as name
+	IDColumn string   `json:"id_column,omitempty"` // the column of ids; "" for [DefaultIDColumn]
+	Pad      int      `json:"pad,omitempty"`       // every step has a multiple of so many entries; 0: no padding
+	Shards   int      `json:"shards,omitempty"`    // at least 1; 0 for as many as the expected size calls for
 }
 
 func (p Plan) BoundParams() Bound {
@@ -161,16 +174,30 @@ func (p Plan) NoiseParams(multiplier float64) Noise {
 		Grid: n.Grid, RecipeOnly: n.RecipeOnly, DType: n.DType, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
 }
 
+// MaterializeParams are those of a plan that materializes.
+func (p Plan) MaterializeParams() Materialize {
+	m := p.Materialize
+	return Materialize{Examples: m.Examples, ByName: m.ByName, IDColumn: m.IDColumn, Pad: m.Pad, Shards: m.Shards}
+}
+
 // Stages are the plan's stages up to the last one that is wanted; "" is for all.
 func (p Plan) Stages(until string) ([]string, error) {
-	last := len(Stages) - 1
+	all := Stages
+	if p.Materialize == nil {
+		all = all[:len(all)-1]
+	}
+	last := len(all) - 1
 	if until != "" {
-		last = slices.Index(Stages, until)
+		last = slices.Index(all, until)
 	}
 	if last < 0 {
-		return nil, &ParamError{Package: "stages", Param: "until", Value: until, Rule: "must be one of " + strings.Join(Stages, ", ")}
+		rule := "must be one of " + strings.Join(all, ", ")
+		if slices.Contains(Stages, until) {
+			rule += ": the plan has no group " + until
+		}
+		return nil, &ParamError{Package: "stages", Param: "until", Value: until, Rule: rule}
 	}
-	names := slices.Clone(Stages[:last+1])
+	names := slices.Clone(all[:last+1])
 	if p.Graph == nil {
 		names = names[1:]
 	}

@@ -67,6 +67,9 @@ const (
 	noiseFile   = 1.5e-3  // to sync a file
 	noiseMemory = 3       // bytes a value of a file
 	headerBytes = 128
+
+	materializedRow    = 13e-6 // seconds a participation, of rows of 1 kB
+	materializedMemory = 700 << 20
 )
 
 // Estimate is what a stage is expected to leave and to take. edges is about how many the graph has.
@@ -84,6 +87,8 @@ func (p Plan) Estimate(stage string, edges int64) (e PlanEstimate) {
 		e = p.estimateForm()
 	case "noise":
 		e = p.estimateNoise()
+	case "materialize":
+		e = p.estimateMaterialize()
 	}
 	e.Memory += processMemory
 	return e
@@ -263,4 +268,10 @@ func (p Plan) estimateNoise() PlanEstimate {
 	e.CPU += float64(values)*(noiseValue+noiseBand*float64(p.Strategy.Bands)) + noiseByte*float64(e.Bytes) + noiseFile*float64(files)
 	e.Memory = noiseMemory*int64(perFile)*(n.Coordinates/int64(shards)) + 8*int64(p.Strategy.Bands)*(n.Coordinates/int64(shards))
 	return e
+}
+
+// estimateMaterialize does not look at the examples, so it does not know how large they are.
+func (p Plan) estimateMaterialize() PlanEstimate {
+	rows := p.expectedForm().RowsPerStep() * float64(p.Scheme.Steps)
+	return PlanEstimate{Rows: int64(rows), Files: max(1, p.Materialize.Shards), CPU: 0.1 + materializedRow*rows, Memory: min(materializedMemory, int64(2000*rows))}
 }

@@ -109,6 +109,9 @@ func (p Plan) ValueFaults() error {
 	}
 	c.Add(InPlan("batches", p.FormParams().Validate()))
 	c.Add(InPlan("noise", p.NoiseParams(1).Validate()))
+	if p.Materialize != nil {
+		c.Add(InPlan("materialize", p.MaterializeParams().Validate()))
+	}
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
 	return InPlan("", c.Err())
 }
@@ -132,7 +135,7 @@ var planFields = func() map[string]map[string]string {
 	fields := map[string]map[string]string{"": all}
 	t := reflect.TypeFor[Plan]()
 	tag := func(f reflect.StructField) string { name, _, _ := strings.Cut(f.Tag.Get("json"), ","); return name }
-	for _, group := range []string{"Scheme", "Strategy", "Privacy", "Bound", "Batches", "Noise", "Graph"} {
+	for _, group := range []string{"Scheme", "Strategy", "Privacy", "Bound", "Batches", "Noise", "Graph", "Materialize"} {
 		f, _ := t.FieldByName(group)
 		of := map[string]string{}
 		inner := f.Type
@@ -158,7 +161,7 @@ var planFields = func() map[string]map[string]string {
 			all[inWords(name)] = name
 		}
 	}
-	all["scheme"], all["strategy"] = "scheme.scheme", "strategy.kind"
+	all["scheme"], all["strategy"], all["examples"] = "scheme.scheme", "strategy.kind", "examples"
 	return fields
 }()
 

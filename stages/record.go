@@ -23,6 +23,11 @@ func (p Plan) Record(inputs map[string]manifest.Digest) (*manifest.RunPlan, erro
 		g.Paths = nil
 		p.Graph = &g
 	}
+	if p.Materialize != nil {
+		m := *p.Materialize
+		m.Examples = nil
+		p.Materialize = &m
+	}
 	var r manifest.RunPlan
 	var err error
 	r.Plan, r.SHA256, err = manifest.Params(PlanRecord{p, inputs})

@@ -68,6 +68,8 @@ func (d *Directory) Result(stage string) Result {
 		return formResult{d.folder(stage, manifest.BatchesFolder)}
 	case "noise":
 		return noiseResult{d.folder(stage, manifest.NoiseFolder)}
+	case "materialize":
+		return materializeResult{d.folder(stage, manifest.MaterializedFolder)}
 	}
 	panic("stages: no stage " + stage)
 }
@@ -175,6 +177,7 @@ func (d *Directory) withTable(from map[string]string) map[string]string {
 const (
 	boundedIndex  = manifest.BoundedFolder + "/" + manifest.IndexName
 	strategyIndex = manifest.StrategyFolder + "/" + manifest.IndexName
+	batchesIndex  = manifest.BatchesFolder + "/" + manifest.IndexName
 )
 
 // folder is the part of a [Result] that results with an index have in common.

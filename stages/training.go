@@ -15,6 +15,7 @@ func TrainingOfPlan(plan json.RawMessage) ([]byte, error) {
 	}
 	r.Batches = PlanBatches{}
 	r.Noise.Shards, r.Noise.StepsPerFile, r.Noise.RecipeOnly = 0, 0, false
+	r.Materialize = nil
 	return json.Marshal(r)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -26,12 +27,12 @@ func (a *app) runCommand() *cobra.Command {
 	var example bool
 	c := &cobra.Command{
 		Use:   "run PLAN.json",
-		Short: "Run a whole plan: bound, strategy, account, form, noise",
+		Short: "Run a whole plan, from a graph to certificate, batches and noise",
 		Long: `run makes a run directory with a certificate, batches and noise from a plan: a graph or a number of examples, and all
 parameters of a training run. The noise has the multiplier of the certificate.
 
-Stages: ` + strings.Join(stages.Stages, ", ") + `. A stage whose result exists and matches is skipped. A stopped or killed
-command resumes when it is repeated, with the same result. Results of another plan are refused; --overwrite replaces
+Stages: ` + strings.Join(stages.Stages, ", ") + `, the last one only for a plan that has its group. A stage
+whose result exists and matches is skipped. A stopped or killed command resumes when it is repeated, with the same result. Results of another plan are refused; --overwrite replaces
 them, under a new run id.
 
 One run serves one training. --again begins the next run of a finished plan in the same directory: with a run id,
@@ -166,7 +167,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	if r.Seconds > 0 {
 		fmt.Fprintf(t, "in all\t\t%.1f s\n", r.Seconds)
 	}
-	if n := len(r.Stages); n > 0 && r.Stages[n-1].Stage == stages.Stages[len(stages.Stages)-1] {
+	if slices.ContainsFunc(r.Stages, func(s planrun.Stage) bool { return s.Stage == "noise" }) {
 		t.Flush()
 		fmt.Fprintf(w, "next  minsep inspect %s\n", r.Out)
 	}

@@ -15,9 +15,8 @@ import (
 	"minsep/stages"
 )
 
-// ofOneRun are the folders that serve one training run and no other, by the plan's stages. What
-// minsep materialize makes of the batches serves no other either.
-var ofOneRun = map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder}
+// ofOneRun are the folders that serve one training run and no other, by the plan's stages.
+var ofOneRun = map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder, "materialize": manifest.MaterializedFolder}
 
 // nextRun is the plan's next run in a directory whose run has batches or noise: with a run id of
 // its own, and without those; goOn writes it. The table, the strategy and the certificate stay.

@@ -20,6 +20,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
 	"minsep/stages"
@@ -158,7 +159,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		}
 	}
 	// Before the last stage is done, some temporary files are what a stopped stage goes on from.
-	if !o.DryRun && names[len(names)-1] == stages.Stages[len(stages.Stages)-1] {
+	if all, err := p.Stages(""); err == nil && !o.DryRun && len(names) > 0 && names[len(names)-1] == all[len(all)-1] {
 		if err := manifest.RemoveTemporary(o.Out); err != nil {
 			return r.result, err
 		}
@@ -207,12 +208,16 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 	inputs = map[string]manifest.Digest{}
 	if p.Graph != nil && len(p.Graph.Paths) > 0 && p.BoundParams().Validate() == nil {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
-		c.Add(graphInPlan(err))
+		c.Add(inPlanWords(err))
 		if err == nil {
 			p.Graph.SetStamp(source.Stamp())
 			inputs["graph"], err = source.Digest(ctx)
-			c.Add(graphInPlan(err))
+			c.Add(inPlanWords(err))
 		}
+	}
+	if m := p.Materialize; m != nil && p.MaterializeParams().Validate() == nil && slices.Contains(names, "materialize") && !manifest.Finished(store.Join(o.Out, manifest.MaterializedFolder)) {
+		err := pipelines.Materialize(p.MaterializeParams()).Look(ctx, p.Scheme.Sample == sampling.SampleOwners)
+		c.Add(inPlanWords(err))
 	}
 	if path := p.Strategy.WorkloadFile(); path != "" {
 		inputs["workload"], err = fileDigest(ctx, path)
@@ -222,7 +227,7 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 }
 
 // groupOf is the group of a plan's fields that a stage takes.
-var groupOf = map[string]string{"bound": "bound", "strategy": "strategy", "account": "privacy", "form": "batches", "noise": "noise"}
+var groupOf = map[string]string{"bound": "bound", "strategy": "strategy", "account": "privacy", "form": "batches", "noise": "noise", "materialize": "materialize"}
 
 // planRun is a plan while it runs.
 type planRun struct {
@@ -324,7 +329,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	o.RunID = r.Run.RunID
 	o.Replaced = slices.DeleteFunc(slices.Clone(o.Replaced), func(name string) bool { return slices.Contains(r.settled, name) })
 	if err := s.run(ctx, o); err != nil {
-		return "", graphInPlan(err)
+		return "", inPlanWords(err)
 	}
 	r.settled = append(r.settled, resultName(s))
 	there, differs, err = s.Compare(ctx)

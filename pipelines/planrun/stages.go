@@ -28,6 +28,8 @@ func (r *planRun) stageOf(name string) planStage {
 		return accountStage{s}
 	case "form":
 		return formStage{s}
+	case "materialize":
+		return materializeStage{s}
 	}
 	return noiseStage{s}
 }
@@ -117,5 +119,12 @@ func (s noiseStage) run(ctx context.Context, o pipelines.Options) error {
 		return err
 	}
 	_, err = pipelines.Noise(s.r.Plan.NoiseParams(c.NoiseMultiplier)).Run(ctx, o)
+	return err
+}
+
+type materializeStage struct{ planResult }
+
+func (s materializeStage) run(ctx context.Context, o pipelines.Options) error {
+	_, err := pipelines.Materialize(s.r.Plan.MaterializeParams()).Run(ctx, o)
 	return err
 }
