@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +182,24 @@ func TestDistinct(t *testing.T) {
 	} {
 		if err := Distinct([]byte(text)); (err == nil) != sound {
 			t.Errorf("%.100s: %v", text, err)
+		}
+	}
+}
+
+// TestForeign: of a file that is not JSON, which may be a key, no byte is in the message.
+func TestForeign(t *testing.T) {
+	for _, text := range []string{"\x8f\x01key", " key", "Z"} {
+		var v struct{}
+		for _, err := range []error{Invalid([]byte(text)), Unmarshal([]byte(text), &v)} {
+			if err == nil || err.Error() != "not JSON: it begins with neither { nor [" {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+	var v any
+	for _, text := range []string{"7", ` "text"`, "[1]", "null", "{}"} {
+		if err := errors.Join(Invalid([]byte(text)), Unmarshal([]byte(text), &v)); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
