@@ -118,14 +118,14 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 	if err := store.MkdirAll(background, dir, s.dirMode()); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
+	old, err := s.leftovers(overwrite)
+	if err != nil {
+		return nil, err
+	}
 	if secret { // a folder that was there may be open to others, who would see how large its files are
 		if err := store.Chmod(dir, SecretDir); err != nil {
 			return nil, fmt.Errorf("manifest: %w", err)
 		}
-	}
-	old, err := s.leftovers(overwrite)
-	if err != nil {
-		return nil, err
 	}
 	if same != nil && s.marked(*same) {
 		if slices.Contains(old, IndexName) { // of a run that was killed just before it was done

@@ -273,6 +273,43 @@ func TestRunDirectory(t *testing.T) {
 	}
 }
 
+// TestForeignFolderKeepsItsMode: a folder that is refused, as that of another program that a link
+// of this name leads to, is as it was.
+func TestForeignFolderKeepsItsMode(t *testing.T) {
+	dir := t.TempDir()
+	foreign, link := filepath.Join(dir, "foreign"), filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(foreign, 0o755), os.Chmod(foreign, 0o755), os.WriteFile(filepath.Join(foreign, "file"), nil, 0o644), os.Symlink("foreign", link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, overwrite := range []bool{false, true} {
+		if _, err := Begin(link, true, overwrite); err == nil {
+			t.Error("the folder was taken")
+		}
+	}
+	if info, err := os.Stat(foreign); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("its mode is %v (%v)", info.Mode(), err)
+	}
+	if entries, err := os.ReadDir(foreign); err != nil || len(entries) != 1 {
+		t.Errorf("it holds %v (%v)", entries, err)
+	}
+}
+
+// TestRunLinkAstray: a run.json that is a link to no file is refused, and not followed.
+func TestRunLinkAstray(t *testing.T) {
+	astray := t.TempDir()
+	if err := os.Symlink(filepath.Join(astray, "nowhere"), filepath.Join(astray, RunName)); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []stream.RunID{{}, {9}} {
+		if _, _, err := OpenRun(astray, id); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "is a link that leads nowhere") {
+			t.Errorf("run id %v, a link that leads nowhere: %v", id, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(astray, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what the link names is there: %v", err)
+	}
+}
+
 func TestNPYRoundTrip(t *testing.T) {
 	for _, h := range []NPYHeader{{DInt32, []int{0}}, {DInt64, []int{3}}, {DFloat32, []int{1000, 64}}, {DFloat64, []int{2, 0}}} {
 		var b bytes.Buffer

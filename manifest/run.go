@@ -76,10 +76,10 @@ func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
 	default:
 		return run, false, nil
 	}
-	if want == (stream.RunID{}) {
-		want = stream.NewRunID()
-	}
 	run = Run{Format: RunFormat, Version: Version, RunID: want}
+	if want == (stream.RunID{}) {
+		run.RunID = stream.NewRunID()
+	}
 	err = WriteRun(dir, run, nil)
 	if errors.Is(err, fs.ErrExist) { // of another process, just now
 		return OpenRun(dir, want)
@@ -129,6 +129,12 @@ func WriteRun(dir string, run Run, old *Run) error {
 		return err
 	}
 	_, err = writeFile(dir, RunName, o, func(w io.Writer) error { _, err := w.Write(b); return err })
+	if errors.Is(err, fs.ErrExist) {
+		path := store.Join(dir, RunName)
+		if _, gone := store.Stat(background, path); errors.Is(gone, fs.ErrNotExist) {
+			return invalid(fmt.Errorf("manifest: %s: is a link that leads nowhere: remove it, or give another --out", path))
+		}
+	}
 	return err
 }
 
