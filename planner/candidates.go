@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -33,20 +34,21 @@ func (s *setting) widest() int { return int(min(math.Floor(s.epoch()*(1+1e-12)),
 // first what is proven without samples, then what is cheap to estimate and often best, and owners
 // of several examples last, by rising k_u. A later stage knows the least error of those before.
 type sequence struct {
+	name  string
 	stage int
 	run   func(ctx context.Context, p *part) error
 }
 
 // sequences are the candidates of a setting.
 func (s *setting) sequences() []sequence {
-	list := []sequence{{0, cyclicPart}}
+	list := []sequence{{"independent events", 0, cyclicPart}}
 	if !s.owners { // fixed draws examples
-		list = append(list, sequence{0, fixedPart})
+		list = append(list, sequence{"fixed", 0, fixedPart})
 	}
 	if s.most() == 1 {
-		return append(list, sequence{1, separatedPart}, sequence{2, binsPart})
+		return append(list, sequence{"least distance", 1, separatedPart}, sequence{"bins", 2, binsPart})
 	}
-	return append(list, sequence{1 + s.most(), separatedPart})
+	return append(list, sequence{"least distance", 1 + s.most(), separatedPart})
 }
 
 // with are the parameters of a scheme with the request's steps and the setting's batch size.
@@ -162,7 +164,7 @@ const worthwhile = 1.05
 
 // least is the least error so far, of this sequence and of the stages before.
 func (p *part) least() float64 {
-	least := p.known
+	least := p.known.least()
 	for _, row := range p.rows {
 		if row.Refused == "" {
 			least = min(least, row.Relative)
@@ -216,8 +218,14 @@ func separatedPart(ctx context.Context, p *part) error {
 			}
 			return err
 		}
-		// What was the better kind for the scheme before is likely to be the better one here, and
-		// the other one then needs no climb.
+		if hint := latest(p.fewer, scheme, ""); hint != nil {
+			first, start = hint.Strategy.Kind, min(hint.Bands, high)
+			if first == mechanism.KindBanded {
+				first = mechanism.KindBandedToeplitz
+			}
+		}
+		// What was the better kind for the scheme before, or with fewer examples per owner, is likely
+		// to be the better one here, and the other one then needs no climb.
 		other := []float64{2, .5}
 		if first != "" {
 			other = nil
@@ -229,7 +237,9 @@ func separatedPart(ctx context.Context, p *part) error {
 		if err := climb(kinds[0], 2, .5); err != nil {
 			return err
 		}
-		if err := climb(kinds[1], other...); err != nil {
+		if reason := p.leaves(scheme, kinds[1]); reason != "" {
+			p.leave(p.with(scheme, minSep(start)), p.banded(kinds[1], start, 0), reason)
+		} else if err := climb(kinds[1], other...); err != nil {
 			return err
 		}
 		if best := p.best(scheme, ""); best != nil {
@@ -256,6 +266,42 @@ func separatedPart(ctx context.Context, p *part) error {
 		}
 	}
 	return nil
+}
+
+// latest is the row of a scheme, and of a kind if that is not empty, with the least error of those
+// with the most examples per owner; nil if there is none.
+func latest(rows []*Row, scheme, kind string) (best *Row) {
+	for _, row := range rows {
+		if row.Refused != "" || row.Scheme.Scheme != scheme || kind != "" && row.Strategy.Kind != kind {
+			continue
+		}
+		if best == nil || row.MaxPerOwner > best.MaxPerOwner || row.MaxPerOwner == best.MaxPerOwner && row.Relative < best.Relative {
+			best = row
+		}
+	}
+	return best
+}
+
+// leaves says why a kind of strategy is not tried for a scheme: with fewer examples per owner, with
+// which an estimate takes a fraction of the time, it was behind another kind, whatever the errors,
+// and by more than is worthwhile. It is empty where that is not known.
+func (p *part) leaves(scheme, kind string) string {
+	row := latest(p.fewer, scheme, kind)
+	if row == nil {
+		return ""
+	}
+	best := latest(slices.DeleteFunc(slices.Clone(p.fewer), func(other *Row) bool { return other.MaxPerOwner != row.MaxPerOwner }), scheme, "")
+	if row.Relative <= worthwhile*best.Relative || !behind(best, row) {
+		return ""
+	}
+	return fmt.Sprintf(NotEstimated+"with at most %d of an owner's examples, %s has %.2g %% more noise than %s", row.MaxPerOwner, row.StrategyName(), 100*(row.Relative/best.Relative-1), best.StrategyName())
+}
+
+// leave names a candidate that is not estimated.
+func (p *part) leave(scheme sampling.Params, strategy mechanism.Params, reason string) {
+	if p.wanted(scheme.Scheme, strategy.Kind) {
+		p.rows = append(p.rows, &Row{Scheme: scheme, Strategy: strategy, MaxPerOwner: p.population.MaxPerOwner, Examples: p.population.Examples, Kept: p.population.Kept(), Refused: reason})
+	}
 }
 
 // widen tries larger min-seps for the strategy of a row while the error falls.

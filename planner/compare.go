@@ -52,7 +52,9 @@ func (p *planning) sameAs(c *curve, of Population, row *Row) (float64, error) {
 		if err != nil {
 			return err
 		}
-		start = sigma
+		if sigma > 0 {
+			start = sigma
+		}
 		if first {
 			c.batches, c.relative = append([]float64{batch}, c.batches...), append([]float64{sigma * unit / batch}, c.relative...)
 		} else {

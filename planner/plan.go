@@ -106,9 +106,8 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 		part *part
 		sequence
 	}
-	if err := inParallel(ctx, settings, func(s *setting) (err error) {
-		s.base, err = p.independent(s.units(), s.most(), s.batch, 1, narrow)
-		return err
+	if err := inParallel(ctx, settings, func(s *setting) error {
+		return s.setBase()
 	}); err != nil {
 		return nil, err
 	}
@@ -116,16 +115,26 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 	last := 0
 	for _, s := range settings {
 		for _, one := range s.sequences() {
-			jobs = append(jobs, &job{&part{setting: s}, one})
-			last = max(last, one.stage)
+			j := &job{&part{setting: s}, one}
+			if i := slices.IndexFunc(jobs, func(other *job) bool { return one.name == other.name && s.isTwin(other.part.setting) }); i >= 0 {
+				j.part.twin = jobs[i].part
+				j.stage++ // after it
+			}
+			jobs = append(jobs, j)
+			last = max(last, j.stage)
 		}
 	}
 	p.parts = len(jobs)
-	for stage, known := 0, math.Inf(1); stage <= last; stage++ {
+	for stage, best := 0, (known{}); stage <= last; stage++ {
 		var now []*job
 		for _, j := range jobs {
 			if j.stage == stage {
-				j.part.known = known
+				j.part.known = best
+				for _, other := range jobs {
+					if other.stage < stage && other.part.isLessOf(j.part.setting) {
+						j.part.fewer = append(j.part.fewer, other.part.rows...)
+					}
+				}
 				now = append(now, j)
 			}
 		}
@@ -136,7 +145,11 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 			return nil, err
 		}
 		for _, j := range now {
-			known = min(known, j.part.least())
+			for _, row := range j.part.rows {
+				if row.Refused == "" && row.Relative < best.least() {
+					best = known{row, j.part.base}
+				}
+			}
 		}
 	}
 	for _, j := range jobs {
@@ -170,9 +183,13 @@ func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
 }
 
 // independent is the noise multiplier of Poisson sampling of units, k of one owner, with
-// independent noise, to a part of width; the search begins at start.
+// independent noise, to a part of width; the search begins at start. It is 0 where an owner takes
+// part with a probability of at most δ.
 func (p *planning) independent(units int64, k int, batch, start, width float64) (float64, error) {
 	prob := min(1, batch/float64(units))
+	if takesPart(prob, k, p.Steps) <= p.Delta {
+		return 0, nil
+	}
 	if prob == 1 {
 		return accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, float64(k)*math.Sqrt(float64(p.Steps)))
 	}
@@ -183,6 +200,21 @@ func (p *planning) independent(units int64, k int, batch, start, width float64) 
 
 // apart is how many standard errors two figures are apart whose order is taken as known.
 const apart = 3
+
+// takesPart is the probability that any of k examples takes part in any of the steps.
+func takesPart(prob float64, k, steps int) float64 {
+	return -math.Expm1(float64(k) * float64(steps) * math.Log1p(-prob))
+}
+
+// setBase finds the noise multiplier of DP-SGD, and refuses a δ for which none is needed.
+func (s *setting) setBase() (err error) {
+	if s.base, err = s.independent(s.units(), s.most(), s.batch, 1, narrow); err != nil || s.base > 0 {
+		return err
+	}
+	most := takesPart(s.batch/float64(s.units()), s.most(), s.Steps)
+	return &ParamError{Package: "planner", Param: "delta", Value: s.Delta, Rule: fmt.Sprintf(
+		"must be below %.3g, the probability that an owner takes part in any of the %d steps: else no noise is needed, and who takes part is not protected", most, s.Steps)}
+}
 
 // behind says whether b is behind a whatever the errors of their estimates: by more than apart
 // standard errors.
@@ -247,7 +279,9 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		if i < 0 || i > 0 && len(tried) >= mostTurned {
 			break
 		}
-		tried[list[i]] = true
+		for _, row := range list[i].sharers() {
+			tried[row] = true
+		}
 		p.say("the other direction: " + list[i].Name())
 		if err := p.both(ctx, list[i], i == 0); err != nil {
 			return err
@@ -281,6 +315,7 @@ func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) erro
 	if row.Noise.Proven || row.Noise.StdErr <= tolerance*row.Noise.Multiplier {
 		return nil
 	}
+	row.Noise.found.part = refinedShare
 	n, err := row.Noise.found.sigma(ctx, row.Noise.Multiplier, tolerance, math.Inf(1))
 	if errors.Is(err, ErrTooDear) {
 		return nil // it stays as it is: tied, if need be
@@ -294,18 +329,22 @@ func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) erro
 	return p.renew(ctx, row, n, err)
 }
 
+// renew gives a row, and those that share its noise multiplier, another one.
 func (p *planning) renew(ctx context.Context, row *Row, n Noise, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, ErrTooDear), errors.Is(err, ErrNoEstimate):
-		row.Refused = err.Error()
-		return nil
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrTooDear) && !errors.Is(err, ErrNoEstimate):
 		return err
 	}
-	row.Noise = n
-	made := p.make(ctx, row.Strategy)
-	p.figures(row, Population{}, made.error, made.figures)
+	for _, one := range row.sharers() {
+		if err != nil {
+			one.Refused = err.Error()
+			continue
+		}
+		one.Noise = n
+		made := p.make(ctx, one.Strategy)
+		p.figures(one, Population{}, made.error, made.figures)
+	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/mechanism"
@@ -20,7 +20,8 @@ type NamedPlan struct {
 }
 
 // ComparePlans ranks plans for minsep run. Steps, workload, objective, whom they protect, ε and δ
-// must be the same for all; graphs, batch sizes, schemes and strategies need not be.
+// must be the same for all; graphs, batch sizes, schemes and strategies need not be. Strategies
+// that are made for Toeplitz workloads only are measured on the schedule, or the file, of others.
 func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch func(Progress)) (*Result, error) {
 	if len(plans) < 2 {
 		return nil, &ParamError{Package: "planner", Param: "compare", Value: len(plans), Rule: "needs at least two plans"}
@@ -33,7 +34,10 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 		}
 		r.Seed, r.Watch = seed, watch
 		requests = append(requests, r)
-		if err := same(plans[0].Name, requests[0], n.Name, r); err != nil {
+	}
+	adapt(plans, requests)
+	for i, r := range requests {
+		if err := same(plans[0].Name, requests[0], plans[i].Name, r); err != nil {
 			return nil, err
 		}
 	}
@@ -43,11 +47,10 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 	for i, n := range plans {
 		r := requests[i]
 		s := &setting{planning: shared, population: r.Populations[0], owners: n.Plan.Scheme.Sample == sampling.SampleOwners, batch: r.BatchSizes[0]}
-		var err error
-		if s.base, err = shared.independent(s.units(), s.most(), s.batch, 1, narrow); err != nil {
+		if err := s.setBase(); err != nil {
 			return nil, err
 		}
-		p := &part{setting: s, known: math.Inf(1), whole: true}
+		p := &part{setting: s, whole: true}
 		row, err := p.evaluate(ctx, n.Plan.Scheme, n.Plan.Strategy)
 		if err != nil {
 			return nil, err
@@ -87,6 +90,25 @@ func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 	}
 	r.BatchSizes = []float64{spec.ExpectedBatchSize(of)}
 	return r, r.Validate()
+}
+
+// adapt gives plans of strategies that are made for Toeplitz workloads only, whose files cannot say
+// more, the workload of the first plan of another strategy, where they are what a plan for that
+// workload has.
+func adapt(plans []NamedPlan, requests []Request) {
+	isToeplitz := func(n NamedPlan) bool { return slices.Contains(toeplitzKinds, n.Plan.Strategy.Kind) }
+	first := slices.IndexFunc(plans, func(n NamedPlan) bool { return !isToeplitz(n) })
+	if first < 0 {
+		return
+	}
+	of := func(p mechanism.Params) [3]any {
+		return [3]any{cmp.Or(p.Workload, mechanism.PrefixWorkload), p.Momentum, cmp.Or(p.LearningRates, mechanism.ConstantRates)}
+	}
+	for i := range requests {
+		if r := &requests[i]; isToeplitz(plans[i]) && of(r.Workload) == of(requests[first].workload(plans[i].Plan.Strategy.Kind)) {
+			r.Workload, r.matrix = requests[first].Workload, requests[first].matrix
+		}
+	}
 }
 
 // same refuses plans that cannot be ranked by one figure.

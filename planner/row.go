@@ -15,7 +15,7 @@ type Row struct {
 	Strategy    mechanism.Params `json:"strategy"`       // likewise
 	MaxPerOwner int              `json:"max_per_owner"`  // k_u, at least 1
 
-	Refused string `json:"refused,omitempty"` // why there is nothing below; "" if there is
+	Refused string `json:"refused,omitempty"` // why there is nothing below: it cannot be used, or, with NotEstimated before it, was left out; "" if there is
 
 	Bands int   `json:"bands"` // of C, 1 to n
 	Noise Noise `json:"noise"`
@@ -45,7 +45,29 @@ type Row struct {
 	norm float64 // largest column norm of C
 	unit float64 // the objective's error at noise multiplier 1
 	run  accounting.Run
+
+	shared *[]*Row // rows that need the same noise multiplier, this one too; nil if there are no others
 }
+
+// share says that two rows need the same noise multiplier.
+func (r *Row) share(other *Row) {
+	if r.shared == nil {
+		r.shared = &[]*Row{r}
+	}
+	*r.shared = append(*r.shared, other)
+	other.shared = r.shared
+}
+
+// sharers are the rows that need the same noise multiplier, this one among them.
+func (r *Row) sharers() []*Row {
+	if r.shared == nil {
+		return []*Row{r}
+	}
+	return *r.shared
+}
+
+// NotEstimated begins the reason of a row that was left out, and may be of use.
+const NotEstimated = "not estimated: "
 
 // What a certificate takes of one processor, in seconds: the middle of what was measured for the
 // first of five plans (docs/planner.md). A sample takes as much whatever the scheme, to a factor of

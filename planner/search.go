@@ -45,17 +45,28 @@ const (
 	few      = 256 // samples of a first look
 	near     = 0.7 // how far below δ a divergence may be for more samples to be drawn there
 	maxLooks = 20
-	leastSum = 5   // of values over M: with fewer, a standard error is a matter of luck
+	leastSum = 5 // of values over M: with fewer, a standard error is a matter of luck
+
+	// Sums of values over M that say that a σ is far too small, by a gap above this, or that a
+	// candidate is behind.
+	leastBehind, far = 3, 0.1
+
 	mostWork = 2e8 // samples times steps of an estimate
 
 	// Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
 	// samples, and of one that is enough for what is clearly behind.
 	rough, behindError = 0.1, 0.03
 
+	// Parts of the samples that a rough estimate may take: of a candidate, and of one that may be
+	// the first.
+	roughShare, refinedShare = 0.125, 0.5
+
 	// Of the tables of an order, in states times steps, where an estimate is coarse and where it is
 	// fine: tables pay where many samples are drawn.
-	coarseWork, fineWork, finestWork = 3e6, 2e7, 1e8
-	coarseError                      = 0.005
+	coarseWork, middleWork, fineWork, finestWork = 3e6, 1e7, 2e7, 1e8
+	coarseError                                  = 0.005
+
+	worthTables = 0.5 // of M, that finer tables must leave to be taken
 
 	// Samples, with several examples per owner or of balanced min-sep, that take as long as the next
 	// finer table; four times as many of others, and four times as many for the finest.
@@ -78,6 +89,7 @@ type searcher struct {
 	drawn     uint64
 	gaussian  float64 // σ of a Gaussian mechanism of sensitivity 1
 	behind    float64 // σ above which it is enough to know it roughly
+	part      float64 // of the samples that a rough estimate may take; 0 for roughShare
 	below     bool    // it is enough to know that the divergence is below δ where it is
 }
 
@@ -162,7 +174,9 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 		case s.isBehind(f):
 			enough = max(tolerance, s.behindError())
 		}
-		if f.stdErr <= enough {
+		// Of what is far away, few samples say too little of the noise multiplier itself.
+		vague := l.gap > far && l.seen < leastSum && !(s.isBehind(f) && s.run.MaxExamplesPerOwner > 1 && l.seen >= leastBehind)
+		if f.stdErr <= enough && !vague {
 			multiplier := math.Exp(f.x)
 			return Noise{Multiplier: multiplier, StdErr: f.stdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.pace}, nil
 		}
@@ -214,31 +228,77 @@ func within(x, low, high float64) float64 {
 // toward goes from ln σ = x to another, by a third of σ at most.
 func toward(x, to float64) float64 { return min(x+0.3, max(x-0.3, to)) }
 
+// drawing is a look that can be gone on with.
+type drawing struct {
+	*look
+	proposal tilt.Proposal
+	verifier *tilt.Verifier
+	squares  float64 // sum of the squares of the values over M
+}
+
 // look draws at ln σ = x: more samples where δ is near, and few where they say in which direction
 // it is. It says whether there were too few samples for the tolerance because more take too long.
+// Where more than some samples would be drawn, finer tables are tried first; those that do not pay
+// are left, and the drawing goes on.
 func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, err error) {
-	dear := float64(dearSamples)
-	if s.run.MaxExamplesPerOwner == 1 && s.run.Sampler.BalancedMinSep == nil {
-		dear *= 4
-	}
-	work := coarseWork
-	if tolerance < coarseError {
-		work, dear = fineWork, 4*dear
-	}
-	for ; ; work, dear = finerWork(work), 4*dear {
-		if work == finestWork {
-			dear = math.Inf(1)
-		}
+	work, dear := s.firstWork(tolerance)
+	last := s.lastWork(work)
+	var d *drawing
+	for {
 		within := work
 		if s.run.Sampler.BalancedMinSep != nil && work == coarseWork { // a state takes some times as long
 			within /= 4
 		}
-		short, err = s.lookWithin(ctx, x, tolerance, within, dear)
+		proposal, err := s.propose(x, tolerance, within)
+		if err != nil {
+			return false, err
+		}
+		if d == nil || proposal.Bound < worthTables*d.proposal.Bound {
+			if d != nil {
+				s.looks = s.looks[:len(s.looks)-1]
+			}
+			var proven bool
+			if d, proven, err = s.begin(x, proposal); proven || err != nil {
+				return false, err
+			}
+		}
+		if work == last {
+			dear = math.Inf(1)
+		}
+		short, err = s.draw(ctx, d, tolerance, dear)
 		if !errors.Is(err, errDear) {
 			return short, err
 		}
-		s.looks = s.looks[:len(s.looks)-1]
+		work, dear = finerWork(work), 4*dear
 	}
+}
+
+// firstWork is the work of the tables that are tried first, and how many samples take as long as
+// finer ones.
+func (s *searcher) firstWork(tolerance float64) (work, dear float64) {
+	dear = dearSamples
+	if s.run.MaxExamplesPerOwner == 1 && s.run.Sampler.BalancedMinSep == nil {
+		dear *= 4
+	}
+	switch {
+	case tolerance < coarseError:
+		return fineWork, 4 * dear
+	case s.run.MaxExamplesPerOwner > 2 && s.run.Sampler.EpochMinSep != nil:
+		return middleWork, dear
+	}
+	return coarseWork, dear
+}
+
+// lastWork is that of the finest tables that are tried. With several examples per owner, finer ones
+// take longer than the samples that they save, but where a small error is wanted.
+func (s *searcher) lastWork(first float64) float64 {
+	switch {
+	case s.run.MaxExamplesPerOwner > 2:
+		return first
+	case s.run.MaxExamplesPerOwner > 1:
+		return fineWork
+	}
+	return finestWork
 }
 
 // finerWork is the next of the works of tables.
@@ -249,46 +309,44 @@ func finerWork(work float64) float64 {
 	return finestWork
 }
 
-// lookWithin is look with tables of so much work; errDear where more than so many samples would be
-// drawn.
-func (s *searcher) lookWithin(ctx context.Context, x, tolerance, work, dear float64) (short bool, err error) {
+// propose makes a proposal with tables of so much work.
+func (s *searcher) propose(x, tolerance, work float64) (tilt.Proposal, error) {
 	spec := s.run.Loss(math.Exp(x))
 	proposal, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: s.epsilon, Direction: s.direction}, work)
-	if err != nil {
-		if errors.Is(err, tilt.ErrNotTilted) {
-			err = fmt.Errorf("%w: %w", ErrNoEstimate, err)
-		}
-		return false, err
-	}
-	s.looks = append(s.looks, look{x: x, logBound: math.Log(max(proposal.Bound, 1e-300) / s.delta)})
-	l := &s.looks[len(s.looks)-1]
-	if proposal.Divergence < s.delta*math.Exp(-4) || s.below && proposal.Divergence <= s.delta { // proven
-		l.excess, l.stdErr = math.Log(max(proposal.Divergence, s.delta*1e-30)/s.delta), 1
-		return false, s.setGap(l)
+	if errors.Is(err, tilt.ErrNotTilted) {
+		err = fmt.Errorf("%w: %w", ErrNoEstimate, err)
 	}
 	if tolerance >= coarseError {
 		proposal.Draws = min(proposal.Draws, coarseDraws)
 	}
-	v, err := tilt.NewVerifier(proposal, s.key(proposal))
-	if err != nil {
-		return false, err
-	}
-	return s.draw(ctx, v, l, proposal, tolerance, dear)
+	return proposal, err
 }
 
-// errDear says that tables with more orders, and fewer samples, take less time.
+// begin begins a look. No sample is drawn where the divergence is proven to be far below δ, or
+// where it is enough to know that it is below.
+func (s *searcher) begin(x float64, proposal tilt.Proposal) (d *drawing, proven bool, err error) {
+	s.looks = append(s.looks, look{x: x, logBound: math.Log(max(proposal.Bound, 1e-300) / s.delta)})
+	d = &drawing{look: &s.looks[len(s.looks)-1], proposal: proposal}
+	if proposal.Divergence < s.delta*math.Exp(-4) || s.below && proposal.Divergence <= s.delta {
+		d.excess, d.stdErr = math.Log(max(proposal.Divergence, s.delta*1e-30)/s.delta), 1
+		return d, true, s.setGap(d.look)
+	}
+	d.verifier, err = tilt.NewVerifier(proposal, s.key(proposal))
+	return d, false, err
+}
+
+// errDear says that tables with more orders, and fewer samples, may take less time.
 var errDear = errors.New("planner: more than a few samples")
 
 // draw draws samples until the standard error of ln σ is at most tolerance, or it is clear that
 // another σ tells more.
-func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, proposal tilt.Proposal, tolerance, dear float64) (short bool, err error) {
+func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64) (short bool, err error) {
 	var buffer [few]float64
-	var squares float64
-	for want := uint64(few); ; {
+	for want := max(few, l.samples); ; {
 		if float64(want) > dear {
 			return false, errDear
 		}
-		if most := s.mostSamples(); float64(want) > most {
+		if most := s.mostSamples(l.seen); float64(want) > most {
 			if l.samples > 0 && float64(l.samples) > 0.8*most {
 				return true, nil
 			}
@@ -299,22 +357,25 @@ func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, proposal
 				return false, err
 			}
 			dst := buffer[:min(few, want-l.samples)]
-			v.Values(dst, l.samples)
+			l.verifier.Values(dst, l.samples)
 			for _, y := range dst {
-				y = max(0, y/proposal.Bound-proposal.Slack)
-				l.seen, squares = l.seen+y, squares+y*y
+				y = max(0, y/l.proposal.Bound-l.proposal.Slack)
+				l.seen, l.squares = l.seen+y, l.squares+y*y
 			}
 			l.samples, s.drawn = l.samples+uint64(len(dst)), s.drawn+uint64(len(dst))
 		}
 		n := float64(l.samples)
 		mean := max(l.seen, 1) / n // of no value at all, as much as one would be
 		l.excess = l.logBound + math.Log(mean)
-		l.stdErr = math.Sqrt(max(0, max(squares, 1)/n-mean*mean)) / mean / math.Sqrt(n)
-		if err := s.setGap(l); err != nil {
+		l.stdErr = math.Sqrt(max(0, max(l.squares, 1)/n-mean*mean)) / mean / math.Sqrt(n)
+		if err := s.setGap(l.look); err != nil {
 			return false, err
 		}
 		// Of a mean of δ, as much would be seen as this, and three standard errors less at most.
 		if most := n * math.Exp(-l.logBound); s.below && most >= 7 && l.seen < max(0.3, most-3*math.Sqrt(most)) {
+			return false, nil
+		}
+		if s.isFar(l.look) {
 			return false, nil
 		}
 		if l.seen < leastSum {
@@ -333,10 +394,30 @@ func (s *searcher) draw(ctx context.Context, v *tilt.Verifier, l *look, proposal
 	}
 }
 
-// mostSamples is how many samples an estimate may take: those of several examples an owner take
-// longer each.
-func (s *searcher) mostSamples() float64 {
+// isFar says whether the few samples of a look say all that is needed of it: that its σ is far too
+// small, or, with several examples per owner, of which a sample takes long, that the noise
+// multiplier is behind.
+func (s *searcher) isFar(l *look) bool {
+	if s.below {
+		return false
+	}
+	if l.seen >= 1 && l.gap > far && l.gap > apart*l.gapErr {
+		return true
+	}
+	if s.run.MaxExamplesPerOwner == 1 || l.seen < leastBehind {
+		return false
+	}
+	f := s.fit()
+	return s.isBehind(f) && f.stdErr <= s.behindError()
+}
+
+// mostSamples is how many samples a look may take: those of several examples an owner take longer
+// each. Where enough is seen for a rough estimate, it is a part of that.
+func (s *searcher) mostSamples(seen float64) float64 {
 	most := mostWork / float64(s.run.Strategy.Steps)
+	if seen >= leastSum {
+		most *= cmp.Or(s.part, roughShare)
+	}
 	if s.share > 0 {
 		most *= s.share
 	}

@@ -50,13 +50,43 @@ func (s *setting) most() int {
 	return s.perOwner(s.population)
 }
 
+// isTwin says whether another setting, of examples, needs the same noise multipliers as one of
+// sampled owners: where as many examples are each the only one of an owner.
+func (s *setting) isTwin(other *setting) bool {
+	return s.owners && !other.owners && other.most() == 1 && s.units() == other.units() && s.batch == other.batch
+}
+
+// isLessOf says whether s has the same batches of examples as another setting, and fewer examples
+// per owner.
+func (s *setting) isLessOf(other *setting) bool {
+	return !s.owners && !other.owners && s.batch == other.batch && s.most() < other.most()
+}
+
 // part is a sequence of candidates of a setting, each of which may begin where the one before
 // ended.
 type part struct {
 	*setting
 	rows  []*Row
-	known float64 // the least error of what was looked at before; infinite if nothing was
-	whole bool    // candidates are given as they are
+	known known // the best of what was looked at before
+
+	fewer []*Row // of as large batches of examples, with fewer examples per owner: what is best there is tried first
+	twin  *part  // its candidates need the same noise multipliers, and were looked at before; nil if there is none
+	whole bool   // candidates are given as they are
+}
+
+// known is the best row of the stages before, and the noise multiplier of DP-SGD in its setting;
+// nil if there is none.
+type known struct {
+	row  *Row
+	base float64
+}
+
+// least is its error, infinite if there is none.
+func (k known) least() float64 {
+	if k.row == nil {
+		return math.Inf(1)
+	}
+	return k.row.Relative
 }
 
 // made is a strategy and what does not depend on the scheme.
@@ -185,7 +215,7 @@ func (p *planning) count(row *Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
-	p.say(row.Scheme.Scheme + ", " + row.Strategy.Kind)
+	p.say(row.Name())
 }
 
 // end counts a sequence of candidates that is at its end.
@@ -239,9 +269,14 @@ func (p *part) find(ctx context.Context, row *Row) error {
 // guess is the noise multiplier at which a row has the error of the most similar row so far, which
 // is nearer than equal noise multipliers are; that of DP-SGD where there is none. Where a row is
 // behind with that, the search begins at the noise multiplier from which on it is: few samples show
-// that a noise multiplier is too small, and many that one is too large.
+// that a noise multiplier is too small, and many that one is too large. With several examples per
+// owner a smaller noise multiplier takes so many more samples that the search begins at the guess.
 func (p *part) guess(row *Row) guess {
-	g, least := guess{min(p.base*row.norm, p.least()*row.BatchSize/row.unit), unknownPace, worthwhile * p.least() * row.BatchSize / row.unit}, math.Inf(1)
+	behind := worthwhile * p.least() * row.BatchSize / row.unit
+	g, least := guess{min(p.base*row.norm, p.least()*row.BatchSize/row.unit), unknownPace, behind}, math.Inf(1)
+	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
+		g.multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
+	}
 	for _, other := range p.rows {
 		if other.Refused != "" || other.Noise.Proven {
 			continue
@@ -255,7 +290,10 @@ func (p *part) guess(row *Row) guess {
 		}
 		if unlike <= least {
 			least = unlike
-			g.multiplier, g.pace = min(other.Relative*row.BatchSize/row.unit, g.behind), other.Noise.pace.similar()
+			g.multiplier, g.pace = other.Relative*row.BatchSize/row.unit, other.Noise.pace.similar()
+			if p.most() == 1 {
+				g.multiplier = min(g.multiplier, behind)
+			}
 		}
 	}
 	return g
@@ -263,6 +301,11 @@ func (p *part) guess(row *Row) guess {
 
 // noise finds the noise multiplier. What a maximum batch size costs is taken off δ (F3.11).
 func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, from guess) (Noise, error) {
+	if same := p.sameNoise(row); same != nil {
+		row.Truncation = same.Truncation
+		same.share(row)
+		return same.Noise, nil
+	}
 	c := p.claim(row)
 	if row.run.Sampler.Truncation == nil {
 		return c.noise(ctx, method, from)
@@ -281,6 +324,21 @@ func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, fr
 	}
 	c.delta -= cost
 	return c.noise(ctx, method, guess{n.Multiplier, from.pace, from.behind})
+}
+
+// sameNoise is the row of the twin that needs the same noise multiplier, or nil.
+func (p *part) sameNoise(row *Row) *Row {
+	if p.twin == nil {
+		return nil
+	}
+	scheme := row.Scheme
+	scheme.Sample, scheme.ExamplesPerOwner = "", 0
+	for _, other := range p.twin.rows {
+		if other.Refused == "" && other.Scheme == scheme && described(other.Strategy) == described(row.Strategy) {
+			return other
+		}
+	}
+	return nil
 }
 
 // dear is the part of δ that a maximum batch size may take.

@@ -428,7 +428,11 @@ func printRow(t io.Writer, row *planner.Row) {
 		minSep = fmt.Sprintf(" %d", row.Scheme.MinSep)
 	}
 	if row.Refused != "" {
-		fmt.Fprintf(t, "-\t%s%s\t%s\t%d\t\trefused: %s\n", row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner, row.Refused)
+		reason := "refused: " + row.Refused
+		if strings.HasPrefix(row.Refused, planner.NotEstimated) {
+			reason = row.Refused
+		}
+		fmt.Fprintf(t, "-\t%s%s\t%s\t%d\t\t%s\n", row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner, reason)
 		return
 	}
 	if row.Scheme.Sample == sampling.SampleOwners {

@@ -24,6 +24,7 @@ type blockSearch struct {
 	epsilon float64
 	family  blocked
 	most    float64 // multiplications of a table, at most
+	patient bool    // goes on with shorter blocks as long as they are better at all
 
 	member    Member
 	bound     float64 // M of member, +Inf before there is one
@@ -76,7 +77,7 @@ func (b *blockSearch) run(least int) {
 			for b.member.Order-1 >= least && b.try(b.member.Order-1, size) {
 			}
 		}
-		if b.member.Order > 0 && b.bound > 0.97*before { // while none is found, shorter blocks may do
+		if b.member.Order > 0 && b.bound > 0.97*before && !(found && b.patient) { // while none is found, shorter blocks may do
 			break
 		}
 	}

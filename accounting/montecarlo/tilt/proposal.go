@@ -213,11 +213,17 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64) (Propo
 		m = m.quick(c.Spec, proposal.Draws).best()
 	}
 	if b, ok := family.(blocked); ok && !converged && (len(m.members) == 0 || math.IsInf(work, 1) || k > 1 && walkable < 2*k) {
-		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1), most: b.maxBlockWork()}
+		most := b.maxBlockWork()
+		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1), patient: !math.IsInf(work, 1)}
 		if len(m.members) > 0 {
-			search.bound, search.most = m.bound(), min(search.most, blockShare*work)
+			search.bound = m.bound()
 		}
+		search.most = min(most, blockShare*work)
 		search.run(walkable + 1)
+		if search.most < most && search.member.Order == 0 && len(m.members) == 0 { // the shortest that serves at all
+			search.most = most
+			search.run(walkable + 1)
+		}
 		if search.member.Order > 0 {
 			m.members, least, walkError = []Member{search.member}, min(least, search.bound), search.walkError
 		}
