@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -29,7 +30,12 @@ type chain struct {
 	strategy *mechanism.Strategy
 	sigma    float64
 	examples int // of a canary's owner
-	canaries int // of a run
+	canaries int // of a run; 1 with others
+	// others is how many examples of others take part, each with the gradient neighbour in the
+	// canary's coordinate. The adversary knows their coins, and subtracts what the batches of the
+	// others alone would add.
+	others    int
+	neighbour float64
 	faults
 }
 
@@ -53,8 +59,11 @@ func (c chain) mechanism() Mechanism {
 }
 
 func (c chain) run() accounting.Run {
-	return accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: max(1, c.examples), Examples: int64(c.canaries * max(1, c.examples))}
+	return accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: max(1, c.examples), Examples: c.population()}
 }
+
+// population is how many examples there are.
+func (c chain) population() int64 { return int64(c.canaries*max(1, c.examples) + c.others) }
 
 // seeded is a root key of the tests.
 func seeded(seed string) stream.Root {
@@ -77,6 +86,7 @@ type trainer struct {
 	recipe  noise.Recipe
 	values  []float64   // noise, [steps, canaries]
 	rows    [][]float64 // sums, [canaries, steps]
+	sampled []int       // others that were sampled, by step, before batches are cut
 }
 
 func (c chain) trainer(t testing.TB, root stream.Root) *trainer {
@@ -102,6 +112,7 @@ func (c chain) trainer(t testing.TB, root stream.Root) *trainer {
 	}
 	n := c.strategy.Steps
 	x.recipe, x.process, x.values = *recipe, x.formed.Process(), make([]float64, n*c.canaries)
+	x.sampled = make([]int, n)
 	for range c.canaries {
 		x.rows = append(x.rows, make([]float64, n))
 	}
@@ -125,20 +136,26 @@ func (x *trainer) train(run uint64, included func(canary int) bool) [][]float64 
 	sampler := x.process.Sampler(src)
 	batches := make([][]int32, n)
 	var steps []int32
-	for row := range int32(x.canaries * k) {
+	clear(x.sampled)
+	for row := range int32(x.population()) {
 		from := int64(row)
 		if x.sameCoins {
 			from = int64(row) / int64(k)
 		}
 		for _, step := range sampler.Append(steps[:0], src.IntAddress(from, 0), from) {
 			batches[step] = append(batches[step], row)
+			if int(row) >= x.canaries*k {
+				x.sampled[step]++
+			}
 		}
 	}
 	truncation := x.formed.Truncation
 	if x.cut > 0 {
 		truncation = &sampling.Truncation{MaxBatchSize: x.cut}
 	}
+	most := math.MaxInt
 	if truncation != nil {
+		most = truncation.MaxBatchSize
 		truncator := truncation.Truncator(key.Sub("truncation"))
 		for step, batch := range batches {
 			batches[step] = sampling.Cut(truncator, step, batch)
@@ -156,10 +173,15 @@ func (x *trainer) train(run uint64, included func(canary int) bool) [][]float64 
 	for step, batch := range batches {
 		weight := 1.0
 		if x.realised {
-			weight = x.formed.ExpectedBatchSize(sampling.Population{Examples: int64(x.canaries * k)}) / float64(len(batch))
+			weight = x.formed.ExpectedBatchSize(sampling.Population{Examples: x.population()}) / float64(len(batch))
+		}
+		if x.neighbour != 0 {
+			x.rows[0][step] -= x.neighbour * float64(min(x.sampled[step], most))
 		}
 		for _, row := range batch {
-			if canary := int(row) / k; included(canary) {
+			if canary := int(row) / k; canary >= x.canaries {
+				x.rows[0][step] += x.neighbour
+			} else if included(canary) {
 				x.rows[canary][step] += weight * x.gradient(key, canary, step)
 			}
 		}
@@ -219,9 +241,19 @@ func includedIn(run int) func(canary int) bool {
 type rowsOf func(run int) [][]float64
 
 // rows returns a maker of the chain's observations, each run with its own run id, for one
-// goroutine.
+// goroutine. Where there are others a run is two trainings, of one canary each: the observations
+// of canaries that share their batches' sizes would not be independent.
 func (c chain) rows(t testing.TB, root stream.Root) rowsOf {
 	x := c.trainer(t, root)
+	if c.others > 0 {
+		pair := make([][]float64, 2)
+		return func(run int) [][]float64 {
+			for i := range pair {
+				pair[i] = append(pair[i][:0], x.train(uint64(2*run+i), func(int) bool { return includedIn(run)(i) })[0]...)
+			}
+			return pair
+		}
+	}
 	return func(run int) [][]float64 { return x.train(uint64(run), includedIn(run)) }
 }
 
@@ -233,6 +265,14 @@ func (c chain) audit(t testing.TB, seed string, runs int) Judgement {
 
 // audit judges observations as those of a mechanism.
 func (m Mechanism) audit(t testing.TB, runs int, rows func() rowsOf) Judgement {
+	t.Helper()
+	attack, with, without := m.observe(t, runs, rows)
+	return attack.Judge(with, without, rand.New(rand.NewPCG(1, 2)))
+}
+
+// observe attacks observations, those of the first tenth of the runs apart, to which the attack
+// adapts.
+func (m Mechanism) observe(t testing.TB, runs int, rows func() rowsOf) (attack *Attack, with, without *Sample) {
 	t.Helper()
 	var seen [2][][]float64
 	first, pilot := rows(), runs/10
@@ -260,12 +300,12 @@ func (m Mechanism) audit(t testing.TB, runs int, rows func() rowsOf) Judgement {
 		})
 	}
 	group.Wait()
-	var with, without Sample
+	with, without = new(Sample), new(Sample)
 	for i := range samples {
 		with.Merge(&samples[i][0])
 		without.Merge(&samples[i][1])
 	}
-	return attacks[0].Judge(&with, &without, rand.New(rand.NewPCG(1, 2)))
+	return attacks[0], with, without
 }
 
 // certified returns the smallest noise multiplier that is certified for the chain.

@@ -44,9 +44,8 @@ func (e event) count(s *Sample) (n int) {
 
 // surest is the event by which an audit of given sizes, of each side, finds a fault the most surely
 // by what a pilot's samples and the mechanism's show; where several are as sure, the one with the
-// largest difference: in the logarithm of its probability, or in shares, which is what counts where
-// observations are not independent.
-func surest(pilot, reference [2]*Sample, of, references int, shares bool) (best event) {
+// largest difference.
+func surest(pilot, reference [2]*Sample, of, references int) (best event) {
 	power, worst := -1.0, 0.0
 	for side := range pilot {
 		o, r := pilot[side], reference[side]
@@ -58,10 +57,7 @@ func surest(pilot, reference [2]*Sample, of, references int, shares bool) (best 
 					continue
 				}
 				low, top := lowestRate(x, len(o.LogRatios), unsure), 1-lowestRate(len(r.LogRatios)-y, len(r.LogRatios), unsure)
-				sure := e.power(of, references, len(o.small), func(k int) float64 { return tail(of, k, low) }, top)
-				if shares {
-					d.LogP = float64(y)/float64(len(r.LogRatios)) - float64(x)/float64(len(o.LogRatios))
-				}
+				sure := e.power(of, references, len(o.small), low, top)
 				if sure > power+1e-4 || sure > power-1e-4 && d.LogP < worst {
 					power, worst, best = sure, d.LogP, e
 				}
@@ -131,8 +127,8 @@ func leastFound(all, of, references, comparisons int) int {
 }
 
 // power is a lower bound of the probability that an audit of given sizes finds a difference, where
-// reached(k) bounds from below the probability that the event is true of at least k observations,
-// and rate from above that of one of the mechanism's.
+// faulty bounds from below the probability that the event is true of an observation, and rate from
+// above that of one of the mechanism's.
 //
 // A step's event is one of those that are compared: for each d, the audit finds a difference if the
 // event is true of at most d of the reference and of at least the k that are then needed. A score
@@ -141,11 +137,11 @@ func leastFound(all, of, references, comparisons int) int {
 // below any one place, since the E smallest either hold all those observations, or at least E-(E-k)
 // values that are no references. So one place, fixed before, serves all cuts. What is at most
 // something has the same proof as what is above it, with the E greatest.
-func (e event) power(of, references, steps int, reached func(k int) float64, rate float64) (best float64) {
+func (e event) power(of, references, steps int, faulty, rate float64) (best float64) {
 	comparisons := 3*(cuts-1) + 2*steps
 	try := func(k, most int) {
 		if most >= 0 && k <= of {
-			best = max(best, reached(k)*(1-tail(references, most+1, rate)))
+			best = max(best, tail(of, k, faulty)*(1-tail(references, most+1, rate)))
 		}
 	}
 	if e.score >= 3 {
@@ -173,42 +169,6 @@ func (e event) power(of, references, steps int, reached func(k int) float64, rat
 // unsure is the probability, at most, that one of the rates that are measured for a bound of power
 // is not within its confidence bound.
 const unsure = 1e-4
-
-// independent bounds the probability of at least k successes in of observations from counts of
-// independent ones.
-func independent(counts []int, each, of int) func(k int) float64 {
-	hits := 0
-	for _, c := range counts {
-		hits += c
-	}
-	p := lowestRate(hits, each*len(counts), unsure)
-	return func(k int) float64 { return tail(of, k, p) }
-}
-
-// together does so where only runs are independent, each of which has so many observations:
-// Bernstein's inequality, with the mean and the variance of a run's share bounded by their
-// empirical ones (Maurer and Pontil, arXiv 0907.3740, Theorems 4 and 10).
-func together(counts []int, each, of int) func(k int) float64 {
-	n := float64(len(counts))
-	mean, variance := 0.0, 0.0
-	for _, c := range counts {
-		mean += float64(c) / float64(each) / n
-	}
-	for _, c := range counts {
-		variance += math.Pow(float64(c)/float64(each)-mean, 2) / (n - 1)
-	}
-	log := math.Log(4 / unsure)
-	mean -= math.Sqrt(2*variance*log/n) + 7*log/(3*(n-1))
-	variance = math.Pow(math.Sqrt(variance)+math.Sqrt(2*log/(n-1)), 2)
-	runs := float64(of / each)
-	return func(k int) float64 {
-		t := mean - float64(k)/float64(of)
-		if t <= 0 {
-			return 0
-		}
-		return 1 - math.Exp(-runs*t*t/(2*(variance+t/3)))
-	}
-}
 
 // observed returns samples of some runs, or, by run, how often an event is true.
 func (c faultyChain) observed(t *testing.T, seed string, runs int, e *event) (samples [2]*Sample, counts []int) {
@@ -274,30 +234,21 @@ func TestPower(t *testing.T) {
 	}
 	for _, c := range faultyChains() {
 		t.Run(c.name, func(t *testing.T) {
-			if c.name == "sums divided by the realised batch size" {
-				t.Skip("Bernstein's inequality shows .4 with 829,440 observations: this power is by the normal approximation only")
-			}
-			more := 4 // as many observations to measure the rates
-			if c.together {
-				more = 8
-			}
+			const more = 4                              // as many observations to measure the rates
 			of := (c.runs - c.runs/10) * c.canaries / 2 // of each side; a tenth of the runs is for adapting
 			references := max(leastReference, min(mostReference, of))
 			pilot, _ := c.observed(t, "pilot of "+c.name, 2*c.runs, nil)
-			e := surest(pilot, c.simulated(t, 2*references, 1), of, references, c.together)
+			e := surest(pilot, c.simulated(t, 2*references, 1), of, references)
 			fresh := more * references
 			rate := 1 - lowestRate(fresh-e.count(c.simulated(t, fresh, 2)[e.side]), fresh, unsure)
 			_, counts := c.observed(t, "measured of "+c.name, more*c.runs, &e)
-			bound := independent
-			if c.together {
-				bound = together
-			}
-			power := e.power(of, references, c.mechanism.Run.Strategy.Steps, bound(counts, c.canaries/2, of), rate)
 			hits := 0
 			for _, n := range counts {
 				hits += n
 			}
-			t.Logf("%d observations; %s: %.4f with the fault, %.4f without (at most); power at least %.6f", 2*of, e.name, float64(hits)/float64(len(counts)*c.canaries/2), rate, power)
+			all := len(counts) * c.canaries / 2
+			power := e.power(of, references, c.mechanism.Run.Strategy.Steps, lowestRate(hits, all, unsure), rate)
+			t.Logf("%d observations; %s: %.4f with the fault, %.4f without (at most); power at least %.6f", 2*of, e.name, float64(hits)/float64(all), rate, power)
 			if power < 0.999 {
 				t.Errorf("power at least %v", power)
 			}
@@ -337,7 +288,7 @@ func TestPowerBound(t *testing.T) {
 				}
 			}
 			p := 0.5 * math.Erfc(-shift/math.Sqrt2)
-			exact := e.power(of, references, steps, func(k int) float64 { return tail(of, k, p) }, 0.5)
+			exact := e.power(of, references, steps, p, 0.5)
 			seen := float64(found) / times
 			if top := 1 - lowestRate(times-found, times, 1e-6); exact > top {
 				t.Errorf("%+v, shift %v: power %v, and %v was seen", e, shift, exact, seen)
