@@ -77,11 +77,15 @@ func once(text string) string {
 
 // describe says a fault of a parameter.
 func describe(cmd *cobra.Command, bad *param.Error) string {
+	field := bad.Field
+	if flag := cmd.Flags().Lookup(field); flag != nil && flag.Changed { // in place of the plan's
+		field = "--" + field
+	}
 	switch {
-	case bad.Field != "" && (bad.Value == `""` || bad.Value == "(none)"):
-		return bad.Field + " is missing: " + bad.Rule
-	case bad.Field != "":
-		return bad.Message(bad.Field)
+	case field != "" && (bad.Value == `""` || bad.Value == "(none)"):
+		return field + " is missing: " + bad.Rule
+	case field != "":
+		return bad.Message(field)
 	}
 	var names []string
 	given := false

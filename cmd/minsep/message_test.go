@@ -42,7 +42,9 @@ func TestMessage(t *testing.T) {
 	c.Flags().Int("min-sep", 0, "")
 	c.Flags().Int("max-per-owner", 0, "")
 	c.Flags().Float64("prob", 0, "")
-	if err := c.ParseFlags([]string{"--min-sep=-1"}); err != nil {
+	c.Flags().String("key", "", "")
+	c.Flags().String("out", "", "")
+	if err := c.ParseFlags([]string{"--min-sep=-1", "--key=k"}); err != nil {
 		t.Fatal(err)
 	}
 	bad := func(name string, value any) error {
@@ -60,6 +62,8 @@ func TestMessage(t *testing.T) {
 		{bad("min-sep and prob", nil), "--min-sep, --prob: must be so"},
 		{bad("bound of a value", 3), "bound of a value 3: must be so"},
 		{inPlan, "noise.shards -3: must be so"},
+		{&param.Error{Package: "pipelines", Param: "key", Value: "k", Rule: "must be so", Field: "key"}, "--key k: must be so"},
+		{&param.Error{Package: "pipelines", Param: "out", Value: "o", Rule: "must be so", Field: "out"}, "out o: must be so"},
 		{errors.Join(inPlan, bad("prob", 2)), "noise.shards -3: must be so\n--prob 2: must be so"},
 		{fmt.Errorf("pipelines: %w: %w", bad("prob", 2), errors.New("mechanism: store: it is not")), "--prob 2: must be so: it is not"},
 		{errors.New("pipelines: manifest: folder x: store: gone\nledger: y"), "folder x: gone\ny"},
