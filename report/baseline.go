@@ -26,6 +26,9 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 	if c == nil || c.Status != accounting.Verified || r.Report.State == inspect.StateBroken || math.IsNaN(own) {
 		return nil
 	}
+	if c.Run.Sampler.Poisson != nil && c.Run.Strategy.Bands() == 1 { // it is DP-SGD
+		return nil
+	}
 	copies, identity := float64(r.copies()), mechanism.Identity(c.Run.Strategy.Steps)
 	e, err := identity.Error(mechanism.Prefix(identity.Steps))
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/verification"
+	"minsep/internal/words"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -14,6 +16,9 @@ func (r *Run) promise() *Section {
 		return nil
 	}
 	s := &Section{ID: "promise", Title: "What is promised, and to whom"}
+	if c.Status != accounting.Verified {
+		s.Title = "What is claimed and not proven, and for whom"
+	}
 	if c.Unit == accounting.UnitExample {
 		s.Text = append(s.Text, c.Protected()+".")
 	}
@@ -29,8 +34,13 @@ func (r *Run) promise() *Section {
 		Fact{"Status", string(c.Status)},
 		Fact{"Noise multiplier σ", fmt.Sprintf("%.6g, in units of the clip norm", c.NoiseMultiplier)},
 		Fact{"Sampling", fmt.Sprintf("%s, %d steps, separation %d", c.Run.Sampler.Kind().Name, c.Run.Sampler.Scheme().NumSteps(), c.Run.Sampler.Scheme().Separation())},
-		Fact{"Strategy", fmt.Sprintf("%s, %d bands", c.Run.Strategy.Kind, c.Run.Strategy.Bands())})
+		Fact{"Strategy", described(c.Run.Strategy)})
 	return s
+}
+
+// described is a strategy in a few words.
+func described(s *mechanism.Strategy) string {
+	return s.Kind + ", " + words.Count(s.Bands(), "band")
 }
 
 func (r *Run) secret(o Options) *Section {
@@ -43,7 +53,7 @@ func (r *Run) secret(o Options) *Section {
 	if realized := r.realized(); o.ShowSecret && realized != nil {
 		s.Text = []string{"THIS PAGE IS SECRET: it holds what came out by chance, below. Do not pass it on."}
 		s.Facts = []Fact{
-			{"Participations", fmt.Sprintf("%d, expected %.6g with a standard deviation of %.4g", realized.Participations, realized.Mean, realized.StandardDeviation)},
+			{"Participations", fmt.Sprintf("%s, expected %.6g with a standard deviation of %.4g", words.Grouped(realized.Participations), realized.Mean, realized.StandardDeviation)},
 			{"Batches", fmt.Sprintf("%d to %d %ss", realized.SmallestBatch, realized.LargestBatch, r.participant())},
 		}
 		if realized.MostParticipations > 0 {
@@ -58,9 +68,9 @@ func (r *Run) secret(o Options) *Section {
 
 func (r *Run) trainer() *Section {
 	s := &Section{ID: "trainer", Title: "What the trainer must do"}
-	clip, grid := "the clip norm", "the noise's grid"
+	clip, grid := "to the clip norm", "the noise's grid"
 	if n := r.Noise; n != nil {
-		clip = fmt.Sprintf("%g", float64(n.ClipNorm))
+		clip = fmt.Sprintf("to norm %g", float64(n.ClipNorm))
 		if n.Grid == 0 {
 			grid = ""
 		} else {
@@ -88,13 +98,13 @@ func (r *Run) trainer() *Section {
 	return s
 }
 
-// clipping says what is clipped to a norm.
-func (r *Run) clipping(norm string) string {
+// clipping says what is clipped: to the clip norm, or to one that is known.
+func (r *Run) clipping(to string) string {
 	if r.ofOwners() {
-		return "Average the gradients of the examples that an owner brings, and clip the mean to norm " + norm +
+		return "Average the gradients of the examples that an owner brings, and clip the mean " + to +
 			", once for each owner. Do not clip single examples in its place: the claim does not hold for that."
 	}
-	return "Clip each example's gradient to norm " + norm + "."
+	return "Clip each example's gradient " + to + "."
 }
 
 // ofOwners says that owners take part in the place of examples.
@@ -119,7 +129,7 @@ func (r *Run) attacks() *Section {
 	s.Text = []string{fmt.Sprintf("For an attacker who knows everything but whether the protected unit (%s) took part, and sees all that is released, the advantage over guessing is %s. "+
 		"This follows from the points of the certificate alone; more points (minsep account --also-epsilon) make it sharper.", c.Protected(), accounting.AtMost(g.Advantage()))}
 	if !proven {
-		s.Text = append(s.Text, "The points are not proven, and so is nothing here.")
+		s.Text = append([]string{"Nothing in this section is proven, since the points are not."}, s.Text...)
 	}
 	s.Figures = []Figure{tradeoff(g, proven), r.curve()}
 	if len(r.Curve) > 0 && !r.Curve[0].Proven {

@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/inspect"
+	"minsep/internal/words"
 )
 
 // WriteComparison writes a page of two runs beside each other.
@@ -99,10 +100,10 @@ func (r *Run) compared() []Fact {
 	add("Separation", "%d", separation, r.Scheme != nil)
 	strategy := ""
 	if r.Strategy != nil {
-		strategy = fmt.Sprintf("%s, %d bands", r.Strategy.Kind, r.Strategy.Bands())
+		strategy = described(r.Strategy)
 	}
 	add("Strategy", "%s", strategy, r.Strategy != nil)
-	add("Examples, or owners where they are sampled", "%d", r.copies(), r.copies() > 0)
+	add("Examples, or owners where they are sampled", "%s", words.Grouped(r.copies()), r.copies() > 0)
 	add("Expected batch size", "%.6g", r.batchSize(), r.batchSize() > 0)
 	relative := r.noiseRelative()
 	add("Noise relative to the batch", "%.4g", relative, !math.IsNaN(relative))

@@ -197,6 +197,11 @@ func (plainTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
+// upToOne are plain ticks of shares, none above 1.
+type upToOne struct{}
+
+func (upToOne) Ticks(low, _ float64) []plot.Tick { return plainTicks{}.Ticks(low, 1) }
+
 // powers are the ticks of a logarithmic axis: whole powers of ten, as many as there is room for.
 type powers struct{}
 

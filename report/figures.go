@@ -24,7 +24,7 @@ func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	if !proven {
 		worth = "not proven"
 	}
-	f.Alt = fmt.Sprintf("The largest true positive rate of a membership test against its false positive rate, from the %s points, above the diagonal of guessing. The advantage is %s.", worth, accounting.AtMost(g.Advantage()))
+	f.Alt = fmt.Sprintf("The largest true positive rate of a membership test against its false positive rate, from points that are %s, above the diagonal of guessing. The advantage is %s.", worth, accounting.AtMost(g.Advantage()))
 	var x, y []float64
 	for k := 0; k <= 120; k++ {
 		fpr := math.Pow(10, -4+4*float64(k)/120)
@@ -32,7 +32,8 @@ func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	}
 	p := chart("false positive rate", "true positive rate")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1e-4, 1, 0, 1
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1e-4, 1, 0, 1.3 // with room for the legend
+	p.Y.Tick.Marker = upToOne{}
 	bound, guess := lineOf(xys(x, y), first, false), lineOf(xys(x, x), other, true)
 	p.Add(bound, guess)
 	p.Legend.Left = true
@@ -112,18 +113,15 @@ func (r *Run) curve() Figure {
 		p.Legend.Add(worth, l)
 	}
 	dots, bound := dotsOf(points, other), lineOf(implied, other, true)
-	p.Legend.Left = true
-	if x == nil { // the bound is high on the left, and what is below it empty
-		p.Legend.Top = false
-	}
+	p.Legend.Top, p.Legend.Left = false, true // δ is high on the left, and what is below it empty
 	p.Add(bound, dots)
 	p.Legend.Add(certified, dots)
 	p.Legend.Add("what follows of it", bound)
-	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low)-0.3)), math.Pow(10, math.Ceil(math.Log10(high)+0.3))
+	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low)-0.3)), min(1, math.Pow(10, math.Ceil(math.Log10(high)+0.3)))
 	p.X.Min, p.X.Max = 0, last
-	f.Alt = "δ on a logarithmic scale against ε: " + words.Count(len(points), certified+" point") + ", a dashed line that falls to each of them, which is what follows of them"
+	f.Alt = "δ on a logarithmic scale against ε: " + words.Count(len(points), "point") + ", " + certified + ", and a dashed line that falls to each of them, which is what follows"
 	if x != nil {
-		f.Alt += fmt.Sprintf(", and a falling curve (%s) with a band of two standard errors", worth)
+		f.Alt += fmt.Sprintf("; a falling curve (%s) with a band of two standard errors", worth)
 	}
 	f.Alt += "."
 	f.SVG = svg(p, figureWidth, figureHeight, "curve", f.Title, f.Alt)
@@ -200,7 +198,7 @@ func (l *Participations) figures(one string) []Figure {
 			times.Rows = append(times.Rows, []string{strconv.Itoa(k), number(share)})
 		}
 	}
-	times.Alt = fmt.Sprintf("Shares of %ss by how often they take part; %d times is the most frequent, with a share of %.3g.", one, at, most)
+	times.Alt = fmt.Sprintf("Shares of %ss by how often they take part; most often %s, with a share of %.3g.", one, words.Count(at, "time"), most)
 	if most == 1 {
 		times.Alt = fmt.Sprintf("Every %s takes part %d times.", one, at)
 	}

@@ -83,7 +83,7 @@ var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import
 func TestPage(t *testing.T) {
 	text := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
 	for _, want := range []string{"certified: all of it", "ε = 2, δ = 1e-05", "What stays secret", "What the trainer must do", "30, the expected batch size", "Made 2026-01-02 03:04 UTC",
-		"(2, 1e-05)-differentially private for an owner with one example", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600, 60 %"} {
+		"(2, 1e-05)-differentially private for an owner with one example", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600 (60 %)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -126,7 +126,7 @@ func TestPage(t *testing.T) {
 // TestSecret: what came out by chance is shown when it is asked for, with a title that says so, and
 // else nowhere.
 func TestSecret(t *testing.T) {
-	realized := []string{"987654", "987000", "4711", "13 to"}
+	realized := []string{"987,654", "987000", "4711", "13 to"}
 	public := pageOf(t, fixture(t), Options{})
 	secret := pageOf(t, fixture(t), Options{ShowSecret: true})
 	for _, v := range realized {
@@ -134,8 +134,23 @@ func TestSecret(t *testing.T) {
 			t.Errorf("%s: public %v, secret %v", v, strings.Contains(public, v), strings.Contains(secret, v))
 		}
 	}
-	if !strings.Contains(secret, "<title>SECRET: ") || !strings.Contains(secret, "THIS PAGE IS SECRET") || strings.Contains(public, "SECRET: ") {
+	if !strings.Contains(secret, "<title>SECRET: ") || !strings.Contains(secret, "THIS PAGE IS SECRET") || strings.Contains(public, "SECRET: ") || strings.Contains(public, "987654") {
 		t.Error("the title of the secret page does not say what it is, or that of the public page does")
+	}
+}
+
+// TestNotProven: a page without a proof neither promises anything nor looks as if it did.
+func TestNotProven(t *testing.T) {
+	r := fixture(t)
+	r.Report.State, r.Certificate.Status, r.Certificate.Reason = inspect.StateNotCertified, accounting.NotProven, "nobody knows"
+	text := pageOf(t, r, Options{})
+	for _, want := range []string{`class="verdict" data-state="not certified"`, "What is claimed and not proven, and for whom", "Nothing in this section is proven"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(text, "What is promised") || strings.Contains(text, ".verdict.certified") {
+		t.Error("the page promises what is not proven")
 	}
 }
 
@@ -266,11 +281,11 @@ func TestAlternatives(t *testing.T) {
 	for rank := 2; rank < 12; rank++ {
 		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: planner.Noise{Proven: true}, Tied: rank == 2})
 	}
-	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, BatchSize: 31, Relative: 0.0456, Noise: planner.Noise{Multiplier: 3, Proven: true}})
+	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, MaxPerOwner: 2, BatchSize: 31, Relative: 0.0456, Noise: planner.Noise{Multiplier: 3, Proven: true}})
 	text := plain(pageOf(t, r, Options{}))
 	own := fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.noiseRelative()))
 	for _, want := range []string{"<td>this run</td>", own, "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.02</td><td>proven, tied with the first</td>", "error over the steps of prefix sums.",
-		"<td>12</td><td>poisson</td><td></td><td>identity</td><td>1</td><td>31</td><td>3</td><td>0.0456</td><td>proven</td>"} {
+		"<td>12</td><td>poisson</td><td></td><td>identity</td><td>1</td><td>2</td><td>31</td><td>3</td><td>0.0456</td><td>proven</td>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -56,7 +56,7 @@ func (r *Run) alternatives() *Section {
 		return nil
 	}
 	request := r.Plan.Request
-	s := &Section{ID: "alternatives", Title: "Beside the alternatives of the plan", Columns: []string{"", "scheme", "min-sep", "strategy", "bands", "batch", "σ", "noise / batch", "status"}}
+	s := &Section{ID: "alternatives", Title: "Beside the alternatives of the plan", Columns: []string{"", "scheme", "min-sep", "strategy", "bands", "examples of an owner", "batch", "σ", "noise / batch", "status"}}
 	var marks []mark
 	comparable := true
 	s.Text = []string{"The rows of the plan are estimates unless they say proven. This run is the first line, by its certificate. The noise is " + measure(request) + "."}
@@ -67,7 +67,7 @@ func (r *Run) alternatives() *Section {
 				request.Epsilon, request.Delta, request.Steps, c.Epsilon, c.Delta, c.Run.Strategy.Steps))
 		}
 		if v := r.noiseBy(request.Workload, request.Objective); !math.IsNaN(v) {
-			s.Rows = append(s.Rows, []string{"this run", r.Scheme.Kind().Name, fmt.Sprint(r.Scheme.Scheme().Separation()), c.Run.Strategy.Kind, fmt.Sprint(c.Run.Strategy.Bands()),
+			s.Rows = append(s.Rows, []string{"this run", r.Scheme.Kind().Name, fmt.Sprint(r.Scheme.Scheme().Separation()), c.Run.Strategy.Kind, fmt.Sprint(c.Run.Strategy.Bands()), fmt.Sprint(c.Run.MaxExamplesPerOwner),
 				number(r.batchSize()), number(c.NoiseMultiplier), number(v), string(c.Status)})
 			marks = append(marks, mark{label: "this run", value: v})
 		}
@@ -83,7 +83,7 @@ func (r *Run) alternatives() *Section {
 		if row.Scheme.MinSep > 0 {
 			minSep = fmt.Sprint(row.Scheme.MinSep)
 		}
-		s.Rows = append(s.Rows, []string{fmt.Sprint(row.Rank), row.Scheme.Scheme, minSep, row.Strategy.Kind, fmt.Sprint(row.Bands),
+		s.Rows = append(s.Rows, []string{fmt.Sprint(row.Rank), row.Scheme.Scheme, minSep, row.Strategy.Kind, fmt.Sprint(row.Bands), fmt.Sprint(row.MaxPerOwner),
 			number(row.BatchSize), number(row.Noise.Multiplier), number(row.Relative) + deviation, worth})
 		at := mark{label: fmt.Sprint(row.Rank), value: row.Relative}
 		if !row.Noise.Proven {
@@ -145,7 +145,7 @@ func (r *Run) strategy() *Section {
 	s.Text = []string{"Training adds ζσC⁻¹z, with z independent and normal: negative entries of C⁻¹ take back a part of the noise of earlier steps."}
 	if n := r.Noise; n != nil {
 		s.Facts = []Fact{{"Coordinates", words.Grouped(n.Coordinates)}, {"Clip norm ζ", fmt.Sprintf("%g", float64(n.ClipNorm))},
-			{"Noise multiplier σ", fmt.Sprintf("%g", float64(n.NoiseMultiplier))}, {"Grid", power(float64(n.Grid))}}
+			{"Noise multiplier σ", fmt.Sprintf("%.6g", float64(n.NoiseMultiplier))}, {"Grid", power(float64(n.Grid))}}
 	}
 	return s
 }
@@ -160,13 +160,13 @@ func (r *Run) bounds() *Section {
 		if whole == 0 {
 			return words.Grouped(part)
 		}
-		return fmt.Sprintf("%s, %.3g %%", words.Grouped(part), 100*float64(part)/float64(whole))
+		return fmt.Sprintf("%s (%.3g %%)", words.Grouped(part), 100*float64(part)/float64(whole))
 	}
 	s.Facts = []Fact{
 		{"Examples given", words.Grouped(b.Examples)}, {"Kept", share(b.Kept, b.Examples)},
 		{"Dropped, an owner was full", share(b.DroppedOwnerFull, b.Examples)},
 		{"Dropped, the neighbourhood was too large", share(b.DroppedNeighborhood, b.Examples)},
-		{"Owners", words.Grouped(b.Owners)}, {"Edges given, of kept examples", fmt.Sprintf("%s, %s", words.Grouped(b.Edges), share(b.KeptEdges, b.Edges))},
+		{"Owners", words.Grouped(b.Owners)}, {"Edges given", words.Grouped(b.Edges)}, {"Edges of kept examples", share(b.KeptEdges, b.Edges)},
 		{"Duplicate edges merged", words.Grouped(b.DuplicateEdges)},
 	}
 	return s
