@@ -150,6 +150,60 @@ func TestPythonDocument(t *testing.T) {
 	ignored(t, dir)
 }
 
+// inNoiseDocument follows the reader of docs/noise.md, and holds it against the package's.
+const inNoiseDocument = `
+import minsep
+run = minsep.Run("run-noise")
+for step in 0, 999:
+    assert np.array_equal(noise(step), run.noise(step))
+`
+
+// TestNoiseDocument types the blocks of docs/noise.md, after the commands of the README that it
+// begins with.
+func TestNoiseDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command: not with -short")
+	}
+	python := pythonWith(t, "numpy")
+	bin := buildCommand(t)
+	dir := newClone(t, bin)
+	source, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range blocks(t, "../README.md") {
+		for line := range strings.Lines(b.text) {
+			for _, stage := range []string{"keygen", "bound", "strategy"} {
+				if strings.HasPrefix(line, "bin/minsep "+stage+" ") {
+					runShell(t, "README.md", dir, line)
+				}
+			}
+		}
+	}
+	ran := map[string]int{}
+	for _, b := range blocks(t, "../docs/noise.md") {
+		at := fmt.Sprintf("docs/noise.md:%d", b.line)
+		ran[b.language]++
+		switch b.language {
+		case "":
+			runShell(t, at, dir, b.text)
+		case "python":
+			cmd := exec.Command(python, "-")
+			cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), "PYTHONPATH="+source, "PYTHONDONTWRITEBYTECODE=1"), strings.NewReader(b.text+inNoiseDocument)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s\n%s", at, err, b.text, out)
+			}
+		case "text": // names of files
+		default:
+			t.Errorf("%s: a block in %q: nothing runs it", at, b.language)
+		}
+	}
+	if ran[""] != 3 || ran["python"] != 1 {
+		t.Errorf("blocks of each language: %v", ran)
+	}
+	ignored(t, dir)
+}
+
 // imports names the framework that a program imports, whose Python runs it; data sets are beside
 // JAX.
 func imports(program string) string {

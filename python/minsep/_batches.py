@@ -74,6 +74,9 @@ class Batches:
         scheme = self.folder.params.get("scheme")
         truncation = scheme.get("truncation") if isinstance(scheme, dict) else None
         self.max_batch_size: int | None = truncation.get("max_batch_size") if isinstance(truncation, dict) else None
+        fixed = scheme.get("fixed") if isinstance(scheme, dict) else None
+        if isinstance(fixed, dict):  # every batch has so many
+            self.max_batch_size = fixed.get("batch_size")
         valid = (
             is_count(self.steps, 1)
             and is_count(self.examples, 0)
@@ -82,7 +85,7 @@ class Batches:
             and self.row_type in ("<i4", "<i8")
             and self.rows_of in ("bounded", "range")
             and (expected is None or type(expected) in (int, float) and expected > 0)
-            and (truncation is None or is_count(self.max_batch_size, 1))
+            and (truncation is None and fixed is None or is_count(self.max_batch_size, 1))
             and is_count(self.examples_per_owner, int(self.of_owners))
             and is_count(facts.get("owners", 0), int(self.of_owners))
             and (self.of_owners or not self.examples_per_owner and not facts.get("owners"))

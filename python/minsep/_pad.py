@@ -18,7 +18,8 @@ def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1
     number of shapes is known before training, and an empty batch has a shape too: it is a step as any other. ranks must divide
     every size, and the host rank in [0, ranks) gets one of ranks contiguous slices of equal length.
 
-    Of an `OwnerBatch` rows are counted, n, and each host's slice is one: whole owners, then padding.
+    Of an `OwnerBatch` rows are counted, n, and not owners: `Run.max_rows` is a size that fits every batch on one host. Each
+    host's slice is one: whole owners, then padding; where they do not fit, the next size is taken.
 
     The result has the type of batch. Count an entry of -1 as a gradient of zero: `clip_and_sum` does, given
     `is_padding=rows < 0`. Sizes of batches are secret, padded or not.

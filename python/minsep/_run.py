@@ -133,9 +133,16 @@ class Run:
 
     @property
     def max_batch_size(self) -> int | None:
-        """The most examples of a batch, of owners where they are sampled: `form --max-batch-size`; None where batches are
-        not cut. It is public."""
+        """The most examples of a batch, of owners where they are sampled: `form --max-batch-size`, or the size of all batches
+        with the scheme fixed; None where batches are not cut. It is public."""
         return self._need_batches().max_batch_size
+
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows of a batch, which is what `pad` counts: `max_batch_size`, where owners are sampled times
+        `examples_per_owner`; None where batches are not cut. It is public."""
+        batches = self._need_batches()
+        return batches.max_batch_size and batches.max_batch_size * max(1, batches.examples_per_owner)
 
     @property
     def examples_per_owner(self) -> int | None:

@@ -44,6 +44,14 @@ class Batches(runs.Case):
                 several += any(len(group) > 1 for group in want)
             self.assertGreater(several, 6)
 
+    def test_max_rows(self):
+        self.assertIsNone(minsep.Run(self.owned()).max_rows)
+        for extra in ("--max-batch-size", "9", "--pad"), ("--max-batch-size", "2"):
+            run = minsep.Run(self.owned(*extra))
+            self.assertEqual((run.max_batch_size, run.max_rows), (int(extra[1]), 3 * int(extra[1])))
+            self.assertEqual({len(minsep.pad(run.batch(t), run.max_rows).rows) for t in range(run.steps)}, {run.max_rows})
+            self.assertLessEqual(max(len(run.batch(t)) for t in range(run.steps)), run.max_batch_size)
+
     def test_rows_are_of_one_owner_each(self):
         run = minsep.Run(self.owned())
         owner = lambda e: e // 6 if e % 7 else e // 6 + 1000

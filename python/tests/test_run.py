@@ -63,13 +63,25 @@ class Batches(runs.Case):
         self.assertAlmostEqual(minsep.Run(self.formed()).expected_batch_size, 6.0)
 
     def test_max_batch_size(self):
-        self.assertIsNone(minsep.Run(self.formed()).max_batch_size)
+        run = minsep.Run(self.formed())
+        self.assertEqual((run.max_batch_size, run.max_rows), (None, None))
         for extra in (("--max-batch-size", "7"), ("--max-batch-size", "7", "--pad")):
             run = minsep.Run(runs._formed("numbers", 20, 3, extra))
             self.assertEqual(run.max_batch_size, 7)
             self.assertEqual(max(len(run.batch(t)) for t in range(run.steps)), 7)
             self.assertLess(min(len(run.batch(t)) for t in range(run.steps)), 7)  # padding is left out
             self.assertEqual({len(minsep.pad(run.batch(t), run.max_batch_size)) for t in range(run.steps)}, {7})
+            self.assertEqual(run.max_rows, 7)
+
+    def test_max_batch_size_of_fixed_batches(self):
+        out = self.folder / "run"
+        runs.minsep("form", "--examples", 90, "--scheme", "fixed", "--steps", 20, "--min-sep", 3, "--batch-size", 6, "--key", runs.key(), "--out", out, "--quiet")
+        run = minsep.Run(out)
+        self.assertEqual((run.max_batch_size, run.max_rows, run.expected_batch_size), (6, 6, 6.0))
+        self.assertEqual({len(run.batch(t)) for t in range(run.steps)}, {6})
+        runs.edit_index(out / "batches", lambda index: index["params"]["scheme"]["fixed"].pop("batch_size"))
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "facts that this version cannot read"):
+            minsep.Run(out)
 
     def test_fingerprint_differs_by_run(self):
         a, b = minsep.Run(runs._formed("numbers", 20, 3, ())), minsep.Run(runs._formed("text", 20, 3, ()))
