@@ -16,15 +16,19 @@ type balancedMinSep struct {
 	scheme sampling.BalancedMinSep
 }
 
-func (a balancedMinSep) method() (Method, error) {
-	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
+func (a balancedMinSep) method() (Method, error) { return a.run.separately() }
+
+// separately is the method of schemes whose likelihoods are known where the parts that
+// participations have in the sums do not overlap.
+func (r Run) separately() (Method, error) {
+	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
 	switch {
 	case bands > minSep:
-		return a.run.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
-	case a.run.Sampler.Truncation != nil:
-		return a.run.refuse(noTruncation)
-	case !a.run.Strategy.NonNegative():
-		return a.run.refuse(negativeEntry)
+		return r.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
+	case r.Sampler.Truncation != nil:
+		return r.refuse(noTruncation)
+	case !r.Strategy.NonNegative():
+		return r.refuse(negativeEntry)
 	}
 	return MonteCarlo, nil
 }

@@ -16,18 +16,7 @@ type epochMinSep struct {
 	scheme sampling.EpochMinSep
 }
 
-func (a epochMinSep) method() (Method, error) {
-	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
-	switch {
-	case bands > minSep:
-		return a.run.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
-	case a.run.Sampler.Truncation != nil:
-		return a.run.refuse(noTruncation)
-	case !a.run.Strategy.NonNegative():
-		return a.run.refuse(negativeEntry)
-	}
-	return MonteCarlo, nil
-}
+func (a epochMinSep) method() (Method, error) { return a.run.separately() }
 
 func (a epochMinSep) loss(spec *montecarlo.Spec) { spec.EpochSteps = a.scheme.EpochSteps }
 
