@@ -37,7 +37,7 @@ func (k kind) String() string {
 func (k kind) rule(t ownergraph.IDType) string {
 	switch k {
 	case empty:
-		return "every record needs an id"
+		return "every record needs an id: add it, or leave the record out"
 	case long:
 		return "a string id has at most 255 bytes"
 	case withNUL:
