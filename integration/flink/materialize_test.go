@@ -10,6 +10,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+
+	"minsep/integration/flink"
 )
 
 // TestMaterialize joins examples with batches on Flink and compares with the direct runner.
@@ -32,8 +34,31 @@ func TestMaterialize(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.must(strings.Fields("form --examples 100000 --scheme b-min-sep --steps 100 --min-sep 4 --batch-size 2000 --shards 3 --key key --out run --quiet")...)
-	folder := filepath.Join("run", "materialized")
-	args := strings.Fields("materialize --run run --examples " + filepath.Join(b.dir, "examples.parquet") + " --pad 64 --shards 5 --key key --json --quiet --log-level info --log-format json --timeout " + jobLimit.String())
+	compare(t, b, k, "run", 7, "--examples", filepath.Join(b.dir, "examples.parquet"), "--pad", "64")
+}
+
+// TestMaterializeByName joins files by name, of several splits, on Flink.
+func TestMaterializeByName(t *testing.T) {
+	k := loopback(t)
+	b := newBench(t)
+	folder := filepath.Join(b.dir, "files")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for id := range 3000 {
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%d.txt", id)), bytes.Repeat([]byte{byte(id)}, id%50), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.must(strings.Fields("form --examples 3000 --scheme b-min-sep --steps 100 --min-sep 4 --batch-size 60 --shards 3 --key key --out run --quiet")...)
+	compare(t, b, k, "run", 7, "--examples", folder, "--by-name")
+}
+
+// compare materializes on the direct runner and on Flink, and compares what both left.
+func compare(t *testing.T, b *bench, k *flink.Cluster, run string, files int, data ...string) {
+	t.Helper()
+	folder := filepath.Join(run, "materialized")
+	args := append(strings.Fields("materialize --run "+run+" --shards 5 --key key --json --quiet --log-level info --log-format json --timeout "+jobLimit.String()), data...)
 	stdout, log, err := b.command(nil, args...)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +71,7 @@ func TestMaterialize(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.emptyTemp()
-	if diff := gocmp.Diff(want, b.outcome(stdout, log, folder)); diff != "" || len(want.Files) != 7 {
+	if diff := gocmp.Diff(want, b.outcome(stdout, log, folder)); diff != "" || len(want.Files) != files {
 		t.Errorf("%d files, -direct +flink:\n%s", len(want.Files), diff)
 	}
 }
