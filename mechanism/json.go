@@ -77,6 +77,9 @@ func ReadStrategy(r io.Reader) (*Strategy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mechanism: strategy: %w", err)
 	}
+	if err := strictjson.Foreign(data); err != nil {
+		return nil, fmt.Errorf("mechanism: strategy: %w", err)
+	}
 	s := new(Strategy)
 	if err := json.Unmarshal(data, s); err != nil {
 		return nil, err

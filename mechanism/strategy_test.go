@@ -100,6 +100,7 @@ func TestReadStrategyRefuses(t *testing.T) {
 		{`{"kind":"identity","steps":1,"toeplitz":[1]}`, "version 0"},
 		{`{"version":1,"kind":"identity","steps":1,"toeplitz":[1],"sigma":1}`, "unknown field"},
 		{`{"version":1,"kind":"identity","steps":1,"toeplitz":[1]} x`, "invalid character"},
+		{"\x8fkey", "strategy: not JSON: it begins with neither { nor ["},
 		{`{"version":1,"kind":"magic","steps":1,"toeplitz":[1]}`, "known kind"},
 		{`{"version":1,"kind":"toeplitz","steps":1,"toeplitz":[1,2]}`, "must be 1 to 1"},
 		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[0,2]}`, "above 0"},

@@ -10,6 +10,7 @@ import (
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
@@ -75,7 +76,7 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 	s, err := mechanism.ReadStrategy(store.Text(f))
 	if err != nil {
 		rule := "cannot be used"
-		if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.Offset <= 1 {
+		if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.Offset <= 1 || errors.Is(err, strictjson.ErrForeign) {
 			rule = "is not a strategy file, as `minsep strategy --out` makes them"
 		}
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: rule}, err)

@@ -29,19 +29,22 @@ import (
 // Unmarshal decodes one JSON value into v, and refuses fields that v does not have and anything
 // after the value.
 func Unmarshal(b []byte, v any) error {
-	if err := foreign(b); err != nil {
+	if err := Foreign(b); err != nil {
 		return err
 	}
 	return Read(bytes.NewReader(b), v)
 }
 
-// foreign refuses what does not begin as JSON does. It shows nothing of it, which may be a key.
-func foreign(b []byte) error {
+// ErrForeign says that something is not JSON from its beginning, and shows nothing of it.
+var ErrForeign = errors.New("not JSON: it begins with neither { nor [")
+
+// Foreign refuses what does not begin as JSON does, which may be a key, with [ErrForeign].
+func Foreign(b []byte) error {
 	start := bytes.TrimSpace(b)
 	if len(start) == 0 || start[0] == '{' || start[0] == '[' || json.Valid(b) {
 		return nil
 	}
-	return errors.New("not JSON: it begins with neither { nor [")
+	return ErrForeign
 }
 
 // Read is [Unmarshal] of all that r has.
@@ -162,7 +165,7 @@ func Plain(b []byte) []byte {
 
 // Invalid says what is wrong with something that is not JSON, with the line; nil for JSON.
 func Invalid(b []byte) error {
-	if err := foreign(b); err != nil {
+	if err := Foreign(b); err != nil {
 		return err
 	}
 	var v any
