@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/accounting"
 	"minsep/mechanism"
+	"minsep/sampling"
 	"minsep/stages"
 )
 
@@ -195,5 +197,52 @@ func TestCompareSchedules(t *testing.T) {
 	slower.Plan.Strategy.Momentum = .5
 	if _, err := ComparePlans(t.Context(), []NamedPlan{cooldown, slower}, 0, nil); err == nil || !strings.Contains(err.Error(), "momentum") {
 		t.Errorf("another momentum: %v", err)
+	}
+}
+
+// TestTooFewHits: where the samples end before enough is seen, a candidate is refused, and not
+// given a bound in place of an estimate, although it would be behind by that.
+func TestTooFewHits(t *testing.T) {
+	strategy, err := mechanism.BSR(200, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .02, Steps: 200, MinSep: 16, WarmStart: true}}, Strategy: strategy, MaxExamplesPerOwner: 5}
+	of := claim{run: run, epsilon: 8, delta: 1e-9, share: 1e-9} // of a few samples
+	few := 0
+	for _, start := range []float64{3, 4, 5, 6} {
+		n, err := of.estimate(t.Context(), guess{start, unknownPace, .1}, tolerance)
+		if errors.Is(err, ErrTooDear) || errors.Is(err, ErrNoEstimate) {
+			few++
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0.0
+		for _, l := range n.found.looks {
+			seen += l.seen
+		}
+		if seen < leastBehind {
+			t.Errorf("from %g: %g ± %g, of %g hits", start, n.Multiplier, n.StdErr, seen)
+		}
+	}
+	if few == 0 {
+		t.Error("nothing was refused: the test shows nothing")
+	}
+}
+
+// TestIsFar: one hit says that a noise multiplier is far too small, but not where it is enough to
+// know that a divergence is below δ: there it must not end before it is known to be.
+func TestIsFar(t *testing.T) {
+	l := look{samples: few, seen: 1, gap: .4, gapErr: .1}
+	s := searcher{claim: claim{run: accounting.Run{MaxExamplesPerOwner: 2}}, pace: unknownPace, looks: []look{l}, behind: math.Inf(1)}
+	none, near := l, l
+	none.seen, near.gap = .9, .09
+	if !s.isFar(&l) || s.isFar(&none) || s.isFar(&near) {
+		t.Error("far is not what one hit at a large gap says")
+	}
+	if s.below = true; s.isFar(&l) {
+		t.Error("a look for a divergence below δ ends above it with one hit")
 	}
 }

@@ -61,6 +61,10 @@ const (
 	// the first.
 	roughShare, refinedShare = 0.125, 0.5
 
+	// Part of the samples in which balanced min-sep must show enough for a rough estimate: what
+	// does not takes hours to verify.
+	balancedShare = 0.1
+
 	// Of the tables of an order, in states times steps, where an estimate is coarse and where it is
 	// fine: tables pay where many samples are drawn.
 	coarseWork, middleWork, fineWork, finestWork = 3e6, 1e7, 2e7, 1e8
@@ -68,8 +72,9 @@ const (
 
 	worthTables = 0.5 // of M, that finer tables must leave to be taken
 
-	// Samples, with several examples per owner or of balanced min-sep, that take as long as the next
-	// finer table; four times as many of others, and four times as many for the finest.
+	// Samples of balanced min-sep that take as long as the next finer table; twice as many with
+	// several examples per owner, four times as many of others, and four times as many for the
+	// finest.
 	dearSamples = 2048
 
 	// Draws of the likelihood ratio of an owner's examples where an estimate is coarse: they raise σ
@@ -175,7 +180,13 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 			enough = max(tolerance, s.behindError())
 		}
 		// Of what is far away, few samples say too little of the noise multiplier itself.
-		vague := l.gap > far && l.seen < leastSum && !(s.isBehind(f) && s.run.MaxExamplesPerOwner > 1 && l.seen >= leastBehind)
+		vague := l.gap > far && l.seen < leastSum && !(s.isBehind(f) && s.isSlow() && l.seen >= leastBehind)
+		// Of too few hits in all looks, nothing is known but a bound.
+		hits := 0.0
+		for _, l := range s.looks {
+			hits += l.seen
+		}
+		vague = vague || hits < leastBehind
 		if f.stdErr <= enough && !vague {
 			multiplier := math.Exp(f.x)
 			return Noise{Multiplier: multiplier, StdErr: f.stdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.pace}, nil
@@ -205,7 +216,7 @@ func (s *searcher) isBehind(f fitted) bool {
 
 // behindError is the standard error of ln σ that is enough for what is clearly behind.
 func (s *searcher) behindError() float64 {
-	if s.run.MaxExamplesPerOwner > 1 {
+	if s.isSlow() {
 		return rough
 	}
 	return behindError
@@ -242,7 +253,6 @@ type drawing struct {
 // are left, and the drawing goes on.
 func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, err error) {
 	work, dear := s.firstWork(tolerance)
-	last := s.lastWork(work)
 	var d *drawing
 	for {
 		within := work
@@ -262,7 +272,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 				return false, err
 			}
 		}
-		if work == last {
+		if work == s.lastWork() {
 			dear = math.Inf(1)
 		}
 		short, err = s.draw(ctx, d, tolerance, dear)
@@ -277,7 +287,10 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 // finer ones.
 func (s *searcher) firstWork(tolerance float64) (work, dear float64) {
 	dear = dearSamples
-	if s.run.MaxExamplesPerOwner == 1 && s.run.Sampler.BalancedMinSep == nil {
+	switch {
+	case s.run.MaxExamplesPerOwner > 1:
+		dear *= 2
+	case s.run.Sampler.BalancedMinSep == nil:
 		dear *= 4
 	}
 	switch {
@@ -289,13 +302,10 @@ func (s *searcher) firstWork(tolerance float64) (work, dear float64) {
 	return coarseWork, dear
 }
 
-// lastWork is that of the finest tables that are tried. With several examples per owner, finer ones
-// take longer than the samples that they save, but where a small error is wanted.
-func (s *searcher) lastWork(first float64) float64 {
-	switch {
-	case s.run.MaxExamplesPerOwner > 2:
-		return first
-	case s.run.MaxExamplesPerOwner > 1:
+// lastWork is that of the finest tables that are tried: with several examples per owner, the finest
+// take longer than the samples that they save.
+func (s *searcher) lastWork() float64 {
+	if s.run.MaxExamplesPerOwner > 1 {
 		return fineWork
 	}
 	return finestWork
@@ -394,9 +404,14 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 	}
 }
 
+// isSlow says whether estimates take long: with several examples per owner each sample does, and
+// balanced min-sep has tables of low orders only, and takes many samples.
+func (s *searcher) isSlow() bool {
+	return s.run.MaxExamplesPerOwner > 1 || s.run.Sampler.BalancedMinSep != nil
+}
+
 // isFar says whether the few samples of a look say all that is needed of it: that its σ is far too
-// small, or, with several examples per owner, of which a sample takes long, that the noise
-// multiplier is behind.
+// small, or, where estimates are slow, that the noise multiplier is behind.
 func (s *searcher) isFar(l *look) bool {
 	if s.below {
 		return false
@@ -404,7 +419,7 @@ func (s *searcher) isFar(l *look) bool {
 	if l.seen >= 1 && l.gap > far && l.gap > apart*l.gapErr {
 		return true
 	}
-	if s.run.MaxExamplesPerOwner == 1 || l.seen < leastBehind {
+	if !s.isSlow() || l.seen < leastBehind {
 		return false
 	}
 	f := s.fit()
@@ -415,8 +430,11 @@ func (s *searcher) isFar(l *look) bool {
 // each. Where enough is seen for a rough estimate, it is a part of that.
 func (s *searcher) mostSamples(seen float64) float64 {
 	most := mostWork / float64(s.run.Strategy.Steps)
-	if seen >= leastSum {
+	switch {
+	case seen >= leastSum:
 		most *= cmp.Or(s.part, roughShare)
+	case s.run.Sampler.BalancedMinSep != nil:
+		most *= balancedShare
 	}
 	if s.share > 0 {
 		most *= s.share
