@@ -72,7 +72,7 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 	if err != nil {
 		return n, err
 	}
-	s.below = true
+	s.below, s.part = true, 1 // it must be told on which side of δ it is
 	short, err := s.look(ctx, math.Log(n.Multiplier), tolerance)
 	if err != nil {
 		return n, err
