@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -186,6 +187,7 @@ func TestIntegersOfAnyFormat(t *testing.T) {
 		{"decimal", parquet.Decimal(0, 9, parquet.Int64Type), i64(7), "", "", ""},
 		{"decimal of bytes", parquet.Decimal(0, 9, parquet.FixedLenByteArrayType(4)), flba("\x00\x00\x00\x07"), "", "", ""},
 		{"date", parquet.Date(), parquet.Int32Value(7), "", "", ""},
+		{"half float", parquet.Leaf(halfFloat{parquet.FixedLenByteArrayType(2)}), flba("\x00\x3c"), "1.0", "", ""},
 		{"fixed bytes", parquet.Leaf(parquet.FixedLenByteArrayType(3)), flba("007"), "", "007", "007"},
 		{"uuid", parquet.UUID(), flba("\x55\x0e\x84\x00\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\x00\x00"), `"550e8400-e29b-41d4-a716-446655440000"`,
 			"550e8400-e29b-41d4-a716-446655440000", "550e8400-e29b-41d4-a716-446655440000"},
@@ -280,4 +282,11 @@ func TestWhereIntegersEnd(t *testing.T) {
 			t.Errorf("%s: %d edges, %q, %v", name, edges, warnings, err)
 		}
 	}
+}
+
+// halfFloat is the type FLOAT16, which the library does not write.
+type halfFloat struct{ parquet.Type }
+
+func (halfFloat) LogicalType() *format.LogicalType {
+	return &format.LogicalType{Value: new(format.Float16Type)}
 }

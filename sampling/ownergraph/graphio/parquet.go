@@ -114,6 +114,9 @@ func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, 
 		return nil, &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "the file has " + words.Count(len(top), "column"), Rule: columnsRule}
 	}
 	c, err := idcolumn.NewColumn(top[at])
+	if err == nil && file.HalfFloats(c) {
+		err = errors.New("type FLOAT16")
+	}
 	if err != nil {
 		return nil, &Fault{Column: top[at].Name(), Found: err.Error(), Rule: "must be integers or strings, or for owners a list of them"}
 	}

@@ -155,6 +155,23 @@ func idTypeOf(t parquet.Type) (id ownergraph.IDType, unsigned, ok bool) {
 	return 0, false, false
 }
 
+// HalfFloats says that a column holds half floats, whose type the library leaves out as it reads:
+// their two bytes are no id, since 0 and -0 differ in them.
+func (f *File) HalfFloats(c *Column) bool {
+	leaf := 0
+	for i, e := range f.Metadata().Schema {
+		if i == 0 || e.NumChildren.Valid && e.NumChildren.V > 0 {
+			continue
+		}
+		if leaf == c.leaf {
+			_, half := e.LogicalType.Value.(*format.Float16Type)
+			return half
+		}
+		leaf++
+	}
+	return false
+}
+
 // Groups returns the number of row groups.
 func (f *File) Groups() int { return len(f.Metadata().RowGroups) }
 
