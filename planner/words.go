@@ -56,18 +56,22 @@ func (out *Result) explain() {
 	first := out.Rows[0]
 	why := func(format string, args ...any) { out.Why = append(out.Why, fmt.Sprintf(format, args...)) }
 	why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
+	sampling, same := "Poisson sampling", sameAs(first)
+	if first.Scheme.Sample != "" { // SameAs is of sampled examples
+		sampling, same = "Poisson sampling of owners", ""
+	}
 	for _, row := range out.Rows {
-		if row.Scheme.Scheme == "poisson" && row.Bands == 1 && row.Scheme.Sample == "" && row.MaxPerOwner == first.MaxPerOwner && row.BatchSize == first.BatchSize && row != first {
-			why("Independent noise with Poisson sampling has %.3g times as much at this batch size%s.", row.Relative/first.Relative, sameAs(first))
+		if row.Scheme.Scheme == "poisson" && row.Bands == 1 && row.Scheme.Sample == first.Scheme.Sample && row.MaxPerOwner == first.MaxPerOwner && row.BatchSize == first.BatchSize && row != first {
+			why("Independent noise with %s has %.3g times as much at this batch size%s.", sampling, row.Relative/first.Relative, same)
 			break
 		}
 	}
-	same, tied, next := 0, 0, (*Row)(nil)
+	equal, tied, next := 0, 0, (*Row)(nil)
 	for _, row := range out.Rows[1:] {
 		switch {
 		case row.Refused != "":
 		case row.Relative == first.Relative:
-			same++
+			equal++
 		case row.Tied:
 			tied++
 		case next == nil:
@@ -75,10 +79,10 @@ func (out *Result) explain() {
 		}
 	}
 	switch {
-	case same == 1:
+	case equal == 1:
 		why("One more has exactly as much.")
-	case same > 1:
-		why("%d more have exactly as much.", same)
+	case equal > 1:
+		why("%d more have exactly as much.", equal)
 	}
 	if tied > 0 {
 		why("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.", tied)
