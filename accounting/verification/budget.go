@@ -27,7 +27,10 @@ func (p Problem) priced(e *estimator) Problem {
 		return p
 	}
 	whole := p.CPUTime
-	if whole == 0 {
+	switch {
+	case p.longer:
+		whole = longCPUTime
+	case whole == 0:
 		whole = DefaultCPUTime
 	}
 	left := max(0, whole.Seconds()-e.used()-p.tablesToCome()*e.tables/float64(max(1, e.estimates)))

@@ -24,12 +24,12 @@ type Problem struct {
 	NoiseMultiplier float64
 
 	// The budget in samples or in time of processors. With neither, it is DefaultCPUTime, less
-	// where a part of it reaches 0.9 of δ. Estimates take a part of it, and what they leave is for
-	// the verification, over all candidates and both directions. A time is turned into samples
-	// once, by the speed at which this machine makes the estimates, before there is a protocol. A
-	// number of samples bounds no time: tables, and the search for a noise multiplier that needs no
-	// samples, come on top. The samples that measure the speed for a given NoiseMultiplier do not
-	// count.
+	// where a part of it reaches 0.9 of δ, and five times as much where tables leave no time for
+	// samples. Estimates take a part of it, and what they leave is for the verification, over all
+	// candidates and both directions. A time is turned into samples once, by the speed at which
+	// this machine makes the estimates, before there is a protocol. A number of samples bounds no
+	// time: tables, and the search for a noise multiplier that needs no samples, come on top. The
+	// samples that measure the speed for a given NoiseMultiplier do not count.
 
 	Samples uint64        // over all candidates and both directions; 0 for none given
 	CPUTime time.Duration // of one processor; 0 for none given
@@ -53,6 +53,7 @@ type Problem struct {
 	before spent  // by a plan that was made before this one for the same budget
 	byCost bool   // a maximum batch size is accounted for by its cost in δ
 
+	longer    bool       // the default budget is longCPUTime
 	simulated simulation // nil outside of tests
 
 	// Watch, if not nil, is told what is being done, from one goroutine.

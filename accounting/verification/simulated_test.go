@@ -287,3 +287,34 @@ func (w watched) stick(noiseMultiplier float64, d montecarlo.Direction) hockeySt
 	w.at(noiseMultiplier)
 	return w.simulation.stick(noiseMultiplier, d)
 }
+
+// TestTablesThatLeaveNoTime: without a budget, tables that take most of a minute leave more time
+// for samples; a budget that is given is kept, and the noise multiplier that needs no samples is
+// all that it allows.
+func TestTablesThatLeaveNoTime(t *testing.T) {
+	slow := knownCurve{1e-5, -24, 60, -60, 60e-6, 6, .6}
+	for i := range 4 {
+		made := func(cpu time.Duration) (*simulated, *Plan) {
+			s := &simulated{claim: 1e-5, curves: [2]knownCurve{slow, slow}, rng: rand.New(rand.NewPCG(uint64(i), 17)), noisy: 1}
+			p := Problem{Run: smallRun(), Epsilon: 2, Delta: s.claim, CodeVersion: "test", CPUTime: cpu, Workers: 1, simulated: s}
+			plan, err := p.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, plan
+		}
+		s, plan := made(time.Minute)
+		if c := plan.Protocol.Candidates; len(c) != 1 || c[0].Trials[0].Samples+c[0].Trials[1].Samples > 0 {
+			t.Fatalf("a minute allows samples: %+v", c)
+		}
+		proven := s.released(plan)
+		s, plan = made(0)
+		sigma := s.released(plan)
+		if limit := longCPUTime + time.Minute; s.clock > limit {
+			t.Errorf("took %v, at most %v is wanted", s.clock, limit)
+		}
+		if !(sigma < .97*proven && sigma > s.truth()) {
+			t.Errorf("released %.4g; the truth is %.4g, and %.4g needs no samples", sigma, s.truth(), proven)
+		}
+	}
+}
