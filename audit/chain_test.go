@@ -257,13 +257,8 @@ func (c chain) rows(t testing.TB, root stream.Root) rowsOf {
 	return func(run int) [][]float64 { return x.train(uint64(run), includedIn(run)) }
 }
 
-// audit judges observations of the chain. The attack adapts to the first tenth of the runs.
-func (c chain) audit(t testing.TB, seed string, runs int) Judgement {
-	t.Helper()
-	return c.mechanism().audit(t, runs, func() rowsOf { return c.rows(t, seeded(seed)) })
-}
-
-// audit judges observations as those of a mechanism.
+// audit judges observations as those of a mechanism. The attack adapts to the first tenth of the
+// runs.
 func (m Mechanism) audit(t testing.TB, runs int, rows func() rowsOf) Judgement {
 	t.Helper()
 	attack, with, without := m.observe(t, runs, rows)
