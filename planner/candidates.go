@@ -321,15 +321,7 @@ func (p *part) widen(ctx context.Context, scheme string, best *Row) error {
 
 // best is the row of a scheme with the least error so far, of strategies of a kind, or of any where
 // kind is empty; nil if there is none.
-func (p *part) best(scheme, kind string) (best *Row) {
-	for _, row := range p.rows {
-		of := row.Scheme.Scheme == scheme && (kind == "" || row.Strategy.Kind == kind)
-		if of && row.Refused == "" && (best == nil || row.Relative < best.Relative) {
-			best = row
-		}
-	}
-	return best
-}
+func (p *part) best(scheme, kind string) *Row { return latest(p.rows, scheme, kind) }
 
 // binsPart is balls-in-bins, which takes any strategy.
 func binsPart(ctx context.Context, p *part) error {

@@ -11,6 +11,10 @@ import (
 // DefaultCPUTime is the budget where none is given, in time of one processor.
 const DefaultCPUTime = time.Minute
 
+// longCPUTime is that budget where tables have left too little of DefaultCPUTime for samples: what
+// needs no samples costs far more noise.
+const longCPUTime = 5 * DefaultCPUTime
+
 // DefaultSamples is about how many samples that is, for one example per owner; with several a
 // sample takes many times as long.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
@@ -26,14 +30,7 @@ func (p Problem) priced(e *estimator) Problem {
 		p.bought = max(1, p.Samples-min(p.Samples, p.before.samples+e.drawn-e.measured))
 		return p
 	}
-	whole := p.CPUTime
-	switch {
-	case p.longer:
-		whole = longCPUTime
-	case whole == 0:
-		whole = DefaultCPUTime
-	}
-	left := max(0, whole.Seconds()-e.used()-p.tablesToCome()*e.tables/float64(max(1, e.estimates)))
+	left := max(0, e.share.whole-e.used()-p.tablesToCome()*e.tables/float64(max(1, e.estimates)))
 	samples := float64(DefaultSamples(p.steps())) * left / DefaultCPUTime.Seconds()
 	if each := e.eachCPU(); each > 0 {
 		samples = left / each

@@ -3,7 +3,6 @@ package verification
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -59,22 +58,22 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	if err != nil {
 		return err
 	}
-	again := func(samples uint64) error {
-		p.before.samples += samples
-		return p.chosen(e, out, provable, known)
+	choose := func() error {
+		out.again = func(samples uint64) error {
+			p.before.samples += samples
+			return p.chosen(e, out, provable, known)
+		}
+		return out.again(0)
 	}
-	if out.Estimates, err = e.search(ctx, gridIndex(start), 0.75*p.Delta, known); err == nil {
-		out.again = again
-		err = out.again(0)
+	if out.Estimates, err = e.search(ctx, gridIndex(start), nearDelta*p.Delta, known); err == nil {
+		err = choose()
 	}
 	if !errors.Is(err, accounting.ErrTooFewSamples) || provable.NoiseMultiplier == 0 || p.pair().Majorized() {
 		return err
 	}
-	if p.Samples == 0 && p.CPUTime == 0 && p.Accept == 0 {
-		p.longer = true
+	if e.lengthen(p) {
 		if err = p.goOn(ctx, e, out, gridIndex(start), known); err == nil {
-			out.again = again
-			err = out.again(0)
+			err = choose()
 		}
 		if !errors.Is(err, accounting.ErrTooFewSamples) {
 			return err
@@ -83,19 +82,17 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	return p.provenOnly(ctx, e, out, provable)
 }
 
-// longCPUTime is the budget where none is given and tables have left too little of DefaultCPUTime
-// for samples: what needs no samples costs far more noise.
-const longCPUTime = 5 * DefaultCPUTime
+// nearDelta is the part of δ near which estimates are made: what a verification accepts is below δ.
+const nearDelta = 0.75
 
-// goOn makes more estimates, in a budget in time that is larger now, and adds them to the plan's.
-// It begins where they have the target, or at a grid index where there are none.
+// goOn makes more estimates, in what a longer budget leaves them, and adds them to the plan's. It
+// begins where they have the target, or at a grid index where there are none.
 func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from int, known NoiseEstimate) error {
-	e.share.seconds, e.share.whole, e.share.budget = longCPUTime.Seconds(), longCPUTime.Seconds(), fmt.Sprintf("%v of one processor, the longest default", longCPUTime)
-	e.beginEstimates()
+	target := nearDelta * p.Delta
 	if len(out.Estimates) > 0 {
-		from = gridIndex(newModel(out.Estimates, known, 0.75*p.Delta).at(0.75 * p.Delta))
+		from = gridIndex(newModel(out.Estimates, known, target).at(target))
 	}
-	more, err := e.search(ctx, from, 0.75*p.Delta, known)
+	more, err := e.search(ctx, from, target, known)
 	for _, l := range more {
 		if !isTried(out.Estimates, gridIndex(l.NoiseMultiplier)) {
 			out.Estimates = insert(out.Estimates, l)

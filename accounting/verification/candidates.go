@@ -308,11 +308,7 @@ func (p Problem) spendAlike(bounds []float64) (accounting.Thresholds, []uint64, 
 	}
 	if p.Samples == 0 && p.CPUTime == 0 {
 		t, samples, err := claim.Samples(most, bounds)
-		total := 0.0
-		for _, s := range samples {
-			total += float64(s)
-		}
-		if err == nil && total <= budget {
+		if err == nil && sum(samples) <= budget {
 			return t, samples, nil
 		}
 	}

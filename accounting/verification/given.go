@@ -39,12 +39,9 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
 	}
 	p = p.priced(e)
 	out.Protocol, err = p.fixGiven(pair, out)
-	return e.priced(err, false, func() (need float64) {
+	return e.priced(err, false, func() float64 {
 		_, samples, _ := p.claim().Samples(p.Delta/2, []float64{pair[0].bound(), pair[1].bound()})
-		for _, s := range samples {
-			need += float64(s)
-		}
-		return need
+		return sum(samples)
 	})
 }
 
@@ -191,4 +188,12 @@ func total(tests []accounting.Test) (samples float64) {
 		samples += float64(test.Samples)
 	}
 	return samples
+}
+
+// sum is the number of samples of trials.
+func sum(samples []uint64) (all float64) {
+	for _, n := range samples {
+		all += float64(n)
+	}
+	return all
 }

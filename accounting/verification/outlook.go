@@ -120,12 +120,9 @@ func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMul
 		o.Proven = noiseMultiplier
 	}
 	// The fewest samples accept a mean of 0 only; what is advised accepts half of δ.
-	count := func(accept float64) (sum float64) {
+	count := func(accept float64) float64 {
 		_, samples, _ := p.claim().Samples(accept, bounds)
-		for _, n := range samples {
-			sum += float64(n)
-		}
-		return sum
+		return sum(samples)
 	}
 	left, _ := p.priced(e).allowance()
 	o.Least, o.Advised = count(0), count(p.Delta/2)

@@ -53,7 +53,6 @@ type Problem struct {
 	before spent  // by a plan that was made before this one for the same budget
 	byCost bool   // a maximum batch size is accounted for by its cost in δ
 
-	longer    bool       // the default budget is longCPUTime
 	simulated simulation // nil outside of tests
 
 	// Watch, if not nil, is told what is being done, from one goroutine.

@@ -124,6 +124,18 @@ func (e *estimator) beginEstimates() {
 	}
 }
 
+// lengthen makes a budget that was not given longCPUTime, and leaves the estimates their part of
+// it. ok is false where it was given.
+func (e *estimator) lengthen(p Problem) (ok bool) {
+	if p.Samples > 0 || p.CPUTime > 0 || p.Accept > 0 {
+		return false
+	}
+	e.share.whole = longCPUTime.Seconds()
+	e.share.seconds, e.share.budget = e.share.whole, fmt.Sprintf("%v of one processor, the longest default", longCPUTime)
+	e.beginEstimates()
+	return true
+}
+
 // extend leaves the estimates more of the budget, once, where there is more.
 func (e *estimator) extend() bool {
 	more := e.share.reserve
