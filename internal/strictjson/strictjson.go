@@ -15,6 +15,7 @@
 package strictjson
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,7 @@ func Unmarshal(b []byte, v any) error {
 	if err := Foreign(b); err != nil {
 		return err
 	}
-	return Read(bytes.NewReader(b), v)
+	return decode(bytes.NewReader(b), v)
 }
 
 // ErrForeign says that something is not JSON from its beginning, and shows nothing of it.
@@ -47,8 +48,24 @@ func Foreign(b []byte) error {
 	return ErrForeign
 }
 
-// Read is [Unmarshal] of all that r has.
+// Read is [Unmarshal] of an object or a list that is all that r has.
 func Read(r io.Reader, v any) error {
+	b := bufio.NewReader(r)
+	for {
+		start, err := b.ReadByte()
+		switch {
+		case err == nil && strings.IndexByte(" \t\r\n", start) >= 0:
+			continue
+		case err == nil && start != '{' && start != '[':
+			return ErrForeign
+		case err == nil:
+			b.UnreadByte()
+		}
+		return decode(b, v) // which has the error
+	}
+}
+
+func decode(r io.Reader, v any) error {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {

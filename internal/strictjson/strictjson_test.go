@@ -190,7 +190,7 @@ func TestDistinct(t *testing.T) {
 func TestForeign(t *testing.T) {
 	for _, text := range []string{"\x8f\x01key", " key", "Z"} {
 		var v struct{}
-		for _, err := range []error{Invalid([]byte(text)), Unmarshal([]byte(text), &v)} {
+		for _, err := range []error{Invalid([]byte(text)), Unmarshal([]byte(text), &v), Read(strings.NewReader(text), &v)} {
 			if err == nil || err.Error() != "not JSON: it begins with neither { nor [" {
 				t.Errorf("%q: %v", text, err)
 			}
