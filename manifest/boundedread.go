@@ -62,7 +62,7 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 		if len(top) != len(p.columns) || top[i].Name() != name {
 			return nil, &TableError{Column: name, Rule: "the columns must be row, example_id, copies and owners"}
 		}
-		c, err := idcolumn.NewColumn(top[i])
+		c, err := f.Column(top[i])
 		if err != nil {
 			return nil, &TableError{Column: name, Err: err}
 		}

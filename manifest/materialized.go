@@ -177,7 +177,7 @@ func (r *EntryReader) open(group int) error {
 		if i >= len(top) || top[i].Name() != name {
 			return r.fault(fmt.Errorf("the first columns must be %v", r.names))
 		}
-		c, err := idcolumn.NewColumn(top[i])
+		c, err := r.file.Column(top[i])
 		if err == nil && (c.List || c.Type != ownergraph.Int64) {
 			err = fmt.Errorf("column %s must hold integers", name)
 		}

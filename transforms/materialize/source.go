@@ -221,7 +221,7 @@ func (d *dataFile) ids(name string, want ownergraph.IDType) (*idcolumn.Column, e
 		if top.Name() != name {
 			continue
 		}
-		c, err := idcolumn.NewColumn(top)
+		c, err := d.Column(top)
 		if err == nil && c.List {
 			err = errors.New("a list")
 		}

@@ -113,10 +113,7 @@ func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, 
 	if at >= len(top) {
 		return nil, &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "the file has " + words.Count(len(top), "column"), Rule: columnsRule}
 	}
-	c, err := idcolumn.NewColumn(top[at])
-	if err == nil && file.HalfFloats(c) {
-		err = errors.New("type FLOAT16")
-	}
+	c, err := file.Column(top[at])
 	if err != nil {
 		return nil, &Fault{Column: top[at].Name(), Found: err.Error(), Rule: "must be integers or strings, or for owners a list of them"}
 	}

@@ -94,9 +94,9 @@ type Column struct {
 // Top returns the top-level columns.
 func (f *File) Top() []*parquet.Column { return f.Root().Columns() }
 
-// NewColumn understands a flat column, a repeated one, and a list as Parquet's logical type LIST
-// makes it. The error says what else it found.
-func NewColumn(top *parquet.Column) (c *Column, err error) {
+// Column understands a top-level column: a flat one, a repeated one, and a list as Parquet's
+// logical type LIST makes it. The error says what else it found.
+func (f *File) Column(top *parquet.Column) (c *Column, err error) {
 	defer guard(&err)
 	c = &Column{Name: top.Name()}
 	leaf := top
@@ -125,6 +125,9 @@ func NewColumn(top *parquet.Column) (c *Column, err error) {
 	var ok bool
 	if c.Type, c.unsigned, ok = idTypeOf(leaf.Type()); !ok {
 		return nil, fmt.Errorf("type %v", leaf.Type())
+	}
+	if f.hasHalfFloats(c) {
+		return nil, errors.New("type FLOAT16")
 	}
 	return c, nil
 }
@@ -155,9 +158,9 @@ func idTypeOf(t parquet.Type) (id ownergraph.IDType, unsigned, ok bool) {
 	return 0, false, false
 }
 
-// HalfFloats says that a column holds half floats, whose type the library leaves out as it reads:
-// their two bytes are no id, since 0 and -0 differ in them.
-func (f *File) HalfFloats(c *Column) bool {
+// hasHalfFloats says that a column holds half floats, whose type the library leaves out as it
+// reads: their two bytes are no id, since 0 and -0 differ in them.
+func (f *File) hasHalfFloats(c *Column) bool {
 	leaf := 0
 	for i, e := range f.Metadata().Schema {
 		if i == 0 || e.NumChildren.Valid && e.NumChildren.V > 0 {

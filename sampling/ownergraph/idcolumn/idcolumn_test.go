@@ -32,7 +32,7 @@ func papers(t interface{ Fatal(...any) }, rows ...paper) *idcolumn.File {
 
 // reader opens top-level column i of the first row group.
 func reader(t interface{ Fatal(...any) }, f *idcolumn.File, i int) *idcolumn.Reader {
-	c, err := idcolumn.NewColumn(f.Top()[i])
+	c, err := f.Column(f.Top()[i])
 	if err == nil {
 		_, err = f.Check(c, 0)
 	}
@@ -85,7 +85,7 @@ func TestLZ4IsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := idcolumn.NewColumn(f.Top()[0])
+	c, err := f.Column(f.Top()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func ExampleReader_Row() {
 	if err != nil {
 		panic(err)
 	}
-	column, err := idcolumn.NewColumn(f.Top()[1])
+	column, err := f.Column(f.Top()[1])
 	if err != nil {
 		panic(err)
 	}
