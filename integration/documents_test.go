@@ -136,6 +136,16 @@ func runShell(t *testing.T, at, dir, text string) {
 	}
 }
 
+// runProgram runs a program of Python in a folder.
+func runProgram(at, dir, python, program string, env ...string) error {
+	cmd := exec.Command(python, "-")
+	cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), env...), strings.NewReader(program)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s\n%s", at, err, program, out)
+	}
+	return nil
+}
+
 // everyBatch follows a snippet that defines batch(step). With a file in the folder that the index
 // does not list, which no snippet may read, it holds every batch against the shards' files laid end
 // to end.
@@ -207,13 +217,12 @@ func runPython(t *testing.T, at, dir, text string) {
 	}
 	script := func(dir, text string) {
 		t.Helper()
-		cmd := exec.Command(python, "-")
-		cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
+		var env []string
 		if strings.Contains(text, "import minsep") {
-			cmd.Env = append(os.Environ(), "PYTHONPATH="+source, "PYTHONDONTWRITEBYTECODE=1")
+			env = []string{"PYTHONPATH=" + source, "PYTHONDONTWRITEBYTECODE=1"}
 		}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s\n%s", at, err, text, out)
+		if err := runProgram(at, dir, python, text, env...); err != nil {
+			t.Fatal(err)
 		}
 	}
 	script(dir, text)

@@ -113,7 +113,7 @@ func TestPythonDocument(t *testing.T) {
 	python := pythonWith(t, "numpy, pyarrow.parquet")
 	bin := buildCommand(t)
 	dir := newClone(t, bin)
-	env := append(os.Environ(), "PYTHONPATH="+newWheel(t, python), "MINSEP_COMMAND="+bin, "XDG_STATE_HOME="+filepath.Join(dir, "out", "state"))
+	env := []string{"PYTHONPATH=" + newWheel(t, python), "MINSEP_COMMAND=" + bin, "XDG_STATE_HOME=" + filepath.Join(dir, "out", "state")}
 	ran := 0
 	for _, file := range []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/materialize.md"} {
 		if file == "docs/materialize.md" { // a run of its own
@@ -134,10 +134,8 @@ func TestPythonDocument(t *testing.T) {
 						continue
 					}
 				}
-				cmd := exec.Command(python, "-")
-				cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(b.text)
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("%s: %v\n%s\n%s", at, err, b.text, out)
+				if err := runProgram(at, dir, python, b.text, env...); err != nil {
+					t.Error(err)
 				}
 			default:
 				t.Errorf("%s: a block in %q: nothing runs it", at, b.language)
@@ -188,10 +186,8 @@ func TestNoiseDocument(t *testing.T) {
 		case "":
 			runShell(t, at, dir, b.text)
 		case "python":
-			cmd := exec.Command(python, "-")
-			cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), "PYTHONPATH="+source, "PYTHONDONTWRITEBYTECODE=1"), strings.NewReader(b.text+inNoiseDocument)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s\n%s", at, err, b.text, out)
+			if err := runProgram(at, dir, python, b.text+inNoiseDocument, "PYTHONPATH="+source, "PYTHONDONTWRITEBYTECODE=1"); err != nil {
+				t.Error(err)
 			}
 		case "text": // names of files
 		default:
