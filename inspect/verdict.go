@@ -29,6 +29,9 @@ type Report struct {
 
 	// Exposed is what [ExposedModes] found, where that was asked for: it does not change the verdict.
 	Exposed []Exposed `json:"exposed,omitempty"`
+
+	// CopyOf is what [CopyOf] found, where that was asked for: it does not change the verdict.
+	CopyOf string `json:"copy_of,omitempty"`
 }
 
 // Judge comes to a verdict on what [Directory] and [Recheck] have found.

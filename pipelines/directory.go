@@ -96,23 +96,80 @@ func (d *directory) mayWrite(ctx context.Context, folder string) error {
 
 // registered refuses, before anything is written, a registry that cannot be written to, and a
 // training run that is not the one which the registry has for the run id: that of the run
-// directory, or the one that is asked for. Empty fields of want are not compared.
-func (w *work) registered(want noise.Record) error {
+// directory, or the one that is asked for. Empty fields of want are not compared. A run directory
+// that was moved is recorded where it is: see [InPlace]. known says that the run id has a record.
+func (w *work) registered(ctx context.Context, want noise.Record) (known bool, err error) {
 	g, err := noise.OpenRegistry(w.root, w.set.KeyFile)
 	if err != nil || w.jobs.translates {
-		return err
+		return false, err
 	}
 	if err := g.Writable(w.set.DryRun); err != nil {
-		return err
+		return false, err
 	}
-	want.RunID = w.set.RunID
+	there := w.here.RunID()
+	if want.RunID = w.set.RunID; want.RunID == (stream.RunID{}) {
+		want.RunID = there
+	}
 	if want.RunID == (stream.RunID{}) {
-		if want.RunID = w.here.RunID(); want.RunID == (stream.RunID{}) {
-			return nil // a new id
-		}
+		return false, nil // a new id
+	}
+	found, _, err := g.Find(want.RunID)
+	if err != nil || found == nil {
+		return false, err
 	}
 	want.Directory = store.Resolved(w.set.Out)
-	return g.Check(want)
+	if there == want.RunID {
+		here, err := InPlace(ctx, g, *found, w.set)
+		if err != nil {
+			return true, err
+		}
+		if here {
+			want.Directory = "" // not compared again: in a dry run the record is that of before
+		}
+	}
+	return true, g.Check(want)
+}
+
+// InPlace refuses a run directory that is a copy of the one that its run id has in the registry. Of
+// one that was moved it records where it is now, and says so. here is false where it cannot be
+// known, since one of the two is in an object store and the other is not.
+func InPlace(ctx context.Context, g *noise.Registry, found noise.Record, o Options) (here bool, err error) {
+	place, err := stages.PlaceOf(ctx, found.Directory, o.Out, found.RunID)
+	if err != nil {
+		return false, err
+	}
+	switch place {
+	case stages.PlaceCopy:
+		return false, &noise.ClaimError{RunID: found.RunID, What: "copy", Directory: found.Directory}
+	case stages.PlaceMoved:
+		o.tell("run directory %s: its run id is recorded for %s, which is not there any more: it counts as moved here. If it was copied, and a training used the other copy, train no second time from this one",
+			o.Out, found.Directory)
+	}
+	if !o.DryRun && place != stages.PlaceUnknown && found.Directory != store.Resolved(o.Out) {
+		err = g.Move(found, o.Out)
+	}
+	return place != stages.PlaceUnknown, err
+}
+
+// madeAgain is [MadeAgain] of the stage's run id.
+func (w *work) madeAgain(folder string) {
+	id := w.set.RunID
+	if id == (stream.RunID{}) {
+		id = w.here.RunID()
+	}
+	MadeAgain(w.set, folder, id)
+}
+
+// MadeAgain says, of batches or noise that are about to be made and of whose run id there is a
+// record, that they were made before. A folder that is finished is replaced, and one that is
+// unfinished was stopped: nothing is lost then, and nothing is said.
+func MadeAgain(o Options, folder string, id stream.RunID) {
+	dir := store.Join(o.Out, folder)
+	if manifest.Finished(dir) || manifest.Interrupted(dir) {
+		return
+	}
+	o.tell("%s: run id %v has had its %s before: the same bytes are made again. That is for files that were lost: a second training on them would have the same batches and noise, "+
+		"whose difference shows; for another training use minsep run --again, or another --out with a new run id", o.Out, id, folder)
 }
 
 // HasRoom refuses a result that does not fit into what is free, before its first byte. Of a folder

@@ -48,7 +48,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	if err := w.jobs.checkBundle(formed.Scheme, source.Rows, formed.RowsPerStep()); err != nil {
 		return formed, err
 	}
-	if err := w.agreesToForm(formed, source); err != nil {
+	if err := w.agreesToForm(ctx, formed, source); err != nil {
 		return formed, err
 	}
 	if !o.DryRun {
@@ -85,7 +85,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 
 // agreesToForm refuses batches that do not match what is in the run directory, or what its run id
 // serves.
-func (w *work) agreesToForm(formed stages.FormResult, source stages.Source) error {
+func (w *work) agreesToForm(ctx context.Context, formed stages.FormResult, source stages.Source) error {
 	if err := w.here.AgreesToForm(formed.Scheme, source.Examples()); err != nil {
 		return err
 	}
@@ -93,7 +93,11 @@ func (w *work) agreesToForm(formed stages.FormResult, source stages.Source) erro
 	if err != nil {
 		return err
 	}
-	return w.registered(noise.Record{Training: noise.Training{Examples: source.Examples().Identity, Sampler: sampler}})
+	known, err := w.registered(ctx, noise.Record{Training: noise.Training{Examples: source.Examples().Identity, Sampler: sampler}})
+	if err == nil && known {
+		w.madeAgain(manifest.BatchesFolder)
+	}
+	return err
 }
 
 // runGraph writes the table of a graph of which all examples are kept, and forms batches of it.

@@ -75,8 +75,12 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if err := stages.Certified(certificate, o.Out, r); err != nil {
 		return noised, err
 	}
-	if err := w.registered(noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training}); err != nil {
+	known, err := w.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training})
+	if err != nil {
 		return noised, err
+	}
+	if known {
+		w.madeAgain(manifest.NoiseFolder)
 	}
 	if o.DryRun {
 		return noised, nil

@@ -99,7 +99,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	if err != nil {
 		return head, err
 	}
-	if err := w.mayUse(recipe); err != nil || dry {
+	if err := w.mayUse(ctx, recipe); err != nil || dry {
 		return head, err
 	}
 	s, err := recipe.Stream(recipe.Key(w.root, recipe.RunID), head.First, head.End)
@@ -190,7 +190,7 @@ func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, erro
 
 // mayUse refuses a recipe that is not of the training run of the directory, or whose run id serves
 // another one, and records that it serves this one.
-func (w *work) mayUse(r *noise.Recipe) error {
+func (w *work) mayUse(ctx context.Context, r *noise.Recipe) error {
 	training, err := w.here.Training()
 	if err != nil {
 		return err
@@ -201,10 +201,10 @@ func (w *work) mayUse(r *noise.Recipe) error {
 	if err := stages.Certified(w.here.Certificate(), w.set.Out, r); err != nil {
 		return err
 	}
-	if err := w.registered(noise.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil || w.set.DryRun {
+	if _, err := w.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil || w.set.DryRun {
 		return err
 	}
-	run, err := manifest.ReadRun(context.Background(), w.dir.path)
+	run, err := manifest.ReadRun(ctx, w.dir.path)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,9 @@ type Options struct {
 	WorkDir   string       // of temporary files, on every worker; "" for the system's
 	Log       *slog.Logger // nil: no logs. What is logged names no example, owner or key, and no size that is secret
 
+	// Tell is told what the user must know of a result that is no fault, in a line each; nil: nobody.
+	Tell func(text string)
+
 	// Replaced are results in the run directory that a plan makes again after the stage that runs:
 	// they are not looked at.
 	Replaced []string
@@ -56,6 +59,13 @@ type Options struct {
 	Faults error // of the command line, to be told with those of the parameters; nil for none
 
 	Held *Lock // of Out, where the caller holds it while several stages run; nil: the stage takes the lock itself
+}
+
+// tell tells the user a line.
+func (o Options) tell(format string, values ...any) {
+	if o.Tell != nil {
+		o.Tell(fmt.Sprintf(format, values...))
+	}
 }
 
 // Validate records the faults of the options that every stage with a key has.

@@ -30,7 +30,8 @@ its distribution. A certificate is recomputed from its ledger, bit for bit, and 
 
 The first line is the verdict: "certified: ", with the claim and what matches it; "NOT CERTIFIED: ", with what is
 missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
-who took part can do. A warning names secret files that others can read. Single checks follow when one fails, or with --verbose. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
+who took part can do. Warnings name secret files that others can
+read, and another directory with the same batches and noise, of which this one is a copy. Single checks follow when one fails, or with --verbose. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := inspect.Directory(cmd.Context(), args[0])
@@ -54,6 +55,7 @@ who took part can do. A warning names secret files that others can read. Single 
 			if report.Exposed, err = inspect.ExposedModes(cmd.Context(), args[0]); err != nil {
 				return err
 			}
+			report.CopyOf = inspect.CopyOf(cmd.Context(), args[0])
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
 			return errors.Join(report.Err(), err)
 		},
@@ -82,6 +84,9 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	}
 	if r.Exposed != nil {
 		fmt.Fprintln(w, exposedText(r.Exposed))
+	}
+	if r.CopyOf != "" {
+		fmt.Fprintf(w, "warning: a copy of %s, with the same batches and noise: the claim is for one training, in one of the two; two trainings with the same noise reveal their difference\n", r.CopyOf)
 	}
 	for _, i := range r.Folders {
 		checks := verbose || r.State == inspect.StateBroken

@@ -247,6 +247,7 @@ func (a *app) addStageFlags(c *cobra.Command) {
 func (a *app) options() (pipelines.Options, error) {
 	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log, Faults: a.zeros}
 	a.showAs(a.out, a.key)
+	o.Tell = func(text string) { a.say(a.stderr, slog.LevelWarn, "warning: "+text) }
 	var err error
 	if a.runID != "" {
 		o.RunID, err = stream.ParseRunID(a.runID)

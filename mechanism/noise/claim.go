@@ -37,12 +37,17 @@ type Record struct {
 // ClaimError is a run id that serves another training run already.
 type ClaimError struct {
 	RunID     stream.RunID // that was asked for
-	What      string       // "directory" or "training run"
+	What      string       // "directory", "copy" of the directory, or "training run"
 	Directory string       // where the run id serves
 	Records   []string     // the files that say so
 }
 
 func (e *ClaimError) Error() string {
+	if e.What == "copy" {
+		return fmt.Sprintf("run id %v: serves another directory already, %s, of which this one is a copy, with the same batches and the same noise: two training runs with the "+
+			"same noise reveal their difference; go on in that directory; or give this one batches and noise of its own, with minsep run --again and the plan; or remove that directory, if no training run has used it, and keep this one",
+			e.RunID, e.Directory)
+	}
 	text := fmt.Sprintf("run id %v: serves another %s already, in %s: one run id serves one training run, since two training runs with the "+
 		"same noise reveal their difference; give another --out, with no --run-id or a new one", e.RunID, e.What, e.Directory)
 	if e.What == "directory" {
@@ -165,7 +170,11 @@ func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err err
 			r.PlanSHA256 = found.PlanSHA256
 		}
 		if *found != *r {
-			return nil, nil, &ClaimError{id, "training run", r.Directory, files}
+			what := "training run"
+			if r.Directory = found.Directory; *found == *r { // as after a Move that was stopped
+				what = "directory"
+			}
+			return nil, nil, &ClaimError{id, what, found.Directory, files}
 		}
 	}
 	return found, files, nil
@@ -217,6 +226,62 @@ func (g *Registry) Claim(r *Recipe, directory string, plan Digest) error {
 	return nil
 }
 
+// Move records that the directory of a run id is another one now, since the one that found names
+// was moved there as a whole. Where the records have changed since found was found, as by another
+// process, the error is a [*ClaimError].
+func (g *Registry) Move(found Record, directory string) error {
+	real, err := store.Real(directory)
+	if err != nil {
+		return fmt.Errorf("noise: run directory: %w", err)
+	}
+	own := g.folders[len(g.folders)-1]
+	unlock, err := store.LockFolder(own.path, "lock", 0o700, 0o600)
+	if err != nil {
+		return own.faulty(err)
+	}
+	defer unlock()
+	now, files, err := g.Find(found.RunID)
+	if err != nil {
+		return err
+	}
+	if now == nil || *now != found {
+		return &ClaimError{found.RunID, "directory", real, files}
+	}
+	ctx := context.Background()
+	now.Directory = real
+	b, err := now.encode()
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		if err := store.WriteFile(ctx, path, store.Options{Mode: 0o600, Temp: now.temporary()}, b); err != nil {
+			return fmt.Errorf("noise: record of a run id: %w", err)
+		}
+	}
+	return nil
+}
+
+// OfThisUser returns what the user's state folder has recorded of a run id, whatever the key: for
+// those who look at a run directory and have none. What cannot be read is left out. Another user,
+// or another machine, has other records.
+func OfThisUser(id stream.RunID) (found []Record) {
+	state, err := stateFolder()
+	if err != nil {
+		return nil
+	}
+	keys, err := store.List(context.Background(), filepath.Join(state, "minsep", "runs"))
+	if err != nil {
+		return nil
+	}
+	for _, key := range keys {
+		f := recordFolder{path: filepath.Join(state, "minsep", "runs", key.Name)}
+		if r, err := readRecord(f.record(id), id); err == nil {
+			found = append(found, *r)
+		}
+	}
+	return found
+}
+
 func (f recordFolder) record(id stream.RunID) string {
 	return store.Join(f.path, id.String()+".json")
 }
@@ -264,11 +329,19 @@ func (r Record) temporary() string { return "claim-" + r.RunID.String() + "-" }
 
 // create makes the record, whole and only if there is none.
 func (r Record) create(ctx context.Context, path string) error {
+	b, err := r.encode()
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(ctx, path, store.Options{Mode: 0o600, New: true, Temp: r.temporary()}, b)
+}
+
+func (r Record) encode() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return fmt.Errorf("noise: record of a run id: %w", err)
+		return nil, fmt.Errorf("noise: record of a run id: %w", err)
 	}
-	return store.WriteFile(ctx, path, store.Options{Mode: 0o600, New: true, Temp: r.temporary()}, append(b, '\n'))
+	return append(b, '\n'), nil
 }
 
 // maxRecord bounds the size of a record that is read, in bytes.

@@ -226,3 +226,84 @@ func TestClaimByManyAtOnce(t *testing.T) {
 		t.Errorf("%d directories are served by one run id", served.Load())
 	}
 }
+
+// TestMove: both records name the new directory, and a record that changed meanwhile is not
+// overwritten.
+func TestMove(t *testing.T) {
+	top := t.TempDir()
+	t.Setenv(stateVariable, t.TempDir())
+	g := newRegistry(t, filepath.Join(top, "root.key"))
+	dirs := makeDirs(t, top, "a", "b", "c")
+	r, plan := claimed(t, 1, 1, Training{Examples: "numbered 3"}), Digest{7}
+	if err := g.Claim(r, dirs[0], plan); err != nil {
+		t.Fatal(err)
+	}
+	was, _, err := g.Find(r.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Move(*was, dirs[1]); err != nil {
+		t.Fatal(err)
+	}
+	now, files, err := g.Find(r.RunID)
+	if err != nil || len(files) != 2 || now.Directory != dirs[1] || now.PlanSHA256 != plan || now.ParamsSHA256 != was.ParamsSHA256 || now.Training != was.Training {
+		t.Fatalf("moved: %+v in %v (%v)", now, files, err)
+	}
+	for _, path := range files {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v (%v)", path, info.Mode(), err)
+		}
+	}
+	var ce *ClaimError
+	if err := g.Move(*was, dirs[2]); !errors.As(err, &ce) {
+		t.Errorf("a record that another process has changed: %v", err)
+	}
+	if err := g.Claim(r, dirs[1], plan); err != nil {
+		t.Error(err)
+	}
+	if err := g.Claim(r, dirs[0], plan); !errors.As(err, &ce) || ce.What != "directory" {
+		t.Errorf("the place that it left: %v", err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(files[1]))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left beside the record: %v (%v)", entries, err)
+	}
+
+	// One of the two records is moved: the message names both.
+	one, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files[0], []byte(strings.ReplaceAll(string(one), dirs[1], dirs[2])), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := g.Find(r.RunID); !errors.As(err, &ce) || ce.What != "directory" || len(ce.Records) != 2 {
+		t.Errorf("records of two directories: %v", err)
+	}
+}
+
+// TestOfThisUser: the records of the state folder, of every key, without the key.
+func TestOfThisUser(t *testing.T) {
+	top := t.TempDir()
+	t.Setenv(stateVariable, t.TempDir())
+	id := stream.RunID{1}
+	if got := OfThisUser(id); got != nil {
+		t.Errorf("no folder: %v", got)
+	}
+	g := newRegistry(t, filepath.Join(top, "root.key"))
+	dirs := makeDirs(t, top, "a")
+	if err := g.Claim(claimed(t, 1, 1, Training{}), dirs[0], Digest{}); err != nil {
+		t.Fatal(err)
+	}
+	state, _ := stateFolder()
+	bad := filepath.Join(state, "minsep", "runs", "other", id.String()+".json")
+	if err := errors.Join(os.Mkdir(filepath.Dir(bad), 0o700), os.WriteFile(bad, []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := OfThisUser(id); len(got) != 1 || got[0].Directory != dirs[0] {
+		t.Errorf("got %+v", got)
+	}
+	if got := OfThisUser(stream.RunID{2}); got != nil {
+		t.Errorf("of another run id: %+v", got)
+	}
+}

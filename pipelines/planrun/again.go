@@ -46,7 +46,7 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *
 		next.RunID = stream.NewRunID()
 	default:
 		o.RunID = asked
-		if err := mayServe(ctx, p, registry, o, committed(asked)); err != nil {
+		if _, err := mayServe(ctx, p, registry, o, committed(asked)); err != nil {
 			return t, err
 		}
 	}

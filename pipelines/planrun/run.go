@@ -127,6 +127,13 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		return RunResult{}, err
 	}
 	run, made := t.run, t.made
+	if o.DryRun && t.known { // else the stages say it
+		for _, name := range []string{"form", "noise"} {
+			if slices.Contains(names, name) {
+				pipelines.MadeAgain(o, ofOneRun[name], run.RunID)
+			}
+		}
+	}
 	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: run, KeyFile: o.KeyFile}, options: o, how: how,
 		result: RunResult{RunID: run.RunID.String(), Earlier: run.Earlier, Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
 	if p.Noise.Grid == noise.NoGrid {

@@ -23,6 +23,7 @@ type taken struct {
 	run       manifest.Run
 	made      bool          // with a new run id
 	corrected bool          // the run id is kept, and run.json, which names another plan, is not written yet
+	known     bool          // the run id has a record: its batches and noise were made before
 	after     *manifest.Run // the run before, of which run.json still is: see goOn; nil without one
 }
 
@@ -68,13 +69,15 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 		want := committed(run.RunID)
 		differs := differences(o, run, want)
 		if differs == nil {
-			return taken{run: run}, nil
+			known, err := inPlace(ctx, o, registry, run)
+			return taken{run: run, known: known}, err
 		}
 		if may, err := mayCorrect(ctx, o, registry, run, want); err != nil {
 			return t, err
 		} else if may {
+			known, err := inPlace(ctx, o, registry, run)
 			run.Plan = want
-			return taken{run: run, corrected: true}, nil
+			return taken{run: run, corrected: true, known: known}, err
 		}
 		if !o.Overwrite {
 			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "is of another plan: " + strings.Join(differs, "; ") +
@@ -91,11 +94,11 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	}
 	if next.RunID == (stream.RunID{}) {
 		next.RunID = stream.NewRunID()
-	} else if err := mayServe(ctx, p, registry, o, record); err != nil {
+	} else if t.known, err = mayServe(ctx, p, registry, o, record); err != nil {
 		return t, err
 	}
 	next.Plan = committed(next.RunID)
-	t = taken{run: next, made: true}
+	t = taken{run: next, made: true, known: t.known}
 	if o.DryRun {
 		return t, nil
 	}
@@ -104,24 +107,40 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 
 // mayServe refuses a run id that was asked for and serves another plan's training, or another
 // directory. Where the training was one without a plan, this is as far as it is known before the
-// first stage: of a graph the sampler and the examples are not, and the stages refuse them.
-func mayServe(ctx context.Context, p stages.Plan, registry *noise.Registry, o pipelines.Options, record *manifest.RunPlan) error {
+// first stage: of a graph the sampler and the examples are not, and the stages refuse them. known
+// says that the run id has served this plan in this directory.
+func mayServe(ctx context.Context, p stages.Plan, registry *noise.Registry, o pipelines.Options, record *manifest.RunPlan) (known bool, err error) {
 	training, err := stages.TrainingDigest(record.Plan)
 	if err != nil {
-		return err
+		return false, err
 	}
 	want := noise.Record{RunID: o.RunID, Directory: store.Resolved(o.Out), PlanSHA256: training}
 	if p.Table() == "" {
 		formed, source, err := p.FormParams().Planned(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		want.Training.Examples = source.Examples().Identity
 		if want.Training.Sampler, err = stages.SamplerText(formed.Scheme); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return registry.Check(want)
+	found, _, err := registry.Find(o.RunID)
+	if err != nil || found == nil {
+		return false, err
+	}
+	return true, registry.Check(want)
+}
+
+// inPlace refuses a copy of the directory that a run id serves: see [pipelines.InPlace]. known says
+// that the run id has a record.
+func inPlace(ctx context.Context, o pipelines.Options, registry *noise.Registry, run manifest.Run) (known bool, err error) {
+	found, _, err := registry.Find(run.RunID)
+	if err != nil || found == nil {
+		return false, err
+	}
+	_, err = pipelines.InPlace(ctx, registry, *found, o)
+	return true, err
 }
 
 // differences says what of a run directory is not this plan's; nil is nothing.
