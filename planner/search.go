@@ -259,7 +259,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 		if s.run.Sampler.BalancedMinSep != nil && work == coarseWork { // a state takes some times as long
 			within /= 4
 		}
-		proposal, err := s.propose(x, tolerance, within)
+		proposal, tables, err := s.propose(x, tolerance, within)
 		if err != nil {
 			return false, err
 		}
@@ -268,7 +268,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 				s.looks = s.looks[:len(s.looks)-1]
 			}
 			var proven bool
-			if d, proven, err = s.begin(x, proposal); proven || err != nil {
+			if d, proven, err = s.begin(x, proposal, tables); proven || err != nil {
 				return false, err
 			}
 		}
@@ -320,28 +320,28 @@ func finerWork(work float64) float64 {
 }
 
 // propose makes a proposal with tables of so much work.
-func (s *searcher) propose(x, tolerance, work float64) (tilt.Proposal, error) {
+func (s *searcher) propose(x, tolerance, work float64) (tilt.Proposal, tilt.Tables, error) {
 	spec := s.run.Loss(math.Exp(x))
-	proposal, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: s.epsilon, Direction: s.direction}, work)
+	proposal, tables, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: s.epsilon, Direction: s.direction}, work)
 	if errors.Is(err, tilt.ErrNotTilted) {
 		err = fmt.Errorf("%w: %w", ErrNoEstimate, err)
 	}
 	if tolerance >= coarseError {
 		proposal.Draws = min(proposal.Draws, coarseDraws)
 	}
-	return proposal, err
+	return proposal, tables, err
 }
 
 // begin begins a look. No sample is drawn where the divergence is proven to be far below δ, or
 // where it is enough to know that it is below.
-func (s *searcher) begin(x float64, proposal tilt.Proposal) (d *drawing, proven bool, err error) {
+func (s *searcher) begin(x float64, proposal tilt.Proposal, tables tilt.Tables) (d *drawing, proven bool, err error) {
 	s.looks = append(s.looks, look{x: x, logBound: math.Log(max(proposal.Bound, 1e-300) / s.delta)})
 	d = &drawing{look: &s.looks[len(s.looks)-1], proposal: proposal}
 	if proposal.Divergence < s.delta*math.Exp(-4) || s.below && proposal.Divergence <= s.delta {
 		d.excess, d.stdErr = math.Log(max(proposal.Divergence, s.delta*1e-30)/s.delta), 1
 		return d, true, s.setGap(d.look)
 	}
-	d.verifier, err = tilt.NewVerifier(proposal, s.key(proposal))
+	d.verifier, err = tables.NewVerifier(proposal, s.key(proposal))
 	return d, false, err
 }
 

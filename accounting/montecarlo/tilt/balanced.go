@@ -56,6 +56,10 @@ func (balancedMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, ord
 	return classSource{t, maxBytes}, err
 }
 
+func (balancedMinSep) drawable(s montecarlo.Spec, order int) bool {
+	return s.Participations <= 1 && order <= 3 || classBytes(s.Balanced(), order, true) <= maxTableBytes
+}
+
 // work is told of when an order's table is made.
 func (balancedMinSep) work(s montecarlo.Spec, order int) float64 {
 	return countClassStates(s.Balanced(), order) * float64(s.Steps)

@@ -24,6 +24,7 @@ import (
 type bins struct {
 	steps, period, order int
 	w                    []float64 // W/max W, T×T
+	top                  float64   // ln max W
 	cumulative           []float64 // of the weights of (s,t)
 	logN                 float64
 }
@@ -31,7 +32,9 @@ type bins struct {
 // maxBinWork bounds multiplications for the Gram matrix and for W².
 const maxBinWork = 4e10
 
-func newBins(c *likelihood.Columns, period, order int, factor float64) (*bins, error) {
+// newBins makes the tables of an order. Those of a lower one for the same C, period and factor, if
+// below is not nil, have the Gram matrix that all orders share.
+func newBins(c *likelihood.Columns, period, order int, factor float64, below *bins) (*bins, error) {
 	t := period
 	if order > 3 || float64(t)*float64(t)*float64(c.Steps+t) > maxBinWork || 2*8*t*t > maxTableBytes {
 		return nil, fmt.Errorf("%w: order %d of balls-in-bins with period %d and %d steps is too much work", ErrTable, order, t, c.Steps)
@@ -40,53 +43,63 @@ func newBins(c *likelihood.Columns, period, order int, factor float64) (*bins, e
 	if order == 1 {
 		return b, nil
 	}
+	if below != nil && below.w != nil {
+		b.w, b.top = below.w, below.top
+	} else {
+		b.makePairs(c, factor)
+	}
+	b.cumulative = make([]float64, t*t)
+	if order == 3 { // (W²)(s,t), which is symmetric
+		innerProducts(t, func(s, v int) []float64 { return b.w[v*t : v*t+t] }, b.cumulative)
+	}
+	total := 0.0
+	for i, w := range b.w {
+		if order == 3 {
+			w *= b.cumulative[i]
+		}
+		total += w
+		b.cumulative[i] = total
+	}
+	pairs := float64(order * (order - 1) / 2)
+	b.logN = math.Log(total) + pairs*b.top - float64(order)*math.Log(float64(t))
+	return b, nil
+}
+
+// makePairs sets W over its largest entry.
+func (b *bins) makePairs(c *likelihood.Columns, factor float64) {
+	t := b.period
 	means := make([][]float64, t)
 	for s := range means {
 		means[s] = make([]float64, c.Steps)
 		c.SumEvery(means[s], s, t)
 	}
 	b.w = make([]float64, t*t)
+	innerProducts(t, func(s, v int) []float64 { return means[v][min(s, c.Steps):] }, b.w) // m_s is 0 before step s
+	for i, g := range b.w {
+		b.w[i] = factor * g
+	}
+	b.top = slices.Max(b.w)
+	for i := range b.w {
+		b.w[i] = math.Exp(b.w[i] - b.top)
+	}
+}
+
+// innerProducts sets dst, t×t, to the inner products of t vectors. The part of vector v ≤ s that
+// counts beside vector s is of(s, v).
+func innerProducts(t int, of func(s, v int) []float64, dst []float64) {
 	for s := range t {
-		first := min(s, c.Steps) // m_s is 0 before step s
 		for u := 0; u <= s; u += rows {
 			var from [rows][]float64
 			for i := range from {
-				from[i] = means[min(u+i, s)][first:]
+				from[i] = of(s, min(u+i, s))
 			}
-			for i, g := range products(means[s][first:], from) {
+			for i, g := range products(of(s, s), from) {
 				if v := u + i; v <= s {
-					b.w[s*t+v], b.w[v*t+s] = factor*g, factor*g
+					dst[s*t+v], dst[v*t+s] = g, g
 				}
 			}
 		}
 	}
-	top := slices.Max(b.w)
-	for i := range b.w {
-		b.w[i] = math.Exp(b.w[i] - top)
-	}
-	b.cumulative = make([]float64, t*t)
-	total := 0.0
-	for s := range t {
-		row := b.w[s*t : s*t+t]
-		for u := 0; u < t; u += rows {
-			sums := [rows]float64{1, 1, 1, 1}
-			if order == 3 {
-				var of [rows][]float64
-				for i := range of {
-					v := min(u+i, t-1)
-					of[i] = b.w[v*t : v*t+t]
-				}
-				sums = products(row, of)
-			}
-			for i := range min(rows, t-u) {
-				total += row[u+i] * sums[i]
-				b.cumulative[s*t+u+i] = total
-			}
-		}
-	}
-	pairs := float64(order * (order - 1) / 2)
-	b.logN = math.Log(total) + pairs*top - float64(order)*math.Log(float64(t))
-	return b, nil
 }
 
 // rows is how many inner products are taken together, which hides the latency of a sum.

@@ -27,7 +27,7 @@ func TestBins(t *testing.T) {
 			list = append(list, pattern{hits, 1. / period})
 		}
 		for order := 1; order <= 3; order++ {
-			b, err := newBins(likelihood.NewColumns(c), period, order, 1/(sigma*sigma))
+			b, err := newBins(likelihood.NewColumns(c), period, order, 1/(sigma*sigma), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

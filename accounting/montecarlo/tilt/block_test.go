@@ -470,7 +470,7 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		some, err := NewProposalWithin(c, 3e6)
+		some, _, err := NewProposalWithin(c, 3e6)
 		if err != nil {
 			t.Fatal(err)
 		}

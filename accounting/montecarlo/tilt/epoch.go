@@ -47,6 +47,10 @@ func (epochMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order 
 	return epochSource{t}, err
 }
 
+func (epochMinSep) drawable(s montecarlo.Spec, order int) bool {
+	return s.EpochSteps >= s.Steps && order <= 3 || epochBytes(s.Steps, s.MinSep, s.EpochSteps, order, true) <= maxTableBytes
+}
+
 // work is told of when an order's table is made.
 func (epochMinSep) work(s montecarlo.Spec, order int) float64 {
 	return countStates(order, s.MinSep+1) * float64(s.Steps)

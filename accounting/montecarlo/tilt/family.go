@@ -17,11 +17,20 @@ type family interface {
 	// source makes the tables of an order; only with keep can tuples be drawn from them.
 	// watch, if not nil, is told of the work as it is done, which is at most that of work.
 	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error)
+	// drawable says whether the tables of an order that tuples can be drawn from take no longer than
+	// others, and no more memory than a plan has for tables that it may not need.
+	drawable(s montecarlo.Spec, order int) bool
 	// work is that of the tables of an order, in states times steps; 0 where it is too little to be
 	// told of.
 	work(s montecarlo.Spec, order int) float64
 	// posterior is that of one example.
 	posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior
+}
+
+// raising is a family whose tables of an order take less time beside those of a lower one.
+type raising interface {
+	// above makes the tables of an order, with those of a lower one for the same parameters.
+	above(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int) (source, error)
 }
 
 // families are the distributions that can be tilted by the names of their schemes. Others are
@@ -77,6 +86,11 @@ func (bMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int,
 	p.watch = watch
 	t, err := newTable(p, order, keep, tableBytes(s.Steps, s.MinSep, order))
 	return tableSource{t}, err
+}
+
+// drawable: a table to draw from has no steady rate, and keeps every step.
+func (bMinSep) drawable(s montecarlo.Spec, order int) bool {
+	return s.MinSep >= s.Steps && order <= 3
 }
 
 func (bMinSep) work(s montecarlo.Spec, order int) float64 {
@@ -135,7 +149,14 @@ func (ballsInBins) separated() bool { return false }
 func (ballsInBins) affordable(_ montecarlo.Spec, order int) bool { return order <= 3 }
 
 func (ballsInBins) source(s montecarlo.Spec, columns *likelihood.Columns, order int, _ bool, _ func(float64)) (source, error) {
-	b, err := newBins(columns, s.MinSep, order, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	return ballsInBins{}.above(nil, s, columns, order)
+}
+
+func (ballsInBins) drawable(montecarlo.Spec, int) bool { return true }
+
+func (ballsInBins) above(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int) (source, error) {
+	below, _ := lower.(binSource)
+	b, err := newBins(columns, s.MinSep, order, 1/(s.NoiseMultiplier*s.NoiseMultiplier), below.bins)
 	return binSource{b}, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/likelihood"
@@ -128,28 +129,54 @@ const inflation = 1e-9
 // costs the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256.
 // Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: several bands
 // more than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
-func NewProposal(c Config) (Proposal, error) { return NewProposalWithin(c, math.Inf(1)) }
+func NewProposal(c Config) (Proposal, error) {
+	p, _, err := newProposal(c, math.Inf(1), false)
+	return p, err
+}
 
 // NewProposalWithin is NewProposal for those to whom its time matters more than M: orders above the
 // least whose tables take more work than so much, in states times steps (some 5 ns each), are not
 // tried, and blocks of steps only where orders end below twice the examples per owner. The proposal
-// is as valid as any other.
-func NewProposalWithin(c Config, work float64) (Proposal, error) {
+// is as valid as any other. The tables that it was chosen by are for [Tables.NewVerifier].
+func NewProposalWithin(c Config, work float64) (Proposal, Tables, error) {
+	return newProposal(c, work, true)
+}
+
+// Tables are those of some orders of one Config, which need not be made again for a verifier. They
+// take at most 140 MB an order.
+type Tables struct {
+	config Config
+	orders map[int]source // that tuples can be drawn from
+}
+
+// of is the tables of a member, or nil.
+func (t Tables) of(c Config, m Member) source {
+	if m.Block > 0 || t.config != c {
+		return nil
+	}
+	return t.orders[m.Order]
+}
+
+func newProposal(c Config, work float64, keep bool) (p Proposal, t Tables, err error) {
 	if err := c.Validate(); err != nil {
-		return Proposal{}, err
+		return p, t, err
 	}
 	columns := likelihood.NewColumns(c.Spec.Strategy)
 	if err := tiltable(c.Spec, columns); err != nil {
-		return Proposal{}, err
+		return p, t, err
+	}
+	if keep {
+		t = Tables{c, map[int]source{}}
 	}
 	if c.Direction == montecarlo.P {
-		return forwardProposal(c, columns, work)
+		p, err = forwardProposal(c, columns, work, t)
+		return p, t, err
 	}
-	p := reverseProposal(c, columns)
+	p = reverseProposal(c, columns)
 	if math.IsNaN(p.Divergence) {
-		return Proposal{}, fmt.Errorf("%w: the bound of H(Q,P) leaves the range of float64", ErrNotTilted)
+		return Proposal{}, t, fmt.Errorf("%w: the bound of H(Q,P) leaves the range of float64", ErrNotTilted)
 	}
-	return p, nil
+	return p, t, nil
 }
 
 func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
@@ -165,7 +192,9 @@ func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
 	return nil
 }
 
-func forwardProposal(c Config, columns *likelihood.Columns, work float64) (Proposal, error) {
+// forwardProposal is the proposal of H(P,Q). Tables that serve a verifier are added to kept, where
+// that takes any.
+func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept Tables) (Proposal, error) {
 	k, family := max(1, c.Spec.MaxExamplesPerOwner), families[c.Spec.Scheme]
 	m := mixture{epsilon: c.Epsilon, examples: k}
 	if k == 1 {
@@ -175,15 +204,21 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64) (Propo
 	walkError, converged, walkable := 0.0, false, k
 	part := 1.0 // of the work of an order that the one before took
 	var failed error
+	var s source
 	for order := max(2, k); order <= maxOrder; order++ {
 		if order > max(2, k) && (!family.affordable(c.Spec, order) || part*family.work(c.Spec, order) > work) {
 			break
 		}
 		done := 0.0
-		s, err := family.source(c.Spec, columns, order, false, func(more float64) { done += more })
+		keep := kept.orders != nil && family.drawable(c.Spec, order)
+		next, err := sourceAbove(s, c.Spec, columns, order, keep, func(more float64) { done += more })
 		if err != nil {
 			failed = err
 			break
+		}
+		s = next
+		if keep {
+			kept.orders[order] = s
 		}
 		if k > 1 && done > 0 {
 			part = done / family.work(c.Spec, order)
@@ -211,6 +246,11 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64) (Propo
 	proposal := Proposal{Config: c, Method: Tilted, Draws: drawsFor(c.Spec, c.Direction)}
 	if len(m.members) > 0 {
 		m = m.quick(c.Spec, proposal.Draws).best()
+	}
+	for order := range kept.orders {
+		if !slices.ContainsFunc(m.members, func(m Member) bool { return m.Order == order }) {
+			delete(kept.orders, order)
+		}
 	}
 	if b, ok := family.(blocked); ok && !converged && (len(m.members) == 0 || math.IsInf(work, 1) || k > 1 && walkable < 2*k) {
 		most := b.maxBlockWork()

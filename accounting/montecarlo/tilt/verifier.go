@@ -60,6 +60,16 @@ func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
 // NewWatchedVerifier is NewVerifier for those who wait: watch, if not nil, is told how much of the
 // work of the tables is done, in states times steps. The last call has done equal to of.
 func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)) (*Verifier, error) {
+	return newVerifier(p, key, Tables{}, watch)
+}
+
+// NewVerifier is NewVerifier of a proposal that was chosen with t, with the tables that are there.
+// The verifier is the same.
+func (t Tables) NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
+	return newVerifier(p, key, t, nil)
+}
+
+func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of float64)) (*Verifier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -83,7 +93,7 @@ func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)
 		if p.Spec.MaxExamplesPerOwner > 1 {
 			specs = append(specs, single(p.Spec))
 		}
-		err = v.prepareTuples(columns, watch)
+		err = v.prepareTuples(columns, tables, watch)
 	case Tangent, Shifted:
 		err = v.prepareTangent(columns)
 	}
@@ -115,7 +125,7 @@ func single(s montecarlo.Spec) montecarlo.Spec {
 	return s
 }
 
-func (v *Verifier) prepareTuples(columns *likelihood.Columns, watch func(done, of float64)) error {
+func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, watch func(done, of float64)) error {
 	p := v.proposal
 	done, of := 0.0, 0.0
 	for _, m := range p.Members {
@@ -127,12 +137,17 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, watch func(done, o
 		}
 	}
 	v.mixture = mixture{p.Members, p.Epsilon, max(1, p.Spec.MaxExamplesPerOwner)}
+	var s source
 	for _, m := range p.Members {
 		work := 0.0
-		s, err := sourceOf(p.Spec, columns, m, func(more float64) { work += more; report(done + work) })
-		if err != nil {
-			return err
+		next := tables.of(p.Config, m)
+		if next == nil {
+			var err error
+			if next, err = sourceOf(s, p.Spec, columns, m, func(more float64) { work += more; report(done + work) }); err != nil {
+				return err
+			}
 		}
+		s = next
 		done += workOf(p.Spec, m) // a table of which few steps were needed is done too
 		report(done)
 		if s.walkError() > p.Slack-lossError(p.Epsilon)/2 {
@@ -158,17 +173,26 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 	return families[s.Scheme].work(s, m.Order)
 }
 
-// sourceOf makes the tables of a member, to draw from, and tells watch of the work as it is done.
-func sourceOf(s montecarlo.Spec, columns *likelihood.Columns, m Member, watch func(float64)) (source, error) {
-	f := families[s.Scheme]
+// sourceOf makes the tables of a member, to draw from, with those of another member, if lower is
+// not nil, and tells watch of the work as it is done.
+func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch func(float64)) (source, error) {
 	if m.Block == 0 {
-		return f.source(s, columns, m.Order, true, watch)
+		return sourceAbove(lower, s, columns, m.Order, true, watch)
 	}
-	b, ok := f.(blocked)
+	b, ok := families[s.Scheme].(blocked)
 	if !ok {
 		return nil, fmt.Errorf("%w in blocks for scheme %s", ErrTable, s.Scheme)
 	}
 	return b.blockSource(s, columns, m.Order, m.Block, true, math.Inf(1))
+}
+
+// sourceAbove makes the tables of an order, with those of a lower one where these help.
+func sourceAbove(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
+	f := families[s.Scheme]
+	if r, ok := f.(raising); ok && lower != nil {
+		return r.above(lower, s, columns, order)
+	}
+	return f.source(s, columns, order, keep, watch)
 }
 
 // connect gives the verifier walkers of its own.
