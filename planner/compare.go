@@ -13,6 +13,27 @@ type curve struct {
 	batches, relative []float64 // by rising batch size
 }
 
+// sigma is about the noise multiplier at a batch size beyond the first or the last, and how far off
+// that may be, as a part of it. unit is the error at noise multiplier 1.
+func (c *curve) sigma(batch float64, first bool, unit float64) (sigma, off float64) {
+	if len(c.batches) == 0 {
+		return 1, wide
+	}
+	end, before := len(c.batches)-1, len(c.batches)-2
+	if first {
+		end, before = 0, 1
+	}
+	at := func(i int) float64 { return c.relative[i] * c.batches[i] / unit }
+	switch {
+	case at(end) == 0: // none is needed
+		return 1, wide
+	case len(c.batches) == 1 || at(before) == 0:
+		return at(end), wide
+	}
+	slope := math.Log(at(end)/at(before)) / math.Log(c.batches[end]/c.batches[before])
+	return at(end) * math.Pow(batch/c.batches[end], slope), wide / 6
+}
+
 // compare fills in the batch sizes at which independent noise has as little noise relative to the
 // batch.
 func (p *planning) compare(ctx context.Context, out *Result) error {
@@ -46,14 +67,11 @@ func (p *planning) sameAs(c *curve, of Population, row *Row) (float64, error) {
 		return 0, e.err
 	}
 	unit := p.error(e.error)
-	start := 1.0
 	add := func(batch float64, first bool) error {
-		sigma, err := p.independent(of.Examples, p.perOwner(of), batch, start, 10*narrow)
+		start, step := c.sigma(batch, first, unit)
+		sigma, err := p.independent(of.Examples, p.perOwner(of), batch, start, step, 10*narrow)
 		if err != nil {
 			return err
-		}
-		if sigma > 0 {
-			start = sigma
 		}
 		if first {
 			c.batches, c.relative = append([]float64{batch}, c.batches...), append([]float64{sigma * unit / batch}, c.relative...)

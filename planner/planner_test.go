@@ -117,7 +117,7 @@ func TestProven(t *testing.T) {
 		{accounting.Run{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 8, Steps: 24, MinSep: 5}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}},
 	} {
 		for _, epsilon := range []float64{.5, 6} {
-			got, err := claim{run: c.run, epsilon: epsilon, delta: 1e-5}.proven(1, narrow)
+			got, err := claim{run: c.run, epsilon: epsilon, delta: 1e-5}.proven(1, wide, narrow)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestEstimate(t *testing.T) {
 	for _, c := range []struct{ prob, epsilon, delta, start float64 }{{.125, 1, 1e-4, 8}, {.02, 4, 1e-5, .1}, {.3, .5, 1e-3, 1}} {
 		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.prob, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}
 		of := claim{run: run, epsilon: c.epsilon, delta: c.delta}
-		want, err := of.proven(1, narrow)
+		want, err := of.proven(1, wide, narrow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestEstimate(t *testing.T) {
 func TestErrors(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .3, Steps: 8}}, Strategy: mechanism.Identity(8), MaxExamplesPerOwner: 1}
 	of := claim{run: run, epsilon: .5, delta: 1e-3}
-	want, err := of.proven(1, 1e-5)
+	want, err := of.proven(1, wide, 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestSameAs(t *testing.T) {
 	of := r.Populations[0]
 	unit := p.make(t.Context(), p.workload(mechanism.KindIdentity)).error.RMSE
 	for _, batch := range []float64{20, 40, 67, 160} {
-		sigma, err := p.independent(of.Examples, 1, batch, 1, narrow)
+		sigma, err := p.independent(of.Examples, 1, batch, 1, wide, narrow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -468,7 +468,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		cut := out.Rows[0]
-		want, err := claim{run: cut.run.Untruncated(), epsilon: r.Epsilon, delta: r.Delta * (1 - cut.Truncation)}.proven(1, narrow)
+		want, err := claim{run: cut.run.Untruncated(), epsilon: r.Epsilon, delta: r.Delta * (1 - cut.Truncation)}.proven(1, wide, narrow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -645,7 +645,7 @@ func TestEpsilonOf(t *testing.T) {
 	}
 	r.Epsilon = epsilon
 	p := &planning{Request: &r}
-	if sigma, err := p.independent(320, 1, 40, 1, narrow); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
+	if sigma, err := p.independent(320, 1, 40, 1, wide, narrow); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
 		t.Errorf("ε = %g, at which the noise multiplier is %g, %v", epsilon, sigma, err)
 	}
 }

@@ -14,12 +14,17 @@ import (
 // and an upper bound like there.
 const coarse = 1e-3
 
+// wide is how far from where a search begins it goes on, as a part of σ, where nothing better is
+// known.
+const wide = 0.15
+
 // narrow is how far the upper end of ln σ is above the lower one when a search ends.
 const narrow = 5e-4
 
 // proven is the noise multiplier of a run without samples: in closed form or by privacy loss
-// distributions on a coarse grid, at most a part of width above the least.
-func (c claim) proven(start, width float64) (Noise, error) {
+// distributions on a coarse grid, at most a part of width above the least. The search begins at
+// start, and goes on a part of step from there.
+func (c claim) proven(start, step, width float64) (Noise, error) {
 	if c.run.Sampler.Fixed != nil {
 		b, err := c.run.Calibrate(context.Background(), c.epsilon, c.delta)
 		return Noise{Multiplier: b.Upper, Proven: true}, err
@@ -29,10 +34,10 @@ func (c claim) proven(start, width float64) (Noise, error) {
 		if err != nil {
 			return 0, err
 		}
-		d, err := composition.Delta(c.epsilon)
-		return math.Log(max(d.Upper, 1e-300) / c.delta), err
+		upper, err := composition.UpperDelta(c.epsilon)
+		return math.Log(max(upper, 1e-300) / c.delta), err
 	}
-	x, err := root(excess, math.Log(start), width)
+	x, err := root(excess, math.Log(start), step, width)
 	return Noise{Multiplier: math.Exp(x), Proven: true}, err
 }
 
@@ -59,11 +64,10 @@ func gridOf(prob, sigma float64, steps int) pld.Options {
 }
 
 // root returns an upper end of the zero of a falling function of ln σ, at most width above the
-// lower one.
-func root(excess func(x float64) (float64, error), x, width float64) (float64, error) {
+// lower one. It looks at x first, and then step away.
+func root(excess func(x float64) (float64, error), x, step, width float64) (float64, error) {
 	low, high := math.Inf(-1), math.Inf(1)
 	var atLow, atHigh float64
-	step := 0.15
 	for range 60 {
 		y, err := excess(x)
 		if err != nil {

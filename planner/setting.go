@@ -353,7 +353,7 @@ func (p *planning) claim(row *Row) claim {
 // noise is proven where that takes no samples, and else estimated by H(P,Q).
 func (c claim) noise(ctx context.Context, method accounting.Method, from guess) (Noise, error) {
 	if method == accounting.PLD || method == accounting.ClosedForm {
-		return c.proven(from.multiplier, narrow)
+		return c.proven(from.multiplier, wide, narrow)
 	}
 	return c.estimate(ctx, from, tolerance)
 }

@@ -184,17 +184,33 @@ func (c *Composition) Epsilon(delta float64) (Bracket, error) {
 	return pq.worse(qp), err
 }
 
+// UpperDelta is the upper end of Delta, in half of its time.
+func (c *Composition) UpperDelta(epsilon float64) (float64, error) {
+	if err := checkEpsilon(epsilon); err != nil {
+		return 0, err
+	}
+	return max(c.PQ.upperDelta(epsilon), c.QP.upperDelta(epsilon)), nil
+}
+
 // Delta brackets the divergence of one direction.
 func (l Loss) Delta(epsilon float64) (Bracket, error) {
-	c := param.Checker{Package: "pld"}
-	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
-	if err := c.Err(); err != nil {
+	if err := checkEpsilon(epsilon); err != nil {
 		return Bracket{}, err
 	}
 	return Bracket{
 		Lower: l.lower.compose(l.lower.tiltForEpsilon(epsilon)).delta(epsilon, false),
-		Upper: l.upper.compose(l.upper.tiltForEpsilon(epsilon)).delta(epsilon, true),
+		Upper: l.upperDelta(epsilon),
 	}, nil
+}
+
+func (l Loss) upperDelta(epsilon float64) float64 {
+	return l.upper.compose(l.upper.tiltForEpsilon(epsilon)).delta(epsilon, true)
+}
+
+func checkEpsilon(epsilon float64) error {
+	c := param.Checker{Package: "pld"}
+	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
+	return c.Err()
 }
 
 // Epsilon brackets the ε of one direction.

@@ -131,6 +131,9 @@ func TestGaussianComposition(t *testing.T) {
 		if err != nil || b.Lower > want || b.Upper < want || b.Upper/b.Lower > 1+1e-3 {
 			t.Errorf("δ(%g) in [%g, %g], want %g, %v", epsilon, b.Lower, b.Upper, want, err)
 		}
+		if upper, err := c.UpperDelta(epsilon); err != nil || upper != b.Upper {
+			t.Errorf("δ(%g) at most %g, in the bracket %g: %v", epsilon, upper, b.Upper, err)
+		}
 		if want < 0.2 {
 			back, err := c.Epsilon(want)
 			if err != nil || back.Lower > epsilon || back.Upper < epsilon-1e-9 || back.Upper-back.Lower > 1e-4 {
@@ -269,6 +272,9 @@ func TestComposeRefusesBadInput(t *testing.T) {
 	}
 	if _, err := c.Epsilon(0); !errors.As(err, &pe) {
 		t.Errorf("δ = 0: got %v", err)
+	}
+	if _, err := c.UpperDelta(math.Inf(1)); !errors.As(err, &pe) {
+		t.Errorf("UpperDelta(Inf): %v", err)
 	}
 	if _, err := c.Delta(math.NaN()); !errors.As(err, &pe) {
 		t.Errorf("ε NaN: got %v", err)
