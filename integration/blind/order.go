@@ -11,9 +11,10 @@ import (
 
 // certified is an alternative of a plan that was run to its certificate.
 type certified struct {
-	row   *planner.Row
-	sigma float64 // certified; 0 if nothing could be
-	cpu   float64 // of the certificate, in seconds
+	row     *planner.Row
+	samples uint64  // its budget, where it takes samples
+	sigma   float64 // certified; 0 if nothing could be
+	cpu     float64 // of the certificate, in seconds
 }
 
 // error is the noise relative to the batch at the certified noise multiplier.
@@ -30,25 +31,84 @@ type judged struct {
 	all  []certified
 }
 
-// order counts pairs of alternatives: those that the plan tells apart, and of them those whose
-// certificates have the other order.
-func order(all []certified) (apart int, wrong []string) {
+// apart is how many standard errors two figures are apart whose order a plan takes as known.
+const apart = 3
+
+// pairs are those of a set's alternatives that both have a certificate and are more than apart
+// standard errors from each other in the plan.
+type pairs struct {
+	told    int // of which the plan says that the one has less noise than the other
+	bounded int // the same, but of the one it knows a lower bound only (≥): it does not say so
+
+	wrong, wrongBounded []string // of each, those whose certificates have the other order
+}
+
+// compare counts pairs, in whatever order the alternatives are.
+func compare(all []certified) (p pairs) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			if a.sigma == 0 || b.sigma == 0 || b.row.Relative-a.row.Relative <= 3*math.Hypot(a.row.StdErr, b.row.StdErr) {
+			if a.sigma == 0 || b.sigma == 0 {
 				continue
 			}
-			apart++
-			if a.error() >= b.error() {
-				wrong = append(wrong, fmt.Sprintf("%s: %.4g by the plan, %.4g certified; %s: %.4g and %.4g", a.row.Name(), a.row.Relative, a.error(), b.row.Name(), b.row.Relative, b.error()))
+			less, more := a, b
+			if less.row.Relative > more.row.Relative {
+				less, more = b, a
+			}
+			if more.row.Relative-less.row.Relative <= apart*math.Hypot(less.row.StdErr, more.row.StdErr) {
+				continue
+			}
+			count, wrong := &p.told, &p.wrong
+			if less.row.Noise.OneDirection {
+				count, wrong = &p.bounded, &p.wrongBounded
+			}
+			*count++
+			if less.error() >= more.error() {
+				*wrong = append(*wrong, fmt.Sprintf("%s: %.4g by the plan, %.4g certified; %s: %.4g and %.4g",
+					less.row.Name(), less.row.Relative, less.error(), more.row.Name(), more.row.Relative, more.error()))
 			}
 		}
 	}
-	return apart, wrong
+	return p
+}
+
+// tooHigh are alternatives that were certified with less noise than the plan says that they need,
+// by more than apart standard errors, or by any of what is proven with a finer grid of losses: the
+// estimate is wrong, as a certificate is not.
+func tooHigh(all []certified) (names []string) {
+	for _, c := range all {
+		slack := apart * c.row.Noise.StdErr
+		if c.row.Noise.Proven {
+			slack = gridSlack * c.row.Noise.Multiplier
+		}
+		if c.sigma > 0 && c.sigma < c.row.Noise.Multiplier-slack {
+			names = append(names, fmt.Sprintf("%s: %.4g ± %.2g by the plan, %.4g certified", c.row.Name(), c.row.Noise.Multiplier, c.row.Noise.StdErr, c.sigma))
+		}
+	}
+	return names
+}
+
+// gridSlack is by how much, as a part, a proven noise multiplier of a plan may be above that of a
+// certificate, which has a finer grid.
+const gridSlack = 0.003
+
+// excess is by how much, as a part, the noise of what the plan has as the first is above the least
+// that was certified; NaN where the first has no certificate.
+func excess(all []certified) float64 {
+	first, least := math.NaN(), math.Inf(1)
+	for _, c := range all {
+		if c.sigma == 0 {
+			continue
+		}
+		if c.row.Rank == 1 {
+			first = c.error()
+		}
+		least = min(least, c.error())
+	}
+	return first/least - 1
 }
 
 func report(w io.Writer, all []judged) {
-	fmt.Fprintln(w, "| data set | rank | scheme, strategy | σ by the plan | certified | noise/batch certified | CPU-s of the certificate by the plan | measured |\n|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| data set | rank | scheme, strategy | σ by the plan | certified | noise/batch certified | samples | CPU-s of the certificate by the plan | measured |\n|---|---|---|---|---|---|---|---|---|")
 	var ratios []float64
 	for _, j := range all {
 		for _, c := range j.all {
@@ -63,7 +123,9 @@ func report(w io.Writer, all []judged) {
 			if row.Noise.OneDirection {
 				sigma = "≥" + sigma
 			}
+			samples := ""
 			if !row.Noise.Proven {
+				samples = fmt.Sprint(c.samples)
 				sigma += fmt.Sprintf(" ± %.1f %%", 100*row.Noise.StdErr/row.Noise.Multiplier)
 			}
 			certificate, relative := "none", ""
@@ -71,15 +133,22 @@ func report(w io.Writer, all []judged) {
 				certificate, relative = fmt.Sprintf("%.4g (%+.1f %%)", c.sigma, 100*(c.above()-1)), fmt.Sprintf("%.4g", c.error())
 				ratios = append(ratios, c.cpu/row.CPU)
 			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %.2g | %.2g |\n", j.set.name, rank, row.Name(), sigma, certificate, relative, row.CPU, c.cpu)
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %.2g | %.2g |\n", j.set.name, rank, row.Name(), sigma, certificate, relative, samples, row.CPU, c.cpu)
 		}
 	}
 	fmt.Fprintln(w)
 	for _, j := range all {
-		apart, wrong := order(j.all)
-		fmt.Fprintf(w, "%s: %d candidates in %.3g CPU-s; %d pairs told apart, %d of them certified in the other order\n", j.set.name, len(j.plan.Rows), j.cpu, apart, len(wrong))
-		for _, text := range wrong {
+		p := compare(j.all)
+		fmt.Fprintf(w, "%s: %d candidates in %.3g CPU-s; %d pairs told apart, %d of them certified in the other order; where a lower bound is less, %d of %d\n",
+			j.set.name, len(j.plan.Rows), j.cpu, p.told, len(p.wrong), len(p.wrongBounded), p.bounded)
+		for _, text := range slices.Concat(p.wrong, p.wrongBounded) {
 			fmt.Fprintln(w, "  "+text)
+		}
+		for _, text := range tooHigh(j.all) {
+			fmt.Fprintln(w, "  estimated too high: "+text)
+		}
+		if more := excess(j.all); more >= 0 {
+			fmt.Fprintf(w, "  the first has %.2g %% more noise than the least that was certified\n", 100*more)
 		}
 	}
 	if len(ratios) > 0 {
