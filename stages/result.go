@@ -117,7 +117,8 @@ func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunSt
 }
 
 // notNamed says which of the files that vouch for a stage's result are not those that run.json
-// names. Nothing is said of a result that is not there, or that is being made again.
+// names, and which inputs it was made from are not the plan's. Nothing is said of a result that is
+// not there, or that is being made again.
 func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 	was, there := d.Run.Stages[r.Name()]
 	if _, err := store.Stat(ctx, r.Path()); !there || errors.Is(err, fs.ErrNotExist) || manifest.Interrupted(r.Path()) {
@@ -131,6 +132,11 @@ func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 			differs = append(differs, file+" cannot be read")
 		case got != was.Files[file]:
 			differs = append(differs, file+" is not the one that run.json names")
+		}
+	}
+	for name, want := range r.Inputs() { // the index of a bounded table does not name its graph
+		if was.Inputs[name] != want {
+			differs = append(differs, "it was made from another "+name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.From())) {

@@ -3,6 +3,7 @@ package planrun
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,10 +22,11 @@ import (
 // taken is a run directory that a plan has taken.
 type taken struct {
 	run       manifest.Run
-	made      bool          // with a new run id
-	corrected bool          // the run id is kept, and run.json, which names another plan, is not written yet
-	known     bool          // the run id has a record: its batches and noise were made before
-	after     *manifest.Run // the run before, of which run.json still is: see goOn; nil without one
+	made      bool              // with a new run id
+	corrected bool              // the run id is kept, and run.json, which names another plan, is not written yet
+	known     bool              // the run id has a record: its batches and noise were made before
+	before    *manifest.RunPlan // of a corrected one, that other plan
+	after     *manifest.Run     // the run before, of which run.json still is: see goOn; nil without one
 }
 
 // take makes the directory the plan's, with a new run.json, or finds that it is. As long as there
@@ -76,8 +78,9 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 			return t, err
 		} else if may {
 			known, err := inPlace(ctx, o, registry, run)
+			before := run.Plan
 			run.Plan = want
-			return taken{run: run, corrected: true, known: known}, err
+			return taken{run: run, corrected: true, before: before, known: known}, err
 		}
 		if !o.Overwrite {
 			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "is of another plan: " + strings.Join(differs, "; ") +
@@ -186,7 +189,7 @@ func mayCorrect(ctx context.Context, o pipelines.Options, registry *noise.Regist
 // outdated are the stages with a finished result that is not the plan's, or that was made from one
 // that is not. It ends at the first stage that has no result: what comes after that cannot be
 // known.
-func (r *planRun) outdated(ctx context.Context) (again []planStage, differs []string, err error) {
+func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, differs []string, err error) {
 	names, err := r.Plan.Stages("")
 	if err != nil {
 		return nil, nil, err
@@ -206,6 +209,11 @@ func (r *planRun) outdated(ctx context.Context) (again []planStage, differs []st
 		if err != nil {
 			return nil, nil, err
 		}
+		if there && d == nil && name == "bound" { // its index does not name the graph, and run.json not yet the table
+			if d, err = r.ofAnotherGraph(t.before); err != nil {
+				return nil, nil, err
+			}
+		}
 		if !there && len(again) == 0 {
 			break
 		}
@@ -217,6 +225,22 @@ func (r *planRun) outdated(ctx context.Context) (again []planStage, differs []st
 		}
 	}
 	return again, differs, nil
+}
+
+// ofAnotherGraph says of a bounded table that run.json does not name, since the stage was stopped
+// when it had finished, whether it was made from the graph of another plan.
+func (r *planRun) ofAnotherGraph(before *manifest.RunPlan) ([]string, error) {
+	if _, named := r.Run.Stages["bound"]; named || before == nil {
+		return nil, nil
+	}
+	var was stages.PlanRecord
+	if err := json.Unmarshal(before.Plan, &was); err != nil {
+		return nil, fmt.Errorf("planrun: %w", err)
+	}
+	if was.Inputs["graph"] == r.Inputs["graph"] {
+		return nil, nil
+	}
+	return []string{"it was made from another graph"}, nil
 }
 
 // input is the name by which other stages name the stage's result as what they are made from.
@@ -241,7 +265,7 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 	if !t.corrected && !r.options.Overwrite {
 		return nil
 	}
-	again, differs, err := r.outdated(ctx)
+	again, differs, err := r.outdated(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -258,8 +282,13 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 	if !t.corrected || r.options.DryRun {
 		return nil
 	}
-	for _, name := range names {
-		delete(r.Run.Stages, name)
+	for _, s := range again {
+		if s.Name() == "bound" { // nothing but its record in run.json says which graph it was made from
+			if err := manifest.Discard(s.Path(), false); err != nil {
+				return err
+			}
+		}
+		delete(r.Run.Stages, s.Name())
 	}
 	return manifest.WriteRun(r.options.Out, r.Run, &manifest.Run{RunID: r.Run.RunID})
 }
