@@ -209,14 +209,14 @@ func first(rows []*planner.Row) (list []*planner.Row) {
 }
 
 // enough is how many times M/δ samples a certificate takes that accepts up to .85 δ, estimates
-// included: 1500 in the verification, by docs/planner.md, and half as many before it. It may take
-// so many minutes of a processor, about. With several examples per owner, each of them makes a
-// sample take owners times as long.
-const enough, minutes, owners = 2250, 2, 3
+// included: 1500 in the verification, by docs/planner.md, and half as many before it. With several
+// examples per owner, each of them makes a sample take owners times as long.
+const enough, owners = 2250, 3
 
 // budget is how many samples the certificate of one of the rows is given: enough by its own M/δ;
-// where its H(Q,P) was not looked at, by the largest M/δ of all rows. It follows from the plan, so
-// that nobody chooses it after a certificate was seen.
+// where its H(Q,P) was not looked at, by the largest M/δ of all rows. It is at most what account
+// has by default, about a minute of a processor. It follows from the plan, so that nobody chooses
+// it after a certificate was seen.
 func budget(row *planner.Row, rows []*planner.Row) uint64 {
 	effort := row.Noise.Effort
 	if row.Noise.OneDirection {
@@ -224,7 +224,7 @@ func budget(row *planner.Row, rows []*planner.Row) uint64 {
 			effort = max(effort, other.Noise.Effort)
 		}
 	}
-	most := minutes * float64(verification.DefaultSamples(row.Scheme.Steps))
+	most := float64(verification.DefaultSamples(row.Scheme.Steps))
 	if row.MaxPerOwner > 1 && row.Scheme.Sample != sampling.SampleOwners {
 		most /= float64(owners * row.MaxPerOwner)
 	}

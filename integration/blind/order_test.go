@@ -125,7 +125,7 @@ func TestFirst(t *testing.T) {
 }
 
 // TestBudget: enough samples by a row's own M/δ, or by the largest of all where a direction is not
-// known, and at most two minutes.
+// known, and at most what account has by default.
 func TestBudget(t *testing.T) {
 	var rows []*planner.Row
 	for _, n := range []planner.Noise{{Effort: 40}, {Effort: 100}, {Effort: 3, OneDirection: true}, {Effort: 300, OneDirection: true}} {
@@ -138,11 +138,11 @@ func TestBudget(t *testing.T) {
 			}
 		}
 	}
-	check(90000, 225000, 675000, 675000)
+	check(90000, 225000, 500000, 500000)
 	rows[1].Noise.Effort = 1000
-	check(90000, 1000000, 1000000, 1000000)
+	check(90000, 500000, 500000, 500000)
 	rows[1].MaxPerOwner, rows[2].MaxPerOwner, rows[2].Scheme.Sample = 2, 2, sampling.SampleOwners
-	check(90000, 166666, 1000000, 1000000)
+	check(90000, 83333, 500000, 500000)
 }
 
 // TestOtherFlags: what was run with other flags is not taken for what is asked now, and a command
