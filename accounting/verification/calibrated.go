@@ -68,18 +68,36 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	if out.Estimates, err = e.search(ctx, gridIndex(start), nearDelta*p.Delta, known); err == nil {
 		err = choose()
 	}
-	if !errors.Is(err, accounting.ErrTooFewSamples) || provable.NoiseMultiplier == 0 || p.pair().Majorized() {
+	if err != nil && !errors.Is(err, accounting.ErrTooFewSamples) || err == nil && !out.dear() || provable.NoiseMultiplier == 0 || p.pair().Majorized() {
 		return err
 	}
 	if e.lengthen(p) {
+		before, protocol := err, out.Protocol
 		if err = p.goOn(ctx, e, out, gridIndex(start), known); err == nil {
 			err = choose()
 		}
-		if !errors.Is(err, accounting.ErrTooFewSamples) {
-			return err
+		if errors.Is(err, accounting.ErrTooFewSamples) && before == nil { // what the shorter budget allowed
+			out.Protocol, err = protocol, nil
 		}
 	}
-	return p.provenOnly(ctx, e, out, provable)
+	if errors.Is(err, accounting.ErrTooFewSamples) || err == nil && !takesSamples(out.Protocol.Candidates[0]) {
+		return p.provenOnly(ctx, e, out, provable)
+	}
+	return err
+}
+
+// dearRatio is how much noise above the estimate a longer budget is worth, where none was given.
+const dearRatio = 1.05
+
+// dear says that the best candidate has far more noise than was estimated: the budget buys few
+// samples, or none.
+func (out *Plan) dear() bool {
+	return out.Protocol.Candidates[0].NoiseMultiplier > dearRatio*out.Estimate
+}
+
+// takesSamples says whether a candidate is not proven without them.
+func takesSamples(c accounting.Candidate) bool {
+	return slices.ContainsFunc(c.Trials, func(t accounting.Trial) bool { return t.Samples > 0 })
 }
 
 // nearDelta is the part of δ near which estimates are made: what a verification accepts is below δ.
