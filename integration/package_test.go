@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,6 +115,7 @@ func TestPythonDocument(t *testing.T) {
 	bin := buildCommand(t)
 	dir := newClone(t, bin)
 	env := []string{"PYTHONPATH=" + newWheel(t, python), "MINSEP_COMMAND=" + bin, "XDG_STATE_HOME=" + filepath.Join(dir, "out", "state")}
+	env = append(env, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t)) // of torch.distributed
 	ran := 0
 	for _, file := range []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/materialize.md"} {
 		if file == "docs/materialize.md" { // a run of its own
@@ -146,6 +148,21 @@ func TestPythonDocument(t *testing.T) {
 		t.Errorf("%d blocks of Python were run", ran)
 	}
 	ignored(t, dir)
+}
+
+// freePort is a port of this machine that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // inNoiseDocument follows the reader of docs/noise.md, and holds it against the package's.

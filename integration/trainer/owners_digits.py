@@ -34,7 +34,7 @@ def train(path: str, progress: training.Progress, learning_rate: float, key: str
                 sampled = isinstance(batch, minsep.OwnerBatch)
                 rows, owners = (batch.rows, batch.owners) if sampled else (batch, None)
                 total = minsep.clip_and_sum(gradients(params, data.x[rows], data.y[rows]), run.clip_norm, run.grid, owners=owners)
-                mean = minsep.add_noise(total, noise.step(t), run.expected_batch_size)
+                mean = minsep.add_noise(total, noise.step(t), run.grid, run.expected_batch_size)
                 params = {name: p - np.float32(learning_rate) * mean[name] for name, p in params.items()}
                 progress.done(t, params, guard)
 

@@ -100,6 +100,8 @@ class Trainings:
         self.refused(self.start(run, "second.npz"), "serves a training already")
         shutil.rmtree(run)
         shutil.copytree(kept, run)  # the same training again, so far not begun
+        self.refused(self.start(run, "second.npz"), "serves a training already")
+        self.runs.forget(run)
         stop = random.randrange(self.steps - 1)
         with self.subTest(killed_after=stop):
             killed = self.start(run, "killed.npz", "--key", key, "--show-steps")

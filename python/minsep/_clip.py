@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._batches import PADDING
-from ._tree import check_clip, flatten, map_leaves, rows_of
+from ._tree import check_clip, check_divisor, flatten, map_leaves, rows_of
 
 # Clipping is to a little less than the clip norm: by more than the roundings of norm, factor and products can add.
 SLACK = 2.0**-20
+
+# A float64 holds sums exactly up to this many multiples of the grid.
+HELD = 2.0**53
 
 
 def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
@@ -31,10 +34,10 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
     """
     leaves, build = flatten(gradients)
     count = rows_of(leaves)
+    check_clip(clip_norm, grid, count, HELD, owners)
     if owners is not None:
         leaves, count = _means(leaves, whole_numbers(owners, count), padding_of(is_padding, count))
         is_padding = None
-    check_clip(clip_norm, grid, count, 2.0**53)
     squares = np.zeros(count)
     with np.errstate(over="ignore", invalid="ignore"):
         for _, leaf in leaves:
@@ -90,26 +93,44 @@ def _sum(leaf: NDArray[Any], keep: NDArray[np.bool_], factors: NDArray[np.float6
     return total
 
 
-def add_noise(total: Any, noise: Any, divisor: float, dtype: str = "float32") -> Any:
+def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = "float32") -> Any:
     """The noisy mean: (total + noise) / divisor, a tree as total is.
 
     total is the finished sum that `clip_and_sum` gave, over all hosts and microbatches, and noise the step's, a tree of the same
-    shapes. divisor is `run.expected_batch_size`, or any other number that does not depend on the batch. The addition is in
+    shapes. Both must be whole multiples of grid, `run.grid`: a sum that was not clipped and rounded is refused. With a grid of 0
+    nothing can be told of them. divisor is `run.expected_batch_size`, or any other number that does not depend on the batch. The addition is in
     float64; what follows is rounded to dtype: "float32", "float64" or "bfloat16". The last is ml_dtypes' type if that
     package is installed, else uint16 with the same bits.
 
     Noise is never rounded before it is added: a bfloat16 holds 256 multiples of the grid, and sums would show through.
     """
-    if not 0 < divisor < float("inf"):
-        raise ValueError(f"divisor {divisor}: must be above 0: the expected batch size")
+    check_divisor(divisor)
 
     def one(s: Any, z: Any) -> Any:
-        s, z = np.asarray(s, dtype=np.float64), np.asarray(z, dtype=np.float64)
+        s, z = _exact(s, "total"), _exact(z, "noise")
         if s.shape != z.shape:
-            raise ValueError(f"noise: of shape {z.shape}, the sum is of {s.shape}")
+            raise ValueError(f"noise: of shape {z.shape}, the sum is of {s.shape}: give the noise of the same tree")
+        if grid:
+            for name, values, of in ("total", s, "clip_and_sum"), ("noise", z, "read_noise"):
+                multiples = values / grid
+                if not np.all((np.trunc(multiples) == multiples) & (np.abs(multiples) <= HELD)):
+                    raise ValueError(f"{name}: {OFF_GRID.format(grid=grid, of=of)}")
         return cast((s + z) / divisor, dtype)
 
     return map_leaves(one, total, noise)
+
+
+OFF_GRID = (
+    "has values that are not whole multiples of the grid, {grid}: their low bits would show through the noise. Give what {of} gave, of this run, before any division or other rounding"
+)
+
+
+def _exact(values: Any, name: str) -> NDArray[np.float64]:
+    """Floating-point values, in float64. Whole numbers are sums of minsep.jax, in multiples of the grid."""
+    array = np.asarray(values)
+    if array.dtype.kind in "iub":
+        raise ValueError(f"{name}: of type {array.dtype}: must be floating-point, as clip_and_sum gives it; sums of minsep.jax go to its add_noise")
+    return array.astype(np.float64, copy=False)
 
 
 def cast(values: NDArray[np.float64], dtype: str) -> NDArray[Any]:

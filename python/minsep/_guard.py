@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import secrets
-from typing import Any, Iterator
+import time
+import warnings
+from typing import Any, Callable, Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _hosts, _records
 from ._run import Run
 from .errors import TrainingError
 
 RECORD_NAME, RECORD_FORMAT = "training.json", "minsep-training/1"
+STATE_FOLDER = "trainings"  # of the records on this machine, below that of run ids
+SHARDS_FOLDER = "training.shards"
 _DIGITS = 16
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+_SHARD = re.compile(r"shard-\d+-of-(\d+)(-replica-\d+)?")
 
 _NEXT = "make the plan's next run, with new batches and noise: `minsep run --again PLAN.json`, or `minsep run` with another --out"
 
@@ -19,15 +31,21 @@ _NEXT = "make the plan's next run, with new batches and noise: `minsep run --aga
 class StepGuard:
     """The steps of one training on a run directory: each is taken once, in order.
 
-    The noise of a run directory hides one training. The first StepGuard of a run directory takes it: it leaves a token in
-    `training.json` there, and in `state_dict`, which belongs into the trainer's checkpoint. Later ones need the state of a
-    checkpoint; without it, and with that of another training, they are refused, whatever the learning rate or the seed. The
-    next training needs another run: `minsep run --again` with the same plan, or a run directory of its own.
+    The noise of a run directory hides one training. The first step that a StepGuard takes in a run directory makes it that
+    training's: there is a token in `training.json` there, in the user's folder of records on this machine
+    (`$XDG_STATE_HOME/minsep/trainings`, by default below `~/.local/state`), and in `state_dict`, which belongs into the trainer's
+    checkpoint. Later ones need the state of a checkpoint; without it, and with that of another training, they are refused, whatever
+    the learning rate or the seed. So they are in a copy of the run directory, as far as the records on this machine tell. The next
+    training needs another run: `minsep run --again` with the same plan, or a run directory of its own.
 
     state is what `state_dict` gave, or None for the first start. The record also counts the steps taken. A checkpoint from before
     some of them would give their noise to other sums, unless the trainer repeats them bit for bit; then say replay=True.
-    Processes of one training with primary=False (all hosts but one) only count: the first host keeps the record. folder is where
-    the record is kept, by default the run directory; it must be given for a run directory in an object store, always the same.
+    folder is where training.json is kept, by default the run directory; it must be given for a run directory in an object store,
+    always the same, and for a copy of a run directory beside the original: then the original.
+
+    On several hosts, each gives its rank in [0, ranks). Host 0 keeps the record, or the one that says primary=True; the others only
+    count. gather is the trainer's all-gather, a function from an array of bytes to the arrays of all hosts: `take` then compares the
+    hosts before each step (`check`).
 
     One process at a time holds the guard of a training, until it ends or `close` is called. Raises TrainingError.
     """
@@ -38,29 +56,42 @@ class StepGuard:
         state: dict[str, Any] | None = None,
         *,
         replay: bool = False,
-        primary: bool = True,
+        primary: bool | None = None,
         folder: str | os.PathLike[str] | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+        gather: Callable[[NDArray[np.uint8]], Any] | None = None,
     ) -> None:
-        self._run, self._fd = run, -1
+        self._records: list[_Record] = []
+        self._claims: list[_Lock] = []
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
+        self._run, self._rank, self._ranks, self._gather = run, rank, ranks, gather
+        self._primary = rank == 0 if primary is None else primary
         self.next_step = 0
         self._layout = ""
         self._token = ""
+        self._shards, self._parts = 0, tuple[tuple[int, int], ...]()
         if state is not None:
             self._load(state)
-        if not primary:
-            return
         if folder is None and "://" in run.path:
-            raise ValueError("folder: must be given for a run directory in an object store: a folder on this machine for the record of the training")
-        self._path = os.path.join(os.fspath(folder) if folder is not None else run.path, RECORD_NAME)
+            if self._primary:
+                raise ValueError("folder: must be given for a run directory in an object store: a folder on this machine for the record of the training")
+            self._folder = None
+        else:
+            self._folder = os.fspath(folder) if folder is not None else run.path
         try:
-            self._take(state is not None, replay)
+            if self._primary:
+                self._take(state is not None, replay)
+            elif self._folder is not None:
+                self._look()
         except BaseException:
             self.close()
             raise
 
     def _load(self, state: dict[str, Any]) -> None:
         known = {"run_id", "token", "next_step", "layout"}
-        if not isinstance(state, dict) or set(state) != known:
+        if not isinstance(state, dict) or set(state) != known or not isinstance(state["token"], str) or not isinstance(state["layout"], str):
             raise ValueError("state: must be what state_dict gave")
         if state["run_id"] != self._run.run_id:
             raise TrainingError(
@@ -72,58 +103,89 @@ class StepGuard:
         self._token, self.next_step, self._layout = state["token"], state["next_step"], state["layout"]
 
     def _take(self, resumed: bool, replay: bool) -> None:
-        """Makes the record, or compares with it."""
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
-        _lock(self._fd, self._path)
-        text = os.pread(self._fd, 4096, 0).decode("utf-8", "replace")
-        record = None
-        if text:
-            try:
-                record = json.loads(text)
-                taken = int(record["taken"])
-                valid = record["format"] == RECORD_FORMAT and isinstance(record["token"], str)
-            except (ValueError, KeyError, TypeError):
-                valid = False
-            if not valid:
-                raise TrainingError(f"{self._path}: is not a record of a training, or was cut: if no training began, remove it")
-        if record is None or record["run_id"] != self._run.run_id:  # none, or of an earlier run of this directory
-            if resumed:
-                raise TrainingError(f"{self._path}: has no record of this training: the checkpoint is of another copy of the run directory, or the record was removed")
-            self._token = secrets.token_hex(16)
+        """Makes the records, or compares with them."""
+        assert self._folder is not None
+        run_id = self._run.run_id
+        original = _records.copy_of(self._run)
+        if original is not None and not _records.same(self._folder, original):
+            raise TrainingError(
+                f"{self._run.path}: is a copy of {original}, with the same batches and the same noise, which must not hide two trainings. Train there; or give this one batches and noise of its own: "
+                f"`minsep run --again --out {self._run.path} PLAN.json`; or, to read this copy in place of {original}, keep the record of the training there: StepGuard(…, folder={original!r})"
+            )
+        self._records.append(_Record(os.path.join(self._folder, RECORD_NAME), run_id))
+        self._remember()
+        known = [r for r in self._records if r.token]
+        taken = max((r.taken for r in known), default=0)
+        paths = " and ".join(r.path for r in known)
+        if resumed and not known:
+            raise TrainingError(
+                f"{self._records[0].path}: has no record of this training: the checkpoint is of another copy of the run directory, or the record was removed: "
+                f"put {RECORD_NAME} of the directory in which this training began there, or name that directory by folder"
+            )
+        if not resumed:
+            if taken > 0:
+                raise TrainingError(
+                    f"{self._run.path}: serves a training already: its noise must not hide another one. To go on with that training, give the state of its checkpoint; for another training, "
+                    f"{_NEXT}. If that training was lost before its first checkpoint, and nothing of it was kept or seen, remove {paths}"
+                )
+            self._token = secrets.token_hex(16)  # no step was taken: a start before has used nothing
             self._write(0)
             return
-        if not resumed:
-            raise TrainingError(
-                f"{self._run.path}: serves a training already: its noise must not hide another one. To go on with that training, give the state of its checkpoint; for another training, "
-                f"{_NEXT}. If that training was lost before its first checkpoint, and nothing "
-                f"of it was kept or seen, remove {self._path}"
-            )
-        if record["token"] != self._token:
-            raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint: {_NEXT}")
+        for r in known:
+            if r.token != self._token:
+                raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint, as {r.path} says: {_NEXT}")
         if self.next_step < taken and not replay:
             raise TrainingError(
-                f"{self._run.path}: steps {self.next_step} to {taken - 1} were taken after this checkpoint. The same noise with other sums reveals their difference: "
-                "repeat them only in a trainer that gives the same sums bit for bit, and say so by replay=True"
+                f"{self._run.path}: {_steps(self.next_step, taken - 1)} taken after this checkpoint. The same noise with other sums reveals their difference: "
+                "repeat them only in a trainer that gives the same sums bit for bit, and say so by replay=True; else "
+                f"{_NEXT}"
             )
         self._write(max(taken, self.next_step))
 
+    def _remember(self) -> None:
+        """Opens the record on this machine, outside of the run directory, which tells of it in copies as well."""
+        folder = _records.state_folder()
+        try:
+            if folder is None:
+                raise FileNotFoundError(errno.ENOENT, "no home directory is known")
+            folder = os.path.join(folder, STATE_FOLDER)
+            os.makedirs(folder, 0o700, exist_ok=True)
+            self._records.append(_Record(os.path.join(folder, self._run.run_id + ".json"), self._run.run_id))
+        except OSError as err:
+            warnings.warn(
+                f"{folder}: no record of the training can be kept there ({err.strerror or err}): a copy of the run directory will not be refused on this machine; set {_records.VARIABLE} to a folder that can be written to",
+                stacklevel=4,
+            )
+
+    def _look(self) -> None:
+        """Compares with the record of the training's first host, where that can be seen. It may not be there yet."""
+        assert self._folder is not None
+        try:
+            record = _parse(_records._json(os.path.join(self._folder, RECORD_NAME)))
+        except (OSError, ValueError):
+            return
+        if record is not None and record[0] == self._run.run_id and self._token and record[1] != self._token:
+            raise TrainingError(f"{self._run.path}: serves another training than that of this host's checkpoint: resume all hosts from checkpoints of one training")
+
     def _write(self, taken: int) -> None:
-        """Writes the record in place, always of the same length."""
-        record = {"format": RECORD_FORMAT, "run_id": self._run.run_id, "token": self._token, "taken": f"{taken:0{_DIGITS}d}"}
+        for record in self._records:
+            record.write(self._token, taken)
         self._taken = taken
-        data = json.dumps(record).encode() + b"\n"
-        os.pwrite(self._fd, data, 0)
-        os.ftruncate(self._fd, len(data))
 
     def take(self, step: int) -> None:
-        """Says that a step is taken now: call it before its noise is added, once for each step, in order."""
+        """Says that a step is taken now: call it before its noise is added, once for each step, in order. With gather, the hosts
+        are compared first."""
         if step < self.next_step:
-            raise TrainingError(f"step {step}: was taken already: its noise must not hide a second sum")
+            raise TrainingError(
+                f"step {step}: was taken already: its noise must not hide a second sum. Go on with step {self.next_step}; to repeat steps bit for bit, begin from the checkpoint before them, with replay=True"
+            )
         if step >= self._run.steps:
-            raise TrainingError(f"step {step}: the run has steps 0 to {self._run.steps - 1}")
+            raise TrainingError(f"step {step}: the run has steps 0 to {self._run.steps - 1}: to train longer, make a run with more steps")
         if step > self.next_step:
-            raise TrainingError(f"step {step}: step {self.next_step} comes first: a step that is left out changes what the noise hides")
-        if self._fd >= 0 and step >= self._taken:
+            raise TrainingError(f"step {step}: step {self.next_step} comes first: a step that is left out changes what the noise hides. Take every step, those with an empty batch too")
+        if self._gather is not None:
+            self.check(self._gather(self.word()))
+        if self._records and step >= self._taken:
             self._write(step + 1)  # before its noise is used: a step that is counted and not used costs nothing
         self.next_step = step + 1
 
@@ -134,11 +196,74 @@ class StepGuard:
             self.take(step)
             yield step
 
+    # Hosts
+
+    def word(self) -> NDArray[np.uint8]:
+        """What this host is about to do, in bytes of one size on all hosts: its run, training, next step, and part of the noise."""
+        return _hosts.Host(
+            self._rank, self._ranks, self._primary, self.next_step, self._run.run_id, self._run.fingerprint, self._token, self._layout, self._shards, self._parts
+        ).word()
+
+    def check(self, gathered: Any) -> None:
+        """Compares the hosts before a step. gathered is what the trainer's all-gather of `word` gave, shape [hosts, bytes].
+
+        Refused are hosts that have other batches or another recipe, checkpoints of several trainings or steps, no host or two that
+        keep the record, and, as far as they have read_noise with the guard, another number of shards, a shard that two take or
+        nobody, or parameters of other names or shapes for one shard. A host that has no token yet has that of the training from then on.
+        """
+        token = _hosts.check(_hosts.read(gathered))
+        if not self._token:
+            self._token = token
+
     def use_layout(self, digest: str) -> None:
         """Refuses a parameter tree other than that of the training's first steps: each coordinate keeps its noise."""
         if self._layout and self._layout != digest:
-            raise TrainingError("tree: other names, shapes or order than those with which this training began: each parameter must keep its coordinates of the noise")
+            raise TrainingError(
+                "like: has other names, shapes or order than the parameters with which this training began: each parameter must keep its coordinates of the noise. "
+                f"Give read_noise the parameters in their first form; for another model, {_NEXT}"
+            )
         self._layout = digest
+
+    def use_shard(self, shard: int, shards: int, replica: int) -> None:
+        """Says that this host reads a part of the noise. It is refused where a process that sees the same folder reads the same part,
+        or another number of shards; hosts that see no folder of each other need `check`."""
+        part = shard, replica
+        if part in self._parts and shards == self._shards:
+            return
+        if self._shards not in (0, shards):
+            raise TrainingError(f"shards {shards}: this host reads the noise in {self._shards} shards already: give read_noise one number of shards")
+        if len(self._parts) == _hosts.MOST_PARTS:
+            raise ValueError(f"shard {shard}: a host reads at most {_hosts.MOST_PARTS} parts of the noise with one guard: give it fewer and larger ones")
+        if self._folder is not None and shards > 1:
+            self._claim(os.path.join(self._folder, SHARDS_FOLDER), shard, shards, replica)
+        self._shards, self._parts = shards, (*self._parts, part)
+
+    def _claim(self, folder: str, shard: int, shards: int, replica: int) -> None:
+        """Locks a part of the noise, and refuses one that is locked, or that others divide otherwise."""
+        name = f"shard-{shard}-of-{shards}" + (f"-replica-{replica}" if replica else "")
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+            mine = _Lock(os.path.join(folder, name), wait=True)
+        except BlockingIOError:
+            raise TrainingError(
+                f"shard {shard} of {shards}: another process of this training reads it: two sums with the same noise reveal their difference. Give each host a shard of its own; hosts that hold the same "
+                "parameters, and so the same sums, say so by read_noise(…, replica=1) and so on"
+            ) from None
+        except OSError:  # a folder that is only read, or without locks: nothing is known of the other hosts here
+            return
+        self._claims.append(mine)
+        for other in os.listdir(folder):
+            found = _SHARD.fullmatch(other)
+            if found is None or int(found[1]) == shards:
+                continue
+            try:
+                _Lock(os.path.join(folder, other), wait=True).close()
+            except BlockingIOError:
+                raise TrainingError(f"shards {shards}: another process of this training reads the noise in {found[1]} shards: give read_noise the same number on all hosts") from None
+            except OSError:
+                pass
+
+    # State
 
     def state_dict(self) -> dict[str, Any]:
         """What belongs into a checkpoint, saved after the last taken step's update: strings and a number."""
@@ -146,9 +271,9 @@ class StepGuard:
 
     def close(self) -> None:
         """Gives the record back to the next process of this training."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        for lock in [*self._records, *self._claims]:
+            lock.close()
+        self._records, self._claims = [], []
 
     def __del__(self) -> None:
         try:
@@ -157,12 +282,94 @@ class StepGuard:
             pass
 
 
-def _lock(fd: int, path: str) -> None:
+def _steps(first: int, last: int) -> str:
+    return f"step {first} was" if first == last else f"steps {first} to {last} were"
+
+
+_held: set[tuple[int, int]] = set()  # files that this process has locked
+
+
+class _Lock:
+    """A file that one process at a time holds. BlockingIOError where another one does, or this one."""
+
+    def __init__(self, path: str, wait: bool = False) -> None:
+        self.path, self._id = path, (-1, -1)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            self._lock(wait)
+        except BaseException:
+            os.close(self._fd)
+            self._fd = -1
+            raise
+        found = os.fstat(self._fd)
+        self._id = found.st_dev, found.st_ino
+        _held.add(self._id)
+
+    def _lock(self, wait: bool) -> None:
+        try:
+            import fcntl
+        except ImportError:  # nothing keeps two processes apart there
+            return
+        tries = 20 if wait else 1  # a process that looks whether another one holds it has it for an instant
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                tries -= 1
+                if tries == 0:
+                    raise
+                time.sleep(0.05)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            _held.discard(self._id)
+            os.close(self._fd)
+            self._fd = -1
+
+
+class _Record(_Lock):
+    """A record of a training: its token, "" where there is none or it is of another run, and the number of steps taken."""
+
+    def __init__(self, path: str, run_id: str) -> None:
+        try:
+            super().__init__(path)
+        except BlockingIOError:
+            if _is_held(path):
+                raise TrainingError(f"{path}: a StepGuard of this process holds it: go on with that one, or call its close() first") from None
+            raise TrainingError(f"{path}: another process of this training holds it: stop that process, or wait for its end; on several hosts, give each its rank and the number of ranks") from None
+        self.run_id, self.token, self.taken = run_id, "", 0
+        try:
+            text = os.pread(self._fd, 4096, 0).decode("utf-8", "replace")
+            if text:
+                found = _parse(json.loads(text))
+                if found is None:
+                    raise ValueError
+                if found[0] == run_id:
+                    _, self.token, self.taken = found
+        except ValueError:
+            self.close()
+            raise TrainingError(f"{path}: is not a record of a training, or was cut: if no training began, remove it") from None
+
+    def write(self, token: str, taken: int) -> None:
+        """Writes the record in place, always of the same length."""
+        record = {"format": RECORD_FORMAT, "run_id": self.run_id, "token": token, "taken": f"{taken:0{_DIGITS}d}"}
+        data = json.dumps(record).encode() + b"\n"
+        os.pwrite(self._fd, data, 0)
+        os.ftruncate(self._fd, len(data))
+
+
+def _is_held(path: str) -> bool:
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino) in _held
+
+
+def _parse(record: Any) -> tuple[str, str, int] | None:
+    """Run id, token and steps of a record; None for what is none."""
     try:
-        import fcntl
-    except ImportError:  # nothing keeps two processes apart there
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise TrainingError(f"{path}: another process of this training holds it") from None
+        taken = int(record["taken"])
+        if record["format"] == RECORD_FORMAT and isinstance(record["run_id"], str) and _TOKEN.fullmatch(record["token"]) and taken >= 0:
+            return record["run_id"], record["token"], taken
+    except (ValueError, KeyError, TypeError):
+        pass
+    return None

@@ -49,6 +49,7 @@ class Noise:
         same = params == self.folder.params and recipe.get("run_id") == self.folder.run_id and is_digest(digest)
         if not same or sha256(compact(members(text)["params"]).encode()) != digest:
             raise RunDirectoryError(f"{where}: its parameters or its run id are not those of the index")
+        self.params_digest: str = digest
         self.training: dict[str, Any] = params.get("training")
         self.steps: int = params.get("steps")
         self.coordinates: int = params.get("coordinates")

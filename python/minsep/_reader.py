@@ -31,7 +31,7 @@ _ALONE = sys.getrefcount(_alone[0]) if _COUNTS else 0
 class NoiseReader:
     """The noise of a run's steps, one after the other. See `read_noise`."""
 
-    def __init__(self, run: Run, like: Any, guard: StepGuard | None, start: int, shard: int, shards: int, key: str | None, dtype: str,
+    def __init__(self, run: Run, like: Any, guard: StepGuard | None, start: int, shard: int, shards: int, replica: int, key: str | None, dtype: str,
         checkpoint: str | None, checkpoint_steps: int) -> None:
         noise = run._need_noise()
         if dtype not in _TYPES:
@@ -42,6 +42,8 @@ class NoiseReader:
             start = guard.next_step
         if not 0 <= start <= noise.steps:
             raise ValueError(f"start {start}: must be 0 to {noise.steps}")
+        if replica < 0:
+            raise ValueError(f"replica {replica}: must be at least 0")
         if not 1 <= shards <= noise.coordinates or not 0 <= shard < shards:
             raise ValueError(f"shard {shard} of {shards}: must be one of 1 to {noise.coordinates} shards")
         lo, hi = shard_range(noise.coordinates, shard, shards)
@@ -52,6 +54,8 @@ class NoiseReader:
                 raise ValueError(f"like: has {self._layout.size} coordinates, {what} has {hi - lo}")
             if guard is not None:
                 guard.use_layout(self._layout.digest)
+        if guard is not None:
+            guard.use_shard(shard, shards, replica)
         self._run, self._guard, self._noise, self._dtype = run, guard, noise, np.dtype(_TYPES[dtype])
         self._shard, self._shards = shard, shards
         self.width = hi - lo
@@ -68,9 +72,10 @@ class NoiseReader:
     def step(self, step: int) -> Any:
         """The noise of a step, which must be the next one: a tree as like, or an array [width]."""
         if step != self.next_step:
-            raise TrainingError(f"noise of step {step}: the next step is {self.next_step}: noise is read in order, once")
+            way_out = "with a guard, make the reader of the noise again after the guard" if step > self.next_step else "to repeat steps bit for bit, make guard and reader again, from the checkpoint before them"
+            raise TrainingError(f"noise of step {step}: the next step is {self.next_step}: noise is read in order, once. Read every step, those with an empty batch too; {way_out}")
         if step >= self._noise.steps:
-            raise TrainingError(f"noise of step {step}: the run has steps 0 to {self._noise.steps - 1}")
+            raise TrainingError(f"noise of step {step}: the run has steps 0 to {self._noise.steps - 1}: to train longer, make a run with more steps")
         if self._guard is not None and step >= self._guard.next_step:
             raise TrainingError(f"noise of step {step}: the guard has not taken this step: take it first, with `for step in guard` or guard.take({step})")
         if self._stream is not None:
@@ -79,6 +84,11 @@ class NoiseReader:
             row = self._run.noise(step, self._shard, self._shards).astype(self._dtype, copy=False)
         self.next_step = step + 1
         return row if self._layout is None else self._layout.split(row)
+
+    def check_tree(self, like: Any, said: str) -> None:
+        """Refuses a tree of other names or shapes than that with which the reader was made; said is what that should have been."""
+        if self._layout is None or self._layout.digest != Layout(like).digest:
+            raise ValueError(f"noise: was made for another tree of parameters: give read_noise as like: {said}")
 
     def close(self) -> None:
         """Ends the stream."""
@@ -100,6 +110,7 @@ def read_noise(
     start: int = 0,
     shard: int = 0,
     shards: int = 1,
+    replica: int = 0,
     key: str | None = None,
     dtype: str = "float32",
     checkpoint: str | None = None,
@@ -112,14 +123,15 @@ def read_noise(
     first step is refused, and so is a step that the guard has not taken. Without like, steps are arrays of shape [width].
 
     With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
-    of what it holds. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the
+    of what it holds. Hosts that hold the same parameters, and add the same noise to the same sums, number themselves by replica, from 0;
+    with shards=1, where every host holds all, they need not. With a guard, hosts that disagree are refused: `StepGuard.check`. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the
     noise while the trainer computes; one row is read ahead. dtype is float32 or float64. checkpoint is a folder, secret like the
     noise, in which the command keeps its state every checkpoint_steps steps: with a strategy of which a step needs all before
     it, a later reader then begins there.
 
     Raises ValueError for a tree of another size; a stream's faults are those of the command, in its words.
     """
-    return NoiseReader(run, like, guard, start, shard, shards, key, dtype, checkpoint, checkpoint_steps)
+    return NoiseReader(run, like, guard, start, shard, shards, replica, key, dtype, checkpoint, checkpoint_steps)
 
 
 class _Stream:
@@ -154,8 +166,10 @@ class _Stream:
         assert self._process.stderr is not None
         for raw in self._process.stderr:
             line = raw.decode("utf-8", "replace")
-            self._said.append(line)
-            if not line.startswith(("minsep: ", "  ")):
+            warning = line.startswith("minsep: warning: ")
+            if not warning:
+                self._said.append(line)
+            if warning or not line.startswith(("minsep: ", "  ")):
                 sys.stderr.write(line)
 
     def _fill(self, target: memoryview) -> bool:

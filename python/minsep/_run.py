@@ -14,6 +14,7 @@ from ._batches import Batches, OwnerBatch
 from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
 from ._join import Table, match_range
 from ._noise import Noise, shard_range
+from ._tree import OwnersClipNorm
 from .errors import NotCertifiedError, RunDirectoryError
 
 RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
@@ -232,8 +233,10 @@ class Run:
 
     @property
     def clip_norm(self) -> float:
-        """ζ: the norm to which each example's gradient is clipped."""
-        return self._need_noise().clip_norm
+        """ζ: the norm to which each example's gradient is clipped; where owners are sampled, the mean of each owner's, and clip_and_sum
+        then refuses gradients without owners."""
+        norm = self._need_noise().clip_norm
+        return OwnersClipNorm(norm) if self._batches is not None and self._batches.of_owners else norm
 
     @property
     def grid(self) -> float:

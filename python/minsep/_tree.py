@@ -86,16 +86,34 @@ def rows_of(leaves: list[tuple[str, Any]]) -> int:
     return counts.pop()
 
 
-def check_clip(clip_norm: float, grid: float, examples: int, held: float) -> None:
-    """Refuses a clip norm or a grid that cannot be, and sums that are not exact: beyond held multiples of the grid."""
+class OwnersClipNorm(float):
+    """The clip norm of a run that samples owners: clip_and_sum then asks for the owner of each gradient."""
+
+
+def check_clip(clip_norm: float, grid: float, examples: int, held: float, owners: Any) -> None:
+    """Refuses a clip norm or a grid that cannot be, sums that are not exact, beyond held multiples of the grid, and gradients
+    without owners where owners are sampled."""
+    if owners is None and isinstance(clip_norm, OwnersClipNorm):
+        raise ValueError(
+            "owners: must be given for this run, in which owners are sampled: to clip each example would let an owner count several times. "
+            "Give owners=batch.owners, with the gradients of all rows of the batch, in their order"
+        )
     if not 0 < clip_norm < math.inf:
         raise ValueError(f"clip_norm {clip_norm}: must be above 0")
     if grid != 0 and (not 0 < grid < math.inf or math.frexp(grid)[0] != 0.5):
         raise ValueError(f"grid {grid}: must be a power of two, or 0 for noise without a grid")
     if grid != 0 and examples * clip_norm / grid > held:
         raise ValueError(
-            f"gradients: the sum of {examples} gradients of norm {clip_norm} may reach {examples * clip_norm / grid:.3g} multiples of the grid, "
+            f"gradients: the sum of {counted(examples, 'gradient')} of norm {clip_norm} may reach {examples * clip_norm / grid:.3g} multiples of the grid, "
             f"of which {held:.3g} are held exactly: make noise with a larger --grid, or sum fewer at a time in a wider type"
         )
 
 
+def counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def check_divisor(divisor: float) -> None:
+    """Refuses what cannot be divided by."""
+    if not 0 < divisor < math.inf:
+        raise ValueError(f"divisor {divisor}: must be above 0: the expected batch size, run.expected_batch_size")

@@ -35,7 +35,7 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
     if len(counts) != 1 or -1 in counts:
         raise ValueError("gradients: every leaf must have the examples as its first dimension")
     count = counts.pop()
-    check_clip(clip_norm, grid, count, HELD)
+    check_clip(clip_norm, grid, count, HELD, owners)
     _, exponent = math.frexp(clip_norm)  # norms in units of about the clip norm: squares neither vanish nor overflow
     unit = math.ldexp(1.0, exponent)
     flat = [leaf.astype(jnp.float32).reshape(count, math.prod(leaf.shape[1:])) / unit for leaf in leaves]
@@ -165,13 +165,19 @@ def privatizer(run: Run, noise: NoiseReader) -> Any:
     return optax.GradientTransformation(init, update)
 
 
+def gather(word: Any) -> Any:
+    """The words of all hosts, for `StepGuard(run, gather=minsep.jax.gather)`: an all-gather of JAX's processes."""
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.process_allgather(np.asarray(word))
+
+
+_gather = gather
+
+
 def same_on_all_hosts(run: Run, gather: Callable[[Any], Any] | None = None) -> None:
     """Raises ValueError on hosts that have not the same run: the same batches and the same recipe of noise."""
-    if gather is None:
-        from jax.experimental import multihost_utils
-
-        gather = multihost_utils.process_allgather
     mine = np.frombuffer(bytes.fromhex(run.fingerprint), np.uint8)
-    theirs = np.asarray(gather(mine)).reshape(-1, len(mine))
+    theirs = np.asarray((_gather if gather is None else gather)(mine)).reshape(-1, len(mine))
     if (theirs != mine).any():
         raise ValueError(f"run {run.path}: hosts have other batches or another recipe of noise than each other")

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from ._batches import PADDING
-from ._clip import SLACK, padding_of, whole_numbers
+from ._clip import HELD, OFF_GRID, SLACK, padding_of, whole_numbers
 from ._guard import StepGuard
 from ._pad import pad
 from ._run import Run
-from ._tree import check_clip, flatten, map_leaves, rows_of
+from ._tree import check_clip, check_divisor, flatten, map_leaves, rows_of
 
 
 def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
@@ -24,7 +24,7 @@ def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any 
     """
     leaves, build = flatten(gradients)
     count = rows_of(leaves)
-    check_clip(clip_norm, grid, count, 2.0**53)
+    check_clip(clip_norm, grid, count, HELD, owners)
     with torch.no_grad():
         flat = [leaf.detach().to(torch.float64).reshape(count, math.prod(leaf.shape[1:])) for _, leaf in leaves]
         if owners is not None:
@@ -77,20 +77,27 @@ def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     return gradients
 
 
-def add_noise(total: Any, noise: Any, divisor: float, dtype: torch.dtype = torch.float32) -> Any:
+def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.dtype = torch.float32) -> Any:
     """The noisy mean: (total + noise) / divisor, a tree of tensors as total is, of any dtype.
 
-    total is the finished sum of `clip_and_sum`, noise the step's, a tree of arrays of the same shapes, and divisor
-    `run.expected_batch_size`. The addition is in float64; what follows is rounded to dtype.
+    total is the finished sum of `clip_and_sum`, noise the step's, a tree of arrays of the same shapes, both in whole multiples of
+    grid, `run.grid`, and divisor `run.expected_batch_size`. The addition is in float64; what follows is rounded to dtype.
     """
-    if not 0 < divisor < float("inf"):
-        raise ValueError(f"divisor {divisor}: must be above 0: the expected batch size")
+    check_divisor(divisor)
 
     def one(s: torch.Tensor, z: Any) -> torch.Tensor:
         added = torch.tensor(np.asarray(z), dtype=torch.float64, device=s.device)  # a copy: files cannot be written
+        if not s.is_floating_point():
+            raise ValueError(f"total: of type {s.dtype}: must be floating-point, as clip_and_sum gives it")
         if s.shape != added.shape:
-            raise ValueError(f"noise: of shape {tuple(added.shape)}, the sum is of {tuple(s.shape)}")
-        return ((s.to(torch.float64) + added) / divisor).to(dtype)
+            raise ValueError(f"noise: of shape {tuple(added.shape)}, the sum is of {tuple(s.shape)}: give the noise of the same tree")
+        s = s.to(torch.float64)
+        if grid:
+            for name, values, of in ("total", s, "clip_and_sum"), ("noise", added, "read_noise"):
+                multiples = values / grid
+                if not bool(torch.all((torch.trunc(multiples) == multiples) & (multiples.abs() <= HELD))):
+                    raise ValueError(f"{name}: {OFF_GRID.format(grid=grid, of=of)}")
+        return ((s + added) / divisor).to(dtype)
 
     with torch.no_grad():
         return map_leaves(one, total, noise)
@@ -116,6 +123,16 @@ class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
             yield rows[rows >= 0].tolist()
 
 
+def gather(word: Any) -> list[Any]:
+    """The words of all hosts, for `StepGuard(run, gather=minsep.torch.gather)`: an all-gather of torch.distributed's default group,
+    with any backend."""
+    import torch.distributed as dist
+
+    words: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(words, np.asarray(word).tobytes())
+    return [np.frombuffer(w, np.uint8) for w in words]
+
+
 def collate(empty: Any) -> Any:
     """A collate_fn that gives empty, such as torch.zeros(0, 28, 28), torch.zeros(0, dtype=torch.long), where a batch has no example."""
     from torch.utils.data.dataloader import default_collate
@@ -127,23 +144,27 @@ class NoisyOptimizer:
     """Opacus: the run's noise in place of that of Opacus.
 
     optimizer is the DPOptimizer that PrivacyEngine.make_private gave, with poisson_sampling=False, noise_multiplier=0, max_grad_norm
-    run.clip_norm and loss_reduction "sum" or "mean". parameters must have the order with which the reader of the noise was made. Each `step`
-    takes the guard's next step: it clips and sums the per-example gradients that Opacus has left in p.grad_sample, adds the
+    run.clip_norm and loss_reduction "sum" or "mean". noise is a reader of `read_noise(run, list(model.parameters()), guard=guard, …)`: its tree
+    must be the list of the parameters that the optimizer trains, in the optimizer's order, or ValueError is raised. Each `step` takes the guard's next step: it clips and sums the per-example gradients that Opacus has left in p.grad_sample, adds the
     noise, divides by the expected batch size and lets the optimizer inside do the update. Call it for empty batches too.
     """
 
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
         run._need_examples("Opacus")
         self.optimizer, self.run, self.noise, self.guard = optimizer, run, noise, guard
+        noise.check_tree(self._parameters(), "list(model.parameters()), of those that are trained, in the optimizer's order")
+
+    def _parameters(self) -> list[Any]:
+        return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
 
     def step(self) -> None:
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
+        parameters = self._parameters()
         gradients = [_per_example(p) for p in parameters]
         total = clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
         step = self.guard.next_step
         self.guard.take(step)
         noise = self.noise.step(step)
-        for p, mean in zip(parameters, add_noise(total, noise, self.run.expected_batch_size)):
+        for p, mean in zip(parameters, add_noise(total, noise, self.run.grid, self.run.expected_batch_size)):
             p.grad = mean.to(p.dtype)
         getattr(self.optimizer, "original_optimizer", self.optimizer).step()
 

@@ -88,11 +88,17 @@ def _owned(extra: tuple[str, ...]) -> pathlib.Path:
     return out
 
 
+BANDED = ("--kind", "banded-toeplitz", "--bands", "3", "--min-sep", "3")
+
+
 @functools.cache
 def _noisy(steps: int, coordinates: int, strategy: tuple[str, ...], extra: tuple[str, ...]) -> pathlib.Path:
-    out = ROOT / f"noisy-{abs(hash((steps, coordinates, strategy, extra)))}"
+    return make_noisy(ROOT / f"noisy-{abs(hash((steps, coordinates, strategy, extra)))}", steps, coordinates, strategy, extra)
+
+
+def make_noisy(out: pathlib.Path, steps: int = 20, coordinates: int = 33, strategy: tuple[str, ...] = BANDED, extra: tuple[str, ...] = ()) -> pathlib.Path:
     shutil.copytree(_formed("numbers", steps, 1, ()), out)
-    file = ROOT / f"{out.name}.json"
+    file = out.with_name(f"{out.name}.json")
     minsep("strategy", "--steps", steps, *strategy, "--out", file, "--quiet")
     # A run directory of its own: another run id.
     shutil.rmtree(out / "batches")
@@ -115,7 +121,11 @@ class Case(unittest.TestCase):
 
     def noisy(self, steps: int = 20, coordinates: int = 33, *extra: str, strategy: tuple[str, ...] = ()) -> pathlib.Path:
         """A run directory with batches and noise in its own place, which the test must not spoil."""
-        return _noisy(steps, coordinates, strategy or ("--kind", "banded-toeplitz", "--bands", "3", "--min-sep", "3"), extra)
+        return _noisy(steps, coordinates, strategy or BANDED, extra)
+
+    def own_noisy(self, steps: int = 20, coordinates: int = 33, *extra: str) -> pathlib.Path:
+        """A run directory with batches and noise of its own, for a training."""
+        return make_noisy(self.folder / "own", steps, coordinates, BANDED, extra)
 
     def owned(self, *extra: str) -> pathlib.Path:
         """A run directory whose batches are of sampled owners, which the test must not spoil; with a certificate where there is no extra."""

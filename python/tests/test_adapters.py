@@ -98,8 +98,7 @@ class Torch(runs.Case):
 
         from minsep import torch as ours
 
-        path = self.copied(self.noisy(20, 33))
-        run = minsep.Run(path)
+        run = minsep.Run(self.own_noisy(20, 33))
         torch.manual_seed(1)
         x, y = torch.randn(run.examples, 10), torch.randint(0, 3, (run.examples,))
         data = torch.utils.data.TensorDataset(x, y)
@@ -110,7 +109,10 @@ class Torch(runs.Case):
             module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5), data_loader=torch.utils.data.DataLoader(data),
             poisson_sampling=False, noise_multiplier=0.0, max_grad_norm=run.clip_norm, loss_reduction="sum")
         guard = minsep.StepGuard(run)
-        like = [p for p in model.parameters()]
+        for like in dict(model.named_parameters()), list(model.parameters())[::-1], None:
+            with self.assertRaisesRegex(ValueError, r"another tree of parameters: give read_noise as like: list\(model.parameters\(\)\)"):
+                ours.NoisyOptimizer(inner, run, minsep.read_noise(run, like), guard)
+        like = list(model.parameters())
         optimizer = ours.NoisyOptimizer(inner, run, minsep.read_noise(run, like, guard=guard), guard)
         for a, b in loader:
             optimizer.zero_grad()
@@ -130,7 +132,7 @@ class Torch(runs.Case):
             gradients = [p[:, :, None] * x[rows].double().numpy()[:, None, :], p]
             total = minsep.clip_and_sum(gradients, run.clip_norm, run.grid)
             flat = run.noise(t)
-            mean = minsep.add_noise(total, [flat[:30].reshape(3, 10), flat[30:]], run.expected_batch_size, "float64")
+            mean = minsep.add_noise(total, [flat[:30].reshape(3, 10), flat[30:]], run.grid, run.expected_batch_size, "float64")
             weight, bias = weight - 0.5 * mean[0], bias - 0.5 * mean[1]
         for got, want in zip(model.parameters(), (weight, bias)):
             np.testing.assert_allclose(got.detach().numpy(), want, atol=2e-4)

@@ -131,16 +131,45 @@ class Clip(runs.Case):
 class AddNoise(runs.Case):
     def test_numpy(self):
         rng = np.random.default_rng(1)
-        total, noise = {"a": rng.standard_normal((3, 2)), "b": np.zeros(2)}, {"b": np.ones(2, np.float32), "a": rng.standard_normal((3, 2)).astype(np.float32)}
-        mean = minsep.add_noise(total, noise, 8.0)
+        grid = 2.0**-18
+        total = {"a": np.trunc(rng.standard_normal((3, 2)) / grid) * grid, "b": np.zeros(2)}
+        noise = {"b": np.ones(2, np.float32), "a": (np.trunc(rng.standard_normal((3, 2)) / grid) * grid).astype(np.float32)}
+        mean = minsep.add_noise(total, noise, grid, 8.0)
         self.assertEqual(mean["a"].tolist(), ((total["a"] + noise["a"]) / 8).astype(np.float32).tolist())
         self.assertEqual(mean["b"].tolist(), [0.125, 0.125])
         for bad in {"a": noise["a"]}, {"a": noise["a"], "b": np.zeros(3)}, {"a": noise["a"], "c": noise["b"]}:
             with self.assertRaises(ValueError):
-                minsep.add_noise(total, bad, 8.0)
+                minsep.add_noise(total, bad, grid, 8.0)
         for divisor in 0, -1, float("nan"), float("inf"):
             with self.assertRaises(ValueError):
-                minsep.add_noise(total, noise, divisor)
+                minsep.add_noise(total, noise, grid, divisor)
+
+    def refuses(self, add, array):
+        """Sums and noise that are not on the grid, in one coordinate of many, and types that are no sums of this module."""
+        grid, rng = 2.0**-18, np.random.default_rng(3)
+        good = np.trunc(rng.standard_normal((50, 40)) / grid) * grid
+        add([array(good)], [good], grid, 8.0)
+        add([array(good / 3)], [good / 7], 0, 8.0)  # of noise without a grid nothing can be told
+        for off in grid / 2, 1e-12, float("nan"), float("inf"), 2.0**53:
+            bad = good.copy()
+            bad[31, 7] += off
+            with self.assertRaisesRegex(ValueError, "total: has values that are not whole multiples of the grid"):
+                add([array(bad)], [good], grid, 8.0)
+            with self.assertRaisesRegex(ValueError, "noise: has values that are not whole multiples of the grid.*what read_noise gave"):
+                add([array(good)], [bad], grid, 8.0)
+        with self.assertRaisesRegex(ValueError, "total: of type .*int32: must be floating-point"):
+            add([array((good / grid).astype(np.int32))], [good], grid, 8.0)
+
+    def test_numpy_refuses_what_is_not_rounded(self):
+        self.refuses(minsep.add_noise, np.asarray)
+
+    @runs.needs("torch")
+    def test_torch_refuses_what_is_not_rounded(self):
+        import torch
+
+        from minsep import torch as ours
+
+        self.refuses(ours.add_noise, torch.tensor)
 
     def test_bfloat16(self):
         values = np.concatenate([np.random.default_rng(1).standard_normal(1000) * 1e3, [0, -0.0, np.inf, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 3.3895e38]])
@@ -180,11 +209,11 @@ class AddNoise(runs.Case):
 
         total, noise = torch.ones(3, 2, dtype=torch.float64), np.full((3, 2), 0.5, np.float32)
         noise.flags.writeable = False
-        got = ours.add_noise([total], [noise], 4.0)
+        got = ours.add_noise([total], [noise], 0.5, 4.0)
         self.assertEqual((got[0].dtype, got[0].tolist()), (torch.float32, [[0.375] * 2] * 3))
-        self.assertEqual(ours.add_noise(total, noise, 4.0, torch.bfloat16).dtype, torch.bfloat16)
+        self.assertEqual(ours.add_noise(total, noise, 0.5, 4.0, torch.bfloat16).dtype, torch.bfloat16)
         with self.assertRaises(ValueError):
-            ours.add_noise(total, noise[0], 4.0)
+            ours.add_noise(total, noise[0], 0.5, 4.0)
 
 
 class unittest_without:

@@ -74,7 +74,7 @@ class Stream(runs.Case):
         noise = minsep.read_noise(run)
         noise.step(0)
         for step in 0, 2:
-            with self.assertRaisesRegex(minsep.TrainingError, "the next step is 1"):
+            with self.assertRaisesRegex(minsep.TrainingError, "the next step is 1: noise is read in order, once. Read every step"):
                 noise.step(step)
 
     def test_bfloat16_noise_is_refused(self):
@@ -88,7 +88,7 @@ class Stream(runs.Case):
         with self.assertRaisesRegex(minsep.UsageError, "made with another root key"):
             minsep.read_noise(run, key=str(other))
         copy = minsep.Run(self.copied(self.noisy()))
-        with self.assertRaisesRegex(minsep.UsageError, "serves another directory already"):
+        with self.assertRaisesRegex(minsep.UsageError, "of which this one is a copy"):
             minsep.read_noise(copy, key=str(runs.key()))
 
     def test_from_a_checkpoint(self):
@@ -193,13 +193,14 @@ print(noise._stream._process.pid)
 class Guard(runs.Case):
     def setUp(self):
         super().setUp()
-        self.path = self.copied(self.noisy())
+        self.path = self.own_noisy()
         self.run_ = minsep.Run(self.path)
+        self.record = runs.ROOT / "state" / "minsep" / "trainings" / f"{self.run_.run_id}.json"
 
     def test_each_step_once_and_in_order(self):
         guard = minsep.StepGuard(self.run_)
         guard.take(0)
-        for step, words in (0, "was taken already"), (2, "step 1 comes first"), (20, "has steps 0 to 19"), (-1, "was taken already"):
+        for step, words in (0, "was taken already.*Go on with step 1;"), (2, "step 1 comes first"), (20, "has steps 0 to 19"), (-1, "was taken already"):
             with self.assertRaisesRegex(minsep.TrainingError, words):
                 guard.take(step)
         self.assertEqual(list(guard), list(range(1, 20)))
@@ -208,17 +209,42 @@ class Guard(runs.Case):
 
     def test_a_second_training_is_refused(self):
         guard = minsep.StepGuard(self.run_)
+        guard.take(0)
         state = guard.state_dict()
         guard.close()
-        with self.assertRaisesRegex(minsep.TrainingError, "serves a training already.*another --out"):
-            minsep.StepGuard(self.run_)
-        with self.assertRaisesRegex(minsep.TrainingError, "another training than that of the checkpoint"):
-            minsep.StepGuard(self.run_, dict(state, token="0" * 32))
-        minsep.StepGuard(self.run_, state).close()
-        (self.path / "training.json").unlink()
-        with self.assertRaisesRegex(minsep.TrainingError, "has no record of this training"):
+        own = self.path / "training.json"
+        for gone in None, own, self.record:  # each of the two records tells it alone
+            if gone is not None:
+                gone.unlink()
+            with self.assertRaisesRegex(minsep.TrainingError, "serves a training already.*another --out.*remove .*" + ("" if gone else f"{own} and {self.record}$")):
+                minsep.StepGuard(self.run_)
+            with self.assertRaisesRegex(minsep.TrainingError, "another training than that of the checkpoint, as .* says"):
+                minsep.StepGuard(self.run_, dict(state, token="0" * 32))
+            minsep.StepGuard(self.run_, state).close()
+        own.unlink()
+        self.record.unlink()
+        with self.assertRaisesRegex(minsep.TrainingError, "has no record of this training.*name that directory by folder"):
             minsep.StepGuard(self.run_, state)
         self.assertTrue(minsep.StepGuard(self.run_).state_dict()["token"] != state["token"])
+
+    def test_a_start_without_a_step_uses_nothing_up(self):
+        first = minsep.StepGuard(self.run_)
+        state = first.state_dict()
+        first.close()
+        second = minsep.StepGuard(self.run_)
+        second.take(0)
+        second.close()
+        with self.assertRaisesRegex(minsep.TrainingError, "serves a training already"):
+            minsep.StepGuard(self.run_)
+        with self.assertRaisesRegex(minsep.TrainingError, "another training than that of the checkpoint"):
+            minsep.StepGuard(self.run_, state)
+
+    def test_two_guards_of_one_process(self):
+        guard = minsep.StepGuard(self.run_)
+        with self.assertRaisesRegex(minsep.TrainingError, r"a StepGuard of this process holds it: go on with that one, or call its close\(\) first"):
+            minsep.StepGuard(self.run_)
+        guard.close()
+        minsep.StepGuard(self.run_)
 
     def test_a_resumed_training_goes_on(self):
         guard = minsep.StepGuard(self.run_)
@@ -251,9 +277,13 @@ class Guard(runs.Case):
             minsep.StepGuard(self.run_, state)
 
     def test_two_processes(self):
+        program = f"import minsep\nguard = minsep.StepGuard(minsep.Run({str(self.path)!r}))\nprint('held', flush=True)\ninput()"
+        with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            self.assertEqual(holder.stdout.readline(), "held\n")
+            with self.assertRaisesRegex(minsep.TrainingError, "another process of this training holds it: stop that process"):
+                minsep.StepGuard(self.run_)
+            holder.communicate("\n")
         guard = minsep.StepGuard(self.run_)
-        with self.assertRaisesRegex(minsep.TrainingError, "another process"):
-            minsep.StepGuard(self.run_, guard.state_dict())
         other = minsep.StepGuard(self.run_, primary=False)
         other.take(0)
         self.assertEqual(other.next_step, 1)
@@ -272,7 +302,10 @@ class Guard(runs.Case):
                 minsep.StepGuard(self.run_)
 
     def test_record_of_an_earlier_run_of_the_directory(self):
-        minsep.StepGuard(self.run_).close()
+        guard = minsep.StepGuard(self.run_)
+        guard.take(0)
+        guard.close()
+        self.record.unlink()
         text = (self.path / "training.json").read_text()
         (self.path / "training.json").write_text(text.replace(self.run_.run_id, "0" * 32))
         minsep.StepGuard(self.run_).take(0)
@@ -330,7 +363,7 @@ class Guard(runs.Case):
         guard = minsep.StepGuard(self.run_, state)
         self.assertEqual(minsep.read_noise(self.run_, {"b": np.ones(3), "a": np.ones(30)}, guard=guard).next_step, 1)
         for like in {"a": np.zeros(3), "b": np.zeros(30)}, {"a": np.zeros(30), "c": np.zeros(3)}, np.zeros(33):
-            with self.assertRaisesRegex(minsep.TrainingError, "keep its coordinates"):
+            with self.assertRaisesRegex(minsep.TrainingError, "keep its coordinates.*for another model"):
                 minsep.read_noise(self.run_, like, guard=guard)
 
     def test_the_directory_stays_sound(self):

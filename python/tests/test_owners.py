@@ -201,6 +201,38 @@ class Clip(runs.Case):
         batch = _batches.OwnerBatch(np.arange(3), np.array([0, 2, 3]))
         self.assertEqual(minsep.clip_and_sum(np.array([[2.0], [0.0], [5.0]]), 1e9, 0, owners=batch.owners).tolist(), [6])
 
+    def must_have_owners(self, clip, array):
+        """The clip norm of a run that samples owners is a number, of which clip_and_sum asks for the owners."""
+        of_owners, of_examples = minsep.Run(self.owned()), minsep.Run(self.noisy())
+        self.assertEqual((of_owners.clip_norm, type(of_examples.clip_norm)), (1.0, float))
+        x = array(np.ones((3, 2), np.float32))
+        with self.assertRaisesRegex(ValueError, "owners: must be given for this run, in which owners are sampled: .* Give owners=batch.owners"):
+            clip(x, of_owners.clip_norm, of_owners.grid)
+        clip(x, of_owners.clip_norm, of_owners.grid, None, array(np.array([0, 0, 1])))
+        clip(x, of_examples.clip_norm, of_owners.grid)
+
+    def test_numpy_must_have_owners(self):
+        self.must_have_owners(minsep.clip_and_sum, np.asarray)
+
+    @runs.needs("jax")
+    def test_jax_must_have_owners(self):
+        import jax
+
+        from minsep import jax as ours
+
+        self.must_have_owners(ours.clip_and_sum, np.asarray)
+        run = minsep.Run(self.owned())
+        with self.assertRaisesRegex(ValueError, "owners: must be given"):
+            jax.jit(lambda x: ours.clip_and_sum(x, run.clip_norm, run.grid))(np.ones((3, 2), np.float32))
+
+    @runs.needs("torch")
+    def test_torch_must_have_owners(self):
+        import torch
+
+        from minsep import torch as ours
+
+        self.must_have_owners(ours.clip_and_sum, torch.tensor)
+
     @runs.needs("jax")
     def test_jax(self):
         import jax

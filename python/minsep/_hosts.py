@@ -1,0 +1,126 @@
+"""What the hosts of a training tell each other at each step, and what must hold of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import TrainingError
+
+MOST_PARTS = 16  # parts of the noise that a host may read
+
+_WORD = np.dtype([
+    ("version", "<i8"), ("rank", "<i8"), ("ranks", "<i8"), ("primary", "<i8"), ("step", "<i8"), ("shards", "<i8"),
+    ("parts", "<i8", (MOST_PARTS, 2)), ("run_id", "u1", 16), ("fingerprint", "u1", 32), ("token", "u1", 16), ("layout", "u1", 32),
+])  # fmt: skip
+SIZE = _WORD.itemsize
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a host is about to do."""
+
+    rank: int
+    ranks: int
+    primary: bool
+    step: int
+    run_id: str
+    fingerprint: str
+    token: str  # of the training; "" where it is not known yet
+    layout: str  # SHA-256 of the names and shapes of its parameters; "" where they are not known
+    shards: int  # into how many the noise is divided; 0 where it reads none
+    parts: tuple[tuple[int, int], ...]  # shard and replica of each part that it reads
+
+    def word(self) -> NDArray[np.uint8]:
+        """The same in bytes, shape [SIZE], for an all-gather of any library."""
+        w = np.zeros((), _WORD)
+        w["version"], w["rank"], w["ranks"], w["primary"], w["step"], w["shards"] = _VERSION, self.rank, self.ranks, self.primary, self.step, self.shards
+        w["parts"] = -1
+        for i, part in enumerate(self.parts):
+            w["parts"][i] = part
+        for name in "run_id", "fingerprint", "token", "layout":
+            text = getattr(self, name)
+            if text:
+                w[name] = np.frombuffer(bytes.fromhex(text), np.uint8)
+        return np.frombuffer(w.tobytes(), np.uint8)
+
+
+def read(gathered: Any) -> list[Host]:
+    """The hosts of what an all-gather of their words gave: an array of shape [hosts, SIZE], or a sequence of words."""
+    words = np.asarray(gathered)
+    if words.dtype == object or words.size == 0 or words.size % SIZE:
+        raise ValueError(f"gathered: must have the word of every host, {SIZE} bytes each: what an all-gather of guard.word() gives")
+    rows = np.ascontiguousarray(words.reshape(-1, SIZE).astype(np.uint8))
+    hosts = []
+    for row in rows:
+        w = np.frombuffer(row.tobytes(), _WORD)[0]
+        if w["version"] != _VERSION:
+            raise TrainingError("hosts: have other versions of this package than each other: install one on all of them")
+        text = {name: "" if not w[name].any() else bytes(w[name]).hex() for name in ("run_id", "fingerprint", "token", "layout")}
+        parts = tuple((int(shard), int(replica)) for shard, replica in w["parts"] if shard >= 0)
+        hosts.append(Host(int(w["rank"]), int(w["ranks"]), bool(w["primary"]), int(w["step"]), shards=int(w["shards"]), parts=parts, **text))
+    return hosts
+
+
+def check(hosts: Sequence[Host]) -> str:
+    """Refuses hosts that are not about to take the same step of the same training with the noise of every coordinate. The token of
+    the training."""
+    count = len(hosts)
+    if sorted(h.rank for h in hosts) != list(range(count)) or any(h.ranks != count for h in hosts):
+        said = ", ".join(f"{h.rank} of {h.ranks}" for h in hosts)
+        raise TrainingError(f"hosts: {count} have answered, as ranks {said}: give each its own rank, from 0, and the number of all as ranks")
+    _alike(hosts, "run_id", "runs {}", "open the run directory of one run on all of them")
+    _alike(hosts, "fingerprint", "batches or recipes of noise of one run that differ ({:.8})", "copy the run directory to all of them again")
+    primaries = [h.rank for h in hosts if h.primary]
+    if len(primaries) != 1:
+        said = "no host" if not primaries else "hosts " + ", ".join(map(str, primaries))
+        raise TrainingError(f"hosts: {said} would keep the record of the training: one must, by primary=True, or by rank 0")
+    token = next(h.token for h in hosts if h.primary)
+    for h in hosts:
+        if h.token not in ("", token):
+            raise TrainingError(f"hosts: host {h.rank} has a checkpoint of another training than host {primaries[0]}: resume all of them from checkpoints of one training")
+    _alike(hosts, "step", "step {}", "resume all of them from the checkpoint of one step")
+    _check_noise([h for h in hosts if h.shards])
+    return token
+
+
+def _alike(hosts: Sequence[Host], name: str, words: str, way_out: str) -> None:
+    """Refuses hosts that differ in a field."""
+    values: dict[Any, list[int]] = {}
+    for h in hosts:
+        values.setdefault(getattr(h, name), []).append(h.rank)
+    if len(values) > 1:
+        said = "; ".join(f"{_ranks(ranks)} at {words.format(value)}" if name == "step" else f"{_ranks(ranks)} with {words.format(value)}" for value, ranks in values.items())
+        raise TrainingError(f"hosts: {said}: {way_out}")
+
+
+def _ranks(ranks: list[int]) -> str:
+    shown = ", ".join(map(str, ranks[:4])) + (", …" if len(ranks) > 4 else "")
+    return ("host " if len(ranks) == 1 else "hosts ") + shown
+
+
+def _check_noise(hosts: Sequence[Host]) -> None:
+    """Refuses hosts that divide the noise otherwise than each other, leave a part out, or take one twice."""
+    if not hosts:
+        return
+    _alike(hosts, "shards", "the noise in {} shards", "give read_noise the same shards on all of them")
+    shards = hosts[0].shards
+    takers: dict[tuple[int, int], int] = {}
+    layouts: dict[int, Host] = {}
+    for h in hosts:
+        for part in h.parts:
+            if shards > 1 and takers.setdefault(part, h.rank) != h.rank:
+                raise TrainingError(
+                    f"hosts: hosts {takers[part]} and {h.rank} take shard {part[0]} of {shards} of the noise: two sums with the same noise reveal their difference. Give each host a shard of its own; "
+                    "hosts that hold the same parameters, and so the same sums, say so by read_noise(…, replica=1) and so on"
+                )
+            other = layouts.setdefault(part[0], h)
+            if other.layout and h.layout and other.layout != h.layout:
+                raise TrainingError(f"hosts: hosts {other.rank} and {h.rank} take shard {part[0]} of {shards} of the noise for parameters of other names or shapes: each parameter must have noise of its own")
+    missing = sorted(set(range(shards)) - {shard for shard, _ in takers}) if shards > 1 else []
+    if missing:
+        raise TrainingError(f"hosts: no host takes shard {missing[0]} of {shards} of the noise: its parameters would have no noise. Every shard must be read by a host")

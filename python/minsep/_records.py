@@ -1,0 +1,74 @@
+"""Records on this machine, outside of run directories: which directory a run id serves, and which training."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import stat
+from typing import Any
+
+from ._run import RUN_NAME, Run
+
+VARIABLE = "XDG_STATE_HOME"
+MAX_RECORD = 1 << 20  # bytes
+
+
+def state_folder() -> str | None:
+    """The folder of the user's records, which the command uses too; None where no home is known."""
+    for base in os.environ.get(VARIABLE, ""), os.path.join(os.path.expanduser("~"), ".local", "state"):
+        if os.path.isabs(base):
+            return os.path.join(base, "minsep")
+    return None
+
+
+def _json(path: str, most: int = MAX_RECORD) -> Any:
+    """The content of a file of JSON. ValueError for what is none; OSError where it cannot be read."""
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("not a regular file")
+        return json.loads(file.read(most))
+
+
+def copy_of(run: Run) -> str | None:
+    """The directory of which a run directory is a copy, with the same noise, as far as this machine's records of the command tell.
+
+    It is there, and has the run id, or had it before. None for a directory that was moved, and where there is no record: on another
+    machine, of another user, or where the run has no noise yet. A directory in an object store is not compared.
+    """
+    folder = state_folder()
+    if folder is None or "://" in run.path:
+        return None
+    copied = None
+    for path in glob.glob(os.path.join(glob.escape(folder), "runs", "*", run.run_id + ".json")):
+        try:
+            record = _json(path)
+            recorded, params = record["directory"], record["params_sha256"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if not isinstance(recorded, str) or "://" in recorded or run._noise is not None and params != run._noise.params_digest:
+            continue
+        if same(recorded, run.path):
+            return None
+        if _has_had(recorded, run.run_id):
+            copied = recorded
+    return copied
+
+
+def same(a: str, b: str) -> bool:
+    """Whether two paths are of one folder."""
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return os.path.realpath(a) == os.path.realpath(b)
+
+
+def _has_had(directory: str, run_id: str) -> bool:
+    """Whether a directory is there and has a run id, or had it before. One that cannot be read counts as one that has it."""
+    try:
+        record = _json(os.path.join(directory, RUN_NAME), 64 << 20)
+        return run_id in [record["run_id"], *record.get("earlier_run_ids", []), *record.get("replaced_run_ids", [])]
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return True

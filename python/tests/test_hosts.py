@@ -1,0 +1,273 @@
+"""Hosts of one training: what each tells the others at a step, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import traceback
+import unittest
+
+import numpy as np
+
+import minsep
+from minsep import _hosts
+
+from . import runs
+
+_fork = multiprocessing.get_context("fork")
+
+
+class Words(unittest.TestCase):
+    """What the words of several hosts must say."""
+
+    def hosts(self, count=3, shards=0, **more):
+        host = _hosts.Host(0, count, False, 5, "1" * 32, "2" * 64, "3" * 32, "4" * 64, shards, ())
+        return [dataclasses.replace(host, rank=i, primary=i == 0, parts=((i % shards, 0),) if shards else (), **more) for i in range(count)]
+
+    def check(self, hosts):
+        return _hosts.check(_hosts.read([h.word() for h in hosts]))
+
+    def refused(self, words, hosts):
+        with self.assertRaisesRegex(minsep.TrainingError, "^hosts: " + words):
+            self.check(hosts)
+
+    def test_words_say_it_all(self):
+        for h in self.hosts(4, 4) + self.hosts(2, token="", layout=""):
+            self.assertEqual(_hosts.read(h.word()), [h])
+            self.assertEqual(h.word().shape, (_hosts.SIZE,))
+        words = np.stack([h.word() for h in self.hosts(3)])
+        self.assertEqual(_hosts.read(words), self.hosts(3))
+        self.assertEqual(_hosts.read(words.astype(np.int32)), self.hosts(3))  # a library without bytes
+        for bad in words[:, :-1], [], np.zeros(0), "words":
+            with self.assertRaises(ValueError):
+                _hosts.read(bad)
+
+    def test_hosts_that_agree(self):
+        for hosts in self.hosts(1), self.hosts(3), self.hosts(3, 3), self.hosts(3, 1), self.hosts(3)[::-1]:
+            self.assertEqual(self.check(hosts), "3" * 32)
+        begin = [dataclasses.replace(h, token="" if h.rank else "3" * 32) for h in self.hosts()]
+        self.assertEqual(self.check(begin), "3" * 32)
+        replicas = [dataclasses.replace(h, parts=((h.rank % 2, h.rank // 2),)) for h in self.hosts(4, 2)]
+        self.assertEqual(self.check(replicas), "3" * 32)
+        two = [dataclasses.replace(h, shards=4, parts=((2 * h.rank, 0), (2 * h.rank + 1, 0))) for h in self.hosts(2)]
+        self.assertEqual(self.check(two), "3" * 32)
+
+    def test_one_host_that_differs(self):
+        """Of each field, one host that says something else: each is refused, and the message tells which host."""
+        for words, change in {
+            "hosts 0, 1 at step 5; host 2 at step 6: resume all": {"step": 6},
+            f"hosts 0, 1 with runs {'1' * 32}; host 2 with runs {'9' * 32}: open": {"run_id": "9" * 32},
+            r"hosts 0, 1 with batches or recipes of noise of one run that differ \(22222222\); host 2 .*copy the run directory": {"fingerprint": "9" * 64},
+            "host 2 has a checkpoint of another training than host 0": {"token": "9" * 32},
+            "hosts 0, 2 would keep the record": {"primary": True},
+            "3 have answered, as ranks 0 of 3, 1 of 3, 2 of 4: give each": {"ranks": 4},
+            "3 have answered, as ranks 0 of 3, 1 of 3, 1 of 3": {"rank": 1},
+            "hosts 0, 1 with the noise in 3 shards; host 2 with the noise in 4 shards: give read_noise the same shards": {"shards": 4},
+            "hosts 1 and 2 take shard 1 of 3 of the noise: two sums .*replica=1": {"parts": ((1, 0),)},
+            "hosts 1 and 2 take shard 1 of 3 of the noise for parameters of other names": {"parts": ((1, 1),), "layout": "9" * 64},
+            "no host takes shard 2 of 3 of the noise": {"parts": ((1, 1),)},
+        }.items():
+            with self.subTest(words):
+                hosts = self.hosts(3, 3)
+                hosts[2] = dataclasses.replace(hosts[2], **change)
+                self.refused(words, hosts)
+        self.refused("no host would keep the record", [dataclasses.replace(h, primary=False) for h in self.hosts()])
+        self.refused("2 have answered, as ranks 0 of 3, 1 of 3", self.hosts(3)[:2])
+        whole = self.hosts(2, 1)
+        whole[1] = dataclasses.replace(whole[1], layout="9" * 64)
+        self.refused("hosts 0 and 1 take shard 0 of 1 of the noise for parameters of other names", whole)
+        self.refused("no host takes shard 2 of 4 of the noise", [dataclasses.replace(h, shards=4) for h in self.hosts(2, 2)])
+
+    def test_another_version(self):
+        word = self.hosts(1)[0].word().copy()
+        word[0] = 9
+        with self.assertRaisesRegex(minsep.TrainingError, "other versions of this package"):
+            _hosts.read(word)
+
+
+class Gather:
+    """An all-gather of processes of one parent."""
+
+    def __init__(self, hosts):
+        self.hosts, self.words, self.barrier = hosts, _fork.Array("B", hosts * _hosts.SIZE), _fork.Barrier(hosts, timeout=60)
+
+    def of(self, rank):
+        def gather(word):
+            words = np.frombuffer(self.words.get_obj(), np.uint8).reshape(self.hosts, -1)
+            words[rank] = word
+            self.barrier.wait()
+            found = words.copy()
+            self.barrier.wait()
+            return found
+
+        return gather
+
+
+class Processes(runs.Case):
+    def together(self, hosts, program):
+        """What program(rank, gather) returns in a process of each host, or the last line of its exception."""
+        gather, queue = Gather(hosts), _fork.SimpleQueue()
+
+        def run(rank):
+            try:
+                found = program(rank, gather.of(rank))
+            except BaseException:
+                found = traceback.format_exc().strip().splitlines()[-1]
+            queue.put((rank, found))
+
+        processes = [_fork.Process(target=run, args=(rank,)) for rank in range(hosts)]
+        for p in processes:
+            p.start()
+        found = dict(queue.get() for _ in processes)
+        for p in processes:
+            p.join()
+        return [found[rank] for rank in range(hosts)]
+
+    def test_a_training_on_three_hosts(self):
+        path, hosts = self.own_noisy(20, 33), 3
+        like = {"w": np.zeros(11)}
+
+        def train(rank, gather, state=None, path=path, shards=hosts, stop=8):
+            run = minsep.Run(path)
+            guard = minsep.StepGuard(run, state, rank=rank, ranks=hosts, gather=gather)
+            noise = minsep.read_noise(run, like, guard=guard, shard=rank, shards=shards)
+            rows = []
+            for t in guard:
+                rows.append(noise.step(t)["w"].tolist())
+                if t == stop:
+                    break
+            return guard.state_dict(), rows
+
+        first = self.together(hosts, train)
+        states, rows = [f[0] for f in first], [f[1] for f in first]
+        self.assertEqual(len({s["token"] for s in states}), 1)  # the others have it from the first host
+        self.assertEqual([s["next_step"] for s in states], [9] * 3)
+        run = minsep.Run(path)
+        for t in range(9):
+            self.assertEqual([v for host in rows for v in host[t]], run.noise(t).tolist())
+
+        # One host resumes from an older checkpoint: nobody takes a step, and the record stays.
+        stale = [dict(s, next_step=7) if rank == 2 else s for rank, s in enumerate(states)]
+        for said in self.together(hosts, lambda rank, gather: train(rank, gather, stale[rank])):
+            self.assertRegex(said, "hosts 0, 1 at step 9; host 2 at step 7: resume all of them from the checkpoint of one step")
+        # One of another training, which sees no record of this one.
+        alone = self.folder / "alone"
+        shutil.copytree(path, alone)
+        (alone / "training.json").unlink()
+        other = [dict(s, token="0" * 31 + "1") if rank == 1 else s for rank, s in enumerate(states)]
+        for said in self.together(hosts, lambda rank, gather: train(rank, gather, other[rank], alone if rank == 1 else path)):
+            self.assertIn("host 1 has a checkpoint of another training than host 0", said)
+        # One whose directory is of another run.
+        elsewhere = runs.make_noisy(self.folder / "elsewhere")
+        for said in self.together(hosts, lambda rank, gather: train(rank, gather, None if rank == 2 else states[rank], elsewhere if rank == 2 else path)):
+            self.assertRegex(said, "hosts 0, 1 with runs [0-9a-f]{32}; host 2 with runs [0-9a-f]{32}: open the run directory of one run")
+        self.assertIn('"taken": "0000000000000009"', (path / "training.json").read_text())
+        self.assertEqual([f[0]["next_step"] for f in self.together(hosts, lambda rank, gather: train(rank, gather, states[rank], stop=19))], [20] * 3)
+
+    def test_hosts_that_see_one_folder(self):
+        """Without an all-gather: a shard that two processes take, or another number of shards, is refused in the shared folder."""
+        path = self.own_noisy(20, 36)
+        run = minsep.Run(path)
+        first = minsep.StepGuard(run)
+        minsep.read_noise(run, guard=first, shard=1, shards=4)
+        minsep.read_noise(run, guard=first, shard=1, shards=4)  # once more on the same host
+        with self.assertRaisesRegex(minsep.TrainingError, "shards 3: this host reads the noise in 4 shards already"):
+            minsep.read_noise(run, guard=first, shard=1, shards=3)
+        program = f"""
+import minsep
+run = minsep.Run({str(path)!r})
+for shard, shards, replica in (1, 4, 0), (0, 3, 0), (2, 4, 0), (1, 4, 1):
+    guard = minsep.StepGuard(run, rank=1, ranks=2)
+    try:
+        minsep.read_noise(run, guard=guard, shard=shard, shards=shards, replica=replica)
+        print("taken")
+    except minsep.TrainingError as err:
+        print(err)
+    guard.close()
+"""
+        said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
+        self.assertRegex(said[0], "shard 1 of 4: another process of this training reads it: .*replica=1")
+        self.assertRegex(said[1], "shards 3: another process of this training reads the noise in 4 shards: give read_noise the same number on all hosts")
+        self.assertEqual(said[2:], ["taken", "taken"])
+        first.close()
+        said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
+        self.assertEqual(said, ["taken"] * 4)
+        self.assertNotEqual(run.verdict().state, "broken")
+        self.assertEqual((path / "training.shards").stat().st_mode & 0o777, 0o700)
+
+    def test_a_host_with_a_checkpoint_of_another_training(self):
+        path = self.own_noisy()
+        run = minsep.Run(path)
+        guard = minsep.StepGuard(run)
+        guard.take(0)
+        state = guard.state_dict()
+        minsep.StepGuard(run, state, rank=1, ranks=2).take(1)
+        minsep.StepGuard(run, rank=1, ranks=2)
+        with self.assertRaisesRegex(minsep.TrainingError, "than that of this host's checkpoint"):
+            minsep.StepGuard(run, dict(state, token="0" * 32), rank=1, ranks=2)
+
+    def test_ranks_that_cannot_be(self):
+        run = minsep.Run(self.own_noisy())
+        for rank, ranks in (-1, 2), (2, 2), (0, 0):
+            with self.assertRaisesRegex(ValueError, "must be 0 to"):
+                minsep.StepGuard(run, rank=rank, ranks=ranks)
+        with self.assertRaisesRegex(ValueError, "replica -1"):
+            minsep.read_noise(run, replica=-1)
+        guard = minsep.StepGuard(run)
+        with self.assertRaisesRegex(ValueError, "guard.word"):
+            guard.check([1, 2])
+        guard.check(guard.word())
+        guard.check([guard.word()])
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Frameworks(runs.Case):
+    """Two processes of each framework, with its own all-gather: one training, and one with hosts that disagree."""
+
+    def two(self, program):
+        env = dict(os.environ, XLA_FLAGS="--xla_cpu_multi_thread_eigen=false", OMP_NUM_THREADS="1")
+        for name, step, said in ("agree", "0", [["took 20"]] * 2), ("differ", "rank", [["refused"]] * 2):
+            path, address = runs.make_noisy(self.folder / name, 20, 34), f"127.0.0.1:{free_port()}"
+            processes = [
+                subprocess.Popen([sys.executable, "-c", program.format(path=str(path), address=address, rank=rank, step=step)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                for rank in range(2)
+            ]
+            found = [p.communicate(timeout=300) for p in processes]
+            self.assertEqual([out.strip().splitlines()[-1:] for out, _ in found], said, [err for _, err in found])
+
+    body = """
+run = minsep.Run({path!r})
+guard = minsep.StepGuard(run, rank={rank}, ranks=2, gather=dp.gather)
+guard.next_step = (lambda rank: {step})({rank})
+noise = minsep.read_noise(run, guard=guard, shard={rank}, shards=2)
+try:
+    print("took", len([noise.step(t) for t in guard]))
+except minsep.TrainingError as err:
+    print("refused" if "host 0 at step 0; host 1 at step 1" in str(err) else err)
+"""
+
+    @runs.needs("torch")
+    def test_torch(self):
+        self.two("""
+import torch.distributed
+import minsep, minsep.torch as dp
+torch.distributed.init_process_group("gloo", init_method="tcp://{address}", rank={rank}, world_size=2)
+""" + self.body)
+
+    @runs.needs("jax")
+    def test_jax(self):
+        self.two("""
+import jax
+jax.distributed.initialize("{address}", num_processes=2, process_id={rank})
+import minsep, minsep.jax as dp
+""" + self.body)
