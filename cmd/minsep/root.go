@@ -129,10 +129,10 @@ func (a *app) command() *cobra.Command {
 		Long: `minsep bounds each owner's contribution in an example–owner graph, forms b-min-sep batches,
 finds and verifies the noise multiplier they need, and generates the correlated noise.
 
-Start with:  minsep keygen KEY
-             minsep bound --graph edges.tsv --max-per-owner 2 --key KEY --out RUN
-             minsep form --bounded RUN --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 128 --key KEY --out RUN
-             minsep inspect RUN
+Start with:  minsep keygen key
+             minsep plan --graph edges.tsv --steps 1000 --batch-size 128 --epsilon 8 --delta 1e-5 --coordinates 100000 --out plan.json
+             minsep run plan.json
+             minsep inspect run
 
 Exit codes: 0 done; 1 a failure of the machine or of a runner, or --timeout; 2 a fault in the command line or the input;
 3 a guarantee could not be verified, or audit found a fault; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
