@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/stages"
 )
@@ -27,8 +28,8 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 			"trainings of %d runs of it, all released, together satisfy %d times its epsilon and delta by basic composition", n+1, n+1, n+1))
 	}
 	if n := len(run.Replaced); n > 0 {
-		found.Notes = append(found.Notes, fmt.Sprintf("%d run ids of this directory were given up with the plans that had them: trainings that were made with them, "+
-			"on the same data, count too, and epsilon and delta of all add up by basic composition", n))
+		found.Notes = append(found.Notes, fmt.Sprintf("this directory has had %s of other plans, which were given up: trainings that were made with them, "+
+			"on the same data, count too, and epsilon and delta of all add up by basic composition", words.Count(n, "run id")))
 	}
 	found.examples(ctx, dir, run)
 	if run.Plan == nil {

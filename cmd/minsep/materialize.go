@@ -67,8 +67,8 @@ func printMaterialized(w io.Writer, m pipelines.MaterializeResult) {
 	for _, name := range m.Columns {
 		columns = append(columns, param.Printable(name))
 	}
-	fmt.Fprintf(t, "data\t%s rows in %s files, columns %s\n", words.Grouped(m.Rows), words.Grouped(int64(m.Files)), strings.Join(columns, ", "))
-	fmt.Fprintf(t, "entries\t%.6g expected, in %s steps\n", m.Entries, words.Grouped(int64(m.Steps)))
+	fmt.Fprintf(t, "data\t%s in %s, columns %s\n", plural(int(m.Rows), "row"), plural(m.Files, "file"), strings.Join(columns, ", "))
+	fmt.Fprintf(t, "entries\t%.6g expected, in %s\n", m.Entries, plural(m.Steps, "step"))
 	if m.Pad > 0 {
 		fmt.Fprintf(t, "padding\tto a multiple of %d in every step\n", m.Pad)
 	}

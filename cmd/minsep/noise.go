@@ -89,7 +89,7 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
 	printTraining(t, n.Training)
-	fmt.Fprintf(t, "noise\t%s coordinates, %s steps, strategy %s\n", words.Grouped(n.Coordinates), words.Grouped(int64(n.Steps)), n.Kind)
+	fmt.Fprintf(t, "noise\t%s, %s, strategy %s\n", plural(int(n.Coordinates), "coordinate"), plural(n.Steps, "step"), n.Kind)
 	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the clip norm%s\n", n.NoiseMultiplier, ofCertificate(n))
 	fmt.Fprintf(t, "clip norm\t%v\tthe sensitivity: rounding toward zero does not raise a norm\n", n.ClipNorm)
 	if n.Warning != "" {

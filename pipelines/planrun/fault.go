@@ -10,7 +10,7 @@ import (
 // planOptions are the options of graphs and examples, and the fields of a plan in their places.
 var planOptions = strings.NewReplacer("--graph", "graph.paths", "--id-type", "graph.example_type and graph.owner_type",
 	"--example-column", "graph.example_column", "--owner-column", "graph.owner_column", "--header", "graph.header",
-	"--id-column", "materialize.id_column", "give each folder of files to --examples", "give each folder of files to materialize.examples", "--delimiter", "graph.delimiter", "--format", "graph.format", "--skip-ownerless", "graph.skip_ownerless")
+	"--id-column", "materialize.id_column", "--by-name", "materialize.by_name", "give each folder of files to --examples", "give each folder of files to materialize.examples", "--delimiter", "graph.delimiter", "--format", "graph.format", "--skip-ownerless", "graph.skip_ownerless")
 
 // planFault is a fault of a graph or of examples in the words of a plan.
 type planFault struct{ err error }

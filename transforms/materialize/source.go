@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -191,10 +192,28 @@ func openData(ctx context.Context, name, stamp string) (*dataFile, error) {
 	if err := d.unchanged(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+	if err := d.begins(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
 	if d.File, err = idcolumn.Open(file, file.Size()); err != nil {
-		return nil, errors.Join(&DataError{File: name, Rule: "must be a Parquet file", Err: err}, file.Close())
+		return nil, errors.Join(&DataError{File: name, Rule: "write it again", Err: err}, file.Close())
 	}
 	return d, nil
+}
+
+// begins refuses what is no Parquet file, such as a table of text or one that is compressed as a
+// whole.
+func (d *dataFile) begins() error {
+	const magic, encrypted = "PAR1", "PARE"
+	start := make([]byte, min(d.file.Size(), int64(len(magic))))
+	if _, err := d.file.ReadAt(start, 0); err != nil && err != io.EOF {
+		return &DataError{File: d.name, Err: err}
+	}
+	if text := string(start); text != magic && text != encrypted {
+		return &DataError{File: d.name, Rule: "is not a Parquet file, which begins with PAR1 and is not compressed as a whole: write the examples as Parquet, " +
+			"such as by pyarrow, or give a folder of files whose names are the ids with --by-name"}
+	}
+	return nil
 }
 
 func (d *dataFile) Close() error { return d.file.Close() }
