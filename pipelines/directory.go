@@ -130,6 +130,20 @@ func (w *work) registered(ctx context.Context, want noise.Record) (known bool, e
 	return true, g.Check(want)
 }
 
+// inPlace is [InPlace] of a stage that needs no record of its run id.
+func (w *work) inPlace(ctx context.Context) error {
+	g, err := noise.OpenRegistry(w.root, w.set.KeyFile)
+	if err != nil || w.jobs.translates {
+		return err
+	}
+	found, _, err := g.Find(w.here.RunID())
+	if err != nil || found == nil {
+		return err
+	}
+	_, err = InPlace(ctx, g, *found, w.set)
+	return err
+}
+
 // InPlace refuses a run directory that is a copy of the one that its run id has in the registry. Of
 // one that was moved it records where it is now, and says so. here is false where it cannot be
 // known, since one of the two is in an object store and the other is not.

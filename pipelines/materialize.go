@@ -59,6 +59,9 @@ func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, err
 		return MaterializeResult{}, err
 	}
 	defer w.end()
+	if err := w.inPlace(ctx); err != nil {
+		return MaterializeResult{}, err
+	}
 	j, err := m.open(ctx, w)
 	if err != nil {
 		return MaterializeResult{}, err

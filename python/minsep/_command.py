@@ -52,12 +52,14 @@ class Verdict:
     """What `minsep inspect` says of a run directory.
 
     state is "certified", "not certified" or "broken", and text the verdict in one line. folders has every check, as
-    `minsep inspect --json` prints it.
+    `minsep inspect --json` prints it. copy_of is another directory with the same batches and noise, of which this one is a copy, as
+    far as this machine's records tell; None where there is none.
     """
 
     state: str
     text: str
     folders: list[dict[str, Any]]
+    copy_of: str | None = None
 
     @property
     def certified(self) -> bool:
@@ -68,4 +70,4 @@ class Verdict:
 def inspect(path: str, command: str | None = None) -> Verdict:
     """The verdict on a run directory: every file is read, and the certificate is computed again from its ledger."""
     report = output(["inspect", path], command, accept=(0, 3))
-    return Verdict(report["state"], report["verdict"], report["folders"])
+    return Verdict(report["state"], report["verdict"], report["folders"], report.get("copy_of"))

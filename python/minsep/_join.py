@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from . import _npy
 from ._files import Directory, Folder
+from ._tree import counted
 from .errors import MissingPackageError, RunDirectoryError
 
 FOLDER, FORMAT = "bounded", "minsep-bounded/1"
@@ -90,8 +91,12 @@ def _as_numbers(ids: Any) -> NDArray[np.int64]:
     if array.ndim == 1 and len(array) == 0:
         return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"ids: must be whole numbers of one dimension, as the bounded table has them, not {array.dtype} of {array.ndim}")
+        raise ValueError(f"ids: must be whole numbers of one dimension, as the run has them, not {_kind(array)}")
     return array.astype(np.int64, copy=False)
+
+
+def _kind(array: NDArray[Any]) -> str:
+    return f"of type {array.dtype}" if array.ndim == 1 else f"{array.ndim} of them"
 
 
 def _as_text(ids: Any) -> Any:
@@ -105,13 +110,13 @@ def _as_text(ids: Any) -> Any:
         try:
             array = pa.array(ids)
         except (pa.ArrowException, TypeError, UnicodeError) as err:
-            raise ValueError(f"ids: must be strings, as the bounded table has them: {err}") from None
+            raise ValueError(f"ids: must be strings, as the run has them: {err}") from None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_null(array.type) and len(array) == 0:
         array = array.cast(pa.large_string())
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)) or array.null_count:
-        raise ValueError(f"ids: must be strings, as the bounded table has them, not {array.type}")
+        raise ValueError(f"ids: must be strings, as the run has them, not {array.type}")
     return array.cast(pa.large_string())
 
 
@@ -137,10 +142,15 @@ def _match(mine: Any, theirs: Any) -> NDArray[np.int64]:
         twice = found & (where != len(theirs) - 1 - last)
     if not found.all():
         missing = np.flatnonzero(~found)
-        raise ValueError(f"ids: {len(missing)} of the {len(mine)} examples of the bounded table are not there, the first is {_one(mine, missing[0])!r}")
+        are = "is" if len(missing) == 1 else "are"
+        raise ValueError(
+            f"ids: {len(missing)} of the {counted(len(mine), 'example')} of the run {are} not there, the first is {_one(mine, missing[0])!r}: give the ids of all examples, "
+            "or make the run from a graph of those that you have"
+        )
     if (found & twice).any():
         again = np.flatnonzero(found & twice)
-        raise ValueError(f"ids: {len(again)} examples of the bounded table are there more than once, the first is {_one(mine, again[0])!r}")
+        are = "is" if len(again) == 1 else "are"
+        raise ValueError(f"ids: {counted(len(again), 'example')} of the run {are} there more than once, the first is {_one(mine, again[0])!r}: an id must name one position in your data")
     return where
 
 

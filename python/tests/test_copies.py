@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
@@ -36,6 +38,8 @@ class Copies(runs.Case):
         shutil.copytree(self.path, self.copy)
         self.refused(self.copy, f"is a copy of {self.path}, with the same batches .*Train there; or .*minsep run --again --out {self.copy} PLAN.json`; or.*folder='{self.path}'")
         self.assertFalse((self.copy / "training.json").exists())
+        self.assertEqual(minsep.Run(self.copy).verdict().copy_of, str(self.path))
+        self.assertIsNone(minsep.Run(self.path).verdict().copy_of)
         state = self.taken(self.path)
         self.refused(self.copy, "is a copy of")
         self.refused(self.copy, "is a copy of", state=state)
@@ -63,6 +67,15 @@ class Copies(runs.Case):
         shutil.move(self.copy, self.path)
         self.refused(self.path, "serves a training already")
         self.taken(self.path, state)
+
+    def test_a_stream_of_a_directory_that_was_moved(self):
+        os.rename(self.path, self.copy)
+        for words in "minsep: warning: .*counts as moved here", "^$":  # what the command says is no fault, and is shown once
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                with minsep.read_noise(minsep.Run(self.copy), key=str(runs.key())) as noise:
+                    for t in range(20):
+                        noise.step(t)
+            self.assertRegex(said.getvalue(), words)
 
     def test_a_copy_whose_original_is_gone_begins_no_second_training(self):
         shutil.copytree(self.path, self.copy)

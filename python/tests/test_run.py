@@ -140,12 +140,12 @@ class Join(runs.Case):
             kept = set(run.example_ids(range(run.examples)).tolist())
             first = next(i for i in ids if i in kept)
             for given, words in [
-                (ids + [first], "1 examples of the bounded table are there more than once"),
+                (ids + [first], "1 example of the run is there more than once, the first is .*: an id must name one position in your data"),
                 ([first] + ids, "more than once"),
-                ([i for i in ids if i != first], f"1 of the {len(kept)} examples of the bounded table are not there"),
+                ([i for i in ids if i != first], f"1 of the {len(kept)} examples of the run is not there, the first is .*: give the ids of all examples"),
                 ([], "are not there"),
-                (runs.ids_of(other, 100), "as the bounded table has them"),
-                ([float(n) for n in range(100)], "as the bounded table has them"),
+                (runs.ids_of(other, 100), "as the run has them"),
+                ([float(n) for n in range(100)], "as the run has them"),
             ]:
                 with self.subTest(kind=kind, words=words), self.assertRaisesRegex(ValueError, words):
                     run.join(given)

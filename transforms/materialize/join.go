@@ -222,10 +222,10 @@ func (f *joinFn) whole(known *ownergraph.IDs, places []place, twice []int) error
 	}
 	switch {
 	case missing != nil:
-		return &DataError{Rule: fmt.Sprintf("at least %d of the run's examples are not in the data, such as %s: every one must be there, in a batch or not%s", len(missing), named(known, missing), f.endings(known, missing))}
+		return &DataError{Rule: fmt.Sprintf("at least %d of the run's examples %s not in the data, such as %s: every one must be there, in a batch or not%s", len(missing), are(missing), named(known, missing), f.endings(known, missing))}
 	case twice != nil:
 		slices.Sort(twice)
-		return &DataError{Rule: fmt.Sprintf("at least %d of the run's examples are in the data more than once, such as %s: an id must name one row%s", len(twice), named(known, twice), f.endings(known, twice))}
+		return &DataError{Rule: fmt.Sprintf("at least %d of the run's examples %s in the data more than once, such as %s: an id must name one row%s", len(twice), are(twice), named(known, twice), f.endings(known, twice))}
 	}
 	return nil
 }
@@ -258,4 +258,12 @@ func named(known *ownergraph.IDs, rows []int) string {
 		list = append(list, id)
 	}
 	return strings.Join(list, ", ")
+}
+
+// are is the verb of a message about so many examples.
+func are(rows []int) string {
+	if len(rows) == 1 {
+		return "is"
+	}
+	return "are"
 }
