@@ -27,6 +27,7 @@ import (
 	"strconv"
 	"strings"
 
+	"minsep/accounting"
 	"minsep/accounting/verification"
 	"minsep/planner"
 	"minsep/sampling"
@@ -265,9 +266,7 @@ func (w work) certify(s set, dir string, r planner.Request, row *planner.Row, sa
 		return c, err
 	}
 	var found struct {
-		Certificate *struct {
-			NoiseMultiplier float64 `json:"noise_multiplier"`
-		} `json:"certificate"`
+		Certificate *accounting.Certificate `json:"certificate"`
 	}
 	if err := json.Unmarshal(t.Output, &found); err != nil {
 		return c, err
@@ -275,8 +274,11 @@ func (w work) certify(s set, dir string, r planner.Request, row *planner.Row, sa
 	c.cpu = t.CPU
 	if t.Code == 0 && found.Certificate != nil {
 		c.sigma = found.Certificate.NoiseMultiplier
+		if c.needed = c.sigma; !row.Noise.Proven {
+			c.needed, c.neededErr, err = needed(found.Certificate)
+		}
 	}
-	return c, nil
+	return c, err
 }
 
 // bound bounds a graph, once for each number of examples per owner.

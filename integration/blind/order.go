@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 
+	"minsep/accounting"
 	"minsep/planner"
 )
 
@@ -15,10 +17,38 @@ type certified struct {
 	samples uint64  // its budget, where it takes samples
 	sigma   float64 // certified; 0 if nothing could be
 	cpu     float64 // of the certificate, in seconds
+
+	// needed is the noise multiplier that the samples of the verification say is enough, without what
+	// a certificate adds to it; neededErr its standard error.
+	needed, neededErr float64
 }
 
-// error is the noise relative to the batch at the certified noise multiplier.
+// needed is where the divergence would be δ by the mean of a verification, in the worse direction,
+// if it fell with σ as that of a Gaussian mechanism does. Those samples are independent of the
+// plan's. It certifies nothing, and is 0 where there are none.
+func needed(c *accounting.Certificate) (sigma, stdErr float64, err error) {
+	gaussian := func(delta float64) float64 {
+		x, fault := accounting.GaussianNoiseMultiplier(c.Epsilon, delta, 1)
+		err = errors.Join(err, fault)
+		return x
+	}
+	at := gaussian(c.Delta)
+	for _, v := range c.Points[0].Directions {
+		if v.Samples == 0 || v.Mean == 0 {
+			continue // far below δ
+		}
+		off := math.Sqrt(v.Bound*v.Mean/float64(v.Samples)) / 2
+		if s := c.NoiseMultiplier * at / gaussian(v.Mean); s > sigma {
+			sigma, stdErr = s, c.NoiseMultiplier*at*math.Abs(1/gaussian(v.Mean+off)-1/gaussian(max(v.Mean/2, v.Mean-off)))
+		}
+	}
+	return sigma, stdErr, err
+}
+
+// error is the noise relative to the batch at the certified noise multiplier, and least at the one
+// that its samples say is enough.
 func (c certified) error() float64 { return c.row.Relative * c.above() }
+func (c certified) least() float64 { return c.row.Relative * c.needed / c.row.Noise.Multiplier }
 
 // above is the certified noise multiplier over the plan's.
 func (c certified) above() float64 { return c.sigma / c.row.Noise.Multiplier }
@@ -40,14 +70,15 @@ type pairs struct {
 	told    int // of which the plan says that the one has less noise than the other
 	bounded int // the same, but of the one it knows a lower bound only (≥): it does not say so
 
-	wrong, wrongBounded []string // of each, those whose certificates have the other order
+	wrong, wrongBounded []string // of each, those that have the other order
 }
 
-// compare counts pairs, in whatever order the alternatives are.
-func compare(all []certified) (p pairs) {
+// compare counts pairs, in whatever order the alternatives are, by what of their certificates; 0 is
+// not known.
+func compare(all []certified, what func(certified) float64) (p pairs) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			if a.sigma == 0 || b.sigma == 0 {
+			if what(a) == 0 || what(b) == 0 {
 				continue
 			}
 			less, more := a, b
@@ -62,9 +93,9 @@ func compare(all []certified) (p pairs) {
 				count, wrong = &p.bounded, &p.wrongBounded
 			}
 			*count++
-			if less.error() >= more.error() {
-				*wrong = append(*wrong, fmt.Sprintf("%s: %.4g by the plan, %.4g certified; %s: %.4g and %.4g",
-					less.row.Name(), less.row.Relative, less.error(), more.row.Name(), more.row.Relative, more.error()))
+			if what(less) >= what(more) {
+				*wrong = append(*wrong, fmt.Sprintf("%s: %.4g by the plan, now %.4g; %s: %.4g and %.4g",
+					less.row.Name(), less.row.Relative, what(less), more.row.Name(), more.row.Relative, what(more)))
 			}
 		}
 	}
@@ -85,6 +116,22 @@ func tooHigh(all []certified) (names []string) {
 		}
 	}
 	return names
+}
+
+// off is by how many standard errors a plan's estimate differs at most from what the samples of the
+// certificate say, and of how many alternatives that is known: of those with bounded, only H(P,Q)
+// was looked at.
+func off(all []certified, bounded bool) (most float64, of int) {
+	for _, c := range all {
+		n := c.row.Noise
+		if !n.Proven && n.OneDirection == bounded && c.needed > 0 {
+			of++
+			if z := (n.Multiplier - c.needed) / math.Hypot(n.StdErr, c.neededErr); math.Abs(z) > math.Abs(most) {
+				most = z
+			}
+		}
+	}
+	return most, of
 }
 
 // gridSlack is by how much, as a part, a proven noise multiplier of a plan may be above that of a
@@ -108,7 +155,7 @@ func excess(all []certified) float64 {
 }
 
 func report(w io.Writer, all []judged) {
-	fmt.Fprintln(w, "| data set | rank | scheme, strategy | σ by the plan | certified | noise/batch certified | samples | CPU-s of the certificate by the plan | measured |\n|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| data set | rank | scheme, strategy | σ by the plan | by the samples | certified | noise/batch certified | samples | CPU-s of the certificate by the plan | measured |\n|---|---|---|---|---|---|---|---|---|---|")
 	var ratios []float64
 	for _, j := range all {
 		for _, c := range j.all {
@@ -128,24 +175,38 @@ func report(w io.Writer, all []judged) {
 				samples = fmt.Sprint(c.samples)
 				sigma += fmt.Sprintf(" ± %.1f %%", 100*row.Noise.StdErr/row.Noise.Multiplier)
 			}
-			certificate, relative := "none", ""
+			certificate, relative, least := "none", "", ""
 			if c.sigma > 0 {
+				if !row.Noise.Proven && c.needed > 0 {
+					least = fmt.Sprintf("%.4g ± %.2f %%", c.needed, 100*c.neededErr/c.needed)
+				}
 				certificate, relative = fmt.Sprintf("%.4g (%+.1f %%)", c.sigma, 100*(c.above()-1)), fmt.Sprintf("%.4g", c.error())
 				ratios = append(ratios, c.cpu/row.CPU)
 			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %.2g | %.2g |\n", j.set.name, rank, row.Name(), sigma, certificate, relative, samples, row.CPU, c.cpu)
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s | %.2g | %.2g |\n", j.set.name, rank, row.Name(), sigma, least, certificate, relative, samples, row.CPU, c.cpu)
 		}
 	}
 	fmt.Fprintln(w)
 	for _, j := range all {
-		p := compare(j.all)
-		fmt.Fprintf(w, "%s: %d candidates in %.3g CPU-s; %d pairs told apart, %d of them certified in the other order; where a lower bound is less, %d of %d\n",
-			j.set.name, len(j.plan.Rows), j.cpu, p.told, len(p.wrong), len(p.wrongBounded), p.bounded)
-		for _, text := range slices.Concat(p.wrong, p.wrongBounded) {
-			fmt.Fprintln(w, "  "+text)
+		fmt.Fprintf(w, "%s: %d candidates in %.3g CPU-s\n", j.set.name, len(j.plan.Rows), j.cpu)
+		for _, by := range []struct {
+			name string
+			what func(certified) float64
+		}{{"certified", certified.error}, {"by the samples", certified.least}} {
+			p := compare(j.all, by.what)
+			fmt.Fprintf(w, "  %s: %d of %d pairs told apart have the other order, and %d of %d in which the lesser has ≥\n",
+				by.name, len(p.wrong), p.told, len(p.wrongBounded), p.bounded)
+			for _, text := range slices.Concat(p.wrong, p.wrongBounded) {
+				fmt.Fprintln(w, "    "+text)
+			}
 		}
 		for _, text := range tooHigh(j.all) {
 			fmt.Fprintln(w, "  estimated too high: "+text)
+		}
+		for i, what := range []string{"known in both directions", "with ≥"} {
+			if most, of := off(j.all, i == 1); of > 0 {
+				fmt.Fprintf(w, "  %d estimates %s are off by %+.1f standard errors at most\n", of, what, most)
+			}
 		}
 		if more := excess(j.all); more >= 0 {
 			fmt.Fprintf(w, "  the first has %.2g %% more noise than the least that was certified\n", 100*more)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/accounting"
 	"minsep/mechanism"
 	"minsep/planner"
 	"minsep/sampling"
@@ -17,29 +19,33 @@ import (
 // alternative is a row with a certificate.
 func alternative(scheme string, relative, stdErr, above float64) certified {
 	row := &planner.Row{Scheme: sampling.Params{Scheme: scheme, MinSep: 2}, Relative: relative, StdErr: stdErr, Noise: planner.Noise{Multiplier: 2}, CPU: 2}
-	return certified{row: row, sigma: 2 * above, samples: 50000, cpu: 3}
+	return certified{row: row, sigma: 2 * above, samples: 50000, cpu: 3, needed: 1.9 * above, neededErr: .1}
 }
 
 // TestCompare: only pairs that the plan tells apart count, and of them those whose certificates
 // have the other order are named. Where the lesser is a lower bound, they count apart.
 func TestCompare(t *testing.T) {
-	all := []certified{alternative("a", 1, .01, 1.05), alternative("b", 1.02, .01, 1), alternative("c", 1.1, .01, 1), alternative("d", 1.2, .01, .9), {row: &planner.Row{Relative: 9}}}
-	p := compare(all)
+	all := []certified{alternative("a", 1, .01, 1.05), alternative("b", 1.02, .01, 1), alternative("c", 1.1, .01, 1), alternative("d", 1.2, .01, .9), alternative("e", 9, .01, 0)}
+	all[4].needed = 0
+	p := compare(all, certified.error)
 	if p.told != 5 || len(p.wrong) != 1 || !strings.Contains(p.wrong[0], "c 2") || !strings.Contains(p.wrong[0], "d 2") || p.bounded != 0 || p.wrongBounded != nil {
 		t.Errorf("%+v", p)
 	}
 	all[2].row.Noise.OneDirection = true
-	if p = compare(all); p.told != 4 || p.wrong != nil || p.bounded != 1 || len(p.wrongBounded) != 1 {
+	if p = compare(all, certified.error); p.told != 4 || p.wrong != nil || p.bounded != 1 || len(p.wrongBounded) != 1 {
 		t.Errorf("%+v", p)
 	}
 	all[3].sigma = 2.4
-	if p = compare(all); p.told != 4 || p.wrong != nil || p.bounded != 1 || p.wrongBounded != nil {
+	if p = compare(all, certified.error); p.told != 4 || p.wrong != nil || p.bounded != 1 || p.wrongBounded != nil {
 		t.Errorf("%+v", p)
 	}
+	all[3].needed = 1
 	all[0].row.Rank, all[0].row.Tied = 1, true
 	var b bytes.Buffer
 	report(&b, []judged{{set: set{name: "some"}, cpu: 7, all: all}})
-	for _, want := range []string{"| some | =1 | a 2,  | 2 ± 0.0 % | 2.1 (+5.0 %) | 1.05 | 50000 | 2 | 3 |", "4 pairs told apart, 0 of them certified in the other order; where a lower bound is less, 0 of 1",
+	for _, want := range []string{"| some | =1 | a 2,  | 2 ± 0.0 % | 1.995 ± 5.01 % | 2.1 (+5.0 %) | 1.05 | 50000 | 2 | 3 |",
+		"certified: 0 of 4 pairs told apart have the other order, and 0 of 1 in which the lesser has ≥",
+		"by the samples: 2 of 4 pairs", "3 estimates known in both directions are off by +10.0", "1 estimates with ≥ are off by +1.0",
 		"the first has 2.9 % more", "median 1.5"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
@@ -61,7 +67,7 @@ func TestCompareOracle(t *testing.T) {
 			c := alternative("a", relative, truth*part, truth/relative)
 			c.row.Noise.OneDirection = random.IntN(3) == 0
 			if random.IntN(4) == 0 {
-				c.sigma = 0
+				c.sigma, c.needed = 0, 0
 			}
 			all = append(all, c)
 		}
@@ -83,7 +89,7 @@ func TestCompareOracle(t *testing.T) {
 			}
 		}
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		p := compare(all)
+		p := compare(all, certified.error)
 		if got := [2][2]int{{len(p.wrong), p.told - len(p.wrong)}, {len(p.wrongBounded), p.bounded - len(p.wrongBounded)}}; got != want {
 			t.Fatalf("%v, not %v", got, want)
 		}
@@ -91,6 +97,51 @@ func TestCompareOracle(t *testing.T) {
 	}
 	if told < 5000 || float64(wrong) > .0027*float64(told) {
 		t.Errorf("%d of %d pairs in the other order", wrong, told)
+	}
+}
+
+// TestNeeded: where the divergence is that of a Gaussian mechanism, its noise multiplier comes out,
+// in the worse direction, and the standard error is what repeated verifications have.
+func TestNeeded(t *testing.T) {
+	const epsilon, delta, samples, factor = 1.5, 1e-4, 20000, 1.03
+	want, err := accounting.GaussianNoiseMultiplier(epsilon, delta, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean, err := accounting.Gaussian{NoiseMultiplier: want * factor, Sensitivity: 1}.Delta(epsilon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &accounting.Certificate{NoiseMultiplier: want * factor, Epsilon: epsilon, Delta: delta}
+	q := accounting.Verdict{Samples: samples, Mean: mean / 2, Bound: 30 * delta}
+	p := q
+	p.Mean = mean
+	c.Points = []accounting.Claimed{{Directions: []accounting.Verdict{p, q, {}}}}
+	sigma, stdErr, err := needed(c)
+	if err != nil || math.Abs(sigma/want-1) > 1e-6 {
+		t.Error(sigma, want, err)
+	}
+	random, squares := rand.New(rand.NewPCG(5, 6)), 0.
+	for range 200 {
+		hits := 0
+		for range samples {
+			if random.Float64() < mean/p.Bound {
+				hits++
+			}
+		}
+		c.Points[0].Directions[0].Mean = p.Bound * float64(hits) / samples
+		s, _, err := needed(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		squares += (s - want) * (s - want)
+	}
+	if got := math.Sqrt(squares / 200); math.Abs(got/stdErr-1) > .15 {
+		t.Errorf("standard error %.4g, not %.4g", stdErr, got)
+	}
+	c.Points[0].Directions = []accounting.Verdict{{}, {}}
+	if sigma, _, err = needed(c); sigma != 0 || err != nil {
+		t.Error("without samples:", sigma, err)
 	}
 }
 
