@@ -47,7 +47,8 @@ class StepGuard:
     count. gather is the trainer's all-gather, a function from an array of bytes to the arrays of all hosts: `take` then compares the
     hosts before each step (`check`).
 
-    One process at a time holds the guard of a training, until it ends or `close` is called. Raises TrainingError.
+    One process at a time holds the guard of a training, until it ends or `close` is called. After that, and in a process that was
+    forked since, the guard takes no step; it cannot be copied or pickled. Raises TrainingError.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class StepGuard:
     ) -> None:
         self._records: list[_Record] = []
         self._claims: list[_Lock] = []
+        self._process, self._closed = os.getpid(), False
         if not 0 <= rank < ranks:
             raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
         self._run, self._rank, self._ranks, self._gather = run, rank, ranks, gather
@@ -175,6 +177,10 @@ class StepGuard:
     def take(self, step: int) -> None:
         """Says that a step is taken now: call it before its noise is added, once for each step, in order. With gather, the hosts
         are compared first."""
+        if self._closed:
+            raise TrainingError(f"step {step}: this guard was closed, and another one may take its steps: make a new one, with the state of a checkpoint")
+        if self._process != os.getpid():
+            raise TrainingError(f"step {step}: this process was forked since the guard was made, and both would take the same steps: make the guard in the process that trains, and one only")
         if step < self.next_step:
             raise TrainingError(
                 f"step {step}: was taken already: its noise must not hide a second sum. Go on with step {self.next_step}; to repeat steps bit for bit, begin from the checkpoint before them, with replay=True"
@@ -269,8 +275,13 @@ class StepGuard:
         """What belongs into a checkpoint, saved after the last taken step's update: strings and a number."""
         return {"run_id": self._run.run_id, "token": self._token, "next_step": self.next_step, "layout": self._layout}
 
+    def __reduce__(self) -> Any:
+        """No copy and no pickle: both guards would take the same steps, and the one that ends would close the files of the other."""
+        raise TypeError("StepGuard: cannot be copied or pickled: a second guard would give the noise of each step to a second sum. Make it in the process that trains; for a checkpoint, save state_dict()")
+
     def close(self) -> None:
-        """Gives the record back to the next process of this training."""
+        """Gives the record back to the next process of this training. This guard takes no more steps."""
+        self._closed = True
         for lock in [*self._records, *self._claims]:
             lock.close()
         self._records, self._claims = [], []

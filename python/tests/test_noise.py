@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import collections
+import copy
 import json
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import threading
 import time
+import unittest
 
 import numpy as np
 
@@ -245,6 +248,45 @@ class Guard(runs.Case):
             minsep.StepGuard(self.run_)
         guard.close()
         minsep.StepGuard(self.run_)
+
+    def test_a_guard_that_was_closed(self):
+        first = minsep.StepGuard(self.run_)
+        first.close()
+        second = minsep.StepGuard(self.run_)
+        second.take(0)
+        with self.assertRaisesRegex(minsep.TrainingError, "step 0: this guard was closed, and another one may take its steps"):
+            first.take(0)
+        self.assertEqual(first.next_step, 0)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_a_process_that_was_forked(self):
+        """As in a sweep: each child would have taken all steps, with the same noise."""
+        guard = minsep.StepGuard(self.run_)
+        noise = minsep.read_noise(self.run_, guard=guard)
+        answer, said = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                for step in guard:
+                    noise.step(step)
+            except minsep.TrainingError as err:
+                os.write(said, str(err).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(said)
+        with os.fdopen(answer) as words:
+            self.assertIn("step 0: this process was forked since the guard was made", words.read())
+        guard.take(0)
+        with self.assertRaisesRegex(minsep.TrainingError, "holds it"):  # the child's end gave nothing back
+            minsep.StepGuard(self.run_)
+
+    def test_no_copy_of_a_guard(self):
+        guard = minsep.StepGuard(self.run_)
+        for again in (copy.copy, copy.deepcopy, pickle.dumps, lambda g: copy.deepcopy({"trainer": [g]})):
+            with self.assertRaisesRegex(TypeError, r"StepGuard: cannot be copied or pickled.*save state_dict\(\)"):
+                again(guard)
+        guard.take(0)
 
     def test_a_resumed_training_goes_on(self):
         guard = minsep.StepGuard(self.run_)
