@@ -32,8 +32,8 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 		if err != nil {
 			return 0, err
 		}
-		d, err := composition.Delta(epsilon)
-		return math.Log(max(d.Upper, 1e-300)) - math.Log(delta), err
+		upper, err := composition.UpperDelta(epsilon)
+		return math.Log(max(upper, 1e-300)) - math.Log(delta), err
 	}
 	low, high, err := enclose(excess, math.Log(least))
 	switch {
