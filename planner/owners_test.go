@@ -232,6 +232,37 @@ func TestTooFewHits(t *testing.T) {
 	}
 }
 
+// TestRetreat: where the samples do not show enough near δ, those at a smaller noise multiplier do,
+// and what they say is the noise multiplier, up to its error.
+func TestRetreat(t *testing.T) {
+	strategy, err := mechanism.BSR(60, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := accounting.Run{Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{EpochSteps: 15, Steps: 60, MinSep: 6}}, Strategy: strategy, MaxExamplesPerOwner: 5}
+	of := claim{run: run, epsilon: 8, delta: 1e-5}
+	full, err := of.estimate(t.Context(), guess{4, unknownPace, math.Inf(1)}, .03)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of.share, of.seed = 0.003, 1
+	retreats := 0
+	for _, start := range []float64{.95, 1, 1.05} {
+		got, err := of.estimate(t.Context(), guess{start * full.Multiplier, unknownPace, .5 * full.Multiplier}, tolerance)
+		if err != nil {
+			t.Errorf("from %g: %v", start, err)
+			continue
+		}
+		retreats += got.found.retreats
+		if off := math.Abs(got.Multiplier - full.Multiplier); off > 3*math.Hypot(got.StdErr, full.StdErr) || got.StdErr > rough*got.Multiplier {
+			t.Errorf("from %g: %g ± %g, with more samples %g ± %g", start, got.Multiplier, got.StdErr, full.Multiplier, full.StdErr)
+		}
+	}
+	if retreats == 0 {
+		t.Error("every first look shows enough: the test shows nothing")
+	}
+}
+
 // TestIsFar: one hit says that a noise multiplier is far too small, but not where it is enough to
 // know that a divergence is below δ: there it must not end before it is known to be.
 func TestIsFar(t *testing.T) {

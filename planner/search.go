@@ -81,6 +81,12 @@ const (
 	// by about .3 %.
 	coarseDraws = 64
 
+	// Where all the samples of a look show too little, those at a noise multiplier so much smaller may
+	// show enough, since a divergence falls faster with σ than M does; not where the samples would
+	// show so little of a divergence of δ, as a sum of values over M.
+	retreat, mostRetreats = 0.18, 2
+	leastHope             = 0.05
+
 	bend      = 0.5  // a gap of g from δ is taken to err by bend·g² besides its samples
 	paceDrift = 0.08 // standard deviation of how the pace differs between similar candidates
 )
@@ -95,6 +101,7 @@ type searcher struct {
 	gaussian  float64 // σ of a Gaussian mechanism of sensitivity 1
 	behind    float64 // σ above which it is enough to know it roughly
 	part      float64 // of the samples that a rough estimate may take; 0 for roughShare
+	retreats  int     // looks of which all samples showed too little
 	below     bool    // it is enough to know that the divergence is below δ where it is
 }
 
@@ -174,13 +181,13 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 		l, f := s.looks[len(s.looks)-1], s.fit()
 		enough := tolerance
 		switch {
-		case short && l.seen >= leastSum:
+		case short && l.seen >= leastSum, s.retreats > 0:
 			enough = rough
 		case s.isBehind(f):
 			enough = max(tolerance, s.behindError())
 		}
 		// Of what is far away, few samples say too little of the noise multiplier itself.
-		vague := l.gap > far && l.seen < leastSum && !(s.isBehind(f) && s.isSlow() && l.seen >= leastBehind)
+		vague := l.gap > far && l.seen < leastSum && s.retreats == 0 && !(s.isBehind(f) && s.isSlow() && l.seen >= leastBehind)
 		// Of too few hits in all looks, nothing is known but a bound.
 		hits := 0.0
 		for _, l := range s.looks {
@@ -192,7 +199,14 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 			return Noise{Multiplier: multiplier, StdErr: f.stdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.pace}, nil
 		}
 		if short {
-			return Noise{}, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
+			hopeless := float64(l.samples) < leastHope*math.Exp(l.logBound)
+			if s.retreats == mostRetreats || hits >= leastBehind || hopeless {
+				return Noise{}, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
+			}
+			s.retreats++
+			high = min(high, x)
+			x -= retreat
+			continue
 		}
 		if l.gap > 3*l.gapErr {
 			low = max(low, x)
@@ -416,7 +430,7 @@ func (s *searcher) isFar(l *look) bool {
 	if s.below {
 		return false
 	}
-	if l.seen >= 1 && l.gap > far && l.gap > apart*l.gapErr {
+	if l.seen >= 1 && s.retreats == 0 && l.gap > far && l.gap > apart*l.gapErr {
 		return true
 	}
 	if !s.isSlow() || l.seen < leastBehind {
