@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -37,6 +38,20 @@ type sequence struct {
 	name  string
 	stage int
 	run   func(ctx context.Context, p *part) error
+}
+
+// stageName says what is looked at in the stage of a sequence, for owners of at most so many
+// examples.
+func (s sequence) stageName(most int) string {
+	switch {
+	case most > 1 && s.stage > 0:
+		return words.Count(most, "example") + " per owner"
+	case s.stage == 0:
+		return "what is proven without samples"
+	case s.stage == 1:
+		return "schemes with a least distance"
+	}
+	return "balls-in-bins"
 }
 
 // sequences are the candidates of a setting.

@@ -124,8 +124,15 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 			last = max(last, j.stage)
 		}
 	}
-	p.parts = len(jobs)
+	staged := map[int]bool{}
+	for _, j := range jobs {
+		staged[j.stage] = true
+	}
+	p.stages = len(staged) + 1 // to tell the best apart
 	for stage, best := 0, (known{}); stage <= last; stage++ {
+		if !staged[stage] {
+			continue
+		}
 		var now []*job
 		for _, j := range jobs {
 			if j.stage == stage {
@@ -138,8 +145,14 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 				now = append(now, j)
 			}
 		}
+		name := "owners sampled"
+		for _, j := range now {
+			if j.part.twin == nil {
+				name = j.stageName(j.part.most())
+			}
+		}
+		p.enter(p.stage+1, name)
 		if err := inParallel(ctx, now, func(j *job) error {
-			defer p.end()
 			return j.run(ctx, j.part)
 		}); err != nil {
 			return nil, err
@@ -237,6 +250,7 @@ const (
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
 // further, and the first in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {
+	p.enter(p.stages, "telling the best apart")
 	order := func() {
 		slices.SortStableFunc(rows, func(a, b *Row) int {
 			if (a.Refused == "") != (b.Refused == "") {
@@ -264,7 +278,7 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 			if behind(list[0], row) {
 				continue
 			}
-			p.say("telling the best apart: " + row.Name())
+			p.say(row.Name())
 			if err := p.refine(ctx, row, tolerance); err != nil {
 				return err
 			}
@@ -282,7 +296,7 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		for _, row := range list[i].sharers() {
 			tried[row] = true
 		}
-		p.say("the other direction: " + list[i].Name())
+		p.say(list[i].Name() + ", the other direction")
 		if err := p.both(ctx, list[i], i == 0); err != nil {
 			return err
 		}

@@ -709,6 +709,39 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestProgress: stages are told in their order, from the first to the last.
+func TestProgress(t *testing.T) {
+	r := small()
+	r.Numbered, r.Schemes, r.Kinds = false, []string{"poisson", "epoch-min-sep"}, []string{"identity", "banded-toeplitz"}
+	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 330}, {MaxPerOwner: 2, Examples: 330, Given: 330}}
+	var stages []string
+	last := Progress{}
+	r.Watch = func(p Progress) {
+		if p.Stage != last.Stage {
+			stages = append(stages, fmt.Sprintf("%d of %d: %s", p.Stage, p.Stages, p.Name))
+		}
+		last = p
+	}
+	out := planned(t, r)
+	// No candidate of balls-in-bins is asked for.
+	want := []string{"1 of 5: what is proven without samples", "2 of 5: schemes with a least distance", "4 of 5: 2 examples per owner", "5 of 5: telling the best apart"}
+	if !slices.Equal(stages, want) || last.Done != len(out.Rows) {
+		t.Errorf("%d of %d candidates, stages %q", last.Done, len(out.Rows), stages)
+	}
+}
+
+// TestNext: the next row is the first one that is behind.
+func TestNext(t *testing.T) {
+	first, refused := &Row{Rank: 1, Relative: 1}, &Row{Refused: "no", Relative: 2}
+	equal, tied, behind := &Row{Rank: 2, Relative: 1}, &Row{Rank: 3, Relative: 1.1, Tied: true}, &Row{Rank: 4, Relative: 1.2}
+	if got := (&Result{Rows: []*Row{first, equal, tied, behind, refused}}).Next(); got != behind {
+		t.Errorf("%+v", got)
+	}
+	if got := (&Result{Rows: []*Row{first, equal, refused}}).Next(); got != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestStages: what one stage of a plan finds is known in the next, and owners of several examples
 // come last.
 func TestStages(t *testing.T) {

@@ -74,12 +74,13 @@ type Request struct {
 
 // Progress is how far a plan is.
 type Progress struct {
-	Done int    // candidates that were looked at so far; their number is not known beforehand
-	Text string // what was looked at last
+	Done int    // candidates that were looked at so far; how many there are depends on what is found
+	Text string // what was looked at last, or is looked at further
 
-	// Candidates are looked at in so many groups, of which so many are at their end; 0 where plans
-	// are compared. How many a group has depends on what is found.
-	Groups, Ended int
+	// Candidates are looked at in stages, of which this one, from 1, is under way; the last one tells
+	// the best apart. 0 where plans are compared.
+	Stage, Stages int
+	Name          string // of the stage, such as "balls-in-bins"
 }
 
 // Params are the parameters of the workload.

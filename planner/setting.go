@@ -31,7 +31,8 @@ type planning struct {
 	mu   sync.Mutex
 	done int
 
-	parts, ended int // sequences of candidates, and those at their end
+	stage, stages int // see Progress
+	name          string
 }
 
 // units is how many examples, or owners, can take part.
@@ -218,17 +219,17 @@ func (p *planning) count(row *Row) {
 	p.say(row.Name())
 }
 
-// end counts a sequence of candidates that is at its end.
-func (p *planning) end() {
+// enter begins a stage.
+func (p *planning) enter(stage int, name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ended++
+	p.stage, p.name = stage, name
 }
 
 // say tells what is being done. Where candidates are looked at in parallel, mu must be held.
 func (p *planning) say(text string) {
 	if p.Watch != nil {
-		p.Watch(Progress{Done: p.done, Text: text, Groups: p.parts, Ended: p.ended})
+		p.Watch(Progress{Done: p.done, Text: text, Stage: p.stage, Stages: p.stages, Name: p.name})
 	}
 }
 

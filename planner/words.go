@@ -66,7 +66,7 @@ func (out *Result) explain() {
 			break
 		}
 	}
-	equal, tied, next := 0, 0, (*Row)(nil)
+	equal, tied := 0, 0
 	for _, row := range out.Rows[1:] {
 		switch {
 		case row.Refused != "":
@@ -74,8 +74,6 @@ func (out *Result) explain() {
 			equal++
 		case row.Tied:
 			tied++
-		case next == nil:
-			next = row
 		}
 	}
 	switch {
@@ -87,8 +85,8 @@ func (out *Result) explain() {
 	if tied > 0 {
 		why("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.", tied)
 	}
-	if next != nil {
-		why("Next is %s, with %.2g %% more%s.", next.Name(), 100*(next.Relative/first.Relative-1), instead(first, next))
+	if next := out.Next(); next != nil {
+		why("Next is row %d, %s, with %.2g %% more%s.", next.Rank, next.Name(), 100*(next.Relative/first.Relative-1), instead(first, next))
 	}
 	for _, row := range out.Rows {
 		if row.Refused == "" && first.Kept < row.Kept/2 {
@@ -97,6 +95,16 @@ func (out *Result) explain() {
 		}
 	}
 	out.Note = notes(out)
+}
+
+// Next is the first row behind the first that is not tied with it; nil if there is none.
+func (out *Result) Next() *Row {
+	for i, row := range out.Rows {
+		if i > 0 && row.Refused == "" && !row.Tied && row.Relative != out.Rows[0].Relative {
+			return row
+		}
+	}
+	return nil
 }
 
 // keepsMore says what a row costs that keeps more than twice the data of the first. The ranking

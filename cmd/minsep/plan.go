@@ -17,6 +17,7 @@ import (
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/planner"
@@ -197,11 +198,11 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 
 // watchPlan shows how far a plan is.
 func watchPlan(p planner.Progress) {
-	text := p.Text
-	if p.Groups > 0 {
-		text += fmt.Sprintf(" (%d of %d groups of candidates done)", p.Ended, p.Groups)
+	text := words.Count(p.Done, "candidate") + " so far; " + p.Text
+	if p.Stages > 0 {
+		text = fmt.Sprintf("stage %d of %d, %s: %s", p.Stage, p.Stages, p.Name, text)
 	}
-	progress.Enter("noise multipliers: "+text, "candidates", int64(p.Done), 0)
+	progress.Enter(text, "", 0, 0)
 }
 
 // comparePlans ranks plans for minsep run. They say all that the flags of a plan say.
@@ -395,10 +396,11 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "row\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
+	next := out.Next()
 	shown, left, seen := 0, 0, map[string]bool{}
 	for _, row := range out.Rows {
 		key := fmt.Sprint(row.Plan, row.Scheme.Scheme, row.Scheme.Sample, row.MaxPerOwner, row.BatchSize, row.Refused != "")
-		if !all && !row.Tied && (seen[key] || shown >= mostRows || row.Refused != "") {
+		if !all && !row.Tied && row != next && (seen[key] || shown >= mostRows || row.Refused != "") {
 			left++
 			continue
 		}
