@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"minsep/accounting"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -78,7 +79,7 @@ func (r *Request) tooLarge() []string {
 	}
 	for _, batch := range r.BatchSizes {
 		if batch >= float64(most) {
-			return []string{fmt.Sprintf("Batch sizes from %.6g on were not tried: there are %d examples.", batch, most)}
+			return []string{fmt.Sprintf("Batch sizes from %.6g on were not tried: there are only %s.", batch, words.Count(most, "example"))}
 		}
 	}
 	return nil
@@ -226,7 +227,7 @@ func (s *setting) setBase() (err error) {
 	}
 	most := takesPart(s.batch/float64(s.units()), s.most(), s.Steps)
 	return &ParamError{Package: "planner", Param: "delta", Value: s.Delta, Rule: fmt.Sprintf(
-		"must be below %.3g, the probability that an owner takes part in any of the %d steps: else no noise is needed, and who takes part is not protected", most, s.Steps)}
+		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected", most, words.Count(s.Steps, "step"))}
 }
 
 // behind says whether b is behind a whatever the errors of their estimates: by more than apart

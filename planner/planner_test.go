@@ -599,7 +599,7 @@ func TestBatchSizes(t *testing.T) {
 // TestTooLarge: batch sizes that no population has are named.
 func TestTooLarge(t *testing.T) {
 	r := Request{Populations: []Population{{Examples: 100}, {Examples: 180}}, BatchSizes: []float64{64, 128, 181, 256}}
-	if text := r.tooLarge(); !slices.Equal(text, []string{"Batch sizes from 181 on were not tried: there are 180 examples."}) {
+	if text := r.tooLarge(); !slices.Equal(text, []string{"Batch sizes from 181 on were not tried: there are only 180 examples."}) {
 		t.Error(text)
 	}
 	if r.BatchSizes = []float64{64, 128}; r.tooLarge() != nil {

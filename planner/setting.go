@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -241,7 +242,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	}
 	row.Bands = strategy.strategy.Bands()
 	if strategy.figures.State > p.stateLimit() {
-		return &ParamError{Package: "planner", Param: "max noise state", Value: p.MaxNoiseState, Rule: fmt.Sprintf("is less than the noise of this strategy keeps, %d numbers a coordinate", strategy.figures.State)}
+		return &ParamError{Package: "planner", Param: "max noise state", Value: p.MaxNoiseState, Rule: fmt.Sprintf("is less than the noise of this strategy keeps, %s a coordinate", words.Count(strategy.figures.State, "number"))}
 	}
 	of := sampling.Population{Examples: p.population.Examples, Owners: sampling.OwnerSizes{1: p.population.Owners}}
 	spec, err := row.Scheme.Spec(of)

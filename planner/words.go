@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"minsep/accounting"
+	"minsep/internal/words"
 	"minsep/sampling"
 )
 
@@ -24,9 +25,9 @@ func (row *Row) Name() string {
 	}
 	name += ", " + row.StrategyName()
 	if row.Scheme.Sample == sampling.SampleOwners {
-		name += fmt.Sprintf(", owners sampled with %d of at most %d examples", row.Scheme.ExamplesPerOwner, row.MaxPerOwner)
+		name += fmt.Sprintf(", owners sampled with %d of at most %s", row.Scheme.ExamplesPerOwner, words.Count(row.MaxPerOwner, "example"))
 	} else if row.MaxPerOwner > 1 {
-		name += fmt.Sprintf(", %d examples per owner", row.MaxPerOwner)
+		name += fmt.Sprintf(", %s per owner", words.Count(row.MaxPerOwner, "example"))
 	}
 	return name
 }
@@ -143,7 +144,7 @@ func refusals(out *Result) []string {
 	text := []string{"No mechanism can be used:"}
 	for i, reason := range reasons {
 		if i == mostReasons {
-			text = append(text, fmt.Sprintf("%d more reasons.", len(reasons)-i))
+			text = append(text, words.Count(len(reasons)-i, "more reason")+".")
 			break
 		}
 		who := named[reason].Name()
@@ -186,7 +187,7 @@ func instead(first, other *Row) string {
 		text += fmt.Sprintf(format, args...)
 	}
 	if other.State < first.State {
-		say("keeps %d numbers a coordinate in place of %d", other.State, first.State)
+		say("keeps %s a coordinate in place of %d", words.Count(other.State, "number"), first.State)
 	}
 	if other.CPU < 0.8*first.CPU && !other.Noise.OneDirection {
 		say("takes about %s of a processor for its certificate in place of %s", seconds(other.CPU), seconds(first.CPU))

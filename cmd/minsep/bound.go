@@ -92,18 +92,26 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	return c
 }
 
+// copies counts copies, of which one is a copy.
+func copies(n int64) string {
+	if n == 1 {
+		return "1 copy"
+	}
+	return words.Grouped(n) + " copies"
+}
+
 func printBounded(w io.Writer, b pipelines.BoundResult) {
 	s := b.Summary
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if b.RunID == "" {
 		fmt.Fprintf(t, "dry run\t%s\tnothing is written\n", b.Out)
-		fmt.Fprintf(t, "graph\t%d files, %s bytes\texamples are %s, owners %s\n", b.Input.Files, words.Grouped(b.Input.Bytes), b.Input.ExampleType, b.Input.OwnerType)
+		fmt.Fprintf(t, "graph\t%s, %s\texamples are %s, owners %s\n", plural(b.Input.Files, "file"), plural(b.Input.Bytes, "byte"), b.Input.ExampleType, b.Input.OwnerType)
 		t.Flush()
 		return
 	}
 	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
-	fmt.Fprintf(t, "graph\t%s edges, %s examples, %s owners\t%s equal edges merged\n", words.Grouped(s.Edges), words.Grouped(s.Examples), words.Grouped(s.Owners), words.Grouped(s.DuplicateEdges))
-	fmt.Fprintf(t, "kept\t%s examples, %s copies, %s edges\n", words.Grouped(s.Kept), words.Grouped(s.KeptCopies), words.Grouped(s.KeptEdges))
+	fmt.Fprintf(t, "graph\t%s, %s, %s\t%s merged\n", plural(s.Edges, "edge"), plural(s.Examples, "example"), plural(s.Owners, "owner"), plural(s.DuplicateEdges, "equal edge"))
+	fmt.Fprintf(t, "kept\t%s, %s, %s\n", plural(s.Kept, "example"), copies(s.KeptCopies), plural(s.KeptEdges, "edge"))
 	fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(s.DroppedNeighborhood))
 	if n := len(s.Neighborhoods); n > 0 {
 		fmt.Fprintf(t, "largest neighbourhood\t%d\n", s.Neighborhoods[n-1].Value)

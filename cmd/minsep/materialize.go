@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/internal/param"
-	"minsep/internal/words"
 	"minsep/pipelines"
 	"minsep/stages"
 )
@@ -67,11 +66,11 @@ func printMaterialized(w io.Writer, m pipelines.MaterializeResult) {
 	for _, name := range m.Columns {
 		columns = append(columns, param.Printable(name))
 	}
-	fmt.Fprintf(t, "data\t%s in %s, columns %s\n", plural(int(m.Rows), "row"), plural(m.Files, "file"), strings.Join(columns, ", "))
+	fmt.Fprintf(t, "data\t%s in %s, columns %s\n", plural(m.Rows, "row"), plural(m.Files, "file"), strings.Join(columns, ", "))
 	fmt.Fprintf(t, "entries\t%.6g expected, in %s\n", m.Entries, plural(m.Steps, "step"))
 	if m.Pad > 0 {
 		fmt.Fprintf(t, "padding\tto a multiple of %d in every step\n", m.Pad)
 	}
-	fmt.Fprintf(t, "shards\t%d\t%s bytes expected before compression\n", m.Shards, words.Grouped(m.Bytes))
+	fmt.Fprintf(t, "shards\t%d\t%s expected before compression\n", m.Shards, plural(m.Bytes, "byte"))
 	t.Flush()
 }

@@ -78,7 +78,7 @@ func once(text string) string {
 // describe says a fault of a parameter.
 func describe(cmd *cobra.Command, bad *param.Error) string {
 	field := bad.Field
-	if flag := cmd.Flags().Lookup(field); flag != nil && flag.Changed { // in place of the plan's
+	if flag := cmd.Flags().Lookup(field); flag != nil && flag.Changed && isOf(flag, bad.Value) { // in place of the plan's
 		field = "--" + field
 	}
 	switch {
@@ -101,6 +101,13 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 		return names[0] + " is missing: " + bad.Rule
 	}
 	return bad.Message(strings.Join(names, ", "))
+}
+
+// isOf says whether a value at fault can be that of a flag: a plan's own value of another type is
+// refused although a flag takes its place.
+func isOf(flag *pflag.Flag, value any) bool {
+	text := flag.Value.String()
+	return value == nil || slices.Contains([]string{text, strconv.Quote(text), param.Printable(text)}, fmt.Sprint(value))
 }
 
 // flagFault says of a value that is not of its flag's type what it must be, instead of what the

@@ -63,6 +63,7 @@ func TestMessage(t *testing.T) {
 		{bad("bound of a value", 3), "bound of a value 3: must be so"},
 		{inPlan, "noise.shards -3: must be so"},
 		{&param.Error{Package: "pipelines", Param: "key", Value: "k", Rule: "must be so", Field: "key"}, "--key k: must be so"},
+		{&param.Error{Package: "stages", Param: "key", Value: "5", Rule: "must be a string", Field: "key"}, "key 5: must be a string"},
 		{&param.Error{Package: "pipelines", Param: "out", Value: "o", Rule: "must be so", Field: "out"}, "out o: must be so"},
 		{errors.Join(inPlan, bad("prob", 2)), "noise.shards -3: must be so\n--prob 2: must be so"},
 		{fmt.Errorf("pipelines: %w: %w", bad("prob", 2), errors.New("mechanism: store: it is not")), "--prob 2: must be so: it is not"},

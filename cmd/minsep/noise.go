@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"minsep/internal/words"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
 )
@@ -89,7 +88,7 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
 	printTraining(t, n.Training)
-	fmt.Fprintf(t, "noise\t%s, %s, strategy %s\n", plural(int(n.Coordinates), "coordinate"), plural(n.Steps, "step"), n.Kind)
+	fmt.Fprintf(t, "noise\t%s, %s, strategy %s\n", plural(n.Coordinates, "coordinate"), plural(n.Steps, "step"), n.Kind)
 	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the clip norm%s\n", n.NoiseMultiplier, ofCertificate(n))
 	fmt.Fprintf(t, "clip norm\t%v\tthe sensitivity: rounding toward zero does not raise a norm\n", n.ClipNorm)
 	if n.Warning != "" {
@@ -100,7 +99,7 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	if n.Shards == 0 {
 		fmt.Fprintf(t, "files\tthe recipe\n")
 	} else {
-		fmt.Fprintf(t, "shards\t%d\t%s bytes, type %s\n", n.Shards, words.Grouped(n.Bytes), n.DType)
+		fmt.Fprintf(t, "shards\t%d\t%s, type %s\n", n.Shards, plural(n.Bytes, "byte"), n.DType)
 	}
 	t.Flush()
 }

@@ -170,7 +170,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		steps := math.Ceil(f.epochs*float64(examples)/sizes[0] - 1e-9)
 		if steps > planner.MaxSteps {
 			return nil, &param.Error{Package: "minsep", Param: "epochs", Value: f.epochs,
-				Rule: fmt.Sprintf("are %.6g steps of %g of %d examples; must be at most %d steps: give larger batches, or fewer epochs", steps, sizes[0], examples, planner.MaxSteps)}
+				Rule: fmt.Sprintf("are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs", steps, sizes[0], words.Count(examples, "example"), planner.MaxSteps)}
 		}
 		r.Steps = int(steps)
 	}
@@ -412,7 +412,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 		t.Flush()
 	}
 	if left > 0 {
-		fmt.Fprintf(w, "%d more candidates, some of them refused: --all\n", left)
+		fmt.Fprintf(w, "%s, some of them refused: --all\n", plural(left, "more candidate"))
 	}
 	fmt.Fprintln(w)
 	for _, text := range out.Why {

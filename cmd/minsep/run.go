@@ -138,7 +138,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	if r.Examples > 0 {
 		fmt.Fprintf(t, "kept\t%s", plural(int(r.Examples), "example"))
 		if r.Copies != r.Examples {
-			fmt.Fprintf(t, ", %s copies", words.Grouped(r.Copies))
+			fmt.Fprintf(t, ", %s", copies(r.Copies))
 		}
 		fmt.Fprintln(t)
 	}

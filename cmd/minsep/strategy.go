@@ -244,7 +244,7 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 		switch {
 		case s.Steps == params.Steps:
 		case !given:
-			return nil, &param.Error{Package: "minsep", Param: "strategy", Value: path, Rule: fmt.Sprintf("has %d steps, %s has %d: those that are compared must have the same number", s.Steps, files[0], params.Steps)}
+			return nil, &param.Error{Package: "minsep", Param: "strategy", Value: path, Rule: fmt.Sprintf("has %s, %s has %d: those that are compared must have the same number", words.Count(s.Steps, "step"), files[0], params.Steps)}
 		default:
 			return nil, &param.Error{Package: "minsep", Param: "steps", Value: params.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path)}
 		}
@@ -300,7 +300,7 @@ func (a *app) printStrategies(all []strategyFigures) error {
 
 func printStrategy(w io.Writer, s strategyFigures) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "strategy\t%s, %s steps, %s\n", s.Kind, words.Grouped(int64(s.Steps)), plural(s.Bands, "band"))
+	fmt.Fprintf(t, "strategy\t%s, %s, %s\n", s.Kind, plural(s.Steps, "step"), plural(s.Bands, "band"))
 	for name, value := range s.Parameter {
 		fmt.Fprintf(t, "%s\t%.9g\n", name, value)
 	}
@@ -323,7 +323,7 @@ func printStrategy(w io.Writer, s strategyFigures) {
 }
 
 // plural counts things.
-func plural(n int, thing string) string {
+func plural[N ~int | ~int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
