@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"minsep/accounting"
 	"minsep/mechanism"
@@ -37,6 +38,7 @@ type found struct {
 	rmse   float64
 	stdErr float64 // of rmse
 	noise  planner.Noise
+	ends   []string // sizes that were refused, and why
 }
 
 // parameters says which strategy of s was found.
@@ -45,17 +47,17 @@ func (s space) parameters(f found) string {
 	if len(s.sizes) > 1 {
 		text = fmt.Sprintf("%s = %d", s.sizeName, f.size)
 	}
-	if s.step == 0 {
-		return text
+	if s.step > 0 {
+		if text != "" {
+			text += ", "
+		}
+		x := f.x
+		if s.shown != nil {
+			x = s.shown(f.size, x)
+		}
+		text += fmt.Sprintf("%s = %.3g", s.name, x)
 	}
-	if text != "" {
-		text += ", "
-	}
-	x := f.x
-	if s.shown != nil {
-		x = s.shown(f.size, x)
-	}
-	return text + fmt.Sprintf("%s = %.3g", s.name, x)
+	return strings.Join(append([]string{text}, f.ends...), "; ")
 }
 
 // claim is what the noise multiplier of a published figure depends on, besides the strategy.
@@ -90,8 +92,14 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 		return f, nil
 	}
 	x := s.from
+	var refused *accounting.RefusedError
+	var ends []string
 	f, err := climb(s.start, len(s.sizes), func(i int) (found, error) {
 		f, err := s.lowest(x, func(x float64) (found, error) { return estimate(s.sizes[i], x) })
+		if i != s.start && errors.As(err, &refused) { // no candidate: the sizes end before it
+			ends = append(ends, fmt.Sprintf("%s = %d is refused, %s", s.sizeName, s.sizes[i], refused.Reason))
+			return found{rmse: math.Inf(1)}, nil
+		}
 		if err == nil && s.step > 0 {
 			x = f.x
 		}
@@ -100,6 +108,7 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 	if err != nil {
 		return f, err
 	}
+	f.ends = ends
 	rms := f.rmse / f.noise.Multiplier
 	f.noise, err = f.noise.Both(ctx)
 	f.rmse, f.stdErr = f.noise.Multiplier*rms, f.noise.StdErr*rms

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"minsep/accounting"
@@ -164,5 +165,26 @@ func TestPlainError(t *testing.T) {
 	// a standard deviation of 400 draws is within a fifth of it, but for a probability of 1e-7
 	if got := plainError(epsilon, delta, samples); math.Abs(got/math.Sqrt(square)-1) > .2 {
 		t.Errorf("%v, of %d repeats %v", got, repeats, math.Sqrt(square))
+	}
+}
+
+// TestLeastEndsBeforeRefused requires the least of the sizes before one that no analysis is known
+// for, which is named; where the first size is one, nothing is found.
+func TestLeastEndsBeforeRefused(t *testing.T) {
+	s := space{sizeName: "bands", sizes: []int{1, 2, 3}, make: func(size int, _ float64) (*mechanism.Strategy, error) {
+		return mechanism.Toeplitz(16, []float64{1, .4, -.1}[:size])
+	}}
+	c := claim{4, 1e-2, ballsInBins(4)}
+	f, err := s.least(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := s.parameters(f); f.size != 2 || f.rmse <= 0 || !strings.HasPrefix(text, "bands = 2; bands = 3 is refused, the strategy has a negative entry") {
+		t.Errorf("%+v, %s", f, text)
+	}
+	s.start = 2
+	var refused *accounting.RefusedError
+	if f, err := s.least(t.Context(), c); !errors.As(err, &refused) {
+		t.Errorf("%+v, %v", f, err)
 	}
 }
