@@ -12,8 +12,6 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/words"
-	"minsep/mechanism"
-	"minsep/sampling"
 )
 
 // Format is that of a [Result] as JSON.
@@ -196,20 +194,9 @@ func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
 	return cmp.Or(errs...)
 }
 
-// independent is the noise multiplier of Poisson sampling of units, k of one owner, with
-// independent noise, to a part of width; the search begins at start, and goes on a part of step
-// from there. It is 0 where an owner takes part with a probability of at most δ.
-func (p *planning) independent(units int64, k int, batch, start, step, width float64) (float64, error) {
-	prob := min(1, batch/float64(units))
-	if takesPart(prob, k, p.Steps) <= p.Delta {
-		return 0, nil
-	}
-	if prob == 1 {
-		return accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, float64(k)*math.Sqrt(float64(p.Steps)))
-	}
-	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: p.Steps}}, Strategy: mechanism.Identity(p.Steps), MaxExamplesPerOwner: k}
-	n, err := claim{run: run, epsilon: p.Epsilon, delta: p.Delta}.proven(start, step, width)
-	return n.Multiplier, err
+// dpsgd is independent noise with Poisson sampling of units, k of one owner.
+func (p *planning) dpsgd(units int64, k int) DPSGD {
+	return DPSGD{Epsilon: p.Epsilon, Delta: p.Delta, Steps: p.Steps, Units: units, MaxPerOwner: k}
 }
 
 // apart is how many standard errors two figures are apart whose order is taken as known.
@@ -222,7 +209,7 @@ func takesPart(prob float64, k, steps int) float64 {
 
 // setBase finds the noise multiplier of DP-SGD, and refuses a δ for which none is needed.
 func (s *setting) setBase() (err error) {
-	if s.base, err = s.independent(s.units(), s.most(), s.batch, 1, wide, narrow); err != nil || s.base > 0 {
+	if s.base, err = s.dpsgd(s.units(), s.most()).NoiseMultiplier(s.batch); err != nil || s.base > 0 {
 		return err
 	}
 	most := takesPart(s.batch/float64(s.units()), s.most(), s.Steps)

@@ -274,17 +274,16 @@ func TestSameAs(t *testing.T) {
 	of := r.Populations[0]
 	unit := p.make(t.Context(), p.workload(mechanism.KindIdentity)).error.RMSE
 	for _, batch := range []float64{20, 40, 67, 160} {
-		sigma, err := p.independent(of.Examples, 1, batch, 1, wide, narrow)
+		sigma, err := p.dpsgd(of.Examples, 1).NoiseMultiplier(batch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := &Row{BatchSize: 40, Relative: sigma * unit / batch}
-		same, err := p.sameAs(&curve{}, of, row)
+		same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, 40, sigma*unit/batch)
 		if err != nil || math.Abs(same/batch-1) > .03 {
 			t.Errorf("batch size %g: as %g, %v", batch, same, err)
 		}
 	}
-	if same, err := p.sameAs(&curve{}, of, &Row{BatchSize: 40, Relative: 1e-6}); err != nil || same != 0 {
+	if same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, 40, 1e-6); err != nil || same != 0 {
 		t.Errorf("noise that no batch size has: %g, %v", same, err)
 	}
 }
@@ -645,7 +644,7 @@ func TestEpsilonOf(t *testing.T) {
 	}
 	r.Epsilon = epsilon
 	p := &planning{Request: &r}
-	if sigma, err := p.independent(320, 1, 40, 1, wide, narrow); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
+	if sigma, err := p.dpsgd(320, 1).NoiseMultiplier(40); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
 		t.Errorf("ε = %g, at which the noise multiplier is %g, %v", epsilon, sigma, err)
 	}
 }

@@ -1,0 +1,130 @@
+package planner
+
+import (
+	"context"
+	"math"
+
+	"minsep/accounting"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// DPSGD is what other mechanisms are compared with: independent noise with Poisson sampling, for a
+// claim. Its noise multipliers are proven, on a coarse grid of losses.
+type DPSGD struct {
+	Epsilon, Delta float64
+	Steps          int   // at least 1
+	Units          int64 // examples, or owners where they are sampled: at least 1
+	MaxPerOwner    int   // examples of one owner, at least 1; 1 where owners are sampled
+}
+
+// NoiseMultiplier is the σ that it needs at an expected batch size above 0: at most 0.05 % above
+// the least that can be proven on its grid. It is 0 where an owner takes part with a probability of
+// at most Delta.
+func (d DPSGD) NoiseMultiplier(batch float64) (float64, error) {
+	return d.noiseMultiplier(batch, 1, wide, narrow)
+}
+
+// noiseMultiplier is σ to a part of width; the search begins at start, and goes on a part of step
+// from there.
+func (d DPSGD) noiseMultiplier(batch, start, step, width float64) (float64, error) {
+	prob := min(1, batch/float64(d.Units))
+	if takesPart(prob, d.MaxPerOwner, d.Steps) <= d.Delta {
+		return 0, nil
+	}
+	if prob == 1 {
+		return accounting.GaussianNoiseMultiplier(d.Epsilon, d.Delta, float64(d.MaxPerOwner)*math.Sqrt(float64(d.Steps)))
+	}
+	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: d.Steps}}, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}
+	n, err := claim{run: run, epsilon: d.Epsilon, delta: d.Delta}.proven(start, step, width)
+	return n.Multiplier, err
+}
+
+// SameAs is the batch size at which its noise relative to the batch is relative, looked for from an
+// expected batch size on; 0 beyond half of the units. unit is the error of independent noise at
+// noise multiplier 1.
+func (d DPSGD) SameAs(ctx context.Context, unit, batch, relative float64) (float64, error) {
+	return (&curve{DPSGD: d, unit: unit, width: narrow}).sameAs(ctx, batch, relative)
+}
+
+// curve is its noise relative to the batch, by batch size, as far as it was asked for. Between
+// them it is taken for a power of the batch size.
+type curve struct {
+	DPSGD
+	unit  float64 // error of independent noise at noise multiplier 1
+	width float64 // to which the noise multipliers are found
+
+	batches, relative []float64 // by rising batch size
+}
+
+// sigma is about the noise multiplier at a batch size beyond the first or the last, and how far off
+// that may be, as a part of it.
+func (c *curve) sigma(batch float64, first bool) (sigma, off float64) {
+	if len(c.batches) == 0 {
+		return 1, wide
+	}
+	end, before := len(c.batches)-1, len(c.batches)-2
+	if first {
+		end, before = 0, 1
+	}
+	at := func(i int) float64 { return c.relative[i] * c.batches[i] / c.unit }
+	switch {
+	case at(end) == 0: // none is needed
+		return 1, wide
+	case len(c.batches) == 1 || at(before) == 0:
+		return at(end), wide
+	}
+	slope := math.Log(at(end)/at(before)) / math.Log(c.batches[end]/c.batches[before])
+	return at(end) * math.Pow(batch/c.batches[end], slope), wide / 6
+}
+
+// add adds a batch size below the first or above the last.
+func (c *curve) add(ctx context.Context, batch float64, first bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	start, step := c.sigma(batch, first)
+	sigma, err := c.noiseMultiplier(batch, start, step, c.width)
+	if err != nil {
+		return err
+	}
+	if first {
+		c.batches, c.relative = append([]float64{batch}, c.batches...), append([]float64{sigma * c.unit / batch}, c.relative...)
+	} else {
+		c.batches, c.relative = append(c.batches, batch), append(c.relative, sigma*c.unit/batch)
+	}
+	return nil
+}
+
+// sameAs is the batch size at which the noise is relative; 0 beyond half of the units. The first
+// search begins at batch.
+func (c *curve) sameAs(ctx context.Context, batch, relative float64) (float64, error) {
+	if len(c.batches) == 0 {
+		if err := c.add(ctx, batch, false); err != nil {
+			return 0, err
+		}
+	}
+	for relative > c.relative[0] && c.batches[0] > 1 {
+		if err := c.add(ctx, max(1, c.batches[0]/math.Sqrt2), true); err != nil {
+			return 0, err
+		}
+	}
+	most := float64(c.Units) / 2
+	for last := len(c.batches) - 1; relative < c.relative[last] && c.batches[last] < most; last++ {
+		if err := c.add(ctx, min(most, math.Sqrt2*c.batches[last]), false); err != nil {
+			return 0, err
+		}
+	}
+	for i := 1; i < len(c.batches); i++ {
+		if a, b := c.relative[i-1], c.relative[i]; relative <= a && relative >= b && b < a {
+			t := math.Log(relative/a) / math.Log(b/a)
+			return c.batches[i-1] * math.Pow(c.batches[i]/c.batches[i-1], t), nil
+		}
+	}
+	for i, r := range c.relative { // at an end
+		if math.Abs(relative/r-1) < 0.01 {
+			return c.batches[i], nil
+		}
+	}
+	return 0, nil
+}
