@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"minsep/internal/param"
@@ -51,6 +52,10 @@ const (
 	singleAdjacency  = exampleAdjacency + "; AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
 	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
 )
+
+// MostPoints is how many points a certificate may have: what follows of them takes time that grows
+// with the third power of their number.
+const MostPoints = 20
 
 // Claimed is one certified point.
 type Claimed struct {
@@ -174,7 +179,8 @@ func (c *Certificate) Validate() error {
 	k.Require(isDigest(c.ProtocolSHA256), "protocol SHA-256", c.ProtocolSHA256, "must be 64 hexadecimal digits")
 	k.Require(c.PlanSHA256 == "" || isDigest(c.PlanSHA256), "plan SHA-256", c.PlanSHA256, "must be 64 hexadecimal digits")
 	k.Require(len(c.Points) > 0 && c.Points[0].Epsilon == c.Epsilon && c.Points[0].Delta == c.Delta, "points", len(c.Points), "must begin with the certificate's own epsilon and delta")
-	for _, pt := range c.Points {
+	k.Require(len(c.Points) <= MostPoints, "points", len(c.Points), fmt.Sprintf("must be at most %d", MostPoints))
+	for _, pt := range c.Points[:min(MostPoints, len(c.Points))] {
 		k.Require(len(pt.Directions) == 2, "directions of a point", len(pt.Directions), "must be 2")
 		for _, v := range pt.Directions {
 			k.Require(v.Accepted && !math.IsNaN(v.Mean) && v.Mean <= v.Accept || v.Samples == 0 && v.Accepted, "verdict", v.Direction, "must be an accepted one")
@@ -183,6 +189,16 @@ func (c *Certificate) Validate() error {
 		k.Require(total <= pt.Delta*(1+1e-12), "δ_v + q(1-δ_v)", total, fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta))
 	}
 	return k.Err()
+}
+
+// WithoutSamples reports whether the claim took no samples where it could have: its noise
+// multiplier then is one whose δ is bounded without them, and larger than samples can verify.
+func (c *Certificate) WithoutSamples() bool {
+	method, err := c.Run.Untruncated().Method()
+	if err != nil || method != MonteCarlo {
+		return false
+	}
+	return !slices.ContainsFunc(c.Points[0].Directions, func(v Verdict) bool { return v.Samples > 0 })
 }
 
 // Newer reports whether a certificate that was read is of a version with more columns than this one

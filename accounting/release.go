@@ -142,3 +142,63 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 	}
 	return best, nil
 }
+
+// Outcome is what became of one candidate.
+type Outcome struct {
+	NoiseMultiplier float64
+	State           string    // StateReleased, StateAccepted, StateRejected or StateUntried
+	Verdicts        []Verdict // of its trials at the first point that were complete; at most two
+}
+
+// The states of a candidate.
+const (
+	StateReleased = "released" // its noise multiplier is the certificate's
+	StateAccepted = "accepted" // and so is one with less noise, which is released in its place
+	StateRejected = "rejected" // in a direction of the first point
+	StateUntried  = "untried"  // its samples were not all drawn, or do not count: one with more noise was not accepted
+)
+
+// Outcomes says what became of the candidates, by rising noise multiplier. It describes what
+// Release decides, and decides nothing.
+func (p *Protocol) Outcomes(tallies []Tally) ([]Outcome, error) {
+	released, err := p.Release(tallies)
+	if err != nil && !errors.Is(err, ErrNotVerified) {
+		return nil, err
+	}
+	byTrial := map[[2]int]*Tally{}
+	for i, t := range tallies {
+		byTrial[[2]int{t.Candidate, t.Trial}] = &tallies[i]
+	}
+	list := make([]Outcome, len(p.Candidates))
+	alive := true
+	for c := len(list) - 1; c >= 0; c-- {
+		candidate := p.Candidates[c]
+		o := Outcome{NoiseMultiplier: candidate.NoiseMultiplier, State: StateAccepted}
+		for i, t := range candidate.Trials {
+			if t.Point != 0 {
+				continue
+			}
+			v, run, err := p.verdict(t, byTrial[[2]int{c, i}])
+			switch {
+			case err != nil:
+				return nil, err
+			case run && !v.Accepted:
+				o.State = StateRejected
+			case !run && o.State == StateAccepted:
+				o.State = StateUntried
+			}
+			if run {
+				o.Verdicts = append(o.Verdicts, v)
+			}
+		}
+		if !alive && o.State == StateAccepted {
+			o.State = StateUntried
+		}
+		alive = alive && o.State == StateAccepted
+		if released != nil && c == released.Candidate {
+			o.State = StateReleased
+		}
+		list[c] = o
+	}
+	return list, nil
+}

@@ -14,15 +14,17 @@ import (
 
 // WriteComparison writes a page of two runs beside each other.
 func WriteComparison(w io.Writer, a, b *Run) error {
-	p := page{Title: "minsep: " + a.Name() + " and " + b.Name(), State: inspect.StateCertified, Glossary: glossary}
+	nameA, nameB := names(a.Dir, b.Dir)
+	name := map[*Run]string{b: nameB, a: nameA}
+	p := page{Title: "minsep: " + nameA + " and " + nameB, State: inspect.StateCertified, Glossary: glossary}
 	p.Verdict = "Two runs"
 	for _, r := range []*Run{a, b} {
 		if r.Report.State != inspect.StateCertified {
 			p.State = r.Report.State
 		}
-		p.Verdict += "; " + r.Name() + ": " + r.Report.State
+		p.Verdict += "; " + name[r] + ": " + r.Report.State
 	}
-	s := Section{ID: "compare", Title: "Side by side", Columns: []string{"", a.Name(), b.Name(), ""}}
+	s := Section{ID: "compare", Title: "Side by side", Columns: []string{"", nameA, nameB, ""}}
 	left, right := a.compared(), b.compared()
 	for i, f := range left {
 		same := "differs"
@@ -31,38 +33,54 @@ func WriteComparison(w io.Writer, a, b *Run) error {
 		}
 		s.Rows = append(s.Rows, []string{f.Name, f.Value, right[i].Value, same})
 	}
-	p.Lead = comparison(a, b)
+	p.Lead = comparison(a, b, nameA, nameB)
 	p.Sections = []Section{s}
 	for i, r := range []*Run{a, b} {
 		if r.Certificate == nil {
 			continue
 		}
 		f := tradeoff(r.Certificate.Guarantee(), r.Certificate.Status == accounting.Verified)
-		f.Title += ": " + r.Name()
+		f.Title += ": " + name[r]
 		if i == 1 { // identifiers of a page are its own
 			f.SVG = template.HTML(strings.NewReplacer(`"tradeoff-t"`, `"tradeoff2-t"`, `"tradeoff-d"`, `"tradeoff2-d"`, `tradeoff-t tradeoff-d`, `tradeoff2-t tradeoff2-d`).Replace(string(f.SVG)))
 		}
-		p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("attacks%d", i), Title: r.Name(), Text: []string{r.Report.Verdict}, Figures: []Figure{f}})
+		p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("attacks%d", i), Title: name[r], Text: []string{r.Report.Verdict}, Figures: []Figure{f}})
 	}
-	if err := pageTemplate.Execute(w, p); err != nil {
-		return fmt.Errorf("report: %w", err)
+	return p.write(w)
+}
+
+// names are what a page calls two directories: the last part of their paths or, where these are the
+// same, as many parts as tell them apart.
+func names(a, b string) (string, string) {
+	left, right := strings.Split(strings.TrimRight(a, "/"), "/"), strings.Split(strings.TrimRight(b, "/"), "/")
+	for n := 1; n <= min(len(left), len(right)); n++ {
+		x, y := strings.Join(left[len(left)-n:], "/"), strings.Join(right[len(right)-n:], "/")
+		if x != y {
+			return x, y
+		}
 	}
-	return nil
+	if len(left) != len(right) {
+		return a, b
+	}
+	return baseOf(a) + " (first)", baseOf(b) + " (second)"
 }
 
 // comparison says in a sentence which run has less noise, if that can be said.
-func comparison(a, b *Run) string {
+func comparison(a, b *Run, nameA, nameB string) string {
 	x, y := a.noiseRelative(), b.noiseRelative()
 	if math.IsNaN(x) || math.IsNaN(y) {
 		return "The noise of both runs relative to their batches is not known: each needs a certificate and a batch size."
 	}
 	if x > y {
-		a, b, x, y = b, a, y, x
+		a, b, x, y, nameA, nameB = b, a, y, x, nameB, nameA
 	}
-	text := fmt.Sprintf("%s has %.3g times the noise of %s, relative to the batch, on prefix sums", b.Name(), y/x, a.Name())
+	text := fmt.Sprintf("%s has %.3g times the noise of %s, relative to the batch, on prefix sums", nameB, y/x, nameA)
 	ca, cb := a.Certificate, b.Certificate
 	if ca.Epsilon != cb.Epsilon || ca.Delta != cb.Delta || ca.Protected() != cb.Protected() || ca.Adjacency != cb.Adjacency || ca.Status != cb.Status {
 		return text + ". The claims differ, so that less noise is not simply better."
+	}
+	if x, y := ca.Run.Strategy.Steps, cb.Run.Strategy.Steps; x != y {
+		return text + fmt.Sprintf(", for the same claim, but over %d steps in place of %d: these are other trainings.", y, x)
 	}
 	return text + ", for the same claim."
 }

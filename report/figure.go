@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
@@ -88,6 +89,7 @@ func chart(x, y string) *plot.Plot {
 // svg draws a plot as an SVG that fits the page. The identifier must be one of the page's own.
 func svg(p *plot.Plot, width, height vg.Length, id, title, alt string) template.HTML {
 	const margin = 10 // on the right, for half of a label under the last tick
+	p.Y.Tick.Marker = apart{p.Y.Tick.Marker}
 	canvas := vgsvg.New(width, height)
 	p.Draw(draw.Crop(draw.New(canvas), 0, -margin, 0, 0))
 	var b bytes.Buffer
@@ -137,8 +139,16 @@ func dotsOf(points plotter.XYs, c color.Color) *plotter.Scatter {
 // bars draws shares of whole numbers.
 func bars(id, title, alt, x, y string, labels []string, series []barSeries) template.HTML {
 	p := chart(x, y)
-	width := vg.Points(min(18, 240/float64(max(1, len(labels)*len(series)))))
+	room := 240.0
+	if len(series) > 1 { // a gap between what belongs together
+		room = 190
+	}
+	width := vg.Points(min(18, room/float64(max(1, len(labels)*len(series)))))
+	largest := 0.0
 	for i, s := range series {
+		for _, v := range s.values {
+			largest = max(largest, v)
+		}
 		chart, err := plotter.NewBarChart(plotter.Values(s.values), width)
 		if err != nil {
 			continue
@@ -150,8 +160,10 @@ func bars(id, title, alt, x, y string, labels []string, series []barSeries) temp
 			p.Legend.Add(s.name+" ", chart)
 		}
 	}
-	p.NominalX(thinned(labels)...)
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.8, float64(len(labels))-0.2, 0, 1.05*p.Y.Max
+	if len(labels) > 0 {
+		p.NominalX(thinned(labels)...)
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.8, float64(max(1, len(labels)))-0.2, 0, 1.05*cmp.Or(largest, 1)
 	return svg(p, figureWidth, figureHeight, id, title, alt)
 }
 
@@ -192,6 +204,19 @@ func (plainTicks) Ticks(low, high float64) []plot.Tick {
 		ticks[i].Label = strconv.FormatFloat(t.Value, 'g', 6, 64)
 		if math.Abs(t.Value) < 1e-9*(high-low) {
 			ticks[i].Label = "0"
+		}
+	}
+	return ticks
+}
+
+// apart are the ticks of a vertical axis, with labels that do not touch them.
+type apart struct{ plot.Ticker }
+
+func (a apart) Ticks(low, high float64) []plot.Tick {
+	ticks := a.Ticker.Ticks(low, high)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label += " "
 		}
 	}
 	return ticks

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,14 @@ import (
 	"minsep/mechanism"
 	"minsep/sampling/ownergraph"
 )
+
+// count writes a whole number; one that no int64 holds, as a number.
+func count(v float64) string {
+	if math.Abs(v) < 1<<62 {
+		return words.Grouped(int64(v))
+	}
+	return number(v)
+}
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
@@ -116,10 +125,10 @@ func (r *Run) curve() Figure {
 	p.Legend.Top, p.Legend.Left = false, true // δ is high on the left, and what is below it empty
 	p.Add(bound, dots)
 	p.Legend.Add(certified, dots)
-	p.Legend.Add("what follows of it", bound)
+	p.Legend.Add("what follows", bound)
 	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(low)-0.3)), min(1, math.Pow(10, math.Ceil(math.Log10(high)+0.3)))
 	p.X.Min, p.X.Max = 0, last
-	f.Alt = "δ on a logarithmic scale against ε: " + words.Count(len(points), "point") + ", " + certified + ", and a dashed line that falls to each of them, which is what follows"
+	f.Alt = fmt.Sprintf("δ on a logarithmic scale against ε: %s (%s), and dashed, what follows from %s at every other ε", words.Count(len(points), "point"), certified, map[bool]string{true: "it", false: "them"}[len(points) == 1])
 	if x != nil {
 		f.Alt += fmt.Sprintf("; a falling curve (%s) with a band of two standard errors", worth)
 	}
@@ -188,49 +197,59 @@ func reversed(list plotter.XYs) plotter.XYs {
 func (l *Participations) figures(one string) []Figure {
 	times := Figure{Title: "How often an " + one + " takes part", Columns: []string{"times", "share of " + one + "s"}}
 	most, at := 0.0, 0
-	var labels []string
 	for k, share := range l.Times {
-		labels = append(labels, strconv.Itoa(k))
 		if share > most {
 			most, at = share, k
 		}
-		if share > 0 {
-			times.Rows = append(times.Rows, []string{strconv.Itoa(k), number(share)})
-		}
 	}
+	labels, values, rows := spread(l.Times, 0)
+	times.Rows = rows
 	times.Alt = fmt.Sprintf("Shares of %ss by how often they take part; most often %s, with a share of %.3g.", one, words.Count(at, "time"), most)
 	if most == 1 {
 		times.Alt = fmt.Sprintf("Every %s takes part %d times.", one, at)
 	}
-	times.Note = fmt.Sprintf("The distribution of the scheme, by %d draws with a public key: it says nothing of who takes part in this run.", l.Draws)
-	times.SVG = bars("times", times.Title, times.Alt, "participations", "share of "+one+"s", labels, []barSeries{{values: l.Times, color: first}})
+	times.Note = fmt.Sprintf("The distribution of the scheme, by %s draws with a public key: it says nothing of who takes part in this run.", words.Grouped(int64(l.Draws)))
+	times.SVG = bars("times", times.Title, times.Alt, "participations", "share of "+one+"s", labels, []barSeries{{values: values, color: first}})
 	list := []Figure{times}
 	if len(l.Gaps) == 0 {
 		return list
 	}
 	gaps := Figure{Title: "How far apart", Columns: []string{"gap in steps", "share of gaps"}, Note: times.Note}
-	start := 0
-	for start < len(l.Gaps) && l.Gaps[start] == 0 {
-		start++
-	}
-	size := max(1, (len(l.Gaps)-start+29)/30)
-	labels = nil
-	var values []float64
-	for g := start; g < len(l.Gaps); g += size {
-		sum := 0.0
-		for _, share := range l.Gaps[g:min(g+size, len(l.Gaps))] {
-			sum += share
-		}
-		labels, values = append(labels, strconv.Itoa(g)), append(values, sum)
-		name := strconv.Itoa(g)
-		if size > 1 {
-			name += "–" + strconv.Itoa(g+size-1)
-		}
-		gaps.Rows = append(gaps.Rows, []string{name, number(sum)})
-	}
-	gaps.Alt = fmt.Sprintf("Shares of the gaps between two participations in a row of one %s, in steps. The smallest gap is %d.", one, start)
+	start := slices.IndexFunc(l.Gaps, func(share float64) bool { return share > 0 })
+	labels, values, gaps.Rows = spread(l.Gaps, start)
+	gaps.Alt = fmt.Sprintf("Shares of the gaps, in steps, from one participation of an %s to its next. The smallest gap is %d.", one, start)
 	gaps.SVG = bars("gaps", gaps.Title, gaps.Alt, "steps apart", "share of gaps", labels, []barSeries{{values: values, color: first}})
 	return append(list, gaps)
+}
+
+// mostBars is how many bars a figure of shares has.
+const mostBars = 30
+
+// spread sums shares of the numbers from start on into bars: one each or, of more than there is
+// room for, that from the first which is not 0 on, of as many numbers each. Rows are those that are
+// not 0.
+func spread(shares []float64, start int) (labels []string, values []float64, rows [][]string) {
+	if len(shares)-start > mostBars {
+		for start < len(shares) && shares[start] == 0 {
+			start++
+		}
+	}
+	size := max(1, (len(shares)-start+mostBars-1)/mostBars)
+	for k := start; k < len(shares); k += size {
+		sum := 0.0
+		for _, share := range shares[k:min(k+size, len(shares))] {
+			sum += share
+		}
+		labels, values = append(labels, strconv.Itoa(k)), append(values, sum)
+		name := strconv.Itoa(k)
+		if size > 1 {
+			name += "–" + strconv.Itoa(k+size-1)
+		}
+		if sum > 0 {
+			rows = append(rows, []string{name, number(sum)})
+		}
+	}
+	return labels, values, rows
 }
 
 // binned sums a histogram into bins that double: 0, 1, 2, 3–4, 5–8, …
@@ -276,14 +295,14 @@ func bounding(s *ownergraph.Summary) []Figure {
 		kept = append(kept, 0)
 	}
 	for i, l := range labels {
-		owners.Rows = append(owners.Rows, []string{l, number(given[i]), number(kept[i])})
+		owners.Rows = append(owners.Rows, []string{l, count(given[i]), count(kept[i])})
 	}
-	owners.Alt = fmt.Sprintf("Owners by how many examples they had before the bound and have after it. %d of %d examples are kept.", s.Kept, s.Examples)
+	owners.Alt = fmt.Sprintf("Owners by how many examples they had before the bound and have after it. %s of %s examples are kept.", words.Grouped(s.Kept), words.Grouped(s.Examples))
 	owners.SVG = bars("owners", owners.Title, owners.Alt, "examples of an owner, at least", "owners", lowest(labels), []barSeries{{"given", given, first}, {"kept", kept, other}})
 	neighborhoods := Figure{Title: "Neighbourhoods of the kept examples", Columns: []string{"examples that share an owner with it", "copies"}}
 	labels, sizes := binned(s.Neighborhoods)
 	for i, l := range labels {
-		neighborhoods.Rows = append(neighborhoods.Rows, []string{l, number(sizes[i])})
+		neighborhoods.Rows = append(neighborhoods.Rows, []string{l, count(sizes[i])})
 	}
 	neighborhoods.Alt = "Kept copies of examples by the number of examples, with themselves, that share an owner with them."
 	neighborhoods.SVG = bars("neighborhoods", neighborhoods.Title, neighborhoods.Alt, "size of the neighbourhood, at least", "copies", lowest(labels), []barSeries{{values: sizes, color: first}})
@@ -323,7 +342,7 @@ func matrices(s *mechanism.Strategy) []Figure {
 		rows            [][]float64
 	}{
 		{"strategy", "Strategy C", "the strategy matrix", c},
-		{"inverse", "Its inverse C⁻¹, which correlates the noise", "the inverse of the strategy", inverse},
+		{"inverse", "Its inverse C⁻¹", "the inverse of the strategy, which correlates the noise", inverse},
 		{"covariance", "Covariance of the noise, C⁻¹C⁻ᵀ", "the covariance of the noise of two steps, at noise multiplier 1", covariance},
 	} {
 		f := Figure{Title: m.title, Columns: []string{"row", "entries"}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"minsep/accounting"
+	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
 	"minsep/inspect"
 	"minsep/internal/store"
@@ -25,6 +26,7 @@ import (
 type Options struct {
 	ShowSecret bool      // realised batch sizes and participation counts too
 	Curve      bool      // δ at other ε, by estimates where samples are needed: seconds to minutes of a processor
+	Compare    bool      // for WriteComparison only, which shows less: DP-SGD beside the run is left out
 	Plan       string    // file of what minsep plan --json printed: the alternatives; "" for none
 	Now        time.Time // when the page is made; zero for not saying so
 }
@@ -38,12 +40,13 @@ type Run struct {
 	Info        *manifest.Run             // run.json
 	Certificate *accounting.Certificate   // of certificate.json, or of accounting.json, whose status says that nothing is proven
 	Curve       []verification.CurvePoint // where Options.Curve asks for it and no check is broken
+	Candidates  []accounting.Outcome      // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
 	Bounded     *ownergraph.Summary
 	Batches     *manifest.BatchesFacts
 	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
 	Strategy    *mechanism.Strategy // of the certificate or, else, of the folder strategy
 	Noise       *noise.Params       // of the recipe
-	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with
+	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with, and with Options.Compare
 	Indexes     []IndexOf           // of the folders that have one
 	Certified   time.Time           // when the certificate was written, by the date of its file; zero where that is not known
 
@@ -83,6 +86,11 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 		r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
 		r.Certified = written(ctx, store.Join(dir, stages.FindClaim(ctx, dir)))
 	}
+	if l, err := ledger.Read(ctx, store.Join(dir, manifest.LedgerFolder)); err == nil {
+		if outcomes, err := l.Protocol().Outcomes(l.Tallies()); err == nil {
+			r.Candidates = outcomes
+		}
+	}
 	if s, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFolder, manifest.StrategyFile)); err == nil && r.Strategy == nil {
 		r.Strategy = s
 	}
@@ -102,7 +110,9 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 			return nil, err
 		}
 	}
-	r.Baseline = r.baseline(ctx)
+	if !o.Compare {
+		r.Baseline = r.baseline(ctx)
+	}
 	if o.Curve && r.Certificate != nil && r.sound() {
 		if r.Curve, err = verification.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
 			return nil, err

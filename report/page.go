@@ -75,15 +75,12 @@ func (r *Run) Write(w io.Writer, o Options) error {
 		p.Made = o.Now.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	p.Lead = r.lead()
-	for _, s := range []*Section{r.promise(), r.secret(o), r.trainer(), r.attacks(), r.sizes(), r.alternatives(), r.participations(), r.strategy(), r.bounds(), r.verification(), r.folders(), r.checks(), r.cite()} {
+	for _, s := range []*Section{r.promise(), r.secret(o), r.trainer(), r.attacks(), r.sizes(), r.alternatives(), r.participations(), r.strategy(), r.bounds(), r.verification(), r.candidates(), r.folders(), r.checks(), r.cite()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
 		}
 	}
-	if err := pageTemplate.Execute(w, p); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
+	return p.write(w)
 }
 
 func (r *Run) lead() string {
@@ -95,7 +92,14 @@ func (r *Run) lead() string {
 	case r.Certificate.Status != accounting.Verified:
 		return "No claim of privacy is proven for this run: " + r.Certificate.Reason + "."
 	}
-	return "Every file was read again and every check holds. The claim is proven for the sampler, strategy and noise multiplier below, as long as the trainer does its part."
+	text := "Every file was read again and every check holds. The claim is proven for the sampler, strategy and noise multiplier below, as long as the trainer does its part."
+	if b := r.Baseline; b != nil && b.Ratio > 1 {
+		text += fmt.Sprintf(" But it is worse than DP-SGD, which has the same claim with less noise: this run has %.3g times as much. minsep plan compares mechanisms.", b.Ratio)
+	}
+	if r.Certificate.WithoutSamples() {
+		text += " The noise multiplier is one that needs no samples; a larger budget (--cpu-time or --samples of minsep account) may certify less noise."
+	}
+	return text
 }
 
 // Name is how pages call a run: the last part of its path.
@@ -110,20 +114,8 @@ func (r *Run) noiseRelative() float64 {
 // known.
 func (r *Run) noiseBy(workload mechanism.Params, objective string) float64 {
 	c, batch := r.Certificate, r.batchSize()
-	if c == nil || batch == 0 || c.Run.Strategy.Steps > mostSteps || workload.WorkloadFile() != "" {
+	if c == nil || batch == 0 {
 		return math.NaN()
 	}
-	workload.Steps = c.Run.Strategy.Steps
-	problem, err := workload.Problem(nil)
-	if err != nil {
-		return math.NaN()
-	}
-	e, err := c.Run.Strategy.Error(problem.Workload)
-	switch {
-	case err != nil:
-		return math.NaN()
-	case objective == planner.MaxSE:
-		return c.NoiseMultiplier * e.MaxSE / batch
-	}
-	return c.NoiseMultiplier * e.RMSE / batch
+	return c.NoiseMultiplier * planner.Error(c.Run.Strategy, workload, objective) / batch
 }

@@ -11,6 +11,10 @@ import (
 // draws is how many examples the distribution of a scheme is drawn for.
 const draws = 20_000
 
+// leastDraws is how many examples a distribution is drawn for at least: there is none of examples
+// that take part so often that these are too much work.
+const leastDraws = 100
+
 // maxDrawn bounds the work of the draws, in expected participations.
 const maxDrawn = 20_000_000
 
@@ -23,7 +27,7 @@ type Participations struct {
 }
 
 // participationsOf draws the distribution of a scheme in which examples are independent; nil for
-// others.
+// others, and where that is too much work.
 func participationsOf(spec sampling.Spec) *Participations {
 	s, ok := spec.Scheme().(sampling.Independent)
 	if !ok {
@@ -32,7 +36,10 @@ func participationsOf(spec sampling.Spec) *Participations {
 	mean, _ := s.TotalMoments(1)
 	count := draws
 	if work := mean * draws; work > maxDrawn {
-		count = max(100, int(maxDrawn/mean))
+		count = int(maxDrawn / mean)
+	}
+	if count < leastDraws {
+		return nil
 	}
 	l := &Participations{Draws: count}
 	source := stream.NewSource(stream.PublicKey("report", []byte(fmt.Sprintf("%+v", s))))
@@ -82,17 +89,21 @@ func batchBand(copies int64, expected float64) *Band {
 	n, p := float64(copies), expected/float64(copies)
 	lg := func(x float64) float64 { v, _ := math.Lgamma(x); return v }
 	pmf := func(k float64) float64 {
-		return math.Exp(lg(n+1) - lg(k+1) - lg(n-k+1) + k*math.Log(p) + (n-k)*math.Log1p(-p))
+		falling := lg(n+1) - lg(n-k+1) // ln n!/(n-k)!
+		if n-k > 1e6 {                 // by Stirling's formula: the difference of two large numbers says nothing
+			falling = k*math.Log(n) - (n-k+0.5)*math.Log1p(-k/n) - k
+		}
+		return math.Exp(falling - lg(k+1) + k*math.Log(p) + (n-k)*math.Log1p(-p))
 	}
 	wide := 12*math.Sqrt(n*p*(1-p)) + 12
 	low, high := math.Max(0, math.Floor(expected-wide)), math.Min(n, math.Ceil(expected+wide))
 	tail := (1 - bandProb) / 2
-	for sum := 0.0; ; low++ {
+	for sum := 0.0; low < high; low++ {
 		if sum += pmf(low); sum > tail {
 			break
 		}
 	}
-	for sum := 0.0; ; high-- {
+	for sum := 0.0; low < high; high-- {
 		if sum += pmf(high); sum > tail {
 			break
 		}

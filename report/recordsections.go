@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,12 +33,53 @@ func (r *Run) verification() *Section {
 			s.Rows = append(s.Rows, row)
 		}
 	}
+	s.Text = []string{"A direction with samples is accepted where their mean is at most what was fixed before the first of them; " +
+		"the largest value is the most that one sample can have. A direction without samples has a proven bound in its place."}
 	s.Facts = []Fact{{"Failure probability", fmt.Sprintf("%.4g, a part of every δ", c.Points[0].FailureProbability)}}
 	for _, a := range c.Assumptions {
 		s.List = append(s.List, "Assumed: "+a.Text+" ("+a.Source+").")
 	}
 	return s
 }
+
+// becameOf says what the states of a candidate mean.
+var becameOf = map[string]string{
+	accounting.StateReleased: "released: the certificate's",
+	accounting.StateAccepted: "accepted, and so is one with less noise",
+	accounting.StateRejected: "rejected: a mean is above what is accepted",
+	accounting.StateUntried:  "not tried: it is needed, or counts, only where those with more noise are accepted",
+}
+
+// candidates are the noise multipliers that were tried.
+func (r *Run) candidates() *Section {
+	if len(r.Candidates) == 0 {
+		return nil
+	}
+	s := &Section{ID: "candidates", Title: "Which noise multipliers were tried", Columns: []string{"σ", "outcome", "direction", "samples", "mean", "accepted up to"}}
+	s.Text = []string{"The list was written to the ledger before the first sample, and is tried from the largest down to the first that is rejected; the smallest that is accepted is released. " +
+		"A rejected one is no fault: its samples do not prove δ. The failure probability covers the whole list."}
+	if !slices.ContainsFunc(r.Candidates, func(o accounting.Outcome) bool { return o.State == accounting.StateReleased }) {
+		s.Text = append(s.Text, "None was accepted, so that this ledger gives no certificate.")
+	}
+	for _, o := range slices.Backward(r.Candidates) {
+		if len(o.Verdicts) == 0 {
+			s.Rows = append(s.Rows, []string{sixDigits(o.NoiseMultiplier), becameOf[o.State], "", "", "", ""})
+		}
+		for _, v := range o.Verdicts {
+			row := []string{sixDigits(o.NoiseMultiplier), becameOf[o.State], directions[v.Direction], "none", "", ""}
+			if v.Samples > 0 {
+				row[3], row[4], row[5] = words.Grouped(int64(v.Samples)), number(v.Mean), number(v.Accept)
+			} else {
+				row[4] = "at most " + number(v.Bound)
+			}
+			s.Rows = append(s.Rows, row)
+		}
+	}
+	return s
+}
+
+// sixDigits writes a noise multiplier as the certificate's is written.
+func sixDigits(v float64) string { return fmt.Sprintf("%.6g", v) }
 
 func (r *Run) folders() *Section {
 	s := &Section{ID: "folders", Title: "Stages, versions and digests"}
@@ -50,8 +92,8 @@ func (r *Run) folders() *Section {
 	if c := r.Certificate; c != nil {
 		s.Facts = append(s.Facts, Fact{"Protocol", c.ProtocolSHA256})
 	}
-	s.Columns = []string{"stage", "left", "finished, UTC", "after the one before", "minsep", "files", "bytes", "SHA-256 of its parameters"}
-	s.Text = []string{"When a stage finished is the date of its index, or of the certificate, on this disk: a copy of the directory may have other dates, and no check depends on them. Where the stages ran one after another, the time after the one before is what a stage took."}
+	s.Columns = []string{"stage", "result", "finished, UTC", "since the one before", "minsep", "files", "bytes", "SHA-256 of its parameters"}
+	s.Text = []string{"When a stage finished is the date of its index, or of the certificate, on this disk: a copy of the directory may have other dates, and no check depends on them. Where the stages ran one after another, the time since the one before is what a stage took."}
 	rows, finished := map[string][]string{}, map[string]time.Time{}
 	for _, ix := range r.Indexes {
 		bytes := words.Grouped(ix.Bytes)

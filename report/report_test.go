@@ -14,8 +14,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"minsep/accounting"
+	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
 	"minsep/inspect"
 	"minsep/manifest"
@@ -180,6 +182,54 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestExtremes: numbers, texts and lists of any size give a page of a bounded size, without
+// characters that turn the order of others.
+func TestExtremes(t *testing.T) {
+	const turned = "a\u202ereversed\u2066\u200b\x00\x1b[31m\xff"
+	r := fixture(t)
+	r.Dir, r.Report.Verdict = turned, turned+strings.Repeat("x", 1<<20)
+	r.Certificate.Adjacency, r.Certificate.Reason = turned, strings.Repeat("é", 1<<20)
+	for i := range 20_000 {
+		r.Report.Folders[0].Notes = append(r.Report.Folders[0].Notes, fmt.Sprint("note", i))
+		r.Report.Folders[0].Checks = append(r.Report.Folders[0].Checks, sampling.Check{Name: "check", Rule: fmt.Sprint(i), Held: i%2 == 0})
+	}
+	for len(r.Certificate.Points) < accounting.MostPoints {
+		r.Certificate.Points = append(r.Certificate.Points, r.Certificate.Points[0])
+	}
+	for range 5000 {
+		r.Candidates = append(r.Candidates, accounting.Outcome{NoiseMultiplier: math.MaxFloat64, State: accounting.StateRejected, Verdicts: r.Certificate.Points[0].Directions})
+	}
+	huge := ownergraph.Histogram{{Value: 1, Count: math.MaxInt64}, {Value: math.MaxInt64, Count: -5}}
+	r.Bounded = &ownergraph.Summary{Examples: math.MaxInt64, Kept: -1, KeptCopies: math.MaxInt64, GivenPerOwner: huge, Neighborhoods: huge}
+	r.Plan = &planner.Result{Request: planner.Request{Epsilon: 2, Delta: 1e-5, Steps: 40, Objective: planner.RMSE}}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.MaxFloat64, -1, 0, 5e-324, 1e-3} {
+		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Scheme: sampling.Params{Scheme: turned}, Relative: v, StdErr: v})
+	}
+	pages := []string{pageOf(t, r, Options{})}
+	r.Bounded = &ownergraph.Summary{}
+	r.Scheme = &sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.02, Steps: 1_000_000}}
+	r.Baseline = &Baseline{Beside: planner.Beside{Ratio: math.Inf(1), Relative: math.NaN()}}
+	pages = append(pages, pageOf(t, r, Options{}))
+	r.Scheme = &sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.5, Steps: sampling.MaxSteps}}
+	pages = append(pages, pageOf(t, r, Options{}))
+	for i, text := range pages {
+		if len(text) > 2<<20 {
+			t.Errorf("page %d has %d bytes", i, len(text))
+		}
+		if at := strings.IndexFunc(text, func(r rune) bool { return r == '\u202e' || r == '\u2066' || r == '\u200b' || r == 0x1b || r == 0 }); at >= 0 {
+			t.Errorf("page %d has %q", i, text[at:at+20])
+		}
+		if !utf8.ValidString(text) || !strings.Contains(text, "19,500 more, which are not shown") || !strings.Contains(text, "more characters") {
+			t.Errorf("page %d is not valid, or does not say what it leaves out", i)
+		}
+		for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
+			if bad := regexp.MustCompile(`NaN|Inf\b`).FindString(f); bad != "" {
+				t.Errorf("page %d has %s in a figure", i, bad)
+			}
+		}
+	}
+}
+
 // TestPartial: a page is made of whatever there is, and says what it means.
 func TestPartial(t *testing.T) {
 	full := fixture(t)
@@ -217,9 +267,83 @@ func TestComparison(t *testing.T) {
 		change(&other)
 		c := *b
 		c.Certificate = &other
-		if got := comparison(a, &c); !strings.Contains(got, "The claims differ") {
+		if got := comparison(a, &c, "a", "b"); !strings.Contains(got, "The claims differ") {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// TestNames: two directories of the same name are told apart.
+func TestNames(t *testing.T) {
+	for _, c := range [][4]string{{"x/demo", "y/run/", "demo", "run"}, {"a/run", "b/run", "a/run", "b/run"}, {"c/a/run", "c/b/run/", "a/run", "b/run"}, {"run", "b/run", "run", "b/run"},
+		{"x/run", "x/run", "run (first)", "run (second)"}} {
+		if a, b := names(c[0], c[1]); a != c[2] || b != c[3] {
+			t.Errorf("%s and %s: %s, %s", c[0], c[1], a, b)
+		}
+	}
+	a, b := fixture(t), fixture(t)
+	a.Dir, b.Dir = "a/run", "b/run"
+	b.Certificate.NoiseMultiplier *= 2
+	b.Certificate.Run.Strategy = mechanism.Identity(80)
+	var out bytes.Buffer
+	if err := WriteComparison(&out, a, b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "times the noise of a/run") || !strings.Contains(out.String(), "but over 80 steps in place of 40: these are other trainings.") {
+		t.Error("the comparison does not tell the runs apart, or not that their steps differ")
+	}
+}
+
+// TestLead: a page says at its top that DP-SGD is better, and that no samples were taken.
+func TestLead(t *testing.T) {
+	r := fixture(t)
+	r.Baseline = r.baseline(t.Context())
+	if r.Baseline.Ratio <= 1 {
+		t.Fatalf("%+v", r.Baseline)
+	}
+	top, _, _ := strings.Cut(pageOf(t, r, Options{}), "<nav")
+	if want := fmt.Sprintf("worse than DP-SGD, which has the same claim with less noise: this run has %.3g times as much", r.Baseline.Ratio); !strings.Contains(top, want) {
+		t.Errorf("the top of the page lacks %q", want)
+	}
+	if strings.Contains(top, "needs no samples") {
+		t.Error("a claim that takes none says that it took none")
+	}
+	r.Baseline.Ratio = 0.9
+	r.Certificate.Run.Sampler = sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 40, MinSep: 4}}
+	top, _, _ = strings.Cut(pageOf(t, r, Options{}), "<nav")
+	if strings.Contains(top, "DP-SGD") || !strings.Contains(top, "needs no samples; a larger budget") {
+		t.Error("the top of the page has DP-SGD, or lacks that no samples were taken")
+	}
+	r.Certificate.Points[0].Directions[1].Samples = 5
+	if top, _, _ = strings.Cut(pageOf(t, r, Options{}), "<nav"); strings.Contains(top, "no samples") {
+		t.Error("a claim with samples says that it took none")
+	}
+}
+
+// TestCandidates: the noise multipliers that were tried are there from the largest down, each with
+// what became of it, also where none was accepted.
+func TestCandidates(t *testing.T) {
+	r := fixture(t)
+	v := accounting.Verdict{Direction: montecarlo.P, Samples: 12345, Mean: 1e-6, Accept: 2e-6, Accepted: true}
+	no := accounting.Verdict{Direction: montecarlo.Q, Samples: 99, Mean: 3e-6, Accept: 2e-6}
+	r.Candidates = []accounting.Outcome{{NoiseMultiplier: 1.1, State: accounting.StateUntried}, {NoiseMultiplier: 1.25, State: accounting.StateRejected, Verdicts: []accounting.Verdict{v, no}},
+		{NoiseMultiplier: 1.5, State: accounting.StateReleased, Verdicts: []accounting.Verdict{v}}, {NoiseMultiplier: 2, State: accounting.StateAccepted, Verdicts: []accounting.Verdict{{Direction: montecarlo.P, Bound: 1e-7}}}}
+	text := plain(pageOf(t, r, Options{}))
+	at := 0
+	for _, want := range []string{"<td>2</td><td>accepted, and so is one with less noise</td><td>H(P,Q)</td><td>none</td><td>at most 1e-07</td>", "<td>1.5</td><td>released: the certificate&#39;s</td>",
+		"<td>1.25</td><td>rejected: a mean is above what is accepted</td><td>H(P,Q)</td><td>12,345</td><td>1e-06</td><td>2e-06</td>", "<td>H(Q,P)</td><td>99</td><td>3e-06</td><td>2e-06</td>", "<td>1.1</td><td>not tried"} {
+		found := strings.Index(text, want)
+		if found < at {
+			t.Errorf("the page lacks %q, or it is not in its place", want)
+		}
+		at = found
+	}
+	if strings.Contains(text, "None was accepted") {
+		t.Error("the page says that none was accepted")
+	}
+	r.Certificate, r.Candidates = nil, r.Candidates[:2]
+	if text := pageOf(t, r, Options{}); !strings.Contains(text, "None was accepted, so that this ledger gives no certificate.") {
+		t.Error("the page does not say that none was accepted")
 	}
 }
 
@@ -266,6 +390,9 @@ func TestBatchBand(t *testing.T) {
 		if in := sum(band.Low, band.High); in < band.Prob-1e-9 || sum(0, band.Low) <= (1-band.Prob)/2-1e-12 || sum(band.High, int64(n)) <= (1-band.Prob)/2-1e-12 {
 			t.Errorf("Binom(%d, %g): %d to %d holds %g", n, p, band.Low, band.High, in)
 		}
+	}
+	if a, b := batchBand(900_000, 30), batchBand(math.MaxInt64, 30); *a != *b {
+		t.Errorf("%+v, and of a large number %+v", a, b)
 	}
 	if batchBand(10, 10) != nil || batchBand(0, 1) != nil {
 		t.Error("a band without chance")

@@ -24,7 +24,7 @@ func (r *Run) sizes() *Section {
 		s.Facts = append(s.Facts, Fact{"Maximum batch size", fmt.Sprint(t.MaxBatchSize)})
 	}
 	if band := batchBand(r.copies(), batch); band != nil && r.independent() != nil {
-		s.Facts = append(s.Facts, Fact{"Band", fmt.Sprintf("%s to %s at a step, with probability %g (the scheme's distribution, before a maximum)", words.Grouped(band.Low), words.Grouped(band.High), band.Prob)})
+		s.Facts = append(s.Facts, Fact{"Range of batch sizes", fmt.Sprintf("%s to %s at a step, with probability %g (by the scheme, before any maximum)", words.Grouped(band.Low), words.Grouped(band.High), band.Prob)})
 	}
 	c := r.Certificate
 	if c == nil || c.Run.Strategy.Steps > mostSteps {
@@ -37,11 +37,15 @@ func (r *Run) sizes() *Section {
 	noise := e.Times(c.NoiseMultiplier)
 	s.Facts = append(s.Facts,
 		Fact{"Noise relative to the batch", fmt.Sprintf("%.4g: root mean square error of prefix sums of gradients, σ‖AC⁻¹‖/√n, over the expected batch size", noise.RMSE/batch)},
-		Fact{"Largest of a step", fmt.Sprintf("%.4g (MaxSE, also over the batch size)", noise.MaxSE/batch)})
+		Fact{"Largest error of a step", fmt.Sprintf("%.4g (MaxSE, also over the batch size)", noise.MaxSE/batch)})
 	if b := r.Baseline; b != nil {
-		text := fmt.Sprintf("%.4g, %.3g times as much: independent noise with Poisson sampling, for the same claim, steps and batch size, needs σ = %.4g, which is proven", b.Relative, b.Relative*batch/noise.RMSE, b.NoiseMultiplier)
+		text := fmt.Sprintf("%.4g, %.3g times as much as here", b.Relative, 1/b.Ratio)
+		if b.Ratio > 1 {
+			text = fmt.Sprintf("%.4g: THIS RUN HAS %.3g TIMES AS MUCH, and DP-SGD is better", b.Relative, b.Ratio)
+		}
+		text += fmt.Sprintf(". That is independent noise with Poisson sampling: for the same claim, steps and batch size it needs σ = %.4g, which is proven", b.NoiseMultiplier)
 		if b.BatchSize > 0 {
-			text += fmt.Sprintf("; for as little noise as here it needs batches of %.3g", b.BatchSize)
+			text += fmt.Sprintf("; for the same noise as here it needs batches of %.3g", b.BatchSize)
 		}
 		s.Facts = append(s.Facts, Fact{"The same with DP-SGD", text})
 	}
@@ -89,7 +93,9 @@ func (r *Run) alternatives() *Section {
 		if !row.Noise.Proven {
 			at.error = 2 * row.StdErr
 		}
-		marks = append(marks, at)
+		if at.value > 0 && at.error >= 0 && at.value+at.error < 1e300 {
+			marks = append(marks, at)
+		}
 	}
 	if comparable && len(marks) > 0 {
 		s.Figures = []Figure{ranking(marks)}

@@ -48,7 +48,7 @@ A broken run gets a page that says so, and the command exits with 3.`,
 			if compare && o.ShowSecret {
 				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
 			}
-			o.Now = time.Now()
+			o.Now, o.Compare = time.Now(), compare
 			var runs []*report.Run
 			var broken error
 			for _, dir := range args {
