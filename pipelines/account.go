@@ -12,6 +12,7 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/planner"
 	"minsep/stages"
 	"minsep/transforms/progress"
 )
@@ -57,8 +58,16 @@ type AccountResult struct {
 	// probabilities are taken off δ.
 	Earlier []accounting.Earlier `json:"earlier,omitempty"`
 
-	// SuggestedMaxBatchSize, of a dry run, is the smallest maximum batch size that costs at most
-	// accounting.SuggestedShare of delta at any noise multiplier; 0 where none is known.
+	// Beside is the certificate beside DP-SGD, by prefix sums; nil where there is nothing to
+	// compare. Whoever shows it asks for it: see planner.BesideClaim.
+	Beside *planner.Beside `json:"beside_dp_sgd,omitempty"`
+	// WithoutSamples says that the noise multiplier is one that needs no samples, where samples can
+	// verify less noise.
+	WithoutSamples bool `json:"without_samples,omitempty"`
+
+	// SuggestedMaxBatchSize, of a dry run or of a certificate without a maximum, is the smallest
+	// maximum batch size that costs at most accounting.SuggestedShare of delta at any noise
+	// multiplier; 0 where none is known.
 	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
 
 	// What follows are estimates, and certify nothing.
@@ -133,6 +142,12 @@ func (c *claim) ledger() string { return store.Join(c.dir.path, manifest.LedgerF
 
 // besides makes what is shown with a certificate: before that is written, since all of it may fail.
 func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *AccountResult) (err error) {
+	if c.Run.Sampler.Truncation == nil {
+		if result.SuggestedMaxBatchSize, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta, accounting.Moments{}); err != nil {
+			return err
+		}
+	}
+	result.WithoutSamples = a.NoiseMultiplier == 0 && a.From == "" && c.WithoutSamples()
 	result.Attacks, result.Statement, result.ModelCard = []accounting.AttackBounds{c.AttackBounds()}, c.Statement(), c.ModelCard()
 	if a.Curve {
 		if result.Curve, err = verification.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {

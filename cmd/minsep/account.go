@@ -14,7 +14,9 @@ import (
 	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/words"
+	"minsep/mechanism"
 	"minsep/pipelines"
+	"minsep/planner"
 )
 
 func (a *app) accountCommand() *cobra.Command {
@@ -58,6 +60,7 @@ published one, which is not proven: it is written to accounting.json, which is n
 			if cert := result.Certificate; cert != nil && cert.Status == accounting.NotProven {
 				a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: %s: %s", cert.Status, cert.Reason))
 			}
+			result.Beside = planner.BesideClaim(result.Certificate, mechanism.Params{}, planner.RMSE)
 			return errors.Join(a.print(result, func(w io.Writer) { printAccounted(w, result) }), err)
 		},
 	}
@@ -161,6 +164,21 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	}
 	printEarlier(t, r)
 	printEstimates(t, r)
+	if len(r.Estimates)+len(r.Table)+len(r.Curve) > 0 {
+		fmt.Fprintln(t)
+	}
+	printWorse(t, r.Beside, r.WithoutSamples, "--cpu-time or --samples")
+}
+
+// printWorse says of a certificate where another mechanism, or a larger budget, would need less
+// noise; budget are the flags or fields that give one.
+func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, budget string) {
+	if b != nil && b.Ratio > 1 {
+		fmt.Fprintf(t, "worse than DP-SGD\t%.3g times its noise, for the same claim, steps and batch size: minsep plan compares mechanisms\n", b.Ratio)
+	}
+	if withoutSamples {
+		fmt.Fprintf(t, "without samples\tat a noise multiplier that needs none: a larger %s may certify less noise\n", budget)
+	}
 }
 
 // printAlso prints the further points.

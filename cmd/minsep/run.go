@@ -148,6 +148,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	if r.Status != "" {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", r.Status, r.Epsilon, r.Delta, r.NoiseMultiplier)
 		fmt.Fprintf(t, "protects\t%s\n", r.Protects)
+		printWorse(t, r.Beside, r.WithoutSamples, "privacy.cpu_time or privacy.samples")
 	}
 	if r.Warning != "" {
 		fmt.Fprintf(t, "warning\t%s\n", r.Warning)

@@ -20,6 +20,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
@@ -57,6 +58,13 @@ type RunResult struct {
 	Status            string  `json:"status,omitempty"`              // of the certificate
 	Protects          string  `json:"protects,omitempty"`            // whom the certificate protects
 	Reason            string  `json:"reason,omitempty"`              // of a status that is not verified
+
+	// Beside is the certificate beside DP-SGD, by the workload of the plan; nil where there is
+	// nothing to compare, and where the certificate was there before.
+	Beside *planner.Beside `json:"beside_dp_sgd,omitempty"`
+	// WithoutSamples says that the noise multiplier is one that needs no samples, where samples can
+	// verify less noise.
+	WithoutSamples bool `json:"without_samples,omitempty"`
 
 	Warning string `json:"warning,omitempty"` // [stages.FloatingPointOpen] of noise without a grid
 

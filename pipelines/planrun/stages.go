@@ -5,6 +5,7 @@ import (
 
 	"minsep/manifest"
 	"minsep/pipelines"
+	"minsep/planner"
 	"minsep/stages"
 )
 
@@ -79,8 +80,10 @@ func (s accountStage) run(ctx context.Context, o pipelines.Options) error {
 	if err != nil {
 		result.Out, result.Epsilon, result.Delta = o.Out, account.Epsilon, account.Delta
 		s.r.result.NotCertified = &result
+		return err
 	}
-	return err
+	s.r.result.Beside = planner.BesideClaim(result.Certificate, s.r.Plan.Strategy, planner.RMSE)
+	return nil
 }
 
 func (s accountStage) report(ctx context.Context) (int, error) {
@@ -91,6 +94,7 @@ func (s accountStage) report(ctx context.Context) (int, error) {
 	to := &s.r.result
 	to.NoiseMultiplier, to.Epsilon, to.Delta = c.NoiseMultiplier, c.Epsilon, c.Delta
 	to.Status, to.Reason, to.Protects = string(c.Status), c.Reason, c.Protected()
+	to.WithoutSamples = s.r.Plan.Privacy.NoiseMultiplier == 0 && s.r.Plan.Privacy.From == "" && c.WithoutSamples()
 	return 1, nil
 }
 
