@@ -182,7 +182,7 @@ func MadeAgain(o Options, folder string, id stream.RunID) {
 	if manifest.Finished(dir) || manifest.Interrupted(dir) {
 		return
 	}
-	o.tell("%s: run id %v has had its %s before: the same bytes are made again. That is for files that were lost: a second training on them would have the same batches and noise, "+
+	o.tell("%s: run id %v has had its %s before, or a command had begun to make them: the same bytes are made again. That is for files that were lost: a second training on them would have the same batches and noise, "+
 		"whose difference shows; for another training use minsep run --again, or another --out with a new run id", o.Out, id, folder)
 }
 

@@ -368,6 +368,21 @@ class _Record(_Lock):
         data = json.dumps(record).encode() + b"\n"
         os.pwrite(self._fd, data, 0)
         os.ftruncate(self._fd, len(data))
+        if taken <= 1:  # that there is a training outlives a loss of power; of later steps the last may be lost with it
+            os.fsync(self._fd)
+            _sync_folder(os.path.dirname(self.path) or ".")
+
+
+def _sync_folder(path: str) -> None:
+    """Makes a new file's name as durable as its content, where the system has such."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError:
+        pass
 
 
 def _is_held(path: str) -> bool:
