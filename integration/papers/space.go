@@ -68,10 +68,13 @@ type claim struct {
 
 // least looks for the strategy of the least RMSE for prefix sums: at each size by the number, over
 // sizes as long as it falls. The search goes by H(P,Q); what it finds holds for both directions.
+// The least of several estimates is too small on average, so that what is found is estimated
+// afresh.
 func (s space) least(ctx context.Context, c claim) (found, error) {
 	var near *planner.Noise
-	best := math.Inf(1) // of all that were estimated
+	best, estimates := math.Inf(1), 0 // the least of all that were estimated, and how many they are
 	estimate := func(size int, x float64) (found, error) {
+		estimates++
 		f := found{size: size, x: x}
 		strategy, err := s.make(size, x)
 		if err != nil {
@@ -107,6 +110,13 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 	})
 	if err != nil {
 		return f, err
+	}
+	if estimates > 1 {
+		c.epsilon *= 1 + 1e-9 // has samples of its own
+		near, best = &f.noise, math.Inf(1)
+		if f, err = estimate(f.size, f.x); err != nil {
+			return f, err
+		}
 	}
 	f.ends = ends
 	rms := f.rmse / f.noise.Multiplier

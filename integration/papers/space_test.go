@@ -188,3 +188,30 @@ func TestLeastEndsBeforeRefused(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
+
+// TestLeastIsNotTooSmall compares the figure of a search among strategies that are all the same
+// with that of one of them: the least of the search's own estimates is lower by most of a standard
+// error.
+func TestLeastIsNotTooSmall(t *testing.T) {
+	t.Parallel()
+	strategy := func(int, float64) (*mechanism.Strategy, error) { return mechanism.Toeplitz(4, []float64{1, .4}) }
+	many := space{sizeName: "size", sizes: []int{1, 2, 3, 4, 5, 6, 7}, start: 3, make: strategy}
+	one := space{sizes: []int{1}, make: strategy}
+	const repeats = 80
+	sum, stdErr := 0., 0.
+	for i := range repeats {
+		c := claim{2 + 1e-5*float64(i), .02, ballsInBins(2)}
+		for sign, s := range map[float64]space{1: many, -1: one} {
+			f, err := s.least(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += sign * f.rmse / repeats
+			stdErr += f.stdErr / (2 * repeats)
+		}
+	}
+	// a mean is known to a ninth of a standard error
+	if math.Abs(sum) > .5*stdErr {
+		t.Errorf("a search ends at %.3g standard errors from one estimate", sum/stdErr)
+	}
+}
