@@ -16,14 +16,16 @@ import (
 type Noise struct {
 	Multiplier float64 `json:"noise_multiplier"` // σ, above 0
 	StdErr     float64 `json:"std_err"`          // of Multiplier, at least 0; 0 if it is proven
-	Proven     bool    `json:"proven"`           // without samples: Multiplier is enough. The search ends at most 0.05 % above the smallest; a grid of losses costs about 1e-3 of ε besides
+	Proven     bool    `json:"proven"`           // without samples: Multiplier is enough. The search ends at most 0.05 % above the smallest; a grid of losses adds about 1e-3 to ε besides, or 2.5e-4 of an ε above 4
 
 	// OneDirection says that only H(P,Q) was looked at: the noise multiplier is at least
 	// Multiplier.
 	OneDirection bool `json:"one_direction,omitempty"`
 
 	Samples uint64  `json:"samples,omitempty"` // that were drawn; 0 if it is proven
-	Effort  float64 `json:"effort,omitempty"`  // M/δ at Multiplier, above 0, of the direction with the larger M: a verification draws a multiple of it; 0 if it is proven
+	Effort  float64 `json:"effort,omitempty"`  // M/δ at Multiplier, above 0, of the direction with the larger M: a verification draws a multiple of it; that of H(Q,P) counts as a fifteenth where it is far below δ, as it then takes so many samples; 0 if it is proven
+
+	reverse float64 // the part of Effort that is of H(Q,P), where it was looked at
 
 	floor float64   // the noise multiplier that H(Q,P) needs, where it was looked for
 	found *searcher // what was drawn for H(P,Q); nil if it is proven
@@ -78,10 +80,12 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 		return n, err
 	}
 	l := s.looks[0]
-	n.Samples, n.Effort, n.OneDirection = n.Samples+l.samples, max(n.Effort, math.Exp(l.logBound)), false
+	n.Samples, n.OneDirection = n.Samples+l.samples, false
 	if short {
 		return n, fmt.Errorf("%w: more than %d for H(Q,P)", ErrTooDear, l.samples)
 	}
+	n.reverse = farShare * math.Exp(l.logBound)
+	n.Effort = max(n.Effort, n.reverse)
 	if l.gap < -3*l.gapErr || l.seen < leastSum {
 		return n, nil
 	}
@@ -91,6 +95,8 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 		return n, err
 	}
 	n.Samples, n.floor = other.Samples+n.Samples, other.Multiplier
+	n.reverse = other.Effort
+	n.Effort = max(n.Effort, n.reverse)
 	if other.Multiplier > n.Multiplier {
 		n.Multiplier, n.StdErr = other.Multiplier, other.StdErr
 	}

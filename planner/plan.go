@@ -89,6 +89,11 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	if err := p.rank(ctx, rows); err != nil {
 		return nil, err
 	}
+	if len(rows) > 0 {
+		if err := p.sharpen(rows[0]); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.compare(ctx, out); err != nil {
 		return nil, err
 	}

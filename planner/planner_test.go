@@ -16,6 +16,8 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
 	"minsep/accounting/verification"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
@@ -705,6 +707,38 @@ func TestBehind(t *testing.T) {
 		if part <= .7 && !rough || part > 1 && rough {
 			t.Errorf("behind from %g of the noise multiplier on: %g ± %g", part, got.Multiplier, got.StdErr)
 		}
+	}
+}
+
+// TestSharpen: where the certificate of the first takes long by an estimate's tables, its time is
+// computed from its own, for rows that share its noise multiplier too.
+func TestSharpen(t *testing.T) {
+	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.OptimalToeplitz(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := small()
+	r.Steps = 24
+	p := &planning{Request: &r}
+	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 24, MinSep: 3, WarmStart: true}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}
+	row := func(effort, reverse float64) *Row {
+		row := &Row{Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 3}, run: run, Noise: Noise{Multiplier: 1.2, Effort: effort, reverse: reverse}}
+		row.CPU = p.certificateTime(row)
+		return row
+	}
+	cheap, dear, twin, reverse := row(100, 0), row(1e8, 0), row(1e8, 0), row(1e8, 1e7)
+	dear.share(twin)
+	for _, one := range []*Row{cheap, dear, reverse} {
+		if err := p.sharpen(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proposal, err := tilt.NewProposal(tilt.Config{Spec: run.Loss(1.2), Epsilon: r.Epsilon, Direction: montecarlo.P})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := proposal.Bound / r.Delta; cheap.Noise.Effort != 100 || dear.Noise.Effort != want || twin.Noise.Effort != want || twin.CPU != p.certificateTime(twin) || reverse.Noise.Effort != 1e7 {
+		t.Errorf("M/δ %g and %g of its twin, want %g; of the cheap one %g, of one whose other direction takes most %g", dear.Noise.Effort, twin.Noise.Effort, want, cheap.Noise.Effort, reverse.Noise.Effort)
 	}
 }
 

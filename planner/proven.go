@@ -10,9 +10,9 @@ import (
 	"minsep/sampling"
 )
 
-// coarse is what the grid of losses may add to ε over all steps: far more than in a certificate,
-// and an upper bound like there.
-const coarse = 1e-3
+// coarse is what the grid of losses may add to ε over all steps, as a part of ε, or of coarseFrom
+// where ε is below: far more than in a certificate, and an upper bound like there.
+const coarse, coarseFrom = 2.5e-4, 4
 
 // wide is how far from where a search begins it goes on, as a part of σ, where nothing better is
 // known.
@@ -47,19 +47,19 @@ func (c claim) compose(sigma float64) (*pld.Composition, error) {
 	switch s := c.run.Sampler.Scheme().(type) {
 	case sampling.Poisson:
 		e := pld.Event{Prob: s.Prob, NoiseMultiplier: sigma, Sensitivity: norms[0], Examples: c.run.MaxExamplesPerOwner}
-		return pld.Compose([]pld.Step{{Event: e, Count: s.Steps}}, gridOf(s.Prob, sigma/norms[0], s.Steps))
+		return pld.Compose([]pld.Step{{Event: e, Count: s.Steps}}, c.gridOf(s.Prob, sigma/norms[0], s.Steps))
 	case sampling.CyclicPoisson:
 		turns := (s.Steps + s.MinSep - 1) / s.MinSep
 		e := pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: sigma, ColumnNorms: norms}
-		return e.Compose(gridOf(s.Prob, sigma/norms[0], turns))
+		return e.Compose(c.gridOf(s.Prob, sigma/norms[0], turns))
 	}
 	return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.run.Sampler.Kind().Name)
 }
 
 // gridOf rounds losses so that the errors of all steps add up to about coarse. A step's loss
 // spreads over about p/σ, or ln 1/p of the tail that matters, of which the grid is a small part.
-func gridOf(prob, sigma float64, steps int) pld.Options {
-	grid := math.Sqrt(coarse / float64(steps))
+func (c claim) gridOf(prob, sigma float64, steps int) pld.Options {
+	grid := math.Sqrt(coarse * max(c.epsilon, coarseFrom) / float64(steps))
 	return pld.Options{Grid: min(grid, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/tilt"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -69,22 +71,72 @@ func (r *Row) sharers() []*Row {
 // NotEstimated begins the reason of a row that was left out, and may be of use.
 const NotEstimated = "not estimated: "
 
-// What a certificate takes of one processor, in seconds: the middle of what was measured for the
-// first of five plans (docs/planner.md). A sample takes as much whatever the scheme, to a factor of
-// four.
+// What a certificate takes of one processor, in seconds, by what was measured of certificates at
+// 150 to 1000 steps.
 const (
-	tableSeconds   = 12.0  // tables and estimates
-	sampleSeconds  = 25e-6 // of a sample, and
-	stepSeconds    = 30e-9 // of each of its steps
-	provenSeconds  = 3.0   // of privacy loss distributions
+	tableSeconds   = 12e-3 // of a step, of tables for some ten noise multipliers
+	poissonSeconds = 2.0   // of privacy loss distributions
+	cyclicSeconds  = 0.4   // likewise
+	closedSeconds  = 0.1   // of what has a closed form
 	ownersFactor   = 2.7   // of a sample, with several examples per owner
 	normalSeconds  = 2.1e-9
 	productSeconds = 0.04e-9
 )
 
-// verifySamples is how many times M/δ samples a verification draws that accepts up to .85 δ, over
-// both directions.
-const verifySamples = 1500
+// stepSeconds is what a sample takes for each of its steps: at a small ε, where orders are high, up
+// to three times as much.
+var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "balls-in-bins": 0.04e-6}
+
+// verifySamples is how many times M/δ samples a certificate draws that accepts up to .85 δ,
+// estimates included; farShare is the part of them that a direction needs whose divergence is far
+// below δ.
+const (
+	verifySamples = 2250
+	farShare      = 1. / 15
+)
+
+// dearCertificate is the time of a certificate, in seconds, from which on the first row's is
+// computed from the tables that it will have: an estimate's own are smaller. Tables of more steps
+// times min-sep than mostTables take too long for that.
+const (
+	dearCertificate = 120
+	mostTables      = 3e5
+)
+
+// sharpen computes what the certificate of the first row takes from its own tables, where that is
+// much.
+func (p *planning) sharpen(row *Row) error {
+	if row.Refused != "" || row.Noise.Proven || row.CPU < dearCertificate || row.run.MaxExamplesPerOwner > 1 || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
+		return nil
+	}
+	c := p.claim(row)
+	proposal, err := tilt.NewProposal(tilt.Config{Spec: c.run.Loss(row.Noise.Multiplier), Epsilon: c.epsilon, Direction: montecarlo.P})
+	if err != nil {
+		return err
+	}
+	for _, one := range row.sharers() {
+		one.Noise.Effort = max(proposal.Bound/c.delta, one.Noise.reverse)
+		one.CPU = p.certificateTime(one)
+	}
+	return nil
+}
+
+// certificateTime is what the certificate of a row takes of one processor, in seconds.
+func (r *Request) certificateTime(row *Row) float64 {
+	switch {
+	case row.Noise.Proven && row.run.Sampler.Fixed != nil:
+		return closedSeconds
+	case row.Noise.Proven && row.run.Sampler.CyclicPoisson != nil:
+		return cyclicSeconds
+	case row.Noise.Proven:
+		return poissonSeconds
+	}
+	each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
+	if row.run.MaxExamplesPerOwner > 1 {
+		each *= ownersFactor * float64(row.run.MaxExamplesPerOwner)
+	}
+	return tableSeconds*float64(r.Steps) + verifySamples*row.Noise.Effort*each
+}
 
 // figures fills in what follows from the noise multiplier.
 func (r *Request) figures(row *Row, population Population, e mechanism.Error, f mechanism.Figures) {
@@ -94,18 +146,7 @@ func (r *Request) figures(row *Row, population Population, e mechanism.Error, f 
 	row.State = f.State
 	row.StateBytes = int64(f.State) * numberBytes * r.Coordinates
 	row.Speed = 1 / (float64(f.Normals)*normalSeconds + float64(f.MultiplyAdds)*productSeconds)
-	switch {
-	case row.Noise.Proven && row.run.Sampler.Fixed != nil:
-		row.CPU = 0.1
-	case row.Noise.Proven:
-		row.CPU = provenSeconds
-	default:
-		each := sampleSeconds + stepSeconds*float64(r.Steps)
-		if row.run.MaxExamplesPerOwner > 1 {
-			each *= ownersFactor * float64(row.run.MaxExamplesPerOwner)
-		}
-		row.CPU = tableSeconds + verifySamples*row.Noise.Effort*each
-	}
+	row.CPU = r.certificateTime(row)
 }
 
 // coverage is the probability that an example, or an owner, takes part at least once.

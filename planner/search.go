@@ -286,7 +286,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 				return false, err
 			}
 		}
-		if work == s.lastWork() {
+		if work == s.lastWork() || s.direction == montecarlo.Q { // which has no tables
 			dear = math.Inf(1)
 		}
 		short, err = s.draw(ctx, d, tolerance, dear)
