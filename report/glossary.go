@@ -5,7 +5,7 @@ var glossary = []Fact{
 	{"(ε, δ)-differential privacy", "whether one protected unit took part changes the probability of any outcome by at most a factor e^ε, and a further δ"},
 	{"Adjacency", "what is changed between the two training runs that are compared: here the gradients of the protected unit are replaced by zero"},
 	{"Advantage", "true positive rate less false positive rate of the best test of whether the unit took part: 0 is guessing, 1 is certainty"},
-	{"Band", "a diagonal of the strategy: with w bands the noise of w steps belongs together"},
+	{"Band", "a diagonal of the strategy: w bands correlate the noise of w successive steps"},
 	{"Batch", "the examples of one step. Who is in it is secret"},
 	{"Certificate", "certificate.json: the claim, with all that anybody needs to check it against its ledger"},
 	{"Clip norm ζ", "the largest norm that the gradient of one example may have, or the mean over those of an owner where owners take part"},
@@ -14,7 +14,7 @@ var glossary = []Fact{
 	{"Neighbourhood", "of an example: the examples that share an owner with it, and itself"},
 	{"Noise multiplier σ", "standard deviation of the noise before it is correlated, in units of the clip norm"},
 	{"Owner", "a user who owns examples; with an owner as the protected unit all of its examples are protected together"},
-	{"Participation", "an example being in the batch of a step"},
+	{"Participation", "that an example is in the batch of a step"},
 	{"Strategy C", "the matrix that correlates the noise of the steps: training adds ζσC⁻¹z"},
 	{"Trade-off curve", "for every false positive rate of a test, the true positive rate that it can have at most"},
 }

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"minsep/accounting"
+	"minsep/inspect"
 )
 
 // browser is Chromium, by its names on Debian and elsewhere.
@@ -48,24 +51,40 @@ func browse(t *testing.T, program string, args ...string) string {
 const (
 	phoneWidth, desktopWidth = 360, 1280
 
+	dark, light = "0", "1" // as the browser numbers them
+
 	leastWindow = 500 // the browser makes none that is narrower
 )
 
-// inFrames is a page that shows another one at several widths, and writes down how wide each comes
-// out.
-func inFrames(page string, height int, widths ...int) string {
+// measurement writes down of each frame how wide and high its page comes out, and how many of its
+// texts are small, of figures and not in the colour of the text, or of a contrast below 4.5 to what
+// is behind them.
+const measurement = `onload = () => { for (const f of document.querySelectorAll("iframe")) {
+	const d = f.contentDocument, style = e => f.contentWindow.getComputedStyle(e), all = s => [...d.querySelectorAll(s)]
+	const light = c => { const [r, g, b] = c.match(/[\d.]+/g).map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b }
+	const behind = e => { for (; e; e = e.parentElement) { const c = style(e).backgroundColor; if (c.startsWith("rgb(")) return c } return "rgb(255, 255, 255)" }
+	const faint = e => { const a = light(style(e).color), b = light(behind(e)); return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5 }
+	const small = all("p,li,td,dd").filter(e => parseFloat(style(e).fontSize) < 12).length
+	const pale = all("svg text").filter(e => style(e).fill != style(d.body).color).length
+	const dim = all("p,li,td,th,dt,dd,h1,h2,h3,a,summary,figcaption,pre,footer,.verdict").filter(faint).length
+	const root = d.documentElement
+	measured.textContent += "width " + f.width + " wide " + root.scrollWidth + " small " + small + " pale " + pale + " dim " + dim + " figures " + all("svg").length + " high " + root.scrollHeight + ";" } }`
+
+// inFrames is a page that shows others at several widths, and measures them.
+func inFrames(height int, widths []int, pages ...string) string {
 	text := "<!DOCTYPE html><body style='margin:0'>"
-	for _, w := range widths {
-		text += fmt.Sprintf(`<iframe width=%d height=%d style="border:0" srcdoc="%s"></iframe>`, w, height, html.EscapeString(page))
+	for _, page := range pages {
+		for _, w := range widths {
+			text += fmt.Sprintf(`<iframe width=%d height=%d style="border:0" srcdoc="%s"></iframe>`, w, height, html.EscapeString(page))
+		}
 	}
-	return text + `<pre id=measured></pre><script>onload = () => { for (const f of document.querySelectorAll("iframe")) {
-		const d = f.contentDocument, small = [...d.querySelectorAll("p,li,td,dd")].filter(e => parseFloat(getComputedStyle(e).fontSize) < 12).length;
-		measured.textContent += "width " + f.width + " wide " + d.documentElement.scrollWidth + " small " + small + " pale " + [...d.querySelectorAll("svg text")].filter(e => getComputedStyle(e).fill != getComputedStyle(d.body).color).length + " figures " + d.querySelectorAll("svg").length + " high " + d.documentElement.scrollHeight + ";" } }</script>`
+	return text + "<pre id=measured></pre><script>" + measurement + "</script>"
 }
 
-// TestLook opens the page in a browser: at phone and desktop widths nothing is wider than the
-// window, and on paper it has pages. With MINSEP_LOOK, a folder, it leaves screenshots in both
-// themes and a PDF there; MINSEP_LOOK_PAGE is a page to take in place of the test's.
+// TestLook opens pages in a browser, of a run, of one that is not proven, and of two runs: at phone
+// and desktop widths nothing is wider than the window or hard to read, in either theme, and on
+// paper the first has pages. With MINSEP_LOOK, a folder, it leaves screenshots in both themes and a
+// PDF there; MINSEP_LOOK_PAGE is a page to take in place of the test's.
 func TestLook(t *testing.T) {
 	program := browser(t)
 	page := pageOf(t, fixture(t), Options{})
@@ -84,14 +103,28 @@ func TestLook(t *testing.T) {
 		}
 		return "file://" + path
 	}
-	dom := browse(t, program, "--dump-dom", "--blink-settings=preferredColorScheme=0", "--window-size=1600,1200", write("frames.html", inFrames(page, 900, phoneWidth, 768, desktopWidth)))
-	measured := regexp.MustCompile(`width (\d+) wide (\d+) small (\d+) pale (\d+) figures (\d+) high (\d+);`).FindAllStringSubmatch(dom, -1)
-	if len(measured) != 3 {
-		t.Fatalf("the browser measured %v", measured)
+	pages := []string{page}
+	if os.Getenv("MINSEP_LOOK_PAGE") == "" {
+		claimed := fixture(t)
+		claimed.Report.State, claimed.Certificate.Status, claimed.Certificate.Reason = inspect.StateNotCertified, accounting.NotProven, "nobody knows"
+		var two bytes.Buffer
+		if err := WriteComparison(&two, fixture(t), claimed); err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, pageOf(t, claimed, Options{}), two.String())
 	}
-	for _, m := range measured {
-		if m[1] != m[2] || m[3] != "0" || m[4] != "0" || m[5] == "0" {
-			t.Errorf("in a window of %s the page is %s wide, with %s small texts, %s that are not in the colour of the text, and %s figures", m[1], m[2], m[3], m[4], m[5])
+	frames := write("frames.html", inFrames(900, []int{phoneWidth, 768, desktopWidth}, pages...))
+	var measured [][]string
+	for _, scheme := range []string{dark, light} {
+		dom := browse(t, program, "--dump-dom", "--blink-settings=preferredColorScheme="+scheme, "--window-size=1600,1200", frames)
+		measured = regexp.MustCompile(`width (\d+) wide (\d+) small (\d+) pale (\d+) dim (\d+) figures (\d+) high (\d+);`).FindAllStringSubmatch(dom, -1)
+		if len(measured) != 3*len(pages) {
+			t.Fatalf("the browser measured %v", measured)
+		}
+		for i, m := range measured {
+			if m[1] != m[2] || m[3] != "0" || m[4] != "0" || m[5] != "0" || m[6] == "0" {
+				t.Errorf("in a window of %s, page %d is %s wide, with %s small texts, %s that are not in the colour of the text, %s of low contrast, and %s figures (colour scheme %s)", m[1], i/3, m[2], m[3], m[4], m[5], m[6], scheme)
+			}
 		}
 	}
 	url := write("page.html", page)
@@ -111,8 +144,8 @@ func TestLook(t *testing.T) {
 	if b, err := os.ReadFile(pdf); err != nil || !strings.HasPrefix(string(b), "%PDF-") || strings.Count(string(b), "/Type /Page\n") < 2 {
 		t.Errorf("the page on paper: %d bytes, %v", len(b), err)
 	}
-	for _, m := range measured { // of the whole page, not of what a window of some height shows
-		kind, high := map[string]string{fmt.Sprint(phoneWidth): "phone", fmt.Sprint(desktopWidth): "desktop"}[m[1]], m[6]
+	for _, m := range measured[:3] { // of the whole page, not of what a window of some height shows
+		kind, high := map[string]string{fmt.Sprint(phoneWidth): "phone", fmt.Sprint(desktopWidth): "desktop"}[m[1]], m[7]
 		if kind == "" {
 			continue
 		}
@@ -124,8 +157,8 @@ func TestLook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		frame := write(kind+".html", inFrames(page, height, width))
-		for name, scheme := range map[string]string{"light": "1", "dark": "0"} {
+		frame := write(kind+".html", inFrames(height, []int{width}, page))
+		for name, scheme := range map[string]string{"light": light, "dark": dark} {
 			browse(t, program, "--blink-settings=preferredColorScheme="+scheme, fmt.Sprintf("--window-size=%d,%d", max(width, leastWindow), height),
 				"--screenshot="+filepath.Join(look, kind+"-"+name+".png"), frame)
 		}

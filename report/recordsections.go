@@ -34,7 +34,8 @@ func (r *Run) verification() *Section {
 		}
 	}
 	s.Text = []string{"A direction with samples is accepted where their mean is at most what was fixed before the first of them; " +
-		"the largest value is the most that one sample can have. A direction without samples has a proven bound in its place."}
+		"the largest value is the most that one sample can have. A direction without samples has a proven bound in its place. " +
+		"H(P,Q) is of the training with the protected unit against that without it, H(Q,P) the other way round."}
 	s.Facts = []Fact{{"Failure probability", fmt.Sprintf("%.4g, a part of every δ", c.Points[0].FailureProbability)}}
 	for _, a := range c.Assumptions {
 		s.List = append(s.List, "Assumed: "+a.Text+" ("+a.Source+").")
