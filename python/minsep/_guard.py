@@ -74,6 +74,7 @@ class StepGuard:
         self._layout = ""
         self._token = ""
         self._shards, self._parts = 0, tuple[tuple[int, int], ...]()
+        self._read: dict[tuple[int, int], int] = {}  # by part, the steps before which its noise was given
         if state is not None:
             self._load(state)
         if folder is None and "://" in run.path:
@@ -221,6 +222,12 @@ class StepGuard:
         if not self._token:
             self._token = token
 
+    def use_run(self, run: Run) -> None:
+        """Refuses the noise of another run: its record would not tell that it was used. A copy of the run has the same."""
+        mine, other = self._run, run
+        if other.run_id != mine.run_id or mine._noise is not None and other._noise is not None and other._noise.recipe_digest != mine._noise.recipe_digest:
+            raise ValueError(f"guard: is of the run in {mine.path}, the noise of another one, in {other.path}: give read_noise a guard of its own run, StepGuard(run)")
+
     def use_layout(self, digest: str) -> None:
         """Refuses a parameter tree other than that of the training's first steps: each coordinate keeps its noise."""
         if self._layout and self._layout != digest:
@@ -243,6 +250,13 @@ class StepGuard:
         if self._folder is not None and shards > 1:
             self._claim(os.path.join(self._folder, SHARDS_FOLDER), shard, shards, replica)
         self._shards, self._parts = shards, (*self._parts, part)
+
+    def use_noise(self, step: int, shard: int, replica: int) -> None:
+        """Says that the noise of a step is given now, for a part that this host reads. It is refused a second time."""
+        part = shard, replica
+        if step < self._read.get(part, 0):
+            raise TrainingError(f"noise of step {step}: another reader with this guard has given it: it must not hide a second sum. Make one reader of the noise for a training; {_NEXT}")
+        self._read[part] = step + 1
 
     def _claim(self, folder: str, shard: int, shards: int, replica: int) -> None:
         """Locks a part of the noise, and refuses one that is locked, or that others divide otherwise."""

@@ -39,6 +39,7 @@ class NoiseReader:
                 f"dtype {dtype!r}: must be float32 or float64. A bfloat16 does not hold the noise on its grid: add it in float32, and round the sum (add_noise)"
             )
         if guard is not None:
+            guard.use_run(run)
             start = guard.next_step
         if not 0 <= start <= noise.steps:
             raise ValueError(f"start {start}: must be 0 to {noise.steps}")
@@ -57,7 +58,7 @@ class NoiseReader:
         if guard is not None:
             guard.use_shard(shard, shards, replica)
         self._run, self._guard, self._noise, self._dtype = run, guard, noise, np.dtype(_TYPES[dtype])
-        self._shard, self._shards = shard, shards
+        self._shard, self._shards, self._replica = shard, shards, replica
         self.width = hi - lo
         self.next_step = start
         self._stream = None
@@ -82,6 +83,8 @@ class NoiseReader:
             row = self._stream.row()
         else:
             row = self._run.noise(step, self._shard, self._shards).astype(self._dtype, copy=False)
+        if self._guard is not None:
+            self._guard.use_noise(step, self._shard, self._replica)
         self.next_step = step + 1
         return row if self._layout is None else self._layout.split(row)
 
@@ -120,7 +123,8 @@ def read_noise(
 
     like is a tree of arrays (dicts, lists, tuples; with JAX any of its trees): `step` gives trees of the same shapes. Leaves take
     their coordinates in order, the keys of a dict sorted; with a guard, a tree of other names or shapes than at the training's
-    first step is refused, and so is a step that the guard has not taken. Without like, steps are arrays of shape [width].
+    first step is refused, and so is a step that the guard has not taken,
+    or that another reader of the guard has given, or a guard of another run. Without like, steps are arrays of shape [width].
 
     With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
     of what it holds. Hosts that hold the same parameters, and add the same noise to the same sums, number themselves by replica, from 0;

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -394,6 +395,28 @@ class Guard(runs.Case):
             np.testing.assert_array_equal(noise.step(t), self.run_.noise(t))  # nor is the refused step lost
             with self.assertRaisesRegex(minsep.TrainingError, "the guard has not taken" if t < 19 else "has steps 0 to 19"):
                 noise.step(t + 1)
+
+    def test_noise_of_another_run(self):
+        """The record of that run would not tell that its noise was used."""
+        guard = minsep.StepGuard(self.run_)
+        other = minsep.Run(runs.make_noisy(self.folder / "other", 20, 33, runs.BANDED, ()))
+        with self.assertRaisesRegex(ValueError, f"guard: is of the run in {self.path}, the noise of another one, in {other.path}: give read_noise a guard of its own run"):
+            minsep.read_noise(other, guard=guard)
+        self.assertEqual(minsep.read_noise(minsep.Run(self.copied(self.path)), guard=guard).next_step, 0)
+
+    def test_two_readers_of_one_guard(self):
+        guard = minsep.StepGuard(self.run_)
+        first, second = (minsep.read_noise(self.run_, guard=guard) for _ in range(2))
+        guard.take(0)
+        with mock.patch.object(minsep.Run, "noise", side_effect=OSError), self.assertRaises(OSError):
+            first.step(0)
+        first.step(0)  # a fault uses nothing up
+        with self.assertRaisesRegex(minsep.TrainingError, "noise of step 0: another reader with this guard has given it: it must not hide a second sum"):
+            second.step(0)
+        guard.take(1)
+        first = minsep.read_noise(self.run_, guard=guard)  # of the steps that come
+        guard.take(2)
+        first.step(2)
 
     def test_another_tree_is_refused(self):
         guard = minsep.StepGuard(self.run_)
