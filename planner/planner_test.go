@@ -649,6 +649,10 @@ func TestEpsilonOf(t *testing.T) {
 	if sigma, err := p.dpsgd(320, 1).NoiseMultiplier(40); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
 		t.Errorf("ε = %g, at which the noise multiplier is %g, %v", epsilon, sigma, err)
 	}
+	_, err = r.EpsilonOf(1e-3)
+	if bad, ok := err.(*ParamError); !ok || bad.Param != "noise multiplier" {
+		t.Errorf("of a noise multiplier that gives no privacy: %v", err)
+	}
 }
 
 func TestValidate(t *testing.T) {

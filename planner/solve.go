@@ -84,6 +84,9 @@ func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}}, Strategy: mechanism.Identity(r.Steps), MaxExamplesPerOwner: r.perOwner(of)}
 	var composition *pld.Composition
 	composition, err := claim{run: run}.compose(noiseMultiplier)
+	if bad := (*ParamError)(nil); errors.As(err, &bad) { // without the place in a list of steps
+		return 0, bad
+	}
 	if err != nil {
 		return 0, err
 	}
