@@ -10,14 +10,22 @@ import (
 	"minsep/sampling"
 )
 
+// proven says that the claim of a run is: a certificate is verified, and no check broken.
+func (r *Run) proven() bool {
+	return r.Certificate != nil && r.Certificate.Status == accounting.Verified && r.sound()
+}
+
 func (r *Run) promise() *Section {
 	c := r.Certificate
 	if c == nil {
 		return nil
 	}
 	s := &Section{ID: "promise", Title: "What is promised, and to whom"}
-	if c.Status != accounting.Verified {
+	if !r.proven() {
 		s.Title = "What is claimed and not proven, and for whom"
+	}
+	if !r.sound() {
+		s.Text = append(s.Text, "Nothing is promised as long as a check is broken: this is only what a file of the directory says.")
 	}
 	if c.Unit == accounting.UnitExample {
 		s.Text = append(s.Text, c.Protected()+".")
@@ -124,7 +132,7 @@ func (r *Run) attacks() *Section {
 		return nil
 	}
 	g := c.Guarantee()
-	proven := c.Status == accounting.Verified
+	proven := r.proven()
 	s := &Section{ID: "attacks", Title: "What that means for an attack"}
 	s.Text = []string{fmt.Sprintf("For an attacker who knows everything but whether the protected unit (%s) took part, and sees all that is released, the advantage over guessing is %s. "+
 		"This follows from the points of the certificate alone; more points (minsep account --also-epsilon) make it sharper.", c.Protected(), accounting.AtMost(g.Advantage()))}

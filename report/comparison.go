@@ -39,7 +39,7 @@ func WriteComparison(w io.Writer, a, b *Run) error {
 		if r.Certificate == nil {
 			continue
 		}
-		f := tradeoff(r.Certificate.Guarantee(), r.Certificate.Status == accounting.Verified)
+		f := tradeoff(r.Certificate.Guarantee(), r.proven())
 		f.Title += ": " + name[r]
 		if i == 1 { // identifiers of a page are its own
 			f.SVG = template.HTML(strings.NewReplacer(`"tradeoff-t"`, `"tradeoff2-t"`, `"tradeoff-d"`, `"tradeoff2-d"`, `tradeoff-t tradeoff-d`, `tradeoff2-t tradeoff2-d`).Replace(string(f.SVG)))

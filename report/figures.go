@@ -86,7 +86,7 @@ func (r *Run) curve() Figure {
 	}
 	var points plotter.XYs
 	certified := "certified"
-	if r.Certificate.Status != accounting.Verified {
+	if !r.proven() {
 		certified = "not proven"
 	}
 	for _, pt := range r.Certificate.Points {

@@ -175,7 +175,7 @@ func baseOf(path string) string {
 }
 
 func (r *Run) cite() *Section {
-	if r.Certificate == nil {
+	if r.Certificate == nil || !r.sound() { // nobody is to paste a claim that does not hold
 		return nil
 	}
 	return &Section{ID: "cite", Title: "To paste", Text: []string{"For a paper and for a model card."},

@@ -154,6 +154,19 @@ func TestNotProven(t *testing.T) {
 	if strings.Contains(text, "What is promised") || strings.Contains(text, ".verdict.certified") {
 		t.Error("the page promises what is not proven")
 	}
+	r = fixture(t)
+	r.Report.State = inspect.StateBroken
+	text = pageOf(t, r, Options{})
+	for _, want := range []string{"What is claimed and not proven, and for whom", "Nothing is promised as long as a check is broken", "Nothing in this section is proven"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of a broken run lacks %q", want)
+		}
+	}
+	for _, claim := range []string{"What is promised", "<td>certified</td>", "bound, certified", "-differentially private for"} {
+		if strings.Contains(plain(text), claim) {
+			t.Errorf("the page of a broken run has %q", claim)
+		}
+	}
 }
 
 // TestHostile: names and fields that a directory brings are text, wherever they are shown.
