@@ -3,6 +3,9 @@
 // work, and of the ratios of neighbouring runs.
 //
 //	go run ./integration/peers -python PYTHON [-rounds 5] [-work noise]
+//	go run ./integration/peers -python PYTHON -work 14,745,600
+//
+// The second takes minutes, and is measured once.
 //
 // PYTHON is an interpreter with jax_privacy, such as that of an environment in which
 // `pip install jax-privacy` was run. What starts and compiles is not counted.
@@ -21,13 +24,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/pld"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
@@ -43,7 +46,7 @@ type work struct {
 	Name            string    `json:"-"`    // as it is printed
 	Unit            string    `json:"-"`    // of the figures
 	Scale           float64   `json:"-"`    // from CPU seconds of a unit of work to them; below 0: from its reciprocal
-	Kind            string    `json:"kind"` // sample, form or noise
+	Kind            string    `json:"kind"` // sample, form, noise, toeplitz, banded, dense or compose
 	Steps           int       `json:"steps,omitempty"`
 	MinSep          int       `json:"min_sep,omitempty"`
 	Prob            float64   `json:"prob,omitempty"`
@@ -51,8 +54,10 @@ type work struct {
 	Column          []float64 `json:"column,omitempty"` // of the strategy, Toeplitz
 	Examples        int64     `json:"examples,omitempty"`
 	Coordinates     int64     `json:"coordinates,omitempty"`
-	WarmUp          int       `json:"warm_up"` // units of work before
-	Units           int       `json:"units"`   // of work that are measured
+	Size            int       `json:"size,omitempty"` // bands of a strategy, or participations of a dense one
+	WarmUp          int       `json:"warm_up"`        // units of work before
+	Units           int       `json:"units"`          // of work that are measured
+	Long            bool      `json:"-"`              // minutes: only where its name is asked for, once
 }
 
 // squareRoot are the coefficients of the square root of the prefix sums.
@@ -78,11 +83,21 @@ func works() (all []work) {
 	}
 	all = append(all, work{Name: "batches, 1e6 examples, n = 1000, min-sep 16, batch 1024", Unit: "CPU-s", Scale: 1,
 		Kind: "form", Steps: 1000, MinSep: 16, Prob: 1 / (1e6/1024. - 15), Examples: 1_000_000, Units: 1})
+	all = append(all, work{Name: "batches, 14,745,600 examples, n = 7200, min-sep 256, batch 1793", Unit: "CPU-s", Scale: 1, Long: true,
+		Kind: "form", Steps: 7200, MinSep: 256, Prob: 1 / (14_745_600/1793. - 255), Examples: 14_745_600, Units: 1})
 	for _, bands := range []int{1, 2, 16, 32} {
 		all = append(all, work{Name: fmt.Sprintf("noise, float32, 1e6 coordinates, bands: %d", bands), Unit: "M values a CPU-second", Scale: -coordinates / 1e6,
 			Kind: "noise", Steps: 4096, Column: squareRoot(bands), Coordinates: coordinates, WarmUp: 64, Units: 64})
 	}
-	return all
+	for _, s := range []struct {
+		kind, name  string
+		steps, size int
+	}{{"toeplitz", "best Toeplitz strategy of 64 bands", 2048, 64}, {"banded", "best strategy of 16 bands with columns of norm one", 512, 16},
+		{"dense", "best dense strategy for 8 participations", 256, 8}} {
+		all = append(all, work{Name: fmt.Sprintf("%s, n = %d", s.name, s.steps), Unit: "CPU-s", Scale: 1, Kind: s.kind, Steps: s.steps, Size: s.size, WarmUp: 1, Units: 1})
+	}
+	return append(all, work{Name: "ε of DP-SGD by PLD, q = .01, σ = 1, T = 1000, grid 1e-4", Unit: "CPU-ms", Scale: 1e3,
+		Kind: "compose", Steps: 1000, Prob: .01, NoiseMultiplier: 1, WarmUp: 1, Units: 5})
 }
 
 func main() {
@@ -103,8 +118,8 @@ func run(python string, rounds int, pattern, one string) error {
 		if err := json.Unmarshal([]byte(one), &w); err != nil {
 			return err
 		}
-		seconds, err := ours(w)
-		fmt.Println(seconds)
+		seconds, rmse, err := ours(w)
+		fmt.Println(seconds, rmse)
 		return err
 	}
 	if rounds < 1 {
@@ -120,9 +135,9 @@ func run(python string, rounds int, pattern, one string) error {
 	if err := unix.SchedSetaffinity(0, &core); err != nil {
 		return err
 	}
-	fmt.Println("| work | minsep | jax_privacy | ratio |\n|---|---|---|---|")
+	fmt.Println("| work | minsep | jax_privacy | ratio | its error, to minsep's |\n|---|---|---|---|---|")
 	for _, w := range works() {
-		if !strings.Contains(w.Name, pattern) {
+		if !strings.Contains(w.Name, pattern) || w.Long && pattern == "" {
 			continue
 		}
 		text, err := json.Marshal(w)
@@ -130,18 +145,25 @@ func run(python string, rounds int, pattern, one string) error {
 			return err
 		}
 		var mine, peers, ratios []float64
+		errors := ""
+		if w.Long {
+			rounds = 1
+		}
 		for range rounds {
-			a, err := measured(self, "-case", string(text))
+			a, ours, err := measured(self, "-case", string(text))
 			if err != nil {
 				return err
 			}
-			b, err := measured(python, "-c", script, string(text))
+			b, theirs, err := measured(python, "-c", script, string(text))
 			if err != nil {
 				return err
 			}
 			mine, peers, ratios = append(mine, w.figure(a)), append(peers, w.figure(b)), append(ratios, b/a)
+			if ours > 0 {
+				errors = fmt.Sprintf("%.4f", theirs/ours)
+			}
 		}
-		fmt.Printf("| %s | %.3g %s | %.3g | %.3g |\n", w.Name, median(mine), w.Unit, median(peers), median(ratios))
+		fmt.Printf("| %s | %.3g %s | %.3g | %.3g | %s |\n", w.Name, median(mine), w.Unit, median(peers), median(ratios), errors)
 	}
 	return nil
 }
@@ -159,32 +181,35 @@ func median(list []float64) float64 {
 	return (list[len(list)/2] + list[(len(list)-1)/2]) / 2
 }
 
-// measured runs one side, which prints CPU seconds of a unit of work.
-func measured(program string, args ...string) (float64, error) {
+// measured runs one side, which prints CPU seconds of a unit of work, and the error of the strategy
+// that it made or 0.
+func measured(program string, args ...string) (seconds, rmse float64, err error) {
 	c := exec.Command(program, args...)
 	c.Env = append(os.Environ(), "GOMAXPROCS=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "JAX_PLATFORMS=cpu")
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", program, err)
+		return 0, 0, fmt.Errorf("%s: %w", program, err)
 	}
-	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	_, err = fmt.Sscan(string(out), &seconds, &rmse)
+	return seconds, rmse, err
 }
 
-// ours is minsep's side of a case: CPU seconds of a unit of work.
-func ours(w work) (float64, error) {
-	do, err := prepare(w)
+// ours is minsep's side of a case: CPU seconds of a unit of work, and the error of the strategy
+// that it made, or 0.
+func ours(w work) (seconds, rmse float64, err error) {
+	do, err := prepare(w, &rmse)
 	if err != nil {
-		return math.NaN(), err
+		return 0, 0, err
 	}
 	if w.WarmUp > 0 {
 		if err := do(w.WarmUp); err != nil {
-			return math.NaN(), err
+			return 0, 0, err
 		}
 	}
 	begin := cpu()
 	err = do(w.Units)
-	return (cpu() - begin) / float64(w.Units), err
+	return (cpu() - begin) / float64(w.Units), rmse, err
 }
 
 // cpu is the CPU time of this process so far, in seconds.
@@ -196,7 +221,7 @@ func cpu() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-func prepare(w work) (do func(units int) error, err error) {
+func prepare(w work, rmse *float64) (do func(units int) error, err error) {
 	key := stream.PublicKey("peers", nil)
 	strategy := &mechanism.Strategy{Kind: mechanism.KindBSR, Steps: w.Steps, Toeplitz: w.Column}
 	switch w.Kind {
@@ -212,6 +237,21 @@ func prepare(w work) (do func(units int) error, err error) {
 		}, err
 	case "form":
 		return func(int) error { return form(w) }, nil
+	case "toeplitz", "banded", "dense":
+		return func(int) error { return optimize(w, rmse) }, nil
+	case "compose":
+		return func(units int) error {
+			for range units {
+				c, err := pld.Compose([]pld.Step{{Event: pld.Event{Prob: w.Prob, NoiseMultiplier: w.NoiseMultiplier, Sensitivity: 1, Examples: 1}, Count: w.Steps}}, pld.Options{Grid: 1e-4})
+				if err == nil {
+					_, err = c.Epsilon(1e-5)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil
 	case "noise":
 		if len(w.Column) == 1 {
 			strategy = mechanism.Identity(w.Steps)
@@ -231,6 +271,23 @@ func prepare(w work) (do func(units int) error, err error) {
 		return func(units int) error { return g.Fill32(rows[:int64(units)*w.Coordinates]) }, nil
 	}
 	return nil, fmt.Errorf("no work of kind %q", w.Kind)
+}
+
+// optimize makes the best strategy of a kind for prefix sums.
+func optimize(w work, rmse *float64) (err error) {
+	p := mechanism.Problem{Workload: mechanism.Prefix(w.Steps)}
+	var c mechanism.Convergence
+	switch w.Kind {
+	case "toeplitz":
+		_, c, err = p.OptimalToeplitz(w.Size)
+	case "banded":
+		_, c, err = p.OptimalBanded(w.Size)
+	default:
+		p.Participation = mechanism.Participation{MinSep: w.Steps / w.Size, Phases: true}
+		_, c, err = p.OptimalDense(1e-5)
+	}
+	*rmse = math.Sqrt(c.Loss)
+	return err
 }
 
 // form forms batches and writes them to files.

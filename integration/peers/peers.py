@@ -1,4 +1,4 @@
-"""A case of integration/peers for jax_privacy: prints the CPU seconds of a unit of work, JSON of one number.
+"""A case of integration/peers for jax_privacy: prints the CPU seconds of a unit of work, and the error of the strategy that it made or 0.
 
 The process has one core. Compilation and first calls are not counted.
 """
@@ -64,14 +64,61 @@ def noise(case):
     return work
 
 
+def optimize(case):
+    """The best strategy of a kind for prefix sums; work returns its error times its sensitivity."""
+    from jax_privacy.matrix_factorization import banded, dense, toeplitz
+
+    n, size = case["steps"], case["size"]
+
+    def work(units):
+        for _ in range(units):
+            if case["kind"] == "toeplitz":
+                column = np.zeros(n)
+                column[:size] = toeplitz.optimize_banded_toeplitz(n, size)
+                c = np.zeros((n, n))
+                for i in range(size):
+                    c += np.diag(np.full(n - i, column[i]), -i)
+            elif case["kind"] == "banded":
+                c = np.array(banded.optimize(n, bands=size).materialize())
+            else:
+                c = np.array(dense.optimize(n, epochs=size))
+        return c
+
+    return work
+
+
+def error_of(case, c):
+    """The root mean square error of prefix sums times the sensitivity: for one participation, or for `size` of a dense strategy, evenly apart."""
+    n = case["steps"]
+    gram = np.abs(c.T @ c)
+    apart = n // case["size"] if case["kind"] == "dense" else n
+    sensitivity = np.sqrt(max(gram[first::apart, first::apart].sum() for first in range(apart)))
+    return float(np.sqrt((np.linalg.solve(c.T, np.tri(n).T) ** 2).sum() / n) * sensitivity)
+
+
+def compose(case):
+    """The privacy loss distribution of DP-SGD, in both directions, and its epsilon."""
+    from dp_accounting.pld import privacy_loss_distribution
+
+    def work(units):
+        for _ in range(units):
+            one = privacy_loss_distribution.from_gaussian_mechanism(
+                case["noise_multiplier"], sampling_prob=case["prob"], value_discretization_interval=1e-4, use_connect_dots=False)
+            one.self_compose(case["steps"]).get_epsilon_for_delta(1e-5)
+
+    return work
+
+
 def main():
     case = json.loads(sys.argv[1])
-    work = {"sample": sample, "form": form, "noise": noise}[case["kind"]](case)
-    if case["kind"] != "form":
+    kinds = {"sample": sample, "form": form, "noise": noise, "toeplitz": optimize, "banded": optimize, "dense": optimize, "compose": compose}
+    work = kinds[case["kind"]](case)
+    if case["warm_up"]:
         work(case["warm_up"])
     begin = time.process_time()
-    work(case["units"])
-    print((time.process_time() - begin) / case["units"])
+    made = work(case["units"])
+    seconds = (time.process_time() - begin) / case["units"]
+    print(seconds, 0 if made is None else error_of(case, made))
 
 
 main()
