@@ -69,6 +69,8 @@ class NoiseReader:
             raise ValueError("checkpoint: is for noise that is made as it is needed: give key too")
         elif noise.shards == 0:
             raise ValueError("key: must be given where the run directory holds the recipe only: the file of the root key, to make the noise as it is needed")
+        elif start < noise.steps and np.dtype(noise.dtype).itemsize > self._dtype.itemsize:
+            self._from_files(start)  # so that a fault uses no step up
 
     def step(self, step: int) -> Any:
         """The noise of a step, which must be the next one: a tree as like, or an array [width]."""
@@ -82,11 +84,22 @@ class NoiseReader:
         if self._stream is not None:
             row = self._stream.row()
         else:
-            row = self._run.noise(step, self._shard, self._shards).astype(self._dtype, copy=False)
+            row = self._from_files(step)
         if self._guard is not None:
             self._guard.use_noise(step, self._shard, self._replica)
         self.next_step = step + 1
         return row if self._layout is None else self._layout.split(row)
+
+    def _from_files(self, step: int) -> NDArray[Any]:
+        """The row of a step. Noise that a float32 would round is refused: the low bits of sums would show through."""
+        row = self._run.noise(step, self._shard, self._shards)
+        given = row.astype(self._dtype, copy=False)
+        if self._noise.grid and given.dtype.itemsize < row.dtype.itemsize and not np.array_equal(given, row):
+            raise ValueError(
+                f"dtype float32: must be float64: a float32 does not hold the noise on its grid, {self._noise.grid}, and the low bits of sums would show through. "
+                "For a trainer that adds noise in float32, such as one in JAX, make it with --dtype float32"
+            )
+        return given
 
     def check_tree(self, like: Any, said: str) -> None:
         """Refuses a tree of other names or shapes than that with which the reader was made; said is what that should have been."""

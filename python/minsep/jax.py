@@ -22,6 +22,9 @@ SLACK = 2.0**-18
 # Sums must stay below this many multiples of the grid: the noise, at most 2^24 of them, is added in int32.
 HELD = 2.0**30
 
+# A float32 holds noise up to this many multiples of the grid. More were rounded, and the low bits of sums would show through.
+NOISE_HELD = 2.0**24
+
 
 def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients: a tree of int32 leaves [...], in multiples of the grid. It can be jitted.
@@ -94,7 +97,8 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     """The noisy mean, a tree of float32: (total · grid + noise) / divisor. It can be jitted.
 
     total is the finished sum of `clip_and_sum`, noise the step's, a tree of the same shapes in float32, and divisor
-    `run.expected_batch_size`. The addition is exact, in multiples of the grid; the division rounds.
+    `run.expected_batch_size`. The addition is exact, in multiples of the grid; the division rounds. Where noise is beyond 2^24
+    multiples, which a float32 does not hold, the mean is NaN: make the noise with --dtype float32, and --grid, if any, for that.
     """
     if grid == 0:
         return jax.tree_util.tree_map(lambda s, z: (s + z) / divisor, total, noise)
@@ -102,8 +106,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     def one(s: Any, z: Any) -> Any:
         if s.dtype != jnp.int32 or s.shape != z.shape:
             raise ValueError(f"total: {s.dtype}{s.shape} with noise {z.dtype}{z.shape}: must be what clip_and_sum gave, of the noise's shape")
-        exact = s + (jnp.asarray(z, jnp.float32) / grid).astype(jnp.int32)
-        return exact.astype(jnp.float32) * (grid / divisor)
+        multiples = jnp.asarray(z, jnp.float32) / grid
+        exact = s + multiples.astype(jnp.int32)
+        return jnp.where(jnp.abs(multiples) <= NOISE_HELD, exact.astype(jnp.float32) * (grid / divisor), jnp.nan)
 
     return jax.tree_util.tree_map(one, total, noise)
 

@@ -197,6 +197,10 @@ class AddNoise(runs.Case):
         got = jax.jit(ours.add_noise, static_argnums=(2, 3))({"w": total}, {"w": noise}, grid, 1.0)["w"]
         want = (total.astype(np.float64) * grid + noise).astype(np.float32)
         self.assertEqual(np.asarray(got).tolist(), want.tolist())
+        for beyond in (2**24 + 2, 2**31, 2**40):  # would be rounded, or end at the largest int32, and show the sum
+            one = {"w": np.array([[beyond, -beyond, 2**24, -(2**24)]]) * grid}
+            mean = np.asarray(jax.jit(ours.add_noise, static_argnums=(2, 3))({"w": total[:1, :4]}, one, grid, 1.0)["w"])
+            self.assertEqual(np.isnan(mean).tolist(), [[True, True, False, False]])
         for bad in total.astype(np.float32), total[0]:
             with self.assertRaisesRegex(ValueError, "must be what clip_and_sum gave"):
                 ours.add_noise({"w": bad}, {"w": noise}, grid, 1.0)
