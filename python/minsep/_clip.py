@@ -107,13 +107,14 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
     check_divisor(divisor)
 
     def one(s: Any, z: Any) -> Any:
+        held = {"total": held_by(np.asarray(s).dtype.itemsize), "noise": held_by(np.asarray(z).dtype.itemsize)}
         s, z = _exact(s, "total"), _exact(z, "noise")
         if s.shape != z.shape:
             raise ValueError(f"noise: of shape {z.shape}, the sum is of {s.shape}: give the noise of the same tree")
         if grid:
             for name, values, of in ("total", s, "clip_and_sum"), ("noise", z, "read_noise"):
                 multiples = values / grid
-                if not np.all((np.trunc(multiples) == multiples) & (np.abs(multiples) <= HELD)):
+                if not np.all((np.trunc(multiples) == multiples) & (np.abs(multiples) <= held[name])):
                     raise ValueError(f"{name}: {OFF_GRID.format(grid=grid, of=of)}")
         return cast((s + z) / divisor, dtype)
 
@@ -121,8 +122,13 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
 
 
 OFF_GRID = (
-    "has values that are not whole multiples of the grid, {grid}: their low bits would show through the noise. Give what {of} gave, of this run, before any division or other rounding"
+    "has values that are not whole multiples of the grid, {grid}, or more of them than its type holds: their low bits would show through the noise. Give what {of} gave, of this run, before any division or other rounding"
 )
+
+
+def held_by(size: int) -> float:
+    """Up to how many multiples of the grid a floating-point number of so many bytes holds exactly: more of them were rounded."""
+    return {2: 2.0**8, 4: 2.0**24}.get(size, HELD)
 
 
 def _exact(values: Any, name: str) -> NDArray[np.float64]:

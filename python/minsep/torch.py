@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ._batches import PADDING
-from ._clip import HELD, OFF_GRID, SLACK, padding_of, whole_numbers
+from ._clip import HELD, OFF_GRID, SLACK, held_by, padding_of, whole_numbers
 from ._guard import StepGuard
 from ._pad import pad
 from ._run import Run
@@ -91,11 +91,12 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
             raise ValueError(f"total: of type {s.dtype}: must be floating-point, as clip_and_sum gives it")
         if s.shape != added.shape:
             raise ValueError(f"noise: of shape {tuple(added.shape)}, the sum is of {tuple(s.shape)}: give the noise of the same tree")
+        held = {"total": held_by(s.element_size()), "noise": held_by(np.asarray(z).dtype.itemsize)}
         s = s.to(torch.float64)
         if grid:
             for name, values, of in ("total", s, "clip_and_sum"), ("noise", added, "read_noise"):
                 multiples = values / grid
-                if not bool(torch.all((torch.trunc(multiples) == multiples) & (multiples.abs() <= HELD))):
+                if not bool(torch.all((torch.trunc(multiples) == multiples) & (multiples.abs() <= held[name]))):
                     raise ValueError(f"{name}: {OFF_GRID.format(grid=grid, of=of)}")
         return ((s + added) / divisor).to(dtype)
 

@@ -157,6 +157,14 @@ class AddNoise(runs.Case):
                 add([array(bad)], [good], grid, 8.0)
             with self.assertRaisesRegex(ValueError, "noise: has values that are not whole multiples of the grid.*what read_noise gave"):
                 add([array(good)], [bad], grid, 8.0)
+        for kind, most in ("float32", 2**24), ("float16", 2**8):  # beyond, its numbers were rounded: whole multiples all the same
+            bad = np.full((50, 40), most, kind)
+            add([array(bad)], [bad], 1.0, 8.0)
+            bad[31, 7] *= 2
+            with self.assertRaisesRegex(ValueError, "total: has values .*, or more of them than its type holds"):
+                add([array(bad)], [good * 0], 1.0, 8.0)
+            with self.assertRaisesRegex(ValueError, "noise: has values .*, or more of them than its type holds"):
+                add([array(good * 0)], [bad], 1.0, 8.0)
         with self.assertRaisesRegex(ValueError, "total: of type .*int32: must be floating-point"):
             add([array((good / grid).astype(np.int32))], [good], grid, 8.0)
 
