@@ -279,6 +279,50 @@ func TestRatiosAgree(t *testing.T) {
 	}
 }
 
+// TestProducts: products of powers are the sum of exponentials, and what would leave the range of a
+// float64 is summed by its exponents.
+func TestProducts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	proc, err := newProcess(bMinSep(0.2, 7, 3, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for examples := 1; examples <= 4; examples++ {
+		for _, sigma := range []float64{.05, .4, 2} {
+			r := newSumRatio(proc.patterns(examples, 1e5), matrix(toeplitz(7, 0.8, 0.5, 0.3)), sigma)
+			for _, scale := range []float64{.1, 1, 10} {
+				y := make([]float64, proc.steps)
+				for i := range y {
+					y[i] = scale * sigma * rng.NormFloat64()
+				}
+				got := r.log(y) // sets the dots
+				if want := r.logOfExponents(); !(math.Abs(got-want) <= 1e-11*max(1, math.Abs(want))) {
+					t.Errorf("%d examples, σ = %v: %v, %v by exponents", examples, sigma, got, want)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkOwnerOfFive(b *testing.B) {
+	proc, err := newProcess(bMinSep(0.04, 8, 3, true))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := newSumRatio(proc.patterns(5, maxPatterns), matrix(toeplitz(8, 0.8, 0.6)), 2)
+	y := []float64{1, -2, 3, 0, 1, -1, 2, .5}
+	b.Run("products", func(b *testing.B) {
+		for b.Loop() {
+			r.log(y)
+		}
+	})
+	b.Run("exponents", func(b *testing.B) {
+		for b.Loop() {
+			r.logOfExponents()
+		}
+	})
+}
+
 // TestMatrix: the columns are those of the product.
 func TestMatrix(t *testing.T) {
 	for _, s := range []*mechanism.Strategy{

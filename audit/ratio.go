@@ -87,15 +87,22 @@ type sumRatio struct {
 	columns [][]float64 // C/σ²
 	dots    []float64   // ⟨c_i, y⟩/σ²
 	terms   []term
+	most    int     // participations at one step
+	least   float64 // of the constants
 
 	exponents []float64 // of the terms
+	powers    []float64 // exp(m·dots[i]) at i·(most+1)+m
+	product   []float64 // of so many powers of a term, from the first
 }
 
 // term is one pattern: the steps at which it is not zero, and the number of participations there.
 type term struct {
 	steps    []int
 	times    []float64
+	powers   []int   // places of their powers
+	shared   int     // how many of these, from the first, are those of the term before
 	constant float64 // ln π(x) - ‖Cx‖²/2σ²
+	weight   float64 // exp of it
 }
 
 func newSumRatio(patterns []pattern, columns [][]float64, sigma float64) *sumRatio {
@@ -119,16 +126,65 @@ func newSumRatio(patterns []pattern, columns [][]float64, sigma float64) *sumRat
 		}
 		mean := multiply(columns, x)
 		t.constant -= inner(mean, mean) / (2 * sigma * sigma)
+		t.weight = math.Exp(t.constant)
+		r.most, r.least = max(r.most, int(slices.Max(x))), min(r.least, t.constant)
 		r.terms = append(r.terms, t)
 	}
+	for k := range r.terms {
+		t := &r.terms[k]
+		for j, i := range t.steps {
+			t.powers = append(t.powers, i*(r.most+1)+int(t.times[j]))
+		}
+		if k > 0 {
+			before := r.terms[k-1].powers
+			for t.shared < min(len(before), len(t.powers)) && before[t.shared] == t.powers[t.shared] {
+				t.shared++
+			}
+		}
+	}
 	r.exponents = make([]float64, len(r.terms))
+	r.powers, r.product = make([]float64, len(columns)*(r.most+1)), make([]float64, len(columns)+1)
 	return r
 }
 
+// inRange is how large exponents may be for products of exponentials to stay far from the ends of
+// the range of a float64.
+const inRange = 300
+
 func (r *sumRatio) log(y []float64) float64 {
+	reach := 0.0 // of the exponents, without their constants
 	for i, c := range r.columns {
 		r.dots[i] = inner(c, y[i:])
+		reach += float64(r.most) * math.Abs(r.dots[i])
 	}
+	if reach < inRange && r.least > -inRange {
+		return math.Log(r.products())
+	}
+	return r.logOfExponents()
+}
+
+// products is f where nothing leaves the range: a term is a product of a few powers, the first of
+// which the term before has as well, and takes a fraction of the time of an exponential.
+func (r *sumRatio) products() (sum float64) {
+	for i, d := range r.dots {
+		powers := r.powers[i*(r.most+1):][:r.most+1]
+		powers[0] = 1
+		for m, e := 1, math.Exp(d); m < len(powers); m++ {
+			powers[m] = powers[m-1] * e
+		}
+	}
+	r.product[0] = 1
+	for k := range r.terms {
+		t := &r.terms[k]
+		for j := t.shared; j < len(t.powers); j++ {
+			r.product[j+1] = r.product[j] * r.powers[t.powers[j]]
+		}
+		sum += t.weight * r.product[len(t.powers)]
+	}
+	return sum
+}
+
+func (r *sumRatio) logOfExponents() float64 {
 	largest := math.Inf(-1)
 	for k, t := range r.terms {
 		e := t.constant
