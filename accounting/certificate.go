@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
@@ -33,7 +34,7 @@ func formatOf(r Run) int {
 // describes: without it the certificate claims the same. Its field has the tag since:"n" with the
 // minor that it came with. Older versions read the certificate without it, and this one makes those
 // of older versions again without it.
-const certificateMinor = 0
+const certificateMinor = 1
 
 // Status says what a certificate is worth.
 type Status string
@@ -52,6 +53,10 @@ const (
 	singleAdjacency  = exampleAdjacency + "; AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
 	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
 )
+
+// fixedGraph is what else is the same in both trainings where the adjacency is that of one example.
+// The kept examples of an owner depend on the whole graph.
+const fixedGraph = "which examples there are, who owns them, and which of an owner's examples are kept, is public and fixed"
 
 // MostPoints is how many points a certificate may have: what follows of them takes time that grows
 // with the third power of their number.
@@ -80,11 +85,12 @@ type Certificate struct {
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ: standard deviation of z in units of the clip norm, above 0
 	Method          Method  `json:"method"`           // of the weaker direction
 
-	Run         Run          `json:"run"`         // what the claim is for
-	Unit        Unit         `json:"unit"`        // whom the claim protects; see Protected
-	Adjacency   string       `json:"adjacency"`   // in words; follows from Unit and Run
-	Assumptions []Assumption `json:"assumptions"` // what the claim rests on, with the source of each
-	Points      []Claimed    `json:"points"`      // the first is (Epsilon, Delta)
+	Run         Run          `json:"run"`                       // what the claim is for
+	Unit        Unit         `json:"unit"`                      // whom the claim protects; see Protected
+	Adjacency   string       `json:"adjacency"`                 // in words; follows from Unit and Run
+	Graph       string       `json:"graph,omitempty" since:"1"` // what of the example-owner graph is public and fixed; "" where the adjacency says it
+	Assumptions []Assumption `json:"assumptions"`               // what the claim rests on, with the source of each
+	Points      []Claimed    `json:"points"`                    // the first is (Epsilon, Delta)
 
 	ProtocolSHA256 string `json:"protocol_sha256"`       // 64 hexadecimal digits: of the protocol's file in the ledger
 	PlanSHA256     string `json:"plan_sha256,omitempty"` // of the batches' parameters, 64 hexadecimal digits; "" if the protocol has none
@@ -133,6 +139,9 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	}
 	if p.Unit == UnitExample {
 		c.Adjacency = singleAdjacency
+	}
+	if strings.HasPrefix(c.Adjacency, exampleAdjacency) {
+		c.Graph = fixedGraph
 	}
 	for i, pt := range p.Points {
 		if released.Certified[i] {

@@ -35,6 +35,11 @@ func toyCertificate(t *testing.T) []byte {
 func TestCertificateMinors(t *testing.T) {
 	data := toyCertificate(t)
 	plain := regexp.MustCompile(`"minor": \d+,`).ReplaceAll(data, nil) // of minor 0
+	minor0 := regexp.MustCompile(`(?m)^ *"(minor|graph)": .*\n`).ReplaceAll(data, nil)
+	c0, err := ParseCertificate(data)
+	if err != nil || c0.Graph == "" {
+		t.Fatalf("the certificate of one example says nothing of the graph: %v", err)
+	}
 	newer := func(minor, column string) []byte {
 		return bytes.Replace(plain, []byte(`"format": 1,`), []byte(`"format": 1,`+minor+column), 1)
 	}
@@ -44,6 +49,7 @@ func TestCertificateMinors(t *testing.T) {
 		want string
 	}{
 		"as it is":                     {data, ""},
+		"of minor 0":                   {minor0, ""},
 		"newer":                        {newer(`"minor": 99,`, ""), ""},
 		"newer, with a column":         {newer(`"minor": 99,`, column), ""},
 		"a column without a minor":     {newer("", column), "unknown field"},
@@ -62,11 +68,18 @@ func TestCertificateMinors(t *testing.T) {
 		if c.want != "" || err != nil {
 			continue
 		}
-		if read.Newer() != (name != "as it is") {
+		if read.Newer() != strings.HasPrefix(name, "newer") {
 			t.Errorf("%s: newer is %v", name, read.Newer())
 		}
-		if again, err := read.As(read.Minor).Encode(); err != nil || !bytes.Equal(again, data) {
-			t.Errorf("%s: without what is not known it is\n%s(%v), want\n%s", name, again, err, data)
+		want := data
+		if name == "of minor 0" {
+			want = minor0
+		}
+		if again, err := c0.As(read.Minor).Encode(); err != nil || !bytes.Equal(again, want) {
+			t.Errorf("%s: written for it, the certificate is\n%s(%v), want\n%s", name, again, err, want)
+		}
+		if again, err := read.As(read.Minor).Encode(); err != nil || !bytes.Equal(again, want) {
+			t.Errorf("%s: without what is not known it is\n%s(%v), want\n%s", name, again, err, want)
 		}
 	}
 }

@@ -18,6 +18,9 @@ func (c *Certificate) Statement() string {
 		b.WriteString("Training")
 	}
 	fmt.Fprintf(&b, " is (ε, δ) = (%g, %g)-differentially private for %s, under the adjacency “%s”.", c.Epsilon, c.Delta, c.Protected(), c.Adjacency)
+	if c.Graph != "" {
+		fmt.Fprintf(&b, " The graph is not part of what differs: %s.", c.Graph)
+	}
 	for _, p := range c.Points[1:] {
 		fmt.Fprintf(&b, " The same mechanism is (%g, %g)-differentially private.", p.Epsilon, p.Delta)
 	}
@@ -59,6 +62,9 @@ func (c *Certificate) ModelCard() string {
 	}
 	line("Protected unit", "%s", c.Protected())
 	line("Adjacency", "%s", c.Adjacency)
+	if c.Graph != "" {
+		line("Example–owner graph", "%s", c.Graph)
+	}
 	line("Sampling", "%s", describeSampler(c.Run))
 	line("Noise", "σ = %.6g in units of the clip norm, correlated by %s", c.NoiseMultiplier, describeStrategy(c.Run.Strategy))
 	line("Verification", "%s", c.verifiedBy())

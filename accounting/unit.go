@@ -41,9 +41,9 @@ func (u Unit) protected(run Run) string {
 	case u == UnitExample:
 		return "SINGLE EXAMPLES ONLY: AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
 	case examplesPerOwner > 1:
-		return fmt.Sprintf("an owner with at most %d examples", examplesPerOwner)
+		return fmt.Sprintf("an owner of whom at most %d examples are kept", examplesPerOwner)
 	}
-	return "an owner with one example"
+	return "an owner of whom one example is kept"
 }
 
 // Protected says in words whom the certificate protects.

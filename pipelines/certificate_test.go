@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -33,11 +34,15 @@ func TestCertificateOfALaterVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := bytes.Replace(data, []byte(`"format": 1,`), []byte(`"format": 1, "minor": 99, "weather": "words",`), 1)
+	first := regexp.MustCompile(`(?m)^ *"(minor|graph)": .*\n`).ReplaceAll(data, nil) // as minor 0 wrote it
+	later := bytes.Replace(regexp.MustCompile(`"minor": \d+,`).ReplaceAll(data, nil), []byte(`"format": 1,`), []byte(`"format": 1, "minor": 99, "weather": "words",`), 1)
 	for name, c := range map[string]struct {
 		data   []byte
 		failed bool
 	}{
+		"first":                   {first, false},
+		"first, with the graph":   {regexp.MustCompile(`"minor": \d+,`).ReplaceAll(data, nil), true},
+		"another graph":           {bytes.Replace(data, []byte("is public and fixed"), []byte("may change"), 1), true},
 		"later":                   {later, false},
 		"later, of another claim": {bytes.Replace(later, []byte(`"epsilon": 2,`), []byte(`"epsilon": 1,`), -1), true},
 		"one more newline":        {append(bytes.Clone(data), '\n'), true},
@@ -50,6 +55,9 @@ func TestCertificateOfALaterVersion(t *testing.T) {
 		}
 		if failed := failedChecks(t, run); slices.Contains(failed, "certificate") != c.failed || !c.failed && failed != nil {
 			t.Errorf("%s: failed are %v", name, failed)
+		}
+		if name == "first" {
+			continue
 		}
 		account := account
 		account.From = run

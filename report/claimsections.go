@@ -33,8 +33,11 @@ func (r *Run) promise() *Section {
 	s.Facts = []Fact{
 		{"Protected", c.Protected()},
 		{"Against", c.Adjacency},
-		{"Guarantee", fmt.Sprintf("ε = %g, δ = %g", c.Epsilon, c.Delta)},
 	}
+	if c.Graph != "" {
+		s.Facts = append(s.Facts, Fact{"The same in both", c.Graph})
+	}
+	s.Facts = append(s.Facts, Fact{"Guarantee", fmt.Sprintf("ε = %g, δ = %g", c.Epsilon, c.Delta)})
 	for _, p := range c.Points[1:] {
 		s.Facts = append(s.Facts, Fact{"Also", fmt.Sprintf("ε = %g, δ = %g, at the same noise", p.Epsilon, p.Delta)})
 	}

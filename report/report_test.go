@@ -85,7 +85,7 @@ var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import
 func TestPage(t *testing.T) {
 	text := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
 	for _, want := range []string{"certified: all of it", "ε = 2, δ = 1e-05", "What stays secret", "What the trainer must do", "30, the expected batch size", "Made 2026-01-02 03:04 UTC",
-		"(2, 1e-05)-differentially private for an owner with one example", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600 (60 %)"} {
+		"(2, 1e-05)-differentially private for an owner of whom one example is kept", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600 (60 %)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -124,6 +124,9 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 			fmt.Fprintf(t, "taken over\tfrom %s, with its ledger: no samples were drawn\n", r.From)
 		}
 		fmt.Fprintf(t, "adjacency\t%s\n", c.Adjacency)
+		if c.Graph != "" {
+			fmt.Fprintf(t, "graph\t%s\n", c.Graph)
+		}
 		if c.Run.Sampler.Owners != nil {
 			fmt.Fprintf(t, "clipping\tthe mean over what an owner brings, once for each owner\n")
 		}
