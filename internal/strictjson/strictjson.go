@@ -27,13 +27,16 @@ import (
 	"strings"
 )
 
-// Unmarshal decodes one JSON value into v, and refuses fields that v does not have and anything
-// after the value.
+// Unmarshal decodes one JSON value into v, and refuses fields that v does not have, anything after
+// the value, and what [Distinct] refuses.
 func Unmarshal(b []byte, v any) error {
 	if err := Foreign(b); err != nil {
 		return err
 	}
-	return decode(bytes.NewReader(b), v)
+	if err := decode(bytes.NewReader(b), v); err != nil {
+		return err
+	}
+	return Distinct(b)
 }
 
 // ErrForeign says that something is not JSON from its beginning, and shows nothing of it.
@@ -48,7 +51,8 @@ func Foreign(b []byte) error {
 	return ErrForeign
 }
 
-// Read is [Unmarshal] of an object or a list that is all that r has.
+// Read is [Unmarshal] of an object or a list that is all that r has, but for [Distinct]: it does
+// not hold the text, which may be a matrix.
 func Read(r io.Reader, v any) error {
 	b := bufio.NewReader(r)
 	for {

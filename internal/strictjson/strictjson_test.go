@@ -180,8 +180,11 @@ func TestDistinct(t *testing.T) {
 		strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20): false, // too deep
 		strings.Repeat(" ", 1<<20) + `{"a": 1}`:                 true,
 	} {
-		if err := Distinct([]byte(text)); (err == nil) != sound {
-			t.Errorf("%.100s: %v", text, err)
+		var v any
+		for _, err := range []error{Distinct([]byte(text)), Unmarshal([]byte(text), &v)} {
+			if (err == nil) != sound {
+				t.Errorf("%.100s: %v", text, err)
+			}
 		}
 	}
 }

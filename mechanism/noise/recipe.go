@@ -258,7 +258,11 @@ func (r *Recipe) Write(w io.Writer) error {
 // coefficients are those of the strategy. It refuses unknown fields and anything behind the end.
 func Read(rd io.Reader) (*Recipe, error) {
 	r := new(Recipe)
-	if err := strictjson.Read(rd, r); err != nil {
+	text, err := io.ReadAll(rd)
+	if err == nil {
+		err = strictjson.Unmarshal(text, r)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("noise: recipe: %w", err)
 	}
 	if r.Format != Format {
