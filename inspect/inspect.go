@@ -57,7 +57,9 @@ func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 }
 
 func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
-	if _, err := store.Stat(ctx, dir); err != nil {
+	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: "does not exist: name a run directory, as minsep run makes, or a folder of one"}
+	} else if err != nil {
 		return nil, err
 	}
 	folders, err := foldersOf(ctx, dir)

@@ -73,18 +73,33 @@ func (o Options) Validate(c *param.Checker) {
 	o.validateJob(c)
 	if o.KeyFile == "" {
 		rule := "must name a key file; make one with `minsep keygen`"
-		for _, made := range []string{manifest.NoiseFolder, manifest.BatchesFolder} {
-			if o.Out != "" && manifest.Finished(store.Join(o.Out, made)) {
-				rule = "must name the key file with which " + store.Join(o.Out, made) + " was made"
-			}
+		if made := o.madeWithKey(); made != "" {
+			rule = "must name the key file with which " + made + " was made"
 		}
 		c.Require(false, "key", `""`, rule)
 	} else if _, err := stream.ReadKeyFile(o.KeyFile); err != nil {
 		if _, bad := errors.AsType[*param.Error](err); !bad && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
-			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: "cannot be read: " + errors.Unwrap(err).Error()}
+			rule := "cannot be read: " + errors.Unwrap(err).Error()
+			if made := o.madeWithKey(); made != "" {
+				rule += "; " + made + " was made with a key, and needs the same"
+			} else if errors.Is(err, fs.ErrNotExist) {
+				rule += "; make one with `minsep keygen " + o.KeyFile + "`"
+			}
+			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: rule}
 		}
 		c.Add(err)
 	}
+}
+
+// madeWithKey is a finished folder of the run directory that was made with a key; "" if there is
+// none.
+func (o Options) madeWithKey() (made string) {
+	for _, folder := range []string{manifest.NoiseFolder, manifest.BatchesFolder} {
+		if o.Out != "" && manifest.Finished(store.Join(o.Out, folder)) {
+			made = store.Join(o.Out, folder)
+		}
+	}
+	return made
 }
 
 // validateJob records the faults of where a job runs and where its results go.

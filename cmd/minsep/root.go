@@ -130,7 +130,8 @@ func (a *app) command() *cobra.Command {
 finds and verifies the noise multiplier they need, and generates the correlated noise.
 
 Start with:  minsep keygen key
-             minsep plan --graph edges.tsv --steps 1000 --batch-size 128 --epsilon 8 --delta 1e-5 --coordinates 100000 --out plan.json
+             minsep plan --graph edges.tsv --max-per-owner 1 --steps 1000 --batch-size 128 --epsilon 8 --delta 1e-5 \
+                 --coordinates 100000 --out plan.json
              minsep run plan.json
              minsep inspect run
 
