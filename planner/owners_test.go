@@ -2,6 +2,7 @@ package planner
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -122,6 +123,9 @@ func TestTwins(t *testing.T) {
 			}
 			pairs++
 			a, b := row.Noise, other.Noise
+			if row.SameAs != other.SameAs {
+				t.Errorf("%s is as DP-SGD of %g, and %s of %g", row.Name(), row.SameAs, other.Name(), other.SameAs)
+			}
 			if a.Multiplier != b.Multiplier || a.StdErr != b.StdErr || a.OneDirection != b.OneDirection || row.Relative != other.Relative {
 				t.Errorf("%s: %+v, %s: %+v", row.Name(), a, other.Name(), b)
 			}
@@ -129,6 +133,22 @@ func TestTwins(t *testing.T) {
 	}
 	if pairs < 3 {
 		t.Errorf("%d pairs", pairs)
+	}
+	first := out.Rows[0]
+	if !first.samplesOwners() || first.SameAs <= 0 {
+		t.Fatalf("the first is %s, as DP-SGD of %g", first.Name(), first.SameAs)
+	}
+	said := fmt.Sprint(out.Note)
+	for _, row := range out.Rows[1:] {
+		if row.Relative == first.Relative && !row.samplesOwners() {
+			if want := fmt.Sprintf("Row %d needs as much noise, clips each example, and keeps 50 %% of them", row.Rank); !strings.Contains(said, want) {
+				t.Errorf("no %q in %s", want, said)
+			}
+			break
+		}
+	}
+	if why := fmt.Sprint(out.Why); !strings.Contains(why, "owners for the same") || !strings.Contains(said, "clips the mean, once for each owner") {
+		t.Errorf("owners are not named: %s %s", why, said)
 	}
 	a := &setting{planning: &planning{Request: &r}, population: r.Populations[0], batch: 40}
 	b := &setting{planning: a.planning, population: r.Populations[1], owners: true, batch: 40}

@@ -28,7 +28,7 @@ type Row struct {
 	BatchSize  float64 `json:"batch_size"`              // expected, in examples, or in owners where they are sampled, above 0
 	Relative   float64 `json:"relative"`                // the objective's error over BatchSize, above 0: the noise relative to the batch
 	StdErr     float64 `json:"std_err"`                 // of Relative, at least 0; 0 if the noise multiplier is proven
-	SameAs     float64 `json:"same_as"`                 // the batch size at which independent noise with Poisson sampling has the same Relative; 0 if none up to half of the examples has
+	SameAs     float64 `json:"same_as"`                 // the batch size at which independent noise with Poisson sampling has the same Relative; in owners, sampled likewise, where the row samples them; 0 if none up to half of the examples, or owners, has
 	Examples   int64   `json:"examples"`                // kept, at least 1
 	Kept       float64 `json:"kept"`                    // part of those given, above 0 and at most 1
 	TimesEach  float64 `json:"times_each"`              // expected participations of an example, or of an owner that is sampled, in the run, at least 0

@@ -24,13 +24,16 @@ func (row *Row) Name() string {
 		name += fmt.Sprintf(" %d", row.Scheme.MinSep)
 	}
 	name += ", " + row.StrategyName()
-	if row.Scheme.Sample == sampling.SampleOwners {
+	if row.samplesOwners() {
 		name += fmt.Sprintf(", owners sampled with %d of at most %s", row.Scheme.ExamplesPerOwner, words.Count(row.MaxPerOwner, "example"))
 	} else if row.MaxPerOwner > 1 {
 		name += fmt.Sprintf(", %s per owner", words.Count(row.MaxPerOwner, "example"))
 	}
 	return name
 }
+
+// samplesOwners says whether owners take part in place of examples.
+func (row *Row) samplesOwners() bool { return row.Scheme.Sample == sampling.SampleOwners }
 
 // StrategyName says in words which strategy a row has.
 func (row *Row) StrategyName() string {
@@ -58,8 +61,8 @@ func (out *Result) explain() {
 	why := func(format string, args ...any) { out.Why = append(out.Why, fmt.Sprintf(format, args...)) }
 	why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
 	sampling, same := "Poisson sampling", sameAs(first)
-	if first.Scheme.Sample != "" { // SameAs is of sampled examples
-		sampling, same = "Poisson sampling of owners", ""
+	if first.samplesOwners() {
+		sampling = "Poisson sampling of owners"
 	}
 	for _, row := range out.Rows {
 		if row.Scheme.Scheme == "poisson" && row.Bands == 1 && row.Scheme.Sample == first.Scheme.Sample && row.MaxPerOwner == first.MaxPerOwner && row.BatchSize == first.BatchSize && row != first {
@@ -169,10 +172,14 @@ func figure(value, stdErr float64) string {
 
 // sameAs says which batch size independent noise would need.
 func sameAs(row *Row) string {
-	if row.SameAs == 0 {
-		return ", and needs batches of more than half of the examples for the same"
+	units := "examples"
+	if row.samplesOwners() {
+		units = "owners"
 	}
-	return fmt.Sprintf(", and needs batches of %.3g for the same", row.SameAs)
+	if row.SameAs == 0 {
+		return ", and needs batches of more than half of the " + units + " for the same"
+	}
+	return fmt.Sprintf(", and needs batches of %.3g %s for the same", row.SameAs, units)
 }
 
 // instead says what else is different in another row.
@@ -212,6 +219,18 @@ func seconds(s float64) string {
 	return fmt.Sprintf("%.2g min", s/60)
 }
 
+// ownersNote says what a row that samples owners asks of the trainer, and which row with exactly as
+// much noise does not ask it.
+func ownersNote(first *Row, others []*Row) string {
+	text := "The first samples owners: the trainer averages the gradients of what an owner brings, and clips the mean, once for each owner (docs/python.md, owners that take part)."
+	for _, row := range others {
+		if row.Refused == "" && row.Relative == first.Relative && !row.samplesOwners() {
+			return fmt.Sprintf("%s Row %d needs as much noise, clips each example, and keeps %.3g %% of them.", text, row.Rank, 100*row.Kept)
+		}
+	}
+	return text
+}
+
 // notes say what the figures are.
 func notes(out *Result) (list []string) {
 	r := out.Request
@@ -224,7 +243,10 @@ func notes(out *Result) (list []string) {
 		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", apart))
 	}
 	if len(r.Populations) > 1 {
-		list = append(list, "DP-SGD in \"as DP-SGD of\" has the k_u and the examples of the row: compare it between rows of the same k_u only.")
+		list = append(list, "DP-SGD in \"as DP-SGD of\" has the k_u and the examples of the row, and samples owners where the row does: compare it between rows of the same k_u only.")
+	}
+	if first := out.Rows[0]; first.samplesOwners() {
+		list = append(list, ownersNote(first, out.Rows[1:]))
 	}
 	if most := out.Rows[0].SuggestedMaxBatchSize; most > 0 {
 		list = append(list, fmt.Sprintf("A maximum batch size of the first from %d on costs at most %g %% of delta: --max-batch-size %d.", most, 100*accounting.SuggestedShare, most))
