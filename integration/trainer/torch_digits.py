@@ -41,7 +41,7 @@ def train(path: str, progress: training.Progress, learning_rate: float, key: str
         with minsep.read_noise(run, list(model.parameters()), guard=guard, key=key) as noise:
             optimizer = dp.NoisyOptimizer(inner, run, noise, guard)
             first = guard.next_step
-            batches = DataLoader(TensorDataset(x, y), batch_sampler=dp.Batches(run, first), collate_fn=dp.collate((x[:0], y[:0])))
+            batches = DataLoader(TensorDataset(x, y), batch_sampler=dp.Batches(run, guard), collate_fn=dp.collate((x[:0], y[:0])))
             for t, (a, b) in enumerate(batches, first):
                 optimizer.zero_grad()
                 if len(a) > 0:

@@ -66,6 +66,7 @@ class StepGuard:
         self._records: list[_Record] = []
         self._claims: list[_Lock] = []
         self._process, self._closed = os.getpid(), False
+        self._inside = False  # of a loop over the guard
         if not 0 <= rank < ranks:
             raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
         self._run, self._rank, self._ranks, self._gather = run, rank, ranks, gather
@@ -201,7 +202,28 @@ class StepGuard:
         while self.next_step < self._run.steps:
             step = self.next_step
             self.take(step)
-            yield step
+            self._inside = True
+            try:
+                yield step
+            finally:
+                self._inside = False
+
+    # Loaders
+
+    def begin_batches(self, run: Run) -> int:
+        """The step with which a loader of the run's batches begins now: the next one."""
+        if run.run_id != self._run.run_id:
+            raise ValueError(f"guard: is of the run in {self._run.path}, the batches of another one, in {run.path}: give the loader the guard of its own run, StepGuard(run)")
+        if self._inside:
+            raise TrainingError(
+                f"batch of step {self.next_step}: the loader begins inside of a loop over the guard, which has taken step {self.next_step - 1}: its batches would meet the noise of the steps before them. "
+                "Begin it before: `for step, batch in zip(guard, loader)`"
+            )
+        return self.next_step
+
+    def check_batch(self, step: int) -> None:
+        """Refuses the batch of a step that is over: the noise would be that of a later one. Loaders may run ahead of the guard."""
+        check_batch(step, self.next_step)
 
     # Hosts
 
@@ -305,6 +327,24 @@ class StepGuard:
             self.close()
         except (AttributeError, TypeError):  # never opened; or the interpreter ends, and its modules are gone: so is the file
             pass
+
+
+def check_guard(guard: Any, start: int | None, call: str) -> StepGuard | None:
+    """The guard that a loader was given: None only with the step with which it begins."""
+    if guard is not None and not isinstance(guard, StepGuard):
+        raise TypeError(f"guard {guard!r}: must be the training's StepGuard, {call}, so that batches and noise are of the same steps; without a training, None with start=, the first step")
+    if (guard is None) == (start is None):
+        raise TypeError(f"guard: must be the training's StepGuard, {call}, which knows the first step; start= is for guard=None, where there is no training")
+    return guard
+
+
+def check_batch(step: int, next_step: int) -> None:
+    """Refuses the batch of a step before the one that was taken last."""
+    if step < next_step - 1:
+        raise TrainingError(
+            f"batch of step {step}: the guard has taken step {next_step - 1}, whose noise must hide the batch of its own step. Begin the loader anew at the guard's next step, {next_step}, "
+            "with the state of the same checkpoint, and take one batch for each step"
+        )
 
 
 def _steps(first: int, last: int) -> str:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._guard import StepGuard, check_batch, check_guard
 from ._pad import pad
 from ._reader import NoiseReader
 from ._run import Run
@@ -119,26 +120,42 @@ class Steps:
     source has an example at each position that `run.batch` gives: run is one that `join` gave, unless source is in the order of the
     table. A record is a dict: rows, shape [n], padded as `pad` does, with -1; examples, source[row] stacked as trees (row 0 in place of
     padding); step. Grain's state of an iterator over it is {'next_index': t}: it resumes at a step without replaying others.
+
+    guard is the training's: take the steps by `guard.take(record["step"])`, which refuses the record of any step but the next. A record
+    of a step that is over, such as the first where the state of an iterator was forgotten, is refused when it is made. Without a training,
+    guard is None.
     """
 
-    def __init__(self, run: Run, source: Any, multiple: int, rank: int = 0, ranks: int = 1) -> None:
+    def __init__(self, run: Run, source: Any, guard: StepGuard | None, multiple: int, rank: int = 0, ranks: int = 1) -> None:
         run._need_examples("a record of examples")
+        self._guard, self._taken = check_guard(guard, 0 if guard is None else None, "Steps(run, source, guard, multiple)"), 0
         self._run, self._source, self._pad = run, source, (multiple, rank, ranks)
+        if guard is not None:
+            guard.begin_batches(run)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a worker process: with the guard's next step in place of the guard, which takes the steps of the main process."""
+        return {**self.__dict__, "_guard": None, "_taken": self._taken if self._guard is None else self._guard.next_step}
 
     def __len__(self) -> int:
         return self._run.steps
 
     def __getitem__(self, step: Any) -> dict[str, Any]:
+        check_batch(int(step), self._taken if self._guard is None else self._guard.next_step)
         rows = pad(self._run.batch(step), *self._pad)
         examples = [self._source[int(row)] for row in np.maximum(rows, 0)]
         return {"rows": rows, "examples": jax.tree_util.tree_map(lambda *e: np.stack(e), *examples), "step": int(step)}
 
 
-def batch_selection(run: Run) -> Any:
-    """jax_privacy's BatchSelectionStrategy of a run: its batches are those of the run, and the rng is not used."""
+def batch_selection(run: Run, guard: StepGuard | None) -> Any:
+    """jax_privacy's BatchSelectionStrategy of a run: its batches are those of the run, from the guard's next step on, and the rng is not used.
+
+    Call batch_iterator before the guard takes a step: `for t, batch in zip(guard, strategy.batch_iterator(n))`. Without a training, guard is
+    None, and the batches begin at step 0."""
     from jax_privacy import batch_selection as base
 
     run._need_examples("a batch selection strategy")
+    check_guard(guard, 0 if guard is None else None, "batch_selection(run, guard)")
 
     @dataclasses.dataclass(frozen=True)
     class FromRun(base.BatchSelectionStrategy):  # type: ignore[misc, unused-ignore]
@@ -147,7 +164,12 @@ def batch_selection(run: Run) -> Any:
         def batch_iterator(self, num_examples: int, rng: Any = None) -> Iterator[Any]:
             if num_examples < self.run.examples:
                 raise ValueError(f"num_examples {num_examples}: the run is of {self.run.examples} examples")
-            for step in range(self.run.steps):
+            return self._batches(0 if guard is None else guard.begin_batches(self.run))
+
+        def _batches(self, start: int) -> Iterator[Any]:
+            for step in range(start, self.run.steps):
+                if guard is not None:
+                    guard.check_batch(step)
                 yield self.run.batch(step)
 
     return FromRun(run)

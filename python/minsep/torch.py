@@ -10,7 +10,7 @@ import torch
 
 from ._batches import PADDING
 from ._clip import HELD, OFF_GRID, SLACK, held_by, padding_of, whole_numbers
-from ._guard import StepGuard
+from ._guard import StepGuard, check_guard
 from ._pad import pad
 from ._run import Run
 from ._tree import check_clip, check_divisor, flatten, map_leaves, rows_of
@@ -105,21 +105,34 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
 
 
 class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
-    """A batch_sampler for torch.utils.data.DataLoader: the batches of a run from a step on, of one of ranks processes.
+    """A batch_sampler for torch.utils.data.DataLoader: the batches of a run from the guard's next step on, of one of ranks processes.
+
+    Every loop over the loader begins at the step that is then the guard's next, after a resume too, so begin it before the guard takes the
+    step: `for t, batch in zip(guard, loader)`. It may read ahead, with any number of workers; a batch of a step that is over is refused.
+    Where no training is kept by a guard, as in an evaluation, guard is None, and start the first step.
 
     run is one that `join` gave, unless the data set is in the order of the table. A batch may be empty, for which the loader's
     collate_fn must be ready: `collate` is, for data sets of tensors.
     """
 
-    def __init__(self, run: Run, start: int = 0, rank: int = 0, ranks: int = 1) -> None:
+    def __init__(self, run: Run, guard: StepGuard | None, rank: int = 0, ranks: int = 1, *, start: int | None = None) -> None:
         run._need_examples("a loader of examples")
-        self.run, self.start, self.rank, self.ranks = run, start, rank, ranks
+        self.guard, self.start = check_guard(guard, start, "Batches(run, guard)"), start or 0
+        self.run, self.rank, self.ranks = run, rank, ranks
+        if guard is not None:
+            guard.begin_batches(run)
 
     def __len__(self) -> int:
-        return self.run.steps - self.start
+        return self.run.steps - (self.start if self.guard is None else self.guard.next_step)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for step in range(self.start, self.run.steps):
+        # Not a generator: the first step is that of now, before `zip(guard, loader)` takes it.
+        return self._batches(self.start if self.guard is None else self.guard.begin_batches(self.run))
+
+    def _batches(self, start: int) -> Iterator[list[int]]:
+        for step in range(start, self.run.steps):
+            if self.guard is not None:
+                self.guard.check_batch(step)
             rows = pad(self.run.batch(step), self.ranks, self.rank, self.ranks)
             yield rows[rows >= 0].tolist()
 

@@ -23,11 +23,11 @@ class Jax(runs.Case):
         wanted = [[ids[p] for p in run.batch(t)] for t in range(20)]
         parts = []
         for rank in range(2):
-            iterator = iter(grain.MapDataset.source(Steps(run, source, 4, rank, 2)).to_iter_dataset())
+            iterator = iter(grain.MapDataset.source(Steps(run, source, None, 4, rank, 2)).to_iter_dataset())
             first = [next(iterator) for _ in range(7)]
             state = iterator.get_state()
             rest = list(iterator)
-            resumed = iter(grain.MapDataset.source(Steps(run, source, 4, rank, 2)).to_iter_dataset())
+            resumed = iter(grain.MapDataset.source(Steps(run, source, None, 4, rank, 2)).to_iter_dataset())
             resumed.set_state(state)
             again = list(resumed)
             self.assertEqual([r["step"] for r in first + rest], list(range(20)))
@@ -35,6 +35,69 @@ class Jax(runs.Case):
             parts.append([[int(x[0]) for x, row in zip(r["examples"]["x"], r["rows"]) if row >= 0] for r in first + again])
             self.assertTrue(all(len(r["rows"]) % 2 == 0 and len(r["rows"]) == len(r["examples"]["x"]) for r in first))
         self.assertEqual([a + b for a, b in zip(*parts)], wanted)
+
+    @runs.needs("jax", "grain", "pyarrow")
+    def test_grain_that_begins_elsewhere_than_the_guard(self):
+        import grain
+
+        from minsep.jax import Steps
+
+        run = minsep.Run(self.own_noisy())
+        guard = minsep.StepGuard(run)
+
+        def records(options=None):
+            data = grain.MapDataset.source(Steps(run, np.arange(run.examples), guard, 4))
+            return iter(data.to_iter_dataset(options or grain.ReadOptions()))
+
+        iterator = records()  # with threads that read ahead
+        for _ in range(5):
+            guard.take(next(iterator)["step"])
+        state = iterator.get_state()
+        for options in None, grain.ReadOptions(num_threads=0, prefetch_buffer_size=0):
+            with self.assertRaisesRegex(minsep.TrainingError, "batch of step 0: the guard has taken step 4.*Begin the loader anew at the guard's next step, 5"):
+                next(records(options))
+        resumed = records()
+        resumed.set_state(state)
+        for record in resumed:
+            guard.take(record["step"])
+        self.assertEqual(guard.next_step, 20)
+
+    @runs.needs("jax")
+    def test_a_record_in_a_worker_process(self):
+        from minsep.jax import Steps
+
+        guard = minsep.StepGuard(minsep.Run(self.own_noisy()))
+        steps = Steps(guard._run, np.arange(100), guard, 4)
+        for t in range(5):
+            guard.take(t)
+        there = object.__new__(Steps)
+        there.__dict__.update(steps.__getstate__())
+        self.assertIsNone(there._guard)
+        self.assertEqual(there[4]["step"], 4)
+        with self.assertRaisesRegex(minsep.TrainingError, "batch of step 3: the guard has taken step 4"):
+            there[3]
+        with self.assertRaisesRegex(TypeError, r"guard 64: must be the training's StepGuard, Steps\(run, source, guard, multiple\)"):
+            Steps(guard._run, np.arange(100), 64, 1)
+
+    @runs.needs("jax", "jax_privacy", "optax")
+    def test_jax_privacy_begins_at_the_guard(self):
+        from minsep import jax as ours
+
+        run = minsep.Run(self.own_noisy())
+        guard = minsep.StepGuard(run)
+        strategy = ours.batch_selection(run, guard)
+        for rng in 0, 7:
+            for t, batch in zip(guard, strategy.batch_iterator(run.examples)):
+                self.assertEqual(batch.tolist(), run.batch(t).tolist())
+                if t == rng:
+                    break
+        late = strategy.batch_iterator(run.examples)
+        guard.take(8)
+        guard.take(9)
+        with self.assertRaisesRegex(minsep.TrainingError, "batch of step 8: the guard has taken step 9"):
+            next(late)
+        with self.assertRaisesRegex(TypeError, "guard 3: must be the training's StepGuard"):
+            ours.batch_selection(run, 3)
 
     @runs.needs("jax", "jax_privacy", "optax")
     def test_jax_privacy(self):
@@ -44,7 +107,7 @@ class Jax(runs.Case):
         from minsep import jax as ours
 
         run = minsep.Run(self.noisy())
-        strategy = ours.batch_selection(run)
+        strategy = ours.batch_selection(run, None)
         self.assertIsInstance(strategy, base.BatchSelectionStrategy)
         for rng in None, 7:
             got = [b.tolist() for b in strategy.batch_iterator(run.examples, rng)]
@@ -86,10 +149,64 @@ class Torch(runs.Case):
         for start, ranks in (0, 1), (13, 1), (5, 3):
             parts = []
             for rank in range(ranks):
-                loader = torch.utils.data.DataLoader(data, batch_sampler=Batches(run, start, rank, ranks), collate_fn=collate([torch.zeros(0, dtype=torch.long)]))
+                loader = torch.utils.data.DataLoader(data, batch_sampler=Batches(run, None, rank, ranks, start=start), collate_fn=collate([torch.zeros(0, dtype=torch.long)]))
                 self.assertEqual(len(loader), 20 - start)
                 parts.append([b.tolist() for (b,) in loader])
             self.assertEqual([sum(p, []) for p in zip(*parts)], [run.batch(t).tolist() for t in range(start, 20)])
+
+    @runs.needs("torch")
+    def test_batches_are_those_of_the_guard(self):
+        import torch
+
+        from minsep.torch import Batches, collate
+
+        run = minsep.Run(self.own_noisy())
+        guard = minsep.StepGuard(run)
+        data = torch.utils.data.TensorDataset(torch.arange(run.examples))
+
+        def loader(workers):
+            return torch.utils.data.DataLoader(data, batch_sampler=Batches(run, guard), collate_fn=collate([torch.zeros(0, dtype=torch.long)]), num_workers=workers)
+
+        def train(loader, last):
+            for t, (batch,) in zip(guard, loader):
+                self.assertEqual(batch.tolist(), run.batch(t).tolist())
+                if t == last:
+                    return
+
+        one = loader(0)
+        train(one, 2)
+        train(one, 4)  # a second loop goes on
+        state = guard.state_dict()
+        guard.close()
+        guard = minsep.StepGuard(run, state)
+        two = loader(2)  # which read ahead
+        self.assertEqual(len(two), 15)
+        train(two, 9)
+        for t in guard:
+            with self.assertRaisesRegex(minsep.TrainingError, "batch of step 11: the loader begins inside of a loop over the guard, which has taken step 10.*zip"):
+                next(iter(loader(0)))
+            break
+        late = iter(loader(0))
+        guard.take(11)
+        guard.take(12)
+        with self.assertRaisesRegex(minsep.TrainingError, "batch of step 11: the guard has taken step 12"):
+            next(late)
+        train(loader(2), 19)
+        self.assertEqual(guard.next_step, 20)
+
+    @runs.needs("torch")
+    def test_batches_without_the_guard(self):
+        from minsep.torch import Batches
+
+        run = minsep.Run(self.own_noisy())
+        guard = minsep.StepGuard(run)
+        with self.assertRaises(TypeError):
+            Batches(run)
+        for arguments, options in ((3,), {}), ((None,), {}), ((guard,), {"start": 3}):
+            with self.assertRaisesRegex(TypeError, r"guard.*: must be the training's StepGuard, Batches\(run, guard\)"):
+                Batches(run, *arguments, **options)
+        with self.assertRaisesRegex(ValueError, "guard: is of the run in .*, the batches of another one"):
+            Batches(minsep.Run(self.noisy()), guard)
 
     @runs.needs("torch", "opacus")
     def test_opacus(self):
@@ -104,11 +221,11 @@ class Torch(runs.Case):
         data = torch.utils.data.TensorDataset(x, y)
         model = torch.nn.Linear(10, 3)
         start = [p.detach().clone() for p in model.parameters()]
-        loader = torch.utils.data.DataLoader(data, batch_sampler=ours.Batches(run), collate_fn=ours.collate([torch.zeros(0, 10), torch.zeros(0, dtype=torch.long)]))
+        guard = minsep.StepGuard(run)
+        loader = torch.utils.data.DataLoader(data, batch_sampler=ours.Batches(run, guard), collate_fn=ours.collate([torch.zeros(0, 10), torch.zeros(0, dtype=torch.long)]))
         wrapped, inner, _ = opacus.PrivacyEngine().make_private(
             module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5), data_loader=torch.utils.data.DataLoader(data),
             poisson_sampling=False, noise_multiplier=0.0, max_grad_norm=run.clip_norm, loss_reduction="sum")
-        guard = minsep.StepGuard(run)
         for like in dict(model.named_parameters()), list(model.parameters())[::-1], None:
             with self.assertRaisesRegex(ValueError, r"another tree of parameters: give read_noise as like: list\(model.parameters\(\)\)"):
                 ours.NoisyOptimizer(inner, run, minsep.read_noise(run, like), guard)

@@ -260,4 +260,4 @@ class Clip(runs.Case):
         self.check(clip, 1e-5)
         run = minsep.Run(self.owned())
         with self.assertRaisesRegex(ValueError, "owners are sampled"):
-            ours.Batches(run)
+            ours.Batches(run, None, start=0)
