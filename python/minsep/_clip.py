@@ -98,7 +98,8 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
 
     total is the finished sum that `clip_and_sum` gave, over all hosts and microbatches, and noise the step's, a tree of the same
     shapes. Both must be whole multiples of grid, `run.grid`: a sum that was not clipped and rounded is refused. With a grid of 0
-    nothing can be told of them. divisor is `run.expected_batch_size`, or any other number that does not depend on the batch. The addition is in
+    nothing can be told of them. divisor is `run.expected_batch_size`, or 1 for the noisy sum, which any
+    constant may divide that does not depend on the batch; other numbers are refused. The addition is in
     float64; what follows is rounded to dtype: "float32", "float64" or "bfloat16". The last is ml_dtypes' type if that
     package is installed, else uint16 with the same bits.
 

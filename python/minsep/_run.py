@@ -14,7 +14,7 @@ from ._batches import Batches, OwnerBatch
 from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
 from ._join import Table, match_range
 from ._noise import Noise, shard_range
-from ._tree import OwnersClipNorm
+from ._tree import ExpectedBatchSize, OwnersClipNorm
 from .errors import NotCertifiedError, RunDirectoryError
 
 RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
@@ -126,11 +126,11 @@ class Run:
     @property
     def expected_batch_size(self) -> float:
         """The expected number of examples of a batch; of owners, where they are sampled. It is public: divide noisy sums by
-        it, never by the size of a batch."""
+        it, never by the size of a batch: `add_noise` takes no other number but 1."""
         expected = self._need_batches().expected_batch_size
         if expected is None:
             raise RunDirectoryError(f"{self._directory.where('batches')}: its index has no expected batch size: form the batches again")
-        return float(expected)
+        return ExpectedBatchSize(expected)
 
     @property
     def max_batch_size(self) -> int | None:

@@ -113,7 +113,19 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def check_divisor(divisor: float) -> None:
-    """Refuses what cannot be divided by."""
-    if not 0 < divisor < math.inf:
-        raise ValueError(f"divisor {divisor}: must be above 0: the expected batch size, run.expected_batch_size")
+class ExpectedBatchSize(float):
+    """The expected batch size of a run, by which noisy sums are divided. A number that is computed from it is a plain one."""
+
+    def __str__(self) -> str:
+        """Twelve digits of it: 128, where the product of probability and examples is a unit of float64 below."""
+        return f"{float(self):.12g}"
+
+
+def check_divisor(divisor: Any) -> None:
+    """Refuses what may depend on the batch: all but a run's expected batch size, and 1."""
+    if isinstance(divisor, ExpectedBatchSize) or type(divisor) in (int, float) and divisor == 1:
+        return
+    raise ValueError(
+        f"divisor {divisor}: must be run.expected_batch_size, as it comes; in jax.jit as a static argument. The size of a batch is secret, and to divide by it would break the guarantee. "
+        "For another constant, which does not depend on the batch, give 1, and divide the noisy sum yourself"
+    )

@@ -14,7 +14,7 @@ from ._guard import StepGuard, check_batch, check_guard
 from ._pad import pad
 from ._reader import NoiseReader
 from ._run import Run
-from ._tree import check_clip
+from ._tree import check_clip, check_divisor
 
 # Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
 # coordinates, of its root, the factor and the products can add (27 units of 2^-24).
@@ -98,9 +98,12 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     """The noisy mean, a tree of float32: (total · grid + noise) / divisor. It can be jitted.
 
     total is the finished sum of `clip_and_sum`, noise the step's, a tree of the same shapes in float32, and divisor
-    `run.expected_batch_size`. The addition is exact, in multiples of the grid; the division rounds. Where noise is beyond 2^24
-    multiples, which a float32 does not hold, the mean is NaN: make the noise with --dtype float32, and --grid, if any, for that.
+    `run.expected_batch_size` (in jax.jit a static argument), or 1 for the noisy sum. The addition is exact, in multiples of the grid;
+    the division rounds. Where noise is beyond 2^24 multiples, which a float32 does not hold, the mean is NaN: make the noise with
+    --dtype float32, and --grid, if any, for that.
     """
+    check_divisor(divisor)
+    divisor = float(divisor)
     if grid == 0:
         return jax.tree_util.tree_map(lambda s, z: (s + z) / divisor, total, noise)
 

@@ -81,7 +81,7 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
     """The noisy mean: (total + noise) / divisor, a tree of tensors as total is, of any dtype.
 
     total is the finished sum of `clip_and_sum`, noise the step's, a tree of arrays of the same shapes, both in whole multiples of
-    grid, `run.grid`, and divisor `run.expected_batch_size`. The addition is in float64; what follows is rounded to dtype.
+    grid, `run.grid`, and divisor `run.expected_batch_size`, or 1 for the noisy sum. The addition is in float64; what follows is rounded to dtype.
     """
     check_divisor(divisor)
 

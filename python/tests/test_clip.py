@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import collections
+import json
+import pickle
 from fractions import Fraction
 
 import numpy as np
 
 import minsep
 from minsep import _clip
+from minsep._tree import ExpectedBatchSize
 
 from . import runs
 
+EIGHT = ExpectedBatchSize(8)
 ZETAS = [1.0, 0.3, 2.0**-70, 7e4]
 
 
@@ -134,39 +138,80 @@ class AddNoise(runs.Case):
         grid = 2.0**-18
         total = {"a": np.trunc(rng.standard_normal((3, 2)) / grid) * grid, "b": np.zeros(2)}
         noise = {"b": np.ones(2, np.float32), "a": (np.trunc(rng.standard_normal((3, 2)) / grid) * grid).astype(np.float32)}
-        mean = minsep.add_noise(total, noise, grid, 8.0)
+        mean = minsep.add_noise(total, noise, grid, EIGHT)
         self.assertEqual(mean["a"].tolist(), ((total["a"] + noise["a"]) / 8).astype(np.float32).tolist())
         self.assertEqual(mean["b"].tolist(), [0.125, 0.125])
         for bad in {"a": noise["a"]}, {"a": noise["a"], "b": np.zeros(3)}, {"a": noise["a"], "c": noise["b"]}:
             with self.assertRaises(ValueError):
-                minsep.add_noise(total, bad, grid, 8.0)
-        for divisor in 0, -1, float("nan"), float("inf"):
-            with self.assertRaises(ValueError):
-                minsep.add_noise(total, noise, grid, divisor)
+                minsep.add_noise(total, bad, grid, EIGHT)
+
+    def divides(self, add, array):
+        """By the expected batch size of a run as it comes, or by 1; the size of a batch is refused, and what is computed."""
+        run = minsep.Run(self.noisy())
+        expected = run.expected_batch_size
+        total, noise = [array(np.full((3, 2), 1.0))], [np.full((3, 2), 0.5, np.float32)]
+        self.assertEqual(np.asarray(add(total, noise, 0.5, expected)[0]).tolist(), [[np.float32(1.5 / 6)] * 2] * 3)
+        self.assertEqual(np.asarray(add(total, noise, 0.5, pickle.loads(pickle.dumps(expected)))[0]).tolist(), [[np.float32(1.5 / 6)] * 2] * 3)
+        for one in 1, 1.0:
+            self.assertEqual(np.asarray(add(total, noise, 0.5, one)[0]).tolist(), [[1.5] * 2] * 3)
+        for divisor in 0, -1, float("nan"), float("inf"), 6, 6.0, np.float64(6), np.int64(1), expected * 1, len(run.batch(1)), None, True:
+            with self.assertRaisesRegex(ValueError, "divisor .*: must be run.expected_batch_size, as it comes.*divide the noisy sum yourself"):
+                add(total, noise, 0.5, divisor)
+
+    def test_numpy_divides_by_a_constant(self):
+        self.divides(minsep.add_noise, np.asarray)
+
+    @runs.needs("torch")
+    def test_torch_divides_by_a_constant(self):
+        import torch
+
+        from minsep import torch as ours
+
+        self.divides(ours.add_noise, torch.tensor)
+
+    @runs.needs("jax")
+    def test_jax_divides_by_a_constant(self):
+        import jax
+
+        from minsep import jax as ours
+
+        self.divides(ours.add_noise, lambda x: jax.numpy.asarray(x * 2, jax.numpy.int32))
+        self.divides(jax.jit(ours.add_noise, static_argnums=(2, 3)), lambda x: jax.numpy.asarray(x * 2, jax.numpy.int32))
+        expected = ExpectedBatchSize(6)
+        total, noise = jax.numpy.ones(2, jax.numpy.int32), jax.numpy.ones(2)
+        self.assertEqual(jax.jit(lambda s, z: ours.add_noise(s, z, 1.0, expected))(total, noise).tolist(), [np.float32(2 / 6)] * 2)
+        for grid in 0, 1.0:
+            with self.assertRaisesRegex(ValueError, "in jax.jit as a static argument"):
+                jax.jit(lambda s, z, d: ours.add_noise(s, z, grid, d))(total, noise, expected)
+
+    def test_the_expected_batch_size_is_printed_as_it_is_meant(self):
+        expected = ExpectedBatchSize(127.99999999999999)
+        self.assertEqual((str(expected), f"{expected}", repr(expected), json.dumps(expected)), ("128", "128", "127.99999999999999", "127.99999999999999"))
+        self.assertEqual(expected, 127.99999999999999)
 
     def refuses(self, add, array):
         """Sums and noise that are not on the grid, in one coordinate of many, and types that are no sums of this module."""
         grid, rng = 2.0**-18, np.random.default_rng(3)
         good = np.trunc(rng.standard_normal((50, 40)) / grid) * grid
-        add([array(good)], [good], grid, 8.0)
-        add([array(good / 3)], [good / 7], 0, 8.0)  # of noise without a grid nothing can be told
+        add([array(good)], [good], grid, EIGHT)
+        add([array(good / 3)], [good / 7], 0, EIGHT)  # of noise without a grid nothing can be told
         for off in grid / 2, 1e-12, float("nan"), float("inf"), 2.0**53:
             bad = good.copy()
             bad[31, 7] += off
             with self.assertRaisesRegex(ValueError, "total: has values that are not whole multiples of the grid"):
-                add([array(bad)], [good], grid, 8.0)
+                add([array(bad)], [good], grid, EIGHT)
             with self.assertRaisesRegex(ValueError, "noise: has values that are not whole multiples of the grid.*what read_noise gave"):
-                add([array(good)], [bad], grid, 8.0)
+                add([array(good)], [bad], grid, EIGHT)
         for kind, most in ("float32", 2**24), ("float16", 2**8):  # beyond, its numbers were rounded: whole multiples all the same
             bad = np.full((50, 40), most, kind)
-            add([array(bad)], [bad], 1.0, 8.0)
+            add([array(bad)], [bad], 1.0, EIGHT)
             bad[31, 7] *= 2
             with self.assertRaisesRegex(ValueError, "total: has values .*, or more of them than its type holds"):
-                add([array(bad)], [good * 0], 1.0, 8.0)
+                add([array(bad)], [good * 0], 1.0, EIGHT)
             with self.assertRaisesRegex(ValueError, "noise: has values .*, or more of them than its type holds"):
-                add([array(good * 0)], [bad], 1.0, 8.0)
+                add([array(good * 0)], [bad], 1.0, EIGHT)
         with self.assertRaisesRegex(ValueError, "total: of type .*int32: must be floating-point"):
-            add([array((good / grid).astype(np.int32))], [good], grid, 8.0)
+            add([array((good / grid).astype(np.int32))], [good], grid, EIGHT)
 
     def test_numpy_refuses_what_is_not_rounded(self):
         self.refuses(minsep.add_noise, np.asarray)
@@ -221,11 +266,11 @@ class AddNoise(runs.Case):
 
         total, noise = torch.ones(3, 2, dtype=torch.float64), np.full((3, 2), 0.5, np.float32)
         noise.flags.writeable = False
-        got = ours.add_noise([total], [noise], 0.5, 4.0)
+        got = ours.add_noise([total], [noise], 0.5, ExpectedBatchSize(4))
         self.assertEqual((got[0].dtype, got[0].tolist()), (torch.float32, [[0.375] * 2] * 3))
-        self.assertEqual(ours.add_noise(total, noise, 0.5, 4.0, torch.bfloat16).dtype, torch.bfloat16)
+        self.assertEqual(ours.add_noise(total, noise, 0.5, ExpectedBatchSize(4), torch.bfloat16).dtype, torch.bfloat16)
         with self.assertRaises(ValueError):
-            ours.add_noise(total, noise[0], 0.5, 4.0)
+            ours.add_noise(total, noise[0], 0.5, ExpectedBatchSize(4))
 
 
 class unittest_without:
