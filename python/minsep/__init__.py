@@ -16,6 +16,7 @@ from ._materialized import read_examples
 from ._pad import pad
 from ._reader import NoiseReader, read_noise
 from ._run import Run
+from ._tree import ClipNorm
 from ._version import VERSION as __version__
 from .errors import (
     CommandError,
@@ -31,6 +32,7 @@ from .errors import (
 __all__ = [
     "Account",
     "Candidate",
+    "ClipNorm",
     "CommandError",
     "MinsepError",
     "MissingPackageError",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._batches import PADDING
-from ._tree import check_clip, check_divisor, flatten, map_leaves, rows_of
+from ._tree import ClipNorm, check_clip, check_divisor, flatten, map_leaves, rows_of
 
 # Clipping is to a little less than the clip norm: by more than the roundings of norm, factor and products can add.
 SLACK = 2.0**-20
@@ -18,12 +18,12 @@ SLACK = 2.0**-20
 HELD = 2.0**53
 
 
-def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
+def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients, on the grid of the noise, exact in float64.
 
     gradients is a tree of per-example gradients, each leaf of shape [n, ...] and of any floating-point type; n may be 0.
     Each example's gradient, over all leaves, is clipped to clip_norm, and each of its coordinates rounded toward zero to a
-    multiple of grid (`run.clip_norm`, `run.grid`; 0 is none). A gradient whose norm is not finite counts as zero, and so
+    multiple of grid (`run.clip_norm` as it comes, `run.grid`; 0 is none). A clip norm that is a plain number is refused. A gradient whose norm is not finite counts as zero, and so
     does one where is_padding, shape [n], is true. The result is a tree of leaves [...] in float64.
 
     Where owners are sampled, owners, shape [n], is the number of each gradient's owner, or -1 for padding (`OwnerBatch.owners`):

@@ -14,7 +14,7 @@ from ._batches import Batches, OwnerBatch
 from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
 from ._join import Table, match_range
 from ._noise import Noise, shard_range
-from ._tree import ExpectedBatchSize, OwnersClipNorm
+from ._tree import ClipNorm, ExpectedBatchSize, OwnersClipNorm
 from .errors import NotCertifiedError, RunDirectoryError
 
 RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
@@ -232,11 +232,11 @@ class Run:
         return self._need_noise().coordinates
 
     @property
-    def clip_norm(self) -> float:
+    def clip_norm(self) -> ClipNorm:
         """ζ: the norm to which each example's gradient is clipped; where owners are sampled, the mean of each owner's, and clip_and_sum
-        then refuses gradients without owners."""
+        then refuses gradients without owners. `clip_and_sum` takes it as it comes, and no plain number."""
         norm = self._need_noise().clip_norm
-        return OwnersClipNorm(norm) if self._batches is not None and self._batches.of_owners else norm
+        return (OwnersClipNorm if self._batches is not None and self._batches.of_owners else ClipNorm)(norm)
 
     @property
     def grid(self) -> float:

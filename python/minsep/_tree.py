@@ -86,13 +86,26 @@ def rows_of(leaves: list[tuple[str, Any]]) -> int:
     return counts.pop()
 
 
-class OwnersClipNorm(float):
+class ClipNorm(float):
+    """The norm to which `clip_and_sum` clips: `run.clip_norm`, of which the run's noise is a multiple.
+
+    A number that is computed from it is a plain one, which `clip_and_sum` refuses. Where there is no run, such as in a test of
+    your own code, `minsep.ClipNorm(5.0)` says that the norm is meant.
+    """
+
+
+class OwnersClipNorm(ClipNorm):
     """The clip norm of a run that samples owners: clip_and_sum then asks for the owner of each gradient."""
 
 
-def check_clip(clip_norm: float, grid: float, examples: int, held: float, owners: Any) -> None:
-    """Refuses a clip norm or a grid that cannot be, sums that are not exact, beyond held multiples of the grid, and gradients
+def check_clip(clip_norm: Any, grid: float, examples: int, held: float, owners: Any) -> None:
+    """Refuses a clip norm that is a plain number, a norm or a grid that cannot be, sums that are not exact, beyond held multiples of the grid, and gradients
     without owners where owners are sampled."""
+    if not isinstance(clip_norm, ClipNorm):
+        raise ValueError(
+            f"clip_norm {clip_norm}: must be run.clip_norm, as it comes; in jax.jit as a static argument. The noise is made for this norm, and hides no gradient that is larger; a smaller norm "
+            "needs noise of its own: minsep noise --clip-norm. Where there is no run, give minsep.ClipNorm(…)"
+        )
     if owners is None and isinstance(clip_norm, OwnersClipNorm):
         raise ValueError(
             "owners: must be given for this run, in which owners are sampled: to clip each example would let an owner count several times. "

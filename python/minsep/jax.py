@@ -14,7 +14,7 @@ from ._guard import StepGuard, check_batch, check_guard
 from ._pad import pad
 from ._reader import NoiseReader
 from ._run import Run
-from ._tree import check_clip, check_divisor
+from ._tree import ClipNorm, check_clip, check_divisor
 
 # Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
 # coordinates, of its root, the factor and the products can add (27 units of 2^-24).
@@ -27,7 +27,7 @@ HELD = 2.0**30
 NOISE_HELD = 2.0**24
 
 
-def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
+def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients: a tree of int32 leaves [...], in multiples of the grid. It can be jitted.
 
     gradients is a tree of per-example gradients, each leaf of shape [n, ...], as jax.vmap(jax.grad(…)) gives them; n may be 0. The

@@ -13,10 +13,10 @@ from ._clip import HELD, OFF_GRID, SLACK, held_by, padding_of, whole_numbers
 from ._guard import StepGuard, check_guard
 from ._pad import pad
 from ._run import Run
-from ._tree import check_clip, check_divisor, flatten, map_leaves, rows_of
+from ._tree import ClipNorm, check_clip, check_divisor, flatten, map_leaves, rows_of
 
 
-def clip_and_sum(gradients: Any, clip_norm: float, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
+def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients, on the grid of the noise, exact in float64.
 
     gradients is a tree of per-example gradients, such as the dict that vmap(grad(…)) of functorch or torch.func gives, each leaf of

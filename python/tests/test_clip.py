@@ -16,7 +16,8 @@ from minsep._tree import ExpectedBatchSize
 from . import runs
 
 EIGHT = ExpectedBatchSize(8)
-ZETAS = [1.0, 0.3, 2.0**-70, 7e4]
+ONE = minsep.ClipNorm(1.0)
+ZETAS = [ONE, minsep.ClipNorm(0.3), minsep.ClipNorm(2.0**-70), minsep.ClipNorm(7e4)]
 
 
 def cases(rng, trials, width):
@@ -81,26 +82,58 @@ class Clip(runs.Case):
 
     def check_tree(self, clip, array):
         """The norm is over all leaves."""
-        total = clip({"b": array([[3.0]]), "a": array([[[4.0, 0.0]]])}, 1.0, 2.0**-10)
+        total = clip({"b": array([[3.0]]), "a": array([[[4.0, 0.0]]])}, ONE, 2.0**-10)
         self.assertAlmostEqual(float(np.asarray(total["b"])[0]), 0.6, delta=2.0**-9)
         self.assertAlmostEqual(float(np.asarray(total["a"])[0, 0]), 0.8, delta=2.0**-9)
         for bad in ({"a": array([[1.0]]), "b": array([[1.0], [2.0]])}, {"a": array(1.0)}):
             with self.assertRaisesRegex(ValueError, "examples as its first dimension"):
-                clip(bad, 1.0, 2.0**-10)
+                clip(bad, ONE, 2.0**-10)
         for zeta, grid in (0.0, 0.5), (-1.0, 0.5), (1.0, 0.3), (1.0, -0.5), (float("nan"), 0.5):
             with self.assertRaises(ValueError):
-                clip({"a": array([[1.0]])}, zeta, grid)
+                clip({"a": array([[1.0]])}, minsep.ClipNorm(zeta), grid)
+
+    def takes_the_norm_of_the_run(self, clip, array):
+        """As it comes, or as ClipNorm: a plain number would not be what the noise is for, nor know that owners are sampled."""
+        for run in minsep.Run(self.noisy()), minsep.Run(self.owned()):
+            owners = None if run.examples_per_owner is None else array([0, 1])
+            for norm in run.clip_norm, pickle.loads(pickle.dumps(run.clip_norm)), ONE:
+                clip(array([[3.0], [4.0]]), norm, run.grid, None, owners)
+            for norm in 5.0, 1, run.clip_norm * 1.0, float(run.clip_norm), np.float64(run.clip_norm), None:
+                with self.assertRaisesRegex(ValueError, r"clip_norm .*: must be run.clip_norm, as it comes.*minsep noise --clip-norm.*minsep.ClipNorm\("):
+                    clip(array([[3.0], [4.0]]), norm, run.grid, None, owners)
+
+    def test_numpy_takes_the_norm_of_the_run(self):
+        self.takes_the_norm_of_the_run(minsep.clip_and_sum, np.asarray)
+
+    @runs.needs("torch")
+    def test_torch_takes_the_norm_of_the_run(self):
+        import torch
+
+        from minsep import torch as ours
+
+        self.takes_the_norm_of_the_run(ours.clip_and_sum, torch.tensor)
+
+    @runs.needs("jax")
+    def test_jax_takes_the_norm_of_the_run(self):
+        import jax
+
+        from minsep import jax as ours
+
+        self.takes_the_norm_of_the_run(ours.clip_and_sum, jax.numpy.asarray)
+        self.takes_the_norm_of_the_run(jax.jit(ours.clip_and_sum, static_argnums=(1, 2)), jax.numpy.asarray)
+        with self.assertRaisesRegex(ValueError, "in jax.jit as a static argument"):
+            jax.jit(lambda x, norm: ours.clip_and_sum(x, norm, 0.5))(np.ones((2, 1), np.float32), ONE)
 
     def test_numpy(self):
         self.check(lambda x, z, g, p: minsep.clip_and_sum(x, z, g, p), _clip.SLACK, 2.0**-45)
         self.check_tree(minsep.clip_and_sum, np.array)
         with self.assertRaisesRegex(ValueError, "one entry for each"):
-            minsep.clip_and_sum(np.zeros((3, 2)), 1, 0, [True])
+            minsep.clip_and_sum(np.zeros((3, 2)), ONE, 0, [True])
 
     def test_without_a_grid(self):
         x = np.random.default_rng(1).standard_normal((5, 7))
         want = sum(row / max(1, np.linalg.norm(row)) for row in x)
-        np.testing.assert_allclose(minsep.clip_and_sum(x, 1.0, 0), want, rtol=1e-5)
+        np.testing.assert_allclose(minsep.clip_and_sum(x, ONE, 0), want, rtol=1e-5)
 
     @runs.needs("jax")
     def test_jax(self):
@@ -116,9 +149,9 @@ class Clip(runs.Case):
         self.check(clip, ours.SLACK, 2.0**-18, trials=12, width=37)  # each shape and grid is compiled
         self.check_tree(lambda *a: jax.tree_util.tree_map(lambda v: np.asarray(v) * a[2], ours.clip_and_sum(*a)), jax.numpy.array)
         with self.assertRaisesRegex(ValueError, "larger --grid"):
-            ours.clip_and_sum(jax.numpy.zeros((1025, 2)), 1.0, 2.0**-20)
+            ours.clip_and_sum(jax.numpy.zeros((1025, 2)), ONE, 2.0**-20)
         wide = np.full((1, 2**22), 1.0, np.float32)  # added one by one, the norm would come out too small
-        units = np.asarray(ours.clip_and_sum(wide, 1.0, 2.0**-26)).astype(np.float64) * 2.0**-26
+        units = np.asarray(ours.clip_and_sum(wide, ONE, 2.0**-26)).astype(np.float64) * 2.0**-26
         self.assertLessEqual(np.linalg.norm(units), 1.0)
         self.assertGreater(np.linalg.norm(units), 0.99)
 

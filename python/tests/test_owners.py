@@ -180,12 +180,12 @@ class Clip(runs.Case):
                 mean = own.sum(axis=0) / len(own)
                 several, cut, groups = several + (len(own) > 1), cut + (np.linalg.norm(mean) > 1), groups + 1
                 want += mean / max(1, np.linalg.norm(mean))
-            total = clip(x, 1.0, grid, padding, owners)
+            total = clip(x, minsep.ClipNorm(1), grid, padding, owners)
             self.assertEqual(total.shape, want.shape)
             self.assertTrue((total / grid == np.rint(total / grid)).all())
             self.assertLessEqual(np.abs(total - want).max(initial=0), groups * (grid + tolerance))
             for owner in set(owners.tolist()) - {-1}:  # of one owner the norm is never above zeta, however many gradients it has
-                alone = clip(x * 1e3, 1.0, grid, padding | (owners != owner), owners)
+                alone = clip(x * 1e3, minsep.ClipNorm(1), grid, padding | (owners != owner), owners)
                 self.assertLessEqual(np.linalg.norm(alone), 1.0)
         self.assertGreater(several, 20)
         self.assertGreater(cut, 20)
@@ -195,16 +195,16 @@ class Clip(runs.Case):
         x = np.ones((3, 2))
         for words, owners in {"one whole number": [0, 1], "one whole number ": [0.0, 1.0, 1.0], "at least 0, or -1": [0, -2, 0]}.items():
             with self.assertRaisesRegex(ValueError, words):
-                minsep.clip_and_sum(x, 1.0, 0, owners=owners)
-        self.assertEqual(minsep.clip_and_sum(x, 1e9, 0, owners=[0, 0, 0]).tolist(), [1, 1])
-        self.assertEqual(minsep.clip_and_sum({"a": x, "b": x[:, 0]}, 1e9, 0, owners=[0, -1, 7])["b"].tolist(), 2)
+                minsep.clip_and_sum(x, minsep.ClipNorm(1), 0, owners=owners)
+        self.assertEqual(minsep.clip_and_sum(x, minsep.ClipNorm(1e9), 0, owners=[0, 0, 0]).tolist(), [1, 1])
+        self.assertEqual(minsep.clip_and_sum({"a": x, "b": x[:, 0]}, minsep.ClipNorm(1e9), 0, owners=[0, -1, 7])["b"].tolist(), 2)
         batch = _batches.OwnerBatch(np.arange(3), np.array([0, 2, 3]))
-        self.assertEqual(minsep.clip_and_sum(np.array([[2.0], [0.0], [5.0]]), 1e9, 0, owners=batch.owners).tolist(), [6])
+        self.assertEqual(minsep.clip_and_sum(np.array([[2.0], [0.0], [5.0]]), minsep.ClipNorm(1e9), 0, owners=batch.owners).tolist(), [6])
 
     def must_have_owners(self, clip, array):
         """The clip norm of a run that samples owners is a number, of which clip_and_sum asks for the owners."""
         of_owners, of_examples = minsep.Run(self.owned()), minsep.Run(self.noisy())
-        self.assertEqual((of_owners.clip_norm, type(of_examples.clip_norm)), (1.0, float))
+        self.assertEqual((of_owners.clip_norm, type(of_examples.clip_norm)), (1.0, minsep.ClipNorm))
         x = array(np.ones((3, 2), np.float32))
         with self.assertRaisesRegex(ValueError, "owners: must be given for this run, in which owners are sampled: .* Give owners=batch.owners"):
             clip(x, of_owners.clip_norm, of_owners.grid)
@@ -246,7 +246,7 @@ class Clip(runs.Case):
 
         self.check(clip, 1e-4)
         with self.assertRaisesRegex(ValueError, "one whole number"):
-            ours.clip_and_sum(np.ones((3, 2)), 1.0, 0, owners=np.zeros(2, np.int32))
+            ours.clip_and_sum(np.ones((3, 2)), minsep.ClipNorm(1), 0, owners=np.zeros(2, np.int32))
 
     @runs.needs("torch")
     def test_torch(self):
