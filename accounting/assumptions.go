@@ -6,6 +6,15 @@ type Assumption struct {
 	Source string `json:"source"` // a section of docs/formulas.md, and the paper's theorem where it is not ours
 }
 
+// What the verification used begins with one of these, after what the training must meet.
+const (
+	sensitivityText = "the sensitivity of the strategy under the participation schema"
+	othersText      = "the participations of other examples do not depend on those of the owner: not so, see the reason"
+	dominationText  = "vector gradients, chosen adaptively, are dominated by the scalar pair of distributions"
+)
+
+var firstOfProof = []string{sensitivityText, othersText, dominationText}
+
 // assumptions lists what the certificate c of the protocol rests on: what the training must meet,
 // then what the verification used. docs/formulas.md, "What a certificate assumes", says more of
 // each.
@@ -24,7 +33,7 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 	}
 	if method == ClosedForm {
 		return append(list,
-			Assumption{"the sensitivity of the strategy under the participation schema", "docs/formulas.md, F2; arXiv 2211.06530, Corollary 2.1; arXiv 2601.22334, Theorem 1"},
+			Assumption{sensitivityText, "docs/formulas.md, F2; arXiv 2211.06530, Corollary 2.1; arXiv 2601.22334, Theorem 1"},
 			Assumption{"delta of the Gaussian mechanism in closed form", "docs/formulas.md, F6; arXiv 1805.06530, Theorem 8"})
 	}
 	list = append(list,
@@ -32,9 +41,9 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 		Assumption{who, "docs/formulas.md, F3, F3.0a"},
 		Assumption{"AES in counter mode gives independent uniform words", "NIST SP 800-38A"})
 	if method == Unproven {
-		return append(list, Assumption{"the participations of other examples do not depend on those of the owner: not so, see the reason", "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
+		return append(list, Assumption{othersText, "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
 	}
-	list = append(list, Assumption{"vector gradients, chosen adaptively, are dominated by the scalar pair of distributions", "docs/formulas.md, F3.0a; arXiv 2310.15526, Lemma 4.5"})
+	list = append(list, Assumption{dominationText, "docs/formulas.md, F3.0a; arXiv 2310.15526, Lemma 4.5"})
 	switch {
 	case p.Run.Sampler.Truncation != nil && c.Points[0].Directions[0].Truncation != nil:
 		list = append(list,

@@ -108,6 +108,9 @@ func TestCertificateOfOwners(t *testing.T) {
 		t.Errorf("protects %s", got)
 	}
 	for _, text := range []string{c.Statement(), c.ModelCard()} {
+		if !strings.Contains(text, "brings at most 3 examples, with an expected batch size of ") || !strings.Contains(text, "% of the owners") {
+			t.Errorf("the text to paste says nothing of batches: %s", text)
+		}
 		if !strings.Contains(text, "sampling of owners") || strings.Contains(text, "of an example") {
 			t.Errorf("the text to paste says of owners: %s", text)
 		}

@@ -2,14 +2,17 @@ package accounting
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"minsep/internal/words"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // Statement is a paragraph for a paper: whom the claim protects and against what change, ε and δ,
-// how batches are formed, the strategy, the noise multiplier, what is assumed, and how it was
-// verified. Nothing in it is secret.
+// how batches are formed and how large they are expected to be, the strategy, the noise multiplier,
+// how it was verified, what is assumed, and what the proof rests on. Nothing in it is secret.
 func (c *Certificate) Statement() string {
 	var b strings.Builder
 	if c.Status != Verified {
@@ -28,19 +31,16 @@ func (c *Certificate) Statement() string {
 		describeSampler(c.Run), c.NoiseMultiplier, describeStrategy(c.Run.Strategy))
 	fmt.Fprintf(&b, " The claim was %s.", c.verifiedBy())
 	g := c.Guarantee()
-	fmt.Fprintf(&b, " The advantage (true less false positive rate) of a membership test for the protected unit is %s, its true positive rate", AtMost(g.Advantage()))
-	for i, a := range g.Attacks() {
-		if i > 0 {
-			b.WriteString(",")
-		}
-		fmt.Fprintf(&b, " %s at a false positive rate of %g", AtMost(a.TPR), a.FPR)
+	fmt.Fprintf(&b, " The advantage (true less false positive rate) of a membership test for the protected unit is %s", AtMost(g.Advantage()))
+	if a := g.Attacks()[0]; a.TPR < 1 {
+		fmt.Fprintf(&b, ", its true positive rate %s at a false positive rate of %g", AtMost(a.TPR), a.FPR)
 	}
-	b.WriteString(". It is assumed that ")
-	for i, a := range c.Assumptions {
-		if i > 0 {
-			b.WriteString("; that ")
-		}
-		fmt.Fprintf(&b, "%s (%s)", a.Text, a.Source)
+	training, proof := cited(c.Assumptions)
+	if len(training) > 0 {
+		fmt.Fprintf(&b, ". It is assumed that %s", strings.Join(training, "; that "))
+	}
+	if len(proof) > 0 {
+		fmt.Fprintf(&b, ". The proof rests on the following: %s", strings.Join(proof, "; "))
 	}
 	fmt.Fprintf(&b, ". Accounting: minsep %s, protocol SHA-256 %s.", c.CodeVersion, c.ProtocolSHA256)
 	return b.String()
@@ -77,13 +77,43 @@ func (c *Certificate) ModelCard() string {
 	return b.String()
 }
 
+// cited are the assumptions with their sources: clauses of what the training must meet, and what
+// the verification used, which is the rest of the list.
+func cited(list []Assumption) (training, proof []string) {
+	for _, a := range list {
+		text := fmt.Sprintf("%s (%s)", a.Text, a.Source)
+		if len(proof) > 0 || slices.Contains(firstOfProof, a.Text) {
+			proof = append(proof, text)
+		} else {
+			training = append(training, text)
+		}
+	}
+	return training, proof
+}
+
+// describeBatch says how large batches are expected to be, by what the certificate knows.
+func describeBatch(r Run, units string) string {
+	const many = 1_000_000
+	switch s := r.Sampler.Scheme().(type) {
+	case sampling.Fixed:
+		return fmt.Sprintf(", with batches of %d %s", s.BatchSize, units)
+	case sampling.Independent:
+		if r.Examples > 0 {
+			return fmt.Sprintf(", with an expected batch size of %.6g of %d %s", s.ExpectedBatchSize(r.Examples), r.Examples, units)
+		}
+		return fmt.Sprintf(", with an expected batch size of %.4g %% of the %s", 100*s.ExpectedBatchSize(many)/many, units)
+	}
+	return ""
+}
+
 func describeSampler(r Run) string {
 	s := r.Sampler.Scheme()
 	text, unit, units := fmt.Sprintf("%s sampling over %d steps", s.Name(), s.NumSteps()), "an example", "examples"
 	if o := r.Sampler.Owners; o != nil {
-		text = fmt.Sprintf("%s sampling of owners over %d steps, each of whom brings at most %d examples", s.Name(), s.NumSteps(), o.ExamplesPerOwner)
+		text = fmt.Sprintf("%s sampling of owners over %d steps, each of whom brings at most %s", s.Name(), s.NumSteps(), words.Count(o.ExamplesPerOwner, "example"))
 		unit, units = "an owner", "owners"
 	}
+	text += describeBatch(r, units)
 	if s.Separation() > 1 {
 		text += fmt.Sprintf(", two participations of %s at least %d steps apart", unit, s.Separation())
 	}

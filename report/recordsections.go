@@ -174,10 +174,29 @@ func baseOf(path string) string {
 	return path[strings.LastIndexAny(path, `/\`)+1:]
 }
 
+// data says what else a reader of a claim asks: how many examples are kept, of how many, how large
+// batches are expected to be, and the clip norm, as far as the directory knows them.
+func (r *Run) data() string {
+	var parts []string
+	if b := r.Bounded; b != nil {
+		parts = append(parts, fmt.Sprintf("%s of %s examples are kept", words.Grouped(b.Kept), words.Grouped(b.Examples)))
+	}
+	if size := r.batchSize(); size > 0 {
+		parts = append(parts, fmt.Sprintf("the expected batch size is %.6g %ss", size, r.participant()))
+	}
+	if r.Noise != nil && r.Noise.ClipNorm > 0 {
+		parts = append(parts, fmt.Sprintf("the clip norm is %g", float64(r.Noise.ClipNorm)))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " In this training, " + strings.Join(parts, ", ") + "."
+}
+
 func (r *Run) cite() *Section {
 	if r.Certificate == nil || !r.sound() { // nobody is to paste a claim that does not hold
 		return nil
 	}
 	return &Section{ID: "cite", Title: "To paste", Text: []string{"For a paper and for a model card."},
-		Quote: []Quote{{"A paper", r.Certificate.Statement()}, {"A model card", r.Certificate.ModelCard()}}}
+		Quote: []Quote{{"A paper", r.Certificate.Statement() + r.data()}, {"A model card", r.Certificate.ModelCard()}}}
 }

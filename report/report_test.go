@@ -22,6 +22,7 @@ import (
 	"minsep/inspect"
 	"minsep/manifest"
 	"minsep/mechanism"
+	"minsep/mechanism/noise"
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
@@ -85,7 +86,7 @@ var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import
 func TestPage(t *testing.T) {
 	text := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
 	for _, want := range []string{"certified: all of it", "ε = 2, δ = 1e-05", "What stays secret", "What the trainer must do", "30, the expected batch size", "Made 2026-01-02 03:04 UTC",
-		"(2, 1e-05)-differentially private for an owner of whom one example is kept", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600 (60 %)"} {
+		"(2, 1e-05)-differentially private for an owner of whom one example is kept", "In this training, ", "the expected batch size is ", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600 (60 %)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -122,6 +123,18 @@ func TestPage(t *testing.T) {
 	}
 	if again := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}); again != text {
 		t.Error("the same run gives another page")
+	}
+}
+
+// TestData: the paragraph to paste says how much data there is and the clip norm, where they are
+// known.
+func TestData(t *testing.T) {
+	r := &Run{Bounded: &ownergraph.Summary{Examples: 100_000, Kept: 3127}, Noise: &noise.Params{ClipNorm: 2}}
+	if got, want := r.data(), " In this training, 3,127 of 100,000 examples are kept, the clip norm is 2."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := new(Run).data(); got != "" {
+		t.Errorf("of nothing: %q", got)
 	}
 }
 
