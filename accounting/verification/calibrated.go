@@ -68,7 +68,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	if out.Estimates, err = e.search(ctx, gridIndex(start), nearDelta*p.Delta, known); err == nil {
 		err = choose()
 	}
-	if err != nil && !errors.Is(err, accounting.ErrTooFewSamples) || err == nil && !out.dear() || provable.NoiseMultiplier == 0 || p.pair().Majorized() {
+	if err != nil && !errors.Is(err, accounting.ErrTooFewSamples) || err == nil && !out.dear() || p.pair().Majorized() {
 		return err
 	}
 	if e.lengthen(p) {
@@ -80,7 +80,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 			out.Protocol, err = protocol, nil
 		}
 	}
-	if errors.Is(err, accounting.ErrTooFewSamples) || err == nil && !takesSamples(out.Protocol.Candidates[0]) {
+	if provable.NoiseMultiplier > 0 && (errors.Is(err, accounting.ErrTooFewSamples) || err == nil && !takesSamples(out.Protocol.Candidates[0])) {
 		return p.provenOnly(ctx, e, out, provable)
 	}
 	return err

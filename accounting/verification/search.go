@@ -30,6 +30,9 @@ const (
 	// mostUp and mostDown are how many steps of the grid the next estimate is away from the others
 	// at most. Downward M grows quickly.
 	mostUp, mostDown = 40, 12
+	// farUp is how many steps of the grid are between looks above all estimates of which the first
+	// took too many samples.
+	farUp = 10
 	// verifiable is the part of what is left of the whole budget that a verification may have where
 	// δ is estimated.
 	verifiable = 0.6
@@ -128,6 +131,11 @@ func (e *estimator) after(m model, low, goal int) (next int, ok bool) {
 		if affordable(j) {
 			return j, true
 		}
+	}
+	// Above all that is known M is less than the model knows: a look tells, which draws nothing where
+	// that takes too many samples.
+	if j := max(at, low+farUp); goal > most && j <= most+2*mostUp {
+		return j, true
 	}
 	return 0, false
 }
