@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _rows
 from ._batches import PADDING
 from ._tree import ClipNorm, check_clip, check_divisor, flatten, map_leaves, rows_of
 
@@ -103,9 +104,12 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
     float64; what follows is rounded to dtype: "float32", "float64" or "bfloat16". The last is ml_dtypes' type if that
     package is installed, else uint16 with the same bits.
 
+    Noise is for one sum: what `read_noise` gave is refused a second time. Of copies and views of it nothing is known.
+
     Noise is never rounded before it is added: a bfloat16 holds 256 multiples of the grid, and sums would show through.
     """
     check_divisor(divisor)
+    rows = _rows.not_added(z for _, z in flatten(noise)[0])
 
     def one(s: Any, z: Any) -> Any:
         held = {"total": held_by(np.asarray(s).dtype.itemsize), "noise": held_by(np.asarray(z).dtype.itemsize)}
@@ -119,7 +123,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
                     raise ValueError(f"{name}: {OFF_GRID.format(grid=grid, of=of)}")
         return cast((s + z) / divisor, dtype)
 
-    return map_leaves(one, total, noise)
+    mean = map_leaves(one, total, noise)
+    _rows.add(rows)
+    return mean
 
 
 OFF_GRID = (

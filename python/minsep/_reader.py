@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _command
+from . import _command, _rows
 from ._guard import StepGuard
 from ._noise import shard_range
 from ._run import Run
-from ._tree import Layout
+from ._tree import Layout, flatten
 from .errors import RunDirectoryError, TrainingError
 
 HEAD_BYTES, FORMAT = 4096, "minsep-noise-stream/1"
@@ -73,7 +73,7 @@ class NoiseReader:
             self._from_files(start)  # so that a fault uses no step up
 
     def step(self, step: int) -> Any:
-        """The noise of a step, which must be the next one: a tree as like, or an array [width]."""
+        """The noise of a step, which must be the next one: a tree as like, or an array [width]. `add_noise` takes it once."""
         if step != self.next_step:
             way_out = "with a guard, make the reader of the noise again after the guard" if step > self.next_step else "to repeat steps bit for bit, make guard and reader again, from the checkpoint before them"
             raise TrainingError(f"noise of step {step}: the next step is {self.next_step}: noise is read in order, once. Read every step, those with an empty batch too; {way_out}")
@@ -88,7 +88,9 @@ class NoiseReader:
         if self._guard is not None:
             self._guard.use_noise(step, self._shard, self._replica)
         self.next_step = step + 1
-        return row if self._layout is None else self._layout.split(row)
+        given = row if self._layout is None else self._layout.split(row)
+        _rows.give((leaf for _, leaf in flatten(given)[0]), step)
+        return given
 
     def _from_files(self, step: int) -> NDArray[Any]:
         """The row of a step. Noise that a float32 would round is refused: the low bits of sums would show through."""

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import _rows
 from ._guard import StepGuard, check_batch, check_guard
 from ._pad import pad
 from ._reader import NoiseReader
@@ -101,11 +102,15 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     `run.expected_batch_size` (in jax.jit a static argument), or 1 for the noisy sum. The addition is exact, in multiples of the grid;
     the division rounds. Where noise is beyond 2^24 multiples, which a float32 does not hold, the mean is NaN: make the noise with
     --dtype float32, and --grid, if any, for that.
+    What `read_noise` gave is refused a second time, but not in jax.jit, nor where it was made an array of JAX before.
     """
     check_divisor(divisor)
     divisor = float(divisor)
+    rows = _rows.not_added(jax.tree_util.tree_leaves(noise))
     if grid == 0:
-        return jax.tree_util.tree_map(lambda s, z: (s + z) / divisor, total, noise)
+        mean = jax.tree_util.tree_map(lambda s, z: (s + z) / divisor, total, noise)
+        _rows.add(rows)
+        return mean
 
     def one(s: Any, z: Any) -> Any:
         if s.dtype != jnp.int32 or s.shape != z.shape:
@@ -114,7 +119,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
         exact = s + multiples.astype(jnp.int32)
         return jnp.where(jnp.abs(multiples) <= NOISE_HELD, exact.astype(jnp.float32) * (grid / divisor), jnp.nan)
 
-    return jax.tree_util.tree_map(one, total, noise)
+    mean = jax.tree_util.tree_map(one, total, noise)
+    _rows.add(rows)
+    return mean
 
 
 class Steps:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import torch
 
+from . import _rows
 from ._batches import PADDING
 from ._clip import HELD, OFF_GRID, SLACK, held_by, padding_of, whole_numbers
 from ._guard import StepGuard, check_guard
@@ -82,8 +83,10 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
 
     total is the finished sum of `clip_and_sum`, noise the step's, a tree of arrays of the same shapes, both in whole multiples of
     grid, `run.grid`, and divisor `run.expected_batch_size`, or 1 for the noisy sum. The addition is in float64; what follows is rounded to dtype.
+    What `read_noise` gave is refused a second time; of copies of it, such as tensors, nothing is known.
     """
     check_divisor(divisor)
+    rows = _rows.not_added(z for _, z in flatten(noise)[0])
 
     def one(s: torch.Tensor, z: Any) -> torch.Tensor:
         added = torch.tensor(np.asarray(z), dtype=torch.float64, device=s.device)  # a copy: files cannot be written
@@ -101,7 +104,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
         return ((s + added) / divisor).to(dtype)
 
     with torch.no_grad():
-        return map_leaves(one, total, noise)
+        mean = map_leaves(one, total, noise)
+    _rows.add(rows)
+    return mean
 
 
 class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import gc
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 import unittest
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -446,3 +448,71 @@ class Guard(runs.Case):
         minsep.StepGuard(self.run_).take(0)
         self.assertNotEqual(self.run_.verdict().state, "broken")
         self.assertEqual((self.path / "training.json").stat().st_mode & 0o777, 0o600)
+
+
+class Once(runs.Case):
+    """A row that a reader gave is added to one sum."""
+
+    def adds_once(self, add, total):
+        for options in {}, {"key": str(runs.key())}:
+            run = minsep.Run(self.noisy())
+            with minsep.read_noise(run, {"a": np.zeros(30), "b": np.zeros(3)}, **options) as noise:
+                for t in range(20):
+                    row = noise.step(t)
+                    with self.assertRaises(ValueError):
+                        add({"a": total(np.zeros(30)), "b": total(np.zeros(4))}, row, run.grid, 1)  # a refusal uses nothing up
+                    sums = {"a": total(np.zeros(30)), "b": total(np.zeros(3))}
+                    mean = add(sums, row, run.grid, 1)
+                    self.assertEqual(np.asarray(mean["b"]).tolist(), run.noise(t)[30:].tolist())
+                    with self.assertRaisesRegex(minsep.TrainingError, f"noise of step {t}: was added to a sum already.*then call add_noise once"):
+                        add(sums, row, run.grid, 1)
+                    del row
+            flat = minsep.read_noise(run, **options)
+            for t in range(20):  # the same array again, of another step
+                row = flat.step(t)
+                with self.assertRaisesRegex(minsep.TrainingError, f"noise of step {t}: was added"):
+                    add([total(np.zeros(33))] * 2, [row, row], run.grid, 1)
+                add(total(np.zeros(33)), row, run.grid, 1)
+                with self.assertRaisesRegex(minsep.TrainingError, f"noise of step {t}: was added"):
+                    add(total(np.zeros(33)), row, run.grid, 1)
+                del row
+            flat.close()
+            own = np.array(run.noise(0))
+            for _ in range(2):  # an array of the program's own, which it may fill anew
+                add(total(np.zeros(33)), own, run.grid, 1)
+
+    def test_numpy(self):
+        self.adds_once(minsep.add_noise, np.asarray)
+
+    @runs.needs("torch")
+    def test_torch(self):
+        import torch
+
+        from minsep import torch as ours
+
+        self.adds_once(ours.add_noise, torch.tensor)
+
+    @runs.needs("jax")
+    def test_jax(self):
+        import jax
+
+        from minsep import jax as ours
+
+        self.adds_once(ours.add_noise, lambda x: jax.numpy.asarray(x, jax.numpy.int32))
+
+    def test_rows_are_not_kept(self):
+        from minsep import _rows
+
+        gc.collect()
+        before = len(_rows._given)
+        noise = minsep.read_noise(minsep.Run(self.noisy()), {"a": np.zeros(33)}, key=str(runs.key()))
+        for t in range(10):
+            row = noise.step(t)
+            minsep.add_noise({"a": np.zeros(33)}, row, noise._run.grid, 1)
+        self.assertEqual(len(_rows._given), before + 1)
+        self.assertLessEqual(len(noise._stream._rows_made), 3)
+        kept = weakref.ref(row["a"])
+        del row
+        noise.close()
+        self.assertIsNone(kept())
+        self.assertEqual(len(_rows._given), before)
