@@ -116,11 +116,7 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
         s, z = _exact(s, "total"), _exact(z, "noise")
         if s.shape != z.shape:
             raise ValueError(f"noise: of shape {z.shape}, the sum is of {s.shape}: give the noise of the same tree")
-        if grid:
-            for name, values, of in ("total", s, "clip_and_sum"), ("noise", z, "read_noise"):
-                multiples = values / grid
-                if not np.all((np.trunc(multiples) == multiples) & (np.abs(multiples) <= held[name])):
-                    raise ValueError(f"{name}: {OFF_GRID.format(grid=grid, of=of)}")
+        check_on_grid(s, z, grid, held)
         return cast((s + z) / divisor, dtype)
 
     mean = map_leaves(one, total, noise)
@@ -128,9 +124,16 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
     return mean
 
 
-OFF_GRID = (
-    "has values that are not whole multiples of the grid, {grid}, or more of them than its type holds: their low bits would show through the noise. Give what {of} gave, of this run, before any division or other rounding"
-)
+def check_on_grid(total: Any, noise: Any, grid: float, held: dict[str, float]) -> None:
+    """Refuses a sum or noise, arrays of NumPy or tensors, that is not of whole multiples of the grid, or of more of them than are held. A grid of 0 is none."""
+    if grid:
+        for name, values, of in ("total", total, "clip_and_sum"), ("noise", noise, "read_noise"):
+            multiples = values / grid
+            if not ((multiples.round() == multiples) & (abs(multiples) <= held[name])).all():
+                raise ValueError(
+                    f"{name}: has values that are not whole multiples of the grid, {grid}, or more of them than its type holds: their low bits would show through the noise. "
+                    f"Give what {of} gave, of this run, before any division or other rounding"
+                )
 
 
 def held_by(size: int) -> float:

@@ -10,7 +10,7 @@ import torch
 
 from . import _rows
 from ._batches import PADDING
-from ._clip import HELD, OFF_GRID, SLACK, held_by, padding_of, whole_numbers
+from ._clip import HELD, SLACK, check_on_grid, held_by, padding_of, whole_numbers
 from ._guard import StepGuard, check_guard
 from ._pad import pad
 from ._run import Run
@@ -96,11 +96,7 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
             raise ValueError(f"noise: of shape {tuple(added.shape)}, the sum is of {tuple(s.shape)}: give the noise of the same tree")
         held = {"total": held_by(s.element_size()), "noise": held_by(np.asarray(z).dtype.itemsize)}
         s = s.to(torch.float64)
-        if grid:
-            for name, values, of in ("total", s, "clip_and_sum"), ("noise", added, "read_noise"):
-                multiples = values / grid
-                if not bool(torch.all((torch.trunc(multiples) == multiples) & (multiples.abs() <= held[name]))):
-                    raise ValueError(f"{name}: {OFF_GRID.format(grid=grid, of=of)}")
+        check_on_grid(s, added, grid, held)
         return ((s + added) / divisor).to(dtype)
 
     with torch.no_grad():
