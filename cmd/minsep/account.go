@@ -80,7 +80,7 @@ published one, which is not proven: it is written to accounting.json, which is n
 	f.Float64Var(&stage.Epsilon, "epsilon", 0, "epsilon of the claim")
 	f.Float64Var(&stage.Delta, "delta", 0, "delta of the claim")
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
-	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, less where that saves little noise, and up to 5m where tables leave no time for samples)")
+	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, less where that saves little noise, and up to 5m where tables leave too little for samples)")
 	f.Uint64Var(&stage.Samples, "samples", 0, "samples for estimates and verification, instead of a time; tables and proofs without samples come on top")
 	f.StringVar(&stage.From, "from", "", "run directory whose certificate is for the same claim, sampler and strategy: check it and copy it with its ledger")
 	f.Float64SliceVar(&stage.AlsoEpsilon, "also-epsilon", nil, "further epsilon, such as 1,2,8, at which delta is certified too; their samples come on top of the budget")
