@@ -65,8 +65,9 @@ batch size) of the coordinate of a canary that took part in the training. --with
 were left out. Rows must be independent: canaries of one training with a coordinate and an owner each, or of many trainings.
 
 The first line is the verdict: "EXCEEDS: ", the lower bound of epsilon is above the certificate's; "DIFFERS: ", the sums do
-not have the distribution of the certificate's mechanism; or "within: ", nothing was found, which proves nothing. EXCEEDS and DIFFERS
-end with exit code 3; either is wrong with probability 1e-9 at most. The certificate is taken as it stands: see inspect.`,
+not have the distribution of the certificate's mechanism; or "within: ", nothing was found, which proves nothing. EXCEEDS
+and DIFFERS end with exit code 3; either is wrong with probability 1e-9 at most. The certificate is taken as it stands: see
+inspect.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			attack, m, clip, err := a.attackOn(cmd.Context(), args[0], clipNorm, cmd.Flags().Changed("clip-norm"), canary)

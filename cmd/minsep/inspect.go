@@ -30,8 +30,9 @@ its distribution. A certificate is recomputed from its ledger, bit for bit, and 
 
 The first line is the verdict: "certified: ", with the claim and what matches it; "NOT CERTIFIED: ", with what is
 missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
-who took part can do. Warnings name secret files that others can
-read, and another directory with the same batches and noise, of which this one is a copy. Single checks follow when one fails, or with --verbose. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
+who took part can do. Warnings name secret files that others can read, and another directory with the same batches and
+noise, of which this one is a copy. Single checks follow when one fails, or with --verbose. Realised values, such as batch
+sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := inspect.Directory(cmd.Context(), args[0])

@@ -32,8 +32,8 @@ func (a *app) runCommand() *cobra.Command {
 parameters of a training run. The noise has the multiplier of the certificate.
 
 Stages: ` + strings.Join(stages.Stages, ", ") + `, the last one only for a plan that has its group. A stage
-whose result exists and matches is skipped. A stopped or killed command resumes when it is repeated, with the same result. Results of another plan are refused; --overwrite replaces
-them, under a new run id.
+whose result exists and matches is skipped. A stopped or killed command resumes when it is repeated, with the same
+result. Results of another plan are refused; --overwrite replaces them, under a new run id.
 
 One run serves one training. --again begins the next run of a finished plan in the same directory: with a run id,
 batches and noise of its own, which replace those that are there, and with the same table, strategy and certificate.
