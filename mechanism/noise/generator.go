@@ -248,14 +248,18 @@ func (w *worker) correlated(from, to, step, rows, chunk, stride int, emit func(p
 	for row := 0; row < rows; row += chunk {
 		steps := min(chunk, rows-row)
 		for t := range steps {
-			w.normalsRow(w.rows[(g.history+t)*lanes:], from, to, step+row+t, stride)
+			w.normalsRow(w.rows[(g.history+t)*lanes:], from, to, step+row+t, stride, nil, nil)
 		}
 		w.prepare(step+row, steps)
-		for p := from; p < to; p++ {
-			panel := w.rows[(p-from)*stride:][:stride]
-			w.correlate(panel, p, steps)
-			ok = emit(p, row, steps, panel[first*lanes:][:steps*lanes]) && ok
-			copy(panel[:g.history*lanes], panel[steps*lanes:])
+		for p := from; p < to; p += 2 {
+			n := min(2, to-p)
+			panels := w.rows[(p-from)*stride:][:n*stride]
+			w.correlate(panels, p, n, stride, steps)
+			for i := range n {
+				panel := panels[i*stride:][:stride]
+				ok = emit(p+i, row, steps, panel[first*lanes:][:steps*lanes]) && ok
+				copy(panel[:g.history*lanes], panel[steps*lanes:])
+			}
 		}
 	}
 	return ok
@@ -273,7 +277,7 @@ func (w *worker) begin(from, to, step, stride int) {
 	default:
 		for i := range g.history {
 			if t := step - g.history + i; t >= 0 {
-				w.normalsRow(w.rows[i*lanes:], from, to, t, stride)
+				w.normalsRow(w.rows[i*lanes:], from, to, t, stride, nil, nil)
 				continue
 			}
 			for p := from; p < to; p++ {
@@ -309,26 +313,27 @@ func (w *worker) prepare(step, steps int) {
 	}
 }
 
-// correlate turns the normals of one panel into the correlated rows.
-func (w *worker) correlate(panel []float64, p, steps int) {
+// correlate turns the normals of n panels from p on into the correlated rows.
+func (w *worker) correlate(panels []float64, p, n, stride, steps int) {
 	g := w.g
 	switch {
 	case g.noising.Gain != nil:
-		feedback(panel, g.history, steps, w.gain, w.coef)
+		feedback(panels, n, stride, g.history, steps, w.gain, w.coef)
 	case g.noising.Filter != nil:
-		filter(panel, steps, g.filter)
+		filter(panels, n, stride, steps, g.filter)
 	default:
-		buffers(panel, steps, w.state(p), g.minusScales, g.noising.Decays)
+		state := g.state[p*g.stateRows*lanes:][:n*g.stateRows*lanes]
+		buffers(panels, n, stride, steps, state, g.minusScales, g.noising.Decays)
 	}
 }
 
 // normalsRow puts the normals of a step for the panels [from, to) into dst, stride values from
-// panel to panel.
-func (w *worker) normalsRow(dst []float64, from, to, step, stride int) {
+// panel to panel. See normals for soon and later.
+func (w *worker) normalsRow(dst []float64, from, to, step, stride int, soon, later []float64) {
 	pair := uint64(w.g.base/2) + uint64(from)*(lanes/2)
 	words := w.words[:(to-from)*lanes]
 	w.normals.Words(words, uint64(step), pair)
-	if !normals(dst, stride, words) {
+	if !normals(dst, stride, words, soon, later) {
 		return
 	}
 	for i := 0; i < len(words); i += 2 {

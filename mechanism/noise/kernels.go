@@ -1,42 +1,82 @@
 package noise
 
+// The inner loops, for one panel or for some that lie distance values apart: with vectors two
+// panels at a time, one, or in portable Go.
+
+// wide is the number of doubles to the widest vectors, which take two panels at a time; half is
+// that of the second half of a panel's row, for vectors that take one.
+const wide, half = 8, lanes / 2
+
 // normals sets dst[stride·g : stride·g+lanes] to the normals of words[lanes·g : lanes·(g+1)] for
 // every group of words, and reports whether a radius word among them needs its tail, in which case
-// those pairs are not yet right.
-func normals(dst []float64, stride int, words []uint64) bool {
+// those pairs are not yet right. Memory that is read next, soon and later, as much of each as dst
+// takes, is brought nearer meanwhile; nil is nothing.
+func normals(dst []float64, stride int, words []uint64, soon, later []float64) bool {
 	groups := len(words) / lanes
-	if useVector && groups > 0 {
-		_ = dst[(groups-1)*stride+lanes-1]
-		return normalsVector(&dst[0], stride, &words[0], groups, &tables) != 0
+	if vectors == 0 || groups == 0 {
+		return normalsGeneric(dst, stride, words)
 	}
-	return normalsGeneric(dst, stride, words)
+	_ = dst[(groups-1)*stride+lanes-1]
+	if vectors == wide {
+		a, b := &dst[0], &dst[0]
+		if len(soon) >= len(words) {
+			a = &soon[0]
+		}
+		if len(later) >= len(words) {
+			b = &later[0]
+		}
+		return normals512(&dst[0], stride, &words[0], groups, &tables, a, b) != 0
+	}
+	return normals256(&dst[0], stride, &words[0], groups, &tables) != 0
 }
 
-// feedback replaces the rows of a panel after its first history rows by u_t, where the rows before
+// feedback replaces the rows of panels after their first history rows by u_t, where the rows before
 // a row are its earlier outputs. f holds history coefficients a step, the oldest first, gain one.
-func feedback(p []float64, history, steps int, gain, f []float64) {
+func feedback(p []float64, panels, distance, history, steps int, gain, f []float64) {
 	if history == 0 && allOnes(gain[:steps]) {
 		return
 	}
-	if useVector && history > 0 {
-		_, _, _ = p[(history+steps)*lanes-1], gain[steps-1], f[steps*history-1]
-		feedbackVector(&p[0], history, steps, &gain[0], &f[0])
+	if vectors == 0 || history == 0 {
+		for i := range panels {
+			feedbackGeneric(p[i*distance:], history, steps, gain, f)
+		}
 		return
 	}
-	feedbackGeneric(p, history, steps, gain, f)
+	_, _, _ = p[(panels-1)*distance+(history+steps)*lanes-1], gain[steps-1], f[steps*history-1]
+	const noRing = -1
+	for i := 0; i < panels; i++ {
+		rows, z := &p[i*distance], &p[i*distance+history*lanes]
+		if vectors == wide && i+1 < panels {
+			feedback512(rows, distance, lanes, history, 0, noRing, history, steps, z, &gain[0], &f[0])
+			i++
+			continue
+		}
+		feedback256(rows, half, lanes, history, 0, noRing, history, steps, z, &gain[0], &f[0])
+	}
 }
 
-// feedbackRing is feedback with the earlier rows in a ring of history slots: it sets the slot of
-// each of steps rows, the first slot and those after it, to u_t. A slot holds the oldest row until
-// then, and steps are at most history. The first lanes values of a slot are the panel's, and
-// stride values lie from slot to slot; z holds the normals in the same way, a row a step.
-func feedbackRing(ring []float64, stride, history, slot, steps int, z, gain, f []float64) {
-	if useVector {
-		_, _, _, _ = ring[(history-1)*stride+lanes-1], z[(steps-1)*stride+lanes-1], gain[steps-1], f[steps*history-1]
-		ringVector(&ring[0], stride, history, slot, steps, &z[0], &gain[0], &f[0])
+// feedbackRing is feedback for panels that lie side by side, with the earlier rows in a ring of
+// history slots: it sets the slot of each of steps rows, the first slot and those after it, to u_t.
+// A slot holds the oldest row until then, and steps are at most history. stride values lie from
+// slot to slot; z holds the normals in the same way, a row a step.
+func feedbackRing(ring []float64, panels, stride, history, slot, steps int, z, gain, f []float64) {
+	if vectors == 0 {
+		for i := range panels {
+			feedbackRingGeneric(ring[i*lanes:], stride, history, slot, steps, z[i*lanes:], gain, f)
+		}
 		return
 	}
-	feedbackRingGeneric(ring, stride, history, slot, steps, z, gain, f)
+	last := panels*lanes - 1
+	_, _, _, _ = ring[(history-1)*stride+last], z[(steps-1)*stride+last], gain[steps-1], f[steps*history-1]
+	for i := 0; i < panels; i++ {
+		rows, z := &ring[i*lanes], &z[i*lanes]
+		if vectors == wide && i+1 < panels {
+			feedback512(rows, lanes, stride, history, slot, history, slot, steps, z, &gain[0], &f[0])
+			i++
+			continue
+		}
+		feedback256(rows, half, stride, history, slot, history, slot, steps, z, &gain[0], &f[0])
+	}
 }
 
 func allOnes(gain []float64) bool {
@@ -48,36 +88,58 @@ func allOnes(gain []float64) bool {
 	return true
 }
 
-// filter replaces row t of a panel by the sum of h[j] times row t+j, for the first steps rows. h
-// has the coefficient of the oldest input first.
-func filter(p []float64, steps int, h []float64) {
-	if useVector {
-		_ = p[(steps+len(h)-1)*lanes-1]
-		filterVector(&p[0], len(h), steps, &h[0])
+// filter replaces row t of panels by the sum of h[j] times row t+j, for the first steps rows. h has
+// the coefficient of the oldest input first.
+func filter(p []float64, panels, distance, steps int, h []float64) {
+	if vectors == 0 {
+		for i := range panels {
+			filterGeneric(p[i*distance:], steps, h)
+		}
 		return
 	}
-	filterGeneric(p, steps, h)
+	_ = p[(panels-1)*distance+(steps+len(h)-1)*lanes-1]
+	for i := 0; i < panels; i++ {
+		if vectors == wide && i+1 < panels {
+			filter512(&p[i*distance], distance, len(h), steps, &h[0])
+			i++
+			continue
+		}
+		filter256(&p[i*distance], half, len(h), steps, &h[0])
+	}
 }
 
-// buffers replaces the rows of a panel by u_t of a BLT with the buffers s, lanes entries each.
-// minusScales and decays have one entry a buffer.
-func buffers(p []float64, steps int, s, minusScales, decays []float64) {
-	if useVector {
-		n := len(decays)
-		_, _, _ = p[steps*lanes-1], s[n*lanes-1], minusScales[n-1]
-		buffersVector(&p[0], steps, &s[0], n, &minusScales[0], &decays[0])
+// buffers replaces the rows of panels by u_t of a BLT with the buffers s, lanes entries each, those
+// of a panel after those of the one before. minusScales and decays have one entry a buffer.
+func buffers(p []float64, panels, distance, steps int, s, minusScales, decays []float64) {
+	n := len(decays)
+	if vectors == 0 {
+		for i := range panels {
+			buffersGeneric(p[i*distance:], steps, s[i*n*lanes:], minusScales, decays)
+		}
 		return
 	}
-	buffersGeneric(p, steps, s, minusScales, decays)
+	_, _, _ = p[(panels-1)*distance+steps*lanes-1], s[panels*n*lanes-1], minusScales[n-1]
+	for i := 0; i < panels; i++ {
+		rows, kept := &p[i*distance], &s[i*n*lanes]
+		if vectors == wide && i+1 < panels {
+			buffers512(rows, distance, steps, kept, n*lanes, n, &minusScales[0], &decays[0])
+			i++
+			continue
+		}
+		buffers256(rows, half, steps, kept, half, n, &minusScales[0], &decays[0])
+	}
 }
 
 // round32 sets row t of dst, stride apart, to row t of a panel times scales[t], rounded to the
 // nearest multiple of the grid, and reports whether all of them are within the limit. Only the
 // lanes [from, to) are taken.
 func (r rounding) round32(dst []float32, stride int, p []float64, from, to int, scales []float64) bool {
-	if useVector && to-from == lanes && len(scales) > 0 {
-		_, _ = dst[(len(scales)-1)*stride+lanes-1], p[len(scales)*lanes-1]
-		return round32Vector(&dst[0], stride, &p[0], len(scales), &scales[0], r.magic, r.limit) == 0xf
+	if vectors == 0 || to-from < lanes || len(scales) == 0 {
+		return roundGeneric(r, dst, stride, p, from, to, scales)
 	}
-	return roundGeneric(r, dst, stride, p, from, to, scales)
+	_, _ = dst[(len(scales)-1)*stride+lanes-1], p[len(scales)*lanes-1]
+	if vectors == wide {
+		return round512(&dst[0], stride, &p[0], len(scales), &scales[0], r.magic, r.limit) == 0
+	}
+	return round256(&dst[0], stride, &p[0], len(scales), &scales[0], r.magic, r.limit) == 0xf
 }

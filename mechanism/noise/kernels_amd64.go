@@ -6,10 +6,22 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// useVector says whether the processor has the instructions of kernels_amd64.s. Tests change it.
-var useVector = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+// vectors is the number of doubles to a vector: 8 with the instructions of kernels512_amd64.s, 4
+// with those of kernels_amd64.s, 0 where the processor has neither. Tests change it.
+var vectors = widest()
 
-// vectorTables holds the constants of normalsVector, each four times. The assembly knows the order.
+func widest() int {
+	switch {
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ:
+		return 8
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
+		return 4
+	}
+	return 0
+}
+
+// vectorTables holds the constants of normals256 and normals512, each four times. The assembly
+// knows the order.
 type vectorTables struct {
 	half32, half84, split, sqrtHalf [4]uint64    // 0, 32, 64, 96: of the conversion of words, and of radius
 	exponent, one, twoLn2, four     [4]uint64    // 128, 160, 192, 224
@@ -32,25 +44,43 @@ func newVectorTables() (t vectorTables) {
 	return t
 }
 
-// The functions below are those of kernels.go with AVX2 and FMA: the same operations in each lane,
-// so the same bits.
+// The functions below are those of kernels.go with AVX2 and FMA, or with AVX-512: the same
+// operations in each lane, so the same bits. Those over rows take one panel with AVX2, whose second
+// half lies across = 8 values from the first, and with AVX-512 two panels, across values apart.
 
 //go:noescape
-func normalsVector(dst *float64, stride int, words *uint64, groups int, t *vectorTables) (short int)
+func normals256(dst *float64, stride int, words *uint64, groups int, t *vectorTables) (short int)
 
 //go:noescape
-func feedbackVector(p *float64, history, steps int, gain, f *float64)
+func normals512(dst *float64, stride int, words *uint64, groups int, t *vectorTables, soon, later *float64) (short int)
 
-//go:noescape
-func ringVector(ring *float64, stride, history, slot, steps int, z, gain, f *float64)
-
-//go:noescape
-func filterVector(p *float64, taps, steps int, h *float64)
-
-//go:noescape
-func buffersVector(p *float64, steps int, s *float64, n int, minusScales, decays *float64)
-
-// round32Vector returns 15 if all values are within the limit.
+// feedback256 makes steps rows from the history rows before each, the oldest of them in slot, and
+// puts the first into slot out. From slot slots on the slots begin anew.
 //
 //go:noescape
-func round32Vector(dst *float32, stride int, p *float64, rows int, scales *float64, magic, limit float64) (ok int)
+func feedback256(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64)
+
+//go:noescape
+func feedback512(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64)
+
+//go:noescape
+func filter256(p *float64, across, taps, steps int, h *float64)
+
+//go:noescape
+func filter512(p *float64, across, taps, steps int, h *float64)
+
+//go:noescape
+func buffers256(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, decays *float64)
+
+//go:noescape
+func buffers512(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, decays *float64)
+
+// round256 returns 15 if all values are within the limit.
+//
+//go:noescape
+func round256(dst *float32, stride int, p *float64, rows int, scales *float64, magic, limit float64) (ok int)
+
+// round512 returns 0 if all values are within the limit.
+//
+//go:noescape
+func round512(dst *float32, stride int, p *float64, rows int, scales *float64, magic, limit float64) (bad int)

@@ -1,25 +1,29 @@
 package noise
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 )
 
-// both runs f with vector instructions and without, and requires the same bits.
-func both(t *testing.T, what string, f func() []float64) {
+// alike runs f with vectors of each width that the processor has, and without, and requires the
+// same bits.
+func alike(t *testing.T, what string, f func() []float64) {
 	t.Helper()
-	if !useVector {
+	if vectors == 0 {
 		t.Skip("this processor has no AVX2 and FMA")
 	}
-	defer func() { useVector = true }()
-	vector := f()
-	useVector = false
+	widest := vectors
+	defer func() { vectors = widest }()
+	vectors = 0
 	generic := f()
-	useVector = true
-	if !slices.EqualFunc(vector, generic, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
-		t.Errorf("%s: vector and portable code differ", what)
+	for vectors = 4; vectors <= widest; vectors *= 2 {
+		if !slices.EqualFunc(f(), generic, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
+			t.Errorf("%s: vectors of %d and portable code differ", what, vectors)
+		}
 	}
 }
 
@@ -31,43 +35,59 @@ func random(rng *rand.Rand, n int) []float64 {
 	return x
 }
 
-// TestKernelsAgree compares the kernels at every length around their unrolling.
+// TestKernelsAgree compares the kernels at every length around their unrolling, for panels one and
+// two at a time.
 func TestKernelsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, history := range []int{0, 1, 2, 3, 5, 16, 33} {
 		for _, steps := range []int{1, 2, 3, 4, 7} {
-			p := random(rng, (history+steps)*lanes)
-			gain, f := random(rng, steps), random(rng, steps*history)
-			both(t, "feedback", func() []float64 {
-				q := slices.Clone(p)
-				feedback(q, history, steps, gain, f)
-				return q
-			})
-			if history > 0 && steps <= history {
-				const panels = 3 // of which the second is made
-				ring, z, slot := random(rng, history*panels*lanes), random(rng, steps*panels*lanes), rng.IntN(history)
-				both(t, "feedbackRing", func() []float64 {
-					q := slices.Clone(ring)
-					feedbackRing(q[lanes:], panels*lanes, history, slot, steps, z[lanes:], gain, f)
-					return q
-				})
-			}
-			taps := random(rng, history+1)
-			both(t, "filter", func() []float64 {
-				q := slices.Clone(p)
-				filter(q, steps, taps)
-				return q
-			})
-			if history > 0 {
-				s, scales, decays := random(rng, history*lanes), random(rng, history), random(rng, history)
-				both(t, "buffers", func() []float64 {
-					q := slices.Clone(append(slices.Clone(p), s...))
-					buffers(q[:len(p)], steps, q[len(p):], scales, decays)
-					return q
-				})
+			for panels := 1; panels <= 5; panels++ {
+				panelsAgree(t, rng, history, steps, panels)
 			}
 		}
 	}
+}
+
+func panelsAgree(t *testing.T, rng *rand.Rand, history, steps, panels int) {
+	distance := (history+steps)*lanes + 3
+	p := random(rng, panels*distance)
+	gain, f := random(rng, steps), random(rng, steps*history)
+	alike(t, "feedback", func() []float64 {
+		q := slices.Clone(p)
+		feedback(q, panels, distance, history, steps, gain, f)
+		return q
+	})
+	taps := random(rng, history+1)
+	alike(t, "filter", func() []float64 {
+		q := slices.Clone(p)
+		filter(q, panels, distance, steps, taps)
+		return q
+	})
+	if history == 0 {
+		return
+	}
+	if steps <= history {
+		// of whose panels the first and the last are not made
+		stride := (panels + 2) * lanes
+		ring, z, slot := random(rng, history*stride), random(rng, steps*stride), rng.IntN(history)
+		alike(t, "feedbackRing", func() []float64 {
+			q := slices.Clone(ring)
+			feedbackRing(q[lanes:], panels, stride, history, slot, steps, z[lanes:], gain, f)
+			return q
+		})
+	}
+	s, scales, decays := random(rng, panels*history*lanes), random(rng, history), random(rng, history)
+	alike(t, "buffers", func() []float64 {
+		q := append(slices.Clone(p), s...)
+		buffers(q[:len(p)], panels, distance, steps, q[len(p):], scales, decays)
+		return q
+	})
+}
+
+// cornerWords are words at the edges of what normals tells apart.
+var cornerWords = []uint64{
+	math.MaxUint64, math.MaxUint64 - 1<<10, 1 << 63, 1<<63 - 1, shortWord, shortWord + 1, 2*shortWord - 1,
+	0xb504f333f9de6484, 0xb504f333f9de6400, 0xb504f333f9de6000, // about 2⁶³·⁵
 }
 
 func TestNormalKernelsAgree(t *testing.T) {
@@ -76,22 +96,44 @@ func TestNormalKernelsAgree(t *testing.T) {
 		words := make([]uint64, groups*lanes)
 		for i := range words {
 			words[i] = max(shortWord, rng.Uint64()>>rng.IntN(12))
-		}
-		copy(words, []uint64{math.MaxUint64, math.MaxUint64, shortWord, 0, shortWord + 1, 1, 1<<63 - 1, 2, 1 << 63, 4, 0xb504f333f9de6484, 7, 0xb504f333f9de6400, 8, 0xb504f333f9de6000, 9})
-		stride := lanes * 3
-		both(t, "normals", func() []float64 {
-			z := make([]float64, groups*stride)
-			if normals(z, stride, words) {
-				t.Error("no word is short")
+			if rng.IntN(4) == 0 {
+				words[i] = cornerWords[rng.IntN(len(cornerWords))]
 			}
-			return z
-		})
-		for _, i := range []int{0, 2, 4, 6, 8, 10, 12, 14} {
+			if i%2 == 1 && rng.IntN(4) == 0 { // an angle may be any word
+				words[i] = rng.Uint64N(8)
+			}
+		}
+		normalKernelsAgree(t, rng, words)
+	}
+	for i := range cornerWords { // each in each lane
+		words := make([]uint64, len(cornerWords)*lanes)
+		for j := range words {
+			words[j] = cornerWords[(i+j)%len(cornerWords)]
+		}
+		normalKernelsAgree(t, rng, words)
+	}
+}
+
+// normalKernelsAgree compares the normals of words, none of which is short, and then whether a
+// short one is seen in each place.
+func normalKernelsAgree(t *testing.T, rng *rand.Rand, words []uint64) {
+	groups := len(words) / lanes
+	const stride = lanes * 3
+	near := make([]float64, len(words))
+	alike(t, "normals", func() []float64 {
+		z := make([]float64, groups*stride)
+		if normals(z, stride, words, near, near) {
+			t.Error("no word is short")
+		}
+		return z
+	})
+	for i := 0; i < lanes; i += 2 {
+		for _, word := range []uint64{shortWord - 1, 0, 1, shortWord / 2} {
 			short := slices.Clone(words)
-			short[len(short)-lanes+i] = shortWord - 1
-			both(t, "short word", func() []float64 {
-				if !normals(make([]float64, groups*stride), stride, short) {
-					t.Errorf("the short word at %d is not seen", i)
+			short[rng.IntN(groups)*lanes+i] = word
+			alike(t, "short word", func() []float64 {
+				if !normals(make([]float64, groups*stride), stride, short, nil, nil) {
+					t.Errorf("vectors of %d: the short word %d in place %d is not seen", vectors, word, i)
 				}
 				return nil
 			})
@@ -107,22 +149,24 @@ func TestRoundingKernelsAgree(t *testing.T) {
 	}
 }
 
-// roundingAgrees rounds some rows, and again with a value in the last one that is beyond the limit.
+// roundingAgrees rounds some rows, and again with a value in the last one that is at the limit or
+// beyond.
 func roundingAgrees(t *testing.T, rng *rand.Rand, r rounding, rows int, large float64) {
 	p, scales := random(rng, rows*lanes), random(rng, rows)
 	copy(p, []float64{0, math.Copysign(0, -1), 0x1p-140, 0x1p-150, -0x1p-1070})
 	const stride = 40
-	for _, bad := range []float64{0, large, -large, math.NaN(), math.Inf(1)} {
+	beyond := r.limit * (1 + 0x1p-20)
+	for _, last := range []float64{0, r.limit, -r.limit, beyond, -beyond, large, -large, math.NaN(), math.Inf(1)} {
 		q := slices.Clone(p)
-		if bad != 0 {
+		if last != 0 {
 			scales[rows-1] = 1
-			q[len(q)-1-rng.IntN(lanes)] = bad
+			q[len(q)-1-rng.IntN(lanes)] = last
 		}
-		both(t, "rounding", func() []float64 {
+		alike(t, "rounding", func() []float64 {
 			dst := make([]float32, rows*stride)
 			ok := r.round32(dst, stride, q, 0, lanes, scales)
-			if ok != (bad == 0) {
-				t.Errorf("with %v: %v", bad, ok)
+			if ok != (math.Abs(last) <= r.limit) {
+				t.Errorf("vectors of %d with %v: %v", vectors, last, ok)
 			}
 			if !ok {
 				return nil
@@ -133,5 +177,34 @@ func roundingAgrees(t *testing.T, rng *rand.Rand, r rounding, rows int, large fl
 			}
 			return out
 		})
+	}
+}
+
+// TestNoiseAgrees compares whole rows of every kind, of panels of even and odd number, from files'
+// generators and from streams.
+func TestNoiseAgrees(t *testing.T) {
+	const steps, coordinates = 23, 1000
+	for name, strategy := range strategies(steps) {
+		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1})
+		for _, hi := range []int64{coordinates, coordinates - 20} {
+			alike(t, name, func() []float64 {
+				rows := make([]float32, steps*(hi-3))
+				if err := generator(t, r, 3, hi).Fill32(rows); err != nil {
+					t.Fatal(err)
+				}
+				var out bytes.Buffer
+				if err := newStream(t, r, 3, hi).Write32(t.Context(), &out); err != nil {
+					t.Fatal(err)
+				}
+				var all []float64
+				for _, v := range rows {
+					all = append(all, float64(v))
+				}
+				for b := range slices.Chunk(out.Bytes(), 4) {
+					all = append(all, float64(binary.LittleEndian.Uint32(b)))
+				}
+				return all
+			})
+		}
 	}
 }

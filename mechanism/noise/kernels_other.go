@@ -2,20 +2,33 @@
 
 package noise
 
-const useVector = false
+// vectors is the number of doubles to a vector: none.
+const vectors = 0
 
 // tables is not needed without vector instructions.
 var tables struct{}
 
-func normalsVector(*float64, int, *uint64, int, *struct{}) int        { panic("unreachable") }
-func feedbackVector(p *float64, history, steps int, gain, f *float64) { panic("unreachable") }
-func ringVector(ring *float64, stride, history, slot, steps int, z, gain, f *float64) {
+func normals256(*float64, int, *uint64, int, *struct{}) int                     { panic("unreachable") }
+func normals512(*float64, int, *uint64, int, *struct{}, *float64, *float64) int { panic("unreachable") }
+
+func feedback256(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64) {
 	panic("unreachable")
 }
-func filterVector(p *float64, taps, steps int, h *float64) { panic("unreachable") }
-func buffersVector(p *float64, steps int, s *float64, n int, minusScales, d *float64) {
+
+func feedback512(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64) {
 	panic("unreachable")
 }
-func round32Vector(*float32, int, *float64, int, *float64, float64, float64) int {
+
+func filter256(p *float64, across, taps, steps int, h *float64) { panic("unreachable") }
+func filter512(p *float64, across, taps, steps int, h *float64) { panic("unreachable") }
+
+func buffers256(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, d *float64) {
 	panic("unreachable")
 }
+
+func buffers512(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, d *float64) {
+	panic("unreachable")
+}
+
+func round256(*float32, int, *float64, int, *float64, float64, float64) int { panic("unreachable") }
+func round512(*float32, int, *float64, int, *float64, float64, float64) int { panic("unreachable") }

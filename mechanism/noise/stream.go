@@ -188,17 +188,19 @@ func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 	width := s.tile * lanes
 	w.rows = grow(w.rows, rows*width)
 	w.words = grow(w.words, (to-from)*lanes)
+	ring := s.ring[tile*s.slots*width:][:s.slots*width]
 	for t := range rows {
-		w.normalsRow(w.rows[t*width:], from, to, step+t, lanes)
+		var later []float64
+		if tile+1+t < s.tiles {
+			later = s.row(tile+1+t, step)
+		}
+		w.normalsRow(w.rows[t*width:], from, to, step+t, lanes, ring[t*width:], later)
 	}
 	w.prepare(step, rows)
-	ring := s.ring[tile*s.slots*width:][:s.slots*width]
 	if step == 0 {
 		clear(ring) // zeros already, but memory that is read before it is written is mapped twice
 	}
-	for p := range to - from {
-		feedbackRing(ring[p*lanes:], width, s.slots, step%s.slots, rows, w.rows[p*lanes:], w.gain, w.coef)
-	}
+	feedbackRing(ring, to-from, width, s.slots, step%s.slots, rows, w.rows, w.gain, w.coef)
 	s.next[tile] = step + rows
 }
 

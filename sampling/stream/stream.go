@@ -153,14 +153,21 @@ func (b *Bulk) Words(dst []uint64, number, block uint64) {
 	}
 	binary.BigEndian.PutUint64(b.iv[:8], number)
 	binary.BigEndian.PutUint64(b.iv[8:], block)
-	clear(dst)
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 8*len(dst))
-	cipher.NewCTR(b.block, b.iv[:]).XORKeyStream(raw, raw)
+	ctr := cipher.NewCTR(b.block, b.iv[:])
+	for rest := raw; len(rest) > 0; {
+		n := min(len(rest), len(zeros))
+		ctr.XORKeyStream(rest[:n], zeros[:n])
+		rest = rest[n:]
+	}
 	if bigEndian {
 		for i := range dst {
 			dst[i] = binary.LittleEndian.Uint64(raw[8*i:])
 		}
 	}
 }
+
+// zeros are what a cipher in counter mode turns into its stream.
+var zeros [16 << 10]byte
 
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
