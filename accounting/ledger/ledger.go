@@ -20,6 +20,12 @@ const (
 	UnitsFile    = "units.log"
 )
 
+// Modes of the folder and of its files: a ledger is public, as its certificate is.
+const (
+	folderMode fs.FileMode = 0o755
+	fileMode   fs.FileMode = 0o644
+)
+
 // ErrOtherProtocol says that a folder holds the ledger of another protocol.
 var ErrOtherProtocol = errors.New("ledger: the folder holds another protocol")
 
@@ -69,7 +75,7 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := store.MkdirAll(background, dir, 0o700); err != nil {
+	if err := store.MkdirAll(background, dir, folderMode); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	path := store.Join(dir, ProtocolFile)
@@ -79,7 +85,7 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 		if _, err := store.Stat(background, store.Join(dir, UnitsFile)); err == nil {
 			return nil, fmt.Errorf("%w: there are units without a %s", ErrOtherProtocol, ProtocolFile)
 		}
-		if err := store.WriteFile(background, path, store.Options{Mode: 0o600, New: true}, data); err != nil {
+		if err := store.WriteFile(background, path, store.Options{Mode: fileMode, New: true}, data); err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
 	case err != nil:
@@ -99,7 +105,7 @@ func Open(dir string) (*Ledger, error) {
 	l := &Ledger{contents: b}
 	var damage error
 	replay := func(r io.Reader) (whole int64, err error) { whole, damage = b.replay(r); return whole, damage }
-	if l.log, err = store.OpenLog(background, store.Join(dir, UnitsFile), 0o600, maxLog, replay); err != nil {
+	if l.log, err = store.OpenLog(background, store.Join(dir, UnitsFile), fileMode, maxLog, replay); err != nil {
 		if damage != nil {
 			return nil, damage
 		}

@@ -339,3 +339,27 @@ func FuzzParseLine(f *testing.F) {
 		}
 	})
 }
+
+// TestPublicModes: a ledger is public. Its files and its folder have the modes that the umask
+// leaves of 0644 and 0755.
+func TestPublicModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ledger")
+	l, err := Create(dir, protocol(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	reference := filepath.Join(t.TempDir(), "folder")
+	if err := errors.Join(os.Mkdir(reference, 0o755), os.WriteFile(filepath.Join(reference, "file"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for name, like := range map[string]string{"": "", ProtocolFile: "file", UnitsFile: "file"} {
+		have, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := os.Stat(filepath.Join(reference, like)); err != nil || have.Mode() != want.Mode() {
+			t.Errorf("%s: %v, want %v (%v)", have.Name(), have.Mode(), want.Mode(), err)
+		}
+	}
+}
