@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"minsep/manifest"
 )
@@ -59,5 +60,52 @@ func TestManyMissingFiles(t *testing.T) {
 		if last.Broken != files || !strings.Contains(last.Rule, "part-00000.npy") || !strings.Contains(last.Rule, fmt.Sprintf("and %d more faults", files-20)) {
 			t.Errorf("%s: %+v", i.kind, last)
 		}
+	}
+}
+
+// TestForeignValuesAreCut: a value of any length that somebody wrote into a file does not make the
+// report as long; the beginning of the message, which names the file, and its end stay.
+func TestForeignValuesAreCut(t *testing.T) {
+	run, long := t.TempDir(), strings.Repeat("é", 200_000)
+	params, digest, err := manifest.Params(map[string]int{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(manifest.Index{Format: long, Version: manifest.Version, Params: params, ParamsSHA256: digest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"", manifest.BatchesFolder, manifest.NoiseFolder} {
+		dir := filepath.Join(run, at)
+		name, content := manifest.IndexName, text
+		if at == "" {
+			name, content = manifest.RunName, []byte(`{"format": "`+long+`"}`)
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Directory(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := json.Marshal(Judge(found))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 10_000; len(report) > most || !utf8.Valid(report) {
+		t.Errorf("%d bytes, valid %t, want at most %d", len(report), utf8.Valid(report), most)
+	}
+	for _, i := range found {
+		rule := i.Checks[len(i.Checks)-1].Rule
+		if !strings.Contains(rule, "format") || !strings.Contains(rule, " bytes) … ") || !strings.Contains(rule, "this version reads") {
+			t.Errorf("%s: %s", i.kind, rule)
+		}
+	}
+	if text := strings.Repeat("a rule\n", 1000); legible(text) != text {
+		t.Error("many short lines are changed")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
 
 	"minsep/accounting"
 	"minsep/internal/store"
@@ -79,9 +80,26 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 			}
 			one.Checks = append(one.Checks, check)
 		}
+		for k := range one.Checks {
+			one.Checks[k].Rule = legible(one.Checks[k].Rule)
+		}
 		found = append(found, one)
 	}
 	return found, nil
+}
+
+// legible is a text in which long lines, such as those with a value that somebody else wrote into a
+// file, have only their beginning and their end.
+func legible(text string) string {
+	const most, first, last = 800, 400, 200 // bytes
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if len(line) > most {
+			line = fmt.Sprintf("%s … (%d bytes) … %s", line[:first], len(line)-first-last, line[len(line)-last:])
+			lines[i] = strings.ToValidUTF8(line, "")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // ErrFailedCheck says that a run directory does not hold what it checks: a hash, a separation, a
