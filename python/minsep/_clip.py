@@ -29,7 +29,7 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
 
     Where owners are sampled, owners, shape [n], is the number of each gradient's owner, or -1 for padding (`OwnerBatch.owners`):
     the mean of each owner's gradients is clipped and rounded in their place, once for each owner. It must be given there, and all
-    gradients of an owner in one call: an owner of two calls would be clipped twice.
+    gradients of an owner in one call: an owner of two calls would be clipped twice. Where examples are sampled, owners are refused.
 
     Give the sum to `add_noise`, once. Raises ValueError for shapes that do not fit each other.
     """

@@ -172,7 +172,10 @@ class Folder:
         where = directory.where(f"{name}/{INDEX_NAME}")
         if directory.exists(f"{name}/{INCOMPLETE_NAME}"):
             raise RunDirectoryError(f"{directory.where(name)}: a stage was stopped before it finished here: run it again")
-        text, self.digest = directory.text(f"{name}/{INDEX_NAME}")
+        try:
+            text, self.digest = directory.text(f"{name}/{INDEX_NAME}")
+        except FileNotFoundError:
+            raise RunDirectoryError(f"{where}: is not there: the folder was removed, or is not whole") from None
         index = parse(text, where)
         self.format = index.get("format") if isinstance(index, dict) else None
         if not isinstance(index, dict) or self.format not in formats:

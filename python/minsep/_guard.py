@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from . import _hosts, _records
 from ._run import Run
-from .errors import TrainingError
+from .errors import NotCertifiedWarning, TrainingError
 
 RECORD_NAME, RECORD_FORMAT = "training.json", "minsep-training/1"
 STATE_FOLDER = "trainings"  # of the records on this machine, below that of run ids
@@ -48,7 +48,8 @@ class StepGuard:
     hosts before each step (`check`).
 
     One process at a time holds the guard of a training, until it ends or `close` is called. After that, and in a process that was
-    forked since, the guard takes no step; it cannot be copied or pickled. Raises TrainingError.
+    forked since, the guard takes no step; it cannot be copied or pickled. Raises TrainingError. Where no certificate in the run
+    directory is for its noise, a NotCertifiedWarning says so: a model of this training has no guarantee.
     """
 
     def __init__(
@@ -67,8 +68,14 @@ class StepGuard:
         self._claims: list[_Lock] = []
         self._process, self._closed = os.getpid(), False
         self._inside = False  # of a loop over the guard
+        self._taker = ""  # what takes the steps in place of such a loop
         if not 0 <= rank < ranks:
             raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
+        if ranks == 1 and primary is False:
+            raise ValueError(
+                "primary False: must be left out on the only host (ranks=1): nobody would keep the record of the training, and a second one with the same noise would not be refused. "
+                "On one of several hosts give its rank and the number of ranks"
+            )
         self._run, self._rank, self._ranks, self._gather = run, rank, ranks, gather
         self._primary = rank == 0 if primary is None else primary
         self.next_step = 0
@@ -92,6 +99,14 @@ class StepGuard:
         except BaseException:
             self.close()
             raise
+        why = run._uncertified() if self._primary else None
+        if why is not None:
+            warnings.warn(
+                f"nothing certifies the noise of this training, and its model has no guarantee: {why}. For a model that is to be private, make the run by `minsep run`, or by `minsep account` before "
+                "`minsep noise`; for a trial, ignore minsep.NotCertifiedWarning",
+                NotCertifiedWarning,
+                stacklevel=2,
+            )
 
     def _load(self, state: dict[str, Any]) -> None:
         known = {"run_id", "token", "next_step", "layout"}
@@ -199,6 +214,8 @@ class StepGuard:
 
     def __iter__(self) -> Iterator[int]:
         """The steps that are left, each taken as it comes."""
+        if self._taker:
+            raise TrainingError(f"step {self.next_step}: {self._taker} takes the steps of this guard, with their noise: loop over the loader alone, `for batch in loader`, and not over `zip(guard, loader)`")
         while self.next_step < self._run.steps:
             step = self.next_step
             self.take(step)
@@ -207,6 +224,10 @@ class StepGuard:
                 yield step
             finally:
                 self._inside = False
+
+    def taken_by(self, what: str) -> None:
+        """Says what takes the steps from now on, so that a loop over the guard, which would take them too, is refused before it takes one."""
+        self._taker = what
 
     # Loaders
 

@@ -141,6 +141,10 @@ def read_noise(
     first step is refused, and so is a step that the guard has not taken,
     or that another reader of the guard has given, or a guard of another run. Without like, steps are arrays of shape [width].
 
+    Without a guard the reader only keeps its own steps in order. It does not see that another training, another reader or an earlier
+    process had the same noise, that a tree of another layout gives a parameter the noise of another one, nor that the noise is not that
+    of the batch's step: each of them can reveal what the noise must hide. Leave the guard out only where nothing is trained.
+
     With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
     of what it holds. Hosts that hold the same parameters, and add the same noise to the same sums, number themselves by replica, from 0;
     with shards=1, where every host holds all, they need not. With a guard, hosts that disagree are refused: `StepGuard.check`. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the

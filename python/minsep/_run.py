@@ -14,8 +14,8 @@ from ._batches import Batches, OwnerBatch
 from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
 from ._join import Table, match_range
 from ._noise import Noise, shard_range
-from ._tree import ClipNorm, ExpectedBatchSize, OwnersClipNorm
-from .errors import NotCertifiedError, RunDirectoryError
+from ._tree import ClipNorm, ExamplesClipNorm, ExpectedBatchSize, OwnersClipNorm
+from .errors import MinsepError, NotCertifiedError, RunDirectoryError
 
 RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
 CERTIFICATE_NAME = "certificate.json"
@@ -31,7 +31,7 @@ class Run:
     SHA-256 of its index when it is first read. Nothing is sampled or recomputed: that is what `verdict` does.
 
     Raises RunDirectoryError for a directory that is not what minsep writes, that was changed, or that mixes
-    results of several runs; FileNotFoundError where there is no run.json.
+    results of several runs, and where there is none.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
@@ -39,7 +39,10 @@ class Run:
         self._command = command
         self._positions: NDArray[np.int64] | None = None
         where = self._directory.where(RUN_NAME)
-        text, _ = self._directory.text(RUN_NAME)
+        try:
+            text, _ = self._directory.text(RUN_NAME)
+        except FileNotFoundError:
+            raise RunDirectoryError(f"{where}: is not there: it is in every run directory, which minsep run makes, or minsep form") from None
         record = parse(text, where)
         if not isinstance(record, dict) or record.get("format") != RUN_FORMAT:
             raise RunDirectoryError(f"{where}: not a record of format {RUN_FORMAT!r}")
@@ -234,9 +237,12 @@ class Run:
     @property
     def clip_norm(self) -> ClipNorm:
         """ζ: the norm to which each example's gradient is clipped; where owners are sampled, the mean of each owner's, and clip_and_sum
-        then refuses gradients without owners. `clip_and_sum` takes it as it comes, and no plain number."""
+        then refuses gradients without owners; where examples are sampled, it refuses owners. `clip_and_sum` takes it as it comes, and no
+        plain number."""
         norm = self._need_noise().clip_norm
-        return (OwnersClipNorm if self._batches is not None and self._batches.of_owners else ClipNorm)(norm)
+        if self._batches is None:
+            return ClipNorm(norm)
+        return (OwnersClipNorm if self._batches.of_owners else ExamplesClipNorm)(norm)
 
     @property
     def grid(self) -> float:
@@ -296,6 +302,19 @@ class Run:
     def delta(self) -> float:
         """δ of the certificate. NotCertifiedError where nothing is certified."""
         return float(self._certificate()["delta"])
+
+    def _uncertified(self) -> str | None:
+        """Why no certificate in the directory is for its noise, as far as its numbers tell; None where one is, or there is no noise."""
+        if self._noise is None:
+            return None
+        try:
+            needed = float(self._certificate()["noise_multiplier"])
+        except MinsepError as err:
+            return str(err)
+        have = self._noise.noise_multiplier
+        if have >= needed:
+            return None
+        return f"{self._directory.where(CERTIFICATE_NAME)}: is for a noise multiplier of {needed:.6g}, and that of the noise is {have:.6g}"
 
 
 def _check_record(record: dict[str, Any], text: str, where: str) -> None:

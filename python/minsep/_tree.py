@@ -98,9 +98,13 @@ class OwnersClipNorm(ClipNorm):
     """The clip norm of a run that samples owners: clip_and_sum then asks for the owner of each gradient."""
 
 
+class ExamplesClipNorm(ClipNorm):
+    """The clip norm of a run that samples examples: clip_and_sum then refuses owners."""
+
+
 def check_clip(clip_norm: Any, grid: float, examples: int, held: float, owners: Any) -> None:
-    """Refuses a clip norm that is a plain number, a norm or a grid that cannot be, sums that are not exact, beyond held multiples of the grid, and gradients
-    without owners where owners are sampled."""
+    """Refuses a clip norm that is a plain number, a norm or a grid that cannot be, sums that are not exact, beyond held multiples of the grid, gradients
+    without owners where owners are sampled, and owners where examples are."""
     if not isinstance(clip_norm, ClipNorm):
         raise ValueError(
             f"clip_norm {clip_norm}: must be run.clip_norm, as it comes; in jax.jit as a static argument. The noise is made for this norm, and hides no gradient that is larger; a smaller norm "
@@ -110,6 +114,11 @@ def check_clip(clip_norm: Any, grid: float, examples: int, held: float, owners: 
         raise ValueError(
             "owners: must be given for this run, in which owners are sampled: to clip each example would let an owner count several times. "
             "Give owners=batch.owners, with the gradients of all rows of the batch, in their order"
+        )
+    if owners is not None and isinstance(clip_norm, ExamplesClipNorm):
+        raise ValueError(
+            "owners: must be left out for this run, in which examples are sampled: one example less moves the mean of its owner's gradients, and so the sum, by up to twice the clip norm, which "
+            "the noise does not hide. To average the gradients of each owner, sample owners: minsep form --sample owners"
         )
     if not 0 < clip_norm < math.inf:
         raise ValueError(f"clip_norm {clip_norm}: must be above 0")

@@ -18,6 +18,10 @@ class NotCertifiedError(MinsepError):
     """A certified value was asked for, and nothing in the run directory certifies it."""
 
 
+class NotCertifiedWarning(UserWarning):
+    """A training begins with noise that nothing in the run directory certifies."""
+
+
 class TrainingError(MinsepError):
     """A step was taken twice or skipped, or a run directory serves another training already."""
 

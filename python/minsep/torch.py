@@ -161,13 +161,15 @@ class NoisyOptimizer:
     optimizer is the DPOptimizer that PrivacyEngine.make_private gave, with poisson_sampling=False, noise_multiplier=0, max_grad_norm
     run.clip_norm and loss_reduction "sum" or "mean". noise is a reader of `read_noise(run, list(model.parameters()), guard=guard, …)`: its tree
     must be the list of the parameters that the optimizer trains, in the optimizer's order, or ValueError is raised. Each `step` takes the guard's next step: it clips and sums the per-example gradients that Opacus has left in p.grad_sample, adds the
-    noise, divides by the expected batch size and lets the optimizer inside do the update. Call it for empty batches too.
+    noise, divides by the expected batch size and lets the optimizer inside do the update. Call it for empty batches too, and loop over the
+    loader alone: a loop over the guard is refused.
     """
 
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
         run._need_examples("Opacus")
         self.optimizer, self.run, self.noise, self.guard = optimizer, run, noise, guard
         noise.check_tree(self._parameters(), "list(model.parameters()), of those that are trained, in the optimizer's order")
+        guard.taken_by("NoisyOptimizer.step")
 
     def _parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]

@@ -14,8 +14,10 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import warnings
 
 from minsep import _command
+from minsep.errors import NotCertifiedWarning
 
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="minsep-python-"))
 atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
@@ -114,6 +116,10 @@ class Case(unittest.TestCase):
 
     def setUp(self) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=ROOT))
+        own = warnings.catch_warnings()
+        own.__enter__()
+        self.addCleanup(own.__exit__, None, None, None)
+        warnings.simplefilter("ignore", NotCertifiedWarning)  # most runs of the tests have no certificate
 
     def formed(self, kind: str = "numbers", steps: int = 20, shards: int = 3, *extra: str) -> pathlib.Path:
         """A run directory with batches, which the test may spoil."""

@@ -231,6 +231,10 @@ class Torch(runs.Case):
                 ours.NoisyOptimizer(inner, run, minsep.read_noise(run, like), guard)
         like = list(model.parameters())
         optimizer = ours.NoisyOptimizer(inner, run, minsep.read_noise(run, like, guard=guard), guard)
+        for both in zip(guard, loader), zip(loader, guard):
+            with self.assertRaisesRegex(minsep.TrainingError, r"step 0: NoisyOptimizer.step takes the steps of this guard.*loop over the loader alone.*not over `zip\(guard, loader\)`"):
+                next(both)
+        self.assertEqual(guard.next_step, 0)
         for a, b in loader:
             optimizer.zero_grad()
             if len(a):

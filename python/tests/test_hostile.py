@@ -140,8 +140,13 @@ class Hostile(runs.Case):
         })
         path = self.formed()
         (path / "run.json").unlink()
-        with self.assertRaises(FileNotFoundError):
-            minsep.Run(path)
+        for nothing in path, self.folder / "nix", self.folder:
+            with self.assertRaisesRegex(minsep.RunDirectoryError, f"^{nothing}/run.json: is not there: it is in every run directory"):
+                minsep.Run(nothing)
+        path = self.copied(self.noisy())
+        (path / "bounded" / "index.json").unlink()
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "bounded/index.json: is not there: the folder was removed"):
+            minsep.Run(path).example_ids([0])
 
     def test_noise(self):
         source = self.noisy(20, 33, "--shards", "2", "--steps-per-file", "8")

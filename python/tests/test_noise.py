@@ -256,6 +256,13 @@ class Guard(runs.Case):
         with self.assertRaisesRegex(minsep.TrainingError, "another training than that of the checkpoint"):
             minsep.StepGuard(self.run_, state)
 
+    def test_the_only_host_keeps_the_record(self):
+        with self.assertRaisesRegex(ValueError, r"primary False: must be left out on the only host \(ranks=1\): nobody would keep the record"):
+            minsep.StepGuard(self.run_, primary=False)
+        self.assertFalse((self.path / "training.json").exists())
+        minsep.StepGuard(self.run_, primary=True).take(0)
+        self.assertTrue((self.path / "training.json").exists())
+
     def test_two_guards_of_one_process(self):
         guard = minsep.StepGuard(self.run_)
         with self.assertRaisesRegex(minsep.TrainingError, r"a StepGuard of this process holds it: go on with that one, or call its close\(\) first"):
@@ -340,13 +347,13 @@ class Guard(runs.Case):
                 minsep.StepGuard(self.run_)
             holder.communicate("\n")
         guard = minsep.StepGuard(self.run_)
-        other = minsep.StepGuard(self.run_, primary=False)
+        other = minsep.StepGuard(self.run_, primary=False, ranks=2)
         other.take(0)
         self.assertEqual(other.next_step, 1)
 
     def test_a_program_that_ends_says_nothing(self):
         program = f"import minsep\nguard = minsep.StepGuard(minsep.Run({str(self.path)!r}))\nkept = lambda: guard\nimport sys; sys.modules['kept'] = kept"
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-W", "ignore::UserWarning", "-c", program], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         guard = object.__new__(minsep.StepGuard)
         guard.__del__()

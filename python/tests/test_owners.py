@@ -204,12 +204,14 @@ class Clip(runs.Case):
     def must_have_owners(self, clip, array):
         """The clip norm of a run that samples owners is a number, of which clip_and_sum asks for the owners."""
         of_owners, of_examples = minsep.Run(self.owned()), minsep.Run(self.noisy())
-        self.assertEqual((of_owners.clip_norm, type(of_examples.clip_norm)), (1.0, minsep.ClipNorm))
+        self.assertEqual((of_owners.clip_norm, of_examples.clip_norm), (1.0, 1.0))
         x = array(np.ones((3, 2), np.float32))
         with self.assertRaisesRegex(ValueError, "owners: must be given for this run, in which owners are sampled: .* Give owners=batch.owners"):
             clip(x, of_owners.clip_norm, of_owners.grid)
         clip(x, of_owners.clip_norm, of_owners.grid, None, array(np.array([0, 0, 1])))
         clip(x, of_examples.clip_norm, of_owners.grid)
+        with self.assertRaisesRegex(ValueError, "owners: must be left out for this run, in which examples are sampled: .*twice the clip norm.*form --sample owners"):
+            clip(x, of_examples.clip_norm, of_owners.grid, None, array(np.array([0, 0, 1])))
 
     def test_numpy_must_have_owners(self):
         self.must_have_owners(minsep.clip_and_sum, np.asarray)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 
 import numpy as np
 
@@ -237,6 +238,36 @@ class Certificate(runs.Case):
         (copy / "certificate.json").write_text(text.replace('"epsilon": 8', '"epsilon": 7'))
         broken = minsep.Run(copy).verdict()
         self.assertEqual((broken.state, broken.certified), ("broken", False))
+
+    def test_a_training_that_nothing_certifies(self):
+        warnings.simplefilter("default", minsep.NotCertifiedWarning)
+        path = self.own_noisy()
+        with self.assertWarnsRegex(minsep.NotCertifiedWarning, f"^nothing certifies the noise of this training.*: {path}/certificate.json: there is no certificate: minsep account makes one.*make the run by") as caught:
+            minsep.StepGuard(minsep.Run(path))
+        self.assertEqual(caught.filename, __file__)
+        self.assertEqual(len(caught.warnings), 1)
+
+        def silent(run, **options):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                minsep.StepGuard(run, folder=self.folder, **options).close()
+            self.assertEqual([w for w in caught if w.category is minsep.NotCertifiedWarning], [])
+
+        silent(minsep.Run(self.owned()))
+        silent(minsep.Run(self.formed()))  # it has no noise: whose else, the package does not know
+        silent(minsep.Run(path), rank=1, ranks=2)  # the host that keeps the record says it
+        copy = self.copied(self.owned())
+        text = (copy / "certificate.json").read_text()
+        multiplier = minsep.Run(copy)._certificate()["noise_multiplier"]
+        for words, changed in {
+            rf"is for a noise multiplier of {1.01 * multiplier:.6g}, and that of the noise is ": text.replace(f'"noise_multiplier": {multiplier}', f'"noise_multiplier": {1.01 * multiplier}'),
+            "of status 'estimated': it certifies nothing": text.replace('"verified"', '"estimated"'),
+            "owners are sampled in one of": text.replace('"format": 2', '"format": 1'),
+            "not JSON": text[:-9],
+        }.items():
+            self.assertNotEqual(changed, text)
+            (copy / "certificate.json").write_text(changed)
+            self.assertRegex(minsep.Run(copy)._uncertified(), words)
 
     def test_the_command_is_named_where_it_is_missing(self):
         run = minsep.Run(self.formed(), command="no-such-command")
