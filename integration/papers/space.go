@@ -87,7 +87,10 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 		run := accounting.Run{Sampler: c.sampler(strategy), Strategy: strategy, MaxExamplesPerOwner: 1}
 		f.noise, err = planner.Find(ctx, run, c.epsilon, c.delta, near, best/e.RMSE)
 		if err != nil {
-			return f, fmt.Errorf("%s: %w", s.parameters(f), err)
+			if named := s.parameters(f); named != "" {
+				err = fmt.Errorf("%s: %w", named, err)
+			}
+			return f, err
 		}
 		near = &f.noise
 		f.rmse, f.stdErr = f.noise.Multiplier*e.RMSE, f.noise.StdErr*e.RMSE
