@@ -66,7 +66,7 @@ func TestWithin(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.canaries = 64
 			if c.examples == 5 && !long() {
-				t.Skip("6,188 patterns for each observation: make audit")
+				t.Skip("25,774 patterns for each observation: make audit")
 			}
 			runs, start := 200, processorTime()
 			if long() {

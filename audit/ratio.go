@@ -87,22 +87,28 @@ type sumRatio struct {
 	columns [][]float64 // C/σ²
 	dots    []float64   // ⟨c_i, y⟩/σ²
 	terms   []term
-	most    int     // participations at one step
-	least   float64 // of the constants
+	tree    []factor // of the terms, each after the one above it
+	most    int      // participations at one step
+	least   float64  // of the constants
+	none    float64  // weight of the pattern without participation
 
 	exponents []float64 // of the terms
 	powers    []float64 // exp(m·dots[i]) at i·(most+1)+m
-	product   []float64 // of so many powers of a term, from the first
+	product   []float64 // of the powers down to so deep in the tree
 }
 
 // term is one pattern: the steps at which it is not zero, and the number of participations there.
 type term struct {
 	steps    []int
 	times    []float64
-	powers   []int   // places of their powers
-	shared   int     // how many of these, from the first, are those of the term before
 	constant float64 // ln π(x) - ‖Cx‖²/2σ²
-	weight   float64 // exp of it
+}
+
+// factor is a power in the tree of the terms: terms that begin with the same powers share these.
+type factor struct {
+	weight float64 // exp of the constant of the term that ends here; 0 where none does
+	place  int32   // of the power
+	depth  int32   // powers above it
 }
 
 func newSumRatio(patterns []pattern, columns [][]float64, sigma float64) *sumRatio {
@@ -126,20 +132,23 @@ func newSumRatio(patterns []pattern, columns [][]float64, sigma float64) *sumRat
 		}
 		mean := multiply(columns, x)
 		t.constant -= inner(mean, mean) / (2 * sigma * sigma)
-		t.weight = math.Exp(t.constant)
 		r.most, r.least = max(r.most, int(slices.Max(x))), min(r.least, t.constant)
 		r.terms = append(r.terms, t)
 	}
-	for k := range r.terms {
-		t := &r.terms[k]
+	var path []int // in the tree, of the term before
+	for _, t := range r.terms {
 		for j, i := range t.steps {
-			t.powers = append(t.powers, i*(r.most+1)+int(t.times[j]))
-		}
-		if k > 0 {
-			before := r.terms[k-1].powers
-			for t.shared < min(len(before), len(t.powers)) && before[t.shared] == t.powers[t.shared] {
-				t.shared++
+			place := int32(i*(r.most+1) + int(t.times[j]))
+			if j == len(path) || r.tree[path[j]].place != place {
+				path = append(path[:j], len(r.tree))
+				r.tree = append(r.tree, factor{place: place, depth: int32(j)})
 			}
+		}
+		path = path[:len(t.steps)]
+		if weight := math.Exp(t.constant); len(path) == 0 {
+			r.none += weight
+		} else {
+			r.tree[path[len(path)-1]].weight += weight
 		}
 	}
 	r.exponents = make([]float64, len(r.terms))
@@ -163,8 +172,8 @@ func (r *sumRatio) log(y []float64) float64 {
 	return r.logOfExponents()
 }
 
-// products is f where nothing leaves the range: a term is a product of a few powers, the first of
-// which the term before has as well, and takes a fraction of the time of an exponential.
+// products is f where nothing leaves the range: a term is a product of a few powers, most of which
+// other terms have as well, and takes a fraction of the time of an exponential.
 func (r *sumRatio) products() (sum float64) {
 	for i, d := range r.dots {
 		powers := r.powers[i*(r.most+1):][:r.most+1]
@@ -173,13 +182,11 @@ func (r *sumRatio) products() (sum float64) {
 			powers[m] = powers[m-1] * e
 		}
 	}
-	r.product[0] = 1
-	for k := range r.terms {
-		t := &r.terms[k]
-		for j := t.shared; j < len(t.powers); j++ {
-			r.product[j+1] = r.product[j] * r.powers[t.powers[j]]
-		}
-		sum += t.weight * r.product[len(t.powers)]
+	sum, r.product[0] = r.none, 1
+	for _, f := range r.tree {
+		p := r.product[f.depth] * r.powers[f.place]
+		r.product[f.depth+1] = p
+		sum += f.weight * p
 	}
 	return sum
 }
