@@ -99,6 +99,10 @@ class Batches:
                     raise RunDirectoryError(f"{directory.where(FOLDER)}: {self._name(kind, shard)} is not in the index")
         self._open: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which maps and compares the files itself."""
+        return {**self.__dict__, "_open": {}}
+
     def _name(self, kind: str, shard: int) -> str:
         return f"{kind}-{shard:05d}-of-{self.shards:05d}.npy"
 

@@ -191,6 +191,10 @@ class Folder:
         self.files = dict(self._files(index.get("files"), where))
         self._read: dict[str, Buffer] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which maps and compares the files itself."""
+        return {**self.__dict__, "_read": {}}
+
     def _files(self, files: object, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if not isinstance(files, list):
             raise RunDirectoryError(f"{where}: has no list of files")

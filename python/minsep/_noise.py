@@ -74,6 +74,10 @@ class Noise:
         if not valid:
             raise RunDirectoryError(f"{directory.where(FOLDER)}: its index has facts that this version cannot read: {facts}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which maps and compares the files itself."""
+        return {**self.__dict__, "_open": {}}
+
     def files(self, step: int, lo: int, hi: int) -> NDArray[Any]:
         """The noise of a step, coordinates [lo, hi), from the files. The caller must have looked at shards."""
         parts = []

@@ -85,6 +85,10 @@ class Run:
         if noise.steps != batches.steps:
             raise RunDirectoryError(f"{where('noise')}: of {noise.steps} steps, the batches are of {batches.steps}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, such as the worker of a loader: without the ids of the table, which it reads itself if it needs them."""
+        return {**self.__dict__, "_table_cache": None}
+
     def __repr__(self) -> str:
         return f"Run({self._directory.path!r}, run_id={self.run_id!r})"
 

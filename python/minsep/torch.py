@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Callable, Iterator
 
@@ -150,9 +151,13 @@ def gather(word: Any) -> list[Any]:
 
 def collate(empty: Any) -> Any:
     """A collate_fn that gives empty, such as torch.zeros(0, 28, 28), torch.zeros(0, dtype=torch.long), where a batch has no example."""
+    return functools.partial(_collated, empty)  # which a worker process can be given, however it is started
+
+
+def _collated(empty: Any, examples: Any) -> Any:
     from torch.utils.data.dataloader import default_collate
 
-    return lambda examples: default_collate(examples) if examples else empty
+    return default_collate(examples) if examples else empty
 
 
 class NoisyOptimizer:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import numpy as np
 
 import minsep
 
 from . import runs
+
+
+class Numbered:
+    """An example at each position: its number, and the process that it was read in."""
+
+    def __getitem__(self, i):
+        return {"x": np.array([i, 2 * i], np.int64), "process": np.int64(os.getpid())}
+
+    def __len__(self):
+        return 100
 
 
 class Jax(runs.Case):
@@ -61,6 +74,43 @@ class Jax(runs.Case):
         for record in resumed:
             guard.take(record["step"])
         self.assertEqual(guard.next_step, 20)
+
+    @runs.needs("jax", "grain", "absl")
+    def test_grain_with_worker_processes(self):
+        """Two processes make the records: each step comes once and in order, and resumed from a state the rest is the same to the byte."""
+        import absl.flags
+        import grain
+
+        from minsep.jax import Steps
+
+        if not absl.flags.FLAGS.is_parsed():
+            absl.flags.FLAGS.mark_as_parsed()  # as absl.app.run does; Grain reads flags
+        run = minsep.Run(self.own_noisy())
+        alone, processes = Steps(run, Numbered(), None, 4), set()
+
+        def train(state, last):
+            """To a step and no further, from a state or from the beginning. The state after it."""
+            guard = minsep.StepGuard(run, state and state["guard"])
+            data = grain.MapDataset.source(Steps(run, Numbered(), guard, 4)).to_iter_dataset()
+            records = iter(data.mp_prefetch(grain.MultiprocessingOptions(num_workers=2)))
+            if state is not None:
+                records.set_state(state["records"])
+            for record in records:
+                step = guard.next_step
+                guard.take(record["step"])
+                self.assertEqual(record["rows"].tobytes(), alone[step]["rows"].tobytes())
+                self.assertEqual(record["examples"]["x"].tobytes(), alone[step]["examples"]["x"].tobytes())
+                processes.update(record["examples"]["process"].tolist())
+                if step == last:
+                    break
+            self.assertEqual(guard.next_step, last + 1)
+            state = {"guard": guard.state_dict(), "records": records.get_state()}
+            records.close()
+            guard.close()
+            return json.loads(json.dumps(state))
+
+        train(train(None, 6), 19)
+        self.assertEqual((len(processes), os.getpid() in processes), (4, False))
 
     @runs.needs("jax")
     def test_a_record_in_a_worker_process(self):
@@ -193,6 +243,28 @@ class Torch(runs.Case):
             next(late)
         train(loader(2), 19)
         self.assertEqual(guard.next_step, 20)
+
+    @runs.needs("torch")
+    def test_worker_processes(self):
+        """Forked or begun anew, they only read: each batch comes once and in order, after a resume too."""
+        import torch
+
+        from minsep.torch import Batches, collate
+
+        run = minsep.Run(self.own_noisy())
+        state, processes, got = None, set(), []
+        for way, last in ("fork", 6), ("spawn", 19):
+            guard = minsep.StepGuard(run, state)
+            loader = torch.utils.data.DataLoader(Numbered(), batch_sampler=Batches(run, guard), collate_fn=collate(None), num_workers=2, multiprocessing_context=way)
+            for t, batch in zip(guard, loader):
+                got.append([] if batch is None else batch["x"][:, 0].tolist())
+                processes.update([] if batch is None else batch["process"].tolist())
+                if t == last:
+                    break
+            state = json.loads(json.dumps(guard.state_dict()))
+            guard.close()
+        self.assertEqual(got, [run.batch(t).tolist() for t in range(20)])
+        self.assertEqual((len(processes), os.getpid() in processes), (4, False))
 
     @runs.needs("torch")
     def test_batches_without_the_guard(self):

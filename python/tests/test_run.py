@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import warnings
 
 import numpy as np
@@ -206,6 +207,23 @@ class Noise(runs.Case):
                 run.noise(0, 0, shards)
         with self.assertRaises(ValueError):
             run.noise(0)[0] = 1
+
+
+class Pickled(runs.Case):
+    @runs.needs("pyarrow")
+    def test_a_run_that_was_read_goes_to_another_process(self):
+        """As those of a loader: mapped files cannot, and are mapped there anew."""
+        joined = minsep.Run(self.noisy()).join(runs.ids_of("numbers", 100)[::-1])
+        for run in minsep.Run(self.noisy()), joined, minsep.Run(self.owned()):
+            before = len(pickle.dumps(run))
+            rows = lambda r, t: (r.batch(t).rows if r.examples_per_owner else r.batch(t)).tolist()
+            batches, noise, ids = [rows(run, t) for t in range(run.steps)], run.noise(3).tobytes(), run.example_ids([5, 7]).tolist()
+            text = pickle.dumps(run)
+            self.assertEqual(len(text), before)  # nothing that was read goes along
+            there = pickle.loads(text)
+            self.assertEqual([rows(there, t) for t in range(run.steps)], batches)
+            self.assertEqual((there.noise(3).tobytes(), there.example_ids([5, 7]).tolist()), (noise, ids))
+            self.assertEqual(there.fingerprint, run.fingerprint)
 
 
 class Certificate(runs.Case):
