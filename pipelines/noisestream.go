@@ -63,6 +63,9 @@ type NoiseStream struct {
 	// its first step. They are as secret as the noise.
 	Checkpoint      string
 	CheckpointSteps int // at least 1 where there is a Checkpoint
+
+	// Shared is memory for the rows; nil if they are to be written to the stream.
+	Shared *NoiseMemory
 }
 
 // Validate reports every fault that can be seen without the recipe.
@@ -99,6 +102,11 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	if err != nil {
 		return head, err
 	}
+	if n.Shared != nil {
+		if err := n.Shared.check(head); err != nil {
+			return head, err
+		}
+	}
 	if err := w.mayUse(ctx, recipe); err != nil || dry {
 		return head, err
 	}
@@ -123,7 +131,10 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 		return head, err
 	}
 	write := s.Write32
-	if head.DType == manifest.DFloat64 {
+	switch {
+	case n.Shared != nil:
+		write = n.Shared.writer(s, head)
+	case head.DType == manifest.DFloat64:
 		write = s.Write64
 	}
 	for s.Step() < head.Steps {

@@ -23,10 +23,11 @@ type noiseStream struct {
 	shard      string // i/N
 	checkpoint string
 	every      int // steps from checkpoint to checkpoint
+	memory     int // a file descriptor; -1 for none
 }
 
 // streamFlags are the flags of noise that a stream takes; those of every command go with it too.
-var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
+var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
 
 func (s *noiseStream) addFlags(c *cobra.Command) {
 	f := c.Flags()
@@ -35,12 +36,13 @@ func (s *noiseStream) addFlags(c *cobra.Command) {
 	f.StringVar(&s.shard, "shard", "0/1", "of a stream: i/N, the i-th (from 0) of N ranges of coordinates")
 	f.StringVar(&s.checkpoint, "checkpoint", "", "of a stream: a folder for checkpoints, from which a later one begins (secret; default: none)")
 	f.IntVar(&s.every, "checkpoint-steps", 100, "of a stream: the number of steps from checkpoint to checkpoint; the last two are kept")
+	f.IntVar(&s.memory, "memory", -1, "of a stream: FD, a descriptor of memory for the rows, which the programs of minsep's Python package share (default: none)")
 }
 
 // unused refuses flags of a stream where there is none.
 func (s *noiseStream) unused(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
-	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps"} {
+	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps", "memory"} {
 		f := cmd.Flags().Lookup(name)
 		c.Require(!f.Changed, name, f.Value, "is for --stream only")
 	}
@@ -73,6 +75,13 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			return &param.Error{Package: "minsep", Param: "stream", Value: true, Rule: "writes secret bytes: send standard output to a program, not to a terminal"}
 		}
+	}
+	if cmd.Flags().Changed("memory") {
+		memory, err := openMemory(s.memory)
+		if err != nil {
+			return &param.Error{Package: "minsep", Param: "memory", Value: s.memory, Rule: err.Error()}
+		}
+		n.Shared = &pipelines.NoiseMemory{Bytes: memory, Asked: cmd.InOrStdin()}
 	}
 	stop := a.watch("noise")
 	head, err := n.Run(cmd.Context(), o, a.stdout)

@@ -13,7 +13,7 @@ var valueNames = map[string]string{
 	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "checkpoint": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE",
 	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
 	"header": "HOW", "id-column": "COLUMN", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rates": "SCHEDULE", "log-format": "FORMAT", "log-level": "LEVEL",
-	"max-noise-state": "SIZE", "max-per-owner": "K", "min-sep": "B", "objective": "ERROR", "observations": "FILE", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
+	"max-noise-state": "SIZE", "max-per-owner": "K", "memory": "FD", "min-sep": "B", "objective": "ERROR", "observations": "FILE", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
 	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "scheme": "S", "shard": "i/N", "solve": "batch-size",
 	"strategy": "FILE", "unit": "UNIT", "until": "STAGE", "without": "FILE", "work-dir": "DIR", "workload": "NAME",
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"minsep/sampling/stream"
@@ -36,6 +37,8 @@ type Stream struct {
 	next  []int     // of each tile the first step that has not been made
 	first int       // step with which the tiles begin
 	step  int       // the next one to be written
+
+	filling []*worker // of Fill32 and Fill64
 }
 
 // pieceValues is about how many values a goroutine makes at a time: 256 KiB of float32, which stay
@@ -213,10 +216,63 @@ func (s *Stream) Write32(ctx context.Context, out io.Writer) error {
 
 // Write64 is Write32 in float64.
 func (s *Stream) Write64(ctx context.Context, out io.Writer) error {
+	return write(ctx, s, out, s.round64())
+}
+
+// Fill32 sets dst to the row of the next step, each value as a float32. Its errors are those of
+// [Generator.Fill32].
+func (s *Stream) Fill32(dst []float32) error { return fillRow(s, dst, s.g.rounding32().round32) }
+
+// Fill64 is Fill32 in float64.
+func (s *Stream) Fill64(dst []float64) error { return fillRow(s, dst, s.round64()) }
+
+func (s *Stream) round64() func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
 	r := s.g.rounding64()
-	return write(ctx, s, out, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
+	return func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
 		return roundGeneric(r, dst, stride, p, from, to, scales)
-	})
+	}
+}
+
+// pieces returns in how many pieces a row is made, and how many tiles a piece has.
+func (s *Stream) pieces() (pieces, tiles int) {
+	tiles = max(1, pieceValues/lanes/s.tile)
+	return (s.tiles + tiles - 1) / tiles, tiles
+}
+
+// fillRow makes the pieces of a row in several goroutines, each in its place.
+func fillRow[T float32 | float64](s *Stream, dst []T, round func(dst []T, stride int, p []float64, from, to int, scales []float64) bool) error {
+	if len(dst) != s.Width() {
+		panic(fmt.Sprintf("noise: %d values are not a row of %d", len(dst), s.Width()))
+	}
+	if s.step >= s.g.steps {
+		return &ParamError{Package: "noise", Param: "step", Value: s.step, Rule: fmt.Sprintf("must be below %d", s.g.steps)}
+	}
+	pieces, each := s.pieces()
+	workers := min(s.workers(), pieces)
+	for len(s.filling) < workers {
+		s.filling = append(s.filling, newWorker(s.g))
+	}
+	var taken atomic.Int64
+	var failed atomic.Bool
+	var group sync.WaitGroup
+	for _, w := range s.filling[:workers] {
+		group.Go(func() {
+			scales := make([]float64, s.tile)
+			for i := int(taken.Add(1)) - 1; i < pieces; i = int(taken.Add(1)) - 1 {
+				panel, _ := s.panels(i * each)
+				place := dst[max(0, s.g.base+int64(panel)*lanes-s.g.lo):]
+				if _, ok := makePiece(s, w, place, s.step, i*each, min(s.tiles, (i+1)*each), scales, round); !ok {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if failed.Load() {
+		return ErrRange
+	}
+	s.step++
+	return nil
 }
 
 // piece is a part of a row on its way to the output.
@@ -228,8 +284,7 @@ type piece[T float32 | float64] struct {
 
 // write makes pieces of rows in several goroutines and writes them in order.
 func write[T float32 | float64](ctx context.Context, s *Stream, out io.Writer, round func(dst []T, stride int, p []float64, from, to int, scales []float64) bool) error {
-	each := max(1, pieceValues/lanes/s.tile) // tiles of a piece
-	pieces := (s.tiles + each - 1) / each
+	pieces, each := s.pieces()
 	end := s.g.steps
 	if s.End != 0 {
 		end = s.End

@@ -50,6 +50,51 @@ func encoded(t testing.TB, all []float64, coordinates, lo, hi, step int, float64
 	return out
 }
 
+// TestRowsOfAStream: rows that are filled one by one, in turn with some that are written, are those
+// of the generator.
+func TestRowsOfAStream(t *testing.T) {
+	const steps, coordinates = 37, 4700
+	for name, strategy := range strategies(steps) {
+		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
+		all := generated(t, r)
+		for i, c := range [][2]int{{0, 1}, {15, 17}, {3, 40}, {17, 16 + 4096}, {0, coordinates}} {
+			s := newStream(t, r, int64(c[0]), int64(c[1]))
+			s.Workers = 1 + i
+			var out bytes.Buffer
+			for s.Step() < steps {
+				switch s.Step() % 4 {
+				case 0: // two rows
+					s.End = min(s.Step()+2, steps)
+					if err := s.Write32(t.Context(), &out); err != nil {
+						t.Fatal(err)
+					}
+				case 2:
+					row := make([]float64, s.Width())
+					if err := s.Fill64(row); err != nil {
+						t.Fatal(err)
+					}
+					for _, v := range row {
+						binary.Write(&out, binary.LittleEndian, float32(v))
+					}
+				default:
+					row := make([]float32, s.Width())
+					if err := s.Fill32(row); err != nil {
+						t.Fatal(err)
+					}
+					binary.Write(&out, binary.LittleEndian, row)
+				}
+			}
+			if !bytes.Equal(out.Bytes(), encoded(t, all, coordinates, c[0], c[1], 0, false)) {
+				t.Errorf("%s: coordinates %v: other bits", name, c)
+			}
+			var bad *ParamError
+			if err := s.Fill32(make([]float32, s.Width())); !errors.As(err, &bad) {
+				t.Errorf("a row after the last: %v", err)
+			}
+		}
+	}
+}
+
 // TestStreamHasTheBitsOfTheGenerator: every kind, type, range of coordinates, first step and number
 // of goroutines.
 func TestStreamHasTheBitsOfTheGenerator(t *testing.T) {

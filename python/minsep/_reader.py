@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _command, _rows
+from . import _command, _rows, _shared
 from ._guard import StepGuard
 from ._noise import shard_range
 from ._run import Run
@@ -21,11 +22,6 @@ from .errors import RunDirectoryError, TrainingError
 
 HEAD_BYTES, FORMAT = 4096, "minsep-noise-stream/1"
 _TYPES = {"float32": "<f4", "float64": "<f8"}
-
-# Whether an object's references are counted, and the count of one that only a list holds.
-_COUNTS = sys.implementation.name == "cpython" and bool(getattr(sys, "_is_gil_enabled", lambda: True)())
-_alone = [np.empty(1)]
-_ALONE = sys.getrefcount(_alone[0]) if _COUNTS else 0
 
 
 class NoiseReader:
@@ -61,10 +57,10 @@ class NoiseReader:
         self._shard, self._shards, self._replica = shard, shards, replica
         self.width = hi - lo
         self.next_step = start
-        self._stream = None
+        self._stream: _Stream | None = None
         if key is not None:
             kept = [] if checkpoint is None else ["--checkpoint", str(checkpoint), "--checkpoint-steps", str(checkpoint_steps)]
-            self._stream = _Stream(self, noise.recipe_digest, key, kept)
+            self._stream = (_SharedStream if _shared.AVAILABLE else _PipedStream)(self, noise.recipe_digest, key, kept)
         elif checkpoint is not None:
             raise ValueError("checkpoint: is for noise that is made as it is needed: give key too")
         elif noise.shards == 0:
@@ -158,17 +154,16 @@ def read_noise(
 
 
 class _Stream:
-    """A process that makes noise, and a thread that reads one row ahead."""
+    """A process that makes noise."""
 
-    def __init__(self, reader: NoiseReader, digest: str, key: str, more: list[str]) -> None:
-        self._reader, self._rows = reader, reader._noise.steps - reader.next_step
+    def _start(self, reader: NoiseReader, digest: str, key: str, more: list[str], **options: Any) -> None:
+        self._reader = reader
         dtype = "float32" if reader._dtype.itemsize == 4 else "float64"
         arguments = ["noise", "--stream", "--key", str(key), "--out", reader._run.path, "--from-step", str(reader.next_step)]
         arguments += ["--shard", f"{reader._shard}/{reader._shards}", "--dtype", dtype, *more]
         self._process = subprocess.Popen(
-            [_command.find(reader._run._command), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+            [_command.find(reader._run._command), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, **options
         )
-        _enlarge(self._process)
         self._said: deque[str] = deque(maxlen=50)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -177,12 +172,10 @@ class _Stream:
         except BaseException:
             self.close()
             raise
-        self._ready, self._wanted = threading.Semaphore(0), threading.Semaphore(1)
-        self._row: NDArray[Any] | None = None
-        self._rows_made: list[NDArray[Any]] = []
-        self._closed = False
-        self._thread = threading.Thread(target=self._read_ahead, daemon=True)
-        self._thread.start()
+
+    def row(self) -> NDArray[Any]:
+        """The next row."""
+        raise NotImplementedError
 
     def _listen(self) -> None:
         """Shows what the command says of its progress, and keeps what it says of faults."""
@@ -223,6 +216,59 @@ class _Stream:
         if have != want:
             raise RunDirectoryError(f"{r._run.path}: the stream is of other noise than the recipe that was opened: open the run again")
 
+    def _fail(self) -> None:
+        code = self._process.wait()
+        self._listener.join(timeout=5)
+        said = "".join(self._said)
+        at = said.find("minsep: ")
+        raise _command.failure(said[max(at, 0) :] or "the stream of noise ended early", code)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._listener.join(timeout=5)
+        for pipe in self._process.stdin, self._process.stdout, self._process.stderr:
+            if pipe is not None:
+                pipe.close()
+
+
+class _SharedStream(_Stream):
+    """A stream whose rows are made in memory that is shared."""
+
+    def __init__(self, reader: NoiseReader, digest: str, key: str, more: list[str]) -> None:
+        self._rows = _shared.Rows(reader.width, reader._dtype, reader.next_step, reader._noise.steps)
+        memory = self._rows.descriptor
+        try:
+            self._start(reader, digest, key, ["--memory", str(memory), *more], stdin=subprocess.PIPE, pass_fds=(memory,))
+        finally:
+            os.close(memory)
+        self._maker = os.getpid()
+        self._asking: Any = self._process.stdin
+        self._rows.ask(self._asking)
+
+    def row(self) -> NDArray[Any]:
+        if os.getpid() != self._maker:
+            raise TrainingError("noise: this process was forked since the reader was made, and the noise is in the memory of the process that made it: read it there")
+        said = bytearray(8)
+        if not self._fill(memoryview(said)):
+            self._fail()
+        return self._rows.take(said, self._asking)
+
+
+class _PipedStream(_Stream):
+    """A stream through a pipe, and a thread that reads one row ahead."""
+
+    def __init__(self, reader: NoiseReader, digest: str, key: str, more: list[str]) -> None:
+        self._start(reader, digest, key, more, stdin=subprocess.DEVNULL)
+        _enlarge(self._process)
+        self._rows = reader._noise.steps - reader.next_step
+        self._ready, self._wanted = threading.Semaphore(0), threading.Semaphore(1)
+        self._row: NDArray[Any] | None = None
+        self._rows_made: list[NDArray[Any]] = []
+        self._closed = False
+        self._thread = threading.Thread(target=self._read_ahead, daemon=True)
+        self._thread.start()
+
     def _read_ahead(self) -> None:
         for _ in range(self._rows):
             self._wanted.acquire()
@@ -237,12 +283,12 @@ class _Stream:
 
     def _room(self) -> NDArray[Any]:
         """An array for a row: one of earlier ones that nobody holds any more, no view of it either. New memory takes as long as the copy."""
-        if _COUNTS:
+        if _shared.COUNTS:
             for i in range(len(self._rows_made)):
-                if sys.getrefcount(self._rows_made[i]) == _ALONE:
+                if sys.getrefcount(self._rows_made[i]) == _shared.ALONE:
                     return self._rows_made[i]
         row = np.empty(self._reader.width, self._reader._dtype)
-        if _COUNTS:
+        if _shared.COUNTS:
             self._rows_made = [*self._rows_made[-2:], row]
         return row
 
@@ -256,24 +302,13 @@ class _Stream:
         assert row is not None
         return row
 
-    def _fail(self) -> None:
-        code = self._process.wait()
-        self._listener.join(timeout=5)
-        said = "".join(self._said)
-        at = said.find("minsep: ")
-        raise _command.failure(said[max(at, 0) :] or "the stream of noise ended early", code)
-
     def close(self) -> None:
         self._closed = True
-        self._process.kill()
-        self._process.wait()
+        self._process.kill()  # so that the thread reads no more
         if hasattr(self, "_thread"):
             self._wanted.release()
             self._thread.join(timeout=5)
-        self._listener.join(timeout=5)
-        for pipe in self._process.stdout, self._process.stderr:
-            if pipe is not None:
-                pipe.close()
+        super().close()
 
 
 def _enlarge(process: subprocess.Popen[bytes]) -> None:

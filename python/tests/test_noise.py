@@ -20,7 +20,7 @@ from unittest import mock
 import numpy as np
 
 import minsep
-from minsep import _command
+from minsep import _command, _shared
 
 from . import runs
 
@@ -133,6 +133,25 @@ class Stream(runs.Case):
                 self.assertIn(got, bytes_)
                 self.assertGreaterEqual(len(got), 20)
 
+    def held_elsewhere(self, hold):
+        run = minsep.Run(self.noisy(20, 33))
+        with minsep.read_noise(run, key=str(runs.key())) as noise:
+            rows = [hold(noise.step(t)) for t in range(20)]
+        self.assertEqual([np.asarray(row).tobytes() for row in rows], [run.noise(t).tobytes() for t in range(20)])
+
+    @runs.needs("torch")
+    def test_rows_that_torch_holds_stay(self):
+        import torch
+
+        self.held_elsewhere(torch.from_numpy)
+
+    @runs.needs("jax")
+    def test_rows_that_jax_holds_stay(self):
+        import jax
+
+        for hold in jax.numpy.asarray, jax.device_put, jax.jit(lambda row: row):
+            self.held_elsewhere(hold)
+
     def test_rows_that_nobody_holds_are_used_again(self):
         places = set()
         with minsep.read_noise(minsep.Run(self.noisy(20, 33)), key=str(runs.key())) as noise:
@@ -141,7 +160,8 @@ class Stream(runs.Case):
         self.assertLessEqual(len(places), 4)
 
     def test_a_row_that_is_taken_at_once(self):
-        """The reader goes on when its caller takes a row before the reader has looked again whether there is one."""
+        """A piped reader goes on when its caller takes a row before the reader has looked again whether there is one."""
+        self.enterContext(mock.patch.object(_shared, "AVAILABLE", False))
         run = minsep.Run(self.noisy(20, 33))
         with minsep.read_noise(run, key=str(runs.key())) as noise:
             stream, rows = noise._stream, []
@@ -167,9 +187,10 @@ class Stream(runs.Case):
             minsep.read_noise(run, key=str(runs.key()))
 
     def test_a_stream_that_ends_early(self):
-        real = _command.find()
+        real = f'{_command.find()} "$@" 2>/dev/null'
+        cut = f"head -c 1 | {real}" if _shared.AVAILABLE else f"{real} | head -c 4300"  # after a row is asked for, or in the second one
         script = self.folder / "minsep"
-        script.write_text(f"#!/bin/sh\n{real} \"$@\" | head -c 4300\necho 'minsep: the disk is gone' >&2\nexit 1\n")
+        script.write_text(f"#!/bin/sh\n{cut}\necho 'minsep: the disk is gone' >&2\nexit 1\n")
         script.chmod(0o755)
         run = minsep.Run(self.noisy(), command=str(script))
         with minsep.read_noise(run, key=str(runs.key())) as noise:
@@ -205,6 +226,72 @@ print(noise._stream._process.pid)
                 return
             time.sleep(0.01)
         self.fail("the stream is still there")
+
+
+class PipedStream(Stream):
+    """As on systems where memory is not shared."""
+
+    def setUp(self):
+        super().setUp()
+        self.enterContext(mock.patch.object(_shared, "AVAILABLE", False))
+
+
+@unittest.skipUnless(_shared.AVAILABLE, "this system shares no memory without a name")
+class SharedMemory(runs.Case):
+    def test_has_no_name_and_ends_with_its_rows(self):
+        def mapped(process):
+            lines = pathlib.Path(f"/proc/{process}/maps").read_text().splitlines()
+            return [line for line in lines if "minsep-noise" in line]
+
+        gc.collect()
+        before = len(mapped("self"))
+        noise = minsep.read_noise(minsep.Run(self.noisy()), key=str(runs.key()))
+        row = noise.step(0)
+        want = row.tobytes()
+        own = mapped(noise._stream._process.pid)
+        self.assertEqual(len(own), 1)
+        self.assertRegex(own[0], r" rw-s .*/memfd:minsep-noise \(deleted\)")
+        self.assertEqual(len(mapped("self")), before + 1)
+        noise.close()
+        self.assertEqual(row.tobytes(), want)
+        del noise, row
+        gc.collect()
+        self.assertEqual(len(mapped("self")), before)
+
+    def test_a_process_that_was_forked_has_none(self):
+        """It would see a row become that of a later step."""
+        noise = minsep.read_noise(minsep.Run(self.noisy()), key=str(runs.key()))
+        row = noise.step(0)
+        answer, said = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                places = [line.split()[0].split("-") for line in pathlib.Path("/proc/self/maps").read_text().splitlines()]
+                os.write(said, b"the row is there" * any(int(lo, 16) <= row.ctypes.data < int(hi, 16) for lo, hi in places))
+                noise.step(1)
+            except minsep.TrainingError as err:
+                os.write(said, str(err).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(said)
+        with os.fdopen(answer) as words:
+            self.assertRegex(words.read(), "^noise: this process was forked since the reader was made")
+        noise.step(1)
+        noise.close()
+
+    def test_rows_without_counts(self):
+        run = minsep.Run(self.noisy(20, 33))
+        with mock.patch.object(_shared, "COUNTS", False), minsep.read_noise(run, key=str(runs.key())) as noise:
+            rows = [noise.step(t) for t in range(20)]
+        self.assertEqual([row.tobytes() for row in rows], [run.noise(t).tobytes() for t in range(20)])
+
+    def test_a_row_of_another_step_is_refused(self):
+        with minsep.read_noise(minsep.Run(self.noisy()), key=str(runs.key())) as noise:
+            noise.step(0)
+            noise._stream._rows._step = 0
+            with self.assertRaisesRegex(minsep.RunDirectoryError, "gave step 1 in place of 0"):
+                noise.step(1)
 
 
 class Guard(runs.Case):
@@ -512,6 +599,7 @@ class Once(runs.Case):
 
         gc.collect()
         before = len(_rows._given)
+        self.enterContext(mock.patch.object(_shared, "AVAILABLE", False))
         noise = minsep.read_noise(minsep.Run(self.noisy()), {"a": np.zeros(33)}, key=str(runs.key()))
         for t in range(10):
             row = noise.step(t)
