@@ -60,7 +60,8 @@ func pageColour(drawn string) string {
 
 const (
 	figureWidth  = 330 // points
-	figureHeight = 220
+	figureHeight = 230
+	labelSize    = 13 // of which a phone shows 12 pixels and more: its pages are hardly wider than a figure
 )
 
 // chart is a plot in the page's colours.
@@ -68,13 +69,13 @@ func chart(x, y string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
 	p.X.Label.Text, p.Y.Label.Text = x, y
-	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: 10}
+	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: labelSize}
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Color, axis.Tick.Color = ink, ink
 		axis.LineStyle.Color, axis.Tick.LineStyle.Color = ink, ink
 		axis.Label.TextStyle.Color, axis.Tick.Label.Color = ink, ink
 		axis.Label.TextStyle.Font, axis.Tick.Label.Font = face, face
-		axis.Padding = 0
+		axis.Padding, axis.Label.Padding = 0, 2
 		axis.Tick.Marker = plainTicks{}
 	}
 	p.Legend.TextStyle = text.Style{Color: ink, Font: face, Handler: plot.DefaultTextHandler}
@@ -162,6 +163,7 @@ func bars(id, title, alt, x, y string, labels []string, series []barSeries) temp
 	}
 	if len(labels) > 0 {
 		p.NominalX(thinned(labels)...)
+		p.X.Tick.Width, p.X.Tick.Length = vg.Points(0.5), vg.Points(4) // which keeps the labels off the axis
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.8, float64(max(1, len(labels)))-0.2, 0, 1.05*cmp.Or(largest, 1)
 	return svg(p, figureWidth, figureHeight, id, title, alt)
@@ -175,13 +177,11 @@ type barSeries struct {
 
 // thinned leaves so many labels as there is room for.
 func thinned(labels []string) []string {
-	room, longest := 12, 0
+	longest := 0
 	for _, l := range labels {
 		longest = max(longest, utf8.RuneCountInString(l))
 	}
-	if longest > 3 {
-		room = 42 / (longest + 1)
-	}
+	room := min(12, 28/(longest+1))
 	every := (len(labels) + room - 1) / room
 	list := make([]string, len(labels))
 	for i := range labels {
@@ -202,6 +202,9 @@ func (plainTicks) Ticks(low, high float64) []plot.Tick {
 			continue
 		}
 		ticks[i].Label = strconv.FormatFloat(t.Value, 'g', 6, 64)
+		if t.Value >= 1e4 && t.Value < 1e6 {
+			ticks[i].Label = count(t.Value)
+		}
 		if math.Abs(t.Value) < 1e-9*(high-low) {
 			ticks[i].Label = "0"
 		}

@@ -26,6 +26,15 @@ func count(v float64) string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
+// threeDigits writes a number above 0 with three digits that count, and no exponent below 1e18.
+func threeDigits(v float64) string {
+	if v < 1000 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return count(math.Round(v/unit) * unit)
+}
+
 // tradeoff draws what a membership test can do at most.
 func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	f := Figure{Title: "What an attack can do", Columns: []string{"false positive rate", "true positive rate, at most"}}
@@ -33,7 +42,7 @@ func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	if !proven {
 		worth = "not proven"
 	}
-	f.Alt = fmt.Sprintf("The largest true positive rate of a membership test against its false positive rate, from points that are %s, above the diagonal of guessing. The advantage is %s.", worth, accounting.AtMost(g.Advantage()))
+	f.Alt = fmt.Sprintf("The largest true positive rate of a membership test against its false positive rate, from points that are %s, above that of guessing. The advantage is %s.", worth, accounting.AtMost(g.Advantage()))
 	var x, y []float64
 	for k := 0; k <= 120; k++ {
 		fpr := math.Pow(10, -4+4*float64(k)/120)

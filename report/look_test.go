@@ -57,14 +57,15 @@ const (
 )
 
 // measurement writes down of each frame how wide and high its page comes out, and how many of its
-// texts are small, of figures and not in the colour of the text, or of a contrast below 4.5 to what
-// is behind them.
+// texts, those of figures with them, are smaller than 12 pixels, how many of figures are not in the
+// colour of the text, and how many have a contrast below 4.5 to what is behind them.
 const measurement = `onload = () => { for (const f of document.querySelectorAll("iframe")) {
 	const d = f.contentDocument, style = e => f.contentWindow.getComputedStyle(e), all = s => [...d.querySelectorAll(s)]
 	const light = c => { const [r, g, b] = c.match(/[\d.]+/g).map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b }
 	const behind = e => { for (; e; e = e.parentElement) { const c = style(e).backgroundColor; if (c.startsWith("rgb(")) return c } return "rgb(255, 255, 255)" }
 	const faint = e => { const a = light(style(e).color), b = light(behind(e)); return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5 }
-	const small = all("p,li,td,dd").filter(e => parseFloat(style(e).fontSize) < 12).length
+	const drawn = e => { const s = e.ownerSVGElement; return s ? s.getBoundingClientRect().width / s.viewBox.baseVal.width : 1 }
+	const small = all("p,li,td,dd,svg text").filter(e => parseFloat(style(e).fontSize) * drawn(e) < 12).length
 	const pale = all("svg text").filter(e => style(e).fill != style(d.body).color).length
 	const dim = all("p,li,td,th,dt,dd,h1,h2,h3,a,summary,figcaption,pre,footer,.verdict").filter(faint).length
 	const root = d.documentElement

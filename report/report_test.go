@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -555,5 +556,34 @@ func TestBins(t *testing.T) {
 	labels, values := binned(ownergraph.Histogram{{Value: 0, Count: 1}, {Value: 1, Count: 2}, {Value: 2, Count: 4}, {Value: 3, Count: 8}, {Value: 4, Count: 16}, {Value: 5, Count: 32}, {Value: 8, Count: 64}, {Value: 9, Count: 128}})
 	if !slices.Equal(labels, []string{"0", "1", "2", "3–4", "5–8", "9–16"}) || !slices.Equal(values, []float64{1, 2, 4, 24, 96, 128}) {
 		t.Error(labels, values)
+	}
+}
+
+func TestNumbersOnAPage(t *testing.T) {
+	for v, want := range map[float64]string{4.7234: "4.72", 472.4: "472", 1394.6: "1,390", 99960: "100,000", 12345678: "12,300,000"} {
+		if got := threeDigits(v); got != want {
+			t.Errorf("%g: %q, want %q", v, got, want)
+		}
+	}
+	labels := make([]string, 30)
+	for i := range labels {
+		labels[i] = strconv.Itoa(16 * (i + 1))
+	}
+	for _, c := range []struct {
+		labels []string
+		most   int // characters, each label with a blank behind it
+	}{{labels, 28}, {labels[:6], 28}, {[]string{"0", "1", "2", "3", "4", "5"}, 12}} {
+		written := 0
+		for _, l := range thinned(c.labels) {
+			if l != "" {
+				written += len(l) + 1
+			}
+		}
+		if written == 0 || written > c.most {
+			t.Errorf("labels %q: %d characters, of %d at most", c.labels, written, c.most)
+		}
+	}
+	if got := thinned([]string{"0", "1", "2", "3", "4", "5"}); got[5] != "5" {
+		t.Errorf("few short labels: %q", got)
 	}
 }

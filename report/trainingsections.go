@@ -45,7 +45,7 @@ func (r *Run) sizes() *Section {
 		}
 		text += fmt.Sprintf(". That is independent noise with Poisson sampling: for the same claim, steps and batch size it needs σ = %.4g, which is proven", b.NoiseMultiplier)
 		if b.BatchSize > 0 {
-			text += fmt.Sprintf("; for the same noise as here it needs batches of %.3g", b.BatchSize)
+			text += "; for the same noise as here it needs batches of " + threeDigits(b.BatchSize)
 		}
 		s.Facts = append(s.Facts, Fact{"The same with DP-SGD", text})
 	}
