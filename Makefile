@@ -142,7 +142,7 @@ fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
 bench: ## measure the tables of docs/benchmarks.md: whole stages in a process of their own, then the inner loops
 	@mkdir -p out
 	$(GO) test -c -o out/pipelines.test ./pipelines
-	@for b in 'Form$$/n=7200' 'Form$$/n=1000' FormMultiOwner Bound; do \
+	@for b in 'Form$$/n=7200' 'Form$$/epochs' 'Form$$/n=1000' FormMultiOwner Bound; do \
 	  (cd pipelines && ../out/pipelines.test -test.run '^$$' -test.bench "$$b" -test.benchtime 1x | grep Benchmark); done
 	MINSEP_BENCH_FULL=1 $(GO) test -run '^$$' -bench Greedy -benchtime 1x ./sampling/ownergraph | grep Benchmark
 	$(GO) test -run '^$$' -bench Losses -cpu 1 ./accounting/montecarlo | grep Benchmark

@@ -63,6 +63,7 @@ func BenchmarkForm(b *testing.B) {
 		scheme   sampling.Params
 	}{
 		{"n=7200/b=256/examples=14745600", 14745600, sampling.Params{Scheme: "b-min-sep", Steps: 7200, MinSep: 256, BatchSize: 1793}},
+		{"epochs/n=7200/b=256/examples=14745600", 14745600, sampling.Params{Scheme: "epoch-min-sep", Steps: 7200, MinSep: 256, BatchSize: 1793}},
 		{"n=1000/b=16/examples=1000000", 1000000, sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 1024}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
