@@ -58,7 +58,7 @@ func (a *app) boundCommand() *cobra.Command {
 		Short: "Bound how many examples each owner contributes",
 		Long: `bound reads an example–owner graph and keeps a subset of its examples such that no owner has more than K of
 them: it goes through the examples in random order and keeps each whose owners all have room. The result is the same
-for any number of workers. The graph is taken to be public; see docs on adjacency before you bound a secret one.
+for any number of workers. The graph is taken to be public; docs/accounting.md says what is claimed.
 
 The graph is an edge list (CSV, TSV or Parquet with the columns example_id and owner_id), or examples with their
 owners (NDJSON {"example_id": 1, "owners": [7, 8]}, or Parquet with a list column owners), or a list of examples only,

@@ -20,7 +20,8 @@ owner with several examples is then not protected. It must be asked for by name,
 
 An owner is an id in the graph. Somebody with two ids is two owners.`},
 		{"secrets", "What must stay secret, and what is public", `Secret: the key file; the folder batches, with how large the batches came out; the folder materialized, which has the
-examples in the order of the steps; the folder noise. Whoever knows one of them can undo the guarantee. Folders are made readable for you only, and realised values are shown only with --show-secret.
+examples in the order of the steps; the folder noise. Whoever knows one of them can undo the guarantee. Only you can read
+these folders as they are made, and realised values are shown only with --show-secret.
 
 Public: the graph, plans and parameters, strategies, certificate.json with its ledger, run.json, and the page of
 minsep report. The divisor of a sum of gradients is the expected batch size, which is public, and not the size of the

@@ -39,12 +39,16 @@ func valueName(f *pflag.Flag) string {
 	return ""
 }
 
-// flagHelp is FlagUsages with the names of valueName in place of Go's types.
+// flagHelp is FlagUsages with the names of valueName in place of Go's types, and without the
+// defaults of empty lists.
 func flagHelp(flags *pflag.FlagSet) string {
 	named := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var marks []string
 	flags.VisitAll(func(f *pflag.Flag) {
 		shown := *f
+		if f.DefValue == "[]" { // which pflag would show for lists of numbers
+			shown.DefValue = ""
+		}
 		if name := valueName(f); f.NoOptDefVal == "" && name != "" && !strings.Contains(f.Usage, "`") {
 			// pflag takes what stands between backquotes for the name, and leaves it in the text.
 			mark := name + "\x00"

@@ -5,12 +5,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 )
 
-// TestHelpNamesValues: every flag with a value has a name for it in help, which says no Go type and
-// keeps the text of the flag.
+// widestHelp is how wide a line of help may be, in columns.
+const widestHelp = 126
+
+// TestHelpNamesValues: every flag with a value has a name for it in help, which says no Go type, no
+// default of an empty list, and keeps the text of the flag; no line of help is too wide.
 func TestHelpNamesValues(t *testing.T) {
 	goType := regexp.MustCompile(`(?m)^ +(?:-\w, )?--[a-z-]+ (?:string|strings|stringArray|int|uint|ints|float|float64Slice|duration|type)\b`)
 	root := (&app{stdout: io.Discard, stderr: io.Discard}).command()
@@ -23,7 +27,15 @@ func TestHelpNamesValues(t *testing.T) {
 		if !c.IsAdditionalHelpTopicCommand() {
 			c.LocalFlags().VisitAll(check)
 		}
+		for line := range strings.Lines(c.Long) {
+			if utf8.RuneCountInString(line) > widestHelp {
+				t.Errorf("minsep %s --help: wider than %d columns: %s", c.Name(), widestHelp, line)
+			}
+		}
 		help := c.UsageString()
+		if strings.Contains(help, "(default [])") {
+			t.Errorf("minsep %s --help shows the default of an empty list", c.Name())
+		}
 		if shown := goType.FindAllString(help, -1); len(shown) > 0 || strings.Contains(help, "\x00") {
 			t.Errorf("minsep %s --help shows %q", c.Name(), shown)
 		}
