@@ -47,6 +47,9 @@ func (g Guarantee) Validate() error {
 	return c.Err()
 }
 
+// leastRate is the least rate above 0 of a float64.
+const leastRate = math.SmallestNonzeroFloat64
+
 // roundedUp is a rate a little larger than rounding can have made it.
 func roundedUp(rate float64) float64 { return min(1, rate*(1+1e-12)) }
 
@@ -55,8 +58,11 @@ func roundedUp(rate float64) float64 { return min(1, rate*(1+1e-12)) }
 func (g Guarantee) TPR(fpr float64) float64 {
 	most := 1.0
 	for _, p := range g {
+		if fpr == 0 { // e^ε may be infinite, and times 0 it is no number
+			most = min(most, p.Delta)
+		}
 		// e^-ε(1-δ-α) is subtracted: it is rounded down.
-		most = min(most, p.Delta+math.Exp(p.Epsilon)*fpr, 1-math.Exp(-p.Epsilon)*(1-p.Delta-fpr)*(1-1e-12))
+		most = min(most, p.Delta+math.Exp(p.Epsilon)*max(fpr, leastRate), 1-math.Exp(-p.Epsilon)*(1-p.Delta-fpr)*(1-1e-12))
 	}
 	return roundedUp(max(fpr, most))
 }
@@ -71,11 +77,16 @@ func (g Guarantee) Advantage() float64 {
 	return roundedUp(most)
 }
 
-// Delta is the least δ at an ε of at least 0 that follows of the points (F6.1), rounded up.
+// Delta is the least δ at an ε of at least 0 that follows of the points (F6.1), rounded up; where
+// e^ε is too large for a float64, the least of the points up to there.
 func (g Guarantee) Delta(epsilon float64) float64 {
 	most, known := 0.0, 1.0
 	for _, fpr := range g.corners() {
-		most = max(most, g.TPR(fpr)-math.Exp(epsilon)*fpr)
+		if factor := math.Exp(epsilon); !math.IsInf(factor, 1) {
+			most = max(most, g.TPR(fpr)-factor*fpr)
+		} else {
+			most = 1
+		}
 	}
 	for _, p := range g { // δ falls with ε
 		if p.Epsilon <= epsilon {
@@ -94,7 +105,7 @@ func (g Guarantee) corners() (rates []float64) {
 		less := math.Exp(-p.Epsilon)
 		lines = append(lines, line{p.Delta, math.Exp(p.Epsilon)}, line{1 - less*(1-p.Delta), less})
 	}
-	rates = []float64{0, 1}
+	rates = []float64{0, leastRate, 1} // a line of infinite slope meets the others beside 0
 	for i, a := range lines {
 		for _, b := range lines[:i] {
 			if x := (b.at - a.at) / (a.slope - b.slope); x > 0 && x < 1 {

@@ -229,3 +229,24 @@ func TestAttacksOfGaussian(t *testing.T) {
 		}
 	}
 }
+
+// TestAttacksOfHugeEpsilon: where e^ε is no float64, bounds are numbers still, and bound nothing
+// but what the other points do.
+func TestAttacksOfHugeEpsilon(t *testing.T) {
+	for _, epsilon := range []float64{700, 709.7, 709.8, 740, 1000, 1e300} {
+		g := Guarantee{{epsilon, 1e-5}}
+		if g.Advantage() < 1-1e-9 || g.TPR(1e-3) < 1-1e-9 || g.TPR(0) > 1.1e-5 || g.TPR(0) < 1e-5 {
+			t.Errorf("ε = %g: advantage %g, power %g at 1e-3, %g at 0", epsilon, g.Advantage(), g.TPR(1e-3), g.TPR(0))
+		}
+		for at, want := range map[float64]float64{epsilon / 2: 1, epsilon: 1e-5, 2 * epsilon: 1e-5} {
+			if got := g.Delta(at); !(math.Abs(got-want) <= 1e-9) {
+				t.Errorf("ε = %g: δ at %g is %g, not %g", epsilon, at, got, want)
+			}
+		}
+		small := Guarantee{{1, 1e-5}}
+		both := append(small[:1:1], EpsilonDelta{epsilon, 1e-9})
+		if a, b := small.Advantage(), both.Advantage(); !(math.Abs(a-b) <= 1e-12) {
+			t.Errorf("ε = 1 and %g: advantage %g, that of 1 alone is %g", epsilon, b, a)
+		}
+	}
+}
