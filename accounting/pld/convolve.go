@@ -198,8 +198,7 @@ type composed struct {
 
 // compose carries the composition out under a tilt.
 func (p product) compose(tilt float64) *composed {
-	k, k1, k2 := p.cumulants(tilt)
-	low, high, stray := p.window(tilt, k, k1, k2)
+	tilt, k, low, high, stray := p.narrowed(tilt)
 	n := 1 << int(math.Ceil(math.Log2(float64(high-low+1))))
 	n = max(n, 16)
 	fft := newTransform(n)
@@ -303,6 +302,29 @@ func norm(x []float64) float64 {
 		sum += v * v
 	}
 	return math.Sqrt(sum)
+}
+
+// maxWindow is the most cells of a window, whose transforms take 1 GiB, where a smaller tilt has
+// less. Tilts of rare and large losses move all of many steps into their tails, whose sum is wider
+// than memory: of 1e6 steps with a probability of 1e-6 each, 2^30 cells and more.
+var maxWindow = 1 << 24 // tests change it
+
+// narrowed lowers a tilt until its window has at most maxWindow cells, or to the one with the least
+// window: tilts affect the size of the error bounds, never their validity.
+func (p product) narrowed(tilt float64) (best, log float64, low, high int, stray float64) {
+	for first := true; ; first = false {
+		k, k1, k2 := p.cumulants(tilt)
+		from, to, outside := p.window(tilt, k, k1, k2)
+		if first || to-from < high-low {
+			best, log, low, high, stray = tilt, k, from, to, outside
+		}
+		if high-low <= maxWindow || tilt == 0 {
+			return best, log, low, high, stray
+		}
+		if tilt /= 4; tilt < 0.01 {
+			tilt = 0
+		}
+	}
 }
 
 // window returns grid indices between which the tilted distribution of the composed loss lies, up

@@ -283,3 +283,47 @@ func TestComposeRefusesBadInput(t *testing.T) {
 		t.Errorf("δ below the tail: got %v, %v", b, err)
 	}
 }
+
+// TestNarrowed: rare and large losses in many steps would need a window beyond memory; and a window
+// that was narrowed gives a bracket of the same number.
+func TestNarrowed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million steps")
+	}
+	c, err := Compose([]Step{{Event{Prob: 1e-6, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1}, 1_000_000}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.PQ.upper
+	k, k1, k2 := p.cumulants(p.tiltForEpsilon(1))
+	if low, high, _ := p.window(p.tiltForEpsilon(1), k, k1, k2); high-low <= maxWindow {
+		t.Fatalf("a window of %d cells: another case must be found", high-low)
+	}
+	if _, _, low, high, _ := p.narrowed(p.tiltForEpsilon(1)); high-low > maxWindow {
+		t.Errorf("a window of %d cells", high-low)
+	}
+
+	for _, e := range []Event{
+		{Prob: 0.01, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1},
+		{Prob: 0.2, NoiseMultiplier: 1, Sensitivity: 1, Examples: 2},
+		{Prob: 1, NoiseMultiplier: 20, Sensitivity: 1, Examples: 1},
+	} {
+		c, err := Compose([]Step{{e, 100}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, epsilon := range []float64{0.3, 3} {
+			want, err := c.Delta(epsilon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := maxWindow
+			maxWindow = 1 << 14
+			got, err := c.Delta(epsilon)
+			maxWindow = before
+			if err != nil || got.Lower > want.Upper || got.Upper < want.Lower {
+				t.Errorf("%+v, ε = %g: [%g, %g] narrowed, [%g, %g] else, %v", e, epsilon, got.Lower, got.Upper, want.Lower, want.Upper, err)
+			}
+		}
+	}
+}
