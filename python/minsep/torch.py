@@ -16,6 +16,7 @@ from ._guard import StepGuard, check_guard
 from ._pad import pad
 from ._run import Run
 from ._tree import ClipNorm, check_clip, check_divisor, flatten, map_leaves, rows_of
+from .errors import TrainingError
 
 
 def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
@@ -167,7 +168,8 @@ class NoisyOptimizer:
     run.clip_norm and loss_reduction "sum" or "mean". noise is a reader of `read_noise(run, list(model.parameters()), guard=guard, …)`: its tree
     must be the list of the parameters that the optimizer trains, in the optimizer's order, or ValueError is raised. Each `step` takes the guard's next step: it clips and sums the per-example gradients that Opacus has left in p.grad_sample, adds the
     noise, divides by the expected batch size and lets the optimizer inside do the update. Call it for empty batches too, and loop over the
-    loader alone: a loop over the guard is refused.
+    loader alone: a loop over the guard is refused. Gradients of more or fewer examples than the batch of the step has are refused too: a batch
+    was left out, cut, or read twice. Each gradient is taken once.
     """
 
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
@@ -184,7 +186,14 @@ class NoisyOptimizer:
         gradients = [_per_example(p) for p in parameters]
         total = clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
         step = self.guard.next_step
+        if step < self.run.steps and any(len(g) != len(self.run.batch(step)) for g in gradients):
+            raise TrainingError(
+                f"step {step}: the gradients are not those of the batch of this step, whose noise they would have. Call step once for each batch of the loader, for an empty one too, "
+                "after one backward pass of all its examples; after a fault in between, begin again from a checkpoint"
+            )
         self.guard.take(step)
+        for p in parameters:
+            p.grad_sample = None  # they are for one step, whether zero_grad is called or not
         noise = self.noise.step(step)
         for p, mean in zip(parameters, add_noise(total, noise, self.run.grid, self.run.expected_batch_size)):
             p.grad = mean.to(p.dtype)

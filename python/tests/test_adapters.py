@@ -330,6 +330,29 @@ class Torch(runs.Case):
         for got, want in zip(model.parameters(), (weight, bias)):
             np.testing.assert_allclose(got.detach().numpy(), want, atol=2e-4)
 
+    @runs.needs("torch")
+    def test_gradients_of_another_batch(self):
+        """A batch that a loop leaves out, as an empty one, or cuts, is refused before the step is taken; gradients are for one step."""
+        import torch
+
+        import minsep.torch as ours
+
+        run = minsep.Run(self.own_noisy())
+        guard = minsep.StepGuard(run)
+        parameter = torch.nn.Parameter(torch.zeros(33))
+        optimizer = ours.NoisyOptimizer(torch.optim.SGD([parameter], lr=0.5), run, minsep.read_noise(run, [parameter], guard=guard), guard)
+        for t in range(run.steps):
+            count = len(run.batch(t))
+            for wrong in {count - 1, count + 1, 0} - {count, -1}:
+                parameter.grad_sample = torch.ones(wrong, 33)
+                with self.assertRaisesRegex(minsep.TrainingError, f"step {t}: the gradients are not those of the batch of this step") as refused:
+                    optimizer.step()
+                self.assertNotRegex(str(refused.exception).replace(f"step {t}:", ""), "[0-9]")  # sizes are secret
+                self.assertEqual(guard.next_step, t)
+            parameter.grad_sample = torch.ones(count, 33) if count else None
+            optimizer.step()
+            self.assertIsNone(parameter.grad_sample)
+
 
 class HuggingFace(runs.Case):
     @runs.needs("datasets", "pyarrow")
