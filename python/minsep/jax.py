@@ -129,7 +129,8 @@ class Steps:
 
     source has an example at each position that `run.batch` gives: run is one that `join` gave, unless source is in the order of the
     table. A record is a dict: rows, shape [n], padded as `pad` does, with -1; examples, source[row] stacked as trees (row 0 in place of
-    padding); step. Grain's state of an iterator over it is {'next_index': t}: it resumes at a step without replaying others.
+    padding); step. Grain's state of an iterator over it is {'next_index': t}: it resumes at a step without replaying others. With
+    worker processes it has the next step of each.
 
     guard is the training's: take the steps by `guard.take(record["step"])`, which refuses the record of any step but the next. A record
     of a step that is over, such as the first where the state of an iterator was forgotten, is refused when it is made. Without a training,
