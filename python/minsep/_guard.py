@@ -7,6 +7,7 @@ import json
 import os
 import re
 import secrets
+import threading
 import time
 import warnings
 from typing import Any, Callable, Iterator
@@ -67,6 +68,7 @@ class StepGuard:
         self._records: list[_Record] = []
         self._claims: list[_Lock] = []
         self._process, self._closed = os.getpid(), False
+        self._turn = threading.Lock()  # of threads that take a step
         self._inside = False  # of a loop over the guard
         self._taker = ""  # what takes the steps in place of such a loop
         if not 0 <= rank < ranks:
@@ -198,6 +200,10 @@ class StepGuard:
             raise TrainingError(f"step {step}: this guard was closed, and another one may take its steps: make a new one, with the state of a checkpoint")
         if self._process != os.getpid():
             raise TrainingError(f"step {step}: this process was forked since the guard was made, and both would take the same steps: make the guard in the process that trains, and one only")
+        with self._turn:
+            self._take_in_turn(step)
+
+    def _take_in_turn(self, step: int) -> None:
         if step < self.next_step:
             raise TrainingError(
                 f"step {step}: was taken already: its noise must not hide a second sum. Go on with step {self.next_step}; to repeat steps bit for bit, begin from the checkpoint before them, with replay=True"

@@ -366,6 +366,31 @@ class Guard(runs.Case):
             first.take(0)
         self.assertEqual(first.next_step, 0)
 
+    def test_threads(self):
+        """Of two threads that take a step, while hosts are compared for instance, one is refused."""
+
+        def gather(word):
+            time.sleep(0.1)
+            return [word]
+
+        guard = minsep.StepGuard(self.run_, gather=gather)
+        took = []
+
+        def take():
+            try:
+                guard.take(0)
+                took.append("")
+            except minsep.TrainingError as err:
+                took.append(str(err))
+
+        threads = [threading.Thread(target=take) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(took)[0], "")
+        self.assertRegex(sorted(took)[1], "step 0: was taken already")
+
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_a_process_that_was_forked(self):
         """As in a sweep: each child would have taken all steps, with the same noise."""
