@@ -89,8 +89,8 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	if err := p.rank(ctx, rows); err != nil {
 		return nil, err
 	}
-	if len(rows) > 0 {
-		if err := p.sharpen(rows[0]); err != nil {
+	for _, row := range toSharpen(rows) {
+		if err := p.sharpen(row); err != nil {
 			return nil, err
 		}
 	}

@@ -95,22 +95,44 @@ const (
 	farShare      = 1. / 15
 )
 
-// dearCertificate is the time of a certificate, in seconds, from which on the first row's is
-// computed from the tables that it will have: an estimate's own are smaller. Tables of more steps
-// times min-sep than mostTables take too long for that.
+// dearCertificate is the time of a certificate, in seconds, from which on that of some rows is
+// computed from the tables that it will have, or, with several examples per owner, from fine ones:
+// an estimate's own are smaller. Tables of more steps times min-sep than mostTables take too long
+// for that.
 const (
 	dearCertificate = 120
 	mostTables      = 3e5
 )
 
-// sharpen computes what the certificate of the first row takes from its own tables, where that is
-// much.
+// toSharpen are the rows of a ranking whose certificates are computed from other tables: the first,
+// and with several examples per owner the best of each scheme.
+func toSharpen(rows []*Row) (list []*Row) {
+	type kind struct {
+		scheme string
+		owner  int
+	}
+	seen := map[kind]bool{}
+	for i, row := range rows {
+		k := kind{row.Scheme.Scheme, row.run.MaxExamplesPerOwner}
+		if i == 0 || k.owner > 1 && !seen[k] {
+			list = append(list, row)
+		}
+		seen[k] = true
+	}
+	return list
+}
+
+// sharpen computes what the certificate of a row takes from other tables than an estimate's, where
+// that is much.
 func (p *planning) sharpen(row *Row) error {
-	if row.Refused != "" || row.Noise.Proven || row.CPU < dearCertificate || row.run.MaxExamplesPerOwner > 1 || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
+	if row.Refused != "" || row.Noise.Proven || row.CPU < dearCertificate || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
 		return nil
 	}
-	c := p.claim(row)
-	proposal, err := tilt.NewProposal(tilt.Config{Spec: c.run.Loss(row.Noise.Multiplier), Epsilon: c.epsilon, Direction: montecarlo.P})
+	c, work := p.claim(row), math.Inf(1)
+	if c.run.MaxExamplesPerOwner > 1 {
+		work = fineWork
+	}
+	proposal, _, err := tilt.NewProposalWithin(tilt.Config{Spec: c.run.Loss(row.Noise.Multiplier), Epsilon: c.epsilon, Direction: montecarlo.P}, work)
 	if err != nil {
 		return err
 	}

@@ -15,41 +15,22 @@ import (
 	"minsep/sampling/stream"
 )
 
-// look is what samples say of one divergence at one noise multiplier.
-type look struct {
-	x        float64 // ln σ
-	logBound float64 // ln M/δ
-	excess   float64 // ln of the estimated divergence over δ
-	stdErr   float64 // of excess
-	samples  uint64
-	seen     float64 // sum of the values over M
-
-	// gap is ln of the factor by which σ would have to grow for a divergence of δ if it fell with σ
-	// as that of a Gaussian mechanism does; gapErr is its standard error, by samples alone.
-	gap, gapErr float64
-}
-
-// pace is how fast a divergence falls with σ: as that of a Gaussian mechanism does with this power
-// of σ. It is nearly the same at neighbouring σ and for similar candidates.
-type pace struct {
-	value, stdErr float64
-}
-
-// unknownPace is that of a candidate of which nothing is known.
-var unknownPace = pace{1, 0.3}
-
-// similar is what the pace of one candidate says of that of a similar one.
-func (p pace) similar() pace { return pace{p.value, math.Hypot(p.stdErr, paceDrift)} }
-
 const (
 	few      = 256 // samples of a first look
 	near     = 0.7 // how far below δ a divergence may be for more samples to be drawn there
 	maxLooks = 20
-	leastSum = 5 // of values over M: with fewer, a standard error is a matter of luck
+	leastSum = 5 // of values over M, that surely say something
 
-	// Sums of values over M that say that a σ is far too small, by a gap above this, or that a
-	// candidate is behind.
-	leastBehind, far = 3, 0.1
+	// Values that count from which on a standard error is no matter of luck, see [look.count], and
+	// from which on a look tells anything; leastSeen is the sum of values over M that it needs
+	// besides.
+	leastCount, leastTold, leastSeen = 16, 6, 0.1
+
+	// luck raises the standard error of a few values: they are drawn until they are enough, and their
+	// own spread is what the error is known by.
+	luck = 4
+
+	far = 0.1 // a gap above which a σ is far too small
 
 	mostWork = 2e8 // samples times steps of an estimate
 
@@ -61,21 +42,20 @@ const (
 	// the first.
 	roughShare, refinedShare = 0.125, 0.5
 
-	// Part of the samples in which balanced min-sep must show enough for a rough estimate: what
-	// does not takes hours to verify.
-	balancedShare = 0.1
+	// Parts of the samples in which balanced min-sep must show enough for a rough estimate, with one
+	// example per owner and with several: what does not takes hours to verify.
+	balancedShare, ownersShare = 0.1, 0.3
 
-	// Of the tables of an order, in states times steps, where an estimate is coarse and where it is
-	// fine: tables pay where many samples are drawn.
-	coarseWork, middleWork, fineWork, finestWork = 3e6, 1e7, 2e7, 1e8
+	// Of the tables of an order, in states times steps, where owners have several examples, where an
+	// estimate is coarse and where it is fine: tables pay where many samples are drawn.
+	ownersWork, coarseWork, fineWork, finestWork = 5e5, 3e6, 2e7, 1e8
 	coarseError                                  = 0.005
 
 	worthTables = 0.5 // of M, that finer tables must leave to be taken
 
-	// Samples of balanced min-sep that take as long as the next finer table; twice as many with
-	// several examples per owner, four times as many of others, and four times as many for the
-	// finest.
-	dearSamples = 2048
+	// Samples of balanced min-sep, or of several examples per owner, that take as long as the next
+	// finer table; four times as many of others, and dearer times as many for each finer one.
+	dearSamples, dearer = 2048, 6
 
 	// Draws of the likelihood ratio of an owner's examples where an estimate is coarse: they raise σ
 	// by about .3 %.
@@ -83,11 +63,12 @@ const (
 
 	// Where all the samples of a look show too little, those at a noise multiplier so much smaller may
 	// show enough, since a divergence falls faster with σ than M does; not where the samples would
-	// show so little of a divergence of δ, as a sum of values over M.
-	retreat, mostRetreats = 0.18, 2
-	leastHope             = 0.05
+	// show so little of a divergence of δ, as a sum of values over M. A search that begins where there
+	// are no tables goes on at as much more noise.
+	retreat, mostRetreats, mostRaised = 0.18, 2, 2
+	leastHope                         = 0.05
 
-	bend      = 0.5  // a gap of g from δ is taken to err by bend·g² besides its samples
+	bend      = 0.25 // a gap of g from δ is taken to err by bend·g² besides its samples
 	paceDrift = 0.08 // standard deviation of how the pace differs between similar candidates
 )
 
@@ -110,97 +91,43 @@ func (c claim) searcher(direction montecarlo.Direction, p pace) (*searcher, erro
 	return &searcher{claim: c, direction: direction, pace: p, gaussian: sigma, behind: math.Inf(1)}, err
 }
 
-// setGap sets the gap of a look from its excess.
-func (s *searcher) setGap(l *look) error {
-	gap := func(excess float64) (float64, error) {
-		sigma, err := accounting.GaussianNoiseMultiplier(s.epsilon, min(0.9, max(1e-290, s.delta*math.Exp(excess))), 1)
-		return math.Log(s.gaussian / sigma), err
-	}
-	var errs [3]error
-	var high, low float64
-	l.gap, errs[0] = gap(l.excess)
-	high, errs[1] = gap(l.excess + l.stdErr/2)
-	low, errs[2] = gap(l.excess - l.stdErr/2)
-	l.gapErr = high - low
-	return errors.Join(errs[:]...)
-}
-
-// fitted is where the divergence is δ, by all looks together.
-type fitted struct {
-	x, stdErr float64 // ln σ
-	pace      pace
-	byPace    float64 // the part of stdErr that is from the pace
-}
-
-// fit finds where the gaps are 0: a gap is pace times the way to there, up to its error. With one
-// look, the pace is what it was before. Looks of which only a bound is known, without samples or
-// with none that says anything, and those that are far away count for nothing beside others.
-func (s *searcher) fit() fitted {
-	looks := slices.DeleteFunc(slices.Clone(s.looks), func(l look) bool { return l.samples == 0 || l.seen < 1 })
-	if len(looks) == 0 {
-		looks = s.looks[len(s.looks)-1:]
-	}
-	nearest := slices.MinFunc(looks, func(a, b look) int { return cmp.Compare(math.Abs(a.gap), math.Abs(b.gap)) })
-	looks = slices.DeleteFunc(looks, func(l look) bool { return math.Abs(l.gap) > 0.1+3*math.Abs(nearest.gap) })
-	// gap = α - pace·t with t = x - nearest.x: least squares with weights, and the pace of before as
-	// one more observation.
-	certain := 1 / (s.pace.stdErr * s.pace.stdErr)
-	var w, wt, wtt, wg, wtg float64
-	for _, l := range looks {
-		t := l.x - nearest.x
-		off := math.Hypot(l.gapErr, bend*l.gap*l.gap)
-		weight := 1 / (off*off + 1e-12)
-		w, wt, wtt, wg, wtg = w+weight, wt+weight*t, wtt+weight*t*t, wg+weight*l.gap, wtg+weight*t*l.gap
-	}
-	wtt, wtg = wtt+certain, wtg-certain*s.pace.value
-	det := w*wtt - wt*wt
-	alpha, slope := (wtt*wg-wt*wtg)/det, (wt*wg-w*wtg)/det
-	slope = max(slope, 0.1)
-	t := alpha / slope
-	f := fitted{x: nearest.x + t, pace: pace{slope, math.Sqrt(w / det)}}
-	f.stdErr = math.Sqrt(max(0, wtt-2*t*wt+t*t*w)/det) / slope
-	f.byPace = math.Abs(t) * f.pace.stdErr / slope
-	return f
-}
-
 // sigma searches from start until the standard error of ln σ is at most tolerance, more would take
 // too many samples, or it is at most behindError and σ at least behind: a noise multiplier that no
 // more need be known of.
 func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) (Noise, error) {
 	s.behind = behind
 	x := math.Log(start)
-	low, high := math.Inf(-1), math.Inf(1)
+	low, high, raised := math.Inf(-1), math.Inf(1), 0
 	for range maxLooks {
 		if err := ctx.Err(); err != nil {
 			return Noise{}, err
 		}
 		short, err := s.look(ctx, x, tolerance)
+		if errors.Is(err, ErrNoEstimate) && len(s.looks) == 0 && raised < mostRaised { // there are no tables for so little noise
+			raised++
+			low, x = x, x+retreat
+			continue
+		}
 		if err != nil {
 			return Noise{}, err
 		}
 		l, f := s.looks[len(s.looks)-1], s.fit()
 		enough := tolerance
 		switch {
-		case short && l.seen >= leastSum, s.retreats > 0:
+		case short, s.retreats > 0:
 			enough = rough
 		case s.isBehind(f):
-			enough = max(tolerance, s.behindError())
+			enough = max(tolerance, behindError)
 		}
-		// Of what is far away, few samples say too little of the noise multiplier itself.
-		vague := l.gap > far && l.seen < leastSum && s.retreats == 0 && !(s.isBehind(f) && s.isSlow() && l.seen >= leastBehind)
-		// Of too few hits in all looks, nothing is known but a bound.
-		hits := 0.0
-		for _, l := range s.looks {
-			hits += l.seen
-		}
-		vague = vague || hits < leastBehind
-		if f.stdErr <= enough && !vague {
+		// Where no look tells anything, nothing is known but a bound.
+		told := slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() })
+		if f.stdErr <= enough && told {
 			multiplier := math.Exp(f.x)
 			return Noise{Multiplier: multiplier, StdErr: f.stdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.pace}, nil
 		}
 		if short {
 			hopeless := float64(l.samples) < leastHope*math.Exp(l.logBound)
-			if s.retreats == mostRetreats || hits >= leastBehind || hopeless {
+			if s.retreats == mostRetreats || told || hopeless {
 				return Noise{}, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
 			}
 			s.retreats++
@@ -228,14 +155,6 @@ func (s *searcher) isBehind(f fitted) bool {
 	return math.Exp(f.x)*(1-apart*f.stdErr) > s.behind
 }
 
-// behindError is the standard error of ln σ that is enough for what is clearly behind.
-func (s *searcher) behindError() float64 {
-	if s.isSlow() {
-		return rough
-	}
-	return behindError
-}
-
 // within is x where it is between low and high, which may be infinite; else between them, near what
 // is finite.
 func within(x, low, high float64) float64 {
@@ -258,7 +177,6 @@ type drawing struct {
 	*look
 	proposal tilt.Proposal
 	verifier *tilt.Verifier
-	squares  float64 // sum of the squares of the values over M
 }
 
 // look draws at ln σ = x: more samples where δ is near, and few where they say in which direction
@@ -286,14 +204,25 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 				return false, err
 			}
 		}
-		if work == s.lastWork() || s.direction == montecarlo.Q { // which has no tables
+		last := work == s.lastWork(tolerance) || s.direction == montecarlo.Q // which has no tables
+		if last {
 			dear = math.Inf(1)
+		}
+		if s.isHopeless(d.look, min(dear, s.mostSamples(d.look))) {
+			if last || s.isFarBehind() {
+				return true, nil
+			}
+			work, dear = finerWork(work), dearer*dear
+			continue
 		}
 		short, err = s.draw(ctx, d, tolerance, dear)
 		if !errors.Is(err, errDear) {
 			return short, err
 		}
-		work, dear = finerWork(work), 4*dear
+		if s.isFarBehind() {
+			return true, nil
+		}
+		work, dear = finerWork(work), dearer*dear
 	}
 }
 
@@ -301,33 +230,36 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 // finer ones.
 func (s *searcher) firstWork(tolerance float64) (work, dear float64) {
 	dear = dearSamples
-	switch {
-	case s.run.MaxExamplesPerOwner > 1:
-		dear *= 2
-	case s.run.Sampler.BalancedMinSep == nil:
+	if s.run.MaxExamplesPerOwner == 1 && s.run.Sampler.BalancedMinSep == nil {
 		dear *= 4
 	}
 	switch {
 	case tolerance < coarseError:
 		return fineWork, 4 * dear
-	case s.run.MaxExamplesPerOwner > 2 && s.run.Sampler.EpochMinSep != nil:
-		return middleWork, dear
+	case s.run.MaxExamplesPerOwner == 2, s.run.MaxExamplesPerOwner > 2 && s.run.Sampler.EpochMinSep == nil:
+		return ownersWork, dear // those of epochs serve no owner of three and more
 	}
 	return coarseWork, dear
 }
 
 // lastWork is that of the finest tables that are tried: with several examples per owner, the finest
 // take longer than the samples that they save.
-func (s *searcher) lastWork() float64 {
-	if s.run.MaxExamplesPerOwner > 1 {
-		return fineWork
+func (s *searcher) lastWork(tolerance float64) float64 {
+	switch {
+	case s.run.MaxExamplesPerOwner == 1:
+		return finestWork
+	case s.run.Sampler.BalancedMinSep != nil && tolerance >= coarseError:
+		return coarseWork
 	}
-	return finestWork
+	return fineWork
 }
 
 // finerWork is the next of the works of tables.
 func finerWork(work float64) float64 {
-	if work < fineWork {
+	switch {
+	case work < coarseWork:
+		return coarseWork
+	case work < fineWork:
 		return fineWork
 	}
 	return finestWork
@@ -370,7 +302,7 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 		if float64(want) > dear {
 			return false, errDear
 		}
-		if most := s.mostSamples(l.seen); float64(want) > most {
+		if most := s.mostSamples(l.look); float64(want) > most {
 			if l.samples > 0 && float64(l.samples) > 0.8*most {
 				return true, nil
 			}
@@ -384,14 +316,20 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 			l.verifier.Values(dst, l.samples)
 			for _, y := range dst {
 				y = max(0, y/l.proposal.Bound-l.proposal.Slack)
-				l.seen, l.squares = l.seen+y, l.squares+y*y
+				l.seen, l.squares, l.largest = l.seen+y, l.squares+y*y, max(l.largest, y)
 			}
 			l.samples, s.drawn = l.samples+uint64(len(dst)), s.drawn+uint64(len(dst))
 		}
 		n := float64(l.samples)
-		mean := max(l.seen, 1) / n // of no value at all, as much as one would be
+		mean, square := l.seen/n, (l.squares+l.largest*l.largest)/n
+		if s.below || !l.tells() {
+			mean, square = max(l.seen, 1)/n, max(l.squares, 1)/n // of no value at all, as much as one would be
+		}
 		l.excess = l.logBound + math.Log(mean)
-		l.stdErr = math.Sqrt(max(0, max(l.squares, 1)/n-mean*mean)) / mean / math.Sqrt(n)
+		l.stdErr = math.Sqrt(max(0, square-mean*mean)) / mean / math.Sqrt(n)
+		if l.tells() {
+			l.stdErr *= math.Sqrt(1 + luck/l.count())
+		}
 		if err := s.setGap(l.look); err != nil {
 			return false, err
 		}
@@ -402,7 +340,7 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 		if s.isFar(l.look) {
 			return false, nil
 		}
-		if l.seen < leastSum {
+		if !s.isEnough(l.look) {
 			if l.logBound+math.Log(leastSum/n) < -near {
 				return false, nil
 			}
@@ -410,7 +348,7 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 			continue
 		}
 		f := s.fit()
-		if s.isBehind(f) && f.stdErr <= s.behindError() || f.stdErr <= tolerance || f.byPace > 0.7*tolerance {
+		if s.isBehind(f) && f.stdErr <= behindError || f.stdErr <= tolerance || f.byPace > 0.7*tolerance {
 			return false, nil
 		}
 		goal := tolerance * tolerance
@@ -418,35 +356,57 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 	}
 }
 
-// isSlow says whether estimates take long: with several examples per owner each sample does, and
-// balanced min-sep has tables of low orders only, and takes many samples.
-func (s *searcher) isSlow() bool {
-	return s.run.MaxExamplesPerOwner > 1 || s.run.Sampler.BalancedMinSep != nil
+// isEnough says whether a look's standard error is no matter of luck. Where it is to be shown that
+// a divergence is below δ, the sum itself says so.
+func (s *searcher) isEnough(l *look) bool {
+	if s.below {
+		return l.seen >= leastSum
+	}
+	return l.isEnough()
 }
 
 // isFar says whether the few samples of a look say all that is needed of it: that its σ is far too
-// small, or, where estimates are slow, that the noise multiplier is behind.
+// small, or that the noise multiplier is behind.
 func (s *searcher) isFar(l *look) bool {
-	if s.below {
+	if s.below || !l.tells() {
 		return false
 	}
-	if l.seen >= 1 && s.retreats == 0 && l.gap > far && l.gap > apart*l.gapErr {
+	if s.retreats == 0 && l.gap > far && l.gap > apart*l.gapErr {
 		return true
 	}
-	if !s.isSlow() || l.seen < leastBehind {
+	f := s.fit()
+	return s.isBehind(f) && f.stdErr <= behindError
+}
+
+// isFarBehind says whether the looks so far are a rough estimate by which a candidate is behind.
+func (s *searcher) isFarBehind() bool {
+	if s.below || !slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() }) {
 		return false
 	}
 	f := s.fit()
-	return s.isBehind(f) && f.stdErr <= s.behindError()
+	return f.stdErr <= rough && s.isBehind(f)
+}
+
+// isHopeless says whether so many samples of a look are sure to tell nothing, by the other looks.
+func (s *searcher) isHopeless(l *look, samples float64) bool {
+	if s.below || l.samples > 0 || !slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() }) {
+		return false
+	}
+	f := s.fit()
+	gap := f.pace.value*(f.x-l.x) + f.stdErr
+	delta, err := accounting.Gaussian{NoiseMultiplier: s.gaussian * math.Exp(-gap), Sensitivity: 1}.Delta(s.epsilon)
+	return err == nil && samples*delta/s.delta < leastSeen*math.Exp(l.logBound)
 }
 
 // mostSamples is how many samples a look may take: those of several examples an owner take longer
 // each. Where enough is seen for a rough estimate, it is a part of that.
-func (s *searcher) mostSamples(seen float64) float64 {
+func (s *searcher) mostSamples(l *look) float64 {
 	most := mostWork / float64(s.run.Strategy.Steps)
 	switch {
-	case seen >= leastSum:
+	case s.isEnough(l):
 		most *= cmp.Or(s.part, roughShare)
+	case s.run.Sampler.BalancedMinSep != nil && s.run.MaxExamplesPerOwner > 1:
+		most *= ownersShare
 	case s.run.Sampler.BalancedMinSep != nil:
 		most *= balancedShare
 	}

@@ -278,6 +278,9 @@ func (p *part) guess(row *Row) guess {
 	g, least := guess{min(p.base*row.norm, p.least()*row.BatchSize/row.unit), unknownPace, behind}, math.Inf(1)
 	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
 		g.multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
+		if !p.known.row.Noise.Proven {
+			g.pace = p.known.row.Noise.pace.similar()
+		}
 	}
 	for _, other := range p.rows {
 		if other.Refused != "" || other.Noise.Proven {
@@ -298,8 +301,15 @@ func (p *part) guess(row *Row) guess {
 			}
 		}
 	}
+	if p.most() > 1 {
+		g.multiplier *= math.Exp(-lowered)
+	}
 	return g
 }
+
+// lowered is how far below the guess a search begins where owners have several examples, in ln σ:
+// there a divergence takes a fraction of the samples, and of the tables.
+const lowered = 0.2
 
 // noise finds the noise multiplier. What a maximum batch size costs is taken off δ (F3.11).
 func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, from guess) (Noise, error) {

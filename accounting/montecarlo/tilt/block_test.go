@@ -480,6 +480,23 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 	}
 }
 
+// TestLeastOrderInBlocks: with three examples and more, a limited work is one of the least order
+// too, which has no table of all steps then.
+func TestLeastOrderInBlocks(t *testing.T) {
+	c := benchCase(t, 64, 32, 128./50000, .8, 8)
+	c.Spec.MaxExamplesPerOwner = 4
+	p, tables, err := NewProposalWithin(c, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Members[0].Block == 0 {
+		t.Errorf("%+v", p.Members)
+	}
+	if _, err := tables.NewVerifier(p, stream.PublicKey("test", nil)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOneExampleInBlocks: at a min-sep whose exact tables end at order 2, and a small ε, blocks
 // have a hundredth of the M, and the same divergence.
 func TestOneExampleInBlocks(t *testing.T) {

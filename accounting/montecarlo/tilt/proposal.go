@@ -136,8 +136,9 @@ func NewProposal(c Config) (Proposal, error) {
 
 // NewProposalWithin is NewProposal for those to whom its time matters more than M: orders above the
 // least whose tables take more work than so much, in states times steps (some 5 ns each), are not
-// tried, and blocks of steps only where orders end below twice the examples per owner. The proposal
-// is as valid as any other. The tables that it was chosen by are for [Tables.NewVerifier].
+// tried, and blocks of steps only where orders end below twice the examples per owner. With three
+// examples and more, the least order is not tried either where blocks serve. The proposal is as
+// valid as any other. The tables that it was chosen by are for [Tables.NewVerifier].
 func NewProposalWithin(c Config, work float64) (Proposal, Tables, error) {
 	return newProposal(c, work, true)
 }
@@ -169,7 +170,12 @@ func newProposal(c Config, work float64, keep bool) (p Proposal, t Tables, err e
 		t = Tables{c, map[int]source{}}
 	}
 	if c.Direction == montecarlo.P {
-		p, err = forwardProposal(c, columns, work, t)
+		if c.Spec.MaxExamplesPerOwner > 2 && !math.IsInf(work, 1) {
+			if p, err = forwardProposal(c, columns, work, false, t); err == nil {
+				return p, t, nil
+			}
+		}
+		p, err = forwardProposal(c, columns, work, true, t)
 		return p, t, err
 	}
 	p = reverseProposal(c, columns)
@@ -192,9 +198,9 @@ func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
 	return nil
 }
 
-// forwardProposal is the proposal of H(P,Q). Tables that serve a verifier are added to kept, where
-// that takes any.
-func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept Tables) (Proposal, error) {
+// forwardProposal is the proposal of H(P,Q). The least order is tried whatever its work where it
+// must be. Tables that serve a verifier are added to kept, where that takes any.
+func forwardProposal(c Config, columns *likelihood.Columns, work float64, must bool, kept Tables) (Proposal, error) {
 	k, family := max(1, c.Spec.MaxExamplesPerOwner), families[c.Spec.Scheme]
 	m := mixture{epsilon: c.Epsilon, examples: k}
 	if k == 1 {
@@ -206,7 +212,7 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept T
 	var failed error
 	var s source
 	for order := max(2, k); order <= maxOrder; order++ {
-		if order > max(2, k) && (!family.affordable(c.Spec, order) || part*family.work(c.Spec, order) > work) {
+		if !(must && order == max(2, k)) && (!family.affordable(c.Spec, order) || part*family.work(c.Spec, order) > work) {
 			break
 		}
 		done := 0.0
