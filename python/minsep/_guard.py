@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from . import _hosts, _records
 from ._run import Run
-from .errors import NotCertifiedWarning, TrainingError
+from .errors import NoGuardWarning, NotCertifiedWarning, TrainingError
 
 RECORD_NAME, RECORD_FORMAT = "training.json", "minsep-training/1"
 STATE_FOLDER = "trainings"  # of the records on this machine, below that of run ids
@@ -365,6 +365,26 @@ def check_guard(guard: Any, start: int | None, call: str) -> StepGuard | None:
     return guard
 
 
+def check_unguarded(run: Run) -> None:
+    """Refuses noise without a guard where a guard has recorded a training of the run, and warns elsewhere."""
+    state = _records.state_folder()
+    paths = [] if state is None else [os.path.join(state, STATE_FOLDER, run.run_id + ".json")]
+    if "://" not in run.path:
+        paths.insert(0, os.path.join(run.path, RECORD_NAME))
+    for path in paths:
+        if _tells_of(path, run.run_id):
+            raise TrainingError(
+                f"{run.path}: serves a training, as {path} says: its noise must not hide another one, and without a guard nothing would notice. In that training give "
+                f"read_noise(…, guard=guard), with the state of its checkpoint in StepGuard(run, state) to go on with it; for another training, {_NEXT}; only to look at noise in files, take run.noise(t)"
+            )
+    warnings.warn(
+        "noise is read without a guard: nothing notices a second training with it, nor a step that is left out, and each can reveal what the noise must hide. "
+        "To train, give read_noise(…, guard=StepGuard(run)); where nothing is trained, ignore minsep.NoGuardWarning",
+        NoGuardWarning,
+        stacklevel=3,
+    )
+
+
 def check_batch(step: int, next_step: int) -> None:
     """Refuses the batch of a step before the one that was taken last."""
     if step < next_step - 1:
@@ -464,6 +484,19 @@ def _sync_folder(path: str) -> None:
             os.close(fd)
     except OSError:
         pass
+
+
+def _tells_of(path: str, run_id: str) -> bool:
+    """Whether a file is a guard's record of the run. One that is there and cannot be read counts as one."""
+    try:
+        if os.path.getsize(path) == 0:  # of a guard that was refused before it wrote anything
+            return False
+        record = _parse(_records._json(path))
+        return record is None or record[0] == run_id
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
 
 
 def _is_held(path: str) -> bool:

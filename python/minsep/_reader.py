@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _command, _rows, _shared
-from ._guard import StepGuard
+from ._guard import StepGuard, check_unguarded
 from ._noise import shard_range
 from ._run import Run
 from ._tree import Layout, flatten
@@ -139,7 +139,8 @@ def read_noise(
 
     Without a guard the reader only keeps its own steps in order. It does not see that another training, another reader or an earlier
     process had the same noise, that a tree of another layout gives a parameter the noise of another one, nor that the noise is not that
-    of the batch's step: each of them can reveal what the noise must hide. Leave the guard out only where nothing is trained.
+    of the batch's step: each of them can reveal what the noise must hide. So it warns (NoGuardWarning), and where a guard has recorded a training of the run, it
+    is a TrainingError. Leave the guard out only where nothing is trained.
 
     With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
     of what it holds. Hosts that hold the same parameters, and add the same noise to the same sums, number themselves by replica, from 0;
@@ -150,6 +151,9 @@ def read_noise(
 
     Raises ValueError for a tree of another size; a stream's faults are those of the command, in its words.
     """
+    if guard is None:
+        run._need_noise()
+        check_unguarded(run)
     return NoiseReader(run, like, guard, start, shard, shards, replica, key, dtype, checkpoint, checkpoint_steps)
 
 

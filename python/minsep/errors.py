@@ -22,6 +22,10 @@ class NotCertifiedWarning(UserWarning):
     """A training begins with noise that nothing in the run directory certifies."""
 
 
+class NoGuardWarning(UserWarning):
+    """Noise is read without a guard: nothing notices a second training with it, nor a step that is left out."""
+
+
 class TrainingError(MinsepError):
     """A step was taken twice or skipped, or a run directory serves another training already."""
 

@@ -17,7 +17,7 @@ import unittest
 import warnings
 
 from minsep import _command
-from minsep.errors import NotCertifiedWarning
+from minsep.errors import NoGuardWarning, NotCertifiedWarning
 
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="minsep-python-"))
 atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
@@ -120,6 +120,7 @@ class Case(unittest.TestCase):
         own.__enter__()
         self.addCleanup(own.__exit__, None, None, None)
         warnings.simplefilter("ignore", NotCertifiedWarning)  # most runs of the tests have no certificate
+        warnings.simplefilter("ignore", NoGuardWarning)  # and many look at noise and train nothing
 
     def formed(self, kind: str = "numbers", steps: int = 20, shards: int = 3, *extra: str) -> pathlib.Path:
         """A run directory with batches, which the test may spoil."""

@@ -299,8 +299,14 @@ class Torch(runs.Case):
             module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5), data_loader=torch.utils.data.DataLoader(data),
             poisson_sampling=False, noise_multiplier=0.0, max_grad_norm=run.clip_norm, loss_reduction="sum")
         for like in dict(model.named_parameters()), list(model.parameters())[::-1], None:
+            guard.close()  # a reader for each tree
+            guard = minsep.StepGuard(run)
+            noise = minsep.read_noise(run, like, guard=guard)
             with self.assertRaisesRegex(ValueError, r"another tree of parameters: give read_noise as like: list\(model.parameters\(\)\)"):
-                ours.NoisyOptimizer(inner, run, minsep.read_noise(run, like), guard)
+                ours.NoisyOptimizer(inner, run, noise, guard)
+        guard.close()
+        guard = minsep.StepGuard(run)
+        loader = torch.utils.data.DataLoader(data, batch_sampler=ours.Batches(run, guard), collate_fn=ours.collate([torch.zeros(0, 10), torch.zeros(0, dtype=torch.long)]))
         like = list(model.parameters())
         optimizer = ours.NoisyOptimizer(inner, run, minsep.read_noise(run, like, guard=guard), guard)
         for both in zip(guard, loader), zip(loader, guard):

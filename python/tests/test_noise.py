@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 import weakref
 from unittest import mock
 
@@ -214,7 +215,7 @@ noise = minsep.read_noise(minsep.Run({str(path)!r}), key={str(runs.key())!r})
 noise.step(0)
 print(noise._stream._process.pid)
 """
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-W", "ignore::UserWarning", "-c", program], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for _ in range(1000):  # its pipe is closed: it ends when it next writes
             try:
@@ -535,6 +536,42 @@ class Guard(runs.Case):
         with self.assertRaisesRegex(ValueError, f"guard: is of the run in {self.path}, the noise of another one, in {other.path}: give read_noise a guard of its own run"):
             minsep.read_noise(other, guard=guard)
         self.assertEqual(minsep.read_noise(minsep.Run(self.copied(self.path)), guard=guard).next_step, 0)
+
+    def test_without_a_guard(self):
+        warnings.simplefilter("default", minsep.NoGuardWarning)
+        with self.assertWarnsRegex(minsep.NoGuardWarning, r"^noise is read without a guard: nothing notices a second training with it, nor a step that is left out.*give read_noise\(…, guard=") as caught:
+            minsep.read_noise(self.run_)
+        self.assertEqual(caught.filename, __file__)
+        guard = minsep.StepGuard(self.run_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", minsep.NoGuardWarning)
+            minsep.read_noise(self.run_, guard=guard)
+        own, row = self.path / "training.json", self.run_.noise(0).tolist()
+
+        def refused(path):
+            with self.assertRaisesRegex(minsep.TrainingError, f"serves a training, as {path} says.*In that training give .*guard=guard.*StepGuard.run, state.*`minsep run --again.*take run.noise"):
+                minsep.read_noise(self.run_)
+
+        refused(own)  # where the guard was made, and read_noise did not get it
+        guard.take(0)
+        guard.close()
+        refused(own)
+        own.write_text("{")
+        refused(own)  # what cannot be read may be one
+        own.write_text("")
+        refused(self.record)
+        own.unlink()
+        refused(self.record)  # in any copy on this machine
+        self.assertEqual(self.run_.noise(0).tolist(), row)  # only to look
+        self.record.unlink()
+        with self.assertWarns(minsep.NoGuardWarning):
+            minsep.read_noise(self.run_)
+
+    def test_without_a_guard_after_an_earlier_run(self):
+        """The record of a run that the directory had before tells nothing of this one."""
+        record = json.dumps({"format": "minsep-training/1", "run_id": "0" * 32, "token": "0" * 32, "taken": "1"})
+        (self.path / "training.json").write_text(record)
+        minsep.read_noise(self.run_)
 
     def test_two_readers_of_one_guard(self):
         guard = minsep.StepGuard(self.run_)
