@@ -18,7 +18,7 @@ from ._guard import StepGuard, check_unguarded
 from ._noise import shard_range
 from ._run import Run
 from ._tree import Layout, flatten
-from .errors import RunDirectoryError, TrainingError
+from .errors import RunDirectoryError, TrainingError, UsageError
 
 HEAD_BYTES, FORMAT = 4096, "minsep-noise-stream/1"
 _TYPES = {"float32": "<f4", "float64": "<f8"}
@@ -60,7 +60,7 @@ class NoiseReader:
         self._stream: _Stream | None = None
         if key is not None:
             kept = [] if checkpoint is None else ["--checkpoint", str(checkpoint), "--checkpoint-steps", str(checkpoint_steps)]
-            self._stream = (_SharedStream if _shared.AVAILABLE else _PipedStream)(self, noise.recipe_digest, key, kept)
+            self._stream = _stream(self, noise.recipe_digest, key, kept)
         elif checkpoint is not None:
             raise ValueError("checkpoint: is for noise that is made as it is needed: give key too")
         elif noise.shards == 0:
@@ -234,6 +234,16 @@ class _Stream:
         for pipe in self._process.stdin, self._process.stdout, self._process.stderr:
             if pipe is not None:
                 pipe.close()
+
+
+def _stream(reader: NoiseReader, digest: str, key: str, more: list[str]) -> _Stream:
+    if _shared.AVAILABLE:
+        try:
+            return _SharedStream(reader, digest, key, more)
+        except UsageError as e:  # a program in between hands no descriptors on, or the command is an older one
+            if "--memory" not in str(e):
+                raise
+    return _PipedStream(reader, digest, key, more)
 
 
 class _SharedStream(_Stream):

@@ -259,6 +259,17 @@ class SharedMemory(runs.Case):
         gc.collect()
         self.assertEqual(len(mapped("self")), before)
 
+    def test_a_command_behind_a_program_that_hands_no_memory_on(self):
+        """As one in a container: the pipe is taken."""
+        script = self.folder / "minsep"
+        script.write_text(f"#!{sys.executable}\nimport subprocess, sys\nsys.exit(subprocess.run([{_command.find()!r}, *sys.argv[1:]]).returncode)\n")
+        script.chmod(0o755)
+        run = minsep.Run(self.noisy(), command=str(script))
+        with minsep.read_noise(run, key=str(runs.key())) as noise:
+            self.assertEqual([noise.step(t).tobytes() for t in range(3)], [run.noise(t).tobytes() for t in range(3)])
+        with self.assertRaisesRegex(minsep.UsageError, "(?i)key"):
+            minsep.read_noise(run, key=str(self.folder / "none"))
+
     def test_a_process_that_was_forked_has_none(self):
         """It would see a row become that of a later step."""
         noise = minsep.read_noise(minsep.Run(self.noisy()), key=str(runs.key()))
