@@ -93,6 +93,7 @@ class StepGuard:
             self._folder = None
         else:
             self._folder = os.fspath(folder) if folder is not None else run.path
+        self._began = self.next_step
         try:
             if self._primary:
                 self._take(state is not None, replay)
@@ -287,9 +288,15 @@ class StepGuard:
         self._layout = digest
 
     def use_shard(self, shard: int, shards: int, replica: int) -> None:
-        """Says that this host reads a part of the noise. It is refused where a process that sees the same folder reads the same part,
+        """Says that this host reads a part of the noise from now on. It is refused after steps of this guard without it, where a process that sees the same folder reads the same part,
         or another number of shards; hosts that see no folder of each other need `check`."""
         part = shard, replica
+        given = self._read.get(part, self._began)
+        if given < self.next_step:
+            raise TrainingError(
+                f"noise: {_steps(given, self.next_step - 1)} taken, and no reader with this guard has given the noise: what the training made of them is not private. Discard it, and begin again from "
+                f"the last checkpoint before step {given}: make guard and reader before the loop, and read the noise of every step. Without such a checkpoint, {_NEXT}"
+            )
         if part in self._parts and shards == self._shards:
             return
         if self._shards not in (0, shards):

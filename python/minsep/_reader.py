@@ -71,7 +71,9 @@ class NoiseReader:
     def step(self, step: int) -> Any:
         """The noise of a step, which must be the next one: a tree as like, or an array [width]. `add_noise` takes it once."""
         if step != self.next_step:
-            way_out = "with a guard, make the reader of the noise again after the guard" if step > self.next_step else "to repeat steps bit for bit, make guard and reader again, from the checkpoint before them"
+            way_out = "to repeat steps bit for bit, make guard and reader again, from the checkpoint before them"
+            if step > self.next_step:
+                way_out = f"what was made of a sum without its noise is not private: discard it, and begin again from the last checkpoint before step {self.next_step}"
             raise TrainingError(f"noise of step {step}: the next step is {self.next_step}: noise is read in order, once. Read every step, those with an empty batch too; {way_out}")
         if step >= self._noise.steps:
             raise TrainingError(f"noise of step {step}: the run has steps 0 to {self._noise.steps - 1}: to train longer, make a run with more steps")
@@ -135,7 +137,7 @@ def read_noise(
     like is a tree of arrays (dicts, lists, tuples; with JAX any of its trees): `step` gives trees of the same shapes. Leaves take
     their coordinates in order, the keys of a dict sorted; with a guard, a tree of other names or shapes than at the training's
     first step is refused, and so is a step that the guard has not taken,
-    or that another reader of the guard has given, or a guard of another run. Without like, steps are arrays of shape [width].
+    or that another reader of the guard has given, or a guard of another run, or one that has taken steps of which no reader gave the noise. Without like, steps are arrays of shape [width].
 
     Without a guard the reader only keeps its own steps in order. It does not see that another training, another reader or an earlier
     process had the same noise, that a tree of another layout gives a parameter the noise of another one, nor that the noise is not that

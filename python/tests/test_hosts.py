@@ -248,8 +248,8 @@ class Frameworks(runs.Case):
     body = """
 run = minsep.Run({path!r})
 guard = minsep.StepGuard(run, rank={rank}, ranks=2, gather=dp.gather)
-guard.next_step = (lambda rank: {step})({rank})
 noise = minsep.read_noise(run, guard=guard, shard={rank}, shards=2)
+guard.next_step = (lambda rank: {step})({rank})
 try:
     print("took", len([noise.step(t) for t in guard]))
 except minsep.TrainingError as err:

@@ -516,7 +516,7 @@ class Guard(runs.Case):
         self.assertNotEqual(second.run_id, first.run_id)
         self.assertNotEqual([second.batch(t).tolist() for t in range(8)], batches)
         again = np.array([second.noise(t) for t in range(8)])
-        self.assertEqual(len(np.intersect1d(noise, again)), 0)
+        self.assertLess(len(np.intersect1d(noise, again)), 10)  # of 320; single values on the grid may meet by chance
         with self.assertRaisesRegex(minsep.TrainingError, f"checkpoint is of run {first.run_id}, the directory of run {second.run_id}: begin .* without the checkpoint"):
             minsep.StepGuard(second, guard.state_dict())
         self.assertEqual(list(minsep.StepGuard(second)), list(range(8)))
@@ -594,9 +594,45 @@ class Guard(runs.Case):
         with self.assertRaisesRegex(minsep.TrainingError, "noise of step 0: another reader with this guard has given it: it must not hide a second sum"):
             second.step(0)
         guard.take(1)
+        first.step(1)
+        first.close()
         first = minsep.read_noise(self.run_, guard=guard)  # of the steps that come
         guard.take(2)
         first.step(2)
+
+    def test_steps_without_noise(self):
+        """A new reader does not go on behind them."""
+        guard = minsep.StepGuard(self.run_)
+        noise = minsep.read_noise(self.run_, guard=guard)
+        guard.take(0)
+        noise.step(0)
+        state = guard.state_dict()
+        for t in 1, 2, 3:
+            guard.take(t)
+        with self.assertRaisesRegex(minsep.TrainingError, "noise of step 3: the next step is 1.*is not private: discard it, and begin again from the last checkpoint before step 1$"):
+            noise.step(3)
+        for _ in range(2):
+            with self.assertRaisesRegex(minsep.TrainingError, "steps 1 to 3 were taken, and no reader with this guard.*begin again from the last checkpoint before step 1:.*minsep run --again"):
+                minsep.read_noise(self.run_, guard=guard)
+        for t in 1, 2, 3:
+            noise.step(t)  # late, and in order
+        self.assertEqual(minsep.read_noise(self.run_, guard=guard).next_step, 4)
+        guard.close()
+        guard = minsep.StepGuard(self.run_, state, replay=True)
+        self.assertEqual(minsep.read_noise(self.run_, guard=guard).next_step, 1)
+        guard.take(1)
+        with self.assertRaisesRegex(minsep.TrainingError, "noise: step 1 was taken, and no reader"):
+            minsep.read_noise(self.run_, guard=guard)
+
+    def test_a_part_of_the_noise_that_comes_late(self):
+        guard = minsep.StepGuard(self.run_)
+        parts = [minsep.read_noise(self.run_, guard=guard, shard=shard, shards=3) for shard in (0, 1)]
+        guard.take(0)
+        for part in parts:
+            part.step(0)
+        with self.assertRaisesRegex(minsep.TrainingError, "noise: step 0 was taken, and no reader"):
+            minsep.read_noise(self.run_, guard=guard, shard=2, shards=3)
+        self.assertEqual(minsep.read_noise(self.run_, guard=guard, shard=1, shards=3).next_step, 1)
 
     def test_another_tree_is_refused(self):
         guard = minsep.StepGuard(self.run_)
