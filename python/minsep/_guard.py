@@ -455,7 +455,7 @@ class _Record(_Lock):
             super().__init__(path)
         except BlockingIOError:
             if _is_held(path):
-                raise TrainingError(f"{path}: a StepGuard of this process holds it: go on with that one, or call its close() first") from None
+                raise TrainingError(f"{path}: a StepGuard of this process holds it: go on with that one; to resume from a checkpoint, call its close() first; for another training, {_NEXT}") from None
             raise TrainingError(f"{path}: another process of this training holds it: stop that process, or wait for its end; on several hosts, give each its rank and the number of ranks") from None
         self.run_id, self.token, self.taken = run_id, "", 0
         try:

@@ -47,8 +47,11 @@ class NoiseReader:
         self._layout = None if like is None else Layout(like)
         if self._layout is not None:
             if self._layout.size != hi - lo:
-                what = "the noise" if shards == 1 else f"shard {shard} of {shards} of the noise"
-                raise ValueError(f"like: has {self._layout.size} coordinates, {what} has {hi - lo}")
+                what, way_out = "the noise", f"for a model of so many, plan and run with `--coordinates {self._layout.size}` and another `--out`; else give the parameters that are trained, and no others"
+                if shards > 1:
+                    what = f"shard {shard} of {shards} of the noise"
+                    way_out = "give the parameters that this host holds, divided as the shards are; for a model of another size, plan and run with its number as `--coordinates` and another `--out`"
+                raise ValueError(f"like: has {self._layout.size} coordinates, {what} has {hi - lo}: {way_out}")
             if guard is not None:
                 guard.use_layout(self._layout.digest)
         if guard is not None:

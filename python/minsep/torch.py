@@ -210,6 +210,6 @@ def _per_example(p: Any) -> torch.Tensor:
         return torch.zeros((0, *p.shape), device=p.device)
     if isinstance(found, list):
         if len(found) != 1:
-            raise ValueError("grad_sample: of several backward passes: call step after each")
+            raise ValueError("grad_sample: of several backward passes: call optimizer.zero_grad() before the one backward pass of each batch, and optimizer.step() after it")
         found = found[0]
     return found

@@ -355,6 +355,9 @@ class Torch(runs.Case):
                     optimizer.step()
                 self.assertNotRegex(str(refused.exception).replace(f"step {t}:", ""), "[0-9]")  # sizes are secret
                 self.assertEqual(guard.next_step, t)
+            parameter.grad_sample = [torch.ones(count, 33)] * 2
+            with self.assertRaisesRegex(ValueError, r"grad_sample: of several backward passes: call optimizer.zero_grad\(\) before the one backward pass of each batch, and optimizer.step\(\) after it"):
+                optimizer.step()
             parameter.grad_sample = torch.ones(count, 33) if count else None
             optimizer.step()
             self.assertIsNone(parameter.grad_sample)

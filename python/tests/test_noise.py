@@ -80,9 +80,9 @@ class Stream(runs.Case):
                 got = [tree["a"].w, tree["a"].b, *tree["b"]]
                 self.assertEqual([g.shape for g in got], [(4, 5), (6,), (2, 3), ()])
                 self.assertEqual(np.concatenate([g.reshape(-1) for g in got]).tolist(), flat.tolist())
-        with self.assertRaisesRegex(ValueError, "like: has 32 coordinates, the noise has 33"):
+        with self.assertRaisesRegex(ValueError, "like: has 32 coordinates, the noise has 33: .*run with `--coordinates 32` and another `--out`; else give the parameters that are trained"):
             minsep.read_noise(run, np.zeros(32))
-        with self.assertRaisesRegex(ValueError, "shard 1 of 2 of the noise has 16"):
+        with self.assertRaisesRegex(ValueError, "shard 1 of 2 of the noise has 16: give the parameters that this host holds.*`--coordinates` and another `--out`"):
             minsep.read_noise(run, np.zeros(17), shard=1, shards=2)
         with self.assertRaisesRegex(ValueError, "neither an array"):
             minsep.read_noise(run, {"a": 3})
@@ -364,7 +364,7 @@ class Guard(runs.Case):
 
     def test_two_guards_of_one_process(self):
         guard = minsep.StepGuard(self.run_)
-        with self.assertRaisesRegex(minsep.TrainingError, r"a StepGuard of this process holds it: go on with that one, or call its close\(\) first"):
+        with self.assertRaisesRegex(minsep.TrainingError, r"a StepGuard of this process holds it: go on with that one; to resume from a checkpoint, call its close\(\) first; for another training, .*`minsep run --again PLAN.json`"):
             minsep.StepGuard(self.run_)
         guard.close()
         minsep.StepGuard(self.run_)
