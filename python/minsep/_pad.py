@@ -22,7 +22,8 @@ def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1
     host's slice is one: whole owners, then padding; where they do not fit, the next size is taken.
 
     The result has the type of batch. Count an entry of -1 as a gradient of zero: `clip_and_sum` does, given
-    `is_padding=rows < 0`. Sizes of batches are secret, padded or not.
+    `is_padding=rows < 0`. To NumPy and JAX, x[-1] is the last example: without is_padding it enters every step that has padding,
+    once for each entry of -1, and its owner has no guarantee. Sizes of batches are secret, padded or not.
     """
     owners = batch if isinstance(batch, OwnerBatch) else None
     batch = np.asarray(batch if owners is None else owners.rows)
