@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -138,8 +139,12 @@ func runShell(t *testing.T, at, dir, text string) {
 
 // runProgram runs a program of Python in a folder.
 func runProgram(at, dir, python, program string, env ...string) error {
-	cmd := exec.Command(python, "-")
-	cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), env...), strings.NewReader(program)
+	file := filepath.Join(dir, "out", "program.py") // in a file, which worker processes can import
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(program), 0o644)); err != nil {
+		return err
+	}
+	cmd := exec.Command(python, file)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s\n%s", at, err, program, out)
 	}
