@@ -119,8 +119,7 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 		case s.isBehind(f):
 			enough = max(tolerance, behindError)
 		}
-		// Where no look tells anything, nothing is known but a bound.
-		told := slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() })
+		told := s.isTold()
 		if f.stdErr <= enough && told {
 			multiplier := math.Exp(f.x)
 			return Noise{Multiplier: multiplier, StdErr: f.stdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.pace}, nil
@@ -147,6 +146,11 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 		x = next
 	}
 	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(x))
+}
+
+// isTold says whether a look tells anything: else nothing is known but a bound.
+func (s *searcher) isTold() bool {
+	return slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() })
 }
 
 // isBehind says whether a fit is clearly above the noise multiplier from which on it need be known
@@ -380,7 +384,7 @@ func (s *searcher) isFar(l *look) bool {
 
 // isFarBehind says whether the looks so far are a rough estimate by which a candidate is behind.
 func (s *searcher) isFarBehind() bool {
-	if s.below || !slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() }) {
+	if s.below || !s.isTold() {
 		return false
 	}
 	f := s.fit()
@@ -389,7 +393,7 @@ func (s *searcher) isFarBehind() bool {
 
 // isHopeless says whether so many samples of a look are sure to tell nothing, by the other looks.
 func (s *searcher) isHopeless(l *look, samples float64) bool {
-	if s.below || l.samples > 0 || !slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() }) {
+	if s.below || l.samples > 0 || !s.isTold() {
 		return false
 	}
 	f := s.fit()
