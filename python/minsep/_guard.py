@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import secrets
 import threading
-import time
 import warnings
 from typing import Any, Callable, Iterator
 
@@ -17,16 +15,11 @@ from numpy.typing import NDArray
 
 from . import _hosts, _records
 from ._run import Run
+from ._trainings import NEXT, RECORD_NAME, Lock, Record, on_this_machine, parse, tells_of
 from .errors import NoGuardWarning, NotCertifiedWarning, TrainingError
 
-RECORD_NAME, RECORD_FORMAT = "training.json", "minsep-training/1"
-STATE_FOLDER = "trainings"  # of the records on this machine, below that of run ids
 SHARDS_FOLDER = "training.shards"
-_DIGITS = 16
-_TOKEN = re.compile(r"[0-9a-f]{32}")
 _SHARD = re.compile(r"shard-\d+-of-(\d+)(-replica-\d+)?")
-
-_NEXT = "make the plan's next run, with new batches and noise: `minsep run --again PLAN.json`, or `minsep run` with another --out"
 
 
 class StepGuard:
@@ -65,8 +58,8 @@ class StepGuard:
         ranks: int = 1,
         gather: Callable[[NDArray[np.uint8]], Any] | None = None,
     ) -> None:
-        self._records: list[_Record] = []
-        self._claims: list[_Lock] = []
+        self._records: list[Record] = []
+        self._claims: list[Lock] = []
         self._process, self._closed = os.getpid(), False
         self._turn = threading.Lock()  # of threads that take a step
         self._inside = False  # of a loop over the guard
@@ -134,7 +127,7 @@ class StepGuard:
                 f"{self._run.path}: is a copy of {original}, with the same batches and the same noise, which must not hide two trainings. Train there; or give this one batches and noise of its own: "
                 f"`minsep run --again --out {self._run.path} PLAN.json`; or, to read this copy in place of {original}, keep the record of the training there: StepGuard(…, folder={original!r})"
             )
-        self._records.append(_Record(os.path.join(self._folder, RECORD_NAME), run_id))
+        self._records.append(Record(os.path.join(self._folder, RECORD_NAME), run_id))
         self._remember()
         known = [r for r in self._records if r.token]
         taken = max((r.taken for r in known), default=0)
@@ -148,31 +141,31 @@ class StepGuard:
             if taken > 0:
                 raise TrainingError(
                     f"{self._run.path}: serves a training already: its noise must not hide another one. To go on with that training, give the state of its checkpoint; for another training, "
-                    f"{_NEXT}. If that training was lost before its first checkpoint, and nothing of it was kept or seen, remove {paths}"
+                    f"{NEXT}. If that training was lost before its first checkpoint, and nothing of it was kept or seen, remove {paths}"
                 )
             self._token = secrets.token_hex(16)  # no step was taken: a start before has used nothing
             self._write(0)
             return
         for r in known:
             if r.token != self._token:
-                raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint, as {r.path} says: {_NEXT}")
+                raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint, as {r.path} says: {NEXT}")
         if self.next_step < taken and not replay:
             raise TrainingError(
                 f"{self._run.path}: {_steps(self.next_step, taken - 1)} taken after this checkpoint. The same noise with other sums reveals their difference: "
                 "repeat them only in a trainer that gives the same sums bit for bit, and say so by replay=True; else "
-                f"{_NEXT}"
+                f"{NEXT}"
             )
         self._write(max(taken, self.next_step))
 
     def _remember(self) -> None:
         """Opens the record on this machine, outside of the run directory, which tells of it in copies as well."""
-        folder = _records.state_folder()
+        path = on_this_machine(self._run.run_id)
+        folder = None if path is None else os.path.dirname(path)
         try:
-            if folder is None:
+            if path is None or folder is None:
                 raise FileNotFoundError(errno.ENOENT, "no home directory is known")
-            folder = os.path.join(folder, STATE_FOLDER)
             os.makedirs(folder, 0o700, exist_ok=True)
-            self._records.append(_Record(os.path.join(folder, self._run.run_id + ".json"), self._run.run_id))
+            self._records.append(Record(path, self._run.run_id))
         except OSError as err:
             warnings.warn(
                 f"{folder}: no record of the training can be kept there ({err.strerror or err}): a copy of the run directory will not be refused on this machine; set {_records.VARIABLE} to a folder that can be written to",
@@ -183,7 +176,7 @@ class StepGuard:
         """Compares with the record of the training's first host, where that can be seen. It may not be there yet."""
         assert self._folder is not None
         try:
-            record = _parse(_records._json(os.path.join(self._folder, RECORD_NAME)))
+            record = parse(_records._json(os.path.join(self._folder, RECORD_NAME)))
         except (OSError, ValueError):
             return
         if record is not None and record[0] == self._run.run_id and self._token and record[1] != self._token:
@@ -283,7 +276,7 @@ class StepGuard:
         if self._layout and self._layout != digest:
             raise TrainingError(
                 "like: has other names, shapes or order than the parameters with which this training began: each parameter must keep its coordinates of the noise. "
-                f"Give read_noise the parameters in their first form; for another model, {_NEXT}"
+                f"Give read_noise the parameters in their first form; for another model, {NEXT}"
             )
         self._layout = digest
 
@@ -295,7 +288,7 @@ class StepGuard:
         if given < self.next_step:
             raise TrainingError(
                 f"noise: {_steps(given, self.next_step - 1)} taken, and no reader with this guard has given the noise: what the training made of them is not private. Discard it, and begin again from "
-                f"the last checkpoint before step {given}: make guard and reader before the loop, and read the noise of every step. Without such a checkpoint, {_NEXT}"
+                f"the last checkpoint before step {given}: make guard and reader before the loop, and read the noise of every step. Without such a checkpoint, {NEXT}"
             )
         if part in self._parts and shards == self._shards:
             return
@@ -311,7 +304,7 @@ class StepGuard:
         """Says that the noise of a step is given now, for a part that this host reads. It is refused a second time."""
         part = shard, replica
         if step < self._read.get(part, 0):
-            raise TrainingError(f"noise of step {step}: another reader with this guard has given it: it must not hide a second sum. Make one reader of the noise for a training; {_NEXT}")
+            raise TrainingError(f"noise of step {step}: another reader with this guard has given it: it must not hide a second sum. Make one reader of the noise for a training; {NEXT}")
         self._read[part] = step + 1
 
     def _claim(self, folder: str, shard: int, shards: int, replica: int) -> None:
@@ -319,7 +312,7 @@ class StepGuard:
         name = f"shard-{shard}-of-{shards}" + (f"-replica-{replica}" if replica else "")
         try:
             os.makedirs(folder, 0o700, exist_ok=True)
-            mine = _Lock(os.path.join(folder, name), wait=True)
+            mine = Lock(os.path.join(folder, name), wait=True)
         except BlockingIOError:
             raise TrainingError(
                 f"shard {shard} of {shards}: another process of this training reads it: two sums with the same noise reveal their difference. Give each host a shard of its own; hosts that hold the same "
@@ -333,7 +326,7 @@ class StepGuard:
             if found is None or int(found[1]) == shards:
                 continue
             try:
-                _Lock(os.path.join(folder, other), wait=True).close()
+                Lock(os.path.join(folder, other), wait=True).close()
             except BlockingIOError:
                 raise TrainingError(f"shards {shards}: another process of this training reads the noise in {found[1]} shards: give read_noise the same number on all hosts") from None
             except OSError:
@@ -374,15 +367,12 @@ def check_guard(guard: Any, start: int | None, call: str) -> StepGuard | None:
 
 def check_unguarded(run: Run) -> None:
     """Refuses noise without a guard where a guard has recorded a training of the run, and warns elsewhere."""
-    state = _records.state_folder()
-    paths = [] if state is None else [os.path.join(state, STATE_FOLDER, run.run_id + ".json")]
-    if "://" not in run.path:
-        paths.insert(0, os.path.join(run.path, RECORD_NAME))
-    for path in paths:
-        if _tells_of(path, run.run_id):
+    in_run = None if "://" in run.path else os.path.join(run.path, RECORD_NAME)
+    for path in in_run, on_this_machine(run.run_id):
+        if path is not None and tells_of(path, run.run_id):
             raise TrainingError(
                 f"{run.path}: serves a training, as {path} says: its noise must not hide another one, and without a guard nothing would notice. In that training give "
-                f"read_noise(…, guard=guard), with the state of its checkpoint in StepGuard(run, state) to go on with it; for another training, {_NEXT}; only to look at noise in files, take run.noise(t)"
+                f"read_noise(…, guard=guard), with the state of its checkpoint in StepGuard(run, state) to go on with it; for another training, {NEXT}; only to look at noise in files, take run.noise(t)"
             )
     warnings.warn(
         "noise is read without a guard: nothing notices a second training with it, nor a step that is left out, and each can reveal what the noise must hide. "
@@ -403,120 +393,3 @@ def check_batch(step: int, next_step: int) -> None:
 
 def _steps(first: int, last: int) -> str:
     return f"step {first} was" if first == last else f"steps {first} to {last} were"
-
-
-_held: set[tuple[int, int]] = set()  # files that this process has locked
-
-
-class _Lock:
-    """A file that one process at a time holds. BlockingIOError where another one does, or this one."""
-
-    def __init__(self, path: str, wait: bool = False) -> None:
-        self.path, self._id = path, (-1, -1)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
-        try:
-            self._lock(wait)
-        except BaseException:
-            os.close(self._fd)
-            self._fd = -1
-            raise
-        found = os.fstat(self._fd)
-        self._id = found.st_dev, found.st_ino
-        _held.add(self._id)
-
-    def _lock(self, wait: bool) -> None:
-        try:
-            import fcntl
-        except ImportError:  # nothing keeps two processes apart there
-            return
-        tries = 20 if wait else 1  # a process that looks whether another one holds it has it for an instant
-        while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                tries -= 1
-                if tries == 0:
-                    raise
-                time.sleep(0.05)
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            _held.discard(self._id)
-            os.close(self._fd)
-            self._fd = -1
-
-
-class _Record(_Lock):
-    """A record of a training: its token, "" where there is none or it is of another run, and the number of steps taken."""
-
-    def __init__(self, path: str, run_id: str) -> None:
-        try:
-            super().__init__(path)
-        except BlockingIOError:
-            if _is_held(path):
-                raise TrainingError(f"{path}: a StepGuard of this process holds it: go on with that one; to resume from a checkpoint, call its close() first; for another training, {_NEXT}") from None
-            raise TrainingError(f"{path}: another process of this training holds it: stop that process, or wait for its end; on several hosts, give each its rank and the number of ranks") from None
-        self.run_id, self.token, self.taken = run_id, "", 0
-        try:
-            text = os.pread(self._fd, 4096, 0).decode("utf-8", "replace")
-            if text:
-                found = _parse(json.loads(text))
-                if found is None:
-                    raise ValueError
-                if found[0] == run_id:
-                    _, self.token, self.taken = found
-        except ValueError:
-            self.close()
-            raise TrainingError(f"{path}: is not a record of a training, or was cut: if no training began, remove it") from None
-
-    def write(self, token: str, taken: int) -> None:
-        """Writes the record in place, always of the same length."""
-        record = {"format": RECORD_FORMAT, "run_id": self.run_id, "token": token, "taken": f"{taken:0{_DIGITS}d}"}
-        data = json.dumps(record).encode() + b"\n"
-        os.pwrite(self._fd, data, 0)
-        os.ftruncate(self._fd, len(data))
-        if taken <= 1:  # that there is a training outlives a loss of power; of later steps the last may be lost with it
-            os.fsync(self._fd)
-            _sync_folder(os.path.dirname(self.path) or ".")
-
-
-def _sync_folder(path: str) -> None:
-    """Makes a new file's name as durable as its content, where the system has such."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-    except OSError:
-        pass
-
-
-def _tells_of(path: str, run_id: str) -> bool:
-    """Whether a file is a guard's record of the run. One that is there and cannot be read counts as one."""
-    try:
-        if os.path.getsize(path) == 0:  # of a guard that was refused before it wrote anything
-            return False
-        record = _parse(_records._json(path))
-        return record is None or record[0] == run_id
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except (OSError, ValueError):
-        return True
-
-
-def _is_held(path: str) -> bool:
-    found = os.stat(path)
-    return (found.st_dev, found.st_ino) in _held
-
-
-def _parse(record: Any) -> tuple[str, str, int] | None:
-    """Run id, token and steps of a record; None for what is none."""
-    try:
-        taken = int(record["taken"])
-        if record["format"] == RECORD_FORMAT and isinstance(record["run_id"], str) and _TOKEN.fullmatch(record["token"]) and taken >= 0:
-            return record["run_id"], record["token"], taken
-    except (ValueError, KeyError, TypeError):
-        pass
-    return None

@@ -1,0 +1,142 @@
+"""Records of trainings: files that one process at a time holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from typing import Any
+
+from . import _records
+from .errors import TrainingError
+
+RECORD_NAME, RECORD_FORMAT = "training.json", "minsep-training/1"
+STATE_FOLDER = "trainings"  # of the records on this machine, below that of run ids
+_DIGITS = 16
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+
+NEXT = "make the plan's next run, with new batches and noise: `minsep run --again PLAN.json`, or `minsep run` with another --out"
+
+
+def on_this_machine(run_id: str) -> str | None:
+    """The path of the record outside of run directories, which tells of a training in copies as well; None where no home is known."""
+    folder = _records.state_folder()
+    return None if folder is None else os.path.join(folder, STATE_FOLDER, run_id + ".json")
+
+
+_held: set[tuple[int, int]] = set()  # files that this process has locked
+
+
+class Lock:
+    """A file that one process at a time holds. BlockingIOError where another one does, or this one."""
+
+    def __init__(self, path: str, wait: bool = False) -> None:
+        self.path, self._id = path, (-1, -1)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            self._lock(wait)
+        except BaseException:
+            os.close(self._fd)
+            self._fd = -1
+            raise
+        found = os.fstat(self._fd)
+        self._id = found.st_dev, found.st_ino
+        _held.add(self._id)
+
+    def _lock(self, wait: bool) -> None:
+        try:
+            import fcntl
+        except ImportError:  # nothing keeps two processes apart there
+            return
+        tries = 20 if wait else 1  # a process that looks whether another one holds it has it for an instant
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                tries -= 1
+                if tries == 0:
+                    raise
+                time.sleep(0.05)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            _held.discard(self._id)
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Record(Lock):
+    """A record of a training: its token, "" where there is none or it is of another run, and the number of steps taken."""
+
+    def __init__(self, path: str, run_id: str) -> None:
+        try:
+            super().__init__(path)
+        except BlockingIOError:
+            if _is_held(path):
+                raise TrainingError(f"{path}: a StepGuard of this process holds it: go on with that one; to resume from a checkpoint, call its close() first; for another training, {NEXT}") from None
+            raise TrainingError(f"{path}: another process of this training holds it: stop that process, or wait for its end; on several hosts, give each its rank and the number of ranks") from None
+        self.run_id, self.token, self.taken = run_id, "", 0
+        try:
+            text = os.pread(self._fd, 4096, 0).decode("utf-8", "replace")
+            if text:
+                found = parse(json.loads(text))
+                if found is None:
+                    raise ValueError
+                if found[0] == run_id:
+                    _, self.token, self.taken = found
+        except ValueError:
+            self.close()
+            raise TrainingError(f"{path}: is not a record of a training, or was cut: if no training began, remove it") from None
+
+    def write(self, token: str, taken: int) -> None:
+        """Writes the record in place, always of the same length."""
+        record = {"format": RECORD_FORMAT, "run_id": self.run_id, "token": token, "taken": f"{taken:0{_DIGITS}d}"}
+        data = json.dumps(record).encode() + b"\n"
+        os.pwrite(self._fd, data, 0)
+        os.ftruncate(self._fd, len(data))
+        if taken <= 1:  # that there is a training outlives a loss of power; of later steps the last may be lost with it
+            os.fsync(self._fd)
+            _sync_folder(os.path.dirname(self.path) or ".")
+
+
+def _sync_folder(path: str) -> None:
+    """Makes a new file's name as durable as its content, where the system has such."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError:
+        pass
+
+
+def tells_of(path: str, run_id: str) -> bool:
+    """Whether a file is a guard's record of the run. One that is there and cannot be read counts as one."""
+    try:
+        if os.path.getsize(path) == 0:  # of a guard that was refused before it wrote anything
+            return False
+        record = parse(_records._json(path))
+        return record is None or record[0] == run_id
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+
+
+def _is_held(path: str) -> bool:
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino) in _held
+
+
+def parse(record: Any) -> tuple[str, str, int] | None:
+    """Run id, token and steps of a record; None for what is none."""
+    try:
+        taken = int(record["taken"])
+        if record["format"] == RECORD_FORMAT and isinstance(record["run_id"], str) and _TOKEN.fullmatch(record["token"]) and taken >= 0:
+            return record["run_id"], record["token"], taken
+    except (ValueError, KeyError, TypeError):
+        pass
+    return None
