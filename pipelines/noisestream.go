@@ -26,7 +26,7 @@ const noiseStreamHead = 4096
 
 // streamGarbage is how much memory a stream takes beyond what it holds at its beginning: pieces of
 // rows on their way, and garbage.
-const streamGarbage = 8 << 20
+const streamGarbage = 16 << 20
 
 // NoiseStreamHead is the head of a stream of noise: a JSON object, spaces, and a line feed, 4096
 // bytes in all. The rows of the steps [FromStep, Steps) follow it, coordinates [First, End) of

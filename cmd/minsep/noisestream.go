@@ -81,7 +81,7 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 		if err != nil {
 			return &param.Error{Package: "minsep", Param: "memory", Value: s.memory, Rule: err.Error()}
 		}
-		n.Shared = &pipelines.NoiseMemory{Bytes: memory, Asked: cmd.InOrStdin()}
+		n.Shared = &pipelines.NoiseMemory{Bytes: memory, Asked: polled(cmd.InOrStdin())}
 	}
 	stop := a.watch("noise")
 	head, err := n.Run(cmd.Context(), o, a.stdout)
