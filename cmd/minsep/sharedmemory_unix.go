@@ -27,9 +27,9 @@ func openMemory(fd int) ([]byte, error) {
 	return b, nil
 }
 
-// polled returns a pipe or a socket as a file whose reads wait without a thread of their own. While
-// a thread waits in a system call, Go's runtime looks after it every 20 µs, which takes some percent
-// of a processor's time.
+// polled returns a pipe or a socket as a file whose reads wait without a thread of their own. When
+// a thread has waited in a system call, Go's runtime wakes every 20 µs for a while: up to a tenth
+// of a processor's time, as rows are asked for.
 func polled(in io.Reader) io.Reader {
 	f, ok := in.(*os.File)
 	if !ok {

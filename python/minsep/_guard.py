@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from . import _hosts, _records
 from ._run import Run
 from ._trainings import NEXT, RECORD_NAME, Lock, Record, on_this_machine, parse, tells_of
-from .errors import NoGuardWarning, NotCertifiedWarning, TrainingError
+from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError
 
 SHARDS_FOLDER = "training.shards"
 _SHARD = re.compile(r"shard-\d+-of-(\d+)(-replica-\d+)?")
@@ -210,7 +210,14 @@ class StepGuard:
             self.check(self._gather(self.word()))
         if self._records and step >= self._taken:
             self._write(step + 1)  # before its noise is used: a step that is counted and not used costs nothing
+        if step == self._began + 1:  # the first batch has been read
+            self._warn_of_rows()
         self.next_step = step + 1
+
+    def _warn_of_rows(self) -> None:
+        why = self._run._not_joined()
+        if why is not None:
+            warnings.warn(f"{self._run.path}: {why}. Where the rows are meant, ignore minsep.NotJoinedWarning", NotJoinedWarning, stacklevel=4)
 
     def __iter__(self) -> Iterator[int]:
         """The steps that are left, each taken as it comes."""

@@ -15,10 +15,18 @@ from ._files import Directory, compact, is_digest, is_run_id, members, parse, sh
 from ._join import Table, match_range
 from ._noise import Noise, shard_range
 from ._tree import ClipNorm, ExamplesClipNorm, ExpectedBatchSize, OwnersClipNorm
-from .errors import MinsepError, NotCertifiedError, RunDirectoryError
+from .errors import MinsepError, MissingPackageError, NotCertifiedError, RunDirectoryError
 
 RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
 CERTIFICATE_NAME = "certificate.json"
+
+
+class _Use:
+    """What a program has done with the rows of a run. A run that join gave has that of the run before it."""
+
+    def __init__(self) -> None:
+        self.rows: NDArray[Any] | None = None  # the first that were given as rows of the table
+        self.looked_up = False  # join or example_ids was called
 
 
 class Run:
@@ -38,6 +46,7 @@ class Run:
         self._directory = Directory(path)
         self._command = command
         self._positions: NDArray[np.int64] | None = None
+        self._use = _Use()
         where = self._directory.where(RUN_NAME)
         try:
             text, _ = self._directory.text(RUN_NAME)
@@ -87,7 +96,7 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, such as the worker of a loader: without the ids of the table, which it reads itself if it needs them."""
-        return {**self.__dict__, "_table_cache": None}
+        return {**self.__dict__, "_table_cache": None, "_use": _Use()}
 
     def __repr__(self) -> str:
         return f"Run({self._directory.path!r}, run_id={self.run_id!r})"
@@ -174,7 +183,28 @@ class Run:
 
     def _placed(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Rows of the table as positions in the user's data, if that is joined."""
-        return np.asarray(rows if self._positions is None else self._positions[rows])
+        if self._positions is not None:
+            return np.asarray(self._positions[rows])
+        if self._use.rows is None and len(rows):
+            self._use.rows = np.array(rows)
+        return np.asarray(rows)
+
+    def _not_joined(self) -> str | None:
+        """Why the trainer may take rows of the table for places in its own data; None where it does not look like that."""
+        rows = self._use.rows
+        if rows is None or self._use.looked_up or self._need_batches().rows_of == "range":
+            return None
+        try:
+            ids = self._table.take(rows.astype(np.int64))
+        except MissingPackageError:
+            ids = None
+        if ids is not None and np.array_equal(ids, rows):
+            return None
+        return (
+            "its batches have been read as rows of the bounded table, and no row was looked up by run.join(ids) or run.example_ids(rows). "
+            "If your data are in another order, other examples take part than those that were bounded, and nothing protects their owners. "
+            "Give the loop or the loader run.join(ids), where ids are the example ids in the order of your data"
+        )
 
     def _need_examples(self, what: str) -> None:
         """Refuses batches of owners, for what takes every example for itself."""
@@ -200,6 +230,7 @@ class Run:
         rows = rows.astype(np.int64)
         if len(rows) and (rows.min() < 0 or rows.max() >= batches.examples):
             raise ValueError(f"rows: must be 0 to {batches.examples - 1}")
+        self._use.looked_up = True
         if batches.rows_of == "range":
             return np.array(rows, dtype=np.int64)
         return self._table.take(rows)
@@ -221,6 +252,7 @@ class Run:
             positions = self._table.positions(ids, cache)
             if len(positions) != batches.examples:
                 raise RunDirectoryError(f"{self._directory.where('bounded')}: has other examples than the batches")
+        self._use.looked_up = True
         joined = object.__new__(Run)
         joined.__dict__.update(self.__dict__)
         joined._positions = positions

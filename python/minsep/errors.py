@@ -26,6 +26,10 @@ class NoGuardWarning(UserWarning):
     """Noise is read without a guard: nothing notices a second training with it, nor a step that is left out."""
 
 
+class NotJoinedWarning(UserWarning):
+    """Batches are rows of the bounded table, and nothing has looked up which of the trainer's examples these are."""
+
+
 class TrainingError(MinsepError):
     """A step was taken twice or skipped, or a run directory serves another training already."""
 

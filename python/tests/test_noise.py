@@ -32,6 +32,23 @@ KINDS = {
 }
 
 
+def said_by_child(do):
+    """What a forked process writes to the descriptor that do has, and then the words of its TrainingError."""
+    answer, said = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            do(said)
+        except minsep.TrainingError as err:
+            os.write(said, str(err).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(said)
+    with os.fdopen(answer) as words:
+        return words.read()
+
+
 class Stream(runs.Case):
     def test_has_the_bits_of_the_files(self):
         for name, strategy in KINDS.items():
@@ -274,21 +291,13 @@ class SharedMemory(runs.Case):
         """It would see a row become that of a later step."""
         noise = minsep.read_noise(minsep.Run(self.noisy()), key=str(runs.key()))
         row = noise.step(0)
-        answer, said = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                places = [line.split()[0].split("-") for line in pathlib.Path("/proc/self/maps").read_text().splitlines()]
-                os.write(said, b"the row is there" * any(int(lo, 16) <= row.ctypes.data < int(hi, 16) for lo, hi in places))
-                noise.step(1)
-            except minsep.TrainingError as err:
-                os.write(said, str(err).encode())
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        os.close(said)
-        with os.fdopen(answer) as words:
-            self.assertRegex(words.read(), "^noise: this process was forked since the reader was made")
+
+        def read(said):
+            places = [line.split()[0].split("-") for line in pathlib.Path("/proc/self/maps").read_text().splitlines()]
+            os.write(said, b"the row is there" * any(int(lo, 16) <= row.ctypes.data < int(hi, 16) for lo, hi in places))
+            noise.step(1)
+
+        self.assertRegex(said_by_child(read), "^noise: this process was forked since the reader was made")
         noise.step(1)
         noise.close()
 
@@ -408,20 +417,12 @@ class Guard(runs.Case):
         """As in a sweep: each child would have taken all steps, with the same noise."""
         guard = minsep.StepGuard(self.run_)
         noise = minsep.read_noise(self.run_, guard=guard)
-        answer, said = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                for step in guard:
-                    noise.step(step)
-            except minsep.TrainingError as err:
-                os.write(said, str(err).encode())
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        os.close(said)
-        with os.fdopen(answer) as words:
-            self.assertIn("step 0: this process was forked since the guard was made", words.read())
+
+        def train(_):
+            for step in guard:
+                noise.step(step)
+
+        self.assertIn("step 0: this process was forked since the guard was made", said_by_child(train))
         guard.take(0)
         with self.assertRaisesRegex(minsep.TrainingError, "holds it"):  # the child's end gave nothing back
             minsep.StepGuard(self.run_)
@@ -577,6 +578,50 @@ class Guard(runs.Case):
         self.record.unlink()
         with self.assertWarns(minsep.NoGuardWarning):
             minsep.read_noise(self.run_)
+
+    def test_rows_that_nobody_looked_up(self):
+        """As places in the user's data they would be other examples than those that were bounded."""
+        ids = self.run_.example_ids(np.arange(self.run_.examples))
+        state = None
+
+        def warned(read, begin=lambda run: run):
+            nonlocal state
+            data = begin(minsep.Run(self.path))
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                guard = minsep.StepGuard(data, state)
+                for _ in range(4):
+                    guard.take(guard.next_step)
+                    read(data, guard.next_step - 1)
+                state = guard.state_dict()
+                guard.close()
+            return [str(w.message) for w in caught if w.category is minsep.NotJoinedWarning]
+
+        batch = lambda data, step: data.batch(step)  # noqa: E731
+        (words,) = warned(batch)
+        self.assertRegex(words, r"/own: its batches have been read as rows of the bounded table.*run\.join\(ids\)")
+        self.assertEqual(warned(batch, lambda run: run.join(ids)), [])
+        self.assertEqual(warned(lambda data, step: data.example_ids(data.batch(step))), [])
+        self.assertEqual(warned(lambda data, step: None), [])  # materialized examples
+
+    def test_rows_that_are_example_ids(self):
+        """Rows are the ids themselves where examples are only numbered, and where the table has 0, 1, … in order."""
+        for path in self.formed("numbered"), self.numbered():
+            with self.subTest(path), warnings.catch_warnings():
+                warnings.simplefilter("error", minsep.NotJoinedWarning)
+                run = minsep.Run(path)
+                for step in minsep.StepGuard(run):
+                    run.batch(step)
+
+    def numbered(self):
+        """A run whose example ids are 0, 1, … in the order of its table."""
+        edges, out = self.folder / "numbered.csv", self.folder / "numbered"
+        edges.write_text("example_id,owner_id\n" + "".join(f"{e},{e}\n" for e in range(100)))
+        runs.minsep("bound", "--graph", edges, "--max-per-owner", 1, "--key", runs.key(), "--out", out, "--quiet")
+        runs.minsep("form", "--bounded", out, "--scheme", "b-min-sep", "--steps", 20, "--min-sep", 3, "--batch-size", 6, "--key", runs.key(), "--out", out, "--quiet")
+        ids = minsep.Run(out).example_ids(np.arange(100))
+        self.assertEqual(ids.tolist(), list(range(100)))
+        return out
 
     def test_without_a_guard_after_an_earlier_run(self):
         """The record of a run that the directory had before tells nothing of this one."""
