@@ -12,6 +12,20 @@ import (
 	"minsep/manifest"
 )
 
+// reported is what is found in a run directory, and the JSON that is said of it.
+func reported(t *testing.T, run string) ([]Inspection, []byte) {
+	t.Helper()
+	found, err := Directory(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := json.Marshal(Judge(found))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found, report
+}
+
 // TestManyMissingFiles: an index can list any number of files that are not there. Their number is
 // said, and the first of them, in every folder.
 func TestManyMissingFiles(t *testing.T) {
@@ -41,14 +55,7 @@ func TestManyMissingFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := Directory(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := json.Marshal(Judge(found))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found, report := reported(t, run)
 	if most := 100_000; len(report) > most {
 		t.Errorf("%d bytes for %d missing files of five folders, want at most %d", len(report), files, most)
 	}
@@ -88,14 +95,7 @@ func TestForeignValuesAreCut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := Directory(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := json.Marshal(Judge(found))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found, report := reported(t, run)
 	if most := 10_000; len(report) > most || !utf8.Valid(report) {
 		t.Errorf("%d bytes, valid %t, want at most %d", len(report), utf8.Valid(report), most)
 	}
