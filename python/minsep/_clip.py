@@ -24,7 +24,8 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
 
     gradients is a tree of per-example gradients, each leaf of shape [n, ...] and of any floating-point type; n may be 0.
     Each example's gradient, over all leaves, is clipped to clip_norm, and each of its coordinates rounded toward zero to a
-    multiple of grid (`run.clip_norm` as it comes, `run.grid`; 0 is none). A clip norm that is a plain number is refused. A gradient whose norm is not finite counts as zero, and so
+    multiple of grid (`run.clip_norm` as it comes, `run.grid`; 0 is none). A clip norm that is a plain number is refused, and so are gradients of
+    another number of coordinates than the run's: layers that are clipped each on its own would move the sum by more than clip_norm. A gradient whose norm is not finite counts as zero, and so
     does one where is_padding, shape [n], is true. The result is a tree of leaves [...] in float64.
 
     Where owners are sampled, owners, shape [n], is the number of each gradient's owner, or -1 for padding (`OwnerBatch.owners`):
@@ -35,7 +36,7 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     """
     leaves, build = flatten(gradients)
     count = rows_of(leaves)
-    check_clip(clip_norm, grid, count, HELD, owners)
+    check_clip(clip_norm, grid, [leaf.shape for _, leaf in leaves], HELD, owners)
     if owners is not None:
         leaves, count = _means(leaves, whole_numbers(owners, count), padding_of(is_padding, count))
         is_padding = None

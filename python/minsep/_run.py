@@ -274,11 +274,11 @@ class Run:
     def clip_norm(self) -> ClipNorm:
         """ζ: the norm to which each example's gradient is clipped; where owners are sampled, the mean of each owner's, and clip_and_sum
         then refuses gradients without owners; where examples are sampled, it refuses owners. `clip_and_sum` takes it as it comes, and no
-        plain number."""
-        norm = self._need_noise().clip_norm
-        if self._batches is None:
-            return ClipNorm(norm)
-        return (OwnersClipNorm if self._batches.of_owners else ExamplesClipNorm)(norm)
+        plain number; it refuses gradients of another number of coordinates than `coordinates`."""
+        noise, kind = self._need_noise(), ClipNorm
+        if self._batches is not None:
+            kind = OwnersClipNorm if self._batches.of_owners else ExamplesClipNorm
+        return kind(noise.clip_norm).of(noise.coordinates)
 
     @property
     def grid(self) -> float:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import sys
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from numpy.typing import NDArray
 
@@ -86,12 +86,24 @@ def rows_of(leaves: list[tuple[str, Any]]) -> int:
     return counts.pop()
 
 
+_Norm = TypeVar("_Norm", bound="ClipNorm")
+
+
 class ClipNorm(float):
     """The norm to which `clip_and_sum` clips: `run.clip_norm`, of which the run's noise is a multiple.
 
     A number that is computed from it is a plain one, which `clip_and_sum` refuses. Where there is no run, such as in a test of
     your own code, `minsep.ClipNorm(5.0)` says that the norm is meant.
+
+    That of a run knows how many coordinates a whole gradient has, and `clip_and_sum` refuses gradients of a part of them.
     """
+
+    coordinates: int | None = None  # of a gradient; None where there is no run
+
+    def of(self: _Norm, coordinates: int) -> _Norm:
+        """The same norm, of gradients of so many coordinates."""
+        self.coordinates = coordinates
+        return self
 
 
 class OwnersClipNorm(ClipNorm):
@@ -102,13 +114,23 @@ class ExamplesClipNorm(ClipNorm):
     """The clip norm of a run that samples examples: clip_and_sum then refuses owners."""
 
 
-def check_clip(clip_norm: Any, grid: float, examples: int, held: float, owners: Any) -> None:
-    """Refuses a clip norm that is a plain number, a norm or a grid that cannot be, sums that are not exact, beyond held multiples of the grid, gradients
-    without owners where owners are sampled, and owners where examples are."""
+def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], held: float, owners: Any) -> None:
+    """Refuses a clip norm that is a plain number, gradients of a part of the run's coordinates, a norm or a grid that cannot be, sums that
+    are not exact, beyond held multiples of the grid, gradients without owners where owners are sampled, and owners where examples are.
+
+    shapes are those of all leaves of the gradients, [examples, ...].
+    """
     if not isinstance(clip_norm, ClipNorm):
         raise ValueError(
             f"clip_norm {clip_norm}: must be run.clip_norm, as it comes; in jax.jit as a static argument. The noise is made for this norm, and hides no gradient that is larger; a smaller norm "
             "needs noise of its own: minsep noise --clip-norm. Where there is no run, give minsep.ClipNorm(…)"
+        )
+    examples, coordinates = shapes[0][0], sum(math.prod(shape[1:]) for shape in shapes)
+    if clip_norm.coordinates not in (None, coordinates):
+        raise ValueError(
+            f"gradients: have {counted(coordinates, 'coordinate')} for each example, and those of this run have {clip_norm.coordinates}: the norm is that of a whole gradient, and layers or parts that "
+            "are clipped each on its own move the sum by more than the noise hides. Give the gradients of all parameters in one call; where a host holds a part of them, clip by the norm over all "
+            "hosts first, then give minsep.ClipNorm(run.clip_norm)"
         )
     if owners is None and isinstance(clip_norm, OwnersClipNorm):
         raise ValueError(

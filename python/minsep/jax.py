@@ -18,7 +18,7 @@ from ._run import Run
 from ._tree import ClipNorm, check_clip, check_divisor
 
 # Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
-# coordinates, of its root, the factor and the products can add (27 units of 2^-24).
+# coordinates in any number of leaves, of its root, the factor and the products can add (27 units of 2^-24).
 SLACK = 2.0**-18
 
 # Sums must stay below this many multiples of the grid: the noise, at most 2^24 of them, is added in int32.
@@ -40,13 +40,13 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     if len(counts) != 1 or -1 in counts:
         raise ValueError("gradients: every leaf must have the examples as its first dimension")
     count = counts.pop()
-    check_clip(clip_norm, grid, count, HELD, owners)
+    check_clip(clip_norm, grid, [leaf.shape for leaf in leaves], HELD, owners)
     _, exponent = math.frexp(clip_norm)  # norms in units of about the clip norm: squares neither vanish nor overflow
     unit = math.ldexp(1.0, exponent)
     flat = [leaf.astype(jnp.float32).reshape(count, math.prod(leaf.shape[1:])) / unit for leaf in leaves]
     if owners is not None:
         flat, is_padding = _means(flat, owners, is_padding), None
-    squares = sum((_in_pairs(jnp.square(x)) for x in flat), jnp.zeros(count, jnp.float32))
+    squares = _in_pairs(jnp.stack([_in_pairs(jnp.square(x)) for x in flat], axis=1))  # added one by one, leaves would round too often
     norms = jnp.sqrt(squares)
     limit = clip_norm * (1 - SLACK) / unit
     factors = jnp.where(norms > limit, limit / norms, 1.0)

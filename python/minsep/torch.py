@@ -27,7 +27,7 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     """
     leaves, build = flatten(gradients)
     count = rows_of(leaves)
-    check_clip(clip_norm, grid, count, HELD, owners)
+    check_clip(clip_norm, grid, [tuple(leaf.shape) for _, leaf in leaves], HELD, owners)
     with torch.no_grad():
         flat = [leaf.detach().to(torch.float64).reshape(count, math.prod(leaf.shape[1:])) for _, leaf in leaves]
         if owners is not None:

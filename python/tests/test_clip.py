@@ -96,11 +96,23 @@ class Clip(runs.Case):
         """As it comes, or as ClipNorm: a plain number would not be what the noise is for, nor know that owners are sampled."""
         for run in minsep.Run(self.noisy()), minsep.Run(self.owned()):
             owners = None if run.examples_per_owner is None else array([0, 1])
+            gradients = np.zeros((2, run.coordinates))
+            gradients[:, 0] = 3, 4
             for norm in run.clip_norm, pickle.loads(pickle.dumps(run.clip_norm)), ONE:
-                clip(array([[3.0], [4.0]]), norm, run.grid, None, owners)
+                clip(array(gradients), norm, run.grid, None, owners)
             for norm in 5.0, 1, run.clip_norm * 1.0, float(run.clip_norm), np.float64(run.clip_norm), None:
                 with self.assertRaisesRegex(ValueError, r"clip_norm .*: must be run.clip_norm, as it comes.*minsep noise --clip-norm.*minsep.ClipNorm\("):
-                    clip(array([[3.0], [4.0]]), norm, run.grid, None, owners)
+                    clip(array(gradients), norm, run.grid, None, owners)
+            self.takes_whole_gradients(clip, array, run, owners)
+
+    def takes_whole_gradients(self, clip, array, run, owners):
+        """Layers that are clipped each on its own, or the parts of hosts, make the sum larger than the noise is for."""
+        for d in (0, run.coordinates - 1, run.coordinates + 1):
+            for gradients in {"w": array(np.ones((2, d)))}, {"b": array(np.ones((2, d // 2))), "w": array(np.ones((2, d - d // 2)))}:
+                for norm in run.clip_norm, pickle.loads(pickle.dumps(run.clip_norm)):
+                    with self.assertRaisesRegex(ValueError, rf"gradients: have {d} coordinates? for each example, and those of this run have {run.coordinates}: .*all parameters in one call.*over all hosts"):
+                        clip(gradients, norm, run.grid, None, owners)
+        clip({"w": array(np.ones((2, run.coordinates + 1)))}, minsep.ClipNorm(run.clip_norm), run.grid, None, owners)
 
     def test_numpy_takes_the_norm_of_the_run(self):
         self.takes_the_norm_of_the_run(minsep.clip_and_sum, np.asarray)
@@ -150,6 +162,9 @@ class Clip(runs.Case):
         self.check_tree(lambda *a: jax.tree_util.tree_map(lambda v: np.asarray(v) * a[2], ours.clip_and_sum(*a)), jax.numpy.array)
         with self.assertRaisesRegex(ValueError, "larger --grid"):
             ours.clip_and_sum(jax.numpy.zeros((1025, 2)), ONE, 2.0**-20)
+        small = np.full((1, 1), 0.9999 * 2.0**-12.5, np.float32)  # added one by one to 1, the squares of such leaves would be lost
+        total = ours.clip_and_sum([np.ones((1, 1), np.float32), *[small] * 1000], ONE, 2.0**-28)
+        self.assertLess(np.linalg.norm(np.asarray(total, np.float64) * 2.0**-28), 1.0)
         wide = np.full((1, 2**22), 1.0, np.float32)  # added one by one, the norm would come out too small
         units = np.asarray(ours.clip_and_sum(wide, ONE, 2.0**-26)).astype(np.float64) * 2.0**-26
         self.assertLessEqual(np.linalg.norm(units), 1.0)

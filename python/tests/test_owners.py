@@ -205,10 +205,11 @@ class Clip(runs.Case):
         """The clip norm of a run that samples owners is a number, of which clip_and_sum asks for the owners."""
         of_owners, of_examples = minsep.Run(self.owned()), minsep.Run(self.noisy())
         self.assertEqual((of_owners.clip_norm, of_examples.clip_norm), (1.0, 1.0))
-        x = array(np.ones((3, 2), np.float32))
+        x = array(np.ones((3, of_owners.coordinates), np.float32))
         with self.assertRaisesRegex(ValueError, "owners: must be given for this run, in which owners are sampled: .* Give owners=batch.owners"):
             clip(x, of_owners.clip_norm, of_owners.grid)
         clip(x, of_owners.clip_norm, of_owners.grid, None, array(np.array([0, 0, 1])))
+        x = array(np.ones((3, of_examples.coordinates), np.float32))
         clip(x, of_examples.clip_norm, of_owners.grid)
         with self.assertRaisesRegex(ValueError, "owners: must be left out for this run, in which examples are sampled: .*twice the clip norm.*form --sample owners"):
             clip(x, of_examples.clip_norm, of_owners.grid, None, array(np.array([0, 0, 1])))
@@ -225,7 +226,7 @@ class Clip(runs.Case):
         self.must_have_owners(ours.clip_and_sum, np.asarray)
         run = minsep.Run(self.owned())
         with self.assertRaisesRegex(ValueError, "owners: must be given"):
-            jax.jit(lambda x: ours.clip_and_sum(x, run.clip_norm, run.grid))(np.ones((3, 2), np.float32))
+            jax.jit(lambda x: ours.clip_and_sum(x, run.clip_norm, run.grid))(np.ones((3, run.coordinates), np.float32))
 
     @runs.needs("torch")
     def test_torch_must_have_owners(self):
