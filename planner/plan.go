@@ -12,6 +12,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/words"
+	"minsep/sampling"
 )
 
 // Format is that of a [Result] as JSON.
@@ -39,24 +40,14 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	shared := &planning{Request: &r}
-	var settings []*setting
-	for _, population := range r.Populations {
-		for _, batch := range r.BatchSizes {
-			if batch < float64(population.Examples) {
-				settings = append(settings, &setting{planning: shared, population: population, batch: batch})
-			}
-		}
-	}
-	// Where owners are sampled, it does not matter for privacy how many examples they have.
-	if last := r.Populations[len(r.Populations)-1]; last.MaxPerOwner > 1 && r.Unit == accounting.UnitOwner {
-		for _, batch := range r.BatchSizes {
-			if batch < float64(last.Owners) {
-				settings = append(settings, &setting{planning: shared, population: last, owners: true, batch: batch})
-			}
-		}
-	}
+	settings := shared.settings()
 	if len(settings) == 0 {
-		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: fmt.Sprintf("must be below the number of examples, %d", r.Populations[len(r.Populations)-1].Examples)}
+		last, units := r.Populations[len(r.Populations)-1], "examples"
+		most := last.Examples
+		if r.Sample == sampling.SampleOwners {
+			most, units = last.Owners, "owners"
+		}
+		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: fmt.Sprintf("must be below the number of %s, %d", units, most)}
 	}
 	rows, err := shared.rows(ctx, settings)
 	if err != nil {
@@ -69,15 +60,43 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 	return out, err
 }
 
+// settings are the populations and batch sizes that are tried, with examples sampled and, as the
+// request asks, owners.
+func (p *planning) settings() (list []*setting) {
+	if p.Sample != sampling.SampleOwners {
+		for _, population := range p.Populations {
+			for _, batch := range p.BatchSizes {
+				if batch < float64(population.Examples) {
+					list = append(list, &setting{planning: p, population: population, batch: batch})
+				}
+			}
+		}
+	}
+	// Where owners are sampled, it does not matter for privacy how many examples they have.
+	last := p.Populations[len(p.Populations)-1]
+	also := p.Sample == "" && last.MaxPerOwner > 1 && p.Unit == accounting.UnitOwner
+	if also || p.Sample == sampling.SampleOwners {
+		for _, batch := range p.BatchSizes {
+			if batch < float64(last.Owners) {
+				list = append(list, &setting{planning: p, population: last, owners: true, batch: batch})
+			}
+		}
+	}
+	return list
+}
+
 // tooLarge says which batch sizes were not tried.
 func (r *Request) tooLarge() []string {
-	most := r.Populations[0].Examples
+	most, unit := r.Populations[0].Examples, "example"
 	for _, p := range r.Populations {
 		most = max(most, p.Examples)
 	}
+	if r.Sample == sampling.SampleOwners {
+		most, unit = r.Populations[len(r.Populations)-1].Owners, "owner"
+	}
 	for _, batch := range r.BatchSizes {
 		if batch >= float64(most) {
-			return []string{fmt.Sprintf("Batch sizes from %.6g on were not tried: there are only %s.", batch, words.Count(most, "example"))}
+			return []string{fmt.Sprintf("Batch sizes from %.6g on were not tried: there are only %s.", batch, words.Count(most, unit))}
 		}
 	}
 	return nil

@@ -190,6 +190,53 @@ func TestSampledOwners(t *testing.T) {
 	}
 }
 
+// TestOnlyOwners: what takes part can be asked for, with the same noise as where both are tried; and
+// a plan that keeps little of the data says how to keep more.
+func TestOnlyOwners(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds, r.Numbered = []string{"poisson", "fixed"}, []string{"identity"}, false
+	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 1280, Owners: 320}, {MaxPerOwner: 4, Examples: 900, Given: 1280, Owners: 320}}
+	both := planned(t, r)
+	noise := map[string]float64{}
+	for _, row := range both.Rows {
+		noise[row.Name()] = row.Noise.Multiplier
+	}
+	for _, sample := range []string{sampling.SampleOwners, sampling.SampleExamples} {
+		r.Sample = sample
+		out := planned(t, r)
+		if len(out.Rows) == 0 || len(out.Rows) >= len(both.Rows) {
+			t.Errorf("%s: %d of %d candidates", sample, len(out.Rows), len(both.Rows))
+		}
+		for _, row := range out.Rows {
+			if row.samplesOwners() != (sample == sampling.SampleOwners) || row.Noise.Multiplier != noise[row.Name()] {
+				t.Errorf("%s only: %s, %g, where both are tried %g", sample, row.Name(), row.Noise.Multiplier, noise[row.Name()])
+			}
+		}
+	}
+	r.Sample, r.Populations = "", r.Populations[:1]
+	if notes := strings.Join(planned(t, r).Note, "\n"); !strings.Contains(notes, "--sample owners with a larger --max-per-owner") {
+		t.Errorf("no way to more of the data in %q", notes)
+	}
+	r.Populations[0].Given = 321
+	if notes := strings.Join(planned(t, r).Note, "\n"); strings.Contains(notes, "--sample") {
+		t.Errorf("a way to more of the data where all is used: %q", notes)
+	}
+	for rule, change := range map[string]func(r *Request){
+		"must be examples or owners":              func(r *Request) { r.Sample = "patients" },
+		"must be below the number of owners, 320": func(r *Request) { r.BatchSizes = []float64{400} },
+		"needs a graph":                           func(r *Request) { r.Numbered, r.Populations[0].MaxPerOwner = true, 1 },
+		"needs examples of one owner each":        func(r *Request) { r.Populations[0].Owners = 0 },
+		"protects owners: leave out the unit":     func(r *Request) { r.Unit = accounting.UnitExample },
+	} {
+		r := r
+		r.Sample, r.Populations = sampling.SampleOwners, []Population{{MaxPerOwner: 4, Examples: 900, Given: 1280, Owners: 320}}
+		change(&r)
+		if _, err := r.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), rule) {
+			t.Errorf("%v, want %q", err, rule)
+		}
+	}
+}
+
 // TestOtherDirection: where H(Q,P) needs more noise than what was found by H(P,Q), it counts.
 func TestOtherDirection(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 16, Period: 8}}, Strategy: mechanism.Identity(16), MaxExamplesPerOwner: 1}

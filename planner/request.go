@@ -8,6 +8,7 @@ import (
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // ParamError is a parameter whose value breaks a rule.
@@ -47,6 +48,10 @@ type Request struct {
 	// Unit is whom the claim protects. For accounting.UnitExample every population counts as one of
 	// owners of one example.
 	Unit accounting.Unit `json:"unit"`
+
+	// Sample is what takes part: sampling.SampleExamples, or sampling.SampleOwners, which needs the
+	// unit owner and examples of one owner each. Empty for both, as far as owners can be sampled.
+	Sample string `json:"sample,omitempty"`
 
 	// Workload, Momentum and LearningRates of a strategy's parameters say which sums matter; the
 	// other fields are not looked at.
@@ -108,6 +113,12 @@ func (r Request) Validate() error {
 	c.Require(r.Objective == RMSE || r.Objective == MaxSE, "objective", r.Objective, "must be rmse or maxse")
 	_, err := accounting.ParseUnit(string(r.Unit))
 	c.Add(err)
+	c.Require(r.Sample == "" || r.Sample == sampling.SampleExamples || r.Sample == sampling.SampleOwners, "sample", r.Sample, "must be examples or owners; both are tried where it is left out")
+	if r.Sample == sampling.SampleOwners && len(r.Populations) > 0 {
+		c.Require(r.Unit != accounting.UnitExample, "sample", r.Sample, "protects owners: leave out the unit")
+		c.Require(!r.Numbered, "sample", r.Sample, "needs a graph: numbered examples are each their own owner")
+		c.Require(r.Populations[len(r.Populations)-1].Owners > 0, "sample", r.Sample, "needs examples of one owner each: some that bounding keeps have several, so leave it out")
+	}
 	c.AtLeast("max bands", r.MaxBands, 0)
 	c.Require(r.Coordinates >= 0, "coordinates", r.Coordinates, "must be at least 1")
 	c.Require(r.MaxNoiseState >= 0, "max noise state", r.MaxNoiseState, "must be at least 0 bytes")

@@ -77,11 +77,15 @@ func (r Request) Solve(ctx context.Context, target float64) (*Result, error) {
 // with DP-SGD.
 func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	of := r.Populations[0]
-	prob := r.BatchSizes[0] / float64(of.Examples)
+	units, perOwner := of.Examples, r.perOwner(of)
+	if r.Sample == sampling.SampleOwners {
+		units, perOwner = of.Owners, 1
+	}
+	prob := r.BatchSizes[0] / float64(units)
 	if !(noiseMultiplier > 0) || !(prob > 0 && prob <= 1) || r.Steps < 1 {
 		return 0, &ParamError{Package: "planner", Param: "noise multiplier", Value: noiseMultiplier, Rule: "must be above 0, with a batch size of at most the examples"}
 	}
-	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}}, Strategy: mechanism.Identity(r.Steps), MaxExamplesPerOwner: r.perOwner(of)}
+	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}}, Strategy: mechanism.Identity(r.Steps), MaxExamplesPerOwner: perOwner}
 	var composition *pld.Composition
 	composition, err := claim{run: run}.compose(noiseMultiplier)
 	if bad := (*ParamError)(nil); errors.As(err, &bad) { // without the place in a list of steps

@@ -64,7 +64,8 @@ of them with at most T times the batch as noise. --noise-multiplier S in place o
 independent noise (DP-SGD) of S has at batch size X.
 
 Where each example has one owner, owners are tried in place of examples too (--sample owners of account), with one example
-each and the largest K: batches of as many owners as of examples.
+each and the largest K: batches of as many owners as of examples. --sample owners tries only these, in seconds and whatever
+K is: give the most examples that an owner has, to keep all.
 
 minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -102,6 +103,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 	addGraphFlags(x, &f.graph, &f.read)
 	x.Int64Var(&f.examples, "examples", 0, "number of examples, each its own owner, in place of a graph")
 	x.IntVar(&f.maxPerOwner, "max-per-owner", 0, "try bounding to 1 up to this many examples of an owner")
+	x.StringVar(&r.Sample, "sample", "", "what takes part: examples or owners, one of whose examples each is then drawn (default: both are tried)")
 	x.StringVar(&f.unit, "unit", "", "whom the claim protects: owner, or, only if asked for by name, example")
 	x.IntVar(&r.Steps, "steps", 0, "number of training steps")
 	x.Float64Var(&f.epochs, "epochs", 0, "passes over the examples, in place of the steps; of the examples that --max-per-owner keeps")
@@ -158,7 +160,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		}
 		progress.Enter("bounding the graph", "", 0, 0)
 		perOwner := planner.PerOwner(f.maxPerOwner)
-		if r.Unit == accounting.UnitExample {
+		if r.Unit == accounting.UnitExample || r.Sample == sampling.SampleOwners {
 			perOwner = []int{f.maxPerOwner}
 		}
 		if r.Populations, err = planner.Populations(ctx, f.graph, f.read, perOwner); err != nil {
@@ -275,7 +277,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	r.Unit = unit
 	// What else is wrong can be seen for any examples and steps.
 	probe := *r
-	probe.Populations, probe.Numbered = []planner.Population{{MaxPerOwner: 1, Examples: 1 << 40, Given: 1 << 40}}, false
+	probe.Populations, probe.Numbered = []planner.Population{{MaxPerOwner: 1, Examples: 1 << 40, Given: 1 << 40, Owners: 1 << 40}}, len(f.graph) == 0
 	probe.BatchSizes = []float64{1}
 	if len(sizes) > 0 {
 		probe.BatchSizes = sizes
