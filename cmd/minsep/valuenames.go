@@ -40,13 +40,13 @@ func valueName(f *pflag.Flag) string {
 }
 
 // flagHelp is FlagUsages with the names of valueName in place of Go's types, and without the
-// defaults of empty lists.
+// defaults of empty lists and those that the text of a flag says itself.
 func flagHelp(flags *pflag.FlagSet) string {
 	named := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var marks []string
 	flags.VisitAll(func(f *pflag.Flag) {
 		shown := *f
-		if f.DefValue == "[]" { // which pflag would show for lists of numbers
+		if strings.Contains(f.Usage, "(default") { // the text says it
 			shown.DefValue = ""
 		}
 		if name := valueName(f); f.NoOptDefVal == "" && name != "" && !strings.Contains(f.Usage, "`") {
@@ -58,6 +58,7 @@ func flagHelp(flags *pflag.FlagSet) string {
 		named.AddFlag(&shown)
 	})
 	named.SortFlags = flags.SortFlags
+	marks = append(marks, " (default )", "", " (default [])", "")
 	return strings.NewReplacer(marks...).Replace(named.FlagUsages())
 }
 

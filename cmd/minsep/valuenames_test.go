@@ -33,8 +33,11 @@ func TestHelpNamesValues(t *testing.T) {
 			}
 		}
 		help := c.UsageString()
-		if strings.Contains(help, "(default [])") {
+		if strings.Contains(help, "(default [])") || strings.Contains(help, "(default )") {
 			t.Errorf("minsep %s --help shows the default of an empty list", c.Name())
+		}
+		if twice := regexp.MustCompile(`(?m)^.*\(default.*\(default.*$`).FindString(help); twice != "" {
+			t.Errorf("minsep %s --help shows two defaults:%s", c.Name(), twice)
 		}
 		if shown := goType.FindAllString(help, -1); len(shown) > 0 || strings.Contains(help, "\x00") {
 			t.Errorf("minsep %s --help shows %q", c.Name(), shown)
