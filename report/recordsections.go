@@ -197,6 +197,45 @@ func (r *Run) cite() *Section {
 	if r.Certificate == nil || !r.sound() { // nobody is to paste a claim that does not hold
 		return nil
 	}
-	return &Section{ID: "cite", Title: "To paste", Text: []string{"For a paper and for a model card."},
-		Quote: []Quote{{"A paper", r.Certificate.Statement() + r.data()}, {"A model card", r.Certificate.ModelCard()}}}
+	paper, card := r.Certificate.Statement()+r.data(), r.Certificate.ModelCard()
+	for _, f := range []Fact{r.replacement(), r.together()} {
+		if f.Value != "" {
+			paper += " " + f.Value
+			card += fmt.Sprintf("- **%s**: %s\n", f.Name, f.Value)
+		}
+	}
+	return &Section{ID: "cite", Title: "To paste", Text: []string{"For a paper and for a model card."}, Quote: []Quote{{"A paper", paper}, {"A model card", card}}}
+}
+
+// replacement says what follows where the data of an owner are replaced by other data, and not by
+// zeros: that is two neighbours on, so (2ε, (1 + e^ε) δ) by group privacy. The value is empty where
+// that δ is 1 or more, or nothing is proven.
+func (r *Run) replacement() Fact {
+	c := r.Certificate
+	delta := (1 + math.Exp(c.Epsilon)) * c.Delta
+	if c.Status != accounting.Verified || delta >= 1 {
+		return Fact{}
+	}
+	return Fact{"Replacement", fmt.Sprintf("Where other data take the place of the protected unit's, and not zeros, training is (%g, %s)-differentially private: (2ε, (1 + e^ε)δ), two steps of the adjacency.", 2*c.Epsilon, accounting.RateUp(delta))}
+}
+
+// together says what holds for all runs that the directory has had, by basic composition: they have
+// this run's table and certificate. The value is empty where this is the only one, or nothing is
+// proven.
+func (r *Run) together() Fact {
+	if r.Info == nil || r.Certificate.Status != accounting.Verified || len(r.Info.Earlier)+len(r.Info.Replaced) == 0 {
+		return Fact{}
+	}
+	text := "The claim is for this training alone."
+	if k := len(r.Info.Earlier); k > 0 {
+		text += fmt.Sprintf(" The run directory had %s of the same data and certificate before: k trainings are together (kε, kδ)-differentially private, by basic composition", words.Count(k, "run"))
+		if delta := float64(k+1) * r.Certificate.Delta; delta < 1 {
+			text += fmt.Sprintf(", and all %d (%g, %s)", k+1, float64(k+1)*r.Certificate.Epsilon, accounting.RateUp(delta))
+		}
+		text += "."
+	}
+	if k := len(r.Info.Replaced); k > 0 {
+		text += fmt.Sprintf(" It had %s of other plans, which are not in this sum.", words.Count(k, "run"))
+	}
+	return Fact{"Other trainings", text + " Every training counts of which anything was looked at."}
 }

@@ -27,6 +27,7 @@ import (
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
+	"minsep/sampling/stream"
 )
 
 // fixture is a run with all that a page shows, certified in closed form.
@@ -136,6 +137,28 @@ func TestData(t *testing.T) {
 	}
 	if got := new(Run).data(); got != "" {
 		t.Errorf("of nothing: %q", got)
+	}
+}
+
+// TestOtherTrainings: what to paste says what holds where data are replaced, and, of a second run in
+// the directory, for both together; of a first run only the former.
+func TestOtherTrainings(t *testing.T) {
+	r := fixture(t)
+	c := r.Certificate
+	replaced := fmt.Sprintf("training is (%g, %s)-differentially private", 2*c.Epsilon, accounting.RateUp((1+math.Exp(c.Epsilon))*c.Delta))
+	quoted := func() string { s := r.cite(); return s.Quote[0].Text + "\n" + s.Quote[1].Text }
+	if text := quoted(); strings.Count(text, replaced) != 2 || strings.Contains(text, "alone") {
+		t.Errorf("a first run: %s", text)
+	}
+	r.Info = &manifest.Run{Earlier: make([]stream.RunID, 2), Replaced: make([]stream.RunID, 1)}
+	together := fmt.Sprintf("The claim is for this training alone. The run directory had 2 runs of the same data and certificate before: "+
+		"k trainings are together (kε, kδ)-differentially private, by basic composition, and all 3 (%g, %s). It had 1 run of other plans", 3*c.Epsilon, accounting.RateUp(3*c.Delta))
+	if text := quoted(); strings.Count(text, together) != 2 {
+		t.Errorf("a third run: %s\nwant %s", text, together)
+	}
+	c.Points[0].Delta, c.Delta = .4, .4
+	if text := quoted(); strings.Contains(text, "Where other data") || strings.Contains(text, "all 3") {
+		t.Errorf("delta of 1 or more is shown: %s", text)
 	}
 }
 
