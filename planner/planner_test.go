@@ -191,8 +191,8 @@ func TestSampledOwners(t *testing.T) {
 	}
 }
 
-// TestOnlyOwners: what takes part can be asked for, with the same noise as where both are tried; and
-// a plan that keeps little of the data says how to keep more.
+// TestOnlyOwners: what takes part can be asked for, with the same noise as where both are tried;
+// and a plan that keeps little of the data says how to keep more.
 func TestOnlyOwners(t *testing.T) {
 	r := small()
 	r.Schemes, r.Kinds, r.Numbered = []string{"poisson", "fixed"}, []string{"identity"}, false

@@ -140,8 +140,8 @@ func TestData(t *testing.T) {
 	}
 }
 
-// TestOtherTrainings: what to paste says what holds where data are replaced, and, of a second run in
-// the directory, for both together; of a first run only the former.
+// TestOtherTrainings: what to paste says what holds where data are replaced, and, of a second run
+// in the directory, for both together; of a first run only the former.
 func TestOtherTrainings(t *testing.T) {
 	r := fixture(t)
 	c := r.Certificate
