@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -66,7 +67,11 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 		return out.again(0)
 	}
 	if out.Estimates, err = e.search(ctx, gridIndex(start), nearDelta*p.Delta, known); err == nil {
-		err = choose()
+		if provable.NoiseMultiplier > 0 && !p.pair().Majorized() && !sampled(out.Estimates) {
+			err = fmt.Errorf("%w: all estimates are far below δ", accounting.ErrTooFewSamples)
+		} else {
+			err = choose()
+		}
 	}
 	if err != nil && !errors.Is(err, accounting.ErrTooFewSamples) || err == nil && !out.dear() || p.pair().Majorized() {
 		return err
@@ -84,6 +89,11 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 		return p.provenOnly(ctx, e, out, provable)
 	}
 	return err
+}
+
+// sampled says whether any estimate drew samples: what draws none is far below δ.
+func sampled(estimates []NoiseEstimate) bool {
+	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return l.Estimates[0].Samples > 0 || l.Estimates[1].Samples > 0 })
 }
 
 // dearRatio is how much noise above the estimate a longer budget is worth, where none was given.

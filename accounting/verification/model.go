@@ -172,30 +172,31 @@ func (c curve) logQuantile(p, logSigma float64) float64 {
 func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	goals := make([]accounting.Goal, 2)
 	for d := range goals {
-		bound := min(1, boundAt(m.bounds, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Bound }))
-		cost := boundAt(m.bounds, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Truncation })
-		goals[d] = accounting.Goal{Bound: bound, Proven: m.proven(d, noiseMultiplier), Cost: cost}
-		if !goals[d].Proven {
+		if bound, ok := m.proven(d, noiseMultiplier); ok {
+			goals[d] = accounting.Goal{Bound: bound, Proven: true}
+		} else {
+			bound = min(1, boundAt(m.bounds, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Bound }))
 			mean := min(1, m.curves[d].quantile(1-normal.Tail(errors), noiseMultiplier))
 			if noiseMultiplier < m.bounds[0].NoiseMultiplier { // there M is a guess, too small where all looks are far above
 				bound = max(bound, mean)
 			}
-			goals[d].Bound, goals[d].Mean, goals[d].Errors = bound, min(bound, mean), errors
+			goals[d] = accounting.Goal{Bound: bound, Mean: min(bound, mean), Errors: errors}
 		}
+		goals[d].Cost = boundAt(m.bounds, noiseMultiplier, func(l NoiseEstimate) float64 { return l.Estimates[d].Truncation })
 	}
 	return goals
 }
 
-// proven says whether the bound of a direction is proven at a noise multiplier: where estimates
-// needed no samples.
-func (m model) proven(direction int, noiseMultiplier float64) bool {
+// proven is the bound of a direction at a noise multiplier, where estimates needed no samples: that
+// of the nearest one with no more noise, or of the one with the least.
+func (m model) proven(direction int, noiseMultiplier float64) (bound float64, ok bool) {
 	e := m.estimates[0].Estimates[direction]
 	for _, l := range m.estimates {
 		if l.NoiseMultiplier <= noiseMultiplier {
 			e = l.Estimates[direction]
 		}
 	}
-	return e.Samples == 0
+	return e.Bound, e.Samples == 0
 }
 
 // expected is the median of δ at a noise multiplier, in the worse direction.

@@ -320,3 +320,23 @@ func TestTablesThatLeaveNoTime(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundWithoutSamples: of a direction that needs no samples the divergence counts, and not M,
+// which may be far above it.
+func TestBoundWithoutSamples(t *testing.T) {
+	p := Problem{Epsilon: 2, Delta: 1e-8}
+	at := func(sigma float64, mean, bound float64) (l NoiseEstimate) {
+		l.NoiseMultiplier = sigma
+		for i, d := range montecarlo.Directions {
+			l.Estimates[i] = Estimate{Direction: d, Mean: mean, Bound: bound}
+		}
+		return l
+	}
+	m := newModel([]NoiseEstimate{at(3.5, 1e-50, 1e-50)}, at(3.7, 0, .9997), .8*p.Delta)
+	for _, sigma := range []float64{3.5, 3.6, 3.7, 4} {
+		goals := m.goals(sigma, 0)
+		if _, tests, err := p.claim().Allocate(goals); err != nil || total(tests) != 0 {
+			t.Errorf("σ %g: %+v: %v", sigma, goals, err)
+		}
+	}
+}
