@@ -9,7 +9,8 @@ import (
 )
 
 // TestTrainings runs the tests of integration/trainer with each framework that is here: trainings
-// on real data that are compared, killed and resumed.
+// on real data that are compared, killed and resumed, and on several hosts, which are namespaces of
+// Linux.
 func TestTrainings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains models: not with -short")
@@ -18,7 +19,7 @@ func TestTrainings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := map[string][]string{"jax": {"test_trainings.Children", "test_trainings.Jax", "test_trainings.Owners", "test_trainings.Texts", "test_trainings.Tables"}, "torch": {"test_trainings.Torch"}}
+	programs := map[string][]string{"jax": {"test_trainings.Children", "test_trainings.Jax", "test_trainings.Owners", "test_trainings.Texts", "test_trainings.Tables", "test_hosts.Jax"}, "torch": {"test_trainings.Torch", "test_hosts.Torch"}}
 	pythons := map[string]string{}
 	for framework := range programs {
 		python := trainer(t, framework)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -38,8 +39,8 @@ class StepGuard:
     always the same, and for a copy of a run directory beside the original: then the original.
 
     On several hosts, each gives its rank in [0, ranks). Host 0 keeps the record, or the one that says primary=True; the others only
-    count. gather is the trainer's all-gather, a function from an array of bytes to the arrays of all hosts: `take` then compares the
-    hosts before each step (`check`).
+    count. gather is the trainer's all-gather, a function from an array of bytes to the arrays of all hosts: the guard then compares the
+    hosts when it is made and before each step (`check`), and what fails on one host alone is refused on all.
 
     One process at a time holds the guard of a training, until it ends or `close` is called. After that, and in a process that was
     forked since, the guard takes no step; it cannot be copied or pickled. Raises TrainingError. Where no certificate in the run
@@ -64,34 +65,18 @@ class StepGuard:
         self._turn = threading.Lock()  # of threads that take a step
         self._inside = False  # of a loop over the guard
         self._taker = ""  # what takes the steps in place of such a loop
-        if not 0 <= rank < ranks:
-            raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
-        if ranks == 1 and primary is False:
-            raise ValueError(
-                "primary False: must be left out on the only host (ranks=1): nobody would keep the record of the training, and a second one with the same noise would not be refused. "
-                "On one of several hosts give its rank and the number of ranks"
-            )
         self._run, self._rank, self._ranks, self._gather = run, rank, ranks, gather
         self._primary = rank == 0 if primary is None else primary
-        self.next_step = 0
+        self.next_step = self._began = 0
         self._layout = ""
         self._token = ""
         self._shards, self._parts = 0, tuple[tuple[int, int], ...]()
         self._read: dict[tuple[int, int], int] = {}  # by part, the steps before which its noise was given
-        if state is not None:
-            self._load(state)
-        if folder is None and "://" in run.path:
-            if self._primary:
-                raise ValueError("folder: must be given for a run directory in an object store: a folder on this machine for the record of the training")
-            self._folder = None
-        else:
-            self._folder = os.fspath(folder) if folder is not None else run.path
-        self._began = self.next_step
         try:
-            if self._primary:
-                self._take(state is not None, replay)
-            elif self._folder is not None:
-                self._look()
+            with self.telling():
+                self._begin(state, replay, primary, folder)
+            if gather is not None:
+                self.check(gather(self.word()))
         except BaseException:
             self.close()
             raise
@@ -103,6 +88,30 @@ class StepGuard:
                 NotCertifiedWarning,
                 stacklevel=2,
             )
+
+    def _begin(self, state: dict[str, Any] | None, replay: bool, primary: bool | None, folder: str | os.PathLike[str] | None) -> None:
+        """Looks at what this host can see alone."""
+        rank, ranks, run = self._rank, self._ranks, self._run
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
+        if ranks == 1 and primary is False:
+            raise ValueError(
+                "primary False: must be left out on the only host (ranks=1): nobody would keep the record of the training, and a second one with the same noise would not be refused. "
+                "On one of several hosts give its rank and the number of ranks"
+            )
+        if state is not None:
+            self._load(state)
+        self._began = self.next_step
+        if folder is None and "://" in run.path:
+            if self._primary:
+                raise ValueError("folder: must be given for a run directory in an object store: a folder on this machine for the record of the training")
+            self._folder = None
+        else:
+            self._folder = os.fspath(folder) if folder is not None else run.path
+        if self._primary:
+            self._take(state is not None, replay)
+        elif self._folder is not None:
+            self._look()
 
     def _load(self, state: dict[str, Any]) -> None:
         known = {"run_id", "token", "next_step", "layout"}
@@ -169,7 +178,7 @@ class StepGuard:
         except OSError as err:
             warnings.warn(
                 f"{folder}: no record of the training can be kept there ({err.strerror or err}): a copy of the run directory will not be refused on this machine; set {_records.VARIABLE} to a folder that can be written to",
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _look(self) -> None:
@@ -179,7 +188,11 @@ class StepGuard:
             record = parse(_records._json(os.path.join(self._folder, RECORD_NAME)))
         except (OSError, ValueError):
             return
-        if record is not None and record[0] == self._run.run_id and self._token and record[1] != self._token:
+        if record is None or record[0] != self._run.run_id:
+            return
+        if not self._token and record[2] > 0:  # with a checkpoint or without: it is compared with that of the first host
+            self._token = record[1]
+        elif self._token and record[1] != self._token:
             raise TrainingError(f"{self._run.path}: serves another training than that of this host's checkpoint: resume all hosts from checkpoints of one training")
 
     def _write(self, taken: int) -> None:
@@ -198,6 +211,18 @@ class StepGuard:
             self._take_in_turn(step)
 
     def _take_in_turn(self, step: int) -> None:
+        with self.telling():
+            self._check_step(step)
+        if self._gather is not None:
+            self.check(self._gather(self.word()))
+        if self._records and step >= self._taken:
+            self._write(step + 1)  # before its noise is used: a step that is counted and not used costs nothing
+        if step == self._began + 1:  # the first batch has been read
+            self._warn_of_rows()
+        self.next_step = step + 1
+
+    def _check_step(self, step: int) -> None:
+        """Refuses a step that is not the next one."""
         if step < self.next_step:
             raise TrainingError(
                 f"step {step}: was taken already: its noise must not hide a second sum. Go on with step {self.next_step}; to repeat steps bit for bit, begin from the checkpoint before them, with replay=True"
@@ -206,13 +231,6 @@ class StepGuard:
             raise TrainingError(f"step {step}: the run has steps 0 to {self._run.steps - 1}: to train longer, make a run with more steps")
         if step > self.next_step:
             raise TrainingError(f"step {step}: step {self.next_step} comes first: a step that is left out changes what the noise hides. Take every step, those with an empty batch too")
-        if self._gather is not None:
-            self.check(self._gather(self.word()))
-        if self._records and step >= self._taken:
-            self._write(step + 1)  # before its noise is used: a step that is counted and not used costs nothing
-        if step == self._began + 1:  # the first batch has been read
-            self._warn_of_rows()
-        self.next_step = step + 1
 
     def _warn_of_rows(self) -> None:
         why = self._run._not_joined()
@@ -257,9 +275,24 @@ class StepGuard:
 
     def word(self) -> NDArray[np.uint8]:
         """What this host is about to do, in bytes of one size on all hosts: its run, training, next step, and part of the noise."""
+        return self._host().word()
+
+    def _host(self, refused: str = "") -> _hosts.Host:
         return _hosts.Host(
-            self._rank, self._ranks, self._primary, self.next_step, self._run.run_id, self._run.fingerprint, self._token, self._layout, self._shards, self._parts
-        ).word()
+            self._rank, self._ranks, self._primary, self.next_step, self._run.run_id, self._run.fingerprint, self._token, self._layout, self._shards, self._parts, refused
+        )
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Where something fails on this host alone, the others hear of it in their next comparison, with gather, and take no step.
+        The all-gather that they do next must be that comparison."""
+        try:
+            yield
+        except Exception as err:
+            if self._gather is not None and not self._closed:
+                self.close()
+                _hosts.tell(self._gather, self._host(str(err)))
+            raise
 
     def check(self, gathered: Any) -> None:
         """Compares the hosts before a step. gathered is what the trainer's all-gather of `word` gave, shape [hosts, bytes].

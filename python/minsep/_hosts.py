@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,10 @@ MOST_PARTS = 16  # parts of the noise that a host may read
 
 _WORD = np.dtype([
     ("version", "<i8"), ("rank", "<i8"), ("ranks", "<i8"), ("primary", "<i8"), ("step", "<i8"), ("shards", "<i8"),
-    ("parts", "<i8", (MOST_PARTS, 2)), ("run_id", "u1", 16), ("fingerprint", "u1", 32), ("token", "u1", 16), ("layout", "u1", 32),
+    ("parts", "<i8", (MOST_PARTS, 2)), ("run_id", "u1", 16), ("fingerprint", "u1", 32), ("token", "u1", 16), ("layout", "u1", 32), ("refused", "u1", 480),
 ])  # fmt: skip
 SIZE = _WORD.itemsize
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Host:
     layout: str  # SHA-256 of the names and shapes of its parameters; "" where they are not known
     shards: int  # into how many the noise is divided; 0 where it reads none
     parts: tuple[tuple[int, int], ...]  # shard and replica of each part that it reads
+    refused: str = ""  # why it takes no step; "" where it would
 
     def word(self) -> NDArray[np.uint8]:
         """The same in bytes, shape [SIZE], for an all-gather of any library."""
@@ -46,6 +48,10 @@ class Host:
             text = getattr(self, name)
             if text:
                 w[name] = np.frombuffer(bytes.fromhex(text), np.uint8)
+        said, most = self.refused.encode(), w["refused"].size
+        if len(said) > most:  # its own log has the rest
+            said = (said[: most - 3].decode("utf-8", "ignore") + "…").encode()
+        w["refused"][: len(said)] = np.frombuffer(said, np.uint8)
         return np.frombuffer(w.tobytes(), np.uint8)
 
 
@@ -62,14 +68,27 @@ def read(gathered: Any) -> list[Host]:
             raise TrainingError("hosts: have other versions of this package than each other: install one on all of them")
         text = {name: "" if not w[name].any() else bytes(w[name]).hex() for name in ("run_id", "fingerprint", "token", "layout")}
         parts = tuple((int(shard), int(replica)) for shard, replica in w["parts"] if shard >= 0)
-        hosts.append(Host(int(w["rank"]), int(w["ranks"]), bool(w["primary"]), int(w["step"]), shards=int(w["shards"]), parts=parts, **text))
+        refused = w["refused"].tobytes().rstrip(b"\0").decode("utf-8", "ignore")
+        hosts.append(Host(int(w["rank"]), int(w["ranks"]), bool(w["primary"]), int(w["step"]), shards=int(w["shards"]), parts=parts, refused=refused, **text))
     return hosts
+
+
+def tell(gather: Callable[[NDArray[np.uint8]], Any], host: Host) -> None:
+    """Gathers the word of a host that takes no step, so that the others hear of it in their comparison, and do not wait for it."""
+    sys.stderr.write(f"minsep: host {host.rank} takes no step, and tells the others: {host.refused}\n")  # at once, however long that takes
+    try:
+        gather(host.word())
+    except Exception:  # of any library: the others have ended
+        pass
 
 
 def check(hosts: Sequence[Host]) -> str:
     """Refuses hosts that are not about to take the same step of the same training with the noise of every coordinate. The token of
     the training."""
     count = len(hosts)
+    for h in hosts:
+        if h.refused:
+            raise TrainingError(f"hosts: host {h.rank} takes no step, so that none may: {h.refused}")
     if sorted(h.rank for h in hosts) != list(range(count)) or any(h.ranks != count for h in hosts):
         said = ", ".join(f"{h.rank} of {h.ranks}" for h in hosts)
         raise TrainingError(f"hosts: {count} have answered, as ranks {said}: give each its own rank, from 0, and the number of all as ranks")
@@ -82,7 +101,7 @@ def check(hosts: Sequence[Host]) -> str:
     token = next(h.token for h in hosts if h.primary)
     for h in hosts:
         if h.token not in ("", token):
-            raise TrainingError(f"hosts: host {h.rank} has a checkpoint of another training than host {primaries[0]}: resume all of them from checkpoints of one training")
+            raise TrainingError(f"hosts: host {h.rank} has a checkpoint of another training than host {primaries[0]}, or a record of one in its run directory: resume all of them from checkpoints of one training")
     _alike(hosts, "step", "step {}", "resume all of them from the checkpoint of one step")
     _check_noise([h for h in hosts if h.shards])
     return token

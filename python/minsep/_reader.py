@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -159,7 +160,8 @@ def read_noise(
     if guard is None:
         run._need_noise()
         check_unguarded(run)
-    return NoiseReader(run, like, guard, start, shard, shards, replica, key, dtype, checkpoint, checkpoint_steps)
+    with contextlib.nullcontext() if guard is None else guard.telling():
+        return NoiseReader(run, like, guard, start, shard, shards, replica, key, dtype, checkpoint, checkpoint_steps)
 
 
 class _Stream:

@@ -182,15 +182,9 @@ class NoisyOptimizer:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
 
     def step(self) -> None:
-        parameters = self._parameters()
-        gradients = [_per_example(p) for p in parameters]
-        total = clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
-        step = self.guard.next_step
-        if step < self.run.steps and any(len(g) != len(self.run.batch(step)) for g in gradients):
-            raise TrainingError(
-                f"step {step}: the gradients are not those of the batch of this step, whose noise they would have. Call step once for each batch of the loader, for an empty one too, "
-                "after one backward pass of all its examples; after a fault in between, begin again from a checkpoint"
-            )
+        parameters, step = self._parameters(), self.guard.next_step
+        with self.guard.telling():
+            total = self._total(parameters, step)
         self.guard.take(step)
         for p in parameters:
             p.grad_sample = None  # they are for one step, whether zero_grad is called or not
@@ -198,6 +192,16 @@ class NoisyOptimizer:
         for p, mean in zip(parameters, add_noise(total, noise, self.run.grid, self.run.expected_batch_size)):
             p.grad = mean.to(p.dtype)
         getattr(self.optimizer, "original_optimizer", self.optimizer).step()
+
+    def _total(self, parameters: list[Any], step: int) -> Any:
+        """The sum of the gradients of a step."""
+        gradients = [_per_example(p) for p in parameters]
+        if step < self.run.steps and any(len(g) != len(self.run.batch(step)) for g in gradients):
+            raise TrainingError(
+                f"step {step}: the gradients are not those of the batch of this step, whose noise they would have. Call step once for each batch of the loader, for an empty one too, "
+                "after one backward pass of all its examples; after a fault in between, begin again from a checkpoint"
+            )
+        return clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import multiprocessing
 import os
 import shutil
@@ -82,6 +83,12 @@ class Words(unittest.TestCase):
         whole[1] = dataclasses.replace(whole[1], layout="9" * 64)
         self.refused("hosts 0 and 1 take shard 0 of 1 of the noise for parameters of other names", whole)
         self.refused("no host takes shard 2 of 4 of the noise", [dataclasses.replace(h, shards=4) for h in self.hosts(2, 2)])
+
+    def test_a_host_that_takes_no_step(self):
+        """It is the first that is said, whatever else differs; long words in letters of several bytes are cut."""
+        hosts = self.hosts(3, step=4)
+        hosts[2] = dataclasses.replace(hosts[2], rank=0, step=7, refused="like: " + "é" * 300)
+        self.refused("host 0 takes no step, so that none may: like: é{230,240}…$", hosts)
 
     def test_another_version(self):
         word = self.hosts(1)[0].word().copy()
@@ -168,6 +175,55 @@ class Processes(runs.Case):
             self.assertRegex(said, "hosts 0, 1 with runs [0-9a-f]{32}; host 2 with runs [0-9a-f]{32}: open the run directory of one run")
         self.assertIn('"taken": "0000000000000009"', (path / "training.json").read_text())
         self.assertEqual([f[0]["next_step"] for f in self.together(hosts, lambda rank, gather: train(rank, gather, states[rank], stop=19))], [20] * 3)
+
+    def test_what_one_host_sees_alone(self):
+        """Where one host is refused for what it alone can see, the others hear of it, at once, and nobody takes a step."""
+        path, hosts = self.own_noisy(20, 33), 3
+        state = self.together(hosts, lambda rank, gather: self.step(path, rank, gather))[0]
+        foreign = dict(state, run_id="0" * 32)
+
+        def second(rank, gather, mine, **more):
+            """Host 1 has a state or part of the noise of its own."""
+            return self.step(path, rank, gather, **(mine if rank == 1 else {"state": state}), **more)
+
+        for words, mine in {
+            "the checkpoint is of run 0{32}": {"state": foreign},
+            "rank 7: must be 0 to 2": {"state": state, "number": 7},
+            "state: must be what state_dict gave": {"state": {}},
+            "like: has 12 coordinates, shard 1 of 3 of the noise has 11": {"state": state, "width": 12},
+            "like: has other names, shapes or order": {"state": state, "name": "v"},
+            "shard 3 of 3": {"state": state, "shard": 3},
+            "step 2: step 1 comes first": {"state": state, "take": 2},
+        }.items():
+            with self.subTest(words):
+                said = self.together(hosts, lambda rank, gather: second(rank, gather, mine))
+                self.assertRegex(said[1], "Error: .*" + words)
+                for other in said[0], said[2]:
+                    self.assertRegex(other, rf"TrainingError: hosts: host {mine.get('number', 1)} takes no step, so that none may: .*{words}")
+        self.assertIn('"taken": "0000000000000001"', (path / "training.json").read_text())
+        for found in self.together(hosts, lambda rank, gather: self.step(path, rank, gather, state=state)):
+            self.assertEqual(found["next_step"], 2)
+        said = self.together(hosts, lambda rank, gather: self.step(path, rank, gather, state=state))  # the first host sees that it is old
+        self.assertIn("step 1 was taken after this checkpoint", said[0])
+        self.assertRegex(said[2], "hosts: host 0 takes no step.*step 1 was taken after this checkpoint")
+
+    def step(self, path, rank, gather, state=None, number=None, shard=None, width=11, name="w", take=None):
+        """A step of one of three hosts, and its state after it."""
+        guard = minsep.StepGuard(minsep.Run(path), state, rank=rank if number is None else number, ranks=3, gather=gather)
+        noise = minsep.read_noise(minsep.Run(path), {name: np.zeros(width)}, guard=guard, shard=rank if shard is None else shard, shards=3)
+        t = guard.next_step
+        guard.take(t if take is None else take)
+        noise.step(t)
+        return guard.state_dict()
+
+    def test_a_host_whose_copy_was_used(self):
+        """A host that keeps no record refuses its copy of the run directory where that tells of another training."""
+        path, copy = self.own_noisy(20, 33), self.folder / "copy"
+        shutil.copytree(path, copy)
+        (copy / "training.json").write_text(json.dumps({"format": "minsep-training/1", "run_id": minsep.Run(path).run_id, "token": "5" * 32, "taken": "0000000000000001"}))
+        for said in self.together(3, lambda rank, gather: self.step(copy if rank == 1 else path, rank, gather)):
+            self.assertIn("host 1 has a checkpoint of another training than host 0, or a record of one in its run directory: resume all", said)
+        self.assertIn('"taken": "0000000000000000"', (path / "training.json").read_text())
 
     def test_hosts_that_see_one_folder(self):
         """Without an all-gather: a shard that two processes take, or another number of shards, is refused in the shared folder."""
