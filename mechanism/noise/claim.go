@@ -78,14 +78,20 @@ type recordFolder struct {
 // stateVariable names the folder of a user's state (XDG Base Directory Specification).
 const stateVariable = "XDG_STATE_HOME"
 
-// stateFolder is where records are kept for the user: $XDG_STATE_HOME, or ~/.local/state.
+// stateFolder is where records are kept for the user: $XDG_STATE_HOME, or ~/.local/state. A relative
+// path in the variable is a [*param.Error], with the folder of those who do not set it.
 func stateFolder() (string, error) {
-	if dir := os.Getenv(stateVariable); filepath.IsAbs(dir) {
+	dir := os.Getenv(stateVariable)
+	if filepath.IsAbs(dir) {
 		return dir, nil
 	}
 	home, err := os.UserHomeDir()
 	if err == nil && !filepath.IsAbs(home) {
 		err = errors.New("the home directory is not known")
+	}
+	if dir != "" {
+		err = &param.Error{Package: "noise", Param: stateVariable, Value: dir,
+			Rule: "must be an absolute path: records of run ids are kept there, and must be found from every folder; give the whole path, or unset it for ~/.local/state"}
 	}
 	return filepath.Join(home, ".local", "state"), err
 }
@@ -109,7 +115,11 @@ func OpenRegistry(root stream.Root, keyFile string) (*Registry, error) {
 	state, err := stateFolder()
 	own := recordFolder{filepath.Join(state, "minsep", "runs", name),
 		recordsFault(stateVariable, state, "must be a folder that can be written to: records of run ids are kept there, so that no two training runs have the same noise; set it to one")}
-	if err != nil {
+	var relative *param.Error
+	switch {
+	case errors.As(err, &relative):
+		return nil, err
+	case err != nil:
 		return nil, own.faulty(err)
 	}
 	return &Registry{[]recordFolder{beside, own}}, nil
@@ -266,7 +276,7 @@ func (g *Registry) Move(found Record, directory string) error {
 // or another machine, has other records.
 func OfThisUser(id stream.RunID) (found []Record) {
 	state, err := stateFolder()
-	if err != nil {
+	if !filepath.IsAbs(state) {
 		return nil
 	}
 	keys, err := store.List(context.Background(), filepath.Join(state, "minsep", "runs"))
@@ -358,7 +368,8 @@ func readRecord(path string, id stream.RunID) (*Record, error) {
 		err = fmt.Errorf("is of run %v in format %q: this version reads %q", r.RunID, r.Format, recordFormat)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("noise: record of a run id %s: %w", path, err)
+		return nil, fmt.Errorf("noise: record of a run id %s: was changed or damaged: %w: put a copy of it back: the records beside the key and in the user's state folder are alike; "+
+			"where none is whole, train with another run, which minsep run --again makes, or another --out", path, err)
 	}
 	return &r, nil
 }

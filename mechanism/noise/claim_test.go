@@ -104,8 +104,35 @@ func TestClaim(t *testing.T) {
 	if err := os.WriteFile(files[1], []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if g.Claim(claimed(t, 1, 1, of("numbered 3")), dirs[0], Digest{}) == nil {
-		t.Error("a damaged record is accepted")
+	if err := g.Claim(claimed(t, 1, 1, of("numbered 3")), dirs[0], Digest{}); err == nil || !strings.Contains(err.Error(), files[1]+": was changed or damaged") || !strings.Contains(err.Error(), "put a copy of it back") {
+		t.Errorf("a damaged record: %v", err)
+	}
+	// The way out that the message names.
+	whole, err := os.ReadFile(files[0])
+	if err := errors.Join(err, os.WriteFile(files[1], whole, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Claim(claimed(t, 1, 1, of("numbered 3")), dirs[0], Digest{}); err != nil {
+		t.Errorf("a record that was put back: %v", err)
+	}
+}
+
+// TestRelativeStateFolder is refused: records there would not be found from another folder.
+func TestRelativeStateFolder(t *testing.T) {
+	top := t.TempDir()
+	key := filepath.Join(top, "root.key")
+	newRegistry(t, key)
+	t.Chdir(top)
+	t.Setenv("HOME", top)
+	for _, dir := range []string{"state", "./state", "~/state"} {
+		t.Setenv(stateVariable, dir)
+		_, err := OpenRegistry(stream.Root{}, key)
+		if want := "noise: XDG_STATE_HOME " + dir + ": must be an absolute path"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if state, _ := stateFolder(); state != filepath.Join(top, ".local", "state") {
+			t.Errorf("those who only look see %s", state)
+		}
 	}
 }
 
