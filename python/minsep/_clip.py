@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from . import _rows
 from ._batches import PADDING
-from ._tree import ClipNorm, check_clip, check_divisor, flatten, map_leaves, rows_of
+from ._tree import ClipNorm, check_clip, check_divisor, check_grid, flatten, map_leaves, rows_of
 
 # Clipping is to a little less than the clip norm: by more than the roundings of norm, factor and products can add.
 SLACK = 2.0**-20
@@ -34,7 +34,7 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
 
     Give the sum to `add_noise`, once. Raises ValueError for shapes that do not fit each other.
     """
-    leaves, build = flatten(gradients)
+    leaves, build = flatten(gradients, "gradients")
     count = rows_of(leaves)
     check_clip(clip_norm, grid, [leaf.shape for _, leaf in leaves], HELD, owners)
     if owners is not None:
@@ -110,7 +110,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
     Noise is never rounded before it is added: a bfloat16 holds 256 multiples of the grid, and sums would show through.
     """
     check_divisor(divisor)
-    rows = _rows.not_added(z for _, z in flatten(noise)[0])
+    check_grid(grid)
+    flatten(total, "total")
+    rows = _rows.not_added(z for _, z in flatten(noise, "noise")[0])
 
     def one(s: Any, z: Any) -> Any:
         held = {"total": held_by(np.asarray(s).dtype.itemsize), "noise": held_by(np.asarray(z).dtype.itemsize)}

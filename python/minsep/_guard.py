@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _hosts, _records
-from ._run import Run
+from ._arguments import shown, whole
+from ._run import Run, need_run
 from ._trainings import NEXT, RECORD_NAME, Lock, Record, on_this_machine, parse, tells_of
 from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError
 
@@ -59,6 +60,10 @@ class StepGuard:
         ranks: int = 1,
         gather: Callable[[NDArray[np.uint8]], Any] | None = None,
     ) -> None:
+        need_run(run, "StepGuard(run)")
+        rank, ranks = whole(rank, "rank"), whole(ranks, "ranks")
+        if gather is not None and not callable(gather):
+            raise TypeError(f"gather {shown(gather)}: must be a function from the bytes of one host to those of all, such as minsep.jax.gather, and not {type(gather).__name__}")
         self._records: list[Record] = []
         self._claims: list[Lock] = []
         self._process, self._closed = os.getpid(), False
@@ -203,6 +208,7 @@ class StepGuard:
     def take(self, step: int) -> None:
         """Says that a step is taken now: call it before its noise is added, once for each step, in order. With gather, the hosts
         are compared first."""
+        step = whole(step, "step")
         if self._closed:
             raise TrainingError(f"step {step}: this guard was closed, and another one may take its steps: make a new one, with the state of a checkpoint")
         if self._process != os.getpid():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ._batches import PADDING, OwnerBatch, is_count
 from ._files import Folder
-from ._run import Run
+from ._run import Run, need_run
 from .errors import MissingPackageError, RunDirectoryError
 
 FOLDER, FORMAT = "materialized", "minsep-materialized/1"
@@ -30,6 +30,7 @@ def read_examples(run: Run, start: int = 0, *, pad: int | None = None) -> Iterat
     Raises RunDirectoryError for files that were changed, or are of other batches than those beside them; ValueError for a start
     or pad that cannot be.
     """
+    need_run(run, "read_examples(run, start)")
     try:
         import pyarrow  # noqa: F401
     except ImportError:

@@ -7,6 +7,7 @@ from typing import Any, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ._arguments import shown, whole
 from ._batches import PADDING, OwnerBatch
 
 
@@ -29,7 +30,10 @@ def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1
     batch = np.asarray(batch if owners is None else owners.rows)
     if batch.ndim != 1 or batch.dtype.kind not in "iu":
         raise ValueError(f"batch: must be whole numbers of one dimension, not {batch.dtype} of {batch.ndim}")
-    sizes = [multiple] if isinstance(multiple, (int, np.integer)) else list(multiple)
+    rank, ranks = whole(rank, "rank"), whole(ranks, "ranks")
+    if not isinstance(multiple, (int, np.integer, Sequence, np.ndarray)) or isinstance(multiple, (str, bytes)):
+        raise TypeError(f"multiple {shown(multiple)}: must be a whole number, or some sizes in a list, and not {type(multiple).__name__}")
+    sizes = [multiple] if isinstance(multiple, (int, np.integer)) else [whole(size, "multiple") for size in multiple]
     if not sizes or any(size < 1 for size in sizes):
         raise ValueError(f"multiple {multiple}: must be at least 1, or some sizes of at least 1")
     if not 0 <= rank < ranks:

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _command, _rows, _shared
+from ._arguments import shown, whole
 from ._guard import StepGuard, check_unguarded
 from ._noise import shard_range
-from ._run import Run
+from ._run import Run, need_run
 from ._tree import Layout, flatten
 from .errors import RunDirectoryError, TrainingError, UsageError
 
@@ -31,7 +32,8 @@ class NoiseReader:
     def __init__(self, run: Run, like: Any, guard: StepGuard | None, start: int, shard: int, shards: int, replica: int, key: str | None, dtype: str,
         checkpoint: str | None, checkpoint_steps: int) -> None:
         noise = run._need_noise()
-        if dtype not in _TYPES:
+        start, shard, shards, replica = whole(start, "start"), whole(shard, "shard"), whole(shards, "shards"), whole(replica, "replica")
+        if not isinstance(dtype, str) or dtype not in _TYPES:
             raise ValueError(
                 f"dtype {dtype!r}: must be float32 or float64. A bfloat16 does not hold the noise on its grid: add it in float32, and round the sum (add_noise)"
             )
@@ -157,6 +159,9 @@ def read_noise(
 
     Raises ValueError for a tree of another size; a stream's faults are those of the command, in its words.
     """
+    need_run(run, "read_noise(run, like, guard=guard)")
+    if guard is not None and not isinstance(guard, StepGuard):
+        raise TypeError(f"guard {shown(guard)}: must be the training's StepGuard, and not {type(guard).__name__}: guard = minsep.StepGuard(run), then read_noise(run, like, guard=guard)")
     if guard is None:
         run._need_noise()
         check_unguarded(run)

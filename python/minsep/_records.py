@@ -15,11 +15,12 @@ MAX_RECORD = 1 << 20  # bytes
 
 
 def state_folder() -> str | None:
-    """The folder of the user's records, which the command uses too; None where no home is known."""
-    for base in os.environ.get(VARIABLE, ""), os.path.join(os.path.expanduser("~"), ".local", "state"):
-        if os.path.isabs(base):
-            return os.path.join(base, "minsep")
-    return None
+    """The folder of the user's records, which the command uses too; None where no home is known. ValueError for a relative one."""
+    base = os.environ.get(VARIABLE, "")
+    if base and not os.path.isabs(base):
+        raise ValueError(f"{VARIABLE} {base}: must be an absolute path: records of trainings are kept there, and must be found from every folder; give the whole path, or unset it for ~/.local/state")
+    base = base or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(base, "minsep") if os.path.isabs(base) else None
 
 
 def _json(path: str, most: int = MAX_RECORD) -> Any:

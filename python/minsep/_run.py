@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _command
+from ._arguments import shown, whole
 from ._batches import Batches, OwnerBatch
 from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
 from ._join import Table, match_range
@@ -301,6 +302,7 @@ class Run:
         if noise.shards == 0:
             raise RunDirectoryError(f"{self._directory.where('noise')}: holds the recipe only, and no noise")
         step = _whole(step, "step", noise.steps)
+        shards = whole(shards, "shards")
         if not 1 <= shards <= noise.coordinates:
             raise ValueError(f"shards {shards}: must be 1 to {noise.coordinates}")
         lo, hi = shard_range(noise.coordinates, _whole(shard, "shard", shards), shards)
@@ -370,10 +372,15 @@ def _check_record(record: dict[str, Any], text: str, where: str) -> None:
 
 def _whole(value: Any, name: str, below: int) -> int:
     """A whole number in [0, below), of any integer type."""
-    try:
-        number = value.__index__()
-    except (AttributeError, TypeError):
-        raise TypeError(f"{name} {value!r}: must be a whole number") from None
+    number = whole(value, name)
     if not 0 <= number < below:
         raise IndexError(f"{name} {number}: must be 0 to {below - 1}")
-    return int(number)
+    return number
+
+
+def need_run(run: Any, call: str) -> None:
+    """Refuses what is no Run, such as its path; call is how the function is called, with `run` in it."""
+    if isinstance(run, Run):
+        return
+    opened = f"minsep.Run({run!r})" if isinstance(run, (str, os.PathLike)) else "minsep.Run(path)"
+    raise TypeError(f"run {shown(run)}: must be a run directory that was opened, and not {type(run).__name__}: run = {opened}, then {call}")

@@ -88,7 +88,7 @@ class Record(Lock):
                     _, self.token, self.taken = found
         except ValueError:
             self.close()
-            raise TrainingError(f"{path}: is not a record of a training, or was cut: if no training began, remove it") from None
+            raise TrainingError(f"{path}: is not a record of a training, or was cut. The records of a training are alike: put a copy of the other one in its place, of {RECORD_NAME} or of {STATE_FOLDER} below $XDG_STATE_HOME/minsep, by default ~/.local/state/minsep; if no training of this run began, remove it; else {NEXT}") from None
 
     def write(self, token: str, taken: int) -> None:
         """Writes the record in place, always of the same length."""

@@ -10,9 +10,11 @@ from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from numpy.typing import NDArray
 
+from ._arguments import is_number, shown
 
-def flatten(tree: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
-    """The leaves of a tree, each with its path, and a function that puts others in their places.
+
+def flatten(tree: Any, name: str = "tree") -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
+    """The leaves of a tree, each with its path, and a function that puts others in their places. name is how messages call it.
 
     The keys of a dict are sorted, as JAX does, so that the order of insertion does not matter.
     """
@@ -20,18 +22,19 @@ def flatten(tree: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
         return [("", tree)], lambda leaves: leaves[0]
     if isinstance(tree, Mapping) and type(tree).__module__ in ("builtins", "collections"):
         keys = sorted(tree)
-        parts = [(f"/{k}", flatten(tree[k])) for k in keys]
+        parts = [(f"/{k}", flatten(tree[k], name)) for k in keys]
         return _joined(parts, lambda values: dict(zip(keys, values)))
     if isinstance(tree, (list, tuple)):
         kind: Any = type(tree)
         make = (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind
-        return _joined([(f"/{i}", flatten(v)) for i, v in enumerate(tree)], make)
+        return _joined([(f"/{i}", flatten(v, name)) for i, v in enumerate(tree)], make)
     jax = sys.modules.get("jax")
     if jax is not None:
         found, structure = jax.tree_util.tree_flatten_with_path(tree)
         if all(hasattr(leaf, "shape") for _, leaf in found) and found:
             return [(jax.tree_util.keystr(path), leaf) for path, leaf in found], lambda leaves: jax.tree_util.tree_unflatten(structure, leaves)
-    raise ValueError(f"tree: {type(tree).__name__} is neither an array nor a dict, list or tuple of arrays")
+    hint = ": the noise of a step is what its step(t) gives" if hasattr(tree, "next_step") else ""
+    raise ValueError(f"{name}: {type(tree).__name__} is neither an array nor a dict, list or tuple of arrays{hint}")
 
 
 def _joined(parts: list[tuple[str, Any]], make: Callable[[list[Any]], Any]) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
@@ -52,7 +55,7 @@ class Layout:
     """Where the coordinates of a flat array are in a tree: leaf after leaf, each in C order."""
 
     def __init__(self, like: Any) -> None:
-        leaves, self._build = flatten(like)
+        leaves, self._build = flatten(like, "like")
         self.shapes = [tuple(int(n) for n in leaf.shape) for _, leaf in leaves]
         self.size = sum(math.prod(shape) for shape in self.shapes)
         names = [[path, list(shape)] for (path, _), shape in zip(leaves, self.shapes)]
@@ -142,6 +145,7 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
             "owners: must be left out for this run, in which examples are sampled: one example less moves the mean of its owner's gradients, and so the sum, by up to twice the clip norm, which "
             "the noise does not hide. To average the gradients of each owner, sample owners: minsep form --sample owners"
         )
+    check_grid(grid)
     if not 0 < clip_norm < math.inf:
         raise ValueError(f"clip_norm {clip_norm}: must be above 0")
     if grid != 0 and (not 0 < grid < math.inf or math.frexp(grid)[0] != 0.5):
@@ -155,6 +159,12 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
 
 def counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def check_grid(grid: Any) -> None:
+    """Refuses what is no number."""
+    if not is_number(grid):
+        raise TypeError(f"grid {shown(grid)}: must be run.grid, a number, and not {type(grid).__name__}")
 
 
 class ExpectedBatchSize(float):

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _rows
+from ._arguments import shown
 from ._guard import StepGuard, check_batch, check_guard
 from ._pad import pad
 from ._reader import NoiseReader
-from ._run import Run
-from ._tree import ClipNorm, check_clip, check_divisor
+from ._run import Run, need_run
+from ._tree import ClipNorm, check_clip, check_divisor, check_grid
 
 # Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
 # coordinates in any number of leaves, of its root, the factor and the products can add (27 units of 2^-24).
@@ -105,6 +106,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     What `read_noise` gave is refused a second time, but not in jax.jit, nor where it was made an array of JAX before.
     """
     check_divisor(divisor)
+    check_grid(grid)
+    if isinstance(noise, NoiseReader):
+        raise TypeError("noise: must be the noise of a step, noise.step(t), and not its reader")
     divisor = float(divisor)
     rows = _rows.not_added(jax.tree_util.tree_leaves(noise))
     if grid == 0:
@@ -138,6 +142,7 @@ class Steps:
     """
 
     def __init__(self, run: Run, source: Any, guard: StepGuard | None, multiple: int, rank: int = 0, ranks: int = 1) -> None:
+        need_run(run, "Steps(run, source, guard, multiple)")
         run._need_examples("a record of examples")
         self._guard, self._taken = check_guard(guard, 0 if guard is None else None, "Steps(run, source, guard, multiple)"), 0
         self._run, self._source, self._pad = run, source, (multiple, rank, ranks)
@@ -165,6 +170,7 @@ def batch_selection(run: Run, guard: StepGuard | None) -> Any:
     None, and the batches begin at step 0."""
     from jax_privacy import batch_selection as base
 
+    need_run(run, "batch_selection(run, guard)")
     run._need_examples("a batch selection strategy")
     check_guard(guard, 0 if guard is None else None, "batch_selection(run, guard)")
 
@@ -194,6 +200,10 @@ def privatizer(run: Run, noise: NoiseReader) -> Any:
     """
     import optax
 
+    need_run(run, "privatizer(run, noise)")
+    if not isinstance(noise, NoiseReader):
+        raise TypeError(f"noise {shown(noise)}: must be what read_noise(run, params, guard=guard) gave, and not {type(noise).__name__}")
+
     def init(params: Any) -> Any:
         return noise.next_step
 
@@ -215,6 +225,7 @@ _gather = gather
 
 def same_on_all_hosts(run: Run, gather: Callable[[Any], Any] | None = None) -> None:
     """Raises ValueError on hosts that have not the same run: the same batches and the same recipe of noise."""
+    need_run(run, "same_on_all_hosts(run)")
     mine = np.frombuffer(bytes.fromhex(run.fingerprint), np.uint8)
     theirs = np.asarray((_gather if gather is None else gather)(mine)).reshape(-1, len(mine))
     if (theirs != mine).any():

@@ -14,8 +14,9 @@ from ._batches import PADDING
 from ._clip import HELD, SLACK, check_on_grid, held_by, padding_of, whole_numbers
 from ._guard import StepGuard, check_guard
 from ._pad import pad
-from ._run import Run
-from ._tree import ClipNorm, check_clip, check_divisor, flatten, map_leaves, rows_of
+from ._reader import NoiseReader
+from ._run import Run, need_run
+from ._tree import ClipNorm, check_clip, check_divisor, check_grid, flatten, map_leaves, rows_of
 from .errors import TrainingError
 
 
@@ -25,7 +26,7 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     gradients is a tree of per-example gradients, such as the dict that vmap(grad(…)) of functorch or torch.func gives, each leaf of
     shape [n, ...]; n may be 0. The rest is as in `minsep.clip_and_sum`, on the tensors' device, which must have float64.
     """
-    leaves, build = flatten(gradients)
+    leaves, build = flatten(gradients, "gradients")
     count = rows_of(leaves)
     check_clip(clip_norm, grid, [tuple(leaf.shape) for _, leaf in leaves], HELD, owners)
     with torch.no_grad():
@@ -88,7 +89,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
     What `read_noise` gave is refused a second time; of copies of it, such as tensors, nothing is known.
     """
     check_divisor(divisor)
-    rows = _rows.not_added(z for _, z in flatten(noise)[0])
+    check_grid(grid)
+    flatten(total, "total")
+    rows = _rows.not_added(z for _, z in flatten(noise, "noise")[0])
 
     def one(s: torch.Tensor, z: Any) -> torch.Tensor:
         added = torch.tensor(np.asarray(z), dtype=torch.float64, device=s.device)  # a copy: files cannot be written
@@ -119,6 +122,7 @@ class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, run: Run, guard: StepGuard | None, rank: int = 0, ranks: int = 1, *, start: int | None = None) -> None:
+        need_run(run, "Batches(run, guard)")
         run._need_examples("a loader of examples")
         self.guard, self.start = check_guard(guard, start, "Batches(run, guard)"), start or 0
         self.run, self.rank, self.ranks = run, rank, ranks
@@ -173,6 +177,9 @@ class NoisyOptimizer:
     """
 
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
+        need_run(run, "NoisyOptimizer(optimizer, run, noise, guard)")
+        if not isinstance(noise, NoiseReader) or not isinstance(guard, StepGuard):
+            raise TypeError("noise, guard: must be those of read_noise(run, list(model.parameters()), guard=guard) and StepGuard(run): NoisyOptimizer(optimizer, run, noise, guard)")
         run._need_examples("Opacus")
         self.optimizer, self.run, self.noise, self.guard = optimizer, run, noise, guard
         noise.check_tree(self._parameters(), "list(model.parameters()), of those that are trained, in the optimizer's order")

@@ -202,7 +202,7 @@ class AddNoise(runs.Case):
         self.assertEqual(np.asarray(add(total, noise, 0.5, pickle.loads(pickle.dumps(expected)))[0]).tolist(), [[np.float32(1.5 / 6)] * 2] * 3)
         for one in 1, 1.0:
             self.assertEqual(np.asarray(add(total, noise, 0.5, one)[0]).tolist(), [[1.5] * 2] * 3)
-        for divisor in 0, -1, float("nan"), float("inf"), 6, 6.0, np.float64(6), np.int64(1), expected * 1, len(run.batch(1)), None, True:
+        for divisor in 0, -1, float("nan"), float("inf"), 6, 6.0, np.float64(6), np.int64(1), expected * 1, 2 + len(run.batch(1)), None, True:
             with self.assertRaisesRegex(ValueError, "divisor .*: must be run.expected_batch_size, as it comes.*divide the noisy sum yourself"):
                 add(total, noise, 0.5, divisor)
 
