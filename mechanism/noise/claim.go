@@ -78,8 +78,8 @@ type recordFolder struct {
 // stateVariable names the folder of a user's state (XDG Base Directory Specification).
 const stateVariable = "XDG_STATE_HOME"
 
-// stateFolder is where records are kept for the user: $XDG_STATE_HOME, or ~/.local/state. A relative
-// path in the variable is a [*param.Error], with the folder of those who do not set it.
+// stateFolder is where records are kept for the user: $XDG_STATE_HOME, or ~/.local/state. For a
+// relative path in the variable it is the folder of those who do not set it, and a [*param.Error].
 func stateFolder() (string, error) {
 	dir := os.Getenv(stateVariable)
 	if filepath.IsAbs(dir) {
