@@ -118,7 +118,7 @@ func (p Problem) sampled(m model, low, high, provable float64) []float64 {
 			continue
 		}
 		sigmas, both := p.mainAndSpare(m, low, safe/leastApart, provable, (1-share)*planned)
-		if !both {
+		if !both || roundUp(safe) <= sigmas[len(sigmas)-1] { // the latter where no noise multiplier has so large a δ
 			continue
 		}
 		sigmas = append(sigmas, roundUp(safe))

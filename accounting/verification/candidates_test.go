@@ -49,6 +49,32 @@ func samplesOf(t *testing.T, p Problem, g accounting.Goal) float64 {
 	return float64(tests[0].Samples)
 }
 
+// TestCandidatesRise: also where no noise multiplier has so large a δ, so that all of them begin at
+// the smallest that the model knows, as with two examples that take part once in a hundred runs.
+func TestCandidatesRise(t *testing.T) {
+	const delta = 0.9
+	var estimates []NoiseEstimate
+	for _, sigma := range []float64{0.031, 0.034, 0.05} {
+		estimates = append(estimates, NoiseEstimate{NoiseMultiplier: sigma, Estimates: [2]Estimate{
+			{Direction: montecarlo.P, Samples: 2000, Mean: 0.0099, Bound: 1},
+			{Direction: montecarlo.Q, Samples: 2000, Mean: 0.0099, Bound: 1},
+		}})
+	}
+	m := newModel(estimates, NoiseEstimate{}, 0.8*delta)
+	for _, budget := range []uint64{1000, 10_000, 1_000_000} {
+		p := Problem{Delta: delta, Samples: budget, bought: budget}
+		sigmas, err := p.candidates(m, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i < len(sigmas); i++ {
+			if sigmas[i] <= sigmas[i-1] {
+				t.Errorf("budget %d: candidates %v", budget, sigmas)
+			}
+		}
+	}
+}
+
 // TestSpareShare: of the parts of a budget that the spare candidate may have, the one with the
 // least noise is taken, counting the spare's noise for one time out of seven. Both candidates
 // together keep within the budget.
