@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import time
+import warnings
 from typing import Any
 
 from . import _records
@@ -59,6 +61,11 @@ class Lock:
                 if tries == 0:
                     raise
                 time.sleep(0.05)
+            except OSError as err:
+                if err.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
+                    raise
+                warnings.warn(f"{self.path}: nothing can be locked there ({err.strerror}): two trainings that begin there at once are noticed by their next steps only, if at all: begin one", stacklevel=7)
+                return
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -90,8 +97,18 @@ class Record(Lock):
             self.close()
             raise TrainingError(f"{path}: is not a record of a training, or was cut. The records of a training are alike: put a copy of the other one in its place, of {RECORD_NAME} or of {STATE_FOLDER} below $XDG_STATE_HOME/minsep, by default ~/.local/state/minsep; if no training of this run began, remove it; else {NEXT}") from None
 
+    def _read(self) -> tuple[str, str, int] | None:
+        try:
+            return parse(json.loads(os.pread(self._fd, 4096, 0).decode("utf-8", "replace")))
+        except (OSError, ValueError):
+            return None
+
     def write(self, token: str, taken: int) -> None:
         """Writes the record in place, always of the same length."""
+        found = self._read()
+        if found is not None and found[0] == self.run_id and found[1] != self.token:  # where files are not locked
+            raise TrainingError(f"{self.path}: another training has begun since, on another host perhaps: the noise must not hide two. Go on with one of them; for the other, {NEXT}")
+        self.token = token
         record = {"format": RECORD_FORMAT, "run_id": self.run_id, "token": token, "taken": f"{taken:0{_DIGITS}d}"}
         data = json.dumps(record).encode() + b"\n"
         os.pwrite(self._fd, data, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import multiprocessing
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import traceback
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -255,6 +257,25 @@ for shard, shards, replica in (1, 4, 0), (0, 3, 0), (2, 4, 0), (1, 4, 1):
         self.assertEqual(said, ["taken"] * 4)
         self.assertNotEqual(run.verdict().state, "broken")
         self.assertEqual((path / "training.shards").stat().st_mode & 0o777, 0o700)
+
+    def test_a_folder_without_locks(self):
+        """Of two trainings that begin there at once the first takes no step once the second has begun, and nothing tells before."""
+        import fcntl
+
+        run = minsep.Run(self.own_noisy())
+
+        def none(fd, how):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        with unittest.mock.patch.object(fcntl, "flock", none):
+            with self.assertWarnsRegex(UserWarning, r"training.json: nothing can be locked there \(No locks available\)") as warned:
+                first = minsep.StepGuard(run)
+            self.assertEqual(warned.filename, __file__)
+            second = minsep.StepGuard(run)
+            second.take(0)
+            with self.assertRaisesRegex(minsep.TrainingError, "another training has begun since, on another host perhaps"):
+                first.take(0)
+            second.take(1)
 
     def test_a_host_with_a_checkpoint_of_another_training(self):
         path = self.own_noisy()
