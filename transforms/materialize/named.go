@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -44,8 +45,8 @@ func namedData() (*parquet.File, error) {
 	return parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
 }
 
-// Sizes of splits of files by name. Each task reads the names of the whole folder, so there are not
-// many, whatever the folder has.
+// Sizes of splits of files by name. Each process reads the names of the whole folder, and what does
+// not remember them for each task, so there are not many, whatever the folder has.
 const (
 	leastNamed = 1 << 10 // files of a split
 	mostSplits = 1 << 6  // of a folder
@@ -81,12 +82,59 @@ func names(ctx context.Context, folder string) (names []string, err error) {
 	return names, nil
 }
 
+// mostListed is how many names of files a process remembers between its tasks.
+const mostListed = 1 << 22
+
+// listings are the names of folders that this process has listed, by their absolute paths: each
+// task needs those of a whole folder.
+type listings struct {
+	mutex   sync.Mutex // also while a folder is listed, so that tasks wait for one list
+	folders map[string][]string
+	count   int // of names
+}
+
+var listed listings
+
+// names are those of a folder, as they are now if anew is set or they are not remembered.
+func (l *listings) names(ctx context.Context, folder string, anew bool) (all []string, remembered bool, err error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if all, remembered = l.folders[folder]; remembered && !anew {
+		return all, true, nil
+	}
+	if all, err = names(ctx, folder); err == nil {
+		l.keep(folder, all)
+	}
+	return all, false, err
+}
+
+// keep remembers the names of a folder, and forgets all others where they would be too many.
+func (l *listings) keep(folder string, all []string) {
+	l.count += len(all) - len(l.folders[folder])
+	if l.folders == nil || l.count > mostListed {
+		l.folders, l.count = map[string][]string{}, len(all)
+	}
+	l.folders[folder] = all
+}
+
 // files are the files of a split, which must be those that were there when it was made.
 func (s Split) files(ctx context.Context) ([]namedFile, error) {
-	all, err := names(ctx, s.Path)
+	all, remembered, err := listed.names(ctx, s.Path, false)
 	if err != nil {
 		return nil, err
 	}
+	files, err := s.among(ctx, all)
+	if err == nil || !remembered || ctx.Err() != nil {
+		return files, err
+	}
+	if all, _, err = listed.names(ctx, s.Path, true); err != nil { // of another job, perhaps
+		return nil, err
+	}
+	return s.among(ctx, all)
+}
+
+// among are the files of a split, of the names of all files of its folder.
+func (s Split) among(ctx context.Context, all []string) ([]namedFile, error) {
 	if s.First+s.Groups > len(all) {
 		return nil, s.changed()
 	}
@@ -135,13 +183,14 @@ func (d Data) openNamed(ctx context.Context) (*Source, error) {
 }
 
 func (s *Source) addNamed(ctx context.Context, folder string, want ownergraph.IDType) error {
-	all, err := names(ctx, folder)
-	if err != nil {
-		return err
-	}
-	folder, err = store.Abs(folder)
+	absolute, err := store.Abs(folder)
 	if err != nil {
 		return &DataError{File: folder, Err: err}
+	}
+	folder = absolute
+	all, _, err := listed.names(ctx, folder, true)
+	if err != nil {
+		return err
 	}
 	each := max(leastNamed, (len(all)+mostSplits-1)/mostSplits)
 	for first := 0; first < len(all); first += each {
