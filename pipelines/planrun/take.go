@@ -83,8 +83,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 			return taken{run: run, corrected: true, before: before, known: known}, err
 		}
 		if !o.Overwrite {
-			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "is of another plan: " + strings.Join(differs, "; ") +
-				"; give another --out, or --overwrite, which makes everything again under a new run id, batches and noise too"}
+			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "is of another plan: " + strings.Join(differs, "; ") + wayOut(o.Out, differs)}
 		}
 		if o.RunID == run.RunID {
 			return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
@@ -158,9 +157,27 @@ func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) 
 		list = append(list, "its root key is another one")
 	}
 	if run.Plan.SHA256 != want.SHA256 {
-		list = append(list, stages.JSONDifferences(run.Plan.Plan, want.Plan)...)
+		for _, text := range stages.JSONDifferences(run.Plan.Plan, want.Plan) {
+			if strings.HasPrefix(text, inputsGraph) {
+				text = "the data in the graph's files have changed (" + text + ")"
+			}
+			list = append(list, text)
+		}
 	}
 	return list
+}
+
+// inputsGraph begins a difference in the contents of the graph's files.
+const inputsGraph = "inputs.graph is "
+
+// wayOut says what may be done where a directory is of another plan. A certificate does not depend
+// on the data where the sampler does not.
+func wayOut(out string, differs []string) string {
+	text := "; give another --out, "
+	if slices.ContainsFunc(differs, func(d string) bool { return strings.Contains(d, inputsGraph) }) {
+		text += fmt.Sprintf("with which \"from\": %q in privacy reuses the certificate if the sampler stays the same, ", out)
+	}
+	return text + "or --overwrite, which makes everything again under a new run id, batches and noise too"
 }
 
 // mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long as
