@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
@@ -195,11 +196,15 @@ func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) er
 			return nil
 		}
 	}
-	if free, known := store.Free(out); known && bytes > free {
-		return &ParamError{Package: "pipelines", Param: "out", Value: out,
-			Rule: fmt.Sprintf("has no room: about %d bytes are needed for %s, %d are free", bytes, strings.Join(folders, " and "), free)}
+	free, known := store.Free(out)
+	if !known || bytes <= free {
+		return nil
 	}
-	return nil
+	rule := fmt.Sprintf("has no room: about %s bytes are needed for %s, %s are free", words.Grouped(bytes), strings.Join(folders, " and "), words.Grouped(free))
+	if slices.Contains(folders, manifest.NoiseFolder) {
+		rule += "; noise takes none where only its recipe is made, by noise --recipe-only or \"recipe_only\": true in a plan's noise: the trainer then reads it as a stream"
+	}
+	return &ParamError{Package: "pipelines", Param: "out", Value: out, Rule: rule}
 }
 
 // copyTo is where a table of another run directory must be copied to, since batches are of no use

@@ -45,7 +45,7 @@ func TestNoiseOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out := noise(run)
-	if _, err := os.Stat(run); code != exitUsage || err == nil || !strings.Contains(out, "has no room: about 256000 bytes are needed for noise") {
+	if _, err := os.Stat(run); code != exitUsage || err == nil || !strings.Contains(out, "has no room: about 256,000 bytes are needed for noise") || !strings.Contains(out, "--recipe-only") {
 		t.Fatalf("without room: exit code %d: %s", code, out)
 	}
 	if err := os.MkdirAll(filepath.Join(run, "noise"), 0o700); err != nil { // part of the noise may be there: there is no refusal beforehand
