@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"minsep/accounting"
@@ -33,6 +34,24 @@ func TestSameAs(t *testing.T) {
 	}
 	if same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, 40, 1e-6); err != nil || same != 0 {
 		t.Errorf("noise that no batch size has: %g, %v", same, err)
+	}
+}
+
+// TestProvenTied: where the first needs samples, the best of those that are tied with it and need
+// none is named, and else none.
+func TestProvenTied(t *testing.T) {
+	rows := []*Row{{Noise: Noise{StdErr: .1}, CPU: 600}, {Tied: true, Noise: Noise{StdErr: .1}},
+		{Rank: 3, Tied: true, Noise: Noise{Proven: true}, CPU: 2, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}}}
+	if got := provenTied(rows); !strings.Contains(got, "Row 3, poisson, identity, is the best of them") || !strings.Contains(got, "about 2 s of a processor, that of the first 10 min") {
+		t.Errorf("%q", got)
+	}
+	rows[2].Tied = false
+	if got := provenTied(rows); got != "" {
+		t.Errorf("of a row that is behind: %q", got)
+	}
+	rows[0].Noise.Proven, rows[2].Tied = true, true
+	if got := provenTied(rows); got != "" {
+		t.Errorf("of a first that is proven: %q", got)
 	}
 }
 

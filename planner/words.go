@@ -87,7 +87,7 @@ func (out *Result) explain() {
 		why("%d more have exactly as much.", equal)
 	}
 	if tied > 0 {
-		why("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.", tied)
+		why("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.%s", tied, provenTied(out.Rows))
 	}
 	if next := out.Next(); next != nil {
 		why("Next is row %d, %s, with %.2g %% more%s.", next.Rank, next.Name(), 100*(next.Relative/first.Relative-1), instead(first, next))
@@ -99,6 +99,21 @@ func (out *Result) explain() {
 		}
 	}
 	out.Note = notes(out)
+}
+
+// provenTied names the best of the rows that cannot be told from the first and need no samples,
+// where the first needs some: its certificate takes seconds.
+func provenTied(rows []*Row) string {
+	first := rows[0]
+	if first.Noise.Proven {
+		return ""
+	}
+	for _, row := range rows[1:] {
+		if row.Refused == "" && row.Tied && row.Noise.Proven {
+			return fmt.Sprintf(" Row %d, %s, is the best of them that is proven without samples: its certificate takes about %s of a processor, that of the first %s.", row.Rank, row.Name(), seconds(row.CPU), seconds(first.CPU))
+		}
+	}
+	return ""
 }
 
 // Next is the first row behind the first that is not tied with it; nil if there is none.
