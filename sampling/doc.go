@@ -48,6 +48,8 @@ package sampling
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 
 	"minsep/internal/param"
 	"minsep/sampling/stream"
@@ -107,9 +109,14 @@ func (e *InfeasibleError) Unwrap() error { return e.Fault }
 
 func infeasible(batch, largest float64, why string) error {
 	return &InfeasibleError{
-		Fault:   &ParamError{Package: "sampling", Param: "batch size", Value: batch, Rule: fmt.Sprintf("must be at most %.6f, the largest feasible: %s", largest, why)},
+		Fault:   &ParamError{Package: "sampling", Param: "batch size", Value: batch, Rule: fmt.Sprintf("must be at most %s, the largest feasible: %s", roundedDown(largest), why)},
 		Largest: largest,
 	}
+}
+
+// roundedDown writes a size with at most six decimals, and not above it.
+func roundedDown(size float64) string {
+	return strconv.FormatFloat(math.Floor(size*1e6)/1e6, 'f', -1, 64)
 }
 
 func checkSteps(c *param.Checker, steps, minSep int) {

@@ -38,8 +38,14 @@ var fixedKind = Kind{
 		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for fixed")
 		c.Require(p.BatchSize >= 1 && p.BatchSize == float64(int(p.BatchSize)), "batch size", p.BatchSize, "must be a whole number of at least 1 for fixed")
 	},
-	spec: func(p Params, _ Population) (Spec, error) {
-		return Spec{Fixed: &Fixed{BatchSize: int(p.BatchSize), Steps: p.Steps, MinSep: p.MinSep, MaxParticipations: p.MaxParticipations}}, nil
+	spec: func(p Params, of Population) (Spec, error) {
+		s := Fixed{BatchSize: int(p.BatchSize), Steps: p.Steps, MinSep: p.MinSep, MaxParticipations: p.MaxParticipations}
+		if of.Examples > 0 { // an account may know none
+			if err := s.CheckExamples(of.Examples); err != nil {
+				return Spec{}, err
+			}
+		}
+		return Spec{Fixed: &s}, nil
 	},
 	scheme: func(s Spec) Scheme { return orNil(s.Fixed) },
 }

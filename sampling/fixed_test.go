@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -158,6 +159,22 @@ func TestCutTreatsCopiesAlike(t *testing.T) {
 	}
 	if stattest.Count(both, steps, 1.0/2) == nil {
 		t.Error("copies with one priority are not found out")
+	}
+}
+
+// TestFixedInfeasible: a batch size that the examples cannot give is refused where their number is
+// known, before batches are formed, and the largest that they can give is not.
+func TestFixedInfeasible(t *testing.T) {
+	p := sampling.Params{Scheme: "fixed", Steps: 100, MinSep: 8, BatchSize: 126}
+	if _, err := p.Spec(sampling.Population{Examples: 1000}); err == nil || !strings.Contains(err.Error(), "must be at most 125, the largest feasible") {
+		t.Errorf("126 of 1000 examples: %v", err)
+	}
+	if _, err := p.Spec(sampling.Population{}); err != nil {
+		t.Errorf("of examples that are not known: %v", err)
+	}
+	p.BatchSize = 125
+	if _, err := p.Spec(sampling.Population{Examples: 1000}); err != nil {
+		t.Errorf("125 of 1000 examples: %v", err)
 	}
 }
 

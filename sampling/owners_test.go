@@ -198,7 +198,7 @@ func TestParamsOfOwners(t *testing.T) {
 		{sampling.Params{ExamplesPerOwner: 2}, "examples per owner 2: needs sample owners"},
 		{sampling.Params{Sample: "examples", ExamplesPerOwner: 2}, "examples per owner 2: needs sample owners"},
 		{sampling.Params{Scheme: "cyclic-poisson", Sample: "owners", ExamplesPerOwner: 2}, "needs secret-partition"},
-		{sampling.Params{Sample: "owners", ExamplesPerOwner: 2, BatchSize: 300}, "must be at most 250.000000, the largest feasible: owners / min-sep = 1000 / 4"},
+		{sampling.Params{Sample: "owners", ExamplesPerOwner: 2, BatchSize: 300}, "must be at most 250, the largest feasible: owners / min-sep = 1000 / 4"},
 		{sampling.Params{Scheme: "poisson", Sample: "owners", ExamplesPerOwner: 2, BatchSize: 1e-14}, "makes an owner take part with probability"},
 	} {
 		if c.p.Scheme == "" {

@@ -23,10 +23,6 @@ const leastComposed = 1e-18
 func (p Problem) proven(ctx context.Context, out *Plan) error {
 	sigma := p.NoiseMultiplier
 	if sigma == 0 {
-		if out.Method == accounting.PLD && p.Delta < leastComposed {
-			return &accounting.ParamError{Package: "verification", Param: "delta", Value: p.Delta,
-				Rule: fmt.Sprintf("must be at least %g with this sampler: what its privacy loss distributions cut off counts as a loss of all privacy", leastComposed)}
-		}
 		var err error
 		if sigma, err = p.leastProven(ctx); err != nil {
 			return err
