@@ -55,6 +55,21 @@ func TestProvenTied(t *testing.T) {
 	}
 }
 
+// TestIndependentBeside: DP-SGD is compared with the first also where that has epochs of whole
+// steps, which change its batch size a little, and not at another batch size or population.
+func TestIndependentBeside(t *testing.T) {
+	row := func(scheme string, batch float64, most int) *Row {
+		return &Row{Scheme: sampling.Params{Scheme: scheme}, BatchSize: batch, MaxPerOwner: most, Bands: 1}
+	}
+	dpsgd := row("poisson", 256, 1)
+	if got := independentBeside([]*Row{row("epoch-min-sep", 255.3, 1), row("poisson", 512, 1), row("poisson", 256, 2), row("b-min-sep", 256, 1), dpsgd}); got != dpsgd {
+		t.Errorf("%+v", got)
+	}
+	if got := independentBeside([]*Row{row("epoch-min-sep", 255.3, 1), row("poisson", 258, 1)}); got != nil {
+		t.Errorf("at another batch size: %+v", got)
+	}
+}
+
 // TestTies: an order that an error could change is a tie.
 func TestTies(t *testing.T) {
 	row := func(relative, stdErr float64) *Row { return &Row{Relative: relative, StdErr: stdErr} }

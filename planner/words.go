@@ -64,11 +64,12 @@ func (out *Result) explain() {
 	if first.samplesOwners() {
 		sampling = "Poisson sampling of owners"
 	}
-	for _, row := range out.Rows {
-		if row.Scheme.Scheme == "poisson" && row.Bands == 1 && row.Scheme.Sample == first.Scheme.Sample && row.MaxPerOwner == first.MaxPerOwner && row.BatchSize == first.BatchSize && row != first {
-			why("Independent noise with %s has %.3g times as much at this batch size%s.", sampling, row.Relative/first.Relative, same)
-			break
+	if row := independentBeside(out.Rows); row != nil {
+		at := "at this batch size"
+		if row.BatchSize != first.BatchSize {
+			at = fmt.Sprintf("with batches of %.4g", row.BatchSize)
 		}
+		why("Independent noise with %s has %.3g times as much %s%s.", sampling, row.Relative/first.Relative, at, same)
 	}
 	equal, tied := 0, 0
 	for _, row := range out.Rows[1:] {
@@ -99,6 +100,19 @@ func (out *Result) explain() {
 		}
 	}
 	out.Note = notes(out)
+}
+
+// independentBeside is DP-SGD with the population of the first row and its batch size, up to the
+// hundredth by which epochs of whole steps change it; nil if that is not in the plan.
+func independentBeside(rows []*Row) *Row {
+	first := rows[0]
+	for _, row := range rows[1:] {
+		same := row.Scheme.Sample == first.Scheme.Sample && row.MaxPerOwner == first.MaxPerOwner && math.Abs(row.BatchSize/first.BatchSize-1) < .01
+		if row.Refused == "" && same && row.Scheme.Scheme == "poisson" && row.Bands == 1 {
+			return row
+		}
+	}
+	return nil
 }
 
 // provenTied names the best of the rows that cannot be told from the first and need no samples,
