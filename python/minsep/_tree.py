@@ -157,6 +157,16 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
         )
 
 
+def check_microbatch(clip_norm: Any, microbatch: Any) -> None:
+    """Refuses a size of microbatches that is none, and the clip norm of a run in which owners are sampled: a part may hold some of an owner's gradients only."""
+    if microbatch is not None and (isinstance(microbatch, bool) or not isinstance(microbatch, int) or microbatch < 1):
+        raise ValueError(f"microbatch {microbatch!r}: must be a whole number of examples, at least 1, or None for all at once")
+    if isinstance(clip_norm, OwnersClipNorm):
+        raise ValueError(
+            "clip_norm: of a run in which owners are sampled, whose gradients are clipped together: give those of whole owners to clip_and_sum, with owners=, and add the sums of parts"
+        )
+
+
 def counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 

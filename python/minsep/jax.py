@@ -16,7 +16,7 @@ from ._guard import StepGuard, check_batch, check_guard
 from ._pad import pad
 from ._reader import NoiseReader
 from ._run import Run, need_run
-from ._tree import ClipNorm, check_clip, check_divisor, check_grid
+from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch
 
 # Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
 # coordinates in any number of leaves, of its root, the factor and the products can add (27 units of 2^-24).
@@ -61,9 +61,52 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
             clipped = jnp.trunc(clipped * (unit / grid)).astype(jnp.int32)
         else:
             clipped = clipped * unit
-        return jnp.sum(clipped, axis=0).reshape(leaf.shape[1:])
+        return jnp.sum(clipped, axis=0, dtype=clipped.dtype).reshape(leaf.shape[1:])  # int32, with jax_enable_x64 too
 
     return jax.tree_util.tree_unflatten(structure, [total(x, leaf) for x, leaf in zip(flat, leaves)])
+
+
+def clipped_sum(loss: Callable[..., Any], clip_norm: ClipNorm, grid: float, microbatch: int | None = None) -> Callable[..., Any]:
+    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch examples: f(params, *batch, is_padding=None).
+
+    loss(params, *example) is the loss of one example, and each of batch a tree of arrays [n, ...] of the examples; n may be 0 and need not
+    be a multiple of microbatch, which is at least 1; without one, all gradients are made at once. A microbatch that is padding only is left
+    out. f gives what `clip_and_sum` gives of all gradients: the parts are added in whole multiples of the grid, without rounding. It can be
+    jitted. Where owners are sampled it is refused: an owner's gradients are clipped together, by `clip_and_sum`.
+
+    Raises ValueError for shapes that do not fit each other.
+    """
+    check_microbatch(clip_norm, microbatch)
+    gradients = jax.grad(loss)
+
+    def total(params: Any, *batch: Any, is_padding: Any = None) -> Any:
+        counts = {leaf.shape[0] if jnp.ndim(leaf) else -1 for leaf in jax.tree_util.tree_leaves(batch)}
+        if len(counts) != 1 or -1 in counts:
+            raise ValueError("batch: every array must have the examples as its first dimension")
+        count = counts.pop()
+        check_clip(clip_norm, grid, [(count, *jnp.shape(p)) for p in jax.tree_util.tree_leaves(params)], HELD, None)  # of the whole batch
+        none = jax.tree_util.tree_map(lambda p: jnp.zeros(jnp.shape(p), jnp.int32 if grid else jnp.float32), params)
+        padding = jnp.zeros(count, bool) if is_padding is None else jnp.asarray(is_padding, bool)
+        if padding.shape != (count,):
+            raise ValueError(f"is_padding: must have one entry for each of the {count} examples")
+        if count == 0:
+            return none
+        size = min(microbatch or count, count)
+        more = -count % size  # rows that fill the last part: examples that count as padding
+        parts = jax.tree_util.tree_map(lambda x: jnp.concatenate([x, x[:more]]).reshape(-1, size, *x.shape[1:]), batch)
+        marks = jnp.concatenate([padding, jnp.ones(more, bool)]).reshape(-1, size)
+
+        def add(sums: Any, part: Any) -> Any:
+            examples, marked = part
+            found = jax.vmap(gradients, (None, *(0 for _ in examples)))(params, *examples)
+            return jax.tree_util.tree_map(jnp.add, sums, clip_and_sum(found, clip_norm, grid, marked))
+
+        def step(sums: Any, part: Any) -> Any:
+            return jax.lax.cond(jnp.all(part[1]), lambda sums, _: sums, add, sums, part), None
+
+        return jax.lax.scan(step, none, (parts, marks))[0]
+
+    return total
 
 
 def _means(flat: list[Any], owners: Any, is_padding: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from ._guard import StepGuard, check_guard
 from ._pad import pad
 from ._reader import NoiseReader
 from ._run import Run, need_run
-from ._tree import ClipNorm, check_clip, check_divisor, check_grid, flatten, map_leaves, rows_of
+from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, flatten, map_leaves, rows_of
 from .errors import TrainingError
 
 
@@ -79,6 +79,34 @@ def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
         return vmap(grad(loss), (None, *(0 for _ in batch)))(params, *batch)
 
     return gradients
+
+
+def clipped_sum(loss: Callable[..., torch.Tensor], clip_norm: ClipNorm, grid: float, microbatch: int | None = None) -> Callable[..., Any]:
+    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch examples: f(params, *batch, is_padding=None).
+
+    loss and batch are those of `per_example`. f gives what `clip_and_sum` gives of all gradients: the parts are added in whole
+    multiples of the grid, without rounding. microbatch is at least 1; without one, all gradients are made at once. A microbatch that is padding only is left
+    out. Where owners are sampled it is refused: an owner's gradients are clipped together, by `clip_and_sum`.
+    """
+    check_microbatch(clip_norm, microbatch)
+    gradients = per_example(loss)
+
+    def total(params: Any, *batch: torch.Tensor, is_padding: Any = None) -> Any:
+        count = len(batch[0])
+        if any(len(x) != count for x in batch):
+            raise ValueError("batch: every tensor must have the examples as its first dimension")
+        check_clip(clip_norm, grid, [(count, *p.shape) for _, p in flatten(params)[0]], HELD, None)  # of the whole batch
+        padding = padding_of(_on_host(is_padding), count)
+        size = min(microbatch or count, count)
+        sums = map_leaves(lambda p: torch.zeros(p.shape, dtype=torch.float64, device=p.device), params)
+        for first in range(0, count, max(size, 1)):
+            part = slice(first, first + size)
+            if not padding[part].all():
+                found = clip_and_sum(gradients(params, *(x[part] for x in batch)), clip_norm, grid, padding[part])
+                sums = map_leaves(torch.add, sums, found)
+        return sums
+
+    return total
 
 
 def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.dtype = torch.float32) -> Any:
@@ -174,6 +202,8 @@ class NoisyOptimizer:
     noise, divides by the expected batch size and lets the optimizer inside do the update. Call it for empty batches too, and loop over the
     loader alone: a loop over the guard is refused. Gradients of more or fewer examples than the batch of the step has are refused too: a batch
     was left out, cut, or read twice. Each gradient is taken once.
+
+    Where the gradients of a batch do not fit the memory, call `accumulate` after the backward pass of each part of it, and then `step`.
     """
 
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
@@ -184,33 +214,51 @@ class NoisyOptimizer:
         self.optimizer, self.run, self.noise, self.guard = optimizer, run, noise, guard
         noise.check_tree(self._parameters(), "list(model.parameters()), of those that are trained, in the optimizer's order")
         guard.taken_by("NoisyOptimizer.step")
+        self._parts: list[tuple[list[int], Any]] = []  # of the batch so far: how many gradients each parameter had, and their sum
 
     def _parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
+
+    def accumulate(self) -> None:
+        """Clips and adds the gradients of a part of the batch, after its backward pass, and frees them. The sum is exact, whatever the parts."""
+        with self.guard.telling():
+            self._add(self._parameters())
 
     def step(self) -> None:
         parameters, step = self._parameters(), self.guard.next_step
         with self.guard.telling():
             total = self._total(parameters, step)
         self.guard.take(step)
-        for p in parameters:
-            p.grad_sample = None  # they are for one step, whether zero_grad is called or not
         noise = self.noise.step(step)
         for p, mean in zip(parameters, add_noise(total, noise, self.run.grid, self.run.expected_batch_size)):
             p.grad = mean.to(p.dtype)
         getattr(self.optimizer, "original_optimizer", self.optimizer).step()
 
+    def _add(self, parameters: list[Any]) -> None:
+        """Adds the gradients that the parameters have, and takes them away."""
+        gradients = [_per_example(p) for p in parameters]
+        part = clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
+        self._parts.append(([len(g) for g in gradients], part))
+        for p in parameters:
+            p.grad_sample = None  # they are summed once, whether zero_grad is called or not
+        if len(self._parts) > 1:
+            (before, sums), (more, found) = self._parts
+            self._parts = [([a + b for a, b in zip(before, more)], [a + b for a, b in zip(sums, found)])]
+
     def _total(self, parameters: list[Any], step: int) -> Any:
         """The sum of the gradients of a step."""
-        gradients = [_per_example(p) for p in parameters]
-        if step < self.run.steps and any(len(g) != len(self.run.batch(step)) for g in gradients):
+        self._add(parameters)
+        (counts, total), self._parts = self._parts[0], []
+        if step < self.run.steps and any(n != len(self.run.batch(step)) for n in counts):
             raise TrainingError(
                 f"step {step}: the gradients are not those of the batch of this step, whose noise they would have. Call step once for each batch of the loader, for an empty one too, "
-                "after one backward pass of all its examples; after a fault in between, begin again from a checkpoint"
+                "after one backward pass of all its examples, or after accumulate for each part of them; after a fault in between, begin again from a checkpoint"
             )
-        return clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
+        return total
 
     def zero_grad(self) -> None:
+        """Forgets the gradients of the batch, with the parts that were accumulated: call it before the first part, not between them."""
+        self._parts = []
         self.optimizer.zero_grad()
 
 
@@ -221,6 +269,6 @@ def _per_example(p: Any) -> torch.Tensor:
         return torch.zeros((0, *p.shape), device=p.device)
     if isinstance(found, list):
         if len(found) != 1:
-            raise ValueError("grad_sample: of several backward passes: call optimizer.zero_grad() before the one backward pass of each batch, and optimizer.step() after it")
+            raise ValueError("grad_sample: of several backward passes: call optimizer.accumulate() after each, or optimizer.zero_grad() before the one backward pass of each batch, and optimizer.step() after it")
         found = found[0]
     return found

@@ -356,11 +356,52 @@ class Torch(runs.Case):
                 self.assertNotRegex(str(refused.exception).replace(f"step {t}:", ""), "[0-9]")  # sizes are secret
                 self.assertEqual(guard.next_step, t)
             parameter.grad_sample = [torch.ones(count, 33)] * 2
-            with self.assertRaisesRegex(ValueError, r"grad_sample: of several backward passes: call optimizer.zero_grad\(\) before the one backward pass of each batch, and optimizer.step\(\) after it"):
+            with self.assertRaisesRegex(ValueError, r"grad_sample: of several backward passes: call optimizer.accumulate\(\) after each, or optimizer.zero_grad\(\) before the one backward pass of each batch, and optimizer.step\(\) after it"):
                 optimizer.step()
             parameter.grad_sample = torch.ones(count, 33) if count else None
             optimizer.step()
             self.assertIsNone(parameter.grad_sample)
+
+    @runs.needs("torch")
+    def test_parts_of_a_batch(self):
+        """Parts that are accumulated give the bits of the whole batch; a part that is left out is refused, and zero_grad forgets parts."""
+        import torch
+
+        import minsep.torch as ours
+
+        found = []
+        for size in None, 1, 2:
+            self.folder = self.folder / str(size)
+            self.folder.mkdir()
+            run = minsep.Run(self.own_noisy())
+            guard = minsep.StepGuard(run)
+            parameter = torch.nn.Parameter(torch.zeros(33))
+            inner = torch.optim.SGD([parameter], lr=0.5)
+            optimizer = ours.NoisyOptimizer(inner, run, minsep.read_noise(run, [parameter], guard=guard), guard)
+            sums = []
+            for t in range(run.steps):
+                rows = run.batch(t)
+                gradients = torch.tensor(np.random.default_rng(t).standard_normal((len(rows), 33)), dtype=torch.float32)
+                if size is not None and len(rows) > 1:
+                    parameter.grad_sample = gradients[:1]
+                    optimizer.accumulate()
+                    with self.assertRaisesRegex(minsep.TrainingError, f"step {t}: the gradients are not those of the batch.*accumulate for each part"):
+                        optimizer.step()  # without the others
+                    parameter.grad_sample = gradients[:1]
+                    optimizer.accumulate()
+                    optimizer.zero_grad()
+                optimizer.zero_grad()
+                for part in () if size is None else gradients.split(size):
+                    parameter.grad_sample = part
+                    optimizer.accumulate()
+                    self.assertIsNone(parameter.grad_sample)
+                if size is None and len(rows):
+                    parameter.grad_sample = gradients
+                optimizer.step()
+                want = minsep.clip_and_sum(gradients.numpy(), run.clip_norm, run.grid)
+                sums.append(minsep.add_noise(want, np.array(run.noise(t)), run.grid, run.expected_batch_size))
+                np.testing.assert_array_equal(parameter.grad.numpy(), sums[-1])
+            self.assertEqual(guard.next_step, run.steps)
 
 
 class HuggingFace(runs.Case):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import collections
 import json
+import os
 import pickle
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
 
 import minsep
 from minsep import _clip
-from minsep._tree import ExpectedBatchSize
+from minsep._tree import ExpectedBatchSize, OwnersClipNorm
 
 from . import runs
 
@@ -178,6 +181,115 @@ class Clip(runs.Case):
 
         self.check(lambda x, z, g, p: ours.clip_and_sum(torch.tensor(x), z, g, p).numpy(), _clip.SLACK, 2.0**-45)
         self.check_tree(ours.clip_and_sum, torch.tensor)
+
+
+class Microbatches(runs.Case):
+    """Parts of a batch add up to the bits of the whole, padding in any place."""
+
+    def problem(self, rng, count):
+        x = rng.standard_normal((count, 7)).astype(np.float32) * np.exp(rng.normal(0, 2, (count, 1))).astype(np.float32)
+        if count > 2:
+            x[1, 3] = np.nan
+        return x, rng.integers(0, 3, count) == 0
+
+    @runs.needs("jax")
+    def test_jax(self):
+        import jax
+        import jax.numpy as jnp
+
+        from minsep import jax as ours
+
+        rng, grid = np.random.default_rng(5), 2.0**-12
+        params = {"a": jnp.zeros(7), "b": (jnp.zeros((2, 3)), jnp.zeros(()))}
+
+        def loss(params, x, label):  # linear, so that its gradients are the same whatever is computed beside them
+            return params["a"] @ x["v"] + (params["b"][0] * label).sum() + params["b"][1] * x["v"][0]
+
+        gradients = jax.vmap(jax.grad(loss), (None, 0, 0))
+        for count, sizes in (0, [2]), (1, [2]), (7, [1, 3, None]):
+            x, padding = self.problem(rng, count)
+            batch = {"v": jnp.asarray(x)}, jnp.asarray(rng.standard_normal((count, 2, 3)), jnp.float32)
+            found = jax.jit(gradients)(params, *batch)
+            for size in sizes:
+                total = jax.jit(ours.clipped_sum(loss, ONE, grid, size))
+                for marks in padding, np.arange(count) > 1:
+                    parts = total(params, *batch, is_padding=marks)
+                    jax.tree_util.tree_map(np.testing.assert_array_equal, parts, ours.clip_and_sum(found, ONE, grid, marks))
+                    self.assertEqual({leaf.dtype.name for leaf in jax.tree_util.tree_leaves(parts)}, {"int32"})
+        parts = ours.clipped_sum(loss, ONE, grid, 3)(params, *batch)
+        jax.tree_util.tree_map(np.testing.assert_array_equal, parts, ours.clip_and_sum(found, ONE, grid))
+        without = ours.clipped_sum(loss, ONE, 0, 2)(params, *batch)
+        jax.tree_util.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), without, ours.clip_and_sum(found, ONE, 0))
+        self.refused(ours.clipped_sum, loss, params, batch)
+
+    @runs.needs("jax")
+    def test_jax_makes_no_gradients_of_padding(self):
+        import jax
+
+        from minsep import jax as ours
+
+        seen = []
+
+        def loss(params, x):
+            jax.debug.callback(lambda v: seen.append(float(v)), x)
+            return params * x
+
+        x = np.arange(8, dtype=np.float32)
+        ours.clipped_sum(loss, ONE, 2.0**-10, 2)(np.float32(0), x, is_padding=x > 2)
+        jax.effects_barrier()
+        self.assertEqual(sorted(set(seen)), [0.0, 1.0, 2.0, 3.0])
+
+    @runs.needs("jax")
+    def test_jax_in_64_bits(self):
+        """Sums are int32 where a program has switched on jax_enable_x64, and take noise."""
+        program = (
+            "import jax, numpy as np, minsep, minsep.jax as dp\n"
+            "jax.config.update('jax_enable_x64', True)\n"
+            "total = dp.clip_and_sum(np.ones((3, 2)), minsep.ClipNorm(1.0), 2.0**-10)\n"
+            "parts = dp.clipped_sum(lambda p, x: (p * x).sum(), minsep.ClipNorm(1.0), 2.0**-10, 2)(np.zeros(2), np.ones((3, 2)))\n"
+            "assert total.dtype == parts.dtype == np.int32 and (total == parts).all()\n"
+            "print(dp.add_noise(parts, np.zeros(2, np.float32), 2.0**-10, 1).dtype)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)})
+        self.assertEqual(done.stdout.strip(), "float32", done.stderr)
+
+    @runs.needs("torch")
+    def test_torch(self):
+        import torch
+
+        from minsep import torch as ours
+
+        rng, grid = np.random.default_rng(6), 2.0**-12
+        params = {"a": torch.zeros(7), "b": torch.zeros(2, 3)}
+
+        def loss(params, x, label):
+            return (params["a"] * x).sum() + (params["b"] * label).sum()
+
+        for count in 0, 1, 6, 7:
+            x, padding = self.problem(rng, count)
+            batch = torch.tensor(x), torch.tensor(rng.standard_normal((count, 2, 3)), dtype=torch.float32)
+            for marks in padding, torch.tensor(padding), None, np.arange(count) > 1:
+                whole = ours.clip_and_sum(ours.per_example(loss)(params, *batch), ONE, grid, marks)
+                for microbatch in 1, 2, 3, 6, 100, None:
+                    parts = ours.clipped_sum(loss, ONE, grid, microbatch)(params, *batch, is_padding=marks)
+                    for name, value in whole.items():
+                        self.assertTrue(torch.equal(parts[name], value), (count, microbatch, name))
+        self.refused(ours.clipped_sum, loss, params, batch)
+
+    def refused(self, clipped_sum, loss, params, batch):
+        for wrong in 0, -1, 2.0, True, "8":
+            with self.assertRaisesRegex(ValueError, "microbatch .*at least 1, or None"):
+                clipped_sum(loss, ONE, 0, wrong)
+        with self.assertRaisesRegex(ValueError, "must be run.clip_norm"):
+            clipped_sum(loss, 1.0, 0, 2)(params, *batch)
+        with self.assertRaisesRegex(ValueError, "larger --grid"):  # of the whole batch, and not of a part
+            clipped_sum(loss, minsep.ClipNorm(2.0**30), 2.0**-23, 1)(params, *batch)
+        with self.assertRaisesRegex(ValueError, "owners are sampled.*clip_and_sum, with owners="):
+            clipped_sum(loss, OwnersClipNorm(1.0), 0, 2)
+        with self.assertRaisesRegex(ValueError, "one entry for each"):
+            clipped_sum(loss, ONE, 0, 2)(params, *batch, is_padding=[True])
+        with self.assertRaisesRegex(ValueError, "examples as its first dimension"):
+            clipped_sum(loss, ONE, 0, 2)(params, batch[0], batch[1][:3])
 
 
 class AddNoise(runs.Case):
