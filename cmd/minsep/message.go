@@ -20,7 +20,7 @@ import (
 // packages are the names of Go packages with which errors begin. They say nothing to a user, and
 // are left out of messages.
 var packages = []string{
-	"audit",
+	"audit", "compose",
 	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld",
 	"progress", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words",

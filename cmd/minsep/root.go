@@ -164,7 +164,7 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	addBeamFlags(f, &a.runner)
 	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.materializeCommand(), a.accountCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand())
 	root.AddCommand(a.strategyCommand(), a.noiseCommand(), a.planCommand(), a.runCommand())
-	root.AddCommand(a.auditCommand())
+	root.AddCommand(a.auditCommand(), a.composeCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
 		wrapArgs(c)

@@ -1,0 +1,156 @@
+package pld
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/internal/param"
+)
+
+// Point is a guarantee of (Epsilon, Delta)-differential privacy in both directions.
+type Point struct {
+	Epsilon float64 `json:"epsilon"` // at least 0
+	Delta   float64 `json:"delta"`   // at least 0, at most 1
+}
+
+// Certified is a training of which nothing is known but points that hold together, and that is made
+// Count times.
+type Certified struct {
+	Points []Point `json:"points"` // at least one
+	Count  int     `json:"count"`  // at least 1
+}
+
+// LargestPoint is the largest ε of a point that is used: e^ε of larger ones is beyond any δ of
+// interest. A training without a smaller one may be a total loss.
+const LargestPoint = 500
+
+// Together composes trainings of which points are known, each chosen by looking at those before
+// (F6.2). Its lower bounds are 0: trainings may be more private than their points say.
+func Together(trainings []Certified) (*Composition, error) {
+	c := param.Checker{Package: "pld"}
+	c.Require(len(trainings) > 0, "trainings", len(trainings), "must not be empty")
+	count, widest, spread := 0, 0.0, math.Inf(1)
+	for i, t := range trainings {
+		c.Require(len(t.Points) > 0, fmt.Sprintf("points of training %d", i), len(t.Points), "must not be empty")
+		c.Require(t.Count >= 1 && t.Count <= maxTrainings, "count", t.Count, fmt.Sprintf("must be at least 1 and at most %d", maxTrainings))
+		for _, p := range t.Points {
+			c.Require(p.Epsilon >= 0 && p.Delta >= 0 && p.Delta <= 1, "point", p, "must have an epsilon of at least 0, and a delta of at least 0 and at most 1")
+			if p.Epsilon <= LargestPoint {
+				widest = max(widest, p.Epsilon)
+			}
+			if p.Epsilon > 0 {
+				spread = min(spread, p.Epsilon)
+			}
+		}
+		count += t.Count
+	}
+	c.Require(count <= maxTrainings, "count", count, fmt.Sprintf("must be at most %d", maxTrainings))
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	// The rounding of losses adds at most about count·grid² / 8 to ε (F6.2).
+	grid := min(math.Sqrt(1e-5/float64(count)), spread/50)
+	grid = max(grid, widest/(maxCells/4), 1e-7)
+	if first := trainings[0].Points[0].Epsilon; first > grid && first <= LargestPoint { // then its losses need no rounding
+		grid = first / math.Floor(first/grid)
+	}
+	p := product{grid: grid}
+	for _, t := range trainings {
+		p.terms = append(p.terms, term{discrete(t.Points, grid), float64(t.Count)})
+	}
+	nothing := product{grid: grid, terms: []term{{atoms{mass: []float64{1}}, 1}}}
+	l := Loss{lower: nothing, upper: p}
+	return &Composition{PQ: l, QP: l}, nil
+}
+
+// maxTrainings bounds what is composed: the counts of atoms' errors stay small.
+const maxTrainings = 1_000_000
+
+// rounding bounds what a side's mass is off by: widths are differences of numbers up to 1/slope.
+const rounding = 1e-15
+
+// line bounds a true positive rate by at + slope·FPR, with ln(slope) = loss.
+type line struct{ at, loss float64 }
+
+// discrete is the pair of the points' trade-off curve (F6.1, F6.2), a concave polygon: a side of
+// slope e^ℓ over a width w of false positive rates is an outcome of loss ℓ, with probability w·e^ℓ
+// under P and w under Q. What the curve has at 0 is lost altogether. Losses are put on the grid
+// such that P and Q keep their masses.
+func discrete(points []Point, grid float64) atoms {
+	lines := []line{{1, math.Inf(-1)}}
+	for _, p := range points {
+		if p.Epsilon <= LargestPoint {
+			lines = append(lines, line{p.Delta, p.Epsilon}, line{1 - math.Exp(-p.Epsilon)*(1-p.Delta), -p.Epsilon})
+		}
+	}
+	slices.SortFunc(lines, func(a, b line) int { // from the steepest; of parallel ones the lowest first
+		if a.loss != b.loss {
+			return -cmpFloat(a.loss, b.loss)
+		}
+		return cmpFloat(a.at, b.at)
+	})
+	sides, widths := envelope(lines)
+	edge := 0.0
+	for _, s := range sides {
+		if !math.IsInf(s.loss, -1) {
+			edge = max(edge, math.Abs(s.loss))
+		}
+	}
+	low := -int(math.Ceil(edge/grid)) - 1
+	out := atoms{low: low, mass: make([]float64, 2-2*low), inf: min(1, sides[0].at*(1+1e-12)+rounding*float64(len(sides)))}
+	for i, s := range sides {
+		if math.IsInf(s.loss, -1) || widths[i] <= 0 {
+			continue
+		}
+		mass := widths[i] * math.Exp(s.loss)
+		index := int(math.Floor(s.loss / grid))
+		share := min(1, max(0, math.Expm1(float64(index)*grid-s.loss)/math.Expm1(-grid)))
+		out.mass[index-low] += mass * (1 - share)
+		out.mass[index+1-low] += mass * share
+	}
+	// What rounding took from the masses goes to the highest loss.
+	out.mass[len(out.mass)-1] += max(0, 1-out.inf-total(out.mass))
+	return out
+}
+
+func cmpFloat(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// envelope returns the lines of which some part is the lowest of all over [0, 1], from the left,
+// and the widths of these parts.
+func envelope(lines []line) (sides []line, widths []float64) {
+	at := 0.0
+	value := func(l line) float64 { return l.at + math.Exp(l.loss)*at }
+	now := lines[0]
+	for _, l := range lines[1:] {
+		if value(l) <= value(now) {
+			now = l
+		}
+	}
+	for at < 1 {
+		next, to := now, 1.0
+		for _, l := range lines {
+			if l.loss >= now.loss {
+				continue
+			}
+			// A flatter line is below from here on.
+			if x := (l.at - now.at) / (math.Exp(now.loss) - math.Exp(l.loss)); x < to || x == to && next != now && l.loss < next.loss {
+				next, to = l, max(x, at)
+			}
+		}
+		sides, widths = append(sides, now), append(widths, to-at)
+		if next == now {
+			break
+		}
+		now, at = next, to
+	}
+	return sides, widths
+}

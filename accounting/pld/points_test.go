@@ -1,0 +1,185 @@
+package pld
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// best is the least δ of k trainings of one point (ε, δ), by the theorem of Kairouz, Oh and
+// Viswanath (arXiv 1311.0776, Theorem 3.3), at kε - 2iε; they show that no smaller one holds.
+func best(epsilon, delta float64, k, i int) (at, least float64) {
+	at = float64(k-2*i) * epsilon
+	sum := 0.0
+	for l := range i {
+		choose, _ := math.Lgamma(float64(k + 1))
+		a, _ := math.Lgamma(float64(l + 1))
+		b, _ := math.Lgamma(float64(k - l + 1))
+		sum += math.Exp(choose-a-b+epsilon*float64(k-l)-float64(k)*math.Log1p(math.Exp(epsilon))) * -math.Expm1(float64(2*l-2*i)*epsilon)
+	}
+	return at, 1 - math.Pow(1-delta, float64(k))*(1-sum)
+}
+
+func TestTogetherOfOnePoint(t *testing.T) {
+	for _, c := range []struct {
+		epsilon, delta float64
+		k              int
+	}{{1, 1e-5, 1}, {1, 1e-5, 4}, {0.1, 1e-6, 50}, {2, 0, 7}, {8, 1e-5, 3}, {0.01, 1e-3, 1000}} {
+		together, err := Together([]Certified{{[]Point{{c.epsilon, c.delta}}, c.k}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; 2*i <= c.k && i < 30; i++ {
+			at, want := best(c.epsilon, c.delta, c.k, i)
+			got, err := together.UpperDelta(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got < want*(1-1e-9) || got > want*(1+1e-6)+1e-11 {
+				t.Errorf("%+v at ε = %g: δ = %.9g, the theorem has %.9g", c, at, got, want)
+			}
+		}
+	}
+}
+
+// TestTogetherIsAboveEnumeration compares with sums over all outcomes of the pairs before they are
+// put on the grid.
+func TestTogetherIsAboveEnumeration(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for trial := range 30 {
+		var trainings []Certified
+		for range 1 + r.IntN(3) {
+			c := Certified{Count: 1}
+			for range 1 + r.IntN(4) {
+				c.Points = append(c.Points, Point{3 * r.Float64() * float64(r.IntN(4)), math.Exp(-12 * r.Float64())})
+			}
+			trainings = append(trainings, c)
+		}
+		together, err := Together(trainings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, epsilon := range []float64{0, 0.3, 1, 2.5, 6, 12} {
+			want := enumerated(trainings, epsilon)
+			got, err := together.UpperDelta(epsilon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got < want*(1-1e-9) || got > want*(1+2e-3)+1e-9 {
+				t.Errorf("trial %d, ε = %g: δ = %.12g, by enumeration %.12g: %v", trial, epsilon, got, want, trainings)
+			}
+		}
+	}
+}
+
+// enumerated is the divergence of the product of the points' curves, by the outcomes of all.
+func enumerated(trainings []Certified, epsilon float64) float64 {
+	type outcome struct{ p, q float64 }
+	all := []outcome{{1, 1}}
+	for _, c := range trainings {
+		// The curve at its corners, by the definition of F6.1.
+		curve := func(fpr float64) float64 {
+			most := 1.0
+			for _, p := range c.Points {
+				most = min(most, p.Delta+math.Exp(p.Epsilon)*fpr, 1-math.Exp(-p.Epsilon)*(1-p.Delta-fpr))
+			}
+			return most
+		}
+		corners := []float64{0, 1}
+		var lines [][2]float64
+		for _, p := range c.Points {
+			lines = append(lines, [2]float64{p.Delta, math.Exp(p.Epsilon)}, [2]float64{1 - math.Exp(-p.Epsilon)*(1-p.Delta), math.Exp(-p.Epsilon)})
+		}
+		lines = append(lines, [2]float64{1, 0})
+		for i, a := range lines {
+			for _, b := range lines[:i] {
+				if x := (b[0] - a[0]) / (a[1] - b[1]); x > 0 && x < 1 {
+					corners = append(corners, x)
+				}
+			}
+		}
+		sorted(corners)
+		outcomes := []outcome{{curve(0), 0}}
+		for i := range corners[1:] {
+			outcomes = append(outcomes, outcome{curve(corners[i+1]) - curve(corners[i]), corners[i+1] - corners[i]})
+		}
+		var next []outcome
+		for _, a := range all {
+			for _, b := range outcomes {
+				next = append(next, outcome{a.p * b.p, a.q * b.q})
+			}
+		}
+		all = next
+	}
+	sum := 0.0
+	for _, o := range all {
+		sum += max(0, o.p-math.Exp(epsilon)*o.q)
+	}
+	return sum
+}
+
+func sorted(x []float64) {
+	for i := range x {
+		for j := range i {
+			if x[i] < x[j] {
+				x[i], x[j] = x[j], x[i]
+			}
+		}
+	}
+}
+
+// TestTogetherOfManyPoints holds that points that a Gaussian mechanism has compose to little more
+// than the Gaussian mechanism of all.
+func TestTogetherOfManyPoints(t *testing.T) {
+	gaussian := func(mu, epsilon float64) float64 {
+		phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+		return phi(mu/2-epsilon/mu) - math.Exp(epsilon)*phi(-mu/2-epsilon/mu)
+	}
+	var points []Point
+	for epsilon := 0.0; epsilon <= 12; epsilon += 0.25 {
+		points = append(points, Point{epsilon, gaussian(1, epsilon)})
+	}
+	together, err := Together([]Certified{{points, 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := together.Epsilon(1e-5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	four, err := Compose([]Step{{Event{Prob: 1, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1}, 1}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := four.Epsilon(1e-5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Upper < want.Lower || found.Upper > 1.03*want.Upper {
+		t.Errorf("ε = %g by the points, %g of the mechanism", found.Upper, want.Upper)
+	}
+}
+
+func TestTogetherRefuses(t *testing.T) {
+	good := []Point{{1, 1e-5}}
+	for name, list := range map[string][]Certified{
+		"nothing":   nil,
+		"no point":  {{nil, 1}},
+		"no times":  {{good, 0}},
+		"too often": {{good, maxTrainings}, {good, 1}},
+		"negative":  {{[]Point{{-1, 0.1}}, 1}},
+		"no number": {{[]Point{{math.NaN(), 0.1}}, 1}},
+		"above 1":   {{[]Point{{1, 1.1}}, 1}},
+	} {
+		if _, err := Together(list); err == nil {
+			t.Errorf("%s is not refused", name)
+		}
+	}
+	lost, err := Together([]Certified{{[]Point{{LargestPoint + 1, 1e-9}}, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := lost.Epsilon(0.5); err != nil || !math.IsInf(found.Upper, 1) {
+		t.Errorf("a point beyond the largest promises ε = %v, %v", found, err)
+	}
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"minsep/accounting"
+	"minsep/accounting/pld"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/internal/words"
+	"minsep/manifest"
+	"minsep/stages"
+)
+
+// together is what minsep compose prints.
+type together struct {
+	Epsilon   float64    `json:"epsilon"`   // of all trainings together
+	Delta     float64    `json:"delta"`     // of all trainings together
+	Trainings int        `json:"trainings"` // how many
+	Protected string     `json:"protected"` // whom the claim protects
+	Adjacency string     `json:"adjacency"`
+	Basic     *basic     `json:"basic,omitempty"` // sums of ε and δ; nil where the δ asked for is below the sum
+	Runs      []composed `json:"runs"`
+}
+
+type basic struct {
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+}
+
+type composed struct {
+	Directory string      `json:"directory"`
+	Points    []pld.Point `json:"points"` // of its certificate
+}
+
+func (a *app) composeCommand() *cobra.Command {
+	var delta, epsilon float64
+	var times int
+	c := &cobra.Command{
+		Use:   "compose RUN... {--delta D | --epsilon E} [--times N]",
+		Short: "Add up the privacy of several trainings on the same data",
+		Long: `compose says what several trainings together promise to somebody who sees what all of them released, such as a sweep of
+learning rates of which the best is kept: each may be chosen by looking at those before it. It draws no samples: it takes
+every certified point of each run's certificate and, where the proof needs no samples, what else is proven. So points at
+small epsilon, as of minsep account --also-epsilon 0.1,0.2,0.4, make many trainings cheap. --times counts every run N
+times, for trainings that minsep run --again made or is to make of one plan.
+
+The claim is for whoever the certificates protect, which must be the same in all. The certificates are taken as they stand:
+minsep inspect checks them. The sum of all epsilon and delta, which holds too, is printed beside.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			check := param.Checker{Package: "compose"}
+			byDelta, byEpsilon := cmd.Flags().Changed("delta"), cmd.Flags().Changed("epsilon")
+			check.Require(byDelta != byEpsilon, "delta", delta, "exactly one of --delta and --epsilon must be given")
+			check.Require(!byDelta || delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
+			check.Require(!byEpsilon || epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
+			check.AtLeast("times", times, 1)
+			if err := check.Err(); err != nil {
+				return err
+			}
+			t, all, err := readTogether(cmd.Context(), args, times)
+			if err != nil {
+				return err
+			}
+			if err := t.compose(all, byDelta, delta, epsilon); err != nil {
+				return err
+			}
+			return a.print(t, func(w io.Writer) { t.write(w, times) })
+		},
+	}
+	f := c.Flags()
+	f.Float64Var(&delta, "delta", 0, "say epsilon of all trainings together at this delta")
+	f.Float64Var(&epsilon, "epsilon", 0, "say delta of all trainings together at this epsilon")
+	f.IntVar(&times, "times", 1, "count each run this many times")
+	return c
+}
+
+// readTogether reads the certificates of the runs, which must protect the same.
+func readTogether(ctx context.Context, dirs []string, times int) (*together, []pld.Certified, error) {
+	t := &together{Trainings: len(dirs) * times}
+	var all []pld.Certified
+	for i, dir := range dirs {
+		path := store.Join(dir, manifest.CertificateFile)
+		data, err := stages.ReadFile(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, &param.Error{Package: "compose", Param: "run directory", Value: dir, Rule: "must hold " + manifest.CertificateFile + ": minsep account makes one"}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := accounting.ParseCertificate(data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %s: %w", manifest.ErrInvalid, path, err)
+		}
+		if c.Status != accounting.Verified {
+			return nil, nil, &param.Error{Package: "compose", Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
+		}
+		run := pld.Certified{Count: times}
+		for _, p := range c.Guarantee() {
+			run.Points = append(run.Points, pld.Point(p))
+		}
+		t.Runs = append(t.Runs, composed{dir, run.Points})
+		more, err := proven(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		run.Points = append(run.Points, more...)
+		all = append(all, run)
+		switch {
+		case i == 0:
+			t.Protected, t.Adjacency = c.Protected(), c.Adjacency
+		case c.Protected() != t.Protected || c.Adjacency != t.Adjacency:
+			return nil, nil, &param.Error{Package: "compose", Param: "run directory", Value: dir,
+				Rule: fmt.Sprintf("its certificate is for %s (%s), that of %s for %s (%s): must protect the same; certify all of them for one unit", c.Protected(), c.Adjacency, dirs[0], t.Protected, t.Adjacency)}
+		}
+	}
+	return t, all, nil
+}
+
+// provenAt are the parts of a certificate's ε at which δ is looked at where no samples are needed:
+// many trainings together go by what holds at small ε.
+var provenAt = []float64{0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.2, 1.5, 2}
+
+// proven are further points of a certificate whose proof needs no samples; none of others, and none
+// where batches are cut, which the proof of the claim adds a cost for.
+func proven(c *accounting.Certificate) (points []pld.Point, err error) {
+	if c.Run.Sampler.Truncation != nil {
+		return nil, nil
+	}
+	for _, part := range provenAt {
+		epsilon := part * c.Epsilon
+		pq, qp, err := c.Run.Prove(c.NoiseMultiplier, epsilon)
+		if errors.Is(err, accounting.ErrNoProof) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, pld.Point{Epsilon: epsilon, Delta: min(1, max(pq.Upper, qp.Upper)*(1+1e-8))})
+	}
+	return points, nil
+}
+
+// compose finds what was asked for, and the sums where they answer it.
+func (t *together) compose(all []pld.Certified, byDelta bool, delta, epsilon float64) error {
+	c, err := pld.Together(all)
+	if err != nil {
+		return err
+	}
+	var sum basic
+	for _, run := range all {
+		sum.Epsilon += float64(run.Count) * run.Points[0].Epsilon
+		sum.Delta += float64(run.Count) * run.Points[0].Delta
+	}
+	if byDelta {
+		found, err := c.Epsilon(delta)
+		if err != nil {
+			return err
+		}
+		t.Epsilon, t.Delta = found.Upper, delta
+	} else {
+		t.Epsilon = epsilon
+		if t.Delta, err = c.UpperDelta(epsilon); err != nil {
+			return err
+		}
+	}
+	if sum.Delta < 1 {
+		t.Basic = &sum
+	}
+	if sum.Epsilon <= t.Epsilon && sum.Delta <= t.Delta { // as without the rounding of losses
+		t.Epsilon, t.Delta = max(sum.Epsilon, epsilon), max(sum.Delta, delta)
+	}
+	switch {
+	case math.IsInf(t.Epsilon, 1):
+		least := 1.0
+		for _, run := range all {
+			lowest := 1.0
+			for _, p := range run.Points {
+				lowest = min(lowest, p.Delta)
+			}
+			least *= math.Pow(1-lowest, float64(run.Count))
+		}
+		return &param.Error{Package: "compose", Param: "delta", Value: delta,
+			Rule: fmt.Sprintf("must be above %.3g, what the trainings' own least delta add up to: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-least)}
+	case t.Delta >= 1:
+		return &param.Error{Package: "compose", Param: "epsilon", Value: epsilon, Rule: "nothing is promised at it: give a larger one"}
+	}
+	return nil
+}
+
+func (t *together) write(w io.Writer, times int) {
+	fmt.Fprintf(w, "(ε, δ) = (%s, %s) for %s together, for %s\n", ceiled(t.Epsilon), ceiled(t.Delta), words.Count(t.Trainings, "training"), t.Protected)
+	fmt.Fprintf(w, "adjacency   %s\n", t.Adjacency)
+	if t.Basic != nil {
+		fmt.Fprintf(w, "sums        (%s, %s), which holds too\n", ceiled(t.Basic.Epsilon), ceiled(t.Basic.Delta))
+	}
+	for _, r := range t.Runs {
+		fmt.Fprintf(w, "run         %s", r.Directory)
+		if times > 1 {
+			fmt.Fprintf(w, ", %d times", times)
+		}
+		for i, p := range r.Points {
+			fmt.Fprintf(w, "%s (%g, %g)", map[bool]string{true: ":", false: ","}[i == 0], p.Epsilon, p.Delta)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, "It holds for whoever sees all that these trainings released. One that is not listed, and of which anything was looked at, counts as well.")
+}
+
+// ceiled is a number with four digits, rounded up.
+func ceiled(x float64) string {
+	if x <= 0 {
+		return "0"
+	}
+	scale := math.Pow(10, 3-math.Floor(math.Log10(x)))
+	return fmt.Sprintf("%.4g", math.Ceil(x*scale*(1-1e-12))/scale)
+}
