@@ -5,7 +5,10 @@
 //	go run ./integration/peers -python PYTHON [-rounds 5] [-work noise]
 //	go run ./integration/peers -python PYTHON -work 14,745,600
 //
-// The second takes minutes, and is measured once.
+//	go run ./integration/peers -python PYTHON -agree [-seed 1] [-work sensitivity]
+//
+// The second takes minutes, and is measured once. The third asks both sides for the same figures of
+// random cases, and says what does not agree.
 //
 // PYTHON is an interpreter with jax_privacy, such as that of an environment in which
 // `pip install jax-privacy` was run. What starts and compiles is not counted.
@@ -40,6 +43,9 @@ import (
 
 //go:embed peers.py
 var script string
+
+//go:embed agree.py
+var agreeScript string
 
 // work is a case. It goes to both sides as JSON.
 type work struct {
@@ -105,7 +111,16 @@ func main() {
 	rounds := flag.Int("rounds", 5, "measurements of each side")
 	pattern := flag.String("work", "", "only work whose name holds this")
 	one := flag.String("case", "", "measure this case, as JSON, in this process")
+	compare := flag.Bool("agree", false, "compare figures on random cases in place of times")
+	seed := flag.Uint64("seed", 1, "of the random cases")
 	flag.Parse()
+	if *compare {
+		if err := agree(*python, *pattern, *seed); err != nil {
+			fmt.Fprintln(os.Stderr, "peers:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(*python, *rounds, *pattern, *one); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
