@@ -101,7 +101,7 @@ trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: pyth
 	  elif $$python -c 'import torch, numpy' 2> /dev/null; then \
 	    $$python -m venv --system-site-packages $(VENV)-torch && $(VENV)-torch/bin/pip install -q --no-deps $(foreach p,$(TORCH_PACKAGES),'$(p)') || { echo "$(TORCH_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-torch; }; break; fi; done
 
-trainings: build trainers ## train on digits and texts with every mechanism, ten times each, texts three times, or SEEDS times: half an hour of processor time; resumable: out/trainings
+trainings: build trainers ## train on digits and texts with every mechanism, ten times each, or SEEDS times: an hour of processor time; resumable: out/trainings
 	@$(MAKE) --no-print-directory $(addprefix train-,jax owners torch texts)
 
 # One program's trainings, so that make -j4 trainings runs the four side by side.

@@ -115,7 +115,6 @@ class Program(NamedTuple):
     delta: float
     learning_rates: dict[int, float]  # by epsilon
     mechanisms: dict[str, dict[int, Plan]]  # by name and epsilon
-    seeds: int = 10  # trainings with each
 
 
 IMAGES, RATES = each(of_images, OF_IMAGES), {2: 1.0, 8: 2.0}
@@ -124,7 +123,7 @@ PROGRAMS = {
     "jax": Program("jax_digits", ("jax_privacy", "sklearn"), digits, 1e-4, RATES, IMAGES),
     "torch": Program("torch_digits", ("opacus", "sklearn"), digits, 1e-4, RATES, IMAGES),
     "owners": Program("owners_digits", ("sklearn",), digits, 1e-4, {2: 0.5, 8: 1.0}, OWNERS),
-    "texts": Program("jax_texts", ("jax", "awscli"), texts, 1e-5, {2: 2.0, 8: 4.0}, each(of_texts, OF_TEXTS), seeds=3),
+    "texts": Program("jax_texts", ("jax", "awscli"), texts, 1e-5, {2: 2.0, 8: 4.0}, each(of_texts, OF_TEXTS)),
 }
 
 
@@ -218,7 +217,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=int, nargs="+", default=[2, 8], choices=[2, 8])
     parser.add_argument("--mechanism", nargs="+", help="default: all of the program")
     parser.add_argument("--factor", type=float, nargs="+", default=[1.0], help="multiples of the learning rate")
-    parser.add_argument("--seeds", type=int, help="trainings with each mechanism (default: 10, of texts 3)")
+    parser.add_argument("--seeds", type=int, default=10, help="trainings with each mechanism (default: 10)")
     parser.add_argument("--samples", type=int, default=100000, help="budget of each certificate")
     flags = parser.parse_args()
     mechanisms = PROGRAMS[flags.program].mechanisms
@@ -230,7 +229,7 @@ def main() -> None:
     identity = lambda r: (r["program"], r["mechanism"], r["epsilon"], r["learning_rate"], r["seed"])
     done = {identity(r) for r in results}
     for factor in flags.factor:
-        for seed in range(flags.seeds or PROGRAMS[flags.program].seeds):
+        for seed in range(flags.seeds):
             for epsilon in flags.epsilon:
                 for name in flags.mechanism or mechanisms:
                     one = flags.program, name, epsilon, factor * PROGRAMS[flags.program].learning_rates[epsilon], seed
