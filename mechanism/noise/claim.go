@@ -275,7 +275,7 @@ func (g *Registry) Move(found Record, directory string) error {
 // those who look at a run directory and have none. What cannot be read is left out. Another user,
 // or another machine, has other records.
 func OfThisUser(id stream.RunID) (found []Record) {
-	state, err := stateFolder()
+	state, _ := stateFolder()
 	if !filepath.IsAbs(state) {
 		return nil
 	}

@@ -346,13 +346,16 @@ class Run:
         if self._noise is None:
             return None
         try:
-            needed = float(self._certificate()["noise_multiplier"])
+            certificate = self._certificate()
         except MinsepError as err:
             return str(err)
-        have = self._noise.noise_multiplier
-        if have >= needed:
-            return None
-        return f"{self._directory.where(CERTIFICATE_NAME)}: is for a noise multiplier of {needed:.6g}, and that of the noise is {have:.6g}"
+        where, needed, have = self._directory.where(CERTIFICATE_NAME), float(certificate["noise_multiplier"]), self._noise.noise_multiplier
+        if have < needed:
+            return f"{where}: is for a noise multiplier of {needed:.6g}, and that of the noise is {have:.6g}"
+        run = certificate.get("run")
+        if self._batches is not None and (run.get("sampler") if isinstance(run, dict) else None) != self._batches.folder.params.get("scheme"):
+            return f"{where}: is for another sampler than that of the batches"
+        return None
 
 
 def _check_record(record: dict[str, Any], text: str, where: str) -> None:
