@@ -153,12 +153,16 @@ func RateUp(rate float64) string {
 		return "0"
 	}
 	for digits := 3; ; digits++ {
-		scale := math.Pow(10, float64(digits-1)-math.Floor(math.Log10(rate)))
-		up := strconv.FormatFloat(math.Ceil(rate*scale*(1-1e-12))/scale, 'g', digits, 64)
-		if up != "1" || digits == 17 {
+		if up := RoundedUp(rate, digits); up != "1" || digits == 17 {
 			return up
 		}
 	}
+}
+
+// RoundedUp is a number above 0 with so many significant digits, rounded up.
+func RoundedUp(x float64, digits int) string {
+	scale := math.Pow(10, float64(digits-1)-math.Floor(math.Log10(x)))
+	return strconv.FormatFloat(math.Ceil(x*scale*(1-1e-12))/scale, 'g', digits, 64)
 }
 
 // Attacks are the bounds at [AttackRates].

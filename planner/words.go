@@ -260,14 +260,14 @@ func ownersNote(first *Row, others []*Row) string {
 	return text + " More than one of its examples each time, by examples_per_owner in the plan, takes no more noise."
 }
 
-// moreOwners says how more of the data is used with no more noise, where that is known.
-func moreOwners(r Request, first *Row) (text string, known bool) {
+// moreOwners says how more of the data is used with no more noise; "" where that is not known.
+func moreOwners(r Request, first *Row) string {
 	only := r.Populations[0]
 	twin := first.Scheme.Scheme != "fixed" && first.Scheme.Scheme != "cyclic-poisson"
 	if r.Sample != "" || r.Unit == accounting.UnitExample || r.Numbered || !twin || len(r.Populations) > 1 || only.MaxPerOwner > 1 || only.Owners == 0 || only.Kept() > .5 {
-		return "", false
+		return ""
 	}
-	return "Where each example has one owner, --sample owners with a larger --max-per-owner uses more of them with no more noise: owners take part in place of examples.", true
+	return "Where each example has one owner, --sample owners with a larger --max-per-owner uses more of them with no more noise: owners take part in place of examples."
 }
 
 // notes say what the figures are.
@@ -302,7 +302,7 @@ func notes(out *Result) (list []string) {
 	if first := out.Rows[0]; first.Kept < 0.999 {
 		list = append(list, fmt.Sprintf("The first uses %.3g %% of the examples (%d), with at most %d per owner.", 100*math.Min(1, first.Kept), first.Examples, first.MaxPerOwner))
 	}
-	if text, known := moreOwners(r, out.Rows[0]); known {
+	if text := moreOwners(r, out.Rows[0]); text != "" {
 		list = append(list, text)
 	}
 	return list

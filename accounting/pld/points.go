@@ -1,6 +1,7 @@
 package pld
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -86,9 +87,9 @@ func discrete(points []Point, grid float64) atoms {
 	}
 	slices.SortFunc(lines, func(a, b line) int { // from the steepest; of parallel ones the lowest first
 		if a.loss != b.loss {
-			return -cmpFloat(a.loss, b.loss)
+			return cmp.Compare(b.loss, a.loss)
 		}
-		return cmpFloat(a.at, b.at)
+		return cmp.Compare(a.at, b.at)
 	})
 	sides, widths := envelope(lines)
 	edge := 0.0
@@ -112,16 +113,6 @@ func discrete(points []Point, grid float64) atoms {
 	// What rounding took from the masses goes to the highest loss.
 	out.mass[len(out.mass)-1] += max(0, 1-out.inf-total(out.mass))
 	return out
-}
-
-func cmpFloat(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // envelope returns the lines of which some part is the lowest of all over [0, 1], from the left,

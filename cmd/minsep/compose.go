@@ -219,6 +219,5 @@ func ceiled(x float64) string {
 	if x <= 0 {
 		return "0"
 	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(x)))
-	return fmt.Sprintf("%.4g", math.Ceil(x*scale*(1-1e-12))/scale)
+	return accounting.RoundedUp(x, 4)
 }
