@@ -8,18 +8,23 @@ VENV := .venv
 # Flink's jars from Maven Central, and Beam's program that starts workers, likewise.
 FLINK := .flink
 DEMO := out/demo
-# Without symbol tables and paths of this machine: smaller, and the same bytes wherever it is built.
-BUILD_FLAGS := -trimpath -ldflags='-s -w'
-# What make release builds for, such as "linux/amd64 darwin/arm64".
+DIST := dist
+# The packages of both modules: the product's, and that of its integration tests.
+ALL := ./... ./integration/...
+# Without symbol tables and paths of this machine: smaller, and the same bytes wherever it is built. The tag leaves out what the
+# client of gs:// needs for gRPC only, which nothing here uses: a sixth of the program. python/hatch_build.py has the same.
+BUILD_FLAGS := -trimpath -tags=disable_grpc_modules -ldflags='-s -w'
+# What make release and make wheels build for, such as "linux/amd64 darwin/arm64"; "all" are those of python/hatch_build.py.
+ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build release demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified blind look
+.PHONY: help build release wheels image buildah demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified blind look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the command at bin/minsep
-	$(GO) build $(BUILD_FLAGS) -o bin/minsep ./cmd/minsep
+	GOWORK=off $(GO) build $(BUILD_FLAGS) -o bin/minsep ./cmd/minsep
 
 release: ## build the command of the last commit for PLATFORMS, twice, compare, and write checksums to out/release
 	@version=$$(sed -n 's/^const Version = "\(.*\)"/\1/p' manifest/index.go); \
@@ -30,12 +35,47 @@ release: ## build the command of the last commit for PLATFORMS, twice, compare, 
 	root=$$(pwd); rm -rf out/release; mkdir -p out/release; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
 	for copy in first second; do git clone -q . "$$work/$$copy"; done; \
 	for platform in $(PLATFORMS); do \
-	  name=minsep-$$version-$${platform/\//-}; export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
+	  name=minsep-$$version-$${platform/\//-}; export GOWORK=off CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 	  (cd "$$work/first" && $(GO) build $(BUILD_FLAGS) -o "$$root/out/release/$$name" ./cmd/minsep); \
 	  (cd "$$work/second" && GOCACHE="$$work/cache" $(GO) build $(BUILD_FLAGS) -o "$$work/again" ./cmd/minsep); \
 	  cmp "out/release/$$name" "$$work/again" || { rm -rf out/release; echo "release: two builds of $$name differ"; exit 1; }; \
 	done; \
 	cd out/release && sha256sum minsep-* | tee SHA256SUMS
+
+wheels: python ## build the Python package with the command in it for PLATFORMS (all: every platform), and its source, to dist
+	@if [ ! -x $(VENV)/bin/python ]; then echo "wheels: python3 is not here"; exit 1; fi
+	@rm -rf $(DIST) && mkdir -p $(DIST)
+	@cd python; for platform in $(subst all,$(ALL_PLATFORMS),$(PLATFORMS)); do \
+	  MINSEP_PLATFORM=$$platform ../$(VENV)/bin/python -m hatchling build -t wheel -d $(abspath $(DIST)); done; \
+	../$(VENV)/bin/python -m hatchling build -t sdist -d $(abspath $(DIST))
+	@cd $(DIST); sha256sum * > SHA256SUMS
+
+# buildah takes what it copies from here, and keeps its storage there too: it needs no daemon, and no right to mount.
+IMAGE := out/image
+BUILDAH := buildah --root $(abspath $(IMAGE))/storage --runroot $(abspath $(IMAGE))/run --storage-driver vfs
+
+image: wheels buildah ## build the container image of PLATFORMS (Linux) from the wheels, with buildah: the OCI layout out/image/layout
+	@command -v buildah > /dev/null || { echo "image: buildah is not here"; exit 1; }
+	@rm -rf $(IMAGE); version=$$(sed -n 's/^const Version = "\(.*\)"/\1/p' manifest/index.go); revision=$$(git rev-parse HEAD); \
+	for wheel in $(DIST)/*manylinux*.whl; do \
+	  case $$wheel in *x86_64*) arch=amd64 ;; *) arch=arm64 ;; esac; root=$(IMAGE)/$$arch; \
+	  mkdir -p $$root/home/minsep $$root/etc $$root/tmp $$root/usr/bin $$root/usr/share/licenses/minsep $$root/usr/share/sbom; \
+	  python3 -m zipfile -e $$wheel $$root/wheel; \
+	  mv $$root/wheel/*.data/scripts/minsep $$root/usr/bin/; mv $$root/wheel/*.dist-info/sboms/minsep.cdx.json $$root/usr/share/sbom/; \
+	  mv $$root/wheel/minsep/NOTICES $$root/wheel/*.dist-info/licenses/LICENSE $$root/usr/share/licenses/minsep/; \
+	  echo 'minsep:x:65532:65532::/home/minsep:/usr/bin/minsep' > $$root/etc/passwd; echo 'minsep:x:65532:' > $$root/etc/group; \
+	  chmod -R u=rwX,go=rX $$root; chmod 755 $$root/usr/bin/minsep; chmod 1777 $$root/tmp; chmod 700 $$root/home/minsep; \
+	  archive="tar -C $$root --sort=name --mtime=@0 --numeric-owner --format=ustar -f $$root/root.tar"; \
+	  $$archive -c --owner=0 --group=0 etc tmp usr; $$archive -r --owner=65532 --group=65532 home/minsep; \
+	  $(BUILDAH) build --quiet --platform linux/$$arch --timestamp 0 --build-arg VERSION=$$version --build-arg REVISION=$$revision \
+	    --manifest minsep -f Containerfile $$root; \
+	done; \
+	$(BUILDAH) manifest push --quiet --all minsep oci:$(IMAGE)/layout:minsep-$$version
+
+buildah: # what builds images, where this is Debian and may be changed
+	@command -v buildah > /dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends buildah > /dev/null; } || \
+	  echo "buildah is not here (Debian: apt-get install buildah): the test of the image is skipped"
 
 demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certificate, batches and noise, and inspect it
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
@@ -51,9 +91,9 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	@sed -n '/^bin.minsep plan/,/[^\\]$$/s/^/  /p' docs/tutorial.md | grep .
 	@printf '%s\n' '' 'docs/tutorial.md goes on from there to a trained model.'
 
-test: lint python flink race-fast ## lint and run every test: a line as each package ends, and at the end what was skipped
+test: lint python flink buildah race-fast ## lint and run every test: a line as each package ends, and at the end what was skipped
 	@$(GO) build -o bin/testlog ./integration/testlog
-	@$(flink_env) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -json ./... | bin/testlog -log out/test.log
+	@$(flink_env) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) test -timeout 40m -json $(ALL) | bin/testlog -log out/test.log
 
 # MINSEP_FLINK says where Flink is, if it could be fetched.
 flink_env = if [ -e $(FLINK)/fetched ]; then export MINSEP_FLINK="$(CURDIR)/$(FLINK)"; fi;
@@ -78,14 +118,15 @@ flink: ## fetch Flink, where java and mvn are; anew when its versions change
 	  cp integration/flink/pom.xml $(FLINK)/fetched || { echo "Flink could not be fetched: the tests on it are skipped"; rm -rf $(FLINK); }; fi
 	@if [ -e $(FLINK)/fetched ]; then $(GO) build -ldflags='-s -w' -o $(FLINK)/boot github.com/apache/beam/sdks/v2/go/container; fi
 
-# What the tests in Python need: NumPy, pyarrow and cryptography to check our files, the rest for the package in python/.
-PYTHON_PACKAGES := numpy pyarrow cryptography fsspec ml_dtypes setuptools wheel
+# What the tests in Python need: NumPy, pyarrow and cryptography to check our files, the rest for the package in python/. Two
+# wheels are for a new virtual environment.
+PYTHON_PACKAGES := numpy pyarrow cryptography fsspec ml_dtypes hatchling mypy
 
 python: ## fetch what the checks in Python need, where there is a Python
 	@mkdir -p out
 	@if ! command -v python3 > /dev/null; then echo "python3 is not here: the checks of our files by NumPy and pyarrow, and the tests of the Python package, are skipped"; \
-	elif ! $(VENV)/bin/python -c 'import numpy, pyarrow, cryptography, fsspec, ml_dtypes, setuptools, wheel' 2> /dev/null; then \
-	  python3 -m venv $(VENV) && $(VENV)/bin/pip install -q $(PYTHON_PACKAGES) || { echo "$(PYTHON_PACKAGES) could not be fetched: their checks are skipped"; rm -rf $(VENV); }; fi
+	elif ! { $(VENV)/bin/python -c 'import numpy, pyarrow, cryptography, fsspec, ml_dtypes, hatchling, mypy' && [ -e $(VENV)/wheels ]; } 2> /dev/null; then \
+	  python3 -m venv $(VENV) && $(VENV)/bin/pip install -q $(PYTHON_PACKAGES) && $(VENV)/bin/pip download -q --no-deps -d $(VENV)/wheels numpy pyarrow || { echo "$(PYTHON_PACKAGES) could not be fetched: their checks are skipped"; rm -rf $(VENV); }; fi
 
 # JAX and PyTorch are large, want other versions of NumPy than each other, and are fetched by `make trainers` only.
 JAX_PACKAGES := numpy pyarrow jax jax-privacy grain datasets scikit-learn
@@ -113,7 +154,7 @@ $(addprefix train-,jax owners torch texts): train-%:
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.
-RACE := ./internal/store ./mechanism/noise ./accounting/montecarlo ./accounting/montecarlo/tilt ./manifest ./sampling/ownergraph/idcolumn
+RACE := ./internal/store ./mechanism/noise ./registry ./accounting/montecarlo ./accounting/montecarlo/tilt ./manifest ./sampling/ownergraph/idcolumn
 RACE_TESTS := ReadAhead|WrongAndShortReads|Memory|ByManyAtOnce|SplitsGive|Checkpoint|GoldenLosses|RecordsMerge|ValuesDepend|BoundedRowGroups|BoundedWriter|BoundedEach|Column|Fill|ValueError
 
 race-fast: ## run the tests of concurrent packages that need no Beam under the race detector, in a minute
@@ -122,18 +163,18 @@ race-fast: ## run the tests of concurrent packages that need no Beam under the r
 	else echo "the race detector needs a C compiler: its tests are skipped"; fi
 
 race: ## run all tests under the race detector, which is slow
-	$(GO) test -race -short -timeout 60m ./...
+	$(GO) test -race -short -timeout 60m $(ALL)
 
 lint: ## gofmt -s, go vet, staticcheck, and govulncheck where it is and can reach its database
 	@unformatted=$$(gofmt -s -l .); if [ -n "$$unformatted" ]; then echo "gofmt -s -w $$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(GO) vet $(ALL)
+	$(GO) tool staticcheck $(ALL)
 	@if ! command -v govulncheck > /dev/null; then echo "govulncheck is not here: known vulnerabilities are not looked for"; \
-	else code=0; mkdir -p out; govulncheck ./... > out/govulncheck.log 2>&1 || code=$$?; \
+	else code=0; mkdir -p out; govulncheck $(ALL) > out/govulncheck.log 2>&1 || code=$$?; \
 	  case $$code in 0) ;; 3) cat out/govulncheck.log; exit 1;; *) tail -1 out/govulncheck.log; echo "govulncheck could not run: known vulnerabilities are not looked for";; esac; fi
 
 fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
-	@for pkg in $$($(GO) list ./...); do \
+	@for pkg in $$($(GO) list $(ALL)); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $${FUZZTIME:-20s} $$pkg; \
 	  done; \
@@ -155,10 +196,12 @@ bench: ## measure the tables of docs/benchmarks.md: whole stages in a process of
 scale: ## measure bound and form at 1e6 to 1e8 edges, hot keys and rounds: the points of docs/scale.md and their fit, about an hour
 	@mkdir -p out/scale
 	$(GO) build -o out/scale/scale ./integration/scale
-	cd out/scale && ./scale -dir . -shapes uniform -edges 1e6,1e7,2e7,4e7,1e8 -schemes b-min-sep,multi-owner > points.jsonl
+	cd out/scale && ./scale -dir . -memory -shapes uniform -edges 1e6,1e7,2e7,4e7,1e8 > points.jsonl
+	cd out/scale && ./scale -dir . -shapes uniform -edges 1e6,1e7,2e7,4e7,1e8 -schemes b-min-sep,multi-owner >> points.jsonl
 	cd out/scale && ./scale -dir . -shapes hot-owner,wide-example,hot-and-wide -edges 3e7 -k 2,0 -schemes b-min-sep,multi-owner,fixed >> points.jsonl
 	cd out/scale && ./scale -dir . -shapes uniform,power-law -edges 1e6,1e7 -k 1,2,8 -rounds 12 >> points.jsonl
 	cd out/scale && ./scale -dir . -graph ../../integration/testdata/gene2pubmed.tsv.gz -k 1,2,7,50 -rounds 12 >> points.jsonl
+	cd out/scale && ./scale -dir . -memory -shapes hot-owner,wide-example,hot-and-wide -edges 3e7 -k 2,0 >> points.jsonl
 	@rm -rf out/scale/run out/scale/graph.parquet
 	out/scale/scale -fit out/scale/points.jsonl
 	MINSEP_SCALE_EDGES=6000000 $(GO) test -count=1 -run LargeHotKeys ./transforms/contribution

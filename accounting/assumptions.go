@@ -1,5 +1,7 @@
 package accounting
 
+import "slices"
+
 // Assumption is something a certificate rests on, and where it is stated or proven.
 type Assumption struct {
 	Text   string `json:"text"`   // in one sentence
@@ -44,16 +46,27 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 		return append(list, Assumption{othersText, "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
 	}
 	list = append(list, Assumption{dominationText, "docs/formulas.md, F3.0a; arXiv 2310.15526, Lemma 4.5"})
-	switch {
-	case p.Run.Sampler.Truncation != nil && c.Points[0].Directions[0].Truncation != nil:
-		list = append(list,
-			Assumption{"which entries of a batch are cut depends on the entries sampled at that step and on their priorities alone; one maximum holds for the whole batch; an entry that is cut " +
-				"counts as having taken part, and is not used later", "docs/formulas.md, F3.11; docs/accounting.md"},
-			Assumption{"truncated batches add to delta at most what is listed with each direction", "docs/formulas.md, F3.11"})
-	case p.Run.Sampler.Truncation != nil:
-		list = append(list, Assumption{"the pair for truncated batches, with the number of other sampled examples known", "docs/formulas.md, F3.6; arXiv 2602.09338, Corollary D.2"})
+	if p.Run.Sampler.Truncation != nil {
+		list = append(list, Assumption{"which entries of a batch are cut depends on the entries sampled at that step and on their priorities alone, which are drawn afresh at each step; one maximum holds for the " +
+			"whole batch; an entry that is cut counts as having taken part, and is not used later", "docs/formulas.md, F3.6, F3.11; docs/accounting.md"})
+		if c.Points[0].Directions[0].Truncation != nil {
+			list = append(list, Assumption{"truncated batches add to delta at most what is listed with each direction", "docs/formulas.md, F3.11"})
+			if c.keepsPlace() {
+				list = append(list, Assumption{"the zeroed gradients keep their place in the batches: what truncation adds by a rule with h1 is not true of an example that is removed", "docs/formulas.md, F3.11"})
+			}
+		} else {
+			list = append(list, Assumption{"the pair for truncated batches, with the number of other sampled examples known", "docs/formulas.md, F3.6; arXiv 2602.09338, Corollary D.2"})
+		}
 	}
 	return append(list, p.proofs(c)...)
+}
+
+// keepsPlace says that some point rests on a rule of truncation that does not hold for an example
+// that is removed.
+func (c *Certificate) keepsPlace() bool {
+	return slices.ContainsFunc(c.Points, func(pt Claimed) bool {
+		return slices.ContainsFunc(pt.Directions, func(v Verdict) bool { return v.Truncation != nil && v.Truncation.Rule.keepsPlace() })
+	})
 }
 
 // proofs lists what the verdicts of the first point rest on. The protocol's samples count even

@@ -42,12 +42,3 @@ func (a balancedMinSep) participation() participation {
 func (a balancedMinSep) loss(spec *montecarlo.Spec) {
 	spec.Participations, spec.Hazards = a.scheme.Participations, a.scheme.Hazards
 }
-
-// canonical: at most one participation is the same for every min-sep.
-func (a balancedMinSep) canonical() canonicalSampler {
-	s := a.scheme
-	if s.Participations <= 1 {
-		return atMostOnce(s.Steps, s.Participations/float64(s.Steps))
-	}
-	return canonicalSampler{scheme: s.Name(), prob: s.Participations, steps: s.Steps, minSep: s.MinSep}
-}

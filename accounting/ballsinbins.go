@@ -34,8 +34,3 @@ func (a ballsInBins) participation() participation {
 	n, period := a.scheme.Steps, a.scheme.Period
 	return participation{rates: []rate{{upward / float64(period), n}}, drawn: a.run.Examples, never: max(0, 1-float64(n)/float64(period)) / upward}
 }
-
-// canonical: b-min-sep with certain participation (F3).
-func (a ballsInBins) canonical() canonicalSampler {
-	return canonicalBMinSep(sampling.BMinSep{Prob: 1, Steps: a.scheme.Steps, MinSep: a.scheme.Period, WarmStart: true})
-}

@@ -71,14 +71,3 @@ func (r Run) renewalParticipation(s sampling.BMinSep) participation {
 	distribution.never /= (1 + float64(b-1)*p) * upward
 	return distribution
 }
-
-func (a bMinSep) canonical() canonicalSampler { return canonicalBMinSep(a.scheme) }
-
-// canonicalBMinSep is the form of all schemes that are b-min-sep with some parameters. With min-sep
-// 1 nobody waits at the start.
-func canonicalBMinSep(s sampling.BMinSep) canonicalSampler {
-	if s.WarmStart && s.MinSep >= s.Steps && s.MinSep > 1 {
-		return atMostOnce(s.Steps, s.Rate())
-	}
-	return canonicalSampler{scheme: s.Name(), prob: s.Prob, steps: s.Steps, minSep: s.MinSep, warm: s.WarmStart}
-}

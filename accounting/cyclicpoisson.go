@@ -56,21 +56,6 @@ func (a cyclicPoisson) participation() participation {
 	return participation{rates: []rate{{s.Prob, turns}}, drawn: (a.run.Examples + parts - 1) / parts, never: none(turns), independent: true}
 }
 
-// canonical: one part is Poisson subsampling. Secret parts are balls-in-bins where participation is
-// certain (F3), and at most one participation where no part has a second turn (F3.10).
-func (a cyclicPoisson) canonical() canonicalSampler {
-	s := a.scheme
-	switch {
-	case s.MinSep == 1:
-		return canonicalBMinSep(sampling.BMinSep{Prob: s.Prob, Steps: s.Steps, MinSep: 1})
-	case s.SecretPartition && s.Prob == 1:
-		return canonicalBMinSep(sampling.BMinSep{Prob: 1, Steps: s.Steps, MinSep: s.MinSep, WarmStart: true})
-	case s.SecretPartition && s.MinSep >= s.Steps:
-		return atMostOnce(s.Steps, s.Prob/float64(s.MinSep))
-	}
-	return canonicalSampler{scheme: s.Name(), prob: s.Prob, steps: s.Steps, minSep: s.MinSep, warm: s.SecretPartition}
-}
-
 // majorized: a mixture over secret parts is no worse than the worst of them, since divergences are
 // jointly convex.
 func (a cyclicPoisson) majorized() bool { return a.scheme.SecretPartition && a.scheme.MinSep > 1 }
@@ -98,6 +83,10 @@ func (a cyclicPoisson) compositions(noiseMultiplier float64) (list []*pld.Compos
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+func (a cyclicPoisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
+	return a.events(noiseMultiplier).Events()
 }
 
 // events are those of any part, without truncation.

@@ -26,15 +26,3 @@ func (a epochMinSep) participation() participation {
 	n, epoch := a.scheme.Steps, a.scheme.EpochSteps
 	return participation{rates: []rate{{upward / float64(epoch), n}}, drawn: a.run.Examples, never: max(0, 1-float64(n)/float64(epoch)) / upward}
 }
-
-// canonical: an epoch of min-sep steps is balls-in-bins.
-func (a epochMinSep) canonical() canonicalSampler {
-	s := a.scheme
-	if s.MinSep == s.EpochSteps {
-		return canonicalBMinSep(sampling.BMinSep{Prob: 1, Steps: s.Steps, MinSep: s.MinSep, WarmStart: true})
-	}
-	if s.EpochSteps >= s.Steps {
-		return atMostOnce(s.Steps, 1/float64(s.EpochSteps))
-	}
-	return canonicalSampler{scheme: s.Name(), steps: s.Steps, minSep: s.MinSep, epoch: s.EpochSteps}
-}

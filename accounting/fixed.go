@@ -25,8 +25,3 @@ func (a fixed) sensitivity() (mechanism.Sensitivity, error) {
 	}
 	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: s.MinSep, MaxParticipations: most})
 }
-
-func (a fixed) canonical() canonicalSampler {
-	s := a.scheme
-	return canonicalSampler{scheme: s.Name(), steps: s.Steps, minSep: s.MinSep, most: s.MaxParticipations, batch: s.BatchSize}
-}

@@ -258,10 +258,10 @@ func TestTangentOfSeveral(t *testing.T) {
 	}
 }
 
-// TestOppositeDomination holds Lemma D.1 of arXiv 2602.09338, on which F3.6 rests, against
-// quadrature: with and without the data the means may be anything of norm at most (Ca)_i and
-// (Cb)_i, chosen after the releases before; the pair of means Ca and -Cb has the larger
-// divergences.
+// TestOppositeDomination holds the hybrids of F3.6 with F3.0b (Lemma D.1 of arXiv 2602.09338)
+// against quadrature: with and without the data the means may be anything of norm at most (Ca)_i
+// and (Cb)_i, chosen after the releases before; the pair of means Ca and -Cb has the larger
+// divergences. TestDisplacingPair has the whole mechanism.
 func TestOppositeDomination(t *testing.T) {
 	rng := rand.New(rand.NewPCG(30, 4))
 	p := newPlane()

@@ -31,8 +31,3 @@ func (a multiOwner) method() (Method, error) {
 
 // loss: the coins begin before the first step, and so are warm.
 func (a multiOwner) loss(spec *montecarlo.Spec) { spec.Prob, spec.WarmStart = a.scheme.Prob, true }
-
-func (a multiOwner) canonical() canonicalSampler {
-	s := a.scheme
-	return canonicalSampler{scheme: s.Name(), prob: s.Prob, steps: s.Steps, minSep: s.MinSep}
-}

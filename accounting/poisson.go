@@ -30,16 +30,16 @@ func (a poisson) participation() participation {
 	return a.run.renewalParticipation(sampling.BMinSep{Prob: a.scheme.Prob, Steps: a.scheme.Steps, MinSep: 1})
 }
 
-func (a poisson) canonical() canonicalSampler {
-	return canonicalBMinSep(sampling.BMinSep{Prob: a.scheme.Prob, Steps: a.scheme.Steps, MinSep: 1})
-}
-
 func (a poisson) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
 	c, err := pld.Compose(a.events(noiseMultiplier), pld.Options{})
 	if err != nil {
 		return nil, err
 	}
 	return []*pld.Composition{c}, nil
+}
+
+func (a poisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
+	return a.events(noiseMultiplier), nil
 }
 
 // events are those of a run with independent noise, equal ones together.

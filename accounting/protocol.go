@@ -38,8 +38,8 @@ type Protocol struct {
 	Unit       Unit        `json:"unit,omitempty"` // whom the points protect: UnitExample, or empty for UnitOwner
 	Points     []Point     `json:"points"`         // at least one; the first decides which candidate is released
 	Candidates []Candidate `json:"candidates"`     // at least one, by rising noise multiplier
-	// Earlier are protocols for the same run whose samples were seen before this one was fixed:
-	// they add their failure probability.
+	// Earlier are protocols whose samples were seen before this one was fixed, whatever they are
+	// for: they add their failure probability.
 	Earlier     []Earlier `json:"earlier,omitempty"`
 	KernelID    string    `json:"kernel_id,omitempty"`   // of the samples, see [montecarlo.KernelID]; "" without samples
 	CodeVersion string    `json:"code_version"`          // of minsep

@@ -135,6 +135,25 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 	return pq, qp, ErrNoProof
 }
 
+// Events are independent events that dominate a run together, as they are composed with those of
+// other runs: of the method PLD, or one Gaussian mechanism of the method ClosedForm. For other runs
+// and for those with a maximum batch size, whose proof adds a cost, the error is ErrNoProof.
+func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
+	method, err := r.Method()
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Sampler.Truncation != nil:
+	case method == PLD:
+		return r.analysis().(eventAnalysis).dominating(noiseMultiplier)
+	case method == ClosedForm:
+		sens, err := r.sensitivity()
+		gaussian := pld.Event{Prob: 1, NoiseMultiplier: noiseMultiplier, Sensitivity: sens.Value * (1 + 1e-9), Examples: 1} // the sensitivity is rounded
+		return []pld.Step{{Event: gaussian, Count: 1}}, err
+	}
+	return nil, ErrNoProof
+}
+
 // Calibrate returns the smallest noise multiplier at which the run is proven (epsilon, delta)-DP,
 // Upper, and one that is proven to be too small, Lower (0 if none is known), for a run whose method
 // is ClosedForm or PLD; for others the error is ErrNoProof. When ctx ends, it ends with ctx's error

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"minsep/accounting/pld"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -226,5 +227,46 @@ func TestEveryKindHasAnAnalysis(t *testing.T) {
 	}
 	if _, _, err := r.Prove(1, 1); !errors.As(err, &refused) {
 		t.Errorf("proof without an analysis: %v", err)
+	}
+}
+
+// TestEventsComposeToTheProof: the events by which runs are composed with others give the run's own
+// proof, where it has one and cuts no batches.
+func TestEventsComposeToTheProof(t *testing.T) {
+	const sigma = 1.3
+	cut := sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 32}, Truncation: &sampling.Truncation{MaxBatchSize: 40}}
+	for name, c := range map[string]struct {
+		run  Run
+		none bool
+	}{
+		"poisson":      {Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 32}}, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 3}, false},
+		"public parts": {Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: 30, MinSep: 4}}, Strategy: banded(30, 4), MaxExamplesPerOwner: 1}, false},
+		"fixed":        {Run{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 10, Steps: 32, MinSep: 8}}, Strategy: banded(32, 4), MaxExamplesPerOwner: 1}, false},
+		"a maximum":    {Run{Sampler: cut, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 1, Examples: 300}, true},
+		"samples":      {Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 32, MinSep: 4}}, Strategy: banded(32, 4), MaxExamplesPerOwner: 1}, true},
+		"secret parts": {Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 32, MinSep: 4, SecretPartition: true}}, Strategy: banded(32, 4), MaxExamplesPerOwner: 1}, true},
+		"of any sign":  {Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 32, MinSep: 4}}, Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 32, Toeplitz: []float64{1, -0.5}}, MaxExamplesPerOwner: 1}, false},
+	} {
+		events, err := c.run.Events(sigma)
+		if errors.Is(err, ErrNoProof) != c.none || !c.none && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.none {
+			continue
+		}
+		together, err := pld.Together([]pld.Training{{Events: events, Count: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, epsilon := range []float64{0.2, 1, 3} {
+			pq, qp, err := c.run.Prove(sigma, epsilon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := together.UpperDelta(epsilon)
+			if want := max(pq.Upper, qp.Upper); err != nil || got < max(pq.Lower, qp.Lower) || got > want*(1+1e-3)+1e-18 {
+				t.Errorf("%s, ε = %g: the events have δ = %g, %v; the proof has %g", name, epsilon, got, err, want)
+			}
+		}
 	}
 }

@@ -14,9 +14,6 @@ import (
 type analysis interface {
 	// method says how a claim about a valid run is verified, or refuses with a RefusedError.
 	method() (Method, error)
-	// canonical is one form of the samplers with the same distribution of participations, without
-	// truncation.
-	canonical() canonicalSampler
 }
 
 // lossAnalysis is for the methods MonteCarlo and Unproven.
@@ -29,6 +26,8 @@ type lossAnalysis interface {
 type eventAnalysis interface {
 	// compositions are the cases of which the worst counts.
 	compositions(noiseMultiplier float64) ([]*pld.Composition, error)
+	// dominating are events that dominate the run together, without truncation.
+	dominating(noiseMultiplier float64) ([]pld.Step, error)
 }
 
 // majorizedAnalysis is for runs of the method MonteCarlo that are never worse than an eventAnalysis
@@ -66,11 +65,6 @@ func (r Run) analysis() analysis {
 type unknown struct{ run Run }
 
 func (u unknown) method() (Method, error) { return u.run.refuse("no analysis is known for it") }
-
-// canonical: runs of an unknown scheme are all taken for one.
-func (u unknown) canonical() canonicalSampler {
-	return canonicalSampler{scheme: u.run.Sampler.Scheme().Name(), steps: u.run.steps()}
-}
 
 // refuse is the answer of a method that refuses.
 func (r Run) refuse(format string, args ...any) (Method, error) {

@@ -69,8 +69,8 @@ type Claim struct {
 	// Points is how many points (ε, δ) are certified from the same samples; their failure
 	// probabilities add up. 0 means 1.
 	Points int
-	// Earlier is the failure probability of protocols for the same run that came before this one,
-	// and of other points of its own.
+	// Earlier is the failure probability of the protocols that came before this one, and of other
+	// points of its own.
 	Earlier float64
 	// MostFailure is what the claim's own failure probability is at most, for the sake of other
 	// points that count it too. 0 is for no such limit.

@@ -36,6 +36,10 @@ const (
 	SharpAlone   TruncationRule = "tau1 h1 + 3 tau2" // of independent steps, where kappa is 0
 )
 
+// keepsPlace says that the rule is one with h₁, which is of an example that is zeroed and keeps its
+// place in its batches: where it is removed the divergence may be larger. The others hold for both.
+func (r TruncationRule) keepsPlace() bool { return r == Sharp || r == SharpAlone }
+
 var truncationRules = []TruncationRule{NeverCut, Twice, AnyFull, Once, GammaAndOnce, NearOnce, Sharp, SharpAlone}
 
 // Moments are moments of the run without truncation at one noise multiplier, by which the cost in
@@ -303,18 +307,6 @@ func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify 
 	t.Truncation.check(c)
 	c.Require(t.Truncation.Cost <= pt.Verify, "cost of the truncation", t.Truncation.Cost, fmt.Sprintf("must be at most δ_v, %g", pt.Verify))
 	return pt.Verify - t.Truncation.Cost
-}
-
-// Sampled is the run whose pair the protocol's samples are of.
-func (p *Protocol) Sampled() Run {
-	for _, candidate := range p.Candidates {
-		for _, t := range candidate.Trials {
-			if t.Truncation != nil {
-				return p.Run.Untruncated()
-			}
-		}
-	}
-	return p.Run
 }
 
 // Pair is the run whose pair the trial is of.

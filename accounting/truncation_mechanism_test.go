@@ -177,6 +177,7 @@ type mechanismCase struct {
 	sigma, epsilon float64
 	gradients      [][4]float64 // of the owner's entries
 	others         [4]float64   // of every other entry
+	removed        bool         // Q has no entries of the owner, in place of entries of zero gradient
 }
 
 func (c mechanismCase) String() string {
@@ -266,6 +267,9 @@ func (c mechanismCase) cut(step int, patterns []int, r counts, weight float64, w
 			chance = choose(rest, kept) / choose(all, most)
 		}
 		with[step] = own + float64(kept)*c.others[step]
+		if c.removed {
+			kept = min(rest, most)
+		}
 		without[step] = float64(kept) * c.others[step]
 		c.cut(step+1, patterns, r, weight*chance, with, without, p, q)
 	}
@@ -282,29 +286,36 @@ func choose(n, k int) float64 {
 	return x
 }
 
-// divergences are H(P,Q) and H(Q,P) of C times the sums with noise, over the cells of a grid: what
-// is seen of outputs is their cell, so that nothing comes out too large, and, cells being small,
-// little too small.
+// divergences are H(P,Q) and H(Q,P) of C times the sums with noise.
 func divergences(run Run, sigma, epsilon float64, p, q sums) (pq, qp float64) {
 	n := run.steps()
-	widths := []float64{0.02, 0.15, 0.33, 0.6}
-	width := widths[n-1] * sigma
-	matrix := make([][]float64, n)
-	for j := range matrix {
-		matrix[j] = run.Strategy.Column(nil, j)
+	times := func(list sums) sums {
+		means := sums{}
+		for at, weight := range list {
+			var mean [4]float64
+			for j := range n {
+				for i, v := range run.Strategy.Column(nil, j) {
+					mean[j+i] += v * at[j]
+				}
+			}
+			means[mean] += weight
+		}
+		return means
 	}
+	return gridDivergences(n, []float64{0.02, 0.15, 0.33, 0.6}[n-1], sigma, epsilon, times(p), times(q))
+}
+
+// gridDivergences are H(P,Q) and H(Q,P) of mixtures of n-dimensional normal distributions by their
+// means, over the cells of a grid, whose width is in units of σ: what is seen of outputs is their
+// cell, so that nothing comes out too large, and, cells being small, little too small.
+func gridDivergences(n int, width, sigma, epsilon float64, p, q sums) (pq, qp float64) {
+	width *= sigma
 	// The components of both mixtures, and along every axis the probabilities of cells.
 	var first []float64 // weights of P then Q
 	var means [][4]float64
 	split := 0
 	for _, m := range []sums{p, q} {
-		for at, weight := range m {
-			var mean [4]float64
-			for j := range n {
-				for i, v := range matrix[j] {
-					mean[j+i] += v * at[j]
-				}
-			}
+		for mean, weight := range m {
 			first, means = append(first, weight), append(means, mean)
 		}
 		if split == 0 {

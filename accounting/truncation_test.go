@@ -87,6 +87,12 @@ func TestTruncatedMechanisms(t *testing.T) {
 					t.Errorf("%v: costs %v with moments, %v without", c, cost[i], simple)
 				}
 			}
+			c.removed = true
+			for i, removed := range c.truth(pair) {
+				if bound := pair[i] + cost[i].Cost; !cost[i].Rule.keepsPlace() && removed > bound*(1+gridError)+gridRest {
+					t.Errorf("%v, removed: direction %d has %.5g, without truncation %.5g, cost %v", c, i, removed, pair[i], cost[i])
+				}
+			}
 			count := func(name string, cost [2]Truncated) {
 				if !holds(cost) {
 					wrong[name]++
@@ -115,6 +121,41 @@ func TestTruncatedMechanisms(t *testing.T) {
 		if wrong[name] == 0 {
 			t.Errorf("%s: no violation is seen", name)
 		}
+	}
+}
+
+// TestRemovedByASharpRule: what h₁ costs is true of an example that is zeroed, and far too small
+// for one that is removed. In a full batch it displaces an example of gradient -1.
+func TestRemovedByASharpRule(t *testing.T) {
+	const p, others, most, sigma, epsilon = 0.02, 1000, 49, 0.4, 12
+	scheme := sampling.Poisson{Prob: p, Steps: 1}
+	run := Run{Sampler: sampling.Spec{Poisson: &scheme, Truncation: &sampling.Truncation{MaxBatchSize: most}}, Strategy: mechanism.Identity(1), MaxExamplesPerOwner: 1, Examples: others + 1}
+	cost := costsOf(t, run, epsilon, momentsOf(t, run, sigma))[0]
+	if !cost.Rule.keepsPlace() {
+		t.Fatalf("the rule is %q", cost.Rule)
+	}
+	// excess is what batches that are full add to H(P,Q), relative to those of the others alone.
+	excess := func(zeroed float64) (sum float64) {
+		mass := math.Pow(1-p, others) // Pr[r = 0]
+		for r := range others + 1 {
+			if r >= most && mass > 1e-20 {
+				stays := p * most / float64(r+1)
+				with, _ := gridDivergences(1, 0.005, sigma, epsilon, sums{{}: 1 - stays, {2}: stays}, sums{{}: 1 - stays, {zeroed}: stays})
+				sum += mass * with
+			}
+			mass *= float64(others-r) / float64(r+1) * p / (1 - p)
+		}
+		return sum
+	}
+	pair, _ := gridDivergences(1, 0.005, sigma, epsilon, sums{{}: 1 - p, {1}: p}, sums{{}: 1})
+	once := costsOf(t, run, epsilon, Moments{NoiseMultiplier: sigma})[0]
+	zeroed, removed := excess(1), excess(0)
+	t.Logf("H(P,Q) %.4g without a maximum; it adds %.4g zeroed, %.4g removed; %q is %.4g, %q is %.4g", pair, zeroed, removed, cost.Rule, cost.Cost, once.Rule, once.Cost)
+	if zeroed > cost.Cost || removed > once.Cost {
+		t.Errorf("a maximum adds %g to an example that is zeroed, %g to one that is removed: costs %v, %v", zeroed, removed, cost, once)
+	}
+	if removed < 100*cost.Cost {
+		t.Errorf("a maximum adds %g to an example that is removed: not far above %v, and the case shows nothing", removed, cost)
 	}
 }
 

@@ -55,21 +55,22 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if len(perOwner) > 0 {
 		most = perOwner[len(perOwner)-1].Value
 	}
-	total := int64(0)
+	all := int64(0)
 	for _, c := range copies {
-		total += int64(c)
+		all += int64(c)
 	}
 	check("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
-		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == total && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
+		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == all && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
 	check("given graph", "the index's counts of what was given, kept and dropped add up", countsAddUp(told))
 	if !bound.Duplicates {
-		check("copies", "one of every example", total == int64(len(copies)))
+		check("copies", "one of every example", all == int64(len(copies)))
 	}
 	check("owners", "no owner has more than "+words.Count(bound.MaxExamplesPerOwner, "example"), most <= int64(bound.MaxExamplesPerOwner))
 	check("examples per owner", "their histogram is that of the index", slices.Equal(perOwner, told.KeptPerOwner))
 	if g.Examples.Len() != len(copies) {
 		return found, nil
 	}
+	check("owners per example", "their histogram is that of the index", slices.Equal(ownersPerExample(g), told.KeptOwners))
 	neighborhoods := neighborhoodHistogram(g, copies)
 	check("neighbourhoods", "their histogram is that of the index", slices.Equal(neighborhoods, told.Neighborhoods))
 	if bound.MaxNeighborhood > 0 {
@@ -85,21 +86,37 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 // countsAddUp checks what the index says of the graph that was bounded, which is not here, against
 // itself.
 func countsAddUp(s ownergraph.Summary) bool {
-	owners, edges := int64(0), int64(0)
-	for _, bin := range s.GivenPerOwner {
-		owners += bin.Count
-		edges += bin.Value * bin.Count
-	}
-	return owners == s.Owners && edges == s.Edges && s.DuplicateEdges >= 0 &&
+	owners, edges := total(s.GivenPerOwner)
+	examples, same := total(s.GivenOwners)
+	return owners == s.Owners && edges == s.Edges && examples == s.Examples && same == s.Edges && s.DuplicateEdges >= 0 &&
 		s.DroppedOwnerFull >= 0 && s.DroppedNeighborhood >= 0 && s.Kept+s.DroppedOwnerFull+s.DroppedNeighborhood == s.Examples
+}
+
+// total is how many things a histogram counts, and the sum of their values.
+func total(h ownergraph.Histogram) (count, sum int64) {
+	for _, bin := range h {
+		count += bin.Count
+		sum += bin.Value * bin.Count
+	}
+	return count, sum
+}
+
+// ownersPerExample is the histogram of owners of an example.
+func ownersPerExample(g *ownergraph.Graph) ownergraph.Histogram {
+	counts := make(map[int64]int64)
+	for e := range g.Examples.Len() {
+		counts[int64(len(g.OwnersOf.At(e)))]++
+	}
+	return ownergraph.NewHistogram(counts)
 }
 
 // keptPerOwner is the histogram of copies per owner, over all owners of the graph that was bounded.
 func keptPerOwner(g *ownergraph.Graph, copies []uint32, owners int64) ownergraph.Histogram {
 	counts := map[int64]int64{0: owners - int64(g.Owners.Len())}
-	for u := range g.Owners.Len() {
+	examples := g.ExamplesOf()
+	for u := range examples.Len() {
 		n := int64(0)
-		for _, e := range g.ExamplesOf.At(u) {
+		for _, e := range examples.At(u) {
 			n += int64(copies[e])
 		}
 		counts[n]++

@@ -18,8 +18,11 @@ import (
 	"strings"
 
 	"minsep/accounting"
+	"minsep/internal/leave"
+	"minsep/internal/printable"
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/planner"
 	"minsep/sampling"
 	"minsep/stages"
 )
@@ -34,27 +37,14 @@ type Inspection struct {
 	kind        string                  // the folder's name in a run directory
 	old         []string                // names of checks that fail since the bounded table is another than the one that the result is for
 	certificate *accounting.Certificate // of the certificate's inspection, if it can be read
+	stepNoise   *planner.StepNoise      // of the noise's, where a certificate is for it
 }
 
 // Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be
 // read is a broken check; it returns an error only where there is nothing to inspect, or when ctx
 // ends, which it does not outlive: it changes nothing, so that what it computes can be left behind.
 func Directory(ctx context.Context, dir string) ([]Inspection, error) {
-	type outcome struct {
-		found []Inspection
-		err   error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		found, err := inspect(ctx, dir)
-		done <- outcome{found, err}
-	}()
-	select {
-	case o := <-done:
-		return o.found, o.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return leave.Behind(ctx, func() ([]Inspection, error) { return inspect(ctx, dir) })
 }
 
 func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
@@ -83,13 +73,16 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 		for k := range one.Checks {
 			one.Checks[k].Rule = legible(one.Checks[k].Rule)
 		}
+		for k := range one.Notes {
+			one.Notes[k] = printable.Line(legible(one.Notes[k]))
+		}
 		found = append(found, one)
 	}
 	return found, nil
 }
 
-// legible is a text in which long lines, such as those with a value that somebody else wrote into a
-// file, have only their beginning and their end.
+// legible is a text of which everything can be read: it may have names and values that somebody else
+// wrote into a file. Long lines have only their beginning and their end.
 func legible(text string) string {
 	const most, first, last = 800, 400, 200 // bytes
 	lines := strings.Split(text, "\n")
@@ -99,7 +92,7 @@ func legible(text string) string {
 			lines[i] = strings.ToValidUTF8(line, "")
 		}
 	}
-	return strings.Join(lines, "\n")
+	return printable.Text(strings.Join(lines, "\n"))
 }
 
 // ErrFailedCheck says that a run directory does not hold what it checks: a hash, a separation, a

@@ -15,9 +15,20 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
+	"minsep/planner"
 	"minsep/sampling"
 	"minsep/stages"
 )
+
+// stepNoiseSlack is how far off the noise of a step may be in an index, as a part of it: processors
+// round otherwise, and so may other versions.
+const stepNoiseSlack = 5e-3
+
+// agree says whether an index has the noise of a step that was computed again. One without it says
+// nothing that is wrong.
+func agree(written float64, found *planner.StepNoise) bool {
+	return written == 0 || found != nil && math.Abs(written/found.Ratio-1) <= stepNoiseSlack
+}
 
 // inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the values
 // are those of the recipe cannot be known without the key.
@@ -32,16 +43,17 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	if err != nil {
 		return found, err
 	}
-	var facts manifest.NoiseFacts
-	if err := json.Unmarshal(index.Facts, &facts); err != nil {
+	var described manifest.DescribedNoise
+	if err := json.Unmarshal(index.Facts, &described); err != nil {
 		return found, fmt.Errorf("inspect: %s: facts: %w", dir, err)
 	}
+	facts := described.NoiseFacts
 	if recipe.Grid() == noise.NoGrid {
 		found.Notes = append(found.Notes, stages.FloatingPointOpen)
 	}
 	agrees := recipe.ParamsSHA256 == index.ParamsSHA256 && recipe.RunID == index.RunID &&
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
-	found.check("recipe", "the recipe is whole and of the run, the parameters and the size that the index says", agrees)
+	found.check("recipe", fmt.Sprintf("the recipe is whole and of the run, the parameters and the size that the index says, with words by %s", recipe.Words()), agrees)
 
 	run := store.Dir(dir)
 	found.Checks = append(found.Checks, runCheck(ctx, index, run))
@@ -51,7 +63,12 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	}
 	check("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", !otherTraining(ctx, run, recipe.Params.Training))
 	if c, err := stages.ReadCertificate(ctx, run); !errors.Is(err, fs.ErrNotExist) {
-		found.check("certificate", "the certificate beside it is for this strategy and no more noise", err == nil && stages.Certified(c, run, recipe) == nil)
+		certified := err == nil && stages.Certified(c, run, recipe) == nil
+		found.check("certificate", "the certificate beside it is for this strategy and no more noise", certified)
+		if certified {
+			found.stepNoise = planner.StepNoiseOf(c, float64(recipe.Params.NoiseMultiplier))
+			found.check("step noise", "the noise of one step is as many times that of DP-SGD as the index says", agree(described.StepNoise, found.stepNoise))
+		}
 	}
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
 	listed := len(index.Files) == len(noiseFiles)+1

@@ -3,7 +3,23 @@ package inspect
 import (
 	"math"
 	"testing"
+
+	"minsep/planner"
 )
+
+// TestAgree: an index may leave out the noise of a step, and may not have another one.
+func TestAgree(t *testing.T) {
+	found := &planner.StepNoise{Ratio: 1.5}
+	for _, c := range []struct {
+		written float64
+		found   *planner.StepNoise
+		want    bool
+	}{{0, found, true}, {0, nil, true}, {1.5, found, true}, {1.501, found, true}, {1.52, found, false}, {1.48, found, false}, {-1.5, found, false}, {1.5, nil, false}} {
+		if got := agree(c.written, c.found); got != c.want {
+			t.Errorf("%v beside %+v: %v", c.written, c.found, got)
+		}
+	}
+}
 
 // TestOnGrid: of a float32 a multiple is below 2^24, of a float64 below 2^53; without a grid every
 // finite value is right.

@@ -6,8 +6,11 @@ import (
 	"strings"
 
 	"minsep/accounting"
+	"minsep/internal/printable"
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/planner"
+	"minsep/sampling/stream"
 )
 
 // States of an inspected directory.
@@ -27,11 +30,19 @@ type Report struct {
 	// (F6.1); nil unless State is StateCertified.
 	Attacks *accounting.AttackBounds `json:"attacks,omitempty"`
 
+	// StepNoise is the noise of one step beside that of DP-SGD (F1.2); nil where there is no noise
+	// that is certified, or nothing to compare it with.
+	StepNoise *planner.StepNoise `json:"step_noise,omitempty"`
+
 	// Exposed is what [ExposedModes] found, where that was asked for: it does not change the verdict.
 	Exposed []Exposed `json:"exposed,omitempty"`
 
-	// CopyOf is what [CopyOf] found, where that was asked for: it does not change the verdict.
+	// CopyOf is what [registry.CopyOf] found, where that was asked for: it does not change the
+	// verdict.
 	CopyOf string `json:"copy_of,omitempty"`
+	// LaterRun is what [registry.LaterRun] found, where that was asked for: it does not change the
+	// verdict.
+	LaterRun stream.RunID `json:"later_run,omitzero"`
 }
 
 // Judge comes to a verdict on what [Directory] and [Recheck] have found.
@@ -56,6 +67,11 @@ func Judge(found []Inspection) Report {
 		r.State, r.Verdict = StateCertified, "certified: "+claimed(certificate)+", "+matching(found)
 		attacks := certificate.AttackBounds()
 		r.Attacks = &attacks
+		for _, i := range found {
+			if i.stepNoise != nil {
+				r.StepNoise = i.stepNoise
+			}
+		}
 	}
 	return r
 }
@@ -80,7 +96,7 @@ func failedChecks(found []Inspection) (faults []string) {
 			if p.Broken > 1 {
 				text += fmt.Sprintf(" (broken %d times)", p.Broken)
 			}
-			faults = append(faults, text)
+			faults = append(faults, printable.Line(text))
 		}
 	}
 	return faults

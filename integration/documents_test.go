@@ -49,8 +49,9 @@ func blocks(t *testing.T, file string) (found []block) {
 // there.
 var makeTarget = regexp.MustCompile(`(?m)^make ([a-z-]+).*\n`)
 
-// installs is the line that installs the Python package, in whose place programs find its source.
-const installs = "pip install ./python\n"
+// installs matches a line that installs the Python package, in whose place programs find its
+// source, and the shell the command of the clone.
+var installs = regexp.MustCompile(`(?m)^pip install .*\n`)
 
 // newClone returns a folder in which the documents' commands can be typed: it has what `make build`
 // makes, the graph of the demo and the .gitignore, and edges.csv, which belongs to the user.
@@ -109,7 +110,7 @@ func TestDocuments(t *testing.T) {
 					}
 				}
 				at := fmt.Sprintf("%s:%d", file, b.line)
-				switch text := strings.Replace(makeTarget.ReplaceAllString(b.text, ""), installs, "", 1); {
+				switch text := installs.ReplaceAllString(makeTarget.ReplaceAllString(b.text, ""), ""); {
 				case b.language == "python":
 					t.Run(fmt.Sprintf("Python of line %d", b.line), func(t *testing.T) { runPython(t, at, dir, text) })
 				case b.language != "":
@@ -131,7 +132,7 @@ func runShell(t *testing.T, at, dir, text string) {
 	t.Helper()
 	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", text)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "out", "state"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "out", "state"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", at, err, text, out)
 	}

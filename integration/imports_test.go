@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // layers lists the packages from the bottom up, as path prefixes: a package imports only from
@@ -21,11 +23,12 @@ import (
 // readers read, so it is below both. At the bottom is what every package may use: internal/param,
 // and internal/store, by which files are read and written wherever they are.
 var layers = [][]string{
-	{"internal/crash", "internal/digest", "internal/golden", "internal/killtest", "internal/param", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words"},
+	{"internal/crash", "internal/digest", "internal/golden", "internal/killtest", "internal/leave", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
 	{"accounting"},
 	{"manifest"},
+	{"registry"},
 	{"stages"},
 	{"planner"},
 	{"inspect"},
@@ -51,8 +54,8 @@ var mayImport = []struct {
 	{"github.com/aws/", []string{"internal/store/s3"}},
 	{"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx", []string{"cmd", "integration", "transforms"}}, // in transforms by tests only
 	{"minsep/internal/store/", []string{"internal/store", "cmd", "integration"}},
-	{"github.com/fsouza/fake-gcs-server/", []string{"internal/store/gs", "integration"}},
-	{"github.com/johannesboyne/gofakes3/", []string{"internal/store/s3", "integration"}},
+	{"github.com/fsouza/fake-gcs-server/", []string{"integration"}},
+	{"github.com/johannesboyne/gofakes3/", []string{"integration"}},
 	{"C", nil}, // no cgo
 }
 
@@ -240,6 +243,29 @@ func TestLinked(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestWorkspace holds that the command is the same with the workspace and without it, as a release
+// is built: integration/go.mod asks for no newer version of anything that the command links.
+func TestWorkspace(t *testing.T) {
+	linked := func(workspace string) []string {
+		cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "./cmd/minsep")
+		cmd.Dir, cmd.Env = "..", append(os.Environ(), workspace)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		modules := strings.Split(strings.TrimSpace(string(out)), "\n")
+		slices.Sort(modules)
+		return slices.Compact(modules)
+	}
+	with, without := linked("GOWORK="), linked("GOWORK=off")
+	if len(without) < 10 {
+		t.Fatalf("the command links only %q", without)
+	}
+	if diff := cmp.Diff(without, with); diff != "" {
+		t.Errorf("go.mod and integration/go.mod differ in versions (-go.mod +workspace): go work sync\n%s", diff)
 	}
 }
 

@@ -28,12 +28,15 @@ func TestKilledFormLeavesNoResult(t *testing.T) {
 		return exec.Command(bin, "form", "--examples", "300000", "--scheme", "b-min-sep", "--steps", "1000", "--min-sep", "16", "--batch-size", "2000",
 			"--shards", "8", "--key", key, "--out", out, "--run-id", "0123456789abcdef0123456789abcdef", "--quiet")
 	}
-	want := filepath.Join(dir, "want")
-	if out, err := form(want).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "killed") // one run id serves one directory
+	if said, err := form(out).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if err := os.Rename(out, want); err != nil {
+		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	interrupted, out := 0, filepath.Join(dir, "killed")
+	interrupted := 0
 	files := filepath.Join(out, "batches", "*")
 	for try, m := range []killtest.Moment{{Glob: filepath.Join(out, "lock")}, {Glob: filepath.Join(out, "batches")}, {Glob: files},
 		{Glob: files, Files: 2}, {Glob: files, Files: 5}, {Glob: files, Files: 9}, {Glob: files, Files: 14}, {Glob: filepath.Join(out, "batches", "index.json")}} {

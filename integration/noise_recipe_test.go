@@ -87,14 +87,16 @@ assert not contribution(np.zeros(3), 1, 2.0**-20).any()
 // types, with a grid and without; with another key it must fail.
 func TestNoiseShardsInPython(t *testing.T) {
 	python := pythonWith(t, "numpy, cryptography")
-	for _, dtype := range []manifest.DType{manifest.DFloat32, manifest.DFloat64} {
-		for _, grid := range []noise.Grid{0, noise.NoGrid} {
-			t.Run(fmt.Sprintf("%s %v", dtype, grid), func(t *testing.T) { shardsInPython(t, python, dtype, grid) })
+	for _, words := range []noise.Words{noise.AES128, noise.ChaCha12} {
+		for _, dtype := range []manifest.DType{manifest.DFloat32, manifest.DFloat64} {
+			for _, grid := range []noise.Grid{0, noise.NoGrid} {
+				t.Run(fmt.Sprintf("%s %s %v", words, dtype, grid), func(t *testing.T) { shardsInPython(t, python, words, dtype, grid) })
+			}
 		}
 	}
 }
 
-func shardsInPython(t *testing.T, python string, dtype manifest.DType, grid noise.Grid) {
+func shardsInPython(t *testing.T, python string, words noise.Words, dtype manifest.DType, grid noise.Grid) {
 	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "root.key")
 	if err := stream.CreateKeyFile(key); err != nil {
 		t.Fatal(err)
@@ -105,7 +107,7 @@ func shardsInPython(t *testing.T, python string, dtype manifest.DType, grid nois
 	}
 	recipe, err := noise.NewRecipe(noise.Config{
 		Strategy:    &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 150, Toeplitz: []float64{1, .5, .375, .3125}, Normalized: true},
-		Coordinates: 1501, NoiseMultiplier: 1.3, ClipNorm: .5, Grid: grid, Float64: dtype == manifest.DFloat64,
+		Coordinates: 1501, NoiseMultiplier: 1.3, ClipNorm: .5, Grid: grid, Float64: dtype == manifest.DFloat64, Words: words,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,35 +12,31 @@ import (
 	"minsep/manifest"
 )
 
-// newWheel builds the wheel of the Python package with the packages that are here, and installs it
-// into a folder of its own, which it returns. Without what builds wheels that is the source.
+// newWheel builds the wheel of the Python package without the command, and installs it into a
+// folder of its own, which it returns. Without what builds wheels that is the source.
 func newWheel(t *testing.T, python string) string {
 	t.Helper()
 	source, err := filepath.Abs("../python")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := exec.Command(python, "-c", "import setuptools, wheel, pip").Run(); err != nil {
-		t.Log("python3 with setuptools, wheel and pip is not here: the package is tested from its source, not from a wheel")
+	if err := exec.Command(python, "-c", "import hatchling, pip").Run(); err != nil {
+		t.Log("python3 with hatchling and pip is not here: the package is tested from its source, not from a wheel")
 		return source
 	}
 	dir := t.TempDir()
-	copied, wheels, site := filepath.Join(dir, "source"), filepath.Join(dir, "wheels"), filepath.Join(dir, "site")
-	if err := os.CopyFS(copied, os.DirFS(source)); err != nil { // building leaves files beside the source
-		t.Fatal(err)
+	wheels, site := filepath.Join(dir, "wheels"), filepath.Join(dir, "site")
+	if out, err := hatchling(python, source, wheels, "MINSEP_PLATFORM=none"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	pip := func(arguments ...string) {
-		arguments = append([]string{"-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "-q"}, arguments...)
-		if out, err := exec.Command(python, arguments...).CombinedOutput(); err != nil {
-			t.Fatalf("pip %v: %v\n%s", arguments, err, out)
-		}
-	}
-	pip("wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", wheels, copied)
 	built, err := filepath.Glob(filepath.Join(wheels, "minsep-*-py3-none-any.whl"))
 	if err != nil || len(built) != 1 {
 		t.Fatalf("wheels %v: %v", built, err)
 	}
-	pip("install", "--no-deps", "--no-index", "--target", site, built[0])
+	pip := exec.Command(python, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps", "--no-index", "--target", site, built[0])
+	if out, err := pip.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	return site
 }
 
@@ -189,7 +185,7 @@ func TestNoiseDocument(t *testing.T) {
 	for _, b := range blocks(t, "../README.md") {
 		for line := range strings.Lines(b.text) {
 			for _, stage := range []string{"keygen", "bound", "strategy"} {
-				if strings.HasPrefix(line, "bin/minsep "+stage+" ") {
+				if strings.HasPrefix(line, "minsep "+stage+" ") {
 					runShell(t, "README.md", dir, line)
 				}
 			}

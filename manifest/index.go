@@ -119,6 +119,9 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
 	old, err := s.leftovers(overwrite)
+	if errors.Is(err, ErrExists) { // of a run that was killed when it had just finished
+		_ = RemoveTemporary(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -200,26 +203,19 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	case !overwrite:
 		return nil, fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
 	}
-	ix, err := Read(background, s.Dir)
-	if err != nil {
+	if _, err := Read(background, s.Dir); err != nil {
 		return nil, fmt.Errorf("%w: only a readable result can be overwritten", err)
-	}
-	own := map[string]bool{IndexName: true}
-	for _, f := range ix.Files {
-		own[strings.SplitN(f.Name, "/", 2)[0]] = true
-	}
-	for _, n := range names {
-		if !own[n] && !strings.HasPrefix(n, store.TempPrefix) {
-			return nil, &param.Error{Package: "manifest", Param: "folder", Value: s.Dir, Rule: "holds " + n + ", which is not in its index: move what you put there elsewhere"}
-		}
 	}
 	return names, nil
 }
 
-// clear removes what an earlier run left.
+// clear removes what an earlier run left, if all of it is a stage's: see [Removable].
 func (s *Stage) clear(names []string) error {
 	if len(names) == 0 {
 		return nil
+	}
+	if err := Removable(background, s.Dir); err != nil {
+		return err
 	}
 	if err := s.mark(nil); err != nil {
 		return err
@@ -232,9 +228,9 @@ func (s *Stage) clear(names []string) error {
 	return nil
 }
 
-// Discard removes the folder of a stage with all that is in it. It is marked as unfinished before
-// anything is removed: after an interruption no reader accepts it, and a stage makes its result
-// again.
+// Discard removes the folder of a stage, if all that is in it is the stage's: see [Removable]. It
+// is marked as unfinished before anything is removed: after an interruption no reader accepts it,
+// and a stage makes its result again.
 func Discard(dir string, secret bool) error {
 	entries, err := store.List(background, dir)
 	if errors.Is(err, fs.ErrNotExist) {

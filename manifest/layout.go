@@ -13,6 +13,7 @@ const (
 	MaterializedFolder = "materialized"
 	CertificateFile    = "certificate.json"
 	AccountingFile     = "accounting.json" // in place of a certificate: a published accounting that is not proven
+	TrainingRecord     = "training.json"   // of the Python package's StepGuard: which training has taken how many steps
 	LockName           = "lock"            // is there while a command writes in the run directory
 
 	ReportPage       = "report.html"        // that minsep report makes of the directory

@@ -34,7 +34,7 @@ func publish(t *testing.T, dir string, overwrite bool) *Index {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"b.txt", "a.txt"} {
+	for _, name := range []string{"strategy.json", "rows-00000-of-00001.npy"} {
 		f, err := s.Write(name, text("hello "+name))
 		if err != nil {
 			t.Fatal(err)
@@ -54,13 +54,13 @@ func publish(t *testing.T, dir string, overwrite bool) *Index {
 func TestPublishedFolderReadsBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "batches")
 	ix := publish(t, dir, false)
-	if len(ix.Files) != 2 || ix.Files[0].Name != "a.txt" || string(ix.Params) != `{"steps":3}` || ix.Version != Version {
+	if len(ix.Files) != 2 || ix.Files[0].Name != "rows-00000-of-00001.npy" || string(ix.Params) != `{"steps":3}` || ix.Version != Version {
 		t.Errorf("read back %+v", ix)
 	}
 	if err := ix.Verify(t.Context(), dir); err != nil {
 		t.Error(err)
 	}
-	for name, mode := range map[string]os.FileMode{dir: SecretDir, filepath.Join(dir, "a.txt"): SecretFile, filepath.Join(dir, IndexName): SecretFile} {
+	for name, mode := range map[string]os.FileMode{dir: SecretDir, filepath.Join(dir, "rows-00000-of-00001.npy"): SecretFile, filepath.Join(dir, IndexName): SecretFile} {
 		if info, _ := os.Stat(name); info.Mode().Perm() != mode {
 			t.Errorf("%s has mode %v, want %v", name, info.Mode().Perm(), mode)
 		}
@@ -69,9 +69,11 @@ func TestPublishedFolderReadsBack(t *testing.T) {
 
 func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
 	damage := map[string]func(dir string){
-		"its size":            func(dir string) { os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello"), 0o600) },
-		"its SHA-256":         func(dir string) { os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello A.txt"), 0o600) },
-		"no such file":        func(dir string) { os.Remove(filepath.Join(dir, "b.txt")) },
+		"its size": func(dir string) { os.WriteFile(filepath.Join(dir, "rows-00000-of-00001.npy"), []byte("hello"), 0o600) },
+		"its SHA-256": func(dir string) {
+			os.WriteFile(filepath.Join(dir, "rows-00000-of-00001.npy"), []byte("hello Rows-00000-of-00001.npy"), 0o600)
+		},
+		"no such file":        func(dir string) { os.Remove(filepath.Join(dir, "strategy.json")) },
 		"index.json: no such": func(dir string) { os.Remove(filepath.Join(dir, IndexName)) },
 		"stopped before":      func(dir string) { os.WriteFile(filepath.Join(dir, incompleteName), nil, 0o600) },
 		"params: its SHA": func(dir string) {
@@ -79,8 +81,8 @@ func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
 		},
 		"unknown field":     func(dir string) { edit(dir, `"format"`, `"extra": 1, "format"`) },
 		"something follows": func(dir string) { edit(dir, "]\n}", "]\n} {}") },
-		"leads out":         func(dir string) { edit(dir, `"a.txt"`, `"../a.txt"`) },
-		"listed twice":      func(dir string) { edit(dir, `"b.txt"`, `"a.txt"`) },
+		"leads out":         func(dir string) { edit(dir, `"rows-00000-of-00001.npy"`, `"../rows-00000-of-00001.npy"`) },
+		"listed twice":      func(dir string) { edit(dir, `"strategy.json"`, `"rows-00000-of-00001.npy"`) },
 		"this version re":   func(dir string) { edit(dir, `"test/1"`, `"test/2"`) },
 	}
 	for want, harm := range damage {
@@ -128,7 +130,7 @@ func TestKilledStageIsTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Write("half.npy", text("x")); err != nil {
+	if _, err := s.Write("rows-00000-of-00002.npy", text("x")); err != nil {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)
@@ -155,7 +157,7 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range []string{"whole.npy", store.TempPrefix + "notes.json", IndexName} {
+		for _, file := range []string{"recipe.json", store.TempPrefix + "notes.json", IndexName} {
 			if _, err := s.Write(file, text("x")); err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +167,7 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 		}
 		want := []string{incompleteName}
 		if c.keep {
-			want = []string{store.TempPrefix + "notes.json", incompleteName, "whole.npy"}
+			want = []string{store.TempPrefix + "notes.json", incompleteName, "recipe.json"}
 		}
 		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

@@ -21,6 +21,14 @@ type NoiseFacts struct {
 	DType        DType `json:"dtype,omitempty"`          // float32 or float64
 }
 
+// DescribedNoise are the facts of a folder of noise with what decides none of its files.
+type DescribedNoise struct {
+	NoiseFacts
+	// StepNoise is the noise of one step in units of DP-SGD's with the claim of the certificate
+	// (F1.2), above 0; 0 where there was no certificate, or nothing to compare with.
+	StepNoise float64 `json:"step_noise,omitempty"`
+}
+
 // NoiseRange returns the coordinates [lo, hi) of a shard: the first coordinates mod shards of them
 // have one more than the others.
 func NoiseRange(coordinates int64, shard, shards int) (lo, hi int64) {

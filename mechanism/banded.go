@@ -28,10 +28,11 @@ func init() {
 }
 
 // OptimalBanded returns the banded strategy with columns of norm one of least loss
-// (arXiv 2405.15913, Algorithm 3), by L-BFGS from the optimal Toeplitz strategy. The workload must
-// be one of momentum and learning rates. With several participations bands may not exceed MinSep,
-// so that the sensitivity is √k for equal column norms (F2). An evaluation with gradient takes
-// O(n·bands²) by the noise's covariance in place of O(n²·bands).
+// (arXiv 2405.15913, Algorithm 3), by L-BFGS from the optimal Toeplitz strategy. With several
+// participations bands may not exceed MinSep, so that the sensitivity is √k for equal column norms
+// (F2). An evaluation with gradient takes O(n·bands²) for the recursion of momentum and learning
+// rates, by the noise's covariance, and O(n²·bands) for workloads from files, which are refused
+// with ErrTooLarge where that is too much.
 //
 // Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times
 // the number of steps. For MaxError the p-norm of the rows' variances is minimised for growing p,
@@ -48,13 +49,15 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	n, schema := p.Workload.Steps, p.participation()
 	k := schema.most(n)
 	check := param.Checker{Package: "mechanism"}
-	check.Require(p.Workload.isRecursive(), "workload", "toeplitz or matrix", "must be momentum and learning rates for a banded strategy")
 	check.Require(k == 1 || bands <= schema.MinSep, "bands", bands, "must be at most min-sep with several participations")
 	if err := check.Err(); err != nil {
 		return nil, Convergence{}, err
 	}
-	like := p // for one participation and constant learning rates
-	like.Workload, like.Participation = Momentum(n, p.Workload.Momentum, nil), Participation{}
+	if err := p.Workload.checkRowWork(bands); err != nil {
+		return nil, Convergence{}, err
+	}
+	like := p // for one participation and a Toeplitz workload
+	like.Workload, like.Participation = p.Workload.toeplitzNear(), Participation{}
 	start, result, err := like.OptimalToeplitz(bands)
 	if err != nil {
 		return nil, result, err
@@ -98,11 +101,12 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 // bandedObjective evaluates ln(error) of the banded C with unit columns as a function of x: for
 // every column its entries below the diagonal over the diagonal.
 type bandedObjective struct {
-	*bandedCovariance
+	errors  rowErrors
+	n, m    int       // steps, and bands-1 but at least 1
+	rows    []float64 // of errors
 	bands   int
 	power   float64 // of the norm over rows; 1 for the mean
 	weights []float64
-	tape    covarianceTape
 	grad    []float64 // by rows
 
 	largest, lower float64 // of the last evaluation: the largest variance, and the mean of variances by weights
@@ -113,10 +117,13 @@ const maxErrorGap = 1e-2
 
 func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	n, m := a.Steps, max(1, bands-1)
-	return &bandedObjective{
-		bandedCovariance: &bandedCovariance{a: a, n: n, m: m, rows: make([]float64, n*(m+1))},
-		bands:            bands, power: 1, weights: make([]float64, n), grad: make([]float64, n*(m+1)),
+	o := &bandedObjective{n: n, m: m, rows: make([]float64, n*(m+1)), bands: bands, power: 1, weights: make([]float64, n), grad: make([]float64, n*(m+1))}
+	if a.isRecursive() {
+		o.errors = &bandedCovariance{a: a, n: n, m: m, rows: o.rows, tape: new(covarianceTape)}
+	} else {
+		o.errors = &bandedRows{a: a, n: n, m: m, rows: o.rows}
 	}
+	return o
 }
 
 // logError sets grad, which may be nil when x is empty, to the gradient.
@@ -133,7 +140,7 @@ func (o *bandedObjective) logError(x, grad []float64) float64 {
 		}
 		at = at[size:]
 	}
-	variance := o.forward(&o.tape)
+	variance := o.errors.forward()
 	o.largest = slices.Max(variance)
 	if !(o.largest > 0) || math.IsInf(o.largest, 0) {
 		return math.Inf(1)
@@ -146,7 +153,7 @@ func (o *bandedObjective) logError(x, grad []float64) float64 {
 	}
 	o.lower = total / sum
 	clear(o.grad)
-	o.backward(o.grad, o.weights)
+	o.errors.backward(o.grad, o.weights)
 	at = x
 	for i := range o.n {
 		size := min(o.bands, o.n-i) - 1

@@ -57,6 +57,8 @@ func TestOptimalBandedWorkloads(t *testing.T) {
 	const n, bands = 40, 4
 	for w, a := range []*mechanism.Workload{
 		mechanism.Prefix(n), mechanism.Momentum(n, .9, mechanism.Cooldown(n, .5, .05)), mechanism.Momentum(n, 0, mechanism.LinearDecay(n, .05)),
+		{Steps: n, Momentum: .8, Forgetting: .1, Decay: .05, LearningRates: mechanism.WarmupCosine(n, 5)},
+		{Steps: n, Toeplitz: []float64{1, .9, .8, .7}}, workloads(n)[5], workloadOfRows(mechanism.Momentum(n, .9, mechanism.Cooldown(n, .5, .05))),
 	} {
 		p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: 8, MaxParticipations: 3}}
 		s, conv, err := p.OptimalBanded(bands)
@@ -98,7 +100,7 @@ func TestOptimalBandedRefuses(t *testing.T) {
 		{mechanism.Problem{Workload: mechanism.Prefix(8)}, 9},
 		{mechanism.Problem{Workload: mechanism.Prefix(8), Objective: "median"}, 2},
 		{mechanism.Problem{Workload: mechanism.Prefix(8), Participation: mechanism.Participation{MinSep: 2}}, 3},
-		{mechanism.Problem{Workload: &mechanism.Workload{Steps: 2, Matrix: [][]float64{{1}, {1, 1}}}}, 2},
+		{mechanism.Problem{Workload: &mechanism.Workload{Steps: 1 << 17, Toeplitz: []float64{1, 1}}}, 2},
 	} {
 		if _, _, err := c.p.OptimalBanded(c.bands); err == nil {
 			t.Errorf("%+v with %d bands is accepted", c.p, c.bands)

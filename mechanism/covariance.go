@@ -10,14 +10,15 @@ import (
 // same result.
 //
 // The noise y = C⁻¹z is an autoregression, y_i = Σ_j u_j y_{i-j} + z_i/C[i][i] with u_j =
-// -C[i][i-j]/C[i][i], and the model's noise (sum s, velocity v) is a linear state driven by y: v_i
-// = β v_{i-1} + y_i, s_i = s_{i-1} + η_i v_i. So it is enough to carry K, the covariance of the
-// last m = bands-1 values y, and R, that of s and v with them. Value y_t lives in slot t mod m.
+// -C[i][i-j]/C[i][i], and the model's noise (model s, velocity v) is a linear state driven by y:
+// v_i = β v_{i-1} + y_i - f s_{i-1}, s_i = g_i s_{i-1} + η_i v_i, with f and g_i what the workload
+// pulls back and keeps. So it is enough to carry K, the covariance of the last m = bands-1 values
+// y, and R, that of s and v with them. Value y_t lives in slot t mod m.
 type bandedCovariance struct {
 	a    *Workload
 	n, m int
-	rows []float64 // [n × (m+1)] C[i][i-j] at j, zero where i < j; set before forward
-	tape *covarianceTape
+	rows []float64       // [n × (m+1)] C[i][i-j] at j, zero where i < j; set before forward
+	tape *covarianceTape // what backward needs of forward; nil: there is no backward
 }
 
 // covarianceTape is what forward leaves for backward: for every step, [n × m] each.
@@ -57,19 +58,19 @@ func symmetricTimes(dst, k, x []float64, m int) {
 	blas64.Implementation().Dgemv(blas.NoTrans, m, m, 1, k, m, x, 1, 0, dst, 1)
 }
 
-// forward returns the variance of s_i at every step, and fills tape unless it is nil.
-func (e *bandedCovariance) forward(tape *covarianceTape) []float64 {
-	n, m, beta := e.n, e.m, e.a.Momentum
+// forward returns the variance of s_i at every step, and fills the tape.
+func (e *bandedCovariance) forward() []float64 {
+	tape := e.tape
+	n, m, beta, pull := e.n, e.m, e.a.Momentum, e.a.pull()
 	if tape != nil && len(tape.k) != n*m {
 		*tape = covarianceTape{make([]float64, n*m), make([]float64, n*m), make([]float64, n*m), make([]float64, n*m)}
 	}
-	e.tape = tape
 	K, k, u := make([]float64, m*m), make([]float64, m), make([]float64, m)
 	rs, rv := make([]float64, m), make([]float64, m)
 	var ss, sv, vv float64
 	variance := make([]float64, n)
 	for i := range n {
-		p, eta := i%m, e.a.rate(i)
+		p, eta, keep := i%m, e.a.rate(i), e.a.keep(i)
 		inverse := e.autoregression(u, i)
 		symmetricTimes(k, K, u, m)
 		if tape != nil {
@@ -85,20 +86,20 @@ func (e *bandedCovariance) forward(tape *covarianceTape) []float64 {
 			cs += v * rs[b]
 			cv += v * rv[b]
 		}
-		vv = beta*beta*vv + 2*beta*cv + y
-		sv = beta*sv + cs // old s with new v
-		ss += 2*eta*sv + eta*eta*vv
-		sv += eta * vv
+		vv = beta*beta*vv + 2*beta*cv + y + pull*(pull*ss-2*beta*sv-2*cs)
+		sv = beta*sv + cs - pull*ss // old s with new v
+		ss = keep*keep*ss + (2*eta*keep*sv + eta*eta*vv)
+		sv = keep*sv + eta*vv
 		variance[i] = ss
 		for b, v := range k {
-			rv[b] = beta*rv[b] + v
-			rs[b] += eta * rv[b]
+			rv[b] = beta*rv[b] + v - pull*rs[b]
+			rs[b] = keep*rs[b] + eta*rv[b]
 			K[b*m+p] = v
 		}
 		copy(K[p*m:(p+1)*m], k)
 		K[p*m+p] = y
-		rv[p] = beta*cv + y
-		rs[p] = cs + eta*rv[p]
+		rv[p] = beta*cv + y - pull*cs
+		rs[p] = keep*cs + eta*rv[p]
 	}
 	return variance
 }
@@ -107,30 +108,30 @@ func (e *bandedCovariance) forward(tape *covarianceTape) []float64 {
 // forward with a tape: the same recursion in reverse. A name with G is the derivative by that
 // quantity.
 func (e *bandedCovariance) backward(grad, weights []float64) {
-	n, m, beta := e.n, e.m, e.a.Momentum
+	n, m, beta, pull := e.n, e.m, e.a.Momentum, e.a.pull()
 	K, KG := make([]float64, m*m), make([]float64, m*m)
 	kG, u, uG := make([]float64, m), make([]float64, m), make([]float64, m)
 	rsG, rvG := make([]float64, m), make([]float64, m)
 	var ssG, svG, vvG float64
 	e.lastCovariance(K)
 	for i := n - 1; i >= 0; i-- {
-		p, at, eta := i%m, i*m, e.a.rate(i)
+		p, at, eta, keep := i%m, i*m, e.a.rate(i), e.a.keep(i)
 		k, old, rs, rv := e.tape.k[at:at+m], e.tape.old[at:at+m], e.tape.rs[at:at+m], e.tape.rv[at:at+m]
 		inverse := e.autoregression(u, i)
 
 		ssG += weights[i]
 		newV := vvG + eta*eta*ssG + eta*svG
-		cross := 2*eta*ssG + svG
-		vvG, svG = beta*beta*newV, beta*cross
+		cross := 2*eta*keep*ssG + keep*svG // of the old s with the new v
+		ssG, svG, vvG = keep*keep*ssG+pull*pull*newV-pull*cross, beta*cross-2*beta*pull*newV, beta*beta*newV
 		rvG[p] += eta * rsG[p]
-		csG := cross + rsG[p]
+		csG := cross - 2*pull*newV + keep*rsG[p] - pull*rvG[p]
 		cvG := 2*beta*newV + beta*rvG[p]
 		yG := newV + rvG[p] + KG[p*m+p]
 		for b := range kG {
 			rvG[b] += eta * rsG[b]
 			kG[b] = rvG[b] + KG[p*m+b] + KG[b*m+p] + yG*u[b]
+			rsG[b] = keep*rsG[b] - pull*rvG[b] + csG*u[b]
 			rvG[b] = beta*rvG[b] + cvG*u[b]
-			rsG[b] += csG * u[b]
 			KG[b*m+p] = 0
 			K[b*m+p] = old[b]
 		}

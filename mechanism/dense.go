@@ -108,8 +108,9 @@ func newDual(a *Workload, b int) *dual {
 	return d
 }
 
-// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ: A⁻¹ = (1 - β shift) η⁻¹ (1 - shift) for a recursive workload,
-// of any other by inversion.
+// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ. For a recursive workload A⁻¹ takes the model s to the inputs,
+// x_i = v_i - β v_{i-1} + pull·s_{i-1} with v_i = (s_i - keep_i s_{i-1})/η_i; of any other it is
+// inverted.
 func (a *Workload) inverseGram() *mat.SymBandDense {
 	n := a.Steps
 	rows := make([][]float64, n) // row i of A⁻¹ backwards from the diagonal
@@ -124,9 +125,9 @@ func (a *Workload) inverseGram() *mat.SymBandDense {
 			rows[i][0] = eta
 			if i > 0 {
 				before := a.Momentum / a.rate(i-1)
-				rows[i][1] = -eta - before
+				rows[i][1] = -eta*a.keep(i) - before + a.pull()
 				if a.Momentum != 0 && i > 1 {
-					rows[i][2] = before
+					rows[i][2] = before * a.keep(i-1)
 				}
 			}
 		}
@@ -335,12 +336,15 @@ func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
 	check.Require(schema.most(n) == fits, "max participations", schema.MaxParticipations, "must be as many as fit for a dense strategy")
 	check.Require(schema.Phases || fits == 1, "phases", schema.Phases, "must be set for a dense strategy with several participations")
 	check.Require(gap >= leastGap && gap < 1, "gap", gap, fmt.Sprintf("must be at least %g and below 1", leastGap))
-	if a := p.Workload; !a.isRecursive() {
-		for i := range n {
-			if row := a.Row(nil, i); !(math.Abs(row[i]) > 0) {
-				check.Require(false, "workload diagonal", row[i], "must not be zero for a dense strategy")
-				break
-			}
+	for i := range n {
+		a := p.Workload
+		if a.isRecursive() {
+			check.Require(a.rate(i) > 0, "schedule", fmt.Sprintf("with the rate %v at step %d", a.rate(i), i), "must have rates above 0 for a dense strategy")
+		} else if row := a.Row(nil, i); !(math.Abs(row[i]) > 0) {
+			check.Require(false, "workload diagonal", row[i], "must not be zero for a dense strategy")
+		}
+		if check.Err() != nil {
+			break
 		}
 	}
 	if err := check.Err(); err != nil {

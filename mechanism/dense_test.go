@@ -45,6 +45,9 @@ func TestOptimalDenseWorkloads(t *testing.T) {
 					row[i] = 2
 				}
 			}
+			if a.LearningRates != nil { // which must not be 0
+				a.LearningRates[0] += .1
+			}
 			p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: c.b, Phases: true}}
 			s, conv, err := p.OptimalDense(1e-5)
 			if err != nil {
@@ -77,6 +80,7 @@ func TestOptimalDenseRefuses(t *testing.T) {
 		{Workload: a, Participation: mechanism.Participation{MinSep: 2}},
 		{Workload: a, Participation: mechanism.Participation{MinSep: 2, MaxParticipations: 3, Phases: true}},
 		{Workload: &mechanism.Workload{Steps: 2, Matrix: [][]float64{{1}, {1, 0}}}},
+		{Workload: mechanism.Momentum(8, 0, mechanism.WarmupCosine(8, 2))},
 	} {
 		if _, _, err := p.OptimalDense(1e-5); err == nil {
 			t.Errorf("%+v is accepted", p)

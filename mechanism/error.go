@@ -58,7 +58,7 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 	case a.isRecursive() && s.InverseToeplitz != nil:
 		variance = s.inverseVariance(a)
 	case a.isRecursive() && s.BLT == nil && s.Bands() <= s.Steps/4:
-		variance = s.newBandedCovariance(a).forward(nil)
+		variance = s.newBandedCovariance(a).forward()
 	default:
 		variance = s.rowVariance(a)
 	}
@@ -151,7 +151,7 @@ func (b *BLT) solveTransposed(x []float64) {
 	}
 }
 
-// inverseVariance carries the covariance of the workload's state x_i = (sum, velocity) with the
+// inverseVariance carries the covariance of the workload's state x_i = (model, velocity) with the
 // last inputs z: y_i = d_i Σ_j h_j z_{i-j} enters x_{i} = Φ_i x_{i-1} + γ_i y_i.
 func (s *Strategy) inverseVariance(a *Workload) []float64 {
 	h := s.InverseToeplitz
@@ -159,11 +159,11 @@ func (s *Strategy) inverseVariance(a *Workload) []float64 {
 	if s.Normalized {
 		norms = s.ColumnNorms()
 	}
-	var p [3]float64                     // covariance of (sum, velocity): ss, sv, vv
-	r := make([][2]float64, len(h))      // covariance of the state with z_{i-j}, at slot (i-j) mod len(h)
-	variance := make([]float64, a.Steps) //
+	var p [3]float64                // covariance of (model, velocity): ss, sv, vv
+	r := make([][2]float64, len(h)) // covariance of the state with z_{i-j}, at slot (i-j) mod len(h)
+	variance, pull := make([]float64, a.Steps), a.pull()
 	for i := range variance {
-		d, eta, beta := 1.0, a.rate(i), a.Momentum
+		d, eta, beta, keep := 1.0, a.rate(i), a.Momentum, a.keep(i)
 		if norms != nil {
 			d = norms[i]
 		}
@@ -179,14 +179,14 @@ func (s *Strategy) inverseVariance(a *Workload) []float64 {
 		square *= d * d
 		cross[0] *= d
 		cross[1] *= d
-		// velocity' = β velocity + y, sum' = sum + η velocity'
-		vv := beta*beta*p[2] + 2*beta*cross[1] + square
-		sv := beta*p[1] + cross[0]
-		p = [3]float64{p[0] + 2*eta*sv + eta*eta*vv, sv + eta*vv, vv}
+		// velocity' = β velocity + y - pull·model, model' = keep·model + η velocity'
+		vv := beta*beta*p[2] + 2*beta*cross[1] + square + pull*(pull*p[0]-2*beta*p[1]-2*cross[0])
+		sv := beta*p[1] + cross[0] - pull*p[0]
+		p = [3]float64{keep*keep*p[0] + 2*eta*keep*sv + eta*eta*vv, keep*sv + eta*vv, vv}
 		for j, v := range h[:min(len(h), i+1)] {
 			slot := &r[(i-j)%len(h)]
-			slot[1] = beta*slot[1] + d*v
-			slot[0] += eta * slot[1]
+			slot[1] = beta*slot[1] + d*v - pull*slot[0]
+			slot[0] = keep*slot[0] + eta*slot[1]
 		}
 		variance[i] = p[0]
 	}

@@ -25,7 +25,20 @@ func workloads(n int) []*mechanism.Workload {
 		mechanism.Momentum(n, 0, mechanism.LinearDecay(n, .05)),
 		{Steps: n, Toeplitz: []float64{1, .7, .2}},
 		{Steps: n, Matrix: lower},
+		{Steps: n, Forgetting: .3},
+		{Steps: n, Momentum: .9, Forgetting: .4, Decay: .1},
+		{Steps: n, Momentum: .6, Forgetting: .2, Decay: .3, LearningRates: mechanism.WarmupCosine(n, 4)},
+		{Steps: n, Forgetting: .05, LearningRates: mechanism.Linear(n)},
 	}
+}
+
+// workloadOfRows is the same workload as a matrix.
+func workloadOfRows(a *mechanism.Workload) *mechanism.Workload {
+	rows := make([][]float64, a.Steps)
+	for i := range rows {
+		rows[i] = a.Row(nil, i)
+	}
+	return &mechanism.Workload{Steps: a.Steps, Matrix: rows}
 }
 
 func workloadMatrix(a *mechanism.Workload) *mat.Dense {
@@ -62,6 +75,34 @@ func TestWorkloadViewsAgree(t *testing.T) {
 			}
 		}
 	}
+	// The recursion by matrices: with S the shift by one step and E the diagonal of learning rates,
+	// v = β S v + x - κ(1-β) S s and s = S s - λ E S s + E v.
+	const beta, forgetting, decay = .7, .3, .2
+	eta := mechanism.WarmupCosine(n, 3)
+	shift, rate, one := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+	for i := range n {
+		rate.Set(i, i, eta[i])
+		one.Set(i, i, 1)
+		if i > 0 {
+			shift.Set(i, i-1, 1)
+		}
+	}
+	var velocity, kept, pulled, whole, want mat.Dense // v = velocity (x - pulled s), kept s = E v
+	velocity.Scale(-beta, shift)
+	velocity.Add(one, &velocity)
+	velocity.Inverse(&velocity)
+	pulled.Scale(forgetting*(1-beta), shift)
+	kept.Mul(rate, shift)
+	kept.Scale(decay, &kept)
+	kept.Add(one, &kept)
+	kept.Sub(&kept, shift)
+	whole.Product(rate, &velocity, &pulled)
+	whole.Add(&kept, &whole)
+	whole.Inverse(&whole)
+	want.Product(&whole, rate, &velocity)
+	if got := workloadMatrix(&mechanism.Workload{Steps: n, Momentum: beta, Forgetting: forgetting, Decay: decay, LearningRates: eta}); !mat.EqualApprox(got, &want, 1e-13) {
+		t.Errorf("got\n%.3v\nwant\n%.3v", mat.Formatted(got), mat.Formatted(&want))
+	}
 	// momentum by its definition: A[i][j] = Σ_{t=j}^{i} η_t β^{t-j}
 	rates := mechanism.Cooldown(n, .5, .1)
 	a := mechanism.Momentum(n, .8, rates)
@@ -83,7 +124,17 @@ func TestWorkloadRefuses(t *testing.T) {
 		{},
 		{Steps: 2, Momentum: 1},
 		{Steps: 2, LearningRates: []float64{1}},
-		{Steps: 2, LearningRates: []float64{1, 0}},
+		{Steps: 2, LearningRates: []float64{0, 0}},
+		{Steps: 2, LearningRates: []float64{1, -1}},
+		{Steps: 2, LearningRates: []float64{1, math.NaN()}},
+		{Steps: 2, LearningRates: []float64{1, math.Inf(1)}},
+		{Steps: 2, Forgetting: -.1},
+		{Steps: 2, Forgetting: 1.1},
+		{Steps: 2, Forgetting: math.NaN()},
+		{Steps: 2, Forgetting: .6, LearningRates: []float64{1, 2}},
+		{Steps: 2, Decay: 1.1},
+		{Steps: 2, Decay: .5, Toeplitz: []float64{1}},
+		{Steps: 2, Forgetting: .5, Matrix: [][]float64{{1}, {1, 1}}},
 		{Steps: 2, Toeplitz: []float64{1, 2, 3}},
 		{Steps: 2, Toeplitz: []float64{math.NaN()}},
 		{Steps: 2, Momentum: .5, Toeplitz: []float64{1}},

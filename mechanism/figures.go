@@ -13,6 +13,7 @@ type Figures struct {
 	RMSE        float64     `json:"rmse"`        // at noise multiplier 1
 	MaxSE       float64     `json:"max_se"`      // at noise multiplier 1
 	Sensitivity Sensitivity `json:"sensitivity"` // without amplification, clip norm 1
+	StepNoise   float64     `json:"step_noise"`  // of the noise of one step, the standard deviation at noise multiplier 1
 	// Noise of one step, for each coordinate:
 	State        int `json:"state"`         // numbers kept from step to step, at least 0
 	Normals      int `json:"normals"`       // normals drawn, drawn again included, at least 1
@@ -29,7 +30,11 @@ func (p Problem) Figures(s *Strategy) (Figures, error) {
 	if err != nil {
 		return Figures{}, err
 	}
-	f := Figures{Kind: s.Kind, Bands: s.Bands(), RMSE: e.RMSE, MaxSE: e.MaxSE, Sensitivity: sensitivity}
+	step, err := s.StepNoise()
+	if err != nil {
+		return Figures{}, err
+	}
+	f := Figures{Kind: s.Kind, Bands: s.Bands(), RMSE: e.RMSE, MaxSE: e.MaxSE, Sensitivity: sensitivity, StepNoise: step}
 	f.State, f.Normals, f.MultiplyAdds = s.noiseCost()
 	return f, nil
 }

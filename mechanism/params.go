@@ -3,25 +3,23 @@ package mechanism
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
 
 	"minsep/internal/param"
-)
-
-// Learning-rate schedules of a momentum workload.
-const (
-	ConstantRates    = "constant"
-	CooldownRates    = "cooldown"     // arXiv 2211.06530: linearly to 0.05 over the last quarter
-	LinearDecayRates = "linear-decay" // arXiv 2602.09338: linearly to 0.05 between a quarter and three quarters
+	"minsep/internal/strictjson"
 )
 
 // Workloads that have a name. Any other name is that of a file, which the caller reads.
 const (
-	PrefixWorkload   = "prefix"   // sums of gradients over time: SGD
-	MomentumWorkload = "momentum" // SGD with momentum and learning rates
+	PrefixWorkload   = "prefix"   // sums of gradients over time: SGD in which nothing is forgotten
+	MomentumWorkload = "momentum" // SGD with momentum and learning rates, in which nothing is forgotten
+	TrainingWorkload = "training" // what the optimizer of a Training does with the noise, until it is forgotten
 )
+
+var workloads = []string{PrefixWorkload, MomentumWorkload, TrainingWorkload}
 
 // Params say which strategy to make and what it is the best for, as users give them in plans and by
 // flags. Zero values stand for what is not given.
@@ -30,9 +28,10 @@ type Params struct {
 	Steps int    `json:"steps"`           // 1 to MaxSteps, or what the family allows
 	Bands int    `json:"bands,omitempty"` // 1 to Steps/Stamps, for families with bands: of C, or of C⁻¹ for the inverse kinds
 
-	Workload      string  `json:"workload,omitempty"`               // prefix (the default), momentum, or a file of a Workload
-	Momentum      float64 `json:"momentum,omitempty" strict:"zero"` // of the momentum workload, in [0, 1)
-	LearningRates string  `json:"learning_rates,omitempty"`         // constant (the default), cooldown, linear-decay
+	// Workload is prefix, momentum, training or a file of a Workload. Where it is left out, it is
+	// training if anything of Training is given, and else prefix.
+	Workload string `json:"workload,omitempty"`
+	Training        // of the training workload; momentum and schedule of the momentum workload too
 
 	Objective         string `json:"objective,omitempty"`          // mean (the default) or max
 	MinSep            int    `json:"min_sep,omitempty"`            // at least 1, in steps; 0: one participation
@@ -77,18 +76,12 @@ func (p Params) Validate() error {
 	c.AtLeast("stamps", p.Stamps, 0)
 	if p.Stamps > 1 {
 		c.Require(p.Steps%p.Stamps == 0, "stamps", p.Stamps, fmt.Sprintf("must divide the steps, %d", p.Steps))
-		c.Require(p.WorkloadFile() == "" && p.rates() == ConstantRates, "workload", p.Workload, "must be prefix, or momentum with constant learning rates, to make a stamp for")
+		c.Require(p.WorkloadFile() == "" && p.schedule() == ConstantSchedule, "workload", p.workloadName(), "must have a name and constant learning rates to make a stamp for")
 	}
 	c.Require(p.MinSep != 0 || p.MaxParticipations <= 1 && !p.Phases, "min-sep", p.MinSep, "must be given with max-participations or phases")
 	c.AtLeast("min-sep", p.MinSep, 0)
 	c.AtLeast("max-participations", p.MaxParticipations, 0)
-	switch p.rates() {
-	case ConstantRates, CooldownRates, LinearDecayRates:
-		c.Require(p.rates() == ConstantRates || p.Workload == MomentumWorkload, "learning rates", p.LearningRates, "are for the momentum workload")
-	default:
-		c.Require(false, "learning rates", p.LearningRates, "must be constant, cooldown or linear-decay")
-	}
-	c.Require(p.Momentum == 0 || p.Workload == MomentumWorkload, "momentum", p.Momentum, "is for the momentum workload")
+	p.checkWorkload(&c)
 	return c.Err()
 }
 
@@ -172,45 +165,138 @@ func (p Parameter) rule() string {
 	return fmt.Sprintf("must be a finite number of at least %v", p.Low)
 }
 
-func (p Params) rates() string {
-	if p.LearningRates == "" {
-		return ConstantRates
+// workloadName is the name of the workload, or of its file.
+func (p Params) workloadName() string {
+	switch {
+	case p.Workload != "":
+		return p.Workload
+	case p.Training != Training{}:
+		return TrainingWorkload
 	}
-	return p.LearningRates
+	return PrefixWorkload
 }
 
-// WorkloadFile returns the name of the file of the workload, "" for a workload that has a name of
-// its own.
-func (p Params) WorkloadFile() string {
-	if slices.Contains([]string{"", PrefixWorkload, MomentumWorkload}, p.Workload) {
-		return ""
+// isFile reports whether the workload is that of a file.
+func (p Params) isFile() bool { return !slices.Contains(workloads, p.workloadName()) }
+
+// MadeFor returns the name or the file of the workload, and what else p says of it, with the
+// defaults of an error over p's steps in place: two parameters that give the same have the same
+// workload.
+func (p Params) MadeFor() (workload string, t Training) {
+	workload, t = p.workloadName(), p.Training
+	if t.Schedule == ConstantSchedule {
+		t.Schedule = ""
 	}
-	return p.Workload
+	if t.Schedule == WarmupCosineSchedule {
+		t.WarmupSteps = t.warmup(p.Steps)
+	}
+	if workload == TrainingWorkload {
+		t.Memory = t.memory(p.Steps)
+		if t.Optimizer == "" {
+			t.Optimizer = SGD
+		}
+	}
+	return workload, t
+}
+
+// ForToeplitz returns p with a workload next to its own that is Toeplitz: with constant learning
+// rates, and prefix sums in place of a file's.
+func (p Params) ForToeplitz() Params {
+	if p.isFile() {
+		p.Workload = PrefixWorkload
+	}
+	p.Schedule, p.WarmupSteps = "", 0
+	return p
+}
+
+// checkWorkload adds the faults of the workload: of parameters that it has none of, too.
+func (p Params) checkWorkload(c *param.Checker) {
+	name := p.workloadName()
+	if name == TrainingWorkload {
+		c.Require(p.Momentum >= 0 && p.Momentum < 1, "momentum", p.Momentum, "must be in [0, 1)")
+		p.Training.check(p.Steps, c)
+		return
+	}
+	of := "the " + name + " workload"
+	if p.isFile() {
+		of = "a workload from a file"
+	}
+	foreign := func(field string, given bool, value any) {
+		c.Require(!given, field, value, fmt.Sprintf("is for the %s workload, not for %s", TrainingWorkload, of))
+	}
+	foreign("optimizer", p.Optimizer != "", p.Optimizer)
+	foreign("weight decay", p.WeightDecay != 0, p.WeightDecay)
+	foreign("learning rate", p.LearningRate != 0, p.LearningRate)
+	foreign("memory", p.Memory != 0, p.Memory)
+	if name == MomentumWorkload {
+		c.Require(p.Momentum >= 0 && p.Momentum < 1, "momentum", p.Momentum, "must be in [0, 1)")
+		p.checkSchedule(p.Steps, c)
+		return
+	}
+	foreign("momentum", p.Momentum != 0, p.Momentum)
+	foreign("schedule", p.schedule() != ConstantSchedule, p.Schedule)
+	foreign("warmup-steps", p.WarmupSteps != 0, p.WarmupSteps)
+}
+
+// WorkloadFile returns the name of the file of the workload, or of the schedule of its learning
+// rates; "" where it has none.
+func (p Params) WorkloadFile() string {
+	switch {
+	case p.isFile():
+		return p.Workload
+	case !p.hasNamedSchedule():
+		return p.Schedule
+	}
+	return ""
+}
+
+// ReadWorkload reads what [Params.Problem] takes from the file that [Params.WorkloadFile] names: a
+// workload, or the learning rates of a schedule, which are a list of numbers.
+func (p Params) ReadWorkload(r io.Reader) (*Workload, error) {
+	if p.isFile() {
+		return ReadWorkload(r)
+	}
+	var rates []float64
+	if err := strictjson.Read(r, &rates); err != nil {
+		return nil, fmt.Errorf("mechanism: learning rates: %w", err)
+	}
+	a := &Workload{Steps: len(rates), LearningRates: rates}
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // Problem returns what strategies of these parameters are made for and measured by. The workload is
-// what [Params.WorkloadFile] holds, with as many steps as p, and nil where there is no such file.
+// what [Params.ReadWorkload] read, with as many steps as p, and nil where there is no such file.
 func (p Params) Problem(workload *Workload) (Problem, error) {
 	problem := Problem{Objective: p.Objective, Workload: workload}
 	if p.MinSep != 0 {
 		problem.Participation = Participation{MinSep: p.MinSep, MaxParticipations: p.MaxParticipations, Phases: p.Phases}
 	}
-	switch p.Workload {
-	case "", PrefixWorkload:
+	if file := p.WorkloadFile(); file != "" {
+		if workload == nil {
+			return problem, problem.Validate()
+		}
+		if workload.Steps != p.Steps {
+			of := "workload"
+			if !p.isFile() {
+				of = "schedule"
+			}
+			return problem, &ParamError{Package: "mechanism", Param: "steps", Value: p.Steps, Rule: fmt.Sprintf("must be %d, as the %s %s has", workload.Steps, of, file)}
+		}
+	}
+	var rates []float64
+	if workload != nil {
+		rates = workload.LearningRates
+	}
+	switch p.workloadName() {
+	case PrefixWorkload:
 		problem.Workload = Prefix(p.Steps)
 	case MomentumWorkload:
-		var rates []float64
-		switch p.rates() {
-		case CooldownRates:
-			rates = Cooldown(p.Steps, .25, .05)
-		case LinearDecayRates:
-			rates = LinearDecay(p.Steps, .05)
-		}
-		problem.Workload = Momentum(p.Steps, p.Momentum, rates)
-	default:
-		if workload != nil && workload.Steps != p.Steps {
-			return problem, &ParamError{Package: "mechanism", Param: "steps", Value: p.Steps, Rule: fmt.Sprintf("must be %d, as the workload %s has", workload.Steps, p.Workload)}
-		}
+		problem.Workload = Training{Momentum: p.Momentum, Schedule: p.Schedule, WarmupSteps: p.WarmupSteps, Memory: NoForgetting}.workload(p.Steps, rates)
+	case TrainingWorkload:
+		problem.Workload = p.Training.workload(p.Steps, rates)
 	}
 	return problem, problem.Validate()
 }
@@ -252,6 +338,9 @@ func (p Params) Make(ctx context.Context, workload *Workload) (*Strategy, error)
 	if p.Stamps > 1 {
 		block := p
 		block.Steps, block.Stamps = p.Steps/p.Stamps, 0
+		if p.workloadName() == TrainingWorkload {
+			block.Memory = p.memory(p.Steps) // of the whole training
+		}
 		s, err := block.Make(ctx, workload)
 		if err != nil {
 			return nil, err

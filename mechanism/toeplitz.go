@@ -22,17 +22,19 @@ func init() {
 	})
 }
 
-// OptimalToeplitz returns the banded Toeplitz strategy of least loss (arXiv 2405.15913,
-// section 3.2), scaled to column norm one. The workload must be Toeplitz. An evaluation with
-// gradient takes O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged to its
-// limit in double precision (arXiv 2405.15913, Appendix I, without its approximation). With more
-// bands than MinSep the optimum is that among non-negative, non-increasing columns, whose
-// sensitivity is known (F2).
+// OptimalToeplitz returns the banded Toeplitz strategy of least loss (arXiv 2405.15913, section
+// 3.2), scaled to column norm one. For a Toeplitz workload an evaluation with gradient takes
+// O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged to its limit in double
+// precision (arXiv 2405.15913, Appendix I, without its approximation); for learning rates that
+// change, O(n·bands); for a matrix, O(n²·bands), which is refused with ErrTooLarge where that is
+// too much. The objective of the last two must be the mean. With more bands than MinSep the optimum
+// is that among non-negative, non-increasing columns, whose sensitivity is known (F2).
 //
 // Gap is the largest derivative of ln(loss) by a coefficient relative to the first one, or by the
 // log-odds of the ratio of neighbours where bands exceed MinSep.
 func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
-	if err := p.validateToeplitz("bands", bands); err != nil {
+	logError, err := p.newToeplitzError(bands)
+	if err != nil {
 		return nil, Convergence{}, err
 	}
 	o := p.newToeplitzObjective()
@@ -59,7 +61,7 @@ func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
 	result, err := p.minimize(x, 2000, func(x, grad []float64) float64 {
 		set(x)
 		clear(g)
-		value := o.logError(c, g) + o.logSensitivity(c, g)
+		value := logError(c, g) + o.logSensitivity(c, g)
 		copy(grad, g[1:])
 		if falling {
 			sum := 0.0 // a change of x_j moves c_j and all after it in proportion
@@ -89,9 +91,31 @@ func (p Problem) validateToeplitz(name string, size int) error {
 		return err
 	}
 	if !p.Workload.IsToeplitz() {
-		return &ParamError{Package: "mechanism", Param: "workload", Value: "with learning rates or a matrix", Rule: "must be Toeplitz for a Toeplitz strategy"}
+		return &ParamError{Package: "mechanism", Param: "workload", Value: p.Workload.form(), Rule: "must be Toeplitz here: of constant learning rates, or a file with toeplitz"}
 	}
 	return nil
+}
+
+// newToeplitzError returns a function that computes ln of the objective's squared error of the
+// Toeplitz C with a first column of so many entries, and adds its gradient.
+func (p Problem) newToeplitzError(bands int) (func(c, grad []float64) float64, error) {
+	limit := 0
+	if p.Workload != nil {
+		limit = p.Workload.Steps
+	}
+	if err := p.validate("bands", bands, limit); err != nil {
+		return nil, err
+	}
+	a := p.Workload
+	switch {
+	case a.IsToeplitz():
+		return p.newToeplitzObjective().logError, nil
+	case p.Objective == MaxError:
+		return nil, &ParamError{Package: "mechanism", Param: "objective", Value: p.Objective, Rule: "must be mean for a Toeplitz strategy and a workload " + a.form()}
+	case a.isRecursive():
+		return newAutoregression(a, bands).logError, nil
+	}
+	return newToeplitzRows(a, bands)
 }
 
 // finish validates s and recomputes its loss by the definition, which the optimiser's own must
@@ -131,7 +155,7 @@ const settledTolerance = 1e-13
 type toeplitzObjective struct {
 	n, b, k int
 	max     bool
-	a       []float64 // first column of A
+	a       []float64 // first column of A; nil where A is not Toeplitz
 	settled int       // a is constant from here on
 	buffer  []float64
 	w, l    []float64
@@ -141,6 +165,9 @@ func (p Problem) newToeplitzObjective() *toeplitzObjective {
 	schema := p.participation()
 	o := &toeplitzObjective{n: p.Workload.Steps, b: schema.MinSep, max: p.Objective == MaxError}
 	o.k = schema.most(o.n)
+	if !p.Workload.IsToeplitz() {
+		return o
+	}
 	o.a = p.Workload.FirstColumn(o.n)
 	o.settled = o.n - 1
 	for o.settled > 0 && o.a[o.settled-1] == o.a[o.n-1] {

@@ -39,6 +39,116 @@ func TestOptimalToeplitzGolden(t *testing.T) {
 	}
 }
 
+// TestToeplitzErrorGradient compares every way of computing the error of a Toeplitz strategy and
+// its gradient with [mechanism.Strategy.Error] and with differences of it, across the borders of
+// blocks of steps.
+func TestToeplitzErrorGradient(t *testing.T) {
+	for _, n := range []int{1, 2, 40, 530} {
+		training := &mechanism.Workload{Steps: n, Momentum: .8, Forgetting: .05, Decay: .02, LearningRates: mechanism.WarmupCosine(n, n/5)}
+		for w, a := range []*mechanism.Workload{training, mechanism.Momentum(n, 0, mechanism.Linear(n)), workloadOfRows(training), {Steps: n, Momentum: .8, Forgetting: .05}} {
+			if n > 500 && a.Matrix != nil {
+				continue
+			}
+			for _, bands := range []int{1, 2, 7, 300} {
+				if bands > n {
+					continue
+				}
+				p := mechanism.Problem{Workload: a}
+				logError := must2(p.ToeplitzError(bands))(t)
+				c := make([]float64, bands)
+				for j := range c {
+					c[j] = 1.5 / math.Pow(float64(j+1), .8) * (1 + .1*math.Sin(float64(7*j)))
+				}
+				want := func() float64 {
+					e := must2((&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: c}).Error(a))(t)
+					return math.Log(e.MeanSquared())
+				}
+				grad := make([]float64, bands)
+				for again := range 2 { // nothing of an evaluation is left for the next
+					clear(grad)
+					if got := logError(c, grad); math.Abs(got-want()) > 1e-11 {
+						t.Errorf("n %d, workload %d, bands %d, evaluation %d: ln error %v, want %v", n, w, bands, again, got, want())
+					}
+				}
+				for j := range c {
+					if j > 3 && j != bands/2 && j != bands-1 {
+						continue
+					}
+					const step = 1e-5
+					old := c[j]
+					c[j] = old + step
+					high := want()
+					c[j] = old - step
+					low := want()
+					c[j] = old
+					if slope := (high - low) / (2 * step); math.Abs(grad[j]-slope) > 1e-7*(1+math.Abs(slope)) {
+						t.Errorf("n %d, workload %d, bands %d: derivative %d is %v, want %v", n, w, bands, j, grad[j], slope)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestOptimalToeplitzSchedule perturbs the optimum for learning rates that change, by matrices.
+func TestOptimalToeplitzSchedule(t *testing.T) {
+	const n = 50
+	training := &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: .04, LearningRates: mechanism.WarmupCosine(n, 5)}
+	for _, a := range []*mechanism.Workload{training, workloadOfRows(training)} {
+		for _, bands := range []int{6, 14} {
+			p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: 10}}
+			s, conv, err := p.OptimalToeplitz(bands)
+			if err != nil {
+				t.Fatal(err)
+			}
+			constant := p
+			constant.Workload = &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: .04}
+			other, _, err := constant.OptimalToeplitz(bands)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if loss := must2(p.Loss(other))(t); !(loss > conv.Loss) {
+				t.Errorf("%d bands: loss %v, of constant learning rates %v", bands, conv.Loss, loss)
+			}
+			for j := range s.Toeplitz {
+				for _, step := range []float64{-1e-3, 1e-3} {
+					old := s.Toeplitz[j]
+					s.Toeplitz[j] += step
+					if loss := must2(p.Loss(s))(t); bands <= 10 && loss < conv.Loss*(1-1e-9) {
+						t.Errorf("%d bands: loss %v falls to %v at %d by %v", bands, conv.Loss, loss, j, step)
+					}
+					s.Toeplitz[j] = old
+				}
+			}
+		}
+	}
+	if _, _, err := (mechanism.Problem{Workload: training, Objective: mechanism.MaxError}).OptimalToeplitz(4); err == nil {
+		t.Error("the largest error with a schedule is accepted")
+	}
+}
+
+// BenchmarkOptimalToeplitzTraining is the optimum for a model that forgets, with constant learning
+// rates and with a schedule.
+func BenchmarkOptimalToeplitzTraining(b *testing.B) {
+	const n, bands = 100_000, 64
+	for _, c := range []struct {
+		name  string
+		rates []float64
+	}{{"constant", nil}, {"cosine", mechanism.WarmupCosine(n, 0)}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				p := mechanism.Problem{Workload: &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: 2. / n, LearningRates: c.rates}}
+				_, conv, err := p.OptimalToeplitz(bands)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(conv.Loss, "loss")
+				b.ReportMetric(float64(conv.Iterations), "iterations")
+			}
+		})
+	}
+}
+
 func BenchmarkOptimalToeplitz(b *testing.B) {
 	for _, c := range []struct {
 		name     string

@@ -3,6 +3,7 @@ package mechanism
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/internal/param"
 )
@@ -14,14 +15,19 @@ import (
 // It is a streaming linear operator (arXiv 2405.15913, Appendix D): nothing of size Steps×Steps is
 // held unless Matrix is given. Exactly one of three forms holds:
 //
-//   - neither Toeplitz nor Matrix: SGD with Momentum β in [0,1) and LearningRates η (nil: all one),
-//     A[i][j] = Σ_{t=j}^{i} η_t β^{t-j}; with β = 0 and no rates, prefix sums;
+//   - neither Toeplitz nor Matrix: the recursion of SGD with momentum, which pulls the model back
+//     (F1.1). With x_j the input of step j, v the velocity and s the model, both 0 at first,
+//     v_j = β v_{j-1} + x_j - κ(1-β) s_{j-1} and s_j = (1 - η_j λ) s_{j-1} + η_j v_j.
+//     With κ = λ = 0 this is A[i][j] = Σ_{t=j}^{i} η_t β^{t-j}; with β = 0 and no rates as well,
+//     prefix sums;
 //   - Toeplitz: the first column of A, zeros beyond;
 //   - Matrix: the rows, row i with its i+1 entries up to the diagonal.
 type Workload struct {
 	Steps         int         `json:"steps"`                    // at least 1
 	Momentum      float64     `json:"momentum,omitempty"`       // β, 0 or more and below 1
-	LearningRates []float64   `json:"learning_rates,omitempty"` // Steps entries, finite, positive
+	LearningRates []float64   `json:"learning_rates,omitempty"` // η: Steps entries, finite, at least 0, one of them above 0; nil: all 1
+	Forgetting    float64     `json:"forgetting,omitempty"`     // κ: part of the model that a step at rate 1 pulls back in the end; at least 0, at most 1 at the largest rate
+	Decay         float64     `json:"decay,omitempty"`          // λ: part of the model that a step at rate 1 takes off besides; at least 0, at most 1 at the largest rate
 	Toeplitz      []float64   `json:"toeplitz,omitempty"`       // 1 to Steps entries
 	Matrix        [][]float64 `json:"matrix,omitempty"`         // Steps rows, row i of i+1 finite entries
 }
@@ -34,31 +40,6 @@ func Momentum(steps int, beta float64, rates []float64) *Workload {
 	return &Workload{Steps: steps, Momentum: beta, LearningRates: rates}
 }
 
-// Cooldown returns learning rates that are 1 and fall linearly to final over the last part, a share
-// in [0,1], of the steps. Section 5 of arXiv 2211.06530 uses final = 0.05 over the last 25 %.
-func Cooldown(steps int, part, final float64) []float64 {
-	return ramp(steps, float64(steps)*(1-part), float64(steps), final)
-}
-
-// LinearDecay returns learning rates that are 1 up to step Steps/4, fall linearly to final at
-// 3·Steps/4 and stay there. Section 7.2 of arXiv 2602.09338 uses final = 1/20.
-func LinearDecay(steps int, final float64) []float64 {
-	return ramp(steps, float64(steps)/4, 3*float64(steps)/4, final)
-}
-
-// ramp is 1 before step from, final from step to on, linear between.
-func ramp(steps int, from, to, final float64) []float64 {
-	rates := make([]float64, steps)
-	for i := range rates {
-		share := 1.0
-		if at := float64(i + 1); at < to {
-			share = max(0, at-from) / (to - from)
-		}
-		rates[i] = 1 + share*(final-1)
-	}
-	return rates
-}
-
 // Validate returns every fault of a joined, or nil.
 func (a *Workload) Validate() error {
 	check := param.Checker{Package: "mechanism"}
@@ -66,13 +47,13 @@ func (a *Workload) Validate() error {
 	check.Require(a.Momentum >= 0 && a.Momentum < 1, "momentum", a.Momentum, "must be in [0, 1)")
 	if a.LearningRates != nil {
 		check.Require(len(a.LearningRates) == a.Steps, "learning rates", len(a.LearningRates), "must be as many as the steps")
-		for _, eta := range a.LearningRates {
-			check.Positive("learning rate", eta)
-		}
+		checkRates(&check, a.LearningRates)
 	}
-	recursive := a.Momentum != 0 || a.LearningRates != nil
+	check.Require(a.Forgetting >= 0 && a.Forgetting*a.largestRate() <= 1, "forgetting", a.Forgetting, "must be at least 0, and at most 1 at the largest learning rate")
+	check.Require(a.Decay >= 0 && a.Decay*a.largestRate() <= 1, "decay", a.Decay, "must be at least 0, and at most 1 at the largest learning rate")
+	recursive := a.Momentum != 0 || a.LearningRates != nil || a.Forgetting != 0 || a.Decay != 0
 	check.Require(count(recursive, a.Toeplitz != nil, a.Matrix != nil) <= 1, "workload", "forms",
-		"momentum and learning rates, toeplitz and matrix exclude each other")
+		"the recursion of momentum and learning rates, toeplitz and matrix exclude each other")
 	if a.Toeplitz != nil {
 		checkEntries(&check, "workload column", a.Toeplitz, 1, a.Steps)
 	}
@@ -116,13 +97,29 @@ func (a *Workload) FirstColumn(n int) []float64 {
 		copy(column, a.Toeplitz)
 		return column
 	}
-	sum, power := 0.0, 1.0
+	sum, velocity := 0.0, 1.0
 	for t := range column {
-		sum += power
-		power *= a.Momentum
+		if t > 0 {
+			velocity = a.Momentum*velocity - a.pull()*sum
+		}
+		sum = (1-a.Decay)*sum + velocity
 		column[t] = sum
 	}
 	return column
+}
+
+// pull is κ(1-β): what the model adds to the gradient of the next step.
+func (a *Workload) pull() float64 { return a.Forgetting * (1 - a.Momentum) }
+
+// keep is the part of the model that the decay of step i leaves.
+func (a *Workload) keep(i int) float64 { return 1 - a.rate(i)*a.Decay }
+
+// largestRate is the largest learning rate; 1 where none are given.
+func (a *Workload) largestRate() float64 {
+	if len(a.LearningRates) == 0 {
+		return 1
+	}
+	return slices.Max(a.LearningRates)
 }
 
 // rate is the learning rate of step i.
@@ -133,10 +130,36 @@ func (a *Workload) rate(i int) float64 {
 	return a.LearningRates[i]
 }
 
-// isRecursive reports whether A is given by momentum and learning rates.
+// form says in words what a is given by.
+func (a *Workload) form() string {
+	switch {
+	case a.Matrix != nil:
+		return "of a matrix"
+	case a.Toeplitz != nil:
+		return "of a first column"
+	case a.LearningRates != nil:
+		return "with learning rates that change"
+	}
+	return "with constant learning rates"
+}
+
+// toeplitzNear returns a Toeplitz workload that is like a: with constant learning rates, and prefix
+// sums in place of a matrix.
+func (a *Workload) toeplitzNear() *Workload {
+	switch {
+	case a.IsToeplitz():
+		return a
+	case a.Matrix != nil:
+		return Prefix(a.Steps)
+	}
+	rate := a.largestRate()
+	return &Workload{Steps: a.Steps, Momentum: a.Momentum, Forgetting: rate * a.Forgetting, Decay: rate * a.Decay}
+}
+
+// isRecursive reports whether A is given by the recursion of momentum and learning rates.
 func (a *Workload) isRecursive() bool { return a.Toeplitz == nil && a.Matrix == nil }
 
-// Multiply returns A x for x of Steps entries. It takes O(Steps) for momentum and learning rates.
+// Multiply returns A x for x of Steps entries. It takes O(Steps) for the recursion.
 func (a *Workload) Multiply(x []float64) []float64 {
 	if len(x) != a.Steps {
 		panic(fmt.Sprintf("mechanism: vector of %d entries for a workload of %d steps", len(x), a.Steps))
@@ -154,8 +177,8 @@ func (a *Workload) Multiply(x []float64) []float64 {
 	default:
 		velocity, sum := 0.0, 0.0
 		for i, v := range x {
-			velocity = a.Momentum*velocity + v
-			sum += a.rate(i) * velocity
+			velocity = a.Momentum*velocity + v - a.pull()*sum
+			sum = a.keep(i)*sum + a.rate(i)*velocity
 			y[i] = sum
 		}
 	}
@@ -179,10 +202,11 @@ func (a *Workload) Row(dst []float64, i int) []float64 {
 		return dst
 	}
 	dst = append(dst, make([]float64, i+1)...)
-	sum := 0.0 // A[i][j] = η_j + β A[i][j+1]
+	model, velocity := 1.0, 0.0 // weights that the model and the velocity after a step have in s_i
 	for j := i; j >= 0; j-- {
-		sum = a.rate(j) + a.Momentum*sum
-		dst[j] = sum
+		entry := a.rate(j)*model + velocity
+		dst[j] = entry
+		model, velocity = a.keep(j)*model-a.pull()*entry, a.Momentum*entry
 	}
 	return dst
 }

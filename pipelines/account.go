@@ -3,6 +3,7 @@ package pipelines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"minsep/accounting"
@@ -54,8 +55,8 @@ type AccountResult struct {
 
 	From string `json:"from,omitempty"` // the run directory from which the certificate was taken over
 
-	// Earlier are protocols of this directory for the same sampler and strategy, whose failure
-	// probabilities are taken off δ.
+	// Earlier are the protocols of this directory that had samples before, for whatever claim: their
+	// failure probabilities are taken off δ.
 	Earlier []accounting.Earlier `json:"earlier,omitempty"`
 
 	// Beside is the certificate beside DP-SGD, by prefix sums; nil where there is nothing to
@@ -95,6 +96,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		return AccountResult{}, err
 	}
 	defer w.end()
+	TellCopy(ctx, o)
 	problem, request, of, err := stages.Account(a).Problem(ctx, w.here)
 	if err != nil {
 		return AccountResult{}, err
@@ -185,7 +187,10 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 	var protocol *accounting.Protocol
 	cpu := 0.0 // of a sample
 	if !resume {
-		if c.problem.Earlier, err = stages.Earlier(ctx, folder, c.problem.Run, c.problem.Run.Untruncated()); err != nil {
+		if c.problem.Earlier, err = stages.Earlier(ctx, folder); err != nil {
+			return err
+		}
+		if err := c.leavesRoom(); err != nil {
 			return err
 		}
 		plan, err := c.problem.Plan(ctx)
@@ -235,6 +240,23 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		}
 		return c.publish(certificate, result)
 	})
+}
+
+// leavesRoom refuses a δ that the protocols before have used up, where samples would be drawn.
+func (c *claim) leavesRoom() error {
+	method, err := c.problem.Run.Method()
+	if err != nil || method != accounting.MonteCarlo && method != accounting.Unproven {
+		return err
+	}
+	q := 0.0
+	for _, e := range c.problem.Earlier {
+		q += e.FailureProbability
+	}
+	if q < c.Delta {
+		return nil
+	}
+	return &ParamError{Package: "pipelines", Param: "delta", Value: c.Delta, Rule: fmt.Sprintf("must be above %.3g, the probability that one of the earlier protocols in %s errs (%d of them, whatever they are for), "+
+		"which is a part of it; give a larger delta or, if those were for another training or for claims with a larger delta, another --out", q, c.ledger(), len(c.problem.Earlier))}
 }
 
 // withTime adds to the error of a protocol without an accepted candidate how long a sample takes:

@@ -88,7 +88,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 		}
 		return nil, refuse("has a bound in its ledger that does not hold when it is computed again")
 	}
-	before, err := stages.Earlier(ctx, folder, l.Protocol().Sampled())
+	before, err := stages.Earlier(ctx, folder)
 	if err != nil {
 		return nil, err
 	}

@@ -103,16 +103,35 @@ func putAside(folder string) error {
 			return fmt.Errorf("pipelines: %w", err)
 		}
 	}
-	for _, name := range []string{ledger.UnitsFile, ledger.ProtocolFile} {
-		err := store.Move(context.Background(), store.Join(folder, name), store.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) && name == ledger.UnitsFile { // in an object store there is none before the first unit
-			err = nil
-		}
-		if err != nil {
-			return fmt.Errorf("pipelines: %w", err)
-		}
+	if err := putUnitsAside(store.Join(folder, ledger.UnitsFile), store.Join(dir, ledger.UnitsFile)); err != nil {
+		return fmt.Errorf("pipelines: %w", err)
+	}
+	if err := store.Move(context.Background(), store.Join(folder, ledger.ProtocolFile), store.Join(dir, ledger.ProtocolFile)); err != nil {
+		return fmt.Errorf("pipelines: %w", err)
 	}
 	return nil
+}
+
+// putUnitsAside moves a log of units to where one of the same protocol may be, which was put aside
+// by a command that was stopped, or earlier: the units of both have the same values, and the longer
+// log stays.
+func putUnitsAside(from, to string) error {
+	ctx := context.Background()
+	now, err := store.Stat(ctx, from)
+	if errors.Is(err, fs.ErrNotExist) { // in an object store there is none before the first unit
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	before, err := store.Stat(ctx, to)
+	if err == nil && before.Size > now.Size {
+		return store.Remove(ctx, from)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return store.Move(ctx, from, to)
 }
 
 // verify is the release loop of package verification with samples that are drawn by Beam.

@@ -12,7 +12,7 @@ import (
 	"minsep/internal/store"
 	"minsep/internal/words"
 	"minsep/manifest"
-	"minsep/mechanism/noise"
+	"minsep/registry"
 	"minsep/sampling/stream"
 	"minsep/stages"
 )
@@ -98,42 +98,62 @@ func (d *directory) mayWrite(ctx context.Context, folder string) error {
 // registered refuses, before anything is written, a registry that cannot be written to, and a
 // training run that is not the one which the registry has for the run id: that of the run
 // directory, or the one that is asked for. Empty fields of want are not compared. A run directory
-// that was moved is recorded where it is: see [InPlace]. known says that the run id has a record.
-func (w *work) registered(ctx context.Context, want noise.Record) (known bool, err error) {
-	g, err := noise.OpenRegistry(w.root, w.set.KeyFile)
+// that was moved is recorded where it is: see [InPlace]. found is the record of the run id; nil
+// where there is none.
+func (w *work) registered(ctx context.Context, want registry.Record) (found *registry.Record, err error) {
+	g, err := registry.Open(w.root, w.set.KeyFile)
 	if err != nil || w.jobs.translates {
-		return false, err
+		return nil, err
 	}
 	if err := g.Writable(w.set.DryRun); err != nil {
-		return false, err
+		return nil, err
 	}
 	there := w.here.RunID()
 	if want.RunID = w.set.RunID; want.RunID == (stream.RunID{}) {
 		want.RunID = there
 	}
 	if want.RunID == (stream.RunID{}) {
-		return false, nil // a new id
+		return nil, nil // a new id
 	}
-	found, _, err := g.Find(want.RunID)
+	found, _, err = g.Find(want.RunID)
 	if err != nil || found == nil {
-		return false, err
+		return nil, err
 	}
 	want.Directory = store.Resolved(w.set.Out)
 	if there == want.RunID {
 		here, err := InPlace(ctx, g, *found, w.set)
 		if err != nil {
-			return true, err
+			return found, err
 		}
 		if here {
 			want.Directory = "" // not compared again: in a dry run the record is that of before
 		}
 	}
-	return true, g.Check(want)
+	return found, g.Check(want)
+}
+
+// claim records that the run of the directory serves a training run, whose fields want has as far
+// as they are known.
+func (w *work) claim(run manifest.Run, want registry.Record) error {
+	if w.jobs.translates {
+		return nil
+	}
+	records, err := registry.Open(w.root, w.set.KeyFile)
+	if err != nil {
+		return err
+	}
+	want.RunID, want.Directory = run.RunID, w.dir.path
+	if run.Plan != nil {
+		if want.PlanSHA256, err = stages.TrainingDigest(run.Plan.Plan); err != nil {
+			return err
+		}
+	}
+	return records.Claim(want)
 }
 
 // inPlace is [InPlace] of a stage that needs no record of its run id.
 func (w *work) inPlace(ctx context.Context) error {
-	g, err := noise.OpenRegistry(w.root, w.set.KeyFile)
+	g, err := registry.Open(w.root, w.set.KeyFile)
 	if err != nil || w.jobs.translates {
 		return err
 	}
@@ -148,43 +168,46 @@ func (w *work) inPlace(ctx context.Context) error {
 // InPlace refuses a run directory that is a copy of the one that its run id has in the registry. Of
 // one that was moved it records where it is now, and says so. here is false where it cannot be
 // known, since one of the two is in an object store and the other is not.
-func InPlace(ctx context.Context, g *noise.Registry, found noise.Record, o Options) (here bool, err error) {
-	place, err := stages.PlaceOf(ctx, found.Directory, o.Out, found.RunID)
+func InPlace(ctx context.Context, g *registry.Registry, found registry.Record, o Options) (here bool, err error) {
+	place, err := registry.PlaceOf(ctx, found.Directory, o.Out, found.RunID)
 	if err != nil {
 		return false, err
 	}
 	switch place {
-	case stages.PlaceCopy:
-		return false, &noise.ClaimError{RunID: found.RunID, What: "copy", Directory: found.Directory}
-	case stages.PlaceMoved:
+	case registry.PlaceCopy:
+		return false, &registry.ClaimError{RunID: found.RunID, What: "copy", Directory: found.Directory}
+	case registry.PlaceMoved:
 		o.tell("run directory %s: its run id is recorded for %s, which is not there any more: it counts as moved here. If it was copied, and a training used the other copy, train no second time from this one",
 			o.Out, found.Directory)
 	}
-	if !o.DryRun && place != stages.PlaceUnknown && found.Directory != store.Resolved(o.Out) {
+	if later := registry.LaterRun(ctx, o.Out); place == registry.PlaceSame && later != (stream.RunID{}) {
+		o.tell("run directory %s: run %v was made here later, and run %v is here again, as from a backup: a training may have used its batches and noise before. Go on with that training; for another one use minsep run --again",
+			o.Out, later, found.RunID)
+	}
+	if !o.DryRun && place != registry.PlaceUnknown && found.Directory != store.Resolved(o.Out) {
 		err = g.Move(found, o.Out)
 	}
-	return place != stages.PlaceUnknown, err
+	return place != registry.PlaceUnknown, err
 }
 
-// madeAgain is [MadeAgain] of the stage's run id.
-func (w *work) madeAgain(folder string) {
-	id := w.set.RunID
-	if id == (stream.RunID{}) {
-		id = w.here.RunID()
+// TellCopy says of a run directory that it is a copy of another one, for what needs no key and no
+// record of its own.
+func TellCopy(ctx context.Context, o Options) {
+	if original := registry.CopyOf(ctx, o.Out); original != "" {
+		o.tell("run directory %s is a copy of %s, with the same batches and noise: train in one of the two only. minsep run --again gives a copy batches and noise of its own", o.Out, original)
 	}
-	MadeAgain(w.set, folder, id)
 }
 
-// MadeAgain says, of batches or noise that are about to be made and of whose run id there is a
-// record, that they were made before. A folder that is finished is replaced, and one that is
+// MadeAgain says, of batches or noise that are about to be made, that they were made before, as the
+// record of the run id tells; nil for none. A folder that is finished is replaced, and one that is
 // unfinished was stopped: nothing is lost then, and nothing is said.
-func MadeAgain(o Options, folder string, id stream.RunID) {
+func MadeAgain(o Options, folder string, found *registry.Record) {
 	dir := store.Join(o.Out, folder)
-	if manifest.Finished(dir) || manifest.Interrupted(dir) {
+	if found == nil || folder == manifest.NoiseFolder && !found.HasNoise() || manifest.Finished(dir) || manifest.Interrupted(dir) {
 		return
 	}
 	o.tell("%s: run id %v has had its %s before, or a command had begun to make them: the same bytes are made again. That is for files that were lost: a second training on them would have the same batches and noise, "+
-		"whose difference shows; for another training use minsep run --again, or another --out with a new run id", o.Out, id, folder)
+		"whose difference shows; for another training use minsep run --again, or another --out with a new run id", o.Out, found.RunID, folder)
 }
 
 // HasRoom refuses a result that does not fit into what is free, before its first byte. Of a folder

@@ -13,6 +13,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
+	"minsep/registry"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
 	"minsep/transforms/formation"
@@ -78,7 +79,14 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		if err := manifest.SetExamples(w.dir.path, source.Examples().Identity); err != nil {
 			return index, err
 		}
-		return f.form(ctx, w, source, formed, run, stage)
+		if index, err = f.form(ctx, w, source, formed, run, stage); err != nil {
+			return index, err
+		}
+		training, err := trainingOf(formed, source)
+		if err != nil {
+			return index, err
+		}
+		return index, w.claim(run, registry.Record{Training: training})
 	})
 	return formed, err
 }
@@ -89,15 +97,22 @@ func (w *work) agreesToForm(ctx context.Context, formed stages.FormResult, sourc
 	if err := w.here.AgreesToForm(formed.Scheme, source.Examples()); err != nil {
 		return err
 	}
-	sampler, err := stages.SamplerText(formed.Scheme)
+	training, err := trainingOf(formed, source)
 	if err != nil {
 		return err
 	}
-	known, err := w.registered(ctx, noise.Record{Training: noise.Training{Examples: source.Examples().Identity, Sampler: sampler}})
-	if err == nil && known {
-		w.madeAgain(manifest.BatchesFolder)
+	found, err := w.registered(ctx, registry.Record{Training: training})
+	if err == nil {
+		MadeAgain(w.set, manifest.BatchesFolder, found)
 	}
 	return err
+}
+
+// trainingOf names what batches are of, as the recipe of their noise will.
+func trainingOf(formed stages.FormResult, source stages.Source) (t noise.Training, err error) {
+	t.Examples = source.Examples().Identity
+	t.Sampler, err = stages.SamplerText(formed.Scheme)
+	return t, err
 }
 
 // runGraph writes the table of a graph of which all examples are kept, and forms batches of it.

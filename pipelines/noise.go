@@ -11,6 +11,8 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
+	"minsep/planner"
+	"minsep/registry"
 	"minsep/stages"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/noiseshards"
@@ -28,6 +30,7 @@ type NoiseResult struct {
 	Status      accounting.Status `json:"status,omitempty"`  // of the certificate; "" without one
 	ClipNorm    float64           `json:"clip_norm"`         // ζ, above 0
 	Grid        noise.Grid        `json:"grid"`              // a number, or "none"
+	Words       noise.Words       `json:"words"`             // source of random words
 	Sensitivity float64           `json:"sensitivity"`       // ζ: the most that a clipped gradient's norm may be, rounded to the grid or not
 	Warning     string            `json:"warning,omitempty"` // [stages.FloatingPointOpen] without a grid
 	Training    noise.Training    `json:"training"`          // that of the recipe
@@ -75,13 +78,11 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if err := stages.Certified(certificate, o.Out, r); err != nil {
 		return noised, err
 	}
-	known, err := w.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: training})
+	found, err := w.registered(ctx, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: training})
 	if err != nil {
 		return noised, err
 	}
-	if known {
-		w.madeAgain(manifest.NoiseFolder)
-	}
+	MadeAgain(o, manifest.NoiseFolder, found)
 	if o.DryRun {
 		return noised, nil
 	}
@@ -96,7 +97,7 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) NoiseResult {
 	n := NoiseResult{
 		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
-		Grid: r.Grid(), Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
+		Grid: r.Grid(), Words: r.Words(), Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
 		Bytes: stages.Product(int64(facts.Steps), facts.Coordinates, int64(facts.DType.Size())),
 	}
 	if n.Grid == noise.NoGrid {
@@ -124,7 +125,7 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 		folder: manifest.NoiseFolder, secret: true,
 		resume: func(run manifest.Run) (same manifest.Digest, err error) {
 			r.Bind(w.root, run.RunID, key)
-			if err := w.claim(run, r, key); err != nil {
+			if err := w.claim(run, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil {
 				return same, err
 			}
 			return layoutDigest(r, facts)
@@ -135,24 +136,6 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 	return w.write(out, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 		return w.writeNoise(ctx, r, facts, stage, key)
 	})
-}
-
-// claim records in the registry that the run id serves this training run.
-func (w *work) claim(run manifest.Run, r *noise.Recipe, key string) error {
-	if w.jobs.translates {
-		return nil
-	}
-	registry, err := noise.OpenRegistry(w.root, key)
-	if err != nil {
-		return err
-	}
-	var plan manifest.Digest
-	if run.Plan != nil {
-		if plan, err = stages.TrainingDigest(run.Plan.Plan); err != nil {
-			return err
-		}
-	}
-	return registry.Claim(r, w.dir.path, plan)
 }
 
 // layoutDigest covers everything that decides the files: the recipe, which names run and key, and
@@ -175,7 +158,11 @@ func (w *work) writeNoise(ctx context.Context, r *noise.Recipe, facts manifest.N
 	if index.Params, index.ParamsSHA256, err = manifest.Params(r.Params); err != nil {
 		return index, err
 	}
-	if index.Facts, err = json.Marshal(facts); err != nil {
+	described := manifest.DescribedNoise{NoiseFacts: facts}
+	if s := planner.StepNoiseOf(w.here.Certificate(), float64(r.Params.NoiseMultiplier)); s != nil {
+		described.StepNoise = s.Ratio
+	}
+	if index.Facts, err = json.Marshal(described); err != nil {
 		return index, err
 	}
 	dir, err := store.Abs(stage.Dir)

@@ -19,6 +19,7 @@ import (
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/registry"
 	"minsep/sampling/stream"
 )
 
@@ -139,7 +140,7 @@ func TestNoiseServesOneTraining(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var claimed *noise.ClaimError
+	var claimed *registry.ClaimError
 	other := o
 	other.Out += "2"
 	if other.RunID, err = stream.ParseRunID(made.RunID); err != nil {

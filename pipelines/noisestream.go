@@ -13,6 +13,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
+	"minsep/registry"
 	"minsep/sampling/stream"
 	"minsep/stages"
 	"minsep/transforms/progress"
@@ -55,7 +56,8 @@ type NoiseStream struct {
 	FromStep int    // 0 to the number of steps
 	Shard    int    // 0 to Shards-1
 	Shards   int    // ranges of coordinates, as manifest.NoiseRange has them; at least 1
-	DType    string // float32 or float64; "" for float32
+	DType    string // float32 or float64; "" for float32 where it holds the noise on its grid, else float64
+	Guarded  bool   // a guard keeps the noise of each step to one sum: nothing is said of uses before
 
 	// Checkpoint is a folder for checkpoints, "" for none: of noise that needs that of all steps
 	// before it, the state is kept there at every multiple of CheckpointSteps, the last two for each
@@ -74,7 +76,8 @@ func (n NoiseStream) Validate() error {
 	c.AtLeast("from-step", n.FromStep, 0)
 	c.Require(n.Shards >= 1 && n.Shards <= manifest.MaxNoiseShards && 0 <= n.Shard && n.Shard < n.Shards, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards),
 		fmt.Sprintf("must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards))
-	c.Require(stages.DTypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
+	_, known := stages.DTypes[n.DType]
+	c.Require(known, "dtype", n.DType, "must be float32 or float64")
 	if n.Checkpoint != "" {
 		c.AtLeast("checkpoint-steps", n.CheckpointSteps, 1)
 		if err := store.Check(n.Checkpoint); err != nil {
@@ -107,7 +110,10 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 			return head, err
 		}
 	}
-	if err := w.mayUse(ctx, recipe); err != nil || dry {
+	if err := w.mayUse(ctx, recipe); err != nil {
+		return head, err
+	}
+	if err := n.tellUses(ctx, w, head); err != nil || dry {
 		return head, err
 	}
 	s, err := recipe.Stream(recipe.Key(w.root, recipe.RunID), head.First, head.End)
@@ -149,12 +155,37 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	return head, nil
 }
 
+// tellUses says where a training has taken steps with the noise of the stream already, or another
+// stream has had it, and remembers the stream: no guard does.
+func (n NoiseStream) tellUses(ctx context.Context, w *work, head NoiseStreamHead) error {
+	if n.Guarded || n.FromStep == head.Steps {
+		return nil
+	}
+	const wayOut = "Two sums with the same noise reveal their difference: give each row to the sum that had it before, bit for bit, as after a checkpoint; for another training use minsep run --again"
+	if taken := registry.TrainingSteps(ctx, w.set.Out, head.RunID); taken > n.FromStep {
+		w.set.tell("run directory %s: serves a training that has taken step %d, with the noise of this stream. %s", w.set.Out, n.FromStep, wayOut)
+		return nil
+	}
+	records, err := registry.Open(w.root, w.set.KeyFile)
+	if err != nil {
+		return err
+	}
+	before, err := records.Streamed(head.RunID, head.First, head.End, w.set.DryRun)
+	if before {
+		w.set.tell("run directory %s: its noise was streamed before. %s", w.set.Out, wayOut)
+	}
+	return err
+}
+
 // head is the head of the stream. It refuses what the recipe does not allow.
 func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamHead, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Require(n.FromStep <= r.Params.Steps, "from-step", n.FromStep, fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps))
 	c.Require(int64(n.Shards) <= r.Params.Coordinates, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards), fmt.Sprintf("must have at most %d shards, one for each coordinate", r.Params.Coordinates))
 	dtype := stages.DTypes[n.DType]
+	if n.DType == "" && !r.Float32() {
+		dtype = manifest.DFloat64
+	}
 	c.Require(dtype == manifest.DFloat64 || r.Float32(), "dtype", "float32", fmt.Sprintf("must be float64: a float32 does not hold the noise on the recipe's grid, %v", r.Grid()))
 	first, end := manifest.NoiseRange(r.Params.Coordinates, n.Shard, n.Shards)
 	return NoiseStreamHead{NoiseStreamFormat, r.RunID, digest, dtype, n.FromStep, r.Params.Steps, r.Params.Coordinates, n.Shard, n.Shards, first, end}, c.Err()
@@ -212,16 +243,12 @@ func (w *work) mayUse(ctx context.Context, r *noise.Recipe) error {
 	if err := stages.Certified(w.here.Certificate(), w.set.Out, r); err != nil {
 		return err
 	}
-	if _, err := w.registered(ctx, noise.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil || w.set.DryRun {
+	if _, err := w.registered(ctx, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil || w.set.DryRun {
 		return err
 	}
 	run, err := manifest.ReadRun(ctx, w.dir.path)
 	if err != nil {
 		return err
 	}
-	key, err := store.Abs(w.set.KeyFile)
-	if err != nil {
-		return err
-	}
-	return w.claim(run, r, key)
+	return w.claim(run, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training})
 }

@@ -49,7 +49,14 @@ func BesideClaim(c *accounting.Certificate, workload mechanism.Params, objective
 	if c == nil {
 		return nil
 	}
-	units, batch := c.Run.Examples, 0.0
+	units, batch := sizeOf(c)
+	return BesideDPSGD(c, units, batch, workload, objective)
+}
+
+// sizeOf is how many examples, or owners where they are sampled, a certificate is for, and how many
+// of them a batch is expected to have: 0 of each where that is not known and matters.
+func sizeOf(c *accounting.Certificate) (units int64, batch float64) {
+	units = c.Run.Examples
 	switch s := c.Run.Sampler.Scheme().(type) {
 	case sampling.Independent:
 		if units == 0 {
@@ -59,7 +66,7 @@ func BesideClaim(c *accounting.Certificate, workload mechanism.Params, objective
 	case sampling.Fixed:
 		batch = float64(s.BatchSize)
 	}
-	return BesideDPSGD(c, units, batch, workload, objective)
+	return units, batch
 }
 
 // ClaimOf is DP-SGD for the claim of a certificate, of so many examples, or owners where they are

@@ -16,23 +16,7 @@ func Populations(ctx context.Context, paths []string, read graphio.Options, perO
 	if err != nil {
 		return nil, err
 	}
-	var edges ownergraph.Edges
-	edges.Reset(source.ExampleType, source.OwnerType)
-	err = source.Read(ctx, func(b *graphio.Batch) error {
-		for i := range b.Examples.Len() {
-			edges.Examples.AppendFrom(&b.Examples, i)
-			owner := &b.Owners
-			if b.SingleOwner {
-				owner = &b.Examples
-			}
-			edges.Owners.AppendFrom(owner, i)
-		}
-		return ctx.Err()
-	})
-	if err != nil {
-		return nil, err
-	}
-	graph, err := ownergraph.New(&edges)
+	graph, err := source.Load(ctx, nil, nil)
 	if err != nil {
 		return nil, err
 	}

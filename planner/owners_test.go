@@ -187,18 +187,18 @@ func TestCompareSchedules(t *testing.T) {
 		var p stages.Plan
 		p.Examples, p.Noise.Coordinates = 320, 10
 		p.Scheme.Scheme, p.Scheme.Steps, p.Scheme.BatchSize, p.Scheme.MinSep = "fixed", 32, 40, 8
-		p.Strategy = mechanism.Params{Kind: kind, Steps: 32, Bands: 4, MinSep: 8, Workload: mechanism.MomentumWorkload, Momentum: .9, LearningRates: rates}
+		p.Strategy = mechanism.Params{Kind: kind, Steps: 32, Bands: 4, MinSep: 8, Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Momentum: .9, Schedule: rates}}
 		p.Privacy.Epsilon, p.Privacy.Delta = 2, 1e-3
 		return NamedPlan{Name: kind + rates, Plan: p}
 	}
-	toeplitz, cooldown := plan(mechanism.KindBandedToeplitz, ""), plan(mechanism.KindBSR, mechanism.CooldownRates)
+	toeplitz, cooldown := plan(mechanism.KindBandedToeplitz, ""), plan(mechanism.KindBSR, mechanism.CooldownSchedule)
 	for _, plans := range [][]NamedPlan{{toeplitz, cooldown}, {cooldown, toeplitz}} {
 		out, err := ComparePlans(t.Context(), plans, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.Request.Workload.LearningRates != mechanism.CooldownRates || out.Rows[0].Refused != "" || out.Rows[1].Refused != "" {
-			t.Errorf("compared for %q: %+v, %+v", out.Request.Workload.LearningRates, out.Rows[0], out.Rows[1])
+		if out.Request.Workload.Schedule != mechanism.CooldownSchedule || out.Rows[0].Refused != "" || out.Rows[1].Refused != "" {
+			t.Errorf("compared for %q: %+v, %+v", out.Request.Workload.Schedule, out.Rows[0], out.Rows[1])
 		}
 		alone, err := ComparePlans(t.Context(), []NamedPlan{toeplitz, toeplitz}, 0, nil)
 		if err != nil {
@@ -210,8 +210,8 @@ func TestCompareSchedules(t *testing.T) {
 			}
 		}
 	}
-	for _, other := range []NamedPlan{plan(mechanism.KindBSR, ""), plan(mechanism.KindBISR, mechanism.LinearDecayRates)} {
-		if _, err := ComparePlans(t.Context(), []NamedPlan{cooldown, other}, 0, nil); err == nil || !strings.Contains(err.Error(), "learning_rates") {
+	for _, other := range []NamedPlan{plan(mechanism.KindBSR, ""), plan(mechanism.KindBISR, mechanism.LinearDecaySchedule)} {
+		if _, err := ComparePlans(t.Context(), []NamedPlan{cooldown, other}, 0, nil); err == nil || !strings.Contains(err.Error(), "schedule") {
 			t.Errorf("%s beside %s: %v", other.Name, cooldown.Name, err)
 		}
 	}

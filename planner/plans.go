@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -101,8 +100,10 @@ func adapt(plans []NamedPlan, requests []Request) {
 	if first < 0 {
 		return
 	}
-	of := func(p mechanism.Params) [3]any {
-		return [3]any{cmp.Or(p.Workload, mechanism.PrefixWorkload), p.Momentum, cmp.Or(p.LearningRates, mechanism.ConstantRates)}
+	of := func(p mechanism.Params) [2]any {
+		p.Steps = requests[first].Steps
+		workload, training := p.MadeFor()
+		return [2]any{workload, training}
 	}
 	for i := range requests {
 		if r := &requests[i]; isToeplitz(plans[i]) && of(r.Workload) == of(requests[first].workload(plans[i].Plan.Strategy.Kind)) {
@@ -113,13 +114,18 @@ func adapt(plans []NamedPlan, requests []Request) {
 
 // same refuses plans that cannot be ranked by one figure.
 func same(nameA string, a Request, nameB string, b Request) error {
+	a.Workload.Steps, b.Workload.Steps = a.Steps, b.Steps
+	workloadA, of := a.Workload.MadeFor()
+	workloadB, other := b.Workload.MadeFor()
 	for _, c := range []struct {
 		field string
 		a, b  any
 	}{
 		{"scheme.steps", a.Steps, b.Steps}, {"privacy.epsilon", a.Epsilon, b.Epsilon}, {"privacy.delta", a.Delta, b.Delta}, {"privacy.unit", a.Unit, b.Unit},
-		{"strategy.workload", cmp.Or(a.Workload.Workload, mechanism.PrefixWorkload), cmp.Or(b.Workload.Workload, mechanism.PrefixWorkload)}, {"strategy.momentum", a.Workload.Momentum, b.Workload.Momentum},
-		{"strategy.learning_rates", cmp.Or(a.Workload.LearningRates, mechanism.ConstantRates), cmp.Or(b.Workload.LearningRates, mechanism.ConstantRates)}, {"strategy.objective", a.Objective, b.Objective},
+		{"strategy.workload", workloadA, workloadB}, {"strategy.optimizer", of.Optimizer, other.Optimizer}, {"strategy.momentum", of.Momentum, other.Momentum},
+		{"strategy.weight_decay", of.WeightDecay, other.WeightDecay}, {"strategy.learning_rate", of.LearningRate, other.LearningRate},
+		{"strategy.schedule", of.Schedule, other.Schedule}, {"strategy.warmup_steps", of.WarmupSteps, other.WarmupSteps}, {"strategy.memory", of.Memory, other.Memory},
+		{"strategy.objective", a.Objective, b.Objective},
 	} {
 		if c.a != c.b {
 			return &ParamError{Package: "planner", Param: c.field, Field: c.field, Value: c.b,

@@ -53,8 +53,8 @@ type Request struct {
 	// unit owner and examples of one owner each. Empty for both, as far as owners can be sampled.
 	Sample string `json:"sample,omitempty"`
 
-	// Workload, Momentum and LearningRates of a strategy's parameters say which sums matter; the
-	// other fields are not looked at.
+	// Workload and Training of a strategy's parameters say which sums matter; the other fields are
+	// not looked at.
 	Workload mechanism.Params `json:"workload"`
 	matrix   *mechanism.Workload
 
@@ -155,10 +155,7 @@ var toeplitzKinds = []string{mechanism.KindBandedToeplitz, mechanism.KindBandInv
 func (r Request) workload(kind string) mechanism.Params {
 	p := r.measured(kind)
 	if slices.Contains(toeplitzKinds, kind) {
-		p.LearningRates = ""
-		if p.WorkloadFile() != "" {
-			p.Workload = mechanism.PrefixWorkload
-		}
+		p = p.ForToeplitz()
 	}
 	if kind == mechanism.KindDense {
 		p.Objective = "" // it has no other
@@ -168,7 +165,7 @@ func (r Request) workload(kind string) mechanism.Params {
 
 // measured are parameters with the request's workload and objective.
 func (r Request) measured(kind string) mechanism.Params {
-	p := mechanism.Params{Kind: kind, Steps: r.Steps, Workload: r.Workload.Workload, Momentum: r.Workload.Momentum, LearningRates: r.Workload.LearningRates}
+	p := mechanism.Params{Kind: kind, Steps: r.Steps, Workload: r.Workload.Workload, Training: r.Workload.Training}
 	if r.Objective == MaxSE {
 		p.Objective = mechanism.MaxError
 	}
@@ -177,7 +174,7 @@ func (r Request) measured(kind string) mechanism.Params {
 
 // adapted says whether some strategies are made for another workload than the request's.
 func (r Request) adapted() bool {
-	return !slices.Contains([]string{"", mechanism.ConstantRates}, r.Workload.LearningRates) || r.Workload.WorkloadFile() != ""
+	return !slices.Contains([]string{"", mechanism.ConstantSchedule}, r.Workload.Schedule) || r.Workload.WorkloadFile() != ""
 }
 
 // error is the error that the request's ranking goes by.

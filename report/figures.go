@@ -291,23 +291,16 @@ func lowest(bins []string) (list []string) {
 
 // bounding are the figures of what the bound kept and lost.
 func bounding(s *ownergraph.Summary) []Figure {
-	owners := Figure{Title: "Examples an owner has, given and kept", Columns: []string{"examples", "owners, given", "owners, kept"}}
-	labels, given := binned(s.GivenPerOwner)
-	more, kept := binned(s.KeptPerOwner)
-	if len(more) > len(labels) {
-		labels = more
-	}
-	for len(given) < len(labels) {
-		given = append(given, 0)
-	}
-	for len(kept) < len(labels) {
-		kept = append(kept, 0)
-	}
-	for i, l := range labels {
-		owners.Rows = append(owners.Rows, []string{l, count(given[i]), count(kept[i])})
-	}
-	owners.Alt = fmt.Sprintf("Owners by how many examples they had before the bound and have after it. %s of %s examples are kept.", words.Grouped(s.Kept), words.Grouped(s.Examples))
-	owners.SVG = bars("owners", owners.Title, owners.Alt, "examples of an owner, at least", "owners", lowest(labels), []barSeries{{"given", given, first}, {"kept", kept, other}})
+	owners := givenAndKept("owners", Figure{
+		Title:   "Examples an owner has, given and kept",
+		Columns: []string{"examples", "owners, given", "owners, kept"},
+		Alt:     fmt.Sprintf("Owners by how many examples they had before the bound and have after it. %s of %s examples are kept.", words.Grouped(s.Kept), words.Grouped(s.Examples)),
+	}, "examples of an owner, at least", "owners", s.GivenPerOwner, s.KeptPerOwner)
+	examples := givenAndKept("owned", Figure{
+		Title:   "Owners an example has, given and kept",
+		Columns: []string{"owners", "examples, given", "examples, kept"},
+		Alt:     "Examples by how many owners they have: all that were given, and those that are kept. Examples with few owners are kept more often.",
+	}, "owners of an example, at least", "examples", s.GivenOwners, s.KeptOwners)
 	neighborhoods := Figure{Title: "Neighbourhoods of the kept examples", Columns: []string{"examples that share an owner with it", "copies"}}
 	labels, sizes := binned(s.Neighborhoods)
 	for i, l := range labels {
@@ -315,7 +308,23 @@ func bounding(s *ownergraph.Summary) []Figure {
 	}
 	neighborhoods.Alt = "Kept copies of examples by the number of examples, with themselves, that share an owner with them."
 	neighborhoods.SVG = bars("neighborhoods", neighborhoods.Title, neighborhoods.Alt, "size of the neighbourhood, at least", "copies", lowest(labels), []barSeries{{values: sizes, color: first}})
-	return []Figure{owners, neighborhoods}
+	return []Figure{owners, examples, neighborhoods}
+}
+
+// givenAndKept completes a figure of two histograms.
+func givenAndKept(id string, f Figure, x, y string, givenBins, keptBins ownergraph.Histogram) Figure {
+	labels, given := binned(givenBins)
+	more, kept := binned(keptBins)
+	if len(more) > len(labels) {
+		labels = more
+	}
+	given = append(given, make([]float64, len(labels)-len(given))...)
+	kept = append(kept, make([]float64, len(labels)-len(kept))...)
+	for i, l := range labels {
+		f.Rows = append(f.Rows, []string{l, count(given[i]), count(kept[i])})
+	}
+	f.SVG = bars(id, f.Title, f.Alt, x, y, lowest(labels), []barSeries{{"given", given, first}, {"kept", kept, other}})
+	return f
 }
 
 // corner is how many steps the pictures of matrices show.

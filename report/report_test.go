@@ -102,7 +102,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	figures, tables := strings.Count(text, `role="img"`), strings.Count(text, "<summary>The numbers</summary>")
-	if figures != 9 || tables != figures || strings.Count(text, "<title id=") != figures || strings.Count(text, "<desc id=") != figures {
+	if figures != 10 || tables != figures || strings.Count(text, "<title id=") != figures || strings.Count(text, "<desc id=") != figures {
 		t.Errorf("%d figures with %d tables", figures, tables)
 	}
 	ids := regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(text, -1)
@@ -475,7 +475,7 @@ func TestAlternatives(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	r.Plan.Request.Workload = mechanism.Params{Workload: mechanism.MomentumWorkload, Momentum: 0.9}
+	r.Plan.Request.Workload = mechanism.Params{Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Momentum: 0.9}}
 	r.Plan.Request.Objective, r.Plan.Request.Epsilon = planner.MaxSE, 3
 	text = plain(pageOf(t, r, Options{}))
 	if strings.Contains(text, "ranking-t") {

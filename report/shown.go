@@ -3,10 +3,9 @@ package report
 import (
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"minsep/internal/printable"
 	"minsep/internal/words"
 )
 
@@ -84,8 +83,8 @@ func shownRows(columns []string, rows [][]string) (shown [][]string) {
 	return shown
 }
 
-// shownText is a text of at most so many characters, without those that a reader does not see and
-// that may turn the order of the others.
+// shownText is a text of at most so many characters, with escapes for those that a reader does not
+// see and that may turn the order of the others.
 func shownText(text string, most int) string {
 	all := utf8.RuneCountInString(text)
 	if all > most {
@@ -99,10 +98,5 @@ func shownText(text string, most int) string {
 		}
 		text += "… and " + words.Grouped(int64(all-most)) + " more characters"
 	}
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029') {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
+	return printable.Text(text)
 }

@@ -109,11 +109,13 @@ func measure(r planner.Request) string {
 	if r.Objective == planner.MaxSE {
 		text = "the largest error of a step"
 	}
-	switch name := r.Workload.Workload; name {
-	case "", mechanism.PrefixWorkload:
+	switch name, training := r.Workload.MadeFor(); name {
+	case mechanism.PrefixWorkload:
 		text += " of prefix sums"
 	case mechanism.MomentumWorkload:
-		text += fmt.Sprintf(" of sums with momentum %g", r.Workload.Momentum)
+		text += fmt.Sprintf(" of sums with momentum %g", training.Momentum)
+	case mechanism.TrainingWorkload:
+		text += " of the models of a training by " + training.Describe(r.Steps)
 	default:
 		text += " of sums by a file, which is not at hand for this run"
 	}
@@ -151,7 +153,10 @@ func (r *Run) strategy() *Section {
 	s.Text = []string{"Training adds ζσC⁻¹z, with z independent and normal: negative entries of C⁻¹ take back a part of the noise of earlier steps."}
 	if n := r.Noise; n != nil {
 		s.Facts = []Fact{{"Coordinates", words.Grouped(n.Coordinates)}, {"Clip norm ζ", fmt.Sprintf("%g", float64(n.ClipNorm))},
-			{"Noise multiplier σ", fmt.Sprintf("%.6g", float64(n.NoiseMultiplier))}, {"Grid", power(float64(n.Grid))}}
+			{"Noise multiplier σ", fmt.Sprintf("%.6g", float64(n.NoiseMultiplier))}, {"Grid", power(float64(n.Grid))}, {"Random words", n.Words.String()}}
+		if step := r.Report.StepNoise; step != nil {
+			s.Facts = append(s.Facts, Fact{"Noise of a step", step.String()})
+		}
 	}
 	return s
 }
@@ -172,7 +177,7 @@ func (r *Run) bounds() *Section {
 		{"Examples given", words.Grouped(b.Examples)}, {"Kept", share(b.Kept, b.Examples)},
 		{"Dropped, an owner was full", share(b.DroppedOwnerFull, b.Examples)},
 		{"Dropped, the neighbourhood was too large", share(b.DroppedNeighborhood, b.Examples)},
-		{"Owners", words.Grouped(b.Owners)}, {"Edges given", words.Grouped(b.Edges)}, {"Edges of kept examples", share(b.KeptEdges, b.Edges)},
+		{"Owners", words.Grouped(b.Owners)}, {"Owners without a kept example", share(b.KeptPerOwner.Of(0), b.Owners)}, {"Edges given", words.Grouped(b.Edges)}, {"Edges of kept examples", share(b.KeptEdges, b.Edges)},
 		{"Duplicate edges merged", words.Grouped(b.DuplicateEdges)},
 	}
 	return s

@@ -31,8 +31,8 @@
 //     entry of [Kinds]; and, for a parameter that no other scheme has, a field of [Params] with its
 //     line of [Parameters];
 //   - package montecarlo, a file with its losses and draws, and package accounting, a file with its
-//     method, or the reason of its refusal, its events, and its canonical form; package tilt, a
-//     line, where it can be tilted;
+//     method, or the reason of its refusal, and its events; package tilt, a line, where it can be
+//     tilted;
 //   - package formation, only if its examples depend on each other;
 //   - docs: docs/formulas.md, the tables of schemes in docs/accounting.md and docs/schemes.md, and
 //     the tutorial.

@@ -24,8 +24,8 @@ import (
 // loss distributions, or by the samples of a protocol that is in the ledger before the first of
 // them. The first two take no samples. A combination without an analysis is an
 // accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger. A
-// protocol of another request that gave no certificate is put aside; if it is for the same sampler
-// and strategy, its failure probability is taken off δ.
+// protocol of another request that gave no certificate is put aside, and its failure probability is
+// taken off δ.
 type Account struct {
 	sampling.Params
 	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or

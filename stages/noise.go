@@ -21,8 +21,8 @@ import (
 //
 // One run id serves one training run. Its examples and its sampler are taken from the batches and
 // the certificate in the run directory, and are part of the noise key: training runs that differ
-// share no random word. Run refuses ([noise.ClaimError]) a run id that serves another training run
-// or another directory, as far as the records of the [noise.Registry] say.
+// share no random word. A run id that serves another training run or another directory is refused,
+// as far as the records of package registry say.
 type Noise struct {
 	Strategy        string     // file
 	Steps           int        // must be those of the strategy, at least 1
@@ -32,6 +32,7 @@ type Noise struct {
 	ClipNorm        float64    // ζ, see [noise.ValidClipNorm]
 	Grid            noise.Grid // a power of two; 0 for the default; or [noise.NoGrid]
 	DType           string     // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
+	Words           string     // [noise.AES128] or [noise.ChaCha12], the source of random words; "" for AES-128
 
 	// What follows does not change the values.
 
@@ -59,6 +60,8 @@ func (n Noise) Validate() error {
 	c.Require(ok, "clip norm", n.ClipNorm, rule)
 	c.Require(n.Grid.Valid(), "grid", float64(n.Grid), `must be a power of two, or "none"`)
 	c.Require(DTypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
+	_, err := noise.ParseWords(n.Words)
+	c.Add(err)
 	most := max(1, min(n.Coordinates, manifest.MaxNoiseShards))
 	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
 	c.Require(n.StepsPerFile >= 0, "steps per file", n.StepsPerFile, "must be at least 1")
@@ -94,7 +97,7 @@ func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Reci
 		return nil, manifest.NoiseFacts{}, &ParamError{Package: "stages", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
 	}
 	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
-		Grid: n.Grid, Float64: DTypes[n.DType] == manifest.DFloat64, Training: training})
+		Grid: n.Grid, Float64: DTypes[n.DType] == manifest.DFloat64, Training: training, Words: noise.Words(n.Words)})
 	return r, n.Layout(), err
 }
 

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"slices"
 
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -49,4 +50,14 @@ func (p Present) OneTraining(root *stream.Root) error {
 		return Disagrees(s.path, []string{differs}, "batches and noise are of one run and one key, and serve one training run: "+wayOut)
 	}
 	return nil
+}
+
+// Of names the folders of batches and noise that were made by one of these runs.
+func (p Present) Of(runs []stream.RunID) (folders []string) {
+	for _, s := range p.secrets {
+		if slices.Contains(runs, s.run) {
+			folders = append(folders, store.Base(s.path))
+		}
+	}
+	return folders
 }

@@ -87,6 +87,7 @@ type PlanNoise struct {
 	ClipNorm     float64    `json:"clip_norm,omitempty"`      // 0 for 1
 	Grid         noise.Grid `json:"grid,omitempty"`           // a power of two, or "none"
 	DType        string     `json:"dtype,omitempty"`          // float32 or float64; "" for float32
+	Words        string     `json:"words,omitempty"`          // aes-128 or chacha12; "" for aes-128
 	Shards       int        `json:"shards,omitempty"`         // at least 1; 0 for as many as the size calls for
 	StepsPerFile int        `json:"steps_per_file,omitempty"` // at least 1; 0 for 1000
 	RecipeOnly   bool       `json:"recipe_only,omitempty"`    // write no files of noise
@@ -171,7 +172,7 @@ func (p Plan) FormParams() Form {
 func (p Plan) NoiseParams(multiplier float64) Noise {
 	n := p.Noise
 	return Noise{Strategy: p.strategyPath(), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
-		Grid: n.Grid, RecipeOnly: n.RecipeOnly, DType: n.DType, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
+		Grid: n.Grid, RecipeOnly: n.RecipeOnly, DType: n.DType, Words: n.Words, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
 }
 
 // MaterializeParams are those of a plan that materializes.

@@ -13,7 +13,6 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling"
-	"slices"
 	"strings"
 )
 
@@ -78,10 +77,10 @@ func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 	return " is of another request (" + strings.Join(differ, "; ") + ")"
 }
 
-// Earlier lists the protocols in and beside the ledger in a folder that have samples of the same
-// sampler and strategy as one of the runs, see accounting.Run.Equivalent: they were seen before the
-// next protocol is fixed. Which run a protocol samples is said by accounting.Protocol.Sampled.
-func Earlier(ctx context.Context, folder string, runs ...accounting.Run) (list []accounting.Earlier, err error) {
+// Earlier lists the protocols with samples in and beside the ledger in a folder, whatever they are
+// for: they were seen before the next protocol is fixed. Of many that are tried until one is
+// accepted, each may be accepted in error.
+func Earlier(ctx context.Context, folder string) (list []accounting.Earlier, err error) {
 	replaced, err := store.List(ctx, store.Join(folder, manifest.EarlierFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("stages: %w", err)
@@ -98,8 +97,7 @@ func Earlier(ctx context.Context, folder string, runs ...accounting.Run) (list [
 		if err != nil {
 			return nil, err
 		}
-		sampled := l.Protocol().Sampled()
-		if l.Protocol().KernelID == "" || !slices.ContainsFunc(runs, sampled.Equivalent) {
+		if l.Protocol().KernelID == "" {
 			continue
 		}
 		q := 0.0

@@ -5,26 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"minsep/internal/store"
 	"minsep/mechanism"
 )
 
-// ReadWorkloadFile reads the workload of a strategy's parameters, where they name a file, which may
-// be an object; otherwise it returns nil.
+// ReadWorkloadFile reads the workload of a strategy's parameters, or its learning rates, where they
+// name a file, which may be an object; otherwise it returns nil.
 func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workload, error) {
 	path := p.WorkloadFile()
 	if path == "" {
 		return nil, nil
 	}
+	name, rule := "workload", "must be prefix, momentum, training or a file"
+	if path == p.Schedule {
+		name, rule = "schedule", "must be a file, or one of "+strings.Join(mechanism.Schedules, ", ")
+	}
 	f, err := store.Open(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("stages: workload: must be prefix, momentum or a file: %w", err)
+		return nil, fmt.Errorf("stages: %s: %s: %w", name, rule, err)
 	}
 	defer f.Close()
-	a, err := mechanism.ReadWorkload(io.LimitReader(store.Text(f), maxText))
+	a, err := p.ReadWorkload(io.LimitReader(store.Text(f), maxText))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "workload", Value: path, Rule: "cannot be used"}, err)
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: name, Value: path, Rule: "cannot be used"}, err)
 	}
 	return a, nil
 }

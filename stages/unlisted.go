@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"minsep/accounting/ledger"
+	"minsep/internal/printable"
 	"minsep/internal/store"
 	"minsep/manifest"
 )
@@ -169,10 +170,11 @@ func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []s
 	return names
 }
 
-// Listed is a subject with its verb: a is; a, b are; or, of many, a, b and 7 more are.
+// Listed is a subject with its verb: a is; a, b are; or, of many, a, b and 7 more are. The names may
+// be of files that somebody else has put there.
 func Listed(names []string) string {
 	const most = 5
-	text, verb := strings.Join(names[:min(most, len(names))], ", "), " are"
+	text, verb := printable.Line(strings.Join(names[:min(most, len(names))], ", ")), " are"
 	if len(names) > most {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}

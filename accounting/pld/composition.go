@@ -51,12 +51,7 @@ const maxCells = 1 << 21
 func Compose(steps []Step, o Options) (*Composition, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(len(steps) > 0, "steps", len(steps), "must not be empty")
-	for i, s := range steps {
-		if err := s.Validate(); err != nil {
-			c.Add(fmt.Errorf("step entry %d: %w", i, err))
-		}
-		c.AtLeast("count", s.Count, 1)
-	}
+	checkSteps(&c, steps)
 	c.Require(o.Grid == 0 || o.Grid >= 1e-7 && o.Grid <= 1, "grid", o.Grid, "must be 0 or in [1e-7, 1]")
 	c.Require(o.Tail == 0 || o.Tail >= 1e-280 && o.Tail < 1e-3, "tail", o.Tail, "must be 0 or in [1e-280, 1e-3)")
 	if err := c.Err(); err != nil {
@@ -77,26 +72,41 @@ func Compose(steps []Step, o Options) (*Composition, error) {
 	}
 	out := &Composition{}
 	for _, s := range steps {
-		parts, rest := s.parts()
-		for _, direction := range []struct {
-			loss *Loss
-			view func(pair) pair
-		}{{&out.PQ, func(p pair) pair { return p }}, {&out.QP, pair.mirrored}} {
-			lower, upper, err := discretizeParts(parts, rest, direction.view, grid, tail)
+		for _, d := range out.directions() {
+			lower, upper, err := s.discretize(d.view, grid, tail)
 			if err != nil {
 				return nil, err
 			}
-			l := direction.loss
-			l.lower.grid, l.upper.grid = grid, grid
-			l.lower.terms = append(l.lower.terms, term{lower, float64(s.Count)})
-			l.upper.terms = append(l.upper.terms, term{upper, float64(s.Count)})
+			d.loss.lower.grid, d.loss.upper.grid, d.loss.lower.below = grid, grid, true
+			d.loss.lower.terms = append(d.loss.lower.terms, term{lower, float64(s.Count)})
+			d.loss.upper.terms = append(d.loss.upper.terms, term{upper, float64(s.Count)})
 		}
 	}
 	return out, nil
 }
 
-// discretizeParts discretises every alternative of an event and adds them up by probability.
-func discretizeParts(parts []part, rest float64, view func(pair) pair, grid, tail float64) (lower, upper atoms, err error) {
+func checkSteps(c *param.Checker, steps []Step) {
+	for i, s := range steps {
+		if err := s.Validate(); err != nil {
+			c.Add(fmt.Errorf("step entry %d: %w", i, err))
+		}
+		c.AtLeast("count", s.Count, 1)
+	}
+}
+
+// direction is a direction of a composition, and how it looks at the pair of an event.
+type direction struct {
+	loss *Loss
+	view func(pair) pair
+}
+
+func (c *Composition) directions() [2]direction {
+	return [2]direction{{&c.PQ, func(p pair) pair { return p }}, {&c.QP, pair.mirrored}}
+}
+
+// discretize discretises every alternative of an event and adds them up by probability.
+func (e Event) discretize(view func(pair) pair, grid, tail float64) (lower, upper atoms, err error) {
+	parts, rest := e.parts()
 	upper.inf = rest
 	for _, part := range parts {
 		up, low := view(part.upper), view(part.lower)
@@ -146,19 +156,25 @@ func (a atoms) plus(b atoms, weight float64) atoms {
 // chooseGrid takes the second-order error of the discretisation, about T·grid² in ε for usual tilts
 // and relative to the spread of a step's loss, to 1e-5 and 1e-4, if the number of cells permits.
 func chooseGrid(steps []Step, count int, tail float64) float64 {
-	grid := math.Sqrt(1e-5 / float64(count))
-	floor := 0.0
+	fine, floor := gridOf(steps, tail)
+	return min(1, max(min(math.Sqrt(1e-5/float64(count)), fine), floor, 1e-7))
+}
+
+// gridOf is a grid that is fine enough for the spread of each step's loss, and the least that the
+// number of cells permits; +Inf and 0 without steps.
+func gridOf(steps []Step, tail float64) (fine, least float64) {
+	fine = math.Inf(1)
 	for _, s := range steps {
 		parts, _ := s.parts()
 		for _, part := range parts {
-			grid = min(grid, 0.02*part.upper.spread(), 0.02*part.upper.mirrored().spread())
 			for _, p := range []pair{part.upper, part.upper.mirrored()} {
+				fine = min(fine, 0.02*p.spread())
 				first, last := p.support(tail)
-				floor = max(floor, (p.at(last).loss-p.at(first).loss)/(1<<19))
+				least = max(least, (p.at(last).loss-p.at(first).loss)/(1<<19))
 			}
 		}
 	}
-	return min(1, max(grid, floor, 1e-7))
+	return fine, least
 }
 
 // Delta brackets the smallest δ at which the composition is (epsilon, δ)-DP, epsilon ≥ 0: the worse
@@ -224,7 +240,8 @@ func (l Loss) Epsilon(delta float64) (Bracket, error) {
 }
 
 // epsilon composes under the tilt that suits delta, and under smaller ones while the answer is not
-// in the window. Each answer is a bound: the best counts.
+// in the window, or where the tilt aims far beyond the answer, as where the losses of some steps
+// have few values: rounding is then large at the answer. Each answer is a bound: the best counts.
 func (p product) epsilon(delta float64, upper bool) float64 {
 	tilt := p.tiltForDelta(delta)
 	best := 0.0
@@ -238,11 +255,16 @@ func (p product) epsilon(delta float64, upper bool) float64 {
 		} else {
 			best = max(best, epsilon)
 		}
-		if inside || tilt == 0 {
+		next := 0.7 * tilt
+		if inside && !math.IsInf(best, 1) {
+			next = p.tiltForEpsilon(best)
+		}
+		switch {
+		case tilt == 0, inside && next > tilt/2:
 			return best
+		case next < 0.1:
+			next = 0
 		}
-		if tilt *= 0.7; tilt < 0.1 {
-			tilt = 0
-		}
+		tilt = next
 	}
 }

@@ -34,6 +34,7 @@ type term struct {
 type product struct {
 	terms []term
 	grid  float64
+	below bool // bounds divergences from below
 }
 
 // cumulants returns the logarithm of the moment generating function of the composed loss (its
@@ -199,6 +200,10 @@ type composed struct {
 // compose carries the composition out under a tilt.
 func (p product) compose(tilt float64) *composed {
 	tilt, k, low, high, stray := p.narrowed(tilt)
+	for high-low > maxWindow {
+		p = p.coarser()
+		tilt, k, low, high, stray = p.narrowed(tilt)
+	}
 	n := 1 << int(math.Ceil(math.Log2(float64(high-low+1))))
 	n = max(n, 16)
 	fft := newTransform(n)
@@ -304,10 +309,37 @@ func norm(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// maxWindow is the most cells of a window, whose transforms take 1 GiB, where a smaller tilt has
-// less. Tilts of rare and large losses move all of many steps into their tails, whose sum is wider
-// than memory: of 1e6 steps with a probability of 1e-6 each, 2^30 cells and more.
-var maxWindow = 1 << 24 // tests change it
+// maxWindow is the most cells of a window, whose transforms take some 300 MiB. Tilts of rare and
+// large losses move all of many steps into their tails, whose sum is wider than memory: of 1e6 steps
+// with a probability of 1e-6 each, 2^30 cells and more. A smaller tilt has less; where none has as
+// few, as of many wide losses, the grid is made coarser.
+var maxWindow = 1 << 22 // tests change it
+
+// coarser is the product on a grid of twice the width. In an upper bound the mass between the points
+// of the new grid goes to both of its neighbours such that P and Q keep their masses, as in
+// discretize; in a lower one losses are rounded down.
+func (p product) coarser() product {
+	up := 1 / (1 + math.Exp(-p.grid)) // the share of the upper neighbour
+	if p.below {
+		up = 0
+	}
+	out := product{grid: 2 * p.grid, below: p.below}
+	for _, t := range p.terms {
+		low := t.low >> 1
+		of := atoms{low: low, mass: make([]float64, len(t.mass)/2+2), inf: t.inf}
+		for i, m := range t.mass {
+			at := t.low + i
+			if to := at>>1 - low; at&1 == 0 {
+				of.mass[to] += m
+			} else {
+				of.mass[to] += m * (1 - up)
+				of.mass[to+1] += m * up
+			}
+		}
+		out.terms = append(out.terms, term{of, t.count})
+	}
+	return out
+}
 
 // narrowed lowers a tilt until its window has at most maxWindow cells, or to the one with the least
 // window: tilts affect the size of the error bounds, never their validity.

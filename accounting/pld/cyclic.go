@@ -64,6 +64,15 @@ func (c CyclicPoisson) Compose(o Options) (*Composition, error) {
 	return out, nil
 }
 
+// Events are those of a part that is at least as bad as any: they dominate together.
+func (c CyclicPoisson) Events() ([]Step, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	_, upper := c.worstPhase()
+	return c.group(upper, true), nil
+}
+
 // worstPhase returns column norms in falling order: those of one part of the examples, and a list
 // that dominates every part's: its j-th norm is the largest j-th norm of any part.
 func (c CyclicPoisson) worstPhase() (lower, upper []float64) {

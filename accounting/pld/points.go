@@ -15,58 +15,98 @@ type Point struct {
 	Delta   float64 `json:"delta"`   // at least 0, at most 1
 }
 
-// Certified is a training of which nothing is known but points that hold together, and that is made
-// Count times.
-type Certified struct {
-	Points []Point `json:"points"` // at least one
-	Count  int     `json:"count"`  // at least 1
+// Training is what is known of a training that is made Count times: the events that it is composed
+// of or, where there are none, points that hold together.
+type Training struct {
+	Events []Step  `json:"events,omitempty"`
+	Points []Point `json:"points,omitempty"` // at least one where there are no events
+	Count  int     `json:"count"`            // at least 1
 }
 
 // LargestPoint is the largest ε of a point that is used: e^ε of larger ones is beyond any δ of
 // interest. A training without a smaller one may be a total loss.
 const LargestPoint = 500
 
-// Together composes trainings of which points are known, each chosen by looking at those before
-// (F6.2). Its lower bounds are 0: trainings may be more private than their points say.
-func Together(trainings []Certified) (*Composition, error) {
+// togetherTail is the probability that may be cut off the events of all trainings.
+const togetherTail = 1e-20
+
+// Together composes trainings, each chosen by looking at those before (F6.2). Its lower bounds are
+// 0: trainings may be more private than what is known of them says.
+func Together(trainings []Training) (*Composition, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(len(trainings) > 0, "trainings", len(trainings), "must not be empty")
-	count, widest, spread := 0, 0.0, math.Inf(1)
+	count := 0
 	for i, t := range trainings {
-		c.Require(len(t.Points) > 0, fmt.Sprintf("points of training %d", i), len(t.Points), "must not be empty")
-		c.Require(t.Count >= 1 && t.Count <= maxTrainings, "count", t.Count, fmt.Sprintf("must be at least 1 and at most %d", maxTrainings))
+		c.Require(len(t.Points)+len(t.Events) > 0, fmt.Sprintf("points of training %d", i), len(t.Points), "must not be empty")
+		c.Require(t.Count >= 1 && t.Count <= MostTrainings, "count", t.Count, fmt.Sprintf("must be at least 1 and at most %d", MostTrainings))
 		for _, p := range t.Points {
 			c.Require(p.Epsilon >= 0 && p.Delta >= 0 && p.Delta <= 1, "point", p, "must have an epsilon of at least 0, and a delta of at least 0 and at most 1")
-			if p.Epsilon <= LargestPoint {
-				widest = max(widest, p.Epsilon)
-			}
-			if p.Epsilon > 0 {
-				spread = min(spread, p.Epsilon)
-			}
 		}
+		checkSteps(&c, t.Events)
 		count += t.Count
 	}
-	c.Require(count <= maxTrainings, "count", count, fmt.Sprintf("must be at most %d", maxTrainings))
+	c.Require(count <= MostTrainings, "count", count, fmt.Sprintf("must be at most %d", MostTrainings))
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	// The rounding of losses adds at most about count·grid² / 8 to ε (F6.2).
-	grid := min(math.Sqrt(1e-5/float64(count)), spread/50)
-	grid = max(grid, widest/(maxCells/4), 1e-7)
-	if first := trainings[0].Points[0].Epsilon; first > grid && first <= LargestPoint { // then its losses need no rounding
-		grid = first / math.Floor(first/grid)
-	}
-	p := product{grid: grid}
+	grid, tail := togetherGrid(trainings)
+	nothing := product{grid: grid, terms: []term{{atoms{mass: []float64{1}}, 1}}, below: true}
+	out := &Composition{Loss{nothing, product{grid: grid}}, Loss{nothing, product{grid: grid}}}
+	add := func(l *Loss, a atoms, count int) { l.upper.terms = append(l.upper.terms, term{a, float64(count)}) }
 	for _, t := range trainings {
-		p.terms = append(p.terms, term{discrete(t.Points, grid), float64(t.Count)})
+		if len(t.Events) == 0 {
+			of := discrete(t.Points, grid) // the same in both directions
+			add(&out.PQ, of, t.Count)
+			add(&out.QP, of, t.Count)
+		}
+		for _, s := range t.Events {
+			for _, d := range out.directions() {
+				_, upper, err := s.discretize(d.view, grid, tail)
+				if err != nil {
+					return nil, err
+				}
+				add(d.loss, upper, s.Count*t.Count)
+			}
+		}
 	}
-	nothing := product{grid: grid, terms: []term{{atoms{mass: []float64{1}}, 1}}}
-	l := Loss{lower: nothing, upper: p}
-	return &Composition{PQ: l, QP: l}, nil
+	return out, nil
 }
 
-// maxTrainings bounds what is composed: the counts of atoms' errors stay small.
-const maxTrainings = 1_000_000
+// togetherGrid is the grid of the losses of all trainings, and what may be cut off one event.
+func togetherGrid(trainings []Training) (grid, tail float64) {
+	count, widest, spread := 0, 0.0, math.Inf(1)
+	var events []Step
+	for _, t := range trainings {
+		if len(t.Events) == 0 {
+			count += t.Count
+			for _, p := range t.Points {
+				if p.Epsilon <= LargestPoint {
+					widest = max(widest, p.Epsilon)
+				}
+				if p.Epsilon > 0 {
+					spread = min(spread, p.Epsilon)
+				}
+			}
+		}
+		for _, s := range t.Events {
+			s.Count *= t.Count
+			events, count = append(events, s), count+s.Count
+		}
+	}
+	tail = togetherTail / (2 * float64(count))
+	// The rounding of losses adds at most about count·grid² / 8 to ε (F6.2).
+	fine, floor := gridOf(events, tail)
+	grid = max(min(math.Sqrt(1e-5/float64(count)), spread/50, fine), floor, widest/(maxCells/4), 1e-7)
+	if events == nil {
+		if first := trainings[0].Points[0].Epsilon; first > grid && first <= LargestPoint { // then its losses need no rounding
+			grid = first / math.Floor(first/grid)
+		}
+	}
+	return grid, tail
+}
+
+// MostTrainings bounds what is composed: the counts of atoms' errors stay small.
+const MostTrainings = 1_000_000
 
 // rounding bounds what a side's mass is off by: widths are differences of numbers up to 1/slope.
 const rounding = 1e-15

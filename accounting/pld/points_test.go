@@ -25,7 +25,7 @@ func TestTogetherOfOnePoint(t *testing.T) {
 		epsilon, delta float64
 		k              int
 	}{{1, 1e-5, 1}, {1, 1e-5, 4}, {0.1, 1e-6, 50}, {2, 0, 7}, {8, 1e-5, 3}, {0.01, 1e-3, 1000}} {
-		together, err := Together([]Certified{{[]Point{{c.epsilon, c.delta}}, c.k}})
+		together, err := Together([]Training{{Points: []Point{{c.epsilon, c.delta}}, Count: c.k}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,9 +47,9 @@ func TestTogetherOfOnePoint(t *testing.T) {
 func TestTogetherIsAboveEnumeration(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for trial := range 30 {
-		var trainings []Certified
+		var trainings []Training
 		for range 1 + r.IntN(3) {
-			c := Certified{Count: 1}
+			c := Training{Count: 1}
 			for range 1 + r.IntN(4) {
 				c.Points = append(c.Points, Point{3 * r.Float64() * float64(r.IntN(4)), math.Exp(-12 * r.Float64())})
 			}
@@ -73,7 +73,7 @@ func TestTogetherIsAboveEnumeration(t *testing.T) {
 }
 
 // enumerated is the divergence of the product of the points' curves, by the outcomes of all.
-func enumerated(trainings []Certified, epsilon float64) float64 {
+func enumerated(trainings []Training, epsilon float64) float64 {
 	type outcome struct{ p, q float64 }
 	all := []outcome{{1, 1}}
 	for _, c := range trainings {
@@ -139,7 +139,7 @@ func TestTogetherOfManyPoints(t *testing.T) {
 	for epsilon := 0.0; epsilon <= 12; epsilon += 0.25 {
 		points = append(points, Point{epsilon, gaussian(1, epsilon)})
 	}
-	together, err := Together([]Certified{{points, 4}})
+	together, err := Together([]Training{{Points: points, Count: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,24 +162,138 @@ func TestTogetherOfManyPoints(t *testing.T) {
 
 func TestTogetherRefuses(t *testing.T) {
 	good := []Point{{1, 1e-5}}
-	for name, list := range map[string][]Certified{
+	for name, list := range map[string][]Training{
 		"nothing":   nil,
-		"no point":  {{nil, 1}},
-		"no times":  {{good, 0}},
-		"too often": {{good, maxTrainings}, {good, 1}},
-		"negative":  {{[]Point{{-1, 0.1}}, 1}},
-		"no number": {{[]Point{{math.NaN(), 0.1}}, 1}},
-		"above 1":   {{[]Point{{1, 1.1}}, 1}},
+		"no point":  {{Count: 1}},
+		"no times":  {{Points: good}},
+		"too often": {{Points: good, Count: MostTrainings}, {Points: good, Count: 1}},
+		"negative":  {{Points: []Point{{-1, 0.1}}, Count: 1}},
+		"no number": {{Points: []Point{{math.NaN(), 0.1}}, Count: 1}},
+		"above 1":   {{Points: []Point{{1, 1.1}}, Count: 1}},
 	} {
 		if _, err := Together(list); err == nil {
 			t.Errorf("%s is not refused", name)
 		}
 	}
-	lost, err := Together([]Certified{{[]Point{{LargestPoint + 1, 1e-9}}, 1}})
+	lost, err := Together([]Training{{Points: []Point{{LargestPoint + 1, 1e-9}}, Count: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if found, err := lost.Epsilon(0.5); err != nil || !math.IsInf(found.Upper, 1) {
 		t.Errorf("a point beyond the largest promises ε = %v, %v", found, err)
+	}
+}
+
+// TestTogetherOfLargeDelta: where losses have few values, ε at a large δ is that of the theorem.
+func TestTogetherOfLargeDelta(t *testing.T) {
+	for _, c := range []struct{ epsilon, delta float64 }{{1, 0.12}, {3, 0.01}, {0.2, 0.001}} {
+		together, err := Together([]Training{{Points: []Point{{c.epsilon, c.delta}}, Count: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := c.delta + (1-c.delta)*math.Tanh(c.epsilon/2) // δ at ε = 0
+		for _, part := range []float64{1e-3, 0.1, 0.3, 0.5, 0.7, 0.9} {
+			at := c.delta + part*(most-c.delta)
+			want := math.Log(math.Exp(c.epsilon) - (at-c.delta)/(1-c.delta)*(1+math.Exp(c.epsilon)))
+			got, err := together.Epsilon(at)
+			if err != nil || got.Upper < want-1e-9 || got.Upper > want+2e-3*c.epsilon {
+				t.Errorf("(%g, %g) has ε = %g at δ = %g, %v; the theorem has %g", c.epsilon, c.delta, got.Upper, at, err, want)
+			}
+		}
+	}
+}
+
+// TestTogetherOfEvents: trainings that are composed of events are those events, that often, and
+// with a point of another training the product of both.
+func TestTogetherOfEvents(t *testing.T) {
+	for _, e := range []Event{
+		{Prob: 0.1, NoiseMultiplier: 1, Sensitivity: 1, Examples: 1},
+		{Prob: 0.02, NoiseMultiplier: 0.7, Sensitivity: 1.3, Examples: 2},
+		{Prob: 1, NoiseMultiplier: 9, Sensitivity: 1, Examples: 1},
+	} {
+		together, err := Together([]Training{{Events: []Step{{e, 7}}, Count: 6}, {Events: []Step{{e, 3}}, Count: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := Compose([]Step{{e, 45}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, epsilon := range []float64{0, 0.5, 2} {
+			for i, l := range []Loss{together.PQ, together.QP} {
+				got, err := l.Delta(epsilon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := []Loss{whole.PQ, whole.QP}[i].Delta(epsilon)
+				if err != nil || got.Lower != 0 || got.Upper < want.Lower || got.Upper > want.Upper*(1+1e-4)+1e-18 {
+					t.Errorf("%+v, ε = %g, direction %d: δ = %g together, %g to %g composed, %v", e, epsilon, i, got.Upper, want.Lower, want.Upper, err)
+				}
+			}
+		}
+	}
+	const mu, epsilon0, delta0 = 0.8, 0.7, 0.003
+	gaussian := func(epsilon float64) float64 {
+		phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+		return phi(mu/2-epsilon/mu) - math.Exp(epsilon)*phi(-mu/2-epsilon/mu)
+	}
+	together, err := Together([]Training{{Points: []Point{{epsilon0, delta0}}, Count: 1}, {Events: []Step{{Event{Prob: 1, NoiseMultiplier: 1 / mu, Sensitivity: 1, Examples: 1}, 1}}, Count: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := (1 - delta0) / (1 + math.Exp(-epsilon0)) // of the outcome of loss ε₀ under P
+	for _, epsilon := range []float64{0, 0.4, 1, 3} {
+		want := delta0 + up*gaussian(epsilon-epsilon0) + (1-delta0-up)*gaussian(epsilon+epsilon0)
+		if got, err := together.UpperDelta(epsilon); err != nil || got < want*(1-1e-9) || got > want*(1+1e-4) {
+			t.Errorf("ε = %g: δ = %.9g with a Gaussian mechanism, %v, by its closed form %.9g", epsilon, got, err, want)
+		}
+	}
+}
+
+// TestCoarser: a coarser grid keeps the bounds bounds, and changes them little where it is fine.
+func TestCoarser(t *testing.T) {
+	for _, e := range []Event{
+		{Prob: 0.01, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1},
+		{Prob: 0.2, NoiseMultiplier: 1, Sensitivity: 1, Examples: 2},
+		{Prob: 1, NoiseMultiplier: 20, Sensitivity: 1, Examples: 1},
+	} {
+		c, err := Compose([]Step{{e, 100}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []Loss{c.PQ, c.QP} {
+			twice := Loss{l.lower.coarser().coarser(), l.upper.coarser().coarser()}
+			for _, epsilon := range []float64{0.1, 1, 4} {
+				fine, err := l.Delta(epsilon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				coarse, err := twice.Delta(epsilon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if coarse.Lower > fine.Lower*(1+1e-9)+1e-18 || coarse.Upper < fine.Upper*(1-1e-9)-1e-18 || coarse.Upper > fine.Upper*(1+5e-3)+1e-18 {
+					t.Errorf("%+v, ε = %g: [%g, %g] on a grid of %g, [%g, %g] on one four times as coarse", e, epsilon, fine.Lower, fine.Upper, l.upper.grid, coarse.Lower, coarse.Upper)
+				}
+			}
+		}
+	}
+}
+
+// TestTogetherOfTheMost: as many trainings as there may be are composed in a window of bounded size.
+func TestTogetherOfTheMost(t *testing.T) {
+	const epsilon = 0.5
+	together, err := Together([]Training{{Points: []Point{{epsilon, 0}}, Count: MostTrainings}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := together.Epsilon(1e-6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The sum of the losses ±ε is next to normal, so deep in the middle of its range.
+	mean, deviation := MostTrainings*epsilon*math.Tanh(epsilon/2), math.Sqrt(MostTrainings)*epsilon/math.Cosh(epsilon/2)
+	if got.Upper < mean+4.5*deviation || got.Upper > mean+4.9*deviation {
+		t.Errorf("ε = %g for %d trainings, where the mean loss is %g and its standard deviation %g", got.Upper, MostTrainings, mean, deviation)
 	}
 }

@@ -2,6 +2,7 @@ package verification
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"minsep/accounting"
@@ -34,6 +35,9 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
 	pair := divergences[0]
 	if max(pair[0].total(), pair[1].total()) > p.Delta-p.claim().Earlier {
 		if err := p.estimateGiven(ctx, e, pair, out); err != nil {
+			return err
+		}
+		if err := p.refuseAbove(out.Estimates); err != nil {
 			return err
 		}
 	}
@@ -92,10 +96,28 @@ func (p Problem) estimateDirection(ctx context.Context, e *estimator, s hockeySt
 		sum.Merge(more)
 		out.Samples, out.Mean = next, sum.Mean(next)*out.Bound
 		out.StdErr = math.Sqrt(out.Bound * out.Mean / float64(next))
-		if 2*float64(next) > limit || out.Delta()-3*out.StdErr > p.Delta || !p.paysOff(s, out) {
+		if 2*float64(next) > limit || p.above(out) || !p.paysOff(s, out) {
 			return out, nil
 		}
 	}
+}
+
+// above says that an estimate is so far above δ that it is next to certain to be too large.
+func (p Problem) above(l Estimate) bool { return l.Delta()-mostGiven*l.StdErr > p.Delta }
+
+// refuseAbove is the error of a noise multiplier that is estimated to be too small: a protocol that
+// accepted it would do so by chance, which its failure probability allows, and whoever is told by
+// the estimate would draw it knowingly.
+func (p Problem) refuseAbove(estimates []NoiseEstimate) error {
+	for _, at := range estimates {
+		for _, l := range at.Estimates {
+			if p.above(l) {
+				return fmt.Errorf("%w: at noise multiplier %g, delta at epsilon %g is estimated to be %.4g in direction %s, with a standard error of %.2g: more than %d of them above %g",
+					ErrEstimatedAbove, at.NoiseMultiplier, p.Epsilon, l.Delta(), l.Direction, l.StdErr, mostGiven, p.Delta)
+			}
+		}
+	}
+	return nil
 }
 
 // paysOff says whether as many samples of an estimate again save more than themselves: the trial

@@ -2,6 +2,7 @@ package verification
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -207,10 +208,44 @@ func TestGivenSharesFailure(t *testing.T) {
 	}
 }
 
+// TestGivenNoiseMultiplierIsNoLottery: where the estimate is more than three standard errors above
+// δ there is no protocol, whatever the direction; else there is, and a δ that is false by a tenth
+// is refused nearly always where the budget shows it.
+func TestGivenNoiseMultiplierIsNoLottery(t *testing.T) {
+	const delta, tries = 1e-6, 20
+	for _, c := range []struct {
+		parts   [2]float64 // of δ
+		refused int        // of the tries, at least
+		most    int
+	}{{[2]float64{.8, .1}, 0, 0}, {[2]float64{1.1, .1}, tries * 3 / 4, tries}, {[2]float64{.1, 1.5}, tries, tries}, {[2]float64{3, 2}, tries, tries}} {
+		refused := 0
+		for seed := range uint64(tries) {
+			s := &simulated{claim: delta, rng: rand.New(rand.NewPCG(seed, 19)), noisy: 1}
+			for i, part := range c.parts {
+				s.curves[i] = knownCurve{part * delta, -36, 4, -60, 1e-4, .1, .6}
+			}
+			p := Problem{Run: smallRun(), Epsilon: 2, Delta: delta, NoiseMultiplier: 1, CodeVersion: "test", Samples: 1_000_000, Workers: 1, simulated: s}
+			plan, err := p.Plan(t.Context())
+			switch {
+			case errors.Is(err, ErrEstimatedAbove):
+				refused++
+				if plan.Protocol != nil || len(plan.Estimates) != 1 || !errors.Is(err, accounting.ErrNotVerified) {
+					t.Errorf("%v: protocol %v, estimates %v, error %v", c.parts, plan.Protocol, plan.Estimates, err)
+				}
+			case err != nil:
+				t.Fatal(err)
+			}
+		}
+		if refused < c.refused || refused > c.most {
+			t.Errorf("%v of δ: %d of %d refused", c.parts, refused, tries)
+		}
+	}
+}
+
 // TestGivenEstimatesAreNotVerified: no sample of the estimates of a given noise multiplier is
 // one of its verification, and the protocol depends on them and the budget alone.
 func TestGivenEstimatesAreNotVerified(t *testing.T) {
-	p := Problem{Run: smallRun(), Epsilon: 0.3, Delta: 0.03, NoiseMultiplier: 2.6, Samples: 20_000, CodeVersion: "test", Workers: 1}
+	p := Problem{Run: smallRun(), Epsilon: 0.3, Delta: 0.05, NoiseMultiplier: 2.6, Samples: 20_000, CodeVersion: "test", Workers: 1}
 	var first []byte
 	for range 2 {
 		plan, err := p.Plan(t.Context())

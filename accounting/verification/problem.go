@@ -44,7 +44,7 @@ type Problem struct {
 	// budget.
 	AlsoEpsilon []float64
 
-	Earlier     []accounting.Earlier // protocols for the same run whose samples were seen
+	Earlier     []accounting.Earlier // protocols whose samples were seen, for whatever claim
 	CodeVersion string               // of minsep, for the protocol
 	PlanSHA256  string               // of the parameters of the batches, 64 hexadecimal digits; "" if not known
 

@@ -15,6 +15,10 @@ import (
 // proven to be enough by a method that knows no samples. It wraps accounting.ErrNotVerified.
 var ErrNotPrivate = fmt.Errorf("%w by the bound", accounting.ErrNotVerified)
 
+// ErrEstimatedAbove says that δ of a given noise multiplier is estimated to be above the claim's by
+// more than chance explains. It wraps accounting.ErrNotVerified.
+var ErrEstimatedAbove = fmt.Errorf("%w by the estimate", accounting.ErrNotVerified)
+
 // leastComposed is the least δ for which a noise multiplier is sought by compositions: well above
 // the tails that [pld.Options] cut off.
 const leastComposed = 1e-18

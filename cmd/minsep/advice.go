@@ -69,7 +69,7 @@ func (e notCertified) help() string {
 		return fmt.Sprintf("--cpu-time %s or more (or --samples %.0f), %s", budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)), twoDigits(few.Advised), e.otherwise())
 	case errors.Is(e.error, accounting.ErrTooFewSamples):
 		return e.otherwise() + ", or a strategy with no more bands than --min-sep"
-	case errors.Is(e.error, verification.ErrNotPrivate):
+	case errors.Is(e.error, verification.ErrNotPrivate), errors.Is(e.error, verification.ErrEstimatedAbove):
 		return e.moreNoise("") + "a larger --epsilon or --delta"
 	case errors.As(e.error, &rejected):
 		return e.moreSamples(rejected)

@@ -12,6 +12,7 @@ import (
 
 	"minsep/internal/words"
 	"minsep/pipelines"
+	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 )
 
@@ -51,14 +52,26 @@ func (t idTypes) Set(s string) error {
 
 func (idTypes) Type() string { return "type of ids" }
 
+// orderValue sets an order of examples.
+type orderValue struct{ order *ownergraph.Order }
+
+func (v orderValue) String() string {
+	if v.order == nil {
+		return ""
+	}
+	return v.order.String()
+}
+func (v orderValue) Set(s string) error { return v.order.UnmarshalText([]byte(s)) }
+func (orderValue) Type() string         { return "order" }
+
 func (a *app) boundCommand() *cobra.Command {
 	var stage pipelines.Bound
 	c := &cobra.Command{
 		Use:   "bound --graph PATH --max-per-owner K --key FILE --out DIR",
 		Short: "Bound how many examples each owner contributes",
 		Long: `bound reads an example–owner graph and keeps a subset of its examples such that no owner has more than K of
-them: it goes through the examples in random order and keeps each whose owners all have room. The result is the same
-for any number of workers. The graph is taken to be public; docs/accounting.md says what is claimed.
+them: it goes through the examples, those with the fewest owners first, and keeps each whose owners all have room. The
+result is the same for any number of workers. The graph is taken to be public; docs/accounting.md says what is claimed.
 
 The graph is an edge list (CSV, TSV or Parquet with the columns example_id and owner_id), or examples with their
 owners (NDJSON {"example_id": 1, "owners": [7, 8]}, or Parquet with a list column owners), or a list of examples only,
@@ -86,9 +99,10 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	f := c.Flags()
 	addGraphFlags(f, &stage.Graph, &stage.Read)
 	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of an owner")
+	f.Var(orderValue{&stage.Order}, "order", "order of the examples: fewest-owners first, which keeps more of them, or random")
 	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, adding copies until nothing fits")
 	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop examples that share owners with more examples than this, themselves included (default: no bound)")
-	f.IntVar(&stage.Buckets, "buckets", 0, "buckets of the shuffles (default: by the size of the graph); does not change the result")
+	f.IntVar(&stage.Buckets, "buckets", 0, "bound by a Beam job on the direct runner, too, with so many buckets of its shuffles (default: in memory; on other runners by the size of the graph); does not change the result")
 	return c
 }
 
@@ -113,6 +127,7 @@ func printBounded(w io.Writer, b pipelines.BoundResult) {
 	fmt.Fprintf(t, "graph\t%s, %s, %s\t%s merged\n", plural(s.Edges, "edge"), plural(s.Examples, "example"), plural(s.Owners, "owner"), plural(s.DuplicateEdges, "equal edge"))
 	fmt.Fprintf(t, "kept\t%s, %s, %s\n", plural(s.Kept, "example"), copies(s.KeptCopies), plural(s.KeptEdges, "edge"))
 	fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(s.DroppedNeighborhood))
+	fmt.Fprintf(t, "without a kept example\t%s\n", plural(s.KeptPerOwner.Of(0), "owner"))
 	if n := len(s.Neighborhoods); n > 0 {
 		fmt.Fprintf(t, "largest neighbourhood\t%d\n", s.Neighborhoods[n-1].Value)
 	}

@@ -7,11 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"minsep/accounting"
 	"minsep/accounting/pld"
+	"minsep/inspect"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/words"
@@ -26,9 +28,14 @@ type together struct {
 	Trainings int        `json:"trainings"` // how many
 	Protected string     `json:"protected"` // whom the claim protects
 	Adjacency string     `json:"adjacency"`
+	Assumes   string     `json:"assumes"`
 	Basic     *basic     `json:"basic,omitempty"` // sums of ε and δ; nil where the δ asked for is below the sum
 	Runs      []composed `json:"runs"`
+	Notes     []string   `json:"notes,omitempty"` // what must be known of the runs: see inspect.Apart
 }
+
+// apart is what no certificate of one training says.
+const apart = "the trainings draw their participations independently of each other, each with a run id of its own, and its own noise: trainings with the same batches do not add up"
 
 type basic struct {
 	Epsilon float64 `json:"epsilon"`
@@ -37,23 +44,26 @@ type basic struct {
 
 type composed struct {
 	Directory string      `json:"directory"`
+	Times     int         `json:"times"`  // how often it counts
 	Points    []pld.Point `json:"points"` // of its certificate
 }
 
 func (a *app) composeCommand() *cobra.Command {
 	var delta, epsilon float64
-	var times int
+	var counts []int
 	c := &cobra.Command{
-		Use:   "compose RUN... {--delta D | --epsilon E} [--times N]",
+		Use:   "compose RUN... {--delta D | --epsilon E} [--times N[,N...]]",
 		Short: "Add up the privacy of several trainings on the same data",
 		Long: `compose says what several trainings together promise to somebody who sees what all of them released, such as a sweep of
-learning rates of which the best is kept: each may be chosen by looking at those before it. It draws no samples: it takes
-every certified point of each run's certificate and, where the proof needs no samples, what else is proven. So points at
-small epsilon, as of minsep account --also-epsilon 0.1,0.2,0.4, make many trainings cheap. --times counts every run N
-times, for trainings that minsep run --again made or is to make of one plan.
+learning rates of which the best is kept: each may be chosen by looking at those before it. It draws no samples: where a
+run is proven by its privacy loss distribution, that is composed; of other runs it takes every certified point, and what
+else is proven without samples. So points at small epsilon, as of minsep account --also-epsilon 0.1,0.2,0.4, make many
+trainings cheap. --times counts every run N times, or with a list such as 3,1 each of them by its own number, for trainings
+that minsep run --again made or is to make of one plan.
 
 The claim is for whoever the certificates protect, which must be the same in all. The certificates are taken as they stand:
-minsep inspect checks them. The sum of all epsilon and delta, which holds too, is printed beside.`,
+minsep inspect checks them. The sum of all epsilon and delta, which holds too, is printed beside. Trainings with the same
+batches do not add up: two directories of one run id, or with the same batches, are refused.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			check := param.Checker{Package: "compose"}
@@ -61,31 +71,46 @@ minsep inspect checks them. The sum of all epsilon and delta, which holds too, i
 			check.Require(byDelta != byEpsilon, "delta", delta, "exactly one of --delta and --epsilon must be given")
 			check.Require(!byDelta || delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
 			check.Require(!byEpsilon || epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
-			check.AtLeast("times", times, 1)
+			times := counts
+			if len(times) == 1 {
+				times = slices.Repeat(times, len(args))
+			}
+			check.Require(len(times) == len(args), "times", counts, fmt.Sprintf("must be one number, or one for each of the %d runs", len(args)))
+			trainings := 0
+			for _, n := range times {
+				check.Require(n >= 1 && n <= pld.MostTrainings, "times", n, fmt.Sprintf("must be at least 1 and at most %d", pld.MostTrainings))
+				trainings += n
+			}
+			check.Require(trainings <= pld.MostTrainings, "times", counts, fmt.Sprintf("must come to at most %d trainings together", pld.MostTrainings))
 			if err := check.Err(); err != nil {
+				return err
+			}
+			notes, err := inspect.Apart(cmd.Context(), args, trainings)
+			if err != nil {
 				return err
 			}
 			t, all, err := readTogether(cmd.Context(), args, times)
 			if err != nil {
 				return err
 			}
+			t.Notes = notes
 			if err := t.compose(all, byDelta, delta, epsilon); err != nil {
 				return err
 			}
-			return a.print(t, func(w io.Writer) { t.write(w, times) })
+			return a.print(t, t.write)
 		},
 	}
 	f := c.Flags()
 	f.Float64Var(&delta, "delta", 0, "say epsilon of all trainings together at this delta")
 	f.Float64Var(&epsilon, "epsilon", 0, "say delta of all trainings together at this epsilon")
-	f.IntVar(&times, "times", 1, "count each run this many times")
+	f.IntSliceVar(&counts, "times", []int{1}, "count each run this many times; with a list, the first run as often as its first number says, and so on")
 	return c
 }
 
 // readTogether reads the certificates of the runs, which must protect the same.
-func readTogether(ctx context.Context, dirs []string, times int) (*together, []pld.Certified, error) {
-	t := &together{Trainings: len(dirs) * times}
-	var all []pld.Certified
+func readTogether(ctx context.Context, dirs []string, times []int) (*together, []pld.Training, error) {
+	t := &together{Assumes: apart}
+	var all []pld.Training
 	for i, dir := range dirs {
 		path := store.Join(dir, manifest.CertificateFile)
 		data, err := stages.ReadFile(ctx, path)
@@ -102,17 +127,16 @@ func readTogether(ctx context.Context, dirs []string, times int) (*together, []p
 		if c.Status != accounting.Verified {
 			return nil, nil, &param.Error{Package: "compose", Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
 		}
-		run := pld.Certified{Count: times}
+		of := composed{Directory: dir, Times: times[i]}
 		for _, p := range c.Guarantee() {
-			run.Points = append(run.Points, pld.Point(p))
+			of.Points = append(of.Points, pld.Point(p))
 		}
-		t.Runs = append(t.Runs, composed{dir, run.Points})
-		more, err := proven(c)
+		t.Runs, t.Trainings = append(t.Runs, of), t.Trainings+of.Times
+		training, err := trainingOf(c, of)
 		if err != nil {
 			return nil, nil, err
 		}
-		run.Points = append(run.Points, more...)
-		all = append(all, run)
+		all = append(all, training)
 		switch {
 		case i == 0:
 			t.Protected, t.Adjacency = c.Protected(), c.Adjacency
@@ -124,8 +148,28 @@ func readTogether(ctx context.Context, dirs []string, times int) (*together, []p
 	return t, all, nil
 }
 
-// provenAt are the parts of a certificate's ε at which δ is looked at where no samples are needed:
-// many trainings together go by what holds at small ε.
+// trainingOf is what a certificate proves of a training: the events that it is composed of where it
+// is proven by them, else its points and what else is proven at other ε.
+func trainingOf(c *accounting.Certificate, of composed) (pld.Training, error) {
+	t := pld.Training{Points: of.Points, Count: of.Times}
+	if c.Method == accounting.PLD || c.Method == accounting.ClosedForm {
+		events, err := c.Run.Events(c.NoiseMultiplier)
+		var bad *param.Error // too little noise for the events of a claim in closed form
+		switch {
+		case err == nil:
+			t.Events = events
+			return t, nil
+		case !errors.Is(err, accounting.ErrNoProof) && !errors.As(err, &bad):
+			return t, err
+		}
+	}
+	more, err := proven(c)
+	t.Points = append(slices.Clone(t.Points), more...)
+	return t, err
+}
+
+// provenAt are the parts of a certificate's ε at which δ is looked at where samples decided, and a
+// proof without samples is known too: many trainings together go by what holds at small ε.
 var provenAt = []float64{0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.2, 1.5, 2}
 
 // proven are further points of a certificate whose proof needs no samples; none of others, and none
@@ -149,7 +193,7 @@ func proven(c *accounting.Certificate) (points []pld.Point, err error) {
 }
 
 // compose finds what was asked for, and the sums where they answer it.
-func (t *together) compose(all []pld.Certified, byDelta bool, delta, epsilon float64) error {
+func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon float64) error {
 	c, err := pld.Together(all)
 	if err != nil {
 		return err
@@ -181,21 +225,28 @@ func (t *together) compose(all []pld.Certified, byDelta bool, delta, epsilon flo
 	case math.IsInf(t.Epsilon, 1):
 		least := 1.0
 		for _, run := range all {
+			if run.Events != nil {
+				continue // less than what is cut off
+			}
 			lowest := 1.0
 			for _, p := range run.Points {
 				lowest = min(lowest, p.Delta)
 			}
 			least *= math.Pow(1-lowest, float64(run.Count))
 		}
-		return &param.Error{Package: "compose", Param: "delta", Value: delta,
+		e := &param.Error{Package: "compose", Param: "delta", Value: delta,
 			Rule: fmt.Sprintf("must be above %.3g, what the trainings' own least delta add up to: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-least)}
+		if 1-least > 0.999 {
+			e.Rule = "nothing is promised at any: the trainings' own least delta add up to nearly 1: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)"
+		}
+		return e
 	case t.Delta >= 1:
 		return &param.Error{Package: "compose", Param: "epsilon", Value: epsilon, Rule: "nothing is promised at it: give a larger one"}
 	}
 	return nil
 }
 
-func (t *together) write(w io.Writer, times int) {
+func (t *together) write(w io.Writer) {
 	fmt.Fprintf(w, "(ε, δ) = (%s, %s) for %s together, for %s\n", ceiled(t.Epsilon), ceiled(t.Delta), words.Count(t.Trainings, "training"), t.Protected)
 	fmt.Fprintf(w, "adjacency   %s\n", t.Adjacency)
 	if t.Basic != nil {
@@ -203,14 +254,18 @@ func (t *together) write(w io.Writer, times int) {
 	}
 	for _, r := range t.Runs {
 		fmt.Fprintf(w, "run         %s", r.Directory)
-		if times > 1 {
-			fmt.Fprintf(w, ", %d times", times)
+		if r.Times > 1 {
+			fmt.Fprintf(w, ", %d times", r.Times)
 		}
 		for i, p := range r.Points {
 			fmt.Fprintf(w, "%s (%g, %g)", map[bool]string{true: ":", false: ","}[i == 0], p.Epsilon, p.Delta)
 		}
 		fmt.Fprintln(w)
 	}
+	for _, note := range t.Notes {
+		fmt.Fprintf(w, "note        %s\n", note)
+	}
+	fmt.Fprintf(w, "assumes     %s\n", t.Assumes)
 	fmt.Fprintln(w, "It holds for whoever sees all that these trainings released. One that is not listed, and of which anything was looked at, counts as well.")
 }
 

@@ -22,7 +22,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
+	"minsep/inspect"
 	"minsep/sampling/stream"
 )
 
@@ -40,6 +42,13 @@ const hostilePlan = `{
 var hostileCommands = [][]string{
 	{"inspect", "run"},
 	{"run", "plan.json"},
+	{"run", "plan.json", "--again", "--dry-run"},
+	{"report", "run", "--out", "page.html"},
+	{"inspect", "run", "--json", "--show-secret"},
+	{"inspect", "run", "--verbose"},
+	{"compose", "run"},
+	{"materialize", "--run", "run", "--examples", "graph.parquet", "--key", "key", "--dry-run"},
+	{"audit", "run"},
 	{"form", "--bounded", "run", "--scheme", "poisson", "--steps", "10", "--prob", "0.1", "--key", "key", "--out", "other", "--dry-run"},
 	{"account", "--bounded", "run", "--scheme", "fixed", "--steps", "16", "--min-sep", "4", "--batch-size", "4", "--strategy", "run/strategy/strategy.json",
 		"--epsilon", "2", "--delta", "1e-3", "--out", "run", "--dry-run"},
@@ -97,6 +106,47 @@ func TestHostileDirectory(t *testing.T) {
 	}
 }
 
+// TestForgedInput has forged strings in every place of a plan, in names of columns and in names of
+// files: no command prints what acts on a terminal, or a line with a verdict that is not minsep's.
+func TestForgedInput(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
+	t.Setenv("TMPDIR", os.TempDir()) // which calls change
+	h := hostile{t: t}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	header := "\"" + forged + "\"," + strings.ReplaceAll(forged, "\n", " ")
+	write("graph.csv", header+"\n1,1\n2,2\n3,"+forged+"\n")
+	write(forged+".csv", "example_id,owner_id\n1,1\n")
+	if err := stream.CreateKeyFile("key"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range stringCases("plan.json", []byte(hostilePlan)) {
+		if c.resealed {
+			continue
+		}
+		write("plan.json", hostilePlan)
+		if err := c.make("."); err != nil {
+			t.Fatal(err)
+		}
+		h.call("run", "plan.json")
+		h.call("run", "plan.json", "--dry-run", "--json")
+	}
+	for _, graph := range []string{"graph.csv", forged + ".csv", "*.csv", "."} {
+		h.call("bound", "--graph", graph, "--max-per-owner", "1", "--key", "key", "--out", "run", "--header", "yes")
+		h.call("plan", "--graph", graph, "--example-column", "no", "--max-per-owner", "1", "--steps", "2", "--batch-size", "1", "--epsilon", "8", "--delta", "1e-3")
+	}
+	for _, command := range []string{"inspect", "report", "run", "compose", "audit", "materialize", "keygen", forged} {
+		h.call(command, forged)
+		h.call(command, "--"+forged, forged)
+		h.call(command, "--out", forged, "--json")
+	}
+}
+
 type hostile struct {
 	t                 *testing.T
 	broken, certified int
@@ -125,10 +175,42 @@ func (h *hostile) call(args ...string) (int, string) {
 		if ctx.Err() != nil {
 			h.t.Errorf("minsep %s hangs", strings.Join(args, " "))
 		}
+		if strings.Contains(out.String(), "a fault of the program") {
+			h.t.Errorf("minsep %s panics:\n%s", strings.Join(args, " "), &out)
+		}
+		mustBeText(h.t, args, out.String())
+		var report inspect.Report // for programs, whose users read the texts in it
+		if json.Unmarshal(out.Bytes(), &report) == nil {
+			mustBeText(h.t, args, report.Verdict)
+			for _, i := range report.Folders {
+				mustBeText(h.t, args, strings.Join(i.Notes, " "))
+				for _, c := range i.Checks {
+					mustBeText(h.t, args, c.Rule)
+				}
+			}
+		}
 		return code, out.String()
 	case <-time.After(hostileTime + time.Minute):
 		h.t.Fatalf("minsep %s hangs, and does not stop", strings.Join(args, " "))
 		return 0, ""
+	}
+}
+
+// forged is what must not be printed: it acts on a terminal, and would begin a line with a verdict.
+const forged = "x\r\x1b[2J\x1b[H\u009b2J\u202e\ncertified: (1, 1)-DP for all"
+
+// mustBeText requires that nothing printed does anything on a terminal, and that no line begins
+// with a verdict that minsep does not come to.
+func mustBeText(t *testing.T, args []string, printed string) {
+	t.Helper()
+	for _, r := range printed {
+		if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
+			t.Errorf("minsep %q prints %q:\n%q", args, r, printed)
+			return
+		}
+	}
+	if strings.Contains(printed, "\ncertified: (1, 1)") || strings.HasPrefix(printed, "certified: (1, 1)") {
+		t.Errorf("minsep %q prints a forged verdict:\n%s", args, printed)
 	}
 }
 
@@ -163,7 +245,11 @@ func (h *hostile) try(c hostileCase, turn int) {
 	switch code, out := h.call(args...); {
 	case code > exitNotVerified, code < 0:
 		h.t.Errorf("%s: %v ends with %d: %s", c.name, args, code, out)
-	case args[0] == "run" && code == exitOK && !harmless && strings.Contains(out, "verified"):
+	case args[0] == "report":
+		if page, err := os.ReadFile("page.html"); err == nil {
+			mustBeText(h.t, args, strings.ReplaceAll(string(page), "\n", " ")) // as a browser has it
+		}
+	case args[0] == "run" && len(args) == 2 && code == exitOK && !harmless && c.kind != "removed" && strings.Contains(out, "verified"):
 		h.t.Errorf("%s: run takes it for its result:\n%s", c.name, out)
 	}
 }
@@ -185,6 +271,7 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 		name := strings.TrimPrefix(path, run+"/")
 		cases = append(cases, kindCases(name)...)
 		if d.IsDir() {
+			cases = append(cases, nameCases(name)...)
 			return nil
 		}
 		b, err := os.ReadFile(path)
@@ -197,11 +284,55 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 			cases = append(cases, byteCases(name, len(b))...)
 		default:
 			cases = append(cases, numberCases(name, b)...)
+			cases = append(cases, stringCases(name, b)...)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	return append(cases, nameCases(".")...)
+}
+
+// nameCases put a file and a folder of a forged name into a folder.
+func nameCases(folder string) []hostileCase {
+	return []hostileCase{
+		{folder + " has a file of a forged name", "forged names", false, func(run string) error {
+			return os.WriteFile(filepath.Join(run, folder, forged+".npy"), []byte("x"), 0o600)
+		}},
+		{folder + " has a folder of a forged name", "forged names", false, func(run string) error {
+			path := filepath.Join(run, folder, "batches-"+forged)
+			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "x"), []byte("x"), 0o600))
+		}},
+	}
+}
+
+// texts are the strings of JSON that are no names of fields.
+var texts = regexp.MustCompile(`[:\[,]\s*"((?:[^"\\]|\\.)*)"\s*[,}\]\n]`)
+
+// stringCases rewrite strings of JSON, with the hashes as they were and made anew.
+func stringCases(name string, text []byte) (cases []hostileCase) {
+	now, err := json.Marshal(forged)
+	if err != nil {
+		panic(err)
+	}
+	for i, at := range texts.FindAllSubmatchIndex(text, -1) {
+		for _, reseals := range []bool{false, true} {
+			what := fmt.Sprintf("%s: string %d, %s, is forged, resealed: %v", name, i, text[at[2]:at[3]], reseals)
+			cases = append(cases, hostileCase{what, fmt.Sprintf("strings of %s, %v", filepath.Base(name), reseals), reseals, func(run string) error {
+				path := filepath.Join(run, name)
+				b, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				sums := sumsOf(run)
+				b = slices.Concat(b[:at[2]], now[1:len(now)-1], b[at[3]:])
+				if err := os.WriteFile(path, b, 0o600); err != nil || !reseals {
+					return err
+				}
+				return reseal(run, sums)
+			}})
+		}
 	}
 	return cases
 }
@@ -230,10 +361,12 @@ func kindCases(name string) (cases []hostileCase) {
 			return errors.Join(os.RemoveAll(path), kind.make(path))
 		}})
 	}
-	return append(cases, hostileCase{name + " is cut", "cut", name == "lock", func(run string) error {
+	return append(cases, hostileCase{name + " is removed", "removed", name == "lock", func(run string) error {
+		return os.RemoveAll(filepath.Join(run, name))
+	}}, hostileCase{name + " is cut", "cut", name == "lock", func(run string) error {
 		path := filepath.Join(run, name)
 		if info, err := os.Stat(path); err != nil || info.IsDir() {
-			return errors.Join(err, os.RemoveAll(path))
+			return errors.Join(err, os.RemoveAll(path), os.WriteFile(path, nil, 0o600))
 		}
 		b, err := os.ReadFile(path)
 		return errors.Join(err, os.WriteFile(path, b[:len(b)/2], 0o600))

@@ -14,7 +14,9 @@ import (
 	"minsep/internal/store"
 	"minsep/internal/words"
 	"minsep/manifest"
+	"minsep/registry"
 	"minsep/sampling"
+	"minsep/sampling/stream"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -30,9 +32,10 @@ its distribution. A certificate is recomputed from its ledger, bit for bit, and 
 
 The first line is the verdict: "certified: ", with the claim and what matches it; "NOT CERTIFIED: ", with what is
 missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
-who took part can do. Warnings name secret files that others can read, and another directory with the same batches and
-noise, of which this one is a copy. Single checks follow when one fails, or with --verbose. Realised values, such as batch
-sizes, are secret and shown only with --show-secret.`,
+who took part can do, and another compares the noise of a single step with DP-SGD's. Warnings name secret files that others
+can read, another directory with the same batches and noise, of which this one is a copy, and a later run of the directory,
+in whose place an earlier one was put back. Single checks follow when one fails, or with --verbose. Realised values, such as
+batch sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := inspect.Directory(cmd.Context(), args[0])
@@ -56,7 +59,8 @@ sizes, are secret and shown only with --show-secret.`,
 			if report.Exposed, err = inspect.ExposedModes(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			report.CopyOf = inspect.CopyOf(cmd.Context(), args[0])
+			report.CopyOf = registry.CopyOf(cmd.Context(), args[0])
+			report.LaterRun = registry.LaterRun(cmd.Context(), args[0])
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
 			return errors.Join(report.Err(), err)
 		},
@@ -83,11 +87,17 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	if r.Attacks != nil {
 		fmt.Fprintf(w, "attacks, %s: %s\n", r.Attacks.Worth, attackText(*r.Attacks))
 	}
+	if r.StepNoise != nil {
+		fmt.Fprintf(w, "noise of a step: %s, of the same claim, steps and batch size\n", r.StepNoise)
+	}
 	if r.Exposed != nil {
 		fmt.Fprintln(w, exposedText(r.Exposed))
 	}
 	if r.CopyOf != "" {
 		fmt.Fprintf(w, "warning: a copy of %s, with the same batches and noise: the claim is for one training, in one of the two; two trainings with the same noise reveal their difference\n", r.CopyOf)
+	}
+	if r.LaterRun != (stream.RunID{}) {
+		fmt.Fprintf(w, "warning: run %v was made in this directory later, and an earlier one is here again, as from a backup: a training may have used its batches and noise, and they must serve no second one\n", r.LaterRun)
 	}
 	for _, i := range r.Folders {
 		checks := verbose || r.State == inspect.StateBroken

@@ -6,12 +6,14 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/crash"
+	"minsep/pipelines/worker"
 )
 
 func main() {
@@ -20,10 +22,17 @@ func main() {
 }
 
 func run() int {
+	if worker.IsContract(os.Args[1:]) { // a runner starts a container, or a pool one of its workers
+		fmt.Fprintln(os.Stderr, "minsep:", worker.Main(context.Background(), os.Args[1:]))
+		return exitFailure
+	}
 	// A runner starts this binary again as a worker, with flags that are Beam's own.
 	for _, arg := range os.Args[1:] {
 		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker") && strings.HasPrefix(arg, "-") && !strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker_") {
 			flag.Parse()
+			if os.Getenv(worker.EndsVariable) != "" {
+				return poolWorker()
+			}
 			beam.Init() // serves until the runner is done, then exits
 			return 0
 		}
@@ -31,4 +40,16 @@ func run() int {
 	flag.CommandLine.Parse(nil) // Beam's flags have their defaults; the command line is cobra's
 	beam.Init()
 	return execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// poolWorker is a worker that ends by itself.
+func poolWorker() int {
+	value := func(name string) string { return flag.Lookup(name).Value.String() }
+	flag.Set("worker", "false") // Beam's own would not return
+	beam.Init()
+	if err := worker.Serve(context.Background(), value("id"), value("logging_endpoint"), value("control_endpoint")); err != nil {
+		fmt.Fprintln(os.Stderr, "minsep: worker:", err)
+		return exitFailure
+	}
+	return 0
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,7 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"minsep/internal/param"
+	"minsep/internal/printable"
 	"minsep/sampling"
+	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/stages"
 )
@@ -22,8 +26,8 @@ import (
 var packages = []string{
 	"audit", "compose",
 	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "ledger", "likelihood", "losses",
-	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld",
-	"progress", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words",
+	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
+	"progress", "registry", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
 }
 
 // packagePrefix finds them at the beginning of a line, and of an error that another one wraps.
@@ -32,14 +36,32 @@ var packagePrefix = regexp.MustCompile(`(?m)(^|: |; )((?:` + strings.Join(packag
 // message is the text of an error for the user of a command: parameters go by the names of flags,
 // or of the plan's fields.
 func message(cmd *cobra.Command, err error) string {
-	text := err.Error()
+	text := printable.Text(err.Error())
+	eachPath(err, func(path string) { text = strings.ReplaceAll(text, printable.Text(path), printable.Line(path)) })
 	var described []string // put in last: a field of a plan may have the name of a package
 	param.Each(err, func(bad *param.Error) {
 		mark := fmt.Sprintf("\x00%d\x00", len(described)/2)
-		text = strings.Replace(text, bad.Error(), mark, 1)
+		text = strings.Replace(text, printable.Text(bad.Error()), mark, 1)
 		described = append(described, mark, describe(cmd, bad))
 	})
 	return once(strings.NewReplacer(described...).Replace(packagePrefix.ReplaceAllString(text, "$1")))
+}
+
+// eachPath calls f for every path that an error of the system names.
+func eachPath(err error, f func(path string)) {
+	switch e := err.(type) {
+	case *fs.PathError:
+		f(e.Path)
+	case *os.LinkError:
+		f(e.Old)
+		f(e.New)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			eachPath(one, f)
+		}
+	case interface{ Unwrap() error }:
+		eachPath(e.Unwrap(), f)
+	}
 }
 
 // once leaves out what is said again of the same value of a flag: stages and commands may both
@@ -140,6 +162,7 @@ var typeRules = map[string]string{
 	"int":          "must be a whole number",
 	"int64":        "must be a whole number",
 	"intSlice":     "must be whole numbers with commas between them",
+	"order":        "must be " + strings.Join(ownergraph.Orders, " or "),
 	"type of ids":  "must be auto, int64 or string",
 	"uint64":       "must be a whole number, and not below 0",
 }
@@ -155,7 +178,7 @@ func isEmpty(value any) bool {
 }
 
 // flagNames are flags whose parameters have other names.
-var flagNames = map[string]string{"out": "run", "max-examples-per-owner": "max-per-owner", "key-file": "key", "learning-rate": "learning-rates"}
+var flagNames = map[string]string{"out": "run", "max-examples-per-owner": "max-per-owner", "key-file": "key"}
 
 // flagOf is the flag of a parameter; "" if the command has none.
 func flagOf(cmd *cobra.Command, name string) string {
@@ -181,6 +204,7 @@ var zeroRules = func() map[string]string {
 		"coordinates":      "must be at least 1",
 		"epochs":           "must be above 0",
 		"examples":         "must be at least 1",
+		"learning-rate":    "must be above 0",
 		"max-bands":        "must be at least 1",
 		"max-neighborhood": "must be at least 1",
 		"max-per-owner":    "must be at least 1",
@@ -193,6 +217,7 @@ var zeroRules = func() map[string]string {
 		"steps-per-file":   "must be at least 1",
 		"target":           "must be above 0",
 		"timeout":          "must be above 0",
+		"warmup-steps":     "must be at least 1: the schedule without a warm-up is cosine",
 	}
 	for _, x := range sampling.Parameters {
 		if x.Zero != "" {

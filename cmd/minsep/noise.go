@@ -10,6 +10,7 @@ import (
 
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/registry"
 )
 
 func (a *app) noiseCommand() *cobra.Command {
@@ -21,8 +22,8 @@ func (a *app) noiseCommand() *cobra.Command {
 		Long: `noise writes the noise that training adds to its sums of clipped gradients, one row a step, as files that NumPy can
 memory-map as they are, and a recipe by which another program can generate the same noise from the root key.
 
-The values depend only on the key, the run id, the strategy, σ, the clip norm, the grid, steps and coordinates: not on
-shards, machines or interruptions. A stopped or killed command resumes when it is repeated.
+The values depend only on the key, the run id, the strategy, σ, the clip norm, the grid, the source of words, steps and
+coordinates: not on shards, machines or interruptions. A stopped or killed command resumes when it is repeated.
 
 What the trainer must do: clip every gradient to the clip norm and round its coordinates toward zero to multiples of the
 grid, which does not raise its norm; sum without rounding; never use a step's noise with other gradients. One run id
@@ -68,6 +69,7 @@ earlier steps again first, or of those since the last checkpoint in the folder -
 	f.Var(&stage.Grid, "grid", "power of two to multiples of which the noise is rounded, or none, which leaves the floating-point channel open (default: by the size of the noise and --dtype)")
 	f.IntVar(&stage.Shards, "shards", 0, "number of ranges of coordinates, one folder each (default: by their number); does not change the values")
 	f.StringVar(&stage.DType, "dtype", "float32", "type of the files: float32 or float64, whose default grid is finer; with --grid it does not change the values")
+	f.StringVar(&stage.Words, "words", "aes-128", "source of random words: aes-128, or chacha12, with which accelerators make the same noise to the bit")
 	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "steps of a file (default 1000); does not change the values")
 	f.BoolVar(&stage.RecipeOnly, "recipe-only", false, "write the recipe and no noise")
 	streamed.addFlags(c)
@@ -76,7 +78,7 @@ earlier steps again first, or of those since the last checkpoint in the folder -
 
 // noiseFault marks what the user asked for and cannot have.
 func noiseFault(err error) error {
-	var claimed *noise.ClaimError
+	var claimed *registry.ClaimError
 	var grows *noise.GrowthError
 	if errors.As(err, &claimed) || errors.As(err, &grows) {
 		return usageError{err}
@@ -95,6 +97,9 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 		fmt.Fprintf(t, "grid\t%v\t%s\n", n.Grid, n.Warning)
 	} else {
 		fmt.Fprintf(t, "grid\t%v\tround each clipped gradient toward zero to its multiples\n", n.Grid)
+	}
+	if n.Words != noise.AES128 {
+		fmt.Fprintf(t, "words\t%s\n", n.Words)
 	}
 	if n.Shards == 0 {
 		fmt.Fprintf(t, "files\tthe recipe\n")

@@ -24,10 +24,11 @@ type noiseStream struct {
 	checkpoint string
 	every      int // steps from checkpoint to checkpoint
 	memory     int // a file descriptor; -1 for none
+	guarded    bool
 }
 
 // streamFlags are the flags of noise that a stream takes; those of every command go with it too.
-var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
+var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "guarded", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
 
 func (s *noiseStream) addFlags(c *cobra.Command) {
 	f := c.Flags()
@@ -36,13 +37,14 @@ func (s *noiseStream) addFlags(c *cobra.Command) {
 	f.StringVar(&s.shard, "shard", "0/1", "of a stream: i/N, the i-th (from 0) of N ranges of coordinates")
 	f.StringVar(&s.checkpoint, "checkpoint", "", "of a stream: a folder for checkpoints, from which a later one begins (secret; default: none)")
 	f.IntVar(&s.every, "checkpoint-steps", 100, "of a stream: the number of steps from checkpoint to checkpoint; the last two are kept")
+	f.BoolVar(&s.guarded, "guarded", false, "of a stream: the program keeps each step's noise to one sum, as minsep's StepGuard does: no warning of streams before")
 	f.IntVar(&s.memory, "memory", -1, "of a stream: FD, a descriptor of memory for the rows, which the programs of minsep's Python package share (default: none)")
 }
 
 // unused refuses flags of a stream where there is none.
 func (s *noiseStream) unused(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
-	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps", "memory"} {
+	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "guarded"} {
 		f := cmd.Flags().Lookup(name)
 		c.Require(!f.Changed, name, f.Value, "is for --stream only")
 	}
@@ -63,7 +65,10 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 	if err := s.others(cmd); err != nil {
 		return err
 	}
-	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype, Checkpoint: s.checkpoint, CheckpointSteps: s.every}
+	if !cmd.Flags().Changed("dtype") { // as the recipe says
+		dtype = ""
+	}
+	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype, Guarded: s.guarded, Checkpoint: s.checkpoint, CheckpointSteps: s.every}
 	i, count, _ := strings.Cut(s.shard, "/")
 	var errShard, errShards error
 	n.Shard, errShard = strconv.Atoi(i)
@@ -71,7 +76,7 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 	if errShard != nil || errShards != nil {
 		return &param.Error{Package: "minsep", Param: "shard", Value: s.shard, Rule: "must be i/N, such as 0/8"}
 	}
-	if out, ok := a.stdout.(*checkedWriter); ok && !o.DryRun {
+	if out, ok := a.bytes.(*checkedWriter); ok && !o.DryRun {
 		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			return &param.Error{Package: "minsep", Param: "stream", Value: true, Rule: "writes secret bytes: send standard output to a program, not to a terminal"}
 		}
@@ -84,7 +89,7 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 		n.Shared = &pipelines.NoiseMemory{Bytes: memory, Asked: polled(cmd.InOrStdin())}
 	}
 	stop := a.watch("noise")
-	head, err := n.Run(cmd.Context(), o, a.stdout)
+	head, err := n.Run(cmd.Context(), o, a.bytes)
 	stop()
 	if err != nil || !o.DryRun {
 		return noiseFault(err)

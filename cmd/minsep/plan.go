@@ -78,9 +78,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 			return cobra.NoArgs(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if r.Workload.Workload == mechanism.MomentumWorkload && !cmd.Flags().Changed("momentum") {
-				r.Workload.Momentum = .9
-			}
+			usualMomentum(cmd, &r.Workload)
 			if err := a.begin(); err != nil {
 				return err
 			}
@@ -111,9 +109,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 	x.Float64Var(&r.Epsilon, "epsilon", 0, "epsilon of the claim")
 	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
 	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon that independent noise of this multiplier has, in place of --epsilon")
-	x.StringVar(&r.Workload.Workload, "workload", mechanism.PrefixWorkload, "what the error is of: prefix, momentum, or a JSON file")
-	x.Float64Var(&r.Workload.Momentum, "momentum", 0, "momentum of the momentum workload (default 0.9)")
-	x.StringVar(&r.Workload.LearningRates, "learning-rates", mechanism.ConstantRates, "schedule of the momentum workload: constant, cooldown, linear-decay")
+	trainingFlags(x, &r.Workload)
 	x.StringVar(&r.Objective, "objective", planner.RMSE, "what to rank by: rmse, over the steps, or maxse, the largest of a step")
 	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse where that is banded (default: no limit)")
 	x.Int64Var(&r.Coordinates, "coordinates", 0, "parameters of the model; needed for --out and --max-noise-state")

@@ -22,7 +22,7 @@ func (a *app) watch(stage string) (stop func()) {
 	if a.quiet {
 		return func() {}
 	}
-	line := newLiveLine(a.stderr)
+	line := newLiveLine(a.terminal)
 	if a.logFormat == "json" {
 		line = nil
 	}

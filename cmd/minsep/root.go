@@ -17,10 +17,11 @@ import (
 
 	"minsep/inspect"
 	"minsep/internal/param"
+	"minsep/internal/printable"
 	"minsep/internal/store"
 	"minsep/manifest"
-	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/registry"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
 )
@@ -35,7 +36,11 @@ const (
 
 // app is what the subcommands share: where to print, and the common flags.
 type app struct {
+	// Text goes to stdout and stderr, whoever wrote it: none of it does anything on a terminal. Bytes
+	// that are no text, and the command's own control characters, go to what is behind them.
 	stdout, stderr io.Writer
+	bytes          io.Writer // behind stdout
+	terminal       io.Writer // behind stderr
 
 	runner    string
 	json      bool
@@ -71,8 +76,8 @@ func (e usageError) Unwrap() error { return e.error }
 // execute runs one command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
-	stdout = out
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{bytes: out, terminal: stderr, stdout: printable.Writer(out), stderr: printable.Writer(stderr)}
+	stdout, stderr = a.stdout, a.stderr
 	ctx, stop := a.onSignal(ctx, stderr)
 	defer stop()
 	defer a.removeTemp()
@@ -110,7 +115,7 @@ func exitCode(err error) int {
 	var usage usageError
 	var bad *param.Error
 	var fault *graphio.Fault
-	var claimed *noise.ClaimError
+	var claimed *registry.ClaimError
 	switch {
 	case errors.Is(err, inspect.ErrFailedCheck), errors.Is(err, errAudit), unverified(err):
 		return exitNotVerified
@@ -164,7 +169,7 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	addBeamFlags(f, &a.runner)
 	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.materializeCommand(), a.accountCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand())
 	root.AddCommand(a.strategyCommand(), a.noiseCommand(), a.planCommand(), a.runCommand())
-	root.AddCommand(a.auditCommand(), a.composeCommand())
+	root.AddCommand(a.auditCommand(), a.composeCommand(), a.workerPoolCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
 		wrapArgs(c)

@@ -19,6 +19,7 @@ import (
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
 	"minsep/pipelines/planrun"
+	"minsep/registry"
 	"minsep/stages"
 )
 
@@ -73,7 +74,7 @@ Start with:  minsep run --example > plan.json`,
 			}
 			how.Watch = a.watch
 			result, err := planrun.Run(cmd.Context(), plan, o, how)
-			var claimed *noise.ClaimError
+			var claimed *registry.ClaimError
 			var grows *noise.GrowthError
 			if errors.As(err, &claimed) || errors.As(err, &grows) {
 				return usageError{err}

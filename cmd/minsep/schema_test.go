@@ -17,6 +17,7 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/internal/strictjson"
 	"minsep/manifest"
+	"minsep/mechanism"
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/stages"
@@ -119,6 +120,7 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		{"unit", nil, reflect.TypeFor[ledger.Unit](), []string{"result"}},
 		{"plan", nil, reflect.TypeFor[stages.Plan](), []string{"inputs"}},
 		{"plan", []string{"scheme"}, reflect.TypeFor[sampling.Params](), nil},
+		{"plan", []string{"strategy"}, reflect.TypeFor[mechanism.Params](), nil},
 		{"plan", []string{"privacy"}, reflect.TypeFor[stages.PlanPrivacy](), nil},
 		{"plan", []string{"noise"}, reflect.TypeFor[stages.PlanNoise](), nil},
 		{"plan", []string{"graph"}, reflect.TypeFor[stages.PlanGraph](), nil},

@@ -17,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beCommand) != "" { // started again by a test that kills it
+		killtest.Arm()
 		main()
 	}
 	testscript.Main(teststate.Main{Tests: m}, map[string]func(){"minsep": main})

@@ -50,9 +50,7 @@ The sensitivity is for participations at least B steps apart and at most K of th
 			if cmd.Flags().Changed("normalized") {
 				params.Normalized = &normalized
 			}
-			if params.Workload == mechanism.MomentumWorkload && !cmd.Flags().Changed("momentum") {
-				params.Momentum = .9
-			}
+			usualMomentum(cmd, &params)
 			if len(kinds) == 1 && kinds[0] == "all" {
 				kinds = mechanism.ComparableKinds()
 			}
@@ -74,9 +72,7 @@ The sensitivity is for participations at least B steps apart and at most K of th
 	f.IntVar(&params.MinSep, "min-sep", 0, "least distance in steps of two participations (default: one participation)")
 	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as fit)")
 	f.BoolVar(&params.Phases, "phases", false, "examples take part every min-sep steps exactly: epochs in a fixed order")
-	f.StringVar(&params.Workload, "workload", mechanism.PrefixWorkload, "what the error is of: prefix, momentum, or a JSON file")
-	f.Float64Var(&params.Momentum, "momentum", 0, "momentum of the momentum workload (default 0.9)")
-	f.StringVar(&params.LearningRates, "learning-rates", mechanism.ConstantRates, "schedule of the momentum workload: constant, cooldown, linear-decay")
+	trainingFlags(f, &params)
 	f.StringVar(&params.Objective, "objective", mechanism.MeanError, "which error to make least: mean or max")
 	for _, p := range mechanism.Parameters() {
 		parameters[p.Name] = f.Float64(p.Name, 0, parameterHelp(p))
@@ -312,6 +308,7 @@ func printStrategy(w io.Writer, s strategyFigures) {
 	}
 	fmt.Fprintf(t, "sensitivity\t%.9g\t%s, by %s\n", s.Sensitivity.Value, exact, s.Sensitivity.Method)
 	fmt.Fprintf(t, "RMSE·sensitivity\t%.9g\twithout amplification\n", s.RMSE*s.Sensitivity.Value)
+	fmt.Fprintf(t, "noise of a step\t%.9g\tat noise multiplier 1\n", s.StepNoise)
 	fmt.Fprintf(t, "noise\t%s of state, %s and %s for each step and coordinate\n", plural(s.State, "number"), plural(s.Normals, "normal"), plural(s.MultiplyAdds, "multiply-add"))
 	if !s.NonNegative {
 		fmt.Fprintf(t, "entries\tsome are negative: no accounting of participations at random\n")

@@ -6,6 +6,7 @@ import (
 	"minsep/accounting"
 	"minsep/mechanism"
 	"minsep/sampling"
+	"minsep/sampling/ownergraph"
 )
 
 // topics are what minsep help says besides commands.
@@ -44,6 +45,7 @@ func completeValues(c *cobra.Command) {
 	values := map[string][]string{
 		"scheme": sampling.KindNames(),
 		"kind":   mechanism.Kinds(),
+		"order":  ownergraph.Orders,
 		"unit":   {string(accounting.UnitOwner), string(accounting.UnitExample)},
 	}
 	for name, list := range values {

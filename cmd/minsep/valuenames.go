@@ -12,10 +12,10 @@ import (
 var valueNames = map[string]string{
 	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "checkpoint": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE",
 	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
-	"header": "HOW", "id-column": "COLUMN", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rates": "SCHEDULE", "log-format": "FORMAT", "log-level": "LEVEL",
-	"max-noise-state": "SIZE", "max-per-owner": "K", "memory": "FD", "min-sep": "B", "objective": "ERROR", "observations": "FILE", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
-	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "scheme": "S", "shard": "i/N", "solve": "batch-size",
-	"strategy": "FILE", "unit": "UNIT", "until": "STAGE", "without": "FILE", "work-dir": "DIR", "workload": "NAME",
+	"header": "HOW", "id-column": "COLUMN", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rate": "R", "log-format": "FORMAT", "log-level": "LEVEL",
+	"max-noise-state": "SIZE", "max-per-owner": "K", "memory": "FD", "min-sep": "B", "momentum": "BETA", "objective": "ERROR", "observations": "FILE", "optimizer": "NAME", "order": "ORDER", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
+	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "schedule": "NAME", "scheme": "S", "shard": "i/N", "solve": "batch-size",
+	"strategy": "FILE", "unit": "UNIT", "until": "STAGE", "without": "FILE", "words": "SOURCE", "work-dir": "DIR", "workload": "NAME",
 }
 
 // valueName is what help calls the value of a flag; "" if it takes none, or if no name is known.

@@ -217,8 +217,8 @@ func TestOtherFlags(t *testing.T) {
 // TestFlags: parameters as the commands take them.
 func TestFlags(t *testing.T) {
 	normalized := true
-	list, err := flags(mechanism.Params{Kind: "bsr", Steps: 40, Bands: 4, Normalized: &normalized, LearningRates: "constant"})
-	if err != nil || !slices.Equal(list, []string{"--bands=4", "--kind=bsr", "--learning-rates=constant", "--normalized=true", "--steps=40"}) {
+	list, err := flags(mechanism.Params{Kind: "bsr", Steps: 40, Bands: 4, Normalized: &normalized, Training: mechanism.Training{Schedule: "constant"}})
+	if err != nil || !slices.Equal(list, []string{"--bands=4", "--kind=bsr", "--normalized=true", "--schedule=constant", "--steps=40"}) {
 		t.Error(list, err)
 	}
 	if list, err = flags(sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 2.5}); err != nil || !slices.Equal(list, []string{"--batch-size=2.5", "--min-sep=4", "--scheme=b-min-sep", "--steps=40"}) {

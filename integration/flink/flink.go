@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type Config struct {
 
 	TaskManagers int // with one slot each; 0: Flink runs inside the job server, with one slot a core
 	HeapMiB      int // for the tasks of a TaskManager, or of the job server with Flink inside; 0 means 1024
+
+	Settings map[string]string // of Flink, in place of those of the tests
 }
 
 // Cluster is a running Flink.
@@ -38,6 +41,7 @@ type Cluster struct {
 
 	config         Config
 	rest, rpc      string // ports of the JobManager
+	pool           string // address of the pool of workers
 	started        int    // task managers
 	processes      map[string]*process
 	removeDirAtEnd bool
@@ -101,13 +105,16 @@ func Start(ctx context.Context, c Config) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return k, p.wait(ctx, func() bool {
-		conn, err := net.DialTimeout("tcp", k.Endpoint, time.Second)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
+	return k, p.wait(ctx, func() bool { return listens(k.Endpoint) })
+}
+
+// listens reports whether somebody listens at an address.
+func listens(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
 }
 
 // Flags are the command's flags that run a pipeline here with the given parallelism, its workers in
@@ -130,6 +137,31 @@ func (k *Cluster) ProcessFlags(parallelism int, launcher, binary string) ([]stri
 	})
 	return []string{"--runner=flink", "--endpoint=" + k.Endpoint, "--environment_type=PROCESS", "--environment_config=" + string(environment),
 		"--worker_binary=" + binary, fmt.Sprintf("--parallelism=%d", parallelism)}, err
+}
+
+// StartPool starts a pool of workers beside the TaskManagers, as a sidecar has it, unless there is
+// one. Its workers are processes of the program.
+func (k *Cluster) StartPool(ctx context.Context, program string) error {
+	if k.processes["pool"] != nil {
+		return nil
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	k.pool = "localhost:" + ports[0]
+	p, err := k.start("pool", []string{"TMPDIR=" + filepath.Join(k.Dir, "work")}, program, "worker-pool", "--listen", k.pool, "--log-level", "info")
+	if err != nil {
+		return err
+	}
+	return p.wait(ctx, func() bool { return listens(k.pool) })
+}
+
+// PoolFlags are the command's flags that run a pipeline here with the given parallelism in workers
+// of the pool.
+func (k *Cluster) PoolFlags(parallelism int, binary string) []string {
+	return []string{"--runner=flink", "--endpoint=" + k.Endpoint, "--environment_type=EXTERNAL", "--environment_config=" + k.pool,
+		"--worker_binary=" + binary, fmt.Sprintf("--parallelism=%d", parallelism)}
 }
 
 // Logs is a pattern of the logs of all processes, for messages.
@@ -215,6 +247,12 @@ func (k *Cluster) writeSettings() error {
 	if k.config.TaskManagers > 0 {
 		text += fmt.Sprintf(settings, k.rpc, k.rest, temp, k.config.HeapMiB)
 	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for name, value := range k.config.Settings {
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, name+": ") })
+		lines = append(lines, name+": "+value)
+	}
+	text = strings.Join(lines, "\n") + "\n"
 	return os.WriteFile(filepath.Join(k.Dir, "conf", "config.yaml"), []byte(text), 0o600)
 }
 
@@ -283,13 +321,14 @@ func (k *Cluster) Restarts() (int, error) {
 	return strings.Count(string(log), " to RESTARTING"), err
 }
 
-// Workers returns the process ids of the workers that TaskManagers have started. Linux only.
+// Workers returns the process ids of the workers that TaskManagers and the pool have started. Linux
+// only.
 func (k *Cluster) Workers() (pids []int, err error) {
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	for _, folder := range folders {
 		in, _ := os.Readlink(filepath.Join(folder, "cwd")) // the process may have ended
 		binary, _ := os.Readlink(filepath.Join(folder, "exe"))
-		if filepath.Dir(in) == filepath.Join(k.Dir, "work") && filepath.Base(binary) == "worker" {
+		if filepath.Dir(in) == filepath.Join(k.Dir, "work") && slices.Contains([]string{"worker", "minsep"}, filepath.Base(binary)) {
 			pid, err := strconv.Atoi(filepath.Base(folder))
 			if err != nil {
 				return nil, err
@@ -314,7 +353,7 @@ func (k *Cluster) get(path string, into any) error {
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// process is a Java process.
+// process is a process that ends with this one.
 type process struct {
 	name, log string
 	stdin     io.Closer
@@ -325,14 +364,20 @@ type process struct {
 const endWithPipe = `exec 3<&0; "$@" </dev/null 3<&- & p=$!; { cat <&3 >/dev/null; kill -9 $p; } & wait $p`
 
 func (k *Cluster) java(name string, options []string, class string, args ...string) (*process, error) {
-	line := []string{"-c", endWithPipe, "sh", "java"}
+	line := []string{"java"}
 	for _, pkg := range []string{"lang", "lang.reflect", "util", "util.concurrent", "nio", "net", "io", "time"} {
 		line = append(line, "--add-opens=java.base/java."+pkg+"=ALL-UNNAMED")
 	}
 	line = append(line, options...)
 	line = append(line, "-Dorg.slf4j.simpleLogger.logFile=System.out", "-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Djava.io.tmpdir="+filepath.Join(k.Dir, "tmp"), "-cp", filepath.Join(k.config.Home, "lib", "*"), class)
-	cmd := exec.Command("sh", append(line, args...)...)
+	return k.start(name, nil, append(line, args...)...)
+}
+
+// start starts a program, with variables besides those of this process.
+func (k *Cluster) start(name string, env []string, line ...string) (*process, error) {
+	cmd := exec.Command("sh", append([]string{"-c", endWithPipe, "sh"}, line...)...)
+	cmd.Env = append(os.Environ(), env...)
 	p := &process{name: name, log: filepath.Join(k.Dir, "log", name+".log"), ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {

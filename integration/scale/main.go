@@ -21,6 +21,7 @@ import (
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
+	"minsep/transforms/contribution"
 	"minsep/transforms/progress"
 )
 
@@ -43,7 +44,7 @@ func exit(err error) {
 
 // point is what one stage cost.
 type point struct {
-	Stage   string           `json:"stage"` // bound or form
+	Stage   string           `json:"stage"` // bound, by a Beam job, bound-in-memory, or form
 	Shape   string           `json:"shape"`
 	Edges   int64            `json:"edges"`
 	K       int              `json:"max_per_owner"`    // 0: all that there are
@@ -63,6 +64,7 @@ func measureAll(args []string) error {
 	sizes := flags.String("edges", "1e6,1e7", "numbers of edges")
 	ks := flags.String("k", "2", "examples per owner; 0 for all that there are")
 	rounds := flags.Int("rounds", 0, "rounds of the bounding; 0 for as many as planned")
+	memory := flags.Bool("memory", false, "bound in memory, not by a Beam job")
 	points := flags.String("fit", "", "a file of points: print the model that they give and measure nothing")
 	graphFile := flags.String("graph", "", "a graph to bound in place of -shapes and -edges")
 	schemes := flags.String("schemes", "", "schemes to form batches by, of the bounded graph")
@@ -93,7 +95,10 @@ func measureAll(args []string) error {
 			if p.K, err = strconv.Atoi(k); err != nil {
 				return err
 			}
-			p.Stage, p.Scheme, p.Rounds = "bound", "", *rounds
+			p.Stage, p.Scheme, p.Rounds = boundStage, "", *rounds
+			if *memory {
+				p.Stage = boundInMemory
+			}
 			if err := measure(p, *dir); err != nil {
 				return err
 			}
@@ -132,6 +137,12 @@ func measureAll(args []string) error {
 	}
 	return nil
 }
+
+// Stages of points.
+const (
+	boundStage    = "bound"
+	boundInMemory = "bound-in-memory"
+)
 
 // graphName is the name of the graph that was made last.
 const graphName = "graph.parquet"
@@ -175,7 +186,7 @@ func stage(args []string) error {
 	dir := args[0]
 	o := pipelines.Options{Out: filepath.Join(dir, "run"), KeyFile: filepath.Join(dir, "key"), RunID: stream.RunID{1}, Overwrite: true}
 	counts := map[string]int64{}
-	if p.Stage == "bound" {
+	if p.Stage != "form" {
 		if err := os.RemoveAll(o.Out); err != nil {
 			return err
 		}
@@ -187,7 +198,15 @@ func stage(args []string) error {
 		if k == 0 {
 			k = 1<<31 - 1
 		}
-		r, err := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: k}, Rounds: p.Rounds}.Run(context.Background(), o)
+		b := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: k}, Rounds: p.Rounds}
+		if p.Stage == boundStage {
+			size, err := os.Stat(graph)
+			if err != nil {
+				return err
+			}
+			b.Buckets = contribution.Config{Bound: b.Bound, Edges: size.Size() / 4}.Sizes().Buckets // as many as are planned: to ask for them asks for a job
+		}
+		r, err := b.Run(context.Background(), o)
 		if err != nil {
 			return err
 		}

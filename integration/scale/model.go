@@ -73,7 +73,7 @@ const (
 	packedPrefix  = "bytes shuffled: "
 	verdictPrefix = packedPrefix + "verdicts after round "
 	modelK        = 2 // examples per owner that the model is of
-	verdictBytes  = 17
+	verdictBytes  = 18
 	lawRounds     = 12 // of the points by which the law is known
 )
 
@@ -135,7 +135,7 @@ func newModel(points []point) *model {
 				m.planned = append(m.planned, p)
 			}
 		}
-		if p.Stage == "bound" && p.Shape == "uniform" && p.K == modelK && p.Rounds == 0 {
+		if p.Stage == boundStage && p.Shape == "uniform" && p.K == modelK && p.Rounds == 0 {
 			e := float64(p.Edges)
 			size, logSize, perEdge, peak, file = append(size, e), append(logSize, math.Log10(e)), append(perEdge, p.CPU/e*1e6), append(peak, p.PeakGiB), append(file, float64(p.Files))
 		}
@@ -181,7 +181,7 @@ func (m *model) report(out io.Writer) {
 			if p.K == 0 {
 				k = "all"
 			}
-			row(strings.TrimSpace(p.Stage+" "+p.Scheme), p.Shape, num(float64(p.Edges)), k, num(p.Wall), num(p.CPU), num(p.CPU/float64(p.Edges)*1e6), fmt.Sprintf("%.2f", p.PeakGiB))
+			row(strings.TrimSpace(strings.ReplaceAll(p.Stage, "-", " ")+" "+p.Scheme), p.Shape, num(float64(p.Edges)), k, num(p.Wall), num(p.CPU), num(p.CPU/float64(p.Edges)*1e6), fmt.Sprintf("%.2f", p.PeakGiB))
 		}
 	})
 	table([]string{"graph", "edges", "k", "undecided edges after round 0", "2", "4", "6", "8", "10", "12"}, func() {

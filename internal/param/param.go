@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"minsep/internal/printable"
 )
 
 // Error is a parameter whose value breaks a rule. It never holds record
@@ -31,7 +33,7 @@ func (e *Error) Message(name string) string {
 	if e.Value == nil {
 		return name + ": " + e.Rule
 	}
-	return fmt.Sprintf("%s %v: %s", name, e.Value, e.Rule)
+	return fmt.Sprintf("%s %s: %s", name, printable.Line(fmt.Sprint(e.Value)), e.Rule)
 }
 
 // Printable is a text of the user's for a message: as it is, or quoted where it is empty or has

@@ -32,20 +32,38 @@ func RemoveLeft(ctx context.Context, dir, temp string) error {
 	return nil
 }
 
-// createTemp makes a temporary file, which is locked if it has a Temp: see RemoveLeft.
-func createTemp(dir string, o Options) (path string, f *os.File, err error) {
-	for {
-		path = filepath.Join(dir, TempPrefix+o.Temp+rand.Text())
-		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.Mode); err != nil || o.Temp == "" || !canLock {
+// createTemp makes a temporary file for the file base in dir, and locks it: see RemoveLeft. Without
+// [Options.Temp] its name is made of base, unless somebody writes that file already: so what a
+// killed process has left goes when the same file is written again.
+func createTemp(dir, base string, o Options) (path string, f *os.File, err error) {
+	path = filepath.Join(dir, writeName(base))
+	if o.Temp != "" || len(writeName(base)) > maxName || removeLeft(path) != nil {
+		path = randomTemp(dir, o)
+	}
+	for ; ; path = randomTemp(dir, o) {
+		f, err = openToWrite(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.Mode)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil || !canLock {
 			return path, f, err
 		}
 		err := TryLock(f)
 		if err == nil && isAt(f, path) || err != nil && !errors.Is(err, ErrLocked) { // there are file systems without locks
 			return path, f, nil
 		}
-		f.Close() // another process took it for one that was left, before it was locked
-		os.Remove(path)
+		f.Close() // another process took it for one that was left, before it was locked, and removes it
 	}
+}
+
+// maxName is how many bytes a name may have in a folder.
+const maxName = 255
+
+// writeName is the name of a file while it is written.
+func writeName(base string) string { return TempPrefix + "write-" + base }
+
+func randomTemp(dir string, o Options) string {
+	return filepath.Join(dir, TempPrefix+o.Temp+rand.Text())
 }
 
 // removeLeft is RemoveLeft for a folder of this machine.
@@ -63,7 +81,7 @@ func removeLeft(path string) error {
 			return nil // somebody writes it, or it is a finished file by now
 		}
 	}
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+	if err := remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -74,32 +74,44 @@ func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, 
 	return f, info, nil
 }
 
-// Write writes under a temporary name in the same folder, syncs, and renames, or links if there
-// must be no file: a link is refused where its name exists.
+// Write writes under a temporary name in the same folder, syncs, and renames.
 func (local) Write(_ context.Context, name string, o Options, write func(io.Writer) error) error {
 	path := localPath(name)
 	if o.Secret {
 		return writeInPlace(path, o.Mode, write)
 	}
-	temp, f, err := createTemp(filepath.Dir(path), o)
+	temp, f, err := createTemp(filepath.Dir(path), filepath.Base(path), o)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp) // fails, as it should, once the file has been renamed
 	err = fill(f, write)
-	if err == nil && canLock && o.Temp != "" {
-		defer f.Close() // which unlocks it, under its own name by then
-	} else if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	if canLock {
+		defer f.Close() // unlocks it, when nothing has the temporary name any more
+	} else {
+		err = errors.Join(err, f.Close())
 	}
-	place := os.Rename
-	if o.New {
-		place = os.Link
+	if err == nil {
+		err = place(temp, path, o.New)
 	}
-	if err := place(temp, path); err != nil {
+	if err != nil {
+		remove(temp)
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// place gives a finished file its name.
+func place(temp, path string, onlyNew bool) error {
+	if !onlyNew {
+		return rename(temp, path)
+	}
+	if done, err := renameNew(temp, path); done {
+		return err
+	}
+	if err := link(temp, path); err != nil { // which refuses a name that is there
+		return err
+	}
+	return remove(temp)
 }
 
 // writeInPlace makes a file where there is none, under its own name from the start.
@@ -112,12 +124,12 @@ func writeInPlace(path string, mode fs.FileMode, write func(io.Writer) error) er
 
 // create makes a new file and syncs it, or leaves none.
 func create(path string, mode fs.FileMode, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := openToWrite(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	if err = errors.Join(fill(f, write), f.Close()); err != nil {
-		os.Remove(path)
+		remove(path)
 	}
 	return err
 }
@@ -130,7 +142,7 @@ func fill(f *os.File, write func(io.Writer) error) error {
 		err = w.Flush()
 	}
 	if err == nil {
-		err = f.Sync()
+		err = syncFile(f)
 	}
 	return err
 }
@@ -169,10 +181,10 @@ func (local) List(_ context.Context, dir string) ([]Entry, error) {
 
 func (local) MkdirAll(_ context.Context, dir string, mode fs.FileMode) error {
 	dir = localPath(dir)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := makeDirs(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := makeDir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	info, err := os.Stat(dir)
@@ -184,14 +196,14 @@ func (local) MkdirAll(_ context.Context, dir string, mode fs.FileMode) error {
 
 // Remove returns when the file is gone for good.
 func (local) Remove(_ context.Context, name string) error {
-	if err := os.Remove(localPath(name)); err != nil {
+	if err := remove(localPath(name)); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(localPath(name)))
 }
 
-func (local) RemoveAll(_ context.Context, name string) error { return os.RemoveAll(localPath(name)) }
+func (local) RemoveAll(_ context.Context, name string) error { return removeAll(localPath(name)) }
 
 func (local) Move(_ context.Context, from, to string) error {
-	return os.Rename(localPath(from), localPath(to))
+	return rename(localPath(from), localPath(to))
 }

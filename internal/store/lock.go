@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"minsep/internal/param"
 )
 
 // ErrLocked says that another process holds a lock.
@@ -24,17 +26,17 @@ func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func
 		return func() {}, nil
 	}
 	dir = filepath.Clean(localPath(dir))
-	if err := os.MkdirAll(filepath.Dir(dir), folderMode); err != nil {
+	if err := makeDirs(filepath.Dir(dir), folderMode); err != nil {
 		return nil, err
 	}
-	err = os.Mkdir(dir, folderMode)
+	err = makeDir(dir, folderMode)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	made := err == nil
 	removeEmpty := func() {
 		if made {
-			os.Remove(dir) // fails if anything is in it
+			remove(dir) // fails if anything is in it
 		}
 	}
 	release, err := lockFile(filepath.Join(dir, name), fileMode)
@@ -51,9 +53,9 @@ func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 		return func() {}, nil
 	}
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, mode)
+		f, err := openToWrite(path, os.O_RDWR|os.O_CREATE|noFollow, mode)
 		if err != nil {
-			return nil, err
+			return nil, notALink(path, err)
 		}
 		if err := TryLock(f); err != nil {
 			f.Close()
@@ -62,10 +64,19 @@ func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 		// Whoever held the lock may have removed the file between our opening and our locking it:
 		// then it is another's by now, or nobody's.
 		if isAt(f, path) {
-			return func() { os.Remove(path); f.Close() }, nil
+			return func() { remove(path); f.Close() }, nil
 		}
 		f.Close()
 	}
+}
+
+// notALink is the error for a file that could not be opened to be written in place, where that is
+// because its name is a link.
+func notALink(name string, err error) error {
+	if to, is := LinkTo(name); is {
+		return &param.Error{Package: "store", Param: "file", Value: name, Rule: "is a link to " + to + ", where nothing is written: remove the link"}
+	}
+	return err
 }
 
 // lockFault is the error for a file that cannot be locked.

@@ -44,6 +44,39 @@ func TestLockFolder(t *testing.T) {
 	}
 }
 
+// TestLinksAreNotWritten: a link in the place of a lock or a log makes no file elsewhere, and
+// changes none.
+func TestLinksAreNotWritten(t *testing.T) {
+	top := t.TempDir()
+	dir, victim, dangling := filepath.Join(top, "run"), filepath.Join(top, "victim"), filepath.Join(top, "nowhere")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(victim, []byte("mine"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	for _, to := range []string{victim, dangling} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+		want := "file " + link + ": is a link to " + to
+		if _, err := store.LockFolder(dir, "link", 0o755, 0o644); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("lock: %v", err)
+		}
+		_, err := store.OpenLog(t.Context(), link, 0o600, 1<<20, func(io.Reader) (int64, error) { return 0, nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("log: %v", err)
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Lstat(dangling); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made where the link led: %v", err)
+	}
+	if b, err := os.ReadFile(victim); err != nil || string(b) != "mine" {
+		t.Errorf("what the link led to is %q now (%v)", b, err)
+	}
+}
+
 // Temporary files that a killed process has left are removed; those that are being written, those
 // of others and finished files stay.
 func TestRemoveLeft(t *testing.T) {
@@ -230,5 +263,57 @@ func TestFoldersOfStores(t *testing.T) {
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// What a killed writer of a file has left goes when the file is written again, and nothing of those
+// who write the same file at the same time.
+func TestLeftOfTheSameFile(t *testing.T) {
+	for _, o := range []store.Options{{Mode: 0o600}, {Mode: 0o600, New: true}} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "f")
+		only := func() {
+			t.Helper()
+			if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+				t.Errorf("New %v: left are %v, %v", o.New, list, err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, store.TempPrefix+"write-f"), []byte("left"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.WriteFile(t.Context(), path, o, []byte("whole")); err != nil {
+			t.Fatal(err)
+		}
+		only()
+		if o.New {
+			if err := store.WriteFile(t.Context(), path, o, []byte("again")); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("a file that is there: %v", err)
+			}
+			only()
+			continue
+		}
+		err := store.Write(t.Context(), path, o, func(w io.Writer) error { // while it is written
+			if err := store.WriteFile(t.Context(), path, o, []byte("first")); err != nil {
+				t.Error(err)
+			}
+			_, err := w.Write([]byte("second"))
+			return err
+		})
+		if b, errRead := os.ReadFile(path); err != nil || string(b) != "second" {
+			t.Errorf("%v, %q, %v", err, b, errRead)
+		}
+		only()
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				for range 50 {
+					if err := store.WriteFile(t.Context(), path, o, []byte("one of many")); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		only()
 	}
 }

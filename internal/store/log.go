@@ -27,9 +27,10 @@ func OpenLog(ctx context.Context, name string, mode fs.FileMode, limit int64, re
 	if !isLocal(name) {
 		return openObjectLog(ctx, name, limit, replay)
 	}
-	f, _, err := openLocal(name, os.O_RDWR|os.O_CREATE, mode)
+	changing("open", name)
+	f, _, err := openLocal(name, os.O_RDWR|os.O_CREATE|noFollow, mode)
 	if err != nil {
-		return nil, err
+		return nil, notALink(name, err)
 	}
 	l := &localLog{file: f}
 	if err := l.start(Dir(name), replay); err != nil {
@@ -59,20 +60,22 @@ func (l *localLog) start(dir string, replay func(io.Reader) (whole int64, err er
 	}
 	l.size = whole
 	if whole < info.Size() {
+		changing("truncate", l.file.Name())
 		if err := l.file.Truncate(l.size); err != nil {
 			return err
 		}
 	}
-	return errors.Join(l.file.Sync(), syncDir(dir))
+	return errors.Join(syncFile(l.file), syncDir(dir))
 }
 
 // Append syncs line by line, so that a crash tears the last one only.
 func (l *localLog) Append(lines [][]byte) error {
 	for _, line := range lines {
+		changing("append", l.file.Name())
 		if _, err := l.file.WriteAt(line, l.size); err != nil {
 			return err
 		}
-		if err := l.file.Sync(); err != nil {
+		if err := syncFile(l.file); err != nil {
 			return err
 		}
 		l.size += int64(len(line))

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -107,6 +108,15 @@ func Real(dir string) (string, error) {
 		return "", err
 	}
 	return filepath.Abs(real)
+}
+
+// LinkTo is what a local name leads to that is a symbolic link.
+func LinkTo(name string) (to string, is bool) {
+	if !isLocal(name) {
+		return "", false
+	}
+	to, err := os.Readlink(localPath(name))
+	return to, err == nil
 }
 
 // Resolved is [Real] for a folder that need not be there: then the folder that it is in is

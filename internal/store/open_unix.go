@@ -11,6 +11,10 @@ import (
 // for regular files.
 const nonBlocking = syscall.O_NONBLOCK
 
+// noFollow keeps a link from being opened in place of a file: a file that is made, or written in
+// place, must not be one elsewhere.
+const noFollow = syscall.O_NOFOLLOW
+
 // stored is how many bytes a file takes in its file system.
 func stored(info fs.FileInfo) int64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -21,9 +21,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"minsep/internal/param"
 )
@@ -70,6 +73,7 @@ type Options struct {
 
 	// Temp is a part of the name that a local file has while it is not finished: [TempPrefix], Temp
 	// and something random. It tells who may remove what a killed process has left: [RemoveLeft].
+	// Without it, the next who writes the same file removes that.
 	Temp string
 
 	// Size is at least how many bytes are written, where that is known; 0 where not. A store that
@@ -126,6 +130,9 @@ func Register(scheme string, open func() (FS, error)) {
 
 // of returns the store that a name belongs to.
 func of(name string) (FS, error) {
+	if strings.ContainsFunc(name, unicode.IsControl) { // which would act where the name is printed
+		return nil, &param.Error{Package: "store", Param: "name", Value: strconv.Quote(name), Rule: "must have no control characters, such as ends of lines"}
+	}
 	if isLocal(name) {
 		return local{}, nil
 	}
@@ -301,7 +308,7 @@ func Chmod(dir string, mode fs.FileMode) error {
 	if !isLocal(dir) {
 		return nil
 	}
-	return os.Chmod(localPath(dir), mode)
+	return changeMode(localPath(dir), mode)
 }
 
 // List returns the names in a folder, in order.

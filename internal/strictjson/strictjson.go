@@ -6,7 +6,8 @@
 // and zeros where a field is to be left out are faults, all of which are reported at once, each
 // with the path of its field.
 //
-// Three things of a struct field decide what is a fault:
+// Fields of an embedded struct without a JSON name count as the struct's own. Three things of a
+// field decide what is a fault:
 //
 //   - its JSON name: a field without one cannot be given;
 //   - ,omitempty on a number says that 0 stands for "not given": a 0 that is written is a fault,
@@ -225,6 +226,10 @@ func fieldsOf(t reflect.Type) (list []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
+			list = append(list, fieldsOf(f.Type)...)
+			continue
+		}
 		if !f.IsExported() || name == "" || name == "-" {
 			continue
 		}

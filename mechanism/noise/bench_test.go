@@ -7,7 +7,7 @@ import (
 	"minsep/mechanism"
 )
 
-// BenchmarkNoise makes float32 noise of 1e6 coordinates on one core.
+// BenchmarkNoise makes float32 noise of 1e6 coordinates on one core, with the words of each kind.
 func BenchmarkNoise(b *testing.B) {
 	const steps = 4096
 	cases := []struct {
@@ -30,29 +30,40 @@ func BenchmarkNoise(b *testing.B) {
 	}{"inverse=4", &mechanism.Strategy{Kind: mechanism.KindBISR, Steps: steps, InverseToeplitz: []float64{1, -.5, -.125, -.0625}}})
 	cases = append(cases, strategy4(steps))
 	for _, c := range cases {
-		b.Run(c.name, func(b *testing.B) {
-			coordinates, rows := int64(1000000), 64
-			if bands := c.s.Bands(); bands == 256 {
-				coordinates, rows = 100000, 128 // the state of 1e6 coordinates is 2 GB
-			}
-			g := generator(b, bind(b, Config{Strategy: c.s, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1}), 0, coordinates)
-			g.Workers = 1
-			dst := make([]float32, rows*int(coordinates))
-			for b.Loop() {
-				if g.Step()+rows > steps {
-					b.StopTimer()
-					if err := g.Seek(0); err != nil {
-						b.Fatal(err)
-					}
-					b.StartTimer()
-				}
-				if err := g.Fill32(dst); err != nil {
+		for _, words := range []Words{AES128, ChaCha12} {
+			benchmarkNoise(b, c.name, c.s, words)
+		}
+	}
+}
+
+// benchmarkNoise makes rows of a strategy with the words of a kind.
+func benchmarkNoise(b *testing.B, name string, s *mechanism.Strategy, words Words) {
+	if words != AES128 {
+		name = string(words) + "," + name
+	}
+	steps := s.Steps
+	b.Run(name, func(b *testing.B) {
+		coordinates, rows := int64(1000000), 64
+		if bands := s.Bands(); bands == 256 {
+			coordinates, rows = 100000, 128 // the state of 1e6 coordinates is 2 GB
+		}
+		g := generator(b, bind(b, Config{Strategy: s, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1, Words: words}), 0, coordinates)
+		g.Workers = 1
+		dst := make([]float32, rows*int(coordinates))
+		for b.Loop() {
+			if g.Step()+rows > steps {
+				b.StopTimer()
+				if err := g.Seek(0); err != nil {
 					b.Fatal(err)
 				}
+				b.StartTimer()
 			}
-			b.ReportMetric(float64(b.N)*float64(len(dst))/b.Elapsed().Seconds()/1e6, "Mvalues/s")
-		})
-	}
+			if err := g.Fill32(dst); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.N)*float64(len(dst))/b.Elapsed().Seconds()/1e6, "Mvalues/s")
+	})
 }
 
 func strategy4(steps int) (c struct {

@@ -33,34 +33,47 @@
 // numbers only.
 //
 // Not proven: that replacing Z by its computed values costs nothing. A word is a pseudorandom one
-// (AES-128), and a normal deviates from the exact Box–Muller value of its words by less than 1e-15
-// of its pair's radius, to which each operation of the correlation adds 2⁻⁵³ of its result. So
-// before rounding a value is off by about 1e-15 of its size, and after it by one step of the grid:
-// for less than one value in 1e8 on the default grid of float32, one in 1e3 on that of float64.
-// Halves are among them. The error depends on y alone, never on gradients. No bound in ε or δ is
-// claimed for it.
+// (AES-128 or ChaCha12), and a normal deviates from the exact Box–Muller value of its words by less
+// than 1e-15 of its pair's radius, to which each operation of the correlation adds 2⁻⁵³ of its
+// result. So before rounding a value is off by about 1e-15 of its size, and after it by one step of
+// the grid: for less than one value in 1e8 on the default grid of float32, one in 1e3 on that of
+// float64. Halves are among them. The error depends on y alone, never on gradients. No bound in ε
+// or δ is claimed for it.
 //
 // Noise is secret, and serves one training run: two training runs with the same noise reveal the
-// difference of their gradients. See [Claim].
+// difference of their gradients. Package registry keeps a run id to one of them.
 //
 // # Words
 //
-// The noise key K is HKDF-SHA256(root, salt = run id ‖ SHA-256 of the parameters, info = "noise"),
-// 32 bytes; its sub-keys are HKDF-SHA256(K, no salt, info = "normals") and HKDF-SHA256(K, no salt,
-// info = "tails"). Of a sub-key the first 16 bytes are an AES-128 key (package stream, Bulk). The
-// block of step t (0-based) and pair c is AES(t ‖ c), both fields 64 bits, big endian; it is read
-// as two 64-bit words, little endian. Pair c gives coordinates 2c and 2c+1.
+// A recipe names the source of its words, [AES128] or [ChaCha12]. The noise key K is
+// HKDF-SHA256(root, salt = run id ‖ SHA-256 of the parameters, info = "noise"), 32 bytes; its
+// sub-keys are HKDF-SHA256(K, no salt, info = "normals") and HKDF-SHA256(K, no salt, info =
+// "tails").
+//
+// With AES-128, the first 16 bytes of a sub-key are the key (package stream, Bulk). The block of
+// step t (0-based) and pair c is AES(t ‖ c), both fields 64 bits, big endian; it is read as two
+// 64-bit words, little endian. With ChaCha12, all of a sub-key is the key (package stream, ChaCha),
+// and the words of pair c are two of the eight of its 64-byte block ⌊c/4⌋ of step t. Pair c gives
+// coordinates 2c and 2c+1.
+//
+// # Arithmetic
+//
+// All operations are IEEE double precision, rounded to nearest. With AES-128, fma rounds a product
+// and the sum that it is added to once. With ChaCha12 it rounds the product first, and then the
+// sum: an accelerator, whose compiler may fuse or not, can be made to do that, so that a program on
+// it makes the same bits. Python's readers do (docs/large-models.md).
 //
 // # Normals
 //
-// Let w0, w1 be the words of (t, c) under "normals". All operations are IEEE double precision,
-// rounded to nearest, and fma is fused.
+// Let w0, w1 be the words of (t, c) under "normals".
 //
 //   - U: where w0 ≥ 2⁵², U = float64(w0)·2⁻⁶⁴. Else, once in 4096 pairs, w0 is followed by the
-//     words of the blocks AES(t ‖ c + r 2⁴⁸), r = 0, 1, …, under "tails"; in the string of bits of
-//     w0 and these words, most significant first, e zeros come before the first one, and X is the
-//     64 bits from that one on: U = float64(X)·2⁻⁶⁴⁻ᵉ. So U has its full precision however small it
-//     is, and the tail of a normal has no end.
+//     words of the pairs c + r 2⁴⁸ of the step, r = 0, 1, …, under "tails"; in the string of bits
+//     of w0 and these words, most significant first, e zeros come before the first one, and X is
+//     the 64 bits from that one on: U = float64(X)·2⁻⁶⁴⁻ᵉ. So U has its full precision however
+//     small it is, and the tail of a normal has no end. With ChaCha12, 2⁴⁰ takes the place of 2⁵²,
+//     so that a program without branches rarely needs the tail: from 2⁻²⁴ on U is a multiple of
+//     2⁻⁶⁴, in relative steps of 2⁻⁴⁰ or less, which move a radius by 1.6e-13 at most.
 //   - U = 2ᵏ m, m in [√½, √2): s = (m-1)/(m+1), q = s², -2 ln U = fma(-k, 2 ln 2, -fma(s q, M(q), 4
 //     s)), and R its square root.
 //   - x = ((w1 >> 12) + ½)·2⁻⁵², y = x²: sn = x S(y), cs = C(y) are the sine and cosine of π x / 4.

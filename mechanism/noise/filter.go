@@ -7,7 +7,7 @@ import "math"
 // a loop over one lane at a time, over four in a vector or over all gives the same bits.
 
 // feedbackGeneric is feedback in portable Go.
-func feedbackGeneric(p []float64, history, steps int, gain, f []float64) {
+func (a arithmetic) feedbackGeneric(p []float64, history, steps int, gain, f []float64) {
 	for t := range steps {
 		g := gain[t]
 		c := f[t*history:][:history]
@@ -16,10 +16,10 @@ func feedbackGeneric(p []float64, history, steps int, gain, f []float64) {
 			u0, u1, u2, u3 := out[0]*g, out[1]*g, out[2]*g, out[3]*g
 			for j, v := range c {
 				r := p[(t+j)*lanes+q:][:4]
-				u0 = math.FMA(v, r[0], u0)
-				u1 = math.FMA(v, r[1], u1)
-				u2 = math.FMA(v, r[2], u2)
-				u3 = math.FMA(v, r[3], u3)
+				u0 = a.add(v, r[0], u0)
+				u1 = a.add(v, r[1], u1)
+				u2 = a.add(v, r[2], u2)
+				u3 = a.add(v, r[3], u3)
 			}
 			out[0], out[1], out[2], out[3] = u0, u1, u2, u3
 		}
@@ -27,7 +27,7 @@ func feedbackGeneric(p []float64, history, steps int, gain, f []float64) {
 }
 
 // feedbackRingGeneric is feedbackRing in portable Go.
-func feedbackRingGeneric(ring []float64, stride, history, slot, steps int, z, gain, f []float64) {
+func (a arithmetic) feedbackRingGeneric(ring []float64, stride, history, slot, steps int, z, gain, f []float64) {
 	for t := range steps {
 		c := f[t*history:][:history]
 		var u [lanes]float64
@@ -37,7 +37,7 @@ func feedbackRingGeneric(ring []float64, stride, history, slot, steps int, z, ga
 		for j, v := range c {
 			r := ring[(slot+j)%history*stride:][:lanes]
 			for l := range u {
-				u[l] = math.FMA(v, r[l], u[l])
+				u[l] = a.add(v, r[l], u[l])
 			}
 		}
 		copy(ring[slot*stride:], u[:])
@@ -46,16 +46,16 @@ func feedbackRingGeneric(ring []float64, stride, history, slot, steps int, z, ga
 }
 
 // filterGeneric is filter in portable Go.
-func filterGeneric(p []float64, steps int, h []float64) {
+func (a arithmetic) filterGeneric(p []float64, steps int, h []float64) {
 	for t := range steps {
 		for q := 0; q < lanes; q += 4 {
 			var u0, u1, u2, u3 float64
 			for j, v := range h {
 				r := p[(t+j)*lanes+q:][:4]
-				u0 = math.FMA(v, r[0], u0)
-				u1 = math.FMA(v, r[1], u1)
-				u2 = math.FMA(v, r[2], u2)
-				u3 = math.FMA(v, r[3], u3)
+				u0 = a.add(v, r[0], u0)
+				u1 = a.add(v, r[1], u1)
+				u2 = a.add(v, r[2], u2)
+				u3 = a.add(v, r[3], u3)
 			}
 			out := p[t*lanes+q:][:4]
 			out[0], out[1], out[2], out[3] = u0, u1, u2, u3
@@ -64,19 +64,19 @@ func filterGeneric(p []float64, steps int, h []float64) {
 }
 
 // buffersGeneric is buffers in portable Go.
-func buffersGeneric(p []float64, steps int, s, minusScales, decays []float64) {
+func (a arithmetic) buffersGeneric(p []float64, steps int, s, minusScales, decays []float64) {
 	for t := range steps {
 		row := p[t*lanes:][:lanes]
 		for m, v := range minusScales {
 			b := s[m*lanes:][:lanes]
 			for l := range row {
-				row[l] = math.FMA(v, b[l], row[l])
+				row[l] = a.add(v, b[l], row[l])
 			}
 		}
 		for m, v := range decays {
 			b := s[m*lanes:][:lanes]
 			for l, u := range row {
-				b[l] = math.FMA(v, b[l], u)
+				b[l] = a.add(v, b[l], u)
 			}
 		}
 	}

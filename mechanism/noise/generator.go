@@ -32,6 +32,8 @@ type Generator struct {
 	base           int64 // lo rounded down to a whole panel
 	panels         int
 	scale, grid    float64 // σ ζ, and g or 0
+	source         Words
+	arithmetic     arithmetic
 	normals, tails stream.Key
 	binding        Digest // of checkpoints
 	step           int    // the next one
@@ -49,6 +51,7 @@ func newGenerator(r *Recipe, key stream.Key, lo, hi int64) *Generator {
 		steps:   r.Params.Steps,
 		lo:      lo, hi: hi, base: lo / lanes * lanes,
 		scale: float64(r.Params.NoiseMultiplier) * float64(r.Params.ClipNorm), grid: float64(r.Params.Grid),
+		source: r.Words(), arithmetic: r.Words().arithmetic(),
 		normals: key.Sub("normals"), tails: key.Sub("tails"),
 		binding: key.Commitment(),
 		history: r.Noising.history(),
@@ -202,7 +205,7 @@ func (g *Generator) tilePanels(chunk int) int {
 // worker makes one tile of panels at a time.
 type worker struct {
 	g              *Generator
-	normals, tails *stream.Bulk
+	normals, tails wordSource
 	words          []uint64
 	rows           []float64 // [panels of the tile][history + chunk][lanes]
 	coef           []float64 // feedback of a chunk, oldest first, [steps][history]
@@ -210,7 +213,7 @@ type worker struct {
 }
 
 func newWorker(g *Generator) *worker {
-	return &worker{g: g, normals: stream.NewBulk(g.normals), tails: stream.NewBulk(g.tails)}
+	return &worker{g: g, normals: g.source.source(g.normals), tails: g.source.source(g.tails)}
 }
 
 // room makes room for chunk steps of the panels [from, to), and returns the distance between
@@ -318,12 +321,12 @@ func (w *worker) correlate(panels []float64, p, n, stride, steps int) {
 	g := w.g
 	switch {
 	case g.noising.Gain != nil:
-		feedback(panels, n, stride, g.history, steps, w.gain, w.coef)
+		g.arithmetic.feedback(panels, n, stride, g.history, steps, w.gain, w.coef)
 	case g.noising.Filter != nil:
-		filter(panels, n, stride, steps, g.filter)
+		g.arithmetic.filter(panels, n, stride, steps, g.filter)
 	default:
 		state := g.state[p*g.stateRows*lanes:][:n*g.stateRows*lanes]
-		buffers(panels, n, stride, steps, state, g.minusScales, g.noising.Decays)
+		g.arithmetic.buffers(panels, n, stride, steps, state, g.minusScales, g.noising.Decays)
 	}
 }
 
@@ -333,13 +336,14 @@ func (w *worker) normalsRow(dst []float64, from, to, step, stride int, soon, lat
 	pair := uint64(w.g.base/2) + uint64(from)*(lanes/2)
 	words := w.words[:(to-from)*lanes]
 	w.normals.Words(words, uint64(step), pair)
-	if !normals(dst, stride, words, soon, later) {
+	a := w.g.arithmetic
+	if !a.normals(dst, stride, words, soon, later) {
 		return
 	}
 	for i := 0; i < len(words); i += 2 {
-		if words[i] < shortWord {
-			r := tailRadius(w.tails, words[i], uint64(step), pair+uint64(i/2))
-			cs, sn := circle(words[i+1])
+		if words[i] < a.shortWord() {
+			r := a.tailRadius(w.tails, words[i], uint64(step), pair+uint64(i/2))
+			cs, sn := a.circle(words[i+1])
 			at := i/lanes*stride + i%lanes
 			dst[at], dst[at+1] = r*cs, r*sn
 		}

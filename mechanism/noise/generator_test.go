@@ -32,9 +32,16 @@ func generator(t testing.TB, r *Recipe, lo, hi int64) *Generator {
 	return g
 }
 
-func identityGenerator(t testing.TB, n int64) *Generator {
-	r := bind(t, Config{Strategy: mechanism.Identity(1 << 20), Coordinates: n, NoiseMultiplier: 1, ClipNorm: 1})
+func identityGenerator(t testing.TB, n int64, words Words) *Generator {
+	r := bind(t, Config{Strategy: mechanism.Identity(1 << 20), Coordinates: n, NoiseMultiplier: 1, ClipNorm: 1, Words: words})
 	return generator(t, r, 0, n)
+}
+
+// eachWords runs a test with the words of each kind.
+func eachWords(t *testing.T, f func(t *testing.T, words Words)) {
+	for _, words := range []Words{AES128, ChaCha12} {
+		t.Run(string(words), func(t *testing.T) { f(t, words) })
+	}
 }
 
 // strategies has one strategy of every way of making noise.
@@ -78,12 +85,14 @@ func strategies(steps int) map[string]*mechanism.Strategy {
 
 // TestRowsAreTheInverseTimesNormals compares every kind with the strategy's own solver applied to
 // the normals of independent steps.
-func TestRowsAreTheInverseTimesNormals(t *testing.T) {
+func TestRowsAreTheInverseTimesNormals(t *testing.T) { eachWords(t, rowsAreTheInverseTimesNormals) }
+
+func rowsAreTheInverseTimesNormals(t *testing.T, words Words) {
 	const steps, width = 50, 37
 	const scale = 1.5 * 0.25
 	for name, s := range strategies(steps) {
 		t.Run(name, func(t *testing.T) {
-			r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 1.5, ClipNorm: .25})
+			r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 1.5, ClipNorm: .25, Words: words})
 			got := make([]float64, steps*width)
 			if err := generator(t, r, 0, width).FillUnrounded(got); err != nil {
 				t.Fatal(err)
@@ -106,18 +115,18 @@ func TestRowsAreTheInverseTimesNormals(t *testing.T) {
 
 // normalsOf makes the normals of a recipe without the generator's tiles.
 func normalsOf(t testing.TB, r *Recipe, steps, width int) []float64 {
-	key := r.Key(testRoot(t), r.RunID)
-	main, tails := stream.NewBulk(key.Sub("normals")), stream.NewBulk(key.Sub("tails"))
+	key, a := r.Key(testRoot(t), r.RunID), r.Words().arithmetic()
+	main, tails := r.Words().source(key.Sub("normals")), r.Words().source(key.Sub("tails"))
 	z := make([]float64, steps*(width+1))
 	for i := range steps {
 		var w [2]uint64
 		for c := 0; c < width; c += 2 {
 			main.Words(w[:], uint64(i), uint64(c/2))
-			rad := tailRadius(tails, w[0], uint64(i), uint64(c/2))
-			if w[0] >= shortWord {
-				rad = radius(float64(w[0]), 64)
+			rad := a.tailRadius(tails, w[0], uint64(i), uint64(c/2))
+			if w[0] >= a.shortWord() {
+				rad = a.radius(float64(w[0]), 64)
 			}
-			cs, sn := circle(w[1])
+			cs, sn := a.circle(w[1])
 			z[i*width+c] = rad * cs
 			if c+1 < width {
 				z[i*width+c+1] = rad * sn
@@ -129,11 +138,13 @@ func normalsOf(t testing.TB, r *Recipe, steps, width int) []float64 {
 
 // TestSplitsGiveTheSameValues makes the same noise in one piece, in shards of all widths, in calls
 // of all lengths, and with several workers.
-func TestSplitsGiveTheSameValues(t *testing.T) {
+func TestSplitsGiveTheSameValues(t *testing.T) { eachWords(t, splitsGiveTheSameValues) }
+
+func splitsGiveTheSameValues(t *testing.T, words Words) {
 	const steps, width = 70, 301
 	for name, s := range strategies(steps) {
 		t.Run(name, func(t *testing.T) {
-			r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 2, ClipNorm: 1})
+			r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 2, ClipNorm: 1, Words: words})
 			whole := make([]float32, steps*width)
 			g := generator(t, r, 0, width)
 			g.Workers = 1
@@ -164,10 +175,12 @@ func TestSplitsGiveTheSameValues(t *testing.T) {
 	}
 }
 
-func TestSeek(t *testing.T) {
+func TestSeek(t *testing.T) { eachWords(t, seek) }
+
+func seek(t *testing.T, words Words) {
 	const steps, width = 40, 20
 	for name, s := range strategies(steps) {
-		r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 2, ClipNorm: 1})
+		r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 2, ClipNorm: 1, Words: words})
 		whole, part := make([]float32, steps*width), make([]float32, 5*width)
 		g := generator(t, r, 0, width)
 		if err := g.Fill32(whole); err != nil {
@@ -194,10 +207,12 @@ func TestSeek(t *testing.T) {
 // y, L the Cholesky factor of the claimed covariance C⁻¹C⁻ᵀ, that is T = C y, all entries of T are
 // iid N(0,1): their sum of squares is χ², and products of different steps have mean 0. A wrong twin
 // takes a neighbouring strategy for the right one.
-func TestCovariance(t *testing.T) {
+func TestCovariance(t *testing.T) { eachWords(t, covariance) }
+
+func covariance(t *testing.T, words Words) {
 	const steps, width = 12, 60000
 	for name, s := range strategies(steps) {
-		r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1})
+		r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 1, ClipNorm: 1, Words: words})
 		y := make([]float64, steps*width)
 		if err := generator(t, r, 0, width).Fill64(y); err != nil {
 			t.Fatal(err)
@@ -269,7 +284,9 @@ func whiteness(s *mechanism.Strategy, y []float64, steps, width int) error {
 	return nil
 }
 
-func TestMoments(t *testing.T) {
+func TestMoments(t *testing.T) { eachWords(t, moments) }
+
+func moments(t *testing.T, words Words) {
 	steps, width := 40, 100000
 	switch {
 	case stattest.Long(): // 1e9 normals, a minute or so
@@ -277,7 +294,7 @@ func TestMoments(t *testing.T) {
 	case testing.Short():
 		steps = 8
 	}
-	g := identityGenerator(t, int64(width))
+	g := identityGenerator(t, int64(width), words)
 	right := func(step int, z []float64) {
 		if err := errors.Join(g.Seek(step), g.FillUnrounded(z)); err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func TestGrid(t *testing.T) {
 		{1e308, 1e308, NoGrid, false, 0, "clip norm 1e+308: must be"},
 		{1, math.NaN(), 0, false, 0, "clip norm NaN: must be"},
 	} {
-		r, err := NewRecipe(Config{s, 100, c.multiplier, c.clip, c.grid, c.float64, Training{}})
+		r, err := NewRecipe(Config{Strategy: s, Coordinates: 100, NoiseMultiplier: c.multiplier, ClipNorm: c.clip, Grid: c.grid, Float64: c.float64})
 		switch {
 		case err != nil && (c.want != 0 || !strings.Contains(err.Error(), c.rule) || strings.Contains(err.Error(), "unstable")):
 			t.Errorf("%+v: %v", c, err)

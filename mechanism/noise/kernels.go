@@ -3,6 +3,20 @@ package noise
 // The inner loops, for one panel or for some that lie distance values apart: with vectors two
 // panels at a time, one, or in portable Go.
 
+// kernels do the operations of the portable functions in each lane, with AVX2 and FMA or with
+// AVX-512, and so give the same bits. Those over rows take one panel with AVX2, whose second half
+// lies across = 8 values from the first, and with AVX-512 two panels, across values apart.
+type kernels struct {
+	normals256 func(dst *float64, stride int, words *uint64, groups int, t *vectorTables) (short int)
+	// Memory at soon and later is brought nearer.
+	normals512 func(dst *float64, stride int, words *uint64, groups int, t *vectorTables, soon, later *float64) (short int)
+	// The history rows before each of steps rows begin in slot, the oldest first, and the first row
+	// is put into slot out. From slot slots on the slots begin anew.
+	feedback256, feedback512 func(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64)
+	filter256, filter512     func(p *float64, across, taps, steps int, h *float64)
+	buffers256, buffers512   func(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, decays *float64)
+}
+
 // wide is the number of doubles to the widest vectors, which take two panels at a time; half is
 // that of the second half of a panel's row, for vectors that take one.
 const wide, half = 8, lanes / 2
@@ -11,34 +25,34 @@ const wide, half = 8, lanes / 2
 // every group of words, and reports whether a radius word among them needs its tail, in which case
 // those pairs are not yet right. Memory that is read next, soon and later, as much of each as dst
 // takes, is brought nearer meanwhile; nil is nothing.
-func normals(dst []float64, stride int, words []uint64, soon, later []float64) bool {
+func (a arithmetic) normals(dst []float64, stride int, words []uint64, soon, later []float64) bool {
 	groups := len(words) / lanes
 	if vectors == 0 || groups == 0 {
-		return normalsGeneric(dst, stride, words)
+		return a.normalsGeneric(dst, stride, words)
 	}
 	_ = dst[(groups-1)*stride+lanes-1]
 	if vectors == wide {
-		a, b := &dst[0], &dst[0]
+		near, far := &dst[0], &dst[0]
 		if len(soon) >= len(words) {
-			a = &soon[0]
+			near = &soon[0]
 		}
 		if len(later) >= len(words) {
-			b = &later[0]
+			far = &later[0]
 		}
-		return normals512(&dst[0], stride, &words[0], groups, &tables, a, b) != 0
+		return kernelsOf[a].normals512(&dst[0], stride, &words[0], groups, &tables, near, far) != 0
 	}
-	return normals256(&dst[0], stride, &words[0], groups, &tables) != 0
+	return kernelsOf[a].normals256(&dst[0], stride, &words[0], groups, &tables) != 0
 }
 
 // feedback replaces the rows of panels after their first history rows by u_t, where the rows before
 // a row are its earlier outputs. f holds history coefficients a step, the oldest first, gain one.
-func feedback(p []float64, panels, distance, history, steps int, gain, f []float64) {
+func (a arithmetic) feedback(p []float64, panels, distance, history, steps int, gain, f []float64) {
 	if history == 0 && allOnes(gain[:steps]) {
 		return
 	}
 	if vectors == 0 || history == 0 {
 		for i := range panels {
-			feedbackGeneric(p[i*distance:], history, steps, gain, f)
+			a.feedbackGeneric(p[i*distance:], history, steps, gain, f)
 		}
 		return
 	}
@@ -47,11 +61,11 @@ func feedback(p []float64, panels, distance, history, steps int, gain, f []float
 	for i := 0; i < panels; i++ {
 		rows, z := &p[i*distance], &p[i*distance+history*lanes]
 		if vectors == wide && i+1 < panels {
-			feedback512(rows, distance, lanes, history, 0, noRing, history, steps, z, &gain[0], &f[0])
+			kernelsOf[a].feedback512(rows, distance, lanes, history, 0, noRing, history, steps, z, &gain[0], &f[0])
 			i++
 			continue
 		}
-		feedback256(rows, half, lanes, history, 0, noRing, history, steps, z, &gain[0], &f[0])
+		kernelsOf[a].feedback256(rows, half, lanes, history, 0, noRing, history, steps, z, &gain[0], &f[0])
 	}
 }
 
@@ -59,10 +73,10 @@ func feedback(p []float64, panels, distance, history, steps int, gain, f []float
 // history slots: it sets the slot of each of steps rows, the first slot and those after it, to u_t.
 // A slot holds the oldest row until then, and steps are at most history. stride values lie from
 // slot to slot; z holds the normals in the same way, a row a step.
-func feedbackRing(ring []float64, panels, stride, history, slot, steps int, z, gain, f []float64) {
+func (a arithmetic) feedbackRing(ring []float64, panels, stride, history, slot, steps int, z, gain, f []float64) {
 	if vectors == 0 {
 		for i := range panels {
-			feedbackRingGeneric(ring[i*lanes:], stride, history, slot, steps, z[i*lanes:], gain, f)
+			a.feedbackRingGeneric(ring[i*lanes:], stride, history, slot, steps, z[i*lanes:], gain, f)
 		}
 		return
 	}
@@ -71,11 +85,11 @@ func feedbackRing(ring []float64, panels, stride, history, slot, steps int, z, g
 	for i := 0; i < panels; i++ {
 		rows, z := &ring[i*lanes], &z[i*lanes]
 		if vectors == wide && i+1 < panels {
-			feedback512(rows, lanes, stride, history, slot, history, slot, steps, z, &gain[0], &f[0])
+			kernelsOf[a].feedback512(rows, lanes, stride, history, slot, history, slot, steps, z, &gain[0], &f[0])
 			i++
 			continue
 		}
-		feedback256(rows, half, stride, history, slot, history, slot, steps, z, &gain[0], &f[0])
+		kernelsOf[a].feedback256(rows, half, stride, history, slot, history, slot, steps, z, &gain[0], &f[0])
 	}
 }
 
@@ -90,31 +104,31 @@ func allOnes(gain []float64) bool {
 
 // filter replaces row t of panels by the sum of h[j] times row t+j, for the first steps rows. h has
 // the coefficient of the oldest input first.
-func filter(p []float64, panels, distance, steps int, h []float64) {
+func (a arithmetic) filter(p []float64, panels, distance, steps int, h []float64) {
 	if vectors == 0 {
 		for i := range panels {
-			filterGeneric(p[i*distance:], steps, h)
+			a.filterGeneric(p[i*distance:], steps, h)
 		}
 		return
 	}
 	_ = p[(panels-1)*distance+(steps+len(h)-1)*lanes-1]
 	for i := 0; i < panels; i++ {
 		if vectors == wide && i+1 < panels {
-			filter512(&p[i*distance], distance, len(h), steps, &h[0])
+			kernelsOf[a].filter512(&p[i*distance], distance, len(h), steps, &h[0])
 			i++
 			continue
 		}
-		filter256(&p[i*distance], half, len(h), steps, &h[0])
+		kernelsOf[a].filter256(&p[i*distance], half, len(h), steps, &h[0])
 	}
 }
 
 // buffers replaces the rows of panels by u_t of a BLT with the buffers s, lanes entries each, those
 // of a panel after those of the one before. minusScales and decays have one entry a buffer.
-func buffers(p []float64, panels, distance, steps int, s, minusScales, decays []float64) {
+func (a arithmetic) buffers(p []float64, panels, distance, steps int, s, minusScales, decays []float64) {
 	n := len(decays)
 	if vectors == 0 {
 		for i := range panels {
-			buffersGeneric(p[i*distance:], steps, s[i*n*lanes:], minusScales, decays)
+			a.buffersGeneric(p[i*distance:], steps, s[i*n*lanes:], minusScales, decays)
 		}
 		return
 	}
@@ -122,11 +136,11 @@ func buffers(p []float64, panels, distance, steps int, s, minusScales, decays []
 	for i := 0; i < panels; i++ {
 		rows, kept := &p[i*distance], &s[i*n*lanes]
 		if vectors == wide && i+1 < panels {
-			buffers512(rows, distance, steps, kept, n*lanes, n, &minusScales[0], &decays[0])
+			kernelsOf[a].buffers512(rows, distance, steps, kept, n*lanes, n, &minusScales[0], &decays[0])
 			i++
 			continue
 		}
-		buffers256(rows, half, steps, kept, half, n, &minusScales[0], &decays[0])
+		kernelsOf[a].buffers256(rows, half, steps, kept, half, n, &minusScales[0], &decays[0])
 	}
 }
 

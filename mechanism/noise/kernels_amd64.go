@@ -44,36 +44,59 @@ func newVectorTables() (t vectorTables) {
 	return t
 }
 
-// The functions below are those of kernels.go with AVX2 and FMA, or with AVX-512: the same
-// operations in each lane, so the same bits. Those over rows take one panel with AVX2, whose second
-// half lies across = 8 values from the first, and with AVX-512 two panels, across values apart.
+// kernelsOf are the kernels of each arithmetic, by the doubles to a vector.
+var kernelsOf = [...]kernels{
+	fused: {normals256, normals512, feedback256, feedback512, filter256, filter512, buffers256, buffers512},
+	apart: {normals256Apart, normals512Apart, feedback256Apart, feedback512Apart, filter256Apart, filter512Apart, buffers256Apart, buffers512Apart},
+}
 
 //go:noescape
 func normals256(dst *float64, stride int, words *uint64, groups int, t *vectorTables) (short int)
 
 //go:noescape
+func normals256Apart(dst *float64, stride int, words *uint64, groups int, t *vectorTables) (short int)
+
+//go:noescape
 func normals512(dst *float64, stride int, words *uint64, groups int, t *vectorTables, soon, later *float64) (short int)
 
-// feedback256 makes steps rows from the history rows before each, the oldest of them in slot, and
-// puts the first into slot out. From slot slots on the slots begin anew.
-//
+//go:noescape
+func normals512Apart(dst *float64, stride int, words *uint64, groups int, t *vectorTables, soon, later *float64) (short int)
+
 //go:noescape
 func feedback256(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64)
+
+//go:noescape
+func feedback256Apart(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64)
 
 //go:noescape
 func feedback512(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64)
 
 //go:noescape
+func feedback512Apart(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64)
+
+//go:noescape
 func filter256(p *float64, across, taps, steps int, h *float64)
+
+//go:noescape
+func filter256Apart(p *float64, across, taps, steps int, h *float64)
 
 //go:noescape
 func filter512(p *float64, across, taps, steps int, h *float64)
 
 //go:noescape
+func filter512Apart(p *float64, across, taps, steps int, h *float64)
+
+//go:noescape
 func buffers256(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, decays *float64)
 
 //go:noescape
+func buffers256Apart(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, decays *float64)
+
+//go:noescape
 func buffers512(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, decays *float64)
+
+//go:noescape
+func buffers512Apart(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, decays *float64)
 
 // round256 returns 15 if all values are within the limit.
 //

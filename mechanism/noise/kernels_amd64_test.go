@@ -49,18 +49,24 @@ func TestKernelsAgree(t *testing.T) {
 }
 
 func panelsAgree(t *testing.T, rng *rand.Rand, history, steps, panels int) {
+	for _, a := range []arithmetic{fused, apart} {
+		a.panelsAgree(t, rng, history, steps, panels)
+	}
+}
+
+func (a arithmetic) panelsAgree(t *testing.T, rng *rand.Rand, history, steps, panels int) {
 	distance := (history+steps)*lanes + 3
 	p := random(rng, panels*distance)
 	gain, f := random(rng, steps), random(rng, steps*history)
 	alike(t, "feedback", func() []float64 {
 		q := slices.Clone(p)
-		feedback(q, panels, distance, history, steps, gain, f)
+		a.feedback(q, panels, distance, history, steps, gain, f)
 		return q
 	})
 	taps := random(rng, history+1)
 	alike(t, "filter", func() []float64 {
 		q := slices.Clone(p)
-		filter(q, panels, distance, steps, taps)
+		a.filter(q, panels, distance, steps, taps)
 		return q
 	})
 	if history == 0 {
@@ -72,30 +78,37 @@ func panelsAgree(t *testing.T, rng *rand.Rand, history, steps, panels int) {
 		ring, z, slot := random(rng, history*stride), random(rng, steps*stride), rng.IntN(history)
 		alike(t, "feedbackRing", func() []float64 {
 			q := slices.Clone(ring)
-			feedbackRing(q[lanes:], panels, stride, history, slot, steps, z[lanes:], gain, f)
+			a.feedbackRing(q[lanes:], panels, stride, history, slot, steps, z[lanes:], gain, f)
 			return q
 		})
 	}
 	s, scales, decays := random(rng, panels*history*lanes), random(rng, history), random(rng, history)
 	alike(t, "buffers", func() []float64 {
 		q := append(slices.Clone(p), s...)
-		buffers(q[:len(p)], panels, distance, steps, q[len(p):], scales, decays)
+		a.buffers(q[:len(p)], panels, distance, steps, q[len(p):], scales, decays)
 		return q
 	})
 }
 
 // cornerWords are words at the edges of what normals tells apart.
 var cornerWords = []uint64{
-	math.MaxUint64, math.MaxUint64 - 1<<10, 1 << 63, 1<<63 - 1, shortWord, shortWord + 1, 2*shortWord - 1,
+	math.MaxUint64, math.MaxUint64 - 1<<10, 1 << 63, 1<<63 - 1, 1 << 52, 1<<52 + 1, 1<<53 - 1,
 	0xb504f333f9de6484, 0xb504f333f9de6400, 0xb504f333f9de6000, // about 2⁶³·⁵
 }
 
 func TestNormalKernelsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
+	for _, a := range []arithmetic{fused, apart} {
+		a.normalKernelsAgree(t, rng)
+	}
+}
+
+func (a arithmetic) normalKernelsAgree(t *testing.T, rng *rand.Rand) {
+	cornerWords := append(slices.Clone(cornerWords), a.shortWord(), a.shortWord()+1, 2*a.shortWord()-1)
 	for _, groups := range []int{1, 2, 3, 1000} {
 		words := make([]uint64, groups*lanes)
 		for i := range words {
-			words[i] = max(shortWord, rng.Uint64()>>rng.IntN(12))
+			words[i] = max(a.shortWord(), rng.Uint64()>>rng.IntN(24))
 			if rng.IntN(4) == 0 {
 				words[i] = cornerWords[rng.IntN(len(cornerWords))]
 			}
@@ -103,36 +116,36 @@ func TestNormalKernelsAgree(t *testing.T) {
 				words[i] = rng.Uint64N(8)
 			}
 		}
-		normalKernelsAgree(t, rng, words)
+		a.normalsAgree(t, rng, words)
 	}
 	for i := range cornerWords { // each in each lane
 		words := make([]uint64, len(cornerWords)*lanes)
 		for j := range words {
 			words[j] = cornerWords[(i+j)%len(cornerWords)]
 		}
-		normalKernelsAgree(t, rng, words)
+		a.normalsAgree(t, rng, words)
 	}
 }
 
-// normalKernelsAgree compares the normals of words, none of which is short, and then whether a
+// normalsAgree compares the normals of words, none of which is short, and then whether a
 // short one is seen in each place.
-func normalKernelsAgree(t *testing.T, rng *rand.Rand, words []uint64) {
+func (a arithmetic) normalsAgree(t *testing.T, rng *rand.Rand, words []uint64) {
 	groups := len(words) / lanes
 	const stride = lanes * 3
 	near := make([]float64, len(words))
 	alike(t, "normals", func() []float64 {
 		z := make([]float64, groups*stride)
-		if normals(z, stride, words, near, near) {
+		if a.normals(z, stride, words, near, near) {
 			t.Error("no word is short")
 		}
 		return z
 	})
 	for i := 0; i < lanes; i += 2 {
-		for _, word := range []uint64{shortWord - 1, 0, 1, shortWord / 2} {
+		for _, word := range []uint64{a.shortWord() - 1, 0, 1, a.shortWord() / 2} {
 			short := slices.Clone(words)
 			short[rng.IntN(groups)*lanes+i] = word
 			alike(t, "short word", func() []float64 {
-				if !normals(make([]float64, groups*stride), stride, short, nil, nil) {
+				if !a.normals(make([]float64, groups*stride), stride, short, nil, nil) {
 					t.Errorf("vectors of %d: the short word %d in place %d is not seen", vectors, word, i)
 				}
 				return nil
@@ -182,10 +195,12 @@ func roundingAgrees(t *testing.T, rng *rand.Rand, r rounding, rows int, large fl
 
 // TestNoiseAgrees compares whole rows of every kind, of panels of even and odd number, from files'
 // generators and from streams.
-func TestNoiseAgrees(t *testing.T) {
+func TestNoiseAgrees(t *testing.T) { eachWords(t, noiseAgrees) }
+
+func noiseAgrees(t *testing.T, words Words) {
 	const steps, coordinates = 23, 1000
 	for name, strategy := range strategies(steps) {
-		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1})
+		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1, Words: words})
 		for _, hi := range []int64{coordinates, coordinates - 20} {
 			alike(t, name, func() []float64 {
 				rows := make([]float32, steps*(hi-3))

@@ -3,8 +3,6 @@ package noise
 import (
 	"math"
 	"math/bits"
-
-	"minsep/sampling/stream"
 )
 
 // Coefficients of the polynomials of the package comment, lowest degree first: minimax in the sense
@@ -29,36 +27,34 @@ var (
 const (
 	twoLn2   = 0x1.62e42fefa39efp+0 // 2 ln 2
 	sqrtHalf = 0x3fe6a09e667f3bcd   // the bits of √½
-	// Radius words below have 12 leading zeros and are extended.
-	shortWord = 1 << 52
 )
 
 // polynomial evaluates c at x by Horner's rule.
-func polynomial(c *[7]float64, x float64) float64 {
-	p := math.FMA(c[6], x, c[5])
-	p = math.FMA(p, x, c[4])
-	p = math.FMA(p, x, c[3])
-	p = math.FMA(p, x, c[2])
-	p = math.FMA(p, x, c[1])
-	return math.FMA(p, x, c[0])
+func (a arithmetic) polynomial(c *[7]float64, x float64) float64 {
+	p := a.add(c[6], x, c[5])
+	p = a.add(p, x, c[4])
+	p = a.add(p, x, c[3])
+	p = a.add(p, x, c[2])
+	p = a.add(p, x, c[1])
+	return a.add(p, x, c[0])
 }
 
-// radius returns sqrt(-2 ln(u 2⁻ⁱ)) for u in [2⁵², 2⁶⁴] and u 2⁻ⁱ ≤ 1.
-func radius(u float64, exponent uint64) float64 {
+// radius returns sqrt(-2 ln(u 2⁻ⁱ)) for u in [2⁴⁰, 2⁶⁴] and u 2⁻ⁱ ≤ 1.
+func (a arithmetic) radius(u float64, exponent uint64) float64 {
 	b := math.Float64bits(u)
 	k := (b - sqrtHalf) >> 52 // u = 2ᵏ m
 	m := math.Float64frombits(b - k<<52)
 	s := (m - 1) / (m + 1)
 	q := s * s
-	t := math.FMA(s*q, polynomial(&logCoef, q), 4*s)
-	return math.Sqrt(math.FMA(float64(int64(exponent-k)), twoLn2, -t))
+	t := a.add(s*q, a.polynomial(&logCoef, q), 4*s)
+	return math.Sqrt(a.add(float64(int64(exponent-k)), twoLn2, -t))
 }
 
 // circle returns the cosine and sine of the angle that w stands for.
-func circle(w uint64) (cs, sn float64) {
+func (a arithmetic) circle(w uint64) (cs, sn float64) {
 	x := math.Float64frombits(w>>12|0x3ff<<52) - 1 + 0x1p-53
 	y := x * x
-	sn, cs = x*polynomial(&sinCoef, y), polynomial(&cosCoef, y)
+	sn, cs = x*a.polynomial(&sinCoef, y), a.polynomial(&cosCoef, y)
 	if w&1 != 0 {
 		sn, cs = cs, sn
 	}
@@ -71,14 +67,14 @@ func circle(w uint64) (cs, sn float64) {
 const lanes = 16
 
 // normalsGeneric is normals in portable Go.
-func normalsGeneric(dst []float64, stride int, words []uint64) (short bool) {
+func (a arithmetic) normalsGeneric(dst []float64, stride int, words []uint64) (short bool) {
 	for g := 0; g*lanes < len(words); g++ {
 		w := words[g*lanes:][:lanes]
 		out := dst[g*stride:][:lanes]
 		for i := 0; i < lanes; i += 2 {
-			short = short || w[i] < shortWord
-			r := radius(float64(w[i]), 64)
-			cs, sn := circle(w[i+1])
+			short = short || w[i] < a.shortWord()
+			r := a.radius(float64(w[i]), 64)
+			cs, sn := a.circle(w[i+1])
 			out[i], out[i+1] = r*cs, r*sn
 		}
 	}
@@ -88,8 +84,8 @@ func normalsGeneric(dst []float64, stride int, words []uint64) (short bool) {
 // tailBlocks is the distance of the blocks that extend one pair; there are at most 2⁴⁷ pairs.
 const tailBlocks = 1 << 48
 
-// tailRadius returns the radius of a pair whose radius word has 12 leading zeros or more.
-func tailRadius(tails *stream.Bulk, word, step, pair uint64) float64 {
+// tailRadius returns the radius of a pair whose radius word is short.
+func (a arithmetic) tailRadius(tails wordSource, word, step, pair uint64) float64 {
 	exponent := uint64(64)
 	var next [2]uint64
 	for r := uint64(0); ; r++ {
@@ -97,7 +93,7 @@ func tailRadius(tails *stream.Bulk, word, step, pair uint64) float64 {
 		for _, low := range next {
 			if word != 0 {
 				zeros := bits.LeadingZeros64(word)
-				return radius(float64(word<<zeros|low>>(64-zeros)), exponent+uint64(zeros))
+				return a.radius(float64(word<<zeros|low>>(64-zeros)), exponent+uint64(zeros))
 			}
 			exponent += 64
 			word = low

@@ -26,9 +26,15 @@ func testRoot(t testing.TB) stream.Root {
 // TestRadiusIsExact compares radii with -2 ln U of math.Log in two parts, which is good to 2e-16
 // relative.
 func TestRadiusIsExact(t *testing.T) {
+	for _, a := range []arithmetic{fused, apart} {
+		a.radiusIsExact(t)
+	}
+}
+
+func (a arithmetic) radiusIsExact(t *testing.T) {
 	check := func(u float64, exponent uint64) {
 		t.Helper()
-		got := radius(u, exponent)
+		got := a.radius(u, exponent)
 		ln := math.Log(u*0x1p-64) - float64(exponent-64)*math.Ln2
 		if u > 0x1p63 {
 			exact := new(big.Float).SetPrec(200).SetFloat64(u * 0x1p-64)
@@ -42,19 +48,25 @@ func TestRadiusIsExact(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200000 {
-		check(max(shortWord, float64(rng.Uint64()>>rng.IntN(12))), 64)
+		check(max(float64(a.shortWord()), float64(rng.Uint64()>>rng.IntN(24))), 64)
 	}
-	for _, u := range []float64{0x1p64, 0x1.fffffffffffffp63, 0x1.fffffffffff00p63, 0x1p63, 0x1.6a09e667f3bccp63, 0x1.6a09e667f3bcdp63, 0x1.6a09e667f3bcep63, 0x1p52} {
+	for _, u := range []float64{0x1p64, 0x1.fffffffffffffp63, 0x1.fffffffffff00p63, 0x1p63, 0x1.6a09e667f3bccp63, 0x1.6a09e667f3bcdp63, 0x1.6a09e667f3bcep63, 0x1p52, float64(a.shortWord())} {
 		check(u, 64)
 	}
 	check(0x1p63, 64+200)
 	check(0x1.fffffp63, 64+1000)
-	if r := radius(0x1p64, 64); r != 0 || math.Signbit(r) {
+	if r := a.radius(0x1p64, 64); r != 0 || math.Signbit(r) {
 		t.Errorf("the radius of U = 1 is %v, want 0", r)
 	}
 }
 
 func TestCircleIsExact(t *testing.T) {
+	for _, a := range []arithmetic{fused, apart} {
+		a.circleIsExact(t)
+	}
+}
+
+func (a arithmetic) circleIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range 200000 {
 		w := rng.Uint64()
@@ -75,7 +87,7 @@ func TestCircleIsExact(t *testing.T) {
 		if w&4 != 0 {
 			sn = -sn
 		}
-		gotCos, gotSin := circle(w)
+		gotCos, gotSin := a.circle(w)
 		if math.Abs(gotCos-cs) > 4e-16 || math.Abs(gotSin-sn) > 4e-16 {
 			t.Errorf("circle(%x) = %v, %v, want %v, %v", w, gotCos, gotSin, cs, sn)
 		}
@@ -84,9 +96,11 @@ func TestCircleIsExact(t *testing.T) {
 
 // TestTailExtendsTheWord compares the radius of a short word with that of all its bits as one
 // fraction.
-func TestTailExtendsTheWord(t *testing.T) {
-	tails := stream.NewBulk(testRoot(t).Key(stream.RunID{1}, [32]byte{}, "tails"))
-	for _, word := range []uint64{0, 1, 5, 1 << 20, shortWord - 1} {
+func TestTailExtendsTheWord(t *testing.T) { eachWords(t, tailExtendsTheWord) }
+
+func tailExtendsTheWord(t *testing.T, source Words) {
+	a, tails := source.arithmetic(), source.source(testRoot(t).Key(stream.RunID{1}, [32]byte{}, "tails"))
+	for _, word := range []uint64{0, 1, 5, 1 << 20, a.shortWord() - 1} {
 		const step, pair = 3, 77
 		bits := new(big.Int).SetUint64(word)
 		for r := range uint64(4) {
@@ -101,7 +115,7 @@ func TestTailExtendsTheWord(t *testing.T) {
 		exponent := f.MantExp(mantissa) - 64*9
 		m, _ := mantissa.Float64()
 		want := math.Sqrt(-2 * (math.Log(m) + float64(exponent)*math.Ln2))
-		if got := tailRadius(tails, word, step, pair); math.Abs(got-want) > 1e-15*want {
+		if got := a.tailRadius(tails, word, step, pair); math.Abs(got-want) > 1e-15*want {
 			t.Errorf("word %x: radius %v, want %v", word, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
-// The loops over the rows of panels, for vectors of either width: see kernels.go. The file that
-// includes this one has said what V0 to V13 are, and W, the bytes of one of them. A row is four
-// vectors: two from p on and two from across bytes further on, of the same panel or of the next.
+// The loops over the rows of panels, for vectors of either width and either arithmetic: see
+// kernels.go. The file that includes this one has included one of ymm_amd64.h and zmm_amd64.h, which
+// say what V0 to V14 are, and W, the bytes of one of them, and one of fused_amd64.h and
+// apart_amd64.h. A row is four vectors: two from p on and two from across bytes further on, of the same panel or of the next.
 
 #define ROW(p, across) \
 	VMOVUPD 0(p), V8 \
@@ -10,10 +11,10 @@
 
 // ACC adds the row times a broadcast coefficient to four sums.
 #define ACC(c, s0, s1, s2, s3) \
-	VFMADD231PD V8, c, s0 \
-	VFMADD231PD V9, c, s1 \
-	VFMADD231PD V10, c, s2 \
-	VFMADD231PD V11, c, s3
+	PLUSTIMES(V8, c, s0) \
+	PLUSTIMES(V9, c, s1) \
+	PLUSTIMES(V10, c, s2) \
+	PLUSTIMES(V11, c, s3)
 
 #define LOAD(p, across, s0, s1, s2, s3) \
 	VMOVUPD 0(p), s0 \
@@ -103,10 +104,10 @@ newest:
 	STORE(R14, R15, V0, V1, V2, V3)
 	NEXT(R14)
 	VBROADCASTSD -8(R13)(AX*8), V13
-	VFMADD231PD V0, V13, V4
-	VFMADD231PD V1, V13, V5
-	VFMADD231PD V2, V13, V6
-	VFMADD231PD V3, V13, V7
+	PLUSTIMES(V0, V13, V4)
+	PLUSTIMES(V1, V13, V5)
+	PLUSTIMES(V2, V13, V6)
+	PLUSTIMES(V3, V13, V7)
 	STORE(R14, R15, V4, V5, V6, V7)
 	NEXT(R14)
 	ADDQ $16, BX
@@ -233,10 +234,10 @@ output:
 buffer:
 	ROW(R12, R13)
 	VBROADCASTSD (R9)(AX*8), V12
-	VFMADD213PD V0, V12, V8
-	VFMADD213PD V1, V12, V9
-	VFMADD213PD V2, V12, V10
-	VFMADD213PD V3, V12, V11
+	TIMESPLUS(V0, V12, V8)
+	TIMESPLUS(V1, V12, V9)
+	TIMESPLUS(V2, V12, V10)
+	TIMESPLUS(V3, V12, V11)
 	STORE(R12, R13, V8, V9, V10, V11)
 	ADDQ $128, R12
 	INCQ AX

@@ -17,8 +17,11 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Format is the format of a recipe.
-const Format = "minsep-noise-recipe/2"
+// Formats of a recipe: that of words by AES-128, and that of words by ChaCha12.
+const (
+	Format       = "minsep-noise-recipe/2"
+	FormatChaCha = "minsep-noise-recipe/3"
+)
 
 // MaxCoordinates is the largest number of coordinates.
 const MaxCoordinates = 1 << 48
@@ -37,6 +40,7 @@ type Config struct {
 	Float64 bool
 
 	Training Training // what the noise is for
+	Words    Words    // the source of random words; "" for [AES128]
 }
 
 // Training identifies a training run besides its noise: which examples there are, and how they take
@@ -77,6 +81,7 @@ type Params struct {
 	ClipNorm        Hex    `json:"clip_norm"`        // ζ; positive
 	Grid            Hex    `json:"grid"`             // 0: the values are not rounded
 	NoisingSHA256   Digest `json:"noising_sha256"`   // of the compact JSON of the recipe's noising
+	Words           Words  `json:"words,omitempty"`  // [ChaCha12]; "" for [AES128]
 
 	Training Training `json:"training"` // what the noise is for
 }
@@ -84,7 +89,7 @@ type Params struct {
 // Recipe is all that another implementation needs to make the same noise, beside the root key. It
 // holds no secret.
 type Recipe struct {
-	Format        string              `json:"format"`         // [Format]
+	Format        string              `json:"format"`         // [Format] or [FormatChaCha]
 	RunID         stream.RunID        `json:"run_id"`         // part of the noise key
 	Params        Params              `json:"params"`         // part of the noise key, by ParamsSHA256
 	ParamsSHA256  Digest              `json:"params_sha256"`  // of the compact JSON of params
@@ -96,17 +101,32 @@ type Recipe struct {
 	Strategy      *mechanism.Strategy `json:"strategy"`       // from which Noising follows
 }
 
-// derivation is the package comment in short, for readers of the file.
-var derivation = []string{
-	"params_sha256 = SHA-256 of params as compact JSON, training.examples and training.sampler in it: trainings that differ share no key",
-	"K = HKDF-SHA256(root key, salt = run_id (16 bytes) || params_sha256 (32 bytes), info = 'noise', 32 bytes); key_commitment = HKDF-SHA256(K, no salt, info = 'commitment', 32 bytes)",
-	"Kn, Kt = first 16 bytes of HKDF-SHA256(K, no salt, info = 'normals' and 'tails', 32 bytes): AES-128 keys",
-	"block(key, t, c) = AES(key, t || c), 64 bits each, big endian; read as two 64-bit words, little endian; step t from 0; pair c gives coordinates 2c, 2c+1",
-	"(w0, w1) = block(Kn, t, c); U = w0 2^-64 if w0 >= 2^52, else 0.b with the bits b of w0 followed by the words of block(Kt, t, c + r 2^48), r = 0, 1, ..., from the first bit that is one 64 bits",
-	"x = ((w1 >> 12) + 1/2) 2^-52; cs, sn = cos, sin(pi x / 4); swapped if bit 0 of w1; cs negated if bit 1; sn negated if bit 2",
-	"normals z[t, 2c], z[t, 2c+1] = sqrt(-2 ln U) cs, sqrt(-2 ln U) sn",
-	"feedback: u[t] = gain[t] z[t] + sum_j feedback[t][j-1] u[t-j]; filter: u[t] = sum_j filter[j] z[t-j]; scales: u[t] = z[t] - sum_m scales[m] s_m, then s_m = decays[m] s_m + u[t]",
-}
+// derivation is the package comment in short, for readers of the file: what all recipes say, then
+// what those with the words of each kind do.
+var (
+	derivationKeys = []string{
+		"params_sha256 = SHA-256 of params as compact JSON, training.examples and training.sampler in it: trainings that differ share no key",
+		"K = HKDF-SHA256(root key, salt = run_id (16 bytes) || params_sha256 (32 bytes), info = 'noise', 32 bytes); key_commitment = HKDF-SHA256(K, no salt, info = 'commitment', 32 bytes)",
+	}
+	derivationAES = []string{
+		"Kn, Kt = first 16 bytes of HKDF-SHA256(K, no salt, info = 'normals' and 'tails', 32 bytes): AES-128 keys",
+		"block(key, t, c) = AES(key, t || c), 64 bits each, big endian; read as two 64-bit words, little endian; step t from 0; pair c gives coordinates 2c, 2c+1",
+		"(w0, w1) = block(Kn, t, c); U = w0 2^-64 if w0 >= 2^52, else 0.b with the bits b of w0 followed by the words of block(Kt, t, c + r 2^48), r = 0, 1, ..., from the first bit that is one 64 bits",
+	}
+	derivationChaCha = []string{
+		"Kn, Kt = HKDF-SHA256(K, no salt, info = 'normals' and 'tails', 32 bytes): keys of ChaCha12, RFC 8439's block function with 12 rounds; its state has in words 12 to 15 the number b of the block and the step t, low 32 bits first",
+		"block(key, t, c) = 64-bit words 2 (c mod 4) and 2 (c mod 4) + 1 of ChaCha block (key, b = floor(c / 4), t), little endian; step t from 0; pair c gives coordinates 2c, 2c+1",
+		"(w0, w1) = block(Kn, t, c); U = w0 2^-64 if w0 >= 2^40, else 0.b with the bits b of w0 followed by the words of block(Kt, t, c + r 2^48), r = 0, 1, ..., from the first bit that is one 64 bits",
+		"every operation is rounded to double precision, a product before it is added, in the order that is written here: every program that does so makes the same bits",
+		fmt.Sprintf("U = 2^k m, m in [sqrt(1/2), sqrt(2)), U having been rounded: s = (m - 1) / (m + 1), q = s s, -2 ln U = (-k) %x - ((s q) M(q) + 4 s); y = x x, sin(pi x / 4) = x S(y), cos(pi x / 4) = C(y)", twoLn2),
+		fmt.Sprintf("M, S, C = polynomials by Horner's rule, coefficients from the lowest degree: M %x; S %x; C %x", logCoef, sinCoef, cosCoef),
+	}
+	derivationValues = []string{
+		"x = ((w1 >> 12) + 1/2) 2^-52; cs, sn = cos, sin(pi x / 4); swapped if bit 0 of w1; cs negated if bit 1; sn negated if bit 2",
+		"normals z[t, 2c], z[t, 2c+1] = sqrt(-2 ln U) cs, sqrt(-2 ln U) sn",
+		"feedback: u[t] = gain[t] z[t] + sum_j feedback[t][j-1] u[t-j]; filter: u[t] = sum_j filter[j] z[t-j]; scales: u[t] = z[t] - sum_m scales[m] s_m, then s_m = decays[m] s_m + u[t]",
+	}
+)
 
 // onGrid and offGrid end the derivation, with a grid and without.
 var (
@@ -121,11 +141,23 @@ var (
 )
 
 // derivationFor is the derivation of a recipe with a grid; 0 is none.
-func derivationFor(grid float64) []string {
-	if grid == 0 {
-		return slices.Concat(derivation, offGrid)
+func derivationFor(words Words, grid float64) []string {
+	ofWords, rounded := derivationAES, onGrid
+	if words == ChaCha12 {
+		ofWords = derivationChaCha
 	}
-	return slices.Concat(derivation, onGrid)
+	if grid == 0 {
+		rounded = offGrid
+	}
+	return slices.Concat(derivationKeys, ofWords, derivationValues, rounded)
+}
+
+// Words returns the source of r's words.
+func (r *Recipe) Words() Words {
+	if r.Params.Words == "" {
+		return AES128
+	}
+	return r.Params.Words
 }
 
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
@@ -165,6 +197,8 @@ func NewRecipe(c Config) (*Recipe, error) {
 	}
 	check.Require(c.Grid.Valid(), "grid", float64(c.Grid), `must be a power of two, or "none"`)
 	check.Require(c.Strategy != nil, "strategy", "nil", "must be given")
+	words, err := ParseWords(string(c.Words))
+	check.Add(err)
 	if check.Err() != nil {
 		return nil, check.Err()
 	}
@@ -177,14 +211,14 @@ func NewRecipe(c Config) (*Recipe, error) {
 		return nil, err
 	}
 	r := &Recipe{
-		Format: Format,
+		Format: words.format(),
 		Params: Params{
 			Steps: c.Strategy.Steps, Coordinates: c.Coordinates,
 			NoiseMultiplier: Hex(c.NoiseMultiplier), ClipNorm: Hex(c.ClipNorm), Grid: Hex(grid),
-			Training: c.Training.orUnknown(),
+			Training: c.Training.orUnknown(), Words: words.held(),
 		},
 		Sensitivity: Hex(c.ClipNorm),
-		Derivation:  derivationFor(grid),
+		Derivation:  derivationFor(words, grid),
 		Noising:     noising,
 		Strategy:    c.Strategy,
 	}
@@ -265,8 +299,11 @@ func Read(rd io.Reader) (*Recipe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("noise: recipe: %w", err)
 	}
-	if r.Format != Format {
-		return nil, fmt.Errorf("noise: recipe: format %q: this version reads %q", r.Format, Format)
+	if r.Format != Format && r.Format != FormatChaCha {
+		return nil, fmt.Errorf("noise: recipe: format %q: this version reads %q and %q", r.Format, Format, FormatChaCha)
+	}
+	if want := r.Params.Words.format(); r.Format != want || r.Params.Words != r.Params.Words.held() {
+		return nil, fmt.Errorf("noise: recipe: format %q with words %q", r.Format, r.Params.Words)
 	}
 	if r.Strategy == nil || r.Noising == nil {
 		return nil, errors.New("noise: recipe: has no strategy or no noising")
@@ -279,7 +316,7 @@ func Read(rd io.Reader) (*Recipe, error) {
 		return nil, errors.New("noise: recipe: grid: must be above 0, or 0 for values that are not rounded")
 	}
 	want, err := NewRecipe(Config{Strategy: r.Strategy, Coordinates: p.Coordinates, NoiseMultiplier: float64(p.NoiseMultiplier),
-		ClipNorm: float64(p.ClipNorm), Grid: r.Grid(), Float64: true, Training: p.Training})
+		ClipNorm: float64(p.ClipNorm), Grid: r.Grid(), Float64: true, Training: p.Training, Words: p.Words})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestRecipeRoundTrip(t *testing.T) {
 	for name, s := range strategies(20) {
-		r := bind(t, Config{Strategy: s, Coordinates: 1000, NoiseMultiplier: 1.1, ClipNorm: .3})
+		r := bind(t, Config{Strategy: s, Coordinates: 1000, NoiseMultiplier: 1.1, ClipNorm: .3, Words: []Words{"", AES128, ChaCha12}[len(name)%3]})
 		var b bytes.Buffer
 		if err := r.Write(&b); err != nil {
 			t.Fatal(err)
@@ -60,6 +60,10 @@ func TestReadRefuses(t *testing.T) {
 		{`"examples": "not known"`, `"examples": ""`},
 		{`"sampler": "not known"`, `"sampler": "{}"`},
 		{`"derivation": [`, `"derivation": ["other",`},
+		{`"noising_sha256": "`, `"words": "chacha12", "noising_sha256": "`},
+		{`"noising_sha256": "`, `"words": "aes-128", "noising_sha256": "`},
+		{`"noising_sha256": "`, `"words": "chacha20", "noising_sha256": "`},
+		{`"format": "minsep-noise-recipe/2"`, `"format": "minsep-noise-recipe/3"`},
 	} {
 		changed := strings.Replace(text, change[0], change[1], 1)
 		if changed == text {
@@ -77,9 +81,9 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestNewRecipeReportsEveryFault(t *testing.T) {
-	_, err := NewRecipe(Config{NoiseMultiplier: math.NaN(), ClipNorm: -1, Coordinates: 0, Grid: 3})
-	if err == nil || len(strings.Split(err.Error(), "\n")) != 5 {
-		t.Errorf("got %v, want 5 faults", err)
+	_, err := NewRecipe(Config{NoiseMultiplier: math.NaN(), ClipNorm: -1, Coordinates: 0, Grid: 3, Words: "rot13"})
+	if err == nil || len(strings.Split(err.Error(), "\n")) != 6 {
+		t.Errorf("got %v, want 6 faults", err)
 	}
 }
 
@@ -110,6 +114,7 @@ func TestNoSharedWords(t *testing.T) {
 		change(func(c *Config) { c.ClipNorm = 2 }),
 		change(func(c *Config) { c.Coordinates++ }),
 		change(func(c *Config) { c.Grid = 0x1p-15 }),
+		change(func(c *Config) { c.Words = ChaCha12 }),
 		change(func(c *Config) { c.Strategy = mechanism.Identity(steps + 1) }),
 		change(func(c *Config) { c.Strategy = strategies(steps)["toeplitz 2"] }),
 		change(func(c *Config) { c.Training.Examples = "numbered 32" }),
@@ -121,7 +126,7 @@ func TestNoSharedWords(t *testing.T) {
 	collect := func(r *Recipe, run stream.RunID) (repeated int) {
 		key := r.Key(testRoot(t), run)
 		for _, purpose := range []string{"normals", "tails"} {
-			bulk := stream.NewBulk(key.Sub(purpose))
+			bulk := r.Words().source(key.Sub(purpose))
 			words := make([]uint64, width)
 			for step := range steps {
 				bulk.Words(words, uint64(step), 0)

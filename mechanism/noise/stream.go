@@ -203,7 +203,7 @@ func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 	if step == 0 {
 		clear(ring) // zeros already, but memory that is read before it is written is mapped twice
 	}
-	feedbackRing(ring, to-from, width, s.slots, step%s.slots, rows, w.rows, w.gain, w.coef)
+	s.g.arithmetic.feedbackRing(ring, to-from, width, s.slots, step%s.slots, rows, w.rows, w.gain, w.coef)
 	s.next[tile] = step + rows
 }
 

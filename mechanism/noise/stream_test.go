@@ -97,12 +97,14 @@ func TestRowsOfAStream(t *testing.T) {
 
 // TestStreamHasTheBitsOfTheGenerator: every kind, type, range of coordinates, first step and number
 // of goroutines.
-func TestStreamHasTheBitsOfTheGenerator(t *testing.T) {
+func TestStreamHasTheBitsOfTheGenerator(t *testing.T) { eachWords(t, streamHasTheBitsOfTheGenerator) }
+
+func streamHasTheBitsOfTheGenerator(t *testing.T, words Words) {
 	const steps, coordinates = 37, 4700
 	rng := rand.New(rand.NewPCG(5, 5))
 	ranges := [][2]int{{0, 1}, {0, 16}, {15, 17}, {16, 48}, {3, 40}, {17, 16 + 4096}, {5, coordinates}, {0, coordinates}}
 	for name, strategy := range strategies(steps) {
-		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
+		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1, Words: words})
 		all := generated(t, r)
 		for i, c := range ranges {
 			for _, step := range []int{0, 1 + rng.IntN(steps-1), steps - i%2} {

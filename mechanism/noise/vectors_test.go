@@ -54,15 +54,17 @@ func (v *vector) fill(t *testing.T) {
 	v.RootKey = hex.EncodeToString(b[:])
 }
 
-// shortPair finds a step and a pair whose radius needs its tail.
-func shortPair(t *testing.T, r *Recipe) (step int, pair int64) {
-	bulk := stream.NewBulk(r.Key(testRoot(t), r.RunID).Sub("normals"))
-	words := make([]uint64, r.Params.Coordinates)
-	for step := range r.Params.Steps {
-		bulk.Words(words, uint64(step), 0)
-		for i := 0; i < len(words); i += 2 {
-			if words[i] < shortWord {
-				return step, int64(i / 2)
+// shortPair finds a step and a pair, from one on, whose radius needs its tail.
+func shortPair(t *testing.T, r *Recipe, from int64) (step int, pair int64) {
+	source := r.Words().source(r.Key(testRoot(t), r.RunID).Sub("normals"))
+	words := make([]uint64, 1<<16)
+	for first := from; first < r.Params.Coordinates/2; first += int64(len(words) / 2) {
+		for step := range r.Params.Steps {
+			source.Words(words, uint64(step), uint64(first))
+			for i := 0; i < len(words); i += 2 {
+				if words[i] < r.Words().arithmetic().shortWord() {
+					return step, first + int64(i/2)
+				}
 			}
 		}
 	}
@@ -89,10 +91,24 @@ func TestFrozenVectors(t *testing.T) {
 		got = append(got, v)
 	}
 	v := vector{Name: "tail", Recipe: got[0].Recipe, Steps: 1}
-	step, pair := shortPair(t, v.Recipe)
+	step, pair := shortPair(t, v.Recipe, 0)
 	v.FirstStep, v.Lo, v.Hi = step, 2*pair, 2*pair+2
 	v.fill(t)
 	got = append(got, v)
+
+	for _, name := range names {
+		c := Config{Strategy: strategies(steps)[name], Coordinates: 1 << 40, NoiseMultiplier: 0.9, ClipNorm: 1.7, Words: ChaCha12}
+		v := vector{Name: "chacha12 " + name, Recipe: bind(t, c), Steps: steps, Lo: 1<<36 - 3, Hi: 1<<36 + 7} // where the number of a block has more than 32 bits
+		v.fill(t)
+		got = append(got, v)
+		if name == names[0] {
+			tail := vector{Name: "chacha12 tail", Recipe: v.Recipe, Steps: 1}
+			step, pair := shortPair(t, v.Recipe, 0)
+			tail.FirstStep, tail.Lo, tail.Hi = step, 2*pair, 2*pair+2
+			tail.fill(t)
+			got = append(got, tail)
+		}
+	}
 
 	text, err := json.MarshalIndent(got, "", " ")
 	if err != nil {

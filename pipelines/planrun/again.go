@@ -9,8 +9,8 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
-	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/registry"
 	"minsep/sampling/stream"
 	"minsep/stages"
 )
@@ -23,14 +23,14 @@ var ofOneRun = map[string]string{"form": manifest.BatchesFolder, "noise": manife
 // They hold nothing that only one run may use: the certificate is of a mechanism, and the table is
 // what every run of the plan begins with. A run that has neither batches nor noise is the next run
 // already.
-func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *noise.Registry, run manifest.Run, committed func(stream.RunID) *manifest.RunPlan) (t taken, err error) {
+func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *registry.Registry, run manifest.Run, committed func(stream.RunID) *manifest.RunPlan) (t taken, err error) {
 	asked := o.RunID
 	o.RunID = stream.RunID{}
 	if differs := differences(o, run, committed(run.RunID)); differs != nil {
 		return t, &param.Error{Package: "planrun", Param: "out", Value: store.Join(o.Out, manifest.RunName),
 			Rule: "is of another plan: " + strings.Join(differs, "; ") + "; --again is for the same plan: give another --out for this one"}
 	}
-	served, err := hasServed(ctx, registry, o.Out, run)
+	served, err := hasServed(ctx, records, o.Out, run)
 	if err != nil {
 		return t, err
 	}
@@ -46,7 +46,7 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, registry *
 		next.RunID = stream.NewRunID()
 	default:
 		o.RunID = asked
-		if _, err := mayServe(ctx, p, registry, o, committed(asked)); err != nil {
+		if _, err := mayServe(ctx, p, records, o, committed(asked)); err != nil {
 			return t, err
 		}
 	}
@@ -88,18 +88,25 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 			r.compared = append(r.compared, name)
 		}
 	}
+	// The examples in the order of the steps first: they are of the batches.
+	folders := []string{manifest.MaterializedFolder, manifest.NoiseFolder, manifest.BatchesFolder}
+	for i, folder := range folders {
+		folders[i] = store.Join(r.options.Out, folder)
+		if err := manifest.Removable(ctx, folders[i]); err != nil {
+			return err
+		}
+	}
 	if r.options.DryRun {
 		return nil
 	}
 	if err := r.removePages(ctx); err != nil {
 		return err
 	}
-	// The examples in the order of the steps first: they are of the batches.
-	for _, folder := range []string{manifest.MaterializedFolder, manifest.NoiseFolder, manifest.BatchesFolder} {
+	for _, folder := range folders {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := manifest.Discard(store.Join(r.options.Out, folder), true); err != nil {
+		if err := manifest.Discard(folder, true); err != nil {
 			return err
 		}
 	}
@@ -117,8 +124,8 @@ func (r *planRun) canMake(s planStage) error {
 }
 
 // hasServed reports whether a run has anything that a training may have used.
-func hasServed(ctx context.Context, registry *noise.Registry, out string, run manifest.Run) (bool, error) {
-	record, _, err := registry.Find(run.RunID)
+func hasServed(ctx context.Context, records *registry.Registry, out string, run manifest.Run) (bool, error) {
+	record, _, err := records.Find(run.RunID)
 	if err != nil || record != nil {
 		return true, err
 	}

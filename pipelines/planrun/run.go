@@ -135,10 +135,10 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		return RunResult{}, err
 	}
 	run, made := t.run, t.made
-	if o.DryRun && t.known { // else the stages say it
+	if o.DryRun { // else the stages say it
 		for _, name := range []string{"form", "noise"} {
 			if slices.Contains(names, name) {
-				pipelines.MadeAgain(o, ofOneRun[name], run.RunID)
+				pipelines.MadeAgain(o, ofOneRun[name], t.known)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
-	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/registry"
 	"minsep/sampling/stream"
 	"minsep/stages"
 )
@@ -24,7 +24,7 @@ type taken struct {
 	run       manifest.Run
 	made      bool              // with a new run id
 	corrected bool              // the run id is kept, and run.json, which names another plan, is not written yet
-	known     bool              // the run id has a record: its batches and noise were made before
+	known     *registry.Record  // of the run id: its batches, or its noise too, were made before; nil for none
 	before    *manifest.RunPlan // of a corrected one, that other plan
 	after     *manifest.Run     // the run before, of which run.json still is: see goOn; nil without one
 }
@@ -39,9 +39,9 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	if err != nil {
 		return t, err
 	}
-	registry, err := noise.OpenRegistry(root, o.KeyFile)
+	records, err := registry.Open(root, o.KeyFile)
 	if err == nil {
-		err = registry.Writable(o.DryRun)
+		err = records.Writable(o.DryRun)
 	}
 	if err != nil {
 		return t, err
@@ -66,18 +66,18 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	case err != nil:
 		return t, stages.Unusable(path, err)
 	case again:
-		return nextRun(ctx, p, o, registry, run, committed)
+		return nextRun(ctx, p, o, records, run, committed)
 	default:
 		want := committed(run.RunID)
 		differs := differences(o, run, want)
 		if differs == nil {
-			known, err := inPlace(ctx, o, registry, run)
+			known, err := inPlace(ctx, o, records, run)
 			return taken{run: run, known: known}, err
 		}
-		if may, err := mayCorrect(ctx, o, registry, run, want); err != nil {
+		if may, err := mayCorrect(ctx, o, records, run, want); err != nil {
 			return t, err
 		} else if may {
-			known, err := inPlace(ctx, o, registry, run)
+			known, err := inPlace(ctx, o, records, run)
 			before := run.Plan
 			run.Plan = want
 			return taken{run: run, corrected: true, before: before, known: known}, err
@@ -96,7 +96,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	}
 	if next.RunID == (stream.RunID{}) {
 		next.RunID = stream.NewRunID()
-	} else if t.known, err = mayServe(ctx, p, registry, o, record); err != nil {
+	} else if t.known, err = mayServe(ctx, p, records, o, record); err != nil {
 		return t, err
 	}
 	next.Plan = committed(next.RunID)
@@ -110,39 +110,58 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 // mayServe refuses a run id that was asked for and serves another plan's training, or another
 // directory. Where the training was one without a plan, this is as far as it is known before the
 // first stage: of a graph the sampler and the examples are not, and the stages refuse them. known
-// says that the run id has served this plan in this directory.
-func mayServe(ctx context.Context, p stages.Plan, registry *noise.Registry, o pipelines.Options, record *manifest.RunPlan) (known bool, err error) {
+// is the record of a run id that has served this plan in this directory, which must not be that of
+// another run now.
+func mayServe(ctx context.Context, p stages.Plan, records *registry.Registry, o pipelines.Options, record *manifest.RunPlan) (known *registry.Record, err error) {
 	training, err := stages.TrainingDigest(record.Plan)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	want := noise.Record{RunID: o.RunID, Directory: store.Resolved(o.Out), PlanSHA256: training}
+	want := registry.Record{RunID: o.RunID, Directory: store.Resolved(o.Out), PlanSHA256: training}
 	if p.Table() == "" {
 		formed, source, err := p.FormParams().Planned(ctx)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		want.Training.Examples = source.Examples().Identity
 		if want.Training.Sampler, err = stages.SamplerText(formed.Scheme); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
-	found, _, err := registry.Find(o.RunID)
-	if err != nil || found == nil {
-		return false, err
+	known, _, err = records.Find(o.RunID)
+	if err != nil || known == nil {
+		return nil, err
 	}
-	return true, registry.Check(want)
+	if err := records.Check(want); err != nil {
+		return known, err
+	}
+	for _, id := range directoryRuns(ctx, o.Out) {
+		if id != o.RunID {
+			return known, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID,
+				Rule: fmt.Sprintf("must be another one, or left out: it served this directory before run %v, which is there now, and its batches and noise would be made again", id)}
+		}
+	}
+	return known, nil
 }
 
-// inPlace refuses a copy of the directory that a run id serves: see [pipelines.InPlace]. known says
-// that the run id has a record.
-func inPlace(ctx context.Context, o pipelines.Options, registry *noise.Registry, run manifest.Run) (known bool, err error) {
-	found, _, err := registry.Find(run.RunID)
-	if err != nil || found == nil {
-		return false, err
+// directoryRuns are the run ids of what is in a run directory.
+func directoryRuns(ctx context.Context, out string) []stream.RunID {
+	ids := registry.FolderRuns(ctx, out)
+	if run, err := manifest.ReadRun(ctx, out); err == nil {
+		ids = append(ids, run.RunID)
 	}
-	_, err = pipelines.InPlace(ctx, registry, *found, o)
-	return true, err
+	return ids
+}
+
+// inPlace refuses a copy of the directory that a run id serves: see [pipelines.InPlace]. known is
+// the record of the run id.
+func inPlace(ctx context.Context, o pipelines.Options, records *registry.Registry, run manifest.Run) (known *registry.Record, err error) {
+	known, _, err = records.Find(run.RunID)
+	if err != nil || known == nil {
+		return nil, err
+	}
+	_, err = pipelines.InPlace(ctx, records, *known, o)
+	return known, err
 }
 
 // differences says what of a run directory is not this plan's; nil is nothing.
@@ -183,16 +202,16 @@ func wayOut(out string, differs []string) string {
 // mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long as
 // it serves no training, and is not that of a later run of a plan that has served one; and if the
 // training stays the same.
-func mayCorrect(ctx context.Context, o pipelines.Options, registry *noise.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
+func mayCorrect(ctx context.Context, o pipelines.Options, records *registry.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
 	if run.Plan == nil || run.Plan.KeyCommitment != want.KeyCommitment || o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		return false, nil
 	}
-	record, _, err := registry.Find(run.RunID)
+	record, _, err := records.Find(run.RunID)
 	if err != nil {
 		return false, err
 	}
 	dir := store.Join(o.Out, manifest.NoiseFolder)
-	if record == nil && len(run.Earlier) == 0 && !manifest.Finished(dir) && !manifest.Interrupted(dir) {
+	if !record.HasNoise() && len(run.Earlier) == 0 && !manifest.Finished(dir) && !manifest.Interrupted(dir) {
 		return true, nil
 	}
 	was, err := stages.TrainingOfPlan(run.Plan.Plan)
@@ -285,6 +304,10 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 	again, differs, err := r.outdated(ctx, t)
 	if err != nil {
 		return err
+	}
+	// An --overwrite that was stopped has left them; what cannot be read, the stages refuse.
+	if here, err := stages.ReadPresent(ctx, r.options.Out, manifest.BoundedFolder, manifest.CertificateFile); err == nil {
+		r.options.Replaced = append(r.options.Replaced, here.Of(r.Run.Replaced)...)
 	}
 	var names []string
 	for _, s := range again {

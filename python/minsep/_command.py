@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import pathlib
 import shutil
 import subprocess
+import sysconfig
 from dataclasses import dataclass
-from typing import Any, Sequence
+from importlib import metadata
+from typing import Any, Iterator, Sequence
 
 from .errors import CommandError, MissingPackageError, NotVerifiedError, UsageError
 
@@ -15,14 +19,34 @@ VARIABLE = "MINSEP_COMMAND"
 
 
 def find(command: str | None = None) -> str:
-    """The path of the command: the one given, that of the variable MINSEP_COMMAND, or `minsep` on the PATH."""
-    name = command or os.environ.get(VARIABLE) or "minsep"
+    """The path of the command: the one given, that of the variable MINSEP_COMMAND, the one that came with this package, or
+    `minsep` on the PATH."""
+    name = command or os.environ.get(VARIABLE) or _own() or "minsep"
     found = shutil.which(name)
     if found is None:
         raise MissingPackageError(
-            f"command {name}: not found: build it with `make build` and put it on the PATH, or name it in {VARIABLE}"
+            f"command {name}: not found: install minsep from a wheel, which has the command in it, or build it with `make build` and"
+            f" name it in {VARIABLE}"
         )
     return found
+
+
+@functools.cache
+def _own() -> str | None:
+    """The command that was installed together with this package, if it has one."""
+    return next((str(path) for path in _places() if os.access(path, os.X_OK)), None)
+
+
+def _places() -> Iterator[pathlib.Path]:
+    """Where an installer may have put the command: where it says so, else where scripts go, beside this package."""
+    package = pathlib.Path(__file__).resolve().parent
+    for installed in metadata.distributions(name="minsep"):
+        if pathlib.Path(str(installed.locate_file("minsep"))).resolve() == package:
+            for file in installed.files or []:
+                if file.name == "minsep" and file.parent.name == "bin":
+                    yield pathlib.Path(str(file.locate()))
+            yield pathlib.Path(sysconfig.get_path("scripts"), "minsep")
+            yield package.parent / "bin" / "minsep"  # pip install --target
 
 
 def failure(stderr: str, code: int) -> CommandError:

@@ -13,7 +13,8 @@ from ._files import Directory, Folder, compact, is_digest, members, parse, sha25
 from .errors import RunDirectoryError
 
 FOLDER, FORMAT = "noise", "minsep-noise/1"
-RECIPE_NAME, RECIPE_FORMAT = "recipe.json", "minsep-noise-recipe/2"
+RECIPE_NAME = "recipe.json"
+RECIPE_FORMATS = {"minsep-noise-recipe/2": "aes-128", "minsep-noise-recipe/3": "chacha12"}  # and the source of their random words
 
 
 def shard_range(coordinates: int, shard: int, shards: int) -> tuple[int, int]:
@@ -42,9 +43,12 @@ class Noise:
         text = bytes(self.folder.read_once(RECIPE_NAME)).decode("utf-8", "replace")
         self.recipe_digest: str = self.folder.files[RECIPE_NAME]["sha256"]
         recipe = parse(text, where)
-        if not isinstance(recipe, dict) or recipe.get("format") != RECIPE_FORMAT:
-            raise RunDirectoryError(f"{where}: not a recipe of format {RECIPE_FORMAT!r}")
+        if not isinstance(recipe, dict) or recipe.get("format") not in RECIPE_FORMATS:
+            raise RunDirectoryError(f"{where}: not a recipe of a format that this version reads: {', '.join(RECIPE_FORMATS)}")
         params: Any = recipe.get("params")
+        self.words = RECIPE_FORMATS[recipe["format"]]
+        if not isinstance(params, dict) or params.get("words", "aes-128") != self.words:
+            raise RunDirectoryError(f"{where}: its random words are not those of its format")
         digest = recipe.get("params_sha256")
         same = params == self.folder.params and recipe.get("run_id") == self.folder.run_id and is_digest(digest)
         if not same or sha256(compact(members(text)["params"]).encode()) != digest:
@@ -71,6 +75,8 @@ class Noise:
         valid = facts.get("steps") == self.steps and facts.get("coordinates") == self.coordinates and is_count(self.shards, 0)
         if valid and self.shards:
             valid = self.dtype in ("<f4", "<f8") and is_count(self.steps_per_file, 1) and self.shards <= self.coordinates
+        self.step_noise: float | None = facts.get("step_noise")
+        valid = valid and (self.step_noise is None or type(self.step_noise) in (int, float) and 0 < self.step_noise < float("inf"))
         if not valid:
             raise RunDirectoryError(f"{directory.where(FOLDER)}: its index has facts that this version cannot read: {facts}")
 

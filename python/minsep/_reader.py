@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +177,8 @@ class _Stream:
         dtype = "float32" if reader._dtype.itemsize == 4 else "float64"
         arguments = ["noise", "--stream", "--key", str(key), "--out", reader._run.path, "--from-step", str(reader.next_step)]
         arguments += ["--shard", f"{reader._shard}/{reader._shards}", "--dtype", dtype, *more]
+        if reader._guard is not None:
+            arguments.append("--guarded")
         self._process = subprocess.Popen(
             [_command.find(reader._run._command), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, **options
         )
@@ -269,7 +271,8 @@ class _SharedStream(_Stream):
         finally:
             os.close(memory)
         self._maker = os.getpid()
-        self._asking: Any = self._process.stdin
+        assert self._process.stdin is not None  # it is a pipe
+        self._asking: IO[bytes] = self._process.stdin
         self._rows.ask(self._asking)
 
     def row(self) -> NDArray[Any]:

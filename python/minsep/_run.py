@@ -293,6 +293,21 @@ class Run:
             return self._noise.noise_multiplier
         return float(self._certificate()["noise_multiplier"])
 
+    @property
+    def step_noise(self) -> float:
+        """ρ: the noise of one step in units of that of DP-SGD with the same claim, steps and expected batch size; above 1 for noise that is
+        correlated. It is public. What looks at single steps, as Adam and clipping of updates do, sees so much more noise: see
+        `minsep.jax.scale_by_step_noise` and `minsep.torch.scale_by_step_noise`.
+
+        Raises NotCertifiedError for noise that was made without a certificate, or with one that nothing can be compared with.
+        """
+        noise = self._need_noise()
+        if noise.step_noise is None:
+            raise NotCertifiedError(
+                f"{self._directory.where('noise')}: its index does not say how its noise compares with DP-SGD's: it was made without a certificate, or there is none to compare with"
+            )
+        return float(noise.step_noise)
+
     def noise(self, step: int, shard: int = 0, shards: int = 1) -> NDArray[Any]:
         """The noise of a step from the files: coordinates of shard of shards, float32 or float64, read-only.
 
@@ -381,9 +396,9 @@ def _whole(value: Any, name: str, below: int) -> int:
     return number
 
 
-def need_run(run: Any, call: str) -> None:
+def need_run(run: Any, call: str) -> Run:
     """Refuses what is no Run, such as its path; call is how the function is called, with `run` in it."""
     if isinstance(run, Run):
-        return
+        return run
     opened = f"minsep.Run({run!r})" if isinstance(run, (str, os.PathLike)) else "minsep.Run(path)"
     raise TypeError(f"run {shown(run)}: must be a run directory that was opened, and not {type(run).__name__}: run = {opened}, then {call}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Rows:
         self._slots = [np.frombuffer(memory, dtype, width, i * size) for i in range(_SLOTS)]
         self._step, self._end, self._slot = first, end, 0
 
-    def ask(self, to: BinaryIO) -> None:
+    def ask(self, to: IO[bytes]) -> None:
         """Asks the command for the next row, if there is one."""
         if self._step < self._end:
             try:
@@ -51,7 +51,7 @@ class Rows:
             except BrokenPipeError:  # it has ended: its output has, too
                 pass
 
-    def take(self, said: bytes, to: BinaryIO) -> NDArray[Any]:
+    def take(self, said: bytes | bytearray, to: IO[bytes]) -> NDArray[Any]:
         """The row that the command has made, said being its word for it. The next one is asked for."""
         if int.from_bytes(said, "little") != self._step:
             raise RunDirectoryError(f"the stream of noise gave step {int.from_bytes(said, 'little')} in place of {self._step}")

@@ -139,6 +139,20 @@ def _in_pairs(x: Any) -> Any:
     return x[:, 0] if x.shape[1] else jnp.zeros(x.shape[0], x.dtype)
 
 
+def scale_by_step_noise(rate: Any, run: Run) -> Any:
+    """A learning rate, or a schedule of learning rates, times `run.step_noise`.
+
+    For Adam with a learning rate that was found with DP-SGD's noise: Adam divides by the root of the mean square of single steps, which is
+    mostly noise, so that with ρ times the noise of a step its steps are 1/ρ as long. rate is a number, or a function of the step, as
+    optax has them; what is returned is of the same kind. A threshold that updates are clipped to grows likewise. Not for SGD, whose steps
+    do not depend on the noise of a step.
+    """
+    ratio = need_run(run, "scale_by_step_noise(rate, run)").step_noise
+    if callable(rate):
+        return lambda step: ratio * rate(step)
+    return ratio * rate
+
+
 def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     """The noisy mean, a tree of float32: (total · grid + noise) / divisor. It can be jitted.
 

@@ -109,6 +109,25 @@ def clipped_sum(loss: Callable[..., torch.Tensor], clip_norm: ClipNorm, grid: fl
     return total
 
 
+def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.optim.Optimizer:
+    """The optimizer, with the learning rate of each of its parameter groups times `run.step_noise`.
+
+    For Adam with a learning rate that was found with DP-SGD's noise: Adam divides by the root of the mean square of single steps, which is
+    mostly noise, so that with ρ times the noise of a step its steps are 1/ρ as long. Call it before there is a scheduler, which takes
+    the rates as they are then. A threshold that updates are clipped to grows likewise. Not for SGD, whose steps do not depend on
+    the noise of a step.
+
+    Raises ValueError for an optimizer whose rates have been scaled, or that has a scheduler.
+    """
+    ratio = need_run(run, "scale_by_step_noise(optimizer, run)").step_noise
+    for group in optimizer.param_groups:
+        if "minsep_step_noise" in group or "initial_lr" in group:
+            raise ValueError("optimizer: its learning rates are scaled already, or a scheduler has them: call scale_by_step_noise once, before there is a scheduler")
+    for group in optimizer.param_groups:
+        group["lr"], group["minsep_step_noise"] = ratio * group["lr"], ratio
+    return optimizer
+
+
 def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.dtype = torch.float32) -> Any:
     """The noisy mean: (total + noise) / divisor, a tree of tensors as total is, of any dtype.
 

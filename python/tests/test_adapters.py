@@ -187,7 +187,39 @@ class Jax(runs.Case):
             ours.same_on_all_hosts(run, lambda mine: np.stack([mine, mine ^ 1]))
 
 
+    @runs.needs("jax")
+    def test_scale_by_step_noise(self):
+        from minsep.jax import scale_by_step_noise
+
+        run = minsep.Run(self.owned())
+        self.assertEqual(scale_by_step_noise(0.5, run), 0.5 * run.step_noise)
+        self.assertEqual(scale_by_step_noise(lambda step: 2.0 * step, run)(3), 6 * run.step_noise)
+        with self.assertRaisesRegex(TypeError, r"run = minsep\.Run\('somewhere'\), then scale_by_step_noise\(rate, run\)"):
+            scale_by_step_noise(0.5, "somewhere")
+        with self.assertRaises(minsep.NotCertifiedError):
+            scale_by_step_noise(0.5, minsep.Run(self.noisy()))
+
+
 class Torch(runs.Case):
+    @runs.needs("torch")
+    def test_scale_by_step_noise(self):
+        import torch
+
+        from minsep.torch import scale_by_step_noise
+
+        run = minsep.Run(self.owned())
+        weights = [torch.zeros(2, requires_grad=True) for _ in range(2)]
+        optimizer = torch.optim.Adam([{"params": [weights[0]]}, {"params": [weights[1]], "lr": 0.3}], lr=0.1)
+        self.assertIs(scale_by_step_noise(optimizer, run), optimizer)
+        self.assertEqual([g["lr"] for g in optimizer.param_groups], [run.step_noise * 0.1, run.step_noise * 0.3])
+        with self.assertRaisesRegex(ValueError, "scaled already"):
+            scale_by_step_noise(optimizer, run)
+        again = torch.optim.Adam(weights, lr=0.1)
+        torch.optim.lr_scheduler.StepLR(again, 1)
+        with self.assertRaisesRegex(ValueError, "a scheduler has them"):
+            scale_by_step_noise(again, run)
+        self.assertEqual([g["lr"] for g in again.param_groups], [0.1])
+
     @runs.needs("torch")
     def test_batch_sampler(self):
         import torch

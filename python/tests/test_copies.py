@@ -70,12 +70,13 @@ class Copies(runs.Case):
 
     def test_a_stream_of_a_directory_that_was_moved(self):
         os.rename(self.path, self.copy)
-        for words in "minsep: warning: .*counts as moved here", "^$":  # what the command says is no fault, and is shown once
+        for words in "minsep: warning: .*counts as moved here", "^minsep: warning: .*its noise was streamed before":  # what the command says is no fault, and is shown once
             with contextlib.redirect_stderr(io.StringIO()) as said:
                 with minsep.read_noise(minsep.Run(self.copy), key=str(runs.key())) as noise:
                     for t in range(20):
                         noise.step(t)
             self.assertRegex(said.getvalue(), words)
+            self.assertEqual(said.getvalue().count("counts as moved"), words.count("counts as moved"))
 
     def test_a_copy_whose_original_is_gone_begins_no_second_training(self):
         shutil.copytree(self.path, self.copy)

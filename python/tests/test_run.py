@@ -258,6 +258,21 @@ class Certificate(runs.Case):
         broken = minsep.Run(copy).verdict()
         self.assertEqual((broken.state, broken.certified), ("broken", False))
 
+    def test_step_noise(self):
+        """Of DP-SGD itself it is that of DP-SGD; noise that was made without a certificate does not say."""
+        path = self.copied(self.owned())
+        self.assertAlmostEqual(minsep.Run(path).step_noise, 1, delta=0.01)
+        with self.assertRaisesRegex(minsep.NotCertifiedError, "made without a certificate"):
+            minsep.Run(self.noisy()).step_noise
+        index = path / "noise" / "index.json"
+        whole = index.read_text()
+        for wrong in "0", "-1", "true", '"1"', "1e999":
+            index.write_text(re.sub(r'"step_noise": [0-9.e-]+', f'"step_noise": {wrong}', whole))
+            with self.assertRaises(minsep.RunDirectoryError, msg=wrong):
+                minsep.Run(path)
+        index.write_text(re.sub(r'"step_noise": [0-9.e-]+', '"step_noise": 1.2', whole))
+        self.assertIn("the noise of one step is as many times that of DP-SGD", minsep.Run(path).verdict().text)
+
     def test_a_training_that_nothing_certifies(self):
         warnings.simplefilter("default", minsep.NotCertifiedWarning)
         path = self.own_noisy()

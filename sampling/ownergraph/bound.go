@@ -2,6 +2,7 @@ package ownergraph
 
 import (
 	"math"
+	"strings"
 
 	"minsep/internal/param"
 	"minsep/sampling/stream"
@@ -13,12 +14,12 @@ type ParamError = param.Error
 // Bound bounds how much of one owner's data a run uses (F4; arXiv 2602.09338,
 // section 6).
 //
-// Examples are taken in a random order: by their priority, the first 64 bits of the keyed hash of
-// their id ([IDs.Address]), equal ones by id. An example is kept iff each of its owners has room,
-// that is owns fewer than MaxExamplesPerOwner of those kept before it. With Duplicates the kept
-// examples are gone through again in the same order, each getting one more copy iff each of its
-// owners still has room, until a pass adds nothing. An example that once found an owner full finds
-// it full in every later pass.
+// Examples are taken in the order of Order, those that it does not tell apart by their priority,
+// the first 64 bits of the keyed hash of their id ([IDs.Address]), and equal ones by id. An example
+// is kept iff each of its owners has room, that is owns fewer than MaxExamplesPerOwner of those
+// kept before it. With Duplicates the kept examples are gone through again in the same order, each
+// getting one more copy iff each of its owners still has room, until a pass adds nothing. An
+// example that once found an owner full finds it full in every later pass.
 //
 // With MaxNeighborhood k_e > 0, the examples e whose neighbourhood |N(e)| in the graph bounded so
 // far exceeds k_e are then dropped, all at once. Since dropping examples only makes the
@@ -27,9 +28,10 @@ type ParamError = param.Error
 //
 // The result is a function of the graph and the key.
 type Bound struct {
-	MaxExamplesPerOwner int  `json:"max_examples_per_owner"`     // k_u, at least 1; copies count
-	Duplicates          bool `json:"duplicates"`                 // go through the kept examples again, adding copies
-	MaxNeighborhood     int  `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
+	MaxExamplesPerOwner int   `json:"max_examples_per_owner"`     // k_u, at least 1; copies count
+	Duplicates          bool  `json:"duplicates"`                 // go through the kept examples again, adding copies
+	MaxNeighborhood     int   `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
+	Order               Order `json:"order"`                      // in which examples are taken
 }
 
 // PriorityPurpose is the purpose of the key that the order of examples is drawn from.
@@ -40,6 +42,7 @@ func (b Bound) Validate() error {
 	c := param.Checker{Package: "ownergraph"}
 	c.Require(b.MaxExamplesPerOwner >= 1 && b.MaxExamplesPerOwner <= math.MaxInt32, "max examples per owner", b.MaxExamplesPerOwner, "must be from 1 to 2147483647")
 	c.Require(b.MaxNeighborhood >= 0, "max neighborhood", b.MaxNeighborhood, "must be at least 1")
+	c.Require(int(b.Order) < len(Orders), "order", b.Order, "must be "+strings.Join(Orders, " or "))
 	return c.Err()
 }
 
@@ -75,22 +78,12 @@ func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
 	for i := range rooms {
 		rooms[i] = uint32(b.MaxExamplesPerOwner)
 	}
-	Fill(&g.OwnersOf, g.order(key), rooms, copies, b.MaxCopies())
+	Fill(&g.OwnersOf, g.order(b.Order, key), rooms, copies, b.MaxCopies())
 	return copies
 }
 
-// order returns the examples in the order of their priority.
-func (g *Graph) order(key stream.Key) []uint32 {
-	src := stream.NewSource(key)
-	keys, order := make([]uint64, g.Examples.Len()), make([]uint32, g.Examples.Len())
-	for i := range keys {
-		keys[i], order[i] = g.Examples.Address(src, i, 0).Uint64(), uint32(i)
-	}
-	return sortByKey(keys, order)
-}
-
 // Fill is the greedy pass of [Bound], from any state of it: owners has the owners of each example,
-// order the examples to be considered, by priority, rooms how many more examples each owner may
+// order the examples to be considered, in their order, rooms how many more examples each owner may
 // have, and copies how often each example has been kept. An example whose copies are c waits for
 // pass c; pass most-1 is the last. Fill changes rooms and copies.
 func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
@@ -114,22 +107,43 @@ func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
 	}
 }
 
-// fillOnce makes one pass.
+// fillOnce makes one pass. It looks at a block of examples before it decides on them: they lie
+// anywhere in memory, and the processor waits for many at once only when no decision stands
+// between.
 func fillOnce(owners *Lists, live, rooms, copies []uint32, pass uint32) {
-next:
-	for _, e := range live {
-		if copies[e] != pass {
-			continue
+	const block = 128
+	var start, end [block]uint32
+	for len(live) > 0 {
+		now := live[:min(block, len(live))]
+		live = live[len(now):]
+		for i, e := range now {
+			start[i], end[i] = owners.Starts[e], owners.Starts[e+1]
 		}
-		list := owners.At(int(e))
-		for _, u := range list {
-			if rooms[u] == 0 {
-				continue next
+		for i := range now {
+			if start[i] < end[i] && rooms[owners.Items[start[i]]] == 0 {
+				end[i] = full
 			}
 		}
-		for _, u := range list {
-			rooms[u]--
+		for i, e := range now {
+			if end[i] != full && copies[e] == pass && take(owners.Items[start[i]:end[i]], rooms) {
+				copies[e]++
+			}
 		}
-		copies[e]++
 	}
+}
+
+// full stands for the end of an example's list when its first owner was seen to be full.
+const full = math.MaxUint32
+
+// take takes a place of each owner of an example, if all have room.
+func take(owners, rooms []uint32) bool {
+	for _, u := range owners {
+		if rooms[u] == 0 {
+			return false
+		}
+	}
+	for _, u := range owners {
+		rooms[u]--
+	}
+	return true
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -80,7 +81,12 @@ func naiveBound(edges []edge, typ ownergraph.IDType, b ownergraph.Bound, key str
 		one := batch([]edge{{e, "0"}}, typ, ownergraph.String)
 		priority[e] = one.Examples.Address(src, 0, 0).Uint64()
 	}
-	order := slices.SortedFunc(maps.Keys(n.owners), func(a, b string) int { return cmp.Compare(priority[a], priority[b]) })
+	order := slices.SortedFunc(maps.Keys(n.owners), func(x, y string) int {
+		if b.Order == ownergraph.FewestOwners && len(n.owners[x]) != len(n.owners[y]) {
+			return cmp.Compare(len(n.owners[x]), len(n.owners[y]))
+		}
+		return cmp.Compare(priority[x], priority[y])
+	})
 	used := map[string]int{}
 	for added := true; added; {
 		added = false
@@ -124,6 +130,7 @@ func TestGreedyEqualsTheDefinition(t *testing.T) {
 			MaxExamplesPerOwner: rapid.IntRange(1, 7).Draw(t, "k_u"),
 			Duplicates:          rapid.Bool().Draw(t, "duplicates"),
 			MaxNeighborhood:     rapid.SampledFrom([]int{0, 0, 1, 3, 8}).Draw(t, "k_e"),
+			Order:               rapid.SampledFrom([]ownergraph.Order{ownergraph.FewestOwners, ownergraph.Random}).Draw(t, "order"),
 		}
 		examples, owners := rapid.IntRange(1, 40).Draw(t, "examples"), rapid.IntRange(1, 20).Draw(t, "owners")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -142,12 +149,16 @@ func TestGreedyEqualsTheDefinition(t *testing.T) {
 		}
 		want := naiveBound(edges, typ, b, key)
 		kept, copies, hist := int64(0), int64(0), map[int64]int64{}
+		given, keptOwners := map[int64]int64{}, map[int64]int64{}
 		for e := range g.Examples.Len() {
 			id := g.Examples.Format(e)
 			if int(got.Copies[e]) != want.copies[id] {
 				t.Fatalf("example %s: %d copies, want %d", id, got.Copies[e], want.copies[id])
 			}
+			owners := int64(len(want.owners[id]))
+			given[owners]++
 			if c := int64(got.Copies[e]); c > 0 {
+				keptOwners[owners]++
 				kept, copies = kept+1, copies+c
 				hist[int64(want.size(id))] += c
 			}
@@ -158,6 +169,9 @@ func TestGreedyEqualsTheDefinition(t *testing.T) {
 		}
 		if diff := gocmp.Diff(ownergraph.NewHistogram(hist), s.Neighborhoods); diff != "" {
 			t.Fatalf("neighbourhoods (-want +got):\n%s", diff)
+		}
+		if diff := gocmp.Diff([]ownergraph.Histogram{ownergraph.NewHistogram(given), ownergraph.NewHistogram(keptOwners)}, []ownergraph.Histogram{s.GivenOwners, s.KeptOwners}); diff != "" {
+			t.Fatalf("owners per example (-want +got):\n%s", diff)
 		}
 		total := int64(0)
 		for _, bin := range s.KeptPerOwner {
@@ -202,6 +216,37 @@ func checkRows(t *rapid.T, b *ownergraph.Bounded) {
 	}
 	if row != rows.Len() {
 		t.Fatalf("%d rows, want %d", rows.Len(), row)
+	}
+}
+
+// TestBuilderGivesTheSameGraph adds the edges in batches of any size, some larger than its blocks.
+func TestBuilderGivesTheSameGraph(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 2))
+	var edges []edge
+	for range 150_000 {
+		edges = append(edges, edge{fmt.Sprint(rng.IntN(40_000)), fmt.Sprint(rng.IntN(9000))})
+	}
+	for _, typ := range []ownergraph.IDType{ownergraph.Int64, ownergraph.String} {
+		want, err := ownergraph.New(batch(edges, typ, ownergraph.String))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := ownergraph.NewBuilder(typ, ownergraph.String)
+		for start := 0; start < len(edges); {
+			end := min(len(edges), start+[]int{1, 10, 4000, 70_000}[rng.IntN(4)])
+			if err := b.Add(batch(edges[start:end], typ, ownergraph.String)); err != nil {
+				t.Fatal(err)
+			}
+			start = end
+		}
+		got, err := b.Graph()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got.OwnersOf, want.OwnersOf) || got.DuplicateEdges != want.DuplicateEdges ||
+			got.Examples.Len() != want.Examples.Len() || got.Owners.Format(17) != want.Owners.Format(17) {
+			t.Errorf("%v: another graph", typ)
+		}
 	}
 }
 
@@ -276,8 +321,8 @@ func TestFaults(t *testing.T) {
 	if r, err := (ownergraph.Bound{MaxExamplesPerOwner: 1}).Greedy(g, testKey(t)); err != nil || r.Rows().Len() != 0 {
 		t.Errorf("no edges: %v", err)
 	}
-	err = ownergraph.Bound{MaxNeighborhood: -1}.Validate()
-	for _, want := range []string{"max examples per owner 0", "max neighborhood -1"} {
+	err = ownergraph.Bound{MaxNeighborhood: -1, Order: 2}.Validate()
+	for _, want := range []string{"max examples per owner 0", "max neighborhood -1", "order Order(2)"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a fault with %q", err, want)
 		}
@@ -366,7 +411,8 @@ func ExampleBound_Greedy() {
 		fmt.Println(rows.Examples.Format(i), "kept, owners:", end-start)
 	}
 	// Output:
-	// 1 kept, owners: 2
+	// 0 kept, owners: 1
+	// 3 kept, owners: 1
 }
 
 // BenchmarkGreedy bounds a loaded graph of n examples with two owners each, drawn from n. The

@@ -31,11 +31,19 @@ func (e *Edges) AppendFrom(o *Edges, i int) {
 	e.Owners.AppendFrom(&o.Owners, i)
 }
 
+// check returns an error if the columns are not of equal length.
+func (e *Edges) check() error {
+	if e.Examples.Len() != e.Owners.Len() {
+		return fmt.Errorf("ownergraph: %d examples and %d owners are no edges", e.Examples.Len(), e.Owners.Len())
+	}
+	return nil
+}
+
 // AppendBinary appends the batch to b, in the form that [Edges.UnmarshalBinary] reads. A batch of
 // about 64 KiB travels well between workers.
 func (e *Edges) AppendBinary(b []byte) ([]byte, error) {
-	if e.Examples.Len() != e.Owners.Len() {
-		return b, fmt.Errorf("ownergraph: %d examples and %d owners are no edges", e.Examples.Len(), e.Owners.Len())
+	if err := e.check(); err != nil {
+		return b, err
 	}
 	return e.Owners.appendBinary(e.Examples.appendBinary(b)), nil
 }
@@ -52,10 +60,8 @@ func (e *Edges) UnmarshalBinary(b []byte) error {
 		return err
 	case len(b) > 0:
 		return fmt.Errorf("ownergraph: %d bytes after the edges", len(b))
-	case e.Examples.Len() != e.Owners.Len():
-		return fmt.Errorf("ownergraph: %d examples and %d owners are no edges", e.Examples.Len(), e.Owners.Len())
 	}
-	return nil
+	return e.check()
 }
 
 // ErrEncoding is returned for bytes that no AppendBinary wrote.

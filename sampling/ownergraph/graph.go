@@ -17,6 +17,8 @@ var (
 	ErrTooLarge = errors.New("ownergraph: more than 2^32-1 edges in memory")
 )
 
+const maxEdges = math.MaxUint32 - 1
+
 // Lists holds lists of numbers back to back: list i is Items[Starts[i]:Starts[i+1]].
 type Lists struct {
 	Starts []uint32 // one more than lists, from 0
@@ -46,73 +48,86 @@ func group(keys, values []uint32, n int) Lists {
 	return l
 }
 
-// transpose returns for each of n numbers the lists that it is in, ascending, of the lists for
-// which use is true or nil.
-func (l *Lists) transpose(n int, use func(i int) bool) Lists {
-	t := Lists{Starts: make([]uint32, n+1)}
-	for i := range l.Len() {
-		if use == nil || use(i) {
-			for _, v := range l.At(i) {
-				t.Starts[v+1]++
-			}
-		}
+// transpose returns for each of n numbers the lists that it is in, ascending.
+func (l *Lists) transpose(n int) Lists {
+	t := Lists{Starts: make([]uint32, n+1), Items: make([]uint32, len(l.Items))}
+	for _, v := range l.Items {
+		t.Starts[v+1]++
 	}
 	for v := range n {
 		t.Starts[v+1] += t.Starts[v]
 	}
-	t.Items = make([]uint32, t.Starts[n])
 	next := slices.Clone(t.Starts[:n])
 	for i := range l.Len() {
-		if use == nil || use(i) {
-			for _, v := range l.At(i) {
-				t.Items[next[v]] = uint32(i)
-				next[v]++
-			}
+		for _, v := range l.At(i) {
+			t.Items[next[v]] = uint32(i)
+			next[v]++
 		}
 	}
 	return t
 }
 
 // Graph is an example–owner graph. Examples and owners are numbered from 0 in the order of their
-// ids. Every example has an owner and every owner an example. It is not changed after New.
+// ids. Every example has an owner and every owner an example. It is not changed once it is made.
 type Graph struct {
 	Examples, Owners IDs   // distinct, ascending
 	OwnersOf         Lists // by example: its owners, ascending, at least one
-	ExamplesOf       Lists // by owner: its examples, ascending, at least one
 	DuplicateEdges   int64 // edges that were merged with an equal one, at least 0
 }
 
-// New returns the graph of the given edges, equal edges merged and counted.
+// New returns the graph of the given edges, equal edges merged and counted. A [Builder] takes less
+// memory.
 func New(e *Edges) (*Graph, error) {
-	n := e.Len()
+	return newGraph(e.Examples.Type, []IDs{e.Examples}, e.Owners.Type, []IDs{e.Owners})
+}
+
+// newGraph returns the graph of the edges between some columns of examples and of owners, one after
+// the other. It lets go of the columns.
+func newGraph(example IDType, examples []IDs, owner IDType, owners []IDs) (*Graph, error) {
+	n, ofOwners := 0, 0
+	for i := range examples {
+		n += examples[i].Len()
+	}
+	for i := range owners {
+		ofOwners += owners[i].Len()
+	}
 	switch {
-	case n < e.Owners.Len():
-		return nil, fmt.Errorf("ownergraph: %d owners for %d examples in a batch of edges", e.Owners.Len(), n)
-	case n > e.Owners.Len():
+	case n < ofOwners:
+		return nil, fmt.Errorf("ownergraph: %d owners for %d examples in a batch of edges", ofOwners, n)
+	case n > ofOwners:
 		return nil, ErrNoOwners
-	case uint64(n) > math.MaxUint32-1:
+	case uint64(n) > maxEdges:
 		return nil, ErrTooLarge
 	}
 	g := new(Graph)
 	var exampleOf, ownerOf []uint32
-	g.Examples, exampleOf = distinct(&e.Examples)
-	g.Owners, ownerOf = distinct(&e.Owners)
-
+	g.Examples, exampleOf = numbered(example, examples)
+	g.Owners, ownerOf = numbered(owner, owners)
 	g.OwnersOf = group(exampleOf, ownerOf, g.Examples.Len())
 	g.DuplicateEdges = mergeEqual(&g.OwnersOf)
-	g.ExamplesOf = g.OwnersOf.transpose(g.Owners.Len(), nil)
 	return g, nil
 }
 
 // mergeEqual sorts every list, keeps one of equal numbers, and returns how many went.
 func mergeEqual(l *Lists) (merged int64) {
-	kept := uint32(0)
+	kept, start := uint32(0), uint32(0)
 	for i := range l.Len() {
-		list := l.At(i)
-		slices.Sort(list)
-		list = slices.Compact(list)
+		end := l.Starts[i+1]
+		list := l.Items[start:end]
+		switch {
+		case len(list) == 2 && list[0] > list[1]:
+			list[0], list[1] = list[1], list[0]
+		case len(list) > 2:
+			slices.Sort(list)
+		}
 		l.Starts[i] = kept
-		kept += uint32(copy(l.Items[kept:], list))
+		for j, v := range list {
+			if j == 0 || v != list[j-1] {
+				l.Items[kept] = v
+				kept++
+			}
+		}
+		start = end
 	}
 	merged = int64(len(l.Items)) - int64(kept)
 	l.Starts[l.Len()] = kept
@@ -123,65 +138,5 @@ func mergeEqual(l *Lists) (merged int64) {
 // Edges returns the number of distinct edges.
 func (g *Graph) Edges() int64 { return int64(len(g.OwnersOf.Items)) }
 
-// distinct returns the distinct ids of a column, ascending, and for every id of the column its
-// number among them.
-func distinct(c *IDs) (ids IDs, number []uint32) {
-	order := sortIDs(c)
-	number = make([]uint32, len(order))
-	ids.Reset(c.Type)
-	for i, at := range order {
-		if i == 0 || c.Compare(int(order[i-1]), c, int(at)) != 0 {
-			ids.AppendFrom(c, int(at))
-		}
-		number[at] = uint32(ids.Len() - 1)
-	}
-	return ids, number
-}
-
-// sortIDs returns the positions of a column in the order of their ids.
-func sortIDs(c *IDs) []uint32 {
-	order := make([]uint32, c.Len())
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	if c.Type == String {
-		slices.SortFunc(order, func(a, b uint32) int { return c.Compare(int(a), c, int(b)) })
-		return order
-	}
-	keys := make([]uint64, len(order))
-	for i, v := range c.ints {
-		keys[i] = uint64(v) ^ 1<<63 // the order of int64
-	}
-	return sortByKey(keys, order)
-}
-
-// sortByKey sorts order stably by keys[i] for the i-th of it. It changes both slices and returns
-// the sorted order. Least significant digits first, 11 bits at a time; digits that all keys share
-// cost nothing.
-func sortByKey(keys []uint64, order []uint32) []uint32 {
-	const digit, digits = 11, 6
-	var count [digits][1 << digit]uint32
-	for _, k := range keys {
-		for d := range digits {
-			count[d][k>>(d*digit)&(1<<digit-1)]++
-		}
-	}
-	keys2, order2 := make([]uint64, len(keys)), make([]uint32, len(order))
-	for d := range digits {
-		next := &count[d]
-		if len(keys) == 0 || next[keys[0]>>(d*digit)&(1<<digit-1)] == uint32(len(keys)) {
-			continue
-		}
-		sum := uint32(0)
-		for i, n := range next {
-			next[i], sum = sum, sum+n
-		}
-		for i, k := range keys {
-			at := &next[k>>(d*digit)&(1<<digit-1)]
-			keys2[*at], order2[*at] = k, order[i]
-			*at++
-		}
-		keys, keys2, order, order2 = keys2, keys, order2, order
-	}
-	return order
-}
+// ExamplesOf returns by owner its examples, ascending, at least one. It makes the lists anew.
+func (g *Graph) ExamplesOf() Lists { return g.OwnersOf.transpose(g.Owners.Len()) }

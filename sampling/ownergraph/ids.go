@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"minsep/sampling/stream"
@@ -79,6 +80,28 @@ func (c *IDs) AppendFrom(o *IDs, i int) {
 	} else {
 		c.AppendBytes(o.Bytes(i))
 	}
+}
+
+// AppendAll adds all ids of another column of the same type.
+func (c *IDs) AppendAll(o *IDs) {
+	c.ints = append(c.ints, o.ints...)
+	start := len(c.text)
+	c.text = append(c.text, o.text...)
+	c.ends = slices.Grow(c.ends, len(o.ends))
+	for _, end := range o.ends {
+		c.ends = append(c.ends, start+end)
+	}
+}
+
+// newIDs returns an empty column with room for n ids.
+func newIDs(t IDType, n int) IDs {
+	c := IDs{Type: t}
+	if t == Int64 {
+		c.ints = make([]int64, 0, n)
+	} else {
+		c.ends = make([]int, 0, n)
+	}
+	return c
 }
 
 // Int returns id i of a column of type Int64.

@@ -9,24 +9,102 @@ import (
 // and 0 for those not taken. N(e) is the set of examples that share an owner with e, e included
 // (F4); every copy is an example of its own.
 func (g *Graph) Neighborhoods(copies []uint32) []int64 {
-	sizes, _ := g.neighborhoods(copies)
+	sizes := make([]int64, len(copies))
+	for e, c := range copies {
+		sizes[e] = int64(c)
+	}
+	if s := g.sharing(copies); s.crowded() {
+		s.byPrefix(sizes)
+	} else {
+		s.oneByOne(sizes)
+	}
 	return sizes
 }
 
-// neighborhoods also returns how many entries of owners' lists were added to a union.
+// sharing are the examples that are taken and share an owner with another one, numbered anew in
+// their order.
+type sharing struct {
+	examples []uint32 // their numbers in the graph
+	copies   []uint32 // by example
+	owners   Lists    // by example, those it shares, in numbers of the graph
+	of       int      // how many owners the graph has
+	pairs    int64    // over the shared owners: the squares of their numbers of examples
+}
+
+// crowded says that there are so many pairs of examples of one owner that it is worth sorting the
+// examples by their owners.
+func (s *sharing) crowded() bool {
+	const pairsPerEdge = 16
+	return s.pairs > pairsPerEdge*int64(len(s.owners.Items))
+}
+
+// sharing finds the examples that share an owner when each is taken as often as copies says.
+func (g *Graph) sharing(copies []uint32) *sharing {
+	taken := make([]uint32, g.Owners.Len())
+	for e, c := range copies {
+		if c > 0 {
+			for _, u := range g.OwnersOf.At(e) {
+				taken[u]++
+			}
+		}
+	}
+	s := &sharing{owners: Lists{Starts: []uint32{0}}, of: len(taken)}
+	for _, n := range taken {
+		if n > 1 {
+			s.pairs += int64(n) * int64(n)
+		}
+	}
+	for e, c := range copies {
+		if c == 0 {
+			continue
+		}
+		before := len(s.owners.Items)
+		for _, u := range g.OwnersOf.At(e) {
+			if taken[u] > 1 {
+				s.owners.Items = append(s.owners.Items, u)
+			}
+		}
+		if len(s.owners.Items) > before {
+			s.examples, s.copies = append(s.examples, uint32(e)), append(s.copies, c)
+			s.owners.Starts = append(s.owners.Starts, uint32(len(s.owners.Items)))
+		}
+	}
+	return s
+}
+
+// oneByOne sets the sizes of the neighbourhoods: it goes through the lists of each example's
+// owners.
+func (s *sharing) oneByOne(sizes []int64) {
+	lists := s.owners.transpose(s.of)
+	seen := make([]uint32, len(s.examples)) // by example: 1 + the last one in whose neighbourhood it was counted
+	for i, e := range s.examples {
+		size := int64(0)
+		for _, u := range s.owners.At(i) {
+			for _, f := range lists.At(int(u)) {
+				if seen[f] != uint32(i+1) {
+					seen[f] = uint32(i + 1)
+					size += int64(s.copies[f])
+				}
+			}
+		}
+		sizes[e] = size
+	}
+}
+
+// byPrefix is oneByOne for owners of many examples. It returns how many entries of owners' lists
+// were added to a union.
 //
 // N(e) is the union of the lists of e's owners. Each example's owners are put in one order, those
 // with most examples first, and examples are taken in the order of these sequences of owners: one
 // and the next share a prefix, whose union is kept. So an owner's list is added once for every
 // prefix that ends with it, and that of an owner of nearly all examples about once, not once for
 // each of its examples. That is never more than to add the lists of every example's owners afresh.
-func (g *Graph) neighborhoods(copies []uint32) (sizes []int64, added int64) {
-	owners := g.largestFirst(copies)
-	examples := owners.transpose(g.Owners.Len(), func(e int) bool { return copies[e] > 0 })
-	sizes = make([]int64, len(copies))
-	u := union{lists: &examples, copies: copies, addedBy: make([]uint32, len(copies))}
-	for _, e := range owners.sorted(g.Owners.Len(), copies) {
-		list := owners.At(int(e))
+func (s *sharing) byPrefix(sizes []int64) (added int64) {
+	owners := s.largestFirst()
+	lists := owners.transpose(s.of)
+	u := union{lists: &lists, copies: s.copies, addedBy: make([]uint32, len(s.examples))}
+	for _, i := range owners.sorted(s.of) {
+		list := owners.At(int(i))
 		shared := 0
 		for shared < min(len(list), len(u.path)) && list[shared] == u.path[shared] {
 			shared++
@@ -35,21 +113,17 @@ func (g *Graph) neighborhoods(copies []uint32) (sizes []int64, added int64) {
 		for _, owner := range list[shared:] {
 			u.add(owner)
 		}
-		sizes[e] = u.sizes[len(u.sizes)-1]
+		sizes[s.examples[i]] = u.sizes[len(u.sizes)-1]
 	}
-	return sizes, u.added
+	return u.added
 }
 
 // largestFirst returns for every example its owners, ascending, where owners are numbered anew:
-// from 0 by descending number of examples taken.
-func (g *Graph) largestFirst(copies []uint32) Lists {
-	taken := make([]uint32, g.Owners.Len())
-	for e := range copies {
-		if copies[e] > 0 {
-			for _, u := range g.OwnersOf.At(e) {
-				taken[u]++
-			}
-		}
+// from 0 by descending number of examples.
+func (s *sharing) largestFirst() Lists {
+	taken := make([]uint32, s.of)
+	for _, u := range s.owners.Items {
+		taken[u]++
 	}
 	order := make([]uint32, len(taken))
 	for u := range order {
@@ -60,24 +134,22 @@ func (g *Graph) largestFirst(copies []uint32) Lists {
 	for i, u := range order {
 		number[u] = uint32(i)
 	}
-	l := Lists{Starts: g.OwnersOf.Starts, Items: make([]uint32, len(g.OwnersOf.Items))}
-	for i, u := range g.OwnersOf.Items {
+	l := Lists{Starts: s.owners.Starts, Items: make([]uint32, len(s.owners.Items))}
+	for i, u := range s.owners.Items {
 		l.Items[i] = number[u]
 	}
-	for e := range copies {
+	for e := range l.Len() {
 		slices.Sort(l.At(e))
 	}
 	return l
 }
 
-// sorted returns the numbers of the lists whose copies are not 0, in the order of the lists. All
-// items are below n.
-func (l *Lists) sorted(n int, copies []uint32) []uint32 {
-	var first, order []uint32
-	for i, c := range copies {
-		if c > 0 {
-			first, order = append(first, l.At(i)[0]), append(order, uint32(i))
-		}
+// sorted returns the numbers of the lists, none of them empty, in the order of the lists. All items
+// are below n.
+func (l *Lists) sorted(n int) []uint32 {
+	first, order := make([]uint32, l.Len()), make([]uint32, l.Len())
+	for i := range order {
+		first[i], order[i] = l.At(i)[0], uint32(i)
 	}
 	byFirst := group(first, order, n)
 	for i := range n {

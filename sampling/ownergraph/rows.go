@@ -107,18 +107,26 @@ func (r *Rows) UnmarshalBinary(b []byte) error {
 // Rows returns the kept examples.
 func (r *Bounded) Rows() *Rows {
 	rows := new(Rows)
+	rows.Reset(0, r.Graph.Examples.Type, r.Graph.Owners.Type)
+	r.AppendRows(rows, 0, len(r.Copies))
+	return rows
+}
+
+// AppendRows adds to rows, which must be of the graph's types, the kept examples from example e of
+// the graph on, at most n of them, and returns where the next ones begin.
+func (r *Bounded) AppendRows(rows *Rows, e, n int) (next int) {
 	g := r.Graph
-	rows.Reset(0, g.Examples.Type, g.Owners.Type)
-	for e, c := range r.Copies {
-		if c == 0 {
+	for ; e < len(r.Copies) && n > 0; e++ {
+		if r.Copies[e] == 0 {
 			continue
 		}
+		n--
 		rows.Examples.AppendFrom(&g.Examples, e)
-		rows.Copies = append(rows.Copies, c)
+		rows.Copies = append(rows.Copies, r.Copies[e])
 		for _, u := range g.OwnersOf.At(e) {
 			rows.Owners.AppendFrom(&g.Owners, int(u))
 		}
 		rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
 	}
-	return rows
+	return e
 }

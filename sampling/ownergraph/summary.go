@@ -25,6 +25,16 @@ func NewHistogram(counts map[int64]int64) Histogram {
 	return h
 }
 
+// Of returns how often a value occurs.
+func (h Histogram) Of(value int64) int64 {
+	for _, bin := range h {
+		if bin.Value == value {
+			return bin.Count
+		}
+	}
+	return 0
+}
+
 // Summary is what may be told about a bounded graph; the graph is public.
 type Summary struct {
 	Examples       int64 `json:"examples"`        // given; counts of this struct are at least 0
@@ -40,6 +50,8 @@ type Summary struct {
 
 	GivenPerOwner Histogram `json:"given_examples_per_owner"` // over the owners
 	KeptPerOwner  Histogram `json:"kept_examples_per_owner"`  // over the owners: copies kept, from 0
+	GivenOwners   Histogram `json:"given_owners_per_example"` // over the examples
+	KeptOwners    Histogram `json:"kept_owners_per_example"`  // over the examples kept
 	Neighborhoods Histogram `json:"neighborhoods"`            // over the kept copies: |N(e)|
 }
 
@@ -65,22 +77,60 @@ func (r *Bounded) summarize(b Bound) {
 			sizes = g.Neighborhoods(r.Copies)
 		}
 	}
-	neighborhoods, given, kept := map[int64]int64{}, map[int64]int64{}, map[int64]int64{}
+	var neighborhoods, givenOwners, keptOwners tally
+	given, kept := make([]uint32, g.Owners.Len()), make([]uint64, g.Owners.Len())
 	for e, c := range r.Copies {
-		if c > 0 {
-			s.Kept++
-			s.KeptCopies += int64(c)
-			s.KeptEdges += int64(len(g.OwnersOf.At(e)))
-			neighborhoods[sizes[e]] += int64(c)
+		owners := g.OwnersOf.At(e)
+		givenOwners.add(int64(len(owners)), 1)
+		for _, u := range owners {
+			given[u]++
+		}
+		if c == 0 {
+			continue
+		}
+		s.Kept++
+		s.KeptCopies += int64(c)
+		s.KeptEdges += int64(len(owners))
+		keptOwners.add(int64(len(owners)), 1)
+		neighborhoods.add(sizes[e], int64(c))
+		for _, u := range owners {
+			kept[u] += uint64(c)
 		}
 	}
-	for u := range g.Owners.Len() {
-		n := int64(0)
-		for _, e := range g.ExamplesOf.At(u) {
-			n += int64(r.Copies[e])
-		}
-		kept[n]++
-		given[int64(len(g.ExamplesOf.At(u)))]++
+	var givenPerOwner, keptPerOwner tally
+	for u := range given {
+		givenPerOwner.add(int64(given[u]), 1)
+		keptPerOwner.add(int64(kept[u]), 1)
 	}
-	s.Neighborhoods, s.GivenPerOwner, s.KeptPerOwner = NewHistogram(neighborhoods), NewHistogram(given), NewHistogram(kept)
+	s.GivenPerOwner, s.KeptPerOwner = givenPerOwner.histogram(), keptPerOwner.histogram()
+	s.GivenOwners, s.KeptOwners = givenOwners.histogram(), keptOwners.histogram()
+	s.Neighborhoods = neighborhoods.histogram()
+}
+
+// tally counts values, most of which are small.
+type tally struct {
+	small [256]int64
+	large map[int64]int64
+}
+
+func (t *tally) add(value, count int64) {
+	if value < int64(len(t.small)) {
+		t.small[value] += count
+		return
+	}
+	if t.large == nil {
+		t.large = make(map[int64]int64)
+	}
+	t.large[value] += count
+}
+
+func (t *tally) histogram() Histogram {
+	counts := maps.Clone(t.large)
+	if counts == nil {
+		counts = make(map[int64]int64)
+	}
+	for value, count := range t.small {
+		counts[int64(value)] += count
+	}
+	return NewHistogram(counts)
 }

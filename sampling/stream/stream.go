@@ -10,7 +10,7 @@
 //   - a [Source] for draws that belong to an id: [Source.IntAddress] or [Source.StringAddress] name
 //     the id and its copy, and [Stream] gives the words at that address;
 //   - [Bulk] for long runs of words that belong to numbered things, such as Monte Carlo samples or
-//     steps.
+//     steps; or [ChaCha], where accelerators are to make the same words.
 //
 // A Key serves one of the two, never both, and one purpose; use [Key.Sub] to divide it.
 //
@@ -25,7 +25,8 @@
 // under 2^-56 for 1e8 streams of 1000 blocks.
 //
 // Bulk block c of number i is AES_K(i ‖ c), both fields 64 bits, big endian: distinct inputs of one
-// permutation. What these functions return is frozen; a test holds vectors of it.
+// permutation. ChaCha has a key of 256 bits, and block and number in fields of its state. What
+// these functions return is frozen; a test holds vectors of it.
 //
 // Stability: stable.
 package stream

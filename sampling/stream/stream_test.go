@@ -41,6 +41,8 @@ func TestFrozenVectors(t *testing.T) {
 	}
 	bulk := make([]uint64, 3)
 	stream.NewBulk(testKey(t, "bulk vectors")).Words(bulk, 5, 7)
+	chacha := make([]uint64, 3)
+	stream.NewChaCha(testKey(t, "chacha vectors")).Words(chacha, 5<<32+6, 7<<34+9)
 	commitment := testKey(t, "vectors").Commitment()
 	public := stream.NewSource(stream.PublicKey("verify", []byte("{}")))
 	for _, v := range []struct{ name, got, want string }{
@@ -49,6 +51,7 @@ func TestFrozenVectors(t *testing.T) {
 		{"empty string", words(src.StringAddress("", 0)), frozen[2]},
 		{"string copy 1", words(src.StringAddress("PMID:42", 1)), frozen[3]},
 		{"bulk", fmt.Sprintf("%016x", bulk), frozen[4]},
+		{"chacha", fmt.Sprintf("%016x", chacha), frozen[7]},
 		{"commitment", hex.EncodeToString(commitment[:8]), frozen[5]},
 		{"public", fmt.Sprintf("%016x", public.Stream(public.IntAddress(1, 0)).Uint64()), frozen[6]},
 	} {
@@ -272,7 +275,7 @@ func BenchmarkBulk(b *testing.B) {
 	}
 }
 
-var frozen = [7]string{
+var frozen = [8]string{
 	"7cf807cd5299bbca aed48f56dbcd9351 06403c3723f7e3e6",
 	"3e8fc900862fe4d6 5aefd7317d50f44d ad1b21526a04225a",
 	"a16d75cfd6437a9b ed5d8bf1e47a9245 1bcad69e3643e995",
@@ -280,4 +283,5 @@ var frozen = [7]string{
 	"[fa40d2f5dad46c70 e787a0df36f5da04 91dd3d724d7d070d]",
 	"97fbbd0af5431ab1",
 	"5c10664cee37557c",
+	"[c99998369092d03a ed9f1da9bd5581e0 9f991a075db9f396]",
 }

@@ -6,11 +6,12 @@
 // number of buckets and workers, order of the edges, and retries.
 //
 // Examples get numbers in the order of their priority: a bucket is a range of priorities, and a
-// number is the bucket and the place in it. From then on only numbers and rooms travel. In a round
-// each owner looks at its undecided examples in that order and says of each how many more copies it
-// may take whatever the others do, or that it is full; an example takes the least of what its
-// owners allow, is dropped when one is full, and otherwise waits. Both answers are those of the
-// sequential pass:
+// number is the bucket and the place in it. The turn of an example in the sequential pass is its
+// number, behind the class of its owners where those with the fewest come first. From then on only
+// turns, numbers and rooms travel. In a round each owner looks at its undecided examples in the
+// order of their turns and says of each how many more copies it may take whatever the others do, or
+// that it is full; an example takes the least of what its owners allow, is dropped when one is
+// full, and otherwise waits. Both answers are those of the sequential pass:
 //
 //   - Let an owner have room r left after all decided examples, and let x be undecided. If fewer
 //     than r undecided ones come before x, then x finds room in the sequential pass, since at most

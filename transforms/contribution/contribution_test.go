@@ -200,6 +200,7 @@ func TestBoundEqualsReference(t *testing.T) {
 			MaxExamplesPerOwner: rapid.IntRange(1, 7).Draw(t, "k_u"),
 			Duplicates:          rapid.Bool().Draw(t, "duplicates"),
 			MaxNeighborhood:     rapid.SampledFrom([]int{0, 0, 1, 3, 6}).Draw(t, "k_e"),
+			Order:               rapid.SampledFrom([]ownergraph.Order{ownergraph.FewestOwners, ownergraph.Random}).Draw(t, "order"),
 		}
 		c.Buckets = rapid.SampledFrom([]int{1, 2, 5, 16, 64}).Draw(t, "buckets")
 		c.Rounds = rapid.IntRange(0, 3).Draw(t, "rounds")

@@ -58,5 +58,5 @@ func ExampleBound() {
 	if _, err := prism.Execute(context.Background(), p); err != nil {
 		panic(err)
 	}
-	// Output: {"examples":2,"owners":1,"edges":2,"duplicate_edges":0,"kept":1,"kept_copies":1,"kept_edges":1,"dropped_owner_full":1,"dropped_neighborhood":0,"given_examples_per_owner":[{"value":2,"count":1}],"kept_examples_per_owner":[{"value":1,"count":1}],"neighborhoods":[{"value":1,"count":1}]}
+	// Output: {"examples":2,"owners":1,"edges":2,"duplicate_edges":0,"kept":1,"kept_copies":1,"kept_edges":1,"dropped_owner_full":1,"dropped_neighborhood":0,"given_examples_per_owner":[{"value":2,"count":1}],"kept_examples_per_owner":[{"value":1,"count":1}],"given_owners_per_example":[{"value":1,"count":2}],"kept_owners_per_example":[{"value":1,"count":1}],"neighborhoods":[{"value":1,"count":1}]}
 }

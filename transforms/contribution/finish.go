@@ -22,9 +22,10 @@ func (f *finishFn) StartBundle(packed.Emit) {
 }
 
 func (f *finishFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, emit func(uint32, []byte)) (err error) {
-	g := greedy{spec: &f.Spec, rooms: map[number]uint32{}, refuse: func(example number, copies uint32) {
+	g := greedy{spec: &f.Spec, rooms: map[number]uint32{}, refuse: func(example turn, copies uint32) {
 		var record [decisionBytes]byte
-		f.packer.Add(example.bucket(), appendDecision(record[:0], example.place(), copies), emit)
+		of := example.number()
+		f.packer.Add(of.bucket(), appendDecision(record[:0], of.place(), copies), emit)
 	}}
 	for _, s := range []*packed.Spool{&g.owners, &g.live, &g.next} {
 		*s = f.Spec.spool(f.Spec.verdictWidth())
@@ -47,27 +48,27 @@ func (f *finishFn) FinishBundle(emit func(uint32, []byte)) error {
 // example of c copies waits for pass c.
 type greedy struct {
 	spec   *spec
-	rooms  map[number]uint32                   // by owner
-	owners packed.Spool                        // of the current example: verdicts
-	live   packed.Spool                        // verdicts on the examples that may get more copies, in order
-	next   packed.Spool                        // those that may after this pass
-	least  uint32                              // copies of an example of next
-	refuse func(example number, copies uint32) // takes the examples that get less than all copies
+	rooms  map[number]uint32                 // by owner
+	owners packed.Spool                      // of the current example: verdicts
+	live   packed.Spool                      // verdicts on the examples that may get more copies, in order
+	next   packed.Spool                      // those that may after this pass
+	least  uint32                            // copies of an example of next
+	refuse func(example turn, copies uint32) // takes the examples that get less than all copies
 }
 
 // pass considers the examples of so many copies.
 func (g *greedy) pass(verdicts records, pass uint32) error {
 	size, most := g.spec.countBytes(), g.spec.Bound.MaxCopies()
-	var example number
+	var example turn
 	var copies uint32
 	var full bool
 	g.least = math.MaxUint32
-	return eachGroup(verdicts, fixedLen(numberBytes),
+	return eachGroup(verdicts, fixedLen(turnBytes),
 		func(verdict []byte, n int, first bool) error {
-			counts := verdict[2*numberBytes:]
+			counts := verdict[turnBytes+numberBytes:]
 			if first {
 				g.owners.Reset()
-				example, copies, full = readNumber(verdict), readCount(counts[2*size:], size), false
+				example, copies, full = readTurn(verdict), readCount(counts[2*size:], size), false
 			}
 			owner := readNumber(verdict[n:])
 			room, seen := g.rooms[owner]
@@ -92,12 +93,12 @@ func (g *greedy) pass(verdicts records, pass uint32) error {
 			}
 			return g.owners.Each(func(verdict []byte) error {
 				if took {
-					g.rooms[readNumber(verdict[numberBytes:])]--
+					g.rooms[readNumber(verdict[turnBytes:])]--
 				}
 				if copies == most {
 					return nil
 				}
-				copy(verdict[2*numberBytes+2*size:], appendCount(nil, size, copies))
+				copy(verdict[turnBytes+numberBytes+2*size:], appendCount(nil, size, copies))
 				return g.next.Add(verdict)
 			})
 		})

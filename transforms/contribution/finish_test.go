@@ -25,7 +25,7 @@ func BenchmarkFinish(b *testing.B) {
 	p := packed.NewPacker(f.Spec.verdictWidth(), 64)
 	for i := range edges {
 		e := uint32(i / 2)
-		record := appendNumber(nil, newNumber(e%64, e/64))
+		record := appendTurn(nil, newTurn(2, newNumber(e%64, e/64)))
 		u := uint32(rng.IntN(edges / 4))
 		record = appendNumber(record, newNumber(u%64, u/64))
 		record = append(record, 2, 0, 0)

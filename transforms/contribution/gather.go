@@ -78,8 +78,9 @@ func (f *scatterFn) FinishBundle(ctx context.Context, emit func(uint32, []byte))
 	return err
 }
 
-// gatherFn makes the examples of a bucket from their edges and numbers them. It emits a membership
-// for each owner, the examples, and counts.
+// gatherFn makes the examples of a bucket from their edges and numbers them. It emits the examples,
+// for each owner a membership with the example's turn, which is known once all of its owners are,
+// and counts.
 type gatherFn struct {
 	Spec spec
 
@@ -97,7 +98,7 @@ func (f *gatherFn) StartBundle(_, _, _ packed.Emit) {
 func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOwner, toExamples, _ func(uint32, []byte)) error {
 	return f.Spec.sortAndClose(f.Spec.edgeWidth(), chunks, func(s *packed.Sorter) error {
 		var last []byte // owner
-		place := int64(-1)
+		place, owners := int64(-1), int64(0)
 		return eachGroup(s, f.Spec.exampleLen,
 			func(edge []byte, n int, first bool) error {
 				owner := edge[n:]
@@ -117,16 +118,20 @@ func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOw
 					f.example = append(f.example, owner...)
 				}
 				last = append(last[:0], owner...)
-				f.counts.Edges++
-				f.record = f.Spec.appendOwner(f.record[:0], owner)
-				to := f.Spec.ownerBucket(f.record)
-				f.record = appendNumber(f.record, newNumber(bucket, uint32(place)))
-				f.memberships.Add(to, f.record, toOwner)
+				owners++
 				return nil
 			},
 			func() error {
+				f.counts.Edges += owners
+				f.counts.givenOwners[owners]++
 				f.examples.Add(bucket, f.example, toExamples)
-				return nil
+				of := newTurn(f.Spec.Bound.Order.Class(owners), newNumber(bucket, uint32(place)))
+				owners = 0
+				return f.Spec.eachOwner(f.example[exampleHead:], func(id []byte) {
+					f.record = f.Spec.appendOwner(f.record[:0], id)
+					to := f.Spec.ownerBucket(f.record)
+					f.memberships.Add(to, appendTurn(f.record, of), toOwner)
+				})
 			})
 	})
 }

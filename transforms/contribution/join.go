@@ -103,7 +103,11 @@ func (f *joinFn) count(example []byte, copies uint32) error {
 	f.counts.Kept++
 	f.counts.KeptCopies += int64(copies)
 	f.counts.sizes[int64(copies)] += int64(copies)
-	return f.Spec.eachOwner(example[exampleHead:], func([]byte) { f.counts.KeptEdges++ })
+	owners := int64(0)
+	err := f.Spec.eachOwner(example[exampleHead:], func([]byte) { owners++ })
+	f.counts.KeptEdges += owners
+	f.counts.keptOwners[owners]++
+	return err
 }
 
 func (f *joinFn) FinishBundle(ctx context.Context, kept, counts func(uint32, []byte)) error {
@@ -127,11 +131,12 @@ func (s *spec) eachOwner(example []byte, f func(id []byte)) error {
 // tally is a part of the summary.
 type tally struct {
 	ownergraph.Summary
-	given, kept, sizes map[int64]int64
+	given, kept, sizes      map[int64]int64
+	givenOwners, keptOwners map[int64]int64
 }
 
 func newTally() tally {
-	return tally{given: map[int64]int64{}, kept: map[int64]int64{}, sizes: map[int64]int64{}}
+	return tally{given: map[int64]int64{}, kept: map[int64]int64{}, sizes: map[int64]int64{}, givenOwners: map[int64]int64{}, keptOwners: map[int64]int64{}}
 }
 
 // emit emits what was counted.
@@ -145,6 +150,7 @@ func (t *tally) emit(emit packed.Emit) error {
 
 func (t *tally) encode() ([]byte, error) {
 	t.GivenPerOwner, t.KeptPerOwner, t.Neighborhoods = ownergraph.NewHistogram(t.given), ownergraph.NewHistogram(t.kept), ownergraph.NewHistogram(t.sizes)
+	t.GivenOwners, t.KeptOwners = ownergraph.NewHistogram(t.givenOwners), ownergraph.NewHistogram(t.keptOwners)
 	return json.Marshal(&t.Summary)
 }
 
@@ -162,7 +168,7 @@ func (t *tally) add(o *ownergraph.Summary) {
 	for _, h := range []struct {
 		to   map[int64]int64
 		from ownergraph.Histogram
-	}{{t.given, o.GivenPerOwner}, {t.kept, o.KeptPerOwner}, {t.sizes, o.Neighborhoods}} {
+	}{{t.given, o.GivenPerOwner}, {t.kept, o.KeptPerOwner}, {t.sizes, o.Neighborhoods}, {t.givenOwners, o.GivenOwners}, {t.keptOwners, o.KeptOwners}} {
 		for _, bin := range h.from {
 			h.to[bin.Value] += bin.Count
 		}

@@ -32,21 +32,23 @@ func (s *spec) packer(width int) *packed.Packer {
 // Records are byte strings that sort as what they hold:
 //
 //	edge       priority 8, example id, owner id         by priority, to gather examples
-//	membership owner's hash and id, example's number    by hash, to gather owners
-//	verdict    example's number, owner's number, room, allowed, copies
-//	report     owner's number, example's number, room, taken, copies
+//	membership owner's hash and id, example's turn      by hash, to gather owners
+//	verdict    example's turn, owner's number, room, allowed, copies
+//	report     owner's number, example's turn, room, taken, copies
 //	decision   place 4, copies 4                        by bucket of the example
 //	example    place 4, copies 4, example id, owner ids by bucket of the example
 //	share      owner's hash and id, example's number, copies; the example's pattern where there are heavy owners
 //	list       of an owner: example's number, copies and pattern of each of its examples
 //	row        example id, copies 4, owner ids          by range of ids
 //
-// A number is a bucket, 3 bytes, and a place in it, 4 bytes. Integer ids take 8 bytes, strings
-// their own and an end. room, allowed, taken and copies take as many bytes as k_u needs.
+// A number is a bucket, 3 bytes, and a place in it, 4 bytes; a turn is a class, 1 byte, and a
+// number. Integer ids take 8 bytes, strings their own and an end. room, allowed, taken and copies
+// take as many bytes as k_u needs.
 const (
 	priorityBytes = 8
 	hashBytes     = 8
 	numberBytes   = 7
+	turnBytes     = 1 + numberBytes
 	decisionBytes = 8
 )
 
@@ -65,6 +67,16 @@ func readNumber(b []byte) number {
 	_ = b[6]
 	return number(b[0])<<48 | number(b[1])<<40 | number(b[2])<<32 | number(binary.BigEndian.Uint32(b[3:]))
 }
+
+// turn is an example's place in the order of the greedy pass: the class of its owners
+// ([ownergraph.Order.Class]), and among equal ones its number, which is by priority.
+type turn uint64
+
+func newTurn(class uint8, n number) turn { return turn(class)<<56 | turn(n) }
+func (t turn) number() number            { return number(t & (1<<56 - 1)) }
+
+func appendTurn(b []byte, t turn) []byte { return binary.BigEndian.AppendUint64(b, uint64(t)) }
+func readTurn(b []byte) turn             { return turn(binary.BigEndian.Uint64(b)) }
 
 // countBytes is how many bytes a count up to k_u takes.
 func (s *spec) countBytes() int {
@@ -110,10 +122,10 @@ func (s *spec) membershipWidth() int {
 	if s.Owners == ownergraph.String {
 		return 0
 	}
-	return hashBytes + numberBytes
+	return hashBytes + turnBytes
 }
 
-func (s *spec) verdictWidth() int { return 2*numberBytes + 3*s.countBytes() } // and that of a report
+func (s *spec) verdictWidth() int { return turnBytes + numberBytes + 3*s.countBytes() } // and that of a report
 
 func (s *spec) shareWidth() int {
 	if s.Owners == ownergraph.String || s.mayBeHeavy() {

@@ -69,7 +69,7 @@ func (g *grant) take(copies uint32) (allowed uint32) {
 
 // waiting are the undecided examples of one owner, of any number.
 type waiting struct {
-	spool  packed.Spool // example's number, copies
+	spool  packed.Spool // example's turn, copies
 	levels map[uint32]uint64
 	wanted uint64 // how many more copies they could take at all
 	record []byte
@@ -81,14 +81,15 @@ func (w *waiting) reset() {
 	w.wanted = 0
 }
 
-func (w *waiting) add(example []byte, copies uint32, s *spec) error {
+// add takes the example of the turn that the record begins with.
+func (w *waiting) add(record []byte, copies uint32, s *spec) error {
 	most := s.Bound.MaxCopies()
 	if copies >= most {
 		return nil
 	}
 	w.levels[copies]++
 	w.wanted += uint64(most - copies)
-	w.record = appendCount(append(w.record[:0], example[:numberBytes]...), s.countBytes(), copies)
+	w.record = appendCount(append(w.record[:0], record[:turnBytes]...), s.countBytes(), copies)
 	return w.spool.Add(w.record)
 }
 
@@ -110,7 +111,7 @@ type ownerFn struct {
 func (f *ownerFn) StartBundle(_, _ packed.Emit, _ func([]byte)) {
 	f.packer = f.Spec.packer(f.Spec.verdictWidth())
 	f.counts = newTally()
-	f.waiting = waiting{spool: f.Spec.spool(numberBytes + f.Spec.countBytes()), levels: map[uint32]uint64{}}
+	f.waiting = waiting{spool: f.Spec.spool(turnBytes + f.Spec.countBytes()), levels: map[uint32]uint64{}}
 }
 
 func (f *ownerFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, verdicts, _ func(uint32, []byte), heavy func([]byte)) error {
@@ -138,7 +139,7 @@ func (f *ownerFn) destination(emit packed.Emit) packed.Emit {
 func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packed.Emit, heavy func([]byte)) error {
 	var owner []byte
 	owners := int64(0)
-	keyLen := func(record []byte) (int, error) { return len(record) - numberBytes, nil }
+	keyLen := func(record []byte) (int, error) { return len(record) - turnBytes, nil }
 	return f.Spec.sortAndClose(f.Spec.membershipWidth(), chunks, func(s *packed.Sorter) error {
 		return eachGroup(s, keyLen,
 			func(record []byte, n int, first bool) error {
@@ -171,7 +172,7 @@ func (f *ownerFn) later(chunks func(*[]byte) bool, verdicts packed.Emit) error {
 	return f.Spec.sortAndClose(f.Spec.verdictWidth(), chunks, func(s *packed.Sorter) error {
 		return eachGroup(s, fixedLen(numberBytes),
 			func(report []byte, n int, first bool) error {
-				counts := report[2*numberBytes:]
+				counts := report[numberBytes+turnBytes:]
 				if first {
 					f.waiting.reset()
 					owner, room = readNumber(report), readCount(counts, size)
@@ -191,13 +192,13 @@ func (f *ownerFn) judge(owner number, room uint32, verdicts packed.Emit) error {
 	grant := newGrant(f.waiting.levels, room, f.Spec.Bound.MaxCopies())
 	size := f.Spec.countBytes()
 	return f.waiting.spool.Each(func(e []byte) error {
-		copies := readCount(e[numberBytes:], size)
-		f.record = append(f.record[:0], e[:numberBytes]...)
+		copies := readCount(e[turnBytes:], size)
+		f.record = append(f.record[:0], e[:turnBytes]...)
 		f.record = appendNumber(f.record, owner)
 		f.record = appendCount(f.record, size, room)
 		f.record = appendCount(f.record, size, grant.take(copies))
 		f.record = appendCount(f.record, size, copies)
-		f.packer.Add(readNumber(e).bucket(), f.record, verdicts)
+		f.packer.Add(readTurn(e).number().bucket(), f.record, verdicts)
 		return nil
 	})
 }
@@ -221,18 +222,18 @@ func (f *exampleFn) StartBundle(_, _ packed.Emit) {
 
 func (f *exampleFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, reports, decisions func(uint32, []byte)) error {
 	size := f.Spec.countBytes()
-	var example number
+	var example turn
 	var allowed, copies uint32
 	var full bool
 	return f.Spec.sortAndClose(f.Spec.verdictWidth(), chunks, func(s *packed.Sorter) error {
-		return eachGroup(s, fixedLen(numberBytes),
+		return eachGroup(s, fixedLen(turnBytes),
 			func(record []byte, n int, first bool) error {
-				counts := record[2*numberBytes:]
+				counts := record[turnBytes+numberBytes:]
 				room := readCount(counts, size)
 				if first {
 					f.verdicts.Reset()
 					full = false
-					example, allowed, copies = readNumber(record), math.MaxUint32, readCount(counts[2*size:], size)
+					example, allowed, copies = readTurn(record), math.MaxUint32, readCount(counts[2*size:], size)
 				}
 				allowed = min(allowed, readCount(counts[size:], size))
 				full = full || room == 0
@@ -240,7 +241,7 @@ func (f *exampleFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, rep
 			},
 			func() error {
 				if full {
-					f.record = appendDecision(f.record[:0], example.place(), copies)
+					f.record = appendDecision(f.record[:0], example.number().place(), copies)
 					f.decisions.Add(bucket, f.record, decisions)
 					return nil
 				}
@@ -250,10 +251,10 @@ func (f *exampleFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, rep
 }
 
 // report tells the owners that example took so many copies and now has copies.
-func (f *exampleFn) report(example number, taken, copies uint32, reports packed.Emit) error {
+func (f *exampleFn) report(example turn, taken, copies uint32, reports packed.Emit) error {
 	size := f.Spec.countBytes()
 	return f.verdicts.Each(func(v []byte) error {
-		f.record = appendNumber(append(f.record[:0], v[:numberBytes]...), example)
+		f.record = appendTurn(append(f.record[:0], v[:numberBytes]...), example)
 		f.record = append(f.record, v[numberBytes:]...)
 		f.record = appendCount(f.record, size, taken)
 		f.record = appendCount(f.record, size, copies)

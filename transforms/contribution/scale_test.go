@@ -147,7 +147,7 @@ func TestLawOfRounds(t *testing.T) {
 			}
 			law := 1.0
 			for round := 0; round <= c.Rounds; round += 2 {
-				const verdictBytes = 17
+				const verdictBytes = 18
 				got := float64(left[fmt.Sprintf("bytes shuffled: verdicts after round %d", round)]) / verdictBytes / edges
 				if got > law*slack {
 					t.Errorf("%s, %d an owner: %.3f of the edges are undecided after %d rounds, the law says %.3f", name, k, got, round, law)

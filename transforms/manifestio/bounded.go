@@ -57,17 +57,14 @@ func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks
 	if err := sortChunks(&sorted, chunks); err != nil {
 		return err
 	}
-	file, err := manifest.WriteFile(f.Dir, manifest.BoundedPartName(int(part)), fs.FileMode(f.Mode), func(out io.Writer) error {
-		w := manifest.NewBoundedWriter(out, f.Example, f.Owner)
-		var rows ownergraph.Rows
-		err := sorted.Each(func(record []byte) error {
+	var rows ownergraph.Rows
+	file, err := f.write(ctx, int(part), func(use func(*ownergraph.Rows) error) error {
+		return sorted.Each(func(record []byte) error {
 			if err := rows.UnmarshalBinary(record[8:]); err != nil {
 				return err
 			}
-			rowsWritten.Add(ctx, rows.Len())
-			return cmp.Or(w.Write(&rows), ctx.Err())
+			return use(&rows)
 		})
-		return cmp.Or(err, w.Close())
 	})
 	if err != nil {
 		return err
@@ -78,6 +75,44 @@ func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks
 	}
 	emit(string(b))
 	return nil
+}
+
+// write writes a part of the rows that each gives.
+func (f *writeBoundedFn) write(ctx context.Context, part int, each func(use func(*ownergraph.Rows) error) error) (manifest.File, error) {
+	return manifest.WriteFile(f.Dir, manifest.BoundedPartName(part), fs.FileMode(f.Mode), func(out io.Writer) error {
+		w := manifest.NewBoundedWriter(out, f.Example, f.Owner)
+		err := each(func(rows *ownergraph.Rows) error {
+			rowsWritten.Add(ctx, rows.Len())
+			return cmp.Or(w.Write(rows), ctx.Err())
+		})
+		return cmp.Or(err, w.Close())
+	})
+}
+
+// WriteTable writes the rows of a graph that was bounded in memory to dir, with the bytes that
+// [WriteBounded] gives them where every part but the last has so many rows.
+func WriteTable(ctx context.Context, dir string, bounded *ownergraph.Bounded, rowsPerPart int) (files []manifest.File, err error) {
+	f := &writeBoundedFn{Dir: dir, Example: bounded.Graph.Examples.Type, Owner: bounded.Graph.Owners.Type, Mode: uint32(manifest.PublicFile)}
+	row, example := int64(0), 0
+	for part := 0; row < bounded.Summary.Kept; part++ {
+		end := min(row+int64(rowsPerPart), bounded.Summary.Kept)
+		file, err := f.write(ctx, part, func(use func(*ownergraph.Rows) error) error {
+			var rows ownergraph.Rows
+			for ; row < end; row += int64(rows.Len()) {
+				rows.Reset(row, f.Example, f.Owner)
+				example = bounded.AppendRows(&rows, example, int(min(chunkRows, end-row)))
+				if err := use(&rows); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
 }
 
 // sortChunks orders chunks by their first row: a record of the sorter is that, 8 bytes, and the

@@ -34,8 +34,9 @@ func init() {
 	register.Emitter1[string]()
 }
 
-// Collect writes the strings of a small PCollection<string>, none of them empty, sorted, to
-// dir/name as a JSON array, for [Collected] to read in the launching program. Metrics would not do:
+// Collect writes the strings of a small PCollection<string>, none of them empty, sorted, to a
+// temporary file of this name in dir, as a JSON array, for [Collected] to read in the launching
+// program. Metrics would not do:
 // a retried task counts twice. The file is there, even for no strings, once everything that they
 // come from is done: runners do not all tell a job that was cancelled from one that has ended.
 func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
@@ -71,16 +72,20 @@ func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string)
 		}
 	}
 	slices.Sort(all)
-	_, err := manifest.WriteFile(f.Dir, f.Name, manifest.SecretFile, func(w io.Writer) error {
+	_, err := manifest.WriteFile(f.Dir, collectedName(f.Name), manifest.SecretFile, func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(all)
 	})
 	return err
 }
 
+// collectedName is the name of a file that readers of the folder ignore and publishing it removes:
+// a process that is killed leaves it.
+func collectedName(name string) string { return store.TempPrefix + name }
+
 // Collected reads what Collect wrote, calls f for each line, and removes the file. No file is an
 // [ErrUnfinished].
 func Collected(dir, name string, f func(line []byte) error) error {
-	ctx, path := context.Background(), store.Join(dir, name)
+	ctx, path := context.Background(), store.Join(dir, collectedName(name))
 	b, err := store.ReadFile(ctx, path, 1<<30)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: it left no %s", ErrUnfinished, name)

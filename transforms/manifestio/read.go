@@ -86,30 +86,34 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 		return fmt.Errorf("manifestio: unit of work: %w", err)
 	}
 	return split.Read(ctx, countedFS{}, func(b *graphio.Batch) error {
-		if b.SingleOwner {
-			b.Owners.Reset(b.Examples.Type)
-			for i := range b.Examples.Len() {
-				b.Owners.AppendFrom(&b.Examples, i)
-			}
+		countBatch(ctx, b)
+		if b.Len() == 0 {
+			return nil
 		}
-		chunk, err := b.AppendBinary(nil)
-		if err != nil {
-			return err
-		}
-		for _, w := range b.Warnings {
-			if _, again := warned.LoadOrStore([2]string{w.File, w.Column}, true); !again {
-				log.Warn(ctx, w.Error())
-			}
-		}
-		if b.Ownerless > 0 {
-			ownerlessRead.Add(ctx, int(b.Ownerless))
-		}
-		edgesRead.Add(ctx, b.Len())
-		if b.Len() > 0 {
+		chunk, err := b.OwnEdges().AppendBinary(nil)
+		if err == nil {
 			emit(chunk)
 		}
-		return nil
+		return err
 	})
+}
+
+// countBatch counts the edges of a batch, and logs its warnings.
+func countBatch(ctx context.Context, b *graphio.Batch) {
+	for _, w := range b.Warnings {
+		if _, again := warned.LoadOrStore([2]string{w.File, w.Column}, true); !again {
+			log.Warn(ctx, w.Error())
+		}
+	}
+	if b.Ownerless > 0 {
+		ownerlessRead.Add(ctx, int(b.Ownerless))
+	}
+	edgesRead.Add(ctx, b.Len())
+}
+
+// LoadGraph reads a graph into the memory of this process, as [graphio.Source.Load] does.
+func LoadGraph(ctx context.Context, source *graphio.Source) (*ownergraph.Graph, error) {
+	return source.Load(ctx, countedFS{}, func(b *graphio.Batch) { countBatch(ctx, b) })
 }
 
 // countedFS counts the bytes that are read.

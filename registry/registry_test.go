@@ -1,4 +1,4 @@
-package noise
+package registry
 
 import (
 	"errors"
@@ -10,11 +10,16 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"minsep/mechanism"
+	"minsep/internal/digest"
+	"minsep/manifest"
+	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
 )
 
-// newRegistry is that of testRoot, in a file of that name, with a state folder of the test's own.
+// root is the root key of the tests.
+var root = stream.NewRoot()
+
+// newRegistry is that of the root key, as if it were in a file of that name.
 func newRegistry(t *testing.T, keyFile string) *Registry {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(keyFile), 0o700); err != nil {
@@ -25,19 +30,16 @@ func newRegistry(t *testing.T, keyFile string) *Registry {
 		t.Fatal(err)
 	}
 	f.Close()
-	g, err := OpenRegistry(testRoot(t), keyFile)
+	g, err := Open(root, keyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-// claimed is the recipe of a training run.
-func claimed(t *testing.T, run byte, multiplier float64, training Training) *Recipe {
-	t.Helper()
-	r := bind(t, Config{Strategy: mechanism.Identity(5), Coordinates: 10, NoiseMultiplier: multiplier, ClipNorm: 1, Training: training})
-	r.Bind(testRoot(t), stream.RunID{run}, "root.key")
-	return r
+// claimed is the record of a training run in a directory, with noise of some parameters.
+func claimed(run, params byte, training noise.Training, dir string) Record {
+	return Record{RunID: stream.RunID{run}, ParamsSHA256: digest.SHA256{params}, Training: training, Directory: dir}
 }
 
 func makeDirs(t *testing.T, top string, names ...string) (dirs []string) {
@@ -61,30 +63,29 @@ func TestClaim(t *testing.T) {
 	if err := os.Symlink(dirs[0], link); err != nil {
 		t.Fatal(err)
 	}
-	of := func(examples string) Training { return Training{Examples: examples} }
+	of := func(examples string) noise.Training { return noise.Training{Examples: examples} }
 	for i, call := range []struct {
-		r    *Recipe
-		dir  string
+		want Record
 		what string // refused for
 	}{
-		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
-		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
-		{claimed(t, 1, 1, of("numbered 3")), link, ""},
-		{claimed(t, 1, 1, of("numbered 3")), dirs[1], "directory"},
-		{claimed(t, 1, 2, of("numbered 3")), dirs[0], "training run"},
-		{claimed(t, 1, 1, of("numbered 4")), dirs[0], "training run"},
-		{claimed(t, 1, 1, Training{Examples: "numbered 3", Sampler: "{}"}), dirs[0], "training run"},
-		{claimed(t, 1, 2, of("numbered 3")), dirs[1], "training run"},
-		{claimed(t, 2, 1, of("numbered 3")), dirs[1], ""},
-		{claimed(t, 1, 1, of("numbered 3")), dirs[0], ""},
+		{claimed(1, 1, of("numbered 3"), dirs[0]), ""},
+		{claimed(1, 1, of("numbered 3"), dirs[0]), ""},
+		{claimed(1, 1, of("numbered 3"), link), ""},
+		{claimed(1, 1, of("numbered 3"), dirs[1]), "directory"},
+		{claimed(1, 2, of("numbered 3"), dirs[0]), "training run"},
+		{claimed(1, 1, of("numbered 4"), dirs[0]), "training run"},
+		{claimed(1, 1, noise.Training{Examples: "numbered 3", Sampler: "{}"}, dirs[0]), "training run"},
+		{claimed(1, 2, of("numbered 3"), dirs[1]), "training run"},
+		{claimed(2, 1, of("numbered 3"), dirs[1]), ""},
+		{claimed(1, 1, of("numbered 3"), dirs[0]), ""},
 	} {
-		err := g.Claim(call.r, call.dir, Digest{})
+		err := g.Claim(call.want)
 		var ce *ClaimError
 		if errors.As(err, &ce) != (call.what != "") || (ce == nil) != (err == nil) || ce != nil && ce.What != call.what {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	if err := g.Claim(claimed(t, 9, 1, Training{}), filepath.Join(top, "nowhere"), Digest{}); !errors.Is(err, os.ErrNotExist) {
+	if err := g.Claim(claimed(9, 1, noise.Training{}, filepath.Join(top, "nowhere"))); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such directory: %v", err)
 	}
 	if _, files, err := g.Find(stream.RunID{9}); err != nil || files != nil {
@@ -104,7 +105,7 @@ func TestClaim(t *testing.T) {
 	if err := os.WriteFile(files[1], []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Claim(claimed(t, 1, 1, of("numbered 3")), dirs[0], Digest{}); err == nil || !strings.Contains(err.Error(), files[1]+": was changed or damaged") || !strings.Contains(err.Error(), "put a copy of it back") {
+	if err := g.Claim(claimed(1, 1, of("numbered 3"), dirs[0])); err == nil || !strings.Contains(err.Error(), files[1]+": was changed or damaged") || !strings.Contains(err.Error(), "put a copy of it back") {
 		t.Errorf("a damaged record: %v", err)
 	}
 	// The way out that the message names.
@@ -112,7 +113,7 @@ func TestClaim(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(files[1], whole, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Claim(claimed(t, 1, 1, of("numbered 3")), dirs[0], Digest{}); err != nil {
+	if err := g.Claim(claimed(1, 1, of("numbered 3"), dirs[0])); err != nil {
 		t.Errorf("a record that was put back: %v", err)
 	}
 }
@@ -126,8 +127,8 @@ func TestRelativeStateFolder(t *testing.T) {
 	t.Setenv("HOME", top)
 	for _, dir := range []string{"state", "./state", "~/state"} {
 		t.Setenv(stateVariable, dir)
-		_, err := OpenRegistry(stream.Root{}, key)
-		if want := "noise: XDG_STATE_HOME " + dir + ": must be an absolute path"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		_, err := Open(stream.Root{}, key)
+		if want := "registry: XDG_STATE_HOME " + dir + ": must be an absolute path"; err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		if state, _ := stateFolder(); state != filepath.Join(top, ".local", "state") {
@@ -144,7 +145,7 @@ func TestOneKeyHasOneRegistry(t *testing.T) {
 	key := filepath.Join(top, "keys", "root.key")
 	g := newRegistry(t, key)
 	dirs := makeDirs(t, top, "a", "b", "elsewhere")
-	if err := g.Claim(claimed(t, 1, 1, Training{}), dirs[0], Digest{}); err != nil {
+	if err := g.Claim(claimed(1, 1, noise.Training{}, dirs[0])); err != nil {
 		t.Fatal(err)
 	}
 	symbolic, hard := filepath.Join(top, "symbolic"), filepath.Join(dirs[2], "hard")
@@ -154,7 +155,7 @@ func TestOneKeyHasOneRegistry(t *testing.T) {
 	copied := filepath.Join(dirs[2], "copy") // newRegistry makes the file
 	refused := func(keyFile string) bool {
 		var ce *ClaimError
-		err := newRegistry(t, keyFile).Claim(claimed(t, 1, 1, Training{}), dirs[1], Digest{})
+		err := newRegistry(t, keyFile).Claim(claimed(1, 1, noise.Training{}, dirs[1]))
 		return errors.As(err, &ce) && ce.What == "directory" && slices.ContainsFunc(ce.Records, func(path string) bool {
 			return strings.Contains(err.Error(), path)
 		})
@@ -170,7 +171,7 @@ func TestOneKeyHasOneRegistry(t *testing.T) {
 			t.Errorf("%s, with another state folder: another directory has the run id", keyFile)
 		}
 	}
-	if err := newRegistry(t, copied).Claim(claimed(t, 1, 1, Training{}), dirs[1], Digest{}); err != nil {
+	if err := newRegistry(t, copied).Claim(claimed(1, 1, noise.Training{}, dirs[1])); err != nil {
 		t.Errorf("a key of which no record is to be seen: %v", err)
 	}
 	t.Setenv(stateVariable, state)
@@ -224,7 +225,7 @@ func TestRegistryNeedsItsFolders(t *testing.T) {
 	}
 	t.Setenv(stateVariable, "")
 	t.Setenv("HOME", "")
-	if _, err := OpenRegistry(testRoot(t), filepath.Join(top, "root.key")); err == nil || !strings.Contains(err.Error(), stateVariable) {
+	if _, err := Open(root, filepath.Join(top, "root.key")); err == nil || !strings.Contains(err.Error(), stateVariable) {
 		t.Errorf("no home: %v", err)
 	}
 }
@@ -234,7 +235,6 @@ func TestClaimByManyAtOnce(t *testing.T) {
 	top := t.TempDir()
 	t.Setenv(stateVariable, t.TempDir())
 	g := newRegistry(t, filepath.Join(top, "root.key"))
-	r := claimed(t, 1, 1, Training{})
 	var served atomic.Int32
 	var group sync.WaitGroup
 	for range 20 {
@@ -243,7 +243,7 @@ func TestClaimByManyAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		group.Go(func() {
-			if g.Claim(r, dir, Digest{}) == nil {
+			if g.Claim(claimed(1, 1, noise.Training{}, dir)) == nil {
 				served.Add(1)
 			}
 		})
@@ -261,19 +261,20 @@ func TestMove(t *testing.T) {
 	t.Setenv(stateVariable, t.TempDir())
 	g := newRegistry(t, filepath.Join(top, "root.key"))
 	dirs := makeDirs(t, top, "a", "b", "c")
-	r, plan := claimed(t, 1, 1, Training{Examples: "numbered 3"}), Digest{7}
-	if err := g.Claim(r, dirs[0], plan); err != nil {
+	want := claimed(1, 1, noise.Training{Examples: "numbered 3"}, dirs[0])
+	want.PlanSHA256 = digest.SHA256{7}
+	if err := g.Claim(want); err != nil {
 		t.Fatal(err)
 	}
-	was, _, err := g.Find(r.RunID)
+	was, _, err := g.Find(want.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Move(*was, dirs[1]); err != nil {
 		t.Fatal(err)
 	}
-	now, files, err := g.Find(r.RunID)
-	if err != nil || len(files) != 2 || now.Directory != dirs[1] || now.PlanSHA256 != plan || now.ParamsSHA256 != was.ParamsSHA256 || now.Training != was.Training {
+	now, files, err := g.Find(want.RunID)
+	if err != nil || len(files) != 2 || now.Directory != dirs[1] || now.PlanSHA256 != want.PlanSHA256 || now.ParamsSHA256 != was.ParamsSHA256 || now.Training != was.Training {
 		t.Fatalf("moved: %+v in %v (%v)", now, files, err)
 	}
 	for _, path := range files {
@@ -285,10 +286,12 @@ func TestMove(t *testing.T) {
 	if err := g.Move(*was, dirs[2]); !errors.As(err, &ce) {
 		t.Errorf("a record that another process has changed: %v", err)
 	}
-	if err := g.Claim(r, dirs[1], plan); err != nil {
+	moved := want
+	moved.Directory = dirs[1]
+	if err := g.Claim(moved); err != nil {
 		t.Error(err)
 	}
-	if err := g.Claim(r, dirs[0], plan); !errors.As(err, &ce) || ce.What != "directory" {
+	if err := g.Claim(want); !errors.As(err, &ce) || ce.What != "directory" {
 		t.Errorf("the place that it left: %v", err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(files[1]))
@@ -304,7 +307,7 @@ func TestMove(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte(strings.ReplaceAll(string(one), dirs[1], dirs[2])), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := g.Find(r.RunID); !errors.As(err, &ce) || ce.What != "directory" || len(ce.Records) != 2 {
+	if _, _, err := g.Find(want.RunID); !errors.As(err, &ce) || ce.What != "directory" || len(ce.Records) != 2 {
 		t.Errorf("records of two directories: %v", err)
 	}
 }
@@ -319,7 +322,7 @@ func TestOfThisUser(t *testing.T) {
 	}
 	g := newRegistry(t, filepath.Join(top, "root.key"))
 	dirs := makeDirs(t, top, "a")
-	if err := g.Claim(claimed(t, 1, 1, Training{}), dirs[0], Digest{}); err != nil {
+	if err := g.Claim(claimed(1, 1, noise.Training{}, dirs[0])); err != nil {
 		t.Fatal(err)
 	}
 	state, _ := stateFolder()
@@ -333,4 +336,156 @@ func TestOfThisUser(t *testing.T) {
 	if got := OfThisUser(stream.RunID{2}); got != nil {
 		t.Errorf("of another run id: %+v", got)
 	}
+}
+
+// TestBatchesBeforeNoise: a record that form makes keeps the run id to its directory, and to no
+// training before there is noise.
+func TestBatchesBeforeNoise(t *testing.T) {
+	top := t.TempDir()
+	t.Setenv(stateVariable, t.TempDir())
+	g := newRegistry(t, filepath.Join(top, "root.key"))
+	dirs := makeDirs(t, top, "a", "b")
+	of := func(examples string) noise.Training { return noise.Training{Examples: examples} }
+	var ce *ClaimError
+	claim := func(params byte, examples, dir string) error { return g.Claim(claimed(1, params, of(examples), dir)) }
+	if err := claim(0, "numbered 3", dirs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := g.Find(stream.RunID{1}); err != nil || r.HasNoise() {
+		t.Errorf("%+v (%v)", r, err)
+	}
+	for _, c := range []struct {
+		params   byte
+		examples string
+		dir      string
+		refused  string
+		have     string // examples of the record afterwards
+		noise    bool
+	}{
+		{0, "numbered 3", dirs[1], "directory", "numbered 3", false},
+		{1, "numbered 3", dirs[1], "directory", "numbered 3", false},
+		{0, "numbered 4", dirs[0], "", "numbered 4", false},
+		{1, "numbered 5", dirs[0], "", "numbered 5", true},
+		{0, "numbered 5", dirs[0], "", "numbered 5", true},
+		{0, "numbered 6", dirs[0], "training run", "numbered 5", true},
+		{2, "numbered 5", dirs[0], "training run", "numbered 5", true},
+		{1, "numbered 5", dirs[0], "", "numbered 5", true},
+	} {
+		err := claim(c.params, c.examples, c.dir)
+		if errors.As(err, &ce) != (c.refused != "") || err != nil && ce.What != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+		r, files, err := g.Find(stream.RunID{1})
+		if err != nil || r.Training.Examples != c.have || r.HasNoise() != c.noise || r.Directory != dirs[0] {
+			t.Errorf("%+v: the record is %+v (%v)", c, r, err)
+		}
+		for _, file := range files {
+			if one, err := readRecord(file, r.RunID); err != nil || *one != *r {
+				t.Errorf("%+v: %s has %+v (%v)", c, file, one, err)
+			}
+		}
+	}
+}
+
+// TestStoppedClaim: where a command was stopped between the two files of a record, the one that
+// says more counts, and the next claim mends the other.
+func TestStoppedClaim(t *testing.T) {
+	top := t.TempDir()
+	t.Setenv(stateVariable, t.TempDir())
+	g := newRegistry(t, filepath.Join(top, "root.key"))
+	dirs := makeDirs(t, top, "a")
+	begun, whole := claimed(1, 0, noise.Training{Examples: "numbered 3"}, dirs[0]), claimed(1, 1, noise.Training{Examples: "numbered 4"}, dirs[0])
+	if err := g.Claim(begun); err != nil {
+		t.Fatal(err)
+	}
+	_, files, err := g.Find(begun.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := make([][]byte, len(files))
+	for i, file := range files {
+		if before[i], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, file := range files {
+		if err := g.Claim(whole); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, before[i], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, _, err := g.Find(begun.RunID); err != nil || r.ParamsSHA256 != whole.ParamsSHA256 || r.Training != whole.Training {
+			t.Errorf("%s is of before: %+v (%v)", file, r, err)
+		}
+		var ce *ClaimError
+		if err := g.Claim(claimed(1, 2, whole.Training, dirs[0])); !errors.As(err, &ce) {
+			t.Errorf("%s is of before: another training run: %v", file, err)
+		}
+	}
+	if err := g.Claim(whole); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if r, err := readRecord(file, begun.RunID); err != nil || !r.HasNoise() {
+			t.Errorf("%s was not mended: %+v (%v)", file, r, err)
+		}
+	}
+}
+
+// TestLaterRun: a directory remembers its last run, and the runs before it are told when they are
+// there again.
+func TestLaterRun(t *testing.T) {
+	top := t.TempDir()
+	t.Setenv(stateVariable, t.TempDir())
+	g := newRegistry(t, filepath.Join(top, "root.key"))
+	dirs := makeDirs(t, top, "a", "b")
+	isRun := func(dir string, id byte, earlier ...stream.RunID) {
+		t.Helper()
+		if err := os.RemoveAll(filepath.Join(dir, manifest.RunName)); err != nil {
+			t.Fatal(err)
+		}
+		if err := manifest.WriteRun(dir, manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: stream.RunID{id}, Earlier: earlier}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what, dir string, id byte) {
+		t.Helper()
+		if got := LaterRun(t.Context(), dir); got != (stream.RunID{id}) {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	claim := func(id byte, dir string) {
+		t.Helper()
+		if err := g.Claim(claimed(id, 1, noise.Training{}, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("no run", dirs[0], 0)
+	isRun(dirs[0], 1)
+	want("no record", dirs[0], 0)
+	claim(1, dirs[0])
+	want("the first", dirs[0], 0)
+	isRun(dirs[0], 2, stream.RunID{1})
+	want("the next, before its batches", dirs[0], 0)
+	claim(2, dirs[0])
+	want("the next", dirs[0], 0)
+	isRun(dirs[0], 1)
+	want("the first again", dirs[0], 2)
+	claim(1, dirs[0])
+	want("the first again, claimed", dirs[0], 2)
+	isRun(dirs[1], 3)
+	claim(3, dirs[1])
+	if err := os.RemoveAll(dirs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dirs[1], dirs[0]); err != nil {
+		t.Fatal(err)
+	}
+	want("another one that was moved there", dirs[0], 0)
+	r, _, err := g.Find(stream.RunID{3})
+	if err := errors.Join(err, g.Move(*r, dirs[0])); err != nil {
+		t.Fatal(err)
+	}
+	want("another one that was moved there, recorded", dirs[0], 0)
 }

@@ -1,4 +1,5 @@
-package gs_test
+// Package objectstores tests the clients of object stores against emulators of their services.
+package objectstores_test
 
 import (
 	"context"
@@ -14,8 +15,8 @@ import (
 	"minsep/internal/store/storetest"
 )
 
-// serve runs a service with one bucket and registers it.
-func serve(t testing.TB, faults *storetest.Faults, limits store.Limits) {
+// serveGS runs a service with one bucket and registers it.
+func serveGS(t testing.TB, faults *storetest.Faults, limits store.Limits) {
 	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true, Writer: nil})
 	if err != nil {
 		t.Fatal(err)
@@ -33,20 +34,20 @@ func serve(t testing.TB, faults *storetest.Faults, limits store.Limits) {
 	store.Register("gs", func() (store.FS, error) { return objects, nil })
 }
 
-func TestClient(t *testing.T) {
+func TestGS(t *testing.T) {
 	storetest.Client{
 		Scheme: "gs",
-		Serve:  func(t *testing.T, f *storetest.Faults, l store.Limits) { serve(t, f, l) },
+		Serve:  func(t *testing.T, f *storetest.Faults, l store.Limits) { serveGS(t, f, l) },
 		Kinds:  []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short, storetest.Wrong},
 	}.Test(t)
 }
 
-// BenchmarkRead reads 64 MiB from a service whose every answer takes 30 ms, with the requests one
+// BenchmarkReadGS reads 64 MiB from a service whose every answer takes 30 ms, with the requests one
 // by one and as a reader has them in flight.
-func BenchmarkRead(b *testing.B) {
+func BenchmarkReadGS(b *testing.B) {
 	ctx := context.Background()
 	const size = 64 << 20
-	serve(b, &storetest.Faults{Delay: 30 * time.Millisecond}, storetest.Limits)
+	serveGS(b, &storetest.Faults{Delay: 30 * time.Millisecond}, storetest.Limits)
 	if err := store.WriteFile(ctx, "gs://bucket/x", store.Options{}, make([]byte, size)); err != nil {
 		b.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package s3_test
+package objectstores_test
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"minsep/internal/store/storetest"
 )
 
-// serve runs a service with one bucket and registers it.
-func serve(t *testing.T, faults *storetest.Faults, limits store.Limits) {
+// serveS3 runs a service with one bucket and registers it.
+func serveS3(t *testing.T, faults *storetest.Faults, limits store.Limits) {
 	backend := s3mem.New()
 	if err := backend.CreateBucket("bucket"); err != nil {
 		t.Fatal(err)
@@ -58,13 +58,13 @@ func (c *conditional) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.service.ServeHTTP(w, r)
 }
 
-// TestMaxParts: an object of as many parts as the store takes is written; one of more is refused
+// TestMaxPartsS3: an object of as many parts as the store takes is written; one of more is refused
 // before the part too many is sent, and neither it nor its upload is left. Where the size is known
 // nothing is sent.
-func TestMaxParts(t *testing.T) {
+func TestMaxPartsS3(t *testing.T) {
 	const most, part = 2, 8 << 20
 	faults := &storetest.Faults{}
-	serve(t, faults, storetest.Limits)
+	serveS3(t, faults, storetest.Limits)
 	sent := &partCounter{service: faults.Service}
 	faults.Service = sent
 	objects, err := s3.New(t.Context(), storetest.Limits)
@@ -119,10 +119,10 @@ func (c *partCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Wrong bytes are not among the faults: the fake keeps no checksums.
-func TestClient(t *testing.T) {
+func TestS3(t *testing.T) {
 	storetest.Client{
 		Scheme: "s3",
-		Serve:  serve,
+		Serve:  serveS3,
 		Kinds:  []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short},
 		Secret: "hidden",
 	}.Test(t)

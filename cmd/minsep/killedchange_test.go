@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/internal/killtest"
+	"minsep/internal/stattest"
+	"minsep/sampling/stream"
+)
+
+const killedChangePlan = `{
+	"graph": {"paths": ["graph.tsv"], "header": "no"}, "bound": {"max_examples_per_owner": 1},
+	"scheme": {"scheme": "b-min-sep", "steps": 8, "min_sep": 2, "batch_size": 20},
+	"strategy": {"kind": "banded-toeplitz", "bands": 2},
+	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 2000},
+	"noise": {"coordinates": 100, "steps_per_file": 4, "shards": 2},
+	"batches": {"parquet": true},
+	"materialize": {"examples": ["examples.parquet"], "shards": 2},
+	"key": "key", "out": "run",
+}`
+
+// killedPlace is a folder in which commands run in processes of their own that are killed.
+type killedPlace struct {
+	t         *testing.T
+	dir, kept string
+}
+
+func newKilledPlace(t *testing.T) killedPlace {
+	t.Helper()
+	p := killedPlace{t, filepath.Join(t.TempDir(), "place"), filepath.Join(t.TempDir(), "kept")}
+	var graph strings.Builder
+	type example struct {
+		ID   string `parquet:"example_id"`
+		Text string `parquet:"text"`
+	}
+	var examples []example
+	for e := range 300 {
+		fmt.Fprintf(&graph, "example-%d\towner-%d\n", e, e/2)
+		examples = append(examples, example{fmt.Sprintf("example-%d", e), fmt.Sprintf("text %d", e)})
+	}
+	if err := os.MkdirAll(filepath.Join(p.dir, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.CreateKeyFile(filepath.Join(p.dir, "key")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"graph.tsv": graph.String(), "plan.json": strings.Replace(killedChangePlan, "EPSILON", "8", 1),
+		"other.json": strings.Replace(killedChangePlan, "EPSILON", "9", 1)} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := parquet.WriteFile(filepath.Join(p.dir, "examples.parquet"), examples); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p killedPlace) command(line string) *exec.Cmd {
+	c := exec.Command(os.Args[0], append(strings.Fields(line), "--quiet")...)
+	c.Env = append(os.Environ(), beCommand+"=1", "XDG_STATE_HOME="+filepath.Join(p.dir, "state"), "TMPDIR="+filepath.Join(p.dir, "tmp"))
+	c.Dir = p.dir
+	return c
+}
+
+// copy makes of a folder what another one is.
+func (p killedPlace) copy(from, to string) {
+	p.t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		p.t.Fatal(err)
+	}
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		if d.IsDir() {
+			return os.MkdirAll(target, info.Mode())
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.WriteFile(target, b, info.Mode()), os.Chtimes(target, info.ModTime(), info.ModTime()))
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// killedCommands are those that write files, in an order in which each finds what it needs. After a
+// blank line of their own they begin anew.
+const killedCommands = `run plan.json --run-id 000000000000000000000000000000a1
+run plan.json --again --run-id 000000000000000000000000000000a2
+run other.json --overwrite --run-id 000000000000000000000000000000a3
+report run --out page.html
+
+bound --graph graph.tsv --header no --max-per-owner 1 --key key --out run --run-id 000000000000000000000000000000b1
+form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --shards 2 --key key --out run
+strategy --kind banded-toeplitz --steps 8 --bands 2 --out strategy.json
+account --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --strategy strategy.json --epsilon 8 --delta 1e-2 --samples 2000 --out run
+noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
+materialize --examples examples.parquet --key key --run run --shards 2
+form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --shards 4 --key key --out run --overwrite`
+
+// Every command that writes, killed before each change that it makes of a file or folder and then
+// repeated, leaves the bytes of one that was not, and nothing else. In the everyday form it is
+// killed before some of the changes.
+func TestKilledBeforeEveryChange(t *testing.T) {
+	for i, commands := range strings.Split(killedCommands, "\n\n") {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			p := newKilledPlace(t)
+			kills := 0
+			for line := range strings.SplitSeq(commands, "\n") {
+				kills += p.killed(line)
+			}
+			t.Logf("killed %d times", kills)
+		})
+	}
+}
+
+// killed runs a command to its end, after it was killed at all its changes, and returns how often
+// it was.
+func (p killedPlace) killed(line string) (kills int) {
+	p.t.Helper()
+	p.copy(p.dir, p.kept)
+	changes := killtest.Changes(p.t, p.command(line))
+	want := hashes(p.t, p.dir)
+	for n, change := range changes {
+		if !stattest.Long() && n%50 != 0 && !telling.MatchString(change) {
+			continue
+		}
+		p.copy(p.kept, p.dir)
+		if killtest.BeforeChange(p.t, p.command(line), n) {
+			kills++
+		}
+		out, err := p.command(line).CombinedOutput()
+		if err != nil && bytes.Contains(out, []byte("it serves the run that is there")) { // the next run had begun
+			out, err = p.command(strings.Replace(line, " --again", "", 1)).CombinedOutput()
+		}
+		if err != nil && !finishedBefore.Match(out) {
+			p.t.Errorf("%s\nkilled before change %d, %s, does not run again: %v\n%s", line, n, change, err, out)
+		} else if diff := cmp.Diff(want, hashes(p.t, p.dir)); diff != "" {
+			p.t.Errorf("%s\nkilled before change %d, %s (-undisturbed +repeated):\n%s", line, n, change, diff)
+		}
+	}
+	p.copy(p.kept, p.dir)
+	if out, err := p.command(line).CombinedOutput(); err != nil {
+		p.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return kills
+}
+
+// telling are changes that have shown faults.
+var telling = regexp.MustCompile(`materialized/.*collected|(link|remove) .*run/.*(index|run|protocol)\.json$|rename .*earlier/.*/protocol\.json|remove run/noise/.*notes|rename strategy.json`)
+
+// finishedBefore is what a command of a single stage says that was killed after it had finished.
+var finishedBefore = regexp.MustCompile(`(holds a finished result|is there already): nothing is overwritten`)

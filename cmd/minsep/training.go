@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"minsep/mechanism"
+)
+
+// trainingFlags are the flags that say what a strategy's error is of: how the model is trained.
+func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
+	f.StringVar(&p.Workload, "workload", "", "what the error is of: prefix, momentum, training, or a JSON file (default: training if any flag of a training is given, else prefix)")
+	f.StringVar(&p.Optimizer, "optimizer", "", "optimizer of the training: sgd or adam (default sgd)")
+	f.Float64Var(&p.Momentum, "momentum", 0, fmt.Sprintf("momentum, or Adam's β₁ (default %g for adam and the momentum workload, else 0)", mechanism.AdamMomentum))
+	f.Float64Var(&p.WeightDecay, "weight-decay", 0, "weight decay, as the framework has it; needs --learning-rate")
+	f.Float64Var(&p.LearningRate, "learning-rate", 0, "largest learning rate, which matters for --weight-decay only")
+	f.StringVar(&p.Schedule, "schedule", "", "learning rates: "+inWords(mechanism.Schedules)+", or a JSON file with a list of numbers (default constant)")
+	f.IntVar(&p.WarmupSteps, "warmup-steps", 0, "steps of the warm-up of warmup-cosine (default: a tenth of the steps)")
+	f.Var(&p.Memory, "memory", "steps `M` after which the model has forgotten a step, at least 1, or inf (default: half of the steps)")
+	// What --schedule was called before.
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "learning-rates" {
+			name = "schedule"
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// usualMomentum gives the workloads that have a momentum the usual one where no flag says it.
+func usualMomentum(cmd *cobra.Command, p *mechanism.Params) {
+	if (p.Workload == mechanism.MomentumWorkload || p.Optimizer == mechanism.Adam) && !cmd.Flags().Changed("momentum") {
+		p.Momentum = mechanism.AdamMomentum
+	}
+}

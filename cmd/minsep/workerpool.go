@@ -1,0 +1,38 @@
+package main
+
+import (
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"minsep/pipelines/worker"
+)
+
+// workerPoolCommand runs beside a runner's TaskManager. Its workers are this program again.
+func (a *app) workerPoolCommand() *cobra.Command {
+	var listen string
+	cmd := &cobra.Command{
+		Use:   "worker-pool",
+		Short: "Start workers for a Beam runner, beside its TaskManager",
+		Long: `worker-pool serves the workers of jobs with --environment_type=EXTERNAL --environment_config=ADDRESS. Run one beside each
+TaskManager, as a sidecar of its pod, until the TaskManager ends. A worker is a process of its own; its temporary files go to
+$TMPDIR, or where --work-dir of the job says.
+
+Whoever can connect can start programs here: keep the address local to the pod or the machine.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			own, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			l, err := net.Listen("tcp", listen)
+			if err != nil {
+				return err
+			}
+			return (&worker.Pool{Program: own, Log: a.log}).Serve(cmd.Context(), l)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "localhost:50000", "`ADDRESS` to serve at")
+	return cmd
+}

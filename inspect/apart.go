@@ -1,0 +1,148 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/internal/words"
+	"minsep/manifest"
+	"minsep/registry"
+	"minsep/sampling/stream"
+)
+
+// Apart refuses run directories whose trainings share participations, and so do not compose: two of
+// one run id, be it that of the run, its batches or its noise, and two with the same batches. notes
+// say what else must be known of them: copies, as [registry.CopyOf] finds them, directories that
+// have had more runs than the trainings that are counted, and those of which nothing can be
+// compared.
+func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, err error) {
+	seen := map[stream.RunID]string{} // by run id the directory that has it
+	had := map[stream.RunID]bool{}    // run ids that the directories have now, or had before
+	var formed []formedFiles
+	for _, dir := range dirs {
+		ids, run, err := runIDs(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if other, twice := seen[id]; twice {
+				return nil, notApart(dir, other, fmt.Sprintf("run id %v is that of both", id))
+			}
+		}
+		for _, id := range ids {
+			seen[id] = dir
+		}
+		if run == nil {
+			notes = append(notes, fmt.Sprintf("%s has no %s: whether its batches are those of another one cannot be seen", dir, manifest.RunName))
+			continue
+		}
+		for _, id := range run.Used() {
+			had[id] = true
+		}
+		if original := registry.CopyOf(ctx, dir); original != "" {
+			notes = append(notes, fmt.Sprintf("%s is a copy of %s: a training in each with the same run id has the same batches and noise, and such trainings do not add up", dir, original))
+		}
+		f, err := filesFormed(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range formed {
+			if f.same(other) {
+				return nil, notApart(dir, other.dir, "their batches are the same")
+			}
+		}
+		formed = append(formed, f)
+	}
+	if len(had) > trainings {
+		notes = append(notes, fmt.Sprintf("these directories have had %s, of which %d %s counted: if anything was released of the others, or looked at, count them too, with --times",
+			words.Count(len(had), "run"), trainings, map[bool]string{true: "is", false: "are"}[trainings == 1]))
+	}
+	return notes, nil
+}
+
+// notApart is the error for two directories that share participations.
+func notApart(dir, other, why string) error {
+	return &param.Error{Package: "inspect", Param: "run directory", Value: dir, Rule: fmt.Sprintf("shares the participations of %s: %s. Such trainings do not add up, and what they promise together is not known; "+
+		"name each run once: for several runs of one plan, which minsep run --again makes, give --times", other, why)}
+}
+
+// runIDs are those that a directory names: of its run, which is nil where there is none, and of
+// finished batches and noise.
+func runIDs(ctx context.Context, dir string) (ids []stream.RunID, run *manifest.Run, err error) {
+	r, err := manifest.ReadRun(ctx, dir)
+	switch {
+	case err == nil:
+		ids, run = append(ids, r.RunID), &r
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, nil, err
+	}
+	for _, name := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
+		folder := store.Join(dir, name)
+		if !manifest.Finished(folder) {
+			continue
+		}
+		ix, err := manifest.Read(ctx, folder)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !slices.Contains(ids, ix.RunID) {
+			ids = append(ids, ix.RunID)
+		}
+	}
+	return ids, run, nil
+}
+
+// formedFiles are the files of the batches in a run directory.
+type formedFiles struct {
+	dir    string
+	hashes string // of all files with rows, in their order; "" where equal ones prove nothing
+}
+
+func (f formedFiles) same(other formedFiles) bool {
+	return f.hashes != "" && f.hashes == other.hashes
+}
+
+// Batches of two runs may be equal by chance where few participations are expected, and are equal
+// where everybody takes part in each. With so many participations, and with at most such a share of
+// the examples in a batch, they are not.
+const (
+	leastFormed = 200
+	mostOfAll   = 0.9
+)
+
+func filesFormed(ctx context.Context, dir string) (f formedFiles, err error) {
+	f.dir = dir
+	folder := store.Join(dir, manifest.BatchesFolder)
+	if !manifest.Finished(folder) {
+		return f, nil
+	}
+	ix, err := manifest.Read(ctx, folder)
+	if err != nil {
+		return f, err
+	}
+	var facts manifest.BatchesFacts
+	if err := json.Unmarshal(ix.Facts, &facts); err != nil {
+		return f, fmt.Errorf("inspect: %s: facts: %w", folder, err)
+	}
+	of := facts.Examples
+	if facts.Owners > 0 {
+		of = facts.Owners
+	}
+	expected := facts.ExpectedBatchSize
+	if expected == nil || *expected > mostOfAll*float64(of) || *expected*float64(facts.Steps) < leastFormed {
+		return f, nil
+	}
+	for _, file := range ix.Files {
+		if strings.HasPrefix(file.Name, "rows-") {
+			f.hashes += file.SHA256.String()
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,244 @@
+package integration
+
+import (
+	"archive/zip"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// maxWheel is how large a wheel may be, in bytes.
+const maxWheel = 30_000_000
+
+// makeWheels runs make wheels for this machine, into a folder of its own, and returns the wheel and
+// the source.
+func makeWheels(t *testing.T) (wheel, source string) {
+	t.Helper()
+	dist := t.TempDir()
+	cmd := exec.Command("make", "--no-print-directory", "-C", "..", "wheels", "DIST="+dist)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	found := func(pattern string) string {
+		names, err := filepath.Glob(filepath.Join(dist, pattern))
+		if err != nil || len(names) != 1 {
+			t.Fatalf("%s: %q, %v", pattern, names, err)
+		}
+		return names[0]
+	}
+	return found("*.whl"), found("*.tar.gz")
+}
+
+// TestWheel goes the way of a trainer who has Python and no Go, from make wheels on: the wheel is
+// installed into a new virtual environment, whose command makes a plan and runs it, up to a trained
+// model and a report. The wheel is as small as promised, says what is in it, and is the same when
+// it is built again.
+func TestWheel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds wheels and trains: not with -short")
+	}
+	t.Parallel()
+	python := pythonWith(t, "hatchling, venv")
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wheels := filepath.Join(root, ".venv", "wheels")
+	if _, err := os.Stat(wheels); err != nil {
+		t.Skip("the wheels of NumPy and pyarrow are not here: make python fetches them")
+	}
+	wheel, source := makeWheels(t)
+	t.Run("contents", func(t *testing.T) { testWheelContents(t, wheel) })
+	t.Run("from source", func(t *testing.T) {
+		dir := t.TempDir()
+		if out, err := exec.Command("tar", "-xzf", source, "-C", dir, "--strip-components=1").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if out, err := hatchling(python, dir, dir); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, filepath.Base(wheel))); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("again", func(t *testing.T) {
+		wheelAgain, sourceAgain := makeWheels(t)
+		same(t, wheel, wheelAgain)
+		same(t, source, sourceAgain)
+	})
+
+	dir := newClone(t, "/nonexistent") // no command but the wheel's
+	venv := filepath.Join(dir, "out", "venv")
+	run := func(name string, arguments ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, arguments...)
+		cmd.Dir = dir
+		cmd.Env = []string{"HOME=" + dir, "PATH=" + filepath.Join(venv, "bin") + ":/usr/bin:/bin", "LANG=C.UTF-8"}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+		return string(out)
+	}
+	run(python, "-m", "venv", venv)
+	run(filepath.Join(venv, "bin", "pip"), "--disable-pip-version-check", "install", "-q", "--no-index", "--find-links", wheels, wheel+"[ids]")
+	run("bash", "-c", "! command -v go")
+	for _, line := range []string{
+		"minsep keygen key",
+		"minsep plan --graph edges.csv --max-per-owner 1 --steps 60 --batch-size 512 --epsilon 8 --delta 1e-5 --scheme poisson --coordinates 11 --out plan.json",
+		"minsep run plan.json --quiet",
+		"minsep report run --quiet",
+		"test -s run/report.html",
+	} {
+		run("bash", "-c", line)
+	}
+	t.Log(run(filepath.Join(venv, "bin", "python"), filepath.Join(root, "integration", "python", "train.py")))
+}
+
+// testWheelContents holds what is in a wheel beside the package.
+func testWheelContents(t *testing.T, wheel string) {
+	info, err := os.Stat(wheel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if t.Logf("%d bytes", info.Size()); info.Size() > maxWheel {
+		t.Errorf("%d bytes are more than %d", info.Size(), maxWheel)
+	}
+	z, err := zip.OpenReader(wheel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	contents := map[string]string{} // by base name
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents[filepath.Base(f.Name)] = string(b)
+		if strings.HasSuffix(f.Name, ".data/scripts/minsep") && f.Mode().Perm()&0o111 == 0 {
+			t.Errorf("%s has mode %v", f.Name, f.Mode())
+		}
+	}
+	license, err := os.ReadFile("../LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if contents["LICENSE"] != string(license) {
+		t.Error("the licence is not that of the project: cp LICENSE python/")
+	}
+	linked, err := exec.Command("go", "list", "-deps", "-tags=disable_grpc_modules", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "minsep/cmd/minsep").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range strings.Fields(string(linked)) {
+		if module == "minsep" {
+			continue
+		}
+		for _, name := range []string{"minsep.cdx.json", "NOTICES"} {
+			if !strings.Contains(contents[name], module) {
+				t.Errorf("%s has nothing of %s", name, module)
+			}
+		}
+	}
+}
+
+// hatchling builds the wheel of the source in a folder.
+func hatchling(python, folder, to string, env ...string) (out []byte, err error) {
+	cmd := exec.Command(python, "-m", "hatchling", "build", "-t", "wheel", "-d", to)
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), env...)
+	return cmd.CombinedOutput()
+}
+
+// TestWheelRefused: where there can be no wheel, building says why, and what to do.
+func TestWheelRefused(t *testing.T) {
+	python := pythonWith(t, "hatchling")
+	alone := t.TempDir()
+	if err := os.CopyFS(alone, os.DirFS("../python")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ folder, env, said string }{
+		{"../python", "MINSEP_PLATFORM=windows/amd64", "MINSEP_PLATFORM windows/amd64: secrets are kept from others by file modes"},
+		{"../python", "MINSEP_PLATFORM=linux/386", "MINSEP_PLATFORM linux/386: wheels are for linux/amd64, "},
+		{"../python", "PATH=" + alone, "go: not found: this builds the command and needs Go 1.26"},
+		{alone, "MINSEP_PLATFORM=linux/amd64", "has not the source of the command"},
+	} {
+		out, err := hatchling(python, c.folder, t.TempDir(), c.env)
+		if err == nil || !strings.Contains(string(out), c.said) || !strings.Contains(string(out), "MINSEP_PLATFORM=none makes a package without the command") {
+			t.Errorf("%s in %s: %v\n%s", c.env, c.folder, err, out)
+		}
+	}
+	dist := t.TempDir()
+	out, err := hatchling(python, alone, dist, "MINSEP_PLATFORM=none")
+	if names, _ := filepath.Glob(filepath.Join(dist, "minsep-*-py3-none-any.whl")); err != nil || len(names) != 1 {
+		t.Errorf("a package without the command: %q, %v\n%s", names, err, out)
+	}
+}
+
+// TestWheelsAsMade: the command of a wheel is built as make build does, and make knows its
+// platforms.
+func TestWheelsAsMade(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook, err := os.ReadFile("../python/hatch_build.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(of []byte, pattern string) string {
+		m := regexp.MustCompile("(?ms)" + pattern).FindSubmatch(of)
+		if m == nil {
+			t.Fatalf("%s: not found", pattern)
+		}
+		return string(m[1])
+	}
+	flags := "[\"build\", \"" + strings.ReplaceAll(strings.ReplaceAll(find(makefile, `^BUILD_FLAGS := (.*?)$`), "'", ""), " -", "\", \"-") + "\"]"
+	flags = strings.Replace(flags, "-s\", \"-w", "-s -w", 1)
+	if want := find(hook, `^BUILD = (.*?)$`); flags != want {
+		t.Errorf("make build has %s, hatch_build.py %s", flags, want)
+	}
+	platforms := regexp.MustCompile(`"(\w+/\w+)"`).FindAllStringSubmatch(find(hook, `^PLATFORMS = \{(.*?)\}`), -1)
+	var names []string
+	for _, p := range platforms {
+		names = append(names, p[1])
+	}
+	if all := find(makefile, `^ALL_PLATFORMS := (.*?)$`); all != strings.Join(names, " ") {
+		t.Errorf("make wheels has %s, hatch_build.py %s", all, names)
+	}
+}
+
+// TestPythonTypes checks the types of the package, whose users' programs are checked against them.
+func TestPythonTypes(t *testing.T) {
+	python := pythonWith(t, "mypy")
+	cmd := exec.Command(python, "-m", "mypy", "--strict", "--cache-dir", t.TempDir())
+	cmd.Dir = "../python"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// same requires that two files have the same name and bytes.
+func same(t *testing.T, first, second string) {
+	t.Helper()
+	a, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Base(first) != filepath.Base(second) || !bytes.Equal(a, b) {
+		t.Errorf("%s and %s differ", first, second)
+	}
+}

@@ -1,0 +1,59 @@
+package printable
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+func TestEscapes(t *testing.T) {
+	for _, c := range []struct{ text, line string }{
+		{"", ""},
+		{"run/batches", "run/batches"},
+		{`C:\run "x"`, `C:\run "x"`},
+		{"Zürich 東京 🙂\u00a0.", "Zürich 東京 🙂\u00a0."},
+		{"a\r\x1b[2J\x1b[Hcertified: b", `a\r\x1b[2J\x1b[Hcertified: b`},
+		{"a\nb\tc", `a\nb\tc`},
+		{"\x7f\u009b2J\u202eabc\u2066", `\u007f\u009b2J\u202eabc\u2066`},
+		{"\U000e0041", `\udb40\udc41`},
+		{"\xff\xfe\ufffd", `\xff\xfe` + "\ufffd"},
+	} {
+		if got := Line(c.text); got != c.line {
+			t.Errorf("Line(%q) = %q, want %q", c.text, got, c.line)
+		}
+		text := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(c.line)
+		if got := Text(c.text); got != text && c.text != `C:\run "x"` {
+			t.Errorf("Text(%q) = %q, want %q", c.text, got, text)
+		}
+		var out bytes.Buffer
+		if n, err := Writer(&out).Write([]byte(c.text)); n != len(c.text) || err != nil || out.String() != Text(c.text) {
+			t.Errorf("%q is written as %q: %d, %v", c.text, &out, n, err)
+		}
+	}
+}
+
+// Whatever the text, nothing of it but ends of lines and tabs acts, and what is JSON stays the same
+// JSON.
+func FuzzText(f *testing.F) {
+	f.Add("a\x1b[2J\u202e\U000e0041\xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range Text(text) {
+			if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
+				t.Fatalf("%q becomes %q", text, Text(text))
+			}
+		}
+		if strings.ContainsAny(Line(text), "\n\t") {
+			t.Fatalf("%q becomes the line %q", text, Line(text))
+		}
+		b, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got string
+		if json.Unmarshal(b, &want) != nil || json.Unmarshal([]byte(Text(string(b))), &got) != nil || got != want {
+			t.Fatalf("the JSON %s becomes %s", b, Text(string(b)))
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package noise
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/sampling/stream"
+)
+
+// Words names the source of a recipe's random words, and with it the arithmetic of its values: see
+// the package comment. A recipe of [AES128] has no name of its words.
+type Words string
+
+const (
+	AES128   Words = "aes-128"  // the default: fast where the processor has instructions for AES
+	ChaCha12 Words = "chacha12" // for values that accelerators make as well, to the bit
+)
+
+// String returns the name, that of [AES128] for "".
+func (w Words) String() string {
+	if w == "" {
+		return string(AES128)
+	}
+	return string(w)
+}
+
+// ParseWords returns the words of a name; "" is [AES128].
+func ParseWords(name string) (Words, error) {
+	switch w := Words(name); w {
+	case "", AES128:
+		return AES128, nil
+	case ChaCha12:
+		return w, nil
+	}
+	return "", &ParamError{Package: "noise", Param: "words", Value: name, Rule: fmt.Sprintf("must be %s, or %s for noise that is made on accelerators", AES128, ChaCha12)}
+}
+
+// held is how a recipe's parameters hold the name.
+func (w Words) held() Words {
+	if w == AES128 {
+		return ""
+	}
+	return w
+}
+
+// format is the format of the recipes with these words. Readers that know AES-128 only refuse the
+// others by it.
+func (w Words) format() string {
+	if w.held() == "" {
+		return Format
+	}
+	return FormatChaCha
+}
+
+// arithmetic returns that of the values.
+func (w Words) arithmetic() arithmetic {
+	if w == ChaCha12 {
+		return apart
+	}
+	return fused
+}
+
+// wordSource gives the random words of pairs of coordinates, two of each.
+type wordSource interface {
+	Words(dst []uint64, number, pair uint64)
+}
+
+// source returns the words of a key.
+func (w Words) source(key stream.Key) wordSource {
+	if w == ChaCha12 {
+		return stream.NewChaCha(key)
+	}
+	return stream.NewBulk(key)
+}
+
+// arithmetic is how products are added.
+type arithmetic uint8
+
+const (
+	fused arithmetic = iota // product and sum are rounded once
+	apart                   // the product is rounded before it is added, which every program can do
+)
+
+// add returns x y + z.
+func (a arithmetic) add(x, y, z float64) float64 {
+	if a == apart {
+		return float64(x*y) + z
+	}
+	return math.FMA(x, y, z)
+}
+
+// shortWord is the least radius word that is not extended. Kernels look for words below it. Where
+// it is 2⁴⁰, one pair in 2²⁴ is extended, so that programs without branches rarely have to.
+func (a arithmetic) shortWord() uint64 {
+	if a == apart {
+		return 1 << 40
+	}
+	return 1 << 52
+}

@@ -1,0 +1,32 @@
+package mechanism
+
+import "math"
+
+// StepDeviations returns the norms of the rows of C⁻¹, [steps]: the standard deviations of the
+// noise that each step adds to its sum of gradients, at noise multiplier 1 and clip norm 1 (F1.2).
+// It takes as long as [Strategy.Error].
+func (s *Strategy) StepDeviations() ([]float64, error) {
+	// A model that forgets a step in one step is the step's own noise.
+	e, err := s.Error(&Workload{Steps: s.Steps, Forgetting: 1})
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range e.Variance {
+		e.Variance[i] = math.Sqrt(v)
+	}
+	return e.Variance, nil
+}
+
+// StepNoise returns the standard deviation of the noise of one step at noise multiplier 1 and clip
+// norm 1 (F1.2): of a Toeplitz strategy ‖h‖ with the first column h of C⁻¹, that of the last step,
+// which all but the first steps have; of others the root mean square over the steps.
+func (s *Strategy) StepNoise() (float64, error) {
+	deviations, err := s.StepDeviations()
+	if err != nil {
+		return 0, err
+	}
+	if s.IsToeplitz() {
+		return deviations[len(deviations)-1], nil
+	}
+	return math.Sqrt(square(deviations) / float64(len(deviations))), nil
+}

@@ -1,0 +1,46 @@
+package mechanism_test
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"minsep/mechanism"
+)
+
+// TestStepNoise compares with the rows of the dense inverse.
+func TestStepNoise(t *testing.T) {
+	for _, plain := range samples() {
+		for _, normalized := range []bool{false, true} {
+			s := *plain
+			s.Normalized = normalized
+			if s.Validate() != nil {
+				continue
+			}
+			var inverse mat.Dense
+			if err := inverse.Inverse(matrix(&s)); err != nil {
+				t.Fatal(err)
+			}
+			deviations := must2(s.StepDeviations())(t)
+			squares := 0.0
+			for i, got := range deviations {
+				want := mat.Norm(inverse.RowView(i), 2)
+				squares += want * want
+				if math.Abs(got-want) > 1e-12*want {
+					t.Errorf("%s, normalized %v, step %d: %v, want %v", s.Kind, normalized, i, got, want)
+				}
+			}
+			want := math.Sqrt(squares / float64(s.Steps))
+			if s.IsToeplitz() {
+				want = mat.Norm(inverse.ColView(0), 2)
+			}
+			if got := must2(s.StepNoise())(t); math.Abs(got-want) > 1e-12*want {
+				t.Errorf("%s, normalized %v: %v, want %v", s.Kind, normalized, got, want)
+			}
+		}
+	}
+	if got := must2(mechanism.Identity(5).StepNoise())(t); got != 1 {
+		t.Errorf("independent noise: %v", got)
+	}
+}

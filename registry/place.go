@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/sampling/stream"
+)
+
+// Place says how a run directory stands to the one that a record has for its run id.
+type Place int
+
+// Places.
+const (
+	PlaceSame    Place = iota // it is that directory
+	PlaceCopy                 // that directory is another one, and there
+	PlaceMoved                // that directory is there no more, or is that of another run now
+	PlaceUnknown              // one is in an object store and the other is not: it may be one directory, mounted
+)
+
+// PlaceOf compares a run directory with the one that is recorded for its run id. A directory that
+// had the run id before its run of today counts as one that has it, and so does one of which
+// run.json cannot be read, or is gone while its batches or its noise are of the run id.
+func PlaceOf(ctx context.Context, recorded, dir string, id stream.RunID) (Place, error) {
+	real := store.Resolved(dir)
+	if real == recorded {
+		return PlaceSame, nil
+	}
+	if store.Shared(real) != store.Shared(recorded) {
+		return PlaceUnknown, nil
+	}
+	if !store.Shared(real) {
+		a, errA := os.Stat(recorded)
+		b, errB := os.Stat(real)
+		if errA == nil && errB == nil && os.SameFile(a, b) { // mounted at two places
+			return PlaceSame, nil
+		}
+	}
+	run, err := manifest.ReadRun(ctx, recorded)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		if slices.Contains(FolderRuns(ctx, recorded), id) {
+			return PlaceCopy, nil
+		}
+		return PlaceMoved, nil
+	case err == nil && !slices.Contains(run.Used(), id):
+		return PlaceMoved, nil
+	case err != nil && !errors.Is(err, manifest.ErrInvalid) && !errors.Is(err, fs.ErrPermission):
+		return PlaceUnknown, err
+	}
+	return PlaceCopy, nil
+}
+
+// FolderRuns are the run ids of the batches and the noise in a run directory, as their indexes and
+// the recipe of unfinished noise name them. What cannot be read is left out.
+func FolderRuns(ctx context.Context, dir string) (ids []stream.RunID) {
+	for _, name := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
+		for _, file := range []string{manifest.IndexName, manifest.RecipeFile} {
+			b, err := store.ReadFile(ctx, store.Join(dir, name, file), maxRunFile)
+			var of struct {
+				RunID stream.RunID `json:"run_id"`
+			}
+			if err != nil || json.Unmarshal(b, &of) != nil || of.RunID == (stream.RunID{}) {
+				continue
+			}
+			if !slices.Contains(ids, of.RunID) {
+				ids = append(ids, of.RunID)
+			}
+		}
+	}
+	return ids
+}
+
+// maxRunFile bounds the size of an index or recipe that is read for its run id, in bytes.
+const maxRunFile = 64 << 20
+
+// OfThisUser returns what the user's state folder has recorded of a run id, whatever the key: for
+// those who look at a run directory and have none. What cannot be read is left out. Another user,
+// or another machine, has other records.
+func OfThisUser(id stream.RunID) (found []Record) {
+	state, _ := stateFolder()
+	if !filepath.IsAbs(state) {
+		return nil
+	}
+	keys, err := store.List(context.Background(), filepath.Join(state, "minsep", "runs"))
+	if err != nil {
+		return nil
+	}
+	for _, key := range keys {
+		f := recordFolder{path: filepath.Join(state, "minsep", "runs", key.Name)}
+		if r, err := readRecord(f.record(id), id); err == nil {
+			found = append(found, *r)
+		}
+	}
+	return found
+}
+
+// CopyOf names the run directory of which this one is a copy, with the same batches and the same
+// noise; "" for none that is known. It asks the user's records of run ids, and so sees no directory
+// of another user or machine, and none whose batches were never made. That breaks no check: what is
+// certified holds of one training, and two that share their noise reveal their difference.
+func CopyOf(ctx context.Context, dir string) string {
+	run, err := manifest.ReadRun(ctx, dir)
+	if err != nil { // not a run directory, or its inspection says what is wrong with it
+		return ""
+	}
+	ix, err := manifest.Read(ctx, store.Join(dir, manifest.NoiseFolder))
+	if err != nil {
+		ix = nil
+	}
+	copied := ""
+	for _, r := range OfThisUser(run.RunID) {
+		if ix != nil && r.HasNoise() && ix.ParamsSHA256 != r.ParamsSHA256 { // of another key, with a run id that was asked for
+			continue
+		}
+		switch place, err := PlaceOf(ctx, r.Directory, dir, run.RunID); {
+		case err == nil && place == PlaceSame:
+			return ""
+		case err == nil && place == PlaceCopy:
+			copied = r.Directory
+		}
+	}
+	return copied
+}

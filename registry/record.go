@@ -1,0 +1,97 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"minsep/internal/digest"
+	"minsep/internal/store"
+	"minsep/internal/strictjson"
+	"minsep/mechanism/noise"
+	"minsep/sampling/stream"
+)
+
+// recordFormat is the format of a record of a [Registry].
+const recordFormat = "minsep-run-record/1"
+
+// Record says which training run a run id serves, and in which directory.
+type Record struct {
+	Format    string         `json:"format"`   // of this file
+	RunID     stream.RunID   `json:"run_id"`   // whose batches and noise these are
+	Training  noise.Training `json:"training"` // what it is for
+	Directory string         `json:"directory"`
+
+	// ParamsSHA256 is that of the recipe's parameters, with the training in them; zero as long as
+	// there are batches only.
+	ParamsSHA256 digest.SHA256 `json:"params_sha256,omitzero"`
+	// PlanSHA256 is that of the part of the plan that decides the training run; zero for a run
+	// without a plan. It identifies another training run before its examples and its noise
+	// multiplier are known.
+	PlanSHA256 digest.SHA256 `json:"plan_sha256,omitzero"`
+}
+
+// HasNoise reports whether noise was made, or begun. Before that, a run id serves one directory,
+// whose training may still be another one.
+func (r *Record) HasNoise() bool { return r != nil && r.ParamsSHA256 != (digest.SHA256{}) }
+
+// merged is a record of which another file says the same, or less: since a command was stopped
+// between the two, or since one is older. alike is false where they contradict each other.
+func (r Record) merged(other Record) (both Record, alike bool) {
+	if other.HasNoise() && !r.HasNoise() {
+		r, other = other, r
+	}
+	if !other.HasNoise() { // and so no training of its own
+		other.ParamsSHA256, other.Training, other.PlanSHA256 = r.ParamsSHA256, r.Training, r.PlanSHA256
+	}
+	if r.PlanSHA256 == (digest.SHA256{}) {
+		r.PlanSHA256 = other.PlanSHA256
+	} else if other.PlanSHA256 == (digest.SHA256{}) {
+		other.PlanSHA256 = r.PlanSHA256
+	}
+	return r, r == other
+}
+
+// refuses compares a record with what a claim wants.
+func (r Record) refuses(want Record, files []string) error {
+	differs := func(have, want string) bool { return want != "" && have != want }
+	switch {
+	case !r.HasNoise():
+	case want.ParamsSHA256 != (digest.SHA256{}) && r.ParamsSHA256 != want.ParamsSHA256,
+		want.PlanSHA256 != (digest.SHA256{}) && r.PlanSHA256 != (digest.SHA256{}) && r.PlanSHA256 != want.PlanSHA256,
+		differs(r.Training.Examples, want.Training.Examples), differs(r.Training.Sampler, want.Training.Sampler):
+		return &ClaimError{want.RunID, "training run", r.Directory, files}
+	}
+	if differs(r.Directory, want.Directory) {
+		return &ClaimError{want.RunID, "directory", r.Directory, files}
+	}
+	return nil
+}
+
+func (r Record) encode() ([]byte, error) {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("registry: record of a run id: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// maxRecord bounds the size of a record that is read, in bytes.
+const maxRecord = 1 << 20
+
+func readRecord(path string, id stream.RunID) (*Record, error) {
+	b, err := store.ReadFile(context.Background(), path, maxRecord)
+	if err != nil {
+		return nil, fmt.Errorf("registry: record of a run id: %w", err)
+	}
+	var r Record
+	err = strictjson.Unmarshal(b, &r)
+	if err == nil && (r.Format != recordFormat || r.RunID != id) {
+		err = fmt.Errorf("is of run %v in format %q: this version reads %q", r.RunID, r.Format, recordFormat)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("registry: record of a run id %s: was changed or damaged: %w: put a copy of it back: the records beside the key and in the user's state folder are alike; "+
+			"where none is whole, train with another run, which minsep run --again makes, or another --out", path, err)
+	}
+	return &r, nil
+}
