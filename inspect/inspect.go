@@ -81,8 +81,8 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	return found, nil
 }
 
-// legible is a text of which everything can be read: it may have names and values that somebody else
-// wrote into a file. Long lines have only their beginning and their end.
+// legible is a text of which everything can be read: it may have names and values that somebody
+// else wrote into a file. Long lines have only their beginning and their end.
 func legible(text string) string {
 	const most, first, last = 800, 400, 200 // bytes
 	lines := strings.Split(text, "\n")

@@ -97,7 +97,9 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 	inMemory := w.jobs.runner == DefaultRunner && b.Buckets == 0 && b.Rounds == 0
 	if inMemory {
 		key := w.root.Key(run.RunID, index.ParamsSHA256, ownergraph.PriorityPurpose)
-		index.Files, summary, err = b.inMemory(ctx, source, key, dir)
+		if index.Files, summary, err = b.inMemory(ctx, source, key, dir); err == nil {
+			w.jobs.log.Info("bounded in memory", "edges", summary.Edges)
+		}
 	}
 	if !inMemory || errors.Is(err, ownergraph.ErrTooLarge) {
 		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, index.ParamsSHA256, dir)

@@ -170,8 +170,8 @@ func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []s
 	return names
 }
 
-// Listed is a subject with its verb: a is; a, b are; or, of many, a, b and 7 more are. The names may
-// be of files that somebody else has put there.
+// Listed is a subject with its verb: a is; a, b are; or, of many, a, b and 7 more are. The names
+// may be of files that somebody else has put there.
 func Listed(names []string) string {
 	const most = 5
 	text, verb := printable.Line(strings.Join(names[:min(most, len(names))], ", ")), " are"

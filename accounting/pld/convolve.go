@@ -310,13 +310,13 @@ func norm(x []float64) float64 {
 }
 
 // maxWindow is the most cells of a window, whose transforms take some 300 MiB. Tilts of rare and
-// large losses move all of many steps into their tails, whose sum is wider than memory: of 1e6 steps
-// with a probability of 1e-6 each, 2^30 cells and more. A smaller tilt has less; where none has as
-// few, as of many wide losses, the grid is made coarser.
+// large losses move all of many steps into their tails, whose sum is wider than memory: of 1e6
+// steps with a probability of 1e-6 each, 2^30 cells and more. A smaller tilt has less; where none
+// has as few, as of many wide losses, the grid is made coarser.
 var maxWindow = 1 << 22 // tests change it
 
-// coarser is the product on a grid of twice the width. In an upper bound the mass between the points
-// of the new grid goes to both of its neighbours such that P and Q keep their masses, as in
+// coarser is the product on a grid of twice the width. In an upper bound the mass between the
+// points of the new grid goes to both of its neighbours such that P and Q keep their masses, as in
 // discretize; in a lower one losses are rounded down.
 func (p product) coarser() product {
 	up := 1 / (1 + math.Exp(-p.grid)) // the share of the upper neighbour

@@ -280,7 +280,8 @@ func TestCoarser(t *testing.T) {
 	}
 }
 
-// TestTogetherOfTheMost: as many trainings as there may be are composed in a window of bounded size.
+// TestTogetherOfTheMost: as many trainings as there may be are composed in a window of bounded
+// size.
 func TestTogetherOfTheMost(t *testing.T) {
 	const epsilon = 0.5
 	together, err := Together([]Training{{Points: []Point{{epsilon, 0}}, Count: MostTrainings}})

@@ -155,7 +155,8 @@ func value(t *testing.T, text []byte) any {
 	return v
 }
 
-// TestKubernetesSchema holds the cluster against the operator's schema, which refuses what is wrong.
+// TestKubernetesSchema holds the cluster against the operator's schema, which refuses what is
+// wrong.
 func TestKubernetesSchema(t *testing.T) {
 	schema, text := flinkSchema(t), documents(t, "cluster.yaml")[0]
 	if err := schema.Validate(value(t, text)); err != nil {

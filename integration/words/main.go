@@ -1,6 +1,6 @@
-// Words counts the words in comments and documents that make a reader read a sentence twice, where a
-// noun would serve: "what", "that of" and "those of", "of which" and "whose". It prints how many there
-// are in 1,000 words, and the files that have the most.
+// Words counts the words in comments and documents that make a reader read a sentence twice, where
+// a noun would serve: "what", "that of" and "those of", "of which" and "whose". It prints how many
+// there are in 1,000 words, and the files that have the most.
 //
 //	go run ./words            # in the folder integration
 //	go run ./words -files 40
@@ -77,7 +77,8 @@ func comments(file *ast.File) string {
 	return b.String()
 }
 
-// tree counts the comments of all Go files, tests apart, and the documents, below a folder, by file.
+// tree counts the comments of all Go files, tests apart, and the documents, below a folder, by
+// file.
 func tree(root string) (code, docs map[string]Count, err error) {
 	code, docs = map[string]Count{}, map[string]Count{}
 	files := token.NewFileSet()

@@ -15,7 +15,8 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// most are the heavy words in 1,000 words of comments today. They may only fall, to the limits of heavy.
+// most are the heavy words in 1,000 words of comments today. They may only fall, to the limits of
+// heavy.
 var most = [3]float64{8.1, 2.75, 2.4}
 
 func TestComments(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package printable keeps text that somebody else wrote, such as names of files and messages of
-// servers, from doing anything on a terminal or a page but to be read. Characters that are not shown
-// as themselves (control characters, marks that change the direction of writing, bytes that are no
-// UTF-8) become escapes as those of Go: \x1b, \u202e.
+// servers, from doing anything on a terminal or a page but to be read. Characters that are not
+// shown as themselves (control characters, marks that change the direction of writing, bytes that
+// are no UTF-8) become escapes as those of Go: \x1b, \u202e.
 package printable
 
 import (
