@@ -37,7 +37,7 @@ type Family struct {
 	MaxSteps int
 
 	// bands returns the number of bands of C, where it is known before C is made, else 0; nil: it
-	// is never. The steps of p are those of one stamp.
+	// is never. The steps of p are one stamp.
 	bands func(p Params) int
 
 	// seconds is about how long making takes on one processor, besides what all strategies take;
@@ -60,10 +60,10 @@ type Family struct {
 // givenBands are the bands of a family whose C has as many as p says.
 func givenBands(p Params) int { return p.Bands }
 
-// allBands are those of a family whose C is not banded.
+// allBands is the choice of bands where C is not banded.
 func allBands(p Params) int { return p.Steps }
 
-// inverseBands are those of a family whose C⁻¹ has as many bands as p says: C has one, or all.
+// inverseBands is the choice of bands where C⁻¹ has as many bands as p says: C has one, or all.
 func inverseBands(p Params) int {
 	if p.Bands == 1 {
 		return 1

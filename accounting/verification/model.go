@@ -63,7 +63,7 @@ func newModel(estimates []NoiseEstimate, proven NoiseEstimate, target float64) m
 	return m
 }
 
-// newCurve is that of one direction, with slopes around steep.
+// newCurve returns the curve of one direction, with slopes around steep.
 func newCurve(estimates []NoiseEstimate, direction int, centre, steep float64) curve {
 	c := curve{centre: centre, shape: leastShape, known: map[[2]float64]float64{}}
 	type seen struct{ at, hits, tries float64 }
@@ -167,7 +167,7 @@ func (c curve) logQuantile(p, logSigma float64) float64 {
 	return high
 }
 
-// goals are those of the trials of a noise multiplier, with so many standard errors, of the
+// goals are the goals of the trials of a noise multiplier, with so many standard errors, of the
 // estimates and of the trials, between what is expected and what is accepted.
 func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	goals := make([]accounting.Goal, 2)
@@ -245,7 +245,8 @@ func (m model) fewestVerified(noiseMultiplier, delta float64) (samples float64) 
 	return samples
 }
 
-// reach is how many times more or less noise than that of estimates the model is asked for.
+// reach is the largest ratio of the noise that the model is asked for to the noise of an estimate,
+// or its inverse.
 const reach = 10
 
 // at is the noise multiplier at which so large a δ is expected.

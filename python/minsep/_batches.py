@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any, Iterator, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ OWNERS_FORMAT = "minsep-batches/1.1"  # owners take part, each with some of its 
 PADDING = -1  # the row of an entry that is no example
 
 
-def is_count(value: object, least: int) -> bool:
+def is_count(value: object, least: int) -> TypeGuard[int]:
     """Whether a value of JSON is a whole number of at least least."""
     return type(value) is int and value >= least
 

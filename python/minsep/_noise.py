@@ -54,11 +54,12 @@ class Noise:
         if not same or sha256(compact(members(text)["params"]).encode()) != digest:
             raise RunDirectoryError(f"{where}: its parameters or its run id are not those of the index")
         self.params_digest: str = digest
-        self.training: dict[str, Any] = params.get("training")
-        self.steps: int = params.get("steps")
-        self.coordinates: int = params.get("coordinates")
-        if not isinstance(self.training, dict) or not is_count(self.steps, 1) or not is_count(self.coordinates, 1):
+        training, steps, coordinates = params.get("training"), params.get("steps"), params.get("coordinates")
+        if not isinstance(training, dict) or not is_count(steps, 1) or not is_count(coordinates, 1):
             raise RunDirectoryError(f"{where}: has no steps, coordinates or training")
+        self.training: dict[str, Any] = training
+        self.steps: int = steps
+        self.coordinates: int = coordinates
         self.noise_multiplier = hexadecimal(params.get("noise_multiplier"), where)
         self.clip_norm = hexadecimal(params.get("clip_norm"), where)
         self.grid = hexadecimal(params.get("grid"), where)
