@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,15 +86,16 @@ func TestDocumentsNameWhatThereIs(t *testing.T) {
 		texts["minsep "+c.Name()+" --help"] = "```\n" + strings.Join(help, "\n") + "\n```\n"
 	}
 	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("%d documents: %v", len(files), err)
+	background, _ := filepath.Glob("../../docs/background/*.md")
+	if err != nil || len(files) < 10 || len(background) < 4 {
+		t.Fatalf("%d documents, %d of background: %v", len(files), len(background), err)
 	}
-	for _, file := range append(files, "../../README.md") {
+	for _, file := range slices.Concat(files, background, []string{"../../README.md"}) {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts[filepath.Base(file)] = string(content)
+		texts[strings.TrimPrefix(filepath.ToSlash(file), "../../")] = string(content)
 	}
 	lines, flags := 0, 0
 	for name, text := range texts {

@@ -1,6 +1,6 @@
 // Command peers measures minsep beside jax_privacy: the same work, one core each, in turn, CPU time
-// of user and system. It prints the table of docs/benchmarks.md: medians of the times of a unit of
-// work, and of the ratios of neighbouring runs.
+// of user and system. It prints the table of docs/background/benchmarks.md: medians of the times of
+// a unit of work, and of the ratios of neighbouring runs.
 //
 //	go run ./integration/peers -python PYTHON [-rounds 5] [-work noise]
 //	go run ./integration/peers -python PYTHON -work 14,745,600

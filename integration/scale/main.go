@@ -1,6 +1,7 @@
 // Command scale measures what a graph costs to bound and to form batches of: whole stages, files
 // written, each in a process of its own on this machine, on the direct runner. It prints a line of
-// JSON for each, as they are kept in points.jsonl, from which docs/scale.md has its figures.
+// JSON for each, as they are kept in points.jsonl, from which docs/background/scale.md has its
+// figures.
 package main
 
 import (

@@ -164,7 +164,7 @@ func (m *model) total(shape string) (sum float64) {
 	return sum
 }
 
-// report prints the tables of docs/scale.md.
+// report prints the tables of docs/background/scale.md.
 func (m *model) report(out io.Writer) {
 	row := func(cells ...string) { fmt.Fprintln(out, "| "+strings.Join(cells, " | ")+" |") }
 	table := func(heading []string, write func()) {

@@ -40,7 +40,7 @@ func TestGraphsHaveTheirSize(t *testing.T) {
 	}
 }
 
-// TestDocsHaveTheModel compares docs/scale.md with what the points give.
+// TestDocsHaveTheModel compares docs/background/scale.md with what the points give.
 func TestDocsHaveTheModel(t *testing.T) {
 	points, err := readPoints("points.jsonl")
 	if err != nil {
@@ -48,13 +48,13 @@ func TestDocsHaveTheModel(t *testing.T) {
 	}
 	var out bytes.Buffer
 	newModel(points).report(&out)
-	doc, err := os.ReadFile("../../docs/scale.md")
+	doc, err := os.ReadFile("../../docs/background/scale.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range strings.Split(strings.TrimSpace(out.String()), "\n\n") {
 		if !strings.Contains(string(doc), part) {
-			t.Errorf("docs/scale.md lacks what `go run ./integration/scale -fit` prints:\n%s", part)
+			t.Errorf("docs/background/scale.md lacks what `go run ./integration/scale -fit` prints:\n%s", part)
 		}
 	}
 }
