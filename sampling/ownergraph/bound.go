@@ -1,6 +1,7 @@
 package ownergraph
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -32,6 +33,7 @@ type Bound struct {
 	Duplicates          bool  `json:"duplicates"`                 // go through the kept examples again, adding copies
 	MaxNeighborhood     int   `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
 	Order               Order `json:"order"`                      // in which examples are taken
+	Pools               int   `json:"pools,omitempty"`            // for rotation, see [Pools], with 1 example per owner and no copies; 0 for none
 }
 
 // PriorityPurpose is the purpose of the key that the order of examples is drawn from.
@@ -43,6 +45,12 @@ func (b Bound) Validate() error {
 	c.Require(b.MaxExamplesPerOwner >= 1 && b.MaxExamplesPerOwner <= math.MaxInt32, "max examples per owner", b.MaxExamplesPerOwner, "must be from 1 to 2147483647")
 	c.Require(b.MaxNeighborhood >= 0, "max neighborhood", b.MaxNeighborhood, "must be at least 1")
 	c.Require(int(b.Order) < len(Orders), "order", b.Order, "must be "+strings.Join(Orders, " or "))
+	c.Require(b.Pools >= 0 && b.Pools <= MaxPools, "pools", b.Pools, fmt.Sprintf("must be from 1 to %d", MaxPools))
+	if b.Pools > 0 {
+		c.Require(b.MaxExamplesPerOwner == 1, "max examples per owner", b.MaxExamplesPerOwner, "must be 1 with pools: in a pool nobody has two")
+		c.Require(!b.Duplicates, "duplicates", b.Duplicates, "must be left out with pools: an example is in a pool once")
+		c.Require(b.MaxNeighborhood == 0, "max neighborhood", b.MaxNeighborhood, "must be left out with pools: examples of a pool share no owner")
+	}
 	return c.Err()
 }
 
@@ -58,6 +66,7 @@ func (b Bound) MaxCopies() uint32 {
 type Bounded struct {
 	Graph   *Graph   // the graph that was bounded, whole
 	Copies  []uint32 // by example of Graph: how often it is kept, 0 if it is dropped
+	Pools   *Pools   // with pools: of those an example is kept once that are in any; otherwise nil
 	Summary Summary  // counts of what was given, kept and dropped
 }
 
@@ -66,13 +75,25 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Bounded{Graph: g, Copies: b.Copies(g, key)}
+	r := &Bounded{Graph: g}
+	if b.Pools == 0 {
+		r.Copies = b.Copies(g, key)
+	} else {
+		var err error
+		if r.Pools, err = b.pools(g, key); err != nil {
+			return nil, err
+		}
+		r.Copies = make([]uint32, g.Examples.Len())
+		for e := range r.Copies {
+			r.Copies[e] = uint32(min(1, len(r.Pools.Of.At(e))))
+		}
+	}
 	r.summarize(b)
 	return r, nil
 }
 
-// Copies is the part of Greedy before any look at neighbourhoods: it returns how often each example
-// is kept. The parameters must be valid.
+// Copies is the part of Greedy without pools, before any look at neighbourhoods: it returns how
+// often each example is kept. The parameters must be valid.
 func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
 	copies, rooms := make([]uint32, g.Examples.Len()), make([]uint32, g.Owners.Len())
 	for i := range rooms {

@@ -207,6 +207,9 @@ func checkRows(t *rapid.T, b *ownergraph.Bounded) {
 		if rows.Examples.Compare(row, &b.Graph.Examples, e) != 0 || rows.Copies[row] != c || end-start != len(owners) {
 			t.Fatalf("row %d is not example %d", row, e)
 		}
+		if b.Pools != nil && !slices.Equal(rows.PoolsOf(row), b.Pools.Of.At(e)) || b.Pools == nil && rows.PoolsOf(row) != nil {
+			t.Fatalf("row %d is in pools %d", row, rows.PoolsOf(row))
+		}
 		for i, u := range owners {
 			if rows.Owners.Compare(start+i, &b.Graph.Owners, int(u)) != 0 {
 				t.Fatalf("row %d has another owner", row)
@@ -373,6 +376,9 @@ func FuzzRows(f *testing.F) {
 	r, _ := ownergraph.Bound{MaxExamplesPerOwner: 2}.Greedy(g, stream.PublicKey("fuzz", nil))
 	b, _ := r.Rows().AppendBinary(nil)
 	f.Add(b)
+	r, _ = ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: 3}.Greedy(g, stream.PublicKey("fuzz", nil))
+	b, _ = r.Rows().AppendBinary(nil)
+	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var rows, back ownergraph.Rows
 		if rows.UnmarshalBinary(b) != nil {
@@ -382,7 +388,7 @@ func FuzzRows(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := back.UnmarshalBinary(again); err != nil || back.Len() != rows.Len() || back.First != rows.First {
+		if err := back.UnmarshalBinary(again); err != nil || back.Len() != rows.Len() || back.First != rows.First || !slices.Equal(back.Pools, rows.Pools) || !slices.Equal(back.PoolEnds, rows.PoolEnds) {
 			t.Errorf("%d rows came back as %d: %v", rows.Len(), back.Len(), err)
 		}
 	})

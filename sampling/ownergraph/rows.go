@@ -13,6 +13,8 @@ type Rows struct {
 	Copies   []uint32 // by row: how often the example is kept, at least 1
 	Ends     []uint32 // by row: where its owners end in Owners; they begin where those of the row before end
 	Owners   IDs      // each row's ascending and distinct
+	Pools    []uint32 // of a table with pools: those that each row is in, ascending, at least one
+	PoolEnds []uint32 // by row: where its pools end in Pools; empty for a table without
 }
 
 // Len returns the number of rows.
@@ -26,11 +28,35 @@ func (r *Rows) OwnersOf(i int) (start, end int) {
 	return start, int(r.Ends[i])
 }
 
+// PoolsOf returns the pools that row i is in; nil of a table without pools.
+func (r *Rows) PoolsOf(i int) []uint32 {
+	if len(r.PoolEnds) == 0 {
+		return nil
+	}
+	start := uint32(0)
+	if i > 0 {
+		start = r.PoolEnds[i-1]
+	}
+	return r.Pools[start:r.PoolEnds[i]]
+}
+
+// AppendPools sets the pools of the next row, if there are any.
+func (r *Rows) AppendPools(pools ...uint32) {
+	if len(pools) > 0 {
+		r.Pools = append(r.Pools, pools...)
+		r.PoolEnds = append(r.PoolEnds, uint32(len(r.Pools)))
+	}
+}
+
 // Reset empties r, keeps its memory, and sets the number of its first row and the types of its ids.
 func (r *Rows) Reset(first int64, example, owner IDType) {
-	r.First, r.Copies, r.Ends = first, r.Copies[:0], r.Ends[:0]
+	r.empty(first)
 	r.Examples.Reset(example)
 	r.Owners.Reset(owner)
+}
+
+func (r *Rows) empty(first int64) {
+	r.First, r.Copies, r.Ends, r.Pools, r.PoolEnds = first, r.Copies[:0], r.Ends[:0], r.Pools[:0], r.PoolEnds[:0]
 }
 
 // AppendFrom adds row i of o, which has ids of the same types.
@@ -41,12 +67,13 @@ func (r *Rows) AppendFrom(o *Rows, i int) {
 		r.Owners.AppendFrom(&o.Owners, j)
 	}
 	r.Ends = append(r.Ends, uint32(r.Owners.Len()))
+	r.AppendPools(o.PoolsOf(i)...)
 }
 
 // AppendBinary appends r to b, in the form that [Rows.UnmarshalBinary] reads.
 func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 	n := r.Len()
-	if len(r.Copies) != n || len(r.Ends) != n || n > 0 && int(r.Ends[n-1]) != r.Owners.Len() {
+	if len(r.Copies) != n || len(r.Ends) != n || n > 0 && int(r.Ends[n-1]) != r.Owners.Len() || len(r.PoolEnds) != 0 && len(r.PoolEnds) != n {
 		return b, fmt.Errorf("ownergraph: columns of %d rows do not agree", n)
 	}
 	b = binary.AppendVarint(b, r.First)
@@ -56,6 +83,15 @@ func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(r.Copies[i]))
 		b = binary.AppendUvarint(b, uint64(end-start))
 		start = end
+	}
+	for i := range r.PoolEnds {
+		pools := r.PoolsOf(i)
+		b = binary.AppendUvarint(b, uint64(len(pools)))
+		last := uint32(0)
+		for _, p := range pools {
+			b = binary.AppendUvarint(b, uint64(p-last))
+			last = p
+		}
 	}
 	return b, nil
 }
@@ -76,7 +112,7 @@ func (r *Rows) UnmarshalBinary(b []byte) error {
 	if k <= 0 {
 		return ErrEncoding
 	}
-	r.First, r.Copies, r.Ends = first, r.Copies[:0], r.Ends[:0]
+	r.empty(first)
 	b, err := r.Examples.decode(b[k:])
 	if err == nil {
 		b, err = r.Owners.decode(b)
@@ -98,7 +134,35 @@ func (r *Rows) UnmarshalBinary(b []byte) error {
 		r.Copies, r.Ends = append(r.Copies, uint32(copies)), append(r.Ends, uint32(end))
 		b = b[k+l:]
 	}
-	if len(b) > 0 || end != uint64(r.Owners.Len()) {
+	if end != uint64(r.Owners.Len()) {
+		return ErrEncoding
+	}
+	return r.decodePools(b)
+}
+
+// decodePools reads the pools of the rows, if there is anything left.
+func (r *Rows) decodePools(b []byte) error {
+	for range r.Len() {
+		if len(b) == 0 && len(r.PoolEnds) == 0 {
+			return nil
+		}
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n == 0 || n > MaxPools {
+			return ErrEncoding
+		}
+		b = b[k:]
+		pool := uint64(0)
+		for i := range n {
+			more, k := binary.Uvarint(b)
+			if pool += more; k <= 0 || more > MaxPools || pool >= MaxPools || i > 0 && more == 0 {
+				return ErrEncoding
+			}
+			b = b[k:]
+			r.Pools = append(r.Pools, uint32(pool))
+		}
+		r.PoolEnds = append(r.PoolEnds, uint32(len(r.Pools)))
+	}
+	if len(b) > 0 {
 		return ErrEncoding
 	}
 	return nil
@@ -127,6 +191,9 @@ func (r *Bounded) AppendRows(rows *Rows, e, n int) (next int) {
 			rows.Owners.AppendFrom(&g.Owners, int(u))
 		}
 		rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
+		if r.Pools != nil {
+			rows.AppendPools(r.Pools.Of.At(e)...)
+		}
 	}
 	return e
 }

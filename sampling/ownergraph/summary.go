@@ -52,7 +52,9 @@ type Summary struct {
 	KeptPerOwner  Histogram `json:"kept_examples_per_owner"`  // over the owners: copies kept, from 0
 	GivenOwners   Histogram `json:"given_owners_per_example"` // over the examples
 	KeptOwners    Histogram `json:"kept_owners_per_example"`  // over the examples kept
-	Neighborhoods Histogram `json:"neighborhoods"`            // over the kept copies: |N(e)|
+	Neighborhoods Histogram `json:"neighborhoods"`            // over the kept copies: |N(e)|; empty with pools, in each of which it is 1
+
+	Coverage *Coverage `json:"coverage,omitempty"` // of pools; nil without
 }
 
 // summarize bounds the neighbourhoods and counts.
@@ -65,7 +67,13 @@ func (r *Bounded) summarize(b Bound) {
 			s.DroppedOwnerFull++
 		}
 	}
-	sizes := g.Neighborhoods(r.Copies)
+	var sizes []int64
+	if r.Pools == nil {
+		sizes = g.Neighborhoods(r.Copies)
+	} else {
+		s.Coverage = r.Pools.coverage()
+		s.DroppedOwnerFull -= r.Pools.Cut
+	}
 	if b.MaxNeighborhood > 0 {
 		for e, size := range sizes {
 			if size > int64(b.MaxNeighborhood) {
@@ -92,7 +100,9 @@ func (r *Bounded) summarize(b Bound) {
 		s.KeptCopies += int64(c)
 		s.KeptEdges += int64(len(owners))
 		keptOwners.add(int64(len(owners)), 1)
-		neighborhoods.add(sizes[e], int64(c))
+		if sizes != nil {
+			neighborhoods.add(sizes[e], int64(c))
+		}
 		for _, u := range owners {
 			kept[u] += uint64(c)
 		}
