@@ -8,7 +8,7 @@ import (
 // adapted is an attack that has seen some observations before: it takes the noise to be as
 // large at each step as it was there, and decides at the thresholds that served best. Against
 // the mechanism of the certificate it is no better than the likelihood ratio of that; it is
-// where the noise is not what it should be.
+// where the noise has another law than it should have.
 type adapted struct {
 	ratio   ratio
 	scaled  []float64

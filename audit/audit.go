@@ -9,11 +9,12 @@ import (
 	"minsep/internal/param"
 )
 
-// Mechanism is what is attacked: the mechanism of a certificate, and who is told from nobody.
+// Mechanism is the target of an attack: the mechanism of a certificate, and who is told from
+// nobody.
 type Mechanism struct {
 	Run             accounting.Run // sampler and strategy
 	NoiseMultiplier float64        // σ, above 0, in units of the clip norm
-	Epsilon, Delta  float64        // what is claimed
+	Epsilon, Delta  float64        // the claim
 	Examples        int            // of the canary, 1 to Run.MaxExamplesPerOwner; 0 for all that the claim protects
 }
 
@@ -98,9 +99,9 @@ func bands(columns [][]float64) (most int) {
 // Steps is the number of steps, which each observation has.
 func (a *Attack) Steps() int { return len(a.columns) }
 
-// Sample is what is kept of observations: their scores, and counts by step.
+// Sample is a summary of observations: their scores, and counts by step.
 type Sample struct {
-	LogRatios []float64 // ln f(y), or what stands for it
+	LogRatios []float64 // ln f(y), or its substitute
 	adapted   []float64 // the same by the adapted attack, where there is one
 	squares   []float64 // Σ y_t²
 	products  []float64 // Σ y_t y_{t+1}

@@ -68,7 +68,7 @@ func lowestRate(hits, trials int, alpha float64) float64 {
 	return low
 }
 
-// Bound is what a fixed test of each direction shows.
+// Bound is the result of a fixed test of each direction.
 type Bound struct {
 	Epsilon float64 // lower confidence bound of the smallest ε at the certificate's δ, at least 0
 	// With says "took part" where f > e^ε, and Without "did not" where f < e^-ε, ε being the
@@ -76,7 +76,7 @@ type Bound struct {
 	With, Without Direction
 }
 
-// Direction is what one of the tests shows.
+// Direction is the result of one of the tests.
 type Direction struct {
 	Rates
 	Epsilon       float64 // lower confidence bound, at least 0

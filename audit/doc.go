@@ -1,11 +1,11 @@
-// Package audit attacks a training: it tries to tell, from what was released, whether somebody
-// took part, and compares its success with what the certificate allows.
+// Package audit attacks a training: it tries to tell, from the released sums, whether somebody
+// took part, and compares its success with the certificate's bound.
 //
 // The adversary is the one of the certificate in the scalar worst case. They see C x + σ z, which
 // is C times the noisy sums that a trainer releases, know everything but the participations x and
 // the noise z, and decide by the true likelihood ratio f(y) = P(y)/Q(y), P being the distribution
 // with the person and Q that without. So an audit is a test of the whole chain, from keys to sums:
-// what it finds cannot be a fault of a proof. It shows faults and never their absence: a
+// its findings cannot be a fault of a proof. It shows faults and never their absence: a
 // certificate is proven, an audit that finds nothing proves nothing.
 //
 // Likelihood ratios are computed here from the definition of each scheme alone, by sums over

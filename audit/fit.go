@@ -12,11 +12,11 @@ const cuts = 32
 
 // Difference is a place at which observations and the mechanism's distribution differ.
 type Difference struct {
-	Score string // what was compared
+	Score string // the statistic compared
 	// LogP is the natural logarithm of a bound of the probability that any comparison of two
 	// samples of one distribution differs so much; at most 0.
 	LogP     float64
-	Count    int     // observations of which What is true
+	Count    int     // observations for which What is true
 	Of       int     // observations
 	Expected float64 // how many it would be, by both samples together
 	What     string  // such as "at most 1.5"

@@ -19,7 +19,7 @@ import (
 const maxValues = 1 << 30
 
 // ReadObservations reads an .npy file of released sums, shape [observations, steps], any number
-// type: each row is one coordinate in the order of the steps. name is what the file is for, as
+// type: each row is one coordinate in the order of the steps. name is the purpose of the file, as
 // the user calls it. Faults of the file are *param.Error.
 func ReadObservations(ctx context.Context, name, path string, steps int) ([][]float64, error) {
 	refused := func(rule string, args ...any) error {

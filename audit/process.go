@@ -9,7 +9,7 @@ import (
 	"minsep/sampling"
 )
 
-// state is what the future participations of one example depend on. Its meaning is its process's.
+// state decides the law of one example's future participations. Its meaning is its process's.
 type state struct{ blocked, left, due int }
 
 // process is how one example takes part: at every step it does with a probability that depends on

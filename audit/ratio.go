@@ -9,7 +9,7 @@ import (
 	"minsep/mechanism"
 )
 
-// matrix is C by columns, each from the diagonal down, computed from what the strategy holds.
+// matrix is C by columns, each from the diagonal down, computed from the strategy's own parameters.
 func matrix(s *mechanism.Strategy) [][]float64 {
 	n := s.Steps
 	columns := make([][]float64, n)
@@ -203,7 +203,7 @@ func (r *sumRatio) logOfExponents() float64 {
 	}
 	sum := 0.0
 	for _, e := range r.exponents {
-		if e > largest-40 { // what is left out is below 1e-12 of the sum
+		if e > largest-40 { // the terms left out are below 1e-12 of the sum
 			sum += math.Exp(e - largest)
 		}
 	}

@@ -37,12 +37,12 @@ type BatchesFacts struct {
 	Shards    int   `json:"shards"`               // shard s holds the steps [ShardStart(s), ShardStart(s+1))
 	BatchSize int   `json:"batch_size,omitempty"` // entries of every batch, where batches are padded
 	// ExpectedBatchSize is how many rows a batch has in expectation, or owners where they take
-	// part, before a maximum batch size cuts it: what sums of clipped gradients are divided by. It
+	// part, before a maximum batch size cuts it: the divisor of sums of clipped gradients. It
 	// is public: it follows from the parameters and the number of examples or owners. Nil in an
 	// index that was written before it was a fact.
 	ExpectedBatchSize *float64 `json:"expected_batch_size,omitempty"`
 
-	// What follows is there where owners take part, and public.
+	// The fields below are there where owners take part, and public.
 
 	Owners           int64   `json:"owners,omitempty"`             // of the example table
 	ExamplesPerOwner int     `json:"examples_per_owner,omitempty"` // that an owner brings, where it has as many; entries of each owner where batches are padded
@@ -98,7 +98,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		text, err := json.Marshal(f)
 		return nil, errors.Join(fmt.Errorf("manifest: %s: invalid facts: %s", dir, text), err)
 	}
-	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be what somebody claims
+	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be a false claim
 		return nil, fmt.Errorf("manifest: %s: %d files for %d shards, each of which has at least two", dir, len(ix.Files), f.Shards)
 	}
 	listed := make(map[string]bool, len(ix.Files))

@@ -76,7 +76,7 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 }
 
 // Copy makes dir, which must hold no finished result, the same folder byte for byte. A file that is
-// not what the index says is a [MismatchError]; after an error nothing is left of the copy.
+// contrary to the index is a [MismatchError]; after an error nothing is left of the copy.
 func (b *Bounded) Copy(ctx context.Context, dir string) (err error) {
 	stage, err := Begin(dir, false, false)
 	if err != nil {

@@ -15,7 +15,7 @@ type TableError struct {
 	File     string // or empty, if the reader was given no name
 	RowGroup int    // counted from 1, or 0
 	Column   string // or empty
-	Rule     string // what does not hold
+	Rule     string // the rule that does not hold
 	Err      error  // the cause, or nil
 }
 

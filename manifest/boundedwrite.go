@@ -163,7 +163,7 @@ func (b *BoundedWriter) endGroup() error {
 	return nil
 }
 
-// Close ends the file. It does not close what it is written to.
+// Close ends the file. It does not close the writer below.
 func (b *BoundedWriter) Close() error {
 	err := b.flush()
 	if err == nil {

@@ -22,7 +22,7 @@ const (
 	PublicDir  fs.FileMode = 0o755
 )
 
-// background is the context of what is written and removed: requests to object stores end by their
+// background is the context of writes and removals: requests to object stores end by their
 // limits. Readers take the context of their caller.
 var background = context.Background()
 
@@ -115,7 +115,7 @@ func localName(name string) bool {
 	return filepath.IsLocal(filepath.FromSlash(name)) && !strings.Contains(name, "\\")
 }
 
-// MismatchError is a file that is not what its index says. It does not tell the sizes: those of
+// MismatchError is a file that differs from its index. It does not tell the sizes: those of
 // batches are secret.
 type MismatchError struct {
 	Name, What string // the file, and "size" or "SHA-256"

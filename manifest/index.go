@@ -1,9 +1,9 @@
 // Package manifest is the format of a run directory: which files a stage leaves, how they appear
-// whole or not at all, and how a reader knows that they are what the stage wrote.
+// whole or not at all, and how a reader knows that they are as the stage wrote them.
 //
 // Each stage owns a folder. Its files are written under temporary names, synced and renamed; its
 // index.json comes last, with the size and SHA-256 of every file, the parameters that made them and
-// the hashes of what they were made from. A folder without a matching index is refused by every
+// the hashes of their sources. A folder without a matching index is refused by every
 // reader. The package knows no Beam, and of object stores no more than package store does.
 //
 // Stability: stable.
@@ -36,7 +36,7 @@ const (
 	incompleteName = "incomplete.json"
 )
 
-// Index is what a stage leaves beside its files, and the last thing it writes.
+// Index describes the files of a stage. A stage writes it last, beside them.
 type Index struct {
 	Format  string       `json:"format"`         // for example "minsep-batches/1"
 	Version string       `json:"minsep_version"` // of minsep
@@ -47,8 +47,8 @@ type Index struct {
 	Secret       *Digest           `json:"secret,omitempty"`
 	Params       json.RawMessage   `json:"params"`           // every parameter that changes the result, no other
 	ParamsSHA256 Digest            `json:"params_sha256"`    // of Params as compact JSON
-	Inputs       map[string]Digest `json:"inputs,omitempty"` // what the result was made from: name → SHA-256 of its index
-	Facts        json.RawMessage   `json:"facts,omitempty"`  // what the stage found out
+	Inputs       map[string]Digest `json:"inputs,omitempty"` // sources of the result: name → SHA-256 of its index
+	Facts        json.RawMessage   `json:"facts,omitempty"`  // results of the stage
 	Files        []File            `json:"files"`            // of the folder, by name; the index itself is not among them
 }
 
@@ -69,7 +69,7 @@ type Stage struct {
 	made   bool   // the folder was not there before
 }
 
-// ErrInvalid says that what was read is not what this version writes, or was changed since: what it
+// ErrInvalid says that a file is not as this version writes it, or was changed since: what it
 // is in is at fault, and not the machine.
 var ErrInvalid = errors.New("is not what this version of minsep writes")
 
@@ -93,12 +93,12 @@ var ErrExists = errors.New("holds a finished result: nothing is overwritten with
 // as it is there.
 type mark struct {
 	What   string  `json:"what"`
-	Resume *Digest `json:"resume_sha256,omitempty"` // what [Resume] was given
+	Resume *Digest `json:"resume_sha256,omitempty"` // the parameter of [Resume]
 }
 
-// Begin takes a folder for a stage: it makes it, or takes over what a killed run left in it. A
-// folder with a finished result is refused with [ErrExists] unless overwrite, which removes that
-// result and nothing else; a folder with files that are not the stage's is always refused.
+// Begin takes a folder for a stage: it makes it, or takes over the files that a killed run left in
+// it. A folder with a finished result is refused with [ErrExists] unless overwrite, which removes
+// that result and nothing else; a folder with files that are not the stage's is always refused.
 func Begin(dir string, secret, overwrite bool) (*Stage, error) {
 	return begin(dir, secret, overwrite, nil)
 }
@@ -172,8 +172,8 @@ func (s *Stage) fileMode() fs.FileMode {
 	return PublicFile
 }
 
-// leftovers returns the names of what an earlier run left in the folder, except for its mark, or
-// says why that must stay.
+// leftovers returns the names of files that an earlier run left in the folder, except for its mark,
+// or says why that must stay.
 func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	entries, err := store.List(background, s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an object store has no empty folders
@@ -209,7 +209,7 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	return names, nil
 }
 
-// clear removes what an earlier run left, if all of it is a stage's: see [Removable].
+// clear removes the files that an earlier run left, if all of it is a stage's: see [Removable].
 func (s *Stage) clear(names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -292,7 +292,7 @@ func (s *Stage) finish(index []byte) error {
 	if err := store.Remove(background, store.Join(s.Dir, incompleteName)); err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	_ = RemoveTemporary(s.Dir) // the folder is a result by now; readers ignore what is left
+	_ = RemoveTemporary(s.Dir) // the folder is a result by now; readers ignore files that are left
 	return nil
 }
 
@@ -317,8 +317,8 @@ func (s *Stage) Abort() error {
 	return store.RemoveAll(background, store.Join(s.Dir, incompleteName))
 }
 
-// RemoveTemporary removes what killed writers have left in a folder and all below it. Nothing must
-// be writing there.
+// RemoveTemporary removes the temporary files of killed writers in a folder and all below it.
+// Nothing must be writing there.
 func RemoveTemporary(dir string) error {
 	entries, err := store.ListMade(background, dir)
 	for _, e := range entries {

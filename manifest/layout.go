@@ -17,7 +17,7 @@ const (
 	LockName           = "lock"            // is there while a command writes in the run directory
 
 	ReportPage       = "report.html"        // that minsep report makes of the directory
-	SecretReportPage = "report-secret.html" // the same with what is secret
+	SecretReportPage = "report-secret.html" // the same with secrets
 )
 
 // ReportMark is at the beginning of every page of minsep report, by which it is known as one.
@@ -27,7 +27,7 @@ const ReportMark = `<meta name="generator" content="minsep">`
 const (
 	StrategyFile   = "strategy.json" // in StrategyFolder
 	RecipeFile     = "recipe.json"   // in NoiseFolder
-	RequestFile    = "request.json"  // in LedgerFolder: what was asked for
+	RequestFile    = "request.json"  // in LedgerFolder: the request
 	FinishedFolder = "finished"      // in LedgerFolder: units that are not in the log yet
 	EarlierFolder  = "earlier"       // in LedgerFolder: protocols that were replaced, by hash
 )

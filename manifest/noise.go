@@ -21,7 +21,7 @@ type NoiseFacts struct {
 	DType        DType `json:"dtype,omitempty"`          // float32 or float64
 }
 
-// DescribedNoise are the facts of a folder of noise with what decides none of its files.
+// DescribedNoise are the facts of a folder of noise, with those that decide none of its files.
 type DescribedNoise struct {
 	NoiseFacts
 	// StepNoise is the noise of one step in units of DP-SGD's with the claim of the certificate
@@ -53,7 +53,7 @@ func NoiseStreamState(shard, shards, step int) string {
 // NoiseStreamStates begins the names of the checkpoints of a shard's stream.
 func NoiseStreamStates(shard, shards int) string { return NoiseShard(shard, shards) + "-step-" }
 
-// ParseNoiseStreamState is what a name says if it is one of [NoiseStreamState].
+// ParseNoiseStreamState parses a name that [NoiseStreamState] made.
 func ParseNoiseStreamState(name string) (shard, shards, step int, ok bool) {
 	_, err := fmt.Sscanf(name, "shard-%d-of-%d-step-%d", &shard, &shards, &step)
 	return shard, shards, step, err == nil && name == NoiseStreamState(shard, shards, step)
@@ -79,7 +79,7 @@ func (f NoiseFacts) Names() []string {
 // CheckCover requires that files, in any order, cover all coordinates and steps: that they are
 // those of [NoiseFacts.Names], each once.
 func (f NoiseFacts) CheckCover(files []File) error {
-	// Counted before they are named: shards and steps may be what somebody claims.
+	// Counted before they are named: shards and steps may be false claims.
 	perShard := (int64(f.Steps)-1)/int64(f.StepsPerFile) + 1
 	if have := int64(len(files)); perShard > have || int64(f.Shards) > have || int64(f.Shards)*perShard != have {
 		return fmt.Errorf("manifest: %d files of noise: %d shards of %d files are needed", have, f.Shards, perShard)

@@ -35,7 +35,7 @@ type Run struct {
 	// Replaced are the run ids that the directory had before another plan replaced all that was in
 	// it, oldest first. None is used again.
 	Replaced []stream.RunID `json:"replaced_run_ids,omitempty"`
-	// Examples says what the run is of, once a stage knows: see [BoundedExamples] and
+	// Examples are the examples of the run, once a stage knows them: see [BoundedExamples] and
 	// [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`
 	Plan     *RunPlan `json:"plan,omitempty"` // of a directory that a whole plan is run in
@@ -51,7 +51,7 @@ func (r Run) Used() []stream.RunID { return append(slices.Concat(r.Replaced, r.E
 // RunStage is a finished stage of a plan.
 type RunStage struct {
 	ParamsSHA256 Digest            `json:"params_sha256"`    // of the stage's parameters
-	Inputs       map[string]Digest `json:"inputs,omitempty"` // what the result was made from: name → SHA-256
+	Inputs       map[string]Digest `json:"inputs,omitempty"` // sources of the result: name → SHA-256
 	Files        map[string]Digest `json:"files"`            // that vouch for the result, such as its index: path in the run directory → SHA-256
 }
 
@@ -95,7 +95,7 @@ func BoundedExamples(index Digest) string { return "bounded " + index.String() }
 // NumberedExamples: see [BoundedExamples].
 func NumberedExamples(n int64) string { return fmt.Sprintf("numbered %d", n) }
 
-// SetExamples writes to run.json, which must be there, what the run is of.
+// SetExamples writes to run.json, which must be there, the examples of the run.
 func SetExamples(dir, examples string) error {
 	run, err := ReadRun(background, dir)
 	if err != nil || run.Examples == examples {

@@ -61,7 +61,7 @@ func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
 }
 
 // nextDecay returns the decay at which a new buffer lowers the loss fastest, on a grid of decays,
-// relative to what it adds to the first column's norm; found is false when none lowers it.
+// relative to its addition to the first column's norm; found is false when none lowers it.
 func (o *toeplitzObjective) nextDecay(b *BLT) (decay float64, found bool) {
 	const grid = 64
 	trial := &BLT{slices.Clone(b.Scales), slices.Clone(b.Decays)}

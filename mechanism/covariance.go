@@ -18,10 +18,10 @@ type bandedCovariance struct {
 	a    *Workload
 	n, m int
 	rows []float64       // [n × (m+1)] C[i][i-j] at j, zero where i < j; set before forward
-	tape *covarianceTape // what backward needs of forward; nil: there is no backward
+	tape *covarianceTape // the values that backward needs of forward; nil: there is no backward
 }
 
-// covarianceTape is what forward leaves for backward: for every step, [n × m] each.
+// covarianceTape has the values that forward leaves for backward: for every step, [n × m] each.
 type covarianceTape struct {
 	k, old, rs, rv []float64
 }

@@ -323,8 +323,8 @@ func (d *dual) full(ctx context.Context, classes []class) (*mat.SymDense, error)
 // example 1e-5; Gap is that figure and certifies Loss: no such strategy has a loss below
 // Loss·(1-Gap).
 //
-// The Participation must have Phases and no MaxParticipations below what fits, or be empty for one
-// participation.
+// The Participation must have Phases and no MaxParticipations below the number that fits, or be
+// empty for one participation.
 func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
 	if err := p.Validate(); err != nil {
 		return nil, Convergence{}, err

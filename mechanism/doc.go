@@ -1,5 +1,5 @@
-// Package mechanism holds the strategies that correlate noise across training steps: what they
-// are, what they cost in error, how sensitive they are, and how to find the best of a family.
+// Package mechanism holds the strategies that correlate noise across training steps: their
+// definitions, errors and sensitivities, and the search for the best of a family.
 //
 // A mechanism releases G + ζ σ C⁻¹ Z: the clipped gradient sums G [steps, coordinates] with noise
 // that is correlated by the inverse of the strategy matrix C, Z iid N(0,1), ζ the clip norm and σ
@@ -11,7 +11,7 @@
 // whatever the norms of C's columns are. Steps are 0-based here and 1-based in the papers.
 //
 // A family of strategies is one file of this package, which has its constructors and registers it:
-// its kind, a line of help, what it has a number of, its free parameter and how it is made (see
+// its kind, a line of help, its unit of size, its free parameter and its construction (see
 // [Family], and lambdacgd.go for a short one). Besides it needs a row in docs/strategies.md, and a
 // field of [Params] if its parameter has a name that no other family uses. Commands, plans and
 // tests find it by [Families].

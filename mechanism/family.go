@@ -14,10 +14,10 @@ import (
 // [FamilyOf] only.
 type Family struct {
 	Kind string // its name in commands, plans and strategy files
-	Help string // what it is, in one line that says parameters by the flags of the command, such as --bands
+	Help string // a line that describes it, with parameters by the command's flags, such as --bands
 	Rank int    // its place in lists and comparisons, from the lowest; no other family has the same
 
-	// Size is what the family has a number of, if anything: BandsSize, BuffersSize or AritySize.
+	// Size is the unit of the family's size, if it has one: BandsSize, BuffersSize or AritySize.
 	// The number is the field of that name in [Params].
 	Size string
 
@@ -40,7 +40,7 @@ type Family struct {
 	// is never. The steps of p are one stamp.
 	bands func(p Params) int
 
-	// seconds is about how long making takes on one processor, besides what all strategies take;
+	// seconds is about how long making takes on one processor, besides the time of all strategies;
 	// nil: nothing.
 	seconds func(p Params) float64
 

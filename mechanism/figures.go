@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// Figures are what a comparison of strategies shows.
+// Figures are the columns of a comparison of strategies.
 type Figures struct {
 	Kind        string      `json:"kind"`        // of the strategy
 	Bands       int         `json:"bands"`       // of C, 1 to the steps

@@ -18,10 +18,10 @@ const (
 	MaxError  = "max"  // ‖A C⁻¹‖_{2→∞}², the squared MaxSE
 )
 
-// Problem is what a strategy is optimised for: the loss is the objective's squared error on the
+// Problem is the objective of an optimisation: the loss is the objective's squared error on the
 // workload times the squared sensitivity under the participation.
 type Problem struct {
-	Workload      *Workload     // what the error is of; not nil
+	Workload      *Workload     // the workload of the error; not nil
 	Objective     string        // MeanError or MaxError; empty: MeanError
 	Participation Participation // zero: one participation, the sensitivity is the largest column norm
 

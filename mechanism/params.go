@@ -16,16 +16,16 @@ import (
 const (
 	PrefixWorkload   = "prefix"   // sums of gradients over time: SGD in which nothing is forgotten
 	MomentumWorkload = "momentum" // SGD with momentum and learning rates, in which nothing is forgotten
-	TrainingWorkload = "training" // what the optimizer of a Training does with the noise, until it is forgotten
+	TrainingWorkload = "training" // noise as the optimizer of a Training passes it on, until it is forgotten
 )
 
 var workloads = []string{PrefixWorkload, MomentumWorkload, TrainingWorkload}
 
-// Params say which strategy to make and what it is the best for, as users give them in plans and by
-// flags. Zero values stand for what is not given.
+// Params name a strategy and the workload it is the best for, as users give them in plans and by
+// flags. Zero values stand for absent ones.
 type Params struct {
 	Kind  string `json:"kind"`            // one of Kinds
-	Steps int    `json:"steps"`           // 1 to MaxSteps, or what the family allows
+	Steps int    `json:"steps"`           // 1 to MaxSteps, or to the family's limit
 	Bands int    `json:"bands,omitempty"` // 1 to Steps/Stamps, for families with bands: of C, or of C⁻¹ for the inverse kinds
 
 	// Workload is prefix, momentum, training or a file of a Workload. Where it is left out, it is
@@ -38,7 +38,7 @@ type Params struct {
 	MaxParticipations int    `json:"max_participations,omitempty"` // at least 1; 0: as many as fit
 	Phases            bool   `json:"phases,omitempty"`             // epochs of MinSep steps in a fixed order
 
-	// Parameters of the families; what is nil is chosen for the least loss.
+	// Parameters of the families; a nil parameter is chosen for the least loss.
 
 	Lambda     *float64  `json:"lambda,omitempty"`     // λ-CGD: 0 to 1
 	Gamma      *float64  `json:"gamma,omitempty"`      // BFR, BIFR: 0 to 1
@@ -85,7 +85,7 @@ func (p Params) Validate() error {
 	return c.Err()
 }
 
-// validateFamily adds the faults of what the family decides.
+// validateFamily adds the faults of parameters that the family decides.
 func (p Params) validateFamily(f Family, c *param.Checker) {
 	if f.MaxSteps > 0 {
 		c.Require(p.Steps <= f.MaxSteps, "steps", p.Steps, fmt.Sprintf("must be at most %d for %s, which is held as a whole matrix", f.MaxSteps, p.Kind))
@@ -250,8 +250,8 @@ func (p Params) WorkloadFile() string {
 	return ""
 }
 
-// ReadWorkload reads what [Params.Problem] takes from the file that [Params.WorkloadFile] names: a
-// workload, or the learning rates of a schedule, which are a list of numbers.
+// ReadWorkload reads the workload for [Params.Problem] from the file that [Params.WorkloadFile]
+// names: a workload, or the learning rates of a schedule, which are a list of numbers.
 func (p Params) ReadWorkload(r io.Reader) (*Workload, error) {
 	if p.isFile() {
 		return ReadWorkload(r)
@@ -267,8 +267,9 @@ func (p Params) ReadWorkload(r io.Reader) (*Workload, error) {
 	return a, nil
 }
 
-// Problem returns what strategies of these parameters are made for and measured by. The workload is
-// what [Params.ReadWorkload] read, with as many steps as p, and nil where there is no such file.
+// Problem returns the problem that strategies of these parameters are made for and measured by. The
+// workload is the result of [Params.ReadWorkload], with as many steps as p, and nil where there is
+// no such file.
 func (p Params) Problem(workload *Workload) (Problem, error) {
 	problem := Problem{Objective: p.Objective, Workload: workload}
 	if p.MinSep != 0 {

@@ -24,7 +24,7 @@ func (p Problem) Search(low, high float64, family func(x float64) (*Strategy, er
 	best.loss = math.Inf(1)
 	evaluations := 0
 	loss := func(x float64) float64 {
-		if p.context().Err() != nil { // what is left of the search takes no time
+		if p.context().Err() != nil { // the rest of the search takes no time
 			return math.Inf(1)
 		}
 		evaluations++

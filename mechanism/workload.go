@@ -9,7 +9,7 @@ import (
 )
 
 // Workload is the matrix A whose rows are the sums of gradients that matter: Steps×Steps, lower
-// triangular. Row i says what the model after step i (0-based) is made of. The error of a strategy
+// triangular. Row i has the weights of the model after step i (0-based). The error of a strategy
 // is that of A C⁻¹ Z.
 //
 // It is a streaming linear operator (arXiv 2405.15913, Appendix D): nothing of size Steps×Steps is
@@ -108,7 +108,7 @@ func (a *Workload) FirstColumn(n int) []float64 {
 	return column
 }
 
-// pull is κ(1-β): what the model adds to the gradient of the next step.
+// pull is κ(1-β): the model's part in the gradient of the next step.
 func (a *Workload) pull() float64 { return a.Forgetting * (1 - a.Momentum) }
 
 // keep is the part of the model that the decay of step i leaves.
@@ -130,7 +130,7 @@ func (a *Workload) rate(i int) float64 {
 	return a.LearningRates[i]
 }
 
-// form says in words what a is given by.
+// form describes a in words.
 func (a *Workload) form() string {
 	switch {
 	case a.Matrix != nil:

@@ -15,7 +15,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// directoryFormat is the format of what is remembered of a run directory.
+// directoryFormat is the format of a run directory's record.
 const directoryFormat = "minsep-directory/1"
 
 // settled is the run that a directory had last. It is kept in the user's state folder, by the hash

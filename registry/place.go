@@ -82,7 +82,7 @@ func FolderRuns(ctx context.Context, dir string) (ids []stream.RunID) {
 // maxRunFile bounds the size of an index or recipe that is read for its run id, in bytes.
 const maxRunFile = 64 << 20
 
-// OfThisUser returns what the user's state folder has recorded of a run id, whatever the key: for
+// OfThisUser returns the record of a run id in the user's state folder, whatever the key: for
 // those who look at a run directory and have none. What cannot be read is left out. Another user,
 // or another machine, has other records.
 func OfThisUser(id stream.RunID) (found []Record) {
@@ -109,7 +109,7 @@ func OfThisUser(id stream.RunID) (found []Record) {
 // certified holds of one training, and two that share their noise reveal their difference.
 func CopyOf(ctx context.Context, dir string) string {
 	run, err := manifest.ReadRun(ctx, dir)
-	if err != nil { // not a run directory, or its inspection says what is wrong with it
+	if err != nil { // not a run directory, or its inspection names its fault
 		return ""
 	}
 	ix, err := manifest.Read(ctx, store.Join(dir, manifest.NoiseFolder))

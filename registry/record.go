@@ -19,7 +19,7 @@ const recordFormat = "minsep-run-record/1"
 type Record struct {
 	Format    string         `json:"format"`   // of this file
 	RunID     stream.RunID   `json:"run_id"`   // whose batches and noise these are
-	Training  noise.Training `json:"training"` // what it is for
+	Training  noise.Training `json:"training"` // its purpose
 	Directory string         `json:"directory"`
 
 	// ParamsSHA256 is that of the recipe's parameters, with the training in them; zero as long as
@@ -52,7 +52,7 @@ func (r Record) merged(other Record) (both Record, alike bool) {
 	return r, r == other
 }
 
-// refuses compares a record with what a claim wants.
+// refuses compares a record with a claim.
 func (r Record) refuses(want Record, files []string) error {
 	differs := func(have, want string) bool { return want != "" && have != want }
 	switch {

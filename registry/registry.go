@@ -3,8 +3,8 @@
 // Training runs that differ share no random word in any case, since the run id and the parameters
 // are part of every key. What is left is a second training run with the same run id and the same
 // parameters: it would have the same batches and the same noise, and the difference of two sums
-// with the same noise shows what the noise must hide. So each run id has a record. It is kept
-// beside the key file and in the user's state folder; either can refuse a claim.
+// with the same noise shows the sums that the noise must hide. So each run id has a record. It is
+// kept beside the key file and in the user's state folder; either can refuse a claim.
 //
 // A record on another machine, or of another user, is not seen, and one that was deleted is
 // forgotten.
@@ -96,7 +96,7 @@ func (g *Registry) Writable(dry bool) error {
 	return nil
 }
 
-// Find returns what is recorded of a run id, and the files that say so; nothing if there is none.
+// Find returns the record of a run id, and its files; nothing if there is none.
 // Records that contradict each other are an error.
 func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err error) {
 	for _, f := range g.folders {
@@ -170,7 +170,7 @@ func (g *Registry) Claim(want Record) error {
 	return g.complete(want)
 }
 
-// complete adds to the files of a record what they lack.
+// complete adds missing entries to the files of a record.
 func (g *Registry) complete(want Record) error {
 	for _, f := range g.folders {
 		r, err := readRecord(f.record(want.RunID), want.RunID)

@@ -28,7 +28,7 @@ func TrainingSteps(ctx context.Context, dir string, id stream.RunID) (steps int)
 	return steps
 }
 
-// AllSteps is what [TrainingSteps] says of a record that cannot be read.
+// AllSteps is the answer of [TrainingSteps] for a record that cannot be read.
 const AllSteps = int(^uint(0) >> 1)
 
 func trainingSteps(ctx context.Context, path string, id stream.RunID) int {

@@ -109,7 +109,7 @@ func (r *Run) trainer() *Section {
 	return s
 }
 
-// clipping says what is clipped: to the clip norm, or to one that is known.
+// clipping names the vectors that are clipped: to the clip norm, or to one that is known.
 func (r *Run) clipping(to string) string {
 	if r.ofOwners() {
 		return "Average the gradients of the examples that an owner brings, and clip the mean " + to +
@@ -121,7 +121,7 @@ func (r *Run) clipping(to string) string {
 // ofOwners says that owners take part in the place of examples.
 func (r *Run) ofOwners() bool { return r.Scheme != nil && r.Scheme.Owners != nil }
 
-// participant is what takes part, in one word.
+// participant is the word for one participant.
 func (r *Run) participant() string {
 	if r.ofOwners() {
 		return "owner"

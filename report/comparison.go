@@ -49,8 +49,8 @@ func WriteComparison(w io.Writer, a, b *Run) error {
 	return p.write(w)
 }
 
-// names are what a page calls two directories: the last part of their paths or, where these are the
-// same, as many parts as tell them apart.
+// names are the names of two directories on a page: the last part of their paths or, where these
+// are the same, as many parts as tell them apart.
 func names(a, b string) (string, string) {
 	left, right := strings.Split(strings.TrimRight(a, "/"), "/"), strings.Split(strings.TrimRight(b, "/"), "/")
 	for n := 1; n <= min(len(left), len(right)); n++ {

@@ -22,10 +22,10 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Figure is a picture with what it says in words and in numbers.
+// Figure is a picture with its message in words and in numbers.
 type Figure struct {
 	Title   string        // without markup, as all texts here
-	Alt     string        // what is to be seen, in a sentence or two
+	Alt     string        // a description in a sentence or two
 	SVG     template.HTML // safe as it is
 	Columns []string      // headings of the numbers behind the picture
 	Rows    [][]string    // one entry for each column
@@ -115,7 +115,7 @@ func xys(x, y []float64) plotter.XYs {
 	return list
 }
 
-// lineOf draws a line; it leaves out what is not a number.
+// lineOf draws a line; it leaves out values that are not numbers.
 func lineOf(points plotter.XYs, c color.Color, dashed bool) *plotter.Line {
 	l, err := plotter.NewLine(points)
 	if err != nil {
@@ -141,7 +141,7 @@ func dotsOf(points plotter.XYs, c color.Color) *plotter.Scatter {
 func bars(id, title, alt, x, y string, labels []string, series []barSeries) template.HTML {
 	p := chart(x, y)
 	room := 240.0
-	if len(series) > 1 { // a gap between what belongs together
+	if len(series) > 1 { // a gap between groups
 		room = 190
 	}
 	width := vg.Points(min(18, room/float64(max(1, len(labels)*len(series)))))

@@ -35,7 +35,7 @@ func threeDigits(v float64) string {
 	return count(math.Round(v/unit) * unit)
 }
 
-// tradeoff draws what a membership test can do at most.
+// tradeoff draws the most that a membership test can do.
 func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	f := Figure{Title: "What an attack can do", Columns: []string{"false positive rate", "true positive rate, at most"}}
 	worth := "certified"
@@ -103,7 +103,7 @@ func (r *Run) curve() Figure {
 		seen(pt.Delta)
 		f.Rows = append(f.Rows, []string{number(pt.Epsilon), number(pt.Delta), "", certified})
 	}
-	// What follows of the points: falling to each of them, and no further after the last.
+	// The curve through the points falls to each of them, and no further after the last.
 	var implied plotter.XYs
 	guarantee, last := r.Certificate.Guarantee(), 0.0
 	for _, pt := range guarantee {
@@ -131,7 +131,7 @@ func (r *Run) curve() Figure {
 		p.Legend.Add(worth, l)
 	}
 	dots, bound := dotsOf(points, other), lineOf(implied, other, true)
-	p.Legend.Top, p.Legend.Left = false, true // δ is high on the left, and what is below it empty
+	p.Legend.Top, p.Legend.Left = false, true // δ is high on the left, and the space below it empty
 	p.Add(bound, dots)
 	p.Legend.Add(certified, dots)
 	p.Legend.Add("what follows", bound)
@@ -289,7 +289,7 @@ func lowest(bins []string) (list []string) {
 	return list
 }
 
-// bounding are the figures of what the bound kept and lost.
+// bounding are the figures of kept and lost examples.
 func bounding(s *ownergraph.Summary) []Figure {
 	owners := givenAndKept("owners", Figure{
 		Title:   "Examples an owner has, given and kept",

@@ -22,17 +22,17 @@ import (
 	"minsep/stages"
 )
 
-// Options say what a page shows.
+// Options choose the contents of a page.
 type Options struct {
 	ShowSecret bool      // realised batch sizes and participation counts too
 	Curve      bool      // δ at other ε, by estimates where samples are needed: seconds to minutes of a processor
 	Compare    bool      // for WriteComparison only, which shows less: DP-SGD beside the run is left out
-	Plan       string    // file of what minsep plan --json printed: the alternatives; "" for none
+	Plan       string    // file with the output of minsep plan --json: the alternatives; "" for none
 	Now        time.Time // when the page is made; zero for not saying so
 }
 
-// Run is what a run directory holds, as far as it could be read. Fields without a source in the
-// directory are nil.
+// Run has the contents of a run directory, as far as it could be read. Fields without a source in
+// the directory are nil.
 type Run struct {
 	Dir    string         // as it was given
 	Report inspect.Report // with its verdict; Realized of its folders is secret
@@ -66,8 +66,8 @@ type IndexOf struct {
 	Finished time.Time
 }
 
-// Read inspects a run directory and reads what a page shows of it. An error is for a directory in
-// which there is nothing to inspect; what is wrong with a run is in its verdict.
+// Read inspects a run directory and reads the contents of its page. An error is for a directory in
+// which there is nothing to inspect; the faults of a run are in its verdict.
 func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	found, err := inspect.Directory(ctx, dir)
 	if err != nil {
@@ -185,7 +185,7 @@ func written(ctx context.Context, path string) time.Time {
 	return info.Modified
 }
 
-// realized is what came out by chance, where it is to be shown.
+// realized are the outcomes of chance, where they are to be shown.
 func (r *Run) realized() *sampling.Realized {
 	i := slices.IndexFunc(r.Report.Folders, func(i inspect.Inspection) bool { return i.Realized != nil })
 	if i < 0 {

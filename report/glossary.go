@@ -1,6 +1,6 @@
 package report
 
-// glossary says what the words of a page mean.
+// glossary explains the words of a page.
 var glossary = []Fact{
 	{"(ε, δ)-differential privacy", "whether one protected unit took part changes the probability of any outcome by at most a factor e^ε, and a further δ"},
 	{"Adjacency", "what is changed between the two training runs that are compared: here the gradients of the protected unit are replaced by zero"},

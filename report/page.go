@@ -32,12 +32,12 @@ type Section struct {
 	List      []string   // items
 	Columns   []string   // headings of Rows
 	Rows      [][]string // one entry for each column
-	Folded    string     // what stands for the rows until they are opened; "" where they are shown
+	Folded    string     // the text in place of the rows until they are opened; "" where they are shown
 	Figures   []Figure
 	Quote     []Quote
 }
 
-// table is a table with its headings and what it is called.
+// table is a table with its headings and its caption.
 type table struct {
 	Label   string
 	Columns []string
@@ -53,7 +53,7 @@ func (f Figure) Table() table { return table{"The numbers: " + f.Title, f.Column
 // Quote is text to be pasted elsewhere.
 type Quote struct{ Title, Text string }
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Title, Verdict, State, Lead string
 	Secret                      bool

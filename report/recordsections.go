@@ -43,7 +43,7 @@ func (r *Run) verification() *Section {
 	return s
 }
 
-// becameOf says what the states of a candidate mean.
+// becameOf explains the states of a candidate.
 var becameOf = map[string]string{
 	accounting.StateReleased: "released: the certificate's",
 	accounting.StateAccepted: "accepted, and so is one with less noise",
@@ -174,7 +174,7 @@ func baseOf(path string) string {
 	return path[strings.LastIndexAny(path, `/\`)+1:]
 }
 
-// data says what else a reader of a claim asks: how many examples are kept, of how many, how large
+// data answers the other questions of a reader: how many examples are kept, of how many, how large
 // batches are expected to be, and the clip norm, as far as the directory knows them.
 func (r *Run) data() string {
 	var parts []string
@@ -207,7 +207,7 @@ func (r *Run) cite() *Section {
 	return &Section{ID: "cite", Title: "To paste", Text: []string{"For a paper and for a model card."}, Quote: []Quote{{"A paper", paper}, {"A model card", card}}}
 }
 
-// replacement says what follows where the data of an owner are replaced by other data, and not by
+// replacement states the claim where the data of an owner are replaced by other data, and not by
 // zeros: that is two neighbours on, so (2ε, (1 + e^ε) δ) by group privacy. The value is empty where
 // that δ is 1 or more, or nothing is proven.
 func (r *Run) replacement() Fact {
@@ -219,9 +219,9 @@ func (r *Run) replacement() Fact {
 	return Fact{"Replacement", fmt.Sprintf("Where other data take the place of the protected unit's, and not zeros, training is (%g, %s)-differentially private: (2ε, (1 + e^ε)δ), two steps of the adjacency.", 2*c.Epsilon, accounting.RateUp(delta))}
 }
 
-// together says what holds for all runs that the directory has had, by basic composition: they have
-// this run's table and certificate. The value is empty where this is the only one, or nothing is
-// proven.
+// together states the claim for all runs that the directory has had, by basic composition: they
+// have this run's table and certificate. The value is empty where this is the only one, or nothing
+// is proven.
 func (r *Run) together() Fact {
 	if r.Info == nil || r.Certificate.Status != accounting.Verified || len(r.Info.Earlier)+len(r.Info.Replaced) == 0 {
 		return Fact{}

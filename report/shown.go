@@ -17,7 +17,7 @@ const (
 	mostItems = 500    // items, paragraphs and facts of a section
 )
 
-// write writes the page, with what it shows of long texts and lists.
+// write writes the page, with long texts and lists cut.
 func (p page) write(w io.Writer) error {
 	p.Title, p.Verdict, p.State, p.Lead = shownText(p.Title, mostText), shownText(p.Verdict, mostText), shownText(p.State, mostText), shownText(p.Lead, mostText)
 	sections := make([]Section, len(p.Sections))
@@ -31,7 +31,7 @@ func (p page) write(w io.Writer) error {
 	return nil
 }
 
-// shown is what a page shows of a section.
+// shown is a section as a page shows it.
 func (s Section) shown() Section {
 	s.Title = shownText(s.Title, mostText)
 	s.Text, s.List = shownTexts(s.Text), shownTexts(s.List)

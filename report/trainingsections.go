@@ -103,7 +103,7 @@ func (r *Run) alternatives() *Section {
 	return s
 }
 
-// measure says what the noise of a plan's rows is.
+// measure names the measure of noise of a plan's rows.
 func measure(r planner.Request) string {
 	text := "the root mean square error over the steps"
 	if r.Objective == planner.MaxSE {

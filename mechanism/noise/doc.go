@@ -13,7 +13,7 @@
 // released is x_t + round_g(y_t), round_g being the rounding to the nearest multiple of the grid g.
 // Where every coordinate of x_t is a multiple of g, that is round_g(x_t + y_t): a post-processing
 // again, with the same σ and the same ζ. It is so for every y_t with no coordinate halfway between
-// two multiples, which for exact normals has probability one. What a trainer must do for it:
+// two multiples, which for exact normals has probability one. The duties of a trainer:
 //
 //   - clip each gradient to ζ, then round each of its coordinates toward zero to a multiple of g.
 //     No coordinate grows in absolute value, so no p-norm does: the sensitivity is ζ,

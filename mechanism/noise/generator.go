@@ -12,14 +12,14 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ErrRange says that a value is beyond what its type holds on the grid, 2²⁴ multiples for float32
+// ErrRange says that a value is beyond the range of its type on the grid, 2²⁴ multiples for float32
 // and 2⁵⁰ for float64: more than 16 deviations of the noise, which has a probability below 1e-56
 // whatever the data are; a grid too fine for float32; or a strategy whose numbers overflow.
 var ErrRange = errors.New("noise: a value is beyond the multiples of the grid that its type holds")
 
 // Generator makes the rows of noise of a range of coordinates, step after step. Its values do not
 // depend on how many steps a call asks for; a call for some dozens of them, or for as many as there
-// are bands, is the fastest. Between calls it holds what its strategy needs: bands-1 rows of
+// are bands, is the fastest. Between calls it holds the state of its strategy: bands-1 rows of
 // float64 for feedback, one row a buffer for a BLT, nothing for a filter or independent steps.
 // After an error it must not be used again. It is not safe for concurrent use.
 type Generator struct {
@@ -239,7 +239,7 @@ func (w *worker) tile(from, to, step, rows, chunk int, emit func(panel, row, ste
 	return ok
 }
 
-// correlated makes the rows of a tile in which begin, or what stands for it, has put the rows
+// correlated makes the rows of a tile in which begin, or its substitute, has put the rows
 // before step.
 func (w *worker) correlated(from, to, step, rows, chunk, stride int, emit func(panel, row, steps int, values []float64) bool) bool {
 	g := w.g

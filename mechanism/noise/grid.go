@@ -32,7 +32,7 @@ func (g Grid) String() string {
 	return strconv.FormatFloat(float64(g), 'g', -1, 64)
 }
 
-// Set reads what String wrote, but for the default, which cannot be asked for. Whether it is a
+// Set reads the output of String, but for the default, which cannot be asked for. Whether it is a
 // power of two is for [NewRecipe] to say.
 func (g *Grid) Set(text string) error {
 	if text == noGridText {
@@ -61,7 +61,7 @@ func (g Grid) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(g))
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. As for other types, null changes nothing.
+// UnmarshalJSON reads the output of MarshalJSON. As for other types, null changes nothing.
 func (g *Grid) UnmarshalJSON(b []byte) error {
 	text := bytes.TrimSpace(b)
 	if string(text) == "null" {
@@ -128,7 +128,7 @@ func (g Grid) Valid() bool {
 	return f == 0.5 || g == 0 || g == NoGrid
 }
 
-// clipNormRule says what a clip norm must be.
+// clipNormRule is the rule for clip norms.
 const clipNormRule = "must be 2^-80 to 2^80, which is 8.3e-25 to 1.2e24"
 
 // ValidClipNorm reports whether a clip norm is in the range that every noise multiplier of 2⁻¹⁶ to

@@ -5,7 +5,7 @@ package noise
 // vectors is the number of doubles to a vector: none.
 const vectors = 0
 
-// What follows is not needed without vector instructions.
+// The rest is not needed without vector instructions.
 
 var tables vectorTables
 

@@ -44,7 +44,7 @@ func (c Coefs) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote, finite numbers only.
+// UnmarshalJSON reads the output of MarshalJSON, finite numbers only.
 func (c *Coefs) UnmarshalJSON(data []byte) error {
 	var text []Hex
 	if err := json.Unmarshal(data, &text); err != nil {

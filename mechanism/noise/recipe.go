@@ -39,7 +39,7 @@ type Config struct {
 	// the recipe is the same.
 	Float64 bool
 
-	Training Training // what the noise is for
+	Training Training // purpose of the noise
 	Words    Words    // the source of random words; "" for [AES128]
 }
 
@@ -83,7 +83,7 @@ type Params struct {
 	NoisingSHA256   Digest `json:"noising_sha256"`   // of the compact JSON of the recipe's noising
 	Words           Words  `json:"words,omitempty"`  // [ChaCha12]; "" for [AES128]
 
-	Training Training `json:"training"` // what the noise is for
+	Training Training `json:"training"` // purpose of the noise
 }
 
 // Recipe is all that another implementation needs to make the same noise, beside the root key. It
@@ -101,8 +101,8 @@ type Recipe struct {
 	Strategy      *mechanism.Strategy `json:"strategy"`       // from which Noising follows
 }
 
-// derivation is the package comment in short, for readers of the file: what all recipes say, then
-// what those with the words of each kind do.
+// derivation is the package comment in short, for readers of the file: the part of all recipes,
+// then the part of each source of words.
 var (
 	derivationKeys = []string{
 		"params_sha256 = SHA-256 of params as compact JSON, training.examples and training.sampler in it: trainings that differ share no key",
