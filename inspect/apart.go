@@ -19,7 +19,7 @@ import (
 
 // Apart refuses run directories whose trainings share participations, and so do not compose: two of
 // one run id, be it that of the run, its batches or its noise, and two with the same batches. notes
-// say what else must be known of them: copies, as [registry.CopyOf] finds them, directories that
+// add notes on them: copies, as [registry.CopyOf] finds them, directories that
 // have had more runs than the trainings that are counted, and those of which nothing can be
 // compared.
 func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, err error) {

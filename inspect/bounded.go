@@ -16,7 +16,7 @@ import (
 // tableRows is how many rows of a table are looked at at once.
 const tableRows = 1 << 13
 
-// inspectBounded recomputes from the rows what the index says of a bounded graph.
+// inspectBounded recomputes the index of a bounded graph from its rows.
 func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
 	table, err := manifest.OpenBounded(ctx, dir)
@@ -83,7 +83,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	return found, nil
 }
 
-// countsAddUp checks what the index says of the graph that was bounded, which is not here, against
+// countsAddUp checks the index's counts of the graph that was bounded, which is not here, against
 // itself.
 func countsAddUp(s ownergraph.Summary) bool {
 	owners, edges := total(s.GivenPerOwner)
@@ -132,7 +132,7 @@ func neighborhoodHistogram(g *ownergraph.Graph, copies []uint32) ownergraph.Hist
 	return ownergraph.NewHistogram(counts)
 }
 
-// auditedTable reads from a bounded table what an audit of batches of it needs.
+// auditedTable reads a bounded table for an audit of its batches.
 func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Audited, error) {
 	table, err := manifest.OpenBounded(ctx, dir)
 	if err != nil {

@@ -27,11 +27,11 @@ import (
 	"minsep/stages"
 )
 
-// Inspection is what [Directory] found in one folder of a run directory. Realized is secret.
+// Inspection has the findings of [Directory] in one folder of a run directory. Realized is secret.
 type Inspection struct {
 	Folder   string             `json:"folder"`             // path of the folder, or of the file
 	Checks   []sampling.Check   `json:"promises"`           // in the order in which they were made; never empty
-	Notes    []string           `json:"notes,omitempty"`    // what holds, and must be known
+	Notes    []string           `json:"notes,omitempty"`    // facts that break no check, and must be known
 	Realized *sampling.Realized `json:"realized,omitempty"` // of batches, secret; else nil
 
 	kind        string                  // the folder's name in a run directory
@@ -42,7 +42,7 @@ type Inspection struct {
 
 // Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be
 // read is a broken check; it returns an error only where there is nothing to inspect, or when ctx
-// ends, which it does not outlive: it changes nothing, so that what it computes can be left behind.
+// ends, which it does not outlive: it changes nothing, so that its computation can be left behind.
 func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 	return leave.Behind(ctx, func() ([]Inspection, error) { return inspect(ctx, dir) })
 }
@@ -59,7 +59,7 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	}
 	for _, f := range folders {
 		one, err := f.inspect(ctx, f.path)
-		if ctx.Err() != nil { // what was not read to its end is not broken
+		if ctx.Err() != nil { // a file that was not read to its end is not broken
 			return nil, ctx.Err()
 		}
 		one.Folder, one.kind = f.path, f.kind
@@ -95,7 +95,7 @@ func legible(text string) string {
 	return printable.Text(strings.Join(lines, "\n"))
 }
 
-// ErrFailedCheck says that a run directory does not hold what it checks: a hash, a separation, a
+// ErrFailedCheck says that a check of a run directory failed: a hash, a separation, a
 // bound or a distribution.
 var ErrFailedCheck = errors.New("inspect: a check failed")
 
@@ -149,7 +149,7 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		switch _, err := store.Stat(ctx, path); {
 		case i.folder == manifest.RunName: // a run directory has one, and to miss it is a fault
 			folders = append(folders, folder{path, i.folder, i.inspect})
-		case err == nil, !isFile && !errors.Is(err, fs.ErrNotExist): // what is wrong with it is found when it is read
+		case err == nil, !isFile && !errors.Is(err, fs.ErrNotExist): // its fault is found when it is read
 			folders = append(folders, folder{path, i.folder, i.inspect})
 		}
 	}
@@ -189,8 +189,8 @@ func sharedRunCheck(ctx context.Context, ix *manifest.Index, runDir string) samp
 	return p
 }
 
-// factsCheck checks what readers take from the index against the scheme, the number of rows of the
-// table, and what is public of it.
+// factsCheck checks the index's facts against the scheme, the number of rows of the table, and its
+// public part.
 func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) sampling.Check {
 	padded := 0
 	if t := scheme.Truncation; t != nil && t.Pad {
@@ -309,13 +309,14 @@ func secretCheck(ix *manifest.Index) sampling.Check {
 	return p
 }
 
-// unlistedCheck checks that a folder holds what its index lists and no more.
+// unlistedCheck checks that a folder holds the files of its index and no others.
 func unlistedCheck(ctx context.Context, found *Inspection, ix *manifest.Index, dir string) {
 	names, err := stages.Unlisted(ctx, ix, dir)
 	found.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
 }
 
-// nothingElse adds the check that there are no other files. fault is what those of the names are.
+// nothingElse adds the check that there are no other files. fault says what is wrong with the extra
+// files.
 func (i *Inspection) nothingElse(rule, fault string, names []string, err error) {
 	switch {
 	case err != nil:

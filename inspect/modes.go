@@ -10,7 +10,7 @@ import (
 )
 
 // Exposed is a secret folder or file of a local run directory whose modes let group or others at
-// it. That breaks no check: copies lose modes, and what is certified still holds, as long as nobody
+// it. That breaks no check: copies lose modes, and the certificate still holds, as long as nobody
 // has looked.
 type Exposed struct {
 	Path  string `json:"path"`  // of the folder, or of the file
@@ -30,7 +30,7 @@ const (
 	othersEnter fs.FileMode = 0o011
 )
 
-// ExposedModes names what is secret in a run directory, or in one of its folders, and not by its
+// ExposedModes names the secret files in a run directory, or in one of its folders, and not by its
 // modes: batches, materialized examples, noise, the secret report, and checkpoints of streams in
 // folders beside them. Folders above and access lists are not looked at. An object store has no
 // modes.
@@ -39,7 +39,7 @@ func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error
 		e := Exposed{Path: at}
 		info, err := store.Stat(ctx, at)
 		if err != nil {
-			return nil // gone, or what is wrong with it is found by its inspection
+			return nil // gone, or its inspection finds its fault
 		}
 		if info.Dir != folder {
 			return nil
@@ -73,7 +73,7 @@ func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error
 	}
 	entries, err := store.List(ctx, dir)
 	if err != nil {
-		return exposed, nil // dir is a file, or its inspection says what is wrong
+		return exposed, nil // dir is a file, or its inspection names its fault
 	}
 	for _, e := range entries {
 		below := store.Join(dir, e.Name)
@@ -105,7 +105,7 @@ func holdsCheckpoint(ctx context.Context, dir string) bool {
 func (e *Exposed) count(ctx context.Context, dir string, secret func(name string) bool) error {
 	entries, err := store.List(ctx, dir)
 	if err != nil {
-		return nil // its inspection says what is wrong with it
+		return nil // its inspection names its fault
 	}
 	for _, f := range entries {
 		if err := ctx.Err(); err != nil {

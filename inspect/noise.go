@@ -97,7 +97,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	return found, err
 }
 
-// otherTraining says that what lies beside noise in a run directory is not what the noise is for.
+// otherTraining says that the files beside noise in a run directory belong to another training.
 func otherTraining(ctx context.Context, run string, of noise.Training) bool {
 	here, err := stages.ReadPresent(ctx, run, manifest.NoiseFolder)
 	if err != nil {

@@ -49,16 +49,16 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	return found, nil
 }
 
-// examples holds what run.json says that the run is of against the batches, or the bounded table
+// examples compares the examples in run.json with the batches, or the bounded table
 // where there are none. Whether these are of the table beside them is a check of theirs.
 func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run) {
 	formed, err := stages.FormedOf(ctx, dir, run)
-	if err != nil || run.Examples == "" { // the batches' own inspection says what is wrong with them
+	if err != nil || run.Examples == "" { // the batches' own inspection names their fault
 		return
 	}
 	if formed == "" {
 		table, err := manifest.DigestOf(ctx, store.Join(dir, manifest.BoundedFolder))
-		if err == nil { // else there is none, or its own inspection says what is wrong with it
+		if err == nil { // else there is none, or its own inspection names its fault
 			i.unlessOutdated("examples", fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples), run.Examples == manifest.BoundedExamples(table))
 		}
 		return
@@ -108,7 +108,7 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	}
 	c, err := stages.ReadCertificate(ctx, run)
 	if err != nil {
-		return found, nil // there is none yet, or its own inspection says what is wrong with it
+		return found, nil // there is none yet, or its own inspection names its fault
 	}
 	same, err := stages.SameMatrix(strategy, c.Run.Strategy)
 	if err != nil {

@@ -23,29 +23,30 @@ const (
 // Report is an inspection with its verdict. Realized of its folders is secret.
 type Report struct {
 	State   string       `json:"state"`   // one of the States
-	Verdict string       `json:"verdict"` // what holds, what is missing or what is broken, in one line
-	Folders []Inspection `json:"folders"` // what was found in each
+	Verdict string       `json:"verdict"` // the promise, the missing part or the fault, in one line
+	Folders []Inspection `json:"folders"` // the findings in each
 
-	// Attacks bounds what a membership test of the protected unit can do, as the certificate implies
-	// (F6.1); nil unless State is StateCertified.
+	// Attacks bounds the success of a membership test of the protected unit, as the certificate
+	// implies (F6.1); nil unless State is StateCertified.
 	Attacks *accounting.AttackBounds `json:"attacks,omitempty"`
 
 	// StepNoise is the noise of one step beside that of DP-SGD (F1.2); nil where there is no noise
 	// that is certified, or nothing to compare it with.
 	StepNoise *planner.StepNoise `json:"step_noise,omitempty"`
 
-	// Exposed is what [ExposedModes] found, where that was asked for: it does not change the verdict.
+	// Exposed is the result of [ExposedModes], where that was asked for: it does not change the
+	// verdict.
 	Exposed []Exposed `json:"exposed,omitempty"`
 
-	// CopyOf is what [registry.CopyOf] found, where that was asked for: it does not change the
+	// CopyOf is the result of [registry.CopyOf], where that was asked for: it does not change the
 	// verdict.
 	CopyOf string `json:"copy_of,omitempty"`
-	// LaterRun is what [registry.LaterRun] found, where that was asked for: it does not change the
+	// LaterRun is the result of [registry.LaterRun], where that was asked for: it does not change the
 	// verdict.
 	LaterRun stream.RunID `json:"later_run,omitzero"`
 }
 
-// Judge comes to a verdict on what [Directory] and [Recheck] have found.
+// Judge comes to a verdict on the findings of [Directory] and [Recheck].
 func Judge(found []Inspection) Report {
 	r := Report{Folders: found}
 	faults, old := failedChecks(found), outdated(found)
@@ -79,7 +80,7 @@ func Judge(found []Inspection) Report {
 // Err returns [ErrFailedCheck] if any check is broken.
 func (r Report) Err() error { return Broken(r.Folders) }
 
-// claimed says in words what a certificate certifies, and for whom.
+// claimed states a certificate's claim in words.
 func claimed(c *accounting.Certificate) string {
 	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, c.Protected())
 }
@@ -140,7 +141,7 @@ func matching(found []Inspection) string {
 	return "without batches and noise"
 }
 
-// without says what is there where no certificate is.
+// without describes a directory without a certificate.
 func without(found []Inspection) string {
 	var there []string
 	for _, i := range inspectors {

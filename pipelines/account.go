@@ -18,26 +18,26 @@ import (
 	"minsep/transforms/progress"
 )
 
-// AccountResult is what an account came to.
+// AccountResult is the result of an account.
 type AccountResult struct {
 	RunID  string            `json:"run_id,omitempty"`
 	Out    string            `json:"out"`    // run directory
 	Method accounting.Method `json:"method"` // how the claim is verified
-	// Exactness says what a sampled loss is worth: exact, a bound or a draw that makes δ too large,
+	// Exactness grades a sampled loss: exact, a bound or a draw that makes δ too large,
 	// or not proven. Empty without samples.
 	Exactness montecarlo.Exactness `json:"exactness,omitempty"`
-	Run       accounting.Run       `json:"run"`               // what the claim is for
+	Run       accounting.Run       `json:"run"`               // the run of the claim
 	Epsilon   float64              `json:"epsilon"`           // of the request
 	Delta     float64              `json:"delta"`             // of the request
 	DryRun    bool                 `json:"dry_run,omitempty"` // nothing was verified
 
-	// Outlook is what a dry run can say of the verification.
+	// Outlook is a dry run's forecast of the verification.
 	Outlook *verification.Outlook `json:"outlook,omitempty"`
 
 	// Ledger is where a protocol of this request is that gave no certificate; "" if there is none.
 	Ledger string `json:"ledger,omitempty"`
 
-	// Certificate is what was verified; nil when nothing was, and in a dry run.
+	// Certificate is the verified claim; nil when nothing was verified, and in a dry run.
 	Certificate *accounting.Certificate `json:"certificate,omitempty"`
 
 	// Attacks bounds membership attacks: by the certificate and, with a curve, by that, which may
@@ -71,7 +71,7 @@ type AccountResult struct {
 	// multiplier; 0 where none is known.
 	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
 
-	// What follows are estimates, and certify nothing.
+	// The rest are estimates, and certify nothing.
 
 	Estimate   float64                           `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
 	Estimates  []verification.NoiseEstimate      `json:"estimates,omitempty"`                  // in the order in which they were made
@@ -130,7 +130,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	return result, err
 }
 
-// claim is what an account is to certify, and where.
+// claim is the claim to certify, and its place.
 type claim struct {
 	Account
 	*work
@@ -165,7 +165,7 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 	return err
 }
 
-// watch shows what a plan of a verification is doing.
+// watch shows the progress of a plan of a verification.
 func watch(p verification.Phase) {
 	unit := ""
 	switch {

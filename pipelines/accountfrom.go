@@ -122,7 +122,7 @@ func (s *claimSource) hash(ctx context.Context) error {
 	return nil
 }
 
-// differences says how what the account asks for differs from what the certificate is for. Bounds
+// differences says how the account's request differs from the certificate. Bounds
 // that do not depend on the number of examples hold for any.
 func (s *claimSource) differences(a Account, problem verification.Problem) (differs []string, err error) {
 	const there, here = "in the certificate", "here"
@@ -266,7 +266,7 @@ func (s *claimSource) copy(ctx context.Context, out string, r stages.Request) er
 	return nil
 }
 
-// write writes a file of the source, which must be what it was when it was checked.
+// write writes a file of the source, which must be unchanged since it was checked.
 func (s *claimSource) write(ctx context.Context, w io.Writer, f sourceFile) error {
 	from, err := store.Open(ctx, store.Join(s.dir, f.name))
 	if err != nil {

@@ -96,7 +96,7 @@ func putAside(folder string) error {
 	if err := store.MkdirAll(context.Background(), dir, manifest.PublicDir); err != nil {
 		return fmt.Errorf("pipelines: %w", err)
 	}
-	// The protocol goes last: until then the ledger is what it was.
+	// The protocol goes last: until then the ledger is unchanged.
 	for _, name := range stages.ClaimFiles {
 		err := store.Move(context.Background(), store.Join(store.Dir(folder), name), store.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

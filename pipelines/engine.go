@@ -65,7 +65,7 @@ func (e engine) portable() bool {
 // run executes p and returns its metrics. When ctx ends, the job is cancelled, and run returns
 // ctx's error.
 //
-// Runners differ in what they return: some give no result for a job that was cancelled or not
+// Runners differ in their results: some give no result for a job that was cancelled or not
 // submitted, which is an error here, since the caller needs the job's output.
 func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {
 	job := &jobLog{log: e.log}
@@ -138,7 +138,7 @@ func stopped(ctx context.Context, left error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), left)
 }
 
-// jobLog passes on what Beam logs, and takes from it the name under which the runner holds the job.
+// jobLog passes on Beam's log, and takes from it the name under which the runner holds the job.
 type jobLog struct {
 	log *slog.Logger
 

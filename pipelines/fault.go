@@ -15,7 +15,7 @@ import (
 // ErrInput says that the user's input is at fault, and the message how to mend it.
 var ErrInput = errors.New("pipelines: input")
 
-// inputError is what tasks of a pipeline found wrong with the input.
+// inputError has the faults of the input that tasks of a pipeline found.
 type inputError struct{ faults []string }
 
 func (e *inputError) Error() string        { return strings.Join(e.faults, "\n") }
@@ -65,7 +65,7 @@ func collectFaults(err error, lines *[]string) {
 	}
 }
 
-// fullDisks are what a write fails with where no room is left, or no more may be written.
+// fullDisks are the errors of a write where no room is left, or no more may be written.
 var fullDisks = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
 // isFull reports whether a disk or a quota is full, or a file too large. Of a runner whose workers

@@ -25,7 +25,7 @@ type Materialize stages.Materialize
 // Validate reports every fault that can be seen without the batches and the examples.
 func (m Materialize) Validate() error { return stages.Materialize(m).Validate() }
 
-// MaterializeResult is what there is to say of examples in the order of the steps. All of it is
+// MaterializeResult describes examples in the order of the steps. All of it is
 // public: how many entries there are is secret, and only expected here.
 type MaterializeResult struct {
 	RunID   string   `json:"run_id"`
@@ -100,8 +100,8 @@ func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, err
 
 func (m Materialize) params() manifest.MaterializedParams { return stages.Materialize(m).FilesParams() }
 
-// Look opens the examples, and refuses what cannot be used whatever the ids of the run's examples
-// are. It is for what is done before they are known.
+// Look opens the examples, and refuses files that cannot be used whatever the ids of the run's
+// examples are. It is for what is done before they are known.
 func (m Materialize) Look(ctx context.Context, owners bool) error {
 	_, err := m.data(ctx, ownergraph.String, owners)
 	return err

@@ -18,7 +18,7 @@ import (
 	"minsep/transforms/noiseshards"
 )
 
-// NoiseResult is what there is to say of a training run's noise. All of it is public.
+// NoiseResult describes a training run's noise. All of it is public.
 type NoiseResult struct {
 	RunID           string  `json:"run_id"`
 	Out             string  `json:"out"`              // run directory

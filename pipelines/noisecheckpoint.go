@@ -19,7 +19,7 @@ type checkpoints struct {
 	stream *noise.Stream
 }
 
-// wanted reports whether there are any: what can begin anywhere needs none.
+// wanted reports whether there are any: a stream that can begin anywhere needs none.
 func (c checkpoints) wanted() bool { return c.of.Checkpoint != "" && !c.stream.Restartable() }
 
 // next is the step until which the stream writes before a checkpoint, or the last.

@@ -20,7 +20,7 @@ type NoiseMemory struct {
 	Asked io.Reader // a byte for each row: the slot that it is made in
 }
 
-// noiseSlot is what the size of a slot is a multiple of.
+// noiseSlot divides the size of a slot.
 const noiseSlot = 4096
 
 // ErrNotAsked says that a program has stopped to ask for rows.

@@ -25,7 +25,7 @@ const NoiseStreamFormat = "minsep-noise-stream/1"
 // noiseStreamHead is the size of a stream's head in bytes.
 const noiseStreamHead = 4096
 
-// streamGarbage is how much memory a stream takes beyond what it holds at its beginning: pieces of
+// streamGarbage is the memory of a stream beyond its state at the beginning: pieces of
 // rows on their way, and garbage.
 const streamGarbage = 16 << 20
 
@@ -177,7 +177,7 @@ func (n NoiseStream) tellUses(ctx context.Context, w *work, head NoiseStreamHead
 	return err
 }
 
-// head is the head of the stream. It refuses what the recipe does not allow.
+// head is the head of the stream. It refuses parameters that the recipe does not allow.
 func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamHead, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Require(n.FromStep <= r.Params.Steps, "from-step", n.FromStep, fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps))

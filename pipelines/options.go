@@ -38,7 +38,7 @@ var Runners = []string{"direct", "prism", "flink", "dataflow", "spark", "univers
 // Untested are those of [Runners] that no test of this module runs.
 var Untested = []string{"spark", "universal"}
 
-// Options are what a user sets for a stage besides its parameters. They never change its result.
+// Options are the settings of a stage besides its parameters. They never change its result.
 type Options struct {
 	Runner    string       // a Beam runner; "" is DefaultRunner
 	Out       string       // the run directory

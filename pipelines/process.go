@@ -14,8 +14,8 @@ import (
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 )
 
-// This file has what Beam and Go keep once for a process, and which all jobs of a process therefore
-// share:
+// This file has the state that Beam and Go keep once for a process, and which all jobs of a process
+// therefore share:
 //
 //   - The options of runners are flags of flag.CommandLine: jobs that run at once have the same
 //     ones.
@@ -25,7 +25,7 @@ import (
 //   - The garbage collector leaves as much garbage as it is told to for the whole process.
 //   - Runners and their workers in this process make their temporary files in TMPDIR.
 //
-// Counters are shared too, see package progress: what they show is the sum over the jobs that run
+// Counters are shared too, see package progress: they show the sum over the jobs that run
 // at once.
 
 // VisitBeamFlags calls visit for every flag that Beam's runners define.
@@ -100,7 +100,7 @@ type sharedLog struct {
 // jobKey is the key of a job's log in its context.
 type jobKey struct{}
 
-// begin returns the context of a job that logs to l, and what to call after its end.
+// begin returns the context of a job that logs to l, and a function to call after its end.
 func (s *sharedLog) begin(ctx context.Context, l *jobLog) (of context.Context, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

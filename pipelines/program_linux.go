@@ -18,7 +18,7 @@ func leaveProgram() {
 		return
 	}
 	for _, m := range unchanged(text) {
-		unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED) // what fails changes nothing
+		unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED) // a failure changes nothing
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // work is a stage at work. Every stage begins by [Options.begin], which validates, takes the run
-// directory and looks at what is in it; leaves its result by write, or by inRun where that is not a
+// directory and looks at its contents; leaves its result by write, or by inRun where that is not a
 // folder with an index; and ends by end.
 type work struct {
 	set  Options    // by the user
@@ -24,7 +24,7 @@ type work struct {
 	here stages.Present // of a stage that looks
 }
 
-// beginning is what a stage needs to begin.
+// beginning are the needs of a stage that begins.
 type beginning struct {
 	stage interface{ Validate() error }
 	// inputs records the faults of what the stage reads; nil for none. All faults of parameters,
@@ -65,7 +65,7 @@ func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
 	return w, nil
 }
 
-// look reads the root key, and what is in the run directory.
+// look reads the root key, and the contents of the run directory.
 func (w *work) look(ctx context.Context, b beginning) (err error) {
 	var root *stream.Root
 	if b.key {
@@ -104,7 +104,7 @@ type output struct {
 	// before anything is removed. nil: a stage that was stopped begins anew.
 	resume func(run manifest.Run) (same manifest.Digest, err error)
 	kept   func(err error) bool // after which errors the folder stays as it is, marked as unfinished; after others it is as empty as before
-	full   string               // what to do when the disk is full
+	full   string               // the way out when the disk is full
 }
 
 // anew is the output of a stage that cannot go on where it was stopped.

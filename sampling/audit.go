@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Audited is what an audit knows of the examples whose batches it reads.
+// Audited describes the examples of audited batches.
 type Audited struct {
 	Examples      int64         // rows are in [0, Examples)
 	Copies        []uint32      // of each row; nil: one each
@@ -36,12 +36,12 @@ func (x *Audited) total() (n int64) {
 // nothing secret: how often a broken check was broken tells of a fault, not of who takes part.
 type Check struct {
 	Name   string `json:"name"`             // in two or three words
-	Rule   string `json:"rule"`             // what must hold, as a sentence
+	Rule   string `json:"rule"`             // the rule, as a sentence
 	Held   bool   `json:"held"`             // whether it does
 	Broken int64  `json:"broken,omitempty"` // how often it does not, at least 0
 }
 
-// Realized is what came out by chance. It is secret. Where owners follow the scheme, its entries
+// Realized are the outcomes of chance. They are secret. Where owners follow the scheme, its entries
 // and participations are those of owners.
 type Realized struct {
 	Participations           int64   `json:"participations"`                      // of all examples in all steps
@@ -53,7 +53,7 @@ type Realized struct {
 	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given; at least 0
 }
 
-// Audit reads batches without trusting whoever formed them and checks what their scheme checks.
+// Audit reads batches without trusting whoever formed them and runs the checks of their scheme.
 // Call Step, or StepOwners where owners follow the scheme, for every step in order, then Checks. It
 // takes about 8 bytes for each copy and each owner that takes part.
 type Audit struct {
@@ -334,5 +334,5 @@ func (a *Audit) totalCheck() Check {
 	return p
 }
 
-// Realized returns what came out by chance, which is secret, once Checks has been called.
+// Realized returns the outcomes of chance, which are secret, once Checks has been called.
 func (a *Audit) Realized() Realized { return a.realized }

@@ -25,7 +25,7 @@
 //
 // # A new scheme
 //
-// A new scheme touches four places, and tests name what is missing in them:
+// A new scheme touches four places, and tests name the missing ones:
 //
 //   - here, a file with its struct, guarantees, [Kind] and [Process], a field of [Spec] and an
 //     entry of [Kinds]; and, for a parameter that no other scheme has, a field of [Params] with its
@@ -61,7 +61,7 @@ type ParamError = param.Error
 // MaxSteps is the greatest number of steps of a scheme.
 const MaxSteps = 1 << 24
 
-// Scheme is what every scheme tells about itself.
+// Scheme describes a scheme.
 type Scheme interface {
 	Name() string    // as on the command line
 	NumSteps() int   // n
@@ -124,7 +124,7 @@ func checkSteps(c *param.Checker, steps, minSep int) {
 	c.Require(minSep >= 1 && minSep <= MaxSteps, "min-sep", minSep, fmt.Sprintf("must be from 1 to %d", MaxSteps))
 }
 
-// checkBatch checks what is given to find a probability.
+// checkBatch checks the parameters of a probability.
 func checkBatch(batch float64, examples int64) error {
 	c := param.Checker{Package: "sampling"}
 	c.Positive("batch size", batch)

@@ -69,7 +69,7 @@ func (s MultiOwner) exclude(coins, owners [][]int32, blocks func(tookPart bool) 
 }
 
 // MinSepViolation returns the position of the first of the ascending steps that is less than minSep
-// after the one before it, or -1: the check of what a scheme guarantees for one example, or for all
+// after the one before it, or -1: the check of a scheme's guarantee for one example, or for all
 // examples of one owner. sameStep allows equal steps: several examples of one owner in one batch.
 func MinSepViolation(steps []int32, minSep int, sameStep bool) int {
 	for i := 1; i < len(steps); i++ {

@@ -7,7 +7,7 @@ import (
 	"minsep/internal/words"
 )
 
-// groupAudit checks what owners bring to batches, and tells which owners take part.
+// groupAudit checks the examples that owners bring to batches, and tells which owners take part.
 type groupAudit struct {
 	spec   Spec
 	of     Audited
@@ -96,7 +96,7 @@ func (g *groupAudit) owner(group []int64) (owner int64, ok bool) {
 	return owner, true
 }
 
-// checks are those of what owners bring.
+// checks are the checks of the examples that owners bring.
 func (g *groupAudit) checks() []Check {
 	drawn := g.spec.Owners.ExamplesPerOwner
 	return []Check{

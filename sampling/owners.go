@@ -31,7 +31,7 @@ type OwnerSampling struct {
 // maxDrawn is the greatest number of examples that an owner brings.
 const maxDrawn = 1 << 20
 
-// What [Params.Sample] may say.
+// The values of [Params.Sample].
 const (
 	SampleExamples = "examples" // the default
 	SampleOwners   = "owners"
@@ -113,7 +113,7 @@ func (d *OwnerDrawer) Append(dst []int, first int64, step, owned int) []int {
 	return dst
 }
 
-// checkSample checks what is sampled.
+// checkSample checks the unit of sampling.
 func (p Params) checkSample(c *param.Checker, kind Kind) {
 	known := p.Sample == "" || p.Sample == SampleExamples || p.Sample == SampleOwners
 	c.Require(known, "sample", fmt.Sprintf("%q", p.Sample), "must be examples or owners")
@@ -137,7 +137,7 @@ func (s Spec) checkOwners(c *param.Checker, scheme Scheme) {
 	c.Require(s.CyclicPoisson == nil || s.CyclicPoisson.SecretPartition, "sample", SampleOwners, publicPartsOfRows)
 }
 
-// inOwners says of owners what a fault says of examples.
+// inOwners turns a fault of examples into a fault of owners.
 func inOwners(bad *param.Error) {
 	if bad.Param == "examples" {
 		bad.Param = "owners"

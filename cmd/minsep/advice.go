@@ -12,7 +12,7 @@ import (
 	"minsep/pipelines"
 )
 
-// notCertified is the error of a claim that was not certified, with what advice goes by.
+// notCertified is the error of a claim that was not certified, with the grounds for advice.
 type notCertified struct {
 	error
 	fixed   bool   // a noise multiplier was given
@@ -55,14 +55,14 @@ func advice(err error) string {
 var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples", "privacy.samples", "--noise-multiplier", "privacy.noise_multiplier",
 	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size")
 
-// help says what would help.
+// help names the ways out.
 func (e notCertified) help() string {
 	var cut *accounting.TruncationError
 	var few *verification.TooFewError
 	var rejected *accounting.NotVerifiedError
 	switch {
 	case errors.As(e.error, new(*accounting.RefusedError)):
-		return "" // its reason says what there is no analysis for
+		return "" // its reason names the missing analysis
 	case errors.As(e.error, &cut):
 		return fmt.Sprintf("--max-batch-size %d", cut.Suggested)
 	case errors.As(e.error, &few) && few.Advised > 0 && few.Advised < maxAdvised && few.CPU > 0:
@@ -79,7 +79,7 @@ func (e notCertified) help() string {
 	return ""
 }
 
-// otherwise lists what makes any claim easier.
+// otherwise lists changes that make any claim easier.
 func (e notCertified) otherwise() string {
 	list := "a larger --epsilon or --delta, a smaller batch"
 	switch {
@@ -104,7 +104,7 @@ func (e notCertified) moreNoise(than string) string {
 // 100.
 const adviceErrors = 2.5
 
-// moreSamples says what would help after a verification that found too large a mean.
+// moreSamples advises after a verification that found too large a mean.
 func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string {
 	need, ok := verification.Advised(rejected, adviceErrors)
 	if !ok || need > maxAdvised {

@@ -23,7 +23,7 @@ import (
 // errAudit says that an audit found a fault.
 var errAudit = errors.New("the sums are not those of the mechanism that is certified")
 
-// audited is what minsep audit prints.
+// audited is the output of minsep audit.
 type audited struct {
 	Verdict         string         `json:"verdict"`
 	Epsilon         float64        `json:"epsilon"`          // of the certificate
@@ -35,7 +35,7 @@ type audited struct {
 	OneRun          float64        `json:"one_run_bound"`    // at confidence 0.95; for canaries that fair coins included
 	Adapted         float64        `json:"adapted_bound"`    // lower confidence bound of ε by the attack that adapts
 	Compared        bool           `json:"compared"`         // distributions were compared with the mechanism's
-	Differences     []string       `json:"differences"`      // what does not follow it
+	Differences     []string       `json:"differences"`      // parts that do not follow it
 	NoiseMultiplier float64        `json:"noise_multiplier"` // σ that the noise should have
 	Exact           bool           `json:"exact"`            // scores are the true likelihood ratio
 	Swapped         bool           `json:"swapped"`          // the two files look as if they were exchanged

@@ -117,7 +117,7 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	}
 }
 
-// exposedText warns of what others can get at, and says how to close it.
+// exposedText warns of files that others can read, and says how to close them.
 func exposedText(list []inspect.Exposed) string {
 	var what, paths []string
 	for _, e := range list {
@@ -139,7 +139,7 @@ func exposedText(list []inspect.Exposed) string {
 	return "warning: modes let group or others read what is secret: " + strings.Join(what, ", ") + "; to mend it: chmod -R go= " + strings.Join(paths, " ")
 }
 
-// plainWord is what a shell takes as it is.
+// plainWord matches words that a shell takes as they are.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./:@%+=,-]*$`)
 
 // shellWord is a path as a shell takes it, which is no flag.
@@ -154,7 +154,7 @@ func shellWord(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// attackText says in a line what a membership test can do at most.
+// attackText says in a line the most that a membership test can do.
 func attackText(a accounting.AttackBounds) string {
 	text := "advantage " + accounting.AtMost(a.Advantage)
 	for _, rate := range a.Rates {

@@ -64,7 +64,7 @@ func eachPath(err error, f func(path string)) {
 	}
 }
 
-// once leaves out what is said again of the same value of a flag: stages and commands may both
+// once leaves out repetitions about the same value of a flag: stages and commands may both
 // refuse it. That one of several flags must be given is left out where one of them was, with a
 // value that is refused.
 func once(text string) string {
@@ -153,7 +153,7 @@ func flagFault(err error) error {
 	return &param.Error{Package: "minsep", Param: bad.GetFlag().Name, Value: param.Printable(value), Rule: rule}
 }
 
-// typeRules are what values of flags must be, by the flag's type.
+// typeRules are the rules for values of flags, by the flag's type.
 var typeRules = map[string]string{
 	"bool":         "must be true or false",
 	"duration":     "must be a time with a unit, such as 90s or 2h",

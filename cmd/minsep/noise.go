@@ -76,7 +76,7 @@ earlier steps again first, or of those since the last checkpoint in the folder -
 	return c
 }
 
-// noiseFault marks what the user asked for and cannot have.
+// noiseFault marks a request of the user that cannot be met.
 func noiseFault(err error) error {
 	var claimed *registry.ClaimError
 	var grows *noise.GrowthError

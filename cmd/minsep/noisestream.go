@@ -16,7 +16,7 @@ import (
 	"minsep/pipelines"
 )
 
-// noiseStream is what the flags of a stream of noise say.
+// noiseStream has the flags of a stream of noise.
 type noiseStream struct {
 	on         bool
 	from       int

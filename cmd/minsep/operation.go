@@ -22,15 +22,15 @@ import (
 	"minsep/pipelines"
 )
 
-// operation is how a command is run, whatever it does: its logs, its temporary files, and what may
-// end it early.
+// operation is the way a command is run, whatever it does: its logs, its temporary files, and the
+// events that may end it early.
 type operation struct {
 	logFormat, logLevel string
 	workDir             string
 	timeout             time.Duration
 
 	log *slog.Logger
-	// resumeHint is what a user who stopped the command should know, in one line.
+	// resumeHint is a line for a user who stopped the command.
 	resumeHint string
 
 	mu      sync.Mutex
@@ -135,7 +135,7 @@ func (op *operation) removeTemp() {
 	}
 }
 
-// timedOut says what to look at.
+// timedOut names the things to look at.
 func (op *operation) timedOut(cmd *cobra.Command) error {
 	runner, endpoint := cmd.Flag("runner").Value.String(), cmd.Flag("endpoint").Value.String()
 	text := fmt.Sprintf("not done after the --timeout of %v, with runner %s", op.timeout, runner)

@@ -128,7 +128,7 @@ type liveLine struct {
 	width func() int // of the terminal, in columns; 0 if that is not known
 }
 
-// newLiveLine returns nil for what is no terminal.
+// newLiveLine returns nil where w is no terminal.
 func newLiveLine(w io.Writer) *liveLine {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

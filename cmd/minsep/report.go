@@ -14,7 +14,7 @@ import (
 	"minsep/report"
 )
 
-// reported is what minsep report prints.
+// reported is the output of minsep report.
 type reported struct {
 	Page    string `json:"page"`
 	Verdict string `json:"verdict,omitempty"`

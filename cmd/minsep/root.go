@@ -34,7 +34,7 @@ const (
 	exitNotVerified = 3 // a guarantee that could not be verified
 )
 
-// app is what the subcommands share: where to print, and the common flags.
+// app is the shared state of the subcommands: their outputs, and the common flags.
 type app struct {
 	// Text goes to stdout and stderr, whoever wrote it: none of it does anything on a terminal. Bytes
 	// that are no text, and the command's own control characters, go to what is behind them.
@@ -54,7 +54,7 @@ type app struct {
 	operation
 }
 
-// checkedWriter remembers the first fault of a writer: what was not written down was not told.
+// checkedWriter remembers the first fault of a writer: a text that was not written was not told.
 type checkedWriter struct {
 	io.Writer
 	fault error

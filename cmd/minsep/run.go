@@ -175,7 +175,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	}
 }
 
-// printEstimate prints what a dry run says of the stages.
+// printEstimate prints a dry run's estimates of the stages.
 func printEstimate(w io.Writer, stages []planrun.Stage) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()

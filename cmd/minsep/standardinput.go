@@ -33,7 +33,7 @@ func (a *app) spool(cmd *cobra.Command, paths []string) error {
 	return nil
 }
 
-// copyTo makes a file of what in gives.
+// copyTo makes a file of the content of in.
 func copyTo(ctx context.Context, path string, in io.Reader) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -149,7 +149,7 @@ func inWords(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// strategyFigures are what is shown of one strategy.
+// strategyFigures are the figures of one strategy.
 type strategyFigures struct {
 	mechanism.Figures
 	Steps         int                     `json:"steps"`
@@ -249,7 +249,7 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 	return read, nil
 }
 
-// mayWriteFile refuses an output file that must stay, before time is spent on what goes in.
+// mayWriteFile refuses an output file that must stay, before time is spent on its content.
 func (a *app) mayWriteFile() error {
 	if a.out == "" {
 		return nil

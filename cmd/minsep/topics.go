@@ -9,7 +9,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// topics are what minsep help says besides commands.
+// topics are the topics of minsep help besides commands.
 func topics() (list []*cobra.Command) {
 	for _, t := range []struct{ name, short, long string }{
 		{"units", "Whom a claim protects: owners or examples", `A claim protects an owner with at most k_u examples: whoever sees all that is released can hardly tell whether the

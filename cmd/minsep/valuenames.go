@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// valueNames are what help calls the values of flags, as in --key FILE. Flags that are not here go
+// valueNames are the names of flags' values in help, as in --key FILE. Flags that are not here go
 // by their type: see valueName.
 var valueNames = map[string]string{
 	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "checkpoint": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE",
@@ -18,7 +18,7 @@ var valueNames = map[string]string{
 	"strategy": "FILE", "times": "N,N,...", "unit": "UNIT", "until": "STAGE", "without": "FILE", "words": "SOURCE", "work-dir": "DIR", "workload": "NAME",
 }
 
-// valueName is what help calls the value of a flag; "" if it takes none, or if no name is known.
+// valueName is the name of a flag's value in help; "" if it takes none, or if no name is known.
 func valueName(f *pflag.Flag) string {
 	if name, _ := pflag.UnquoteUsage(f); strings.Contains(f.Usage, "`") {
 		return name

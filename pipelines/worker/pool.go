@@ -14,8 +14,8 @@ import (
 )
 
 // Pool starts workers for runners: each is a process of its own, with a folder of its own that is
-// removed when it ends. It serves anybody who can connect, and what a runner names is run: let it
-// listen where only the runner is.
+// removed when it ends. It serves anybody who can connect, and runs the program that a runner
+// names: let it listen where only the runner is.
 type Pool struct {
 	fnpb.UnimplementedBeamFnExternalWorkerPoolServer
 
@@ -103,7 +103,7 @@ func (p *Pool) start(r *fnpb.StartWorkerRequest) error {
 	return nil
 }
 
-// wait waits for the end of a worker, and removes what it leaves.
+// wait waits for the end of a worker, and removes its files.
 func (p *Pool) wait(at key, w *process, dir string) {
 	defer p.ended.Done()
 	err := w.cmd.Wait()

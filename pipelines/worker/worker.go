@@ -57,7 +57,7 @@ func IsContract(args []string) bool {
 	})
 }
 
-// start is what a runner says to a container.
+// start is the message of a runner to a container.
 type start struct{ id, logging, control, artifacts, provision, dir string }
 
 func parse(args []string) (s start, err error) {
@@ -97,7 +97,7 @@ func (s *start) complete(info *fnpb.ProvisionInfo) error {
 	return nil
 }
 
-// Main does what a runner's call of a container asks for: it fetches the job's program, and becomes
+// Main answers a runner's call of a container: it fetches the job's program, and becomes
 // it, in this process. It returns only with an error.
 func Main(ctx context.Context, args []string) error {
 	s, err := parse(args)

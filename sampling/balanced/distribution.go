@@ -10,7 +10,7 @@
 //
 // ω has no closed form. So the hazards, rounded to multiples of 2^-53, are the distribution, by
 // which batches are formed and privacy is accounted for: [Distribution.Digest] names them. They are
-// computed with the same bits on every machine. What rounding and the solver leave of differences
+// computed with the same bits on every machine. The differences left by rounding and the solver
 // between rates, below 1e-12 of them, changes expected batch sizes and no guarantee.
 //
 // Where κ is not whole, an example draws k = ⌈κ⌉ with probability κ - ⌊κ⌋, else ⌊κ⌋, and ω is such

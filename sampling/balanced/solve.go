@@ -12,8 +12,8 @@ const (
 	tolerance = 2e-13 // largest relative error of a rate
 )
 
-// weights are the ω of F3.9 and what follows from them. Row i of w and free holds the classes 0 …
-// most: how many participations are left.
+// weights are the ω of F3.9 and the numbers that follow from them. Row i of w and free holds the
+// classes 0 … most: how many participations are left.
 //
 // Every machine computes the same bits: the order of operations is fixed, there are sums, products
 // and quotients only, and each product is converted, which keeps compilers from fusing it with a

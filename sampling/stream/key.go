@@ -118,7 +118,7 @@ func (id RunID) String() string { return hex.EncodeToString(id[:]) }
 // MarshalText writes the 32 hexadecimal digits.
 func (id RunID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads the output of MarshalText.
 func (id *RunID) UnmarshalText(b []byte) (err error) {
 	*id, err = ParseRunID(string(b))
 	return err

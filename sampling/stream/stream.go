@@ -168,7 +168,7 @@ func (b *Bulk) Words(dst []uint64, number, block uint64) {
 	}
 }
 
-// zeros are what a cipher in counter mode turns into its stream.
+// zeros are the plain text that a cipher in counter mode turns into its stream.
 var zeros [16 << 10]byte
 
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1

@@ -5,7 +5,7 @@
 //
 // A unit is a range of samples of one trial of an [accounting.Protocol]. A worker prepares the
 // tables of the trial once, from the protocol alone, and computes each unit on all of its
-// processors. What comes out is an encoded [Done] a unit: the unit and its integers. With
+// processors. The output is an encoded [Done] a unit: the unit and its integers. With
 // [Config.Dir] a worker also leaves it there as a file as soon as the unit is finished, so that a
 // pipeline that is killed loses the units in flight and no others; [Collect] moves these files into
 // a ledger.
@@ -53,7 +53,7 @@ func init() {
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Config says what to compute. It travels in the pipeline graph.
+// Config are the parameters of the computation. It travels in the pipeline graph.
 type Config struct {
 	Protocol string // as accounting.Protocol.Encode writes it
 	Dir      string // a folder that every worker and the launcher share, where finished units are left; "" for none
@@ -63,7 +63,7 @@ type Config struct {
 // Done is a finished unit.
 type Done struct {
 	Unit   ledger.Unit   `json:"unit"`   // which samples
-	Result ledger.Result `json:"result"` // what they came to
+	Result ledger.Result `json:"result"` // the sums of the samples
 }
 
 // UnitSize is the size of units, in samples, that take about a second each for so many steps.
@@ -174,7 +174,7 @@ func (f *sumFn) draw(ctx context.Context, worker *verification.Worker, u ledger.
 	return all, nil
 }
 
-// enter tells those who wait in this process what is verified.
+// enter tells those who wait in this process which candidate is verified.
 func (f *sumFn) enter(u ledger.Unit) {
 	of := len(f.protocol.Candidates)
 	direction := "H(P,Q)"

@@ -17,7 +17,7 @@ type BatchSink[R int32 | int64] struct {
 	Pad           int    // if above 0: smaller batches are filled up to this size with [sampling.PadRow]
 }
 
-// WriteOwners writes what Write does of batches in which owners take part, and owners
+// WriteOwners is Write for batches in which owners take part, and owners
 // (int64[owners+1]): where the rows of each begin in rows, and where the last ones end. Batch t is
 // rows[starts[t]:starts[t+1]], and owner i of the shard has the rows up to ends[i]. The rows are
 // those of the file: Pad does nothing.

@@ -88,7 +88,7 @@ func ownerNumbers(starts, ends []int64) func(at int) int32 {
 	}
 }
 
-// longForm is what is written.
+// longForm is the table that is written.
 type longForm[R int32 | int64] struct {
 	first    int // step
 	starts   []int64

@@ -82,7 +82,7 @@ func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string)
 // a process that is killed leaves it.
 func collectedName(name string) string { return store.TempPrefix + name }
 
-// Collected reads what Collect wrote, calls f for each line, and removes the file. No file is an
+// Collected reads the output of Collect, calls f for each line, and removes the file. No file is an
 // [ErrUnfinished].
 func Collected(dir, name string, f func(line []byte) error) error {
 	ctx, path := context.Background(), store.Join(dir, collectedName(name))

@@ -7,7 +7,7 @@
 // part, and writes Parquet files, each of a range of steps. Rows go through the shuffle once, and
 // beyond 64 MiB a bundle through files in [Config.SharedDir]; before that travel ids and places of
 // some 20 bytes. A task holds the ids of one part of the table, or 256 MiB of rows of a range of
-// steps, and sorts what is more through temporary files.
+// steps, and sorts larger ones through temporary files.
 //
 // Every example of the table must be in the data once, be it in a batch or not: which examples are
 // needed is secret. Other rows of the data are left out.
@@ -59,7 +59,7 @@ func init() {
 // ParamError is a faulty parameter.
 type ParamError = param.Error
 
-// Config is what the join needs besides the data. It travels with the pipeline graph, so it holds
+// Config are the parameters of the join. It travels with the pipeline graph, so it holds
 // where the key is, not the key. Folders must mean the same to every worker.
 type Config struct {
 	Batches  string          `json:"batches"`       // folder of batches
@@ -74,7 +74,7 @@ type Config struct {
 	Params   manifest.Digest `json:"params_sha256"` // of the stage's parameters, from [manifest.Params]
 
 	TempDir     string `json:"temp_dir"`     // of temporary files on each worker; empty for the system's
-	SharedDir   string `json:"shared_dir"`   // for what is too much for a bundle; exists, mode 0700; removed by the caller
+	SharedDir   string `json:"shared_dir"`   // for chunks that are too much for a bundle; exists, mode 0700; removed by the caller
 	SharedAfter int64  `json:"shared_after"` // bytes of a bundle that are passed on before; 0 for 64 MiB
 }
 

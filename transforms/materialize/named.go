@@ -213,7 +213,7 @@ func (s *Source) addNamed(ctx context.Context, folder string, want ownergraph.ID
 	return nil
 }
 
-// appendID appends the id that a file has as its name, without what follows the last dot.
+// appendID appends the id that a file has as its name, without the last dot and the text after it.
 func (f namedFile) appendID(folder string, ids *ownergraph.IDs) error {
 	id := strings.TrimSuffix(f.name, path.Ext(f.name))
 	if ids.Type != ownergraph.Int64 {

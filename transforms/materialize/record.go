@@ -61,7 +61,7 @@ func appendRow(b []byte, values parquet.Row) []byte {
 	return b
 }
 
-// readRow reads what appendRow wrote, and appends the values to dst. They hold parts of b.
+// readRow reads the output of appendRow, and appends the values to dst. They hold parts of b.
 func readRow(dst parquet.Row, b []byte) (parquet.Row, error) {
 	for len(b) > 0 {
 		column, n := binary.Uvarint(b)

@@ -157,7 +157,7 @@ type field struct {
 
 func (f field) Name() string { return f.name }
 
-// Value is asked for by what writes Go values, and these files are written by rows.
+// Value is called where Go values are written, and these files are written by rows.
 func (f field) Value(reflect.Value) reflect.Value { panic("materialize: rows have no Go values") }
 
 // entry is a place in a step, with its example.

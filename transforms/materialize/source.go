@@ -25,7 +25,7 @@ const FaultPrefix = "materialize: examples"
 // of the batches.
 type DataError struct {
 	File string // or empty
-	Rule string // what does not hold, and the way out
+	Rule string // the broken rule, and the way out
 	Err  error  // the cause, or nil
 }
 
@@ -201,7 +201,7 @@ func openData(ctx context.Context, name, stamp string) (*dataFile, error) {
 	return d, nil
 }
 
-// begins refuses what is no Parquet file, such as a table of text or one that is compressed as a
+// begins refuses files that are not Parquet, such as a table of text or one that is compressed as a
 // whole.
 func (d *dataFile) begins() error {
 	const magic, encrypted = "PAR1", "PARE"

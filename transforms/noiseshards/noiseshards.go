@@ -7,7 +7,7 @@
 // of [Config.StepsPerFile]: shard-00000-of-00064/steps-000000-000999.npy holds noise [steps,
 // coordinates] in C order, float32 or float64, of the same values. A worker makes the noise of a
 // shard from step 0 to the last on all of its processors and writes the files itself, each whole or
-// not at all, with mode 0600 in folders of mode 0700. What travels through the pipeline is names,
+// not at all, with mode 0600 in folders of mode 0700. Through the pipeline travel names,
 // sizes and hashes.
 //
 // A task that is killed or repeated goes on where a task of the same shard stopped: after each file
@@ -58,7 +58,7 @@ func init() {
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Config says what to write where. It travels in the pipeline graph.
+// Config says which files to write where. It travels in the pipeline graph.
 type Config struct {
 	Dir          string          // the folder of noise, which holds the recipe
 	RecipeSHA256 manifest.Digest // of the recipe's file, as [WriteRecipe] returns it
@@ -115,7 +115,7 @@ func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.R
 	return noise.Read(bytes.NewReader(b))
 }
 
-// Facts are what the index of the folder says of its files, for a training run of so many steps and
+// Facts are the facts in the folder's index, for a training run of so many steps and
 // coordinates.
 func (c Config) Facts(steps int, coordinates int64) manifest.NoiseFacts {
 	return manifest.NoiseFacts{Steps: steps, Coordinates: coordinates, Shards: c.Shards, StepsPerFile: c.stepsPerFile(), DType: c.DType}
@@ -189,7 +189,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard int, emit func(strin
 	return nil
 }
 
-// notes is what a task leaves for the next task of its shard.
+// notes is a message from a task to the next task of its shard.
 type notes struct {
 	RecipeSHA256 manifest.Digest `json:"recipe_sha256"`
 	DType        manifest.DType  `json:"dtype"`

@@ -79,7 +79,7 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 }
 
 // resume goes to the step where an earlier task of this shard stopped, and keeps the files before
-// it that are what its notes say. Whatever is missing or damaged is made again.
+// it that agree with its notes. Whatever is missing or damaged is made again.
 func (w *shardWriter) resume(ctx context.Context) error {
 	empty := notes{RecipeSHA256: w.config.RecipeSHA256, DType: w.config.DType, StepsPerFile: w.config.stepsPerFile()}
 	w.notes = readNotes(ctx, store.Join(w.dir, notesName), empty)

@@ -1,9 +1,9 @@
-// Package progress counts what a pipeline has done, for people who wait for it and for Beam's
+// Package progress counts the work of a pipeline, for people who wait for it and for Beam's
 // metrics.
 //
 // A [Counter] is a Beam counter that can also be read while the pipeline runs, where the workers
 // share the process with the command (the direct runner, Prism, an embedded cluster). Counters are
-// shown in logs, consoles and on terminals, so they count only what is public: records read, kept
+// shown in logs, consoles and on terminals, so they count only public things: records read, kept
 // or dropped, units of work done; never participations or batch sizes.
 //
 // Stability: may change with every release.
@@ -35,7 +35,7 @@ type Phase struct {
 	Expected int64     // at the end of the phase; 0 if that is not known
 }
 
-// Tables is the phase in which tables are made, and Work the unit of what they take: states times
+// Tables is the phase in which tables are made, and Work the unit of their cost: states times
 // steps.
 const (
 	Tables = "tables"
@@ -43,7 +43,7 @@ const (
 )
 
 // Enter says that a part of a stage begins, or how far it is if it has begun: unit, done and
-// expected count what no counter does.
+// expected counts things without a counter.
 func Enter(text, unit string, done, expected int64) {
 	registry.Lock()
 	defer registry.Unlock()

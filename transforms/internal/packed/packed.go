@@ -63,7 +63,7 @@ func NewPacker(width, buckets int) *Packer {
 	return &Packer{width: width, chunks: make([][]byte, buckets)}
 }
 
-// Over makes the packer put into o what is too much for one bundle.
+// Over makes the packer put into o the chunks that are too much for one bundle.
 func (p *Packer) Over(o Overflow) *Packer {
 	if o.After == 0 {
 		o.After = DefaultOverflowAfter
@@ -128,8 +128,8 @@ func (p *Packer) Packed() int {
 	return n
 }
 
-// Flush emits what is left, in the order of buckets. Its error is that of writing files, at any
-// time before, and fails the bundle: without an [Overflow] there is none.
+// Flush emits the chunks that are left, in the order of buckets. Its error is that of writing
+// files, at any time before, and fails the bundle: without an [Overflow] there is none.
 func (p *Packer) Flush(emit Emit) error {
 	p.flush(emit)
 	if p.over == nil {

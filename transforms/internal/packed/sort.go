@@ -17,7 +17,7 @@ type ref struct {
 	off   uint32
 }
 
-// keyAt reads the eight bytes of record from depth on, zeros standing for what is missing.
+// keyAt reads the eight bytes of record from depth on, zeros standing for missing bytes.
 func keyAt(record []byte, depth int) uint64 {
 	if depth+8 <= len(record) {
 		return binary.BigEndian.Uint64(record[depth:])

@@ -13,10 +13,10 @@ import (
 // DefaultLimit is the number of bytes that a Sorter holds before it spills.
 const DefaultLimit = 256 << 20
 
-// Sorter sorts the records of a bucket by their bytes. What does not fit under Limit is sorted in
-// runs in temporary files that are merged when there are many and when read, so a bucket of any
-// size is sorted in bounded memory. The zero value with Width set is ready to use; Close it. It is
-// not safe for concurrent use.
+// Sorter sorts the records of a bucket by their bytes. Records that do not fit under Limit are
+// sorted in runs in temporary files that are merged when there are many and when read, so a bucket
+// of any size is sorted in bounded memory. The zero value with Width set is ready to use; Close it.
+// It is not safe for concurrent use.
 type Sorter struct {
 	Width int    // of a record in bytes, or 0 for records of any length
 	Limit int    // bytes of records and of their index held in memory; 0 means DefaultLimit
@@ -75,7 +75,7 @@ func (s *Sorter) Add(chunk []byte) error {
 // Len returns the number of records.
 func (s *Sorter) Len() int64 { return s.len }
 
-// refBytes is what a ref and its place in the scratch space take.
+// refBytes is the memory of a ref and its place in the scratch space.
 const refBytes = 48
 
 func (s *Sorter) record(r ref) []byte {
@@ -88,8 +88,8 @@ func (s *Sorter) record(r ref) []byte {
 	return chunk[start : start+int(n)]
 }
 
-// sortHeld sorts what is in memory. Sorting leaves other bytes of the records in the index, so it
-// is done once.
+// sortHeld sorts the records in memory. Sorting leaves other bytes of the records in the index, so
+// it is done once.
 func (s *Sorter) sortHeld() {
 	if !s.sorted {
 		s.sorter.record = s.record
@@ -98,7 +98,7 @@ func (s *Sorter) sortHeld() {
 	}
 }
 
-// forget drops what is in memory, and keeps the space of the index.
+// forget drops the records in memory, and keeps the space of the index.
 func (s *Sorter) forget() { s.chunks, s.refs, s.held, s.sorted = nil, s.refs[:0], 0, false }
 
 // Spilled says whether temporary files are in use.
@@ -108,7 +108,7 @@ func (s *Sorter) Spilled() bool { return len(s.runs) > 0 }
 // read takes 256 KiB and an open file.
 const mergeRuns = 64
 
-// spill writes what is in memory as a sorted run, and merges runs of equal rank when there are
+// spill writes the records in memory as a sorted run, and merges runs of equal rank when there are
 // many.
 func (s *Sorter) spill() error {
 	s.sortHeld()
@@ -168,9 +168,9 @@ func (s *Sorter) Each(f func(record []byte) error) error {
 	return merge(s.runs, f)
 }
 
-// eachHeld calls f for what is in memory. It copies a block of records together before it calls:
-// sorted records lie anywhere in their chunks, and the processor waits for many at once only when
-// nothing stands between.
+// eachHeld calls f for the records in memory. It copies a block of records together before it
+// calls: sorted records lie anywhere in their chunks, and the processor waits for many at once only
+// when nothing stands between.
 func (s *Sorter) eachHeld(f func(record []byte) error) error {
 	const block = 128
 	var ends [block]int

@@ -13,9 +13,9 @@ import (
 const DefaultSpool = 64 << 20
 
 // Spool holds records in the order in which they are added and gives them back as often as asked:
-// those of one hot owner, or of one example of many owners. What does not fit under Limit is in a
-// temporary file, so memory is bounded. The zero value with Width set is ready to use; Close it. It
-// is not safe for concurrent use.
+// those of one hot owner, or of one example of many owners. The part that does not fit under Limit
+// is in a temporary file, so memory is bounded. The zero value with Width set is ready to use;
+// Close it. It is not safe for concurrent use.
 type Spool struct {
 	Width int    // of a record in bytes, or 0 for records of any length
 	Limit int    // bytes held in memory; 0 means DefaultSpool
@@ -110,7 +110,7 @@ func tempFile(dir, pattern string) (*os.File, error) {
 	return f, nil
 }
 
-// fault says what failed, if err is not nil.
+// fault names the failed operation, if err is not nil.
 func fault(doing string, err error) error {
 	if err == nil {
 		return nil
