@@ -88,8 +88,8 @@ func (a Account) Validate() error {
 	return c.Err()
 }
 
-// Problem reads the inputs, and says of which examples the claim is. here is what is in the run
-// directory.
+// Problem reads the inputs, and says of which examples the claim is. here are the contents of the
+// run directory.
 func (a Account) Problem(ctx context.Context, here Present) (p verification.Problem, r Request, of Examples, err error) {
 	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.Source(ctx)
 	if err != nil {
@@ -144,8 +144,8 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 	return p, r, of, err
 }
 
-// examples are what the claim depends on of the examples: those of the table that is named or,
-// else, that is in the run directory.
+// examples are the facts about the examples that the claim depends on: those of the table that is
+// named or, else, that is in the run directory.
 func (a Account) examples(source Source, here Present) (Examples, error) {
 	of, table := source.Examples(), here.table
 	switch {

@@ -47,8 +47,8 @@ func (r accountResult) Compare(ctx context.Context) (bool, []string, error) {
 	return true, differs, err
 }
 
-// differences says what of a certificate is not what the account would write: another request, or
-// bytes that the ledger does not give.
+// differences names the parts of a certificate that the account would write otherwise: another
+// request, or bytes that the ledger does not give.
 func (a Account) differences(ctx context.Context, out string, certificate []byte) (differs []string, err error) {
 	here, err := ReadPresent(ctx, out, manifest.CertificateFile, manifest.BatchesFolder, manifest.NoiseFolder) // the table decides
 	if err != nil {
@@ -108,7 +108,7 @@ func compactDigest(ctx context.Context, path string) (manifest.Digest, error) {
 // LedgerFiles are the files of a run directory's ledger.
 func LedgerFiles(ctx context.Context, out string) []string {
 	files := []string{manifest.RequestFile, ledger.ProtocolFile}
-	// An empty log is as good as none, which is what an object store has before the first unit.
+	// An empty log is as good as none: an object store has none before the first unit.
 	if info, err := store.Stat(ctx, store.Join(out, manifest.LedgerFolder, ledger.UnitsFile)); err == nil && info.Size > 0 {
 		files = append(files, ledger.UnitsFile)
 	}
@@ -124,7 +124,7 @@ func LedgerFiles(ctx context.Context, out string) []string {
 }
 
 // names are those in a folder of a run directory; none if it cannot be read, for then neither can
-// what depends on it.
+// the values that depend on it.
 func names(ctx context.Context, out string, folders ...string) (list []string) {
 	entries, err := store.List(ctx, store.Join(out, folders...))
 	if err != nil {

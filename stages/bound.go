@@ -14,7 +14,7 @@ type Bound struct {
 	Read  graphio.Options // how to read them
 	ownergraph.Bound
 
-	// What follows does not change the result.
+	// The fields below do not change the result.
 
 	Buckets int // of the shuffles; 0 for as many as the size calls for
 	Rounds  int // before one worker finishes; 0 for as many as the size calls for

@@ -24,14 +24,14 @@ type Form struct {
 	Read     graphio.Options // how to read it
 	Examples int64           // this many examples, at least 1
 
-	// What follows does not change the batches.
+	// The fields below do not change the batches.
 
 	Shards  int  // of the files; 0 for as many as the expected size calls for
 	Parquet bool // write (step, slot, example_id) as well
 	Buckets int  // of the shuffle by owner; 0 for as many as the size calls for
 }
 
-// FormResult is what there is to say of formed batches. All of it is public: it follows from the
+// FormResult describes formed batches. All of it is public: it follows from the
 // parameters.
 type FormResult struct {
 	RunID             string        `json:"run_id,omitempty"`            // none after a dry run
@@ -64,7 +64,7 @@ func (f Form) Validate() error {
 	return c.Err()
 }
 
-// Planned is what there is to say before any batch is formed of numbers or of a bounded table.
+// Planned describes batches of numbers or of a bounded table before any is formed.
 func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	source, err := f.Source(ctx)
 	if err != nil {
@@ -88,13 +88,13 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	return formed, source, nil
 }
 
-// Source is what batches are formed of: a bounded table, or numbers.
+// Source are the examples of batches: a bounded table, or numbers.
 type Source struct {
 	Rows  int64             // of the table, or how many numbers; at least 1
 	Table *manifest.Bounded // nil: numbers
 }
 
-// Source opens what batches are formed of.
+// Source opens the examples of batches.
 func (f Form) Source(ctx context.Context) (Source, error) {
 	if f.Bounded == "" {
 		return Source{Rows: f.Examples}, nil
@@ -124,7 +124,7 @@ func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
 	return nil, err
 }
 
-// Population is what a scheme is made for.
+// Population is the population of the scheme.
 func (s Source) Population() sampling.Population {
 	if s.Table == nil {
 		return sampling.Population{Examples: s.Rows, Neighborhoods: sampling.Neighborhoods{1: s.Rows}}
@@ -136,7 +136,7 @@ func (s Source) Population() sampling.Population {
 	return sampling.Population{Examples: s.Table.Summary.KeptCopies, Neighborhoods: sizes, Owners: ownerSizes(s.Table.Summary)}
 }
 
-// Inputs are what the index of batches says that they were formed of.
+// Inputs are the sources of batches, as their index names them.
 func (s Source) Inputs() map[string]manifest.Digest {
 	if s.Table == nil {
 		return nil
@@ -144,7 +144,7 @@ func (s Source) Inputs() map[string]manifest.Digest {
 	return map[string]manifest.Digest{manifest.BoundedFolder: s.Table.Digest}
 }
 
-// RowsOf says what the rows of batches are numbers of.
+// RowsOf names the table of which rows of batches are numbers.
 func (s Source) RowsOf() string {
 	if s.Table == nil {
 		return manifest.RowsOfRange

@@ -34,14 +34,14 @@ type Noise struct {
 	DType           string     // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
 	Words           string     // [noise.AES128] or [noise.ChaCha12], the source of random words; "" for AES-128
 
-	// What follows does not change the values.
+	// The fields below do not change the values.
 
 	RecipeOnly   bool // write no files of noise
 	Shards       int  // 0 for as many as the size calls for
 	StepsPerFile int  // 0 for the default, 1000
 }
 
-// FloatingPointOpen is what is said of noise without a grid.
+// FloatingPointOpen is the warning about noise without a grid.
 const FloatingPointOpen = "THE FLOATING-POINT CHANNEL IS OPEN: there is no grid, so the low bits of a released sum can tell what was summed; no certificate covers that"
 
 // DTypes are the element types of noise by their names on the command line.
@@ -68,7 +68,7 @@ func (n Noise) Validate() error {
 	return c.Err()
 }
 
-// ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. What is wrong with it is a
+// ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. A fault of it is a
 // [ParamError].
 func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, error) {
 	f, err := store.Open(ctx, path)
@@ -125,7 +125,7 @@ func defaultNoiseShards(coordinates int64) int {
 	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, manifest.MaxNoiseShards))
 }
 
-// Certified returns what is wrong with noise beside a certificate, which may be nil, that is for
+// Certified returns the fault of noise beside a certificate, which may be nil, that is for
 // another strategy or for more noise.
 func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
 	if c == nil {

@@ -28,8 +28,8 @@ func (r noiseResult) Compare(ctx context.Context) (bool, []string, error) {
 	return r.Plan.NoiseParams(c.NoiseMultiplier).differences(ctx, r.Path(), r.Run.RunID, r.KeyFile)
 }
 
-// differences says what of a folder of noise is not what the stage would write; without a key, but
-// for its commitment to the key.
+// differences names the parts of a folder of noise that the stage would write otherwise; without a
+// key, but for its commitment to the key.
 func (n Noise) differences(ctx context.Context, dir string, run stream.RunID, keyFile string) (there bool, differs []string, err error) {
 	here, err := ReadPresent(ctx, store.Dir(dir), manifest.NoiseFolder)
 	if err != nil {

@@ -23,7 +23,7 @@ func indexedFolder(path string, ix *manifest.Index) secretFolder {
 	}}
 }
 
-// IndexSecret is what keeps the SHA-256 of a secret folder's index from telling its contents: 32
+// IndexSecret keeps the SHA-256 of a secret folder's index from telling its contents: 32
 // bytes that only the root key gives, the same for a run that is repeated.
 func IndexSecret(root stream.Root, run stream.RunID, folder string) *manifest.Digest {
 	secret := manifest.Digest(root.Key(run, [32]byte{}, "index of "+folder).Commitment())

@@ -10,7 +10,7 @@ import (
 // outlookStrategy is how many seconds a strategy may take that is made for a dry run.
 const outlookStrategy = 5
 
-// Outlook is what can be said of the samples of the plan's account before it runs; nil where the
+// Outlook is a forecast of the samples of the plan's account before it runs; nil where the
 // scheme, the strategy or the number of examples that count are not known before the data, where a
 // certificate is taken over, and where no samples are needed.
 func (p Plan) Outlook(ctx context.Context) (*verification.Outlook, error) {

@@ -63,7 +63,7 @@ type PlanGraph struct {
 	stamp string // of the graph that was hashed: the one that is to be read
 }
 
-// PlanPrivacy is what is to be certified: see [Account].
+// PlanPrivacy is the claim to certify: see [Account].
 type PlanPrivacy struct {
 	Epsilon         float64   `json:"epsilon" strict:"required"`  // 0 to 1e6
 	Delta           float64   `json:"delta" strict:"required"`    // at least 1e-300, below 1

@@ -13,7 +13,7 @@ import (
 	"minsep/sampling"
 )
 
-// PlanEstimate is what a stage is expected to leave and to take. It follows from the plan and from
+// PlanEstimate is the expected output and cost of a stage. It follows from the plan and from
 // the tables that are there, all of which are public; nothing that came out by chance is in it.
 type PlanEstimate struct {
 	Rows   int64   `json:"rows,omitempty"`  // of the graph that is read: edges; of batches: participations; of noise: values
@@ -24,7 +24,7 @@ type PlanEstimate struct {
 
 	Sampled bool `json:"sampled,omitempty"` // an account that draws samples: it may end without a certificate
 
-	// Outlook is what can be said of the samples of an account before they are drawn; nil where
+	// Outlook is a forecast of the samples of an account before they are drawn; nil where
 	// there is nothing to say.
 	Outlook *verification.Outlook `json:"outlook,omitempty"`
 
@@ -33,7 +33,7 @@ type PlanEstimate struct {
 	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
 }
 
-// What stages cost: seconds of one processor and bytes of memory, on the direct runner. Where the
+// Costs of stages: seconds of one processor and bytes of memory, on the direct runner. Where the
 // constants come from, and how far off they were, is in docs/run.md, under "Estimates".
 const (
 	processMemory = 55 << 20 // of a process that does nothing
@@ -54,7 +54,7 @@ const (
 	parquetRow        = 5.5 // bytes of a file
 
 	sampleStep     = 15e-9 // seconds of a Monte Carlo sample, a step
-	planning       = 8     // times the cost of the budget: what tables and kernels take too
+	planning       = 8     // times the cost of the budget: for tables and kernels
 	tables         = 5.0   // seconds, where the budget is a time: tables that may exceed it
 	provenSeconds  = 3.0   // of privacy loss distributions
 	provenMemory   = 330 << 20
@@ -72,7 +72,7 @@ const (
 	materializedMemory = 700 << 20
 )
 
-// Estimate is what a stage is expected to leave and to take. edges is about how many the graph has.
+// Estimate is the expected output and cost of a stage. edges is about how many the graph has.
 func (p Plan) Estimate(stage string, edges int64) (e PlanEstimate) {
 	switch stage {
 	case "bound":
@@ -162,8 +162,8 @@ func (p Plan) accountMethod() accounting.Method {
 	return accounting.MonteCarlo
 }
 
-// expectedForm is what is known of the batches before they are formed: all of it where the examples
-// are known, else what the batch size says.
+// expectedForm has the facts about the batches before they are formed: all of it where the examples
+// are known, else those that the batch size implies.
 func (p Plan) expectedForm() FormResult {
 	if f, _, err := p.FormParams().Planned(context.Background()); err == nil {
 		return f

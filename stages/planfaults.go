@@ -21,9 +21,9 @@ import (
 const AutoBandsRule = "must be a whole number: minsep plan chooses it, together with the scheme and its min-sep"
 
 // ParsePlan reads a plan: JSON, in which // comments and a comma after the last element are
-// allowed. It returns an error for what is not JSON. Unknown fields, fields that are given twice,
-// values of a wrong type, and zeros in place of a default are faults that [Plan.Validate] reports,
-// together with the faults of the values.
+// allowed. It returns an error for text that is not JSON. Unknown fields, fields that are given
+// twice, values of a wrong type, and zeros in place of a default are faults that [Plan.Validate]
+// reports, together with the faults of the values.
 func ParsePlan(name string, b []byte) (Plan, error) {
 	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
 	if len(bytes.TrimSpace(b)) == 0 {
@@ -66,11 +66,12 @@ func unknownRule(field string) string {
 	return strictjson.UnknownField + ": it is " + strings.Join(places, " or ")
 }
 
-// comparisonRule answers those who give what minsep plan printed in place of what it wrote.
+// comparisonRule answers those who give the output of minsep plan in place of the file that it
+// wrote.
 const comparisonRule = "is what minsep plan --json printed, which compares mechanisms, and no plan for minsep run: " +
 	"minsep plan --out FILE writes that of the best"
 
-// isComparison says whether JSON is what minsep plan --json prints.
+// isComparison says whether JSON is the output of minsep plan --json.
 func isComparison(b []byte) bool {
 	var c struct {
 		Request json.RawMessage `json:"request"`
@@ -92,7 +93,7 @@ func (p Plan) ValueFaults() error {
 	}
 	strategy := p.Strategy
 	if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
-		strategy.Steps = 1 << 14 // the scheme's fault; what else is wrong can be seen at any number of steps
+		strategy.Steps = 1 << 14 // the scheme's fault; other faults can be seen at any number of steps
 	}
 	c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
 	c.Add(p.ofScheme(InPlan("strategy", strategy.Validate())))
@@ -203,7 +204,7 @@ func (p Plan) Faults(others error) error {
 		fields = append(fields, f.Field)
 		group = group || f.Rule == strictjson.MustBeObject
 	}
-	if group { // of which nothing is known: what follows from that says nothing
+	if group { // nothing is known of it, so that consequences say nothing
 		return errors.Join(list...)
 	}
 	follows := func(bad *ParamError) bool {

@@ -16,7 +16,7 @@ func (p Plan) Preflight() error {
 	}
 	strategy := p.Strategy.StandIn()
 	if strategy == nil {
-		return nil // what it will be is known when it is made
+		return nil // it is known once it is made
 	}
 	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: p.numbered()}
 	if p.Bound != nil && spec.Owners == nil {

@@ -18,8 +18,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Present is what a run directory holds on which the parts of one training run must agree. What is
-// not there is nil.
+// Present has the contents of a run directory on which the parts of one training run must agree.
+// What is not there is nil.
 type Present struct {
 	out         string
 	run         *manifest.Run
@@ -58,7 +58,7 @@ type formedBatches struct {
 	of      Examples
 }
 
-// Examples are what a claim depends on of a training run's examples.
+// Examples are the facts about a training run's examples that a claim depends on.
 type Examples struct {
 	Identity     string // as run.json names them; "" if nothing is known of them
 	Copies       int64  // of examples; 0 if not known
@@ -90,7 +90,7 @@ func (s Source) Examples() Examples {
 	return (&tableFacts{s.Table.Digest, s.Table.Summary}).examples()
 }
 
-// ReadPresent reads what is in the run directory out, but for the results that are named in
+// ReadPresent reads the contents of the run directory out, but for the results that are named in
 // without, such as that which a command itself makes; manifest.CertificateFile stands for both of
 // [ClaimFiles]. Results that are not finished count as not there, but for noise. Batches and noise
 // of another run id are of no use to this run: they are refused by [Present.OneTraining], and
@@ -185,7 +185,7 @@ func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity strin
 	return b.of.Identity, nil
 }
 
-// readNoise returns what the noise in a folder was made of. Noise that is not finished has a recipe
+// readNoise returns the sources of the noise in a folder. Noise that is not finished has a recipe
 // already.
 func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, error) {
 	switch {
@@ -223,12 +223,12 @@ func SamplerText(s sampling.Spec) (string, error) {
 	return string(b), err
 }
 
-// Disagrees is the error for a run directory that holds what a command's parameters do not match.
+// Disagrees is the error for a run directory whose contents a command's parameters do not match.
 func Disagrees(path string, differs []string, wayOut string) error {
 	return &ParamError{Package: "stages", Param: "out", Value: path, Rule: "does not match: " + strings.Join(differs, "; ") + ": " + wayOut}
 }
 
-// Ways out of what disagrees.
+// Ways out of disagreements.
 const (
 	NewDirectory = "give another --out"
 	giveUpForm   = "remove the folder of batches first, or give another --out"
@@ -240,7 +240,7 @@ func (p Present) claimDisagrees(differs []string) error {
 	return Disagrees(path, differs, fmt.Sprintf("remove %s to give that claim up (its ledger stays, and counts), or give another --out", store.Base(path)))
 }
 
-// unclaimed says what of a population a certificate does not cover.
+// unclaimed names the part of a population that a certificate does not cover.
 func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
 	k := c.Run.MaxExamplesPerOwner
 	sampled, what := of.sampled(c.Run.Sampler)
@@ -262,7 +262,7 @@ func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
 	return differs
 }
 
-// AgreesToForm refuses batches that do not match what is in the run directory.
+// AgreesToForm refuses batches that do not match the run directory.
 func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	if p.table != nil && of.Numbered {
 		return &ParamError{Package: "stages", Param: "examples", Value: of.Copies,
@@ -276,7 +276,7 @@ func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	return p.agreesWithNoise(spec, of)
 }
 
-// AgreesToAccount refuses a claim that does not match what is in the run directory. The noise
+// AgreesToAccount refuses a claim that does not match the run directory. The noise
 // multiplier is 0 if it is not known yet.
 func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Examples, noiseMultiplier float64) error {
 	if b := p.batches; b != nil {
@@ -336,7 +336,7 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, wayOut)
 }
 
-// Training is what the noise of a run directory is for, as far as the batches and the certificate
+// Training is the training of a run directory's noise, as far as the batches and the certificate
 // in it tell. It refuses batches and a certificate that contradict each other.
 func (p Present) Training() (t noise.Training, err error) {
 	t = noise.Training{Examples: noise.Unknown, Sampler: noise.Unknown}

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Request is what an account was asked for. A run that was stopped goes on with the protocol of its
+// Request is the request of an account. A run that was stopped goes on with the protocol of its
 // ledger if the request is the same; another machine may well estimate, and so choose candidates,
 // differently in the last digits.
 type Request struct {

@@ -14,8 +14,8 @@ import (
 	"slices"
 )
 
-// Result is the result of a stage of a plan in a run directory: where it is, what vouches for it,
-// and whether it is the plan's.
+// Result is the result of a stage of a plan in a run directory: its place, the file that vouches
+// for it, and whether it is the plan's.
 type Result interface {
 	Name() string // of the stage, one of [Stages]
 	Path() string
@@ -23,15 +23,15 @@ type Result interface {
 	// Resumable says of an unfinished result whether the stage can continue from a part of it.
 	Resumable(ctx context.Context) bool
 
-	// What run.json says of a finished result.
+	// The entry of run.json for a finished result.
 
 	Files(ctx context.Context) []string                  // that vouch for it, in the run directory
 	Params(ctx context.Context) (manifest.Digest, error) // SHA-256 of its parameters
 	Inputs() map[string]manifest.Digest                  // of the plan that it is made from
-	From() map[string]string                             // what else, by name: files of the stages before it
+	From() map[string]string                             // other sources, by name: files of the stages before it
 
-	// Compare says whether a finished result is there, and what of it is not what the stage would
-	// make.
+	// Compare says whether a finished result is there, and which parts of it differ from those the
+	// stage would make.
 	Compare(ctx context.Context) (there bool, differs []string, err error)
 }
 
@@ -81,7 +81,7 @@ func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs 
 		return true, differs, ctx.Err()
 	}
 	there, differs, err = r.Compare(ctx)
-	if stopped := ctx.Err(); stopped != nil { // what was not read to its end is not broken
+	if stopped := ctx.Err(); stopped != nil { // a file that was not read to its end is not broken
 		return false, nil, stopped
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs 
 	return there, differs, err
 }
 
-// Finished is what run.json says of a finished result.
+// Finished is the entry of run.json for a finished result.
 func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunStage, err error) {
 	if done.ParamsSHA256, err = r.Params(ctx); err != nil {
 		return done, err
@@ -171,7 +171,7 @@ func (d *Directory) input(name string) map[string]manifest.Digest {
 	return nil
 }
 
-// withTable adds the bounded table to what a result is made from, if the plan has one.
+// withTable adds the bounded table to the sources of a result, if the plan has one.
 func (d *Directory) withTable(from map[string]string) map[string]string {
 	if d.Plan.Graph != nil {
 		from[manifest.BoundedFolder] = boundedIndex
@@ -179,7 +179,7 @@ func (d *Directory) withTable(from map[string]string) map[string]string {
 	return from
 }
 
-// Names of the files by which a result names what it was made from.
+// Names of the files by which a result names its sources.
 const (
 	boundedIndex  = manifest.BoundedFolder + "/" + manifest.IndexName
 	strategyIndex = manifest.StrategyFolder + "/" + manifest.IndexName
@@ -227,7 +227,7 @@ func (r strategyResult) Compare(ctx context.Context) (bool, []string, error) {
 	return ix != nil, differs, err
 }
 
-// expected is what the index of a folder should say.
+// expected is the expected index of a folder.
 type expected struct {
 	dir, format string
 	params      any

@@ -53,7 +53,7 @@ func (s Source) checkSample(p sampling.Params) error {
 }
 
 // sampled is how many owners there are for a sampler that they follow, and how many examples for
-// others: what batch sizes count.
+// others: batch sizes count them.
 func (of Examples) sampled(s sampling.Spec) (n int64, what string) {
 	if s.Owners != nil {
 		return of.Owners, "owners"

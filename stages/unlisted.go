@@ -17,7 +17,7 @@ import (
 	"minsep/manifest"
 )
 
-// Unlisted names what a folder with an index holds and the index does not list: a reader that takes
+// Unlisted names the files of a folder that its index does not list: a reader that takes
 // all files of a folder would take it for a part of the result. Temporary files of a run that was
 // killed, which every reader ignores, may be there.
 func Unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []string, err error) {
@@ -59,7 +59,7 @@ func isFolder(ctx context.Context, dir, name string, e store.Entry) bool {
 	return err == nil && info.Dir
 }
 
-// What is wrong with Strangers, and the way out.
+// The fault of Strangers, and the way out.
 const (
 	NotOfRun = "not part of the run"
 	MoveAway = "; move what you put there elsewhere"
@@ -68,7 +68,7 @@ const (
 // replacedName is the folder of a protocol that was replaced.
 var replacedName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// unlistedInLedger names what the ledger of a run directory holds beyond its own files.
+// unlistedInLedger names the files in the ledger of a run directory that are not its own.
 func unlistedInLedger(ctx context.Context, run string) (names []string, err error) {
 	in := store.Join(run, manifest.LedgerFolder)
 	look := func(folder string, known func(e store.Entry) bool) error {
@@ -159,7 +159,7 @@ func misleads(e store.Entry) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
 
-// BrokenFiles names the files of a folder that are not what its index says. How large they are is
+// BrokenFiles names the files of a folder that differ from its index. How large they are is
 // not said: those of batches tell how large the batches are.
 func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []string) {
 	for _, f := range ix.Files {

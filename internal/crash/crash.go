@@ -1,9 +1,9 @@
 // Package crash keeps a program that fails by its own fault from ending with exit code 2, which is
 // what Go's runtime takes for a crash and what minsep's users take for bad input.
 //
-// A panic of the main goroutine is caught by [Guard]. What Go lets nobody catch (memory that ran
-// out, a stack that overflowed, a panic in a goroutine of a library) ends the process by SIGABRT
-// after [Begin]: a shell shows 134.
+// A panic of the main goroutine is caught by [Guard]. Failures that Go lets nobody catch (memory
+// that ran out, a stack that overflowed, a panic in a goroutine of a library) ends the process by
+// SIGABRT after [Begin]: a shell shows 134.
 package crash
 
 import (
@@ -22,7 +22,7 @@ func Begin() {
 	debug.SetTraceback("crash")
 }
 
-// Guard returns what run returns. If run panics it says so on w, with the stack and how to report
+// Guard returns the result of run. If run panics it says so on w, with the stack and how to report
 // it, and returns [ExitCode].
 func Guard(w io.Writer, run func() int) (code int) {
 	defer func() {

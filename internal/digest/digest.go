@@ -23,7 +23,7 @@ func (d SHA256) String() string { return hex.EncodeToString(d[:]) }
 // MarshalText writes 64 hexadecimal digits.
 func (d SHA256) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads the output of MarshalText.
 func (d *SHA256) UnmarshalText(b []byte) error {
 	if len(b) != hex.EncodedLen(len(d)) {
 		return fmt.Errorf("SHA-256 of %d digits: must be %d", len(b), hex.EncodedLen(len(d)))

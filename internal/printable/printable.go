@@ -32,7 +32,8 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// escaped returns text with escapes for what is not shown as itself, but for the bytes in kept.
+// escaped returns text with escapes for runes that are not shown as themselves, but for the bytes
+// in kept.
 func escaped(text, kept string) string {
 	var to []byte // nil as long as nothing has been escaped
 	for i, size := 0, 0; i < len(text); i += size {

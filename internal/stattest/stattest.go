@@ -76,7 +76,8 @@ func Distribution(observed []int, prob []float64) error {
 	return nil
 }
 
-// divergence is the term o·ln(o/(n p)) of n times a relative entropy: +Inf for what cannot happen.
+// divergence is the term o·ln(o/(n p)) of n times a relative entropy: +Inf for an impossible
+// outcome.
 func divergence(o, n int, p float64) float64 {
 	if o == 0 {
 		return 0

@@ -12,7 +12,7 @@ import (
 )
 
 // Expand returns the files that a path stands for, in order: a file stands for itself, a folder for
-// the files in it and in its folders, and a pattern for what matches it. Names that begin with "."
+// the files in it and in its folders, and a pattern for its matches. Names that begin with "."
 // or "_" are left out, unless the path itself, or the part of the pattern that matches them, begins
 // so. No file at all is an error. In an object store as on this machine, folders are what is
 // between slashes.

@@ -44,13 +44,13 @@ func (o expander) expand(name string) ([]string, error) {
 	return files, err
 }
 
-// match is what matches a pattern.
+// match is a name that matches a pattern.
 type match struct {
 	name   string
 	folder bool
 }
 
-// match returns what in dir the parts of a pattern match.
+// match returns the names in dir that match the parts of a pattern.
 func (o expander) match(dir string, parts []string) (matches []match, err error) {
 	if !meta(parts[0]) && len(parts) > 1 {
 		return o.match(Join(dir, parts[0]), parts[1:])
@@ -99,7 +99,7 @@ func (o expander) folder(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// list returns what is in a folder, which may be nothing.
+// list returns the contents of a folder, which may be empty.
 func (o expander) list(dir string) ([]Entry, error) {
 	entries, err := List(o.ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,7 @@ var ErrLocked = errors.New("is locked by another process")
 // there is none, and unlock removes it if it is still empty. A lock that another process holds is
 // [ErrLocked].
 //
-// A folder of an object store is not locked: what is written there is written under preconditions.
+// A folder of an object store is not locked: objects are written under preconditions.
 // Neither is one on a system without such locks.
 func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func(), err error) {
 	if !isLocal(dir) {

@@ -21,7 +21,7 @@ func isLocal(name string) bool {
 	return s == "" || s == "file"
 }
 
-// scheme returns what stands before "://", or "".
+// scheme returns the part before "://", or "".
 func scheme(name string) string {
 	s, _, found := strings.Cut(name, "://")
 	if !found || s == "" || strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
@@ -110,7 +110,7 @@ func Real(dir string) (string, error) {
 	return filepath.Abs(real)
 }
 
-// LinkTo is what a local name leads to that is a symbolic link.
+// LinkTo is the target of a local symbolic link.
 func LinkTo(name string) (to string, is bool) {
 	if !isLocal(name) {
 		return "", false

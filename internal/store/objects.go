@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Service is what an object store can do, request by request: [Objects] makes an [FS] of it. Its
+// Service are the requests of an object store: [Objects] makes an [FS] of it. Its
 // methods make one attempt each. A missing object or bucket wraps fs.ErrNotExist, a denied request
 // fs.ErrPermission, a condition that does not hold is ErrCondition.
 type Service interface {
@@ -20,7 +20,7 @@ type Service interface {
 	// Read fills dst from the byte at, or returns how much of it is good and an error. An object of
 	// another version is ErrCondition.
 	Read(ctx context.Context, bucket, key string, o Object, at int64, dst []byte) (n int, err error)
-	// List returns a page of what is in a folder: prefix is "" or ends in a slash.
+	// List returns a page of the contents of a folder: prefix is "" or ends in a slash.
 	List(ctx context.Context, bucket, prefix, token string) (Page, error)
 	Put(ctx context.Context, bucket, key string, data []byte, c Condition) error
 	// Upload begins an object that is too large for Put.
@@ -39,10 +39,10 @@ type Upload interface {
 	Abort(ctx context.Context) error
 }
 
-// ErrCondition is what a [Service] returns where the condition of a request does not hold.
+// ErrCondition is the error of a [Service] where the condition of a request does not hold.
 var ErrCondition = errors.New("precondition failed")
 
-// Object is what a store knows of an object.
+// Object describes an object of a store.
 type Object struct {
 	Size    int64
 	Version string // of its contents: a generation or an ETag
@@ -57,7 +57,7 @@ type Page struct {
 	Next    string // the token of the next page, or ""
 }
 
-// Condition is what must hold for an object to be written.
+// Condition must hold for an object to be written.
 type Condition struct {
 	New      bool   // there is none
 	Replaces string // or it has this version; "" is any or none
@@ -256,7 +256,7 @@ func (c Condition) excludes(there Object) bool {
 	return c.New || c.Replaces != "" && c.Replaces != there.Version
 }
 
-// conditionFault says what a condition that does not hold means.
+// conditionFault explains a condition that does not hold.
 func conditionFault(c Condition) error {
 	if c.New {
 		return fs.ErrExist

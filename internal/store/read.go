@@ -16,7 +16,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errCorrupt is what was read where it does not have the checksum that the store has.
+// errCorrupt says that a read object does not have the checksum that the store has.
 var errCorrupt = errors.New("what was read does not have the CRC-32C that the store has")
 
 // read fills dst from the byte at, and goes on after a fault where it was. A whole object is

@@ -50,7 +50,7 @@ type File interface {
 	Version() string
 }
 
-// Info is what is known of a name.
+// Info describes a file or folder.
 type Info struct {
 	Size     int64     // of a file
 	Dir      bool      // a folder; in an object store, a name under which there are objects
@@ -97,7 +97,7 @@ type Options struct {
 // object store is there as long as there are objects in it.
 type FS interface {
 	Open(ctx context.Context, name string) (File, error)
-	// Write makes the file of what write writes, once write has returned nil, and replaces one that
+	// Write makes the file of the output of write, once write has returned nil, and replaces one that
 	// is there. The folder must exist.
 	Write(ctx context.Context, name string, o Options, write func(io.Writer) error) error
 	Stat(ctx context.Context, name string) (Info, error)
@@ -253,7 +253,7 @@ func (t textReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write makes a file of what write writes. See [FS].
+// Write makes a file of the output of write. See [FS].
 func Write(ctx context.Context, name string, o Options, write func(io.Writer) error) error {
 	s, err := of(name)
 	if err != nil {
@@ -268,7 +268,7 @@ func WriteFile(ctx context.Context, name string, o Options, data []byte) error {
 	return Write(ctx, name, o, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader(data)); return err })
 }
 
-// Stat says what a name is.
+// Stat describes a name.
 func Stat(ctx context.Context, name string) (Info, error) {
 	s, err := of(name)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// partSize is what is kept in memory of an object that is written. S3 takes no part but the last
+// partSize is the part of a written object that is kept in memory. S3 takes no part but the last
 // under 5 MiB.
 const partSize = 8 << 20
 

@@ -7,7 +7,7 @@
 // with the path of its field.
 //
 // Fields of an embedded struct without a JSON name count as the struct's own. Three things of a
-// field decide what is a fault:
+// field decide which values are faults:
 //
 //   - its JSON name: a field without one cannot be given;
 //   - ,omitempty on a number says that 0 stands for "not given": a 0 that is written is a fault,
@@ -43,7 +43,7 @@ func Unmarshal(b []byte, v any) error {
 // ErrForeign says that something is not JSON from its beginning, and shows nothing of it.
 var ErrForeign = errors.New("not JSON: it begins with neither { nor [")
 
-// Foreign refuses what does not begin as JSON does, which may be a key, with [ErrForeign].
+// Foreign refuses text that does not begin as JSON does, which may be a key, with [ErrForeign].
 func Foreign(b []byte) error {
 	start := bytes.TrimSpace(b)
 	if len(start) == 0 || start[0] == '{' || start[0] == '[' || json.Valid(b) {
@@ -185,7 +185,7 @@ func Plain(b []byte) []byte {
 	return b
 }
 
-// Invalid says what is wrong with something that is not JSON, with the line; nil for JSON.
+// Invalid names the fault of text that is not JSON, with the line; nil for JSON.
 func Invalid(b []byte) error {
 	if err := Foreign(b); err != nil {
 		return err
@@ -214,7 +214,7 @@ func Decode(b []byte, v any) (faults []Fault) {
 	return faults
 }
 
-// field is what is known of a struct's field.
+// field describes a struct's field.
 type field struct {
 	name           string
 	typ            reflect.Type

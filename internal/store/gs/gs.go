@@ -54,7 +54,7 @@ func (s service) object(bucket, key string) *storage.ObjectHandle {
 	return s.client.Bucket(bucket).Object(key)
 }
 
-// Temporary is what the client itself would repeat.
+// Temporary are errors after which the client itself would repeat.
 func (service) Temporary(err error) bool { return storage.ShouldRetry(err) }
 
 func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, error) {
@@ -133,7 +133,7 @@ func (s service) writer(ctx context.Context, o *storage.ObjectHandle, c store.Co
 
 func (s service) Put(ctx context.Context, bucket, key string, data []byte, c store.Condition) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // what is not closed does not become an object
+	defer cancel() // an upload that is not closed does not become an object
 	w, err := s.writer(ctx, s.object(bucket, key), c)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (s service) Upload(ctx context.Context, bucket, key string, c store.Conditi
 	return &upload{w: w, cancel: cancel}, nil
 }
 
-// repeated is what a resumable upload is repeated after.
+// repeated are errors after which a resumable upload is repeated.
 func repeated(err error) bool { return storage.ShouldRetry(err) || store.Passing(err) }
 
 // Part gives the client more to send. A fault of the upload is final: it was repeated.

@@ -44,7 +44,7 @@ const maxParts = 10_000
 
 // New returns the store that the environment names.
 func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
-	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}), // what matters comes as an error
+	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}), // faults come as errors
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} })) // package store repeats
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ type service struct{ client *s3.Client }
 
 var temporary = retry.IsErrorRetryables(retry.DefaultRetryables)
 
-// Temporary is what the client itself would repeat.
+// Temporary are errors after which the client itself would repeat.
 func (service) Temporary(err error) bool { return temporary.IsErrorRetryable(err) == aws.TrueTernary }
 
 func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, error) {

@@ -19,7 +19,7 @@ const (
 	Reset     = "reset"     // no answer
 	Hang      = "hang"      // no answer for a long time
 	Truncated = "truncated" // the connection breaks in the middle of the answer
-	Short     = "short"     // half of what was asked for
+	Short     = "short"     // half of the bytes asked for
 	Wrong     = "wrong"     // a byte is another one
 )
 

@@ -1,4 +1,4 @@
-// Package storetest holds what every store must do, as a test, and the faults that its service may
+// Package storetest holds the duties of every store, as a test, and the faults that its service may
 // have.
 package storetest
 
