@@ -39,9 +39,10 @@ class StepGuard:
     folder is where training.json is kept, by default the run directory; it must be given for a run directory in an object store,
     always the same, and for a copy of a run directory beside the original: then the original.
 
-    On several hosts, each gives its rank in [0, ranks). Host 0 keeps the record, or the one that says primary=True; the others only
-    count. gather is the trainer's all-gather, a function from an array of bytes to the arrays of all hosts: the guard then compares the
-    hosts when it is made and before each step (`check`), and what fails on one host alone is refused on all.
+    On several hosts, each gives its rank in [0, ranks), and gather, the trainer's all-gather: a function from an array of bytes to the
+    arrays of all hosts. The guard compares the hosts when it is made and before each step, and what fails on one host alone is refused
+    on all. Host 0 keeps the record, or the one that says primary=True; the others only count, and need the state
+    of a checkpoint too where they see a record of steps.
 
     One process at a time holds the guard of a training, until it ends or `close` is called. After that, and in a process that was
     forked since, the guard takes no step; it cannot be copied or pickled. Raises TrainingError. Where no certificate in the run
@@ -64,6 +65,11 @@ class StepGuard:
         rank, ranks = whole(rank, "rank"), whole(ranks, "ranks")
         if gather is not None and not callable(gather):
             raise TypeError(f"gather {shown(gather)}: must be a function from the bytes of one host to those of all, such as minsep.jax.gather, and not {type(gather).__name__}")
+        if gather is None and ranks > 1:
+            raise ValueError(
+                f"gather: must be given with ranks {ranks}, a function from the bytes of one host to those of all, such as minsep.jax.gather: nothing else tells this host that the others train with it, "
+                "and a second training with the same noise would not be refused. On the only host leave rank and ranks out"
+            )
         self._records: list[Record] = []
         self._claims: list[Lock] = []
         self._process, self._closed = os.getpid(), False
@@ -81,7 +87,7 @@ class StepGuard:
             with self.telling():
                 self._begin(state, replay, primary, folder)
             if gather is not None:
-                self.check(gather(self.word()))
+                self._compare(gather(self._word()))
         except BaseException:
             self.close()
             raise
@@ -116,7 +122,7 @@ class StepGuard:
         if self._primary:
             self._take(state is not None, replay)
         elif self._folder is not None:
-            self._look()
+            self._look(state is not None)
 
     def _load(self, state: dict[str, Any]) -> None:
         known = {"run_id", "token", "next_step", "layout"}
@@ -186,18 +192,25 @@ class StepGuard:
                 stacklevel=5,
             )
 
-    def _look(self) -> None:
+    def _look(self, resumed: bool) -> None:
         """Compares with the record of the training's first host, where that can be seen. It may not be there yet."""
         assert self._folder is not None
-        try:
-            record = parse(_records._json(os.path.join(self._folder, RECORD_NAME)))
-        except (OSError, ValueError):
+        record = None
+        for path in os.path.join(self._folder, RECORD_NAME), on_this_machine(self._run.run_id):
+            try:
+                found = None if path is None else parse(_records._json(path))
+            except (OSError, ValueError):
+                continue
+            if found is not None and found[0] == self._run.run_id and (record is None or found[2] > record[2]):
+                record = found
+        if record is None:
             return
-        if record is None or record[0] != self._run.run_id:
-            return
-        if not self._token and record[2] > 0:  # with a checkpoint or without: it is compared with that of the first host
-            self._token = record[1]
-        elif self._token and record[1] != self._token:
+        _, token, taken = record
+        if not resumed and taken > 0:
+            raise TrainingError(
+                f"{self._run.path}: serves a training already: its noise must not hide another one. To go on with that training, give the state of its checkpoint on all hosts; for another training, {NEXT}"
+            )
+        if resumed and token != self._token:
             raise TrainingError(f"{self._run.path}: serves another training than that of this host's checkpoint: resume all hosts from checkpoints of one training")
 
     def _write(self, taken: int) -> None:
@@ -220,7 +233,7 @@ class StepGuard:
         with self.telling():
             self._check_step(step)
         if self._gather is not None:
-            self.check(self._gather(self.word()))
+            self._compare(self._gather(self._word()))
         if self._records and step >= self._taken:
             self._write(step + 1)  # before its noise is used: a step that is counted and not used costs nothing
         if step == self._began + 1:  # the first batch has been read
@@ -279,7 +292,7 @@ class StepGuard:
 
     # Hosts
 
-    def word(self) -> NDArray[np.uint8]:
+    def _word(self) -> NDArray[np.uint8]:
         """What this host is about to do, in bytes of one size on all hosts: its run, training, next step, and part of the noise."""
         return self._host().word()
 
@@ -300,8 +313,8 @@ class StepGuard:
                 _hosts.tell(self._gather, self._host(str(err)))
             raise
 
-    def check(self, gathered: Any) -> None:
-        """Compares the hosts before a step. gathered is what the trainer's all-gather of `word` gave, shape [hosts, bytes].
+    def _compare(self, gathered: Any) -> None:
+        """Compares the hosts before a step. gathered is what the all-gather of their words gave, shape [hosts, bytes].
 
         Refused are hosts that have other batches or another recipe, checkpoints of several trainings or steps, no host or two that
         keep the record, and, as far as they have read_noise with the guard, another number of shards, a shard that two take or
@@ -328,7 +341,7 @@ class StepGuard:
 
     def use_shard(self, shard: int, shards: int, replica: int) -> None:
         """Says that this host reads a part of the noise from now on. It is refused after steps of this guard without it, where a process that sees the same folder reads the same part,
-        or another number of shards; hosts that see no folder of each other need `check`."""
+        or another number of shards; those of hosts that see no folder of each other are compared by `_compare`."""
         part = shard, replica
         given = self._read.get(part, self._began)
         if given < self.next_step:

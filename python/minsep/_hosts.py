@@ -59,7 +59,7 @@ def read(gathered: Any) -> list[Host]:
     """The hosts of what an all-gather of their words gave: an array of shape [hosts, SIZE], or a sequence of words."""
     words = np.asarray(gathered)
     if words.dtype == object or words.size == 0 or words.size % SIZE:
-        raise ValueError(f"gathered: must have the word of every host, {SIZE} bytes each: what an all-gather of guard.word() gives")
+        raise ValueError(f"gathered: must have the word of every host, {SIZE} bytes each: what an all-gather of the words that a guard gives it gave")
     rows = np.ascontiguousarray(words.reshape(-1, SIZE).astype(np.uint8))
     hosts = []
     for row in rows:

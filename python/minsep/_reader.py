@@ -152,7 +152,7 @@ def read_noise(
 
     With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
     of what it holds. Hosts that hold the same parameters, and add the same noise to the same sums, number themselves by replica, from 0;
-    with shards=1, where every host holds all, they need not. With a guard, hosts that disagree are refused: `StepGuard.check`. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the
+    with shards=1, where every host holds all, they need not. With a guard, hosts that disagree are refused. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the
     noise while the trainer computes; one row is read ahead. dtype is float32 or float64. checkpoint is a folder, secret like the
     noise, in which the command keeps its state every checkpoint_steps steps: with a strategy of which a step needs all before
     it, a later reader then begins there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import functools
 import hashlib
 import importlib.util
@@ -16,7 +17,7 @@ import tempfile
 import unittest
 import warnings
 
-from minsep import _command
+from minsep import _command, _hosts
 from minsep.errors import NoGuardWarning, NotCertifiedWarning
 
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="minsep-python-"))
@@ -140,6 +141,14 @@ class Case(unittest.TestCase):
 
     def copied(self, run: pathlib.Path) -> pathlib.Path:
         return pathlib.Path(shutil.copytree(run, self.folder / "copy", symlinks=True))
+
+
+def agreeing(word):
+    """An all-gather in which the other hosts agree with the one that asks, and the first of them keeps the record."""
+    (host,) = _hosts.read(word)
+    ranks = range(host.ranks)
+    keeper = host.rank if host.primary else next(rank for rank in ranks if rank != host.rank)
+    return [dataclasses.replace(host, rank=rank, primary=rank == keeper, parts=host.parts if rank == host.rank else ()).word() for rank in ranks]
 
 
 def edit_index(folder: pathlib.Path, change) -> None:

@@ -169,7 +169,13 @@ class Processes(runs.Case):
         shutil.copytree(path, alone)
         (alone / "training.json").unlink()
         other = [dict(s, token="0" * 31 + "1") if rank == 1 else s for rank, s in enumerate(states)]
-        for said in self.together(hosts, lambda rank, gather: train(rank, gather, other[rank], alone if rank == 1 else path)):
+
+        def elsewhere_too(rank, gather):
+            if rank == 1:
+                os.environ["XDG_STATE_HOME"] = str(self.folder / "state")  # of this process, which is a fork
+            return train(rank, gather, other[rank], alone if rank == 1 else path)
+
+        for said in self.together(hosts, elsewhere_too):
             self.assertIn("host 1 has a checkpoint of another training than host 0", said)
         # One whose directory is of another run.
         elsewhere = runs.make_noisy(self.folder / "elsewhere")
@@ -223,12 +229,14 @@ class Processes(runs.Case):
         path, copy = self.own_noisy(20, 33), self.folder / "copy"
         shutil.copytree(path, copy)
         (copy / "training.json").write_text(json.dumps({"format": "minsep-training/1", "run_id": minsep.Run(path).run_id, "token": "5" * 32, "taken": "0000000000000001"}))
-        for said in self.together(3, lambda rank, gather: self.step(copy if rank == 1 else path, rank, gather)):
-            self.assertIn("host 1 has a checkpoint of another training than host 0, or a record of one in its run directory: resume all", said)
+        said = self.together(3, lambda rank, gather: self.step(copy if rank == 1 else path, rank, gather))
+        self.assertRegex(said[1], f"^minsep.errors.TrainingError: {copy}: serves a training already: .*give the state of its checkpoint on all hosts")
+        for other in said[0], said[2]:
+            self.assertRegex(other, "hosts: host 1 takes no step, so that none may: .*serves a training already")
         self.assertIn('"taken": "0000000000000000"', (path / "training.json").read_text())
 
     def test_hosts_that_see_one_folder(self):
-        """Without an all-gather: a shard that two processes take, or another number of shards, is refused in the shared folder."""
+        """A shard that two processes take, or another number of shards, is refused in the shared folder, whatever their all-gather tells."""
         path = self.own_noisy(20, 36)
         run = minsep.Run(path)
         first = minsep.StepGuard(run)
@@ -238,9 +246,10 @@ class Processes(runs.Case):
             minsep.read_noise(run, guard=first, shard=1, shards=3)
         program = f"""
 import minsep
+from tests import runs
 run = minsep.Run({str(path)!r})
 for shard, shards, replica in (1, 4, 0), (0, 3, 0), (2, 4, 0), (1, 4, 1):
-    guard = minsep.StepGuard(run, rank=1, ranks=2)
+    guard = minsep.StepGuard(run, rank=1, ranks=2, gather=runs.agreeing)
     try:
         minsep.read_noise(run, guard=guard, shard=shard, shards=shards, replica=replica)
         print("taken")
@@ -283,23 +292,51 @@ for shard, shards, replica in (1, 4, 0), (0, 3, 0), (2, 4, 0), (1, 4, 1):
         guard = minsep.StepGuard(run)
         guard.take(0)
         state = guard.state_dict()
-        minsep.StepGuard(run, state, rank=1, ranks=2).take(1)
-        minsep.StepGuard(run, rank=1, ranks=2)
+        two = {"rank": 1, "ranks": 2, "gather": runs.agreeing}
+        minsep.StepGuard(run, state, **two).take(1)
+        guard.take(1)
         with self.assertRaisesRegex(minsep.TrainingError, "than that of this host's checkpoint"):
-            minsep.StepGuard(run, dict(state, token="0" * 32), rank=1, ranks=2)
+            minsep.StepGuard(run, dict(state, token="0" * 32), **two)
+
+    def test_a_host_without_a_checkpoint(self):
+        """Of two trainings, as of two points of a sweep, the second is refused on a host that keeps no record, wherever it sees one."""
+        path = self.own_noisy()
+        run = minsep.Run(path)
+        two = {"rank": 1, "ranks": 2, "gather": runs.agreeing}
+        minsep.StepGuard(run, **two).close()
+        first = minsep.StepGuard(run)
+        minsep.StepGuard(run, **two).close()  # the first host has begun, and taken no step
+        first.take(0)
+        (path / "training.json").rename(path / "kept.json")
+        for seen in "trainings", "training.json":
+            with self.subTest(seen), self.assertRaisesRegex(minsep.TrainingError, "serves a training already: .*give the state of its checkpoint on all hosts"):
+                minsep.StepGuard(run, **two)
+            if seen == "trainings":
+                (path / "kept.json").rename(path / "training.json")
+                (runs.ROOT / "state" / "minsep" / "trainings" / f"{run.run_id}.json").unlink()
+        minsep.StepGuard(run, folder=self.folder, **two)  # it sees neither: the first host does
+
+    def test_hosts_without_an_all_gather(self):
+        run = minsep.Run(self.own_noisy())
+        for more in {"rank": 1, "ranks": 2}, {"ranks": 2}, {"rank": 1, "ranks": 2, "primary": True}, {"primary": False, "ranks": 2}:
+            with self.subTest(more), self.assertRaisesRegex(ValueError, "^gather: must be given with ranks 2, .*minsep.jax.gather.*On the only host leave rank and ranks out"):
+                minsep.StepGuard(run, **more)
+        with self.assertRaisesRegex(minsep.TrainingError, "^hosts: 1 have answered, as ranks 0 of 2"):
+            minsep.StepGuard(run, ranks=2, gather=lambda word: [word])
+        with self.assertRaisesRegex(minsep.TrainingError, "^hosts: 2 have answered, as ranks 1 of 2, 1 of 2"):
+            minsep.StepGuard(run, rank=1, ranks=2, gather=lambda word: [word, word])
 
     def test_ranks_that_cannot_be(self):
         run = minsep.Run(self.own_noisy())
         for rank, ranks in (-1, 2), (2, 2), (0, 0):
             with self.assertRaisesRegex(ValueError, "must be 0 to"):
-                minsep.StepGuard(run, rank=rank, ranks=ranks)
+                minsep.StepGuard(run, rank=rank, ranks=ranks, gather=runs.agreeing)
         with self.assertRaisesRegex(ValueError, "replica -1"):
             minsep.read_noise(run, replica=-1)
-        guard = minsep.StepGuard(run)
-        with self.assertRaisesRegex(ValueError, "guard.word"):
-            guard.check([1, 2])
-        guard.check(guard.word())
-        guard.check([guard.word()])
+        for found in "word", "words":
+            minsep.StepGuard(run, gather=lambda word: word if found == "word" else [word]).close()
+        with self.assertRaisesRegex(ValueError, "gathered: must have the word of every host"):
+            minsep.StepGuard(run, gather=lambda word: [1, 2])
 
 
 def free_port():

@@ -486,7 +486,7 @@ class Guard(runs.Case):
                 minsep.StepGuard(self.run_)
             holder.communicate("\n")
         guard = minsep.StepGuard(self.run_)
-        other = minsep.StepGuard(self.run_, primary=False, ranks=2)
+        other = minsep.StepGuard(self.run_, primary=False, ranks=2, gather=runs.agreeing)
         other.take(0)
         self.assertEqual(other.next_step, 1)
 

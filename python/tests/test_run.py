@@ -289,7 +289,7 @@ class Certificate(runs.Case):
 
         silent(minsep.Run(self.owned()))
         silent(minsep.Run(self.formed()))  # it has no noise: whose else, the package does not know
-        silent(minsep.Run(path), rank=1, ranks=2)  # the host that keeps the record says it
+        silent(minsep.Run(path), rank=1, ranks=2, gather=runs.agreeing)  # the host that keeps the record says it
         copy = self.copied(self.owned())
         text = (copy / "certificate.json").read_text()
         multiplier = minsep.Run(copy)._certificate()["noise_multiplier"]
