@@ -143,7 +143,7 @@ func TestAcceptOfATrial(t *testing.T) {
 		tally := Tally{Candidate: 0, Trial: trial, Count: p.Candidates[0].Trials[trial].Samples}
 		bound := p.Candidates[0].Trials[trial].Bound
 		for range tally.Count {
-			AddValue(&tally.Sum, mean, bound)
+			tally.Sum.Add(mean / bound)
 		}
 		return tally
 	}

@@ -69,7 +69,7 @@ func run(p *Protocol, rng *rand.Rand) (tallies []Tally) {
 			}
 			tally := Tally{Candidate: c, Trial: i, Count: trial.Samples}
 			for range trial.Samples {
-				AddValue(&tally.Sum, toyValue(rng, candidate.NoiseMultiplier, p.Points[trial.Point].Epsilon), trial.Bound)
+				tally.Sum.Add(toyValue(rng, candidate.NoiseMultiplier, p.Points[trial.Point].Epsilon) / trial.Bound)
 			}
 			tallies = append(tallies, tally)
 		}
@@ -136,10 +136,10 @@ func TestTooLittleNoiseIsAcceptedNoOftenerThanQ(t *testing.T) {
 			if rng.Float64() < verify/bound {
 				value = bound
 			}
-			AddValue(&sum, value, bound)
+			sum.Add(value / bound)
 		}
 		for range 60 {
-			AddValue(&toySum, toyValue(rng, sigma, 0), 1)
+			toySum.Add(toyValue(rng, sigma, 0))
 		}
 		mean := sum.Mean(samples) * bound
 		if mean <= accept {
@@ -220,7 +220,7 @@ func TestReleaseRule(t *testing.T) {
 		ta := Tally{Candidate: candidate, Trial: trial, Count: n}
 		for i := range n {
 			if float64(i) < mean*float64(n) {
-				AddValue(&ta.Sum, 1, 1)
+				ta.Sum.Add(1)
 			}
 		}
 		return ta
@@ -299,7 +299,7 @@ func TestFurtherPoints(t *testing.T) {
 			ta := Tally{Candidate: candidate, Trial: trial, Count: samples[0]}
 			if candidate == 1 && trial == 3 { // the second point fails at the larger candidate
 				for range samples[0] {
-					AddValue(&ta.Sum, 0.5, 1)
+					ta.Sum.Add(0.5)
 				}
 			}
 			tallies = append(tallies, ta)

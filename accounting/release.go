@@ -16,14 +16,6 @@ type Tally struct {
 	Sum       montecarlo.Sum `json:"sum"`       // of values over the trial's Bound, each rounded upward
 }
 
-// AddValue adds a value in [0, bound] to a sum, as a share of bound that is raised by 1e-9 of
-// itself, to at most 1, and then to the next unit of the sum. It is for values that may be too low
-// by rounding; those of package montecarlo and its subpackages are rounded upward where they are
-// computed, and are added as they are. Sums of 1e15 values do not overflow.
-func AddValue(sum *montecarlo.Sum, value, bound float64) {
-	sum.Add(min(1, value/bound*(1+1e-9)))
-}
-
 // Verdict is the outcome of one trial.
 type Verdict struct {
 	Direction montecarlo.Direction `json:"direction"`         // P or Q

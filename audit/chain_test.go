@@ -14,6 +14,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
+	"minsep/internal/drawhere"
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
@@ -316,7 +317,10 @@ func (c chain) certified(t testing.TB, samples uint64) float64 {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	certificate, err := verification.Finish(context.Background(), l, 100_000, 0, nil)
+	if err := verification.Release(context.Background(), l, 100_000, drawhere.By(verification.NewWorker, 0)); err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := l.Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}

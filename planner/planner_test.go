@@ -14,6 +14,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
+	"minsep/internal/drawhere"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -72,7 +73,10 @@ func TestRankingHolds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := verification.Finish(t.Context(), l, 1<<14, 0, nil)
+		if err := verification.Release(t.Context(), l, 1<<14, drawhere.By(verification.NewWorker, 0)); err != nil {
+			t.Fatalf("%s: %v", row.Name(), err)
+		}
+		c, err := l.Certificate()
 		if err != nil {
 			t.Fatalf("%s: %v", row.Name(), err)
 		}

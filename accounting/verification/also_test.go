@@ -25,7 +25,7 @@ func finish(t *testing.T, p *accounting.Protocol) (*accounting.Certificate, erro
 		t.Fatal(err)
 	}
 	defer l.Close()
-	return verification.Finish(context.Background(), l, 1<<14, 1, nil)
+	return verification.Finish(context.Background(), l, 1<<14, 1)
 }
 
 // logBinomialTail is ln Pr[Binom(n, p) ≤ k] by its terms.

@@ -340,7 +340,7 @@ func TestSecretPartitionPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		certificate, err := verification.Finish(t.Context(), l, 1<<14, 1, nil)
+		certificate, err := verification.Finish(t.Context(), l, 1<<14, 1)
 		if err != nil || certificate.Method != c.method || certificate.NoiseMultiplier > 1.01*plan.Estimate && c.method == accounting.PLD {
 			t.Errorf("δ = %g: %+v, %v", c.delta, certificate, err)
 		}

@@ -12,6 +12,24 @@ import (
 	"minsep/sampling"
 )
 
+// draw computes units in this process. Others may do so elsewhere, in any order.
+func draw(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
+	for _, u := range units {
+		worker, err := verification.NewWorker(l.Protocol(), candidate, u.Trial)
+		if err != nil {
+			return err
+		}
+		result, err := worker.Run(ctx, u.First, u.Count, 0)
+		if err != nil {
+			return err
+		}
+		if err := l.Add(u, result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // A verified noise multiplier for b-min-sep sampling at (2, 1e-3).
 func Example() {
 	run := accounting.Run{
@@ -36,7 +54,12 @@ func Example() {
 		return
 	}
 	defer l.Close()
-	c, err := verification.Finish(context.Background(), l, 100_000, 0, nil)
+	err = verification.Release(context.Background(), l, 100_000, draw)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := l.Certificate()
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -53,7 +53,7 @@ func TestOutlook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c, err := Finish(t.Context(), l, 1000, 1, nil); err != nil || c.NoiseMultiplier > o.Proven || c.NoiseMultiplier < o.Proven/proofRatio {
+			if c, err := Finish(t.Context(), l, 1000, 1); err != nil || c.NoiseMultiplier > o.Proven || c.NoiseMultiplier < o.Proven/proofRatio {
 				t.Errorf("%v, where %g was said to need no samples: %+v", err, o.Proven, c)
 			}
 			l.Close()

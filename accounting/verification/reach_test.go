@@ -50,7 +50,7 @@ func TestReach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cert, err := Finish(context.Background(), l, 1<<16, 0, nil)
+		cert, err := Finish(context.Background(), l, 1<<16, 0)
 		l.Close()
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"minsep/accounting"
 	"minsep/accounting/ledger"
 )
 
@@ -37,39 +36,4 @@ func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) 
 		}
 	}
 	return nil
-}
-
-// Finish is Release with samples that are drawn here, with as many goroutines as workers, or as
-// there are processors for 0. It returns the certificate. progress, if not nil, is called after
-// every unit.
-func Finish(ctx context.Context, l *ledger.Ledger, unitSize uint64, workers int, progress func(candidate int, done, of uint64)) (*accounting.Certificate, error) {
-	err := Release(ctx, l, unitSize, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
-		var worker *Worker
-		trial := -1
-		for _, u := range units {
-			if u.Trial != trial {
-				var err error
-				if worker, err = NewWorker(l.Protocol(), candidate, u.Trial); err != nil {
-					return err
-				}
-				trial = u.Trial
-			}
-			result, err := worker.Run(ctx, u.First, u.Count, workers)
-			if err != nil {
-				return err
-			}
-			if err := l.Add(u, result); err != nil {
-				return err
-			}
-			if progress != nil {
-				done, of := l.Progress(candidate)
-				progress(candidate, done, of)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return l.Certificate()
 }

@@ -44,7 +44,7 @@ func certify(t testing.TB, p *accounting.Protocol, unit uint64, workers int) ([]
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := Finish(context.Background(), l, unit, workers, nil)
+	c, err := Finish(context.Background(), l, unit, workers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestPlainValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = Finish(context.Background(), l, 5000, 0, nil)
+		_, err = Finish(context.Background(), l, 5000, 0)
 		if c.verified && err != nil || !c.verified && !errors.Is(err, accounting.ErrNotVerified) {
 			t.Errorf("σ = %g: got %v, want verified = %t", c.sigma, err, c.verified)
 		}
@@ -289,7 +289,7 @@ func TestAdviceHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		_, err = Finish(t.Context(), l, 10_000, 0, nil)
+		_, err = Finish(t.Context(), l, 10_000, 0)
 		return plan.Protocol, err
 	}
 	advices, held, enough := 0, 0, 7

@@ -17,6 +17,7 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
+	"minsep/internal/drawhere"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -90,7 +91,7 @@ func certificate(t *testing.T, dir string, l *ledger.Ledger) []byte {
 func TestAnyCut(t *testing.T) {
 	p, encoded := protocol(t)
 	bare := newLedger(t, p)
-	if _, err := verification.Finish(t.Context(), bare, 5000, 1, nil); err != nil {
+	if err := verification.Release(t.Context(), bare, 5000, drawhere.By(verification.NewWorker, 1)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := bare.Certificate()

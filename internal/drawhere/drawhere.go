@@ -1,0 +1,38 @@
+// Package drawhere draws the samples of a verification in this process, without Beam, for tests.
+package drawhere
+
+import (
+	"context"
+
+	"minsep/accounting"
+	"minsep/accounting/ledger"
+)
+
+// worker is a verification.Worker; the tests of its package use this one.
+type worker interface {
+	Run(ctx context.Context, first, count uint64, workers int) (ledger.Result, error)
+}
+
+// By is what verification.Release draws with: units by verification.NewWorker, each with so many
+// goroutines, or one a processor for 0.
+func By[W worker](newWorker func(p *accounting.Protocol, candidate, trial int) (W, error), goroutines int) func(context.Context, *ledger.Ledger, int, []ledger.Unit) error {
+	return func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
+		var w W
+		for i, u := range units {
+			if i == 0 || u.Trial != units[i-1].Trial {
+				var err error
+				if w, err = newWorker(l.Protocol(), candidate, u.Trial); err != nil {
+					return err
+				}
+			}
+			result, err := w.Run(ctx, u.First, u.Count, goroutines)
+			if err != nil {
+				return err
+			}
+			if err := l.Add(u, result); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
