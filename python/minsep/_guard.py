@@ -14,10 +14,10 @@ from typing import Any, Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _hosts, _records
+from . import _hosts, _records, _sums
 from ._arguments import shown, whole
 from ._run import Run, need_run
-from ._trainings import NEXT, RECORD_NAME, Lock, Record, on_this_machine, parse, tells_of
+from ._trainings import NEXT, RECORD_NAME, Lock, Record, on_this_machine, parse
 from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError
 
 SHARDS_FOLDER = "training.shards"
@@ -42,7 +42,10 @@ class StepGuard:
     On several hosts, each gives its rank in [0, ranks), and gather, the trainer's all-gather: a function from an array of bytes to the
     arrays of all hosts. The guard compares the hosts when it is made and before each step, and what fails on one host alone is refused
     on all. Host 0 keeps the record, or the one that says primary=True; the others only count, and need the state
-    of a checkpoint too where they see a record of steps.
+    of a checkpoint too where they see a record of steps. Hosts that add the same noise to sums that differ are refused at the next step.
+
+    Of each step that `add_noise` has seen, outside of jax.jit, a digest of what it released is kept in the folder training.sums beside
+    training.json. With replay=True, a step that releases something else is refused.
 
     One process at a time holds the guard of a training, until it ends or `close` is called. After that, and in a process that was
     forked since, the guard takes no step; it cannot be copied or pickled. Raises TrainingError. Where no certificate in the run
@@ -83,6 +86,8 @@ class StepGuard:
         self._token = ""
         self._shards, self._parts = 0, tuple[tuple[int, int], ...]()
         self._read: dict[tuple[int, int], int] = {}  # by part, the steps before which its noise was given
+        self._sums: dict[tuple[int, int], _sums.Sums] = {}  # by part
+        self._repeats = 0  # the steps before it were taken before
         try:
             with self.telling():
                 self._begin(state, replay, primary, folder)
@@ -91,6 +96,13 @@ class StepGuard:
         except BaseException:
             self.close()
             raise
+        if self._primary and state is None and _records.was_streamed(run.run_id):
+            warnings.warn(
+                f"{run.path}: its noise was read before, without a guard. If a training used it, this one must not: two sums with the same noise reveal their difference; {NEXT}. "
+                "If it was only looked at, ignore minsep.NoGuardWarning",
+                NoGuardWarning,
+                stacklevel=2,
+            )
         why = run._uncertified() if self._primary else None
         if why is not None:
             warnings.warn(
@@ -176,6 +188,7 @@ class StepGuard:
                 f"{NEXT}"
             )
         self._write(max(taken, self.next_step))
+        self._repeats = taken
 
     def _remember(self) -> None:
         """Opens the record on this machine, outside of the run directory, which tells of it in copies as well."""
@@ -210,6 +223,7 @@ class StepGuard:
             raise TrainingError(
                 f"{self._run.path}: serves a training already: its noise must not hide another one. To go on with that training, give the state of its checkpoint on all hosts; for another training, {NEXT}"
             )
+        self._repeats = taken
         if resumed and token != self._token:
             raise TrainingError(f"{self._run.path}: serves another training than that of this host's checkpoint: resume all hosts from checkpoints of one training")
 
@@ -232,6 +246,8 @@ class StepGuard:
     def _take_in_turn(self, step: int) -> None:
         with self.telling():
             self._check_step(step)
+            for sums in self._sums.values():
+                sums.settle(step if self._gather is not None else step - 1)  # an accelerator may still compute the last one
         if self._gather is not None:
             self._compare(self._gather(self._word()))
         if self._records and step >= self._taken:
@@ -297,8 +313,9 @@ class StepGuard:
         return self._host().word()
 
     def _host(self, refused: str = "") -> _hosts.Host:
+        sums = tuple(self._sums[part].last for part in self._parts)
         return _hosts.Host(
-            self._rank, self._ranks, self._primary, self.next_step, self._run.run_id, self._run.fingerprint, self._token, self._layout, self._shards, self._parts, refused
+            self._rank, self._ranks, self._primary, self.next_step, self._run.run_id, self._run.fingerprint, self._token, self._layout, self._shards, self._parts, sums, refused
         )
 
     @contextlib.contextmanager
@@ -353,18 +370,48 @@ class StepGuard:
             return
         if self._shards not in (0, shards):
             raise TrainingError(f"shards {shards}: this host reads the noise in {self._shards} shards already: give read_noise one number of shards")
+        other = next((r for s, r in self._parts if s == shard and r != replica), None)
+        if other is not None:
+            raise TrainingError(
+                f"replica {replica}: a reader with this guard has replica {other} of the same noise: two sums with it reveal their difference. Replicas are for hosts that hold the same parameters, one each: "
+                "in one process make one reader, and give its rows to the finished sum"
+            )
         if len(self._parts) == _hosts.MOST_PARTS:
             raise ValueError(f"shard {shard}: a host reads at most {_hosts.MOST_PARTS} parts of the noise with one guard: give it fewer and larger ones")
         if self._folder is not None and shards > 1:
             self._claim(os.path.join(self._folder, SHARDS_FOLDER), shard, shards, replica)
+        self._sums[part] = self._released(shard, shards, replica)
         self._shards, self._parts = shards, (*self._parts, part)
 
-    def use_noise(self, step: int, shard: int, replica: int) -> None:
-        """Says that the noise of a step is given now, for a part that this host reads. It is refused a second time."""
+    def use_noise(self, step: int, shard: int, replica: int) -> _sums.Released:
+        """Says that the noise of a step is given now, for a part that this host reads. It is refused a second time. What is made of it is told to what is returned."""
         part = shard, replica
         if step < self._read.get(part, 0):
             raise TrainingError(f"noise of step {step}: another reader with this guard has given it: it must not hide a second sum. Make one reader of the noise for a training; {NEXT}")
         self._read[part] = step + 1
+        return _sums.Released(self._sums[part], step)
+
+    def _released(self, shard: int, shards: int, replica: int) -> _sums.Sums:
+        """The digests of what the training releases of a part of the noise. One host keeps those of each part."""
+        keeps = self._folder is not None and (self._primary if shards == 1 else replica == 0)
+        path = os.path.join(self._folder, _sums.FOLDER, f"{shard}-of-{shards}") if keeps and self._folder is not None else None
+
+        def refused(words: str) -> None:
+            with self.telling():
+                try:
+                    raise TrainingError(f"{self._run.path}: {words}; {NEXT}")
+                finally:
+                    if self._gather is None:
+                        self.close()
+
+        sums = _sums.Sums(path, self._token, self._repeats, refused)
+        if path is not None and self.next_step < self._repeats and not any(any(sums.known(t)) for t in range(self.next_step, self._repeats)):
+            warnings.warn(
+                f"{self._run.path}: {_steps(self.next_step, self._repeats - 1)} taken before, and nothing compares what they release now: add_noise did not see their sums. "
+                "Give it noise.step(t) as it comes, outside of jax.jit",
+                stacklevel=5,
+            )
+        return sums
 
     def _claim(self, folder: str, shard: int, shards: int, replica: int) -> None:
         """Locks a part of the noise, and refuses one that is locked, or that others divide otherwise."""
@@ -395,6 +442,7 @@ class StepGuard:
 
     def state_dict(self) -> dict[str, Any]:
         """What belongs into a checkpoint, saved after the last taken step's update: strings and a number."""
+        self._settle()
         return {"run_id": self._run.run_id, "token": self._token, "next_step": self.next_step, "layout": self._layout}
 
     def __reduce__(self) -> Any:
@@ -403,14 +451,29 @@ class StepGuard:
 
     def close(self) -> None:
         """Gives the record back to the next process of this training. This guard takes no more steps."""
+        closed, self._closed = self._closed, True
+        try:
+            if not closed and self._process == os.getpid():
+                self._settle()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
         self._closed = True
         for lock in [*self._records, *self._claims]:
             lock.close()
+        for sums in self._sums.values():
+            sums.close()
         self._records, self._claims = [], []
+
+    def _settle(self) -> None:
+        """Writes down what all steps have released."""
+        for sums in self._sums.values():
+            sums.settle(self.next_step)
 
     def __del__(self) -> None:
         try:
-            self.close()
+            self._release()
         except (AttributeError, TypeError):  # never opened; or the interpreter ends, and its modules are gone: so is the file
             pass
 
@@ -422,23 +485,6 @@ def check_guard(guard: Any, start: int | None, call: str) -> StepGuard | None:
     if (guard is None) == (start is None):
         raise TypeError(f"guard: must be the training's StepGuard, {call}, which knows the first step; start= is for guard=None, where there is no training")
     return guard
-
-
-def check_unguarded(run: Run) -> None:
-    """Refuses noise without a guard where a guard has recorded a training of the run, and warns elsewhere."""
-    in_run = None if "://" in run.path else os.path.join(run.path, RECORD_NAME)
-    for path in in_run, on_this_machine(run.run_id):
-        if path is not None and tells_of(path, run.run_id):
-            raise TrainingError(
-                f"{run.path}: serves a training, as {path} says: its noise must not hide another one, and without a guard nothing would notice. In that training give "
-                f"read_noise(…, guard=guard), with the state of its checkpoint in StepGuard(run, state) to go on with it; for another training, {NEXT}; only to look at noise in files, take run.noise(t)"
-            )
-    warnings.warn(
-        "noise is read without a guard: nothing notices a second training with it, nor a step that is left out, and each can reveal what the noise must hide. "
-        "To train, give read_noise(…, guard=StepGuard(run)); where nothing is trained, ignore minsep.NoGuardWarning",
-        NoGuardWarning,
-        stacklevel=3,
-    )
 
 
 def check_batch(step: int, next_step: int) -> None:

@@ -9,16 +9,17 @@ from typing import Any, Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ._trainings import NEXT
 from .errors import TrainingError
 
 MOST_PARTS = 16  # parts of the noise that a host may read
 
 _WORD = np.dtype([
     ("version", "<i8"), ("rank", "<i8"), ("ranks", "<i8"), ("primary", "<i8"), ("step", "<i8"), ("shards", "<i8"),
-    ("parts", "<i8", (MOST_PARTS, 2)), ("run_id", "u1", 16), ("fingerprint", "u1", 32), ("token", "u1", 16), ("layout", "u1", 32), ("refused", "u1", 480),
+    ("parts", "<i8", (MOST_PARTS, 2)), ("summed", "<i8", MOST_PARTS), ("sums", "u1", (MOST_PARTS, 16)), ("run_id", "u1", 16), ("fingerprint", "u1", 32), ("token", "u1", 16), ("layout", "u1", 32), ("refused", "u1", 480),
 ])  # fmt: skip
 SIZE = _WORD.itemsize
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Host:
     layout: str  # SHA-256 of the names and shapes of its parameters; "" where they are not known
     shards: int  # into how many the noise is divided; 0 where it reads none
     parts: tuple[tuple[int, int], ...]  # shard and replica of each part that it reads
+    sums: tuple[tuple[int, bytes], ...] = ()  # of each part, a step, -1 for none, and the digest of what it released
     refused: str = ""  # why it takes no step; "" where it would
 
     def word(self) -> NDArray[np.uint8]:
@@ -44,6 +46,9 @@ class Host:
         w["parts"] = -1
         for i, part in enumerate(self.parts):
             w["parts"][i] = part
+        w["summed"] = -1
+        for i, (step, digest) in enumerate(self.sums):
+            w["summed"][i], w["sums"][i] = step, np.frombuffer(digest, np.uint8)
         for name in "run_id", "fingerprint", "token", "layout":
             text = getattr(self, name)
             if text:
@@ -68,8 +73,9 @@ def read(gathered: Any) -> list[Host]:
             raise TrainingError("hosts: have other versions of this package than each other: install one on all of them")
         text = {name: "" if not w[name].any() else bytes(w[name]).hex() for name in ("run_id", "fingerprint", "token", "layout")}
         parts = tuple((int(shard), int(replica)) for shard, replica in w["parts"] if shard >= 0)
+        sums = tuple((int(step), digest.tobytes()) for step, digest in zip(w["summed"][: len(parts)], w["sums"])) if (w["summed"] >= 0).any() else ()
         refused = w["refused"].tobytes().rstrip(b"\0").decode("utf-8", "ignore")
-        hosts.append(Host(int(w["rank"]), int(w["ranks"]), bool(w["primary"]), int(w["step"]), shards=int(w["shards"]), parts=parts, refused=refused, **text))
+        hosts.append(Host(int(w["rank"]), int(w["ranks"]), bool(w["primary"]), int(w["step"]), shards=int(w["shards"]), parts=parts, sums=sums, refused=refused, **text))
     return hosts
 
 
@@ -140,6 +146,22 @@ def _check_noise(hosts: Sequence[Host]) -> None:
             other = layouts.setdefault(part[0], h)
             if other.layout and h.layout and other.layout != h.layout:
                 raise TrainingError(f"hosts: hosts {other.rank} and {h.rank} take shard {part[0]} of {shards} of the noise for parameters of other names or shapes: each parameter must have noise of its own")
+    _check_sums(hosts)
     missing = sorted(set(range(shards)) - {shard for shard, _ in takers}) if shards > 1 else []
     if missing:
         raise TrainingError(f"hosts: no host takes shard {missing[0]} of {shards} of the noise: its parameters would have no noise. Every shard must be read by a host")
+
+
+def _check_sums(hosts: Sequence[Host]) -> None:
+    """Refuses hosts that gave the noise of a step to sums that differ."""
+    seen: dict[tuple[int, int], tuple[bytes, int]] = {}
+    for h in hosts:
+        for (shard, _), (step, digest) in zip(h.parts, h.sums):
+            if step < 0:
+                continue
+            other, rank = seen.setdefault((shard, step), (digest, h.rank))
+            if other != digest:
+                raise TrainingError(
+                    f"hosts: hosts {rank} and {h.rank} added the noise of step {step} to sums that differ, and the difference of what they made shows what it must hide: discard the training. "
+                    f"Add up the sums of all hosts first, and give the whole sum to add_noise on each; points of a sweep are trainings of their own: {NEXT}"
+                )

@@ -14,9 +14,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _command, _rows, _shared
+from . import _command, _rows, _shared, _unguarded
 from ._arguments import shown, whole
-from ._guard import StepGuard, check_unguarded
+from ._guard import StepGuard
 from ._noise import shard_range
 from ._run import Run, need_run
 from ._tree import Layout, flatten
@@ -89,16 +89,15 @@ class NoiseReader:
             row = self._stream.row()
         else:
             row = self._from_files(step)
-        if self._guard is not None:
-            self._guard.use_noise(step, self._shard, self._replica)
+        released = None if self._guard is None else self._guard.use_noise(step, self._shard, self._replica)
         self.next_step = step + 1
         given = row if self._layout is None else self._layout.split(row)
-        _rows.give((leaf for _, leaf in flatten(given)[0]), step)
+        _rows.give([leaf for _, leaf in flatten(given)[0]], step, released)
         return given
 
     def _from_files(self, step: int) -> NDArray[Any]:
         """The row of a step. Noise that a float32 would round is refused: the low bits of sums would show through."""
-        row = self._run.noise(step, self._shard, self._shards)
+        row = self._run._row(step, self._shard, self._shards)
         given = row.astype(self._dtype, copy=False)
         if self._noise.grid and given.dtype.itemsize < row.dtype.itemsize and not np.array_equal(given, row):
             raise ValueError(
@@ -164,7 +163,7 @@ def read_noise(
         raise TypeError(f"guard {shown(guard)}: must be the training's StepGuard, and not {type(guard).__name__}: guard = minsep.StepGuard(run), then read_noise(run, like, guard=guard)")
     if guard is None:
         run._need_noise()
-        check_unguarded(run)
+        _unguarded.check(run)
     with contextlib.nullcontext() if guard is None else guard.telling():
         return NoiseReader(run, like, guard, start, shard, shards, replica, key, dtype, checkpoint, checkpoint_steps)
 

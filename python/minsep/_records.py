@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import stat
 from typing import Any
 
@@ -12,6 +13,7 @@ from ._run import RUN_NAME, Run
 
 VARIABLE = "XDG_STATE_HOME"
 MAX_RECORD = 1 << 20  # bytes
+_RANGE = re.compile(r"(\d+)-(\d+)")  # of coordinates
 
 
 def state_folder() -> str | None:
@@ -54,6 +56,37 @@ def copy_of(run: Run) -> str | None:
         if _has_had(recorded, run.run_id):
             copied = recorded
     return copied
+
+
+def streamed(run_id: str, first: int, end: int, mine: list[tuple[int, int]]) -> bool:
+    """Whether coordinates [first, end) of a run's noise were read before without a guard, as far as this machine's records tell, also by
+    `minsep noise --stream`; mine are the ranges that this process has read. From now on they were."""
+    folder = _streams(run_id)
+    if folder is None:
+        return False
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        os.close(os.open(os.path.join(folder, f"{first}-{end}"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+    except FileExistsError:
+        return True
+    except OSError:  # nothing can be kept
+        return False
+    others = [(int(found[1]), int(found[2])) for name in os.listdir(folder) if (found := _RANGE.fullmatch(name))]
+    return any(a < end and first < b for a, b in others if (a, b) != (first, end) and (a, b) not in mine)
+
+
+def was_streamed(run_id: str) -> bool:
+    """Whether any of a run's noise was read before without a guard, as far as this machine's records tell."""
+    folder = _streams(run_id)
+    try:
+        return folder is not None and any(_RANGE.fullmatch(name) for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def _streams(run_id: str) -> str | None:
+    folder = state_folder()
+    return None if folder is None else os.path.join(folder, "streams", run_id)
 
 
 def same(a: str, b: str) -> bool:

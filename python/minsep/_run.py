@@ -311,8 +311,18 @@ class Run:
     def noise(self, step: int, shard: int = 0, shards: int = 1) -> NDArray[Any]:
         """The noise of a step from the files: coordinates of shard of shards, float32 or float64, read-only.
 
-        shards need not be that of the files. Noise is secret, and serves one sum: see StepGuard.
+        shards need not be that of the files. Noise is secret, and serves one sum: see StepGuard. A NoGuardWarning says so where a step is
+        given again, in this process or after another one on this machine, or where a guard has recorded a training.
         """
+        from . import _unguarded
+
+        row = self._row(step, shard, shards)
+        first, end = shard_range(self.coordinates, whole(shard, "shard"), whole(shards, "shards"))
+        _unguarded.give(self, whole(step, "step"), first, end)
+        return row
+
+    def _row(self, step: int, shard: int, shards: int) -> NDArray[Any]:
+        """The noise of a step from the files, of which nothing is remembered."""
         noise = self._need_noise()
         if noise.shards == 0:
             raise RunDirectoryError(f"{self._directory.where('noise')}: holds the recipe only, and no noise")

@@ -647,7 +647,7 @@ class Guard(runs.Case):
         guard = minsep.StepGuard(self.run_)
         first, second = (minsep.read_noise(self.run_, guard=guard) for _ in range(2))
         guard.take(0)
-        with mock.patch.object(minsep.Run, "noise", side_effect=OSError), self.assertRaises(OSError):
+        with mock.patch.object(minsep.Run, "_row", side_effect=OSError), self.assertRaises(OSError):
             first.step(0)
         first.step(0)  # a fault uses nothing up
         with self.assertRaisesRegex(minsep.TrainingError, "noise of step 0: another reader with this guard has given it: it must not hide a second sum"):
