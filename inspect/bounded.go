@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -29,12 +30,17 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if err := json.Unmarshal(table.Index.Params, &bound); err != nil {
 		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
 	}
+	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {
+		return found, errors.Join(fmt.Errorf("inspect: %s: params that are not of its format", dir), err)
+	}
 	var edges ownergraph.Edges
 	var copies []uint32
+	var pools poolsOf
 	edges.Reset(table.ExampleType, table.OwnerType)
 	err = table.Each(ctx, true, tableRows, func(r *ownergraph.Rows) error {
 		for i := range r.Len() {
 			copies = append(copies, r.Copies[i])
+			pools.add(r.PoolsOf(i))
 			for o, end := r.OwnersOf(i); o < end; o++ {
 				edges.Examples.AppendFrom(&r.Examples, i)
 				edges.Owners.AppendFrom(&r.Owners, o)
@@ -65,12 +71,19 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if !bound.Duplicates {
 		check("copies", "one of every example", all == int64(len(copies)))
 	}
-	check("owners", "no owner has more than "+words.Count(bound.MaxExamplesPerOwner, "example"), most <= int64(bound.MaxExamplesPerOwner))
+	if table.OfPools() {
+		pools.check(&found, g, len(copies), bound, told)
+	} else {
+		check("owners", "no owner has more than "+words.Count(bound.MaxExamplesPerOwner, "example"), most <= int64(bound.MaxExamplesPerOwner))
+	}
 	check("examples per owner", "their histogram is that of the index", slices.Equal(perOwner, told.KeptPerOwner))
 	if g.Examples.Len() != len(copies) {
 		return found, nil
 	}
 	check("owners per example", "their histogram is that of the index", slices.Equal(ownersPerExample(g), told.KeptOwners))
+	if table.OfPools() {
+		return found, nil
+	}
 	neighborhoods := neighborhoodHistogram(g, copies)
 	check("neighbourhoods", "their histogram is that of the index", slices.Equal(neighborhoods, told.Neighborhoods))
 	if bound.MaxNeighborhood > 0 {
@@ -88,8 +101,12 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 func countsAddUp(s ownergraph.Summary) bool {
 	owners, edges := total(s.GivenPerOwner)
 	examples, same := total(s.GivenOwners)
-	return owners == s.Owners && edges == s.Edges && examples == s.Examples && same == s.Edges && s.DuplicateEdges >= 0 &&
-		s.DroppedOwnerFull >= 0 && s.DroppedNeighborhood >= 0 && s.Kept+s.DroppedOwnerFull+s.DroppedNeighborhood == s.Examples
+	cut := int64(0)
+	if s.Coverage != nil {
+		cut = s.Coverage.DroppedCut
+	}
+	return owners == s.Owners && cut >= 0 && edges == s.Edges && examples == s.Examples && same == s.Edges && s.DuplicateEdges >= 0 &&
+		s.DroppedOwnerFull >= 0 && s.DroppedNeighborhood >= 0 && s.Kept+s.DroppedOwnerFull+s.DroppedNeighborhood+cut == s.Examples
 }
 
 // total is how many things a histogram counts, and the sum of their values.

@@ -137,7 +137,7 @@ var inspectors = []struct {
 func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 	if ix, err := manifest.Read(ctx, dir); err == nil {
 		for _, i := range inspectors {
-			if i.format == ix.Format || i.folder == manifest.BatchesFolder && ix.Format == manifest.OwnerBatchesFormat {
+			if i.format == ix.Format || i.folder == manifest.BatchesFolder && ix.Format == manifest.OwnerBatchesFormat || i.folder == manifest.BoundedFolder && ix.Format == manifest.BoundedPoolsFormat {
 				return []folder{{dir, i.folder, i.inspect}}, nil
 			}
 		}

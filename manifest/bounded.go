@@ -34,7 +34,7 @@ type BoundedFile struct {
 // OpenBounded opens a folder with a bounded graph: it checks the index, the sizes of the files and
 // the footers of the parts, and reports every fault. It does not read the rows.
 func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
-	ix, err := Open(ctx, dir, BoundedFormat)
+	ix, err := Open(ctx, dir, BoundedFormat, BoundedPoolsFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +46,12 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 		return nil, fmt.Errorf("manifest: %s: facts: %w", dir, err)
 	}
 	var faults Faults
+	if (b.Summary.Coverage != nil) != b.OfPools() {
+		faults.add(fmt.Errorf("manifest: %s: format %s, with a coverage of pools in its facts: %v", dir, ix.Format, b.Summary.Coverage != nil))
+	}
+	if c := b.Summary.Coverage; c != nil && (c.Pools < 1 || c.Pools > ownergraph.MaxPools || c.Size < 0 || c.Size > b.Summary.Kept || len(c.BeforeCut) != c.Pools || len(c.Distinct) != c.Pools) {
+		faults.add(fmt.Errorf("manifest: %s: the coverage of pools in its facts contradicts itself", dir))
+	}
 	for i, f := range ix.Files {
 		if name := BoundedPartName(i); f.Name != name {
 			faults.add(fmt.Errorf("manifest: %s: file %s in place of %s", dir, f.Name, name))
@@ -62,6 +68,9 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 		if part.ExampleType != b.ExampleType || part.OwnerType != b.OwnerType {
 			faults.add(fmt.Errorf("manifest: %s: %s has ids of other types than the first part", dir, f.Name))
 		}
+		if part.Pools != b.OfPools() {
+			faults.add(fmt.Errorf("manifest: %s: %s has a column of pools: %v, where the format is %s", dir, f.Name, part.Pools, ix.Format))
+		}
 		b.Parts = append(b.Parts, BoundedFile{f.Name, b.Rows, part.Rows})
 		b.Rows += part.Rows
 		faults.add(part.close())
@@ -74,6 +83,9 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	}
 	return b, nil
 }
+
+// OfPools says that the rows are in pools, for rotation.
+func (b *Bounded) OfPools() bool { return b.Index.Format == BoundedPoolsFormat }
 
 // Copy makes dir, which must hold no finished result, the same folder byte for byte. A file that is
 // contrary to the index is a [MismatchError]; after an error nothing is left of the copy.

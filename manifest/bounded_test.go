@@ -78,7 +78,7 @@ func TestBoundedWriterWithoutRows(t *testing.T) {
 // writePart writes rows in portions.
 func writePart(t interface{ Fatal(...any) }, r *ownergraph.Rows, portion int) []byte {
 	var b bytes.Buffer
-	w := NewBoundedWriter(&b, r.Examples.Type, r.Owners.Type)
+	w := NewBoundedWriter(&b, r.Examples.Type, r.Owners.Type, len(r.PoolEnds) > 0)
 	var part ownergraph.Rows
 	for i := 0; i < r.Len(); i += portion {
 		part.Reset(r.First+int64(i), r.Examples.Type, r.Owners.Type)
@@ -177,7 +177,7 @@ func TestBoundedRowGroups(t *testing.T) {
 
 func TestBoundedWriterRefuses(t *testing.T) {
 	one := func() int { return 1 }
-	w := NewBoundedWriter(new(bytes.Buffer), ownergraph.Int64, ownergraph.Int64)
+	w := NewBoundedWriter(new(bytes.Buffer), ownergraph.Int64, ownergraph.Int64, false)
 	if w.Write(makeRows(ownergraph.Int64, ownergraph.String, 0, 1, one)) == nil {
 		t.Error("other types were written")
 	}
@@ -187,7 +187,7 @@ func TestBoundedWriterRefuses(t *testing.T) {
 	if w.Write(makeRows(ownergraph.Int64, ownergraph.Int64, 9, 1, one)) == nil {
 		t.Error("a gap was written")
 	}
-	full := NewBoundedWriter(fullDisk{}, ownergraph.Int64, ownergraph.Int64)
+	full := NewBoundedWriter(fullDisk{}, ownergraph.Int64, ownergraph.Int64, false)
 	err := full.Write(makeRows(ownergraph.Int64, ownergraph.Int64, 0, 10, one))
 	if err = errors.Join(err, full.Close()); !errors.Is(err, errFull) {
 		t.Errorf("on a full disk: %v", err)
@@ -323,7 +323,7 @@ func ExampleBoundedWriter() {
 	rows.Owners.AppendBytes([]byte("emmy"))
 	rows.Ends = append(rows.Ends, 2)
 
-	w := NewBoundedWriter(&file, ownergraph.Int64, ownergraph.String)
+	w := NewBoundedWriter(&file, ownergraph.Int64, ownergraph.String, false)
 	if err := errors.Join(w.Write(rows), w.Close()); err != nil {
 		panic(err)
 	}

@@ -43,11 +43,15 @@ func (e *TableError) Unwrap() error { return e.Err }
 // BoundedPart is an open part of a bounded graph.
 type BoundedPart struct {
 	ExampleType, OwnerType ownergraph.IDType
+	Pools                  bool  // whether rows say in which pools they are
 	Rows                   int64 // how many it has, at least 0
 
 	file    *idcolumn.File
-	columns [4]*idcolumn.Column
+	columns []*idcolumn.Column
 }
+
+// columnNames are those of a part; the last is there with pools only.
+var columnNames = []string{rowColumn: "row", exampleColumn: "example_id", copiesColumn: "copies", ownersColumn: "owners", poolsColumn: "pools"}
 
 // OpenBoundedPart reads the footer of a part, which is a file of size bytes, and checks its
 // columns.
@@ -56,17 +60,20 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	if err != nil {
 		return nil, &TableError{Err: err}
 	}
-	p := &BoundedPart{file: f}
 	top := f.Top()
-	for i, name := range []string{rowColumn: "row", exampleColumn: "example_id", copiesColumn: "copies", ownersColumn: "owners"} {
+	p := &BoundedPart{file: f, Pools: len(top) > poolsColumn, columns: make([]*idcolumn.Column, poolsColumn, len(columnNames))}
+	if p.Pools {
+		p.columns = p.columns[:len(columnNames)]
+	}
+	for i, name := range columnNames[:len(p.columns)] {
 		if len(top) != len(p.columns) || top[i].Name() != name {
-			return nil, &TableError{Column: name, Rule: "the columns must be row, example_id, copies and owners"}
+			return nil, &TableError{Column: name, Rule: "the columns must be row, example_id, copies and owners, and maybe pools"}
 		}
 		c, err := f.Column(top[i])
 		if err != nil {
 			return nil, &TableError{Column: name, Err: err}
 		}
-		if c.List != (i == ownersColumn) || i%2 == 0 && c.Type != ownergraph.Int64 { // row and copies
+		if c.List != (i >= ownersColumn) || i%2 == 0 && c.Type != ownergraph.Int64 { // row, copies and pools
 			return nil, &TableError{Column: name, Rule: "has another type than this version writes"}
 		}
 		p.columns[i] = c
@@ -118,7 +125,7 @@ func (p *BoundedPart) Each(first int64, owners bool, size int, use func(r *owner
 type boundedGroup struct {
 	part    *BoundedPart
 	group   int
-	readers [4]*idcolumn.Reader
+	readers [5]*idcolumn.Reader
 	numbers ownergraph.IDs
 	rows    *ownergraph.Rows
 	last    *ownergraph.IDs
@@ -131,7 +138,7 @@ func (t *boundedGroup) fault(column int, rule string, err error) error {
 func (t *boundedGroup) open(owners bool) error {
 	for i, c := range t.part.columns {
 		if i == ownersColumn && !owners {
-			break
+			continue
 		}
 		r, err := t.part.file.Reader(c, t.group)
 		if err != nil {
@@ -181,6 +188,9 @@ func (t *boundedGroup) read(first int64, n int) error {
 	}
 	t.last.Reset(t.part.ExampleType)
 	t.last.AppendFrom(&t.rows.Examples, n-1)
+	if err := t.readPools(n); err != nil {
+		return err
+	}
 	if t.readers[ownersColumn] == nil {
 		t.rows.Ends = append(t.rows.Ends, make([]uint32, n)...)
 		return nil
@@ -197,6 +207,35 @@ func (t *boundedGroup) read(first int64, n int) error {
 	return nil
 }
 
+// readPools adds the pools of the next n rows, if there is such a column.
+func (t *boundedGroup) readPools(n int) error {
+	r := t.readers[poolsColumn]
+	if r == nil {
+		return nil
+	}
+	for range n {
+		t.numbers.Reset(ownergraph.Int64)
+		in, err := r.Row(&t.numbers)
+		if err != nil {
+			return t.fault(poolsColumn, "", corruptEnd(err))
+		}
+		if in == 0 {
+			return t.fault(poolsColumn, "a row must be in a pool", nil)
+		}
+		last := int64(-1)
+		for i := range in {
+			p := t.numbers.Int(i)
+			if p <= last || p >= ownergraph.MaxPools {
+				return t.fault(poolsColumn, fmt.Sprintf("the pools of a row must ascend, from 0 on, below %d", ownergraph.MaxPools), nil)
+			}
+			last = p
+			t.rows.Pools = append(t.rows.Pools, uint32(p))
+		}
+		t.rows.PoolEnds = append(t.rows.PoolEnds, uint32(len(t.rows.Pools)))
+	}
+	return nil
+}
+
 // fill replaces dst with the next n values of a flat column.
 func (t *boundedGroup) fill(column int, dst *ownergraph.IDs, n int) error {
 	dst.Reset(t.part.columns[column].Type)
@@ -206,14 +245,17 @@ func (t *boundedGroup) fill(column int, dst *ownergraph.IDs, n int) error {
 	return nil
 }
 
-// end checks that no owners are left.
+// end checks that no owners and no pools are left.
 func (t *boundedGroup) end() error {
-	r := t.readers[ownersColumn]
-	if r == nil {
-		return nil
-	}
-	if _, err := r.Row(&t.rows.Owners); err != io.EOF {
-		return t.fault(ownersColumn, "", corruptEnd(err))
+	for _, column := range []int{ownersColumn, poolsColumn} {
+		r := t.readers[column]
+		if r == nil {
+			continue
+		}
+		t.numbers.Reset(t.part.columns[column].Type)
+		if _, err := r.Row(&t.numbers); err != io.EOF {
+			return t.fault(column, "", corruptEnd(err))
+		}
 	}
 	return nil
 }

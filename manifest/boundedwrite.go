@@ -11,8 +11,22 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// BoundedFormat is the format of a folder with a bounded graph: its rows, in part files.
-const BoundedFormat = "minsep-bounded/1"
+// Formats of a folder with a bounded graph: its rows, in part files. With pools, in each of which
+// an owner has one example and in all of them maybe many, the rows say in which they are. A reader
+// that does not know pools would take all rows for one bounded graph, so that this is a format of
+// its own, which readers of the first refuse.
+const (
+	BoundedFormat      = "minsep-bounded/1"
+	BoundedPoolsFormat = "minsep-bounded/1.1"
+)
+
+// BoundedFormatOf is the format of a graph that was bounded so.
+func BoundedFormatOf(b ownergraph.Bound) string {
+	if b.Pools > 0 {
+		return BoundedPoolsFormat
+	}
+	return BoundedFormat
+}
 
 // BoundedPartName is the name of part i of a bounded graph, counted from 0.
 func BoundedPartName(part int) string { return fmt.Sprintf("part-%05d.parquet", part) }
@@ -25,19 +39,35 @@ type boundedRow[E, O int64 | string] struct {
 	Owners    []O   `parquet:"owners,list"`
 }
 
-func boundedSchema(example, owner ownergraph.IDType) *parquet.Schema {
+// boundedPoolsRow is the schema of a part with pools.
+type boundedPoolsRow[E, O int64 | string] struct {
+	Row       int64   `parquet:"row,delta"`
+	ExampleID E       `parquet:"example_id"`
+	Copies    int32   `parquet:"copies"`
+	Owners    []O     `parquet:"owners,list"`
+	Pools     []int32 `parquet:"pools,list"`
+}
+
+func boundedSchema(example, owner ownergraph.IDType, pools bool) *parquet.Schema {
 	var row any
 	switch {
 	case example == ownergraph.Int64 && owner == ownergraph.Int64:
-		row = boundedRow[int64, int64]{}
+		row = boundedOf[int64, int64](pools)
 	case example == ownergraph.Int64:
-		row = boundedRow[int64, string]{}
+		row = boundedOf[int64, string](pools)
 	case owner == ownergraph.Int64:
-		row = boundedRow[string, int64]{}
+		row = boundedOf[string, int64](pools)
 	default:
-		row = boundedRow[string, string]{}
+		row = boundedOf[string, string](pools)
 	}
 	return parquet.NewSchema("bounded", parquet.SchemaOf(row))
+}
+
+func boundedOf[E, O int64 | string](pools bool) any {
+	if pools {
+		return boundedPoolsRow[E, O]{}
+	}
+	return boundedRow[E, O]{}
 }
 
 const (
@@ -47,11 +77,13 @@ const (
 )
 
 // BoundedWriter writes a part of a bounded graph as Parquet with the columns row (int64),
-// example_id (int64 or string), copies (int32) and owners (list of int64 or string). The bytes are
-// a function of the rows: it does not matter in which portions they are written.
+// example_id (int64 or string), copies (int32), owners (list of int64 or string) and, with pools,
+// pools (list of int32, from 0, ascending). The bytes are a function of the rows: it does not
+// matter in which portions they are written.
 type BoundedWriter struct {
 	w       *parquet.GenericWriter[any]
-	columns [4][]parquet.Value // that wait to be written
+	columns [5][]parquet.Value // that wait to be written
+	pools   bool               // whether the last column is there
 	text    []byte             // of their strings
 	types   [2]ownergraph.IDType
 	next    int64 // the row expected, or -1 before the first
@@ -65,14 +97,20 @@ const (
 	exampleColumn
 	copiesColumn
 	ownersColumn
+	poolsColumn
 )
 
-// NewBoundedWriter writes a part to w.
-func NewBoundedWriter(w io.Writer, example, owner ownergraph.IDType) *BoundedWriter {
+// NewBoundedWriter writes a part to w: in [BoundedPoolsFormat], or in [BoundedFormat].
+func NewBoundedWriter(w io.Writer, example, owner ownergraph.IDType, pools bool) *BoundedWriter {
+	format := BoundedFormat
+	if pools {
+		format = BoundedPoolsFormat
+	}
 	return &BoundedWriter{
-		w: parquet.NewGenericWriter[any](w, boundedSchema(example, owner),
+		w: parquet.NewGenericWriter[any](w, boundedSchema(example, owner, pools),
 			parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.CreatedBy("minsep", Version, ""),
-			parquet.KeyValueMetadata("format", BoundedFormat)),
+			parquet.KeyValueMetadata("format", format)),
+		pools: pools,
 		types: [2]ownergraph.IDType{example, owner},
 		next:  -1,
 	}
@@ -83,6 +121,9 @@ func (b *BoundedWriter) Write(r *ownergraph.Rows) error {
 	if r.Examples.Type != b.types[0] || r.Owners.Type != b.types[1] {
 		return fmt.Errorf("manifest: rows of %v and %v ids in a table of %v and %v", r.Examples.Type, r.Owners.Type, b.types[0], b.types[1])
 	}
+	if r.Len() > 0 && (len(r.PoolEnds) > 0) != b.pools {
+		return fmt.Errorf("manifest: rows with pools %v in a table with pools %v", len(r.PoolEnds) > 0, b.pools)
+	}
 	if b.next < 0 {
 		b.next = r.First
 	}
@@ -90,6 +131,9 @@ func (b *BoundedWriter) Write(r *ownergraph.Rows) error {
 		return fmt.Errorf("manifest: rows from %d in place of row %d", r.First, b.next)
 	}
 	for i := range r.Len() {
+		if b.pools && len(r.PoolsOf(i)) == 0 {
+			return fmt.Errorf("manifest: row %d is in no pool", b.next)
+		}
 		b.append(r, i)
 		b.next++
 		if b.rows++; b.rows == boundedPageRows || b.bytes >= boundedGroupBytes {
@@ -115,6 +159,10 @@ func (b *BoundedWriter) append(r *ownergraph.Rows, i int) {
 	}
 	if start == end {
 		add(ownersColumn, parquet.Value{}, 0, 0)
+	}
+	for j, p := range r.PoolsOf(i) {
+		add(poolsColumn, parquet.Int32Value(int32(p)), min(j, 1), 1)
+		b.bytes += 4
 	}
 }
 

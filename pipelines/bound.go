@@ -65,6 +65,7 @@ func (b Bound) open(ctx context.Context, o Options, c *param.Checker) *graphio.S
 	if err == nil && b.Stamp != "" && b.Stamp != source.Stamp() {
 		c.Add(&graphio.Fault{File: strings.Join(b.Graph, ", "), Found: "the graph was changed since the command began", Rule: "wait until nothing writes to it, and repeat the command"})
 	}
+	c.Require(b.Pools == 0 || b.isInMemory(o.engine().runner), "pools", b.Pools, "are made in the memory of this process: leave out --runner and --buckets")
 	return source
 }
 
@@ -83,7 +84,7 @@ func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (Boun
 }
 
 func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run manifest.Run, stage *manifest.Stage) (manifest.Index, ownergraph.Summary, error) {
-	index := manifest.Index{Format: manifest.BoundedFormat}
+	index := manifest.Index{Format: manifest.BoundedFormatOf(b.Bound)}
 	var summary ownergraph.Summary
 	var err error
 	if index.Params, index.ParamsSHA256, err = manifest.Params(b.Bound); err != nil {
@@ -94,14 +95,14 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 		return index, summary, err
 	}
 	progress.Expect(manifestio.BytesRead, source.ReadBytes)
-	inMemory := w.jobs.runner == DefaultRunner && b.Buckets == 0 && b.Rounds == 0
+	inMemory := b.isInMemory(w.jobs.runner)
 	if inMemory {
 		key := w.root.Key(run.RunID, index.ParamsSHA256, ownergraph.PriorityPurpose)
 		if index.Files, summary, err = b.inMemory(ctx, source, key, dir); err == nil {
 			w.jobs.log.Info("bounded in memory", "edges", summary.Edges)
 		}
 	}
-	if !inMemory || errors.Is(err, ownergraph.ErrTooLarge) {
+	if !inMemory || b.Pools == 0 && errors.Is(err, ownergraph.ErrTooLarge) {
 		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, index.ParamsSHA256, dir)
 	}
 	if err != nil {
@@ -109,6 +110,11 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 	}
 	index.Facts, err = json.Marshal(summary)
 	return index, summary, err
+}
+
+// isInMemory says that the graph is bounded in the memory of this process.
+func (b Bound) isInMemory(runner string) bool {
+	return runner == DefaultRunner && b.Buckets == 0 && b.Rounds == 0
 }
 
 // inMemory bounds the graph in the memory of this process, which takes a fraction of the time and
@@ -151,7 +157,7 @@ func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run s
 	if err != nil {
 		return nil, summary, err
 	}
-	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, w.jobs.workDir, source.ExampleType, source.OwnerType, bounded.Rows))
+	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, w.jobs.workDir, source.ExampleType, source.OwnerType, b.Pools > 0, bounded.Rows))
 	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, bounded.Summary))
 	if _, err := w.jobs.run(ctx, p); err != nil {
 		return nil, summary, err

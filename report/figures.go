@@ -301,6 +301,9 @@ func bounding(s *ownergraph.Summary) []Figure {
 		Columns: []string{"owners", "examples, given", "examples, kept"},
 		Alt:     "Examples by how many owners they have: all that were given, and those that are kept. Examples with few owners are kept more often.",
 	}, "owners of an example, at least", "examples", s.GivenOwners, s.KeptOwners)
+	if s.Coverage != nil {
+		return []Figure{owners, examples, coverage(s.Coverage)}
+	}
 	neighborhoods := Figure{Title: "Neighbourhoods of the kept examples", Columns: []string{"examples that share an owner with it", "copies"}}
 	labels, sizes := binned(s.Neighborhoods)
 	for i, l := range labels {
@@ -309,6 +312,22 @@ func bounding(s *ownergraph.Summary) []Figure {
 	neighborhoods.Alt = "Kept copies of examples by the number of examples, with themselves, that share an owner with them."
 	neighborhoods.SVG = bars("neighborhoods", neighborhoods.Title, neighborhoods.Alt, "size of the neighbourhood, at least", "copies", lowest(labels), []barSeries{{values: sizes, color: first}})
 	return []Figure{owners, examples, neighborhoods}
+}
+
+// coverage is a figure of the distinct examples of pools.
+func coverage(c *ownergraph.Coverage) Figure {
+	f := Figure{Title: "Distinct examples of the pools", Columns: []string{"pools", "distinct examples"}}
+	const most = 24 // bars
+	var values []float64
+	var labels []string
+	for bar := range min(most, c.Pools) {
+		pools := c.Pools * (bar + 1) / min(most, c.Pools)
+		values, labels = append(values, float64(c.Distinct[pools-1])), append(labels, fmt.Sprint(pools))
+		f.Rows = append(f.Rows, []string{labels[bar], count(values[bar])})
+	}
+	f.Alt = fmt.Sprintf("Examples that are in at least one of the first pools, by how many pools these are: from %s in the first to %s in all %d.", words.Grouped(c.Distinct[0]), words.Grouped(c.Distinct[c.Pools-1]), c.Pools)
+	f.SVG = bars("pools", f.Title, f.Alt, "pools", "examples", labels, []barSeries{{values: values, color: first}})
+	return f
 }
 
 // givenAndKept completes a figure of two histograms.

@@ -180,5 +180,9 @@ func (r *Run) bounds() *Section {
 		{"Owners", words.Grouped(b.Owners)}, {"Owners without a kept example", share(b.KeptPerOwner.Of(0), b.Owners)}, {"Edges given", words.Grouped(b.Edges)}, {"Edges of kept examples", share(b.KeptEdges, b.Edges)},
 		{"Duplicate edges merged", words.Grouped(b.DuplicateEdges)},
 	}
+	if c := b.Coverage; c != nil {
+		s.Facts = append(s.Facts, Fact{"Pools", fmt.Sprintf("%d of %s examples", c.Pools, words.Grouped(c.Size))},
+			Fact{"Most pools of an example", words.Grouped(c.Most())}, Fact{"Dropped, a pool was cut", share(c.DroppedCut, b.Examples)})
+	}
 	return s
 }

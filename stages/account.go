@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"minsep/accounting"
@@ -99,7 +100,7 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 		return p, r, of, err
 	}
 	if source.Table != nil {
-		if err := source.checkSample(a.Params); err != nil {
+		if err := cmp.Or(source.checkPools(a.Params), source.checkSample(a.Params)); err != nil {
 			return p, r, of, err
 		}
 	}

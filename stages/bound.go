@@ -33,7 +33,6 @@ func (b Bound) Validate() error {
 	c := param.Checker{Package: "stages"}
 	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
 	c.Add(b.Bound.Validate())
-	c.Require(b.Pools == 0, "pools", b.Pools, "must be left out: this version writes none")
 	c.Add(b.Read.Validate())
 	c.Require(b.Buckets >= 0 && b.Buckets <= maxBuckets, "buckets", b.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
 	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")

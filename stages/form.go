@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	if err != nil {
 		return FormResult{}, source, err
 	}
-	if err := source.checkSample(f.Params); err != nil {
+	if err := cmp.Or(source.checkPools(f.Params), source.checkSample(f.Params)); err != nil {
 		return FormResult{}, source, err
 	}
 	spec, err := f.Spec(source.Population())

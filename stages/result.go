@@ -214,7 +214,8 @@ type boundResult struct{ folder }
 func (r boundResult) Inputs() map[string]manifest.Digest { return r.input("graph") }
 
 func (r boundResult) Compare(ctx context.Context) (bool, []string, error) {
-	ix, differs, err := expected{r.Path(), manifest.BoundedFormat, r.Plan.BoundParams().Bound, nil}.look(ctx, r.ids()...)
+	bound := r.Plan.BoundParams().Bound
+	ix, differs, err := expected{r.Path(), manifest.BoundedFormatOf(bound), bound, nil}.look(ctx, r.ids()...)
 	return ix != nil, differs, err
 }
 

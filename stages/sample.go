@@ -52,6 +52,15 @@ func (s Source) checkSample(p sampling.Params) error {
 	return bad
 }
 
+// checkPools refuses a table with pools for a scheme that does not know them: an owner may have
+// many examples in all of them together.
+func (s Source) checkPools(p sampling.Params) error {
+	if s.Table != nil && s.Table.OfPools() {
+		return &ParamError{Package: "stages", Param: "scheme", Value: p.Scheme, Rule: "must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)"}
+	}
+	return nil
+}
+
 // sampled is how many owners there are for a sampler that they follow, and how many examples for
 // others: batch sizes count them.
 func (of Examples) sampled(s sampling.Spec) (n int64, what string) {

@@ -67,10 +67,11 @@ func (orderValue) Type() string         { return "order" }
 func (a *app) boundCommand() *cobra.Command {
 	var stage pipelines.Bound
 	c := &cobra.Command{
-		Use:   "bound --graph PATH --max-per-owner K --key FILE --out DIR",
+		Use:   "bound --graph PATH (--max-per-owner K | --pools N) --key FILE --out DIR",
 		Short: "Bound how many examples each owner contributes",
 		Long: `bound reads an example–owner graph and keeps a subset of its examples such that no owner has more than K of
-them: it goes through the examples, those with the fewest owners first, and keeps each whose owners all have room. The
+them: it goes through the examples, those with the fewest owners first, and keeps each whose owners all have room.
+With --pools N it makes N such subsets of one example per owner, for --scheme rotation, least used examples first. The
 result is the same for any number of workers. The graph is taken to be public; docs/accounting.md says what is claimed.
 
 The graph is an edge list (CSV, TSV or Parquet with the columns example_id and owner_id), or examples with their
@@ -81,6 +82,9 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 			o, err := a.options()
 			if err != nil {
 				return err
+			}
+			if stage.Pools > 0 && !cmd.Flags().Changed("max-per-owner") {
+				stage.MaxExamplesPerOwner = 1
 			}
 			if err := a.spool(cmd, stage.Graph); err != nil {
 				return err
@@ -99,6 +103,7 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	f := c.Flags()
 	addGraphFlags(f, &stage.Graph, &stage.Read)
 	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of an owner")
+	f.IntVar(&stage.Pools, "pools", 0, "for --scheme rotation: make so many pools instead, in each of which an owner has at most one example, and which use other examples as far as there are any")
 	f.Var(orderValue{&stage.Order}, "order", "order of the examples: fewest-owners first, which keeps more of them, or random")
 	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, adding copies until nothing fits")
 	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop examples that share owners with more examples than this, themselves included (default: no bound)")
@@ -126,7 +131,13 @@ func printBounded(w io.Writer, b pipelines.BoundResult) {
 	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
 	fmt.Fprintf(t, "graph\t%s, %s, %s\t%s merged\n", plural(s.Edges, "edge"), plural(s.Examples, "example"), plural(s.Owners, "owner"), plural(s.DuplicateEdges, "equal edge"))
 	fmt.Fprintf(t, "kept\t%s, %s, %s\n", plural(s.Kept, "example"), copies(s.KeptCopies), plural(s.KeptEdges, "edge"))
-	fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(s.DroppedNeighborhood))
+	if c := s.Coverage; c != nil {
+		fmt.Fprintf(t, "pools\t%d of %s\tbefore they were cut to one size: %s to %s\n", c.Pools, plural(c.Size, "example"), words.Grouped(slices.Min(c.BeforeCut)), words.Grouped(slices.Max(c.BeforeCut)))
+		fmt.Fprintf(t, "distinct\t%s in the first pool, %s in all\tthe most used one in %s\n", plural(c.Distinct[0], "example"), words.Grouped(s.Kept), plural(c.Most(), "pool"))
+		fmt.Fprintf(t, "in no pool\t%s: an owner was full each time\t%s: cut\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(c.DroppedCut))
+	} else {
+		fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(s.DroppedNeighborhood))
+	}
 	fmt.Fprintf(t, "without a kept example\t%s\n", plural(s.KeptPerOwner.Of(0), "owner"))
 	if n := len(s.Neighborhoods); n > 0 {
 		fmt.Fprintf(t, "largest neighbourhood\t%d\n", s.Neighborhoods[n-1].Value)

@@ -16,13 +16,14 @@ from ._tree import counted
 from .errors import MissingPackageError, RunDirectoryError
 
 FOLDER, FORMAT = "bounded", "minsep-bounded/1"
+POOLS_FORMAT = "minsep-bounded/1.1"  # the rows say in which pools of rotation they are
 
 
 class Table:
     """The ids of the bounded table, in the order of its rows: int64, or text as an Arrow array."""
 
     def __init__(self, directory: Directory) -> None:
-        self.folder = Folder(directory, FOLDER, FORMAT)
+        self.folder = Folder(directory, FOLDER, FORMAT, POOLS_FORMAT)
         self._ids: Any = None
 
     def ids(self) -> Any:
@@ -31,24 +32,52 @@ class Table:
             self._ids = self._load()
         return self._ids
 
-    def _load(self) -> Any:
+    def _column(self, column: str, like: str) -> Any:
+        """A column of all parts as an Arrow array; of type like without any row."""
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError:
-            raise MissingPackageError("pyarrow is needed to read example ids and is not installed") from None
+            raise MissingPackageError("pyarrow is needed to read the bounded table and is not installed") from None
         where = self.folder.directory.where(FOLDER)
-        ids = []
+        parts = []
         for i, name in enumerate(sorted(self.folder.files)):
             if name != f"part-{i:05d}.parquet":
                 raise RunDirectoryError(f"{where}: {name} in place of part-{i:05d}.parquet")
             data = self.folder.read_once(name)
             try:
-                ids.append(pq.read_table(pa.BufferReader(pa.py_buffer(data)), columns=["example_id"])["example_id"])
+                parts.append(pq.read_table(pa.BufferReader(pa.py_buffer(data)), columns=[column])[column])
             except (pa.ArrowException, KeyError) as err:
                 raise RunDirectoryError(f"{where}/{name}: cannot be read: {err}") from None
-        chunks = [c for column in ids for c in column.chunks]
-        whole = pa.concat_arrays(chunks) if chunks else pa.array([], pa.int64())
+        chunks = [c for part in parts for c in part.chunks]
+        return pa.concat_arrays(chunks) if chunks else pa.array([], like)
+
+    def pools(self) -> list[NDArray[np.int64]]:
+        """The rows of each pool, ascending, of a table with pools; otherwise there are none."""
+        if self.folder.format != POOLS_FORMAT:
+            return []
+        import pyarrow as pa
+
+        where = self.folder.directory.where(FOLDER)
+        column = self._column("pools", "list<int32>") if self.folder.files else None
+        number = self.folder.params.get("pools")
+        if type(number) is not int or not 1 <= number <= 4096:
+            raise RunDirectoryError(f"{where}: pools {number!r} in its params: must be a whole number from 1 to 4096")
+        if column is None:
+            return [np.empty(0, np.int64)] * number
+        if not pa.types.is_list(column.type) or not pa.types.is_int32(column.type.value_type) or column.null_count or column.flatten().null_count:
+            raise RunDirectoryError(f"{where}: pools is of type {column.type}: must be lists of int32")
+        counts, pools = np.diff(column.offsets.to_numpy()), column.flatten().to_numpy()
+        if len(pools) and (pools.min() < 0 or pools.max() >= number) or len(counts) and counts.min() < 1:
+            raise RunDirectoryError(f"{where}: an example is in no pool, or in one that is not 0 to {number - 1}")
+        rows = np.repeat(np.arange(len(counts)), counts)
+        return [rows[pools == p] for p in range(number)]
+
+    def _load(self) -> Any:
+        whole = self._column("example_id", "int64")
+        import pyarrow as pa
+
+        where = self.folder.directory.where(FOLDER)
         if whole.null_count:
             raise RunDirectoryError(f"{where}: an example has no id")
         if pa.types.is_int64(whole.type):

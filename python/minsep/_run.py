@@ -236,6 +236,14 @@ class Run:
             return np.array(rows, dtype=np.int64)
         return self._table.take(rows)
 
+    def pools(self) -> list[NDArray[np.int64]]:
+        """The rows of each pool of rotation, ascending: minsep bound --pools. It needs pyarrow.
+
+        A period of rotation has batches of one pool: period e that of number e modulo how many there are. In a pool no owner
+        has two examples. Without pools the list is empty.
+        """
+        return self._table.pools() if self._need_batches().rows_of == "bounded" else []
+
     def join(self, ids: Any, cache: str | os.PathLike[str] | None = None) -> Run:
         """The same run with batches of positions in the user's data, whose example ids are ids, in any order.
 

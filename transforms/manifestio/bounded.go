@@ -29,18 +29,18 @@ func init() {
 var rowsWritten = progress.New("rows written")
 
 // WriteBounded writes a bounded graph to dir, which must be there: rows is a PCollection<KV<uint32,
-// []byte>> of part numbers and encoded [ownergraph.Rows] with ids of the given types, every row in
-// one chunk, and the chunks of a part, in any order, without a gap. The result,
-// PCollection<string>, is a [manifest.File] in JSON for each part.
+// []byte>> of part numbers and encoded [ownergraph.Rows] with ids of the given types, and with
+// pools or without, every row in one chunk, and the chunks of a part, in any order, without a gap.
+// The result, PCollection<string>, is a [manifest.File] in JSON for each part.
 //
 // A part of any size is sorted in 256 MiB of memory and files in tempDir, which is on every worker;
 // empty for the system's.
 //
 // A part's bytes depend on its rows alone, and it appears whole or not at all, so a task may run
 // twice.
-func WriteBounded(s beam.Scope, dir, tempDir string, example, owner ownergraph.IDType, rows beam.PCollection) beam.PCollection {
+func WriteBounded(s beam.Scope, dir, tempDir string, example, owner ownergraph.IDType, pools bool, rows beam.PCollection) beam.PCollection {
 	s = s.Scope("manifestio.WriteBounded")
-	return beam.ParDo(s, &writeBoundedFn{Dir: dir, Example: example, Owner: owner, Mode: uint32(manifest.PublicFile), TempDir: tempDir}, beam.GroupByKey(s, rows))
+	return beam.ParDo(s, &writeBoundedFn{Dir: dir, Example: example, Owner: owner, Mode: uint32(manifest.PublicFile), TempDir: tempDir, Pools: pools}, beam.GroupByKey(s, rows))
 }
 
 // writeBoundedFn writes a part.
@@ -49,6 +49,7 @@ type writeBoundedFn struct {
 	Example, Owner ownergraph.IDType
 	Mode           uint32
 	TempDir        string
+	Pools          bool // the rows say in which they are
 }
 
 func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks func(*[]byte) bool, emit func(string)) (err error) {
@@ -80,7 +81,7 @@ func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks
 // write writes a part of the rows that each gives.
 func (f *writeBoundedFn) write(ctx context.Context, part int, each func(use func(*ownergraph.Rows) error) error) (manifest.File, error) {
 	return manifest.WriteFile(f.Dir, manifest.BoundedPartName(part), fs.FileMode(f.Mode), func(out io.Writer) error {
-		w := manifest.NewBoundedWriter(out, f.Example, f.Owner)
+		w := manifest.NewBoundedWriter(out, f.Example, f.Owner, f.Pools)
 		err := each(func(rows *ownergraph.Rows) error {
 			rowsWritten.Add(ctx, rows.Len())
 			return cmp.Or(w.Write(rows), ctx.Err())
@@ -92,7 +93,7 @@ func (f *writeBoundedFn) write(ctx context.Context, part int, each func(use func
 // WriteTable writes the rows of a graph that was bounded in memory to dir, with the bytes that
 // [WriteBounded] gives them where every part but the last has so many rows.
 func WriteTable(ctx context.Context, dir string, bounded *ownergraph.Bounded, rowsPerPart int) (files []manifest.File, err error) {
-	f := &writeBoundedFn{Dir: dir, Example: bounded.Graph.Examples.Type, Owner: bounded.Graph.Owners.Type, Mode: uint32(manifest.PublicFile)}
+	f := &writeBoundedFn{Dir: dir, Example: bounded.Graph.Examples.Type, Owner: bounded.Graph.Owners.Type, Mode: uint32(manifest.PublicFile), Pools: bounded.Pools != nil}
 	row, example := int64(0), 0
 	for part := 0; row < bounded.Summary.Kept; part++ {
 		end := min(row+int64(rowsPerPart), bounded.Summary.Kept)

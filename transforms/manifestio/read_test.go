@@ -169,7 +169,7 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	rng.Shuffle(len(firsts), func(i, j int) { firsts[i], firsts[j] = firsts[j], firsts[i] })
 	p, s := beam.NewPipelineWithRoot()
 	rows := beam.ParDo(s, chunkRange, beam.CreateList(s, firsts))
-	manifestio.Collect(s, dir, "collected", manifestio.WriteBounded(s, dir, t.TempDir(), ownergraph.String, ownergraph.Int64, rows))
+	manifestio.Collect(s, dir, "collected", manifestio.WriteBounded(s, dir, t.TempDir(), ownergraph.String, ownergraph.Int64, false, rows))
 	if err := ptest.Run(p); err != nil {
 		t.Fatal(err)
 	}

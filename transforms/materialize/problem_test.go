@@ -139,7 +139,7 @@ func (p *problem) writeTable(t *testing.T, rng *rand.Rand) {
 			rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
 		}
 		f, err := stage.Write(manifest.BoundedPartName(len(files)), func(w io.Writer) error {
-			b := manifest.NewBoundedWriter(w, p.ids, ownergraph.Int64)
+			b := manifest.NewBoundedWriter(w, p.ids, ownergraph.Int64, false)
 			return cmp.Or(b.Write(rows), b.Close())
 		})
 		must(t, err)

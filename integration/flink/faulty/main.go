@@ -76,7 +76,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	written := manifestio.WriteBounded(s, *out, "", source.ExampleType, source.OwnerType, bounded.Rows)
+	written := manifestio.WriteBounded(s, *out, "", source.ExampleType, source.OwnerType, false, bounded.Rows)
 	written = beam.ParDo(s, &failLineFn{fault{Mark: filepath.Join(*marks, "written"), After: 1}}, written)
 	manifestio.Collect(s, *out, "files.json", written)
 	result, err := beamx.RunWithMetrics(ctx, p)
