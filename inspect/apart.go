@@ -85,7 +85,11 @@ func runIDs(ctx context.Context, dir string) (ids []stream.RunID, run *manifest.
 	}
 	for _, name := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
 		folder := store.Join(dir, name)
-		if !manifest.Finished(folder) {
+		finished, err := manifest.Finished(ctx, folder)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !finished {
 			continue
 		}
 		ix, err := manifest.Read(ctx, folder)
@@ -120,8 +124,8 @@ const (
 func filesFormed(ctx context.Context, dir string) (f formedFiles, err error) {
 	f.dir = dir
 	folder := store.Join(dir, manifest.BatchesFolder)
-	if !manifest.Finished(folder) {
-		return f, nil
+	if finished, err := manifest.Finished(ctx, folder); err != nil || !finished {
+		return f, err
 	}
 	ix, err := manifest.Read(ctx, folder)
 	if err != nil {

@@ -48,19 +48,23 @@ func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 }
 
 func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
+	ctx, failures := store.WatchFailures(ctx)
 	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: "does not exist: name a run directory, as minsep run makes, or a folder of one"}
 	} else if err != nil {
 		return nil, err
 	}
 	folders, err := foldersOf(ctx, dir)
+	if failed := failures.Err(); failed != nil {
+		return nil, failed
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range folders {
 		one, err := f.inspect(ctx, f.path)
-		if ctx.Err() != nil { // a file that was not read to its end is not broken
-			return nil, ctx.Err()
+		if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was not read to its end is not broken
+			return nil, stopped
 		}
 		one.Folder, one.kind = f.path, f.kind
 		if err != nil {

@@ -65,7 +65,7 @@ func objectStores(t *testing.T, kinds ...string) map[string]*storetest.Faults {
 	}
 	faults := map[string]*storetest.Faults{
 		"gs": {Service: fake.HTTPHandler(), Kinds: kinds, Chance: .1, Most: 2},
-		"s3": {Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server(), Kinds: kinds, Chance: .1, Most: 2},
+		"s3": {Service: storetest.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}, Kinds: kinds, Chance: .1, Most: 2},
 	}
 	for name, value := range map[string]string{
 		"STORAGE_EMULATOR_HOST": strings.TrimPrefix(serve(faults["gs"]), "http://"), "AWS_ENDPOINT_URL": serve(faults["s3"]),
@@ -275,7 +275,7 @@ func TestObjectStores(t *testing.T) {
 	}
 	forget(ctx, t, here)
 	want, planned := contents(t, here, store.Join(here, "run")), contents(t, here, store.Join(here, "planned"))
-	services := objectStores(t, storetest.Busy, storetest.Lost, storetest.Reset, storetest.Truncated, storetest.Short)
+	services := objectStores(t, storetest.Busy, storetest.Lost, storetest.Reset, storetest.Truncated, storetest.Short, storetest.Wrong, storetest.Throttled, storetest.Another)
 	for scheme, faults := range services {
 		t.Run(scheme, func(t *testing.T) {
 			root := scheme + "://bucket/place"

@@ -130,7 +130,11 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 			return nil, fmt.Errorf("manifest: %w", err)
 		}
 	}
-	if same != nil && s.marked(*same) {
+	resumes, err := s.marked(same)
+	if err != nil {
+		return nil, err
+	}
+	if resumes {
 		if slices.Contains(old, IndexName) { // of a run that was killed just before it was done
 			err = store.Remove(background, store.Join(dir, IndexName))
 		}
@@ -151,11 +155,21 @@ func (s *Stage) mark(same *Digest) error {
 	return err
 }
 
-// marked reports whether the folder has the mark of a run with the same digest.
-func (s *Stage) marked(same Digest) bool {
+// marked reports whether the folder has the mark of a run with the same digest, if there is one: a
+// mark that is not one of this version is none, and one that cannot be read is an error.
+func (s *Stage) marked(same *Digest) (bool, error) {
+	if same == nil {
+		return false, nil
+	}
 	var m mark
 	b, err := store.ReadFile(background, store.Join(s.Dir, incompleteName), maxIndex)
-	return err == nil && json.Unmarshal(b, &m) == nil && m.Resume != nil && *m.Resume == same
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotRegular) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("manifest: %w", err)
+	}
+	return json.Unmarshal(b, &m) == nil && m.Resume != nil && *m.Resume == *same, nil
 }
 
 func (s *Stage) dirMode() fs.FileMode {
@@ -343,7 +357,9 @@ const maxIndex = 64 << 20
 // not look at the files.
 func Read(ctx context.Context, dir string) (*Index, error) {
 	path := store.Join(dir, IndexName)
-	if _, err := store.Stat(ctx, store.Join(dir, incompleteName)); err == nil {
+	if interrupted, err := Interrupted(ctx, dir); err != nil {
+		return nil, err
+	} else if interrupted {
 		return nil, invalid(fmt.Errorf("manifest: folder %s: a stage was stopped before it finished here: run it again", dir))
 	}
 	b, err := store.ReadFile(ctx, path, maxIndex)

@@ -175,8 +175,8 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 		if _, err := Read(t.Context(), dir); err == nil {
 			t.Errorf("%s: a reader accepts the folder", name)
 		}
-		if got := s.marked(Digest{2}); got != (name == "other") {
-			t.Errorf("%s: marked %v", name, got)
+		if got, err := s.marked(&Digest{2}); err != nil || got != (name == "other") {
+			t.Errorf("%s: marked %v, %v", name, got, err)
 		}
 	}
 }

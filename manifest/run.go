@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"syscall"
 
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -215,15 +216,29 @@ func parseRun(path string, b []byte) (run Run, err error) {
 }
 
 // Finished reports whether a stage has left a result in a folder. Whether the result is whole is
-// for [Open] and [Index.Verify] to say.
-func Finished(dir string) bool {
-	_, index := store.Stat(background, store.Join(dir, IndexName))
-	_, mark := store.Stat(background, store.Join(dir, incompleteName))
-	return index == nil && errors.Is(mark, fs.ErrNotExist)
+// for [Open] and [Index.Verify] to say. After an error nothing is known of the folder.
+func Finished(ctx context.Context, dir string) (bool, error) {
+	interrupted, err := Interrupted(ctx, dir)
+	if err != nil || interrupted {
+		return false, err
+	}
+	return isThere(ctx, store.Join(dir, IndexName))
 }
 
-// Interrupted reports whether a stage that was stopped has left its mark in a folder.
-func Interrupted(dir string) bool {
-	_, err := store.Stat(background, store.Join(dir, incompleteName))
-	return err == nil
+// Interrupted reports whether a stage that was stopped has left its mark in a folder. After an
+// error nothing is known of the folder.
+func Interrupted(ctx context.Context, dir string) (bool, error) {
+	return isThere(ctx, store.Join(dir, incompleteName))
+}
+
+// isThere reports whether a name is there: not where a file is in place of its folder.
+func isThere(ctx context.Context, name string) (bool, error) {
+	_, err := store.Stat(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("manifest: %w", err)
+	}
+	return true, nil
 }

@@ -46,7 +46,10 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	refuse := func(rule string) error {
 		return &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: rule + "; `minsep inspect " + dir + "` says more"}
 	}
-	name := stages.FindClaim(ctx, dir)
+	name, err := stages.FindClaim(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
 	if name == "" {
 		return nil, &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: "must be a run directory with a certificate"}
 	}
@@ -236,7 +239,11 @@ func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 		}
 	}
 	finished := store.Join(out, manifest.LedgerFolder, manifest.FinishedFolder)
-	if units, err := store.List(ctx, finished); err == nil && len(units) > 0 {
+	units, err := store.List(ctx, finished)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(units) > 0 {
 		return &ParamError{Package: "pipelines", Param: "out", Value: out,
 			Rule: fmt.Sprintf("must have no ledger of its own for --from %s: units of samples are in %s; give another --out", s.dir, finished)}
 	}

@@ -27,7 +27,11 @@ import (
 // is not: it is put aside, where it counts, so that nothing is lost.
 func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	folder, r := c.ledger(), c.request
-	if name := stages.FindClaim(ctx, c.dir.path); name != "" && !c.dir.overwrite {
+	name, err := stages.FindClaim(ctx, c.dir.path)
+	if err != nil {
+		return false, err
+	}
+	if name != "" && !c.dir.overwrite {
 		return false, fmt.Errorf("pipelines: %s%s: %w", store.Join(c.dir.path, name), stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
 	}
 	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {

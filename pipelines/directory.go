@@ -201,13 +201,19 @@ func TellCopy(ctx context.Context, o Options) {
 // MadeAgain says, of batches or noise that are about to be made, that they were made before, as the
 // record of the run id tells; nil for none. A folder that is finished is replaced, and one that is
 // unfinished was stopped: nothing is lost then, and nothing is said.
-func MadeAgain(o Options, folder string, found *registry.Record) {
+func MadeAgain(ctx context.Context, o Options, folder string, found *registry.Record) error {
 	dir := store.Join(o.Out, folder)
-	if found == nil || folder == manifest.NoiseFolder && !found.HasNoise() || manifest.Finished(dir) || manifest.Interrupted(dir) {
-		return
+	finished, errFinished := manifest.Finished(ctx, dir)
+	interrupted, errInterrupted := manifest.Interrupted(ctx, dir)
+	if err := errors.Join(errFinished, errInterrupted); err != nil {
+		return err
+	}
+	if found == nil || folder == manifest.NoiseFolder && !found.HasNoise() || finished || interrupted {
+		return nil
 	}
 	o.tell("%s: run id %v has had its %s before, or a command had begun to make them: the same bytes are made again. That is for files that were lost: a second training on them would have the same batches and noise, "+
 		"whose difference shows; for another training use minsep run --again, or another --out with a new run id", o.Out, found.RunID, folder)
+	return nil
 }
 
 // HasRoom refuses a result that does not fit into what is free, before its first byte. Of a folder

@@ -103,7 +103,7 @@ func (w *work) agreesToForm(ctx context.Context, formed stages.FormResult, sourc
 	}
 	found, err := w.registered(ctx, registry.Record{Training: training})
 	if err == nil {
-		MadeAgain(w.set, manifest.BatchesFolder, found)
+		err = MadeAgain(ctx, w.set, manifest.BatchesFolder, found)
 	}
 	return err
 }

@@ -124,11 +124,14 @@ func (m Materialize) data(ctx context.Context, ids ownergraph.IDType, owners boo
 // open opens batches and data.
 func (m Materialize) open(ctx context.Context, w *work) (*join, error) {
 	dir := store.Join(w.set.Out, manifest.BatchesFolder)
-	if !manifest.Finished(dir) {
+	finished, err := manifest.Finished(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if !finished {
 		return nil, &ParamError{Package: "pipelines", Param: "run", Value: w.set.Out, Rule: "must be a run directory with batches: minsep form makes them"}
 	}
 	j := new(join)
-	var err error
 	if j.batches, err = manifest.OpenBatches(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -184,8 +187,11 @@ func (m Materialize) result(w *work, j *join) MaterializeResult {
 // to make room for theirs.
 func (m Materialize) compare(ctx context.Context, w *work, j *join, r MaterializeResult) error {
 	dir := store.Join(w.dir.path, manifest.MaterializedFolder)
-	if !w.dir.overwrite || !manifest.Finished(dir) {
+	if !w.dir.overwrite {
 		return nil
+	}
+	if finished, err := manifest.Finished(ctx, dir); err != nil || !finished {
+		return err
 	}
 	_, params, err := manifest.Params(m.params())
 	if err != nil {

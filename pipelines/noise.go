@@ -48,7 +48,8 @@ func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 // that the same call goes on where it was; after another failure it is as empty as before.
 func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true, inputs: func(c *param.Checker) {
-		if n.FromCertificate && !hasCertificate(ctx, o.Out) {
+		has, err := hasCertificate(ctx, o.Out)
+		if c.Add(err); err == nil && n.FromCertificate && !has {
 			c.Add(noCertificate())
 		}
 	}})
@@ -82,7 +83,9 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if err != nil {
 		return noised, err
 	}
-	MadeAgain(o, manifest.NoiseFolder, found)
+	if err := MadeAgain(ctx, o, manifest.NoiseFolder, found); err != nil {
+		return noised, err
+	}
 	if o.DryRun {
 		return noised, nil
 	}
@@ -107,8 +110,12 @@ func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) Nois
 }
 
 // hasCertificate says that a run directory has a certificate to take the noise multiplier from.
-func hasCertificate(ctx context.Context, run string) bool {
-	return run != "" && stages.FindClaim(ctx, run) != ""
+func hasCertificate(ctx context.Context, run string) (bool, error) {
+	if run == "" {
+		return false, nil
+	}
+	name, err := stages.FindClaim(ctx, run)
+	return name != "", err
 }
 
 func noCertificate() error {

@@ -95,7 +95,7 @@ func (o Options) Validate(c *param.Checker) {
 // none.
 func (o Options) madeWithKey() (made string) {
 	for _, folder := range []string{manifest.NoiseFolder, manifest.BatchesFolder} {
-		if o.Out != "" && manifest.Finished(store.Join(o.Out, folder)) {
+		if finished, err := manifest.Finished(context.Background(), store.Join(o.Out, folder)); err == nil && finished && o.Out != "" {
 			made = store.Join(o.Out, folder)
 		}
 	}

@@ -69,6 +69,7 @@ type IndexOf struct {
 // Read inspects a run directory and reads the contents of its page. An error is for a directory in
 // which there is nothing to inspect; the faults of a run are in its verdict.
 func Read(ctx context.Context, dir string, o Options) (*Run, error) {
+	ctx, failures := store.WatchFailures(ctx)
 	found, err := inspect.Directory(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,9 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	}
 	if c, err := stages.ReadCertificate(ctx, dir); err == nil {
 		r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
-		r.Certified = written(ctx, store.Join(dir, stages.FindClaim(ctx, dir)))
+		if name, err := stages.FindClaim(ctx, dir); err == nil {
+			r.Certified = written(ctx, store.Join(dir, name))
+		}
 	}
 	if l, err := ledger.Read(ctx, store.Join(dir, manifest.LedgerFolder)); err == nil {
 		if outcomes, err := l.Protocol().Outcomes(l.Tallies()); err == nil {
@@ -118,7 +121,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 			return nil, err
 		}
 	}
-	return r, ctx.Err()
+	return r, errors.Join(ctx.Err(), failures.Err())
 }
 
 // readPlan reads a plan, without the rows that are refused.

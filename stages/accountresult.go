@@ -18,9 +18,12 @@ type accountResult struct{ folder }
 // Path is that of the file that is there, or of the one that the plan's account leaves.
 func (r accountResult) Path() string { return r.path(r.claimFile()) }
 
-func (r accountResult) Resumable(ctx context.Context) bool {
+func (r accountResult) Resumable(ctx context.Context) (bool, error) {
 	_, err := store.Stat(ctx, r.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
-	return err == nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (r accountResult) Files(ctx context.Context) []string {
@@ -36,6 +39,9 @@ func (r accountResult) From() map[string]string {
 }
 
 func (r accountResult) Compare(ctx context.Context) (bool, []string, error) {
+	if _, err := FindClaim(ctx, r.Out); err != nil {
+		return false, nil, err
+	}
 	certificate, err := ReadFile(ctx, r.Path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil, nil

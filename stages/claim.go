@@ -24,14 +24,18 @@ func ClaimFile(s accounting.Status) string {
 	return manifest.CertificateFile
 }
 
-// FindClaim names the one of [ClaimFiles] that is in a run directory; "" if there is none.
-func FindClaim(ctx context.Context, run string) string {
+// FindClaim names the one of [ClaimFiles] that is in a run directory; "" if there is none. It may
+// be one that cannot be read, but after a request to an object store that failed nothing is known.
+func FindClaim(ctx context.Context, run string) (string, error) {
 	for _, name := range ClaimFiles {
-		if _, err := store.Stat(ctx, store.Join(run, name)); !errors.Is(err, fs.ErrNotExist) {
-			return name
+		switch _, err := store.Stat(ctx, store.Join(run, name)); {
+		case store.Failed(err):
+			return "", err
+		case !errors.Is(err, fs.ErrNotExist):
+			return name, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // ReadCertificate reads the one of [ClaimFiles] that is in a run directory, the status of which

@@ -158,8 +158,8 @@ type formResult struct{ folder }
 func (r formResult) From() map[string]string { return r.withTable(map[string]string{}) }
 
 func (r formResult) Compare(ctx context.Context) (bool, []string, error) {
-	if !manifest.Finished(r.Path()) {
-		return false, nil, nil
+	if finished, err := manifest.Finished(ctx, r.Path()); err != nil || !finished {
+		return false, nil, err
 	}
 	form := r.Plan.FormParams()
 	want, source, err := form.Planned(ctx)

@@ -48,7 +48,9 @@ func (m Materialize) FilesParams() manifest.MaterializedParams {
 
 type materializeResult struct{ folder }
 
-func (r materializeResult) Resumable(context.Context) bool { return manifest.Interrupted(r.Path()) }
+func (r materializeResult) Resumable(ctx context.Context) (bool, error) {
+	return manifest.Interrupted(ctx, r.Path())
+}
 
 func (r materializeResult) From() map[string]string {
 	return map[string]string{manifest.BatchesFolder: batchesIndex}
@@ -56,8 +58,8 @@ func (r materializeResult) From() map[string]string {
 
 // Compare does not look at the user's examples, which may be gone by now, or be many.
 func (r materializeResult) Compare(ctx context.Context) (bool, []string, error) {
-	if !manifest.Finished(r.Path()) {
-		return false, nil, nil
+	if finished, err := manifest.Finished(ctx, r.Path()); err != nil || !finished {
+		return false, nil, err
 	}
 	batches, err := manifest.DigestOf(ctx, store.Join(r.Out, manifest.BatchesFolder))
 	if err != nil {

@@ -11,15 +11,17 @@ import (
 
 type noiseResult struct{ folder }
 
-func (r noiseResult) Resumable(context.Context) bool { return manifest.Interrupted(r.Path()) }
+func (r noiseResult) Resumable(ctx context.Context) (bool, error) {
+	return manifest.Interrupted(ctx, r.Path())
+}
 
 func (r noiseResult) From() map[string]string {
 	return map[string]string{manifest.StrategyFolder: strategyIndex, "certificate": r.claimFile()}
 }
 
 func (r noiseResult) Compare(ctx context.Context) (bool, []string, error) {
-	if !manifest.Finished(r.Path()) {
-		return false, nil, nil
+	if finished, err := manifest.Finished(ctx, r.Path()); err != nil || !finished {
+		return false, nil, err
 	}
 	c, err := ReadCertificate(ctx, r.Out)
 	if err != nil {

@@ -43,7 +43,8 @@ func (p Present) Certificate() *accounting.Certificate { return p.certificate }
 
 // CertificatePath is the file of Certificate.
 func (p Present) CertificatePath() string {
-	return store.Join(p.out, FindClaim(context.Background(), p.out))
+	name, _ := FindClaim(context.Background(), p.out) // else "", and the certificate was not read either
+	return store.Join(p.out, name)
 }
 
 // tableFacts are the public facts of a bounded table.
@@ -133,8 +134,8 @@ func ReadPresent(ctx context.Context, out string, without ...string) (p Present,
 func (p Present) ofAnotherRun(id stream.RunID) bool { return p.run != nil && p.run.RunID != id }
 
 func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
-	if !manifest.Finished(dir) {
-		return nil, nil
+	if finished, err := manifest.Finished(ctx, dir); err != nil || !finished {
+		return nil, err
 	}
 	ix, err := manifest.Read(ctx, dir)
 	if err != nil {
@@ -149,8 +150,8 @@ func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
 }
 
 func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, error) {
-	if !manifest.Finished(dir) {
-		return nil, nil
+	if finished, err := manifest.Finished(ctx, dir); err != nil || !finished {
+		return nil, err
 	}
 	ix, err := manifest.Read(ctx, dir)
 	if err != nil {
@@ -188,8 +189,16 @@ func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity strin
 // readNoise returns the sources of the noise in a folder. Noise that is not finished has a recipe
 // already.
 func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, error) {
+	finished, err := manifest.Finished(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	interrupted, err := manifest.Interrupted(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
 	switch {
-	case manifest.Finished(dir):
+	case finished:
 		ix, err := manifest.Read(ctx, dir)
 		if err != nil {
 			return nil, err
@@ -200,7 +209,7 @@ func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, err
 		}
 		params := new(noise.Params)
 		return params, json.Unmarshal(ix.Params, params)
-	case manifest.Interrupted(dir):
+	case interrupted:
 		r, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil

@@ -34,8 +34,12 @@ func (p Plan) Record(inputs map[string]manifest.Digest) (*manifest.RunPlan, erro
 	return &r, err
 }
 
-// Unusable is the error for a result that cannot be read, or not be held against anything.
+// Unusable is the error for a result that cannot be read, or not be held against anything. Of a
+// request to an object store that failed it is the error itself: nothing is known of the result.
 func Unusable(path string, err error) error {
+	if store.Failed(err) {
+		return err
+	}
 	return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: "cannot be used"}, err)
 }
 

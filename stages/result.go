@@ -21,7 +21,7 @@ type Result interface {
 	Path() string
 
 	// Resumable says of an unfinished result whether the stage can continue from a part of it.
-	Resumable(ctx context.Context) bool
+	Resumable(ctx context.Context) (bool, error)
 
 	// The entry of run.json for a finished result.
 
@@ -77,11 +77,13 @@ func (d *Directory) Result(stage string) Result {
 // Compare says whether a finished result of a stage is there, and what of it is not what run.json
 // names or the stage would make.
 func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs []string, err error) {
-	if differs := d.notNamed(ctx, r); differs != nil {
-		return true, differs, ctx.Err()
+	watched, failures := store.WatchFailures(ctx)
+	if differs = d.notNamed(watched, r); differs != nil {
+		there = true
+	} else {
+		there, differs, err = r.Compare(watched)
 	}
-	there, differs, err = r.Compare(ctx)
-	if stopped := ctx.Err(); stopped != nil { // a file that was not read to its end is not broken
+	if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was not read to its end is not broken
 		return false, nil, stopped
 	}
 	if err != nil {
@@ -92,6 +94,12 @@ func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs 
 
 // Finished is the entry of run.json for a finished result.
 func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunStage, err error) {
+	ctx, failures := store.WatchFailures(ctx)
+	defer func() {
+		if failed := failures.Err(); failed != nil { // which files vouch for the result is not known then
+			err = failed
+		}
+	}()
 	if done.ParamsSHA256, err = r.Params(ctx); err != nil {
 		return done, err
 	}
@@ -121,7 +129,10 @@ func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunSt
 // not there, or that is being made again.
 func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 	was, there := d.Run.Stages[r.Name()]
-	if _, err := store.Stat(ctx, r.Path()); !there || errors.Is(err, fs.ErrNotExist) || manifest.Interrupted(r.Path()) {
+	if _, err := store.Stat(ctx, r.Path()); !there || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if interrupted, err := manifest.Interrupted(ctx, r.Path()); err == nil && interrupted {
 		return nil
 	}
 	for _, file := range slices.Sorted(maps.Keys(was.Files)) {
@@ -149,7 +160,7 @@ func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 
 // claimFile is the name of the file that the account leaves, or has left.
 func (d *Directory) claimFile() string {
-	if name := FindClaim(context.Background(), d.Out); name != "" {
+	if name, err := FindClaim(context.Background(), d.Out); err == nil && name != "" { // Compare returns the error
 		return name
 	}
 	if d.Plan.accountMethod() == accounting.Unproven {
@@ -194,9 +205,11 @@ type folder struct {
 
 func (d *Directory) folder(stage, name string) folder { return folder{d, stage, name} }
 
-func (f folder) Name() string                       { return f.stage }
-func (f folder) Path() string                       { return f.path(f.name) }
-func (f folder) Resumable(context.Context) bool     { return false }
+func (f folder) Name() string { return f.stage }
+func (f folder) Path() string { return f.path(f.name) }
+func (f folder) Resumable(context.Context) (bool, error) {
+	return false, nil
+}
 func (f folder) Files(context.Context) []string     { return []string{f.name + "/" + manifest.IndexName} }
 func (f folder) Inputs() map[string]manifest.Digest { return nil }
 func (f folder) From() map[string]string            { return nil }
@@ -239,8 +252,8 @@ type expected struct {
 // of one of the runs. It does not say how large files are: those of batches tell how large the
 // batches are.
 func (f expected) look(ctx context.Context, runs ...stream.RunID) (ix *manifest.Index, differs []string, err error) {
-	if !manifest.Finished(f.dir) {
-		return nil, nil, nil
+	if finished, err := manifest.Finished(ctx, f.dir); err != nil || !finished {
+		return nil, nil, err
 	}
 	if ix, err = manifest.Read(ctx, f.dir); err != nil {
 		return nil, nil, err

@@ -185,15 +185,21 @@ func Listed(names []string) string {
 }
 
 // Holds names a result in a run directory, the last in the order of the stages; "" if there is
-// none. A directory that is itself a result has its own name.
-func Holds(ctx context.Context, dir string) (name string) {
+// none. A directory that is itself a result has its own name. After a request to an object store
+// that failed nothing is known.
+func Holds(ctx context.Context, dir string) (name string, err error) {
 	if _, err := manifest.Read(ctx, dir); err == nil {
-		return store.Base(dir)
+		return store.Base(dir), nil
+	} else if store.Failed(err) {
+		return "", err
 	}
 	for _, result := range []string{manifest.CertificateFile, manifest.AccountingFile, manifest.NoiseFolder, manifest.MaterializedFolder, manifest.BatchesFolder, manifest.StrategyFolder, manifest.BoundedFolder} {
-		if _, err := store.Stat(ctx, store.Join(dir, result)); !errors.Is(err, fs.ErrNotExist) {
-			return result
+		switch _, err := store.Stat(ctx, store.Join(dir, result)); {
+		case store.Failed(err):
+			return "", err
+		case !errors.Is(err, fs.ErrNotExist):
+			return result, nil
 		}
 	}
-	return ""
+	return "", nil
 }

@@ -285,6 +285,7 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 		default:
 			cases = append(cases, numberCases(name, b)...)
 			cases = append(cases, stringCases(name, b)...)
+			cases = append(cases, fieldCases(name, b)...)
 		}
 		return nil
 	})
@@ -293,6 +294,36 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 	}
 	return append(cases, nameCases(".")...)
 }
+
+// fieldCases rename fields of JSON, with the hashes as they were and made anew.
+func fieldCases(name string, text []byte) (cases []hostileCase) {
+	now, err := json.Marshal(forged)
+	if err != nil {
+		panic(err)
+	}
+	for i, at := range fields.FindAllSubmatchIndex(text, -1) {
+		for _, reseals := range []bool{false, true} {
+			what := fmt.Sprintf("%s: field %d, %s, is forged, resealed: %v", name, i, text[at[2]:at[3]], reseals)
+			cases = append(cases, hostileCase{what, fmt.Sprintf("fields of %s, %v", filepath.Base(name), reseals), reseals, func(run string) error {
+				path := filepath.Join(run, name)
+				b, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				sums := sumsOf(run)
+				b = slices.Concat(b[:at[2]], now[1:len(now)-1], b[at[3]:])
+				if err := os.WriteFile(path, b, 0o600); err != nil || !reseals {
+					return err
+				}
+				return reseal(run, sums)
+			}})
+		}
+	}
+	return cases
+}
+
+// fields are the names of fields of JSON.
+var fields = regexp.MustCompile(`[{,]\s*"((?:[^"\\]|\\.)*)"\s*:`)
 
 // nameCases put a file and a folder of a forged name into a folder.
 func nameCases(folder string) []hostileCase {

@@ -38,7 +38,7 @@ func TestGS(t *testing.T) {
 	storetest.Client{
 		Scheme: "gs",
 		Serve:  func(t *testing.T, f *storetest.Faults, l store.Limits) { serveGS(t, f, l) },
-		Kinds:  []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short, storetest.Wrong},
+		Kinds:  []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short, storetest.Wrong, storetest.Throttled, storetest.Another},
 	}.Test(t)
 }
 

@@ -17,6 +17,7 @@ import (
 	"minsep/internal/store"
 	"minsep/internal/store/s3"
 	"minsep/internal/store/storetest"
+	"minsep/manifest"
 )
 
 // serveS3 runs a service with one bucket and registers it.
@@ -25,7 +26,7 @@ func serveS3(t *testing.T, faults *storetest.Faults, limits store.Limits) {
 	if err := backend.CreateBucket("bucket"); err != nil {
 		t.Fatal(err)
 	}
-	faults.Service = &conditional{service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}
+	faults.Service = &conditional{service: storetest.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}}
 	server := httptest.NewServer(faults)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_REGION": "us-east-1", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"} {
@@ -118,12 +119,42 @@ func (c *partCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.service.ServeHTTP(w, r)
 }
 
-// Wrong bytes are not among the faults: the fake keeps no checksums.
 func TestS3(t *testing.T) {
 	storetest.Client{
 		Scheme: "s3",
 		Serve:  serveS3,
-		Kinds:  []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short},
+		Kinds:  []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short, storetest.Wrong, storetest.Throttled, storetest.Another},
 		Secret: "hidden",
 	}.Test(t)
+}
+
+// TestCheckedAgain: of a file that is too large for a checksum of the store, bytes that are changed
+// on their way are read again; bytes that are stored so are refused.
+func TestCheckedAgain(t *testing.T) {
+	for scheme, serve := range map[string]func(*testing.T, *storetest.Faults, store.Limits){
+		"s3": serveS3, "gs": func(t *testing.T, f *storetest.Faults, l store.Limits) { serveGS(t, f, l) },
+	} {
+		f := &storetest.Faults{Kinds: []string{storetest.Wrong}, Chance: .2, Most: 1}
+		serve(t, f, storetest.Limits)
+		dir := scheme + "://bucket/run"
+		file, err := manifest.WriteFile(dir, "rows.npy", manifest.SecretFile, func(w io.Writer) error {
+			_, err := w.Write(storetest.Bytes(1, 5<<20))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if err := file.Check(t.Context(), dir); err != nil {
+				t.Error(err)
+			}
+		}
+		file.SHA256[0]++
+		if err := file.Check(t.Context(), dir); !errors.Is(err, manifest.ErrInvalid) {
+			t.Errorf("another file is accepted: %v", err)
+		}
+		if f.Count(storetest.Wrong) < 2 {
+			t.Errorf("%d faults", f.Count(storetest.Wrong))
+		}
+	}
 }

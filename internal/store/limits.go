@@ -75,7 +75,7 @@ func Passing(err error) bool {
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
 		return true
 	}
-	for _, kind := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed, errCorrupt} {
+	for _, kind := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed, errCorrupt, errVersion} {
 		if errors.Is(err, kind) {
 			return true
 		}

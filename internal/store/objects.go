@@ -42,6 +42,9 @@ type Upload interface {
 // ErrCondition is the error of a [Service] where the condition of a request does not hold.
 var ErrCondition = errors.New("precondition failed")
 
+// errBucket is the fault of a name without a key.
+var errBucket = errors.New("is a bucket")
+
 // Object describes an object of a store.
 type Object struct {
 	Size    int64
@@ -80,7 +83,7 @@ func (o *Objects) at(ctx context.Context, op, name string, f func(ctx context.Co
 	if err != nil {
 		return err
 	}
-	return fault(op, name, o.Limits.repeat(ctx, o.Service.Temporary, func(ctx context.Context, n int) error { return f(ctx, n, bucket, key) }))
+	return failed(ctx, fault(op, name, o.Limits.repeat(ctx, o.Service.Temporary, func(ctx context.Context, n int) error { return f(ctx, n, bucket, key) })))
 }
 
 func (o *Objects) name(bucket, key string) string { return o.Scheme + "://" + bucket + "/" + key }
@@ -88,7 +91,7 @@ func (o *Objects) name(bucket, key string) string { return o.Scheme + "://" + bu
 func (o *Objects) object(ctx context.Context, op, name string) (found Object, err error) {
 	err = o.at(ctx, op, name, func(ctx context.Context, _ int, bucket, key string) (err error) {
 		if key == "" {
-			return errors.New("is a bucket")
+			return errBucket
 		}
 		found, err = o.Service.Stat(ctx, bucket, key)
 		return err
@@ -104,7 +107,7 @@ func (o *Objects) Open(ctx context.Context, name string) (File, error) {
 	}
 	bucket, key, _ := split(name)
 	return newObjectFile(ctx, found, func(ctx context.Context, at int64, dst []byte) error {
-		return fault("read", name, o.read(ctx, bucket, key, found, at, dst))
+		return failed(ctx, fault("read", name, o.read(ctx, bucket, key, found, at, dst)))
 	}), nil
 }
 
@@ -113,7 +116,7 @@ func (o *Objects) Write(ctx context.Context, name string, opt Options, write fun
 	if _, key, err := split(name); err != nil {
 		return err
 	} else if key == "" {
-		return fault("write", name, errors.New("is a bucket"))
+		return fault("write", name, errBucket)
 	}
 	if o.MaxParts > 0 && opt.Size > int64(o.MaxParts)*partSize {
 		return o.tooLarge(name)

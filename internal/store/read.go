@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"sync"
 )
 
@@ -19,6 +20,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errCorrupt says that a read object does not have the checksum that the store has.
 var errCorrupt = errors.New("what was read does not have the CRC-32C that the store has")
 
+// errVersion is an answer of another version than the one that the store has, and was asked for.
+var errVersion = errors.New("the answer is of another version of the object than the store has")
+
 // read fills dst from the byte at, and goes on after a fault where it was. A whole object is
 // compared with its checksum.
 func (o *Objects) read(ctx context.Context, bucket, key string, of Object, at int64, dst []byte) error {
@@ -27,6 +31,9 @@ func (o *Objects) read(ctx context.Context, bucket, key string, of Object, at in
 		for done < len(dst) {
 			n, err := o.Service.Read(ctx, bucket, key, of, at+int64(done), dst[done:])
 			done += n
+			if errors.Is(err, ErrCondition) {
+				err = o.changed(ctx, bucket, key, of)
+			}
 			if err == nil && n == 0 {
 				err = io.ErrUnexpectedEOF
 			}
@@ -40,7 +47,17 @@ func (o *Objects) read(ctx context.Context, bucket, key string, of Object, at in
 		}
 		return nil
 	})
-	if errors.Is(err, ErrCondition) {
+	return err
+}
+
+// changed says why the object that was opened could not be read: it is another one by now, or only
+// the answer was.
+func (o *Objects) changed(ctx context.Context, bucket, key string, opened Object) error {
+	now, err := o.Service.Stat(ctx, bucket, key)
+	switch {
+	case err == nil && now.Version == opened.Version:
+		return errVersion
+	case err == nil, errors.Is(err, fs.ErrNotExist):
 		return ErrChanged
 	}
 	return err

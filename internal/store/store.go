@@ -173,20 +173,43 @@ func ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
 }
 
 // ReadVersion returns the contents of a file of at most limit bytes, and their version.
-func ReadVersion(ctx context.Context, name string, limit int64) ([]byte, string, error) {
-	f, err := Open(ctx, name)
+func ReadVersion(ctx context.Context, name string, limit int64) (b []byte, version string, err error) {
+	err = whole(ctx, name, limit, func(f File) error {
+		b, version = make([]byte, f.Size()), f.Version()
+		if n, err := f.ReadAt(b, 0); n < len(b) {
+			return err
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, "", err
 	}
-	defer f.Close()
-	if f.Size() > limit {
-		return nil, "", fault("read", name, &TooLongError{f.Size(), limit})
+	return b, version, nil
+}
+
+// whole opens a file of at most limit bytes and has it read from its beginning to its end. An
+// object that is replaced meanwhile is opened again, a few times.
+func whole(ctx context.Context, name string, limit int64, read func(File) error) error {
+	const times = 3
+	once := func() error {
+		f, err := Open(unwatched(ctx), name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if f.Size() > limit {
+			return fault("read", name, &TooLongError{f.Size(), limit})
+		}
+		return fault("read", name, read(f))
 	}
-	b := make([]byte, f.Size())
-	if n, err := f.ReadAt(b, 0); n < len(b) {
-		return nil, "", fault("read", name, err)
+	err := once()
+	for n := 1; n < times && errors.Is(err, ErrChanged); n++ {
+		err = once()
 	}
-	return b, f.Version(), nil
+	if Failed(err) {
+		note(ctx, err)
+	}
+	return err
 }
 
 // TooLongError says that a file has more bytes than are read.
@@ -204,19 +227,15 @@ func (e *ModeError) Error() string { return fmt.Sprintf("mode %#o lets others us
 // ReadSecret returns the contents of a file of at most limit bytes. A local one that others than
 // its owner may read or write is a [ModeError]. Who can read an object is for its bucket's policy
 // to say.
-func ReadSecret(ctx context.Context, name string, limit int64) ([]byte, error) {
-	f, err := Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if local, is := f.(localFile); is && local.mode.Perm()&0o077 != 0 {
-		return nil, fault("open", name, &ModeError{local.mode.Perm()})
-	}
-	if f.Size() > limit {
-		return nil, fault("read", name, &TooLongError{f.Size(), limit})
-	}
-	return io.ReadAll(Reader(f))
+func ReadSecret(ctx context.Context, name string, limit int64) (b []byte, err error) {
+	err = whole(ctx, name, limit, func(f File) (err error) {
+		if local, is := f.(localFile); is && local.mode.Perm()&0o077 != 0 {
+			return fault("open", name, &ModeError{local.mode.Perm()})
+		}
+		b, err = io.ReadAll(Reader(f))
+		return err
+	})
+	return b, err
 }
 
 // ErrNotText says that a file is not text, such as JSON: it has a byte of zero.
@@ -224,20 +243,15 @@ var ErrNotText = errors.New("is not text")
 
 // ReadText returns the contents of a file of text of at most limit bytes. It stops at the first
 // byte of zero, so that a file that has a size and no contents takes neither memory nor time.
-func ReadText(ctx context.Context, name string, limit int64) ([]byte, error) {
-	f, err := Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if f.Size() > limit {
-		return nil, fault("read", name, &TooLongError{f.Size(), limit})
-	}
-	b, err := io.ReadAll(Text(f))
-	if err == nil && int64(len(b)) != f.Size() {
-		err = io.ErrUnexpectedEOF
-	}
-	return b, fault("read", name, err)
+func ReadText(ctx context.Context, name string, limit int64) (b []byte, err error) {
+	err = whole(ctx, name, limit, func(f File) (err error) {
+		b, err = io.ReadAll(Text(f))
+		if err == nil && int64(len(b)) != f.Size() {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	})
+	return b, err
 }
 
 // Text reads an open file of text from its beginning. A byte of zero ends it with [ErrNotText].

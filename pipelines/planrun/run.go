@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -138,7 +139,9 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if o.DryRun { // else the stages say it
 		for _, name := range []string{"form", "noise"} {
 			if slices.Contains(names, name) {
-				pipelines.MadeAgain(o, ofOneRun[name], t.known)
+				if err := pipelines.MadeAgain(ctx, o, ofOneRun[name], t.known); err != nil {
+					return RunResult{}, err
+				}
 			}
 		}
 	}
@@ -230,8 +233,11 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 			c.Add(inPlanWords(err))
 		}
 	}
-	if m := p.Materialize; m != nil && p.MaterializeParams().Validate() == nil && slices.Contains(names, "materialize") && !manifest.Finished(store.Join(o.Out, manifest.MaterializedFolder)) {
-		err := pipelines.Materialize(p.MaterializeParams()).Look(ctx, p.Scheme.Sample == sampling.SampleOwners)
+	if m := p.Materialize; m != nil && p.MaterializeParams().Validate() == nil && slices.Contains(names, "materialize") {
+		finished, err := manifest.Finished(ctx, store.Join(o.Out, manifest.MaterializedFolder))
+		if err == nil && !finished {
+			err = pipelines.Materialize(p.MaterializeParams()).Look(ctx, p.Scheme.Sample == sampling.SampleOwners)
+		}
 		c.Add(inPlanWords(err))
 	}
 	if path := p.Strategy.WorkloadFile(); path != "" {
@@ -299,6 +305,15 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	return nil
 }
 
+// isThere says whether anything is in the place of a stage's result.
+func isThere(ctx context.Context, s planStage) (bool, error) {
+	_, err := store.Stat(ctx, s.Path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // replaces says of a dry run that the result of a stage would go, since it is of the run before.
 func (r *planRun) replaces(s planStage) bool {
 	return r.how.Again && r.options.DryRun && ofOneRun[s.Name()] != ""
@@ -306,8 +321,12 @@ func (r *planRun) replaces(s planStage) bool {
 
 func (r *planRun) advance(ctx context.Context, s planStage) (state string, err error) {
 	if r.pending {
-		if _, err := store.Stat(ctx, s.Path()); err == nil && r.replaces(s) {
+		there, err := isThere(ctx, s)
+		if err == nil && there && r.replaces(s) {
 			return StageReplace, nil
+		}
+		if err != nil {
+			return "", err
 		}
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
@@ -329,10 +348,11 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		if there {
 			return StageReplace, nil
 		}
-		if s.Resumable(ctx) {
+		resumable, err := s.Resumable(ctx)
+		if err == nil && resumable {
 			return StageResume, nil
 		}
-		return StageToDo, nil
+		return StageToDo, err
 	}
 	if err := r.canMake(s); err != nil {
 		return "", err
@@ -347,7 +367,11 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		return "", inPlanWords(err)
 	}
 	r.settled = append(r.settled, resultName(s))
-	there, differs, err = s.Compare(ctx)
+	watched, failures := store.WatchFailures(ctx)
+	there, differs, err = s.Compare(watched)
+	if failed := failures.Err(); failed != nil {
+		err = fmt.Errorf("planrun: %s: it was made, and could not be read again: repeat the command, which goes on from there: %w", s.Path(), failed)
+	}
 	if err == nil && (!there || differs != nil) {
 		err = fmt.Errorf("planrun: %s: what was just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
 	}

@@ -60,7 +60,11 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	case errors.Is(err, fs.ErrNotExist) && again:
 		return t, &param.Error{Package: "planrun", Param: "again", Value: true, Rule: "is for a directory with a run of the plan, and there is none in " + o.Out + ": leave --again out for the first run"}
 	case errors.Is(err, fs.ErrNotExist):
-		if there := stages.Holds(ctx, o.Out); there != "" && !o.Overwrite {
+		there, err := stages.Holds(ctx, o.Out)
+		if err != nil {
+			return t, err
+		}
+		if there != "" && !o.Overwrite {
 			return t, refuse(path, "is missing", []string{there + " is there"})
 		}
 	case err != nil:
@@ -211,7 +215,12 @@ func mayCorrect(ctx context.Context, o pipelines.Options, records *registry.Regi
 		return false, err
 	}
 	dir := store.Join(o.Out, manifest.NoiseFolder)
-	if !record.HasNoise() && len(run.Earlier) == 0 && !manifest.Finished(dir) && !manifest.Interrupted(dir) {
+	finished, errFinished := manifest.Finished(ctx, dir)
+	interrupted, errInterrupted := manifest.Interrupted(ctx, dir)
+	if err := errors.Join(errFinished, errInterrupted); err != nil {
+		return false, err
+	}
+	if !record.HasNoise() && len(run.Earlier) == 0 && !finished && !interrupted {
 		return true, nil
 	}
 	was, err := stages.TrainingOfPlan(run.Plan.Plan)
@@ -236,7 +245,11 @@ func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, dif
 			return name == "noise" || s.From()[input(before)] != "" // the noise is for the batches too
 		})
 		if from {
-			if _, err := store.Stat(ctx, s.Path()); err == nil {
+			there, err := isThere(ctx, s)
+			if err != nil {
+				return nil, nil, err
+			}
+			if there {
 				again = append(again, s)
 			}
 			continue

@@ -69,8 +69,17 @@ type service struct{ client *s3.Client }
 
 var temporary = retry.IsErrorRetryables(retry.DefaultRetryables)
 
-// Temporary are errors after which the client itself would repeat.
-func (service) Temporary(err error) bool { return temporary.IsErrorRetryable(err) == aws.TrueTernary }
+// Temporary are errors after which the client itself would repeat, those of requests too many in a
+// time, and data that arrived as others than were sent.
+func (service) Temporary(err error) bool {
+	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && answer.HTTPStatusCode() == http.StatusTooManyRequests {
+		return true
+	}
+	if api, ok := errors.AsType[smithy.APIError](err); ok && (api.ErrorCode() == "BadDigest" || api.ErrorCode() == "XAmzContentChecksumMismatch") {
+		return true
+	}
+	return temporary.IsErrorRetryable(err) == aws.TrueTernary
+}
 
 func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, error) {
 	h, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &key, ChecksumMode: types.ChecksumModeEnabled})

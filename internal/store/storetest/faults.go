@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Kinds of faults of a service. Short and Wrong answers look whole, and are given to reads of an
-// object's contents only.
+// Kinds of faults of a service. Short and Wrong answers look whole, and with those of Another are
+// given to reads of an object's contents only.
 const (
 	Busy      = "busy"      // 503, nothing is done
 	Lost      = "lost"      // done, but the answer is a 503
@@ -21,7 +21,11 @@ const (
 	Truncated = "truncated" // the connection breaks in the middle of the answer
 	Short     = "short"     // half of the bytes asked for
 	Wrong     = "wrong"     // a byte is another one
+	Throttled = "throttled" // 429, nothing is done
+	Another   = "another"   // the answer has the version of another object
 )
+
+const refused = "refused"
 
 // Faults is a service in front of which faults happen.
 type Faults struct {
@@ -32,6 +36,7 @@ type Faults struct {
 	Wait    time.Duration // of Hang
 	Delay   time.Duration // of every answer
 	Lives   int64         // requests after which all are Busy; 0: no bound
+	Refused int64         // the request that is answered with a 400, which nobody repeats; 0: none
 
 	mutex  sync.Mutex
 	random *rand.Rand
@@ -54,6 +59,13 @@ func (f *Faults) Live(requests int64) {
 	f.served, f.Lives = 0, requests
 }
 
+// Refuse has the service answer one request with a 400, the n-th from now; 0: none.
+func (f *Faults) Refuse(n int64) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.served, f.Refused = 0, n
+}
+
 // Count is how many faults of a kind there have been.
 func (f *Faults) Count(kind string) int {
 	f.mutex.Lock()
@@ -68,6 +80,9 @@ func (f *Faults) draw(r *http.Request) string {
 		f.random, f.row, f.count = rand.New(rand.NewPCG(1, 2)), map[string]int{}, map[string]int{}
 	}
 	f.served++
+	if f.served == f.Refused {
+		return refused
+	}
 	if f.Lives > 0 && f.served > f.Lives {
 		return Busy
 	}
@@ -77,7 +92,7 @@ func (f *Faults) draw(r *http.Request) string {
 	if len(f.Kinds) > 0 {
 		kind = f.Kinds[f.random.IntN(len(f.Kinds))]
 	}
-	if kind == "" || f.random.Float64() >= f.Chance || f.Most > 0 && f.row[at] >= f.Most || (kind == Short || kind == Wrong) && !contents {
+	if kind == "" || f.random.Float64() >= f.Chance || f.Most > 0 && f.row[at] >= f.Most || (kind == Short || kind == Wrong || kind == Another) && !contents {
 		f.row[at] = 0
 		return ""
 	}
@@ -97,6 +112,14 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Busy:
 		io.Copy(io.Discard, r.Body)
 		busy()
+		return
+	case refused:
+		io.Copy(io.Discard, r.Body)
+		http.Error(w, "no", http.StatusBadRequest)
+		return
+	case Throttled:
+		io.Copy(io.Discard, r.Body)
+		http.Error(w, "slower", http.StatusTooManyRequests)
 		return
 	case Reset:
 		panic(http.ErrAbortHandler)
@@ -129,6 +152,13 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	for k, v := range answer.Header() {
 		w.Header()[k] = v
+	}
+	if kind == Another {
+		for _, version := range []string{"ETag", "X-Goog-Generation"} {
+			if w.Header().Get(version) != "" {
+				w.Header().Set(version, map[bool]string{true: `"0"`, false: "1"}[version == "ETag"])
+			}
+		}
 	}
 	if r.Method != http.MethodHead {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))

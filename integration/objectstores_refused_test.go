@@ -1,0 +1,104 @@
+package integration
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"minsep/inspect"
+	"minsep/internal/stattest"
+	"minsep/internal/store"
+	"minsep/manifest"
+	"minsep/report"
+)
+
+// blames are what an error says that takes a read that failed for something that is stored.
+var blames = []string{"overwrite", "meanwhile", "finished result", "another result", "is missing", "is not the one", "not what", "cannot be used"}
+
+func mustNotBlame(t *testing.T, refused int64, err error) {
+	t.Helper()
+	for _, blame := range blames {
+		if strings.Contains(err.Error(), blame) {
+			t.Errorf("after request %d was refused, an error says %q: %v", refused, blame, err)
+		}
+	}
+}
+
+// TestRefusedRequests has an object store refuse one request of a command, one after the other: a
+// command that fails says so. No run directory is called broken, no result is taken for another one
+// or for a finished one, and the command repeated completes with the bytes of a local run. Where a
+// command only reads, every request is refused in turn where MINSEP_LONG is set, and some without.
+func TestRefusedRequests(t *testing.T) {
+	ctx := t.Context()
+	here := t.TempDir()
+	newPlace(t, here)
+	if err := plan(ctx, here); err != nil {
+		t.Fatal(err)
+	}
+	forget(ctx, t, here)
+	want := contents(t, here, store.Join(here, "planned"))
+	for scheme, faults := range objectStores(t) {
+		t.Run(scheme, func(t *testing.T) {
+			root := scheme + "://bucket/refused"
+			planned := store.Join(root, "planned")
+			newPlace(t, root)
+			forget(ctx, t, root)
+			failed := 0
+			for n := int64(1); ; n += 1 + n/2 { // while it writes: ever further
+				faults.Refuse(n)
+				err := plan(ctx, root)
+				before := faults.Requests()
+				faults.Refuse(0)
+				if err != nil {
+					failed++
+					mustNotBlame(t, n, err)
+				} else if before < n {
+					break
+				}
+			}
+			sameContents(t, contents(t, root, planned), want)
+			for name, command := range map[string]func() error{
+				"run": func() error { return plan(ctx, root) },
+				"inspect": func() error {
+					found, err := inspect.Directory(ctx, planned)
+					return errors.Join(err, inspect.Broken(found))
+				},
+				"report": func() error {
+					r, err := report.Read(ctx, planned, report.Options{Compare: true})
+					if err == nil && r.Report.State != inspect.StateCertified {
+						t.Errorf("a page says %s", r.Report.Verdict)
+					}
+					return err
+				},
+				"compose": func() error { _, err := inspect.Apart(ctx, []string{planned}, 1); return err },
+			} {
+				faults.Refuse(0)
+				if err := command(); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				requests := faults.Requests()
+				step := int64(1)
+				if !stattest.Long() {
+					step += requests / 20
+				}
+				for n := 1 + step/2; n <= requests; n += step {
+					faults.Refuse(n)
+					err := command()
+					switch {
+					case err == nil: // it was not needed, and what came out is right
+					case errors.Is(err, inspect.ErrFailedCheck), errors.Is(err, manifest.ErrInvalid):
+						t.Errorf("%s: request %d of %d was refused: %v", name, n, requests, err)
+					case err != nil:
+						mustNotBlame(t, n, err)
+					}
+				}
+				t.Logf("%s: %d requests", name, requests)
+			}
+			faults.Refuse(0)
+			inspected(t, planned, 6)
+			if failed < 5 {
+				t.Errorf("only %d runs failed", failed)
+			}
+		})
+	}
+}

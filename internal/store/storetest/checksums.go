@@ -1,0 +1,44 @@
+package storetest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/http/httptest"
+)
+
+// Checksums adds to a fake of S3 the checksums of whole objects, which S3 has and the fake has not:
+// an object that arrives as another one than was sent is refused, and who asks for an object's
+// checksum is told.
+type Checksums struct{ Service http.Handler }
+
+const checksumHeader = "X-Amz-Checksum-Crc32c"
+
+func checksumOf(b []byte) string {
+	sum := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
+}
+
+func (c Checksums) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch sent := r.Header.Get(checksumHeader); {
+	case r.Method == http.MethodPut && sent != "":
+		b, err := io.ReadAll(r.Body)
+		if err != nil || checksumOf(b) != sent {
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, "<Error><Code>BadDigest</Code></Error>")
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(b))
+	case r.Method == http.MethodHead && r.Header.Get("X-Amz-Checksum-Mode") != "":
+		whole := httptest.NewRecorder()
+		c.Service.ServeHTTP(whole, httptest.NewRequest(http.MethodGet, r.URL.Path, nil))
+		if whole.Code == http.StatusOK {
+			w.Header().Set(checksumHeader, checksumOf(whole.Body.Bytes()))
+			w.Header().Set("X-Amz-Checksum-Type", "FULL_OBJECT")
+		}
+	}
+	c.Service.ServeHTTP(w, r)
+}
