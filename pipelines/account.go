@@ -101,7 +101,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	if err != nil {
 		return AccountResult{}, err
 	}
-	problem.Watch = watch
+	problem.Watch = WatchPhase
 	result := AccountResult{Out: o.Out, Run: problem.Run, Epsilon: a.Epsilon, Delta: a.Delta, DryRun: o.DryRun}
 	if result.Method, err = problem.Run.Method(); err != nil {
 		return result, err
@@ -165,8 +165,8 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 	return err
 }
 
-// watch shows the progress of a plan of a verification.
-func watch(p verification.Phase) {
+// WatchPhase shows the progress of a plan of a verification.
+func WatchPhase(p verification.Phase) {
 	unit := ""
 	switch {
 	case p.Text == verification.PhaseTables:

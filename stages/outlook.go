@@ -12,8 +12,9 @@ const outlookStrategy = 5
 
 // Outlook is a forecast of the samples of the plan's account before it runs; nil where the
 // scheme, the strategy or the number of examples that count are not known before the data, where a
-// certificate is taken over, and where no samples are needed.
-func (p Plan) Outlook(ctx context.Context) (*verification.Outlook, error) {
+// certificate is taken over, and where no samples are needed. watch, if not nil, is told of its
+// progress.
+func (p Plan) Outlook(ctx context.Context, watch func(verification.Phase)) (*verification.Outlook, error) {
 	if p.Privacy.From != "" || p.Scheme.Prob == 0 && p.Scheme.BatchSize != 0 && p.numbered() == 0 && !p.Scheme.Kind().ExactBatchSize {
 		return nil, nil
 	}
@@ -38,7 +39,7 @@ func (p Plan) Outlook(ctx context.Context) (*verification.Outlook, error) {
 	if run.Examples == 0 {
 		run.Examples = unknownExamples
 	}
-	o, err := verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime}.Outlook(ctx)
+	o, err := verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, Watch: watch}.Outlook(ctx)
 	if err != nil || !o.Samples {
 		return nil, err
 	}

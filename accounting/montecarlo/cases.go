@@ -111,7 +111,11 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 	}
 	s.checkColumns(&check, columns)
 	if s.exactness(columns.Bands) == Bound {
-		check.Require(false, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d: there are only bounds otherwise", c.MinSep))
+		if columns.Bands > c.MinSep {
+			check.Require(false, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d: there are only bounds otherwise", c.MinSep))
+		} else {
+			check.Require(false, "k_u", c.Examples, fmt.Sprintf("is too large for %s with b = %d: the loss of so many examples has only bounds", c.Scheme, c.MinSep))
+		}
 	}
 	return s, columns, check.Err()
 }

@@ -14,6 +14,11 @@ import (
 // start is the noise multiplier that is tried first, and one that needs no samples, if there is
 // one.
 func (p Problem) start(ctx context.Context, e *estimator) (first float64, provable tilt.Provable, err error) {
+	text := "looking for a σ that needs no samples"
+	if e.share.seconds > 0 {
+		text += fmt.Sprintf(", for at most %s of a processor", roughly(e.share.seconds))
+	}
+	e.report(Phase{Text: text})
 	if first, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())); err != nil {
 		return first, provable, err
 	}
@@ -49,7 +54,6 @@ func firstTried(provable tilt.Provable, delta float64) float64 {
 
 // calibrated estimates the noise multiplier, then fixes candidates around it.
 func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error {
-	e.report(Phase{Text: "looking for a σ that needs no samples"})
 	start, provable, err := p.start(ctx, e)
 	if err != nil {
 		return err

@@ -39,6 +39,9 @@ type Outlook struct {
 // Refused says that a verification would end without a certificate.
 func (o Outlook) Refused() bool { return o.Samples && !o.Enough && o.Proven == 0 }
 
+// Hopeless says that no verification has as many samples as are needed.
+func (o Outlook) Hopeless() bool { return o.Least > maxBudget }
+
 // Outlook makes the tables of the first noise multipliers that a plan would try, with more noise
 // each, until the budget is enough for an estimate. It may take some seconds of a processor.
 func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {

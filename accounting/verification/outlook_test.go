@@ -1,12 +1,39 @@
 package verification
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"minsep/accounting/ledger"
 	"minsep/sampling"
 )
+
+// TestSmallDelta: a δ that no samples and no bounds prove is refused before either is looked for,
+// and of one that takes more samples than there may be an outlook says so.
+func TestSmallDelta(t *testing.T) {
+	var bad *ParamError
+	for _, delta := range []float64{1e-300, 0.9 * leastSampled} {
+		if _, err := (Problem{Run: smallRun(), Epsilon: 2, Delta: delta}).Outlook(t.Context()); !errors.As(err, &bad) || bad.Param != "delta" || bad.Value != delta {
+			t.Errorf("δ = %g: %v", delta, err)
+		}
+	}
+	if err := (Problem{Run: smallRun(), Epsilon: 2, Delta: leastSampled}).Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := (Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-300, NoiseMultiplier: 9}).Validate(); err != nil {
+		t.Errorf("a noise multiplier that is given: %v", err)
+	}
+	var texts []string
+	p := Problem{Run: plainRun(), Epsilon: 2, Delta: 1e-30, CPUTime: time.Second, Watch: func(p Phase) { texts = append(texts, p.Text) }}
+	o, err := p.Outlook(t.Context())
+	if err != nil || !o.Hopeless() || !o.Refused() {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if len(texts) == 0 || texts[0] != "looking for a σ that needs no samples, for at most 1 s of a processor" {
+		t.Errorf("told of %q", texts)
+	}
+}
 
 // TestOutlook: before anything is estimated it is known whether there are samples at all, whether
 // the budget is enough for an estimate, and what is enough. What it says is what a plan then does.

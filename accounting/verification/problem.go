@@ -91,11 +91,15 @@ func (p Problem) Validate() error {
 	}
 	c.Require(given <= 1, "samples and cpu-time", nil, "only one of them may be given")
 	c.Require(p.CPUTime >= 0, "cpu-time", p.CPUTime, "must be above 0")
-	if method, err := p.Run.Method(); err == nil && method == accounting.PLD && p.NoiseMultiplier == 0 {
-		c.Require(p.Delta >= leastComposed, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: what its privacy loss distributions cut off counts as a loss of all privacy", leastComposed))
-	}
-	if p.NoiseMultiplier != 0 {
+	method, err := p.Run.Method()
+	switch {
+	case p.NoiseMultiplier != 0:
 		c.Positive("noise multiplier", p.NoiseMultiplier)
+	case err != nil: // has a place of its own
+	case method == accounting.PLD:
+		c.Require(p.Delta >= leastComposed, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: what its privacy loss distributions cut off counts as a loss of all privacy", leastComposed))
+	case method == accounting.MonteCarlo || method == accounting.Unproven:
+		c.Require(p.Delta >= leastSampled, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: no number of samples and no bound proves a smaller one; independent noise with scheme fixed has a closed form", leastSampled))
 	}
 	return c.Err()
 }

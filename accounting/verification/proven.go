@@ -23,6 +23,10 @@ var ErrEstimatedAbove = fmt.Errorf("%w by the estimate", accounting.ErrNotVerifi
 // the tails that [pld.Options] cut off.
 const leastComposed = 1e-18
 
+// leastSampled is the least δ for which a noise multiplier is sought where samples decide: below it
+// neither they nor bounds by moments prove anything, and the search for bounds takes minutes.
+const leastSampled = 1e-40
+
 // proven finds the smallest noise multiplier whose δ is proven without samples.
 func (p Problem) proven(ctx context.Context, out *Plan) error {
 	sigma := p.NoiseMultiplier

@@ -215,6 +215,13 @@ func printOutlook(t io.Writer, o verification.Outlook) {
 	if o.Proven > 0 {
 		fmt.Fprintf(t, "expected\ta noise multiplier of at most %.5g, which needs no samples\n", o.Proven)
 	}
+	if o.Hopeless() {
+		fmt.Fprintf(t, "expected\tmore samples than any verification has, at noise multiplier %.4g (M/delta %.3g)\n", o.NoiseMultiplier, o.Effort)
+		if o.Refused() {
+			fmt.Fprintf(t, "expected\tno certificate, exit code 3, whatever the budget: give a larger delta or epsilon, or another scheme\n")
+		}
+		return
+	}
 	verdict := "the budget is enough for that"
 	if !o.Enough {
 		verdict = "the budget is not enough for that"

@@ -289,7 +289,7 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	if r.options.DryRun {
 		e := r.Plan.Estimate(name, r.edges)
 		if name == "account" && state != StageSkipped {
-			if e.Outlook, err = r.Plan.Outlook(ctx); err != nil {
+			if e.Outlook, err = r.Plan.Outlook(ctx, pipelines.WatchPhase); err != nil {
 				return err
 			}
 		}
