@@ -32,6 +32,7 @@ func TestSchemesPage(t *testing.T) {
 		"balanced-min-sep":                 {BalancedMinSep: &balanced},
 		"multi-owner":                      {MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: steps, MinSep: minSep}},
 		"fixed":                            {Fixed: &sampling.Fixed{BatchSize: 10, Steps: steps, MinSep: minSep}},
+		"rotation":                         {Rotation: &sampling.Rotation{Steps: steps, EpochSteps: 8}},
 	}
 	for _, name := range sampling.KindNames() {
 		if _, ok := samplers[name]; !ok {
@@ -74,7 +75,7 @@ func TestSchemesPage(t *testing.T) {
 				if words[got] != want {
 					t.Errorf("%s %s, column %d: %q, the page says %q", heading[3:], cells[0], i+1, words[got], want)
 				}
-				if sampler.Fixed != nil || sampler.MultiOwner != nil {
+				if sampler.Fixed != nil || sampler.MultiOwner != nil || sampler.Rotation != nil {
 					continue
 				}
 				run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 50}

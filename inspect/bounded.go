@@ -159,6 +159,10 @@ func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Au
 	of := sampling.Audited{Examples: source.Rows, Neighborhoods: source.Population().Neighborhoods}
 	several := false
 	numbers := make(map[string]int32) // of owners, by their text: ids of one type differ in it
+	if c := table.Summary.Coverage; c != nil {
+		of.Pools = &sampling.PoolMembers{Number: c.Pools, Size: c.Size}
+		withOwners = true
+	}
 	if withOwners {
 		of.Owners = new(sampling.Owners)
 	}
@@ -166,6 +170,10 @@ func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Au
 		for i := range r.Len() {
 			of.Copies = append(of.Copies, r.Copies[i])
 			several = several || r.Copies[i] > 1
+			if of.Pools != nil {
+				of.Pools.Of = append(of.Pools.Of, r.PoolsOf(i)...)
+				of.Pools.Ends = append(of.Pools.Ends, len(of.Pools.Of))
+			}
 			if !withOwners {
 				continue
 			}

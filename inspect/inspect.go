@@ -264,6 +264,10 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		}
 		public = stages.Source{Table: opened}.Population()
 	}
+	if ofPools := params.Scheme.Rotation != nil; ofPools != (of.Pools != nil) {
+		found.check("pools", "rotation has a table of pools beside it, and other schemes have none", false)
+		return found, nil
+	}
 	if ofOwners {
 		alone := ownedOnce(of)
 		found.check("owned once", "every example of the bounded table has one owner, and is there once", alone)

@@ -173,7 +173,7 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 		return index, err
 	}
 	config := formation.Config{Spec: formed.Scheme, Examples: source.Rows, Shards: formed.Shards, Dir: dir, Parquet: f.Parquet,
-		IDs: idsOf(source), KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Buckets: f.Buckets, TempDir: w.jobs.workDir}
+		IDs: idsOf(source), KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Pools: formed.Pools, Buckets: f.Buckets, TempDir: w.jobs.workDir}
 	progress.Expect(formation.ExamplesSampled, source.Rows)
 	p, s := beam.NewPipelineWithRoot()
 	files, err := formRows(s, source, config)

@@ -11,6 +11,7 @@ type Audited struct {
 	Copies        []uint32      // of each row; nil: one each
 	Owners        *Owners       // of each row; needed for multi-owner, where owners follow the scheme, and for fixed batches formed with owners
 	Neighborhoods Neighborhoods // of the copies; needed for multi-owner
+	Pools         *PoolMembers  // needed for rotation
 }
 
 // copies returns the number of entries that row may have in one batch.
@@ -64,8 +65,9 @@ type Audit struct {
 	realized Realized
 	steps    int
 
-	epoch  *epochCount // of epoch-min-sep
-	groups *groupAudit // where owners follow the scheme: from there on they are its examples
+	epoch  *epochCount    // of epoch-min-sep
+	rotate *rotationAudit // of rotation
+	groups *groupAudit    // where owners follow the scheme: from there on they are its examples
 
 	outOfRange, disorder, tooMany, wrongSize int64
 }
@@ -155,6 +157,9 @@ func NewAudit(spec Spec, of Audited) *Audit {
 	if s := spec.EpochMinSep; s != nil {
 		a.epoch = newEpochCount(*s, of.total(), spec.Truncation != nil)
 	}
+	if spec.Rotation != nil {
+		a.rotate = newRotationAudit(spec, of)
+	}
 	if of.Owners != nil {
 		s := newSeparation(nil)
 		a.owners = &s
@@ -195,6 +200,9 @@ func (a *Audit) Step(rows []int64) {
 			if a.epoch != nil {
 				a.epoch.visit(row, copies)
 			}
+			if a.rotate != nil {
+				a.rotate.visit(row, step)
+			}
 		} else {
 			a.tooMany++
 		}
@@ -206,6 +214,9 @@ func (a *Audit) Step(rows []int64) {
 	}
 	if a.epoch != nil {
 		a.epoch.passed(a.steps)
+	}
+	if a.rotate != nil {
+		a.rotate.passed(a.steps)
 	}
 }
 
@@ -249,6 +260,9 @@ func (a *Audit) Checks() []Check {
 	}
 	if a.epoch != nil {
 		checks = append(checks, count("epochs", a.epoch.rule(a.participant()), a.epoch.broken))
+	}
+	if a.rotate != nil {
+		checks = append(checks, a.rotate.checks()...)
 	}
 	if a.groups != nil {
 		a.realized.MostParticipationsByUser = a.examples.most()
@@ -314,8 +328,11 @@ func (a *Audit) totalCheck() Check {
 		tolerance = math.Sqrt(variance / falseAlarm)
 	} else {
 		s := a.spec.Scheme().(Independent)
-		mean, variance = s.TotalMoments(a.of.total())
-		most := float64((s.NumSteps() + s.Separation() - 1) / s.Separation())
+		all, most := a.of.total(), float64((s.NumSteps()+s.Separation()-1)/s.Separation())
+		if a.rotate != nil { // only a last period that is cut is random
+			all, most = a.rotate.pools.Size, 1
+		}
+		mean, variance = s.TotalMoments(all)
 		l := math.Log(2 / falseAlarm)
 		tolerance = most*l/3 + math.Sqrt(most*l/3*(most*l/3)+2*variance*l)
 	}

@@ -1,11 +1,11 @@
 // Package sampling decides which examples take part in which training step.
 //
 // A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep], [BalancedMinSep],
-// [Poisson], [BallsInBins], [CyclicPoisson], [MultiOwner] and [Fixed], with [Truncation] after it.
-// Its Validate reports every fault, its doc comment says under "Formal guarantees" what its batches
-// guarantee, and JSON holds it word for word in a manifest and a certificate. [Spec] holds one of
-// them, and [Kinds] lists them. [Params] are what users give, a batch size for example, of which
-// [Params.Spec] makes the scheme that is run:
+// [Poisson], [BallsInBins], [CyclicPoisson], [MultiOwner], [Fixed] and [Rotation], with
+// [Truncation] after it. Its Validate reports every fault, its doc comment says under "Formal
+// guarantees" what its batches guarantee, and JSON holds it word for word in a manifest and a
+// certificate. [Spec] holds one of them, and [Kinds] lists them. [Params] are what users give, a
+// batch size for example, of which [Params.Spec] makes the scheme that is run:
 //
 //	p := sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 128}
 //	spec, err := p.Spec(sampling.Population{Examples: 50000})

@@ -22,7 +22,7 @@ type Params struct {
 	Sample            string  `json:"sample,omitempty"`             // what takes part: SampleExamples, also if empty, or SampleOwners
 	ExamplesPerOwner  int     `json:"examples_per_owner,omitempty"` // that an owner brings each time, 1 to 2^20, with SampleOwners
 	MinSep            int     `json:"min_sep,omitempty"`            // b in steps, at least 1; the epoch T of balls-in-bins; not for poisson
-	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep, at least MinSep, instead of BatchSize
+	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep and rotation, at least MinSep, instead of BatchSize
 	Participations    float64 `json:"participations,omitempty"`     // κ of balanced-min-sep in a run, above 0, instead of BatchSize
 	BatchSize         float64 `json:"batch_size,omitempty"`         // expected, in copies of examples, or in owners with SampleOwners, above 0; exact for fixed
 	Prob              float64 `json:"prob,omitempty"`               // p in (0, 1], instead of BatchSize
@@ -36,7 +36,7 @@ type Params struct {
 // Population is what a scheme needs to know of the examples to turn a batch size into a
 // probability.
 type Population struct {
-	Examples      int64         // at least 1; copies count
+	Examples      int64         // at least 1; copies count; of one pool, where the kind has Pools
 	Neighborhoods Neighborhoods // of the copies; looked at only where the kind's Owners are OwnersNeeded
 	Owners        OwnerSizes    // looked at only with SampleOwners
 }
@@ -59,7 +59,7 @@ var Parameters = []Parameter{
 		"must be at least 1", func(p *Params) any { return &p.ExamplesPerOwner }},
 	{"min-sep", "least distance in steps of two participations; the epoch of balls-in-bins",
 		"must be at least 1", func(p *Params) any { return &p.MinSep }},
-	{"epoch-steps", "epoch-min-sep: steps of an epoch, instead of a batch size, which becomes examples / epoch-steps",
+	{"epoch-steps", "epoch-min-sep and rotation: steps of an epoch, instead of a batch size, which becomes examples / epoch-steps",
 		"must be at least min-sep", func(p *Params) any { return &p.EpochSteps }},
 	{"participations", "balanced-min-sep: how often each example takes part in the run, instead of a batch size",
 		"must be above 0", func(p *Params) any { return &p.Participations }},
@@ -148,7 +148,7 @@ func (p Params) checkRate(c *param.Checker) {
 func (p Params) WithoutExamples() Params {
 	switch {
 	case p.Kind().ExactBatchSize || p.BatchSize <= 0:
-	case p.Scheme == epochMinSepKind.Name:
+	case p.Scheme == epochMinSepKind.Name || p.Scheme == rotationKind.Name:
 		p.BatchSize, p.EpochSteps = 0, max(p.MinSep, p.Steps)
 	case p.Scheme == balancedMinSepKind.Name:
 		p.BatchSize, p.Participations = 0, 1

@@ -47,6 +47,7 @@ var kindParams = map[string]sampling.Params{
 	"cyclic-poisson":   {Steps: 40, MinSep: 4, BatchSize: 100},
 	"multi-owner":      {Steps: 40, MinSep: 4, BatchSize: 100},
 	"fixed":            {Steps: 40, MinSep: 4, BatchSize: 100},
+	"rotation":         {Steps: 40, BatchSize: 100},
 }
 
 // TestKinds: the parameters of every kind make a scheme of that kind, which JSON holds under the
@@ -167,7 +168,12 @@ func TestParamsRefuse(t *testing.T) {
 		{"an epoch twice", "epoch-min-sep", func(p *sampling.Params) { p.EpochSteps = 9 }, "batch size and epoch steps", "exactly one"},
 		{"no epoch", "epoch-min-sep", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and epoch steps", "exactly one"},
 		{"an epoch below min-sep", "epoch-min-sep", func(p *sampling.Params) { p.BatchSize, p.EpochSteps = 0, 3 }, "epoch steps", "at least min-sep, 4"},
-		{"an epoch of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.EpochSteps = 9 }, "epoch steps", "is for epoch-min-sep only"},
+		{"an epoch of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.EpochSteps = 9 }, "epoch steps", "is for epoch-min-sep and rotation only"},
+		{"rotation with a rate", "rotation", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for rotation"},
+		{"rotation with a distance", "rotation", func(p *sampling.Params) { p.MinSep = 4 }, "min-sep", "left out for rotation"},
+		{"rotation of owners", "rotation", func(p *sampling.Params) { p.Sample, p.ExamplesPerOwner = "owners", 2 }, "sample", "is not for rotation"},
+		{"rotation without a period", "rotation", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and epoch steps", "exactly one"},
+		{"rotation with a largest batch", "rotation", func(p *sampling.Params) { p.MaxBatchSize = 120 }, "max batch size", "left out for rotation"},
 		{"balanced with a rate", "balanced-min-sep", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for balanced-min-sep"},
 		{"participations twice", "balanced-min-sep", func(p *sampling.Params) { p.Participations = 3 }, "batch size and participations", "exactly one"},
 		{"no participations", "balanced-min-sep", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and participations", "exactly one"},

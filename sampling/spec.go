@@ -20,18 +20,20 @@ type Spec struct {
 	BalancedMinSep *BalancedMinSep `json:"balanced-min-sep,omitempty"`
 	MultiOwner     *MultiOwner     `json:"multi-owner,omitempty"`
 	Fixed          *Fixed          `json:"fixed,omitempty"`
+	Rotation       *Rotation       `json:"rotation,omitempty"`
 	Owners         *OwnerSampling  `json:"owners,omitempty"`     // nil: examples take part on their own
 	Truncation     *Truncation     `json:"truncation,omitempty"` // of any scheme but fixed; nil for none
 }
 
 // Kinds are the schemes that users can choose, in the order in which they are listed.
-var Kinds = []Kind{bMinSepKind, epochMinSepKind, balancedMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind}
+var Kinds = []Kind{bMinSepKind, epochMinSepKind, balancedMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind, rotationKind}
 
 // Kind is a scheme as users choose it: what is the same for all its parameters. It is declared in
 // the scheme's file.
 type Kind struct {
 	Name   string    // as on the command line, in plans, and as the field of Spec
 	Help   string    // what it does, in lines of at most 104 columns
+	Pools  bool      // whether the examples are from a table with pools, and from no other
 	Owners Ownership // what the batches have to do with owners
 	// Takes are the parameters that belong to this scheme, and others that name them, alone.
 	Takes []string

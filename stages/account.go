@@ -205,9 +205,22 @@ func (a Account) checkMost(run accounting.Run) error {
 	return e
 }
 
-// MostPerOwner is how many copies of examples the owner with the most has, at least 1.
+// takingPart is how many copies of examples take part at a time: all of the table, or all of one
+// of its pools.
+func takingPart(s ownergraph.Summary) int64 {
+	if s.Coverage != nil {
+		return s.Coverage.Size
+	}
+	return s.KeptCopies
+}
+
+// MostPerOwner is how many copies of examples the owner with the most has, at least 1: of those in
+// one pool, where the table has pools.
 func MostPerOwner(s ownergraph.Summary) int {
 	most := int64(1)
+	if s.Coverage != nil {
+		return 1
+	}
 	for _, bin := range s.KeptPerOwner {
 		most = max(most, bin.Value)
 	}

@@ -10,6 +10,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling"
+	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type FormResult struct {
 	Scheme            sampling.Spec `json:"scheme"`                      // as it was run, with the probability
 	Examples          int64         `json:"examples"`                    // rows; 0 after a dry run on a graph, as all that follows
 	Copies            int64         `json:"copies"`                      // of them, at least as many
+	Pools             int           `json:"pools,omitempty"`             // of rotation
+	PoolExamples      int64         `json:"pool_examples,omitempty"`     // in each of them
 	ExpectedBatchSize float64       `json:"expected_batch_size"`         // in owners, where they are sampled
 	Owners            int64         `json:"owners,omitempty"`            // where they are sampled, as what follows
 	ExpectedExamples  float64       `json:"expected_examples,omitempty"` // of a batch
@@ -59,6 +62,7 @@ func (f Form) Validate() error {
 	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
+	c.Require(!f.Kind().Pools || f.Examples == 0 && len(f.Graph) == 0, "scheme", f.Scheme, "needs a bounded table of pools: bound the graph with --pools, and give --bounded")
 	c.Require(f.Sample != sampling.SampleOwners || f.Examples == 0, "sample", f.Sample, "needs a graph, which says who owns what: numbered examples are their own owners")
 	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
 	c.Require(f.Buckets >= 0 && f.Buckets <= maxBuckets, "buckets", f.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
@@ -79,6 +83,9 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 		return FormResult{}, source, err
 	}
 	formed := FormResult{Scheme: spec, Examples: source.Rows, Copies: source.Population().Examples, ExpectedBatchSize: spec.ExpectedBatchSize(source.Population())}
+	if c := source.coverage(); c != nil {
+		formed.Copies, formed.Pools, formed.PoolExamples = source.Rows, c.Pools, c.Size
+	}
 	if spec.Owners != nil {
 		formed.Owners, formed.ExpectedExamples = source.Population().Owners.Total(), spec.ExpectedExamples(source.Population())
 	}
@@ -125,7 +132,15 @@ func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
 	return nil, err
 }
 
-// Population is the population of the scheme.
+// coverage says how far the pools of a table reach; nil without pools.
+func (s Source) coverage() *ownergraph.Coverage {
+	if s.Table == nil {
+		return nil
+	}
+	return s.Table.Summary.Coverage
+}
+
+// Population are the examples that a scheme is made for: of a table of pools, one pool's.
 func (s Source) Population() sampling.Population {
 	if s.Table == nil {
 		return sampling.Population{Examples: s.Rows, Neighborhoods: sampling.Neighborhoods{1: s.Rows}}
@@ -134,7 +149,7 @@ func (s Source) Population() sampling.Population {
 	for _, bin := range s.Table.Summary.Neighborhoods {
 		sizes[int(bin.Value)] = bin.Count
 	}
-	return sampling.Population{Examples: s.Table.Summary.KeptCopies, Neighborhoods: sizes, Owners: ownerSizes(s.Table.Summary)}
+	return sampling.Population{Examples: takingPart(s.Table.Summary), Neighborhoods: sizes, Owners: ownerSizes(s.Table.Summary)}
 }
 
 // Inputs are the sources of batches, as their index names them.

@@ -62,7 +62,7 @@ type formedBatches struct {
 // Examples are the facts about a training run's examples that a claim depends on.
 type Examples struct {
 	Identity     string // as run.json names them; "" if nothing is known of them
-	Copies       int64  // of examples; 0 if not known
+	Copies       int64  // of examples, or of one pool's; 0 if not known
 	MostPerOwner int    // examples of one owner, at least 1
 	Numbered     bool   // not of a table: nothing is known of owners
 	Copied       bool   // some example is there more than once
@@ -71,7 +71,7 @@ type Examples struct {
 }
 
 func (t *tableFacts) examples() Examples {
-	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: t.summary.KeptCopies, MostPerOwner: MostPerOwner(t.summary),
+	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: takingPart(t.summary), MostPerOwner: MostPerOwner(t.summary),
 		Copied: Copied(t.summary), Owners: ownerSizes(t.summary).Total(), Shared: Shared(t.summary)}
 }
 

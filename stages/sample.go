@@ -52,10 +52,14 @@ func (s Source) checkSample(p sampling.Params) error {
 	return bad
 }
 
-// checkPools refuses a table with pools for a scheme that does not know them: an owner may have
-// many examples in all of them together.
+// checkPools refuses a table with pools for a scheme that does not know them, since an owner may
+// have many examples in all of them together, and rotation without pools.
 func (s Source) checkPools(p sampling.Params) error {
-	if s.Table != nil && s.Table.OfPools() {
+	ofPools := s.Table != nil && s.Table.OfPools()
+	switch {
+	case p.Kind().Pools && !ofPools:
+		return &ParamError{Package: "stages", Param: "scheme", Value: p.Scheme, Rule: "needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools)"}
+	case !p.Kind().Pools && ofPools:
 		return &ParamError{Package: "stages", Param: "scheme", Value: p.Scheme, Rule: "must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)"}
 	}
 	return nil

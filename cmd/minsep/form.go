@@ -89,6 +89,9 @@ func printFormed(w io.Writer, f stages.FormResult) {
 	if f.Owners > 0 {
 		fmt.Fprintf(t, "owners\t%s\n", words.Grouped(f.Owners))
 	}
+	if f.Pools > 0 {
+		fmt.Fprintf(t, "pools\t%d, of %s each\n", f.Pools, plural(f.PoolExamples, "example"))
+	}
 	fmt.Fprintf(t, "scheme\t%s\n", scheme)
 	fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(f.ExpectedBatchSize, f.Owners, f.ExpectedExamples))
 	if size := f.PaddedBatchSize(); size > 0 {

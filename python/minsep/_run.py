@@ -237,12 +237,15 @@ class Run:
         return self._table.take(rows)
 
     def pools(self) -> list[NDArray[np.int64]]:
-        """The rows of each pool of rotation, ascending: minsep bound --pools. It needs pyarrow.
+        """The examples of each pool of rotation, which minsep bound --pools makes; without pools the list is empty. It needs pyarrow.
 
-        A period of rotation has batches of one pool: period e that of number e modulo how many there are. In a pool no owner
-        has two examples. Without pools the list is empty.
+        They are rows of the example table; for a run that `join` gave, positions in the user's data. Period e of a training has
+        batches of pool e modulo the number of pools. In a pool no owner has two examples.
         """
-        return self._table.pools() if self._need_batches().rows_of == "bounded" else []
+        if self._need_batches().rows_of != "bounded":
+            return []
+        pools = self._table.pools()
+        return pools if self._positions is None else [np.asarray(self._positions[rows]) for rows in pools]
 
     def join(self, ids: Any, cache: str | os.PathLike[str] | None = None) -> Run:
         """The same run with batches of positions in the user's data, whose example ids are ids, in any order.

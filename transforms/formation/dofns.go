@@ -87,7 +87,8 @@ func (f *drawFn) Setup(ctx context.Context) (err error) {
 }
 
 func (f *drawFn) newDrawer() *drawer {
-	d := &drawer{src: stream.NewSource(f.participations), events: newEventPacker(f.Config.shards(), taken), examples: f.Config.Examples}
+	d := &drawer{src: stream.NewSource(f.participations), events: newEventPacker(f.Config.shards(), taken), examples: f.Config.Examples,
+		rotation: f.Config.Spec.Rotation, pools: f.Config.Pools}
 	d.sampler = f.process.Sampler(d.src)
 	if f.Config.needsNames() {
 		d.names = newNamePacker(d.events.shards)

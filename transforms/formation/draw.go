@@ -20,7 +20,9 @@ type drawer struct {
 	rows    ownergraph.Rows
 	steps   []int32
 
-	examples int64 // rows of the table
+	examples int64              // rows of the table
+	rotation *sampling.Rotation // nil for other schemes
+	pools    int                // of the table, for rotation
 }
 
 func (d *drawer) draw(j job) output {
@@ -58,6 +60,19 @@ func inTable(rows *ownergraph.Rows, examples int64) error {
 	return nil
 }
 
+// inPools checks the pools of rows of a table of so many pools.
+func inPools(rows *ownergraph.Rows, pools int) error {
+	if len(rows.PoolEnds) != rows.Len() {
+		return fmt.Errorf("formation: rows of the table from %d on are in no pools, as rotation needs them", rows.First)
+	}
+	for i := range rows.Len() {
+		if in := rows.PoolsOf(i); len(in) == 0 || int(in[len(in)-1]) >= pools {
+			return fmt.Errorf("formation: row %d of the table is in pools %d, the configuration says %d pools", rows.First+int64(i), in, pools)
+		}
+	}
+	return nil
+}
+
 func (d *drawer) drawRows(b []byte) error {
 	if err := d.rows.UnmarshalBinary(b); err != nil {
 		return err
@@ -65,10 +80,18 @@ func (d *drawer) drawRows(b []byte) error {
 	if err := inTable(&d.rows, d.examples); err != nil {
 		return err
 	}
+	if d.rotation != nil {
+		if err := inPools(&d.rows, d.pools); err != nil {
+			return err
+		}
+	}
 	for i := range d.rows.Len() {
 		row := d.rows.First + int64(i)
 		for c := range d.rows.Copies[i] {
 			d.steps = d.sampler.Append(d.steps[:0], d.rows.Examples.Address(d.src, i, c), row)
+			if d.rotation != nil {
+				d.steps = d.rotation.In(d.steps, d.rows.PoolsOf(i), d.pools)
+			}
 			if len(d.steps) == 0 {
 				continue
 			}

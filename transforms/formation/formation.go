@@ -53,6 +53,7 @@ type Config struct {
 	KeyURI   string          `json:"key_uri"`       // of the root key; see [stream.ReadKeyFile]
 	RunID    stream.RunID    `json:"run_id"`        // of the training run
 	Params   manifest.Digest `json:"params_sha256"` // of the stage's parameters, from [manifest.Params]
+	Pools    int             `json:"pools"`         // of the table, for rotation; otherwise 0
 	Buckets  int             `json:"buckets"`       // of owners, where they matter; 0: from the number of coins or examples
 	TempDir  string          `json:"temp_dir"`      // of temporary files on each worker; empty for the system's
 }
@@ -76,6 +77,7 @@ func (c Config) Validate() error {
 	k.Require(c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets, "buckets", c.Buckets, fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets))
 	k.Require(c.Dir != "", "dir", `""`, "must name a folder")
 	k.Add(c.keys().Validate())
+	k.Require(c.Spec.Rotation == nil || c.Pools >= 1 && !c.IDs.AreRow, "pools", c.Pools, "must be at least 1 for rotation, of a table")
 	k.Require(c.Spec.Owners == nil || !c.IDs.AreRow, "sample", sampling.SampleOwners, "needs a table, which says who owns what")
 	return k.Err()
 }

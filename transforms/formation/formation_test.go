@@ -68,6 +68,7 @@ type table struct {
 	n     int64
 	rows  *ownergraph.Rows
 	first int64 // number of rows' first row, for tests of long tables
+	pools int   // of rows, for rotation
 }
 
 func (tb table) chunks(t testing.TB, h how) [][]byte {
@@ -112,7 +113,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	}
 	c := formation.Config{
 		Spec: spec, Examples: tb.n, Shards: h.shards, Buckets: h.buckets, Dir: dir, Parquet: h.parquet,
-		KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum,
+		KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum, Pools: tb.pools,
 	}
 	p, s := beam.NewPipelineWithRoot()
 	var files beam.PCollection

@@ -1,0 +1,217 @@
+package sampling
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"minsep/internal/param"
+	"minsep/sampling/stream"
+)
+
+// Rotation lets the examples of one pool at a time take part, each exactly once, at a uniform step
+// of the period of EpochSteps steps that the pool serves (F3.12). A bounded table has
+// the pools ([minsep/sampling/ownergraph.Pools]): in each of them an owner has at most one example.
+// Period e has the pool e modulo the number of pools.
+//
+// # Formal guarantees
+//
+// In each of the steps 0 … T-1, T … 2T-1, …, T = EpochSteps, an owner takes part at most once,
+// through whichever example of the period's pool is its own, and an example that is not in that
+// pool does not. Places are uniform to 2^-64, and the places of different examples and periods are
+// independent; in a period that the training does not finish, an example whose place is beyond the
+// last step does not take part. Every step has participation rate exactly 1/T for each example of
+// its pool. Participations in adjacent periods keep no distance.
+type Rotation struct {
+	Steps      int `json:"steps"`       // 1 to MaxSteps
+	EpochSteps int `json:"epoch_steps"` // T, of a period, at least 1
+}
+
+var rotationKind = Kind{
+	Name: "rotation",
+	Help: `for examples of several owners: each example of a pool exactly once in the T steps that the pool
+serves, pools in turn; of a table made by bound --pools; --epoch-steps T, or --batch-size X`,
+	Pools: true,
+	Takes: []string{"epoch-steps"},
+	check: func(p Params, c *param.Checker) {
+		c.Require(p.MinSep <= 1, "min-sep", p.MinSep, "must be left out for rotation, whose participations in adjacent periods keep no distance")
+		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for rotation: the period (epoch-steps) gives examples of a pool / epoch-steps")
+		c.Require((p.BatchSize != 0) != (p.EpochSteps != 0), "batch size and epoch steps", nil, "exactly one of them must be given for rotation")
+		if p.BatchSize != 0 {
+			c.Positive("batch size", p.BatchSize)
+		}
+		if p.EpochSteps != 0 {
+			checkEpoch(c, p.EpochSteps, 1)
+		}
+	},
+	spec: func(p Params, of Population) (Spec, error) {
+		s := EpochMinSep{Steps: p.Steps, MinSep: 1, EpochSteps: p.EpochSteps}
+		var err error
+		if p.EpochSteps == 0 {
+			s, err = s.WithBatchSize(p.BatchSize, of.Examples)
+		}
+		return Spec{Rotation: &Rotation{Steps: s.Steps, EpochSteps: s.EpochSteps}}, err
+	},
+	examplesOnly: "is not for rotation: in a pool an owner has one example, which takes part for it",
+	untruncated:  "must be left out for rotation, whose batches have no accounting with it",
+	scheme:       func(s Spec) Scheme { return orNil(s.Rotation) },
+}
+
+// Name returns "rotation".
+func (Rotation) Name() string { return "rotation" }
+
+// NumSteps returns Steps.
+func (s Rotation) NumSteps() int { return s.Steps }
+
+// Separation returns 1: nothing is guaranteed between adjacent periods.
+func (Rotation) Separation() int { return 1 }
+
+// Periods is how many periods begin, at least 1.
+func (s Rotation) Periods() int { return (s.Steps + s.EpochSteps - 1) / s.EpochSteps }
+
+// Validate returns every fault of the parameters, joined.
+func (s Rotation) Validate() error {
+	c := param.Checker{Package: "sampling"}
+	checkSteps(&c, s.Steps, 1)
+	checkEpoch(&c, s.EpochSteps, 1)
+	return c.Err()
+}
+
+// ExpectedBatchSize is examples / EpochSteps, at every step: of so many examples in one pool.
+func (s Rotation) ExpectedBatchSize(examples int64) float64 {
+	return float64(examples) / float64(s.EpochSteps)
+}
+
+// TotalMoments implements [Independent] for pools of so many examples each.
+func (s Rotation) TotalMoments(examples int64) (mean, variance float64) {
+	return EpochMinSep{Steps: s.Steps, MinSep: 1, EpochSteps: s.EpochSteps}.TotalMoments(examples)
+}
+
+// Process implements [Independent]. It is for an example which is in every pool: see
+// [Rotation.In].
+func (s Rotation) Process() Process { return rotating{s} }
+
+// In keeps, in place, the steps of an example that are in a period of one of its pools, of so
+// many in all. pools must ascend.
+func (s Rotation) In(steps []int32, pools []uint32, number int) []int32 {
+	kept := steps[:0]
+	for _, t := range steps {
+		if _, in := slices.BinarySearch(pools, uint32(s.PoolAt(int(t), number))); in {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// PoolAt is which of so many pools serves a step.
+func (s Rotation) PoolAt(step, number int) int { return step / s.EpochSteps % number }
+
+// rotating is the process of a Rotation.
+type rotating struct{ Rotation }
+
+// rotationSampler draws from rotating.
+type rotationSampler struct {
+	Rotation
+	words *stream.Stream
+}
+
+// Sampler implements [Process].
+func (r rotating) Sampler(src *stream.Source) Sampler {
+	return &rotationSampler{r.Rotation, src.Stream(stream.Address{})}
+}
+
+// Append implements [Sampler]. Word e of the example's stream is its place in period e.
+func (s *rotationSampler) Append(dst []int32, addr stream.Address, _ int64) []int32 {
+	s.words.Reset(addr)
+	for first := 0; first < s.Steps; first += s.EpochSteps {
+		place, _ := bits.Mul64(s.words.Uint64(), uint64(s.EpochSteps))
+		if step := first + int(place); step < s.Steps {
+			dst = append(dst, int32(step))
+		}
+	}
+	return dst
+}
+
+// PoolMembers says which examples are in which pools.
+type PoolMembers struct {
+	Ends   []int    // by row: where its pools end in Of; they begin where those of the row before end
+	Of     []uint32 // pools of row 0, of row 1, …, each row's ascending
+	Number int      // of pools, at least 1
+	Size   int64    // examples of each
+}
+
+// of returns the pools of a row.
+func (m *PoolMembers) of(row int64) []uint32 {
+	start := 0
+	if row > 0 {
+		start = m.Ends[row-1]
+	}
+	return m.Of[start:m.Ends[row]]
+}
+
+// rotationAudit follows the periods of a rotation.
+type rotationAudit struct {
+	spec                  Rotation
+	cut                   bool // batches are truncated: participations may be missing
+	pools                 *PoolMembers
+	owners                *Owners       // nil if they are not known
+	seen                  paged[uint32] // by row: 1 + the period of its last participation
+	took                  paged[uint32] // by owner, too
+	inside                int64         // participations in this period, each example's counted once
+	foreign, again, twice int64
+}
+
+func newRotationAudit(spec Spec, of Audited) *rotationAudit {
+	return &rotationAudit{spec: *spec.Rotation, cut: spec.Truncation != nil, pools: of.Pools, owners: of.Owners, seen: newPaged[uint32](), took: newPaged[uint32]()}
+}
+
+// visit records a participation.
+func (a *rotationAudit) visit(row int64, step int) {
+	period := uint32(step/a.spec.EpochSteps) + 1
+	if _, in := slices.BinarySearch(a.pools.of(row), uint32(a.spec.PoolAt(step, a.pools.Number))); !in {
+		a.foreign++
+		return
+	}
+	if last := a.seen.at(row); *last == period {
+		a.again++
+	} else {
+		*last = period
+		a.inside++
+	}
+	if a.owners == nil {
+		return
+	}
+	for _, u := range a.owners.of(int32(row)) {
+		if last := a.took.at(int64(u)); *last == period {
+			a.twice++
+		} else {
+			*last = period
+		}
+	}
+}
+
+// passed ends a period after its last step.
+func (a *rotationAudit) passed(steps int) {
+	if steps%a.spec.EpochSteps != 0 {
+		return
+	}
+	if !a.cut {
+		a.again += max(0, a.pools.Size-a.inside)
+	}
+	a.inside = 0
+}
+
+func (a *rotationAudit) checks() []Check {
+	often := fmt.Sprintf("every example of its pool takes part exactly once in each of %d full periods of %d steps, and at most once in one that is cut", a.spec.Steps/a.spec.EpochSteps, a.spec.EpochSteps)
+	if a.cut {
+		often = fmt.Sprintf("every example of its pool takes part at most once in each period of %d steps", a.spec.EpochSteps)
+	}
+	checks := []Check{
+		count("pools of batches", fmt.Sprintf("the batches of a period are of its pool, of %d in turn", a.pools.Number), a.foreign),
+		count("periods", often, a.again),
+	}
+	if a.owners != nil {
+		checks = append(checks, count("owners in a period", "no owner takes part twice in a period", a.twice))
+	}
+	return checks
+}
