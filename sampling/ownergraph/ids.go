@@ -61,6 +61,9 @@ func (c *IDs) Len() int {
 	return len(c.ends)
 }
 
+// TextBytes is how long the strings of the column are together; 0 for integers.
+func (c *IDs) TextBytes() int { return len(c.text) }
+
 // Reset empties the column, keeps its memory, and sets its type.
 func (c *IDs) Reset(t IDType) { c.Type, c.ints, c.text, c.ends = t, c.ints[:0], c.text[:0], c.ends[:0] }
 

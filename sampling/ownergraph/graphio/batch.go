@@ -20,6 +20,8 @@ type Batch struct {
 	// Warnings are places that are not faults: where ids that are kept as they are written stop
 	// being integers. They come with the last batch of a split, which may have no edges.
 	Warnings []*Fault
+
+	units int64 // see mostUnits
 }
 
 // batcher collects edges and hands full batches on. After a fault it hands nothing on.
@@ -29,6 +31,8 @@ type batcher struct {
 	ctx   context.Context
 	split *Split
 	emit  func(*Batch) error
+	size  int64 // of the file
+	taken int64 // units so far
 	// before is where the split's first line begins: the lines of faults are counted from there
 	// until countFrom.
 	before int64
@@ -38,8 +42,8 @@ type batcher struct {
 	noted   []*Fault // the warnings
 }
 
-func newBatcher(ctx context.Context, s *Split, emit func(*Batch) error) *batcher {
-	b := &batcher{ctx: ctx, split: s, emit: emit}
+func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) error) *batcher {
+	b := &batcher{ctx: ctx, split: s, size: size, emit: emit}
 	b.SingleOwner = s.SingleOwner
 	b.reset()
 	return b
@@ -100,6 +104,12 @@ func (b *batcher) full() error {
 func (b *batcher) flush() error {
 	if err := b.ctx.Err(); err != nil {
 		return err
+	}
+	b.weigh()
+	if b.taken += b.units; b.taken > mostUnits(b.size) {
+		b.fault(dense(b.size))
+		b.reset()
+		return errTooMany // whatever follows
 	}
 	var err error
 	if len(b.list) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {

@@ -60,21 +60,23 @@ func byName(name string) (format, compression string) {
 	return format, compression
 }
 
-// decompress reads text that is compressed or not.
-func decompress(r io.Reader, compression string) (io.ReadCloser, error) {
+// decompress reads the text of a file, compressed or not. One that is too long for the file's size
+// ends with errDense.
+func decompress(f File, compression string) (io.ReadCloser, error) {
+	r := io.NewSectionReader(f, 0, f.Size())
 	switch compression {
 	case "gzip":
 		z, err := gzip.NewReader(r)
 		if err != nil {
 			return nil, corrupt(err)
 		}
-		return z, nil
+		return &bounded{z, mostText(f.Size())}, nil
 	case "zstd":
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, corrupt(err)
 		}
-		return z.IOReadCloser(), nil
+		return &bounded{z.IOReadCloser(), mostText(f.Size())}, nil
 	}
 	return io.NopCloser(r), nil
 }
@@ -82,6 +84,8 @@ func decompress(r io.Reader, compression string) (io.ReadCloser, error) {
 // corrupt puts into words what a decompressor says of a damaged file.
 func corrupt(err error) error {
 	switch {
+	case err == errDense:
+		return err
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("the compressed file is truncated")
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrCRCMismatch), errors.Is(err, zstd.ErrMagicMismatch):

@@ -90,7 +90,7 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 // text looks at the first records of a text file.
 func (in *inspected) text(f File, o *Options) *Fault {
 	s := &in.split
-	r, err := decompress(io.NewSectionReader(f, 0, f.Size()), s.Compression)
+	r, err := decompress(f, s.Compression)
 	if err != nil {
 		return &Fault{Err: err}
 	}

@@ -28,7 +28,11 @@ func (s *Source) Load(ctx context.Context, fs FS, seen func(*Batch)) (*ownergrap
 		fs = s.fs
 	}
 	edges := ownergraph.NewBuilder(s.ExampleType, s.OwnerType)
+	var units atomic.Int64
 	take := func(b *Batch) error {
+		if units.Add(b.units) > mostUnits(s.Bytes) {
+			return dense(s.Bytes)
+		}
 		if seen != nil {
 			seen(b)
 		}

@@ -33,6 +33,9 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 	if fault != nil {
 		return fault
 	}
+	if file.MostValues(columns) > mostUnits(in.size) {
+		return dense(in.size)
+	}
 	in.groups = make([]int64, file.Groups())
 	for g := range in.groups {
 		for _, c := range columns {

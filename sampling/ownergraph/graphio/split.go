@@ -75,7 +75,7 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if fault := s.unchanged(f); fault != nil {
 		return errors.Join(fault, f.Close())
 	}
-	b := newBatcher(ctx, s, emit)
+	b := newBatcher(ctx, s, f.Size(), emit)
 	if fault := b.takeFolder(); fault != nil {
 		err = b.fault(fault)
 	} else if s.Format == Parquet {
@@ -134,7 +134,7 @@ func (b *batcher) countFrom(f File) {
 
 // readText reads the lines of a split.
 func (s *Split) readText(f File, b *batcher) error {
-	in, err := decompress(io.NewSectionReader(f, 0, f.Size()), s.Compression)
+	in, err := decompress(f, s.Compression)
 	if err != nil {
 		return b.fault(&Fault{Err: err})
 	}
@@ -173,6 +173,11 @@ func (s *Split) length(f File) int64 {
 func (s *Split) textEnd(b *batcher, err error, line int64) error {
 	switch {
 	case err == io.EOF:
+		return nil
+	case err == errDense:
+		if f := denseText(b.size); b.fault(f) != nil {
+			return errTooMany
+		}
 		return nil
 	case err != errLongLine && s.Compression != "":
 		err = corrupt(err)

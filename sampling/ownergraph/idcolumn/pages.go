@@ -13,10 +13,15 @@ import (
 // read beforehand and held against these.
 const (
 	maxPageBytes  = 256 << 20
-	maxPageValues = 1 << 26
+	maxPageValues = 1 << 24
+	// A page of more than freePageBytes must store at least one byte for pagePerByte of its own.
+	freePageBytes = 96 << 20
+	pagePerByte   = 200
 )
 
 var errLargePage = fmt.Errorf("a page of more than %d MiB or %d values", maxPageBytes>>20, maxPageValues)
+
+var errDensePage = fmt.Errorf("a page of more than %d MiB that stores less than a byte for %d", freePageBytes>>20, pagePerByte)
 
 // checkPages reads the headers of a column chunk's pages.
 func checkPages(f io.ReaderAt, m *format.ColumnMetaData) error {
@@ -49,6 +54,9 @@ func checkPages(f io.ReaderAt, m *format.ColumnMetaData) error {
 		}
 		if h.UncompressedPageSize > maxPageBytes || values > maxPageValues {
 			return errLargePage
+		}
+		if int64(h.UncompressedPageSize) > freePageBytes+pagePerByte*int64(h.CompressedPageSize) {
+			return errDensePage
 		}
 		left -= values
 	}

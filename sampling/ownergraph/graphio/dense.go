@@ -1,0 +1,70 @@
+package graphio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"minsep/internal/words"
+)
+
+// A file of a few kilobytes can stand for billions of edges: one line that repeats, or numbers that
+// follow each other. What is read from a file is therefore bounded by its size. An edge counts as
+// one unit, and every unitText bytes of string ids as one more.
+const (
+	freeUnits    = 1 << 22 // of any file
+	unitsPerByte = 4       // and for each of its bytes
+	unitText     = 64
+
+	freeText    = 64 << 20 // bytes of text of any compressed file
+	textPerByte = 200      // and for each of its bytes
+)
+
+// denseRule is the way out.
+const denseRule = "a file that stands for so much more than it stores would take all memory: write text without compression, and Parquet with plain pages"
+
+// mostUnits is how much a file of so many bytes may stand for.
+func mostUnits(size int64) int64 { return freeUnits + unitsPerByte*size }
+
+// dense is the fault of a file of so many bytes that stands for more.
+func dense(size int64) *Fault {
+	return &Fault{Found: fmt.Sprintf("more than %s edges in %s bytes", words.Grouped(mostUnits(size)), words.Grouped(size)), Rule: denseRule}
+}
+
+// weigh says how many units the batch has. The strings of ids that a folder's name says are not
+// counted: the file does not store them.
+func (b *batcher) weigh() {
+	text := 0
+	if b.split.FolderExample == "" {
+		text += b.Examples.TextBytes()
+	}
+	if b.split.FolderOwner == "" {
+		text += b.Owners.TextBytes()
+	}
+	b.units = int64(b.Examples.Len() + text/unitText)
+}
+
+// errDense is what reading ends with where a compressed text is too long.
+var errDense = errors.New("the text of a compressed file is longer than it may be")
+
+// denseText is the fault of a compressed file of so many bytes.
+func denseText(size int64) *Fault {
+	return &Fault{Found: fmt.Sprintf("more than %s bytes of text in %s bytes", words.Grouped(mostText(size)), words.Grouped(size)), Rule: denseRule}
+}
+
+func mostText(size int64) int64 { return freeText + textPerByte*size }
+
+// bounded reads what a file of so many bytes decompresses to.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errDense
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
