@@ -129,7 +129,13 @@ func (w *work) registered(ctx context.Context, want registry.Record) (found *reg
 			want.Directory = "" // not compared again: in a dry run the record is that of before
 		}
 	}
-	return found, g.Check(want)
+	if err := g.Check(want); err != nil {
+		return found, err
+	}
+	if other := registry.OtherRun(ctx, w.set.Out, want.RunID); there == (stream.RunID{}) && other != (stream.RunID{}) {
+		return found, &ParamError{Package: "pipelines", Param: "run id", Value: want.RunID, Rule: registry.ServedBefore(other)}
+	}
+	return found, nil
 }
 
 // claim records that the run of the directory serves a training run, whose fields want has as far

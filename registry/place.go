@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,6 +78,27 @@ func FolderRuns(ctx context.Context, dir string) (ids []stream.RunID) {
 		}
 	}
 	return ids
+}
+
+// OtherRun is a run other than id of which a run directory has run.json, batches or noise; the zero
+// id for none. A run id that is recorded does not come back there: its batches and noise would be
+// made again, for a second training perhaps.
+func OtherRun(ctx context.Context, dir string, id stream.RunID) stream.RunID {
+	ids := FolderRuns(ctx, dir)
+	if run, err := manifest.ReadRun(ctx, dir); err == nil {
+		ids = append(ids, run.RunID)
+	}
+	for _, other := range ids {
+		if other != id {
+			return other
+		}
+	}
+	return stream.RunID{}
+}
+
+// ServedBefore is the rule that a run id broke where [OtherRun] found another run.
+func ServedBefore(other stream.RunID) string {
+	return fmt.Sprintf("must be another one, or left out: it served this directory before run %v, which is there now, and its batches and noise would be made again", other)
 }
 
 // maxRunFile bounds the size of an index or recipe that is read for its run id, in bytes.

@@ -139,22 +139,10 @@ func mayServe(ctx context.Context, p stages.Plan, records *registry.Registry, o 
 	if err := records.Check(want); err != nil {
 		return known, err
 	}
-	for _, id := range directoryRuns(ctx, o.Out) {
-		if id != o.RunID {
-			return known, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID,
-				Rule: fmt.Sprintf("must be another one, or left out: it served this directory before run %v, which is there now, and its batches and noise would be made again", id)}
-		}
+	if other := registry.OtherRun(ctx, o.Out, o.RunID); other != (stream.RunID{}) {
+		return known, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: registry.ServedBefore(other)}
 	}
 	return known, nil
-}
-
-// directoryRuns are the run ids of what is in a run directory.
-func directoryRuns(ctx context.Context, out string) []stream.RunID {
-	ids := registry.FolderRuns(ctx, out)
-	if run, err := manifest.ReadRun(ctx, out); err == nil {
-		ids = append(ids, run.RunID)
-	}
-	return ids
 }
 
 // inPlace refuses a copy of the directory that a run id serves: see [pipelines.InPlace]. known is
