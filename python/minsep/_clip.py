@@ -58,7 +58,7 @@ def padding_of(is_padding: Any, count: int) -> NDArray[np.bool_]:
     """Which of count gradients are padding; none where is_padding is None."""
     padding = np.zeros(count, dtype=bool) if is_padding is None else np.asarray(is_padding, dtype=bool)
     if padding.shape != (count,):
-        raise ValueError(f"is_padding: must have one entry for each of the {count} gradients")
+        raise ValueError("is_padding: must have one entry for each of the gradients, and has more or fewer: give rows < 0, where rows are those of the gradients")
     return padding
 
 
@@ -66,7 +66,7 @@ def whole_numbers(owners: Any, count: int) -> NDArray[np.int64]:
     """The owners of count gradients: at least -1."""
     numbers = np.asarray(owners)
     if numbers.shape != (count,) or numbers.dtype.kind not in "iu" and count:
-        raise ValueError(f"owners: must be one whole number for each of the {count} gradients, such as batch.owners")
+        raise ValueError("owners: must be one whole number for each of the gradients, such as batch.owners")
     numbers = numbers.astype(np.int64)
     if count and numbers.min() < PADDING:
         raise ValueError(f"owners {numbers.min()}: must be at least 0, or -1 for padding")

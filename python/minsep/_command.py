@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Iterator, Sequence
 
-from .errors import CommandError, MissingPackageError, NotVerifiedError, UsageError
+from .errors import CommandError, MissingPackageError, NotVerifiedError, UsageError, printable
 
 VARIABLE = "MINSEP_COMMAND"
 
@@ -96,4 +96,4 @@ class Verdict:
 def inspect(path: str, command: str | None = None) -> Verdict:
     """The verdict on a run directory: every file is read, and the certificate is computed again from its ledger."""
     report = output(["inspect", path], command, accept=(0, 3))
-    return Verdict(report["state"], report["verdict"], report["folders"], report.get("copy_of"), report.get("later_run"))
+    return Verdict(report["state"], printable(report["verdict"], ""), report["folders"], report.get("copy_of"), report.get("later_run"))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from . import _hosts, _records, _sums
 from ._arguments import shown, whole
 from ._run import Run, need_run
-from ._trainings import NEXT, RECORD_NAME, Lock, Record, on_this_machine, parse
+from ._trainings import NEXT, RECORD_NAME, Lock, Record, no_link, on_this_machine, parse
 from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError
 
 SHARDS_FOLDER = "training.shards"
@@ -159,7 +159,11 @@ class StepGuard:
                 f"{self._run.path}: is a copy of {original}, with the same batches and the same noise, which must not hide two trainings. Train there; or give this one batches and noise of its own: "
                 f"`minsep run --again --out {self._run.path} PLAN.json`; or, to read this copy in place of {original}, keep the record of the training there: StepGuard(…, folder={original!r})"
             )
-        self._records.append(Record(os.path.join(self._folder, RECORD_NAME), run_id))
+        path = os.path.join(self._folder, RECORD_NAME)
+        try:
+            self._records.append(Record(path, run_id))
+        except OSError as err:
+            raise TrainingError(f"{path}: cannot be written ({err.strerror or err}), and the record of the training is kept there: keep it in another folder, always the same: StepGuard(…, folder=…)") from None
         self._remember()
         known = [r for r in self._records if r.token]
         taken = max((r.taken for r in known), default=0)
@@ -379,7 +383,7 @@ class StepGuard:
         if len(self._parts) == _hosts.MOST_PARTS:
             raise ValueError(f"shard {shard}: a host reads at most {_hosts.MOST_PARTS} parts of the noise with one guard: give it fewer and larger ones")
         if self._folder is not None and shards > 1:
-            self._claim(os.path.join(self._folder, SHARDS_FOLDER), shard, shards, replica)
+            self._claim(no_link(os.path.join(self._folder, SHARDS_FOLDER)), shard, shards, replica)
         self._sums[part] = self._released(shard, shards, replica)
         self._shards, self._parts = shards, (*self._parts, part)
 
@@ -394,7 +398,7 @@ class StepGuard:
     def _released(self, shard: int, shards: int, replica: int) -> _sums.Sums:
         """The digests of what the training releases of a part of the noise. One host keeps those of each part."""
         keeps = self._folder is not None and (self._primary if shards == 1 else replica == 0)
-        path = os.path.join(self._folder, _sums.FOLDER, f"{shard}-of-{shards}") if keeps and self._folder is not None else None
+        path = os.path.join(no_link(os.path.join(self._folder, _sums.FOLDER)), f"{shard}-of-{shards}") if keeps and self._folder is not None else None
 
         def refused(words: str) -> None:
             with self.telling():

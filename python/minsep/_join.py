@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _npy
+from . import _npy, _parquet
+from ._batches import is_count
 from ._files import Directory, Folder
 from ._tree import counted
 from .errors import MissingPackageError, RunDirectoryError
@@ -36,21 +37,27 @@ class Table:
         """A column of all parts as an Arrow array; of type like without any row."""
         try:
             import pyarrow as pa
-            import pyarrow.parquet as pq
         except ImportError:
             raise MissingPackageError("pyarrow is needed to read the bounded table and is not installed") from None
         where = self.folder.directory.where(FOLDER)
-        parts = []
+        kept, rows, parts = self.folder.facts.get("kept"), 0, []
+        if not is_count(kept, 0):
+            raise RunDirectoryError(f"{where}: its index does not say how many examples there are")
         for i, name in enumerate(sorted(self.folder.files)):
             if name != f"part-{i:05d}.parquet":
                 raise RunDirectoryError(f"{where}: {name} in place of part-{i:05d}.parquet")
-            data = self.folder.read_once(name)
-            try:
-                parts.append(pq.read_table(pa.BufferReader(pa.py_buffer(data)), columns=[column])[column])
-            except (pa.ArrowException, KeyError) as err:
-                raise RunDirectoryError(f"{where}/{name}: cannot be read: {err}") from None
+            path = f"{where}/{name}"
+            file = _parquet.open_file(self.folder.read_once(name), path, None, 1024)  # zstd, which makes few of ids that ascend
+            rows += file.metadata.num_rows
+            if rows > kept:
+                break
+            with _parquet.faults(path):
+                parts.append(file.read(columns=[column])[column])
+        if rows != kept:
+            raise RunDirectoryError(f"{where}: does not have the examples that its index says")
         chunks = [c for part in parts for c in part.chunks]
-        return pa.concat_arrays(chunks) if chunks else pa.array([], like)
+        with _parquet.faults(where):
+            return pa.concat_arrays(chunks) if chunks else pa.array([], like)
 
     def pools(self) -> list[NDArray[np.int64]]:
         """The rows of each pool, ascending, of a table with pools; otherwise there are none."""

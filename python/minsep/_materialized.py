@@ -7,6 +7,7 @@ from typing import Any, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _parquet
 from ._batches import PADDING, OwnerBatch, is_count
 from ._files import Folder
 from ._run import Run, need_run
@@ -58,7 +59,10 @@ class _Steps:
         names = [f"examples-{s:05d}-of-{shards:05d}.parquet" for s in range(shards)] if is_count(shards, 1) else []
         if steps != batches.steps or not names or list(folder.files) != names or bool(folder.facts.get("owners", False)) != batches.of_owners:
             raise RunDirectoryError(f"{self.where}: its index has facts or files that this version cannot read")
-        self.folder, self.batches, self.pad, self.names = folder, batches, pad, names
+        written = folder.params.get("pad", 0)
+        if not is_count(written, 0):
+            raise RunDirectoryError(f"{self.where}: its index has parameters that this version cannot read")
+        self.folder, self.batches, self.pad, self.names, self.written = folder, batches, pad, names, written
 
     def each(self, start: int) -> Iterator[tuple[int, Any]]:
         import pyarrow as pa
@@ -68,7 +72,7 @@ class _Steps:
             first, end = steps * shard // shards, steps * (shard + 1) // shards
             if end <= start:
                 continue
-            file = self._open(name)
+            file = self._open(name, sum(self._entries(t) for t in range(first, end)))
             step, held = max(first, start), [file.schema_arrow.empty_table()]
             for part in self._parts(file, name, step):
                 numbers = self._numbers(part, "step", name)
@@ -86,14 +90,13 @@ class _Steps:
                 yield step, self._step(step, pa.concat_tables(held), name)
                 step, held = step + 1, held[:1]
 
-    def _open(self, name: str) -> Any:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    def _entries(self, step: int) -> int:
+        """The number of entries that materialize wrote for a step, padding among them."""
+        count = len(self.batches.owners(step).rows if self.batches.of_owners else self.batches.rows(step))
+        return max(1, -(-count // self.written)) * self.written if self.written else count
 
-        try:
-            file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(self.folder.read_once(name))))
-        except pa.ArrowException as err:
-            raise RunDirectoryError(f"{self.where}/{name}: not a Parquet file that can be read: {err}") from None
+    def _open(self, name: str, entries: int) -> Any:
+        file = _parquet.open_file(self.folder.read_once(name), f"{self.where}/{name}", entries, 32)  # Snappy makes bytes at most 22 times fewer
         want = ["step", "slot", "row"] + (["owner"] if self.batches.of_owners else [])
         if file.schema_arrow.names[: len(want)] != want:
             raise RunDirectoryError(f"{self.where}/{name}: its first columns must be {', '.join(want)}")
@@ -103,18 +106,21 @@ class _Steps:
         """The file's rows from a step on, some at a time."""
         import pyarrow as pa
 
-        groups = []
-        for g in range(file.num_row_groups):
-            column = file.metadata.row_group(g).column(0)
-            known = column.statistics is not None and column.statistics.has_min_max
-            if not known or column.statistics.max >= start:
-                groups.append(g)
-        try:
-            for batch in file.iter_batches(batch_size=_PART, row_groups=groups):
+        with _parquet.faults(f"{self.where}/{name}"):
+            groups = []
+            for g in range(file.num_row_groups):
+                column = file.metadata.row_group(g).column(0)
+                known = column.statistics is not None and column.statistics.has_min_max
+                if not known or column.statistics.max >= start:
+                    groups.append(g)
+            batches = file.iter_batches(batch_size=_PART, row_groups=groups)
+        while True:
+            with _parquet.faults(f"{self.where}/{name}"):
+                batch = next(batches, None)
+                if batch is None:
+                    return
                 part = pa.Table.from_batches([batch], file.schema_arrow)
-                yield part.slice(int(np.searchsorted(self._numbers(part, "step", name), start)))
-        except pa.ArrowException as err:
-            raise RunDirectoryError(f"{self.where}/{name}: not a Parquet file that can be read: {err}") from None
+            yield part.slice(int(np.searchsorted(self._numbers(part, "step", name), start)))
 
     def _numbers(self, table: Any, column: str, name: str) -> NDArray[np.int64]:
         values = table.column(column).to_numpy()

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import stat
 import time
 import warnings
 from typing import Any
@@ -27,6 +28,7 @@ def on_this_machine(run_id: str) -> str | None:
     return None if folder is None else os.path.join(folder, STATE_FOLDER, run_id + ".json")
 
 
+_NO_FILE = "{}: is a link, a folder or something else that is no file, and a record of the training is kept there: move it elsewhere"
 _held: set[tuple[int, int]] = set()  # files that this process has locked
 
 
@@ -35,7 +37,7 @@ class Lock:
 
     def __init__(self, path: str, wait: bool = False) -> None:
         self.path, self._id = path, (-1, -1)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             self._lock(wait)
         except BaseException:
@@ -84,6 +86,13 @@ class Record(Lock):
             if _is_held(path):
                 raise TrainingError(f"{path}: a StepGuard of this process holds it: go on with that one; to resume from a checkpoint, call its close() first; for another training, {NEXT}") from None
             raise TrainingError(f"{path}: another process of this training holds it: stop that process, or wait for its end; on several hosts, give each its rank and the number of ranks") from None
+        except OSError:
+            if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+                raise TrainingError(_NO_FILE.format(path)) from None
+            raise
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+            self.close()
+            raise TrainingError(_NO_FILE.format(path))
         self.run_id, self.token, self.taken = run_id, "", 0
         try:
             text = os.pread(self._fd, 4096, 0).decode("utf-8", "replace")
@@ -116,6 +125,13 @@ class Record(Lock):
         if taken <= 1:  # that there is a training outlives a loss of power; of later steps the last may be lost with it
             os.fsync(self._fd)
             _sync_folder(os.path.dirname(self.path) or ".")
+
+
+def no_link(folder: str) -> str:
+    """A folder in which a training keeps files; TrainingError where it is a link, through which nothing is written."""
+    if os.path.islink(folder):
+        raise TrainingError(f"{folder}: is a link, and a training writes nothing through it: remove the link")
+    return folder
 
 
 def _sync_folder(path: str) -> None:

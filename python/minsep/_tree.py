@@ -151,9 +151,9 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
     if grid != 0 and (not 0 < grid < math.inf or math.frexp(grid)[0] != 0.5):
         raise ValueError(f"grid {grid}: must be a power of two, or 0 for noise without a grid")
     if grid != 0 and examples * clip_norm / grid > held:
-        raise ValueError(
-            f"gradients: the sum of {counted(examples, 'gradient')} of norm {clip_norm} may reach {examples * clip_norm / grid:.3g} multiples of the grid, "
-            f"of which {held:.3g} are held exactly: make noise with a larger --grid, or sum fewer at a time in a wider type"
+        raise ValueError(  # without their number, which is secret
+            f"gradients: the sum of so many of norm {clip_norm} may reach more multiples of the grid, {grid}, than the {held:.3g} that are held exactly: "
+            "make noise with a larger --grid, or sum fewer at a time in a wider type"
         )
 
 

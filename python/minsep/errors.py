@@ -6,8 +6,17 @@ A value that breaks a rule of a function is a ValueError that names the paramete
 from __future__ import annotations
 
 
+def printable(text: str, kept: str = "\n\t") -> str:
+    """A text with escapes for characters that are not shown as themselves, such as control characters, but for those in kept."""
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
 class MinsepError(Exception):
-    """Every error of this package that is not a fault of an argument or of the machine."""
+    """Every error of this package that is not a fault of an argument or of the machine. Names in its words that somebody else wrote, such as those
+    of files, do nothing on a terminal but to be read."""
+
+    def __init__(self, words: str = "") -> None:
+        super().__init__(printable(words))
 
 
 class RunDirectoryError(MinsepError):

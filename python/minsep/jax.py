@@ -115,7 +115,7 @@ def _means(flat: list[Any], owners: Any, is_padding: Any) -> list[Any]:
     owners = jnp.asarray(owners)
     count = len(flat[0])
     if owners.shape != (count,) or not jnp.issubdtype(owners.dtype, jnp.integer):
-        raise ValueError(f"owners: must be one whole number for each of the {count} gradients, such as batch.owners")
+        raise ValueError("owners: must be one whole number for each of the gradients, such as batch.owners")
     if count == 0:
         return flat
     keep = owners >= 0

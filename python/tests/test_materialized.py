@@ -125,7 +125,7 @@ class Materialized(runs.Case):
             with self.subTest(what):
                 shutil.rmtree(folder)
                 shutil.copytree(kept, folder)
-                pq.write_table(changed, self.folder / "changed.parquet")
+                pq.write_table(changed, self.folder / "changed.parquet", use_dictionary=False)
                 runs.replace(folder, name, (self.folder / "changed.parquet").read_bytes())
                 with self.assertRaises(minsep.RunDirectoryError):
                     list(minsep.read_examples(minsep.Run(path)))
