@@ -206,7 +206,7 @@ func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float6
 	}
 	var sum montecarlo.Sum
 	for drawn, next := uint64(0), uint64(leastSamples); ; next = min(2*next, uint64(most)) {
-		more, err := e.draw(ctx, worker, drawn, next-drawn)
+		more, err := e.draw(ctx, s.direction, worker, drawn, next-drawn)
 		if err != nil {
 			return 0, err
 		}

@@ -22,7 +22,7 @@ func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps
 // priced returns the problem with what is left of its budget, in samples at the speed that was
 // measured; of a time two digits.
 func (p Problem) priced(e *estimator) Problem {
-	p.budget = e.share.budget
+	p.budget, p.weights = e.share.budget, e.weights()
 	switch {
 	case p.Accept > 0:
 		return p

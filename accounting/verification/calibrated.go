@@ -165,8 +165,8 @@ func (p Problem) table(e *estimator, m model, out *Plan) {
 		if err != nil {
 			continue // more samples than any verification may have
 		}
-		row.Accept, row.Samples = t.Accept, total(tests)
-		row.Seconds = row.Samples * e.each().Seconds()
+		row.Accept, row.Samples = t.Accept, weights{1, 1}.total(tests)
+		row.Seconds = e.weights().total(tests) * e.each().Seconds()
 		out.Table = append(out.Table, row)
 	}
 }

@@ -48,7 +48,7 @@ func (p Problem) affords(goals []accounting.Goal, budget, most float64) bool {
 	if err != nil {
 		return false
 	}
-	return total(tests) <= budget && t.Accept <= most
+	return p.weights.total(tests) <= budget && t.Accept <= most
 }
 
 // least is the smallest noise multiplier between two that a budget affords, to four digits; ok says
@@ -172,11 +172,11 @@ func (p Problem) mainAndSpare(m model, low, high, provable, part float64) (sigma
 	if len(sigmas) > 0 {
 		return sigmas, true
 	}
-	first := mainErrors
+	tries := []float64{mainErrors}
 	if provable == 0 { // nothing is left if it is not accepted
-		first = spareErrors
+		tries = []float64{spareErrors, 2, 1.6, 1.2, mainErrors}
 	}
-	for _, errors := range []float64{first, mainErrors} {
+	for _, errors := range tries {
 		if main, ok := p.least(m, low, high, errors, budget, most); ok {
 			return []float64{roundUp(main)}, false
 		}
@@ -190,7 +190,7 @@ func (p Problem) tooFew(goals []accounting.Goal, budget, noiseMultiplier float64
 	if err != nil {
 		return err
 	}
-	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", noiseMultiplier), Need: total(tests), Allowed: budget, Budget: p.budget}
+	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", noiseMultiplier), Need: p.weights.total(tests), Allowed: budget, Budget: p.budget}
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, the main one first. Without a
@@ -225,7 +225,7 @@ func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresh
 	if err != nil {
 		return t, nil, err
 	}
-	drawn := total(tests)
+	drawn := p.weights.total(tests)
 	budget, most := p.allowance()
 	if drawn == 0 || drawn <= budget && p.Samples == 0 && p.CPUTime == 0 && t.Accept <= most*(1+1e-3) {
 		return t, tests, nil
@@ -312,7 +312,7 @@ func (p Problem) spendAlike(bounds []float64) (accounting.Thresholds, []uint64, 
 			return t, samples, nil
 		}
 	}
-	return claim.Spend(bounds, uint64(budget))
+	return claim.Spend(bounds, uint64(budget/p.weights.mean(bounds)))
 }
 
 // assemble makes a protocol of candidates and their tests, two each.

@@ -131,7 +131,7 @@ func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok 
 	limit := estimateSamples(s.spec.Steps) / 4
 	var sum montecarlo.Sum
 	for next := uint64(leastSamples); next > e.Samples; {
-		more, err := draw.draw(ctx, worker, e.Samples, next-e.Samples)
+		more, err := draw.draw(ctx, s.direction, worker, e.Samples, next-e.Samples)
 		if err != nil {
 			return e, false, err
 		}

@@ -112,16 +112,15 @@ func roughly(seconds float64) string {
 type estimator struct {
 	last           map[montecarlo.Direction]hockeyStick // of the noise multiplier that was looked at last
 	stick          func(noiseMultiplier float64, d montecarlo.Direction) (hockeyStick, error)
-	cost           func(noiseMultiplier float64, d montecarlo.Direction) (*accounting.Truncated, error)
+	cut            func(noiseMultiplier float64, d montecarlo.Direction) (*accounting.Truncated, error)
 	epsilon, delta float64
 	limit          float64 // samples of one estimate
 	workers        int
 	share          share
 
-	drawn    uint64
-	measured uint64 // of these, only to know their time
-	spent    time.Duration
-	worked   time.Duration // of processors
+	cost             // of all samples
+	of       [2]cost // of those of each direction
+	measured uint64  // samples of all that were drawn only to know their time
 
 	kept keptSampler
 
@@ -146,15 +145,44 @@ func (e *estimator) report(p Phase) {
 	}
 }
 
-// eachCPU is how many seconds of processors a sample takes so far.
-func (e *estimator) eachCPU() float64 {
+// cost is the time that samples took.
+type cost struct {
+	drawn  uint64        // samples
+	spent  time.Duration // of a clock on the wall
+	worked time.Duration // of processors
+}
+
+func (c *cost) add(samples uint64, spent, worked time.Duration) {
+	c.drawn, c.spent, c.worked = c.drawn+samples, c.spent+spent, c.worked+worked
+}
+
+// each is how many seconds of so many processors a sample takes so far.
+func (c cost) each(workers int) float64 {
 	switch {
-	case e.drawn == 0:
+	case c.drawn == 0:
 		return 0
-	case e.worked > 0:
-		return e.worked.Seconds() / float64(e.drawn)
+	case c.worked > 0:
+		return c.worked.Seconds() / float64(c.drawn)
 	}
-	return e.spent.Seconds() * float64(e.workers) / float64(e.drawn)
+	return c.spent.Seconds() * float64(workers) / float64(c.drawn)
+}
+
+// eachCPU is how many seconds of processors a sample takes so far.
+func (e *estimator) eachCPU() float64 { return e.cost.each(e.workers) }
+
+// weights are what a sample of each direction takes, over a sample of all that were drawn: tilted
+// samples take several times as long as plain ones. A budget in samples counts them.
+func (e *estimator) weights() weights {
+	w := weights{1, 1}
+	if e.share.seconds == 0 {
+		return w
+	}
+	for i, of := range e.of {
+		if each := of.each(e.workers); each > 0 {
+			w[i] = each / e.eachCPU()
+		}
+	}
+	return w
 }
 
 // each is the time of a sample so far, in wall time.
@@ -177,7 +205,7 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 			if s, err = e.stick(noiseMultiplier, d); err != nil {
 				return l, err
 			}
-			if s.cut, err = e.cost(noiseMultiplier, d); err != nil {
+			if s.cut, err = e.cut(noiseMultiplier, d); err != nil {
 				return l, err
 			}
 			e.last[d] = s
@@ -208,7 +236,7 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, 
 			return out, err
 		}
 	}
-	left := e.left()
+	left := e.left() / e.weights()[direction(s.direction)]
 	e.share.most = max(e.share.most, left)
 	if need > min(e.limit, left) {
 		return out, &TooFewError{What: fmt.Sprintf("an estimate for δ = %.3g at noise multiplier %.4g (%g M/δ, M = %.3g)", e.delta, s.spec.NoiseMultiplier, least, out.Bound),
@@ -227,7 +255,7 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, 
 		most = leastSamples
 	}
 	out.Samples = uint64(max(need, min(most, left/12)))
-	sum, err := e.draw(ctx, worker, 0, out.Samples)
+	sum, err := e.draw(ctx, s.direction, worker, 0, out.Samples)
 	if err != nil {
 		return out, err
 	}
@@ -240,7 +268,7 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, 
 		goal /= 5 // only the direction matters
 	}
 	if all := uint64(min(goal, e.limit, left/4)); all > out.Samples {
-		more, err := e.draw(ctx, worker, out.Samples, all-out.Samples)
+		more, err := e.draw(ctx, s.direction, worker, out.Samples, all-out.Samples)
 		if err != nil {
 			return out, err
 		}
@@ -276,8 +304,8 @@ type keptSampler struct {
 	sampler
 }
 
-// draw sums values over M, and keeps the time.
-func (e *estimator) draw(ctx context.Context, w sampler, first, count uint64) (montecarlo.Sum, error) {
+// draw sums values over M of a direction, and keeps the time.
+func (e *estimator) draw(ctx context.Context, d montecarlo.Direction, w sampler, first, count uint64) (montecarlo.Sum, error) {
 	var sum montecarlo.Sum
 	for done := uint64(0); done < count; {
 		piece := min(count-done, e.piece())
@@ -286,7 +314,9 @@ func (e *estimator) draw(ctx context.Context, w sampler, first, count uint64) (m
 		if err != nil {
 			return sum, err
 		}
-		e.drawn, e.spent, e.worked = e.drawn+piece, e.spent+time.Since(begin), e.worked+e.share.clock()-worked
+		spent, busy := time.Since(begin), e.share.clock()-worked
+		e.of[direction(d)].add(piece, spent, busy)
+		e.cost.add(piece, spent, busy)
 		sum.Merge(r.Sum)
 		done += piece
 		if e.watch != nil && e.doing != "" {
@@ -314,7 +344,7 @@ func (e *estimator) time(ctx context.Context, s hockeyStick) (time.Duration, err
 		return 0, err
 	}
 	before := e.spent
-	_, err = e.draw(ctx, worker, 0, few)
+	_, err = e.draw(ctx, s.direction, worker, 0, few)
 	e.measured += few
 	return (e.spent - before) / few, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/accounting/internal/normal"
@@ -89,7 +90,7 @@ func (p Problem) estimateDirection(ctx context.Context, e *estimator, s hockeySt
 	e.estimates, e.tables = 1, e.tables+e.used()-begin-(e.worked-worked).Seconds()
 	var sum montecarlo.Sum
 	for next := uint64(max(fewest, min(leastSamples, limit))); ; next *= 2 {
-		more, err := e.draw(ctx, worker, out.Samples, next-out.Samples)
+		more, err := e.draw(ctx, s.direction, worker, out.Samples, next-out.Samples)
 		if err != nil {
 			return out, err
 		}
@@ -129,7 +130,7 @@ func (p Problem) paysOff(s hockeyStick, l Estimate) bool {
 		if err != nil {
 			return math.Inf(1)
 		}
-		return total(tests)
+		return float64(tests[0].Samples)
 	}
 	twice := l
 	twice.Samples *= 2
@@ -165,7 +166,7 @@ func (p Problem) likeliest(pair [2]hockeyStick, estimates [2]Estimate) (best acc
 			goals = append(goals, p.goalGiven(s, estimates[i], errors[i]))
 		}
 		t, tests, err := p.claim().Allocate(goals)
-		return t, tests, err == nil && total(tests) <= budget
+		return t, tests, err == nil && p.weights.total(tests) <= budget
 	}
 	if best, of, ok = try([2]float64{mostGiven, mostGiven}); ok {
 		return best, of, true
@@ -204,12 +205,34 @@ func Advised(rejected *accounting.NotVerifiedError, errors float64) (samples flo
 	return samples / (1 - givenShare), ok
 }
 
-// total is the number of samples of tests.
-func total(tests []accounting.Test) (samples float64) {
-	for _, test := range tests {
-		samples += float64(test.Samples)
+// weights are what samples of both directions take, in samples of which a budget is.
+type weights [2]float64
+
+// direction is the index of a direction.
+func direction(d montecarlo.Direction) int { return slices.Index(montecarlo.Directions[:], d) }
+
+// total is what tests take, two by two of both directions.
+func (w weights) total(tests []accounting.Test) (samples float64) {
+	if w == (weights{}) {
+		w = weights{1, 1}
+	}
+	for i, test := range tests {
+		samples += w[i%2] * float64(test.Samples)
 	}
 	return samples
+}
+
+// mean is what a sample takes on average where there are as many of each trial as its bound is
+// large, two by two of both directions.
+func (w weights) mean(bounds []float64) float64 {
+	if w == (weights{}) {
+		return 1
+	}
+	all, weighted := 1e-300, 1e-300 // of proofs alone
+	for i, bound := range bounds {
+		all, weighted = all+bound, weighted+w[i%2]*bound
+	}
+	return weighted / all
 }
 
 // sum is the number of samples of trials.

@@ -139,7 +139,7 @@ func TestGivenReckonsWithItsEstimates(t *testing.T) {
 		if !ok {
 			t.Fatalf("%g samples of estimates: no trial", count)
 		}
-		needed = append(needed, total(tests))
+		needed = append(needed, weights{}.total(tests))
 		for i, test := range tests {
 			each := 1/float64(test.Samples) + 1/float64(l[i].Samples)
 			least := l[i].Mean + 3*math.Sqrt(bound*l[i].Mean*each) + 3*bound*each
@@ -148,9 +148,9 @@ func TestGivenReckonsWithItsEstimates(t *testing.T) {
 			}
 		}
 		small := p
-		small.bought = uint64(total(tests) / 2)
-		if _, half, ok := small.likeliest(pair, l); !ok || total(half) > float64(small.bought) || total(half) < 0.8*float64(small.bought) || half[0].Accept >= tests[0].Accept || half[1].Accept >= tests[1].Accept {
-			t.Errorf("of %g samples half is %+v, the whole %+v", total(tests), half, tests)
+		small.bought = uint64(weights{}.total(tests) / 2)
+		if _, half, ok := small.likeliest(pair, l); !ok || (weights{}).total(half) > float64(small.bought) || (weights{}).total(half) < 0.8*float64(small.bought) || half[0].Accept >= tests[0].Accept || half[1].Accept >= tests[1].Accept {
+			t.Errorf("of %g samples half is %+v, the whole %+v", weights{}.total(tests), half, tests)
 		}
 	}
 	if !(needed[0] > 1.2*needed[1] && needed[1] > 1.03*needed[2]) {

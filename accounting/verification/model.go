@@ -236,10 +236,10 @@ func (m model) fewest(noiseMultiplier, delta float64) (samples float64) {
 
 // fewestVerified is how many samples a verification at a noise multiplier takes at least, in both
 // directions: those of means of 0, ln(1/q) M/δ (F5.1′).
-func (m model) fewestVerified(noiseMultiplier, delta float64) (samples float64) {
-	for _, g := range m.goals(noiseMultiplier, 0) {
+func (m model) fewestVerified(noiseMultiplier, delta float64, w weights) (samples float64) {
+	for d, g := range m.goals(noiseMultiplier, 0) {
 		if !g.Proven {
-			samples += -math.Log(delta/30) * g.Bound / delta
+			samples += w[d] * -math.Log(delta/30) * g.Bound / delta
 		}
 	}
 	return samples

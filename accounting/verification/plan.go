@@ -86,7 +86,7 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 }
 
 func (p Problem) newEstimator() *estimator {
-	e := &estimator{last: map[montecarlo.Direction]hockeyStick{}, stick: p.stick, cost: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch, share: p.newShare(), limit: math.Inf(1)}
+	e := &estimator{last: map[montecarlo.Direction]hockeyStick{}, stick: p.stick, cut: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch, share: p.newShare(), limit: math.Inf(1)}
 	if e.workers <= 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}

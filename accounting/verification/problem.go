@@ -48,10 +48,11 @@ type Problem struct {
 	CodeVersion string               // of minsep, for the protocol
 	PlanSHA256  string               // of the parameters of the batches, 64 hexadecimal digits; "" if not known
 
-	bought uint64 // samples that the estimates leave for the verification
-	budget string // in words
-	before spent  // by a plan that was made before this one for the same budget
-	byCost bool   // a maximum batch size is accounted for by its cost in δ
+	bought  uint64  // samples that the estimates leave for the verification
+	weights weights // of them; zero where all count alike
+	budget  string  // in words
+	before  spent   // by a plan that was made before this one for the same budget
+	byCost  bool    // a maximum batch size is accounted for by its cost in δ
 
 	simulated simulation // nil outside of tests
 

@@ -99,7 +99,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 func (e *estimator) goal(m model, target float64) (index int, limited bool) {
 	index = gridIndex(m.at(target))
 	most := gridIndex(m.bounds[len(m.bounds)-1].NoiseMultiplier)
-	for index < most && m.fewestVerified(onGrid(index), e.delta) > verifiable*e.allLeft() {
+	for index < most && m.fewestVerified(onGrid(index), e.delta, e.weights()) > verifiable*e.allLeft() {
 		index, limited = index+1, true
 	}
 	return index, limited
