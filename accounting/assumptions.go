@@ -40,7 +40,11 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 	}
 	list = append(list,
 		Assumption{"participations, batch sizes, truncation and padding stay secret", "docs/formulas.md, F3.0a; arXiv 2602.09338, section 2"},
-		Assumption{who, "docs/formulas.md, F3, F3.0a"},
+		Assumption{who, "docs/formulas.md, F3, F3.0a"})
+	if p.Run.Sampler.Rotation != nil {
+		list = append(list, Assumption{"in no pool has an owner two examples, and a period has the examples of one pool; pools are functions of the public graph, and of coins that serve nothing else", "docs/formulas.md, F3.12"})
+	}
+	list = append(list,
 		Assumption{"AES in counter mode gives independent uniform words", "NIST SP 800-38A"})
 	if method == Unproven {
 		return append(list, Assumption{othersText, "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
@@ -91,7 +95,11 @@ func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
 		list = append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "docs/formulas.md, F5.2, F5.4, F5.9, F5.10"})
 	}
 	if used[PLD] {
-		list = append(list, Assumption{"independent events are composed by their privacy loss distributions", "docs/formulas.md, F3.5, F6; arXiv 2106.08567"})
+		composed := Assumption{"independent events are composed by their privacy loss distributions", "docs/formulas.md, F3.5, F6; arXiv 2106.08567"}
+		if p.Run.allocated() {
+			composed = Assumption{"the periods are independent, with one step each, and are composed by their privacy loss distributions", "docs/formulas.md, F6.3; arXiv 2602.17284"}
+		}
+		list = append(list, composed)
 	}
 	return list
 }

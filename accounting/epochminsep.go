@@ -6,17 +6,22 @@ import (
 )
 
 func init() {
-	register(func(r Run, s sampling.EpochMinSep) analysis { return epochMinSep{r, s} })
+	register(func(r Run, s sampling.EpochMinSep) analysis { return epochMinSep{allocationEvents{r}, s} })
 }
 
 // epochMinSep is participation exactly once an epoch, with a least distance (F3.8). Owners of two
 // examples have an exact loss (F4.7), those of more a drawn one (F4.8).
 type epochMinSep struct {
-	run    Run
+	allocationEvents
 	scheme sampling.EpochMinSep
 }
 
-func (a epochMinSep) method() (Method, error) { return a.run.separately() }
+func (a epochMinSep) method() (Method, error) {
+	if a.run.allocated() {
+		return PLD, nil
+	}
+	return a.run.separately()
+}
 
 func (a epochMinSep) loss(spec *montecarlo.Spec) { spec.EpochSteps = a.scheme.EpochSteps }
 

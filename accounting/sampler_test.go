@@ -332,6 +332,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		"BalancedMinSep": {Sampler: sampling.Spec{BalancedMinSep: &once}, Strategy: strategy},
 		"CyclicPoisson":  {Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
 		"MultiOwner":     {Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
+		"Rotation":       {Sampler: sampling.Spec{Rotation: &sampling.Rotation{Steps: samplerSteps, EpochSteps: 3}}, Strategy: mechanism.Identity(samplerSteps)},
 		"Fixed":          {Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: samplerSteps, MinSep: 1}}, Strategy: strategy},
 	}
 	spec := reflect.TypeFor[sampling.Spec]()

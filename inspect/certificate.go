@@ -163,6 +163,9 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	if c.Run.Sampler.Truncation != nil {
 		check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
 	}
+	if rotation := c.Run.Sampler.Rotation != nil; rotation || table.OfPools() {
+		check("pools", "the certificate is for rotation, and the bounded table has pools", rotation && table.OfPools())
+	}
 	return nil
 }
 

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/accounting"
 	"minsep/manifest"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 )
@@ -102,5 +104,24 @@ func TestPoolsOfAnotherFormat(t *testing.T) {
 	run = twoPools(t, func(_ *ownergraph.Rows, s *ownergraph.Summary) { s.Coverage.Pools = 3 })
 	if _, err := manifest.OpenBounded(t.Context(), filepath.Join(run, manifest.BoundedFolder)); err == nil || !strings.Contains(err.Error(), "contradicts itself") {
 		t.Errorf("two pools of three: %v", err)
+	}
+}
+
+// TestPoolsNeedTheirCertificate: a certificate of rotation goes with a table of pools, and no other
+// one does.
+func TestPoolsNeedTheirCertificate(t *testing.T) {
+	run := twoPools(t, func(*ownergraph.Rows, *ownergraph.Summary) {})
+	for sampler, want := range map[*sampling.Spec]bool{
+		{Rotation: &sampling.Rotation{Steps: 8, EpochSteps: 4}}: true,
+		{Poisson: &sampling.Poisson{Prob: 0.5, Steps: 8}}:       false,
+	} {
+		var found Inspection
+		if err := matchTable(t.Context(), &found, &accounting.Certificate{Run: accounting.Run{Sampler: *sampler, MaxExamplesPerOwner: 1}}, run); err != nil {
+			t.Fatal(err)
+		}
+		last := found.Checks[len(found.Checks)-1]
+		if last.Name != "pools" || last.Held != want {
+			t.Errorf("%+v: %+v", sampler, found.Checks)
+		}
 	}
 }

@@ -43,6 +43,9 @@ func (c claim) proven(start, step, width float64) (Noise, error) {
 
 // compose composes the events of a run of independent events.
 func (c claim) compose(sigma float64) (*pld.Composition, error) {
+	if periods, ok := c.run.Allocations(sigma); ok {
+		return pld.ComposeAllocations(periods)
+	}
 	norms := c.run.ColumnNorms()
 	switch s := c.run.Sampler.Scheme().(type) {
 	case sampling.Poisson:
