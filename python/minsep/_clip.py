@@ -37,7 +37,7 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     """
     leaves, build = flatten(gradients, "gradients")
     count = rows_of(leaves)
-    check_clip(clip_norm, grid, [leaf.shape for _, leaf in leaves], HELD, owners)
+    check_clip(clip_norm, grid, [leaf.shape for _, leaf in leaves], HELD, owners, is_padding)
     if owners is not None:
         leaves, count = _means(leaves, whole_numbers(owners, count), padding_of(is_padding, count))
         is_padding = None

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import weakref
+from typing import Any, Protocol, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._arguments import shown, whole
 from ._batches import PADDING, OwnerBatch
+
+
+class Use(Protocol):
+    """What is remembered of a run."""
+
+    padded: bool  # its batches get rows of -1
+
+
+_given: dict[int, tuple[Any, Use]] = {}  # batches that runs gave, by id
+
+
+def give(rows: NDArray[Any], use: Use) -> NDArray[Any]:
+    """Remembers of which run a batch is, as long as there is the array."""
+    key = id(rows)
+    _given[key] = weakref.ref(rows, lambda ref: _forget(key, ref)), use
+    return rows
+
+
+def _forget(key: int, ref: Any) -> None:
+    if key in _given and _given[key][0] is ref:
+        del _given[key]
 
 
 def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1) -> Any:
@@ -22,10 +44,19 @@ def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1
     Of an `OwnerBatch` rows are counted, n, and not owners: `Run.max_rows` is a size that fits every batch on one host. Each
     host's slice is one: whole owners, then padding; where they do not fit, the next size is taken.
 
-    The result has the type of batch. Count an entry of -1 as a gradient of zero: `clip_and_sum` does, given
-    `is_padding=rows < 0`. To NumPy and JAX, x[-1] is the last example: without is_padding it enters every step that has padding,
-    once for each entry of -1, and its owner has no guarantee. Sizes of batches are secret, padded or not.
+    The result has the type of batch. Count an entry of -1 as a gradient of zero: what `clipped_sum` gives does, as it takes the rows,
+    and `clip_and_sum` given `is_padding=rows < 0`. To NumPy and JAX, x[-1] is the last example: it would enter every step that has padding,
+    once for each entry of -1, and its owner would have no guarantee. So from now on `clip_and_sum` refuses gradients of a run whose batch
+    this was without is_padding. Sizes of batches are secret, padded or not.
     """
+    known = _given.get(id(batch))
+    if known is not None and known[0]() is batch:
+        known[1].padded = True
+    return padded(batch, multiple, rank, ranks)
+
+
+def padded(batch: Any, multiple: int | Sequence[int], rank: int, ranks: int) -> Any:
+    """As pad, of which no run is told."""
     owners = batch if isinstance(batch, OwnerBatch) else None
     batch = np.asarray(batch if owners is None else owners.rows)
     if batch.ndim != 1 or batch.dtype.kind not in "iu":

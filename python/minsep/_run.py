@@ -15,6 +15,7 @@ from ._batches import Batches, OwnerBatch
 from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
 from ._join import Table, match_range
 from ._noise import Noise, shard_range
+from ._pad import give
 from ._tree import ClipNorm, ExamplesClipNorm, ExpectedBatchSize, OwnersClipNorm
 from .errors import MinsepError, MissingPackageError, NotCertifiedError, RunDirectoryError
 
@@ -28,6 +29,7 @@ class _Use:
     def __init__(self) -> None:
         self.rows: NDArray[Any] | None = None  # the first that were given as rows of the table
         self.looked_up = False  # join or example_ids was called
+        self.padded = False  # its batches get rows of -1
 
 
 class Run:
@@ -185,10 +187,10 @@ class Run:
     def _placed(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Rows of the table as positions in the user's data, if that is joined."""
         if self._positions is not None:
-            return np.asarray(self._positions[rows])
+            return give(np.asarray(self._positions[rows]), self._use)
         if self._use.rows is None and len(rows):
             self._use.rows = np.array(rows)
-        return np.asarray(rows)
+        return give(np.asarray(rows), self._use)
 
     def _not_joined(self) -> str | None:
         """Why the trainer may take rows of the table for places in its own data; None where it does not look like that."""
@@ -290,7 +292,7 @@ class Run:
         noise, kind = self._need_noise(), ClipNorm
         if self._batches is not None:
             kind = OwnersClipNorm if self._batches.of_owners else ExamplesClipNorm
-        return kind(noise.clip_norm).of(noise.coordinates)
+        return kind(noise.clip_norm).of(noise.coordinates, self._use)
 
     @property
     def grid(self) -> float:

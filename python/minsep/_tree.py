@@ -102,10 +102,11 @@ class ClipNorm(float):
     """
 
     coordinates: int | None = None  # of a gradient; None where there is no run
+    use: Any = None  # what is remembered of the run
 
-    def of(self: _Norm, coordinates: int) -> _Norm:
+    def of(self: _Norm, coordinates: int, use: Any) -> _Norm:
         """The same norm, of gradients of so many coordinates."""
-        self.coordinates = coordinates
+        self.coordinates, self.use = coordinates, use
         return self
 
 
@@ -117,9 +118,10 @@ class ExamplesClipNorm(ClipNorm):
     """The clip norm of a run that samples examples: clip_and_sum then refuses owners."""
 
 
-def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], held: float, owners: Any) -> None:
+def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], held: float, owners: Any, is_padding: Any) -> None:
     """Refuses a clip norm that is a plain number, gradients of a part of the run's coordinates, a norm or a grid that cannot be, sums that
-    are not exact, beyond held multiples of the grid, gradients without owners where owners are sampled, and owners where examples are.
+    are not exact, beyond held multiples of the grid, gradients without owners where owners are sampled, owners where examples are, and
+    gradients that do not say which are padding where batches are padded.
 
     shapes are those of all leaves of the gradients, [examples, ...].
     """
@@ -145,6 +147,11 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
             "owners: must be left out for this run, in which examples are sampled: one example less moves the mean of its owner's gradients, and so the sum, by up to twice the clip norm, which "
             "the noise does not hide. To average the gradients of each owner, sample owners: minsep form --sample owners"
         )
+    if owners is None and is_padding is None and getattr(clip_norm.use, "padded", False):
+        raise ValueError(
+            "is_padding: must be given for this run, whose batches minsep.pad has filled with rows of -1: to NumPy and JAX they are the last example, which would enter the sum many times. "
+            "Give is_padding=rows < 0 with the gradients of all rows, or rows to the function of clipped_sum; where none of them is padding, an array of False"
+        )
     check_grid(grid)
     if not 0 < clip_norm < math.inf:
         raise ValueError(f"clip_norm {clip_norm}: must be above 0")
@@ -157,14 +164,22 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
         )
 
 
-def check_microbatch(clip_norm: Any, microbatch: Any) -> None:
-    """Refuses a size of microbatches that is none, and the clip norm of a run in which owners are sampled: a part may hold some of an owner's gradients only."""
+def check_microbatch(microbatch: Any) -> None:
+    """Refuses a size of microbatches that is none."""
     if microbatch is not None and (isinstance(microbatch, bool) or not isinstance(microbatch, int) or microbatch < 1):
         raise ValueError(f"microbatch {microbatch!r}: must be a whole number of examples, at least 1, or None for all at once")
-    if isinstance(clip_norm, OwnersClipNorm):
-        raise ValueError(
-            "clip_norm: of a run in which owners are sampled, whose gradients are clipped together: give those of whole owners to clip_and_sum, with owners=, and add the sums of parts"
-        )
+
+
+def check_rows(rows: Any, count: int, owners: Any) -> None:
+    """Refuses what are not the rows of count examples, as `run.batch` or `pad` gave them."""
+    if hasattr(rows, "offsets"):
+        raise ValueError("rows: must be batch.rows where owners are sampled, with owners=batch.owners")
+    dtype = getattr(rows, "dtype", None)
+    whole = getattr(dtype, "kind", None) in ("i", "u") or str(dtype).startswith(("torch.int", "torch.uint"))
+    if not whole or len(rows.shape) != 1:
+        raise ValueError("rows: must be the rows of the batch, whole numbers of one dimension, as run.batch(t) or minsep.pad gave them, before the examples: f(params, rows, x[rows], …)")
+    if rows.shape[0] != count:  # without the numbers, which are secret
+        raise ValueError("batch: must have one example for each of the rows: examples were left out, or are of another batch")
 
 
 def counted(n: int, what: str) -> str:

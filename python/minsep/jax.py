@@ -12,12 +12,13 @@ import numpy as np
 
 from . import _rows
 from ._arguments import shown
+from ._batches import OwnerBatch
 from ._clip import digest
 from ._guard import StepGuard, check_batch, check_guard
 from ._pad import pad
 from ._reader import NoiseReader
 from ._run import Run, need_run
-from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch
+from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, check_rows
 
 # Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
 # coordinates in any number of leaves, of its root, the factor and the products can add (27 units of 2^-24).
@@ -42,7 +43,7 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     if len(counts) != 1 or -1 in counts:
         raise ValueError("gradients: every leaf must have the examples as its first dimension")
     count = counts.pop()
-    check_clip(clip_norm, grid, [leaf.shape for leaf in leaves], HELD, owners)
+    check_clip(clip_norm, grid, [leaf.shape for leaf in leaves], HELD, owners, is_padding)
     _, exponent = math.frexp(clip_norm)  # norms in units of about the clip norm: squares neither vanish nor overflow
     unit = math.ldexp(1.0, exponent)
     flat = [leaf.astype(jnp.float32).reshape(count, math.prod(leaf.shape[1:])) / unit for leaf in leaves]
@@ -68,46 +69,108 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
 
 
 def clipped_sum(loss: Callable[..., Any], clip_norm: ClipNorm, grid: float, microbatch: int | None = None) -> Callable[..., Any]:
-    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch examples: f(params, *batch, is_padding=None).
+    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch examples: f(params, rows, *batch, owners=None).
 
-    loss(params, *example) is the loss of one example, and each of batch a tree of arrays [n, ...] of the examples; n may be 0 and need not
-    be a multiple of microbatch, which is at least 1; without one, all gradients are made at once. A microbatch that is padding only is left
-    out. f gives what `clip_and_sum` gives of all gradients: the parts are added in whole multiples of the grid, without rounding. It can be
-    jitted. Where owners are sampled it is refused: an owner's gradients are clipped together, by `clip_and_sum`.
+    loss(params, *example) is the loss of one example. rows, shape [n], are those of the batch, as `run.batch` or `pad` gave them, and each of
+    batch a tree of arrays [n, ...] of the examples at these rows; an example of row -1 is padding, and has no part in the sum. n may be 0
+    and need not be a multiple of microbatch, which is at least 1; without one, all gradients are made at once. A microbatch that is padding
+    only is left out. f gives what `clip_and_sum` gives of all gradients: the parts are added in whole multiples of the grid, without
+    rounding. It can be jitted.
+
+    Where owners are sampled, rows are `batch.rows`, and owners=`batch.owners` must be given: the mean of each owner's gradients is clipped, also
+    where they are of several microbatches. That takes memory for the gradients of microbatch + 2 examples, twice.
 
     Raises ValueError for shapes that do not fit each other.
     """
-    check_microbatch(clip_norm, microbatch)
+    check_microbatch(microbatch)
     gradients = jax.grad(loss)
 
-    def total(params: Any, *batch: Any, is_padding: Any = None) -> Any:
+    def total(params: Any, rows: Any, *batch: Any, owners: Any = None) -> Any:
         counts = {leaf.shape[0] if jnp.ndim(leaf) else -1 for leaf in jax.tree_util.tree_leaves(batch)}
         if len(counts) != 1 or -1 in counts:
             raise ValueError("batch: every array must have the examples as its first dimension")
         count = counts.pop()
-        check_clip(clip_norm, grid, [(count, *jnp.shape(p)) for p in jax.tree_util.tree_leaves(params)], HELD, None)  # of the whole batch
+        check_rows(rows, count, owners)
+        padding = jnp.asarray(rows) < 0
+        check_clip(clip_norm, grid, [(count, *jnp.shape(p)) for p in jax.tree_util.tree_leaves(params)], HELD, owners, padding)  # of the whole batch
         none = jax.tree_util.tree_map(lambda p: jnp.zeros(jnp.shape(p), jnp.int32 if grid else jnp.float32), params)
-        padding = jnp.zeros(count, bool) if is_padding is None else jnp.asarray(is_padding, bool)
-        if padding.shape != (count,):
-            raise ValueError(f"is_padding: must have one entry for each of the {count} examples")
         if count == 0:
             return none
+        if owners is not None:
+            numbers = _owners_of(owners, padding)
+            order = jnp.argsort(jnp.where(numbers < 0, jnp.iinfo(numbers.dtype).max, numbers), stable=True)  # each owner's rows together
+            padding, numbers, batch = padding[order], numbers[order], jax.tree_util.tree_map(lambda x: x[order], batch)
         size = min(microbatch or count, count)
         more = -count % size  # rows that fill the last part: examples that count as padding
-        parts = jax.tree_util.tree_map(lambda x: jnp.concatenate([x, x[:more]]).reshape(-1, size, *x.shape[1:]), batch)
-        marks = jnp.concatenate([padding, jnp.ones(more, bool)]).reshape(-1, size)
+
+        def parts(x: Any, filled: Any) -> Any:
+            return jnp.concatenate([x, filled]).reshape(-1, size, *x.shape[1:])
+
+        examples = jax.tree_util.tree_map(lambda x: parts(jnp.asarray(x), x[:more]), batch)
+        marks = parts(padding, jnp.ones(more, bool))
+
+        def found(examples: Any) -> Any:
+            return jax.vmap(gradients, (None, *(0 for _ in examples)))(params, *examples)
 
         def add(sums: Any, part: Any) -> Any:
             examples, marked = part
-            found = jax.vmap(gradients, (None, *(0 for _ in examples)))(params, *examples)
-            return jax.tree_util.tree_map(jnp.add, sums, clip_and_sum(found, clip_norm, grid, marked))
+            return jax.tree_util.tree_map(jnp.add, sums, clip_and_sum(found(examples), clip_norm, grid, marked))
 
         def step(sums: Any, part: Any) -> Any:
             return jax.lax.cond(jnp.all(part[1]), lambda sums, _: sums, add, sums, part), None
 
-        return jax.lax.scan(step, none, (parts, marks))[0]
+        if owners is None:
+            return jax.lax.scan(step, none, (examples, marks))[0]
+        of_owners = _OwnerSums(params, none, ClipNorm(clip_norm), grid, found)
+        return of_owners.all(examples, parts(numbers, jnp.full(more, -1, numbers.dtype)))
 
     return total
+
+
+def _owners_of(owners: Any, padding: Any) -> Any:
+    """The owners of rows, -1 for padding."""
+    owners = jnp.asarray(owners)
+    if owners.shape != padding.shape or not jnp.issubdtype(owners.dtype, jnp.integer):
+        raise ValueError("owners: must be one whole number for each of the rows, such as batch.owners")
+    return jnp.where(padding | (owners < 0), -1, owners)
+
+
+class _OwnerSums:
+    """The sum of clipped means of owners, whose rows are together and may be of several parts."""
+
+    def __init__(self, params: Any, none: Any, clip_norm: ClipNorm, grid: float, gradients: Callable[[Any], Any]) -> None:
+        self._params, self._none, self._gradients = params, none, gradients
+        self._norm, self._grid = clip_norm, grid
+
+    def _clip(self, means: Any, padding: Any) -> Any:
+        return clip_and_sum(means, self._norm, self._grid, padding)
+
+    def all(self, examples: Any, numbers: Any) -> Any:
+        """The sum of all parts: examples [parts, size, ...] with the numbers of their owners, ascending, and then -1."""
+        held = jax.tree_util.tree_map(lambda p: jnp.zeros(jnp.shape(p), jnp.float32), self._params)
+        begin = self._none, held, jnp.float32(0), jnp.asarray(-1, numbers.dtype)
+        sums, held, count, _ = jax.lax.scan(lambda state, part: (self._part(state, *part), None), begin, (examples, numbers))[0]
+        last = jax.tree_util.tree_map(lambda h: (h / jnp.maximum(count, 1))[None], held)
+        return jax.tree_util.tree_map(jnp.add, sums, self._clip(last, (count == 0)[None]))
+
+    def _part(self, state: Any, examples: Any, numbers: Any) -> Any:
+        """Adds the owners that end in a part. Of the last one the next part may have more: the sum of its gradients is held."""
+        sums, held, held_count, owner = state
+        keep = numbers >= 0
+        before = jnp.concatenate([owner[None], numbers[:-1]])
+        place = jnp.cumsum(numbers != before)  # 0 is the owner whose gradients are held
+        last = place[-1]
+
+        def table(held: Any, x: Any) -> Any:
+            zeros = jnp.zeros((len(numbers) + 1, *jnp.shape(held)), jnp.float32).at[0].set(held)
+            return zeros.at[place].add(jnp.where(keep.reshape(-1, *[1] * jnp.ndim(held)), x.astype(jnp.float32), 0))
+
+        counts = table(held_count, keep)
+        tables = jax.tree_util.tree_map(table, held, self._gradients(examples))
+        means = jax.tree_util.tree_map(lambda t: t / jnp.maximum(counts, 1).reshape(-1, *[1] * (t.ndim - 1)), tables)
+        ended = (jnp.arange(len(counts)) < last) & (counts > 0)
+        sums = jax.tree_util.tree_map(jnp.add, sums, self._clip(means, ~ended))
+        return sums, jax.tree_util.tree_map(lambda t: t[last], tables), counts[last], numbers[-1]
 
 
 def _means(flat: list[Any], owners: Any, is_padding: Any) -> list[Any]:
@@ -218,7 +281,7 @@ class Steps:
 
     source has an example at each position that `run.batch` gives: run is one that `join` gave, unless source is in the order of the
     table. A record is a dict: rows, shape [n], padded as `pad` does, with -1; examples, source[row] stacked as trees (row 0 in place of
-    padding); step. Grain's state of an iterator over it is {'next_index': t}: it resumes at a step without replaying others. With
+    padding); step; and, where owners are sampled, owners, shape [n], with -1. Grain's state of an iterator over it is {'next_index': t}: it resumes at a step without replaying others. With
     worker processes it has the next step of each.
 
     guard is the training's: take the steps by `guard.take(record["step"])`, which refuses the record of any step but the next. A record
@@ -228,7 +291,7 @@ class Steps:
 
     def __init__(self, run: Run, source: Any, guard: StepGuard | None, multiple: int, rank: int = 0, ranks: int = 1) -> None:
         need_run(run, "Steps(run, source, guard, multiple)")
-        run._need_examples("a record of examples")
+        run._use.padded = True
         self._guard, self._taken = check_guard(guard, 0 if guard is None else None, "Steps(run, source, guard, multiple)"), 0
         self._run, self._source, self._pad = run, source, (multiple, rank, ranks)
         if guard is not None:
@@ -243,9 +306,11 @@ class Steps:
 
     def __getitem__(self, step: Any) -> dict[str, Any]:
         check_batch(int(step), self._taken if self._guard is None else self._guard.next_step)
-        rows = pad(self._run.batch(step), *self._pad)
+        batch = pad(self._run.batch(step), *self._pad)
+        rows = batch.rows if isinstance(batch, OwnerBatch) else batch
+        owners = {"owners": batch.owners} if isinstance(batch, OwnerBatch) else {}
         examples = [self._source[int(row)] for row in np.maximum(rows, 0)]
-        return {"rows": rows, "examples": jax.tree_util.tree_map(lambda *e: np.stack(e), *examples), "step": int(step)}
+        return {"rows": rows, "examples": jax.tree_util.tree_map(lambda *e: np.stack(e), *examples), "step": int(step), **owners}
 
 
 def batch_selection(run: Run, guard: StepGuard | None) -> Any:

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from . import _rows
-from ._batches import PADDING
+from ._batches import PADDING, OwnerBatch
 from ._clip import HELD, SLACK, check_on_grid, digest, held_by, padding_of, whole_numbers
 from ._guard import StepGuard, check_guard
-from ._pad import pad
+from ._pad import padded
 from ._reader import NoiseReader
 from ._run import Run, need_run
-from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, flatten, map_leaves, rows_of
+from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, check_rows, flatten, map_leaves, rows_of
 from .errors import TrainingError
 
 
@@ -28,7 +28,7 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     """
     leaves, build = flatten(gradients, "gradients")
     count = rows_of(leaves)
-    check_clip(clip_norm, grid, [tuple(leaf.shape) for _, leaf in leaves], HELD, owners)
+    check_clip(clip_norm, grid, [tuple(leaf.shape) for _, leaf in leaves], HELD, owners, is_padding)
     with torch.no_grad():
         flat = [leaf.detach().to(torch.float64).reshape(count, math.prod(leaf.shape[1:])) for _, leaf in leaves]
         if owners is not None:
@@ -82,31 +82,54 @@ def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 
 
 def clipped_sum(loss: Callable[..., torch.Tensor], clip_norm: ClipNorm, grid: float, microbatch: int | None = None) -> Callable[..., Any]:
-    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch examples: f(params, *batch, is_padding=None).
+    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch examples: f(params, rows, *batch, owners=None).
 
-    loss and batch are those of `per_example`. f gives what `clip_and_sum` gives of all gradients: the parts are added in whole
-    multiples of the grid, without rounding. microbatch is at least 1; without one, all gradients are made at once. A microbatch that is padding only is left
-    out. Where owners are sampled it is refused: an owner's gradients are clipped together, by `clip_and_sum`.
+    loss and batch are those of `per_example`. rows, shape [n], are those of the batch, as `run.batch`, `Batches.rows` or `pad` gave them: an
+    example of row -1 is padding, and has no part in the sum. f gives what `clip_and_sum` gives of all gradients: the parts are added in
+    whole multiples of the grid, without rounding. microbatch is at least 1; without one, all gradients are made at once. A microbatch that
+    is padding only is left out. Where owners are sampled, rows are `batch.rows`, and owners=`batch.owners` must be given: the mean of each owner's
+    gradients is clipped. A microbatch then has whole owners, and is larger for an owner who has more examples.
     """
-    check_microbatch(clip_norm, microbatch)
+    check_microbatch(microbatch)
     gradients = per_example(loss)
 
-    def total(params: Any, *batch: torch.Tensor, is_padding: Any = None) -> Any:
+    def total(params: Any, rows: Any, *batch: torch.Tensor, owners: Any = None) -> Any:
         count = len(batch[0])
         if any(len(x) != count for x in batch):
             raise ValueError("batch: every tensor must have the examples as its first dimension")
-        check_clip(clip_norm, grid, [(count, *p.shape) for _, p in flatten(params)[0]], HELD, None)  # of the whole batch
-        padding = padding_of(_on_host(is_padding), count)
-        size = min(microbatch or count, count)
+        check_rows(rows, count, owners)
+        padding = np.asarray(_on_host(rows)) < 0
+        check_clip(clip_norm, grid, [(count, *p.shape) for _, p in flatten(params)[0]], HELD, owners, padding)  # of the whole batch
         sums = map_leaves(lambda p: torch.zeros(p.shape, dtype=torch.float64, device=p.device), params)
-        for first in range(0, count, max(size, 1)):
-            part = slice(first, first + size)
-            if not padding[part].all():
-                found = clip_and_sum(gradients(params, *(x[part] for x in batch)), clip_norm, grid, padding[part])
+        size = max(min(microbatch or count, count), 1)
+        parts: list[tuple[Any, Any, Any]]
+        if owners is None:
+            parts = [(slice(first, first + size), padding[first : first + size], None) for first in range(0, count, size)]
+        else:
+            numbers = whole_numbers(_on_host(owners), count)
+            numbers[padding] = PADDING
+            order = np.argsort(numbers, kind="stable")[np.count_nonzero(numbers == PADDING) :]  # each owner's rows together
+            parts = [(order[a:b], None, numbers[order[a:b]]) for a, b in _whole_owners(numbers[order], size)]
+        for part, marks, of in parts:
+            if marks is None or not marks.all():
+                found = clip_and_sum(gradients(params, *(x[part] for x in batch)), clip_norm, grid, marks, of)
                 sums = map_leaves(torch.add, sums, found)
         return sums
 
     return total
+
+
+def _whole_owners(numbers: Any, size: int) -> Iterator[tuple[int, int]]:
+    """Parts [a, b) of rows whose owners' numbers ascend: whole owners, of as many as size rows, or one who has more."""
+    ends = np.append(np.flatnonzero(np.diff(numbers)) + 1, len(numbers))[: len(numbers)].tolist()
+    first = last = 0
+    for end in ends:
+        if end - first > size and last > first:
+            yield first, last
+            first = last
+        last = end
+    if last > first:
+        yield first, last
 
 
 def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.optim.Optimizer:
@@ -165,12 +188,12 @@ class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
     Where no training is kept by a guard, as in an evaluation, guard is None, and start the first step.
 
     run is one that `join` gave, unless the data set is in the order of the table. A batch may be empty, for which the loader's
-    collate_fn must be ready: `collate` is, for data sets of tensors.
+    collate_fn must be ready: `collate` is, for data sets of tensors. Where owners are sampled, a batch has the examples of whole owners, one
+    after the other, and `rows` says whose they are.
     """
 
     def __init__(self, run: Run, guard: StepGuard | None, rank: int = 0, ranks: int = 1, *, start: int | None = None) -> None:
         need_run(run, "Batches(run, guard)")
-        run._need_examples("a loader of examples")
         self.guard, self.start = check_guard(guard, start, "Batches(run, guard)"), start or 0
         self.run, self.rank, self.ranks = run, rank, ranks
         if guard is not None:
@@ -187,8 +210,16 @@ class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
         for step in range(start, self.run.steps):
             if self.guard is not None:
                 self.guard.check_batch(step)
-            rows = pad(self.run.batch(step), self.ranks, self.rank, self.ranks)
-            yield rows[rows >= 0].tolist()
+            rows = self.rows(step)
+            yield (rows.rows if isinstance(rows, OwnerBatch) else rows).tolist()
+
+    def rows(self, step: int) -> Any:
+        """The rows of a step that this process has, without padding: an array or, where owners are sampled, an `OwnerBatch` of whole owners.
+        Those of the loader's examples are the same, in the same order: give them to `clipped_sum` with the examples."""
+        part = padded(self.run.batch(step), self.ranks, self.rank, self.ranks)
+        if isinstance(part, OwnerBatch):
+            return OwnerBatch(part.rows[: part.offsets[-1]], part.offsets)
+        return part[part >= 0]
 
 
 def gather(word: Any) -> list[Any]:
@@ -212,6 +243,12 @@ def _collated(empty: Any, examples: Any) -> Any:
     return default_collate(examples) if examples else empty
 
 
+_OTHER_BATCH = (
+    "step {}: the gradients are not those of the batch of this step, whose noise they would have. Call step once for each batch of the loader, for an empty one too, "
+    "after one backward pass of all its examples, or after accumulate for each part of them; after a fault in between, begin again from a checkpoint"
+)
+
+
 class NoisyOptimizer:
     """Opacus: the run's noise in place of that of Opacus.
 
@@ -223,17 +260,20 @@ class NoisyOptimizer:
     was left out, cut, or read twice. Each gradient is taken once.
 
     Where the gradients of a batch do not fit the memory, call `accumulate` after the backward pass of each part of it, and then `step`.
+
+    Where owners are sampled, the gradients must be in the order of the loader's examples, and the mean of each owner's is clipped. Parts may
+    end anywhere: the gradients of an owner who has more in the next part are kept till then.
     """
 
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
         need_run(run, "NoisyOptimizer(optimizer, run, noise, guard)")
         if not isinstance(noise, NoiseReader) or not isinstance(guard, StepGuard):
             raise TypeError("noise, guard: must be those of read_noise(run, list(model.parameters()), guard=guard) and StepGuard(run): NoisyOptimizer(optimizer, run, noise, guard)")
-        run._need_examples("Opacus")
         self.optimizer, self.run, self.noise, self.guard = optimizer, run, noise, guard
         noise.check_tree(self._parameters(), "list(model.parameters()), of those that are trained, in the optimizer's order")
         guard.taken_by("NoisyOptimizer.step")
         self._parts: list[tuple[list[int], Any]] = []  # of the batch so far: how many gradients each parameter had, and their sum
+        self._held: list[torch.Tensor] = []  # gradients of an owner who may have more in the next part
 
     def _parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
@@ -256,28 +296,49 @@ class NoisyOptimizer:
     def _add(self, parameters: list[Any]) -> None:
         """Adds the gradients that the parameters have, and takes them away."""
         gradients = [_per_example(p) for p in parameters]
-        part = clip_and_sum(gradients, self.run.clip_norm, self.run.grid)
-        self._parts.append(([len(g) for g in gradients], part))
         for p in parameters:
             p.grad_sample = None  # they are summed once, whether zero_grad is called or not
+        part = self._sum(gradients)
+        self._parts.append(([len(g) for g in gradients], part))
         if len(self._parts) > 1:
             (before, sums), (more, found) = self._parts
             self._parts = [([a + b for a, b in zip(before, more)], [a + b for a, b in zip(sums, found)])]
 
+    def _sum(self, gradients: list[torch.Tensor]) -> Any:
+        """The sum of the clipped gradients of a part; where owners are sampled, of the owners whose last gradient it has."""
+        norm, grid, step = self.run.clip_norm, self.run.grid, self.guard.next_step
+        if self.run.examples_per_owner is None:
+            return clip_and_sum(gradients, norm, grid, np.zeros(len(gradients[0]), dtype=bool))
+        if step >= self.run.steps:  # which the guard refuses
+            return [torch.zeros(g.shape[1:], dtype=torch.float64) for g in gradients]
+        before = self._parts[0][0][0] if self._parts else 0
+        held = len(self._held[0]) if self._held else 0
+        if held:
+            gradients = [torch.cat([h, g]) for h, g in zip(self._held, gradients)]
+        batch = self.run.batch(step)
+        first, end = before - held, before - held + len(gradients[0])
+        if end > len(batch.rows) or len({len(g) for g in gradients}) > 1:
+            self._parts, self._held = [], []
+            raise TrainingError(_OTHER_BATCH.format(step))
+        whole = int(batch.offsets[np.searchsorted(batch.offsets, end, side="right") - 1]) - first  # gradients of owners who have no more
+        self._held = [g[whole:].clone() for g in gradients]
+        return clip_and_sum([g[:whole] for g in gradients], norm, grid, owners=batch.owners[first : first + whole])
+
     def _total(self, parameters: list[Any], step: int) -> Any:
         """The sum of the gradients of a step."""
         self._add(parameters)
-        (counts, total), self._parts = self._parts[0], []
-        if step < self.run.steps and any(n != len(self.run.batch(step)) for n in counts):
-            raise TrainingError(
-                f"step {step}: the gradients are not those of the batch of this step, whose noise they would have. Call step once for each batch of the loader, for an empty one too, "
-                "after one backward pass of all its examples, or after accumulate for each part of them; after a fault in between, begin again from a checkpoint"
-            )
+        (counts, total), self._parts, self._held = self._parts[0], [], []
+        if step < self.run.steps and any(n != len(self._rows(step)) for n in counts):
+            raise TrainingError(_OTHER_BATCH.format(step))
         return total
+
+    def _rows(self, step: int) -> Any:
+        batch = self.run.batch(step)
+        return batch.rows if isinstance(batch, OwnerBatch) else batch
 
     def zero_grad(self) -> None:
         """Forgets the gradients of the batch, with the parts that were accumulated: call it before the first part, not between them."""
-        self._parts = []
+        self._parts, self._held = [], []
         self.optimizer.zero_grad()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import minsep
 from minsep import _clip
-from minsep._tree import ExpectedBatchSize, OwnersClipNorm
+from minsep._tree import ExamplesClipNorm, ExpectedBatchSize, OwnersClipNorm
 
 from . import runs
 
@@ -213,12 +213,12 @@ class Microbatches(runs.Case):
             for size in sizes:
                 total = jax.jit(ours.clipped_sum(loss, ONE, grid, size))
                 for marks in padding, np.arange(count) > 1:
-                    parts = total(params, *batch, is_padding=marks)
+                    parts = total(params, np.where(marks, -1, np.arange(count)), *batch)
                     jax.tree_util.tree_map(np.testing.assert_array_equal, parts, ours.clip_and_sum(found, ONE, grid, marks))
                     self.assertEqual({leaf.dtype.name for leaf in jax.tree_util.tree_leaves(parts)}, {"int32"})
-        parts = ours.clipped_sum(loss, ONE, grid, 3)(params, *batch)
+        parts = ours.clipped_sum(loss, ONE, grid, 3)(params, np.arange(7), *batch)
         jax.tree_util.tree_map(np.testing.assert_array_equal, parts, ours.clip_and_sum(found, ONE, grid))
-        without = ours.clipped_sum(loss, ONE, 0, 2)(params, *batch)
+        without = ours.clipped_sum(loss, ONE, 0, 2)(params, np.arange(7), *batch)
         jax.tree_util.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), without, ours.clip_and_sum(found, ONE, 0))
         self.refused(ours.clipped_sum, loss, params, batch)
 
@@ -235,7 +235,7 @@ class Microbatches(runs.Case):
             return params * x
 
         x = np.arange(8, dtype=np.float32)
-        ours.clipped_sum(loss, ONE, 2.0**-10, 2)(np.float32(0), x, is_padding=x > 2)
+        ours.clipped_sum(loss, ONE, 2.0**-10, 2)(np.float32(0), np.where(x > 2, -1, 5), x)
         jax.effects_barrier()
         self.assertEqual(sorted(set(seen)), [0.0, 1.0, 2.0, 3.0])
 
@@ -246,7 +246,7 @@ class Microbatches(runs.Case):
             "import jax, numpy as np, minsep, minsep.jax as dp\n"
             "jax.config.update('jax_enable_x64', True)\n"
             "total = dp.clip_and_sum(np.ones((3, 2)), minsep.ClipNorm(1.0), 2.0**-10)\n"
-            "parts = dp.clipped_sum(lambda p, x: (p * x).sum(), minsep.ClipNorm(1.0), 2.0**-10, 2)(np.zeros(2), np.ones((3, 2)))\n"
+            "parts = dp.clipped_sum(lambda p, x: (p * x).sum(), minsep.ClipNorm(1.0), 2.0**-10, 2)(np.zeros(2), np.arange(3), np.ones((3, 2)))\n"
             "assert total.dtype == parts.dtype == np.int32 and (total == parts).all()\n"
             "print(dp.add_noise(parts, np.zeros(2, np.float32), 2.0**-10, 1).dtype)\n"
         )
@@ -271,7 +271,8 @@ class Microbatches(runs.Case):
             for marks in padding, torch.tensor(padding), None, np.arange(count) > 1:
                 whole = ours.clip_and_sum(ours.per_example(loss)(params, *batch), ONE, grid, marks)
                 for microbatch in 1, 2, 3, 6, 100, None:
-                    parts = ours.clipped_sum(loss, ONE, grid, microbatch)(params, *batch, is_padding=marks)
+                    rows = np.arange(count) if marks is None else np.where(np.asarray(marks), -1, np.arange(count))
+                    parts = ours.clipped_sum(loss, ONE, grid, microbatch)(params, torch.tensor(rows) if microbatch == 2 else rows, *batch)
                     for name, value in whole.items():
                         self.assertTrue(torch.equal(parts[name], value), (count, microbatch, name))
         self.refused(ours.clipped_sum, loss, params, batch)
@@ -280,16 +281,117 @@ class Microbatches(runs.Case):
         for wrong in 0, -1, 2.0, True, "8":
             with self.assertRaisesRegex(ValueError, "microbatch .*at least 1, or None"):
                 clipped_sum(loss, ONE, 0, wrong)
+        rows = np.arange(len(batch[1]))
         with self.assertRaisesRegex(ValueError, "must be run.clip_norm"):
-            clipped_sum(loss, 1.0, 0, 2)(params, *batch)
+            clipped_sum(loss, 1.0, 0, 2)(params, rows, *batch)
         with self.assertRaisesRegex(ValueError, "larger --grid"):  # of the whole batch, and not of a part
-            clipped_sum(loss, minsep.ClipNorm(2.0**30), 2.0**-23, 1)(params, *batch)
-        with self.assertRaisesRegex(ValueError, "owners are sampled.*clip_and_sum, with owners="):
-            clipped_sum(loss, OwnersClipNorm(1.0), 0, 2)
-        with self.assertRaisesRegex(ValueError, "one entry for each"):
-            clipped_sum(loss, ONE, 0, 2)(params, *batch, is_padding=[True])
+            clipped_sum(loss, minsep.ClipNorm(2.0**30), 2.0**-23, 1)(params, rows, *batch)
+        with self.assertRaisesRegex(ValueError, "owners: must be given for this run"):
+            clipped_sum(loss, OwnersClipNorm(1.0), 0, 2)(params, rows, *batch)
+        with self.assertRaisesRegex(ValueError, "owners: must be left out for this run"):
+            clipped_sum(loss, ExamplesClipNorm(1.0), 0, 2)(params, rows, *batch, owners=rows)
+        with self.assertRaisesRegex(ValueError, "owners: must be one whole number for each"):
+            clipped_sum(loss, OwnersClipNorm(1.0), 0, 2)(params, rows, *batch, owners=rows[1:])
+        with self.assertRaisesRegex(ValueError, "must have one example for each of the rows"):
+            clipped_sum(loss, ONE, 0, 2)(params, rows[1:], *batch)
+        for wrong in rows[:, None], rows < 3, rows.astype(float), list(rows), batch[1], 3:
+            with self.assertRaisesRegex(ValueError, "rows: must be the rows of the batch, .*f\\(params, rows"):
+                clipped_sum(loss, ONE, 0, 2)(params, wrong, *batch)
+        with self.assertRaisesRegex(ValueError, "rows: must be batch.rows where owners are sampled, with owners=batch.owners"):
+            clipped_sum(loss, ONE, 0, 2)(params, minsep.OwnerBatch(rows, np.arange(len(rows) + 1)), *batch)
         with self.assertRaisesRegex(ValueError, "examples as its first dimension"):
-            clipped_sum(loss, ONE, 0, 2)(params, batch[0], batch[1][:3])
+            clipped_sum(loss, ONE, 0, 2)(params, rows, batch[0], batch[1][:3])
+
+    def of_owners(self, clipped_sum, clip_and_sum, gradients, array, loss, params):
+        """The sum of the clipped means of owners, whatever the parts: one that is in several of them, rows of padding, and rows that are not together."""
+        rng, grid = np.random.default_rng(8), 2.0**-10
+        functions = [clipped_sum(loss, OwnersClipNorm(1.0), grid, microbatch) for microbatch in (1, 3, None)]
+        for case in range(12):
+            sizes = rng.integers(1, 6, rng.integers(1, 5))
+            numbers = np.repeat(np.arange(len(sizes)), sizes)
+            if case % 3 == 2:
+                rng.shuffle(numbers)
+            owners = np.concatenate([numbers, np.full(20 - len(numbers), -1)]).astype(np.int32)
+            rows = np.where(owners < 0, -1, np.arange(len(owners)))
+            x = array((3 * rng.standard_normal((len(owners), 7))).astype(np.float32))
+            y = array(rng.standard_normal((len(owners), 2, 3)).astype(np.float32))
+            want = clip_and_sum(gradients(params, x, y), OwnersClipNorm(1.0), grid, None, owners)
+            for function in functions:
+                found = function(params, rows, x, y, owners=owners)
+                for name in want:
+                    a, b = (np.asarray(tree[name], np.float64) / (grid if np.asarray(tree[name]).dtype.kind == "f" else 1) for tree in (found, want))
+                    np.testing.assert_allclose(a, b, rtol=0, atol=len(sizes), err_msg=f"{case} {name}")  # in multiples of the grid
+            exact = sum(np.clip(1 / np.linalg.norm(g), 0, 1) * g for g in (np.concatenate([np.asarray(x)[owners == o].mean(0), np.asarray(y)[owners == o].mean(0).ravel()]) for o in range(len(sizes))))
+            got = np.concatenate([np.asarray(found[name], np.float64).ravel() * (1 if np.asarray(found[name]).dtype.kind == "f" else grid) for name in ("a", "b")])
+            np.testing.assert_allclose(got, exact, rtol=0, atol=2 * grid * len(sizes))
+
+    @runs.needs("jax")
+    def test_jax_of_owners(self):
+        import jax
+        import jax.numpy as jnp
+
+        from minsep import jax as ours
+
+        loss = lambda params, x, label: params["a"] @ x + (params["b"] * label).sum()
+        params = {"a": jnp.zeros(7), "b": jnp.zeros((2, 3))}
+        self.of_owners(lambda *more: jax.jit(ours.clipped_sum(*more)), ours.clip_and_sum, jax.vmap(jax.grad(loss), (None, 0, 0)), jnp.asarray, loss, params)
+
+    @runs.needs("torch")
+    def test_torch_of_owners(self):
+        import torch
+
+        from minsep import torch as ours
+
+        loss = lambda params, x, label: (params["a"] * x).sum() + (params["b"] * label).sum()
+        params = {"a": torch.zeros(7), "b": torch.zeros(2, 3)}
+        self.of_owners(ours.clipped_sum, ours.clip_and_sum, ours.per_example(loss), torch.tensor, loss, params)
+        for numbers, size, want in ([0, 0, 1, 1, 2], 3, [(0, 2), (2, 5)]), ([0] * 5 + [1], 2, [(0, 5), (5, 6)]), ([], 3, []), ([4, 7, 9], 1, [(0, 1), (1, 2), (2, 3)]):
+            self.assertEqual(list(ours._whole_owners(np.array(numbers, int), size)), want)
+
+
+class Padded(runs.Case):
+    """A run whose batches are padded: gradients that do not say which are padding are refused."""
+
+    def refusals(self, clip, array, pad=lambda run: minsep.pad(run.batch(3), 64)):
+        run = minsep.Run(self.own_noisy())
+        x = array(np.ones((64, 33), np.float32))
+        clip(x, run.clip_norm, run.grid)  # nothing was padded yet
+        minsep.pad(np.arange(3), 64)  # of another batch
+        clip(x, run.clip_norm, run.grid)
+        joined = run.join(runs.ids_of("numbers", 100)) if runs.has("pyarrow") else run
+        rows = pad(joined)
+        for norm in run.clip_norm, joined.clip_norm, minsep.Run(run.path).clip_norm:
+            if norm.use is run._use:
+                with self.assertRaisesRegex(ValueError, "^is_padding: must be given for this run, whose batches minsep.pad has filled .*is_padding=rows < 0"):
+                    clip(x, norm, run.grid)
+            clip(x, norm, run.grid, array(np.zeros(64, bool)) if rows is None else rows < 0)
+        clip(x, minsep.ClipNorm(run.clip_norm), run.grid)
+
+    def test_numpy(self):
+        self.refusals(minsep.clip_and_sum, np.asarray)
+
+    @runs.needs("jax")
+    def test_jax(self):
+        import jax
+
+        import minsep.jax as dp
+
+        self.refusals(dp.clip_and_sum, np.asarray)
+        run = minsep.Run(self.folder / "own")
+        dp.Steps(run, np.zeros((100, 33)), None, 64)
+        with self.assertRaisesRegex(ValueError, "is_padding: must be given"):
+            jax.jit(lambda x: dp.clip_and_sum(x, run.clip_norm, run.grid))(np.ones((64, 33), np.float32))
+
+    @runs.needs("torch")
+    def test_torch(self):
+        import torch
+
+        import minsep.torch as dp
+
+        self.refusals(dp.clip_and_sum, torch.tensor)
+        run = minsep.Run(self.folder / "own")
+        list(dp.Batches(run, None, 0, 2, start=0))  # leaves padding out
+        dp.clip_and_sum(torch.ones(3, 33), run.clip_norm, run.grid)
 
 
 class AddNoise(runs.Case):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 
@@ -261,6 +262,97 @@ class Clip(runs.Case):
             return ours.clip_and_sum(torch.tensor(x), zeta, grid, torch.tensor(padding), torch.tensor(owners)).numpy()
 
         self.check(clip, 1e-5)
-        run = minsep.Run(self.owned())
-        with self.assertRaisesRegex(ValueError, "owners are sampled"):
-            ours.Batches(run, None, start=0)
+
+
+class Adapters(runs.Case):
+    """Runs in which owners are sampled, in loaders, microbatches and optimizers: the means that NumPy makes of whole batches."""
+
+    def own(self):
+        """A run of its own, for a training."""
+        path = self.folder / "own"
+        shutil.copytree(self.owned() / "bounded", path / "bounded")
+        scheme = ["--steps", 12, "--key", runs.key(), "--out", path, "--quiet"]
+        runs.minsep("form", "--bounded", path, "--scheme", "poisson", "--batch-size", 4, "--sample", "owners", "--examples-per-owner", 3, *scheme)
+        runs.minsep("noise", "--strategy", runs.ROOT / "owned.json", "--noise-multiplier", 1, "--coordinates", 5, *scheme)
+        return minsep.Run(path)
+
+    def data(self, run):
+        return (3 * np.random.default_rng(2).standard_normal((run.examples, 5))).astype(np.float32)
+
+    def wanted(self, run, x, t):
+        batch = run.batch(t)
+        return minsep.clip_and_sum(x[batch.rows], run.clip_norm, run.grid, owners=batch.owners)
+
+    def close(self, run, found, t, x):
+        np.testing.assert_allclose(np.asarray(found, np.float64), self.wanted(run, x, t), rtol=0, atol=run.grid * (1 + len(run.batch(t))))
+
+    @runs.needs("torch")
+    def test_a_loader_and_microbatches(self):
+        import torch
+
+        import minsep.torch as dp
+
+        run = self.own()
+        x = self.data(run)
+        for ranks in 1, 2:
+            batches = [dp.Batches(run, None, rank, ranks, start=0) for rank in range(ranks)]
+            clipped = dp.clipped_sum(lambda params, row: (params["w"] * row).sum(), run.clip_norm, run.grid, microbatch=2)
+            loaders = [torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.tensor(x)), batch_sampler=b, collate_fn=dp.collate((torch.zeros(0, 5),))) for b in batches]
+            for t, parts in enumerate(zip(*loaders)):
+                total = np.zeros(5)
+                for b, (rows,) in zip(batches, parts):
+                    mine = b.rows(t)
+                    self.assertTrue((mine.rows >= 0).all())
+                    total += clipped({"w": torch.zeros(5)}, mine.rows, rows, owners=mine.owners)["w"].numpy()
+                self.close(run, total, t, x)
+            self.assertEqual(t, 11)
+
+    @runs.needs("torch")
+    def test_opacus(self):
+        """Parts end anywhere, also within an owner; a part that is left out is refused."""
+        import torch
+
+        import minsep.torch as dp
+
+        run = self.own()
+        x = self.data(run)
+        guard = minsep.StepGuard(run)
+        parameter = torch.nn.Parameter(torch.zeros(5))
+        optimizer = dp.NoisyOptimizer(torch.optim.SGD([parameter], lr=0.5), run, minsep.read_noise(run, [parameter], guard=guard), guard)
+        for t in range(run.steps):
+            rows = run.batch(t).rows
+            gradients = torch.tensor(x[rows])
+            for wrong in {max(len(rows) - 1, 0), len(rows) + 1} - {len(rows)}:
+                parameter.grad_sample = torch.ones(wrong, 5)
+                with self.assertRaisesRegex(minsep.TrainingError, f"step {t}: the gradients are not those of the batch of this step"):
+                    optimizer.step()
+                optimizer.zero_grad()
+            for part in gradients.split(1 + t % 3) if len(rows) and t % 4 else ():
+                parameter.grad_sample = part
+                optimizer.accumulate()
+            if t % 4 == 0 and len(rows):
+                parameter.grad_sample = gradients
+            optimizer.step()
+            row = run._row(t, 0, 1)
+            self.close(run, np.round((parameter.grad.double().numpy() * run.expected_batch_size - row) / run.grid) * run.grid, t, x)
+        with self.assertRaisesRegex(minsep.TrainingError, "the run has steps 0 to 11"):
+            optimizer.step()
+
+    @runs.needs("jax")
+    def test_steps_and_microbatches(self):
+        import jax
+        import jax.numpy as jnp
+
+        import minsep.jax as dp
+
+        run = self.own()
+        x = self.data(run)
+        clipped = jax.jit(dp.clipped_sum(lambda w, row: w @ row, run.clip_norm, run.grid, microbatch=4))
+        steps = dp.Steps(run, x, None, 24)
+        for t in range(run.steps):
+            record = steps[t]
+            batch = minsep.pad(run.batch(t), 24)
+            np.testing.assert_array_equal(record["rows"], batch.rows)
+            np.testing.assert_array_equal(record["owners"], batch.owners)
+            total = clipped(jnp.zeros(5), record["rows"], record["examples"], owners=record["owners"])
+            self.close(run, np.asarray(total, np.float64) * run.grid, t, x)
