@@ -68,7 +68,7 @@ func brokenSteps(ctx context.Context, m *manifest.Materialized, batches *manifes
 	defer func() { err = errors.Join(err, r.Close()) }()
 	for shard := range batches.Facts.Shards {
 		if err := batches.EachOf(ctx, shard, func(step int, rows []int64, ends []int) error {
-			entries, err := r.Step(step)
+			entries, err := r.Step(step, len(rows)+max(1, m.Params.Pad))
 			if err == nil && !isStep(entries, rows, ends, m.Params.Pad) {
 				broken++
 			}

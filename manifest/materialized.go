@@ -32,6 +32,9 @@ type MaterializedFacts struct {
 	Columns []string `json:"columns"`          // those of the data, after step, slot, row and owner
 }
 
+// MaxPad is the greatest Pad.
+const MaxPad = 1 << 24
+
 // MaterializedName is the name of the file of a shard.
 func MaterializedName(shard, shards int) string {
 	return fmt.Sprintf("examples-%05d-of-%05d.parquet", shard, shards)
@@ -56,7 +59,7 @@ func OpenMaterialized(ctx context.Context, dir string) (*Materialized, error) {
 	if err := errors.Join(strictjson.Unmarshal(ix.Params, &m.Params), strictjson.Unmarshal(ix.Facts, &m.Facts)); err != nil {
 		return nil, fmt.Errorf("manifest: %s: %w", dir, err)
 	}
-	if f := m.Facts; f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || f.Shards != len(ix.Files) || m.Params.Pad < 0 {
+	if f := m.Facts; f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || f.Shards != len(ix.Files) || m.Params.Pad < 0 || m.Params.Pad > MaxPad {
 		return nil, fmt.Errorf("manifest: %s: %d files for %d shards of %d steps", dir, len(ix.Files), f.Shards, f.Steps)
 	}
 	var faults Faults
@@ -104,8 +107,8 @@ type EntryReader struct {
 
 // Step returns the entries of a step, which must be above those that were asked for before. They
 // are good until the next call. An entry of an earlier step, or of one that is not of its file, is
-// an error.
-func (r *EntryReader) Step(step int) ([]Entry, error) {
+// an error, and so are more than most entries: a small file can claim any number of them.
+func (r *EntryReader) Step(step, most int) ([]Entry, error) {
 	r.entries = r.entries[:0]
 	for {
 		e, more, err := r.peek()
@@ -114,6 +117,9 @@ func (r *EntryReader) Step(step int) ([]Entry, error) {
 		}
 		if e.Step < step {
 			return nil, invalid(fmt.Errorf("manifest: %s: the steps do not ascend", r.name()))
+		}
+		if len(r.entries) == most {
+			return nil, invalid(fmt.Errorf("manifest: %s: a step has more entries than its batch", r.name()))
 		}
 		r.entries = append(r.entries, e)
 		r.at++

@@ -170,6 +170,10 @@ func RemoveRun(dir string) error {
 	return err
 }
 
+// maxRun bounds the size of a run.json that is read, in bytes: it takes about a hundred thousand
+// runs of a directory, each with its id.
+const maxRun = 4 << 20
+
 // ReadRun reads run.json, which must be as [WriteRun] left it, byte for byte. The error wraps
 // fs.ErrNotExist where there is none.
 func ReadRun(ctx context.Context, dir string) (Run, error) {
@@ -180,7 +184,7 @@ func ReadRun(ctx context.Context, dir string) (Run, error) {
 // readRun returns the version of the file too.
 func readRun(ctx context.Context, dir string) (run Run, version string, err error) {
 	path := store.Join(dir, RunName)
-	b, version, err := store.ReadVersion(ctx, path, maxIndex)
+	b, version, err := store.ReadVersion(ctx, path, maxRun)
 	if err != nil {
 		return run, "", fmt.Errorf("manifest: %w", err)
 	}

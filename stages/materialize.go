@@ -3,6 +3,7 @@ package stages
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -37,6 +38,7 @@ func (m Materialize) Validate() error {
 	c.Require(len(m.Examples) > 0, "examples", "(none)", "must name the Parquet files that hold the examples")
 	c.Require(!m.ByName || m.IDColumn == "", "id-column", m.IDColumn, "cannot be used with files by name: their names are the ids")
 	c.AtLeast("pad", m.Pad, 0)
+	c.Require(m.Pad <= manifest.MaxPad, "pad", m.Pad, fmt.Sprintf("must be at most %d", manifest.MaxPad))
 	c.AtLeast("shards", m.Shards, 0)
 	return c.Err()
 }

@@ -82,6 +82,9 @@ func decode(r io.Reader, v any) error {
 	return nil
 }
 
+// mostNames is how many fields an object may have: more than any that a program writes here.
+const mostNames = 1 << 18
+
 // Distinct refuses JSON in which an object has two names that are the same but for their case:
 // readers differ in which of the values they take.
 func Distinct(b []byte) error {
@@ -118,6 +121,9 @@ func Distinct(b []byte) error {
 				return fmt.Errorf("field %q is given twice", name)
 			}
 			stack[top].names[folded], stack[top].inName = true, false
+			if len(stack[top].names) > mostNames {
+				return fmt.Errorf("an object of more than %d fields", mostNames)
+			}
 			continue
 		case top >= 0 && stack[top].names != nil:
 			stack[top].inName = true // after this value

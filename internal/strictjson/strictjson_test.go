@@ -1,8 +1,10 @@
 package strictjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -162,6 +164,20 @@ func TestUnmarshal(t *testing.T) {
 		if err == nil && v.A != 1 {
 			t.Errorf("%s: %+v", text, v)
 		}
+	}
+}
+
+// TestManyNames: an object of a few megabytes can have millions of fields, which take much memory
+// and time to tell apart.
+func TestManyNames(t *testing.T) {
+	var text bytes.Buffer
+	for i := range mostNames + 1 {
+		fmt.Fprintf(&text, `,"a%d":1`, i)
+	}
+	text.WriteByte('}')
+	text.Bytes()[0] = '{'
+	if err := Distinct(text.Bytes()); err == nil || !strings.Contains(err.Error(), "fields") {
+		t.Error(err)
 	}
 }
 

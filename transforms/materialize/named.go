@@ -53,7 +53,7 @@ const (
 )
 
 // mostNamedBytes is the size of a file that becomes one row.
-const mostNamedBytes = 1 << 30
+const mostNamedBytes = 128 << 20
 
 // namedFile is a file whose name is the id of an example.
 type namedFile struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"minsep/internal/words"
 	"minsep/sampling/ownergraph/idcolumn"
 )
 
@@ -21,7 +22,15 @@ type rowReader struct {
 	buffer []parquet.Row
 	held   []parquet.Row // rows of the buffer from row next on
 	next   int           // row of the split
+	given  int64         // bytes of the rows that were given
 }
+
+// The rows of a split may have so many bytes, and so many for each byte of the file: a value that
+// is stored once can be that of millions of rows.
+const (
+	freeRowBytes    = 256 << 20
+	rowBytesPerByte = 200
+)
 
 // rows reads rows of a split, which must ascend, as [appendRow] writes them.
 type rows interface {
@@ -89,5 +98,14 @@ func (r *rowReader) append(ctx context.Context, dst []byte, row int) (_ []byte, 
 	}
 	r.held = r.held[row-r.next:]
 	r.next = row
+	for _, v := range r.held[0] {
+		if k := v.Kind(); k == parquet.ByteArray || k == parquet.FixedLenByteArray {
+			r.given += int64(len(v.ByteArray()))
+		}
+	}
+	if size := r.data.file.Size(); r.given > freeRowBytes+rowBytesPerByte*size {
+		return dst, &DataError{File: r.split.Path, Rule: fmt.Sprintf("has %s bytes, and its rows more than %s: values that repeat in so many rows would fill all disks: keep them in a table of their own, and their ids here",
+			words.Grouped(size), words.Grouped(freeRowBytes+rowBytesPerByte*size))}
+	}
 	return appendRow(dst, r.held[0]), nil
 }

@@ -172,15 +172,15 @@ func (s *Sorter) Each(f func(record []byte) error) error {
 // calls: sorted records lie anywhere in their chunks, and the processor waits for many at once only
 // when nothing stands between.
 func (s *Sorter) eachHeld(f func(record []byte) error) error {
-	const block = 128
+	const block, enough = 128, 1 << 20 // records, and bytes, of a block
 	var ends [block]int
 	buf := make([]byte, 0, block*max(s.Width, 32))
 	for refs := s.refs; len(refs) > 0; {
-		n := min(block, len(refs))
+		n := 0
 		buf = buf[:0]
-		for i, r := range refs[:n] {
-			buf = append(buf, s.record(r)...)
-			ends[i] = len(buf)
+		for ; n < min(block, len(refs)) && len(buf) < enough; n++ {
+			buf = append(buf, s.record(refs[n])...)
+			ends[n] = len(buf)
 		}
 		start := 0
 		for _, end := range ends[:n] {
