@@ -153,3 +153,27 @@ func writeGraph(b *testing.B, examples, edges int) string {
 	}
 	return path
 }
+
+// BenchmarkPools compares 20 pools of 1e7 edges with one bound of one example per owner, in memory
+// and by a Beam job. MINSEP_BENCH_EDGES takes another size.
+func BenchmarkPools(b *testing.B) {
+	edges := 10_000_000
+	if s := os.Getenv("MINSEP_BENCH_EDGES"); s != "" {
+		var err error
+		if edges, err = strconv.Atoi(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	graph := writeGraph(b, edges/2, edges)
+	for _, buckets := range []int{0, 10} {
+		for _, pools := range []int{0, 20} {
+			b.Run(fmt.Sprintf("edges=%d/buckets=%d/pools=%d", edges, buckets, pools), func(b *testing.B) {
+				o := benchOptions(b)
+				measure(b, func() error {
+					_, err := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: pools}, Buckets: buckets}.Run(b.Context(), o)
+					return err
+				})
+			})
+		}
+	}
+}

@@ -65,7 +65,6 @@ func (b Bound) open(ctx context.Context, o Options, c *param.Checker) *graphio.S
 	if err == nil && b.Stamp != "" && b.Stamp != source.Stamp() {
 		c.Add(&graphio.Fault{File: strings.Join(b.Graph, ", "), Found: "the graph was changed since the command began", Rule: "wait until nothing writes to it, and repeat the command"})
 	}
-	c.Require(b.Pools == 0 || b.isInMemory(o.engine().runner), "pools", b.Pools, "are made in the memory of this process: leave out --runner and --buckets")
 	return source
 }
 

@@ -121,7 +121,15 @@ strategy --kind banded-toeplitz --steps 8 --bands 2 --out strategy.json
 account --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --strategy strategy.json --epsilon 8 --delta 1e-2 --samples 2000 --out run
 noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
 materialize --examples examples.parquet --key key --run run --shards 2
-form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --shards 4 --key key --out run --overwrite`
+form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --shards 4 --key key --out run --overwrite
+
+bound --graph graph.tsv --header no --pools 2 --key key --out run --run-id 000000000000000000000000000000c1
+form --bounded run --scheme rotation --steps 8 --epoch-steps 4 --shards 2 --key key --out run
+strategy --kind identity --steps 8 --out strategy.json
+account --bounded run --scheme rotation --steps 8 --epoch-steps 4 --strategy strategy.json --epsilon 8 --delta 1e-2 --out run
+noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
+materialize --examples examples.parquet --key key --run run --shards 2
+bound --graph graph.tsv --header no --pools 3 --key key --out run --overwrite`
 
 // Every command that writes, killed before each change that it makes of a file or folder and then
 // repeated, leaves the bytes of one that was not, and nothing else. In the everyday form it is

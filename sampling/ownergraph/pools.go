@@ -161,8 +161,8 @@ type Coverage struct {
 	DroppedCut int64     `json:"dropped_cut"`       // examples in no pool since it was cut; the others in none met an owner who was full each time
 }
 
-// coverage returns what p covers.
-func (p *Pools) coverage() *Coverage {
+// Coverage counts the examples of the pools.
+func (p *Pools) Coverage() *Coverage {
 	c := &Coverage{Pools: len(p.Sizes), Size: slices.Min(p.Sizes), BeforeCut: p.Sizes, Distinct: make([]int64, len(p.Sizes)), DroppedCut: p.Cut}
 	var perExample tally
 	for e := range p.Of.Len() {

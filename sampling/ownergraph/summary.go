@@ -71,7 +71,7 @@ func (r *Bounded) summarize(b Bound) {
 	if r.Pools == nil {
 		sizes = g.Neighborhoods(r.Copies)
 	} else {
-		s.Coverage = r.Pools.coverage()
+		s.Coverage = r.Pools.Coverage()
 		s.DroppedOwnerFull -= r.Pools.Cut
 	}
 	if b.MaxNeighborhood > 0 {

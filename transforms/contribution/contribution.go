@@ -24,6 +24,8 @@
 // Who hears from no owner is kept. After a few rounds one worker finishes what is left, with the
 // same code as the reference.
 //
+// Pools ([ownergraph.Pools]) are made by one worker, from turns and owners' numbers.
+//
 // # Determinism
 //
 // Every bucket is sorted before it is read, so nothing depends on the order in which a runner
@@ -187,6 +189,11 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	spec := c.spec()
 	byExample := beam.GroupByKey(s.Scope("by example"), beam.ParDo(s, &scatterFn{Spec: spec}, edges))
 	toOwners, examples, gathered := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
+	if c.Bound.Pools > 0 {
+		decisions, counts := makePools(s, spec, toOwners)
+		kept, dropped := beam.ParDo2(s, &joinFn{Spec: spec, Last: true}, beam.CoGroupByKey(s.Scope("decisions"), examples, decisions))
+		return Result{Rows: numberRows(s, spec, kept), Summary: total(s, append(counts, gathered, dropped))}, nil
+	}
 	decisions, ownersSeen, heavy := decide(s, spec, c.rounds(), toOwners)
 	kept, dropped := beam.ParDo2(s, &joinFn{Spec: spec, Last: c.Bound.MaxNeighborhood == 0}, beam.CoGroupByKey(s.Scope("decisions"), examples, decisions))
 	counts := []beam.PCollection{gathered, ownersSeen, dropped}

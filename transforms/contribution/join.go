@@ -46,6 +46,11 @@ func (f *joinFn) StartBundle(_, _ packed.Emit) {
 }
 
 func (f *joinFn) ProcessElement(ctx context.Context, bucket uint32, examples, decisions func(*[]byte) bool, kept, _ func(uint32, []byte)) error {
+	if f.Spec.Bound.Pools > 0 {
+		n, err := f.joinPools(bucket, examples, decisions, kept)
+		examplesDecided.Add(ctx, n)
+		return err
+	}
 	f.decided = f.decided[:0]
 	var chunk []byte
 	for decisions(&chunk) {
@@ -102,7 +107,9 @@ func (f *joinFn) example(bucket uint32, example []byte, kept packed.Emit) error 
 func (f *joinFn) count(example []byte, copies uint32) error {
 	f.counts.Kept++
 	f.counts.KeptCopies += int64(copies)
-	f.counts.sizes[int64(copies)] += int64(copies)
+	if f.Spec.Bound.Pools == 0 {
+		f.counts.sizes[int64(copies)] += int64(copies)
+	}
 	owners := int64(0)
 	err := f.Spec.eachOwner(example[exampleHead:], func([]byte) { owners++ })
 	f.counts.KeptEdges += owners
@@ -165,6 +172,9 @@ func (t *tally) add(o *ownergraph.Summary) {
 	t.KeptEdges += o.KeptEdges
 	t.DroppedOwnerFull += o.DroppedOwnerFull
 	t.DroppedNeighborhood += o.DroppedNeighborhood
+	if o.Coverage != nil {
+		t.Coverage = o.Coverage
+	}
 	for _, h := range []struct {
 		to   map[int64]int64
 		from ownergraph.Histogram

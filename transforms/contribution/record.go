@@ -35,11 +35,11 @@ func (s *spec) packer(width int) *packed.Packer {
 //	membership owner's hash and id, example's turn      by hash, to gather owners
 //	verdict    example's turn, owner's number, room, allowed, copies
 //	report     owner's number, example's turn, room, taken, copies
-//	decision   place 4, copies 4                        by bucket of the example
+//	decision   place 4, copies 4; with pools those      by bucket of the example
 //	example    place 4, copies 4, example id, owner ids by bucket of the example
 //	share      owner's hash and id, example's number, copies; the example's pattern where there are heavy owners
 //	list       of an owner: example's number, copies and pattern of each of its examples
-//	row        example id, copies 4, owner ids          by range of ids
+//	row        example id, copies 4, pools, owner ids   by range of ids
 //
 // A number is a bucket, 3 bytes, and a place in it, 4 bytes; a turn is a class, 1 byte, and a
 // number. Integer ids take 8 bytes, strings their own and an end. room, allowed, taken and copies

@@ -186,7 +186,7 @@ func (f *ownerFn) later(chunks func(*[]byte) bool, verdicts packed.Emit) error {
 
 // judge emits an owner's verdicts.
 func (f *ownerFn) judge(owner number, room uint32, verdicts packed.Emit) error {
-	if f.waiting.wanted <= uint64(room) {
+	if f.waiting.wanted <= uint64(room) && f.Spec.Bound.Pools == 0 { // who is made pools of hears from each owner
 		return nil
 	}
 	grant := newGrant(f.waiting.levels, room, f.Spec.Bound.MaxCopies())

@@ -51,7 +51,11 @@ func (f *sampleFn) ProcessElement(_ uint32, chunk []byte, emit func([]byte)) err
 			return nil
 		}
 		f.passed = 0
-		example = example[exampleHead:]
+		head, err := f.Spec.keptHead(example)
+		if err != nil {
+			return err
+		}
+		example = example[head:]
 		n, err := idLen(example, f.Spec.Examples)
 		if err == nil {
 			emit(bytes.Clone(example[:n]))
@@ -82,7 +86,11 @@ func (f *rangeFn) ProcessElement(_ uint32, chunk []byte, sample func(*[]byte) bo
 		f.splits, f.ready = splits(sample, f.Spec.Buckets), true
 	}
 	return packed.Records(chunk, 0, func(example []byte) error {
-		copies, rest := example[4:exampleHead], example[exampleHead:]
+		head, err := f.Spec.keptHead(example)
+		if err != nil {
+			return err
+		}
+		copies, rest := example[4:head], example[head:] // copies and pools
 		n, err := idLen(rest, f.Spec.Examples)
 		if err != nil {
 			return err
@@ -184,7 +192,15 @@ func (f *rowsFn) add(record []byte) error {
 	}
 	decodeID(&f.rows.Examples, record[:n])
 	f.rows.Copies = append(f.rows.Copies, binary.BigEndian.Uint32(record[n:]))
-	for owners := record[n+4:]; len(owners) > 0; owners = owners[n:] {
+	n += 4
+	if f.Spec.Bound.Pools > 0 {
+		pools, err := addPools(&f.rows, record[n:])
+		if err != nil {
+			return err
+		}
+		n += pools
+	}
+	for owners := record[n:]; len(owners) > 0; owners = owners[n:] {
 		if n, err = idLen(owners, f.Spec.Owners); err != nil {
 			return err
 		}
