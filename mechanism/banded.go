@@ -18,7 +18,7 @@ func init() {
 		check: func(p Params, c *param.Checker) {
 			c.Require(p.Bands <= maxEntries/max(1, p.Steps), "bands", p.Bands, "steps times bands must be at most 2^28 for banded, which is held as a whole")
 		},
-		seconds: func(p Params) float64 { return 5e-6 * float64(p.Steps) * float64(p.Bands) },
+		seconds: func(p Params) float64 { return float64(p.Steps) * float64(p.Bands) * (5e-6 + 2e-7*float64(p.Bands)) },
 		bands:   givenBands,
 		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
 			s, _, err := problem.OptimalBanded(p.Bands)

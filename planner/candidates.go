@@ -207,13 +207,16 @@ func cyclicPart(ctx context.Context, p *part) error {
 // roomy is the part of an epoch up to which min-seps are tried.
 const roomy = 0.9
 
+// separatedSchemes are those with a least distance whose noise multipliers are estimated.
+var separatedSchemes = []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"}
+
 // separatedPart are the schemes with a least distance and a banded strategy: over the bands with
 // min-sep equal to them, then over larger min-seps, then other families of strategies at the best.
 func separatedPart(ctx context.Context, p *part) error {
 	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
 	owner, high := p.most(), min(int(roomy*p.epoch()), p.bandsLimit())
 	start, first := p.start(high), ""
-	for _, scheme := range []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"} {
+	for _, scheme := range separatedSchemes {
 		once := p.epoch() >= float64(p.Steps) // at most one participation: all are b-min-sep with min-sep n
 		if scheme != "b-min-sep" && once || scheme == "balanced-min-sep" && owner > 2 {
 			continue

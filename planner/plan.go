@@ -24,6 +24,12 @@ type Result struct {
 	Request Request `json:"request"`
 	Rows    []*Row  `json:"rows"` // the ranked by Rank, then those that are refused
 
+	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
+
+	// TooSmall says that the maximum batch size leaves out better mechanisms, and which one does not;
+	// it stands in Why too.
+	TooSmall string `json:"max_batch_size_too_small,omitempty"`
+
 	Why  []string `json:"why"`  // the first is first, and what the next best gives up: a sentence each
 	Note []string `json:"note"` // on what the figures are, and what was left out
 }
@@ -31,7 +37,8 @@ type Result struct {
 // ErrNone says that no candidate can be used. Result.Rows say why.
 var ErrNone = errors.New("planner: no mechanism can be used")
 
-// Plan finds the figures of every candidate and ranks them.
+// Plan finds the figures of every candidate and ranks them. Where ctx ends, ctx's error comes with
+// the candidates that were looked at.
 func (r Request) Plan(ctx context.Context) (*Result, error) {
 	if r.Unit == "" {
 		r.Unit = accounting.UnitOwner
@@ -50,6 +57,9 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: fmt.Sprintf("must be below the number of %s, %d", units, most)}
 	}
 	rows, err := shared.rows(ctx, settings)
+	if ctx.Err() != nil {
+		return shared.stopped(rows), ctx.Err()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -102,10 +112,24 @@ func (r *Request) tooLarge() []string {
 	return nil
 }
 
+// stopped is the plan of the candidates that were looked at before it was stopped.
+func (p *planning) stopped(rows []*Row) *Result {
+	order(rows)
+	number(rows)
+	known := slices.IndexFunc(rows, func(row *Row) bool { return row.Refused != "" })
+	if known < 0 {
+		known = len(rows)
+	}
+	return &Result{Format: Format, Request: *p.Request, Rows: rows, Stopped: true, Why: []string{},
+		Note: []string{fmt.Sprintf("The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and what the batch sizes of DP-SGD would be is not known.", words.Count(known, "candidate"))}}
+}
+
 // finish ranks rows and says what there is to say of them.
 func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	out := &Result{Format: Format, Request: *p.Request, Rows: rows}
-	if err := p.rank(ctx, rows); err != nil {
+	if err := p.rank(ctx, rows); ctx.Err() != nil {
+		return p.stopped(rows), ctx.Err()
+	} else if err != nil {
 		return nil, err
 	}
 	for _, row := range toSharpen(rows) {
@@ -135,6 +159,11 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 		return nil, err
 	}
 	var jobs []*job
+	defer func() {
+		for _, j := range jobs {
+			rows = append(rows, j.part.rows...)
+		}
+	}()
 	last := 0
 	for _, s := range settings {
 		for _, one := range s.sequences() {
@@ -188,10 +217,7 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 			}
 		}
 	}
-	for _, j := range jobs {
-		rows = append(rows, j.part.rows...)
-	}
-	return rows, nil
+	return nil, nil
 }
 
 // inParallel calls do for every item, on all processors, and returns the first error in the order
@@ -263,15 +289,7 @@ const (
 // further, and the first in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	p.enter(p.stages, "telling the best apart")
-	order := func() {
-		slices.SortStableFunc(rows, func(a, b *Row) int {
-			if (a.Refused == "") != (b.Refused == "") {
-				return cmp.Compare(len(a.Refused), len(b.Refused))
-			}
-			return cmp.Or(cmp.Compare(a.Relative, b.Relative), cmp.Compare(b.Kept, a.Kept))
-		})
-	}
-	order()
+	order(rows)
 	// contenders are those that are not behind the first.
 	contenders := func() (list []*Row) {
 		for _, row := range rows {
@@ -295,11 +313,11 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 				return err
 			}
 		}
-		order()
+		order(rows)
 	}
 	// By the other direction a row may take more noise, and another one be first. The first is looked
 	// at whatever it takes, and a few that are tied with it as far as that takes few samples.
-	for tried := map[*Row]bool{}; rows[0].Refused == ""; order() {
+	for tried := map[*Row]bool{}; rows[0].Refused == ""; order(rows) {
 		list := contenders()
 		i := slices.IndexFunc(list, func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) })
 		if i < 0 || i > 0 && len(tried) >= mostTurned {
@@ -313,13 +331,28 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 			return err
 		}
 	}
+	number(rows)
+	return nil
+}
+
+// order sorts rows by their error, the refused last.
+func order(rows []*Row) {
+	slices.SortStableFunc(rows, func(a, b *Row) int {
+		if (a.Refused == "") != (b.Refused == "") {
+			return cmp.Compare(len(a.Refused), len(b.Refused))
+		}
+		return cmp.Or(cmp.Compare(a.Relative, b.Relative), cmp.Compare(b.Kept, a.Kept))
+	})
+}
+
+// number gives ordered rows their ranks, and says which are tied with the first.
+func number(rows []*Row) {
 	for i, row := range rows {
 		if row.Refused != "" {
 			break
 		}
 		row.Rank, row.Tied = i+1, i > 0 && !behind(rows[0], row)
 	}
-	return nil
 }
 
 // both looks at the other direction of a row. The first is refused where that takes too many

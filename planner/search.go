@@ -34,6 +34,12 @@ const (
 
 	mostWork = 2e8 // samples times steps of an estimate
 
+	// Bands from which on a sample takes as many times as long as there are more of them: the noisy
+	// outputs are correlated with every column.
+	wideBands = 64
+
+	mostBinsWidth = 4 // balls-in-bins needs few samples at any width, and takes every strategy
+
 	// Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
 	// samples, and of one that is enough for what is clearly behind.
 	rough, behindError = 0.1, 0.03
@@ -237,6 +243,7 @@ func (s *searcher) firstWork(tolerance float64) (work, dear float64) {
 	if s.run.MaxExamplesPerOwner == 1 && s.run.Sampler.BalancedMinSep == nil {
 		dear *= 4
 	}
+	dear = max(few, dear/s.width())
 	switch {
 	case tolerance < coarseError:
 		return fineWork, 4 * dear
@@ -405,7 +412,7 @@ func (s *searcher) isHopeless(l *look, samples float64) bool {
 // mostSamples is how many samples a look may take: those of several examples an owner take longer
 // each. Where enough is seen for a rough estimate, it is a part of that.
 func (s *searcher) mostSamples(l *look) float64 {
-	most := mostWork / float64(s.run.Strategy.Steps)
+	most := mostWork / float64(s.run.Strategy.Steps) / s.width()
 	switch {
 	case s.isEnough(l):
 		most *= cmp.Or(s.part, roughShare)
@@ -421,6 +428,15 @@ func (s *searcher) mostSamples(l *look) float64 {
 		most /= ownersFactor * float64(s.run.MaxExamplesPerOwner)
 	}
 	return most
+}
+
+// width is how many times as long a sample takes as one of a narrow strategy.
+func (s *searcher) width() float64 {
+	width := max(1, float64(s.run.Strategy.Bands())/wideBands)
+	if s.run.Sampler.BallsInBins != nil {
+		return min(width, mostBinsWidth)
+	}
+	return width
 }
 
 // key is public, and of no other purpose.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 
 	"minsep/accounting"
@@ -196,6 +198,8 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 	var infeasible *sampling.InfeasibleError
 	switch {
 	case err == nil:
+	case errors.Is(err, errLeftOut):
+		row.Refused = err.Error()
 	case errors.As(err, &refused):
 		row.Refused = refused.Reason
 	case errors.As(err, &infeasible):
@@ -234,8 +238,25 @@ func (p *planning) say(text string) {
 	}
 }
 
+// errLeftOut begins the error of a candidate that is dear, and not refused.
+var errLeftOut = errors.New(strings.TrimSuffix(NotEstimated, ": "))
+
+// dearStrategy is from how many seconds of a processor on the making of a strategy is left out: a
+// plan has some dozens of candidates, and is to take a minute or two.
+const dearStrategy = 15
+
+// dearBands is how many bands a candidate has at most that is estimated: each sample takes as long
+// as steps times bands, and many more samples are needed the fewer participations there are.
+const dearBands = 512
+
 // find finds the noise multiplier of a row, and its figures.
 func (p *part) find(ctx context.Context, row *Row) error {
+	if estimated := row.Scheme.Scheme == "balls-in-bins" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands && !p.whole {
+		return fmt.Errorf("%w: estimates with more than %d bands take minutes: write it into a plan, and rank that with --compare", errLeftOut, dearBands)
+	}
+	if takes := row.Strategy.Seconds(); takes > dearStrategy && !p.whole {
+		return fmt.Errorf("%w: the strategy itself takes about %s of a processor to make: write it into a plan, and rank that with --compare", errLeftOut, seconds(takes))
+	}
 	strategy := p.make(ctx, row.Strategy)
 	if strategy.err != nil {
 		return strategy.err

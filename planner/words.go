@@ -59,6 +59,9 @@ func (out *Result) explain() {
 	}
 	first := out.Rows[0]
 	why := func(format string, args ...any) { out.Why = append(out.Why, fmt.Sprintf(format, args...)) }
+	if out.TooSmall = tooSmall(out); out.TooSmall != "" {
+		why("%s", out.TooSmall)
+	}
 	why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
 	sampling, same := "Poisson sampling", sameAs(first)
 	if first.samplesOwners() {
@@ -101,6 +104,39 @@ func (out *Result) explain() {
 	}
 	out.Note = notes(out)
 }
+
+// tooSmall says that the maximum batch size leaves out mechanisms that would be better than the
+// first, and which size does not; "" where it leaves out none.
+func tooSmall(out *Result) string {
+	first, left := out.Rows[0], 0
+	var best *Row
+	for _, row := range out.Rows {
+		if !row.cutTooMuch() {
+			continue
+		}
+		left++
+		if best == nil || row.uncut() < best.uncut() {
+			best = row
+		}
+	}
+	if best == nil || best.uncut() >= first.Relative {
+		return ""
+	}
+	text := fmt.Sprintf("--max-batch-size %d is too small for %s: cutting batches to it would add more than half of delta. Among them, %s has %.2g times less noise than the first without a maximum",
+		out.Request.MaxBatchSize, words.Count(left, "candidate"), best.Name(), first.Relative/best.uncut())
+	if best.SuggestedMaxBatchSize == 0 {
+		return text + "."
+	}
+	return fmt.Sprintf("%s; from %d on a maximum costs it at most %g %% of delta: --max-batch-size %d.", text, best.SuggestedMaxBatchSize, 100*accounting.SuggestedShare, best.SuggestedMaxBatchSize)
+}
+
+// cutTooMuch says whether a row is refused for what its maximum batch size adds to δ.
+func (row *Row) cutTooMuch() bool {
+	return row.Refused != "" && row.Truncation > dear && row.Noise.Multiplier > 0
+}
+
+// uncut is the error of such a row, over the batch size, without a maximum.
+func (row *Row) uncut() float64 { return row.Noise.Multiplier * row.unit / row.BatchSize }
 
 // independentBeside is DP-SGD with the population of the first row and its batch size, up to the
 // hundredth by which epochs of whole steps change it; nil if that is not in the plan.

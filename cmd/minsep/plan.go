@@ -91,7 +91,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 				out, err = a.plan(cmd, r, f)
 			}
 			stop()
-			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) {
+			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) && !out.Stopped {
 				return err
 			}
 			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all); a.printWritten(w, err, f.row) }), err)
@@ -392,6 +392,9 @@ const mostRows = 24
 func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective)
+	if out.TooSmall != "" {
+		fmt.Fprintf(w, "%s\n\n", out.TooSmall)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "row\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
 	next := out.Next()
@@ -414,7 +417,9 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	}
 	fmt.Fprintln(w)
 	for _, text := range out.Why {
-		fmt.Fprintln(w, text)
+		if text != out.TooSmall { // which stands above the table
+			fmt.Fprintln(w, text)
+		}
 	}
 	fmt.Fprintln(w)
 	for _, text := range out.Note {
