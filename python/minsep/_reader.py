@@ -29,11 +29,11 @@ _TYPES = {"float32": "<f4", "float64": "<f8"}
 class NoiseReader:
     """The noise of a run's steps, one after the other. See `read_noise`."""
 
-    def __init__(self, run: Run, like: Any, guard: StepGuard | None, start: int, shard: int, shards: int, replica: int, key: str | None, dtype: str,
+    def __init__(self, run: Run, like: Any, guard: StepGuard | None, start: int, shard: int, shards: int, replica: int, key: str | None, dtype: str | None,
         checkpoint: str | None, checkpoint_steps: int) -> None:
         noise = run._need_noise()
         start, shard, shards, replica = whole(start, "start"), whole(shard, "shard"), whole(shards, "shards"), whole(replica, "replica")
-        if not isinstance(dtype, str) or dtype not in _TYPES:
+        if dtype is not None and (not isinstance(dtype, str) or dtype not in _TYPES):
             raise ValueError(
                 f"dtype {dtype!r}: must be float32 or float64. A bfloat16 does not hold the noise on its grid: add it in float32, and round the sum (add_noise)"
             )
@@ -59,20 +59,31 @@ class NoiseReader:
                 guard.use_layout(self._layout.digest)
         if guard is not None:
             guard.use_shard(shard, shards, replica)
-        self._run, self._guard, self._noise, self._dtype = run, guard, noise, np.dtype(_TYPES[dtype])
+        self._run, self._guard, self._noise, self._dtype = run, guard, noise, np.dtype(_TYPES[dtype or "float32"])
         self._shard, self._shards, self._replica = shard, shards, replica
         self.width = hi - lo
         self.next_step = start
         self._stream: _Stream | None = None
         if key is not None:
             kept = [] if checkpoint is None else ["--checkpoint", str(checkpoint), "--checkpoint-steps", str(checkpoint_steps)]
-            self._stream = _stream(self, noise.recipe_digest, key, kept)
+            try:
+                self._stream = _stream(self, noise.recipe_digest, key, kept)
+            except UsageError as err:
+                if dtype is not None or "--dtype float32: must be float64" not in str(err):
+                    raise
+                self._dtype = np.dtype(_TYPES["float64"])
+                self._stream = _stream(self, noise.recipe_digest, key, kept)
         elif checkpoint is not None:
             raise ValueError("checkpoint: is for noise that is made as it is needed: give key too")
         elif noise.shards == 0:
             raise ValueError("key: must be given where the run directory holds the recipe only: the file of the root key, to make the noise as it is needed")
         elif start < noise.steps and np.dtype(noise.dtype).itemsize > self._dtype.itemsize:
-            self._from_files(start)  # so that a fault uses no step up
+            try:
+                self._from_files(start)  # so that a fault uses no step up
+            except ValueError:
+                if dtype is not None:
+                    raise
+                self._dtype = np.dtype(_TYPES["float64"])
 
     def step(self, step: int) -> Any:
         """The noise of a step, which must be the next one: a tree as like, or an array [width]. `add_noise` takes it once."""
@@ -133,7 +144,7 @@ def read_noise(
     shards: int = 1,
     replica: int = 0,
     key: str | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
     checkpoint: str | None = None,
     checkpoint_steps: int = 100,
 ) -> NoiseReader:
@@ -152,7 +163,7 @@ def read_noise(
     With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
     of what it holds. Hosts that hold the same parameters, and add the same noise to the same sums, number themselves by replica, from 0;
     with shards=1, where every host holds all, they need not. With a guard, hosts that disagree are refused. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the
-    noise while the trainer computes; one row is read ahead. dtype is float32 or float64. checkpoint is a folder, secret like the
+    noise while the trainer computes; one row is read ahead. dtype is float32 or float64; without it, float32 where that holds the noise on its grid, else float64. checkpoint is a folder, secret like the
     noise, in which the command keeps its state every checkpoint_steps steps: with a strategy of which a step needs all before
     it, a later reader then begins there.
 

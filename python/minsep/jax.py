@@ -240,6 +240,8 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     def one(s: Any, z: Any) -> Any:
         if s.dtype != jnp.int32 or s.shape != z.shape:
             raise ValueError(f"total: {s.dtype}{s.shape} with noise {z.dtype}{z.shape}: must be what clip_and_sum gave, of the noise's shape")
+        if isinstance(z, np.ndarray) and z.dtype == np.float64 and not np.array_equal(z.astype(np.float32), z):
+            raise ValueError("noise: of float64, on a grid that a float32 does not hold, and JAX adds noise in float32: make it with minsep noise --dtype float32, and not with a finer --grid")
         multiples = jnp.asarray(z, jnp.float32) / grid
         exact = s + multiples.astype(jnp.int32)
         return jnp.where(jnp.abs(multiples) <= NOISE_HELD, exact.astype(jnp.float32) * (grid / divisor), jnp.nan)

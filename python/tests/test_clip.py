@@ -432,6 +432,15 @@ class AddNoise(runs.Case):
         self.divides(ours.add_noise, torch.tensor)
 
     @runs.needs("jax")
+    def test_jax_refuses_what_a_float32_does_not_hold(self):
+        import minsep.jax as ours
+
+        total, grid = np.zeros(3, np.int32), 2.0**-40
+        with self.assertRaisesRegex(ValueError, "^noise: of float64, on a grid that a float32 does not hold.*minsep noise --dtype float32"):
+            ours.add_noise(total, np.full(3, 1 + grid), grid, 1)
+        ours.add_noise(total, np.full(3, 2.0**-20), grid, 1)
+
+    @runs.needs("jax")
     def test_jax_divides_by_a_constant(self):
         import jax
 

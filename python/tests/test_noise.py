@@ -70,10 +70,14 @@ class Stream(runs.Case):
     def test_files_that_a_float32_does_not_hold(self):
         """Noise that is rounded leaves low bits of the sum to see: 11 of them in each coordinate, where this was read as float32."""
         run = minsep.Run(self.noisy(20, 33, "--dtype", "float64"))
+        self.assertEqual(minsep.read_noise(run).step(0).dtype, np.float64)
         with self.assertRaisesRegex(ValueError, "dtype float32: must be float64: a float32 does not hold the noise on its grid"):
-            minsep.read_noise(run)
-        noise = minsep.read_noise(run, dtype="float64")
-        self.assertEqual(noise.step(0).tolist(), run.noise(0).tolist())
+            minsep.read_noise(run, dtype="float32")
+        for more in {}, {"dtype": "float64"}, {"key": str(runs.key())}:
+            with minsep.read_noise(run, **more) as noise:
+                self.assertEqual(noise.step(0).tolist(), run.noise(0).tolist())
+        with self.assertRaisesRegex(minsep.UsageError, "--dtype float32: must be float64"):
+            minsep.read_noise(run, dtype="float32", key=str(runs.key()))
         for grid in ("0.0009765625", "none"):  # which a float32 holds, or which has nothing to hold
             run = minsep.Run(self.noisy(20, 33, "--dtype", "float64", "--grid", grid))
             self.assertEqual(minsep.read_noise(run).step(0).tolist(), run.noise(0).astype(np.float32).tolist())
