@@ -68,6 +68,9 @@ class Alone:
         """The arrays of all hosts, stacked."""
         return array[None]
 
+    def end(self) -> None:
+        """Leaves the other hosts."""
+
 
 class Torch(Alone):
     def __init__(self, rank: int, ranks: int, address: str) -> None:
@@ -90,6 +93,9 @@ class Torch(Alone):
         found = [self._torch.empty(array.shape) for _ in range(self._ranks)]
         self._torch.distributed.all_gather(found, self._torch.from_numpy(array))
         return np.stack(found)
+
+    def end(self) -> None:
+        self._torch.distributed.destroy_process_group()  # a process that ends while its threads run is ended by an abort, at times
 
 
 class Jax(Alone):
@@ -194,6 +200,7 @@ def main() -> None:
         mine = case["hosts"][int(rank)]
         if mine is not None:
             host.tell(case["name"], Case(**mine))
+    host.framework.end()
 
 
 if __name__ == "__main__":
