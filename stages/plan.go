@@ -108,6 +108,9 @@ func (p Plan) BoundParams() Bound {
 	if p.Bound != nil {
 		b.Bound = *p.Bound
 	}
+	if s := p.Scheme; s.Kind().Pools && b.Pools == 0 && s.EpochSteps > 0 && s.Steps > 0 { // a pool for each period
+		b.Pools = min((s.Steps+s.EpochSteps-1)/s.EpochSteps, ownergraph.MaxPools)
+	}
 	return b
 }
 

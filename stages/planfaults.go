@@ -83,6 +83,18 @@ func isComparison(b []byte) bool {
 // Validate reports every fault that can be seen without the files, each once.
 func (p Plan) Validate() error { return p.Faults(p.ValueFaults()) }
 
+// checkPools wants pools for rotation, and for no other scheme.
+func (p Plan) checkPools() error {
+	pools := p.BoundParams().Pools
+	switch {
+	case p.Scheme.Kind().Pools && pools == 0:
+		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be given for rotation with a batch size; with epoch_steps there is one for each period"}
+	case !p.Scheme.Kind().Pools && pools > 0:
+		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be left out: only the scheme rotation takes pools"}
+	}
+	return nil
+}
+
 // ValueFaults are the faults of the values, each with the field of the plan that it is about.
 func (p Plan) ValueFaults() error {
 	c := param.Checker{Package: "stages"}
@@ -90,6 +102,7 @@ func (p Plan) ValueFaults() error {
 	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", nil, "must be given with a graph, and only then")
 	if p.Graph != nil {
 		c.Add(InPlan("bound", p.BoundParams().Validate()))
+		c.Add(InPlan("bound", p.checkPools()))
 	}
 	strategy := p.Strategy
 	if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
