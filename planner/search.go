@@ -38,8 +38,6 @@ const (
 	// outputs are correlated with every column.
 	wideBands = 64
 
-	mostBinsWidth = 4 // balls-in-bins needs few samples at any width, and takes every strategy
-
 	// Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
 	// samples, and of one that is enough for what is clearly behind.
 	rough, behindError = 0.1, 0.03
@@ -432,11 +430,7 @@ func (s *searcher) mostSamples(l *look) float64 {
 
 // width is how many times as long a sample takes as one of a narrow strategy.
 func (s *searcher) width() float64 {
-	width := max(1, float64(s.run.Strategy.Bands())/wideBands)
-	if s.run.Sampler.BallsInBins != nil {
-		return min(width, mostBinsWidth)
-	}
-	return width
+	return max(1, float64(s.run.Strategy.Bands())/wideBands)
 }
 
 // key is public, and of no other purpose.
