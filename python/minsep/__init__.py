@@ -20,6 +20,7 @@ from ._tree import ClipNorm
 from ._version import VERSION as __version__
 from .errors import (
     CommandError,
+    CopyWarning,
     MinsepError,
     MissingPackageError,
     NoGuardWarning,
@@ -37,6 +38,7 @@ __all__ = [
     "Candidate",
     "ClipNorm",
     "CommandError",
+    "CopyWarning",
     "MinsepError",
     "MissingPackageError",
     "NoGuardWarning",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ._join import Table, match_range
 from ._noise import Noise, shard_range
 from ._pad import give
 from ._tree import ClipNorm, ExamplesClipNorm, ExpectedBatchSize, OwnersClipNorm
-from .errors import MinsepError, MissingPackageError, NotCertifiedError, RunDirectoryError
+from .errors import CopyWarning, MinsepError, MissingPackageError, NotCertifiedError, RunDirectoryError
 
 RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
 CERTIFICATE_NAME = "certificate.json"
@@ -42,7 +43,7 @@ class Run:
     SHA-256 of its index when it is first read. Nothing is sampled or recomputed: that is what `verdict` does.
 
     Raises RunDirectoryError for a directory that is not what minsep writes, that was changed, or that mixes
-    results of several runs, and where there is none.
+    results of several runs, and where there is none. A CopyWarning says of a copy, as far as this machine's records tell, whose it is.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
@@ -64,6 +65,21 @@ class Run:
         self._noise: Noise | None = self._folder(Noise, "noise")
         self._table_cache: Table | None = None
         self._check_one_run(record)
+        self._warn_of_copy()
+
+    def _warn_of_copy(self) -> None:
+        from . import _records
+
+        try:
+            original = _records.copy_of(self)
+        except ValueError:  # of a folder of records that cannot be: StepGuard says so
+            return
+        if original is not None:
+            warnings.warn(
+                f"{self.path}: is a copy of {original}, with the same batches and the same noise: train in one of the two only. `minsep run --again` gives a copy batches and noise of its own",
+                CopyWarning,
+                stacklevel=3,
+            )
 
     def _folder(self, kind: Any, name: str) -> Any:
         """A folder of the run, or None where its stage has not been run."""

@@ -35,6 +35,10 @@ class NoGuardWarning(UserWarning):
     """Noise is read without a guard: nothing notices a second training with it, nor a step that is left out."""
 
 
+class CopyWarning(UserWarning):
+    """A run directory is a copy of another one, with the same batches and the same noise."""
+
+
 class NotJoinedWarning(UserWarning):
     """Batches are rows of the bounded table, and nothing has looked up which of the trainer's examples these are."""
 

@@ -18,7 +18,7 @@ import unittest
 import warnings
 
 from minsep import _command, _hosts
-from minsep.errors import NoGuardWarning, NotCertifiedWarning
+from minsep.errors import CopyWarning, NoGuardWarning, NotCertifiedWarning
 
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="minsep-python-"))
 atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
@@ -120,6 +120,7 @@ class Case(unittest.TestCase):
         own = warnings.catch_warnings()
         own.__enter__()
         self.addCleanup(own.__exit__, None, None, None)
+        warnings.simplefilter("ignore", CopyWarning)  # many tests spoil a copy
         warnings.simplefilter("ignore", NotCertifiedWarning)  # most runs of the tests have no certificate
         warnings.simplefilter("ignore", NoGuardWarning)  # and many look at noise and train nothing
 

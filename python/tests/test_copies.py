@@ -47,6 +47,21 @@ class Copies(runs.Case):
         self.refused(self.folder / "later", "is a copy of", state=state)
         self.taken(self.path, state)
 
+    def test_a_copy_that_is_opened(self):
+        shutil.copytree(self.path, self.copy)
+        warnings.simplefilter("always", minsep.CopyWarning)
+        with self.assertWarnsRegex(minsep.CopyWarning, f"^{self.copy}: is a copy of {self.path}, with the same batches and the same noise: train in one of the two only") as caught:
+            minsep.Run(self.copy)
+        self.assertEqual(caught.filename, __file__)
+        warnings.simplefilter("error", minsep.CopyWarning)
+        minsep.Run(self.path)
+        with mock.patch.dict(os.environ, XDG_STATE_HOME=str(self.folder / "other")):
+            minsep.Run(self.copy)
+        with mock.patch.dict(os.environ, XDG_STATE_HOME="relative"):
+            minsep.Run(self.copy)
+        shutil.rmtree(self.path)
+        minsep.Run(self.copy)  # it was moved
+
     def test_a_copy_whose_original_went_on_with_the_next_run(self):
         shutil.copytree(self.path, self.copy)
         self.taken(self.path)
