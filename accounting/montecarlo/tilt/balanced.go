@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
@@ -24,8 +24,7 @@ func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
 	if order <= 3 {
 		limit = 1e9
 	}
-	l := s.Balanced()
-	return max(countClassStates(l, order), countClassChoices(l, order))*float64(s.Steps) <= limit
+	return countMoves(law.Balanced{Distribution: s.Balanced()}, order)/2*float64(s.Steps) <= limit
 }
 
 // tupleTime: a choice among all subsets of the free replicas at each participation.
@@ -47,22 +46,21 @@ func (balancedMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, ord
 			return roundedOnce{onceSource{o}}, nil
 		}
 	}
-	g := newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 	maxBytes := maxTableBytes
 	if order == 2 {
 		maxBytes = maxPairBytes
 	}
-	t, err := newClassTable(s.Balanced(), order, g, keep, maxBytes)
-	return classSource{t, maxBytes}, err
+	l := law.Balanced{Distribution: s.Balanced()}
+	return newTupleSource(l, s, columns, order, room{keep: keep, maxBytes: maxBytes, state: stateBytes, passing: min(l.MinSep+2, s.Steps+1)})
 }
 
 func (balancedMinSep) drawable(s montecarlo.Spec, order int) bool {
-	return s.Participations <= 1 && order <= 3 || classBytes(s.Balanced(), order, true) <= maxTableBytes
+	return s.Participations <= 1 && order <= 3 || keptBytes(law.Balanced{Distribution: s.Balanced()}, s.Steps, order) <= maxTableBytes
 }
 
 // work is told of when an order's table is made.
 func (balancedMinSep) work(s montecarlo.Spec, order int) float64 {
-	return countClassStates(s.Balanced(), order) * float64(s.Steps)
+	return sliceSize(law.Balanced{Distribution: s.Balanced()}, order) * float64(s.Steps)
 }
 
 func (balancedMinSep) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
@@ -81,30 +79,6 @@ func (s roundedOnce) logN() float64 {
 }
 
 func (s roundedOnce) walkError() float64 { return s.onceSource.walkError() + 1e-10*float64(s.order) }
-
-// classSource is a table of F5.5k.
-type classSource struct {
-	table    *classTable
-	maxBytes int
-}
-
-func (s classSource) logN() float64 {
-	if s.table.theta == 1 {
-		return 0
-	}
-	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
-}
-
-// walkError: a step of the walk adds what rounding changes in the probability of a participation.
-func (s classSource) walkError() float64 { return 4e-15 * float64(s.table.steps) }
-
-func (s classSource) walkable() bool {
-	return classBytes(s.table.distribution, s.table.theta, true) <= float64(s.maxBytes)
-}
-
-func (s classSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
-	return newClassWalker(s.table).walk
-}
 
 // classPosterior is the posterior of balanced min-sep (F5.8).
 type classPosterior struct{ *likelihood.ClassPosterior }

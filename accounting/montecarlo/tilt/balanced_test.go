@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
@@ -64,10 +65,15 @@ func (c balancedCase) spec() montecarlo.Spec {
 		NoiseMultiplier: c.sigma, Strategy: c.c}
 }
 
-func (c balancedCase) table(t *testing.T, keep bool) *classTable {
+func (c balancedCase) newTable(keep bool, maxBytes int) (*tuples, error) {
+	l := law.Balanced{Distribution: c.distribution()}
+	return newTuples(l, l.Steps, c.theta, newGram(likelihood.NewColumns(c.c), l.MinSep, 1/(c.sigma*c.sigma)),
+		room{keep: keep, maxBytes: maxBytes, state: stateBytes, passing: min(l.MinSep+2, l.Steps+1)})
+}
+
+func (c balancedCase) table(t *testing.T, keep bool) *tuples {
 	t.Helper()
-	l := c.distribution()
-	table, err := newClassTable(l, c.theta, newGram(likelihood.NewColumns(c.c), l.MinSep, 1/(c.sigma*c.sigma)), keep, maxTableBytes)
+	table, err := c.newTable(keep, maxTableBytes)
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
@@ -135,13 +141,13 @@ func TestBalancedNormaliserGolden(t *testing.T) {
 func TestBalancedTuplesFollowTheirDistribution(t *testing.T) {
 	for _, c := range balancedCases {
 		list := balancedPatterns(c.distribution())
-		judge := func(table *classTable) error {
+		judge := func(table *tuples) error {
 			weights, total := map[string]float64{}, 0.0
 			eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) {
 				weights[tupleKey(list, tuple)] += w
 				total += w
 			})
-			return tuplesFollow(weights, total, c.String(), newClassWalker(table).walk, 15000)
+			return tuplesFollow(weights, total, c.String(), newWalker(table).walk, 15000)
 		}
 		if err := judge(c.table(t, true)); err != nil {
 			t.Errorf("%v: %v", c, err)
@@ -166,13 +172,12 @@ func TestBalancedPosterior(t *testing.T) {
 	}
 }
 
-// TestClassTableLimits: a table that does not fit is refused before it is made, and one that is not
-// kept takes no more than it says.
-func TestClassTableLimits(t *testing.T) {
+// TestBalancedTableLimits: a table that does not fit is refused before it is made, and one that is
+// not kept holds no more slices than it says.
+func TestBalancedTableLimits(t *testing.T) {
 	c := balancedCase{toeplitz(400, 1, .5, .3), 10, 3, 1, 3}
-	g := newGram(likelihood.NewColumns(c.c), c.sep, 1)
-	if _, err := newClassTable(c.distribution(), 3, g, true, 1<<20); err == nil {
-		t.Error("a table of 3280 states at 400 steps fits in 1 MB")
+	if _, err := c.newTable(true, 1<<20); err == nil {
+		t.Error("a table of 1984 states at 400 steps fits in 1 MB")
 	}
 	kept, passing := c.table(t, true), c.table(t, false)
 	if passing.lnN != kept.lnN {
@@ -180,36 +185,31 @@ func TestClassTableLimits(t *testing.T) {
 	}
 	held := 0
 	for _, slice := range passing.slice {
-		held += len(slice)
+		if slice != nil {
+			held++
+		}
 	}
-	if limit := classBytes(c.distribution(), 3, false); float64(8*held) > limit {
-		t.Errorf("%d bytes are held, %g announced", 8*held, limit)
+	if held > passing.room.passing {
+		t.Errorf("%d slices are held, %d announced", held, passing.room.passing)
 	}
 }
 
-// TestCountOfClassChoices holds it against the states themselves.
-func TestCountOfClassChoices(t *testing.T) {
-	for _, c := range []struct {
-		n, b  int
-		times float64
-		theta int
-	}{{9, 1, 2, 5}, {9, 2, 2, 4}, {12, 3, 3, 4}, {9, 2, 1.5, 6}, {9, 3, 2, 2}} {
-		l, err := balanced.New(c.n, c.b, c.times)
-		if err != nil {
-			t.Fatal(err)
+// TestCounts holds the sizes of tables that are not made yet against those of tables.
+func TestCounts(t *testing.T) {
+	var cases []*tuples
+	for _, c := range []balancedCase{{toeplitz(9, 1), 1, 2, 1, 5}, {toeplitz(9, 1), 2, 2, 1, 4}, {toeplitz(12, 1), 3, 3, 1, 4},
+		{toeplitz(9, 1), 2, 1.5, 1, 6}, {toeplitz(9, 1), 3, 2, 1, 2}} {
+		cases = append(cases, c.table(t, false))
+	}
+	for _, c := range []epochCase{{toeplitz(9, 1), 1, 2, 1, 5}, {toeplitz(9, 1), 3, 4, 1, 4}, {toeplitz(9, 1), 2, 2, 1, 2}} {
+		cases = append(cases, c.table(t, false))
+	}
+	for _, table := range cases {
+		if got := sliceSize(table.law, table.theta); got != float64(table.size) {
+			t.Errorf("%+v, order %d: slices of %v, want %d", table.law, table.theta, got, table.size)
 		}
-		table, err := newClassTable(l, c.theta, newGram(likelihood.NewColumns(toeplitz(c.n, 1)), c.b, 1), false, maxTableBytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := 0.0
-		for _, s := range table.states {
-			if s.free > 2 {
-				want += math.Exp2(float64(s.free)) * float64(s.free) / 2
-			}
-		}
-		if got := countClassChoices(l, c.theta); got != want {
-			t.Errorf("%+v: %v choices, the states have %v", c, got, want)
+		if got, want := countMoves(table.law, table.theta), float64(len(table.kinds[0].moves)); got != want {
+			t.Errorf("%+v, order %d: %v moves, want %v", table.law, table.theta, got, want)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestSlowOrdersAreLeftOut(t *testing.T) {
 		}
 		fastest, best, least := math.Inf(1), 0, math.Inf(1)
 		last := 1
-		for order := 2; family.affordable(spec, order); order++ {
+		for order := 2; order <= maxOrder && family.affordable(spec, order); order++ {
 			s, err := family.source(spec, columns, order, false, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/balanced"
 )
@@ -319,7 +320,7 @@ type classBlockSource struct{ table *classBlocks }
 // blockSizes is the shortest length that order 3 can afford, where it has no exact table: in blocks
 // higher orders are of no use.
 func (balancedMinSep) blockSizes(s montecarlo.Spec) []int {
-	if classBytes(s.Balanced(), 3, true) <= maxTableBytes {
+	if keptBytes(law.Balanced{Distribution: s.Balanced()}, s.Steps, 3) <= maxTableBytes {
 		return nil
 	}
 	size := max(1, s.MinSep/8)

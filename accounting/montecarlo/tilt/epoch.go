@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
@@ -27,7 +27,7 @@ func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
 	case s.MaxExamplesPerOwner > 1:
 		limit = 6e6
 	}
-	kept := order <= 3 || epochBytes(s.Steps, s.MinSep, s.EpochSteps, order, true) <= maxTableBytes
+	kept := order <= 3 || keptBytes(epochLaw(s), s.Steps, order) <= maxTableBytes
 	return kept && countStates(order, s.MinSep+1)*float64(s.Steps) <= limit
 }
 
@@ -42,13 +42,11 @@ func (epochMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order 
 			return onceSource{o}, nil
 		}
 	}
-	g := newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
-	t, err := newEpochTable(s.Steps, s.MinSep, s.EpochSteps, order, g, keep, epochTableBytes(order))
-	return epochSource{t}, err
+	return newTupleSource(epochLaw(s), s, columns, order, room{keep: keep, maxBytes: epochTableBytes(order), state: stateBytes, passing: min(2*s.MinSep+3, s.Steps+1)})
 }
 
 func (epochMinSep) drawable(s montecarlo.Spec, order int) bool {
-	return s.EpochSteps >= s.Steps && order <= 3 || epochBytes(s.Steps, s.MinSep, s.EpochSteps, order, true) <= maxTableBytes
+	return s.EpochSteps >= s.Steps && order <= 3 || keptBytes(epochLaw(s), s.Steps, order) <= maxTableBytes
 }
 
 // work is told of when an order's table is made.
@@ -74,27 +72,7 @@ func epochTableBytes(order int) int {
 	return maxTableBytes
 }
 
-// epochSource is a table of F5.5.
-type epochSource struct{ table *epochTable }
-
-func (s epochSource) logN() float64 {
-	if s.table.theta == 1 {
-		return 0
-	}
-	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
-}
-
-// walkError: a step of the walk adds what rounding changes in the probability of a participation.
-func (s epochSource) walkError() float64 { return 4e-15 * float64(s.table.steps) }
-
-func (s epochSource) walkable() bool {
-	t := s.table
-	return epochBytes(t.steps, t.sep, t.epoch, t.theta, true) <= float64(epochTableBytes(t.theta))
-}
-
-func (s epochSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
-	return newEpochWalker(s.table).walk
-}
+func epochLaw(s montecarlo.Spec) law.Epochs { return law.NewEpochs(s.Steps, s.MinSep, s.EpochSteps) }
 
 // epochPosterior is the posterior of epoch min-sep (F5.8).
 type epochPosterior struct{ *likelihood.EpochPosterior }

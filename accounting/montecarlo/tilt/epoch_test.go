@@ -8,6 +8,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
@@ -69,10 +70,15 @@ func (c epochCase) spec() montecarlo.Spec {
 	return montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: c.c.Steps, MinSep: c.sep, EpochSteps: c.epoch, NoiseMultiplier: c.sigma, Strategy: c.c}
 }
 
-func (c epochCase) table(t *testing.T, keep bool) *epochTable {
-	t.Helper()
+func (c epochCase) newTable(keep bool, maxBytes int) (*tuples, error) {
 	g := newGram(likelihood.NewColumns(c.c), c.sep, 1/(c.sigma*c.sigma))
-	table, err := newEpochTable(c.c.Steps, c.sep, c.epoch, c.theta, g, keep, maxTableBytes)
+	return newTuples(law.NewEpochs(c.c.Steps, c.sep, c.epoch), c.c.Steps, c.theta, g,
+		room{keep: keep, maxBytes: maxBytes, state: stateBytes, passing: min(2*c.sep+3, c.c.Steps+1)})
+}
+
+func (c epochCase) table(t *testing.T, keep bool) *tuples {
+	t.Helper()
+	table, err := c.newTable(keep, maxTableBytes)
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
@@ -141,13 +147,13 @@ func TestEpochNormaliserGolden(t *testing.T) {
 func TestEpochTuplesFollowTheirDistribution(t *testing.T) {
 	for _, c := range epochCases {
 		list := epochPatterns(c.c.Steps, c.sep, c.epoch)
-		judge := func(table *epochTable) error {
+		judge := func(table *tuples) error {
 			weights, total := map[string]float64{}, 0.0
 			eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) {
 				weights[tupleKey(list, tuple)] += w
 				total += w
 			})
-			return tuplesFollow(weights, total, c.String(), newEpochWalker(table).walk, 15000)
+			return tuplesFollow(weights, total, c.String(), newWalker(table).walk, 15000)
 		}
 		if c.epoch > 1 {
 			if err := judge(c.table(t, true)); err != nil {
@@ -242,67 +248,28 @@ func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []patt
 	}
 }
 
-// TestEpochTriples: the fast recursion of order 3 has the bits of the one for every order, wherever
-// replicas wait, epochs begin, the run ends or slices have another exponent.
-func TestEpochTriples(t *testing.T) {
-	cases := []epochCase{
-		{toeplitz(60, 1, .7, .5, .4), 5, 5, .25, 3},
-		{toeplitz(61, 1, .7, .5, .4), 5, 9, .3, 3},
-		{toeplitz(62, 1, .7, .5, .4), 5, 10, .3, 3},
-		{toeplitz(63, 1, .7, .5, .4), 5, 23, .3, 3},
-		{toeplitz(40, 1, .7, .5), 12, 70, .3, 3},
-	}
-	for _, c := range append(cases, randomEpochCases(200)...) {
-		if c.theta = 3; c.epoch > 64 {
-			continue
-		}
-		table := c.table(t, true)
-		scaled := 0
-		for i := range c.c.Steps {
-			got := append([]float64(nil), table.slice[i]...)
-			raised := table.exp2[i] - table.exp2[i+1]
-			table.exp2[i] = table.exp2[i+1]
-			table.prepare(i)
-			table.states(i, 0, len(got))
-			for s, want := range table.slice[i] {
-				if x := math.Ldexp(got[s], raised); x != want {
-					t.Fatalf("%v, step %d, state %v: %v, want %v", c, i, table.rest[2*s:2*s+2], x, want)
-				}
-			}
-			copy(table.slice[i], got)
-			if table.exp2[i] += raised; raised > 0 {
-				scaled++
-			}
-		}
-		if c.sigma == .25 && scaled == 0 {
-			t.Errorf("%v: no slice was scaled: it shows nothing", c)
-		}
-	}
-}
-
 // TestEpochTableLimits: a table that does not fit is refused before it is made, and one that is not
 // kept takes no more than it says.
 func TestEpochTableLimits(t *testing.T) {
-	g := newGram(likelihood.NewColumns(toeplitz(400, 1, .5, .3)), 20, 1)
-	if _, err := newEpochTable(400, 20, 60, 3, g, true, 1<<18); err == nil {
+	c := epochCase{toeplitz(400, 1, .5, .3), 20, 60, 1, 3}
+	if _, err := c.newTable(true, 1<<18); err == nil {
 		t.Error("a table of 240 states at 400 steps fits in 256 kB")
 	}
-	kept, err := newEpochTable(400, 20, 60, 3, g, true, maxTableBytes)
-	if err != nil {
-		t.Fatal(err)
+	kept, passing := c.table(t, true), c.table(t, false)
+	if passing.lnN != kept.lnN {
+		t.Errorf("ln N = %v, kept %v", passing.lnN, kept.lnN)
 	}
-	passing, err := newEpochTable(400, 20, 60, 3, g, false, maxTableBytes)
-	if err != nil || passing.lnN != kept.lnN {
-		t.Errorf("ln N = %v, kept %v, %v", passing.lnN, kept.lnN, err)
-	}
-	if most := float64(epochTableBytes(3)); epochBytes(7200, 256, 1800, 3, true) > most || epochBytes(8400, 256, 1800, 3, true) < most {
+	four := func(steps int) float64 { return keptBytes(law.NewEpochs(steps, 256, 1800), steps, 3) }
+	if most := float64(epochTableBytes(3)); four(7200) > most || four(8400) < most {
 		t.Error("order 3 of 7200 steps in four epochs with min-sep 256 is not kept, or that of 8400 is")
 	}
 	held := 0
 	for _, slice := range passing.slice {
-		held += len(slice)
+		if slice != nil {
+			held++
+		}
 	}
-	if limit := epochBytes(400, 20, 60, 3, false); float64(8*held) > limit {
-		t.Errorf("%d bytes are held, %g announced", 8*held, limit)
+	if held > passing.room.passing {
+		t.Errorf("%d slices are held, %d announced", held, passing.room.passing)
 	}
 }

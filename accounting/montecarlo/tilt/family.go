@@ -1,10 +1,9 @@
 package tilt
 
 import (
-	"math"
-
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
@@ -82,10 +81,24 @@ func (bMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int,
 			return onceSource{o}, nil
 		}
 	}
-	p := processOf(s, columns)
-	p.watch = watch
-	t, err := newTable(p, order, keep, tableBytes(s.Steps, s.MinSep, order))
-	return tableSource{t}, err
+	l := law.NewMinSep(s.MinSep, s.Prob, s.WarmStart)
+	return newTupleSource(l, s, columns, order, room{keep: keep, maxBytes: tableBytes(s.Steps, s.MinSep, order), passing: s.MinSep + 2, steady: true, watch: watch})
+}
+
+// Bounds of the slices held at one time: all of them, or the tail, the head and the working ring.
+// Order 2 has b states a step, and may take more where there are too few steps for a steady rate,
+// since it is the only order there: up to n·b = 8e7.
+const (
+	maxTableBytes = 140 << 20
+	maxPairBytes  = 640 << 20
+)
+
+// tableBytes is the bound for an order.
+func tableBytes(steps, sep, order int) int {
+	if order == 2 && steps < steadySteps*sep {
+		return maxPairBytes
+	}
+	return maxTableBytes
 }
 
 // drawable: a table to draw from has no steady rate, and keeps every step.
@@ -101,16 +114,29 @@ func (bMinSep) posterior(s montecarlo.Spec, columns *likelihood.Columns) posteri
 	return newRenewal(processOf(s, columns), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
 }
 
+// process is one example's participation, F3: cold or warm b-min-sep.
+type process struct {
+	steps, sep int
+	prob       float64
+	warm       bool
+	gram       *gram
+}
+
 func processOf(s montecarlo.Spec, columns *likelihood.Columns) process {
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
 	return process{steps: s.Steps, sep: s.MinSep, prob: s.Prob, warm: s.WarmStart, gram: newGram(columns, s.MinSep, factor)}
 }
 
-// tableSource is a table of F5.3.
-type tableSource struct{ table *table }
+// tupleSource is a table of tuples.
+type tupleSource struct{ table *tuples }
 
-func (s tableSource) logN() float64 {
-	if s.table.states.theta == 1 {
+func newTupleSource(l law.Law, s montecarlo.Spec, columns *likelihood.Columns, order int, r room) (source, error) {
+	t, err := newTuples(l, s.Steps, order, newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier)), r)
+	return tupleSource{t}, err
+}
+
+func (s tupleSource) logN() float64 {
+	if s.table.theta == 1 {
 		return 0
 	}
 	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
@@ -118,26 +144,12 @@ func (s tableSource) logN() float64 {
 
 // walkError: a step of the walk adds what rounding, and U in place of V, change in the probability
 // of a participation.
-func (s tableSource) walkError() float64 { return float64(s.table.steps) * (s.table.residual + 4e-15) }
+func (s tupleSource) walkError() float64 { return float64(s.table.steps) * (s.table.residual + 4e-15) }
 
-func (s tableSource) walkable() bool { return s.table.walkable }
+func (s tupleSource) walkable() bool { return s.table.walkable }
 
-func (s tableSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+func (s tupleSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	return newWalker(s.table).walk
-}
-
-// roundingBound bounds the relative error of N_θ. Each step of a path through the recursion rounds
-// at most 4θ+16 times, and an exponent Σ⟨Cx_j,Cx_k⟩/σ² has a relative error of a sum of `bands`
-// products; a pair of patterns overlaps in at most 2 ceil(n/b) pairs of columns.
-func (t *table) roundingBound() float64 {
-	theta := float64(t.states.theta)
-	overlaps := theta * (theta - 1) * math.Ceil(float64(t.steps)/float64(t.sep))
-	most := 0.0
-	for _, norm := range t.gram.columns.SquaredNorms(t.gram.factor) {
-		most = max(most, norm)
-	}
-	rounding := float64(t.steps)*(4*theta+16) + overlaps*most*float64(t.gram.columns.Bands+8)
-	return rounding*0x1p-53 + t.spread + float64(t.steps)*t.residual
 }
 
 // ballsInBins is balls-in-bins sampling, by the weights of tuples of bins.

@@ -1,127 +1,316 @@
 package tilt
 
-import "slices"
+import (
+	"math"
 
-// states numbers the multisets that the recursion F5.3 runs over and holds its transitions, which
-// are the same at every step.
-//
-// θ replicas of one example's participation process run side by side. At a step, before its coins
-// are thrown, replica l has r_l ∈ 0..b-1 blocked steps left; 0 means free. Only multisets with a
-// free replica are numbered, by their other k = θ-1 entries in descending order: when all replicas
-// are blocked nothing happens until the first is free again, and the state then, so many steps
-// later, stands for it. There are C(b+θ-2, θ-1) of them; number 0 is "all free".
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// states numbers the states of a table and holds what may follow each. Entries of a slice of a
+// state that is another one with its free labels exchanged are not used.
 type states struct {
-	theta, sep int
-	count      int
-	binomial   multisets
-	rest       []uint16 // count × (θ-1): the entries of each state
-	list       []state  // in an order that keeps the reads of a step close together
-	listed     []uint16 // rest, in the order of list
-	moves      []move   // of list[i]: moves[list[i].first : list[i].first+free+1]
-	several    []int    // of list: those with more than one free replica
+	free     []int  // the free labels, ascending
+	isFree   []bool // by label
+	binomial multisets
+	rests    int // multisets of the labels of θ-1 replicas
+	size     int // of a slice
+	lags     int // steps that a move takes at most
+	least    int // labels below it are in use at steps of every kind
+
+	groups  []group
+	groupAt []int // of the groups of so many replicas, the number of the first
+	kinds   []transitions
 }
 
-// state is one multiset; free counts its free replicas, 1..θ. Its move j is "j free replicas
-// participate".
-type state struct {
-	number, first uint32
-	free          uint8
+// transitions are the states and their moves where the next step is of one kind.
+type transitions struct {
+	list   []tupleState
+	others []uint16 // θ-1 labels of each, descending
+	moves  []move
+	low    int // the first ones of the list have labels below least
+	labels int // in use at the steps of the kind, the lowest ones
+
+	entered []int // by label: the label at the next step of who does not take part
+	joined  []int // and of who does
+	triples bool  // order 3: the list has only the states that the pass of its own leaves out
+	from    int   // the least d of that pass
 }
 
-// move leads to state `number`, lag ≥ 1 steps later.
+// tupleState is a state; its moves are those of its group's choices.
+type tupleState struct{ number, first, group uint32 }
+
+// move leads to a state lag ≥ 1 steps later. Its number is nobodyFree where nobody is free at the
+// next step, and how long that lasts depends on the step.
 type move struct{ number, lag uint32 }
 
-func newStates(theta, sep int) *states {
-	s := &states{theta: theta, sep: sep, binomial: newMultisets(theta, sep)}
-	k := theta - 1
-	s.count = s.binomial[k][sep]
-	s.rest = make([]uint16, s.count*k)
-	entries := make([]uint16, theta)
-	eachDescending(entries[:k], sep-1, func() {
-		copy(s.rest[s.number(entries[:k])*k:], entries[:k])
-	})
-	order := make([]uint32, s.count)
-	for i := range order {
-		order[i] = uint32(i)
+const nobodyFree = math.MaxUint32
+
+// group is a multiset of labels of free replicas.
+type group struct {
+	of, count []int // indices of the free labels it has, descending, and how many of each
+	size      int
+	choices   []choice // none takes part in the first one
+}
+
+// choice is how many of each label take part.
+type choice struct {
+	takes []int
+	total int
+}
+
+// countStates is C(labels+θ-2, θ-1), the multisets of the labels of θ-1 replicas.
+func countStates(theta, labels int) float64 {
+	count := 1.0
+	for k := 1; k < theta; k++ {
+		count *= float64(labels+k-1) / float64(k)
 	}
-	// States with the same next release read the same later slice, and with ascending numbers
-	// adjacent entries of it.
-	slices.SortStableFunc(order, func(a, b uint32) int { return s.release(int(a)) - s.release(int(b)) })
-	s.list = make([]state, s.count)
-	for i, number := range order {
-		free := s.free(int(number))
-		if free > 1 {
-			s.several = append(s.several, i)
+	return count
+}
+
+// countFree is the number of free labels.
+func countFree(l law.Law) (free int) {
+	for x := range l.Labels() {
+		if l.Free(x) {
+			free++
 		}
-		s.listed = append(s.listed, s.entries(int(number))...)
-		s.list[i] = state{number, uint32(len(s.moves)), uint8(free)}
-		for j := range free + 1 {
-			next, lag := s.after(entries, int(number), j)
-			s.moves = append(s.moves, move{uint32(next), uint32(lag)})
-		}
-	}
-	return s
-}
-
-// number is the rank of a multiset given in descending order, among those of its size.
-func (s *states) number(descending []uint16) int {
-	return rank(s.binomial, len(descending), descending)
-}
-
-// entries returns the blocked steps of a state's replicas, descending, without the one that is free
-// in all.
-func (s *states) entries(number int) []uint16 {
-	k := s.theta - 1
-	return s.rest[number*k : number*k+k]
-}
-
-// free counts the free replicas of a state.
-func (s *states) free(number int) int {
-	e := s.entries(number)
-	free := 1
-	for l := len(e) - 1; l >= 0 && e[l] == 0; l-- {
-		free++
 	}
 	return free
 }
 
-// release is the number of steps until the next blocked replica of a state is free; 0 when none is
-// blocked.
-func (s *states) release(number int) int {
-	e := s.entries(number)
-	for l := len(e) - 1; l >= 0; l-- {
-		if e[l] > 0 {
-			return int(e[l])
-		}
-	}
-	return 0
+// sliceSize is how many entries a slice has.
+func sliceSize(l law.Law, theta int) float64 {
+	return float64(countFree(l)) * countStates(theta, l.Labels())
 }
 
-// after returns the state that follows when j free replicas participate, and how many steps later.
-// It uses scratch, θ entries.
-func (s *states) after(scratch []uint16, number, j int) (next, lag int) {
-	rest := s.entries(number)
-	all := scratch[:0]
-	for range j {
-		all = append(all, uint16(s.sep-1))
+// countMoves is how many moves the states have together: who is free takes part or not, and is one
+// of twice as many for that.
+func countMoves(l law.Law, theta int) (count float64) {
+	free := countFree(l)
+	for f := 1; f <= theta; f++ {
+		count += choose(2*free+f-1, f) * choose(l.Labels()-free+theta-f-1, theta-f)
 	}
-	for _, r := range rest { // descending, and all below sep-1 after the decrement
-		if r > 0 {
-			all = append(all, r-1)
-		}
-	}
-	for len(all) < s.theta {
-		all = append(all, 0)
-	}
-	next, wait := s.settle(all)
-	return next, 1 + wait
+	return count
 }
 
-// settle waits until one of θ replicas, descending, is free and returns the state then.
-func (s *states) settle(all []uint16) (next, wait int) {
-	last := all[s.theta-1]
-	for l := range all {
-		all[l] -= last
+func (t *tuples) makeStates() {
+	labels := t.law.Labels()
+	t.isFree = make([]bool, labels)
+	for x := range labels {
+		if t.isFree[x] = t.law.Free(x); t.isFree[x] {
+			t.free = append(t.free, x)
+		}
 	}
-	return s.number(all[:s.theta-1]), int(last)
+	t.binomial = newMultisets(t.theta, labels)
+	t.rests = t.binomial[t.theta-1][labels]
+	t.size = len(t.free) * t.rests
+	for m := range t.theta + 1 {
+		t.groupAt = append(t.groupAt, len(t.groups))
+		of := make([]int, m)
+		eachDescending(of, len(t.free)-1, func() { t.groups = append(t.groups, newGroup(of)) })
+	}
+	_, kinds := t.law.Kind(0)
+	t.kinds = make([]transitions, kinds)
+	t.lags, t.least = 1, labels
+	for kind := range t.kinds {
+		k := &t.kinds[kind]
+		for x := range labels {
+			k.entered, k.joined = append(k.entered, t.law.Enter(x, kind, false)), append(k.joined, t.law.Enter(x, kind, true))
+			k.labels = max(k.labels, k.entered[x]+1, k.joined[x]+1)
+		}
+		t.least = min(t.least, k.labels)
+	}
+	for kind := range t.kinds {
+		t.makeTransitions(kind)
+	}
+}
+
+func newGroup(of []int) group {
+	g := group{size: len(of)}
+	for l, f := range of {
+		if l == 0 || of[l-1] != f {
+			g.of, g.count = append(g.of, f), append(g.count, 0)
+		}
+		g.count[len(g.count)-1]++
+	}
+	takes := make([]int, len(g.of))
+	for total := 0; ; {
+		g.choices = append(g.choices, choice{append([]int(nil), takes...), total})
+		l := 0
+		for ; l < len(takes) && takes[l] == g.count[l]; l++ {
+			total -= takes[l]
+			takes[l] = 0
+		}
+		if l == len(takes) {
+			return g
+		}
+		takes[l]++
+		total++
+	}
+}
+
+// groupOf is the number of the group of labels' free ones; the labels descend.
+func (t *tuples) groupOf(labels []int) int {
+	m, number := 0, 0
+	for _, x := range labels {
+		if t.isFree[x] {
+			m++
+		}
+	}
+	left := m
+	for _, x := range labels {
+		if t.isFree[x] {
+			number += t.binomial[left][t.freeIndex(x)]
+			left--
+		}
+	}
+	return t.groupAt[m] + number
+}
+
+// freeIndex is the index of a free label among them.
+func (t *tuples) freeIndex(label int) int {
+	for f, x := range t.free {
+		if x == label {
+			return f
+		}
+	}
+	panic("tilt: label is not free")
+}
+
+func (t *tuples) makeTransitions(kind int) {
+	x := &t.kinds[kind]
+	x.triples = t.theta == 3 && len(t.free) == 1 && !t.room.slow
+	for x.from = 1; x.triples && x.from < t.gram.sep && !t.inTriples(kind, x.from, x.from); x.from++ {
+	}
+	buckets := make([]transitions, 2*len(t.isFree))
+	all, then := make([]int, t.theta), make([]int, t.theta)
+	others := then[1:]
+	number := -1
+	for _, label := range t.free {
+		eachDescending(others, len(t.isFree)-1, func() {
+			number++
+			release := 0
+			for _, y := range others {
+				switch {
+				case !t.isFree[y]:
+					release = y // the last one is the next to be free if there is one free label
+				case y < label: // a state has its lowest free label first
+					return
+				}
+			}
+			if x.triples && t.inTriples(kind, others[0], others[1]) {
+				return
+			}
+			if len(t.free) > 1 {
+				release = 0
+			}
+			if t.theta > 1 && max(label, others[0]) >= t.least {
+				release += len(t.isFree)
+			}
+			in := &buckets[release]
+			in.list = append(in.list, tupleState{number: uint32(number)})
+			for _, y := range others {
+				in.others = append(in.others, uint16(y))
+			}
+		})
+	}
+	// States with the same next release read the same later slice, and with ascending numbers
+	// adjacent entries of it.
+	for b, in := range buckets {
+		if b < len(t.isFree) {
+			x.low += len(in.list)
+		}
+		x.list, x.others = append(x.list, in.list...), append(x.others, in.others...)
+	}
+	for s := range x.list {
+		st := &x.list[s]
+		t.labels(all, x, s)
+		copy(then, all)
+		descend(then)
+		group := t.groupOf(then)
+		st.first, st.group = uint32(len(x.moves)), uint32(group)
+		for c := range t.groups[group].choices {
+			t.enter(then, all, st.group, c, x)
+			x.moves = append(x.moves, t.moveTo(then))
+		}
+	}
+}
+
+// moveTo is the move to labels at the next step; it changes them.
+func (t *tuples) moveTo(labels []int) move {
+	lag := 1
+	if len(t.kinds) == 1 { // waits are the same at every step
+		lag += t.wait(labels, 0)
+	}
+	descend(labels)
+	t.lags = max(t.lags, lag)
+	for _, x := range labels {
+		if t.isFree[x] {
+			return move{uint32(t.number(labels)), uint32(lag)}
+		}
+	}
+	return move{nobodyFree, 0}
+}
+
+// labels fills dst with the labels of a state, a free one first.
+func (t *tuples) labels(dst []int, x *transitions, s int) {
+	k := t.theta - 1
+	dst[0] = t.free[int(x.list[s].number)/t.rests]
+	for l, label := range x.others[s*k : s*k+k] {
+		dst[l+1] = int(label)
+	}
+}
+
+// enter sets then to the labels at the next step after a choice of a group.
+func (t *tuples) enter(then, all []int, number uint32, c int, x *transitions) {
+	g := &t.groups[number]
+	var left [maxOrder]int
+	copy(left[:], g.choices[c].takes)
+	for l, label := range all {
+		then[l] = x.entered[label]
+		for at, f := range g.of {
+			if t.free[f] == label && left[at] > 0 {
+				then[l] = x.joined[label]
+				left[at]--
+			}
+		}
+	}
+}
+
+// number is that of a state by its labels, which descend: the last free one is its own, the others
+// have a rank.
+func (t *tuples) number(labels []int) int {
+	own := len(labels) - 1
+	if len(t.free) == 1 { // it is 0
+		return rank(t.binomial, own, labels[:own])
+	}
+	for !t.isFree[labels[own]] {
+		own--
+	}
+	number, left := 0, t.theta-1
+	for l, x := range labels {
+		if l != own {
+			number += t.binomial[left][x]
+			left--
+		}
+	}
+	return t.freeIndex(labels[own])*t.rests + number
+}
+
+// numberOf is the number of labels in any order. It changes them.
+func (t *tuples) numberOf(labels []int) int {
+	if len(t.free) == 1 && labels[0] == 0 {
+		descend(labels[1:])
+		return rank(t.binomial, t.theta-1, labels[1:])
+	}
+	descend(labels)
+	return t.number(labels)
+}
+
+// descend sorts a few labels.
+func descend(labels []int) {
+	for l := 1; l < len(labels); l++ {
+		for at := l; at > 0 && labels[at-1] < labels[at]; at-- {
+			labels[at-1], labels[at] = labels[at], labels[at-1]
+		}
+	}
 }

@@ -14,7 +14,7 @@ const reject9 = 5.998
 
 // steadyTables makes one table with every slice and one that may hold few, so that it uses the
 // steady rate.
-func steadyTables(t *testing.T, warm, keep bool) (whole, steady *table) {
+func steadyTables(t *testing.T, warm, keep bool) (whole, steady *tuples) {
 	t.Helper()
 	p := newProcess(toeplitz(250, 1, .6, .4), 4, .1, warm, .7)
 	whole, err := newTable(p, 3, true, maxTableBytes)
@@ -69,7 +69,7 @@ func TestSteadyWalkEqualsTheWholeTable(t *testing.T) {
 			return n
 		},
 	}
-	collect := func(table *table, label string) map[string]map[int]float64 {
+	collect := func(table *tuples, label string) map[string]map[int]float64 {
 		seen := map[string]map[int]float64{}
 		for name := range statistic {
 			seen[name] = map[int]float64{}

@@ -7,6 +7,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
@@ -29,6 +30,12 @@ func varying(steps, bands int) *mechanism.Strategy {
 
 func newProcess(c *mechanism.Strategy, sep int, p float64, warm bool, sigma float64) process {
 	return process{steps: c.Steps, sep: sep, prob: p, warm: warm, gram: newGram(likelihood.NewColumns(c), sep, 1/(sigma*sigma))}
+}
+
+// newTable is the table of b-min-sep within a number of bytes.
+func newTable(p process, theta int, keep bool, maxBytes int) (*tuples, error) {
+	return newTuples(law.NewMinSep(p.sep, p.prob, p.warm), p.steps, theta, p.gram,
+		room{keep: keep, maxBytes: maxBytes, passing: p.sep + 2, steady: true})
 }
 
 type tableCase struct {
@@ -156,10 +163,47 @@ func TestPairsOfAnyMinSep(t *testing.T) {
 	}
 }
 
-// TestTriples: the fast recursion of order 3 and the fast sum over the last wait have the bits of
-// those for every order, at the ends of the run, where a slice has another exponent, and with more
-// rows than are computed together.
+// TestTriples: the fast recursion of order 3 and the fast sum over the last start have the bits of
+// those for every order, at the ends of the run, where a slice has another exponent, with more rows
+// than are computed together, and wherever replicas wait and epochs begin.
 func TestTriples(t *testing.T) {
+	check := func(name string, l law.Law, c *mechanism.Strategy, sep int, sigma float64) (scaled int) {
+		g := newGram(likelihood.NewColumns(c), sep, 1/(sigma*sigma))
+		r := room{keep: true, maxBytes: maxTableBytes}
+		fast, err := newTuples(l, c.Steps, 3, g, r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r.slow = true
+		slow, err := newTuples(l, c.Steps, 3, g, r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(fast.kinds[0].list) >= len(slow.kinds[0].list) && sep > 1 {
+			t.Fatalf("%s: all states are in the list: it shows nothing", name)
+		}
+		for i, slice := range slow.slice {
+			if fast.exp2[i] != slow.exp2[i] {
+				t.Fatalf("%s, step %d: exponent %d, want %d", name, i, fast.exp2[i], slow.exp2[i])
+			}
+			for s, want := range slice {
+				if got := fast.slice[i][s]; got != want {
+					t.Fatalf("%s, step %d, state %d: %v, want %v", name, i, s, got, want)
+				}
+			}
+			if i > 0 && fast.exp2[i-1] > fast.exp2[i] {
+				scaled++
+			}
+		}
+		for k, sums := range slow.sums {
+			for s, want := range sums {
+				if got := fast.sums[k][s]; got != want {
+					t.Fatalf("%s: %d starts known, %d: %v, want %v", name, k, s, got, want)
+				}
+			}
+		}
+		return scaled
+	}
 	cases := append([]tableCase{
 		{toeplitz(60, 1, .7, .5, .4), 5, .25, .2, 3},
 		{toeplitz(4, 1, .5), 9, .3, .7, 3}, // fewer steps than the separation
@@ -168,41 +212,21 @@ func TestTriples(t *testing.T) {
 		{varying(50, 4), 7, .1, .6, 3},
 	}, tableCases...)
 	for _, c := range cases {
-		if c.theta != 3 {
-			continue
-		}
-		table, err := newTable(newProcess(c.c, c.sep, c.p, true, c.sigma), 3, true, maxTableBytes)
-		if err != nil {
-			t.Fatalf("%v: %v", c, err)
-		}
-		scaled, slow := 0, make([]float64, table.states.count)
-		for i := range c.c.Steps {
-			table.step(i) // once more, for its constants
-			for s := range table.states.list {
-				table.state(s, slow)
-			}
-			raised := table.exp2[i] - table.exp2[i+1]
-			for s, got := range table.slice[i] {
-				if want := math.Ldexp(slow[s], -raised); got != want {
-					t.Fatalf("%v, step %d, state %v: %v, want %v", c, i, table.states.entries(s), got, want)
-				}
-			}
-			if raised > 0 {
-				scaled++
-			}
-		}
-		if c.sigma == .2 && scaled == 0 {
+		if scaled := check(c.String(), law.NewMinSep(c.sep, c.p, true), c.c, c.sep, c.sigma); c.sigma == .2 && scaled == 0 {
 			t.Errorf("%v: no slice was scaled: it shows nothing", c)
 		}
-		all := make([]uint16, 3)
-		eachDescending(all[:2], c.sep-1, func() {
-			known, want := append([]uint16(nil), all[:2]...), 0.0
-			for r := range c.sep {
-				want += table.waitProb(r) * table.waitSum(insert(make([]uint16, 3), known, uint16(r)))
-			}
-			if got := table.thirdWait(int(known[0]), int(known[1])); got != want {
-				t.Fatalf("%v: waits %v: %v, want %v", c, known, got, want)
-			}
-		})
+	}
+	epochs := append([]epochCase{
+		{toeplitz(60, 1, .7, .5, .4), 5, 5, .25, 3},
+		{toeplitz(61, 1, .7, .5, .4), 5, 9, .3, 3},
+		{toeplitz(62, 1, .7, .5, .4), 5, 10, .3, 3},
+		{toeplitz(63, 1, .7, .5, .4), 5, 23, .3, 3},
+		{toeplitz(40, 1, .7, .5), 12, 70, .3, 3},
+		{toeplitz(140, 1, .7, .5), tile + 3, 2*tile + 1, .3, 3},
+	}, randomEpochCases(200)...)
+	for _, c := range epochs {
+		if scaled := check(c.String(), law.NewEpochs(c.c.Steps, c.sep, c.epoch), c.c, c.sep, c.sigma); c.sigma == .25 && scaled == 0 {
+			t.Errorf("%v: no slice was scaled: it shows nothing", c)
+		}
 	}
 }

@@ -1,0 +1,53 @@
+// Package law says how one example takes part in a run: as a Markov chain over labels, which a
+// table, a walk or a recursion can follow without knowing the sampler.
+//
+// Before each step an example has a label. It is free, and takes part at the step with the hazard
+// of its label, or it waits for a label that is free. A law is a few lines; see the files of this
+// package. Steps are 0-based.
+//
+// A law of one free label gives it the number 0, and 1 … b-1 to the steps that a participation
+// blocks it for; other waiting labels follow. Tables are faster for that order.
+package law
+
+// Law is the distribution of one example's participations. A Law is read-only and may be shared.
+type Law interface {
+	// Labels is their number.
+	Labels() int
+	// Free says whether an example with a label can take part.
+	Free(label int) bool
+	// Starts are the labels before the first step in the order in which they are drawn. drawn says
+	// that a random number is spent on the choice, if there is one or not.
+	Starts() (starts []Start, drawn bool)
+	// Hazard is the probability that an example with a free label takes part at a step.
+	Hazard(label, step int) float64
+	// Quiet is the probability that an example with a free label does not take part from one step up
+	// to a later one.
+	Quiet(label, from, to int) float64
+	// Age is how many steps ago an example with a label took part, if its column may still overlap
+	// with another; else 0.
+	Age(label int) int
+	// Kind is the kind of a step, below kinds: labels change alike at all steps of a kind.
+	Kind(step int) (kind, kinds int)
+	// Enter is the label before a step of a kind of an example that had a label before the last
+	// step, and took part there or not.
+	Enter(label, kind int, takes bool) int
+	// FreeAt is the step at which an example with a label is first free, from a step on. With one
+	// kind of step the time between them is always the same.
+	FreeAt(label, step int) int
+	// Pass is the label before a later step of an example that takes part at none before it.
+	Pass(label, from, to int) int
+	// FreeUntil is the step by which everybody who is free at a step takes part, or math.MaxInt.
+	FreeUntil(step int) int
+	// AllFreeAt is the step at which every example with a waiting label is first free, or -1 where
+	// that depends on the label.
+	AllFreeAt(step int) int
+	// Unmet is a range of steps, from ≤ step < to, before which no example that waits before step i
+	// becomes free any more.
+	Unmet(i int) (from, to int)
+}
+
+// Start is a label before the first step, and its probability.
+type Start struct {
+	Label int
+	Prob  float64
+}

@@ -1,0 +1,78 @@
+package tilt
+
+import (
+	"math"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/likelihood"
+)
+
+// TestMomentsAreRaised: every source's ln N is above the one that it has computed, by at least what
+// densities are covered for.
+func TestMomentsAreRaised(t *testing.T) {
+	c := toeplitz(24, 1, .5, .375)
+	specs := map[string]montecarlo.Spec{
+		"b-min-sep":        {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, WarmStart: true},
+		"b-min-sep, once":  {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 24, Prob: .1, WarmStart: true},
+		"epoch-min-sep":    {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 4, EpochSteps: 8},
+		"balanced-min-sep": balancedCase{c, 4, 2.5, 1, 0}.spec(),
+		"balls-in-bins":    {Scheme: montecarlo.BallsInBins, Steps: 24, MinSep: 6},
+	}
+	for name, s := range specs {
+		s.Strategy, s.NoiseMultiplier = c, 1
+		columns := likelihood.NewColumns(c)
+		exact, err := families[s.Scheme].source(s, columns, 2, false, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all := map[string]source{name: exact}
+		if b, ok := families[s.Scheme].(blocked); ok && s.MinSep < s.Steps {
+			if all[name+" in blocks"], err = b.blockSource(s, columns, 2, 2, true, math.Inf(1)); err != nil {
+				t.Fatalf("%s in blocks: %v", name, err)
+			}
+		}
+		for name, s := range all {
+			computed := 0.0
+			switch s := s.(type) {
+			case tupleSource:
+				computed = s.table.lnN
+			case blockSource:
+				computed = s.table.lnN
+			case epochBlockSource:
+				computed = s.table.lnN
+			case classBlockSource:
+				computed = s.table.lnN
+			case binSource:
+				computed = s.bins.logN
+			case onceSource:
+				computed = s.once.logN
+			default:
+				t.Fatalf("%s: a source of another kind", name)
+			}
+			if raised := s.logN() - computed; raised < 9e-10 || raised > 1e-8 {
+				t.Errorf("%s: ln N is raised by %g, want at least %g", name, raised, inflation)
+			}
+		}
+	}
+}
+
+// TestClassBlocksAreRaised: a bound of what is 1 exactly is above 1, so that no rounding of a sum
+// can take it below.
+func TestClassBlocksAreRaised(t *testing.T) {
+	c := balancedCase{toeplitz(24, 1, .5, .375), 4, 2, 1, 2}
+	l := c.distribution()
+	source, err := (balancedMinSep{}).blockSource(c.spec(), likelihood.NewColumns(c.c), 2, 2, true, math.Inf(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	walker := &classBlockWalker{t: source.(classBlockSource).table, left: make([]int, 2), last: make([]int, 2), labels: make([]uint16, 2)}
+	for i := range l.Steps {
+		for r := range walker.left { // one of the two has a participation left, and meets nobody
+			walker.left[r], walker.last[r] = r, notYet
+		}
+		if v := walker.value(i, 0); !(v > 1) || v > 1.001 {
+			t.Errorf("step %d: %v with one participation left, want hardly more than 1", i, v)
+		}
+	}
+}
