@@ -388,3 +388,38 @@ func FuzzParseCertificate(f *testing.F) {
 		}
 	})
 }
+
+// TestAcceptanceBoundary: a mean just below the one that a trial accepts is accepted, and one just
+// above is not, whether the trial has it or its point.
+func TestAcceptanceBoundary(t *testing.T) {
+	const n, accept, bound = 1 << 10, 1. / 16, 1. / 4
+	tally := func(rest float64) *Tally {
+		ta := &Tally{Count: n}
+		for range n / 4 { // a mean of 1/4 of the bound but for the last value
+			ta.Sum.Add(1)
+		}
+		ta.Sum.Add(rest)
+		return ta
+	}
+	less := &Tally{Count: n}
+	for range n/4 - 1 {
+		less.Sum.Add(1)
+	}
+	less.Sum.Add(1 - 1e-9)
+	for name, c := range map[string]struct {
+		point, trial float64
+		tally        *Tally
+		want         bool
+	}{
+		"just below":             {accept, 0, less, true},
+		"just above":             {accept, 0, tally(1e-9), false},
+		"just below, of a trial": {accept / 2, accept, less, true},
+		"just above, of a trial": {2 * accept, accept, tally(1e-9), false},
+	} {
+		p := &Protocol{Points: []Point{{1, .5, Thresholds{Accept: c.point, Verify: .4}}}}
+		v, run, err := p.verdict(Trial{Direction: montecarlo.P, Method: MonteCarlo, Bound: bound, Samples: n, Accept: c.trial}, c.tally)
+		if err != nil || !run || v.Accepted != c.want {
+			t.Errorf("%s: mean %v, accepted %v (%v), want %v", name, v.Mean, v.Accepted, err, c.want)
+		}
+	}
+}

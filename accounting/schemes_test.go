@@ -6,23 +6,21 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/accounting/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
 
-// TestSchemesPage holds the tables of docs/schemes.md against Method, for one example per owner and
-// for two, and what the page says of a maximum batch size.
-func TestSchemesPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/schemes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const steps, minSep = 32, 4
+const steps, minSep = 32, 4
+
+// samplersOfAllKinds has one of each kind, by name.
+func samplersOfAllKinds(t *testing.T) map[string]sampling.Spec {
+	t.Helper()
 	balanced, err := sampling.NewBalancedMinSep(steps, minSep, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	samplers := map[string]sampling.Spec{
+	return map[string]sampling.Spec{
 		"poisson":                          {Poisson: &sampling.Poisson{Prob: 0.1, Steps: steps}},
 		"cyclic-poisson":                   {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: steps, MinSep: minSep}},
 		"cyclic-poisson, secret partition": {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: steps, MinSep: minSep, SecretPartition: true}},
@@ -34,6 +32,16 @@ func TestSchemesPage(t *testing.T) {
 		"fixed":                            {Fixed: &sampling.Fixed{BatchSize: 10, Steps: steps, MinSep: minSep}},
 		"rotation":                         {Rotation: &sampling.Rotation{Steps: steps, EpochSteps: 8}},
 	}
+}
+
+// TestSchemesPage holds the tables of docs/schemes.md against Method, for one example per owner and
+// for two, and what the page says of a maximum batch size.
+func TestSchemesPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/schemes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	samplers := samplersOfAllKinds(t)
 	for _, name := range sampling.KindNames() {
 		if _, ok := samplers[name]; !ok {
 			t.Errorf("%s has no row in docs/schemes.md: give it one in each table, and its parameters here", name)
@@ -86,6 +94,55 @@ func TestSchemesPage(t *testing.T) {
 		}
 		if rows != len(samplers) {
 			t.Errorf("%s: %d rows, want %d", heading[3:], rows, len(samplers))
+		}
+	}
+}
+
+// TestSchemesHaveLosses: the loss of whatever can be sampled has its entry among the schemes of
+// package montecarlo, but for fixed batches, whose loss has a closed form.
+func TestSchemesHaveLosses(t *testing.T) {
+	for name, sampler := range samplersOfAllKinds(t) {
+		if sampler.Fixed != nil {
+			continue
+		}
+		spec := montecarlo.Spec{Scheme: sampler.Scheme().Name(), Steps: steps, MinSep: minSep, NoiseMultiplier: 1}
+		run := Run{Sampler: sampler, Strategy: mechanism.Identity(steps), MaxExamplesPerOwner: 1}
+		if a, ok := run.analysis().(interface{ loss(*montecarlo.Spec) }); ok {
+			a.loss(&spec)
+		}
+		for fault := range strings.SplitSeq(spec.Validate().Error(), "\n") {
+			if strings.Contains(fault, "montecarlo: scheme ") {
+				t.Errorf("%s: no entry in the map schemes of accounting/montecarlo, set it in the init of a file of its own: %s", name, fault)
+			}
+		}
+	}
+}
+
+// TestRatesAreRoundedUpward: bounds of what an owner takes part in are never below the exact rates.
+func TestRatesAreRoundedUpward(t *testing.T) {
+	const n = 30
+	run := func(s sampling.Spec) Run {
+		return Run{Sampler: s, Examples: 100, Strategy: mechanism.Identity(n), MaxExamplesPerOwner: 1}
+	}
+	balanced, err := sampling.NewBalancedMinSep(n, 4, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		got  []rate
+		want float64
+	}{
+		"balanced-min-sep": {balancedMinSep{run(sampling.Spec{}), balanced}.participation().rates, 3. / n},
+		"epoch-min-sep":    {epochMinSep{allocationEvents{run(sampling.Spec{})}, sampling.EpochMinSep{Steps: n, MinSep: 4, EpochSteps: 10}}.participation().rates, 1. / 10},
+		"b-min-sep":        {bMinSep{run(sampling.Spec{}), sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}.participation().rates, .2 / 1.6},
+	} {
+		for _, r := range c.got {
+			if r.prob < c.want*(1+1e-13) || r.prob > c.want*(1+1e-8) {
+				t.Errorf("%s: rate %v, want hardly more than %v", name, r.prob, c.want)
+			}
+		}
+		if len(c.got) == 0 {
+			t.Errorf("%s: no rates", name)
 		}
 	}
 }

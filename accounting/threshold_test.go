@@ -3,6 +3,7 @@ package accounting
 import (
 	"errors"
 	"math"
+	"math/big"
 	"testing"
 )
 
@@ -112,5 +113,36 @@ func TestSharedFailureProbability(t *testing.T) {
 	}
 	if q := FailureProbability(samples[0], 1e-4, th.Accept, th.Verify); q > th.FailureProbability {
 		t.Errorf("q = %g above %g", q, th.FailureProbability)
+	}
+}
+
+// TestFailureProbabilityIsRoundedUp holds it against powers of rational numbers: it is never below
+// them, and hardly above.
+func TestFailureProbabilityIsRoundedUp(t *testing.T) {
+	power := func(base float64, n uint64) *big.Float {
+		p := big.NewFloat(1).SetPrec(400)
+		for range n {
+			p.Mul(p, big.NewFloat(base))
+		}
+		return p
+	}
+	for _, n := range []uint64{2, 10, 100, 1000, 1600} {
+		for _, c := range []struct {
+			accept, verify float64
+			want           *big.Float
+		}{
+			{0, 1. / 4, power(3./4, n)},
+			{0, 1. / 1024, power(1023./1024, n)},
+			{0, 0x1p-20, power(1-0x1p-20, n)},
+			{1. / 2, 3. / 4, power(3./4, n/2)},
+		} {
+			for _, bound := range []float64{1, 0x1p-30} {
+				got := FailureProbability(n, bound, c.accept*bound, c.verify*bound)
+				excess, _ := new(big.Float).Quo(big.NewFloat(got), c.want).Float64()
+				if exact := new(big.Float).SetPrec(400).SetFloat64(got); exact.Cmp(c.want) < 0 || excess > 1+2e-9 {
+					t.Errorf("%d samples, accept %v, verify %v of %v: %v, want %v or hardly more", n, c.accept, c.verify, bound, got, c.want)
+				}
+			}
+		}
 	}
 }
