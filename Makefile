@@ -178,7 +178,7 @@ lint: ## gofmt -s, go vet, staticcheck, and govulncheck where it is and can reac
 fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
 	@for pkg in $$($(GO) list $(ALL)); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $${FUZZTIME:-20s} $$pkg; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $${FUZZTIME:-20s} -fuzzminimizetime 100x $$pkg || exit 1; \
 	  done; \
 	done
 

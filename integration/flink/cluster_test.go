@@ -133,7 +133,7 @@ func TestFaults(t *testing.T) {
 // tasks and is busy with others, and starts another.
 func replaceTaskManager(finished int) func(*testing.T, *flink.Cluster) bool {
 	return func(t *testing.T, k *flink.Cluster) bool {
-		running, done, err := k.Tasks()
+		running, done, err := k.Tasks(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func inBundle(t *testing.T, k *flink.Cluster, held int) bool {
 	}
 	look := func() (s state) {
 		var err error
-		if s.running, s.finished, err = k.Tasks(); err != nil {
+		if s.running, s.finished, err = k.Tasks(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		workers, err := k.Workers()

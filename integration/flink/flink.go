@@ -262,7 +262,7 @@ func (k *Cluster) startJobManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.wait(ctx, func() bool { _, err := k.overview(); return err == nil })
+	return p.wait(ctx, func() bool { _, err := k.overview(ctx); return err == nil })
 }
 
 // AddTaskManager starts another TaskManager. It does not wait for it.
@@ -282,7 +282,7 @@ func (k *Cluster) Kill(name string) { k.processes[name].kill() }
 
 func (k *Cluster) waitForSlots(ctx context.Context, n int) error {
 	return k.processes["jobmanager"].wait(ctx, func() bool {
-		o, err := k.overview()
+		o, err := k.overview(ctx)
 		return err == nil && o.Slots == n
 	})
 }
@@ -292,10 +292,12 @@ type overview struct {
 	Slots int `json:"slots-total"`
 }
 
-func (k *Cluster) overview() (o overview, err error) { return o, k.get("/overview", &o) }
+func (k *Cluster) overview(ctx context.Context) (o overview, err error) {
+	return o, k.get(ctx, "/overview", &o)
+}
 
 // Tasks returns how many tasks of the running jobs are running, and how many have ended.
-func (k *Cluster) Tasks() (running, finished int, err error) {
+func (k *Cluster) Tasks(ctx context.Context) (running, finished int, err error) {
 	var all struct {
 		Jobs []struct {
 			State string `json:"state"`
@@ -305,7 +307,7 @@ func (k *Cluster) Tasks() (running, finished int, err error) {
 			} `json:"tasks"`
 		} `json:"jobs"`
 	}
-	err = k.get("/jobs/overview", &all)
+	err = k.get(ctx, "/jobs/overview", &all)
 	for _, job := range all.Jobs {
 		if job.State == "RUNNING" {
 			running, finished = running+job.Tasks.Running, finished+job.Tasks.Finished
@@ -339,10 +341,25 @@ func (k *Cluster) Workers() (pids []int, err error) {
 	return pids, err
 }
 
-// get asks the JobManager.
-func (k *Cluster) get(path string, into any) error {
-	client := http.Client{Timeout: 5 * time.Second}
-	resp, err := client.Get("http://localhost:" + k.rest + path)
+// get asks the JobManager, and waits for its answer until ctx or the JobManager ends: a machine that
+// is busy takes its time.
+func (k *Cluster) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if manager := k.processes["jobmanager"]; manager != nil {
+		go func() {
+			select {
+			case <-manager.ended:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:"+k.rest+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
