@@ -341,8 +341,8 @@ func (k *Cluster) Workers() (pids []int, err error) {
 	return pids, err
 }
 
-// get asks the JobManager, and waits for its answer until ctx or the JobManager ends: a machine that
-// is busy takes its time.
+// get asks the JobManager, and waits for its answer until ctx or the JobManager ends: a machine
+// that is busy takes its time.
 func (k *Cluster) get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestGetWaits: a JobManager that is slow is waited for, whatever the time, until its process or the
-// caller's context ends.
+// TestGetWaits: a JobManager that is slow is waited for, whatever the time, until its process or
+// the caller's context ends.
 func TestGetWaits(t *testing.T) {
 	asked, answer := make(chan bool), make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
