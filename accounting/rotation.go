@@ -29,3 +29,10 @@ func (a rotation) method() (Method, error) {
 func (a rotation) loss(spec *montecarlo.Spec) {
 	spec.Scheme, spec.EpochSteps = montecarlo.EpochMinSep, a.scheme.EpochSteps
 }
+
+// participation: in a period's pool, every step has rate 1/T, and no whole period passes without a
+// participation.
+func (a rotation) participation() participation {
+	n, epoch := a.scheme.Steps, a.scheme.EpochSteps
+	return participation{rates: []rate{{upward / float64(epoch), n}}, drawn: a.run.Examples, never: max(0, 1-float64(n)/float64(epoch)) / upward}
+}

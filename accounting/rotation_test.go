@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/accounting/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/stream"
@@ -83,6 +84,18 @@ func TestRotationIsEpochMinSep(t *testing.T) {
 		samePQ, sameQP, err := rotation.Prove(0.7, 2)
 		if err != nil || samePQ != pq || sameQP != qp || pq.Upper <= 0 || qp.Upper <= 0 {
 			t.Errorf("%d steps: %+v, %+v and %+v, %+v: %v", steps, pq, qp, samePQ, sameQP, err)
+		}
+		for _, r := range []*Run{&epochs, &rotation} { // the others of a pool take part as the others of an epoch do
+			r.Examples, r.Sampler.Truncation = 400, &sampling.Truncation{MaxBatchSize: 150}
+		}
+		for _, d := range []montecarlo.Direction{montecarlo.P, montecarlo.Q} {
+			want, err := epochs.TruncationCost(d, 2, Moments{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := rotation.TruncationCost(d, 2, Moments{}); err != nil || got != want || got.Cost <= 0 {
+				t.Errorf("%d steps: truncation costs %+v and %+v: %v", steps, want, got, err)
+			}
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestSchemesPage(t *testing.T) {
 				if words[got] != want {
 					t.Errorf("%s %s, column %d: %q, the page says %q", heading[3:], cells[0], i+1, words[got], want)
 				}
-				if sampler.Fixed != nil || sampler.MultiOwner != nil || sampler.Rotation != nil {
+				if sampler.Fixed != nil || sampler.MultiOwner != nil {
 					continue
 				}
 				run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 50}

@@ -161,7 +161,8 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 		check("copies of examples", "a claim for single examples is for a table without copies of examples", !stages.Copied(table.Summary))
 	}
 	if c.Run.Sampler.Truncation != nil {
-		check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, table.Summary.KeptCopies), c.Run.Examples == table.Summary.KeptCopies)
+		of := stages.Source{Table: table}.Population().Examples
+		check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
 	}
 	if rotation := c.Run.Sampler.Rotation != nil; rotation || table.OfPools() {
 		check("pools", "the certificate is for rotation, and the bounded table has pools", rotation && table.OfPools())

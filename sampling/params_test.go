@@ -173,7 +173,6 @@ func TestParamsRefuse(t *testing.T) {
 		{"rotation with a distance", "rotation", func(p *sampling.Params) { p.MinSep = 4 }, "min-sep", "left out for rotation"},
 		{"rotation of owners", "rotation", func(p *sampling.Params) { p.Sample, p.ExamplesPerOwner = "owners", 2 }, "sample", "is not for rotation"},
 		{"rotation without a period", "rotation", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and epoch steps", "exactly one"},
-		{"rotation with a largest batch", "rotation", func(p *sampling.Params) { p.MaxBatchSize = 120 }, "max batch size", "left out for rotation"},
 		{"balanced with a rate", "balanced-min-sep", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for balanced-min-sep"},
 		{"participations twice", "balanced-min-sep", func(p *sampling.Params) { p.Participations = 3 }, "batch size and participations", "exactly one"},
 		{"no participations", "balanced-min-sep", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and participations", "exactly one"},

@@ -53,7 +53,6 @@ serves, pools in turn; of a table made by bound --pools; --epoch-steps T, or --b
 		return Spec{Rotation: &Rotation{Steps: s.Steps, EpochSteps: s.EpochSteps}}, err
 	},
 	examplesOnly: "is not for rotation: in a pool an owner has one example, which takes part for it",
-	untruncated:  "must be left out for rotation, whose batches have no accounting with it",
 	scheme:       func(s Spec) Scheme { return orNil(s.Rotation) },
 }
 
