@@ -36,7 +36,7 @@ const (
 
 	// Bands from which on a sample takes as many times as long as there are more of them: the noisy
 	// outputs are correlated with every column.
-	wideBands = 64
+	wideBands = 32
 
 	// Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
 	// samples, and of one that is enough for what is clearly behind.
