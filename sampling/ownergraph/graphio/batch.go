@@ -39,7 +39,8 @@ type batcher struct {
 
 	folder  ownergraph.IDs // the id that the folder's name says, if it says one
 	watched [2]struct{ ints, warned bool }
-	noted   []*Fault // the warnings
+	spelled [2]spelled // by column
+	noted   []*Fault   // the warnings
 }
 
 func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) error) *batcher {

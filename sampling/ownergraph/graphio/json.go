@@ -27,6 +27,9 @@ type jsonColumn struct {
 	inFolder bool // the column is not of the file but of its folder: names are those that the file must not have
 	ints     bool // there was an integer
 	stopped  bool // and then something else, as asIs allows
+
+	spelled *spelled // the ids that were read; nil while the file is only looked at
+	odd     []*Fault // of numbers in this line
 }
 
 // ask decides for strings as they are written.
@@ -201,7 +204,7 @@ func (j *jsonLine) id(c *jsonColumn) *jsonFault {
 		case len(s) > stream.MaxStringID:
 			return bad(long.String(), long.rule(ownergraph.String))
 		}
-		if k := spelling(s); k != fits && !c.asIs {
+		if k := spelling(s); !c.asIs && !c.take(s, k) {
 			return bad(k.String(), k.rule(ownergraph.String))
 		}
 		c.watch(s)
@@ -228,6 +231,18 @@ func (j *jsonLine) id(c *jsonColumn) *jsonFault {
 		return bad("neither integer nor string", "must be one of them")
 	}
 	return nil
+}
+
+// take counts a string of kind k, and says whether it may be kept.
+func (c *jsonColumn) take(id []byte, k kind) bool {
+	if c.spelled == nil {
+		return k == fits
+	}
+	return c.spelled.count(id, k, func() *Fault {
+		f := &Fault{Column: c.names[0], Found: k.String(), Rule: k.rule(ownergraph.String)}
+		c.odd = append(c.odd, f)
+		return f
+	})
 }
 
 // watch notes where ids that are kept as they are written stop being integers.

@@ -270,15 +270,19 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 // spelling records an id that may be written in another way elsewhere, unless ids are kept as they
 // are written.
 func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row int64) error {
-	asIs := g.split.OwnerAsIs
+	asIs, column := g.split.OwnerAsIs, 1
 	if c == g.columns[0] {
-		asIs = g.split.ExampleAsIs
+		asIs, column = g.split.ExampleAsIs, 0
 	}
 	if asIs || dst.Type != ownergraph.String || c.Fixed {
 		return nil
 	}
-	if k := spelling(dst.Bytes(i)); k != fits {
-		return g.fault(&Fault{RowGroup: g.number, Row: row + 1, Column: c.Name, Found: k.String(), Rule: k.rule(dst.Type)})
+	k := spelling(dst.Bytes(i))
+	fault := func() *Fault {
+		return &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name, Found: k.String(), Rule: k.rule(dst.Type)}
+	}
+	if !g.spelled[column].count(dst.Bytes(i), k, fault) {
+		return g.fault(fault())
 	}
 	return nil
 }

@@ -83,6 +83,7 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	} else {
 		err = s.readText(f, b)
 	}
+	b.settle()
 	b.countFrom(f)
 	if err == nil {
 		err = b.finish()
@@ -243,8 +244,17 @@ func (s *Split) appendRecord(fields [][]byte, line int64, b *batcher) *Fault {
 // appendField adds a field of a record to a column (0 for examples).
 func (b *batcher) appendField(dst *ownergraph.IDs, column int, fields [][]byte, at int, asIs bool, line int64) *Fault {
 	name := func() string { return fmt.Sprintf("column %d", at+1) }
-	if k := appendText(dst, fields[at], asIs); k != fits {
+	k := appendText(dst, fields[at], asIs)
+	if k != fits && (dst.Type != ownergraph.String || !k.isNumber()) {
 		return &Fault{Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}
+	}
+	if dst.Type == ownergraph.String && !asIs {
+		b.spelled[column].count(fields[at], k, func() *Fault {
+			return &Fault{Line: line, Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}
+		})
+	}
+	if k != fits {
+		dst.AppendBytes(fields[at])
 	}
 	if asIs && !b.watched[column].warned {
 		if _, k := parseInt(fields[at]); k == fits {
@@ -264,6 +274,7 @@ func (s *Split) readJSON(l *lines, b *batcher) error {
 	j := s.newJSONLine(&example, &b.Owners)
 	j.example.known, j.example.asIs = true, s.ExampleAsIs
 	j.owner.known, j.owner.asIs = true, s.OwnerAsIs
+	j.example.spelled, j.owner.spelled = &b.spelled[0], &b.spelled[1]
 	for {
 		text, err := l.next()
 		if err != nil {
@@ -274,6 +285,12 @@ func (s *Split) readJSON(l *lines, b *batcher) error {
 		}
 		example.Reset(s.ExampleType)
 		fault := j.parse(text)
+		for _, c := range []*jsonColumn{&j.example, &j.owner} {
+			for _, odd := range c.odd {
+				odd.Line = l.number
+			}
+			c.odd = c.odd[:0]
+		}
 		switch {
 		case fault == nil && s.SingleOwner:
 			j.owners = 1
