@@ -37,7 +37,7 @@ type Attack struct {
 	patterns  []pattern // nil where the recursion serves
 	ratio     ratio
 	examples  int
-	power     float64 // the log ratio is this times that of one example
+	power     float64 // the log ratio is this times the log ratio of one example
 	adapted   *adapted
 	// Exact says that scores are the logarithms of the true likelihood ratio. Otherwise they
 	// order observations about as it does: a weaker attack, whose bounds hold all the same.

@@ -104,7 +104,7 @@ func NewBound(with, without []float64, epsilon, delta float64) Bound {
 	return b
 }
 
-// newRates are those of a test of two samples of log likelihood ratios.
+// newRates returns the rates of a test of two samples of log likelihood ratios.
 func newRates(of, other []float64, says func(log float64) bool) Rates {
 	return Rates{True: count(of, says), Of: len(of), False: count(other, says), FalseOf: len(other)}
 }

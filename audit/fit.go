@@ -56,7 +56,7 @@ func compareCounts(score, what string, count, of, references, ofReferences int) 
 	share := float64(of) / float64(of+ofReferences)
 	all, rest := float64(count+references), float64(of+ofReferences-count-references)
 	d := Difference{Score: score, Count: count, Of: of, Expected: share * all, What: what}
-	// Of those of which it is true, and of the others: both bounds hold.
+	// Both bounds hold of the observations for which it is true, and of the others.
 	if all > 0 {
 		d.LogP = min(d.LogP, -all*relativeEntropy(float64(count)/all, share))
 	}
@@ -111,7 +111,7 @@ func pooled(first, second []float64) []labelled {
 	return all
 }
 
-// relativeEntropy is that of two coins.
+// relativeEntropy is the relative entropy of two coins.
 func relativeEntropy(a, b float64) float64 {
 	term := func(a, b float64) float64 {
 		if a == 0 {

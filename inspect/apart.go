@@ -18,7 +18,7 @@ import (
 )
 
 // Apart refuses run directories whose trainings share participations, and so do not compose: two of
-// one run id, be it that of the run, its batches or its noise, and two with the same batches. notes
+// one run id, of the run, its batches or its noise, and two with the same batches. notes
 // add notes on them: copies, as [registry.CopyOf] finds them, directories that
 // have had more runs than the trainings that are counted, and those of which nothing can be
 // compared.

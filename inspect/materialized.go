@@ -62,7 +62,7 @@ func inspectMaterialized(ctx context.Context, dir string) (Inspection, error) {
 	return found, nil
 }
 
-// brokenSteps counts the steps whose entries are not those of their batches.
+// brokenSteps counts the steps whose entries differ from their batches.
 func brokenSteps(ctx context.Context, m *manifest.Materialized, batches *manifest.Batches) (broken int64, err error) {
 	r := m.Entries(ctx)
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -80,8 +80,8 @@ func brokenSteps(ctx context.Context, m *manifest.Materialized, batches *manifes
 	return broken, nil
 }
 
-// isStep says that entries are those of a batch, in any order of its rows or owners. With ends the
-// rows are of owners, those of owner i up to ends[i].
+// isStep says that entries agree with a batch, in any order of its rows or owners. With ends the
+// rows belong to owners, to owner i up to ends[i].
 func isStep(entries []manifest.Entry, rows []int64, ends []int, pad int) bool {
 	have, padding := groupsOf(entries, ends != nil)
 	want := wantedGroups(rows, ends)
@@ -120,7 +120,7 @@ func groupsOf(entries []manifest.Entry, owners bool) (groups [][]int64, padding 
 	return groups, padding
 }
 
-// wantedGroups are those of a batch, in the order of their first rows.
+// wantedGroups are the groups of a batch, in the order of their first rows.
 func wantedGroups(rows []int64, ends []int) (groups [][]int64) {
 	start := 0
 	for number := 0; start < len(rows); number++ {

@@ -107,7 +107,7 @@ func otherTraining(ctx context.Context, run string, of noise.Training) bool {
 	return err != nil || beside.Examples != noise.Unknown && beside.Examples != of.Examples || beside.Sampler != noise.Unknown && beside.Sampler != of.Sampler
 }
 
-// checkNoiseFiles reads every file and counts those of a wrong shape, and the values off the grid.
+// checkNoiseFiles reads every file and counts files of a wrong shape, and the values off the grid.
 func checkNoiseFiles(ctx context.Context, dir string, facts manifest.NoiseFacts, grid float64) (shapes, offGrid int64, err error) {
 	for shard := range facts.Shards {
 		lo, hi := manifest.NoiseRange(facts.Coordinates, shard, facts.Shards)

@@ -30,7 +30,7 @@ type Report struct {
 	// implies (F6.1); nil unless State is StateCertified.
 	Attacks *accounting.AttackBounds `json:"attacks,omitempty"`
 
-	// StepNoise is the noise of one step beside that of DP-SGD (F1.2); nil where there is no noise
+	// StepNoise is the noise of one step beside DP-SGD's (F1.2); nil where there is no noise
 	// that is certified, or nothing to compare it with.
 	StepNoise *planner.StepNoise `json:"step_noise,omitempty"`
 

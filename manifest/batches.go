@@ -79,7 +79,7 @@ func OwnersName(shard, shards int) string {
 type Batches struct {
 	Dir   string       // the folder
 	Index *Index       // as it was read
-	Facts BatchesFacts // those of the index
+	Facts BatchesFacts // from the index
 }
 
 // OpenBatches opens a folder of batches and checks its index against its files' names and sizes.
@@ -133,8 +133,8 @@ func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error
 }
 
 // EachOwners calls f with the rows of every step in order, of batches in which owners take part:
-// those of owner i of the batch are rows[ends[i-1]:ends[i]], from 0 on. The slices are used again
-// for the next step.
+// the rows of owner i of the batch are rows[ends[i-1]:ends[i]], from 0 on. The slices are used
+// again for the next step.
 func (b *Batches) EachOwners(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
 	if !b.OfOwners() {
 		return fmt.Errorf("manifest: %s: examples take part in these batches, each on its own", b.Dir)

@@ -38,7 +38,7 @@ type File struct {
 
 // WriteFile writes dir/name whole or not at all, as package store does. It replaces a file of that
 // name, so that a task that runs twice leaves one result. name may hold slashes; its folders must
-// exist. mode is that of a local file.
+// exist. mode is the mode of a local file.
 func WriteFile(dir, name string, mode fs.FileMode, write func(io.Writer) error) (File, error) {
 	return writeFile(dir, name, store.Options{Mode: mode}, write)
 }
@@ -132,7 +132,7 @@ func localName(name string) bool {
 	return filepath.IsLocal(filepath.FromSlash(name)) && !strings.Contains(name, "\\")
 }
 
-// MismatchError is a file that differs from its index. It does not tell the sizes: those of
+// MismatchError is a file that differs from its index. It does not tell the sizes: the sizes of
 // batches are secret.
 type MismatchError struct {
 	Name, What string // the file, and "size" or "SHA-256"

@@ -29,7 +29,7 @@ type MaterializedFacts struct {
 	Steps   int      `json:"steps"`            // at least 1
 	Shards  int      `json:"shards"`           // shard s holds the steps [ShardStart(s), ShardStart(s+1))
 	Owners  bool     `json:"owners,omitempty"` // owners take part: there is a column owner
-	Columns []string `json:"columns"`          // those of the data, after step, slot, row and owner
+	Columns []string `json:"columns"`          // of the data, after step, slot, row and owner
 }
 
 // MaxPad is the greatest Pad.
@@ -44,8 +44,8 @@ func MaterializedName(shard, shards int) string {
 type Materialized struct {
 	Dir    string             // the folder
 	Index  *Index             // as it was read
-	Params MaterializedParams // those of the index
-	Facts  MaterializedFacts  // those of the index
+	Params MaterializedParams // from the index
+	Facts  MaterializedFacts  // from the index
 }
 
 // OpenMaterialized opens a folder of examples in the order of the steps, and checks its index

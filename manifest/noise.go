@@ -77,7 +77,7 @@ func (f NoiseFacts) Names() []string {
 }
 
 // CheckCover requires that files, in any order, cover all coordinates and steps: that they are
-// those of [NoiseFacts.Names], each once.
+// the names of [NoiseFacts.Names], each once.
 func (f NoiseFacts) CheckCover(files []File) error {
 	// Counted before they are named: shards and steps may be false claims.
 	perShard := (int64(f.Steps)-1)/int64(f.StepsPerFile) + 1

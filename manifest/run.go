@@ -40,7 +40,7 @@ type Run struct {
 	// [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`
 	Plan     *RunPlan `json:"plan,omitempty"` // of a directory that a whole plan is run in
-	// Stages are those of the plan that are finished, by name: what binds their results to the plan
+	// Stages are the plan's finished stages, by name: they bind their results to the plan
 	// and to each other.
 	Stages map[string]RunStage `json:"stages,omitempty"`
 	SHA256 Digest              `json:"sha256"` // of the file with zeros in this place; nothing but in the file

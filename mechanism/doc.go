@@ -3,9 +3,9 @@
 //
 // A mechanism releases G + ζ σ C⁻¹ Z: the clipped gradient sums G [steps, coordinates] with noise
 // that is correlated by the inverse of the strategy matrix C, Z iid N(0,1), ζ the clip norm and σ
-// the noise multiplier. Its privacy is that of C G + ζ σ Z, so it follows from C, from σ and from
-// the participations alone; package accounting does that. This package never adds noise and never
-// reads data: everything in it is public.
+// the noise multiplier. Its privacy is the privacy of C G + ζ σ Z, so it follows from C, from σ and
+// from the participations alone; package accounting does that. This package never adds noise and
+// never reads data: everything in it is public.
 //
 // C is not normalised implicitly: σ is the standard deviation of Z in units of the clip norm,
 // whatever the norms of C's columns are. Steps are 0-based here and 1-based in the papers.
@@ -16,7 +16,7 @@
 // field of [Params] if its parameter has a name that no other family uses. Commands, plans and
 // tests find it by [Families].
 //
-// Labels of formulas (F0, F2, …) are those of docs/formulas.md. Papers are cited by arXiv number:
+// Labels of formulas (F0, F2, …) refer to docs/formulas.md. Papers are cited by arXiv number:
 //
 //   - 2405.15913: Scaling up the Banded Matrix Factorization Mechanism for Differentially Private
 //     ML

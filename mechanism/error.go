@@ -9,8 +9,8 @@ import (
 )
 
 // Error is the expected error of a strategy on a workload at noise multiplier 1 and clip norm 1
-// (F1): that of A C⁻¹ z, z iid N(0,1). Multiply RMSE and MaxSE by the noise multiplier σ to have
-// the error of a mechanism; without amplification σ is the sensitivity times that of a Gaussian
+// (F1): the error A C⁻¹ z, z iid N(0,1). Multiply RMSE and MaxSE by the noise multiplier σ to have
+// the error of a mechanism; without amplification σ is the sensitivity times the σ of a Gaussian
 // mechanism of sensitivity 1, with amplification it is the accounting's.
 type Error struct {
 	Variance []float64 // [steps]: row i's squared error, ‖(A C⁻¹)[i,:]‖²

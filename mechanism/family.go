@@ -48,7 +48,7 @@ type Family struct {
 	check func(p Params, c *param.Checker)
 
 	// make makes the strategy of the valid p that does best on the problem, whose steps may be
-	// fewer than those of the caller's plan. With normalized it is chosen for columns of norm one,
+	// fewer than the caller's plan has. With normalized it is chosen for columns of norm one,
 	// which the caller sees to if make does not.
 	make func(problem Problem, p Params, normalized bool) (*Strategy, error)
 

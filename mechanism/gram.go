@@ -12,7 +12,7 @@ type gram struct {
 	band                  []float64 // [n × width], signed
 }
 
-// newGram computes entries of CᵀC, whose bands are those of C, in O(n·bands²/step).
+// newGram computes entries of CᵀC, which has the bands of C, in O(n·bands²/step).
 func (s *Strategy) newGram(step int) (*gram, error) {
 	g := &gram{n: s.Steps, bands: s.Bands(), step: step}
 	g.width = (g.bands + step - 1) / step

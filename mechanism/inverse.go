@@ -34,9 +34,9 @@ func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, erro
 		return nil, Convergence{}, err
 	}
 	o := p.newToeplitzObjective()
-	// The variables are the sums h_0 + … + h_j, in which the loss is well conditioned: for prefix
-	// sums they are the terms of the error, and since C is near a root, C² near the prefix matrix,
-	// their changes are near those of C's first column. The last sum counts for all steps after it.
+	// The variables are the sums h_0 + … + h_j, in which the loss is well conditioned: for prefix sums
+	// they are the terms of the error, and since C is near a root, C² near the prefix matrix, their
+	// changes are near the changes of C's first column. The last sum counts for all steps after it.
 	h, g, x := make([]float64, bands), make([]float64, bands), make([]float64, bands-1)
 	h[0] = 1
 	fractional(h[1:], -.5)

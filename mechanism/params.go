@@ -12,7 +12,7 @@ import (
 	"minsep/internal/strictjson"
 )
 
-// Workloads that have a name. Any other name is that of a file, which the caller reads.
+// Workloads that have a name. Any other name is the name of a file, which the caller reads.
 const (
 	PrefixWorkload   = "prefix"   // sums of gradients over time: SGD in which nothing is forgotten
 	MomentumWorkload = "momentum" // SGD with momentum and learning rates, in which nothing is forgotten
@@ -176,7 +176,7 @@ func (p Params) workloadName() string {
 	return PrefixWorkload
 }
 
-// isFile reports whether the workload is that of a file.
+// isFile reports whether the workload comes from a file.
 func (p Params) isFile() bool { return !slices.Contains(workloads, p.workloadName()) }
 
 // MadeFor returns the name or the file of the workload, and what else p says of it, with the

@@ -7,8 +7,8 @@ import (
 	"minsep/internal/param"
 )
 
-// Schedules of learning rates that have a name. Any other name is that of a file, which the caller
-// reads. The largest rate of those with a name is 1.
+// Schedules of learning rates that have a name. Any other name is the name of a file, which the
+// caller reads. The largest rate of those with a name is 1.
 const (
 	ConstantSchedule     = "constant"
 	CosineSchedule       = "cosine"        // half a cosine, from 1 to 0: step i of n has (1 + cos(πi/n))/2

@@ -174,8 +174,8 @@ func (t Training) checkSchedule(steps int, c *param.Checker) {
 	c.Require(!warms || t.warmup(steps) < steps, "warmup-steps", t.warmup(steps), fmt.Sprintf("must be below the steps, %d", steps))
 }
 
-// workload is that of the training. rates are those of the schedule's file, nil if it has a name.
-// Only their size relative to the largest matters, which counts as 1.
+// workload is the workload of the training. rates are those of the schedule's file, nil if it has a
+// name. Only their size relative to the largest matters, which counts as 1.
 func (t Training) workload(steps int, rates []float64) *Workload {
 	if t.hasNamedSchedule() {
 		rates = schedule(t.schedule(), steps, t.warmup(steps))

@@ -86,7 +86,7 @@ func tree(ctx context.Context, arity, steps int) (*Strategy, error) {
 
 // OnlineTree returns tree aggregation with Honaker's estimator from below (arXiv 2211.06530,
 // Appendix D.3): a prefix sum is the sum of complete nodes, each estimated from itself and all
-// nodes under it. The last sum is that of the completed tree where this is better, without the
+// nodes under it. The last sum is taken from the completed tree where this is better, without the
 // noise of virtual steps.
 func OnlineTree(arity, steps int) (*Factorization, error) {
 	if err := checkTree(arity, steps); err != nil {
@@ -137,7 +137,7 @@ func OnlineTree(arity, steps int) (*Factorization, error) {
 }
 
 // honakerVariance is the variance of a node's estimate from below in units of a node's: 1/v = 1 +
-// 1/(arity·v'), v' that of its children. It is also the weight of the node itself.
+// 1/(arity·v'), with the value v' of its children. It is also the weight of the node itself.
 func honakerVariance(arity, size int) float64 {
 	v := 1.0
 	for s := 1; s < size; s *= arity {

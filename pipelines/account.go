@@ -76,7 +76,7 @@ type AccountResult struct {
 	Estimate   float64                           `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
 	Estimates  []verification.NoiseEstimate      `json:"estimates,omitempty"`                  // in the order in which they were made
 	Table      []verification.Row                `json:"table,omitempty"`                      // σ against samples and time
-	Curve      []verification.CurvePoint         `json:"curve,omitempty"`                      // δ at ε around that of the claim
+	Curve      []verification.CurvePoint         `json:"curve,omitempty"`                      // δ at ε around the claim's
 	MultiOwner []verification.MultiOwnerEstimate `json:"laws,omitempty"`                       // of Algorithm 3
 }
 

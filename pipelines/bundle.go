@@ -15,7 +15,7 @@ import (
 // of a job.
 func (e engine) holdsBundles() bool { return e.portable() }
 
-// sharedDir makes a folder within that of the stage through which DoFns pass what is too much for
+// sharedDir makes a folder within the stage's through which DoFns pass chunks that are too much for
 // one bundle, if the runner holds bundles. remove removes it.
 func (e engine) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
 	if !e.holdsBundles() {

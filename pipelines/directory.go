@@ -126,7 +126,7 @@ func (w *work) registered(ctx context.Context, want registry.Record) (found *reg
 			return found, err
 		}
 		if here {
-			want.Directory = "" // not compared again: in a dry run the record is that of before
+			want.Directory = "" // not compared again: in a dry run the record is as before
 		}
 	}
 	if err := g.Check(want); err != nil {

@@ -205,7 +205,7 @@ func (m Materialize) compare(ctx context.Context, w *work, j *join, r Materializ
 	return err
 }
 
-// config is that of a join; where it reads and writes is for [work.joins].
+// config is the config of a join; [work.joins] says where it reads and writes.
 func (m Materialize) config(j *join, r MaterializeResult, run stream.RunID, params manifest.Digest) materialize.Config {
 	return materialize.Config{Shards: r.Shards, Pad: m.Pad, IDColumn: stages.Materialize(m).Column(), RunID: run, Params: orderParams(params, j.digest)}
 }

@@ -33,7 +33,7 @@ type NoiseResult struct {
 	Words       noise.Words       `json:"words"`             // source of random words
 	Sensitivity float64           `json:"sensitivity"`       // ζ: the most that a clipped gradient's norm may be, rounded to the grid or not
 	Warning     string            `json:"warning,omitempty"` // [stages.FloatingPointOpen] without a grid
-	Training    noise.Training    `json:"training"`          // that of the recipe
+	Training    noise.Training    `json:"training"`          // of the recipe
 	manifest.NoiseFacts
 	Bytes int64 `json:"bytes"` // of the noise, headers aside; at least 0
 }

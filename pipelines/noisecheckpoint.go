@@ -12,7 +12,7 @@ import (
 	"minsep/mechanism/noise"
 )
 
-// checkpoints are those of a stream of noise. See NoiseStream.Checkpoint.
+// checkpoints are the checkpoints of a stream of noise. See NoiseStream.Checkpoint.
 type checkpoints struct {
 	of     NoiseStream
 	head   NoiseStreamHead

@@ -47,10 +47,10 @@ type NoiseStreamHead struct {
 }
 
 // NoiseStream writes the noise of a run directory, whose recipe is there, to a stream: rows of a
-// shard from a step on, at the speed at which they are made. The values are those of the files, bit
+// shard from a step on, at the speed at which they are made. The values are as in the files, bit
 // for bit. It writes no file but the records of the run id.
 //
-// The rules are those of [Noise]: batches, certificate and recipe in the directory must be of one
+// The rules are as for [Noise]: batches, certificate and recipe in the directory must be of one
 // training run and of the root key, and the run id must serve this training run in this directory.
 type NoiseStream struct {
 	FromStep int    // 0 to the number of steps
@@ -59,7 +59,7 @@ type NoiseStream struct {
 	DType    string // float32 or float64; "" for float32 where it holds the noise on its grid, else float64
 	Guarded  bool   // a guard keeps the noise of each step to one sum: nothing is said of uses before
 
-	// Checkpoint is a folder for checkpoints, "" for none: of noise that needs that of all steps
+	// Checkpoint is a folder for checkpoints, "" for none: of noise that needs the noise of all steps
 	// before it, the state is kept there at every multiple of CheckpointSteps, the last two for each
 	// shard. A later stream, of FromStep or more, begins from the newest of them that is not after
 	// its first step. They are as secret as the noise.

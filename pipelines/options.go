@@ -35,7 +35,7 @@ const DefaultRunner = "direct"
 // Runners are the names of Beam's runners.
 var Runners = []string{"direct", "prism", "flink", "dataflow", "spark", "universal"}
 
-// Untested are those of [Runners] that no test of this module runs.
+// Untested are the [Runners] that no test of this module runs.
 var Untested = []string{"spark", "universal"}
 
 // Options are the settings of a stage besides its parameters. They never change its result.
@@ -56,7 +56,7 @@ type Options struct {
 	// they are not looked at.
 	Replaced []string
 
-	Faults error // of the command line, to be told with those of the parameters; nil for none
+	Faults error // of the command line, to be told with the parameters' own; nil for none
 
 	Held *Lock // of Out, where the caller holds it while several stages run; nil: the stage takes the lock itself
 }
@@ -122,7 +122,7 @@ func (o Options) validateJob(c *param.Checker) {
 	}
 }
 
-// isFile says whether a path is that of a file of this machine.
+// isFile says whether a path leads to a file of this machine.
 func isFile(path string) bool {
 	if path == "" || store.Shared(path) {
 		return false

@@ -90,8 +90,8 @@ func (h withoutDebug) WithGroup(name string) slog.Handler {
 // beamLog is Beam's logger: it hands records on to the jobs that run.
 var beamLog sharedLog
 
-// sharedLog hands a record on to the job of its context. Those of workers come without one: they go
-// to the job that began last.
+// sharedLog hands a record on to the job of its context. Records of workers come without one: they
+// go to the job that began last.
 type sharedLog struct {
 	mu   sync.Mutex
 	jobs []*jobLog // that run, in the order in which they began

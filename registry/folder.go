@@ -107,7 +107,7 @@ func (r Record) create(ctx context.Context, path string) error {
 	return store.WriteFile(ctx, path, store.Options{Mode: 0o600, New: true, Temp: r.temporary()}, b)
 }
 
-// removeTemporary removes temporary files of a kind, among them those of killed processes.
+// removeTemporary removes temporary files of a kind, of killed processes too.
 func removeTemporary(ctx context.Context, folder, kind string) error {
 	entries, err := store.ListMade(ctx, folder)
 	for _, e := range entries {

@@ -23,7 +23,7 @@ type Place int
 const (
 	PlaceSame    Place = iota // it is that directory
 	PlaceCopy                 // that directory is another one, and there
-	PlaceMoved                // that directory is there no more, or is that of another run now
+	PlaceMoved                // that directory is there no more, or belongs to another run now
 	PlaceUnknown              // one is in an object store and the other is not: it may be one directory, mounted
 )
 

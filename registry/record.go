@@ -22,10 +22,10 @@ type Record struct {
 	Training  noise.Training `json:"training"` // its purpose
 	Directory string         `json:"directory"`
 
-	// ParamsSHA256 is that of the recipe's parameters, with the training in them; zero as long as
-	// there are batches only.
+	// ParamsSHA256 is the SHA-256 of the recipe's parameters, with the training in them; zero as long
+	// as there are batches only.
 	ParamsSHA256 digest.SHA256 `json:"params_sha256,omitzero"`
-	// PlanSHA256 is that of the part of the plan that decides the training run; zero for a run
+	// PlanSHA256 is the SHA-256 of the part of the plan that decides the training run; zero for a run
 	// without a plan. It identifies another training run before its examples and its noise
 	// multiplier are known.
 	PlanSHA256 digest.SHA256 `json:"plan_sha256,omitzero"`

@@ -12,7 +12,7 @@ import (
 // examples of a run, by prefix sums.
 type Baseline struct {
 	planner.Beside
-	BatchSize float64 // at which its noise relative to the batch is that of the run; 0 if none up to half of the examples
+	BatchSize float64 // at which its noise relative to the batch equals the run's; 0 if none up to half of the examples
 }
 
 // baseline compares a run with DP-SGD; nil where the run has no certificate, or DP-SGD none for its

@@ -32,7 +32,7 @@ type Figure struct {
 	Note    string        // below the picture; "" for none
 }
 
-// Colours of figures stand for those of the page, which differ in light and dark: the SVG names
+// Colours of figures stand for the page's colours, which differ in light and dark: the SVG names
 // variables of its style. Each channel is 0 or 255; a transparent one comes out of the drawing with
 // a small error.
 var (

@@ -145,7 +145,7 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 	return p, r, of, err
 }
 
-// examples are the facts about the examples that the claim depends on: those of the table that is
+// examples are the facts about the examples that the claim depends on: from the table that is
 // named or, else, that is in the run directory.
 func (a Account) examples(source Source, here Present) (Examples, error) {
 	of, table := source.Examples(), here.table

@@ -15,7 +15,7 @@ import (
 
 type accountResult struct{ folder }
 
-// Path is that of the file that is there, or of the one that the plan's account leaves.
+// Path is the path of the file that is there, or of the one that the plan's account leaves.
 func (r accountResult) Path() string { return r.path(r.claimFile()) }
 
 func (r accountResult) Resumable(ctx context.Context) (bool, error) {

@@ -19,7 +19,7 @@ type Bound struct {
 	Buckets int // of the shuffles; 0 for as many as the size calls for
 	Rounds  int // before one worker finishes; 0 for as many as the size calls for
 
-	// Stamp is that of the graph ([graphio.Source.Stamp]) when it was looked at before. Another one
+	// Stamp is the graph's stamp ([graphio.Source.Stamp]) when it was looked at before. Another one
 	// is a fault. "" for any.
 	Stamp string
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // Form forms the batches of a training run: run directory in, run/batches out. The examples are
-// those of a bounded table, or the numbers 0 to Examples-1, each its own owner.
+// the examples of a bounded table, or the numbers 0 to Examples-1, each its own owner.
 type Form struct {
 	sampling.Params
 	Bounded  string          // run directory or folder of a bounded table; or

@@ -24,7 +24,7 @@ type Materialize struct {
 // DefaultIDColumn is the name of the column of ids, if none is given.
 const DefaultIDColumn = "example_id"
 
-// Column is the name of the column of ids; for files by name, that of their names.
+// Column is the name of the column of ids; for files by name, the column of their names.
 func (m Materialize) Column() string {
 	if m.ByName {
 		return manifest.FileColumn

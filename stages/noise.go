@@ -25,9 +25,9 @@ import (
 // as far as the records of package registry say.
 type Noise struct {
 	Strategy        string     // file
-	Steps           int        // must be those of the strategy, at least 1
+	Steps           int        // must equal the strategy's, at least 1
 	Coordinates     int64      // of the gradients, 1 to 2^48
-	NoiseMultiplier float64    // σ in units of ClipNorm, that of the certificate
+	NoiseMultiplier float64    // σ in units of ClipNorm, as in the certificate
 	FromCertificate bool       // take NoiseMultiplier, which is not given then, from the certificate in the run directory
 	ClipNorm        float64    // ζ, see [noise.ValidClipNorm]
 	Grid            noise.Grid // a power of two; 0 for the default; or [noise.NoGrid]

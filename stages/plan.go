@@ -35,7 +35,7 @@ type Plan struct {
 	Examples int64             `json:"examples,omitempty"` // this many examples, each its own owner
 
 	Scheme   sampling.Params  `json:"scheme"`   // how examples take part
-	Strategy mechanism.Params `json:"strategy"` // its steps may be left out: they are those of the scheme
+	Strategy mechanism.Params `json:"strategy"` // its steps may be left out: the scheme has them
 	Privacy  PlanPrivacy      `json:"privacy"`  // the claim
 	Batches  PlanBatches      `json:"batches"`  // the files of the batches
 	Noise    PlanNoise        `json:"noise"`    // the noise and its files
@@ -54,7 +54,7 @@ type PlanGraph struct {
 	Format        string   `json:"format,omitempty"`         // as the flag --format; "" for auto
 	ExampleColumn string   `json:"example_column,omitempty"` // name or 1-based position; "" for example_id
 	OwnerColumn   string   `json:"owner_column,omitempty"`   // name or 1-based position; "" for owner_id or owners
-	Delimiter     string   `json:"delimiter,omitempty"`      // one byte; "" for that of the format
+	Delimiter     string   `json:"delimiter,omitempty"`      // one byte; "" for the format's own
 	Header        string   `json:"header,omitempty"`         // auto, yes or no; "" for auto
 	ExampleType   string   `json:"example_type,omitempty"`   // auto, int64 or string; "" for auto
 	OwnerType     string   `json:"owner_type,omitempty"`     // auto, int64 or string; "" for auto
@@ -126,7 +126,7 @@ func (p PlanPrivacy) cpuTime() (time.Duration, error) {
 	return d, nil
 }
 
-// SetStamp says which graph is to be read: that of [graphio.Source.Stamp]. Another one is a fault.
+// SetStamp says which graph is to be read, by [graphio.Source.Stamp]. Another one is a fault.
 func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
 
 // Options say how to read the graph.
@@ -178,7 +178,7 @@ func (p Plan) NoiseParams(multiplier float64) Noise {
 		Grid: n.Grid, RecipeOnly: n.RecipeOnly, DType: n.DType, Words: n.Words, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
 }
 
-// MaterializeParams are those of a plan that materializes.
+// MaterializeParams are the parameters of a plan that materializes.
 func (p Plan) MaterializeParams() Materialize {
 	m := p.Materialize
 	return Materialize{Examples: m.Examples, ByName: m.ByName, IDColumn: m.IDColumn, Pad: m.Pad, Shards: m.Shards}

@@ -238,7 +238,7 @@ func (p Plan) estimateForm() PlanEstimate {
 	return e
 }
 
-// Product is that of counts above 0, or 2^62 where it is larger: sizes that no disk has.
+// Product is the product of counts above 0, or 2^62 where it is larger: sizes that no disk has.
 func Product(counts ...int64) int64 {
 	const most = 1 << 62
 	product := int64(1)

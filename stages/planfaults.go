@@ -130,7 +130,7 @@ func (p Plan) ValueFaults() error {
 	return InPlan("", c.Err())
 }
 
-// ofScheme blames the steps of the scheme where those of the strategy are the same: they are given
+// ofScheme blames the steps of the scheme where the strategy has the same: they are given
 // there.
 func (p Plan) ofScheme(err error) error {
 	param.Each(err, func(bad *param.Error) {

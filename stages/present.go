@@ -30,7 +30,7 @@ type Present struct {
 	secrets     []secretFolder // batches and noise, be they of this run or not
 }
 
-// RunID is that of run.json; zero if there is none.
+// RunID is the run id in run.json; zero if there is none.
 func (p Present) RunID() stream.RunID {
 	if p.run == nil {
 		return stream.RunID{}
@@ -83,7 +83,7 @@ func numberedExamples(n int64) Examples {
 	return p
 }
 
-// Examples are those of the source.
+// Examples are the examples of the source.
 func (s Source) Examples() Examples {
 	if s.Table == nil {
 		return numberedExamples(s.Rows)
@@ -320,8 +320,8 @@ func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Ex
 	return nil
 }
 
-// agreesWithNoise refuses a sampler and examples that are not those of the noise in the run
-// directory.
+// agreesWithNoise refuses a sampler and examples that differ from those that the noise is for in
+// the run directory.
 func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	if p.noise == nil {
 		return nil

@@ -56,7 +56,7 @@ func (r Request) Encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// AskedOtherwise says in what a request differs from that of the ledger in a folder, as part of a
+// AskedOtherwise says how a request differs from the ledger's in a folder, as part of a
 // sentence; "" where they are the same or that cannot be known.
 func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 	got, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))

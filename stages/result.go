@@ -55,7 +55,7 @@ func PlanOf(dir string, run manifest.Run) (*Directory, error) {
 	return &Directory{Out: dir, Plan: was.Plan, Inputs: was.Inputs, Run: run}, nil
 }
 
-// Result is that of a stage.
+// Result is the result of a stage.
 func (d *Directory) Result(stage string) Result {
 	switch stage {
 	case "bound":
@@ -249,7 +249,7 @@ type expected struct {
 }
 
 // look compares the folder's index with the plan and every file with the index. The result must be
-// of one of the runs. It does not say how large files are: those of batches tell how large the
+// of one of the runs. It does not say how large files are: files of batches tell how large the
 // batches are.
 func (f expected) look(ctx context.Context, runs ...stream.RunID) (ix *manifest.Index, differs []string, err error) {
 	if finished, err := manifest.Finished(ctx, f.dir); err != nil || !finished {

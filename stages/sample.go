@@ -22,7 +22,7 @@ func ownerSizes(s ownergraph.Summary) sampling.OwnerSizes {
 // Shared reports whether some example of a bounded table has several owners.
 func Shared(s ownergraph.Summary) bool { return s.KeptEdges > s.Kept }
 
-// checkSample refuses owners that cannot follow a scheme: those of a table that has examples of
+// checkSample refuses owners that cannot follow a scheme: owners in a table that has examples of
 // several owners, or copies of examples.
 func (s Source) checkSample(p sampling.Params) error {
 	if p.Sample != sampling.SampleOwners {

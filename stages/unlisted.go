@@ -160,7 +160,7 @@ func misleads(e store.Entry) bool {
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
 
 // BrokenFiles names the files of a folder that differ from its index. How large they are is
-// not said: those of batches tell how large the batches are.
+// not said: the sizes of batch files tell how large the batches are.
 func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []string) {
 	for _, f := range ix.Files {
 		if f.Check(ctx, dir) != nil {

@@ -125,8 +125,8 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 	return bad.Message(strings.Join(names, ", "))
 }
 
-// isOf says whether a value at fault can be that of a flag: a plan's own value of another type is
-// refused although a flag takes its place.
+// isOf says whether a value at fault can be the value of a flag: a plan's own value of another type
+// is refused although a flag takes its place.
 func isOf(flag *pflag.Flag, value any) bool {
 	text := flag.Value.String()
 	return value == nil || slices.Contains([]string{text, strconv.Quote(text), param.Printable(text)}, fmt.Sprint(value))
@@ -193,7 +193,7 @@ func flagOf(cmd *cobra.Command, name string) string {
 }
 
 // zeroRules say of flags that have a default of their own why a 0 that is given is refused: it does
-// not stand for the default. Those of a scheme say so themselves.
+// not stand for the default. Flags of a scheme say so themselves.
 var zeroRules = func() map[string]string {
 	rules := map[string]string{
 		"arity":            "must be at least 2",

@@ -27,7 +27,8 @@ type noiseStream struct {
 	guarded    bool
 }
 
-// streamFlags are the flags of noise that a stream takes; those of every command go with it too.
+// streamFlags are the flags of noise that a stream takes; the flags of every command go with it
+// too.
 var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "guarded", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
 
 func (s *noiseStream) addFlags(c *cobra.Command) {

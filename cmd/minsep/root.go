@@ -193,8 +193,8 @@ func wrapArgs(c *cobra.Command) {
 	}
 }
 
-// argumentFault says which arguments a command takes, and which it got. That of minsep itself is a
-// command it does not have.
+// argumentFault says which arguments a command takes, and which it got. The argument of minsep
+// itself is a command it does not have.
 func argumentFault(cmd *cobra.Command, args []string, err error) error {
 	if !cmd.HasParent() {
 		return err

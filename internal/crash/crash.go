@@ -12,7 +12,7 @@ import (
 	"runtime/debug"
 )
 
-// ExitCode is that of a program that failed by its own fault.
+// ExitCode is the exit code of a program that failed by its own fault.
 const ExitCode = 1
 
 // Begin has the runtime end the process by SIGABRT where it would exit with 2. No core is dumped:

@@ -1,7 +1,7 @@
 // Package golden minimises functions of one variable that fall, then rise, by golden sections.
 package golden
 
-// ratio is that of the golden section, (√5-1)/2.
+// ratio is the golden section's, (√5-1)/2.
 const ratio = 0.6180339887498949
 
 // Points returns the two points that divide [low, high] by the golden section, the lower first.

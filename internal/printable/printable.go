@@ -1,7 +1,7 @@
 // Package printable keeps text that somebody else wrote, such as names of files and messages of
 // servers, from doing anything on a terminal or a page but to be read. Characters that are not
 // shown as themselves (control characters, marks that change the direction of writing, bytes that
-// are no UTF-8) become escapes as those of Go: \x1b, \u202e.
+// are no UTF-8) become escapes as in Go: \x1b, \u202e.
 package printable
 
 import (
@@ -57,8 +57,8 @@ func escaped(text, kept string) string {
 	return string(to)
 }
 
-// appendEscape adds the escape of a character, or of a byte that begins none. That of a character
-// that JSON allows in a string is one of JSON.
+// appendEscape adds the escape of a character, or of a byte that begins none. The escape of a
+// character that JSON allows in a string is one of JSON.
 func appendEscape(to []byte, r rune, b byte) []byte {
 	switch {
 	case r < ' ' || r == utf8.RuneError:

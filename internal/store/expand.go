@@ -32,7 +32,7 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.H
 // meta says whether a part of a path is a pattern.
 func meta(part string) bool { return strings.ContainsAny(part, `*?[`) }
 
-// expandLocal expands a name of this machine. Patterns are those of [filepath.Match].
+// expandLocal expands a name of this machine. Patterns follow [filepath.Match].
 func expandLocal(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	switch {

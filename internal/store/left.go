@@ -87,7 +87,7 @@ func removeLeft(path string) error {
 	return nil
 }
 
-// isAt says that a path is that of an open file.
+// isAt says that a path leads to an open file.
 func isAt(f *os.File, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {

@@ -83,8 +83,8 @@ func Passing(err error) bool {
 	return false
 }
 
-// Final makes an error one that is not repeated, such as that of a client that has repeated its
-// requests itself.
+// Final marks an error after which nothing is repeated, such as the error of a client that has
+// repeated its requests itself.
 func Final(err error) error {
 	if err == nil {
 		return nil

@@ -26,7 +26,7 @@ type localFile struct {
 	mode fs.FileMode
 }
 
-// ReadAt is that of [io.ReaderAt].
+// ReadAt implements [io.ReaderAt].
 func (f localFile) ReadAt(b []byte, at int64) (int, error) {
 	if err := f.ctx.Err(); err != nil {
 		return 0, err

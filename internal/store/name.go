@@ -11,7 +11,7 @@ import (
 	"minsep/internal/param"
 )
 
-// Shared reports whether a name means the same on every machine: that of an object does, and a
+// Shared reports whether a name means the same on every machine: the name of an object does, and a
 // local path does not.
 func Shared(name string) bool { return !isLocal(name) }
 
@@ -73,7 +73,7 @@ func Join(dir string, names ...string) string {
 	return strings.TrimSuffix(head+"://"+bucket+"/"+key, "/")
 }
 
-// Dir is the folder that a name is in. That of a bucket is the bucket.
+// Dir is the folder that a name is in; for a bucket, the bucket.
 func Dir(name string) string {
 	if isLocal(name) {
 		return filepath.Dir(filepath.Clean(localPath(name)))

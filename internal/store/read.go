@@ -100,7 +100,7 @@ func (f *objectFile) Close() error {
 	return nil
 }
 
-// ReadAt is that of [io.ReaderAt].
+// ReadAt implements [io.ReaderAt].
 func (f *objectFile) ReadAt(b []byte, at int64) (n int, err error) {
 	if at < 0 {
 		return 0, errors.New("store: negative offset")

@@ -154,7 +154,7 @@ func of(name string) (FS, error) {
 	return s, nil
 }
 
-// Open opens a file to be read. The context is also that of the reads.
+// Open opens a file to be read. The context also ends the reads.
 func Open(ctx context.Context, name string) (File, error) {
 	s, err := of(name)
 	if err != nil {

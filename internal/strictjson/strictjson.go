@@ -246,7 +246,7 @@ func fieldsOf(t reflect.Type) (list []field) {
 	return list
 }
 
-// Paths are those of every field of a struct of structs, those of groups too.
+// Paths are the paths of every field of a struct of structs, groups too.
 func Paths[T any]() []string { return paths("", fieldsOf(reflect.TypeFor[T]())) }
 
 func paths(group string, fields []field) (list []string) {
@@ -314,7 +314,7 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 	return sound
 }
 
-// missing reports the required fields that were not seen, those of groups that were not given too.
+// missing reports the required fields that were not seen, also in groups that were not given.
 func missing(path string, fields []field, seen []string, faults *[]Fault) {
 	for _, f := range fields {
 		switch {

@@ -36,9 +36,9 @@
 // (AES-128 or ChaCha12), and a normal deviates from the exact Box–Muller value of its words by less
 // than 1e-15 of its pair's radius, to which each operation of the correlation adds 2⁻⁵³ of its
 // result. So before rounding a value is off by about 1e-15 of its size, and after it by one step of
-// the grid: for less than one value in 1e8 on the default grid of float32, one in 1e3 on that of
-// float64. Halves are among them. The error depends on y alone, never on gradients. No bound in ε
-// or δ is claimed for it.
+// the grid: for less than one value in 1e8 on the default grid of float32, one in 1e3 on the grid
+// of float64. Halves are among them. The error depends on y alone, never on gradients. No bound in
+// ε or δ is claimed for it.
 //
 // Noise is secret, and serves one training run: two training runs with the same noise reveal the
 // difference of their gradients. Package registry keeps a run id to one of them.

@@ -80,8 +80,8 @@ func (g *Generator) Width() int { return int(g.hi - g.lo) }
 // Step returns the next step, 0-based.
 func (g *Generator) Step() int { return g.step }
 
-// Restartable reports whether the noise of a step can be made without that of the steps before it:
-// [Generator.Seek] goes anywhere, and nothing is worth a checkpoint.
+// Restartable reports whether the noise of a step can be made without the noise of the steps before
+// it: [Generator.Seek] goes anywhere, and nothing is worth a checkpoint.
 func (g *Generator) Restartable() bool { return g.noising.restartable() }
 
 // Seek goes to a step. Filters and independent steps can go to any; the others only to 0, and
@@ -102,7 +102,7 @@ func (g *Generator) Seek(step int) error {
 
 // Fill32 sets dst to the next len(dst)/Width rows: [steps, coordinates] in C order. A grid that a
 // float32 does not hold is an [ErrRange]; see [Config.Float64]. Without a grid a value is the
-// float32 next to that of Fill64.
+// float32 next to the value of Fill64.
 func (g *Generator) Fill32(dst []float32) error { return fill(g, dst, g.rounding32().round32) }
 
 // Fill64 is Fill32 in float64. On a grid that a float32 holds the values are the same.

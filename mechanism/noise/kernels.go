@@ -18,7 +18,7 @@ type kernels struct {
 }
 
 // wide is the number of doubles to the widest vectors, which take two panels at a time; half is
-// that of the second half of a panel's row, for vectors that take one.
+// the second half of a panel's row, for vectors that take one.
 const wide, half = 8, lanes / 2
 
 // normals sets dst[stride·g : stride·g+lanes] to the normals of words[lanes·g : lanes·(g+1)] for
@@ -123,7 +123,7 @@ func (a arithmetic) filter(p []float64, panels, distance, steps int, h []float64
 }
 
 // buffers replaces the rows of panels by u_t of a BLT with the buffers s, lanes entries each, those
-// of a panel after those of the one before. minusScales and decays have one entry a buffer.
+// of a panel after the panel before. minusScales and decays have one entry a buffer.
 func (a arithmetic) buffers(p []float64, panels, distance, steps int, s, minusScales, decays []float64) {
 	n := len(decays)
 	if vectors == 0 {

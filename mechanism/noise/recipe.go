@@ -17,7 +17,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Formats of a recipe: that of words by AES-128, and that of words by ChaCha12.
+// Formats of a recipe: words by AES-128, and words by ChaCha12.
 const (
 	Format       = "minsep-noise-recipe/2"
 	FormatChaCha = "minsep-noise-recipe/3"
@@ -30,7 +30,7 @@ const MaxCoordinates = 1 << 48
 type Config struct {
 	Strategy        *mechanism.Strategy // C, of as many steps as the training run
 	Coordinates     int64               // d, 1 to [MaxCoordinates]
-	NoiseMultiplier float64             // σ, the deviation of Z in units of ClipNorm, that of the certificate
+	NoiseMultiplier float64             // σ, the deviation of Z in units of ClipNorm, as in the certificate
 	ClipNorm        float64             // ζ, the norm to which gradients are clipped, 2⁻⁸⁰ to 2⁸⁰; σ ζ is 2⁻⁹⁶ to 2⁹⁶
 	Grid            Grid                // g; 0 for the default
 
@@ -289,7 +289,7 @@ func (r *Recipe) Write(w io.Writer) error {
 }
 
 // Read reads a recipe and checks all that it says: format, hashes, ranges, and that the
-// coefficients are those of the strategy. It refuses unknown fields and anything behind the end.
+// coefficients are the strategy's. It refuses unknown fields and anything behind the end.
 func Read(rd io.Reader) (*Recipe, error) {
 	r := new(Recipe)
 	text, err := io.ReadAll(rd)

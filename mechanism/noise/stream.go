@@ -26,7 +26,7 @@ import (
 type Stream struct {
 	// Workers is the number of goroutines that make noise; 0 is one a processor.
 	Workers int
-	// End is the step before which Write32 and Write64 stop, at least that of Step; 0 for the last.
+	// End is the step before which Write32 and Write64 stop, at least Step; 0 for the last.
 	End int
 
 	g     *Generator
@@ -81,8 +81,8 @@ func (s *Stream) StateBytes() int64 { return 8 * int64(len(s.ring)+len(s.g.state
 // Step returns the next step, 0-based.
 func (s *Stream) Step() int { return s.step }
 
-// Restartable reports whether the noise of a step can be made without that of the steps before it:
-// whether [Stream.Seek] takes no time.
+// Restartable reports whether the noise of a step can be made without the noise of the steps before
+// it: whether [Stream.Seek] takes no time.
 func (s *Stream) Restartable() bool { return s.g.Restartable() }
 
 // seekRows is the least number of steps between two calls of Seek's callback.
@@ -182,7 +182,7 @@ func (s *Stream) ahead(w *worker, tile, rows int) {
 	s.next[tile] = step + rows
 }
 
-// aheadInRing is ahead for feedback, whose earlier rows are those of the ring: a row takes the
+// aheadInRing is ahead for feedback, whose earlier rows are in the ring: a row takes the
 // place of the oldest one that it needs, and nothing is copied. Rows before step 0 are zeros, as
 // the ring is when it is made.
 func (s *Stream) aheadInRing(w *worker, tile, rows int) {
@@ -208,8 +208,8 @@ func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 }
 
 // Write32 writes the rows from the next step to the end to out, in the order of steps, each value
-// as a float32 in little endian. Its errors are those of [Generator.Fill32], of out, and ctx's if
-// that ends.
+// as a float32 in little endian. Its errors are the errors of [Generator.Fill32], of out, and ctx's
+// if that ends.
 func (s *Stream) Write32(ctx context.Context, out io.Writer) error {
 	return write(ctx, s, out, s.g.rounding32().round32)
 }

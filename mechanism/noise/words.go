@@ -16,7 +16,7 @@ const (
 	ChaCha12 Words = "chacha12" // for values that accelerators make as well, to the bit
 )
 
-// String returns the name, that of [AES128] for "".
+// String returns the name; for "" the name of [AES128].
 func (w Words) String() string {
 	if w == "" {
 		return string(AES128)
@@ -52,7 +52,7 @@ func (w Words) format() string {
 	return FormatChaCha
 }
 
-// arithmetic returns that of the values.
+// arithmetic returns the arithmetic of the values.
 func (w Words) arithmetic() arithmetic {
 	if w == ChaCha12 {
 		return apart

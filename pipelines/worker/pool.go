@@ -119,8 +119,8 @@ func (p *Pool) wait(at key, w *process, dir string) {
 }
 
 // StopWorker does nothing: a worker ends by itself when its TaskManager closes the connection,
-// which it does first. The name in the request may be that of another TaskManager's worker too, and
-// by now of no other.
+// which it does first. The name in the request may also be the name of another TaskManager's
+// worker, and by now of no other.
 func (p *Pool) StopWorker(context.Context, *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
 	return &fnpb.StopWorkerResponse{}, nil
 }

@@ -50,7 +50,7 @@ func Serve(ctx context.Context, id, logging, control string) error {
 	})
 }
 
-// IsContract reports whether a command line is that of a runner which starts a container.
+// IsContract reports whether a command line comes from a runner that starts a container.
 func IsContract(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
 		return strings.HasPrefix(strings.TrimLeft(arg, "-"), "provision_endpoint") && strings.HasPrefix(arg, "-")
@@ -157,7 +157,7 @@ func (s start) fetch(ctx context.Context, info *fnpb.ProvisionInfo, dir string) 
 	return path, os.Chmod(path, 0o700)
 }
 
-// programOf finds the worker's program among a job's files: the only one, or that of its role.
+// programOf finds the worker's program among a job's files: the only one, or the one of its role.
 func programOf(files []*pipepb.ArtifactInformation) *pipepb.ArtifactInformation {
 	if len(files) == 1 {
 		return files[0]

@@ -18,7 +18,7 @@ var (
 	listsPacked       = packedBytes("lists")
 	rowsPacked        = packedBytes("rows")
 
-	// Of those of a round: verdicts are as many as undecided edges.
+	// In each round there are as many verdicts as undecided edges.
 	verdictsPacked = func() (c [maxRounds + 1]*progress.Counter) {
 		for round := range c {
 			c[round] = packedBytes(fmt.Sprintf("verdicts after round %d", round))

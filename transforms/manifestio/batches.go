@@ -20,7 +20,7 @@ type BatchSink[R int32 | int64] struct {
 // WriteOwners is Write for batches in which owners take part, and owners
 // (int64[owners+1]): where the rows of each begin in rows, and where the last ones end. Batch t is
 // rows[starts[t]:starts[t+1]], and owner i of the shard has the rows up to ends[i]. The rows are
-// those of the file: Pad does nothing.
+// the file's own: Pad does nothing.
 func (s BatchSink[R]) WriteOwners(starts []int64, rows []R, ends []int64) ([]manifest.File, error) {
 	s.Pad = 0
 	files, err := s.Write(starts, rows)

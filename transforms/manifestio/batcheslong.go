@@ -52,7 +52,7 @@ func plainEntry[T int64 | string](_, step, slot int, id T) longEntry[T] {
 }
 
 // WriteLongOwners is WriteLong of batches in which owners take part, with a column owner: the
-// number, from 0 on, of the owner in the batch. ends is that of WriteOwners.
+// number, from 0 on, of the owner in the batch. ends is as in WriteOwners.
 func (s BatchSink[R]) WriteLongOwners(starts []int64, rows []R, ends []int64, ids ownergraph.IDType, appendID func(R, *ownergraph.IDs)) (manifest.File, error) {
 	return manifest.WriteFile(s.Dir, LongName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
 		f := longForm[R]{s.First, starts, rows, ids, appendID}

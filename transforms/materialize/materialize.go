@@ -104,7 +104,7 @@ func (c Config) packer(width, buckets int) *packed.Packer {
 	return packed.NewPacker(width, buckets).Over(packed.Overflow{Dir: c.SharedDir, After: c.SharedAfter})
 }
 
-// Write joins the data with the batches. It returns the files that it wrote, those of Done not
+// Write joins the data with the batches. It returns the files that it wrote, without those of Done
 // among them, as a PCollection<string> of JSON [manifest.File].
 func Write(s beam.Scope, c Config, data *Source) (beam.PCollection, error) {
 	s = s.Scope("materialize.Write")

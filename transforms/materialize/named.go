@@ -86,7 +86,7 @@ func names(ctx context.Context, folder string) (names []string, err error) {
 const mostListed = 1 << 22
 
 // listings are the names of folders that this process has listed, by their absolute paths: each
-// task needs those of a whole folder.
+// task needs the names of a whole folder.
 type listings struct {
 	mutex   sync.Mutex // also while a folder is listed, so that tasks wait for one list
 	folders map[string][]string
@@ -95,7 +95,7 @@ type listings struct {
 
 var listed listings
 
-// names are those of a folder, as they are now if anew is set or they are not remembered.
+// names returns the names in a folder, as they are now if anew is set or they are not remembered.
 func (l *listings) names(ctx context.Context, folder string, anew bool) (all []string, remembered bool, err error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -28,8 +28,8 @@ func newOrderer(key stream.Key) *orderer {
 	return &orderer{src: src, words: src.Stream(stream.Address{})}
 }
 
-// each calls f with the entries of a step in their order. Rows are those of the batch; with ends
-// they are of owners, those of owner i up to ends[i]. Padding is left out.
+// each calls f with the entries of a step in their order. Rows are rows of the batch; with ends
+// they belong to owners, to owner i up to ends[i]. Padding is left out.
 func (o *orderer) each(step int, rows []int64, ends []int, f func(e entry)) {
 	o.groups = o.groups[:0]
 	last := int64(sampling.PadRow)

@@ -12,7 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Columns that are added before those of the data.
+// Columns that are added before the columns of the data.
 const (
 	StepColumn  = "step"  // int32: the step, from 0
 	SlotColumn  = "slot"  // int32: the place of the entry in its step, from 0
@@ -36,7 +36,7 @@ type layout struct {
 
 	unknown []unknown // columns of the data
 
-	rest []format.SchemaElement // while it is made: those of the data that are not in it yet
+	rest []format.SchemaElement // while it is made: elements of the data that are not in it yet
 }
 
 // unknown is a column of a type that the library does not know. It would write least and largest
@@ -129,7 +129,7 @@ type logicalType struct {
 
 func (t logicalType) LogicalType() *format.LogicalType { return t.logical }
 
-// node is a node with fields in an order of its own: those of [parquet.Group] are sorted by name.
+// node is a node with fields in an order of its own: [parquet.Group] sorts its fields by name.
 type node struct {
 	parquet.Node
 	kind     parquet.Type
@@ -167,7 +167,7 @@ type entry struct {
 	owner      int32 // number in the step; -1 for padding
 }
 
-// add appends the row of an entry to dst: values are those of the example, nil for padding.
+// add appends the row of an entry to dst: values are the example's, nil for padding.
 func (l *layout) add(dst parquet.Row, e entry, values parquet.Row) parquet.Row {
 	dst = append(dst, parquet.Int32Value(e.step).Level(0, 0, 0), parquet.Int32Value(e.slot).Level(0, 0, 1), parquet.Int64Value(e.row).Level(0, 0, 2))
 	if l.own > 3 {

@@ -118,7 +118,7 @@ func (d Data) Open(ctx context.Context) (*Source, error) {
 	return s, errors.Join(errs...)
 }
 
-// columns are those of a file.
+// columns are the columns of a file.
 type columns struct {
 	schema  *parquet.Schema
 	unknown []unknown

@@ -69,7 +69,7 @@ func (t *table) partOfRow(row int64) (part int, within uint32, err error) {
 	return part, uint32(row - t.parts[part].First), nil
 }
 
-// ids are those of a part, ascending.
+// ids are the ids of a part, ascending.
 func (t *table) ids(ctx context.Context, part int) (*ownergraph.IDs, error) {
 	ids := new(ownergraph.IDs)
 	ids.Reset(t.firsts.Type)

@@ -26,7 +26,7 @@ var registry struct {
 	phase    Phase
 }
 
-// Phase is a part of a stage. Rates and the time that is left are those of the phase.
+// Phase is a part of a stage. Rates and the time that is left belong to the phase.
 type Phase struct {
 	Text     string    // such as "verifying candidate 2 of 5"; "" where a stage has no parts
 	Begin    time.Time // when it was entered
@@ -88,7 +88,7 @@ func register(c *Counter) *Counter {
 	return c
 }
 
-// Add counts n more. ctx is that of the DoFn's call.
+// Add counts n more. ctx is the context of the DoFn's call.
 func (c *Counter) Add(ctx context.Context, n int) {
 	c.total.Add(int64(n))
 	c.beam.Inc(ctx, int64(n))
@@ -127,7 +127,7 @@ func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
 // they were made.
 func Counts() []Count { return counts(false) }
 
-// Details returns those of [NewDetail].
+// Details returns the details of [NewDetail].
 func Details() []Count { return counts(true) }
 
 func counts(detail bool) []Count {

@@ -128,7 +128,7 @@ func (p *Packer) Packed() int {
 	return n
 }
 
-// Flush emits the chunks that are left, in the order of buckets. Its error is that of writing
+// Flush emits the chunks that are left, in the order of buckets. Its error is the error of writing
 // files, at any time before, and fails the bundle: without an [Overflow] there is none.
 func (p *Packer) Flush(emit Emit) error {
 	p.flush(emit)
