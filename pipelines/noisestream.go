@@ -162,16 +162,15 @@ func (n NoiseStream) tellUses(ctx context.Context, w *work, head NoiseStreamHead
 		return nil
 	}
 	const wayOut = "Two sums with the same noise reveal their difference: give each row to the sum that had it before, bit for bit, as after a checkpoint; for another training use minsep run --again"
-	if taken := registry.TrainingSteps(ctx, w.set.Out, head.RunID); taken > n.FromStep {
-		w.set.tell("run directory %s: serves a training that has taken step %d, with the noise of this stream. %s", w.set.Out, n.FromStep, wayOut)
-		return nil
-	}
 	records, err := registry.Open(w.root, w.set.KeyFile)
 	if err != nil {
 		return err
 	}
-	before, err := records.Streamed(head.RunID, head.First, head.End, w.set.DryRun)
-	if before {
+	before, err := records.Streamed(head.RunID, head.First, head.End, w.set.DryRun) // recorded whatever a guard says
+	switch {
+	case registry.TrainingSteps(ctx, w.set.Out, head.RunID) > n.FromStep:
+		w.set.tell("run directory %s: serves a training that has taken step %d, with the noise of this stream. %s", w.set.Out, n.FromStep, wayOut)
+	case before:
 		w.set.tell("run directory %s: its noise was streamed before. %s", w.set.Out, wayOut)
 	}
 	return err
