@@ -56,6 +56,7 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 		want, err = c.As(c.Minor).Encode()
 	}
 	check("certificate", rule, err == nil && bytes.Equal(bytesAgain, want))
+	check("request", "the ledger's request, where it has one, asks for the certificate's claim", stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c))
 	check("log", "the ledger's log ends with a whole line", !l.Torn())
 	check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", verification.CheckProofs(ctx, l.Protocol()) == nil)
 	missed, err := uncounted(ctx, run, l)

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -75,6 +76,25 @@ func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 		return " is of this same request"
 	}
 	return " is of another request (" + strings.Join(differ, "; ") + ")"
+}
+
+// RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c. Early
+// ledgers and copies of certificates may have none, which is no fault.
+func RequestAgrees(ctx context.Context, folder string, c *accounting.Certificate) bool {
+	text, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	var r Request
+	if err != nil || json.Unmarshal(text, &r) != nil {
+		return false
+	}
+	asked, err := json.Marshal(r.Sampler)
+	if err != nil {
+		return false
+	}
+	certified, err := json.Marshal(c.Run.Sampler)
+	return err == nil && bytes.Equal(asked, certified) && r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && r.Epsilon == c.Epsilon && r.Delta == c.Delta
 }
 
 // Earlier lists the protocols with samples in and beside the ledger in a folder, whatever they are
