@@ -78,8 +78,8 @@ func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 	return " is of another request (" + strings.Join(differ, "; ") + ")"
 }
 
-// RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c. Early
-// ledgers and copies of certificates may have none, which is no fault.
+// RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c.
+// Early ledgers and copies of certificates may have none, which is no fault.
 func RequestAgrees(ctx context.Context, folder string, c *accounting.Certificate) bool {
 	text, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if errors.Is(err, fs.ErrNotExist) {
