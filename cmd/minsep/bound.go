@@ -83,7 +83,7 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 			if err != nil {
 				return err
 			}
-			if stage.Pools > 0 && !cmd.Flags().Changed("max-per-owner") {
+			if cmd.Flags().Changed("pools") && !cmd.Flags().Changed("max-per-owner") {
 				stage.MaxExamplesPerOwner = 1
 			}
 			if err := a.spool(cmd, stage.Graph); err != nil {

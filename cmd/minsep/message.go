@@ -25,7 +25,7 @@ import (
 // are left out of messages.
 var packages = []string{
 	"audit", "compose",
-	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "drawhere", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "leave", "ledger", "likelihood", "losses",
+	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "drawhere", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "leave", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
 	"progress", "registry", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
 }
@@ -210,6 +210,7 @@ var zeroRules = func() map[string]string {
 		"max-per-owner":    "must be at least 1",
 		"noise-multiplier": "must be above 0",
 		"pad":              "must be at least 1",
+		"pools":            "must be at least 1; leave it out for one table without pools",
 		"rounds":           "must be at least 1",
 		"samples":          "must be at least 1",
 		"shards":           "must be at least 1",
