@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"internal/crash", "internal/digest", "internal/golden", "internal/killtest", "internal/leave", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
-	{"accounting"},
+	{"accounting", "internal/drawhere"}, // the latter for tests
 	{"manifest"},
 	{"registry"},
 	{"stages"},

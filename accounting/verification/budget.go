@@ -63,5 +63,11 @@ func (e *estimator) priced(err error, estimated bool, need func() float64) error
 			few.Advised /= 1 - planShare
 		}
 	}
+	if e.share.seconds > 0 { // tables and estimates have taken what the samples lack: the same again is not enough
+		few.AdvisedCPU = max(few.AdvisedCPU, moreTime*e.share.whole)
+	}
 	return few
 }
+
+// moreTime is how much longer an advised budget in time is at least than the one that was not enough.
+const moreTime = 1.5

@@ -2,6 +2,7 @@ package verification
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
@@ -338,6 +340,21 @@ func TestBoundWithoutSamples(t *testing.T) {
 		goals := m.goals(sigma, 0)
 		if _, tests, err := p.claim().Allocate(goals); err != nil || (weights{}).total(tests) != 0 {
 			t.Errorf("σ %g: %+v: %v", sigma, goals, err)
+		}
+	}
+}
+
+// TestAdvisedTime: a budget in time that was not enough is never advised again, whatever the samples
+// that are missing cost.
+func TestAdvisedTime(t *testing.T) {
+	for _, given := range []time.Duration{40 * time.Second, 2 * time.Minute} {
+		e := &estimator{workers: 1}
+		e.share = Problem{CPUTime: given}.newShare()
+		e.cost.add(1000, 100*time.Millisecond, 100*time.Millisecond)
+		var few *TooFewError
+		err := e.priced(&TooFewError{Cause: accounting.ErrTooFewSamples, Need: 850}, true, nil)
+		if !errors.As(err, &few) || few.AdvisedCPU <= given.Seconds() {
+			t.Errorf("%v is not enough, and %v s are advised", given, few.AdvisedCPU)
 		}
 	}
 }
