@@ -69,5 +69,6 @@ func (e *estimator) priced(err error, estimated bool, need func() float64) error
 	return few
 }
 
-// moreTime is how much longer an advised budget in time is at least than the one that was not enough.
+// moreTime is how much longer an advised budget in time is at least than the one that was not
+// enough.
 const moreTime = 1.5

@@ -344,8 +344,8 @@ func TestBoundWithoutSamples(t *testing.T) {
 	}
 }
 
-// TestAdvisedTime: a budget in time that was not enough is never advised again, whatever the samples
-// that are missing cost.
+// TestAdvisedTime: a budget in time that was not enough is never advised again, whatever the
+// samples that are missing cost.
 func TestAdvisedTime(t *testing.T) {
 	for _, given := range []time.Duration{40 * time.Second, 2 * time.Minute} {
 		e := &estimator{workers: 1}
