@@ -29,6 +29,7 @@ func several() Request {
 // apart holds, and none that is left out is before the first.
 func TestSeveralExamples(t *testing.T) {
 	r := several()
+	r.Seed = 3 // leaves two out; of the seeds 0 to 7, all but 0 leave out at least one
 	out := planned(t, r)
 	shared := &planning{Request: &r}
 	full := map[*Row]float64{} // noise relative to the batch
