@@ -18,10 +18,9 @@ import (
 )
 
 // Apart refuses run directories whose trainings share participations, and so do not compose: two of
-// one run id, of the run, its batches or its noise, and two with the same batches. notes
-// add notes on them: copies, as [registry.CopyOf] finds them, directories that
-// have had more runs than the trainings that are counted, and those of which nothing can be
-// compared.
+// one run id, of the run, its batches or its noise, and two with the same batches. The notes name
+// copies, as [registry.CopyOf] finds them, directories that have had more runs than the trainings
+// that are counted, and directories of which nothing can be compared.
 func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, err error) {
 	seen := map[stream.RunID]string{} // by run id the directory that has it
 	had := map[stream.RunID]bool{}    // run ids that the directories have now, or had before

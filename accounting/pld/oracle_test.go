@@ -284,6 +284,13 @@ func TestComposeRefusesBadInput(t *testing.T) {
 	}
 }
 
+// unlikeEvents are a rare and large loss, a mixture of two examples, and a Gaussian mechanism.
+var unlikeEvents = []Event{
+	{Prob: 0.01, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1},
+	{Prob: 0.2, NoiseMultiplier: 1, Sensitivity: 1, Examples: 2},
+	{Prob: 1, NoiseMultiplier: 20, Sensitivity: 1, Examples: 1},
+}
+
 // TestNarrowed: rare and large losses in many steps would need a window beyond memory; and a window
 // that was narrowed gives a bracket of the same number.
 func TestNarrowed(t *testing.T) {
@@ -303,11 +310,7 @@ func TestNarrowed(t *testing.T) {
 		t.Errorf("a window of %d cells", high-low)
 	}
 
-	for _, e := range []Event{
-		{Prob: 0.01, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1},
-		{Prob: 0.2, NoiseMultiplier: 1, Sensitivity: 1, Examples: 2},
-		{Prob: 1, NoiseMultiplier: 20, Sensitivity: 1, Examples: 1},
-	} {
+	for _, e := range unlikeEvents {
 		c, err := Compose([]Step{{e, 100}}, Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -252,11 +252,7 @@ func TestTogetherOfEvents(t *testing.T) {
 
 // TestCoarser: a coarser grid keeps the bounds bounds, and changes them little where it is fine.
 func TestCoarser(t *testing.T) {
-	for _, e := range []Event{
-		{Prob: 0.01, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1},
-		{Prob: 0.2, NoiseMultiplier: 1, Sensitivity: 1, Examples: 2},
-		{Prob: 1, NoiseMultiplier: 20, Sensitivity: 1, Examples: 1},
-	} {
+	for _, e := range unlikeEvents {
 		c, err := Compose([]Step{{e, 100}}, Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -125,7 +125,7 @@ func TestForgedInput(t *testing.T) {
 	if err := stream.CreateKeyFile("key"); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range stringCases("plan.json", []byte(hostilePlan)) {
+	for _, c := range forgedCases("string", texts, "plan.json", []byte(hostilePlan)) {
 		if c.resealed {
 			continue
 		}
@@ -284,8 +284,8 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 			cases = append(cases, byteCases(name, len(b))...)
 		default:
 			cases = append(cases, numberCases(name, b)...)
-			cases = append(cases, stringCases(name, b)...)
-			cases = append(cases, fieldCases(name, b)...)
+			cases = append(cases, forgedCases("string", texts, name, b)...)
+			cases = append(cases, forgedCases("field", fields, name, b)...)
 		}
 		return nil
 	})
@@ -293,33 +293,6 @@ func hostileCases(t *testing.T, run string) (cases []hostileCase) {
 		t.Fatal(err)
 	}
 	return append(cases, nameCases(".")...)
-}
-
-// fieldCases rename fields of JSON, with the hashes as they were and made anew.
-func fieldCases(name string, text []byte) (cases []hostileCase) {
-	now, err := json.Marshal(forged)
-	if err != nil {
-		panic(err)
-	}
-	for i, at := range fields.FindAllSubmatchIndex(text, -1) {
-		for _, reseals := range []bool{false, true} {
-			what := fmt.Sprintf("%s: field %d, %s, is forged, resealed: %v", name, i, text[at[2]:at[3]], reseals)
-			cases = append(cases, hostileCase{what, fmt.Sprintf("fields of %s, %v", filepath.Base(name), reseals), reseals, func(run string) error {
-				path := filepath.Join(run, name)
-				b, err := os.ReadFile(path)
-				if err != nil {
-					return err
-				}
-				sums := sumsOf(run)
-				b = slices.Concat(b[:at[2]], now[1:len(now)-1], b[at[3]:])
-				if err := os.WriteFile(path, b, 0o600); err != nil || !reseals {
-					return err
-				}
-				return reseal(run, sums)
-			}})
-		}
-	}
-	return cases
 }
 
 // fields are the names of fields of JSON.
@@ -341,16 +314,17 @@ func nameCases(folder string) []hostileCase {
 // texts are the strings of JSON that are no names of fields.
 var texts = regexp.MustCompile(`[:\[,]\s*"((?:[^"\\]|\\.)*)"\s*[,}\]\n]`)
 
-// stringCases rewrite strings of JSON, with the hashes as they were and made anew.
-func stringCases(name string, text []byte) (cases []hostileCase) {
+// forgedCases rewrite the first group of every match of pattern in JSON, a field or a string, with
+// the hashes as they were and made anew.
+func forgedCases(kind string, pattern *regexp.Regexp, name string, text []byte) (cases []hostileCase) {
 	now, err := json.Marshal(forged)
 	if err != nil {
 		panic(err)
 	}
-	for i, at := range texts.FindAllSubmatchIndex(text, -1) {
+	for i, at := range pattern.FindAllSubmatchIndex(text, -1) {
 		for _, reseals := range []bool{false, true} {
-			what := fmt.Sprintf("%s: string %d, %s, is forged, resealed: %v", name, i, text[at[2]:at[3]], reseals)
-			cases = append(cases, hostileCase{what, fmt.Sprintf("strings of %s, %v", filepath.Base(name), reseals), reseals, func(run string) error {
+			what := fmt.Sprintf("%s: %s %d, %s, is forged, resealed: %v", name, kind, i, text[at[2]:at[3]], reseals)
+			cases = append(cases, hostileCase{what, fmt.Sprintf("%ss of %s, %v", kind, filepath.Base(name), reseals), reseals, func(run string) error {
 				path := filepath.Join(run, name)
 				b, err := os.ReadFile(path)
 				if err != nil {
