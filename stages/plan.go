@@ -109,7 +109,7 @@ func (p Plan) BoundParams() Bound {
 		b.Bound = *p.Bound
 	}
 	if s := p.Scheme; s.Kind().Pools && b.Pools == 0 && s.EpochSteps > 0 && s.Steps > 0 { // a pool for each period
-		b.Pools = min((s.Steps+s.EpochSteps-1)/s.EpochSteps, ownergraph.MaxPools)
+		b.Pools = min(sampling.Rotation{Steps: s.Steps, EpochSteps: s.EpochSteps}.Periods(), ownergraph.MaxPools)
 	}
 	return b
 }
