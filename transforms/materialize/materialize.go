@@ -5,9 +5,9 @@
 //
 // [Write] reads the batches, finds where the examples are by their ids, reads the rows that take
 // part, and writes Parquet files, each of a range of steps. Rows go through the shuffle once, and
-// beyond 64 MiB a bundle through files in [Config.SharedDir]; before that travel ids and places of
-// some 20 bytes. A task holds the ids of one part of the table, or 256 MiB of rows of a range of
-// steps, and sorts larger ones through temporary files.
+// beyond 64 MiB a bundle, or 1 MiB a row, through files in [Config.SharedDir]; before that travel
+// ids and places of some 20 bytes. A task holds the ids of one part of the table, or 256 MiB of
+// rows of a range of steps, and sorts larger ones through temporary files.
 //
 // Every example of the table must be in the data once, be it in a batch or not: which examples are
 // needed is secret. Other rows of the data are left out.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -65,6 +66,38 @@ func TestFilesByName(t *testing.T) {
 		if diff := gocmp.Diff(plain(p.joined(t)), plain(entries(t, dir, files))); diff != "" {
 			t.Fatalf("seed %d, %+v (-in memory +join):\n%s", seed, h, diff)
 		}
+	}
+}
+
+// TestLargeFileByName writes a row once for each of its entries, and takes a small multiple of its
+// size in memory, however many entries there are.
+func TestLargeFileByName(t *testing.T) {
+	const size, most = 24 << 20, 12 // bytes, and how many times as much memory there may be
+	p := &problem{dir: t.TempDir(), n: 2, steps: make([][][]int64, 6), byName: true, rows: map[int64]map[string]any{}}
+	for step := range p.steps {
+		p.steps[step] = [][]int64{{0}, {1}}
+	}
+	p.writeBatches(t, 1, 1, false)
+	dir := filepath.Join(p.dir, "files")
+	must(t, os.Mkdir(dir, 0o700))
+	source := rand.NewChaCha8([32]byte{1})
+	for id := range p.n {
+		content := make([]byte, size)
+		source.Read(content)
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.bin", id)), content, 0o600))
+	}
+	p.files = []string{dir}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, files, err := p.write(t, how{runner: "direct", shards: 1})
+	must(t, err)
+	runtime.ReadMemStats(&after)
+	if more := int64(after.HeapSys) - int64(before.HeapSys); more > most*size {
+		t.Errorf("the heap took %d bytes more, %.1f times a file", more, float64(more)/size)
+	}
+	if entries := int64(p.n * len(p.steps)); files[0].Bytes > entries*size+1<<20 {
+		t.Errorf("%d entries of %d bytes take %d", entries, size, files[0].Bytes)
 	}
 }
 

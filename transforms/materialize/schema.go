@@ -34,7 +34,8 @@ type layout struct {
 	own    int    // columns that are added
 	deeper []byte // by leaf of the data: 1 if it may be null in a file, and may not in the data
 
-	unknown []unknown // columns of the data
+	unknown []unknown  // columns of the data
+	texts   [][]string // paths of columns of the data whose values are texts or bytes
 
 	rest []format.SchemaElement // while it is made: elements of the data that are not in it yet
 }
@@ -112,6 +113,9 @@ func (l *layout) asWritten(f parquet.Field, above []string) node {
 	if logical := l.rest[0].LogicalType; logical.Value != nil && f.Leaf() && f.Type().LogicalType() == nil {
 		written.kind = logicalType{f.Type(), &logical}
 		l.unknown = append(l.unknown, unknown{slices.Clone(path), logical})
+	}
+	if f.Leaf() && slices.Contains([]parquet.Kind{parquet.ByteArray, parquet.FixedLenByteArray}, f.Type().Kind()) {
+		l.texts = append(l.texts, slices.Clone(path))
 	}
 	l.rest = l.rest[1:]
 	for _, below := range f.Fields() {

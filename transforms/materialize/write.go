@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -94,11 +95,11 @@ func (f *readFn) ProcessElement(ctx context.Context, _ uint32, places, units fun
 	}
 	defer func() { err = errors.Join(err, rows.close()) }()
 	var record, values []byte
-	at := -1 // the row whose values these are
+	at := -1 // the row whose values, or their file, these are
 	return sorted.Each(func(p []byte) error {
 		if row := int(binary.BigEndian.Uint32(p)); row != at {
 			var err error
-			if values, err = rows.append(ctx, values[:0], row); err != nil {
+			if values, err = f.read(ctx, values[:0], rows, row); err != nil {
 				return err
 			}
 			at = row
@@ -112,6 +113,15 @@ func (f *readFn) ProcessElement(ctx context.Context, _ uint32, places, units fun
 		f.packer.Add(uint32(f.shards.of(int(e.step))), record, emit)
 		return nil
 	})
+}
+
+// read appends the values of a row, or the name of their file, with their mark.
+func (f *readFn) read(ctx context.Context, dst []byte, rows rows, row int) ([]byte, error) {
+	dst, err := rows.append(ctx, append(dst, valuesFollow), row)
+	if err != nil || !f.Config.isLarge(dst[1:]) {
+		return dst, err
+	}
+	return f.Config.appendLarge(ctx, nil, dst[1:])
 }
 
 func (f *readFn) FinishBundle(emit emitChunk) error { return f.packer.Flush(emit) }
@@ -169,7 +179,8 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(
 	file, err := manifest.WriteFile(f.Config.Dir, manifest.MaterializedName(int(shard), f.Config.Shards), manifest.SecretFile, func(out io.Writer) error {
 		w := newStepWriter(out, f.layout, f.Config.Pad)
 		w.next, w.end = f.shards.rangeOf(int(shard))
-		err := sorted.Each(func(record []byte) error { return errors.Join(w.add(record), ctx.Err()) })
+		w.large.dir = f.Config.SharedDir
+		err := sorted.Each(func(record []byte) error { return errors.Join(w.add(ctx, record), ctx.Err()) })
 		return errors.Join(err, w.close())
 	})
 	if err != nil {
@@ -195,16 +206,19 @@ type stepWriter struct {
 	out    *parquet.Writer
 	row    parquet.Row
 	values parquet.Row
+	large  largeReader
 
 	next, end int // the step that is being written, and that after the last one
 	entries   int // of the step so far
 	held      int // bytes of the row group so far, about
 }
 
-// A row group ends with a step if it has groupBytes, and within one if it has mostGroupBytes.
+// A row group ends with a step if it has groupBytes, and within one if it has mostGroupBytes or
+// after a row of dearRowBytes.
 const (
 	groupBytes     = 32 << 20
 	mostGroupBytes = 4 * groupBytes
+	dearRowBytes   = groupBytes / 2
 )
 
 func newStepWriter(out io.Writer, l layout, pad int) *stepWriter {
@@ -213,11 +227,14 @@ func newStepWriter(out io.Writer, l layout, pad int) *stepWriter {
 	for _, column := range l.unknown {
 		options = append(options, parquet.SkipPageBounds(column.path...))
 	}
+	for _, path := range l.texts { // the least and the largest value of a page would be there six times more
+		options = append(options, parquet.SkipPageBounds(path...), parquet.SkipPageStatistics(path...))
+	}
 	return &stepWriter{layout: l, pad: pad, out: parquet.NewWriter(out, options...)}
 }
 
 // add writes an entry.
-func (w *stepWriter) add(record []byte) (err error) {
+func (w *stepWriter) add(ctx context.Context, record []byte) (err error) {
 	e, rest, err := readEntry(record)
 	if err != nil {
 		return err
@@ -230,10 +247,14 @@ func (w *stepWriter) add(record []byte) (err error) {
 			return err
 		}
 	}
-	if w.values, err = readRow(w.values[:0], rest); err != nil {
+	values, err := w.large.values(ctx, rest)
+	if err != nil {
 		return err
 	}
-	return w.write(e, w.values, len(record))
+	if w.values, err = readRow(w.values[:0], values); err != nil {
+		return err
+	}
+	return w.write(e, w.values, entryBytes+len(values))
 }
 
 func (w *stepWriter) write(e entry, values parquet.Row, bytes int) error {
@@ -242,7 +263,11 @@ func (w *stepWriter) write(e entry, values parquet.Row, bytes int) error {
 		return fmt.Errorf("materialize: %w", err)
 	}
 	w.entries++
-	if w.held += bytes; w.held >= mostGroupBytes {
+	w.held += bytes
+	switch {
+	case bytes >= dearRowBytes:
+		return w.flushDear()
+	case w.held >= mostGroupBytes:
 		return w.flush()
 	}
 	return nil
@@ -251,6 +276,15 @@ func (w *stepWriter) write(e entry, values parquet.Row, bytes int) error {
 func (w *stepWriter) flush() error {
 	w.held = 0
 	return w.out.Flush()
+}
+
+// flushDear flushes. It frees the copies of a row that the library has made, and the buffers that
+// it keeps for the next one in pools, which outlive one collection.
+func (w *stepWriter) flushDear() error {
+	err := w.flush()
+	runtime.GC()
+	runtime.GC()
+	return err
 }
 
 // endStep fills the step up, and goes on to the next one.

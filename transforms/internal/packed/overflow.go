@@ -61,6 +61,7 @@ func (o *overflow) take(bucket uint32, chunk []byte, emit Emit) {
 func (o *overflow) write(emit Emit) {
 	held := o.held
 	o.held, o.bytes = o.held[:0], 0
+	defer clear(held) // the chunks, which may be large
 	if len(held) == 0 || o.err != nil {
 		return
 	}
