@@ -44,6 +44,9 @@ type Report struct {
 	// LaterRun is the result of [registry.LaterRun], where that was asked for: it does not change the
 	// verdict.
 	LaterRun stream.RunID `json:"later_run,omitzero"`
+	// Damaged is the result of [registry.Damaged], where that was asked for: it does not change the
+	// verdict.
+	Damaged []string `json:"damaged_records,omitempty"`
 }
 
 // Judge comes to a verdict on the findings of [Directory] and [Recheck].

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -57,12 +58,22 @@ func lastRun(directory string) (id stream.RunID, known bool) {
 	if !known {
 		return id, false
 	}
-	b, err := store.ReadFile(context.Background(), path, maxRecord)
-	var s settled
-	if err != nil || strictjson.Unmarshal(b, &s) != nil || s.Format != directoryFormat || s.Directory != directory {
+	s, err := readDirectory(context.Background(), path)
+	if err != nil || s.Directory != directory {
 		return id, false
 	}
 	return s.RunID, true
+}
+
+func readDirectory(ctx context.Context, path string) (s settled, err error) {
+	b, err := store.ReadFile(ctx, path, maxRecord)
+	if err != nil {
+		return s, err
+	}
+	if err = strictjson.Unmarshal(b, &s); err == nil && s.Format != directoryFormat {
+		err = errors.New("registry: is not a record of a run directory")
+	}
+	return s, err
 }
 
 // LaterRun is a run that was made in a run directory after the one that is there, which was put

@@ -108,6 +108,17 @@ const maxRunFile = 64 << 20
 // those who look at a run directory and have none. What cannot be read is left out. Another user,
 // or another machine, has other records.
 func OfThisUser(id stream.RunID) (found []Record) {
+	for _, path := range recordsOfThisUser(id) {
+		if r, err := readRecord(path, id); err == nil {
+			found = append(found, *r)
+		}
+	}
+	return found
+}
+
+// recordsOfThisUser are the names that records of a run id have in the user's state folder, where
+// they are there.
+func recordsOfThisUser(id stream.RunID) (paths []string) {
 	state, _ := stateFolder()
 	if !filepath.IsAbs(state) {
 		return nil
@@ -117,12 +128,9 @@ func OfThisUser(id stream.RunID) (found []Record) {
 		return nil
 	}
 	for _, key := range keys {
-		f := recordFolder{path: filepath.Join(state, "minsep", "runs", key.Name)}
-		if r, err := readRecord(f.record(id), id); err == nil {
-			found = append(found, *r)
-		}
+		paths = append(paths, recordFolder{path: filepath.Join(state, "minsep", "runs", key.Name)}.record(id))
 	}
-	return found
+	return paths
 }
 
 // CopyOf names the run directory of which this one is a copy, with the same batches and the same

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"minsep/internal/digest"
+	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
@@ -488,4 +490,41 @@ func TestLaterRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("another one that was moved there, recorded", dirs[0], 0)
+}
+
+// TestDamagedRecords: a record that somebody emptied, cut or made another is named, and counts as
+// one of a training in all its steps.
+func TestDamagedRecords(t *testing.T) {
+	ctx := t.Context()
+	state, dir := t.TempDir(), t.TempDir()
+	t.Setenv(stateVariable, state)
+	id := stream.NewRunID()
+	const whole = `{"format": "minsep-training/1", "run_id": %q, "token": "00000000000000000000000000000000", "taken": "%016d"}`
+	other := fmt.Sprintf(whole, stream.NewRunID(), 7)
+	for _, path := range []string{store.Join(dir, manifest.TrainingRecord), filepath.Join(state, "minsep", "trainings", id.String()+".json")} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]int{
+			"": AllSteps, "{}": AllSteps, "[]": AllSteps, "null": AllSteps, other[:50]: AllSteps, `{"format": "minsep-training/1", "taken": "1"}`: AllSteps,
+			fmt.Sprintf(whole, id, 3)[:60]: AllSteps, fmt.Sprintf(whole, id, -3): AllSteps,
+			fmt.Sprintf(whole, id, 3): 3, fmt.Sprintf(whole, stream.RunID{}, 0): 0, other: 0,
+		} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := TrainingSteps(ctx, dir, id); got != want {
+				t.Errorf("%s: %q: %d steps, want %d", path, text, got, want)
+			}
+			if _, _, err := readTraining(ctx, path); (err != nil) != (want == AllSteps) {
+				t.Errorf("%s: %q: %v", path, text, err)
+			}
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if damaged := Damaged(ctx, dir); damaged != nil {
+		t.Errorf("without records: %q", damaged)
+	}
 }

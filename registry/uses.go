@@ -14,43 +14,95 @@ import (
 	"minsep/sampling/stream"
 )
 
+// trainingFormat is the format of the records of trainings.
+const trainingFormat = "minsep-training/1"
+
+// AllSteps is the answer of [TrainingSteps] for a record that cannot be read.
+const AllSteps = int(^uint(0) >> 1)
+
 // TrainingSteps is how many steps a training with the noise of a run has taken, as the StepGuard of
 // the Python package records it in the run directory and in the user's state folder; 0 where
-// nothing is recorded. A record that cannot be read counts as one of all steps.
+// nothing is recorded. A record that cannot be read, or is none, counts as one of all steps.
 func TrainingSteps(ctx context.Context, dir string, id stream.RunID) (steps int) {
-	paths := []string{store.Join(dir, manifest.TrainingRecord)}
-	if state, _ := stateFolder(); filepath.IsAbs(state) {
-		paths = append(paths, filepath.Join(state, "minsep", "trainings", id.String()+".json"))
-	}
-	for _, path := range paths {
+	for _, path := range trainingRecords(dir, id) {
 		steps = max(steps, trainingSteps(ctx, path, id))
 	}
 	return steps
 }
 
-// AllSteps is the answer of [TrainingSteps] for a record that cannot be read.
-const AllSteps = int(^uint(0) >> 1)
+// trainingRecords are the names of the records of trainings of a run.
+func trainingRecords(dir string, id stream.RunID) []string {
+	paths := []string{store.Join(dir, manifest.TrainingRecord)}
+	if state, _ := stateFolder(); filepath.IsAbs(state) {
+		paths = append(paths, filepath.Join(state, "minsep", "trainings", id.String()+".json"))
+	}
+	return paths
+}
 
 func trainingSteps(ctx context.Context, path string, id stream.RunID) int {
-	b, err := store.ReadFile(ctx, path, maxRecord)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 { // an empty one is of a guard that was refused
+	of, steps, err := readTraining(ctx, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return 0
+	case err != nil:
+		return AllSteps
+	case of != id:
+		return 0
+	}
+	return steps
+}
+
+var errNoTraining = errors.New("registry: is not a record of a training")
+
+// readTraining reads a record of a training: its run, and how many steps it has taken.
+func readTraining(ctx context.Context, path string) (of stream.RunID, steps int, err error) {
+	b, err := store.ReadFile(ctx, path, maxRecord)
+	if err != nil {
+		return of, 0, err
 	}
 	var r struct {
-		RunID stream.RunID `json:"run_id"`
-		Taken string       `json:"taken"`
+		Format string        `json:"format"`
+		RunID  *stream.RunID `json:"run_id"`
+		Taken  string        `json:"taken"`
 	}
-	if err != nil || json.Unmarshal(b, &r) != nil {
-		return AllSteps
+	if json.Unmarshal(b, &r) != nil || r.Format != trainingFormat || r.RunID == nil {
+		return of, 0, errNoTraining
 	}
-	if r.RunID != id {
-		return 0
+	if steps, err = strconv.Atoi(r.Taken); err != nil || steps < 0 {
+		return of, 0, errNoTraining
 	}
-	taken, err := strconv.Atoi(r.Taken)
-	if err != nil || taken < 0 {
-		return AllSteps
+	return *r.RunID, steps, nil
+}
+
+// Damaged names the records of a run that are there and cannot be read, such as one that was
+// emptied: what they told, that the directory is a copy, had a later run or served a training, is
+// not known. It looks where [CopyOf], [LaterRun] and [TrainingSteps] do.
+func Damaged(ctx context.Context, dir string) (paths []string) {
+	add := func(path string, err error) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			paths = append(paths, path)
+		}
 	}
-	return taken
+	path := store.Join(dir, manifest.TrainingRecord)
+	_, _, err := readTraining(ctx, path)
+	add(path, err)
+	if path, known := directoryFile(store.Resolved(dir)); known {
+		_, err := readDirectory(ctx, path)
+		add(path, err)
+	}
+	run, err := manifest.ReadRun(ctx, dir)
+	if err != nil { // its inspection names that
+		return paths
+	}
+	for _, path := range trainingRecords(dir, run.RunID)[1:] {
+		_, _, err := readTraining(ctx, path)
+		add(path, err)
+	}
+	for _, path := range recordsOfThisUser(run.RunID) {
+		_, err := readRecord(path, run.RunID)
+		add(path, err)
+	}
+	return paths
 }
 
 // Streamed reports whether noise of the coordinates [first, end) has been streamed before, to a

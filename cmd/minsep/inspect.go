@@ -11,6 +11,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/inspect"
+	"minsep/internal/printable"
 	"minsep/internal/store"
 	"minsep/internal/words"
 	"minsep/manifest"
@@ -61,6 +62,7 @@ batch sizes, are secret and shown only with --show-secret.`,
 			}
 			report.CopyOf = registry.CopyOf(cmd.Context(), args[0])
 			report.LaterRun = registry.LaterRun(cmd.Context(), args[0])
+			report.Damaged = registry.Damaged(cmd.Context(), args[0])
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
 			return errors.Join(report.Err(), err)
 		},
@@ -98,6 +100,9 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	}
 	if r.LaterRun != (stream.RunID{}) {
 		fmt.Fprintf(w, "warning: run %v was made in this directory later, and an earlier one is here again, as from a backup: a training may have used its batches and noise, and they must serve no second one\n", r.LaterRun)
+	}
+	for _, path := range r.Damaged {
+		fmt.Fprintf(w, "warning: the record %s was changed, cut or emptied: whether this directory is a copy, or a training has used its noise, cannot be seen by it; put a copy of it back\n", printable.Line(path))
 	}
 	for _, i := range r.Folders {
 		checks := verbose || r.State == inspect.StateBroken

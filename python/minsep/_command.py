@@ -78,7 +78,8 @@ class Verdict:
     state is "certified", "not certified" or "broken", and text the verdict in one line. folders has every check, as
     `minsep inspect --json` prints it. copy_of is another directory with the same batches and noise, of which this one is a copy, as
     far as this machine's records tell; None where there is none. later_run is the run id of a later run of this directory, in whose
-    place an earlier one was put back, as from a backup; None where there is none.
+    place an earlier one was put back, as from a backup; None where there is none. damaged_records are the files of this machine's records of
+    the run that were changed, cut or emptied, so that they tell nothing.
     """
 
     state: str
@@ -86,6 +87,7 @@ class Verdict:
     folders: list[dict[str, Any]]
     copy_of: str | None = None
     later_run: str | None = None
+    damaged_records: tuple[str, ...] = ()
 
     @property
     def certified(self) -> bool:
@@ -96,4 +98,4 @@ class Verdict:
 def inspect(path: str, command: str | None = None) -> Verdict:
     """The verdict on a run directory: every file is read, and the certificate is computed again from its ledger."""
     report = output(["inspect", path], command, accept=(0, 3))
-    return Verdict(report["state"], printable(report["verdict"], ""), report["folders"], report.get("copy_of"), report.get("later_run"))
+    return Verdict(report["state"], printable(report["verdict"], ""), report["folders"], report.get("copy_of"), report.get("later_run"), tuple(report.get("damaged_records", ())))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from . import _hosts, _records, _sums
 from ._arguments import shown, whole
 from ._run import Run, need_run
-from ._trainings import NEXT, RECORD_NAME, Lock, Record, no_link, on_this_machine, parse
+from ._trainings import NEXT, RECORD_NAME, Lock, Record, no_link, on_this_machine, read
 from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError
 
 SHARDS_FOLDER = "training.shards"
@@ -214,10 +214,7 @@ class StepGuard:
         assert self._folder is not None
         record = None
         for path in os.path.join(self._folder, RECORD_NAME), on_this_machine(self._run.run_id):
-            try:
-                found = None if path is None else parse(_records._json(path))
-            except (OSError, ValueError):
-                continue
+            found = None if path is None else read(path)
             if found is not None and found[0] == self._run.run_id and (record is None or found[2] > record[2]):
                 record = found
         if record is None:

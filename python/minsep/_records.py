@@ -43,11 +43,10 @@ def copy_of(run: Run) -> str | None:
     if folder is None or "://" in run.path:
         return None
     copied = None
-    for path in glob.glob(os.path.join(glob.escape(folder), "runs", "*", run.run_id + ".json")):
+    for path in _of_run(folder, run.run_id):
         try:
-            record = _json(path)
-            recorded, params = record["directory"], record["params_sha256"]
-        except (OSError, ValueError, KeyError, TypeError):
+            recorded, params = _place(path)
+        except (OSError, ValueError, KeyError, TypeError):  # damaged names it
             continue
         if not isinstance(recorded, str) or "://" in recorded or run._noise is not None and params != run._noise.params_digest:
             continue
@@ -56,6 +55,29 @@ def copy_of(run: Run) -> str | None:
         if _has_had(recorded, run.run_id):
             copied = recorded
     return copied
+
+
+def _of_run(folder: str, run_id: str) -> list[str]:
+    return glob.glob(os.path.join(glob.escape(folder), "runs", "*", run_id + ".json"))
+
+
+def _place(path: str) -> tuple[Any, Any]:
+    record = _json(path)
+    return record["directory"], record["params_sha256"]
+
+
+def damaged(run: Run) -> list[str]:
+    """The command's records of a run on this machine that are there and cannot be read: copy_of does not see what they told."""
+    folder = state_folder()
+    paths = []
+    for path in [] if folder is None else _of_run(folder, run.run_id):
+        try:
+            _place(path)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError):
+            paths.append(path)
+    return paths
 
 
 def streamed(run_id: str, first: int, end: int, mine: list[tuple[int, int]]) -> bool:

@@ -71,12 +71,18 @@ class Run:
         from . import _records
 
         try:
-            original = _records.copy_of(self)
+            original, damaged = _records.copy_of(self), _records.damaged(self)
         except ValueError:  # of a folder of records that cannot be: StepGuard says so
             return
         if original is not None:
             warnings.warn(
                 f"{self.path}: is a copy of {original}, with the same batches and the same noise: train in one of the two only. `minsep run --again` gives a copy batches and noise of its own",
+                CopyWarning,
+                stacklevel=3,
+            )
+        elif damaged:
+            warnings.warn(
+                f"{damaged[0]}: was changed, cut or emptied, and whether {self.path} is a copy of another run directory, with the same noise, cannot be seen: put a copy of that record back, such as the one beside the key",
                 CopyWarning,
                 stacklevel=3,
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
+import secrets
 import stat
 import time
 import warnings
@@ -28,6 +30,10 @@ def on_this_machine(run_id: str) -> str | None:
     return None if folder is None else os.path.join(folder, STATE_FOLDER, run_id + ".json")
 
 
+_DAMAGED = (
+    "{}: is not a record of a training, or was cut or emptied, and whether a training has used this noise cannot be seen. The records of a training are alike: put a copy of the other one in its place, of "
+    f"{RECORD_NAME} or of {STATE_FOLDER} below $XDG_STATE_HOME/minsep, by default ~/.local/state/minsep; if no training of this run began, remove it; else {NEXT}"
+)
 _NO_FILE = "{}: is a link, a folder or something else that is no file, and a record of the training is kept there: move it elsewhere"
 _held: set[tuple[int, int]] = set()  # files that this process has locked
 
@@ -77,10 +83,14 @@ class Lock:
 
 
 class Record(Lock):
-    """A record of a training: its token, "" where there is none or it is of another run, and the number of steps taken."""
+    """A record of a training: its token, "" where there is none or it is of another run, and the number of steps taken.
+
+    A file that is empty was emptied: a new one tells of no run.
+    """
 
     def __init__(self, path: str, run_id: str) -> None:
         try:
+            _make(path)
             super().__init__(path)
         except BlockingIOError:
             if _is_held(path):
@@ -96,15 +106,14 @@ class Record(Lock):
         self.run_id, self.token, self.taken = run_id, "", 0
         try:
             text = os.pread(self._fd, 4096, 0).decode("utf-8", "replace")
-            if text:
-                found = parse(json.loads(text))
-                if found is None:
-                    raise ValueError
-                if found[0] == run_id:
-                    _, self.token, self.taken = found
+            found = parse(json.loads(text))
+            if found is None:
+                raise ValueError
+            if found[0] == run_id:
+                _, self.token, self.taken = found
         except ValueError:
             self.close()
-            raise TrainingError(f"{path}: is not a record of a training, or was cut. The records of a training are alike: put a copy of the other one in its place, of {RECORD_NAME} or of {STATE_FOLDER} below $XDG_STATE_HOME/minsep, by default ~/.local/state/minsep; if no training of this run began, remove it; else {NEXT}") from None
+            raise TrainingError(_DAMAGED.format(path)) from None
 
     def _read(self) -> tuple[str, str, int] | None:
         try:
@@ -118,13 +127,46 @@ class Record(Lock):
         if found is not None and found[0] == self.run_id and found[1] != self.token:  # where files are not locked
             raise TrainingError(f"{self.path}: another training has begun since, on another host perhaps: the noise must not hide two. Go on with one of them; for the other, {NEXT}")
         self.token = token
-        record = {"format": RECORD_FORMAT, "run_id": self.run_id, "token": token, "taken": f"{taken:0{_DIGITS}d}"}
-        data = json.dumps(record).encode() + b"\n"
+        data = _encoded(self.run_id, token, taken)
         os.pwrite(self._fd, data, 0)
         os.ftruncate(self._fd, len(data))
         if taken <= 1:  # that there is a training outlives a loss of power; of later steps the last may be lost with it
             os.fsync(self._fd)
             _sync_folder(os.path.dirname(self.path) or ".")
+
+
+def _encoded(run_id: str, token: str, taken: int) -> bytes:
+    return json.dumps({"format": RECORD_FORMAT, "run_id": run_id, "token": token, "taken": f"{taken:0{_DIGITS}d}"}).encode() + b"\n"
+
+
+def _make(path: str) -> None:
+    """Makes a record that tells of no run, where there is no file: whole at once, unless the file system knows no links."""
+    if os.path.lexists(path):
+        return
+    none = _encoded("0" * 32, "0" * 32, 0)
+    fresh = os.path.join(os.path.dirname(path), f".minsep-tmp-training-{secrets.token_hex(8)}")
+    try:
+        _write_new(fresh, none)
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            raise
+        except OSError:
+            _write_new(path, none)
+    except FileExistsError:  # of another process, which was first
+        pass
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+
+
+def _write_new(path: str, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        os.write(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def no_link(folder: str) -> str:
@@ -146,17 +188,26 @@ def _sync_folder(path: str) -> None:
         pass
 
 
-def tells_of(path: str, run_id: str) -> bool:
-    """Whether a file is a guard's record of the run. One that is there and cannot be read counts as one."""
+def read(path: str) -> tuple[str, str, int] | None:
+    """Run id, token and steps of a record; None where there is no file. TrainingError for one that is there and is no record."""
     try:
-        if os.path.getsize(path) == 0:  # of a guard that was refused before it wrote anything
-            return False
-        record = parse(_records._json(path))
-        return record is None or record[0] == run_id
+        found = parse(_records._json(path))
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
     except (OSError, ValueError):
+        found = None
+    if found is None:
+        raise TrainingError(_DAMAGED.format(path))
+    return found
+
+
+def tells_of(path: str, run_id: str) -> bool:
+    """Whether a file is a guard's record of the run. One that is there and is no record counts as one."""
+    try:
+        record = read(path)
+    except TrainingError:
         return True
+    return record is not None and record[0] == run_id
 
 
 def _is_held(path: str) -> bool:

@@ -62,6 +62,19 @@ class Copies(runs.Case):
         shutil.rmtree(self.path)
         minsep.Run(self.copy)  # it was moved
 
+    def test_a_record_that_somebody_emptied(self):
+        """What the record told, that a directory is a copy, is not known any more, and somebody is told."""
+        shutil.copytree(self.path, self.copy)
+        (record,) = (runs.ROOT / "state" / "minsep" / "runs").glob(f"*/{minsep.Run(self.path).run_id}.json")
+        for text in "", "{}", '{"directory": ':
+            record.write_text(text)
+            warnings.simplefilter("always", minsep.CopyWarning)
+            with self.subTest(text), self.assertWarnsRegex(minsep.CopyWarning, f"^{record}: was changed, cut or emptied, and whether {self.copy} is a copy") as caught:
+                minsep.Run(self.copy)
+            self.assertEqual(caught.filename, __file__)
+            warnings.simplefilter("ignore", minsep.CopyWarning)
+            self.assertEqual(minsep.Run(self.copy).verdict().damaged_records, (str(record),))
+
     def test_a_copy_whose_original_went_on_with_the_next_run(self):
         shutil.copytree(self.path, self.copy)
         self.taken(self.path)

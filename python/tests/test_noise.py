@@ -502,10 +502,35 @@ class Guard(runs.Case):
         guard.__del__()
 
     def test_records_that_are_none(self):
-        for text in ("{", '{"format": "x"}', "[]", '{"format": "minsep-training/1", "token": 3, "taken": "1", "run_id": ""}'):
+        for text in ("", "{}", "{", '{"format": "x"}', "[]", '{"format": "minsep-training/1", "token": 3, "taken": "1", "run_id": ""}'):
             (self.path / "training.json").write_text(text)
             with self.assertRaisesRegex(minsep.TrainingError, "is not a record"):
                 minsep.StepGuard(self.run_)
+            with self.assertRaisesRegex(minsep.TrainingError, "is not a record.*emptied"):  # host 1 sees it too
+                minsep.StepGuard(self.run_, rank=1, ranks=2, gather=runs.agreeing)
+
+    def test_an_emptied_record_is_no_record_of_none(self):
+        """Neither of the two records counts as none of a training once it is emptied, whatever the other one says."""
+        guard = minsep.StepGuard(self.run_)
+        guard.take(0)
+        guard.close()
+        own = self.path / "training.json"
+        for path in own, self.record:
+            text = path.read_text()
+            path.write_text("")
+            with self.subTest(path), self.assertRaisesRegex(minsep.TrainingError, f"^{path}: is not a record of a training, or was cut or emptied"):
+                minsep.StepGuard(self.run_)
+            self.assertEqual(self.run_.verdict().damaged_records, (str(path),))
+            path.write_text(text)
+
+    def test_a_refused_guard_leaves_no_empty_record(self):
+        with self.assertRaisesRegex(minsep.TrainingError, "has no record of this training"):
+            minsep.StepGuard(self.run_, {"run_id": self.run_.run_id, "token": "1" * 32, "next_step": 1, "layout": ""})
+        for path in self.path / "training.json", self.record:
+            self.assertIn('"run_id": "' + "0" * 32, path.read_text())
+        self.assertEqual([p for p in os.listdir(self.path) if p.startswith(".")], [])
+        self.assertEqual(self.run_.verdict().damaged_records, ())
+        minsep.StepGuard(self.run_).take(0)
 
     def test_record_of_an_earlier_run_of_the_directory(self):
         guard = minsep.StepGuard(self.run_)
@@ -589,7 +614,9 @@ class Guard(runs.Case):
         own.write_text("{")
         refused(own)  # what cannot be read may be one
         own.write_text("")
-        refused(self.record)
+        refused(own)
+        own.write_text("{}")
+        refused(own)
         own.unlink()
         refused(self.record)  # in any copy on this machine
         self.assertEqual(self.run_.noise(0).tolist(), row)  # only to look

@@ -120,6 +120,6 @@ class Records(runs.Case):
         record.write_text(record.read_text()[:40])
         with self.assertRaises(minsep.TrainingError) as caught:
             minsep.StepGuard(run, state)
-        self.assertRegex(str(caught.exception), f"^{re.escape(str(record))}: is not a record of a training, or was cut. The records of a training are alike: put a copy of the other one in its place")
+        self.assertRegex(str(caught.exception), f"^{re.escape(str(record))}: is not a record of a training, or was cut or emptied, .* The records of a training are alike: put a copy of the other one in its place")
         record.write_bytes((runs.ROOT / "state" / "minsep" / "trainings" / f"{run.run_id}.json").read_bytes())
         minsep.StepGuard(run, state).take(1)
