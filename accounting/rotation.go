@@ -10,24 +10,33 @@ func init() {
 }
 
 // rotation is participation of an owner once in each period, through any of its examples (F3.12).
+// With independent noise of one size it is composed of periods, else sampled.
 type rotation struct {
 	allocationEvents
 	scheme sampling.Rotation
 }
 
 func (a rotation) method() (Method, error) {
+	bands, period := a.run.Strategy.Bands(), a.scheme.EpochSteps
 	switch {
 	case a.run.MaxExamplesPerOwner > 1:
 		return a.run.refuse("it is for one example per owner in each pool: leave out max per owner")
 	case a.run.allocated():
 		return PLD, nil
+	case !a.run.Strategy.NonNegative():
+		return a.run.refuse(negativeEntry)
+	case bands > period:
+		return a.run.refuse("the strategy has %d bands, epoch-steps is %d, and the bands must be at most epoch-steps, so that an example meets the examples of the period before and after alone: take a strategy of at most %d bands, or epoch-steps of at least %d", bands, period, period, bands)
 	}
-	return a.run.refuse("with correlated noise its likelihoods are not in this version; with independent noise of one size it has a proof: take a strategy of kind identity, or one band")
+	return MonteCarlo, nil
 }
 
-// loss: with independent noise it is epoch-min-sep without a least distance.
+// loss: with one band it is epoch-min-sep without a least distance, for which there are more
+// orders.
 func (a rotation) loss(spec *montecarlo.Spec) {
-	spec.Scheme, spec.EpochSteps = montecarlo.EpochMinSep, a.scheme.EpochSteps
+	if spec.EpochSteps = a.scheme.EpochSteps; a.run.Strategy.Bands() == 1 {
+		spec.Scheme = montecarlo.EpochMinSep
+	}
 }
 
 // participation: in a period's pool, every step has rate 1/T, and no whole period passes without a

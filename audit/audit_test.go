@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/stream"
@@ -28,6 +30,10 @@ func balancedSpec(t testing.TB, steps, minSep int, participations float64) sampl
 		t.Fatal(err)
 	}
 	return sampling.Spec{BalancedMinSep: &s}
+}
+
+func rotationSpec(steps, period int) sampling.Spec {
+	return sampling.Spec{Rotation: &sampling.Rotation{Steps: steps, EpochSteps: period}}
 }
 
 // long says that the audit is to take minutes: make audit.
@@ -52,6 +58,7 @@ func cases(t testing.TB) []auditedCase {
 		{"wide min-sep", chain{spec: bMinSep(0.2, 16, 16, true), strategy: toeplitz(16, 0.7, 0.5, 0.4, 0.3), sigma: 0.8860}},
 		{"epoch-min-sep", chain{spec: epochs, strategy: toeplitz(48, 0.8, 0.5, 0.3), sigma: 1.3917}},
 		{"balanced-min-sep", chain{spec: balancedSpec(t, 32, 4, 3), strategy: toeplitz(32, 0.8, 0.6), sigma: 1.4896}},
+		{"rotation", chain{spec: rotationSpec(32, 8), strategy: toeplitz(32, 0.8, 0.5, 0.3), sigma: 2.2457}},
 		{"owner of two", chain{spec: bMinSep(0.1, 10, 3, true), strategy: toeplitz(10, 0.8, 0.6), examples: 2, sigma: 1.6268}},
 		{"owner of three", chain{spec: bMinSep(0.1, 8, 3, true), strategy: toeplitz(8, 0.8, 0.6), examples: 3, sigma: 2.0868}},
 		{"owner of five", chain{spec: bMinSep(0.04, 8, 3, true), strategy: toeplitz(8, 0.8, 0.6), examples: 5, sigma: 2}},
@@ -245,6 +252,7 @@ func TestRatiosAgree(t *testing.T) {
 		{sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: 7, MinSep: 3, SecretPartition: true}}, toeplitz(7, 1, 0.5)},
 		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 11, MinSep: 2, EpochSteps: 4}}, toeplitz(11, 1, 0.5)},
 		{balancedSpec(t, 10, 2, 2.5), toeplitz(10, 1, 0.5)},
+		{rotationSpec(11, 4), toeplitz(11, 1)},
 	} {
 		proc, err := newProcess(c.spec)
 		if err != nil {
@@ -277,6 +285,43 @@ func TestRatiosAgree(t *testing.T) {
 			}
 			if a, b := sum.log(y), chain.log(y); math.Abs(a-b) > 1e-11 {
 				t.Errorf("%s: %v by all patterns, %v by the recursion", c.spec.Scheme().Name(), a, b)
+			}
+		}
+	}
+}
+
+// TestRatioOfRotation holds the sum over all patterns against the likelihood ratio of the
+// accounting: two programs for one formula, with columns that overlap across periods.
+func TestRatioOfRotation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const sigma = 0.9
+	for _, c := range []struct {
+		spec     sampling.Spec
+		strategy *mechanism.Strategy
+	}{
+		{rotationSpec(11, 4), toeplitz(11, 1, 0.5, 0.4, 0.3)},
+		{rotationSpec(9, 3), toeplitz(9, 1, 0.5, 0.4)},
+		{rotationSpec(5, 8), toeplitz(5, 1, 0.5)},
+		{rotationSpec(5, 1), toeplitz(5, 1)},
+		{rotationSpec(7, 6), toeplitz(7, 1, 0.5, 0.4, 0.3)},
+	} {
+		proc, err := newProcess(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}
+		accounted, err := montecarlo.NewEvaluator(run.Loss(sigma), montecarlo.P)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, y := newSumRatio(proc.patterns(1, 1e5), matrix(c.strategy), sigma), make([]float64, proc.steps)
+		for range 30 {
+			for i := range y {
+				y[i] = 2 * rng.NormFloat64()
+			}
+			want, err := accounted.LogRatio(y)
+			if got := sum.log(y); err != nil || math.Abs(got-want) > 1e-10 {
+				t.Errorf("%+v: %v by all patterns, %v by the accounting, %v", c.spec.Rotation, got, want, err)
 			}
 		}
 	}

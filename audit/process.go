@@ -36,11 +36,13 @@ func newProcess(spec sampling.Spec) (*process, error) {
 		}
 	case sampling.EpochMinSep:
 		return epochs(s.Steps, s.MinSep, s.EpochSteps), nil
+	case sampling.Rotation:
+		return periods(s.Steps, s.EpochSteps), nil
 	case sampling.BalancedMinSep:
 		return balanced(s.Steps, s.MinSep, s.Participations)
 	}
 	return nil, &param.Error{Package: "audit", Param: "scheme", Value: spec.Kind().Name,
-		Rule: "has no audit: there is one for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, and cyclic-poisson with a secret partition"}
+		Rule: "has no audit: there is one for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, rotation, and cyclic-poisson with a secret partition"}
 }
 
 // separated is b-min-sep sampling: with probability p at each step unless it took part in one of
@@ -95,6 +97,20 @@ func epochs(steps, minSep, T int) *process {
 		}
 		next := max(step+minSep, (step/T+1)*T)
 		return 1 / float64(T-max(step%T, minSep-1)), state{due: next}, s
+	}
+	return proc
+}
+
+// periods is one participation at a uniform step of each T: whoever has not taken part before place
+// v does there with probability 1/(T-v), as T-v places are left. due is the first step of the next
+// period for an owner who took part.
+func periods(steps, T int) *process {
+	proc := &process{steps: steps, start: map[state]float64{{}: 1}}
+	proc.next = func(step int, s state) (float64, state, state) {
+		if step < s.due {
+			return 0, s, s
+		}
+		return 1 / float64(T-step%T), state{due: (step/T + 1) * T}, s
 	}
 	return proc
 }

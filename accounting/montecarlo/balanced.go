@@ -33,7 +33,7 @@ func (balancedMinSep) check(s Spec, c *param.Checker) {
 	c.Require(s.Hazards == l.Digest(), "hazards", s.Hazards, fmt.Sprintf("must be the digest of those that are solved for: %s", l.Digest()))
 }
 
-func (balancedMinSep) separated(s Spec) string { return s.Scheme }
+func (balancedMinSep) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
 
 func (balancedMinSep) exactness(s Spec, _ int) Exactness {
 	if s.examplesPerOwner() > 1 {

@@ -19,7 +19,7 @@ func (ballsInBins) check(s Spec, c *param.Checker) {
 	checkOneExample(s, c)
 }
 
-func (ballsInBins) separated(Spec) string { return "" }
+func (ballsInBins) bands(Spec) bandLimit { return bandLimit{} }
 
 func (ballsInBins) exactness(Spec, int) Exactness { return Exact }
 

@@ -29,14 +29,14 @@ type bMinSep struct{}
 
 func (bMinSep) check(s Spec, c *param.Checker) { c.Probability("probability", s.Prob) }
 
-func (bMinSep) separated(s Spec) string {
+func (bMinSep) bands(s Spec) bandLimit {
 	switch {
 	case s.examplesPerOwner() > 1:
-		return "several examples per owner"
+		return s.atMostMinSep("several examples per owner")
 	case s.MaxBatchSize > 0:
-		return "truncated batches"
+		return s.atMostMinSep("truncated batches")
 	}
-	return ""
+	return bandLimit{}
 }
 
 func (bMinSep) exactness(s Spec, bands int) Exactness {

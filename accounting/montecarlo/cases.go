@@ -20,7 +20,7 @@ type caseFile struct {
 	Start      string             `json:"start"` // "cold" or "warm"
 	Steps      int                `json:"n"`
 	MinSep     int                `json:"b"`
-	Epoch      int                `json:"epoch"` // of epoch_min_sep
+	Epoch      int                `json:"epoch"` // of epoch_min_sep and rotation
 	Prob       float64            `json:"p"`
 	ProbCyclic float64            `json:"p_cyclic"`
 	Sigma      float64            `json:"sigma"`
@@ -36,7 +36,7 @@ type caseFile struct {
 }
 
 // caseSchemes says, for each scheme name of a case file, how it is accounted and which fields it
-// needs besides scheme, n, b, sigma, y and c or C.
+// needs besides scheme, n, b, sigma, y and c or C. Rotation has no b, and takes c or C.
 var caseSchemes = map[string]struct {
 	scheme string
 	fields []string
@@ -48,6 +48,7 @@ var caseSchemes = map[string]struct {
 	"independent_b_min_sep_two_examples": {BMinSep, []string{"start", "p", "k_u"}, false},
 	"epoch_min_sep":                      {EpochMinSep, []string{"epoch"}, false},
 	"epoch_min_sep_two_examples":         {EpochMinSep, []string{"epoch", "k_u"}, false},
+	"rotation":                           {Rotation, []string{"epoch"}, false},
 	"balanced_min_sep":                   {BalancedMinSep, []string{"k"}, false},
 	"balanced_min_sep_mixed":             {BalancedMinSep, []string{"k_prob"}, true},
 	"balls_in_bins":                      {BallsInBins, nil, false},
@@ -63,7 +64,12 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 	if !known {
 		return Spec{}, nil, &param.Error{Package: "loss", Param: "scheme", Value: c.Scheme, Rule: "must be one of " + fmt.Sprint(sortedSchemes())}
 	}
-	needed := append([]string{"n", "b", "sigma", "y"}, kind.fields...)
+	needed := append([]string{"n", "sigma", "y"}, kind.fields...)
+	if kind.scheme == Rotation {
+		c.MinSep, kind.matrix = 1, has("C")
+	} else {
+		needed = append(needed, "b")
+	}
 	if kind.matrix {
 		needed = append(needed, "C")
 	} else {
@@ -82,6 +88,8 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 		s.Prob, s.WarmStart = c.ProbCyclic, c.Scheme == "cyclic_poisson_random_shift"
 	case "balls_in_bins":
 		s.Prob, s.WarmStart = 0, false
+	case "rotation":
+		s.EpochSteps = c.Epoch
 	case "epoch_min_sep", "epoch_min_sep_two_examples":
 		check.Require(c.Scheme == "epoch_min_sep" || c.Examples == 2, "k_u", c.Examples, "must be 2")
 		s.Prob, s.WarmStart, s.EpochSteps = 0, false, c.Epoch

@@ -27,7 +27,7 @@ func readCases(t *testing.T, data []byte) []goldenCase {
 // TestGoldenLosses compares with losses computed elsewhere, by enumeration of all participation
 // patterns or in 40 digits.
 func TestGoldenLosses(t *testing.T) {
-	for name, tolerance := range map[string]float64{"logloss.json": 1e-9, "logloss_two_examples.json": 1e-10, "logloss_large.json": 1e-9, "logloss_epoch.json": 1e-9} {
+	for name, tolerance := range map[string]float64{"logloss.json": 1e-9, "logloss_two_examples.json": 1e-10, "logloss_large.json": 1e-9, "logloss_epoch.json": 1e-9, "logloss_rotation.json": 1e-9} {
 		data, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			t.Fatal(err)

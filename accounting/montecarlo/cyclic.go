@@ -19,7 +19,7 @@ func (cyclicPoisson) check(s Spec, c *param.Checker) {
 	checkOneExample(s, c)
 }
 
-func (cyclicPoisson) separated(s Spec) string { return s.Scheme }
+func (cyclicPoisson) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
 
 func (cyclicPoisson) exactness(Spec, int) Exactness { return Exact }
 

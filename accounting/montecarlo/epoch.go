@@ -23,7 +23,7 @@ func (epochMinSep) check(s Spec, c *param.Checker) {
 	checkUntruncated(s, c)
 }
 
-func (epochMinSep) separated(s Spec) string { return s.Scheme }
+func (epochMinSep) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
 
 // exactness: that of two examples takes memory in the square of min-sep.
 func (epochMinSep) exactness(s Spec, _ int) Exactness {

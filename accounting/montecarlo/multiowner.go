@@ -22,7 +22,7 @@ func (multiOwner) check(s Spec, c *param.Checker) {
 	c.Require(!s.Published || !s.WarmStart, "warm start", s.WarmStart, "must be false for the published distribution of Algorithm 3")
 }
 
-func (multiOwner) separated(s Spec) string { return s.Scheme }
+func (multiOwner) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
 
 func (multiOwner) exactness(Spec, int) Exactness { return NotProven }
 

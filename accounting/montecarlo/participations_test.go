@@ -60,6 +60,8 @@ var twoPrograms = map[string]programs{
 	"bins, once":            {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: patternSteps, Period: 8}}, Spec{Scheme: BallsInBins, MinSep: 8}, 1},
 	"cyclic, one part":      {sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: patternSteps, MinSep: 4}}, Spec{Scheme: CyclicPoisson, MinSep: 4, Prob: 0.4}, 4},
 	"cyclic, secret":        {sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: patternSteps, MinSep: 4, SecretPartition: true}}, Spec{Scheme: CyclicPoisson, MinSep: 4, Prob: 0.4, WarmStart: true}, 1},
+	"rotation":              {sampling.Spec{Rotation: &sampling.Rotation{Steps: patternSteps, EpochSteps: 3}}, Spec{Scheme: Rotation, EpochSteps: 3, MinSep: 1}, 1},
+	"rotation, once":        {sampling.Spec{Rotation: &sampling.Rotation{Steps: patternSteps, EpochSteps: 12}}, Spec{Scheme: Rotation, EpochSteps: 12, MinSep: 1}, 1},
 	"multi-owner of two": {sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.2, Steps: patternSteps, MinSep: 3}},
 		Spec{Scheme: MultiOwner, MinSep: 3, Prob: 0.2, WarmStart: true, MaxExamplesPerOwner: 2}, 1},
 }
@@ -140,8 +142,11 @@ func TestDrawsAreThoseOfBatches(t *testing.T) {
 		if err := differ(formed, drawnPatterns(c.drawn, name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		wrong := []Spec{c.drawn}
-		wrong[0].MinSep++
+		var wrong []Spec
+		if c.drawn.Scheme != Rotation { // it has no min-sep
+			wrong = append(wrong, c.drawn)
+			wrong[0].MinSep++
+		}
 		if c.drawn.EpochSteps > 0 {
 			longer := c.drawn
 			longer.EpochSteps++

@@ -61,15 +61,18 @@ func kinds() map[string]Spec {
 		}),
 		"epoch":            with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 9 }),
 		"epoch of min-sep": with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 4 }),
-		"long epoch":       with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 55 }),
-		"balanced":         with(balance(4, 3)),
-		"balanced, mixed":  with(balance(4, 5.5)),
-		"balanced, once":   with(balance(4, 0.7)),
-		"cyclic":           with(func(s *Spec) { s.Scheme, s.WarmStart = CyclicPoisson, false }),
-		"phase":            with(func(s *Spec) { s.Scheme = CyclicPoisson }),
-		"two":              with(func(s *Spec) { s.MaxExamplesPerOwner = 2 }),
-		"two cold":         with(func(s *Spec) { s.MaxExamplesPerOwner, s.WarmStart = 2, false }),
-		"three":            with(func(s *Spec) { s.MaxExamplesPerOwner, s.NoiseMultiplier = 3, 2 }),
+		"rotation": with(func(s *Spec) {
+			s.Scheme, s.Prob, s.WarmStart, s.MinSep, s.EpochSteps = Rotation, 0, false, 1, 9
+		}),
+		"long epoch":      with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 55 }),
+		"balanced":        with(balance(4, 3)),
+		"balanced, mixed": with(balance(4, 5.5)),
+		"balanced, once":  with(balance(4, 0.7)),
+		"cyclic":          with(func(s *Spec) { s.Scheme, s.WarmStart = CyclicPoisson, false }),
+		"phase":           with(func(s *Spec) { s.Scheme = CyclicPoisson }),
+		"two":             with(func(s *Spec) { s.MaxExamplesPerOwner = 2 }),
+		"two cold":        with(func(s *Spec) { s.MaxExamplesPerOwner, s.WarmStart = 2, false }),
+		"three":           with(func(s *Spec) { s.MaxExamplesPerOwner, s.NoiseMultiplier = 3, 2 }),
 		"published": with(func(s *Spec) {
 			s.Scheme, s.MaxExamplesPerOwner, s.WarmStart, s.Published = MultiOwner, 3, false, true
 		}),

@@ -16,8 +16,8 @@ type scheme interface {
 	// check reports the faults of all parameters but those that every scheme has: steps, min-sep,
 	// σ.
 	check(s Spec, c *param.Checker)
-	// separated names what needs a strategy of at most min-sep bands; "" if nothing of s does.
-	separated(s Spec) string
+	// bands says how many bands a strategy may have.
+	bands(s Spec) bandLimit
 	// exactness says what losses are worth for a strategy of so many bands.
 	exactness(s Spec, bands int) Exactness
 	// ratio is the recursion of the loss in one direction.
@@ -25,6 +25,16 @@ type scheme interface {
 	// draw appends the participations of one owner's examples to dst, sorted by step.
 	draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit
 }
+
+// bandLimit is the number of bands, of which parameter's size, that a strategy may have at most for
+// what is said; the zero value is none.
+type bandLimit struct {
+	most          int
+	parameter, by string
+}
+
+// atMostMinSep is the limit of a scheme, or of a part of it, by min-sep.
+func (s Spec) atMostMinSep(by string) bandLimit { return bandLimit{s.MinSep, "min-sep", by} }
 
 // schemes are the ways to take part, by the names of their schemes. Each file's init sets its
 // own.

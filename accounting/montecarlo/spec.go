@@ -54,11 +54,11 @@ type Spec struct {
 
 	// Prob is the probability with which an available example participates at a step: for cyclic
 	// Poisson at the steps of its part, for Algorithm 3 of being sampled, blocked or not.
-	// Balls-in-bins, epoch-min-sep and balanced-min-sep have none: 0.
+	// Balls-in-bins, epoch-min-sep, balanced-min-sep and rotation have none: 0.
 	Prob float64 `json:"prob"`
 
-	// EpochSteps is T of epoch-min-sep: an example participates exactly once in every T steps. 0
-	// for others.
+	// EpochSteps is T of epoch-min-sep and rotation: an example, or an owner, participates exactly
+	// once in every T steps. 0 for others.
 	EpochSteps int `json:"epoch_steps,omitempty"`
 
 	// Participations is κ of balanced-min-sep: how often an example participates in the run. 0 for
@@ -133,7 +133,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 		return
 	}
 	scheme.check(s, check)
-	check.Require(s.EpochSteps == 0 || s.Scheme == EpochMinSep, "epoch steps", s.EpochSteps, "is for epoch-min-sep only")
+	check.Require(s.EpochSteps == 0 || s.Scheme == EpochMinSep || s.Scheme == Rotation, "epoch steps", s.EpochSteps, "is for epoch-min-sep and rotation only")
 	check.Require(s.Participations == 0 && s.Hazards == "" || s.Scheme == BalancedMinSep, "participations", s.Participations, "is for balanced-min-sep only")
 	check.Require(!s.Published || s.Scheme == MultiOwner, "published distribution", s.Published, "is for multi-owner only")
 	if s.MaxBatchSize > 0 {
@@ -152,9 +152,9 @@ func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
 	}
 	check.Require(largest <= maxSquaredNorm, "squared column norm over squared noise multiplier", largest,
 		fmt.Sprintf("must be at most %g: losses lose their accuracy beyond", maxSquaredNorm))
-	if scheme, ok := schemes[s.Scheme]; ok && c.Bands > s.MinSep {
-		what := scheme.separated(s)
-		check.Require(what == "", "bands", c.Bands, fmt.Sprintf("must be at most min-sep, %d, for %s: no loss is known otherwise", s.MinSep, what))
+	if scheme, ok := schemes[s.Scheme]; ok {
+		l := scheme.bands(s)
+		check.Require(l.by == "" || c.Bands <= l.most, "bands", c.Bands, fmt.Sprintf("must be at most %s, %d, for %s: no loss is known otherwise", l.parameter, l.most, l.by))
 	}
 }
 

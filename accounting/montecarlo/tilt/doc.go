@@ -1,5 +1,5 @@
 // Package tilt estimates and bounds the hockey-stick divergences of b-min-sep, epoch-min-sep,
-// balanced-min-sep and balls-in-bins batches with few samples: Rényi-tilted sampling.
+// balanced-min-sep, rotation and balls-in-bins batches with few samples: Rényi-tilted sampling.
 //
 // # What it is for
 //
@@ -45,8 +45,8 @@
 // which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200
 // and 256 at 3, whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB). Balanced-min-sep
 // has order 3 where its exact table takes no more than 140 MB, else in blocks, in 1 GiB at most.
-// Balls-in-bins has orders to 3. Not covered, and refused with ErrNotTilted: more bands than
-// min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
+// Balls-in-bins has orders to 3, rotation order 2 (F5.5r). Not covered, and refused with
+// ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
 //
 // # Several examples per owner
 //

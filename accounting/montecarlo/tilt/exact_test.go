@@ -94,6 +94,15 @@ func makeExactCases() (cases []exactCase) {
 		}
 		cases = appendExact(cases, two, sums, products)
 	}
+	// Rotation: two periods of one step, one of two, and a second one that is cut to a step.
+	for _, r := range []rotationCase{{toeplitz(2, 1), 1, 1.1}, {toeplitz(2, 1, .5), 2, .9}, {toeplitz(2, 1, .5), 3, .9}} {
+		var means [][]float64
+		var weights []float64
+		for _, a := range rotationPatterns(2, r.period) {
+			means, weights = append(means, image(r.c, a.hits)), append(weights, a.prob)
+		}
+		cases = appendExact(cases, r.spec(), means, weights)
+	}
 	// A fixed number of times: both steps, one of them, one or both.
 	for _, e := range []balancedCase{{toeplitz(2, 1), 1, 1.5, .9, 0}, {toeplitz(2, 1, .5), 2, 1, .9, 0}, {toeplitz(2, 1, .5), 2, .6, .9, 0}} {
 		var means [][]float64

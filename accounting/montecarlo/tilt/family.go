@@ -40,6 +40,7 @@ var families = map[string]family{
 	montecarlo.BallsInBins:    ballsInBins{},
 	montecarlo.EpochMinSep:    epochMinSep{},
 	montecarlo.BalancedMinSep: balancedMinSep{},
+	montecarlo.Rotation:       rotation{},
 }
 
 // source draws tuples of one order and knows their total weight.

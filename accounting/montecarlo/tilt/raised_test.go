@@ -17,6 +17,7 @@ func TestMomentsAreRaised(t *testing.T) {
 		"b-min-sep, once":  {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 24, Prob: .1, WarmStart: true},
 		"epoch-min-sep":    {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 4, EpochSteps: 8},
 		"balanced-min-sep": balancedCase{c, 4, 2.5, 1, 0}.spec(),
+		"rotation":         {Scheme: montecarlo.Rotation, Steps: 24, MinSep: 1, EpochSteps: 8},
 		"balls-in-bins":    {Scheme: montecarlo.BallsInBins, Steps: 24, MinSep: 6},
 	}
 	for name, s := range specs {
@@ -45,6 +46,8 @@ func TestMomentsAreRaised(t *testing.T) {
 				computed = s.table.lnN
 			case binSource:
 				computed = s.bins.logN
+			case pairSource:
+				computed = s.pairs.logN
 			case onceSource:
 				computed = s.once.logN
 			default:

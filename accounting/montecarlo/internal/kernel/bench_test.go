@@ -37,10 +37,23 @@ func BenchmarkEpochs(b *testing.B) {
 	for _, c := range []struct {
 		n, minSep, epoch int
 		sigma            float64
-	}{{7200, 256, 1800, 0.6}, {1000, 16, 250, 0.55}} {
+	}{{7200, 256, 1800, 0.6}, {1000, 16, 250, 0.55}, {1000, 16, 138, 0.63}} {
 		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
 			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
 				return likelihood.EpochMinSep(likelihood.Epochs{Steps: c.n, MinSep: c.minSep, Epoch: c.epoch}, m.SquaredNorms(1/(c.sigma*c.sigma)))
+			})
+		})
+	}
+}
+
+func BenchmarkRotation(b *testing.B) {
+	for _, c := range []struct {
+		n, bands, period int
+		sigma            float64
+	}{{7200, 256, 1800, 0.6}, {1000, 16, 138, 0.63}} {
+		b.Run(fmt.Sprintf("n=%d/w=%d", c.n, c.bands), func(b *testing.B) {
+			benchmark(b, c.n, c.bands, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
+				return likelihood.NewRotation(likelihood.Periods{Steps: c.n, Period: c.period}, m, 1/(c.sigma*c.sigma))
 			})
 		})
 	}

@@ -119,6 +119,8 @@ func linear(l likelihood.Ratio) Recursion {
 			return newEpochs(l)
 		}
 		return newRenewal(l)
+	case *likelihood.Rotation:
+		return newRotation(l)
 	case *likelihood.EpochPair:
 		return newEpochPair(l)
 	case *likelihood.Classes:
