@@ -44,9 +44,11 @@
 // tuples, drawn from with weights of at most 1 (F5.9). Epoch-min-sep has C(b+θ-1, θ-1) states, of
 // which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200
 // and 256 at 3, whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB). Balanced-min-sep
-// has order 3 where its exact table takes no more than 140 MB, else in blocks, in 1 GiB at most.
-// Balls-in-bins has orders to 3, rotation order 2 (F5.5r). Not covered, and refused with
-// ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
+// has any order from tables of two replicas (F5.12), which serve where noise is much and
+// participations are many. Elsewhere it has order 3 where its exact table takes no more than 140
+// MB, else in blocks, in 1 GiB at most. Balls-in-bins has orders to 3, rotation order 2 (F5.5r).
+// Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm
+// 3 (F4.1), cyclic Poisson.
 //
 // # Several examples per owner
 //

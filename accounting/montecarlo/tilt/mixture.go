@@ -20,6 +20,9 @@ type Member struct {
 	// Block is the length of the blocks in which N_θ is bounded and tuples get weights (F5.9); 0
 	// where both are exact.
 	Block int `json:"block,omitempty"`
+
+	// Couples says that N_θ is bounded by tables of two replicas, by which tuples are drawn (F5.12).
+	Couples bool `json:"couples,omitempty"`
 }
 
 // mixture is a proposal with density Σ λ_θ f^θ/N_θ against Q, for values
@@ -145,6 +148,26 @@ type slowTuples interface {
 	tupleTime(s montecarlo.Spec, order int) float64 // in ns, about
 }
 
+// sampleTime is the time of a sample without its tuple, in ns, about.
+func sampleTime(s montecarlo.Spec, draws int) float64 {
+	time := 25 * float64(s.Steps)
+	if draws > 0 {
+		time += 50*float64(s.Steps) + 500*float64(draws*max(1, s.MaxExamplesPerOwner))
+	}
+	return time
+}
+
+// time is that of a sample with exact tuples, in ns, about.
+func (m mixture) time(s montecarlo.Spec, draws int) float64 {
+	time := sampleTime(s, draws)
+	if family, ok := families[s.Scheme].(slowTuples); ok {
+		for _, member := range m.members {
+			time += member.Weight * family.tupleTime(s, member.Order)
+		}
+	}
+	return time
+}
+
 // quick leaves out the orders above the one of which the fewest samples, M, in the least time each,
 // are needed.
 func (m mixture) quick(s montecarlo.Spec, draws int) mixture {
@@ -152,10 +175,7 @@ func (m mixture) quick(s montecarlo.Spec, draws int) mixture {
 	if !ok {
 		return m
 	}
-	rest := 25 * float64(s.Steps) // of a sample, in ns, about
-	if draws > 0 {
-		rest += 50*float64(s.Steps) + 500*float64(draws*m.examples)
-	}
+	rest := sampleTime(s, draws)
 	least, last := math.Inf(1), 0
 	for i, member := range m.members {
 		time := rest + family.tupleTime(s, member.Order)

@@ -94,8 +94,9 @@ func (p Proposal) Validate() error {
 		total := 0.0
 		for _, m := range p.Members {
 			check.AtLeast("order", m.Order, 1)
-			check.Require(m.Order <= maxOrder || m.Block > 0 && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", maxOrder))
+			check.Require(m.Order <= maxOrder || (m.Block > 0 || m.Couples) && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", maxOrder))
 			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep, "block", m.Block, "must be 0 to min-sep")
+			check.Require(m.Block == 0 || !m.Couples, "couples", m.Couples, "must not be set with a block")
 			check.Probability("weight", m.Weight)
 			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
 			total += m.Weight
@@ -152,7 +153,7 @@ type Tables struct {
 
 // of is the tables of a member, or nil.
 func (t Tables) of(c Config, m Member) source {
-	if m.Block > 0 || t.config != c {
+	if m.Block > 0 || m.Couples || t.config != c {
 		return nil
 	}
 	return t.orders[m.Order]
@@ -208,6 +209,7 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, must b
 	}
 	least, last := math.Inf(1), math.Inf(1) // M so far, and how the last order changed it
 	walkError, converged, walkable := 0.0, false, k
+	couples := searchCouples(c, columns, k+1, work)
 	part := 1.0 // of the work of an order that the one before took
 	var failed error
 	var s source
@@ -237,6 +239,9 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, must b
 		bound := mixture{[]Member{member}, c.Epsilon, k}.bound()
 		if math.IsInf(least, 1) {
 			least = bound
+			if k == 1 && !family.affordable(c.Spec, 4) && couples.bound < leastThird(member, c.Epsilon) {
+				break // order 3 would be the last, and takes seconds
+			}
 			continue
 		}
 		ratio := bound / least
@@ -252,6 +257,10 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, must b
 	proposal := Proposal{Config: c, Method: Tilted, Draws: drawsFor(c.Spec, c.Direction)}
 	if len(m.members) > 0 {
 		m = m.quick(c.Spec, proposal.Draws).best()
+	}
+	least = min(least, couples.bound)
+	if couples.member.Order > 0 && (len(m.members) == 0 || couples.total < m.bound()*m.time(c.Spec, proposal.Draws)) {
+		m.members, walkError, converged = []Member{couples.member}, couples.walkError, true
 	}
 	for order := range kept.orders {
 		if !slices.ContainsFunc(m.members, func(m Member) bool { return m.Order == order }) {
@@ -285,6 +294,12 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, must b
 	proposal.Bound = max(leastBound, m.bound()*(1+2*proposal.Slack))
 	proposal.Divergence = min(1, max(least, leastBound), proposal.Bound)
 	return proposal, nil
+}
+
+// leastThird is the least M that order 3 may have, given a member of order 2: ln N_θ is convex in
+// θ, and 0 at 1.
+func leastThird(second Member, epsilon float64) float64 {
+	return mixture{[]Member{{Order: 3, Weight: 1, LogN: 2 * second.LogN}}, epsilon, 1}.bound()
 }
 
 // reverseProposal is the proposal of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f

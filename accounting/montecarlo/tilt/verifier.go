@@ -165,9 +165,10 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 	return nil
 }
 
-// workOf is the work of the tables of a member; that of blocks is too little to be told of.
+// workOf is the work of the tables of a member; that of blocks and of couples is too little to be
+// told of.
 func workOf(s montecarlo.Spec, m Member) float64 {
-	if m.Block > 0 {
+	if m.Block > 0 || m.Couples {
 		return 0
 	}
 	return families[s.Scheme].work(s, m.Order)
@@ -176,6 +177,9 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 // sourceOf makes the tables of a member, to draw from, with those of another member, if lower is
 // not nil, and tells watch of the work as it is done.
 func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch func(float64)) (source, error) {
+	if m.Couples {
+		return newCoupleSource(s, columns, m.Order, true)
+	}
 	if m.Block == 0 {
 		return sourceAbove(lower, s, columns, m.Order, true, watch)
 	}
