@@ -27,7 +27,14 @@ func (a ballsInBins) method() (Method, error) {
 	return MonteCarlo, nil
 }
 
-func (a ballsInBins) loss(*montecarlo.Spec) {} // the period, its min-sep, says all
+// loss: the period, its min-sep, says all. An example takes part at most once where the run has no
+// more steps, at each with probability 1/b. So it does with b-min-sep with min-sep n and
+// p/(1+(n-1)p) = 1/b, which takes less time.
+func (a ballsInBins) loss(spec *montecarlo.Spec) {
+	if n, b := a.scheme.Steps, a.scheme.Period; b >= n {
+		spec.Scheme, spec.MinSep, spec.Prob, spec.WarmStart = montecarlo.BMinSep, n, 1/float64(b-n+1), true
+	}
+}
 
 // participation: the phases are uniform and independent.
 func (a ballsInBins) participation() participation {

@@ -288,6 +288,9 @@ const (
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
 // further, and the first in both directions.
 func (p *planning) rank(ctx context.Context, rows []*Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	p.enter(p.stages, "telling the best apart")
 	order(rows)
 	// contenders are those that are not behind the first.

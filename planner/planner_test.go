@@ -309,3 +309,14 @@ func TestCoverage(t *testing.T) {
 		}
 	}
 }
+
+// TestNoCandidates: schemes and kinds that never go together leave a plan without a row.
+func TestNoCandidates(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds = []string{"b-min-sep"}, []string{"banded"}
+	r.Populations[0].Examples, r.Populations[0].Given = 100_000, 100_000
+	out, err := r.Plan(t.Context())
+	if !errors.Is(err, ErrNone) || len(out.Rows) > 0 || len(out.Why) == 0 {
+		t.Errorf("%+v, %v: want a reason, no row and ErrNone", out, err)
+	}
+}

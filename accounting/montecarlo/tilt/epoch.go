@@ -17,8 +17,8 @@ func (epochMinSep) separated() bool { return true }
 // affordable: states of the table times steps, some 50 ns each, so that orders above 3 of several
 // examples are left to blocks where they take long. Orders that cannot be kept are of no use.
 func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
-	if s.EpochSteps >= s.Steps && order <= 3 {
-		return true // newOnce refuses what is too much
+	if once, ok := atMostOnce(s); ok {
+		return onceAffordable(once, order)
 	}
 	limit := 3e7
 	switch {
@@ -31,26 +31,23 @@ func (epochMinSep) affordable(s montecarlo.Spec, order int) bool {
 	return kept && countStates(order, s.MinSep+1)*float64(s.Steps) <= limit
 }
 
-func (epochMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ func(float64)) (source, error) {
-	if s.EpochSteps >= s.Steps {
-		// At most once, each step with probability 1/T: b-min-sep with min-sep n and p/(1+(n-1)p) =
-		// 1/T.
-		once := s
-		once.Scheme, once.MinSep, once.WarmStart, once.EpochSteps = montecarlo.BMinSep, s.Steps, true, 0
-		once.Prob = 1 / float64(s.EpochSteps-s.Steps+1)
-		if o, err := newOnce(once, columns, order); err == nil {
-			return onceSource{o}, nil
-		}
+func (epochMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
+	if once, ok := atMostOnce(s); ok {
+		return newOnceSource(once, columns, order, keep, watch)
 	}
 	return newTupleSource(epochLaw(s), s, columns, order, room{keep: keep, maxBytes: epochTableBytes(order), state: stateBytes, passing: min(2*s.MinSep+3, s.Steps+1)})
 }
 
 func (epochMinSep) drawable(s montecarlo.Spec, order int) bool {
-	return s.EpochSteps >= s.Steps && order <= 3 || keptBytes(epochLaw(s), s.Steps, order) <= maxTableBytes
+	_, once := atMostOnce(s)
+	return once || keptBytes(epochLaw(s), s.Steps, order) <= maxTableBytes
 }
 
 // work is told of when an order's table is made.
 func (epochMinSep) work(s montecarlo.Spec, order int) float64 {
+	if once, ok := atMostOnce(s); ok {
+		return onceWork(once, order)
+	}
 	return countStates(order, s.MinSep+1) * float64(s.Steps)
 }
 

@@ -64,8 +64,8 @@ func (bMinSep) separated() bool { return true }
 // table). Orders above 3 gain a few per cent of σ; orders up to 3 decide whether tilting helps at
 // all.
 func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
-	if s.MinSep >= s.Steps && order <= 3 {
-		return true // newOnce refuses what is too much
+	if once, ok := atMostOnce(s); ok {
+		return onceAffordable(once, order)
 	}
 	limit := 6e7
 	if order <= 3 {
@@ -74,13 +74,9 @@ func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
 	return countStates(order, s.MinSep)*float64(s.Steps) <= limit
 }
 
-// source takes the closed form where an example takes part at most once, which goes to order 3, and
-// else the table.
 func (bMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
-	if s.MinSep >= s.Steps {
-		if o, err := newOnce(s, columns, order); err == nil {
-			return onceSource{o}, nil
-		}
+	if once, ok := atMostOnce(s); ok {
+		return newOnceSource(once, columns, order, keep, watch)
 	}
 	l := law.NewMinSep(s.MinSep, s.Prob, s.WarmStart)
 	return newTupleSource(l, s, columns, order, room{keep: keep, maxBytes: tableBytes(s.Steps, s.MinSep, order), passing: s.MinSep + 2, steady: true, watch: watch})
@@ -103,11 +99,15 @@ func tableBytes(steps, sep, order int) int {
 }
 
 // drawable: a table to draw from has no steady rate, and keeps every step.
-func (bMinSep) drawable(s montecarlo.Spec, order int) bool {
-	return s.MinSep >= s.Steps && order <= 3
+func (bMinSep) drawable(s montecarlo.Spec, _ int) bool {
+	_, once := atMostOnce(s)
+	return once
 }
 
 func (bMinSep) work(s montecarlo.Spec, order int) float64 {
+	if once, ok := atMostOnce(s); ok {
+		return onceWork(once, order)
+	}
 	return countStates(order, s.MinSep) * float64(s.Steps)
 }
 
@@ -129,18 +129,21 @@ func processOf(s montecarlo.Spec, columns *likelihood.Columns) process {
 }
 
 // tupleSource is a table of tuples.
-type tupleSource struct{ table *tuples }
+type tupleSource struct {
+	table *tuples
+	err   float64 // relative error of N_θ beside that of [tuples.roundingBound]
+}
 
 func newTupleSource(l law.Law, s montecarlo.Spec, columns *likelihood.Columns, order int, r room) (source, error) {
 	t, err := newTuples(l, s.Steps, order, newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier)), r)
-	return tupleSource{t}, err
+	return tupleSource{table: t}, err
 }
 
 func (s tupleSource) logN() float64 {
 	if s.table.theta == 1 {
 		return 0
 	}
-	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
+	return s.table.lnN + max(inflation, 2*(s.table.roundingBound()+s.err))
 }
 
 // walkError: a step of the walk adds what rounding, and U in place of V, change in the probability

@@ -67,7 +67,7 @@ func newOnce(s montecarlo.Spec, c *likelihood.Columns, order int) (*once, error)
 	n, w := c.Steps, c.Bands
 	work := float64(n) * float64(w) * float64(w) / 2
 	switch {
-	case order > 3:
+	case order > maxOnceOrder:
 		return nil, fmt.Errorf("%w: order %d of examples that take part at most once", ErrTable, order)
 	case order > 1 && onceBytes(n, w, order) > maxTableBytes || order == 3 && work > maxOnceWork:
 		return nil, fmt.Errorf("%w: order %d at %d steps and %d bands is too much work", ErrTable, order, n, w)

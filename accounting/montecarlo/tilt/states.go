@@ -17,6 +17,8 @@ type states struct {
 	lags     int // steps that a move takes at most
 	least    int // labels below it are in use at steps of every kind
 
+	fixedWaits bool // the time until a label is free is the same at every step
+
 	groups  []group
 	groupAt []int // of the groups of so many replicas, the number of the first
 	kinds   []transitions
@@ -110,6 +112,7 @@ func (t *tuples) makeStates() {
 	}
 	_, kinds := t.law.Kind(0)
 	t.kinds = make([]transitions, kinds)
+	t.fixedWaits = kinds == 1 && t.law.AllFreeAt(0) < 0
 	t.lags, t.least = 1, labels
 	for kind := range t.kinds {
 		k := &t.kinds[kind]
@@ -238,7 +241,7 @@ func (t *tuples) makeTransitions(kind int) {
 // moveTo is the move to labels at the next step; it changes them.
 func (t *tuples) moveTo(labels []int) move {
 	lag := 1
-	if len(t.kinds) == 1 { // waits are the same at every step
+	if t.fixedWaits {
 		lag += t.wait(labels, 0)
 	}
 	descend(labels)

@@ -29,7 +29,7 @@ func TestTablesServeVerifiers(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, m := range p.Members {
-			isOnce := s.MinSep == s.Steps && m.Order <= 3 // in closed form
+			isOnce := s.MinSep == s.Steps
 			wanted := m.Order > 1 && m.Block == 0 && (s.Scheme != montecarlo.BMinSep || isOnce)
 			if has := tables.of(config, m) != nil; has != wanted {
 				t.Errorf("%s, order %d: has tables to draw from: %v", name, m.Order, has)

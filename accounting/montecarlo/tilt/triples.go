@@ -67,7 +67,7 @@ type tripleRow struct {
 
 func (t *tuples) tripleRow(i, d int) tripleRow {
 	wait := d
-	if len(t.kinds) > 1 {
+	if !t.fixedWaits {
 		wait = 1 + t.waits[d-1]
 	}
 	left := max(0, t.gram.sep-wait) // of the one that takes part

@@ -271,7 +271,7 @@ func (t *tuples) step(i int) {
 
 // prepareWaits sets what depends on the waits from a step on.
 func (t *tuples) prepareWaits(step int, in level) {
-	if len(t.kinds) == 1 {
+	if t.fixedWaits {
 		return // moves have them
 	}
 	t.waiting = -1

@@ -32,7 +32,7 @@ type Law interface {
 	// step, and took part there or not.
 	Enter(label, kind int, takes bool) int
 	// FreeAt is the step at which an example with a label is first free, from a step on. With one
-	// kind of step the time between them is always the same.
+	// kind of step the time between them is always the same, unless AllFreeAt has a step.
 	FreeAt(label, step int) int
 	// Pass is the label before a later step of an example that takes part at none before it.
 	Pass(label, from, to int) int

@@ -19,6 +19,9 @@ func laws(t *testing.T) map[string]Law {
 		for _, epoch := range []int{b, b + 1, 2*b - 1, 3 * b, 17, 60} {
 			all[fmt.Sprintf("epochs of %d, b = %d", epoch, b)] = NewEpochs(steps, b, epoch)
 		}
+		all[fmt.Sprintf("at most once, %d bands", b)] = NewOnce(steps, b, .02, 1, 1-steps*.02)
+		all[fmt.Sprintf("once, %d bands", b)] = NewOnce(steps, b, 1./steps, 1, 0)
+		all[fmt.Sprintf("at most once, %d bands, cold", b)] = NewOnce(steps, b, .03, .97, math.Pow(.97, steps))
 		for _, times := range []float64{.5, 2, 2.5} {
 			l, err := balanced.New(steps, b, times)
 			if err != nil {
@@ -72,6 +75,9 @@ func TestRates(t *testing.T) {
 		}
 		if s, ok := l.(MinSep); ok && !s.warm {
 			continue // the first steps have a higher rate
+		}
+		if s, ok := l.(Once); ok && s.ratio < 1 {
+			continue // each step has a lower rate than the one before
 		}
 		for i, rate := range rates {
 			if math.Abs(rate/rates[0]-1) > 1e-10 {
@@ -142,6 +148,8 @@ func TestOneFreeLabel(t *testing.T) {
 			continue
 		case Epochs:
 			sep = l.sep
+		case Once:
+			sep = l.bands
 		}
 		labels, _ := forward(l)
 		for i, row := range labels[:steps] {
@@ -152,7 +160,7 @@ func TestOneFreeLabel(t *testing.T) {
 				if l.Age(x) != sep-x {
 					t.Errorf("%s, label %d: age %d, want %d", name, x, l.Age(x), sep-x)
 				}
-				for d := range x {
+				for d := range min(x, steps-i) {
 					if got := l.Pass(x, i, i+d); got != x-d {
 						t.Errorf("%s, label %d before step %d: %d after %d steps", name, x, i, got, d)
 					}
