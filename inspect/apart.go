@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/registry"
@@ -131,7 +131,7 @@ func filesFormed(ctx context.Context, dir string) (f formedFiles, err error) {
 		return f, err
 	}
 	var facts manifest.BatchesFacts
-	if err := json.Unmarshal(ix.Facts, &facts); err != nil {
+	if err := strictjson.Loose(ix.Facts, &facts); err != nil {
 		return f, fmt.Errorf("inspect: %s: facts: %w", folder, err)
 	}
 	of := facts.Examples

@@ -2,11 +2,11 @@ package inspect
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"minsep/internal/strictjson"
 	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/sampling"
@@ -27,7 +27,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	found.Checks = []sampling.Check{filesCheck(ctx, table.Index, dir)}
 	unlistedCheck(ctx, &found, table.Index, dir)
 	var bound ownergraph.Bound
-	if err := json.Unmarshal(table.Index.Params, &bound); err != nil {
+	if err := strictjson.Loose(table.Index.Params, &bound); err != nil {
 		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
 	}
 	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {

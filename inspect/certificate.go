@@ -3,7 +3,6 @@ package inspect
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/stages"
@@ -111,7 +111,7 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 		return err
 	}
 	var params manifest.BatchesParams
-	if err := json.Unmarshal(ix.Params, &params); err != nil {
+	if err := strictjson.Loose(ix.Params, &params); err != nil {
 		return fmt.Errorf("inspect: %s: params: %w", manifest.BatchesFolder, err)
 	}
 	for _, d := range stages.Differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {

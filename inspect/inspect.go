@@ -9,7 +9,6 @@ package inspect
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +20,9 @@ import (
 	"minsep/internal/leave"
 	"minsep/internal/printable"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
+	"minsep/mechanism"
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/stages"
@@ -38,6 +39,8 @@ type Inspection struct {
 	old         []string                // names of checks that fail since the bounded table is another than the one that the result is for
 	certificate *accounting.Certificate // of the certificate's inspection, if it can be read
 	stepNoise   *planner.StepNoise      // of the noise's, where a certificate is for it
+	sampler     *sampling.Spec          // of the batches, if it can be read
+	strategy    *mechanism.Strategy     // of the noise, if it can be read
 }
 
 // Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be
@@ -230,12 +233,13 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	found.Checks = []sampling.Check{filesCheck(ctx, batches.Index, dir)}
 	unlistedCheck(ctx, &found, batches.Index, dir)
 	var params manifest.BatchesParams
-	if err := json.Unmarshal(batches.Index.Params, &params); err != nil {
+	if err := strictjson.Loose(batches.Index.Params, &params); err != nil {
 		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
 	}
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
 	}
+	found.sampler = &params.Scheme
 	ofOwners := params.Scheme.Owners != nil
 	if batches.OfOwners() != ofOwners {
 		return found, fmt.Errorf("inspect: %s: the format of the index, %s, is not that of its scheme", dir, batches.Index.Format)

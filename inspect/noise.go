@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"slices"
 
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/planner"
@@ -43,8 +43,9 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	if err != nil {
 		return found, err
 	}
+	found.strategy = recipe.Strategy
 	var described manifest.DescribedNoise
-	if err := json.Unmarshal(index.Facts, &described); err != nil {
+	if err := strictjson.Loose(index.Facts, &described); err != nil {
 		return found, fmt.Errorf("inspect: %s: facts: %w", dir, err)
 	}
 	facts := described.NoiseFacts

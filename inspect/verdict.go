@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,5 +160,34 @@ func without(found []Inspection) string {
 	if !isThere(found, manifest.RunName) {
 		return "a single folder says nothing of privacy: inspect the run directory" + what
 	}
+	if refused := refusal(found); refused != "" {
+		return "there is no certificate, and account makes none: " + refused + what
+	}
 	return "there is no certificate: minsep account makes one" + what
+}
+
+// refusal says why nothing certifies batches and noise that are there: no analysis is known of
+// their sampler with their strategy. It is "" where one is known, or that cannot be seen.
+func refusal(found []Inspection) string {
+	run := accounting.Run{MaxExamplesPerOwner: 1, Examples: 1} // with more of either, less is known
+	for _, i := range found {
+		if i.sampler != nil {
+			run.Sampler = *i.sampler
+		}
+		if i.strategy != nil {
+			run.Strategy = i.strategy
+		}
+	}
+	if run.Strategy == nil || run.Sampler.Validate() != nil {
+		return ""
+	}
+	method, err := run.Method()
+	var bad *accounting.RefusedError
+	switch {
+	case errors.As(err, &bad):
+		return bad.Scheme + ": " + bad.Reason
+	case err == nil && method == accounting.Unproven:
+		return "the published accounting is not proven"
+	}
+	return ""
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/sampling/stream"
 	"minsep/stages"
@@ -72,7 +72,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	s.protocol, s.earlier = l.Configuration(), l.Protocol().Earlier
 	asked, err := stages.ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if err == nil {
-		err = json.Unmarshal(asked, &s.request)
+		err = strictjson.Loose(asked, &s.request)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", refuse("has a ledger that cannot be read"), err)

@@ -60,7 +60,7 @@ var Parameters = []Parameter{
 	{"min-sep", "least distance in steps of two participations; the epoch of balls-in-bins",
 		"must be at least 1", func(p *Params) any { return &p.MinSep }},
 	{"epoch-steps", "epoch-min-sep and rotation: steps of an epoch, instead of a batch size, which becomes examples / epoch-steps",
-		"must be at least min-sep", func(p *Params) any { return &p.EpochSteps }},
+		"must be at least 1", func(p *Params) any { return &p.EpochSteps }},
 	{"participations", "balanced-min-sep: how often each example takes part in the run, instead of a batch size",
 		"must be above 0", func(p *Params) any { return &p.Participations }},
 	{"batch-size", "expected batch size, in examples, or in owners with --sample owners; exact for fixed",
@@ -73,7 +73,7 @@ var Parameters = []Parameter{
 		"", func(p *Params) any { return &p.SecretPartition }},
 	{"max-batch-size", "cut larger batches to a random subset of this size, in owners with --sample owners",
 		"must be at least 1", func(p *Params) any { return &p.MaxBatchSize }},
-	{"pad", "fill smaller batches up to the max batch size with row -1",
+	{"pad", "with max-batch-size: fill smaller batches up to it with row -1",
 		"", func(p *Params) any { return &p.Pad }},
 	{"max-participations", "fixed: let nobody take part more often than this",
 		"must be at least 1", func(p *Params) any { return &p.MaxParticipations }},
@@ -101,7 +101,7 @@ func (p Params) Validate() error {
 	c.Require(p.MaxParticipations >= 0, "max participations", p.MaxParticipations, "must be at least 1")
 	c.Require(p.MaxBatchSize >= 0, "max batch size", p.MaxBatchSize, "must be at least 1")
 	c.Require(p.MaxBatchSize == 0 || kind.untruncated == "", "max batch size", p.MaxBatchSize, kind.untruncated)
-	c.Require(!p.Pad || p.MaxBatchSize > 0, "pad", p.Pad, "needs a max batch size to pad to")
+	c.Require(!p.Pad || p.MaxBatchSize > 0, "pad", p.Pad, "needs a max batch size to pad to: give max-batch-size")
 	return c.Err()
 }
 

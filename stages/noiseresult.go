@@ -2,9 +2,9 @@ package stages
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/sampling/stream"
 )
@@ -69,7 +69,7 @@ func (n Noise) differences(ctx context.Context, dir string, run stream.RunID, ke
 		differs = append(differs, "its recipe is another one")
 	}
 	var has manifest.NoiseFacts
-	if err := json.Unmarshal(ix.Facts, &has); err != nil {
+	if err := strictjson.Loose(ix.Facts, &has); err != nil {
 		return false, nil, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
 	}
 	if has != facts {

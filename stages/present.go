@@ -11,6 +11,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling"
@@ -142,7 +143,7 @@ func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
 		return nil, err
 	}
 	t := new(tableFacts)
-	if err := json.Unmarshal(ix.Facts, &t.summary); err != nil {
+	if err := strictjson.Loose(ix.Facts, &t.summary); err != nil {
 		return nil, fmt.Errorf("facts: %w", err)
 	}
 	t.digest, err = manifest.DigestOf(ctx, dir)
@@ -163,7 +164,7 @@ func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, 
 	}
 	var params manifest.BatchesParams
 	var facts manifest.BatchesFacts
-	if err := errors.Join(json.Unmarshal(ix.Params, &params), json.Unmarshal(ix.Facts, &facts)); err != nil {
+	if err := errors.Join(strictjson.Loose(ix.Params, &params), strictjson.Loose(ix.Facts, &facts)); err != nil {
 		return nil, err
 	}
 	b := &formedBatches{sampler: params.Scheme, of: numberedExamples(facts.Examples)}
@@ -208,7 +209,7 @@ func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, err
 			return nil, nil
 		}
 		params := new(noise.Params)
-		return params, json.Unmarshal(ix.Params, params)
+		return params, strictjson.Loose(ix.Params, params)
 	case interrupted:
 		r, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -332,7 +333,7 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 		return Disagrees(store.Join(p.out, manifest.NoiseFolder), []string{"it was written before the training run was known"}, wayOut)
 	}
 	var was sampling.Spec
-	if err := json.Unmarshal([]byte(t.Sampler), &was); err != nil {
+	if err := strictjson.Loose([]byte(t.Sampler), &was); err != nil {
 		return fmt.Errorf("stages: %s: sampler: %w", store.Join(p.out, manifest.NoiseFolder), err)
 	}
 	differs := Differences(was, spec, "in the recipe of the noise", "here")

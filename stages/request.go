@@ -8,13 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
+
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/mechanism"
 	"minsep/sampling"
-	"strings"
 )
 
 // Request is the request of an account. A run that was stopped goes on with the protocol of its
@@ -35,20 +38,16 @@ type Request struct {
 	AlsoEpsilon         []float64       `json:"also_epsilon,omitempty"`     // further ε
 }
 
-func (a Account) request(p verification.Problem) (Request, error) {
-	r := Request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
+func (a Account) request(p verification.Problem) (r Request, err error) {
+	r = Request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
 		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples, AlsoEpsilon: p.AlsoEpsilon}
 	if p.CPUTime > 0 {
 		r.CPUTime = p.CPUTime.String()
 	}
 	if a.Bands == 0 {
-		b, err := json.Marshal(p.Run.Strategy)
-		if err != nil {
-			return r, fmt.Errorf("stages: %w", err)
-		}
-		r.Strategy = sha256.Sum256(b)
+		r.Strategy, err = digestOf(p.Run.Strategy)
 	}
-	return r, nil
+	return r, err
 }
 
 // Encode returns the file.
@@ -78,23 +77,55 @@ func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 	return " is of another request (" + strings.Join(differ, "; ") + ")"
 }
 
-// RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c.
-// Early ledgers and copies of certificates may have none, which is no fault.
+// RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c: for
+// its run, its points, and the noise multiplier if it names one. A budget is no part of a claim.
+// Early ledgers and copies of certificates may have no request, which is no fault.
 func RequestAgrees(ctx context.Context, folder string, c *accounting.Certificate) bool {
 	text, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
 	var r Request
-	if err != nil || json.Unmarshal(text, &r) != nil {
-		return false
-	}
+	return err == nil && json.Unmarshal(text, &r) == nil && r.agrees(c)
+}
+
+func (r Request) agrees(c *accounting.Certificate) bool {
 	asked, err := json.Marshal(r.Sampler)
 	if err != nil {
 		return false
 	}
 	certified, err := json.Marshal(c.Run.Sampler)
-	return err == nil && bytes.Equal(asked, certified) && r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && r.Epsilon == c.Epsilon && r.Delta == c.Delta
+	if err != nil || !bytes.Equal(asked, certified) || !r.madeBy(c.Run.Strategy) {
+		return false
+	}
+	for _, p := range c.Points {
+		if p.Epsilon != r.Epsilon && !slices.Contains(r.AlsoEpsilon, p.Epsilon) {
+			return false
+		}
+	}
+	return r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && r.Examples == c.Run.Examples &&
+		r.Epsilon == c.Epsilon && r.Delta == c.Delta && (r.NoiseMultiplier == 0 || r.NoiseMultiplier == c.NoiseMultiplier)
+}
+
+// madeBy says whether s is the strategy that was asked for.
+func (r Request) madeBy(s *mechanism.Strategy) bool {
+	if s == nil {
+		return false
+	}
+	if r.Bands > 0 {
+		return r.Strategy == manifest.Digest{} && s.Kind == mechanism.KindBandedToeplitz && s.Bands() == r.Bands
+	}
+	digest, err := digestOf(s)
+	return err == nil && digest == r.Strategy
+}
+
+// digestOf is the SHA-256 of a strategy's JSON.
+func digestOf(s *mechanism.Strategy) (manifest.Digest, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return manifest.Digest{}, fmt.Errorf("stages: %w", err)
+	}
+	return sha256.Sum256(b), nil
 }
 
 // Earlier lists the protocols with samples in and beside the ledger in a folder, whatever they are

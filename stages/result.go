@@ -2,13 +2,13 @@ package stages
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"minsep/accounting"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/sampling/stream"
 	"slices"
@@ -48,7 +48,7 @@ type Directory struct {
 // the key and the inputs.
 func PlanOf(dir string, run manifest.Run) (*Directory, error) {
 	var was PlanRecord
-	if err := json.Unmarshal(run.Plan.Plan, &was); err != nil {
+	if err := strictjson.Loose(run.Plan.Plan, &was); err != nil {
 		return nil, fmt.Errorf("stages: %s: plan: %w", store.Join(dir, manifest.RunName), err)
 	}
 	was.Out = dir

@@ -1,9 +1,9 @@
 package stages
 
 import (
-	"encoding/json"
 	"fmt"
 
+	"minsep/internal/strictjson"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 )
@@ -34,7 +34,7 @@ func (s Source) checkSample(p sampling.Params) error {
 		return bad
 	}
 	var bound ownergraph.Bound
-	if err := json.Unmarshal(s.Table.Index.Params, &bound); err != nil {
+	if err := strictjson.Loose(s.Table.Index.Params, &bound); err != nil {
 		return fmt.Errorf("stages: %s: params: %w", s.Table.Dir, err)
 	}
 	switch of := s.Table.Summary; {

@@ -4,13 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 )
 
 // TrainingOfPlan is the part of a plan that may change its training: all but the layout of files.
 func TrainingOfPlan(plan json.RawMessage) ([]byte, error) {
 	var r PlanRecord
-	if err := json.Unmarshal(plan, &r); err != nil {
+	if err := strictjson.Loose(plan, &r); err != nil {
 		return nil, fmt.Errorf("stages: %s: plan: %w", manifest.RunName, err)
 	}
 	r.Batches = PlanBatches{}

@@ -72,9 +72,9 @@ func once(text string) string {
 	seen := map[string]bool{}
 	all := strings.Split(text, "\n")
 	for _, line := range all {
-		flags, found := strings.CutSuffix(line, ": one of them must be given")
+		flags, _, found := strings.Cut(line, ": one of them must be given")
 		if !found {
-			flags, found = strings.CutSuffix(line, ": exactly one of them must be given")
+			flags, _, found = strings.Cut(line, ": exactly one of them must be given")
 		}
 		if found {
 			given := func(line string) bool {

@@ -74,12 +74,39 @@ func decode(r io.Reader, v any) error {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return err
+		return worded(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("something follows the JSON value")
 	}
 	return nil
+}
+
+// Loose is [json.Unmarshal], with an error that names no type of Go.
+func Loose(b []byte, v any) error { return worded(json.Unmarshal(b, v)) }
+
+// worded says of a value of a wrong type where it is, what it must be, and what it is.
+func worded(err error) error {
+	bad, is := err.(*json.UnmarshalTypeError)
+	if !is {
+		return err
+	}
+	return errors.New(strings.TrimSpace(bad.Field + " must be " + described(bad.Type) + ", and is " + found(bad.Value)))
+}
+
+// found is the value of an [json.UnmarshalTypeError] in a sentence.
+func found(value string) string {
+	switch kind, _, _ := strings.Cut(value, " "); kind {
+	case "bool":
+		return "true or false"
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	case "string", "number":
+		return "a " + value
+	}
+	return value
 }
 
 // mostNames is how many fields an object may have: more than any that a program writes here.
@@ -385,18 +412,22 @@ func described(t reflect.Type) string {
 		return d.Describe()
 	}
 	switch t.Kind() {
+	case reflect.Pointer:
+		return described(t.Elem())
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Float64:
+	case reflect.Float32, reflect.Float64:
 		return "a number"
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return "a whole number"
-	case reflect.Uint64:
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "a whole number that is not negative"
 	case reflect.String:
 		return "a string"
-	case reflect.Slice:
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice, reflect.Array:
 		return "a list, each of which is " + described(t.Elem())
 	}
-	return t.String()
+	return "another value"
 }

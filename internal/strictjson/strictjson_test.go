@@ -222,3 +222,32 @@ func TestForeign(t *testing.T) {
 		}
 	}
 }
+
+// TestWorded: the error for a value of a wrong type names the place, and no type of Go.
+func TestWorded(t *testing.T) {
+	type inner struct {
+		Many []int `json:"many"`
+	}
+	type outer struct {
+		Steps int32    `json:"steps"`
+		Share *float64 `json:"share"`
+		Name  string   `json:"name"`
+		In    inner    `json:"in"`
+	}
+	for text, want := range map[string]string{
+		`"x"`:                    "must be an object, and is a string",
+		`[]`:                     "must be an object, and is a list",
+		`{"steps": "x"}`:         "steps must be a whole number, and is a string",
+		`{"steps": 1.5}`:         "steps must be a whole number, and is a number 1.5",
+		`{"share": true}`:        "share must be a number, and is true or false",
+		`{"name": {}}`:           "name must be a string, and is an object",
+		`{"in": {"many": 3}}`:    "in.many must be a list, each of which is a whole number, and is a number",
+		`{"in": {"many": [""]}}`: "in.many must be a whole number, and is a string",
+	} {
+		for name, f := range map[string]func([]byte, any) error{"Loose": Loose, "Unmarshal": Unmarshal} {
+			if err := f([]byte(text), new(outer)); text != `"x"` && fmt.Sprint(err) != want || err == nil {
+				t.Errorf("%s of %s: %v, want %s", name, text, err, want)
+			}
+		}
+	}
+}

@@ -3,7 +3,6 @@ package planrun
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/pipelines"
 	"minsep/registry"
@@ -271,7 +271,7 @@ func (r *planRun) ofAnotherGraph(before *manifest.RunPlan) ([]string, error) {
 		return nil, nil
 	}
 	var was stages.PlanRecord
-	if err := json.Unmarshal(before.Plan, &was); err != nil {
+	if err := strictjson.Loose(before.Plan, &was); err != nil {
 		return nil, fmt.Errorf("planrun: %w", err)
 	}
 	if was.Inputs["graph"] == r.Inputs["graph"] {

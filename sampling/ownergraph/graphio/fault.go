@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"minsep/internal/printable"
 )
 
 // Fault is something wrong with an input file. It names the place and the kind of value found,
@@ -28,7 +30,7 @@ func (f *Fault) Error() string {
 	b.WriteString(FaultPrefix)
 	if f.File != "" {
 		shown := masked(f.File)
-		b.WriteString(" " + shown)
+		b.WriteString(" " + printable.Line(shown))
 		if shown != f.File && f.Number > 0 {
 			fmt.Fprintf(&b, " (file %d of the graph)", f.Number)
 		}

@@ -332,3 +332,11 @@ func TestUnreadableFile(t *testing.T) {
 		t.Error("no path was fine")
 	}
 }
+
+// TestFaultOfAName: a name that would act on a terminal, or end a line, is shown with escapes.
+func TestFaultOfAName(t *testing.T) {
+	f := graphio.Fault{File: "a\n\x1b[2Jb.csv", Rule: "must be a table"}
+	if got := f.Error(); got != `--graph a\n\x1b[2Jb.csv: must be a table` {
+		t.Errorf("%q", got)
+	}
+}
