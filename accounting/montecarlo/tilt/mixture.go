@@ -7,13 +7,13 @@ import (
 	"minsep/internal/golden"
 )
 
-// maxOrder is the highest θ that is tried.
+// maxOrder is the highest θ of a table.
 const maxOrder = 12
 
 // Member is one part of the proposal: with probability Weight, y is drawn with density f^Order/N
 // against Q. Order 1 is P itself.
 type Member struct {
-	Order  int     `json:"order"`      // θ, 1 to 12
+	Order  int     `json:"order"`      // θ, at least 1
 	Weight float64 `json:"weight"`     // λ_θ, all together 1
 	LogN   float64 `json:"log_moment"` // ln N_θ in nats, N_θ ≥ E_Q f^θ
 

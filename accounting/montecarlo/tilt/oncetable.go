@@ -14,7 +14,7 @@ func atMostOnce(s montecarlo.Spec) (once montecarlo.Spec, ok bool) {
 		s.Scheme, s.MinSep, s.WarmStart = montecarlo.BMinSep, s.Steps, true
 		s.Prob, s.EpochSteps = 1/float64(s.EpochSteps-s.Steps+1), 0
 		return s, true
-	case s.Scheme != montecarlo.EpochMinSep && s.MinSep >= s.Steps:
+	case (s.Scheme == montecarlo.BMinSep || s.Scheme == montecarlo.Poisson) && s.MinSep >= s.Steps:
 		return s, true
 	}
 	return s, false
@@ -30,12 +30,16 @@ const (
 	maxOnceTableBytes = 256 << 20
 )
 
-// newOnceSource takes the closed form where it goes, and else the table.
+// newOnceSource takes the closed form where it goes, then the table, then clusters.
 func newOnceSource(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
 	if o, err := newOnce(s, columns, order); err == nil {
 		return onceSource{o}, nil
 	}
-	return newOnceTable(s, columns, order, keep, watch)
+	if onceTableFits(s, order) {
+		return newOnceTable(s, columns, order, keep, watch)
+	}
+	c, err := newClusters(s, columns, order, exactClusters(columns.Bands, order))
+	return clusterSource{c}, err
 }
 
 // newOnceTable makes the table of [law.Once], with as many labels as the strategy has bands.
@@ -58,9 +62,30 @@ func onceLaw(s montecarlo.Spec, bands int) law.Once {
 
 // onceAffordable leaves it to newOnce to refuse what is too much up to maxOnceOrder.
 func onceAffordable(s montecarlo.Spec, order int) bool {
-	return order <= maxOnceOrder || onceWork(s, order) <= maxOnceTable && keptBytes(onceLaw(s, s.Strategy.Bands()), s.Steps, order) <= maxOnceTableBytes
+	return order <= maxOnceOrder || onceTableFits(s, order) || clusterWork(s.Steps, s.Strategy.Bands(), order) <= maxClusterWork
 }
 
-func onceWork(s montecarlo.Spec, order int) float64 {
+func onceTableFits(s montecarlo.Spec, order int) bool {
+	return order <= maxOrder && tableWork(s, order) <= maxOnceTable && keptBytes(onceLaw(s, s.Strategy.Bands()), s.Steps, order) <= maxOnceTableBytes
+}
+
+func tableWork(s montecarlo.Spec, order int) float64 {
 	return countStates(order, s.Strategy.Bands()+1) * float64(s.Steps)
+}
+
+// onceWork is the work of an order in states times steps of a table; a multiplication for clusters
+// takes an eighth of the time.
+func onceWork(s montecarlo.Spec, order int) float64 {
+	if order > maxOnceOrder && !onceTableFits(s, order) {
+		return clusterWork(s.Steps, s.Strategy.Bands(), order) / 8
+	}
+	return tableWork(s, order)
+}
+
+// highestOrder is the highest θ that is tried.
+func highestOrder(s montecarlo.Spec) int {
+	if _, ok := atMostOnce(s); ok {
+		return maxClusterOrder
+	}
+	return maxOrder
 }

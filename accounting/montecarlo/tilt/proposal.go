@@ -94,7 +94,7 @@ func (p Proposal) Validate() error {
 		total := 0.0
 		for _, m := range p.Members {
 			check.AtLeast("order", m.Order, 1)
-			check.Require(m.Order <= maxOrder || (m.Block > 0 || m.Couples) && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", maxOrder))
+			check.Require(m.Order <= highestOrder(p.Spec) || (m.Block > 0 || m.Couples) && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", highestOrder(p.Spec)))
 			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep, "block", m.Block, "must be 0 to min-sep")
 			check.Require(m.Block == 0 || !m.Couples, "couples", m.Couples, "must not be set with a block")
 			check.Probability("weight", m.Weight)
@@ -213,7 +213,7 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, must b
 	part := 1.0 // of the work of an order that the one before took
 	var failed error
 	var s source
-	for order := max(2, k); order <= maxOrder; order++ {
+	for order := max(2, k); order <= highestOrder(c.Spec); order++ {
 		if !(must && order == max(2, k)) && (!family.affordable(c.Spec, order) || part*family.work(c.Spec, order) > work) {
 			break
 		}

@@ -54,5 +54,10 @@ func (t tail) bound() float64 {
 // slack is that of a proposal: an error e of ln f changes the mean of the values by e·Φ(-from) at
 // most.
 func (t tail) slack(epsilon float64) float64 {
-	return lossError(epsilon) * max(1, normal.Tail(t.from)/t.bound())
+	if t.randomised {
+		return lossError(epsilon)
+	}
+	// Tail and bound over the density, which is 0 where d is large.
+	mills := normal.Mills(t.from)
+	return lossError(epsilon) * max(1, mills/(mills*(1+millsError)-normal.Mills(t.from+t.slope)))
 }

@@ -1,0 +1,380 @@
+package tilt
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"gonum.org/v1/gonum/floats"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/likelihood"
+)
+
+// clusters bounds N_θ of an example that takes part at most once, with the same probability a at
+// every step, for orders and runs that are too long for a table (F5.13). Participations fall into
+// clusters: the steps of one have gaps below the bands w, and steps of different ones are at least
+// w apart, where columns do not overlap. With ⟨c_i,c_{i+d}⟩/σ² ≤ most[d] a cluster weighs at most
+// the same wherever it begins. So
+//
+//	T_m(i) = T_m(i+1) + Σ_j C(m,j) Σ_s k_j(s) T_{m-j}(i+s+w)
+//
+// bounds the weight of m labelled replicas that all take part from step i on, over (na)^m. k_j(s)
+// is the sum over the clusters of j that span s steps. Clusters of up to exact participations are
+// listed. Larger ones have a listed beginning. After it neighbours weigh as they do, and all other
+// pairs as if at one step; any span is allowed, and T_{m-j}(i+1) follows.
+//
+// A tuple is drawn by these weights. Its own weight is its true weight over them, at most 1.
+type clusters struct {
+	steps, bands, order int
+	overlaps            *overlaps
+	most                []float64
+	exact               int
+	binomial            [][]float64
+	lists               []clusterList // of j: lists[j]; none of 0
+	long                []float64     // by j, the weight of all the clusters of more than exact
+	gaps                []float64     // partial sums of what a gap of a long cluster weighs
+
+	sums  [][]float64 // sums[m][i] = T_m(i)
+	count []float64   // partial sums of C(θ,m) never^{θ-m} (na)^m T_m(0)
+	logN  float64
+}
+
+// clusterList is the clusters of a number of participations, by span. A code has the gaps as digits
+// of base w, the first one least.
+type clusterList struct {
+	codes  []uint32
+	sums   []float64 // partial sums of the weights
+	from   []int     // of the codes of a span
+	spans  []float64 // weights by span
+	before []float64 // sums of these below a span
+}
+
+// maxClusterOrder is the highest order that is tried, mostCodes how many clusters of a size are
+// listed, and maxClusterWork bounds the multiplications of an order.
+const (
+	maxClusterOrder = 40
+	mostCodes       = 3e5
+	maxClusterWork  = 1e9
+)
+
+// exactClusters is how many participations the listed clusters have at most.
+func exactClusters(bands, order int) (exact int) {
+	for exact, codes := 1, float64(bands); ; exact, codes = exact+1, codes*float64(bands) {
+		if exact == order || codes > mostCodes {
+			return exact
+		}
+	}
+}
+
+// clusterWork is about how many multiplications an order takes.
+func clusterWork(steps, bands, order int) float64 {
+	j := float64(exactClusters(bands, order))
+	return float64(steps) * float64(order) * (j*(j-1)/2*float64(bands) + float64(order))
+}
+
+func newClusters(s montecarlo.Spec, columns *likelihood.Columns, order, exact int) (*clusters, error) {
+	first, ratio, never := onceDistribution(s)
+	n, w := s.Steps, columns.Bands
+	if ratio != 1 || order > maxClusterOrder || clusterWork(n, w, order) > maxClusterWork || float64(n)*float64(w)*float64(w)/2 > maxOnceWork {
+		return nil, fmt.Errorf("%w: order %d in clusters at %d steps and %d bands", ErrTable, order, n, w)
+	}
+	c := &clusters{steps: n, bands: w, order: order, exact: exact, most: make([]float64, w)}
+	c.overlaps = newOverlaps(columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	for _, row := range c.overlaps.rows {
+		for d, x := range row {
+			c.most[d] = max(c.most[d], x)
+		}
+	}
+	for m := range order + 1 {
+		c.binomial = append(c.binomial, nil)
+		for j := range m + 1 {
+			c.binomial[m] = append(c.binomial[m], choose(m, j))
+		}
+	}
+	c.list()
+	c.addUp()
+	c.choose(first, never)
+	if math.IsNaN(c.logN) || math.IsInf(c.logN, 0) {
+		return nil, fmt.Errorf("%w: order %d: the sums leave the range of float64", ErrTable, order)
+	}
+	return c, nil
+}
+
+// list makes the lists, and the weights of longer clusters.
+func (c *clusters) list() {
+	weights := make([]float64, c.bands) // of two participations by their distance
+	for d, x := range c.most {
+		weights[d] = math.Exp(x)
+	}
+	c.lists = make([]clusterList, c.exact+1)
+	scale := 1.0 // j!/n^j
+	for j := 1; j <= c.exact; j++ {
+		scale *= float64(j) / float64(c.steps)
+		c.lists[j] = newClusterList(j, c.bands, weights, scale)
+	}
+	// Of more participations at one step each counts half at most: 1/k! ≤ 1/2^{k-1}.
+	total := 0.0
+	for d, x := range weights {
+		if d == 0 {
+			x /= 2
+		}
+		total += x
+		c.gaps = append(c.gaps, total)
+	}
+	c.long = make([]float64, c.order+1)
+	last := &c.lists[c.exact]
+	x := last.before[len(last.spans)]
+	for j := c.exact + 1; j <= c.order; j++ {
+		x *= float64(j) / float64(c.steps) * total * math.Exp(float64(j-2)*c.most[0])
+		c.long[j] = x
+	}
+}
+
+// newClusterList lists the clusters of j participations: the weight is that of all pairs, over k!
+// for k of them at one step, times scale.
+func newClusterList(j, bands int, weights []float64, scale float64) clusterList {
+	size := 1
+	for range j - 1 {
+		size *= bands
+	}
+	l := clusterList{codes: make([]uint32, size), from: make([]int, (j-1)*(bands-1)+2)}
+	of := make([]float64, size) // weights by code
+	span := make([]int, size)
+	at := make([]int, j)
+	var place func(l, code, digit int, weight float64, equal int)
+	place = func(l, code, digit int, weight float64, equal int) {
+		if l == j {
+			of[code], span[code] = weight, at[j-1]
+			return
+		}
+		for d := range bands {
+			at[l] = at[l-1] + d
+			x, same := weight, 1
+			if d == 0 {
+				same = equal + 1
+				x /= float64(same)
+			}
+			for _, p := range at[:l] {
+				if t := at[l] - p; t < bands {
+					x *= weights[t]
+				}
+			}
+			place(l+1, code+d*digit, digit*bands, x, same)
+		}
+	}
+	place(1, 0, 1, scale, 1)
+	for code := range l.codes {
+		l.codes[code] = uint32(code)
+	}
+	slices.SortStableFunc(l.codes, func(a, b uint32) int { return span[a] - span[b] })
+	sum := 0.0
+	l.spans, l.before = make([]float64, len(l.from)-1), make([]float64, len(l.from))
+	for k, code := range l.codes {
+		sum += of[code]
+		l.sums = append(l.sums, sum)
+		l.spans[span[code]] += of[code]
+		l.from[span[code]+1] = k + 1
+	}
+	for s, x := range l.spans {
+		l.before[s+1] = l.before[s] + x
+	}
+	return l
+}
+
+// addUp computes T.
+func (c *clusters) addUp() {
+	c.sums = make([][]float64, c.order+1)
+	for m := 1; m <= c.order; m++ {
+		c.sums[m] = make([]float64, c.steps+1)
+	}
+	for i := c.steps - 1; i >= 0; i-- {
+		for m := 1; m <= c.order; m++ {
+			x := c.sums[m][i+1]
+			for j := 1; j <= m; j++ {
+				x += c.binomial[m][j] * c.following(m, j, i)
+			}
+			c.sums[m][i] = x
+		}
+	}
+}
+
+// following is the weight of the clusters of j of m participations that begin at a step, with all
+// that follows.
+func (c *clusters) following(m, j, i int) float64 {
+	rest := c.sums[m-j]
+	if j > c.exact {
+		if m == j {
+			return c.long[j]
+		}
+		return c.long[j] * rest[i+1]
+	}
+	l := &c.lists[j]
+	if m == j {
+		return l.before[min(len(l.spans), c.steps-i)]
+	}
+	spans := min(len(l.spans), c.steps-i-c.bands)
+	if spans <= 0 {
+		return 0
+	}
+	return floats.Dot(l.spans[:spans], rest[i+c.bands:i+c.bands+spans])
+}
+
+// choose sets what the number of participations is drawn by.
+func (c *clusters) choose(first, never float64) {
+	all := float64(c.steps) * first
+	sum := 0.0
+	c.count = c.count[:0]
+	for m := range c.order + 1 {
+		x := c.binomial[c.order][m] * math.Pow(never, float64(c.order-m)) * math.Pow(all, float64(m))
+		if m > 0 {
+			x *= c.sums[m][0]
+		}
+		sum += x
+		c.count = append(c.count, sum)
+	}
+	c.logN = math.Log(sum)
+}
+
+// walk sets hits[:0] to a tuple, and returns its weight. It is no tuple where that is 0. Steps is
+// scratch.
+func (c *clusters) walk(hits []kernel.Hit, steps []int, u *uniforms) ([]kernel.Hit, float64) {
+	hits = hits[:0]
+	weight, free := 1.0, 0
+	for i, m := 0, pick(c.count, u.float64()); m > 0; {
+		first := c.begin(m, i, u.float64())
+		at, next, log := c.draw(steps[:0], m, first, u)
+		last := at[len(at)-1]
+		if first < free || last >= c.steps {
+			return hits[:0], 0
+		}
+		weight *= math.Exp(c.true(at) - log)
+		for _, step := range at {
+			hits = addHit(hits, step)
+		}
+		m, i, free = m-len(at), next, last+c.bands
+	}
+	return hits, min(1, weight)
+}
+
+// begin draws where the first cluster of m participations begins, from step i on.
+func (c *clusters) begin(m, i int, u float64) int {
+	sums := c.sums[m]
+	least := u * sums[i]
+	return i + sort.Search(c.steps-i, func(x int) bool { return sums[i+x+1] < least })
+}
+
+// draw sets at to the steps of a cluster that begins at a step. Others may begin from the step next
+// on, by the weights that it was drawn by. log is the logarithm of its own, without the labels and
+// (na)^j.
+func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next int, log float64) {
+	var of [maxClusterOrder + 1]float64
+	total := 0.0
+	for j := 1; j <= m; j++ {
+		total += c.binomial[m][j] * c.following(m, j, first)
+		of[j] = total
+	}
+	j := 1 + pick(of[1:m+1], u.float64())
+	listed := min(j, c.exact)
+	l := &c.lists[listed]
+	from, to := 0, len(l.codes)
+	if j <= c.exact {
+		span := c.span(l, m-j, first, u.float64())
+		from, to = l.from[span], l.from[span+1]
+	}
+	least := 0.0
+	if from > 0 {
+		least = l.sums[from-1]
+	}
+	target := least + u.float64()*(l.sums[to-1]-least)
+	code := int(l.codes[from+sort.Search(to-from-1, func(k int) bool { return l.sums[from+k] >= target })])
+	at = append(at, first)
+	for range listed - 1 {
+		at = append(at, at[len(at)-1]+code%c.bands)
+		code /= c.bands
+	}
+	if j == listed {
+		return at, at[j-1] + c.bands, c.bounded(at)
+	}
+	log = c.bounded(at)
+	for len(at) < j {
+		d := pick(c.gaps, u.float64())
+		if log += c.most[d] + float64(len(at)-1)*c.most[0]; d == 0 {
+			log -= math.Ln2
+		}
+		at = append(at, at[len(at)-1]+d)
+	}
+	return at, first + 1, log
+}
+
+// span draws that of a listed cluster that begins at a step, where others follow or none.
+func (c *clusters) span(l *clusterList, others, first int, u float64) int {
+	if others == 0 {
+		spans := min(len(l.spans), c.steps-first)
+		return pick(l.before[1:spans+1], u)
+	}
+	spans := min(len(l.spans), c.steps-first-c.bands)
+	rest := c.sums[others][first+c.bands:]
+	u *= floats.Dot(l.spans[:spans], rest[:spans])
+	for s := range spans - 1 {
+		if u -= l.spans[s] * rest[s]; u < 0 {
+			return s
+		}
+	}
+	return spans - 1
+}
+
+// bounded is the logarithm of what pairs of steps weigh at most, over k! for k equal ones.
+func (c *clusters) bounded(at []int) float64 {
+	return c.log(at, func(_, d int) float64 { return c.most[d] })
+}
+
+// true is the same with what they weigh.
+func (c *clusters) true(at []int) float64 {
+	return c.log(at, func(i, d int) float64 { return c.overlaps.rows[i][d] })
+}
+
+func (c *clusters) log(at []int, pair func(i, d int) float64) (log float64) {
+	equal := 1
+	for l := 1; l < len(at); l++ {
+		if at[l] > at[l-1] {
+			equal = 1
+		} else {
+			equal++
+			log -= math.Log(float64(equal))
+		}
+		for _, i := range at[:l] {
+			if d := at[l] - i; d < c.bands {
+				log += pair(i, d)
+			}
+		}
+	}
+	return log
+}
+
+// clusterSource is clusters of F5.13.
+type clusterSource struct{ *clusters }
+
+func (s clusterSource) logN() float64 { return s.clusters.logN + max(inflation, 2*s.rounding()) }
+
+// rounding bounds the relative error of N̂ and of weights: sums over the steps, over j and over
+// spans, of products of sums; and an exponent of each pair, of a sum of `bands` products.
+func (s clusterSource) rounding() float64 {
+	m, w := float64(s.order), float64(s.bands)
+	return (float64(s.steps)*(m+4) + m*(m*w+mostCodes) + m*m*(w+8)*(1+s.most[0])) * 0x1p-53
+}
+
+func (s clusterSource) walkError() float64 { return s.rounding() }
+
+func (s clusterSource) walkable() bool { return true }
+
+func (s clusterSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+	panic("tilt: tuples of clusters have weights")
+}
+
+func (s clusterSource) weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) {
+	steps := make([]int, 0, maxClusterOrder)
+	return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return s.walk(hits, steps, u) }
+}

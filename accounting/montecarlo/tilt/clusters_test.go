@@ -1,0 +1,103 @@
+package tilt
+
+import (
+	"math"
+	"testing"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/internal/stattest"
+)
+
+func mustClusters(t *testing.T, s montecarlo.Spec, theta, exact int) *clusters {
+	t.Helper()
+	once, ok := atMostOnce(s)
+	if !ok {
+		t.Fatalf("%+v is not at most once", s)
+	}
+	c, err := newClusters(once, likelihood.NewColumns(s.Strategy), theta, exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// clusterCases are onceTableCases with all the clusters listed, and with few of them.
+func eachClusterCase(t *testing.T, do func(c tableCase, exact int)) {
+	t.Helper()
+	for _, c := range onceTableCases() {
+		for exact := 1; exact <= c.theta; exact++ {
+			do(c, exact)
+		}
+	}
+}
+
+// TestClustersBoundTheSumOverAllTuples, and are it where each pair of steps weighs as much as the
+// heaviest as far apart, and all clusters are listed.
+func TestClustersBoundTheSumOverAllTuples(t *testing.T) {
+	equal := 0
+	eachClusterCase(t, func(c tableCase, exact int) {
+		want := 0.0
+		eachTuple(c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, func(_ []int, w float64) { want += w })
+		clusters := mustClusters(t, c.spec(true), c.theta, exact)
+		got := math.Exp(clusters.logN)
+		if !(got >= want*(1-1e-12)) {
+			t.Errorf("%v, %d listed: N̂ = %v, N = %v", c, exact, got, want)
+		}
+		alike := true
+		for i, row := range clusters.overlaps.rows {
+			for d := range min(c.c.Steps-i, clusters.bands) {
+				alike = alike && math.Abs(row[d]-clusters.most[d]) < 1e-13
+			}
+		}
+		if alike && exact == c.theta {
+			if equal++; !(got <= want*(1+1e-12)) {
+				t.Errorf("%v, %d listed: N̂ = %v, want N = %v", c, exact, got, want)
+			}
+		}
+	})
+	if equal < 10 {
+		t.Errorf("%d cases are exact, want some", equal)
+	}
+}
+
+func TestTuplesOfClustersFollowTheirDistribution(t *testing.T) {
+	k := 0
+	eachClusterCase(t, func(c tableCase, exact int) {
+		if k++; c.theta == 1 || c.c.Steps == 1 || k%5 > 0 && !stattest.Long() {
+			return
+		}
+		clusters := clusterSource{mustClusters(t, c.spec(true), c.theta, exact)}
+		if err := weightedDistribution(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, clusters.clusters.logN, clusters.weightedWalker(), 15000); err != nil {
+			t.Errorf("%v, %d listed: %v", c, exact, err)
+		}
+	})
+	c := tableCase{toeplitz(5, 1, .6, .4), 6, .3, 1.5, 4}
+	for _, exact := range []int{2, 4} {
+		for _, spoil := range []func(c *clusters){
+			func(c *clusters) { c.choose(.06, 1-5*.06) },
+			func(c *clusters) { c.most[1] *= .5 },
+			func(c *clusters) { c.lists[2].spans[1] *= 3 },
+		} {
+			clusters := clusterSource{mustClusters(t, c.spec(true), c.theta, exact)}
+			logN := clusters.clusters.logN
+			spoil(clusters.clusters)
+			if weightedDistribution(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, logN, clusters.weightedWalker(), 30000) == nil {
+				t.Errorf("%v, %d listed: the test accepts tuples of another distribution", c, exact)
+			}
+		}
+	}
+}
+
+// TestClustersAreNearTheTable: in a run that is long beside its bands the bound is hardly above the
+// sum.
+func TestClustersAreNearTheTable(t *testing.T) {
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 400, MinSep: 400, Prob: 1, WarmStart: true, NoiseMultiplier: .8, Strategy: toeplitz(400, squareRoot(8)...)}
+	for _, theta := range []int{2, 4, 6} {
+		got, table := mustClusters(t, s, theta, exactClusters(8, theta)), mustOnceTable(t, s, theta)
+		t.Logf("order %d: ln N̂ = %v, ln N = %v", theta, got.logN, table.lnN)
+		if got.logN < table.lnN || got.logN > table.lnN+.1 {
+			t.Errorf("order %d: ln N̂ = %v, ln N = %v", theta, got.logN, table.lnN)
+		}
+	}
+}
