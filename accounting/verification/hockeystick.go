@@ -20,7 +20,7 @@ type hockeyStick struct {
 	epsilon   float64
 	direction montecarlo.Direction
 	proposal  *tilt.Proposal // nil: values of plain losses, in [0, 1]
-	untilted  bool           // proposal is nil at every noise multiplier
+	untilted  bool           // M is 1 at every noise multiplier
 	composed  float64        // an upper bound by composition of independent events; 0: there is none
 	cut       *accounting.Truncated
 
@@ -61,17 +61,23 @@ func (p Problem) knownStick(noiseMultiplier float64, d montecarlo.Direction, kno
 }
 
 // newHockeyStick plans how values are drawn: tilted or by a tangent where that is possible and has
-// M < 1, else as plain losses.
+// M < 1, else as plain losses, of a ratio that is drawn where an owner has several examples.
 func newHockeyStick(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (hockeyStick, error) {
 	s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
 	proposal, err := tilt.NewProposal(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
 		s.untilted = !errors.Is(err, tilt.ErrTable)
-		return s, s.spec.Validate()
+		if err := s.spec.Validate(); err != nil {
+			return s, err
+		}
 	case err != nil:
 		return s, err
 	case proposal.Bound < 1:
+		s.proposal = &proposal
+		return s, nil
+	}
+	if proposal, err = tilt.NewSampled(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d}); err == nil {
 		s.proposal = &proposal
 	}
 	return s, nil

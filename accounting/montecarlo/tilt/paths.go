@@ -60,7 +60,7 @@ func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
 // linear in one of its two methods, with factors that depend on y alone: those are convex in f_k,
 // so that their mean is at least that of the exact values. The hockey-stick value 1 - γ/f_k of a
 // plain sample y ~ P is concave in f_k, and its mean would be too small: the ratio itself is not to
-// be had.
+// be had. See harmonic for such samples.
 type randomised struct{ logRatio float64 }
 
 // logExcess is ln (f̂ - γ)_+, γ = e^epsilon.
@@ -122,17 +122,49 @@ func (p *paths) ratio(logF float64, u *uniforms, low, high float64) randomised {
 	power, all := float64(p.examples)*logF, float64(p.draws)
 	least := all * math.Exp(low-power) * (1 - certain)
 	most := all * math.Exp(high-power) * (1 + certain)
-	sum := 0.0
+	sum := newPowers()
 	for draw := range p.draws {
 		switch {
-		case sum+float64(p.draws-draw) < least:
+		case sum.value+float64(p.draws-draw) < least:
 			return randomised{math.Inf(-1)}
-		case sum > most:
+		case sum.value > most:
 			return randomised{math.Inf(1)}
 		}
-		sum += math.Exp(-p.overlap(u))
+		sum.add(p.overlap(u))
 	}
-	return randomised{power + math.Log(sum/all)}
+	return randomised{power + sum.log(all)}
+}
+
+// powers is a sum of e^-x, x ≥ 0, of any size.
+type powers struct {
+	value float64
+	small float64 // ln of the sum of those that value does not have: they leave the range of float64
+}
+
+// farPower is an x from which on e^-x is added to small.
+const farPower = 600
+
+func newPowers() powers { return powers{small: math.Inf(-1)} }
+
+func (p *powers) add(x float64) {
+	if x < farPower {
+		p.value += math.Exp(-x)
+		return
+	}
+	p.small = logSum(p.small, -x)
+}
+
+// log is ln of the sum over a number.
+func (p powers) log(over float64) float64 {
+	if math.IsInf(p.small, -1) {
+		return math.Log(p.value / over)
+	}
+	return logSum(math.Log(p.value), p.small) - math.Log(over)
+}
+
+// logSum is ln (e^a + e^b), of which one is finite.
+func logSum(a, b float64) float64 {
+	return max(a, b) + math.Log1p(math.Exp(min(a, b)-max(a, b)))
 }
 
 // certain is more than rounding can change in a sum of draws and in its logarithm.

@@ -25,6 +25,7 @@ const (
 	Tangent = "tangent" // y beyond where a tangent shows that the value is 0 (F5.4), for H(Q,P)
 	Shifted = "shifted" // y around a shifted mean (F5.4): of earlier versions, no longer planned
 	Plain   = "plain"   // y ~ Q, for H(Q,P) where no shift helps
+	Sampled = "sampled" // y ~ P or Q, with the ratio of an owner's examples drawn (F4.10), see NewSampled
 )
 
 // Config is one divergence to bound: H(P,Q) at e^Epsilon in direction montecarlo.P, H(Q,P) in
@@ -49,7 +50,7 @@ func (c Config) Validate() error {
 // sample, and holds all that a worker needs: the values depend on it and on a key alone.
 type Proposal struct {
 	Config
-	Method string `json:"method"` // Zero, Tilted, Tangent, Shifted or Plain
+	Method string `json:"method"` // Zero, Tilted, Tangent, Shifted, Plain or Sampled
 
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`
@@ -84,10 +85,13 @@ func (p Proposal) Validate() error {
 	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))
 	check.Require(p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon), "bound and slack", p.Bound, "are too small")
 	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
-	check.Require(p.Draws == 0 || randomisable(p.Spec) && (p.Method == Tilted || p.reverse()), "draws", p.Draws,
-		"must be 0: they are for several examples, tilted or by a tangent")
+	check.Require(p.Draws == 0 || randomisable(p.Spec) && (p.Method == Tilted || p.Method == Sampled || p.reverse()), "draws", p.Draws,
+		"must be 0: they are for several examples, tilted, sampled or by a tangent")
 	switch p.Method {
 	case Zero, Plain:
+	case Sampled:
+		check.Require(p.Draws > 0, "draws", p.Draws, "must be above 0: the ratio is drawn")
+		check.Require(p.Bound == 1, "bound", p.Bound, "must be 1")
 	case Tangent, Shifted:
 		check.Positive("kappa", p.Kappa)
 	case Tilted:
@@ -103,9 +107,9 @@ func (p Proposal) Validate() error {
 		}
 		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
 	default:
-		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, shifted or plain")
+		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, shifted, plain or sampled")
 	}
-	check.Require((p.Method == Tilted) == (p.Direction == montecarlo.P), "method", p.Method, "must be tilted in direction P, and only there")
+	check.Require(p.Method == Sampled || (p.Method == Tilted) == (p.Direction == montecarlo.P), "method", p.Method, "must be tilted in direction P, and only there")
 	return check.Err()
 }
 

@@ -38,7 +38,8 @@ type Verifier struct {
 	bulk     *stream.Bulk // of outputs
 	uniforms uniforms     // of tuples, or of projections
 	hits     [kernel.Lanes][]kernel.Hit
-	weights  [kernel.Lanes]float64 // of the tuples
+	weights  [kernel.Lanes]float64 // of the tuples; of method Sampled, the overlaps of the examples
+	prior    *prior                // of method Sampled in direction P
 	paths    *paths                // where the ratio of an owner is drawn, with uniforms of its own
 	coins    uniforms
 	in       kernel.Input
@@ -89,6 +90,10 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 	switch p.Method {
 	case Zero, Plain:
 		err = v.checkPlain(columns)
+	case Sampled:
+		if p.Direction == montecarlo.P {
+			v.prior = newPrior(p.Spec, columns)
+		}
 	case Tilted:
 		if p.Spec.MaxExamplesPerOwner > 1 {
 			specs = append(specs, single(p.Spec))
@@ -254,6 +259,9 @@ func (v *Verifier) Fork() *Verifier {
 	fork.bulk, fork.uniforms.bulk, fork.in.Bulk = &bulk, &tuples, &bulk
 	fork.hits, fork.out, fork.ready = [kernel.Lanes][]kernel.Hit{}, kernel.Output{}, false
 	fork.connect()
+	if v.prior != nil {
+		fork.prior = v.prior.fork()
+	}
 	if v.in.Projection != nil {
 		fork.in.Projection = &fork.at
 	}
@@ -335,6 +343,13 @@ func (v *Verifier) compute(batch uint64) {
 		}
 		v.in.Hits = &v.hits
 	}
+	if v.prior != nil {
+		for l := range v.hits {
+			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
+			v.hits[l], v.weights[l] = v.prior.draw(v.hits[l], &v.uniforms)
+		}
+		v.in.Hits = &v.hits
+	}
 	if v.proposal.Method == Tangent {
 		for l := range v.at {
 			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
@@ -397,13 +412,16 @@ func (v *Verifier) weight(lane int) float64 {
 func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	p := v.proposal
 	switch {
-	case p.Method == Tilted && float64(p.Spec.MaxExamplesPerOwner)*logF <= p.Epsilon: // f̂ ≤ f^k
+	case p.Direction == montecarlo.P && float64(p.Spec.MaxExamplesPerOwner)*logF <= p.Epsilon: // f̂ ≤ f^k
 		return 0
 	case p.Method == Shifted && v.out.Projection[lane] > -v.tangent.distance(p.Epsilon): // there f_k is at least e^-ε, whatever is drawn
 		return 0
 	}
 	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
 	v.paths.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+	if p.Method == Sampled {
+		return v.sampledValue(lane, logF)
+	}
 	if p.Method == Tilted {
 		ratio := v.paths.ratio(logF, &v.coins, p.Epsilon, math.Inf(1))
 		return v.weights[lane] * v.mixture.weigh(logF, ratio.logExcess(p.Epsilon))
