@@ -16,7 +16,7 @@ var directions = montecarlo.Directions
 
 // plannedSchemes and plannedKinds are those of which candidates are made.
 var (
-	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balanced-min-sep", "balls-in-bins", "fixed"}
+	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balanced-min-sep", "balls-in-bins", "fixed", "rotation"}
 	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBISR, mechanism.KindBIFR, mechanism.KindBandInv,
 		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
 )
@@ -56,6 +56,9 @@ func (s sequence) stageName(most int) string {
 
 // sequences are the candidates of a setting.
 func (s *setting) sequences() []sequence {
+	if s.rotation != nil {
+		return []sequence{{"rotation", 1, rotationPart}}
+	}
 	list := []sequence{{"independent events", 0, cyclicPart}}
 	if !s.owners { // fixed draws examples
 		list = append(list, sequence{"fixed", 0, fixedPart})
@@ -72,6 +75,8 @@ func (p *part) with(scheme string, minSep int) sampling.Params {
 	switch scheme {
 	case "epoch-min-sep":
 		s.BatchSize, s.EpochSteps = 0, max(minSep, int(min(math.Round(p.epoch()), math.MaxInt32)))
+	case "rotation":
+		s.BatchSize, s.MinSep, s.EpochSteps = 0, 0, p.rotation.period
 	case "balls-in-bins":
 		s.BatchSize, s.MinSep = 0, p.period()
 	case "fixed":

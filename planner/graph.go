@@ -12,14 +12,37 @@ import (
 // of examples per owner, which must rise. The order in which examples are considered is that of a
 // public key: a run has another one, and keeps about as many.
 func Populations(ctx context.Context, paths []string, read graphio.Options, perOwner []int) ([]Population, error) {
+	graph, err := load(ctx, paths, read)
+	if err != nil {
+		return nil, err
+	}
+	return populations(ctx, graph, perOwner)
+}
+
+// Data is Populations and, where examples have several owners, the pools of so many periods of
+// rotation as a function of the examples that a bound of one per owner keeps.
+func Data(ctx context.Context, paths []string, read graphio.Options, perOwner []int, periods func(kept int64) int) ([]Population, *Pools, error) {
+	graph, err := load(ctx, paths, read)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := populations(ctx, graph, perOwner)
+	if err != nil {
+		return nil, nil, err
+	}
+	pools, err := poolsOf(ctx, graph, periods(list[0].Examples))
+	return list, pools, err
+}
+
+func load(ctx context.Context, paths []string, read graphio.Options) (*ownergraph.Graph, error) {
 	source, err := graphio.Open(ctx, paths, read)
 	if err != nil {
 		return nil, err
 	}
-	graph, err := source.Load(ctx, nil, nil)
-	if err != nil {
-		return nil, err
-	}
+	return source.Load(ctx, nil, nil)
+}
+
+func populations(ctx context.Context, graph *ownergraph.Graph, perOwner []int) ([]Population, error) {
 	given := int64(graph.Examples.Len())
 	var list []Population
 	for _, most := range perOwner {

@@ -30,6 +30,11 @@ type Result struct {
 	// it stands in Why too.
 	TooSmall string `json:"max_batch_size_too_small,omitempty"`
 
+	// Data says how much of the data each alternative uses, where they differ, and MoreData names a
+	// row that uses more than twice as much as the first, with little more noise.
+	Data     string `json:"data,omitempty"`
+	MoreData string `json:"more_data,omitempty"`
+
 	Why  []string `json:"why"`  // the first is first, and what the next best gives up: a sentence each
 	Note []string `json:"note"` // on what the figures are, and what was left out
 }
@@ -79,6 +84,13 @@ func (p *planning) settings() (list []*setting) {
 				if batch < float64(population.Examples) {
 					list = append(list, &setting{planning: p, population: population, batch: batch})
 				}
+			}
+		}
+	}
+	if p.Sample != sampling.SampleOwners && p.Unit == accounting.UnitOwner && p.Pools != nil {
+		for _, batch := range p.BatchSizes {
+			if batch < float64(p.Pools.Size) {
+				list = append(list, &setting{planning: p, population: p.Pools.population(), batch: batch, rotation: p.rotates(batch)})
 			}
 		}
 	}
@@ -140,6 +152,7 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	if err := p.compare(ctx, out); err != nil {
 		return nil, err
 	}
+	out.Data = dataUsed(out.Rows)
 	out.explain()
 	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
 		return out, ErrNone
@@ -334,8 +347,40 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 			return err
 		}
 	}
+	if err := p.preferData(ctx, rows); err != nil {
+		return err
+	}
 	number(rows)
 	return nil
+}
+
+// preferData puts the row first that uses the most data of those that cannot be told from the
+// first.
+func (p *planning) preferData(ctx context.Context, rows []*Row) error {
+	tried := map[*Row]bool{}
+	for {
+		best := rows[0]
+		for _, row := range rows {
+			if row.Refused == "" && !behind(rows[0], row) && row.Kept > 1.01*best.Kept {
+				best = row
+			}
+		}
+		if best == rows[0] {
+			return nil
+		}
+		if !best.Noise.OneDirection || tried[best] {
+			i := slices.Index(rows, best)
+			copy(rows[1:i+1], rows[:i])
+			rows[0] = best
+			return nil
+		}
+		tried[best] = true
+		p.say(best.Name() + ", the other direction")
+		if err := p.both(ctx, best, true); err != nil {
+			return err
+		}
+		order(rows)
+	}
 }
 
 // order sorts rows by their error, the refused last.

@@ -36,8 +36,9 @@ func (p Population) Kept() float64 { return float64(p.Examples) / float64(p.Give
 
 // Request is what a plan is made for.
 type Request struct {
-	Populations []Population `json:"populations"` // by rising MaxPerOwner, at least one
-	Numbered    bool         `json:"numbered"`    // the examples are numbers, each its own owner: there is no graph
+	Populations []Population `json:"populations"`     // by rising MaxPerOwner, at least one
+	Pools       *Pools       `json:"pools,omitempty"` // nil where no example has several owners
+	Numbered    bool         `json:"numbered"`        // the examples are numbers, each its own owner: there is no graph
 
 	Steps      int       `json:"steps"`       // n, 1 to 131,072
 	BatchSizes []float64 `json:"batch_sizes"` // expected, in examples, above 0 and at most 1e15, rising; at least one

@@ -29,7 +29,8 @@ type Row struct {
 	Relative   float64 `json:"relative"`                // the objective's error over BatchSize, above 0: the noise relative to the batch
 	StdErr     float64 `json:"std_err"`                 // of Relative, at least 0; 0 if the noise multiplier is proven
 	SameAs     float64 `json:"same_as"`                 // the batch size at which independent noise with Poisson sampling has the same Relative; in owners, sampled likewise, where the row samples them; 0 if none up to half of the examples, or owners, has
-	Examples   int64   `json:"examples"`                // kept, at least 1
+	Examples   int64   `json:"examples"`                // kept, at least 1; those in any pool
+	Pools      int     `json:"pools,omitempty"`         // that rotation takes in turn, at least 1; 0 for other schemes
 	Kept       float64 `json:"kept"`                    // part of those given, above 0 and at most 1
 	TimesEach  float64 `json:"times_each"`              // expected participations of an example, or of an owner that is sampled, in the run, at least 0
 	Coverage   float64 `json:"coverage"`                // probability that it takes part at all, in [0, 1]
@@ -85,7 +86,7 @@ const (
 
 // stepSeconds is what a sample takes for each of its steps: at a small ε, where orders are high, up
 // to three times as much.
-var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "balls-in-bins": 0.04e-6}
+var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.12e-6, "balls-in-bins": 0.04e-6}
 
 // verifySamples is how many times M/δ samples a certificate draws that accepts up to .85 δ,
 // estimates included; farShare is the part of them that a direction needs whose divergence is far
@@ -192,6 +193,8 @@ func coverage(s sampling.Spec, units int64) float64 {
 	case sampling.BallsInBins:
 		return min(1, float64(s.Steps)/float64(s.Period))
 	case sampling.EpochMinSep:
+		return min(1, float64(s.Steps)/float64(s.EpochSteps))
+	case sampling.Rotation: // of an example of the first pool; of those in a later period that is cut, it may be less
 		return min(1, float64(s.Steps)/float64(s.EpochSteps))
 	case sampling.BalancedMinSep:
 		return min(1, s.Participations)

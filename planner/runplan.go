@@ -26,7 +26,7 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 	if graph == nil {
 		p.Examples = row.Examples
 	} else {
-		p.Graph, p.Bound = graph, &ownergraph.Bound{MaxExamplesPerOwner: row.MaxPerOwner}
+		p.Graph, p.Bound = graph, &ownergraph.Bound{MaxExamplesPerOwner: row.MaxPerOwner, Pools: row.Pools}
 	}
 	return p
 }

@@ -24,6 +24,8 @@ type setting struct {
 	owners     bool    // owners take part in place of examples
 	batch      float64 // expected, in examples, or in owners where they take part
 	base       float64 // noise multiplier of Poisson sampling with independent noise
+
+	rotation *rotation // the population is a pool of it; nil for others
 }
 
 // planning is what all settings of a request share.
@@ -57,13 +59,13 @@ func (s *setting) most() int {
 // isTwin says whether another setting, of examples, needs the same noise multipliers as one of
 // sampled owners: where as many examples are each the only one of an owner.
 func (s *setting) isTwin(other *setting) bool {
-	return s.owners && !other.owners && other.most() == 1 && s.units() == other.units() && s.batch == other.batch
+	return s.owners && !other.owners && other.rotation == nil && other.most() == 1 && s.units() == other.units() && s.batch == other.batch
 }
 
 // isLessOf says whether s has the same batches of examples as another setting, and fewer examples
 // per owner.
 func (s *setting) isLessOf(other *setting) bool {
-	return !s.owners && !other.owners && s.batch == other.batch && s.most() < other.most()
+	return !s.owners && !other.owners && s.rotation == nil && other.rotation == nil && s.batch == other.batch && s.most() < other.most()
 }
 
 // part is a sequence of candidates of a setting, each of which may begin where the one before
@@ -189,6 +191,9 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		scheme.MaxBatchSize = p.MaxBatchSize
 	}
 	row := &Row{Scheme: scheme, Strategy: strategy, MaxPerOwner: p.population.MaxPerOwner, Examples: p.population.Examples, Kept: p.population.Kept()}
+	if p.rotation != nil {
+		p.rotation.use(row)
+	}
 	err := p.find(ctx, row)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -251,7 +256,7 @@ const dearBands = 512
 
 // find finds the noise multiplier of a row, and its figures.
 func (p *part) find(ctx context.Context, row *Row) error {
-	if estimated := row.Scheme.Scheme == "balls-in-bins" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands && !p.whole {
+	if estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands && !p.whole {
 		return fmt.Errorf("%w: estimates with more than %d bands take minutes: write it into a plan, and rank that with --compare", errLeftOut, dearBands)
 	}
 	if takes := row.Strategy.Seconds(); takes > dearStrategy && !p.whole {
@@ -277,6 +282,9 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	}
 	row.BatchSize = spec.ExpectedBatchSize(of)
 	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.units())
+	if p.rotation != nil {
+		row.TimesEach = row.BatchSize * float64(p.Steps) / float64(row.Examples)
+	}
 	row.Coverage = coverage(spec, p.units())
 	if row.SuggestedMaxBatchSize, err = row.run.Untruncated().SuggestMaxBatchSize(p.Epsilon, p.Delta, accounting.Moments{}); err != nil {
 		return err

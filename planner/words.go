@@ -20,6 +20,8 @@ func (row *Row) Name() string {
 	case row.Scheme.Scheme == "poisson":
 	case row.Scheme.Scheme == "balls-in-bins":
 		name += fmt.Sprintf(" of %d", row.Scheme.MinSep)
+	case row.Scheme.Scheme == "rotation":
+		name += fmt.Sprintf(" of %d", row.Scheme.EpochSteps)
 	default:
 		name += fmt.Sprintf(" %d", row.Scheme.MinSep)
 	}
@@ -62,7 +64,18 @@ func (out *Result) explain() {
 	if out.TooSmall = tooSmall(out); out.TooSmall != "" {
 		why("%s", out.TooSmall)
 	}
-	why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
+	least := first
+	for _, row := range out.Rows {
+		if row.Refused == "" && row.Relative < least.Relative {
+			least = row
+		}
+	}
+	if least == first {
+		why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
+	} else {
+		why("%s has a %s of the sums of gradients of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and the first uses %.3g %% of the examples in place of %.3g %%.",
+			first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), 100*first.Kept, 100*least.Kept)
+	}
 	sampling, same := "Poisson sampling", sameAs(first)
 	if first.samplesOwners() {
 		sampling = "Poisson sampling of owners"
@@ -98,7 +111,11 @@ func (out *Result) explain() {
 	}
 	for _, row := range out.Rows {
 		if row.Refused == "" && first.Kept < row.Kept/2 {
-			why("%s", keepsMore(first, row))
+			if text := keepsMore(first, row); row.Relative <= littleMore*first.Relative {
+				out.MoreData = text
+			} else {
+				why("%s", text)
+			}
 			break
 		}
 	}
@@ -175,6 +192,9 @@ func (out *Result) Next() *Row {
 	}
 	return nil
 }
+
+// littleMore is how much more noise more than twice the data is worth a line above the table.
+const littleMore = 1.05
 
 // keepsMore says what a row costs that keeps more than twice the data of the first. The ranking
 // does not look at what is lost, and the reader has to.

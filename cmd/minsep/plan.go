@@ -159,7 +159,13 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		if r.Unit == accounting.UnitExample || r.Sample == sampling.SampleOwners {
 			perOwner = []int{f.maxPerOwner}
 		}
-		if r.Populations, err = planner.Populations(ctx, f.graph, f.read, perOwner); err != nil {
+		periods := func(kept int64) int { // of the largest batches
+			return int(math.Ceil(max(float64(r.Steps), f.epochs*float64(kept)/sizes[0]) * sizes[len(sizes)-1] / float64(max(1, kept))))
+		}
+		if !r.Rotates() {
+			periods = func(int64) int { return 0 }
+		}
+		if r.Populations, r.Pools, err = planner.Data(ctx, f.graph, f.read, perOwner, periods); err != nil {
 			return nil, err
 		}
 	}
@@ -392,8 +398,10 @@ const mostRows = 24
 func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective)
-	if out.TooSmall != "" {
-		fmt.Fprintf(w, "%s\n\n", out.TooSmall)
+	for _, text := range []string{out.Data, out.TooSmall, out.MoreData} {
+		if text != "" {
+			fmt.Fprintf(w, "%s\n\n", text)
+		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "row\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
@@ -429,6 +437,9 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 
 func printRow(t io.Writer, row *planner.Row) {
 	minSep := ""
+	if row.Pools > 0 {
+		minSep = fmt.Sprintf(" of %d", row.Scheme.EpochSteps)
+	}
 	if row.Scheme.MinSep > 0 {
 		minSep = fmt.Sprintf(" %d", row.Scheme.MinSep)
 	}
