@@ -215,6 +215,7 @@ var zeroRules = func() map[string]string {
 		"samples":          "must be at least 1",
 		"shards":           "must be at least 1",
 		"stamps":           "must be at least 1",
+		"steps":            "must be at least 1",
 		"steps-per-file":   "must be at least 1",
 		"target":           "must be above 0",
 		"timeout":          "must be above 0",

@@ -155,6 +155,8 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 		err = flagFault(err)
 		if cmd.Name() == "keygen" && !errors.As(err, new(*param.Error)) {
 			err = fmt.Errorf("%w: the file is an argument, as in minsep keygen key", err)
+		} else {
+			err = didYouMean(cmd, nil, err)
 		}
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
@@ -174,6 +176,7 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	for _, c := range append(root.Commands(), root) {
 		wrapArgs(c)
 		completeValues(c)
+		acceptPowers(c)
 	}
 	nameValues(root)
 	return root
@@ -197,7 +200,7 @@ func wrapArgs(c *cobra.Command) {
 // itself is a command it does not have.
 func argumentFault(cmd *cobra.Command, args []string, err error) error {
 	if !cmd.HasParent() {
-		return err
+		return didYouMean(cmd, args, err)
 	}
 	takes := "flags only"
 	if _, use, _ := strings.Cut(cmd.Use, " "); use != "" && !strings.HasPrefix(use, "-") && !strings.HasPrefix(use, "(") {
