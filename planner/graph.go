@@ -30,7 +30,11 @@ func Data(ctx context.Context, paths []string, read graphio.Options, perOwner []
 	if err != nil {
 		return nil, nil, err
 	}
-	pools, err := poolsOf(ctx, graph, periods(list[0].Examples))
+	number := periods(list[0].Examples)
+	if number < 1 || !isShared(graph) {
+		return list, nil, nil
+	}
+	pools, err := poolsOf(ctx, graph, min(number, mostPools))
 	return list, pools, err
 }
 

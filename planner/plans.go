@@ -46,6 +46,9 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 	for i, n := range plans {
 		r := requests[i]
 		s := &setting{planning: shared, population: r.Populations[0], owners: n.Plan.Scheme.Sample == sampling.SampleOwners, batch: r.BatchSizes[0]}
+		if r.Pools != nil {
+			s.rotation = r.rotates(s.batch)
+		}
 		if err := s.setBase(); err != nil {
 			return nil, err
 		}
@@ -75,6 +78,11 @@ func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 	r.Unit, r.matrix = unit, n.Matrix
 	if p.Graph == nil {
 		r.Numbered, r.Populations = true, []Population{{MaxPerOwner: 1, Examples: p.Examples, Given: p.Examples}}
+	} else if p.Scheme.Scheme == "rotation" {
+		if r.Pools, err = poolsOfPlan(ctx, p); err != nil {
+			return r, err
+		}
+		r.Populations = []Population{r.Pools.population()}
 	} else if r.Populations, err = Populations(ctx, p.Graph.Paths, p.Graph.Options(), []int{p.Bound.MaxExamplesPerOwner}); err != nil {
 		return r, err
 	}
@@ -89,6 +97,23 @@ func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 	}
 	r.BatchSizes = []float64{spec.ExpectedBatchSize(of)}
 	return r, r.Validate()
+}
+
+// poolsOfPlan are those that minsep run makes: as many as the plan says, or one for each period.
+func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
+	graph, err := load(ctx, p.Graph.Paths, p.Graph.Options())
+	if err != nil {
+		return nil, err
+	}
+	number := p.Bound.Pools
+	if number == 0 {
+		number = sampling.Rotation{Steps: p.Scheme.Steps, EpochSteps: p.Scheme.EpochSteps}.Periods()
+	}
+	pools, err := poolsOf(ctx, graph, number)
+	if err == nil && pools == nil {
+		err = &ParamError{Package: "planner", Param: "graph", Field: "graph.paths", Value: p.Graph.Paths[0], Rule: "leaves some pool without an example: take fewer pools"}
+	}
+	return pools, err
 }
 
 // adapt gives plans of strategies that are made for Toeplitz workloads only, whose files cannot say

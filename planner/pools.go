@@ -26,17 +26,20 @@ type Pools struct {
 // turn.
 const mostPools = 64
 
-// poolsOf makes the pools of a graph, so many at most; nil where no example has several owners. The
-// order of examples is that of a public key, as in [Populations].
-func poolsOf(ctx context.Context, graph *ownergraph.Graph, number int) (*Pools, error) {
-	shared := false
+// isShared says whether an example of a graph has several owners.
+func isShared(graph *ownergraph.Graph) bool {
 	for e := range graph.Examples.Len() {
-		shared = shared || len(graph.OwnersOf.At(e)) > 1
+		if len(graph.OwnersOf.At(e)) > 1 {
+			return true
+		}
 	}
-	if !shared || number < 1 {
-		return nil, ctx.Err()
-	}
-	bound := ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: min(number, mostPools)}
+	return false
+}
+
+// poolsOf makes so many pools of a graph; nil where they are empty. The order of examples is by a
+// public key, as in [Populations].
+func poolsOf(ctx context.Context, graph *ownergraph.Graph, number int) (*Pools, error) {
+	bound := ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: number}
 	bounded, err := bound.Greedy(graph, stream.PublicKey("plan: bound", nil))
 	if err != nil {
 		return nil, err
@@ -67,9 +70,9 @@ type rotation struct {
 }
 
 // rotates is how a setting of pools uses them.
-func (p *planning) rotates(batch float64) *rotation {
-	period := int(min(max(1, math.Round(float64(p.Pools.Size)/batch)), sampling.MaxSteps))
-	return &rotation{p.Pools, period, (p.Steps + period - 1) / period}
+func (r *Request) rotates(batch float64) *rotation {
+	period := int(min(max(1, math.Round(float64(r.Pools.Size)/batch)), sampling.MaxSteps))
+	return &rotation{r.Pools, period, (r.Steps + period - 1) / period}
 }
 
 // number is how many pools serve the run.

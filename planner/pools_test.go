@@ -11,6 +11,7 @@ import (
 	"minsep/accounting"
 	"minsep/mechanism"
 	"minsep/sampling"
+	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/stages"
 )
@@ -92,6 +93,37 @@ func TestPlanOfPools(t *testing.T) {
 	r.Unit = accounting.UnitExample
 	if out, err = r.Plan(t.Context()); err != nil || slices.ContainsFunc(out.Rows, func(row *Row) bool { return row.Pools > 0 }) {
 		t.Errorf("single examples are protected without pools: %v", err)
+	}
+}
+
+// TestCompareRotation: a plan of rotation is ranked by the pools that its run makes.
+func TestCompareRotation(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "edges.csv")
+	text := "example_id,owner_id\n"
+	for e := range 3000 {
+		text += fmt.Sprintf("%d,%d\n%d,%d\n", e, e%600, e, 1000+e*7%900)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plan := func(scheme sampling.Params, pools int) stages.Plan {
+		scheme.Steps = 24
+		return stages.Plan{Graph: &stages.PlanGraph{Paths: []string{file}}, Bound: &ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: pools}, Scheme: scheme,
+			Strategy: mechanism.Params{Kind: mechanism.KindIdentity, Steps: 24}, Privacy: stages.PlanPrivacy{Epsilon: 4, Delta: 1e-4}, Noise: stages.PlanNoise{Coordinates: 10, ClipNorm: 1}}
+	}
+	out, err := ComparePlans(t.Context(), []NamedPlan{
+		{Name: "each", Plan: plan(sampling.Params{Scheme: "rotation", EpochSteps: 10}, 0)},
+		{Name: "two", Plan: plan(sampling.Params{Scheme: "rotation", EpochSteps: 10}, 2)},
+		{Name: "one", Plan: plan(sampling.Params{Scheme: "poisson", BatchSize: 50}, 0)},
+	}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range out.Rows {
+		want := map[string]int{"each": 3, "two": 2, "one": 0}[row.Plan]
+		if row.Pools != want || row.Refused != "" || row.Pools > 0 && row.Kept < .18*float64(row.Pools) {
+			t.Errorf("%s: %d pools, keeps %v, %s", row.Plan, row.Pools, row.Kept, row.Refused)
+		}
 	}
 }
 
