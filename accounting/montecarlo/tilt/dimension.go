@@ -68,6 +68,7 @@ func (s *proofs) run() (Provable, error) {
 	}
 	lo, hi := math.NaN(), math.NaN() // logarithms of a σ too small and of one that is proven
 	var excessLo, excessHi float64
+	var ofLo montecarlo.Direction
 	at, step := math.Log(spec.NoiseMultiplier), 0.1
 	for math.IsNaN(lo) || math.IsNaN(hi) {
 		excess, err := s.excess(at, lo, hi)
@@ -75,11 +76,12 @@ func (s *proofs) run() (Provable, error) {
 			return Provable{}, err
 		}
 		if excess > 0 {
-			// Bounds of several examples per owner have a floor, which more noise does not lower.
-			if fell := excessLo - excess; excess > 1 && excess < math.Log(0.5/delta) && !math.IsInf(excessLo, 1) && at > lo && fell < 0.25*(at-lo) {
+			// Bounds of several examples per owner have a floor, which more noise does not lower. The
+			// bounds of two directions say nothing of one.
+			if fell := excessLo - excess; s.of == ofLo && excess > 1 && excess < math.Log(0.5/delta) && !math.IsInf(excessLo, 1) && at > lo && fell < 0.25*(at-lo) {
 				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: more noise than %.4g does not lower the bound, %.3g", ErrNotProvable, delta, epsilon, math.Exp(at), delta*math.Exp(excess))
 			}
-			lo, excessLo = at, excess
+			lo, excessLo, ofLo = at, excess, s.of
 			at += step
 		} else {
 			hi, excessHi = at, excess
@@ -124,6 +126,7 @@ type proofs struct {
 	more           func(proven, ratio float64) bool
 	best           Provable
 	tried          []Tried
+	of             montecarlo.Direction // whose bound the last excess was of
 }
 
 // excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when no
@@ -155,7 +158,10 @@ func (s *proofs) excess(logSigma, lo, hi float64) (excess float64, err error) {
 			return 0, err
 		}
 		found.Proposals[i] = p
-		if worst = max(worst, math.Log(p.Divergence/s.delta)); worst > 0 {
+		if above := math.Log(p.Divergence / s.delta); above > worst {
+			worst, s.of = above, direction
+		}
+		if worst > 0 {
 			break
 		}
 	}

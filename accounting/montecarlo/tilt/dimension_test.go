@@ -16,6 +16,21 @@ func TestNothingIsProvableWhereOrdersAreFew(t *testing.T) {
 	}
 }
 
+// TestOtherDirectionIsNoFloor: at .66 the bound of H(P,Q) is 1.6 δ, at .78 the bound of H(Q,P), the
+// first that is looked at, is 400 δ. That is no floor of either.
+func TestOtherDirectionIsNoFloor(t *testing.T) {
+	first := []float64{1}
+	for j := 1; j < 16; j++ {
+		first = append(first, first[j-1]*(1-0.5/float64(j)))
+	}
+	c := toeplitz(1000, first...)
+	c.Normalized = true
+	spec := rotationCase{c, 138, .6}.spec()
+	if found, err := SmallestProvable(spec, 8, 9e-6); err != nil || found.NoiseMultiplier > .88 {
+		t.Errorf("σ = %v, %v", found.NoiseMultiplier, err)
+	}
+}
+
 func TestSmallestProvable(t *testing.T) {
 	bands := []float64{1, .5, .375, .3125}
 	for name, spec := range map[string]montecarlo.Spec{

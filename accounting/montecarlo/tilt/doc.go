@@ -46,9 +46,9 @@
 // and 256 at 3, whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB). Balanced-min-sep
 // has any order from tables of two replicas (F5.12), which serve where noise is much and
 // participations are many. Elsewhere it has order 3 where its exact table takes no more than 140
-// MB, else in blocks, in 1 GiB at most. Balls-in-bins has orders to 3, rotation order 2 (F5.5r).
-// Not covered, and refused with ErrNotTilted: more bands than min-sep, truncated batches, Algorithm
-// 3 (F4.1), cyclic Poisson.
+// MB, else in blocks, in 1 GiB at most. Balls-in-bins has orders to 3, rotation order 2 and a bound
+// of the moment of order 3 (F5.5r). Not covered, and refused with ErrNotTilted: more bands than
+// min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
 //
 // # Several examples per owner
 //

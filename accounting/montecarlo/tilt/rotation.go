@@ -16,17 +16,27 @@ func (rotation) separated() bool { return false }
 
 func (rotation) affordable(s montecarlo.Spec, order int) bool {
 	bands := float64(s.Strategy.Bands())
+	if order == 3 {
+		return bands*bands*float64(s.Steps) < maxTripleWork
+	}
 	return order == 2 && pairBytes(s) <= maxPairBytes && bands*bands*min(3*bands*float64(periodsOf(s).Count()), float64(s.Steps)) < maxPairWork
 }
 
-// maxPairWork bounds multiplications for the ages of both replicas.
-const maxPairWork = 2e10
+// maxPairWork bounds multiplications for the ages of both replicas, maxTripleWork those of triples
+// of places.
+const (
+	maxPairWork   = 2e10
+	maxTripleWork = 2e9
+)
 
 func (rotation) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ func(float64)) (source, error) {
 	switch {
 	case order == 1:
 		return rotationSource{periodsOf(s)}, nil
-	case order > 2:
+	case order == 3:
+		n, err := newTripleBound(s, columns, mostGroups)
+		return boundSource{n + max(inflation, 2*tripleRounding(s, columns))}, err
+	case order > 3:
 		return nil, fmt.Errorf("%w: order %d of rotation", ErrTable, order)
 	}
 	t, err := newPairs(s, columns, keep)
@@ -85,6 +95,31 @@ func (s rotationSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.H
 		}
 		return hits
 	}
+}
+
+// boundSource is a bound of N_3, which proves noise multipliers that need no samples. No tuple is
+// drawn from it.
+type boundSource struct{ raised float64 }
+
+func (s boundSource) logN() float64 { return s.raised }
+
+func (s boundSource) walkError() float64 { return 0 }
+
+func (s boundSource) walkable() bool { return false }
+
+func (s boundSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
+	panic("tilt: no tuples are drawn from a bound")
+}
+
+// tripleRounding bounds the relative error of N_3: a period sums over three places of three others,
+// and has nine exponents.
+func tripleRounding(s montecarlo.Spec, columns *likelihood.Columns) float64 {
+	most := 0.0
+	for _, norm := range columns.SquaredNorms(1 / (s.NoiseMultiplier * s.NoiseMultiplier)) {
+		most = max(most, norm)
+	}
+	w := float64(columns.Bands)
+	return float64(periodsOf(s).Count()) * (3*float64(s.EpochSteps) + 6*w + 300 + 9*most*(w+8)) * 0x1p-53
 }
 
 // pairSource are pairs of replicas of rotation.

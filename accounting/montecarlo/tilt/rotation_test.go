@@ -115,7 +115,7 @@ func TestRotationNormaliserIsTheSumOverAllPairs(t *testing.T) {
 	}
 }
 
-// TestRotationNormaliserGolden holds ln N_2 against another program's.
+// TestRotationNormaliserGolden holds ln N_2 and ln N_3 against another program's.
 func TestRotationNormaliserGolden(t *testing.T) {
 	data, err := os.ReadFile("../testdata/logloss_rotation.json")
 	if err != nil {
@@ -129,6 +129,7 @@ func TestRotationNormaliserGolden(t *testing.T) {
 			First  []float64   `json:"c"`
 			Matrix [][]float64 `json:"C"`
 			Pairs  *float64    `json:"ln_N2"`
+			Three  *float64    `json:"ln_N3"`
 		}
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -157,8 +158,16 @@ func TestRotationNormaliserGolden(t *testing.T) {
 		if got := (rotationCase{strategy, c.Epoch, c.Sigma}).pairs(t).logN; math.Abs(got-*c.Pairs) > 1e-9 {
 			t.Errorf("n=%d T=%d σ=%v: ln N = %.12g, want %.12g", c.Steps, c.Epoch, c.Sigma, got, *c.Pairs)
 		}
+		if c.Three == nil {
+			continue
+		}
+		compared++
+		got, err := newTripleBound(rotationCase{strategy, c.Epoch, c.Sigma}.spec(), likelihood.NewColumns(strategy), mostGroups)
+		if err != nil || math.Abs(got-*c.Three) > 1e-9 {
+			t.Errorf("n=%d T=%d σ=%v: ln N_3 = %.12g, want %.12g: %v", c.Steps, c.Epoch, c.Sigma, got, *c.Three, err)
+		}
 	}
-	if compared < 20 {
+	if compared < 34 {
 		t.Errorf("only %d values were compared", compared)
 	}
 }
