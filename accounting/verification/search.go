@@ -24,6 +24,9 @@ const (
 	// enough is the standard error of ln δ, near the target, at which estimates end: .3 % of the
 	// noise multiplier, about.
 	enough = 0.1
+	// fine is that standard error where another estimate like the last one brings what has gone of
+	// the whole budget to fineShare at most.
+	fine, fineShare = 0.03, 1.0 / 8
 	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
 	// the estimates is used up.
 	fitReach = 3
@@ -49,6 +52,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 	cheapest := math.Inf(1) // samples that an estimate takes
 	for next := first; e.count < maxTried; {
 		e.candidate(estimates)
+		used := e.usedPart()
 		l, err := e.estimateAt(ctx, onGrid(next))
 		var few *TooFewError
 		switch {
@@ -76,7 +80,11 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 		}
 		m := newModel(estimates, proven, target)
 		goal, limited := e.goal(m, target)
-		known := m.spread(m.at(target)) <= enough && len(m.bounds) > 1 || limited && isTried(estimates, goal)
+		precise := enough
+		if after := e.usedPart(); 2*after-used < fineShare {
+			precise = fine
+		}
+		known := m.spread(m.at(target)) <= precise && len(m.bounds) > 1 || limited && isTried(estimates, goal)
 		after, ok := e.after(m, low, goal)
 		if !ok && nearest(estimates, target) > fitReach && e.extend() {
 			after, ok = e.after(m, low, goal)
