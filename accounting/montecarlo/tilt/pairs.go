@@ -197,7 +197,7 @@ func (t *pairTable) before() []float64 {
 		for z := from; z < to; z++ {
 			sum += t.meet(v, z) * row[t.age(z)]
 		}
-		if from <= w || age > 0 { // else v meets nobody among the first places, as the one before
+		if from < w || age > 0 { // else v meets nobody among the first places, as the one before
 			for z := range met {
 				if met[z] = row[t.age(z)]; z >= from && z < to {
 					met[z] *= 1 + t.meet(v, z)

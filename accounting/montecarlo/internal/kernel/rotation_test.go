@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -52,6 +53,39 @@ func TestRotationAgainstLogDomain(t *testing.T) {
 	t.Log(modes)
 	if modes["refused"] < 5 || modes["checked"] < 5 || modes["unchecked"] < 100 {
 		t.Errorf("modes %v: not all were tested", modes)
+	}
+}
+
+// TestRotationReset: nothing that is left in the buffers reaches a result.
+func TestRotationReset(t *testing.T) {
+	const n, w, length = 70, 9, 13 // the last period has five steps
+	c := likelihood.Toeplitz(n, sqrtColumn(w))
+	clean := newRotation(likelihood.NewRotation(likelihood.Periods{Steps: n, Period: length}, c, 1))
+	poisoned := clean.Fork().(*rotation)
+	for _, start := range []*periodStart{&poisoned.next, &poisoned.here} {
+		for _, rows := range [][]Row{start.u, start.joins[w:]} { // joins begin with rows of zeros
+			for i := range rows {
+				for l := range rows[i] {
+					rows[i][l] = math.Inf(1)
+				}
+			}
+		}
+	}
+	rows := make([]Row, n)
+	for i := range rows {
+		for l := range rows[i] {
+			rows[i][l] = math.Sin(float64(i * (l + 2)))
+		}
+	}
+	var want, got Row
+	for r, into := range map[Recursion]*Row{clean: &want, poisoned: &got} {
+		if r.Reset(); !r.Rows(0, rows, true) {
+			t.Fatal("refused")
+		}
+		r.LogRatio(into)
+	}
+	if got != want {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
