@@ -223,27 +223,43 @@ func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon floa
 	}
 	switch {
 	case math.IsInf(t.Epsilon, 1):
-		least := 1.0
-		for _, run := range all {
-			if run.Events != nil {
-				continue // less than what is cut off
-			}
-			lowest := 1.0
-			for _, p := range run.Points {
-				lowest = min(lowest, p.Delta)
-			}
-			least *= math.Pow(1-lowest, float64(run.Count))
-		}
-		e := &param.Error{Package: "compose", Param: "delta", Value: delta,
-			Rule: fmt.Sprintf("must be above %.3g, what the trainings' own least delta add up to: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-least)}
-		if 1-least > 0.999 {
-			e.Rule = "nothing is promised at any: the trainings' own least delta add up to nearly 1: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)"
-		}
-		return e
+		return t.tooSmall(c, all, delta)
 	case t.Delta >= 1:
 		return &param.Error{Package: "compose", Param: "epsilon", Value: epsilon, Rule: "nothing is promised at it: give a larger one"}
 	}
 	return nil
+}
+
+// tooSmall is the error of a δ at which nothing is known, whatever ε: below what the trainings' own
+// points leave, or what the composition cuts off of the losses of events.
+func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float64) error {
+	e := &param.Error{Package: "compose", Param: "delta", Value: delta}
+	kept := 1.0 // of the probability, by the points
+	for _, run := range all {
+		if run.Events != nil {
+			continue
+		}
+		lowest := 1.0
+		for _, p := range run.Points {
+			lowest = min(lowest, p.Delta)
+		}
+		kept *= math.Pow(1-lowest, float64(run.Count))
+	}
+	switch {
+	case 1-kept > 0.999:
+		e.Rule = "nothing is promised at any: the trainings' own least delta add up to nearly 1: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)"
+	case 1-kept >= delta:
+		e.Rule = fmt.Sprintf("must be above %.3g, what the trainings' own least delta add up to: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-kept)
+	default:
+		e.Rule = fmt.Sprintf("is too small for %d trainings: what is cut off of the losses of each adds up to more; give a larger one", t.Trainings)
+		for larger := 10 * delta; larger < 1; larger *= 10 {
+			if found, err := c.Epsilon(larger); err == nil && !math.IsInf(found.Upper, 1) {
+				e.Rule = fmt.Sprintf("is too small for %d trainings: what is cut off of the losses of each adds up to more; --delta %.3g is enough, at epsilon %.4g", t.Trainings, larger, found.Upper)
+				break
+			}
+		}
+	}
+	return e
 }
 
 func (t *together) write(w io.Writer) {
