@@ -50,7 +50,7 @@ func newBins(c *likelihood.Columns, period, order int, factor float64, below *bi
 	}
 	b.cumulative = make([]float64, t*t)
 	if order == 3 { // (W²)(s,t), which is symmetric
-		innerProducts(t, func(s, v int) []float64 { return b.w[v*t : v*t+t] }, b.cumulative)
+		square(t, b.w, b.cumulative)
 	}
 	total := 0.0
 	for i, w := range b.w {
@@ -81,6 +81,24 @@ func (b *bins) makePairs(c *likelihood.Columns, factor float64) {
 	b.top = slices.Max(b.w)
 	for i := range b.w {
 		b.w[i] = math.Exp(b.w[i] - b.top)
+	}
+}
+
+// square sets dst to the square of a symmetric matrix w, t×t.
+func square(t int, w, dst []float64) {
+	columns := make([]kernel.Row, t)
+	var sums kernel.Row
+	for from := 0; from < t; from += kernel.Lanes {
+		for i := range columns {
+			columns[i] = kernel.Row{}
+			copy(columns[i][:], w[i*t+from:i*t+min(from+kernel.Lanes, t)])
+		}
+		for s := from; s < t; s++ {
+			kernel.Products(&sums, columns, w[s*t:s*t+t])
+			for v := from; v < min(from+kernel.Lanes, s+1); v++ {
+				dst[s*t+v], dst[v*t+s] = sums[v-from], sums[v-from]
+			}
+		}
 	}
 }
 

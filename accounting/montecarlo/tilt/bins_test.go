@@ -3,6 +3,7 @@ package tilt
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"minsep/accounting/montecarlo/internal/kernel"
@@ -83,4 +84,30 @@ func merged(hits []kernel.Hit) string {
 		i = j
 	}
 	return key
+}
+
+// TestSquare: at sizes around those of a row.
+func TestSquare(t *testing.T) {
+	rng := rand.New(rand.NewPCG(67, 1))
+	for _, n := range []int{1, 2, 7, 8, 9, 16, 19} {
+		w, got := make([]float64, n*n), make([]float64, n*n)
+		for i := range n {
+			for j := range i + 1 {
+				w[i*n+j] = rng.Float64()
+				w[j*n+i] = w[i*n+j]
+			}
+		}
+		square(n, w, got)
+		for i := range n {
+			for j := range n {
+				want := 0.0
+				for k := range n {
+					want += w[i*n+k] * w[k*n+j]
+				}
+				if math.Abs(got[i*n+j]-want) > 1e-14*want {
+					t.Errorf("%d: entry %d, %d is %v, want %v", n, i, j, got[i*n+j], want)
+				}
+			}
+		}
+	}
 }
