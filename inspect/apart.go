@@ -20,7 +20,8 @@ import (
 // Apart refuses run directories whose trainings share participations, and so do not compose: two of
 // one run id, of the run, its batches or its noise, and two with the same batches. The notes name
 // copies, as [registry.CopyOf] finds them, directories that have had more runs than the trainings
-// that are counted, and directories of which nothing can be compared.
+// that are counted, by themselves and by [registry.RunsOf], and directories of which nothing can be
+// compared.
 func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, err error) {
 	seen := map[stream.RunID]string{} // by run id the directory that has it
 	had := map[stream.RunID]bool{}    // run ids that the directories have now, or had before
@@ -42,7 +43,7 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 			notes = append(notes, fmt.Sprintf("%s has no %s: whether its batches are those of another one cannot be seen", dir, manifest.RunName))
 			continue
 		}
-		for _, id := range run.Used() {
+		for _, id := range append(registry.RunsOf(ctx, dir), run.Used()...) {
 			had[id] = true
 		}
 		if original := registry.CopyOf(ctx, dir); original != "" {

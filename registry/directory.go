@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
@@ -94,4 +95,39 @@ func LaterRun(ctx context.Context, dir string) (later stream.RunID) {
 		}
 	}
 	return later // moved here
+}
+
+// RunsOf are the runs that a run directory had, as far as the user's records know: of those that a
+// backup in its place has forgotten too. There are none where the directory is not the one of its
+// run's record.
+func RunsOf(ctx context.Context, dir string) (ids []stream.RunID) {
+	run, err := manifest.ReadRun(ctx, dir)
+	state, _ := stateFolder()
+	if err != nil || !filepath.IsAbs(state) {
+		return nil
+	}
+	folders, err := store.List(ctx, filepath.Join(state, "minsep", "runs"))
+	if err != nil {
+		return nil
+	}
+	for _, key := range folders {
+		f := recordFolder{path: filepath.Join(state, "minsep", "runs", key.Name)}
+		files, err := store.List(ctx, f.path)
+		if err != nil {
+			continue
+		}
+		for _, file := range files {
+			id, err := stream.ParseRunID(strings.TrimSuffix(file.Name, ".json"))
+			if err != nil {
+				continue
+			}
+			if r, err := readRecord(f.record(id), id); err == nil && r.Directory == store.Resolved(dir) && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if !slices.Contains(ids, run.RunID) {
+		return nil
+	}
+	return ids
 }
