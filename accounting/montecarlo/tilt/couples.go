@@ -192,10 +192,11 @@ func (s coupleSource) logN() float64 {
 }
 
 // walkError: at each step, for each replica, the rounding of θ-1 ratios of U, of their product and
-// of its root, and of a difference of sums, which are at most `surely` a step.
+// of its root; and of a difference of sums of at most `surely` a step, which moves the end of each
+// step that may be looked at by so much.
 func (s coupleSource) walkError() float64 {
 	n, theta := float64(s.couples.table.steps), float64(s.couples.theta)
-	return n * theta * (60 + theta + 4*surely) * 0x1p-52
+	return n * theta * (60 + theta + n*surely) * 0x1p-52
 }
 
 func (s coupleSource) walkable() bool { return true }
