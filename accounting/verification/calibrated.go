@@ -151,6 +151,21 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable, known N
 			return err
 		}
 		out.Protocol, err = p.fix(divergences, out.Method, &m)
+		if err == nil && len(out.Protocol.Candidates) < len(sigmas) { // with their own bounds, other ones fit
+			m.learn(divergences)
+			if sigmas, err = p.candidates(m, provable.NoiseMultiplier); err == nil {
+				if divergences, err = p.divergences(e, sigmas, provable); err != nil {
+					return err
+				}
+				var again *accounting.Protocol
+				if again, err = p.fix(divergences, out.Method, &m); err == nil {
+					out.Protocol = again
+				}
+			}
+			if errors.Is(err, accounting.ErrTooFewSamples) { // the first ones must do
+				err = nil
+			}
+		}
 	}
 	return e.priced(err, true, func() float64 { return 0 })
 }

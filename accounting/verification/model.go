@@ -18,6 +18,21 @@ type model struct {
 	curves    [2]curve        // of the mean of each direction that was sampled
 }
 
+// learn adds the bounds of divergences to those that are known: between noise multipliers they are
+// interpolated, and near the one below which no tangent serves, far too low.
+func (m *model) learn(divergences [][2]hockeyStick) {
+	for _, pair := range divergences {
+		l := NoiseEstimate{NoiseMultiplier: pair[0].spec.NoiseMultiplier}
+		if slices.ContainsFunc(m.bounds, func(of NoiseEstimate) bool { return of.NoiseMultiplier == l.NoiseMultiplier }) {
+			continue
+		}
+		for i, s := range pair {
+			l.Estimates[i] = Estimate{Direction: s.direction, Bound: s.bound(), Truncation: s.cost()}
+		}
+		m.bounds = insert(m.bounds, l)
+	}
+}
+
 // curve is a distribution of functions δ(σ) = λ (σ/σ₀)^b: of slopes b, and for each of them of λ,
 // which has a Gamma distribution.
 //
