@@ -207,7 +207,11 @@ func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 	copied := false // from then on the ledger stays
 	return c.inRun(func(error) bool { return copied }, func(run manifest.Run) error {
 		result.RunID = run.RunID.String()
-		if err := s.copy(ctx, c.dir.path, c.request); err != nil {
+		asked, err := c.request.For(s.certificate.Run.Strategy)
+		if err != nil {
+			return err
+		}
+		if err := s.copy(ctx, c.dir.path, asked); err != nil {
 			if c.here.RunID() == (stream.RunID{}) {
 				err = errors.Join(err, store.RemoveAll(context.WithoutCancel(ctx), c.ledger()))
 			}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
 	"minsep/internal/store"
@@ -60,9 +61,16 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	if err != nil {
 		return nil, err
 	}
-	_, r, _, err := a.Problem(ctx, here)
+	p, r, _, err := a.Problem(ctx, here)
 	if err != nil {
 		return nil, err
+	}
+	if c, err := accounting.ParseCertificate(certificate); a.From != "" && err == nil {
+		if same, err := SameMatrix(c.Run.Strategy, p.Run.Strategy); err == nil && same {
+			if r, err = r.For(c.Run.Strategy); err != nil {
+				return nil, err
+			}
+		}
 	}
 	folder := store.Join(out, manifest.LedgerFolder)
 	want, err := r.Encode()

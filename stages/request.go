@@ -78,7 +78,9 @@ func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 }
 
 // RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c: for
-// its run, its points, and the noise multiplier if it names one. A budget is no part of a claim.
+// its run, its points, and the noise multiplier if it names one. A budget is no part of a claim, and
+// without a maximum batch size the number of examples is none: a certificate that is taken over may
+// be of more of them. Then further points come with it as well.
 // Early ledgers and copies of certificates may have no request, which is no fault.
 func RequestAgrees(ctx context.Context, folder string, c *accounting.Certificate) bool {
 	text, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
@@ -99,12 +101,12 @@ func (r Request) agrees(c *accounting.Certificate) bool {
 		return false
 	}
 	for _, p := range c.Points {
-		if p.Epsilon != r.Epsilon && !slices.Contains(r.AlsoEpsilon, p.Epsilon) {
+		if r.AlsoEpsilon != nil && p.Epsilon != r.Epsilon && !slices.Contains(r.AlsoEpsilon, p.Epsilon) {
 			return false
 		}
 	}
-	return r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && r.Examples == c.Run.Examples &&
-		r.Epsilon == c.Epsilon && r.Delta == c.Delta && (r.NoiseMultiplier == 0 || r.NoiseMultiplier == c.NoiseMultiplier)
+	sameExamples := r.Sampler.Truncation == nil || r.Examples == c.Run.Examples
+	return r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && sameExamples && r.Epsilon == c.Epsilon && r.Delta == c.Delta && (r.NoiseMultiplier == 0 || r.NoiseMultiplier == c.NoiseMultiplier)
 }
 
 // madeBy says whether s is the strategy that was asked for.
@@ -113,10 +115,19 @@ func (r Request) madeBy(s *mechanism.Strategy) bool {
 		return false
 	}
 	if r.Bands > 0 {
-		return r.Strategy == manifest.Digest{} && s.Kind == mechanism.KindBandedToeplitz && s.Bands() == r.Bands
+		return r.Strategy == manifest.Digest{} && s.Bands() == r.Bands
 	}
 	digest, err := digestOf(s)
 	return err == nil && digest == r.Strategy
+}
+
+// For is the request with the strategy of its matrix that a certificate has, which is taken over:
+// the same matrix may be held in another way.
+func (r Request) For(s *mechanism.Strategy) (_ Request, err error) {
+	if r.Bands == 0 {
+		r.Strategy, err = digestOf(s)
+	}
+	return r, err
 }
 
 // digestOf is the SHA-256 of a strategy's JSON.

@@ -35,12 +35,13 @@ func TestRequestAgrees(t *testing.T) {
 			"sampler":          {func(r *Request) { r.Sampler = sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.2, Steps: 8}} }, false},
 			"strategy":         {func(r *Request) { r.Strategy[3]++ }, false},
 			"bands":            {func(r *Request) { r.Bands++ }, false},
-			"examples":         {func(r *Request) { r.Examples++ }, false},
+			"examples":         {func(r *Request) { r.Examples++ }, true}, // as of data that a certificate was taken over for
 			"per owner":        {func(r *Request) { r.MaxExamplesPerOwner = 1 }, false},
 			"unit":             {func(r *Request) { r.Unit = accounting.UnitExample }, false},
 			"epsilon":          {func(r *Request) { r.Epsilon = 1 }, false},
 			"delta":            {func(r *Request) { r.Delta = 1e-6 }, false},
 			"further epsilon":  {func(r *Request) { r.AlsoEpsilon = []float64{0.5} }, false},
+			"no further":       {func(r *Request) { r.AlsoEpsilon = nil }, true},
 			"another strategy": {func(r *Request) { r.Bands, r.Strategy = 0, manifest.Digest{} }, false},
 		} {
 			r := asked
