@@ -56,6 +56,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 		return found, err
 	}
 	told, check := table.Summary, found.check
+	found.owners, found.kept, found.keptText = told.Owners-told.KeptPerOwner.Of(0), told.Kept, stages.KeptText(told, bound)
 	perOwner := keptPerOwner(g, copies, told.Owners)
 	most := int64(0)
 	if len(perOwner) > 0 {

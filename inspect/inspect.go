@@ -41,6 +41,9 @@ type Inspection struct {
 	stepNoise   *planner.StepNoise      // of the noise's, where a certificate is for it
 	sampler     *sampling.Spec          // of the batches, if it can be read
 	strategy    *mechanism.Strategy     // of the noise, if it can be read
+	kept        int64                   // examples of the bounded table, if it can be read
+	keptText    string                  // of them, see stages.KeptText
+	owners      int64                   // with an example, in the bounded table or batches of numbers, if that can be read
 }
 
 // Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be
@@ -267,6 +270,8 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 			return found, err
 		}
 		public = stages.Source{Table: opened}.Population()
+	} else {
+		found.owners = batches.Facts.Examples
 	}
 	if ofPools := params.Scheme.Rotation != nil; ofPools != (of.Pools != nil) {
 		found.check("pools", "rotation has a table of pools beside it, and other schemes have none", false)

@@ -31,6 +31,14 @@ type Report struct {
 	// implies (F6.1); nil unless State is StateCertified.
 	Attacks *accounting.AttackBounds `json:"attacks,omitempty"`
 
+	// Weak says why the claim protects next to nobody, though it is certified: of each reason a
+	// sentence. Nil where none is known, and unless State is StateCertified.
+	Weak []string `json:"weak,omitempty"`
+
+	// Kept says how much of the data takes part, and what would keep more; "" where all of it does,
+	// or that is not known.
+	Kept string `json:"kept,omitempty"`
+
 	// StepNoise is the noise of one step beside DP-SGD's (F1.2); nil where there is no noise
 	// that is certified, or nothing to compare it with.
 	StepNoise *planner.StepNoise `json:"step_noise,omitempty"`
@@ -53,6 +61,9 @@ type Report struct {
 // Judge comes to a verdict on the findings of [Directory] and [Recheck].
 func Judge(found []Inspection) Report {
 	r := Report{Folders: found}
+	for _, i := range found {
+		r.Kept += i.keptText
+	}
 	faults, old := failedChecks(found), outdated(found)
 	if faults != nil {
 		old = strings.TrimSuffix(shortened(faults)+"; "+old, "; ")
@@ -69,9 +80,14 @@ func Judge(found []Inspection) Report {
 		r.State = StateNotCertified
 		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s is of status %q; %s", file, certificate.Status, matching(found))
 	default:
-		r.State, r.Verdict = StateCertified, "certified: "+claimed(certificate)+", "+matching(found)
 		attacks := certificate.AttackBounds()
-		r.Attacks = &attacks
+		r.State, r.Attacks = StateCertified, &attacks
+		r.Weak = certificate.Guarantee().Weak(ownersOf(found, certificate))
+		word := "certified: "
+		if r.Weak != nil {
+			word = "certified, but weak: "
+		}
+		r.Verdict = word + claimed(certificate) + ", " + matching(found)
 		for _, i := range found {
 			if i.stepNoise != nil {
 				r.StepNoise = i.stepNoise
@@ -79,6 +95,18 @@ func Judge(found []Inspection) Report {
 		}
 	}
 	return r
+}
+
+// ownersOf is how many owners have an example; where single examples are protected, how many
+// examples there are. 0 where it is not known.
+func ownersOf(found []Inspection, c *accounting.Certificate) (owners int64) {
+	for _, i := range found {
+		if i.kept > 0 && c.Unit == accounting.UnitExample {
+			return i.kept
+		}
+		owners = max(owners, i.owners)
+	}
+	return owners
 }
 
 // Err returns [ErrFailedCheck] if any check is broken.

@@ -47,6 +47,9 @@ type AccountResult struct {
 	Statement string `json:"statement,omitempty"`
 	ModelCard string `json:"model_card,omitempty"`
 
+	// Weak says why the claim protects next to nobody though it holds, see accounting.Guarantee.Weak.
+	Weak []string `json:"weak,omitempty"`
+
 	// NotCertified are the epsilon of AlsoEpsilon at which the verification rejected δ.
 	NotCertified []float64 `json:"not_certified,omitempty"`
 	// LeftOut are the epsilon of AlsoEpsilon that the protocol has no claim for, since δ would be
@@ -126,6 +129,9 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		result.Outlook, err = problem.Outlook(ctx)
 	default:
 		err = c.certify(ctx, &result)
+	}
+	if result.Certificate != nil {
+		result.Weak = result.Certificate.Guarantee().Weak(of.Protected(problem.Unit))
 	}
 	return result, err
 }

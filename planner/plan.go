@@ -35,6 +35,10 @@ type Result struct {
 	Data     string `json:"data,omitempty"`
 	MoreData string `json:"more_data,omitempty"`
 
+	// Weak says why the claim would protect next to nobody, whatever the further ε of a plan that is
+	// written certify.
+	Weak []string `json:"weak,omitempty"`
+
 	Why  []string `json:"why"`  // the first is first, and what the next best gives up: a sentence each
 	Note []string `json:"note"` // on what the figures are, and what was left out
 }
@@ -157,7 +161,26 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
 		return out, ErrNone
 	}
+	out.Weak = p.weak()
 	return out, nil
+}
+
+// weak is Result.Weak: each further ε may come to a δ of nearly nothing.
+func (r *Request) weak() []string {
+	claim := accounting.Guarantee{{Epsilon: r.Epsilon, Delta: r.Delta}}
+	last := r.Populations[len(r.Populations)-1]
+	protected := last.Owners
+	if r.Numbered || r.Unit == accounting.UnitExample {
+		protected = last.Examples
+	}
+	why := claim.Weak(protected)
+	for _, epsilon := range further(r.Epsilon) {
+		claim = append(claim, accounting.EpsilonDelta{Epsilon: epsilon, Delta: r.Delta})
+	}
+	if claim.Weak(0) == nil && claim[:1].Weak(0) != nil { // of the attacks, last
+		why = why[:len(why)-1]
+	}
+	return why
 }
 
 // rows looks at all candidates of the settings, in an order that does not depend on time.

@@ -32,10 +32,10 @@ func (r *Run) promise() *Section {
 	}
 	s.Facts = []Fact{
 		{"Protected", c.Protected()},
-		{"Against", c.Adjacency},
+		{"What may differ", c.Adjacency},
 	}
 	if c.Graph != "" {
-		s.Facts = append(s.Facts, Fact{"The same in both", c.Graph})
+		s.Facts = append(s.Facts, Fact{"What may not", c.Graph})
 	}
 	s.Facts = append(s.Facts, Fact{"Guarantee", fmt.Sprintf("ε = %g, δ = %g", c.Epsilon, c.Delta)})
 	for _, p := range c.Points[1:] {

@@ -56,6 +56,7 @@ type Quote struct{ Title, Text string }
 // page is the data of the template.
 type page struct {
 	Title, Verdict, State, Lead string
+	Sign                        []string // for somebody who signs, in plain sentences
 	Secret                      bool
 	Made                        string
 	Sections                    []Section
@@ -65,8 +66,14 @@ type page struct {
 // Write writes the page of a run.
 func (r *Run) Write(w io.Writer, o Options) error {
 	p := page{Title: "minsep run", Verdict: r.Report.Verdict, State: r.Report.State, Secret: o.ShowSecret, Glossary: glossary}
+	if r.Report.Weak != nil {
+		p.State = "weak"
+	}
 	if r.Info != nil {
 		p.Title += " " + r.Info.RunID.String()
+	}
+	if o.Title != "" {
+		p.Title = o.Title
 	}
 	if o.ShowSecret {
 		p.Title = "SECRET: " + p.Title
@@ -74,7 +81,7 @@ func (r *Run) Write(w io.Writer, o Options) error {
 	if !o.Now.IsZero() {
 		p.Made = o.Now.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	p.Lead = r.lead()
+	p.Lead, p.Sign = r.lead(), r.sign()
 	for _, s := range []*Section{r.promise(), r.secret(o), r.trainer(), r.attacks(), r.sizes(), r.alternatives(), r.participations(), r.strategy(), r.bounds(), r.verification(), r.candidates(), r.folders(), r.checks(), r.cite()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)

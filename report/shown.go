@@ -20,6 +20,7 @@ const (
 // write writes the page, with long texts and lists cut.
 func (p page) write(w io.Writer) error {
 	p.Title, p.Verdict, p.State, p.Lead = shownText(p.Title, mostText), shownText(p.Verdict, mostText), shownText(p.State, mostText), shownText(p.Lead, mostText)
+	p.Sign = shownTexts(p.Sign)
 	sections := make([]Section, len(p.Sections))
 	for i, s := range p.Sections {
 		sections[i] = s.shown()

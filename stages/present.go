@@ -71,6 +71,14 @@ type Examples struct {
 	Shared       bool   // some example has several owners
 }
 
+// Protected is how many owners there are, or examples where a claim is for those; 0 if not known.
+func (e Examples) Protected(unit accounting.Unit) int64 {
+	if unit == accounting.UnitExample || e.Numbered {
+		return e.Copies
+	}
+	return e.Owners
+}
+
 func (t *tableFacts) examples() Examples {
 	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: takingPart(t.summary), MostPerOwner: MostPerOwner(t.summary),
 		Copied: Copied(t.summary), Owners: ownerSizes(t.summary).Total(), Shared: Shared(t.summary)}

@@ -118,7 +118,8 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
 	if c := r.Certificate; c != nil {
-		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", c.Status, c.Epsilon, c.Delta, c.NoiseMultiplier)
+		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", statusText(string(c.Status), r.Weak), c.Epsilon, c.Delta, c.NoiseMultiplier)
+		printWeak(t, r.Weak)
 		fmt.Fprintf(t, "protects\t%s\n", c.Protected())
 		if r.From != "" {
 			fmt.Fprintf(t, "taken over\tfrom %s, with its ledger: no samples were drawn\n", r.From)
@@ -171,6 +172,20 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		fmt.Fprintln(t)
 	}
 	printWorse(t, r.Beside, r.WithoutSamples, "--cpu-time or --samples")
+}
+
+// statusText is the status of a certificate, with a word for one that protects next to nobody.
+func statusText(status string, weak []string) string {
+	if weak != nil {
+		return status + ", but weak"
+	}
+	return status
+}
+
+func printWeak(t io.Writer, weak []string) {
+	for _, why := range weak {
+		fmt.Fprintf(t, "weak\t%s\n", why)
+	}
 }
 
 // printWorse says of a certificate where another mechanism, or a larger budget, would need less

@@ -31,7 +31,8 @@ bound of every owner, the separation of every example and owner, batch sizes, an
 its distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it;
 --recheck recomputes some units of its verification as well.
 
-The first line is the verdict: "certified: ", with the claim and what matches it; "NOT CERTIFIED: ", with what is
+The first line is the verdict: "certified: ", with the claim and what matches it; "certified, but weak: ", where the claim
+holds and protects next to nobody, since delta is not below 1/owners or no attack is bounded; "NOT CERTIFIED: ", with what is
 missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
 who took part can do, and another compares the noise of a single step with DP-SGD's. Warnings name secret files that others
 can read, another directory with the same batches and noise, of which this one is a copy, and a later run of the directory,
@@ -86,6 +87,12 @@ func withoutPackages(found []inspect.Inspection) {
 // printReport prints the verdict, and the checks if one of them is broken or all are asked for.
 func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	fmt.Fprintln(w, r.Verdict)
+	if r.Kept != "" {
+		fmt.Fprintln(w, r.Kept)
+	}
+	for _, why := range r.Weak {
+		fmt.Fprintf(w, "weak: %s\n", why)
+	}
 	if r.Attacks != nil {
 		fmt.Fprintf(w, "attacks, %s: %s\n", r.Attacks.Worth, attackText(*r.Attacks))
 	}

@@ -398,6 +398,9 @@ const mostRows = 24
 func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective)
+	for _, why := range out.Weak {
+		fmt.Fprintf(w, "weak: %s\n\n", why)
+	}
 	for _, text := range []string{out.Data, out.TooSmall, out.MoreData} {
 		if text != "" {
 			fmt.Fprintf(w, "%s\n\n", text)

@@ -137,7 +137,11 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "removed\t%s, of the results before: minsep report %s makes a new one\n", strings.Join(r.Removed, ", "), r.Out)
 	}
 	if r.Examples > 0 {
-		fmt.Fprintf(t, "kept\t%s", plural(int(r.Examples), "example"))
+		if r.Kept != "" {
+			fmt.Fprintf(t, "kept\t%s", strings.TrimPrefix(r.Kept, "kept "))
+		} else {
+			fmt.Fprintf(t, "kept\t%s", plural(int(r.Examples), "example"))
+		}
 		if r.Copies != r.Examples {
 			fmt.Fprintf(t, ", %s", copies(r.Copies))
 		}
@@ -147,7 +151,8 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(r.ExpectedBatchSize, r.Owners, r.ExpectedExamples))
 	}
 	if r.Status != "" {
-		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", r.Status, r.Epsilon, r.Delta, r.NoiseMultiplier)
+		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", statusText(r.Status, r.Weak), r.Epsilon, r.Delta, r.NoiseMultiplier)
+		printWeak(t, r.Weak)
 		fmt.Fprintf(t, "protects\t%s\n", r.Protects)
 		printWorse(t, r.Beside, r.WithoutSamples, "privacy.cpu_time or privacy.samples")
 	}

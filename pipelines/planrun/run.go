@@ -60,6 +60,9 @@ type RunResult struct {
 	Protects          string  `json:"protects,omitempty"`            // whom the certificate protects
 	Reason            string  `json:"reason,omitempty"`              // of a status that is not verified
 
+	Kept string   `json:"kept,omitempty"` // how much of the data that is, see stages.KeptText
+	Weak []string `json:"weak,omitempty"` // why the claim protects next to nobody though it holds, see accounting.Guarantee.Weak
+
 	// Beside is the certificate beside DP-SGD, by the workload of the plan; nil where there is
 	// nothing to compare, and where the certificate was there before.
 	Beside *planner.Beside `json:"beside_dp_sgd,omitempty"`
@@ -257,6 +260,8 @@ type planRun struct {
 	how     Settings
 	result  RunResult
 	edges   int64 // about how many its graph has
+
+	protected int64 // owners with an example in the bounded table, once that is known
 
 	compared []string // stages whose results are the plan's, as was found before the first stage
 	settled  []string // results that are the plan's by now, made or found

@@ -3,6 +3,7 @@ package planrun
 import (
 	"context"
 
+	"minsep/accounting"
 	"minsep/manifest"
 	"minsep/pipelines"
 	"minsep/planner"
@@ -63,6 +64,8 @@ func (s boundStage) report(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	s.r.result.Examples, s.r.result.Copies = b.Rows, b.Summary.KeptCopies
+	s.r.result.Kept = stages.KeptText(b.Summary, s.r.Plan.BoundParams().Bound)
+	s.r.protected = b.Summary.Owners - b.Summary.KeptPerOwner.Of(0)
 	return s.planResult.report(ctx)
 }
 
@@ -94,6 +97,14 @@ func (s accountStage) report(ctx context.Context) (int, error) {
 	to := &s.r.result
 	to.NoiseMultiplier, to.Epsilon, to.Delta = c.NoiseMultiplier, c.Epsilon, c.Delta
 	to.Status, to.Reason, to.Protects = string(c.Status), c.Reason, c.Protected()
+	protected := s.r.protected
+	switch {
+	case s.r.Plan.Examples > 0:
+		protected = s.r.Plan.Examples
+	case c.Unit == accounting.UnitExample:
+		protected = to.Copies
+	}
+	to.Weak = c.Guarantee().Weak(protected)
 	to.WithoutSamples = s.r.Plan.Privacy.NoiseMultiplier == 0 && s.r.Plan.Privacy.From == "" && c.WithoutSamples()
 	return 1, nil
 }

@@ -30,6 +30,7 @@ from .errors import (
     NotVerifiedError,
     RunDirectoryError,
     TrainingError,
+    WeakClaimWarning,
     UsageError,
 )
 
@@ -53,6 +54,7 @@ __all__ = [
     "RunDirectoryError",
     "StepGuard",
     "TrainingError",
+    "WeakClaimWarning",
     "UsageError",
     "Verdict",
     "__version__",

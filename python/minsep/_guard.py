@@ -18,7 +18,7 @@ from . import _hosts, _records, _sums
 from ._arguments import shown, whole
 from ._run import Run, need_run
 from ._trainings import NEXT, RECORD_NAME, Lock, Record, no_link, on_this_machine, read
-from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError
+from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError, WeakClaimWarning
 
 SHARDS_FOLDER = "training.shards"
 _SHARD = re.compile(r"shard-\d+-of-(\d+)(-replica-\d+)?")
@@ -49,7 +49,8 @@ class StepGuard:
 
     One process at a time holds the guard of a training, until it ends or `close` is called. After that, and in a process that was
     forked since, the guard takes no step; it cannot be copied or pickled. Raises TrainingError. Where no certificate in the run
-    directory is for its noise, a NotCertifiedWarning says so: a model of this training has no guarantee.
+    directory is for its noise, a NotCertifiedWarning says so: a model of this training has no guarantee. Where its claim protects
+    next to nobody, as delta is not below one over the owners or no attack is bounded, a WeakClaimWarning does.
     """
 
     def __init__(
@@ -109,6 +110,13 @@ class StepGuard:
                 f"nothing certifies the noise of this training, and its model has no guarantee: {why}. For a model that is to be private, make the run by `minsep run`, or by `minsep account` before "
                 "`minsep noise`; for a trial, ignore minsep.NotCertifiedWarning",
                 NotCertifiedWarning,
+                stacklevel=2,
+            )
+        weak = run._weak() if self._primary and why is None else None
+        if weak is not None:
+            warnings.warn(
+                f"the certificate of this training holds, and protects next to nobody: {weak}; `minsep inspect {run.path}` says more. For a trial, ignore minsep.WeakClaimWarning",
+                WeakClaimWarning,
                 stacklevel=2,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import warnings
 from typing import Any
@@ -31,6 +32,8 @@ class _Use:
         self.rows: NDArray[Any] | None = None  # the first that were given as rows of the table
         self.looked_up = False  # join or example_ids was called
         self.padded = False  # its batches get rows of -1
+
+_WEAK = 0.9999  # what a bound of an attack must be below to be worth anything
 
 
 class Run:
@@ -416,6 +419,50 @@ class Run:
         if self._batches is not None and (run.get("sampler") if isinstance(run, dict) else None) != self._batches.folder.params.get("scheme"):
             return f"{where}: is for another sampler than that of the batches"
         return None
+
+    def _weak(self) -> str | None:
+        """Why the certificate, which there is, protects next to nobody; None where it does, as far as that can be told."""
+        try:
+            certificate = self._certificate()
+            points = [(float(p["epsilon"]), float(p["delta"])) for p in certificate["points"]]
+            protected = self._protected(certificate.get("unit"))
+        except (MinsepError, KeyError, TypeError, ValueError):
+            return None
+        if not points:
+            return None
+        least = min(delta for _, delta in points)
+        if protected and least * protected >= 1:
+            return f"delta {least:.3g} is not below 1/{protected}, one over the number of those whom it protects: choose a delta well below it"
+        if min(_bounds(points)) >= _WEAK:
+            return f"no attack is bounded below {_WEAK}: choose a smaller epsilon, or have smaller ones certified too (--also-epsilon)"
+        return None
+
+    def _protected(self, unit: Any) -> int:
+        """How many owners there are, or examples where a claim is for those; 0 where that is not known."""
+        if self._batches is None:
+            return 0
+        if self._batches.rows_of == "range" or unit == "example":
+            return int(self._batches.examples)
+        facts = self._table.folder.facts
+        none = sum(int(b["count"]) for b in facts["kept_examples_per_owner"] if b["value"] == 0)
+        return int(facts["owners"]) - none
+
+
+def _bounds(points: list[tuple[float, float]]) -> list[float]:
+    """Bounds of attacks that follow of points (epsilon, delta): the advantage, and true positive rates (formulas F6.1)."""
+
+    def rate(fpr: float) -> float:
+        found = [1.0]
+        for epsilon, delta in points:
+            found += [delta + math.exp(min(epsilon, 700.0)) * fpr, 1 - math.exp(-epsilon) * (1 - delta - fpr)]
+        return max(fpr, min(found))
+
+    lines = [(1.0, 0.0)]
+    for epsilon, delta in points:
+        less = math.exp(-min(epsilon, 700.0))
+        lines += [(delta, 1 / less), (1 - less * (1 - delta), less)]
+    corners = [0.0] + [(b[0] - a[0]) / (a[1] - b[1]) for i, a in enumerate(lines) for b in lines[:i] if a[1] != b[1]]
+    return [max(rate(x) - x for x in corners if 0 <= x <= 1), *(rate(x) for x in (0.001, 0.01, 0.1))]
 
 
 def _check_record(record: dict[str, Any], text: str, where: str) -> None:

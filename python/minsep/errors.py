@@ -31,6 +31,10 @@ class NotCertifiedWarning(UserWarning):
     """A training begins with noise that nothing in the run directory certifies."""
 
 
+class WeakClaimWarning(NotCertifiedWarning):
+    """A training begins with noise whose certificate holds, and protects next to nobody."""
+
+
 class NoGuardWarning(UserWarning):
     """Noise is read without a guard: nothing notices a second training with it, nor a step that is left out."""
 

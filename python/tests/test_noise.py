@@ -541,6 +541,23 @@ class Guard(runs.Case):
         (self.path / "training.json").write_text(text.replace(self.run_.run_id, "0" * 32))
         minsep.StepGuard(self.run_).take(0)
 
+    def test_a_claim_that_protects_next_to_nobody(self):
+        for epsilon, delta, words in (20, 1e-2, "no attack is bounded below 0.9999"), (1, 0.05, "delta 0.05 is not below 1/60"), (2, 1e-3, ""):
+            plan, out = self.folder / "plan.json", self.folder / f"of-{epsilon}"
+            plan.write_text(json.dumps({
+                "examples": 60, "scheme": {"scheme": "poisson", "steps": 8, "batch_size": 6}, "strategy": {"kind": "identity"},
+                "privacy": {"epsilon": epsilon, "delta": delta}, "noise": {"coordinates": 40}, "key": str(runs.key()), "out": str(out),
+            }))  # fmt: skip
+            runs.minsep("run", plan)
+            run = minsep.Run(out)
+            with self.subTest(epsilon), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", minsep.WeakClaimWarning)
+                minsep.StepGuard(run).close()
+                said = [str(w.message) for w in caught if w.category is minsep.WeakClaimWarning]
+                self.assertEqual(len(said), bool(words))
+                self.assertTrue(all(words in text for text in said), said)
+                self.assertEqual(run.verdict().text.startswith("certified, but weak: "), bool(words))
+
     def test_the_next_run_of_a_plan(self):
         plan, out = self.folder / "plan.json", self.folder / "again"
         plan.write_text(json.dumps({

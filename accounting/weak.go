@@ -1,0 +1,30 @@
+package accounting
+
+import "fmt"
+
+// WeakBound is what a bound of an attack must be below to be worth anything: an attacker who is
+// right in all but one of 10,000 cases is not held off.
+const WeakBound = 0.9999
+
+// Weak says why a guarantee protects next to nobody of so many owners, though it holds: a sentence
+// for each reason, none where none is known. With owners 0 their number is not known.
+func (g Guarantee) Weak(owners int64) (why []string) {
+	if len(g) == 0 {
+		return nil
+	}
+	least := 1.0
+	for _, p := range g {
+		least = min(least, p.Delta)
+	}
+	if owners > 0 && least*float64(owners) >= 1 {
+		why = append(why, fmt.Sprintf("delta %.3g is not below 1/%d, one over the number of owners: a mechanism that publishes all that one owner has, drawn by chance, keeps such a claim; choose a delta well below it", least, owners))
+	}
+	lowest := g.Advantage()
+	for _, a := range g.Attacks() {
+		lowest = min(lowest, a.TPR)
+	}
+	if lowest >= WeakBound {
+		why = append(why, fmt.Sprintf("no attack is bounded below %g: whoever sees the model may be as good as certain who took part; choose a smaller epsilon, or have smaller ones certified too (--also-epsilon)", WeakBound))
+	}
+	return why
+}

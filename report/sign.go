@@ -1,0 +1,57 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"minsep/accounting"
+)
+
+// sign says in plain sentences what is promised, to whom, and what an attacker gains: for somebody
+// who signs. It is nil for what is not proven.
+func (r *Run) sign() []string {
+	if !r.proven() {
+		return nil
+	}
+	c := r.Certificate
+	who := c.Protected()
+	text := []string{
+		fmt.Sprintf("What is promised, and to whom: to %s, that whatever may come of this training, the model and all that it releases, is at most %s times as likely with their data as without it, but for a probability of %.3g (ε = %g, δ = %g)%s.",
+			who, factor(c.Epsilon), c.Delta, c.Epsilon, c.Delta, replaced(c)),
+		"What it rests on: that the trainer clips, adds the noise and keeps the batches secret as this page says, and that nobody else has the key.",
+	}
+	bounds, attack := c.AttackBounds(), "What an attacker gains: "
+	rate := bounds.Rates[1]
+	if rate.TPR >= accounting.WeakBound {
+		attack += "this claim does not bound it: somebody who sees all of that may be as good as certain of whose data took part."
+	} else {
+		attack += fmt.Sprintf("somebody who sees all of that, and accuses one in %.0f of those whose data did not take part, finds %s of those whose data did.", 1/rate.FPR, strings.Replace(accounting.AtMost(rate.TPR), "at most ", "at most a share of ", 1))
+	}
+	text = append(text, attack)
+	for _, why := range r.Report.Weak {
+		text = append(text, "This promise is weak: "+why+".")
+	}
+	if r.Report.Kept != "" {
+		text = append(text, "Data: "+r.Report.Kept+".")
+	}
+	return text
+}
+
+// replaced is the claim for data that are replaced by others in place of being left out: two claims
+// one after the other.
+func replaced(c *accounting.Certificate) string {
+	delta := c.Delta * (1 + math.Exp(c.Epsilon))
+	if delta >= 1 {
+		return "; nothing follows for data that are replaced by others in place of being left out"
+	}
+	return fmt.Sprintf("; for data that are replaced by others in place of being left out, ε = %g and δ = %.3g", 2*c.Epsilon, delta)
+}
+
+// factor is e^ε in words.
+func factor(epsilon float64) string {
+	if x := math.Exp(epsilon); x < 1e6 {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return fmt.Sprintf("e^%g", epsilon)
+}

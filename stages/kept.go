@@ -1,0 +1,40 @@
+package stages
+
+import (
+	"fmt"
+
+	"minsep/internal/words"
+	"minsep/sampling/ownergraph"
+)
+
+// fewKept is the part of the examples below which it is said how more of them would be kept.
+const fewKept = 0.5
+
+// KeptText says in a sentence how much of the data a bounded table keeps, and what would keep more
+// of it where that is less than half; "" where it keeps all.
+func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
+	if s.Kept >= s.Examples {
+		return ""
+	}
+	share := float64(s.Kept) / float64(s.Examples)
+	text := fmt.Sprintf("kept %s of %s examples (%s)", words.Grouped(s.Kept), words.Grouped(s.Examples), percent(share))
+	switch {
+	case share >= fewKept:
+		return text
+	case of.Pools > 0:
+		return text + ": more pools (--pools) keep more"
+	case !Shared(s):
+		return text + ": a larger --max-per-owner keeps more, with --sample owners at no more noise"
+	case of.Order == ownergraph.Random:
+		return text + ": --order fewest-owners keeps more; so does a larger --max-per-owner, or the scheme rotation (bound --pools)"
+	}
+	return text + ": a larger --max-per-owner keeps more, or the scheme rotation (bound --pools), by which other examples take part in each period"
+}
+
+// percent is a part in percent, rounded down to two digits where it is more than a tenth.
+func percent(share float64) string {
+	if share >= 0.1 {
+		return fmt.Sprintf("%d %%", int(100*share))
+	}
+	return fmt.Sprintf("%.2g %%", 100*share)
+}
