@@ -78,10 +78,10 @@ func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 }
 
 // RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c: for
-// its run, its points, and the noise multiplier if it names one. A budget is no part of a claim, and
-// without a maximum batch size the number of examples is none: a certificate that is taken over may
-// be of more of them. Then further points come with it as well.
-// Early ledgers and copies of certificates may have no request, which is no fault.
+// its run, its points, and the noise multiplier if it names one. A budget is no part of a claim,
+// and without a maximum batch size the number of examples is none: a certificate that is taken over
+// may be of more of them. Then further points come with it as well. Early ledgers and copies of
+// certificates may have no request, which is no fault.
 func RequestAgrees(ctx context.Context, folder string, c *accounting.Certificate) bool {
 	text, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if errors.Is(err, fs.ErrNotExist) {
