@@ -29,12 +29,13 @@ import (
 // A tuple is drawn by these weights. Its own weight is its true weight over them, at most 1.
 type clusters struct {
 	steps, bands, order int
+	first, never        float64 // a, 1-na
 	overlaps            *overlaps
 	most                []float64
 	exact               int
 	binomial            [][]float64
 	lists               []clusterList // of j: lists[j]; none of 0
-	long                []float64     // by j, the weight of all the clusters of more than exact
+	long                []float64     // by j from exact on, the weight of all the clusters
 	gaps                []float64     // partial sums of what a gap of a long cluster weighs
 
 	sums  [][]float64 // sums[m][i] = T_m(i)
@@ -81,29 +82,33 @@ func newClusters(s montecarlo.Spec, columns *likelihood.Columns, order, exact in
 	if ratio != 1 || order > maxClusterOrder || clusterWork(n, w, order) > maxClusterWork || float64(n)*float64(w)*float64(w)/2 > maxOnceWork {
 		return nil, fmt.Errorf("%w: order %d in clusters at %d steps and %d bands", ErrTable, order, n, w)
 	}
-	c := &clusters{steps: n, bands: w, order: order, exact: exact, most: make([]float64, w)}
+	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: first, never: never}
 	c.overlaps = newOverlaps(columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 	for _, row := range c.overlaps.rows {
 		for d, x := range row {
 			c.most[d] = max(c.most[d], x)
 		}
 	}
-	for m := range order + 1 {
-		c.binomial = append(c.binomial, nil)
-		for j := range m + 1 {
-			c.binomial[m] = append(c.binomial[m], choose(m, j))
-		}
-	}
 	c.list()
-	c.addUp()
-	c.choose(first, never)
-	if math.IsNaN(c.logN) || math.IsInf(c.logN, 0) {
-		return nil, fmt.Errorf("%w: order %d: the sums leave the range of float64", ErrTable, order)
-	}
-	return c, nil
+	return c.raised(order)
 }
 
-// list makes the lists, and the weights of longer clusters.
+// raised returns clusters of a higher order, which shares all that the orders have in common.
+func (c *clusters) raised(order int) (*clusters, error) {
+	r := *c
+	r.binomial, r.sums, r.long, r.count = slices.Clip(c.binomial), slices.Clip(c.sums), slices.Clip(c.long), nil
+	for r.order = len(r.sums); r.order <= order; r.order++ {
+		r.addOrder()
+	}
+	r.order = order
+	r.choose()
+	if math.IsNaN(r.logN) || math.IsInf(r.logN, 0) {
+		return nil, fmt.Errorf("%w: order %d: the sums leave the range of float64", ErrTable, order)
+	}
+	return &r, nil
+}
+
+// list makes the lists, and the sums of order 0.
 func (c *clusters) list() {
 	weights := make([]float64, c.bands) // of two participations by their distance
 	for d, x := range c.most {
@@ -124,13 +129,7 @@ func (c *clusters) list() {
 		total += x
 		c.gaps = append(c.gaps, total)
 	}
-	c.long = make([]float64, c.order+1)
-	last := &c.lists[c.exact]
-	x := last.before[len(last.spans)]
-	for j := c.exact + 1; j <= c.order; j++ {
-		x *= float64(j) / float64(c.steps) * total * math.Exp(float64(j-2)*c.most[0])
-		c.long[j] = x
-	}
+	c.sums, c.long, c.binomial = [][]float64{nil}, []float64{0}, [][]float64{{1}}
 }
 
 // newClusterList lists the clusters of j participations: the weight is that of all pairs, over k!
@@ -184,20 +183,30 @@ func newClusterList(j, bands int, weights []float64, scale float64) clusterList 
 	return l
 }
 
-// addUp computes T.
-func (c *clusters) addUp() {
-	c.sums = make([][]float64, c.order+1)
-	for m := 1; m <= c.order; m++ {
-		c.sums[m] = make([]float64, c.steps+1)
+// addOrder adds the sums of as many participations as the order, T, and what they need.
+func (c *clusters) addOrder() {
+	m := c.order
+	c.binomial = append(c.binomial, nil)
+	for j := range m + 1 {
+		c.binomial[m] = append(c.binomial[m], choose(m, j))
 	}
+	switch { // the weight of all the clusters of m
+	case m < c.exact:
+		c.long = append(c.long, 0)
+	case m == c.exact:
+		l := &c.lists[m]
+		c.long = append(c.long, l.before[len(l.spans)])
+	default:
+		gap := c.gaps[c.bands-1] * math.Exp(float64(m-2)*c.most[0])
+		c.long = append(c.long, c.long[m-1]*float64(m)/float64(c.steps)*gap)
+	}
+	c.sums = append(c.sums, make([]float64, c.steps+1))
 	for i := c.steps - 1; i >= 0; i-- {
-		for m := 1; m <= c.order; m++ {
-			x := c.sums[m][i+1]
-			for j := 1; j <= m; j++ {
-				x += c.binomial[m][j] * c.following(m, j, i)
-			}
-			c.sums[m][i] = x
+		x := c.sums[m][i+1]
+		for j := 1; j <= m; j++ {
+			x += c.binomial[m][j] * c.following(m, j, i)
 		}
+		c.sums[m][i] = x
 	}
 }
 
@@ -223,12 +232,12 @@ func (c *clusters) following(m, j, i int) float64 {
 }
 
 // choose sets what the number of participations is drawn by.
-func (c *clusters) choose(first, never float64) {
-	all := float64(c.steps) * first
+func (c *clusters) choose() {
+	all := float64(c.steps) * c.first
 	sum := 0.0
-	c.count = c.count[:0]
+	c.count = nil
 	for m := range c.order + 1 {
-		x := c.binomial[c.order][m] * math.Pow(never, float64(c.order-m)) * math.Pow(all, float64(m))
+		x := c.binomial[c.order][m] * math.Pow(c.never, float64(c.order-m)) * math.Pow(all, float64(m))
 		if m > 0 {
 			x *= c.sums[m][0]
 		}
@@ -367,6 +376,16 @@ func (s clusterSource) rounding() float64 {
 }
 
 func (s clusterSource) walkError() float64 { return s.rounding() }
+
+// raisable: the lists are those of every order from the number of their participations on.
+func (s clusterSource) raisable(order int) bool {
+	return order > s.order && exactClusters(s.bands, order) == s.exact && order <= maxClusterOrder
+}
+
+func (s clusterSource) raise(order int) (source, error) {
+	c, err := s.raised(order)
+	return clusterSource{c}, err
+}
 
 func (s clusterSource) walkable() bool { return true }
 

@@ -75,7 +75,7 @@ func TestTuplesOfClustersFollowTheirDistribution(t *testing.T) {
 	c := tableCase{toeplitz(5, 1, .6, .4), 6, .3, 1.5, 4}
 	for _, exact := range []int{2, 4} {
 		for _, spoil := range []func(c *clusters){
-			func(c *clusters) { c.choose(.06, 1-5*.06) },
+			func(c *clusters) { c.first, c.never = .06, 1-5*.06; c.choose() },
 			func(c *clusters) { c.most[1] *= .5 },
 			func(c *clusters) { c.lists[2].spans[1] *= 3 },
 		} {
@@ -99,5 +99,28 @@ func TestClustersAreNearTheTable(t *testing.T) {
 		if got.logN < table.lnN || got.logN > table.lnN+.1 {
 			t.Errorf("order %d: ln N̂ = %v, ln N = %v", theta, got.logN, table.lnN)
 		}
+	}
+}
+
+// TestClustersAreRaised: orders that share what they have in common are those that are made alone.
+func TestClustersAreRaised(t *testing.T) {
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 60, Prob: .5, WarmStart: true, NoiseMultiplier: .8, Strategy: toeplitz(60, squareRoot(40)...)}
+	exact := exactClusters(40, 9)
+	lower := clusterSource{mustClusters(t, s, exact+1, exact)}
+	before := lower.clusters.logN
+	for _, order := range []int{exact + 2, exact + 5, exact + 3} {
+		if !lower.raisable(order) {
+			t.Fatalf("order %d is not made from order %d", order, lower.order)
+		}
+		got, err := lower.raise(order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := mustClusters(t, s, order, exact); got.(clusterSource).clusters.logN != want.logN || lower.clusters.logN != before {
+			t.Errorf("order %d: ln N̂ = %v, alone %v", order, got.(clusterSource).clusters.logN, want.logN)
+		}
+	}
+	if lower.raisable(exact) || lower.raisable(maxClusterOrder+1) {
+		t.Error("a lower order is made from a higher one, or one beyond the highest")
 	}
 }

@@ -32,6 +32,12 @@ type raising interface {
 	above(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int) (source, error)
 }
 
+// raisable is a source that makes one of a higher order from what it has.
+type raisable interface {
+	raisable(order int) bool
+	raise(order int) (source, error)
+}
+
 // families are the distributions that can be tilted by the names of their schemes. Others are
 // sampled plainly.
 var families = map[string]family{

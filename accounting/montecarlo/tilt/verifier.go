@@ -198,6 +198,9 @@ func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Me
 // sourceAbove makes the tables of an order, with those of a lower one where these help.
 func sourceAbove(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
 	f := families[s.Scheme]
+	if r, ok := lower.(raisable); ok && r.raisable(order) {
+		return r.raise(order)
+	}
 	if r, ok := f.(raising); ok && lower != nil {
 		return r.above(lower, s, columns, order)
 	}
