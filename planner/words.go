@@ -329,7 +329,7 @@ func moreOwners(r Request, first *Row) string {
 // notes say what the figures are.
 func notes(out *Result) (list []string) {
 	r := out.Request
-	list = append(list, "Noise multipliers with ± are estimates and certify nothing; ≥ is of one direction of the divergence, and may be too small. minsep account certifies.")
+	list = append(list, "Noise multipliers with a ± are estimates and certify nothing; ≥ is of one direction of the divergence, and may be too small. minsep account certifies.")
 	between := false // a row that is not tied stands above one that is
 	for i, row := range out.Rows[1:] {
 		between = between || row.Tied && i > 0 && !out.Rows[i].Tied

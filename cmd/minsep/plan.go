@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -94,7 +93,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) && !out.Stopped {
 				return err
 			}
-			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all); a.printWritten(w, err, f.row) }), err)
+			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all, a.screen.width); a.printWritten(w, err, f.row) }), err)
 		},
 	}
 	x := c.Flags()
@@ -395,7 +394,24 @@ func (a *app) printWritten(w io.Writer, err error, row int) {
 // mostRows is how many rows are shown unasked.
 const mostRows = 24
 
-func printPlan(w io.Writer, out *planner.Result, all bool) {
+// planColumns are the columns of the table of a plan. Where it is too wide for a terminal, columns
+// of the highest rank are left out first.
+func planColumns(r planner.Request) []column {
+	batch := 7
+	if len(r.BatchSizes) > 1 { // the rows differ by it
+		batch = 1
+	}
+	return []column{
+		{"row", "", 0}, {"scheme, min-sep", "scheme", 0}, {"strategy", "", 0}, {"k_u", "", 3}, {"batch", "", batch}, {"σ", "", 0}, {"±", "", 4},
+		{r.Objective + "/batch", r.Objective, 0}, {"as DP-SGD of", "DP-SGD", 5}, {"each", "", 9}, {"kept", "", 2}, {"state", "", 8}, {"certificate", "cert.", 6},
+	}
+}
+
+// shortNames are names of schemes and strategies in narrow tables.
+var shortNames = strings.NewReplacer("balanced-min-sep", "balanced", "epoch-min-sep", "epoch", "cyclic-poisson", "cyclic", "banded-toeplitz", "b-toeplitz", "normalized", "norm.", " of owners", ", owners")
+
+// printPlan prints a plan for a terminal of a width; 0 for any.
+func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective)
 	for _, why := range out.Weak {
@@ -406,8 +422,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 			fmt.Fprintf(w, "%s\n\n", text)
 		}
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "row\tscheme, min-sep\tstrategy\tk_u\tbatch\tσ\t%s/batch\tas DP-SGD of\teach\tkept\tstate\tcertificate\n", r.Objective)
+	t := table{columns: planColumns(r)}
 	next := out.Next()
 	shown, left, seen := 0, 0, map[string]bool{}
 	for _, row := range out.Rows {
@@ -418,10 +433,10 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 		}
 		seen[key] = true
 		shown++
-		printRow(t, row)
+		t.add(planRow(row))
 	}
 	if shown > 0 {
-		t.Flush()
+		t.write(w, width)
 	}
 	if left > 0 {
 		fmt.Fprintf(w, "%s, some of them refused: --all\n", plural(left, "more candidate"))
@@ -438,21 +453,13 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	}
 }
 
-func printRow(t io.Writer, row *planner.Row) {
+func planRow(row *planner.Row) tableRow {
 	minSep := ""
 	if row.Pools > 0 {
 		minSep = fmt.Sprintf(" of %d", row.Scheme.EpochSteps)
 	}
 	if row.Scheme.MinSep > 0 {
 		minSep = fmt.Sprintf(" %d", row.Scheme.MinSep)
-	}
-	if row.Refused != "" {
-		reason := "refused: " + row.Refused
-		if strings.HasPrefix(row.Refused, planner.NotEstimated) {
-			reason = row.Refused
-		}
-		fmt.Fprintf(t, "-\t%s%s\t%s\t%d\t\t%s\n", row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner, reason)
-		return
 	}
 	if row.Scheme.Sample == sampling.SampleOwners {
 		minSep += " of owners"
@@ -464,26 +471,35 @@ func printRow(t io.Writer, row *planner.Row) {
 	if row.Tied {
 		rank += " =1"
 	}
-	sigma := fmt.Sprintf("%.4g", row.Noise.Multiplier)
-	if row.Noise.OneDirection {
-		sigma = "≥" + sigma
+	if row.Refused != "" {
+		rank = "-"
 	}
-	relative := fmt.Sprintf("%.4g", row.Relative)
+	scheme := row.Scheme.Scheme + minSep
+	cells := []cell{{text: rank}, {scheme, shortNames.Replace(scheme)}, {row.StrategyName(), shortNames.Replace(row.StrategyName())}, {text: fmt.Sprint(row.MaxPerOwner)}}
+	if row.Refused != "" {
+		reason := "refused: " + row.Refused
+		if strings.HasPrefix(row.Refused, planner.NotEstimated) {
+			reason = row.Refused
+		}
+		return tableRow{cells, reason}
+	}
+	sigma, percent, same := fmt.Sprintf("%.4g", row.Noise.Multiplier), "", "-"
 	if !row.Noise.Proven {
-		percent := fmt.Sprintf(" ±%.1f%%", 100*row.Noise.StdErr/row.Noise.Multiplier)
-		sigma += percent
+		percent = fmt.Sprintf("%.1f%%", 100*row.Noise.StdErr/row.Noise.Multiplier)
 	}
-	same := "-"
 	if row.SameAs > 0 {
 		same = fmt.Sprintf("%.4g", row.SameAs)
 	}
 	certificate := budgetTime(row.CPU)
 	switch {
 	case row.Noise.OneDirection:
-		certificate = "≥" + certificate
+		sigma, certificate = "≥"+sigma, "≥"+certificate
 	case !row.Noise.Proven:
 		certificate = "~" + certificate
 	}
-	fmt.Fprintf(t, "%s\t%s%s\t%s\t%d\t%.4g\t%s\t%s\t%s\t%.3g×\t%.3g%%\t%d\t%s\n", rank, row.Scheme.Scheme, minSep, row.StrategyName(), row.MaxPerOwner,
-		row.BatchSize, sigma, relative, same, row.TimesEach, 100*row.Kept, row.State, certificate)
+	for _, text := range []string{fmt.Sprintf("%.4g", row.BatchSize), sigma, percent, fmt.Sprintf("%.4g", row.Relative), same,
+		fmt.Sprintf("%.3g×", row.TimesEach), fmt.Sprintf("%.3g%%", 100*row.Kept), fmt.Sprint(row.State), certificate} {
+		cells = append(cells, cell{text: text})
+	}
+	return tableRow{cells: cells}
 }

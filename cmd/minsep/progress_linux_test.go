@@ -46,9 +46,9 @@ func TestTerminal(t *testing.T) {
 	master, slave := openTerminal(t, columns)
 	progress.Reset()
 	defer progress.Reset()
-	s := &screen{width: columns}
+	s := &liveScreen{width: columns}
 	var seen bytes.Buffer
-	line := func() string { // on the screen
+	line := func() string { // on the liveScreen
 		if len(s.lines) == 0 {
 			return ""
 		}

@@ -10,14 +10,14 @@ import (
 	"minsep/transforms/progress"
 )
 
-// screen is a terminal of so many columns that knows "\r" and "erase to the end of the line".
-type screen struct {
+// liveScreen is a terminal of so many columns that knows "\r" and "erase to the end of the line".
+type liveScreen struct {
 	width int
 	lines [][]rune
 	x, y  int
 }
 
-func (s *screen) Write(b []byte) (int, error) {
+func (s *liveScreen) Write(b []byte) (int, error) {
 	text := strings.ReplaceAll(string(b), "\x1b[K", "\x00")
 	for _, r := range text {
 		for len(s.lines) <= s.y {
@@ -49,7 +49,7 @@ func TestNarrowTerminal(t *testing.T) {
 	progress.Reset()
 	defer progress.Reset()
 	for _, width := range []int{1, 2, 20, 40, 79, 80, 300} {
-		s := &screen{width: width}
+		s := &liveScreen{width: width}
 		line := &liveLine{s, func() int { return width }}
 		for i := range 5 {
 			progress.Enter("verifying candidate 2 of 5, direction H(P,Q): a text that is σ wide", "samples", int64(1000*i), 123_456_789)

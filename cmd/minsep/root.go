@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,7 @@ type app struct {
 	stdout, stderr io.Writer
 	bytes          io.Writer // behind stdout
 	terminal       io.Writer // behind stderr
+	screen         screen    // behind stdout
 
 	runner    string
 	json      bool
@@ -76,7 +78,7 @@ func (e usageError) Unwrap() error { return e.error }
 // execute runs one command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
-	a := &app{bytes: out, terminal: stderr, stdout: printable.Writer(out), stderr: printable.Writer(stderr)}
+	a := &app{bytes: out, screen: screenOf(stdout), terminal: stderr, stdout: printable.Writer(out), stderr: printable.Writer(stderr)}
 	stdout, stderr = a.stdout, a.stderr
 	ctx, stop := a.onSignal(ctx, stderr)
 	defer stop()
@@ -179,6 +181,9 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 		acceptPowers(c)
 	}
 	nameValues(root)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		io.WriteString(a.stdout, help(cmd, cmp.Or(a.screen.width, helpWidth)))
+	})
 	return root
 }
 
@@ -271,8 +276,14 @@ func (a *app) print(v any, table func(w io.Writer)) error {
 		e.SetIndent("", "  ")
 		return e.Encode(v)
 	}
-	if !a.quiet {
-		table(a.stdout)
+	if a.quiet {
+		return nil
 	}
-	return nil
+	if a.screen == (screen{}) {
+		table(a.stdout)
+		return nil
+	}
+	var text strings.Builder
+	table(&text)
+	return a.screen.write(a.bytes, text.String())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,4 +71,13 @@ func nameValues(c *cobra.Command) {
 		t = strings.ReplaceAll(t, "{{"+flags+".FlagUsages", "{{flagHelp "+flags)
 	}
 	c.SetUsageTemplate(t)
+}
+
+// help is the help of a command in lines of a width.
+func help(c *cobra.Command, width int) string {
+	text := reflow(strings.TrimSpace(cmp.Or(c.Long, c.Short)), width) + "\n"
+	if c.Runnable() || c.HasSubCommands() {
+		text += "\n" + fold(c.UsageString(), width)
+	}
+	return text
 }
