@@ -125,7 +125,7 @@ func TestPlanRecord(t *testing.T) {
 	if err != nil || b.SHA256 == a.SHA256 {
 		t.Errorf("a plan with other samples has the same hash (%v)", err)
 	}
-	if got := strings.Join(JSONDifferences(a.Plan, b.Plan), "\n"); got != "privacy.samples is 100000 there, 100001 in the plan" {
+	if got := strings.Join(JSONDifferences(a.Plan, b.Plan), "\n"); got != "privacy.samples is 500000 there, 500001 in the plan" {
 		t.Errorf("they differ in %q", got)
 	}
 }
