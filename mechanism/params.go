@@ -199,6 +199,22 @@ func (p Params) MadeFor() (workload string, t Training) {
 	return workload, t
 }
 
+// Forgetful returns p for a model that forgets sooner than p says: the training workload with a
+// memory of a quarter of the steps, or of half of p's own where that is less, and at least a step.
+// ok is false for a workload from a file, of whose memory nothing is known.
+func (p Params) Forgetful() (sooner Params, ok bool) {
+	if p.isFile() {
+		return p, false
+	}
+	own := NoForgetting
+	if p.workloadName() == TrainingWorkload {
+		own = p.memory(p.Steps)
+	}
+	p.Workload = TrainingWorkload
+	p.Memory = max(1, min(Memory(p.Steps)/4, own/2))
+	return p, true
+}
+
 // ForToeplitz returns p with a workload next to its own that is Toeplitz: with constant learning
 // rates, and prefix sums in place of a file's.
 func (p Params) ForToeplitz() Params {

@@ -213,3 +213,27 @@ func TestStampsOfTraining(t *testing.T) {
 		t.Error("stamps with a schedule are accepted")
 	}
 }
+
+// TestForgetful: a quarter of the steps, or half of a memory that is shorter, in the same training;
+// none where a file has the workload.
+func TestForgetful(t *testing.T) {
+	for _, c := range []struct {
+		p    mechanism.Params
+		want mechanism.Memory
+	}{
+		{mechanism.Params{Steps: 100}, 25},
+		{mechanism.Params{Steps: 100, Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Momentum: .9}}, 25},
+		{mechanism.Params{Steps: 100, Workload: mechanism.TrainingWorkload}, 25},
+		{mechanism.Params{Steps: 100, Training: mechanism.Training{Memory: 20, Schedule: mechanism.CosineSchedule}}, 10},
+		{mechanism.Params{Steps: 100, Training: mechanism.Training{Memory: mechanism.NoForgetting}}, 25},
+		{mechanism.Params{Steps: 2, Training: mechanism.Training{Memory: 1}}, 1},
+	} {
+		got, ok := c.p.Forgetful()
+		if !ok || got.Memory != c.want || got.Workload != mechanism.TrainingWorkload || got.Momentum != c.p.Momentum || got.Schedule != c.p.Schedule {
+			t.Errorf("%+v: %+v, want a memory of %v", c.p, got, c.want)
+		}
+	}
+	if _, ok := (mechanism.Params{Steps: 100, Workload: "mine.json"}).Forgetful(); ok {
+		t.Error("a file forgets")
+	}
+}

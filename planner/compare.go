@@ -6,30 +6,41 @@ import (
 	"minsep/mechanism"
 )
 
-// compare fills in the batch sizes at which independent noise has as little noise relative to the
-// batch: that of sampled owners, for rows that sample owners.
+// compare fills in what each row has beside independent noise with Poisson sampling of the same
+// units: sampled owners, for rows that sample owners.
 func (p *planning) compare(ctx context.Context, out *Result) error {
+	independent := p.make(context.Background(), p.workload(mechanism.KindIdentity))
+	if independent.err != nil {
+		return independent.err
+	}
 	type units struct {
 		number int64 // of examples, or of owners where the row samples them
 		most   int   // of an owner
 	}
-	curves := map[units]*curve{}
+	type size struct {
+		units
+		batch float64
+	}
+	curves, sigmas := map[units]*curve{}, map[size]float64{}
 	for _, row := range out.Rows {
 		if row.Refused != "" {
 			continue
 		}
 		of := units{row.run.Examples, row.run.MaxExamplesPerOwner}
 		if curves[of] == nil {
-			e := p.make(context.Background(), p.workload(mechanism.KindIdentity))
-			if e.err != nil {
-				return e.err
-			}
-			curves[of] = &curve{DPSGD: p.dpsgd(of.number, of.most), unit: p.error(e.error), width: 10 * narrow}
+			curves[of] = &curve{DPSGD: p.dpsgd(of.number, of.most), unit: p.error(independent.error), width: 10 * narrow}
 		}
 		var err error
 		if row.SameAs, err = curves[of].sameAs(ctx, row.BatchSize, row.Relative); err != nil {
 			return err
 		}
+		at := size{of, row.BatchSize}
+		if sigmas[at] == 0 {
+			if sigmas[at], err = curves[of].noiseMultiplier(row.BatchSize, row.Noise.Multiplier/row.norm, wide, narrow); err != nil {
+				return err
+			}
+		}
+		p.besideDPSGD(row, p.make(ctx, row.Strategy), independent, sigmas[at])
 	}
 	return nil
 }

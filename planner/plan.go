@@ -12,6 +12,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/words"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -23,6 +24,13 @@ type Result struct {
 	Format  int     `json:"format"`
 	Request Request `json:"request"`
 	Rows    []*Row  `json:"rows"` // the ranked by Rank, then those that are refused
+
+	// Training says for whom the ranking is: how the model is trained, and whether that was assumed.
+	// ShorterMemory is the memory, in steps, of the rows' errors for a model that forgets sooner: a
+	// quarter of the steps, or half of the request's own memory where that is less; 0 where the
+	// workload is a file.
+	Training      string           `json:"training"`
+	ShorterMemory mechanism.Memory `json:"shorter_memory,omitempty"`
 
 	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
 
@@ -136,13 +144,21 @@ func (p *planning) stopped(rows []*Row) *Result {
 	if known < 0 {
 		known = len(rows)
 	}
-	return &Result{Format: Format, Request: *p.Request, Rows: rows, Stopped: true, Why: []string{},
-		Note: []string{fmt.Sprintf("The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and what the batch sizes of DP-SGD would be is not known.", words.Count(known, "candidate"))}}
+	out := p.result(rows)
+	out.Stopped, out.Why = true, []string{}
+	out.Note = []string{fmt.Sprintf("The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and what the batch sizes of DP-SGD would be is not known.", words.Count(known, "candidate"))}
+	return out
+}
+
+// result is a plan of rows, without what is said of them.
+func (p *planning) result(rows []*Row) *Result {
+	_, memory := p.shorter()
+	return &Result{Format: Format, Request: *p.Request, Rows: rows, Training: p.training(), ShorterMemory: memory}
 }
 
 // finish ranks rows and says what there is to say of them.
 func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
-	out := &Result{Format: Format, Request: *p.Request, Rows: rows}
+	out := p.result(rows)
 	if err := p.rank(ctx, rows); ctx.Err() != nil {
 		return p.stopped(rows), ctx.Err()
 	} else if err != nil {

@@ -58,6 +58,7 @@ type Request struct {
 	// not looked at.
 	Workload mechanism.Params `json:"workload"`
 	matrix   *mechanism.Workload
+	Assumed  bool `json:"assumed,omitempty"` // Workload: nobody said it, see AssumeTraining
 
 	Objective string `json:"objective"` // RMSE or MaxSE
 

@@ -101,6 +101,7 @@ type made struct {
 	err      error
 	error    mechanism.Error
 	figures  mechanism.Figures
+	shorter  float64 // the objective's error for a model that forgets sooner; 0 where that is not known
 	norm     float64
 }
 
@@ -140,6 +141,13 @@ func (p *planning) make(ctx context.Context, params mechanism.Params) made {
 		}
 		if m.error, m.err = m.strategy.Error(problem.Workload); m.err != nil {
 			return m
+		}
+		if a, _ := p.shorter(); a != nil {
+			e, err := m.strategy.Error(a)
+			if err != nil {
+				return made{err: err}
+			}
+			m.shorter = p.error(e)
 		}
 		m.norm = 1
 		if !m.strategy.Normalized {

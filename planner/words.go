@@ -76,6 +76,12 @@ func (out *Result) explain() {
 		why("%s has a %s of the sums of gradients of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and the first uses %.3g %% of the examples in place of %.3g %%.",
 			first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), 100*first.Kept, 100*least.Kept)
 	}
+	if text := forAdam(out); text != "" {
+		why("%s", text)
+	}
+	if text := worseThanDPSGD(out.Rows); text != "" {
+		why("%s", text)
+	}
 	sampling, same := "Poisson sampling", sameAs(first)
 	if first.samplesOwners() {
 		sampling = "Poisson sampling of owners"
@@ -345,6 +351,9 @@ func notes(out *Result) (list []string) {
 	}
 	if most := out.Rows[0].SuggestedMaxBatchSize; most > 0 {
 		list = append(list, fmt.Sprintf("A maximum batch size of the first from %d on costs at most %g %% of delta: --max-batch-size %d.", most, 100*accounting.SuggestedShare, most))
+	}
+	if slices.ContainsFunc(out.Rows, func(row *Row) bool { return row.MayBeWorse }) {
+		list = append(list, marked(out))
 	}
 	if r.Unit == accounting.UnitExample && r.Populations[0].MaxPerOwner > 1 {
 		list = append(list, "SINGLE EXAMPLES are protected, and no owner of several examples.")

@@ -51,7 +51,7 @@ func (a *app) planCommand() *cobra.Command {
 		Use:   "plan (--graph PATH --max-per-owner K | --examples N) (--steps N | --epochs E) --batch-size X[:Y] --epsilon E --delta D [--out plan.json]",
 		Short: "Compare sampling schemes and strategies, and choose one",
 		Long: `plan finds the noise multiplier that each sampling scheme and strategy needs for (E, D)-differential privacy, and ranks them
-by the error that they leave in the sums of gradients, relative to the batch. It writes the best as a plan for minsep run, or
+by the noise that they leave in the models of the training, relative to the batch. It writes the best as a plan for minsep run, or
 with --row N the row of that number.
 
 Noise multipliers are proven without samples where that is possible, and else estimated with a standard error: they certify
@@ -78,6 +78,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			usualMomentum(cmd, &r.Workload)
+			r.AssumeTraining()
 			if err := a.begin(); err != nil {
 				return err
 			}
@@ -109,6 +110,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
 	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon that independent noise of this multiplier has, in place of --epsilon")
 	trainingFlags(x, &r.Workload)
+	x.Lookup("workload").Usage = "what the error is of: prefix, momentum, training, or a JSON file (default: training)"
 	x.StringVar(&r.Objective, "objective", planner.RMSE, "what to rank by: rmse, over the steps, or maxse, the largest of a step")
 	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse where that is banded (default: no limit)")
 	x.Int64Var(&r.Coordinates, "coordinates", 0, "parameters of the model; needed for --out and --max-noise-state")
@@ -396,15 +398,20 @@ const mostRows = 24
 
 // planColumns are the columns of the table of a plan. Where it is too wide for a terminal, columns
 // of the highest rank are left out first.
-func planColumns(r planner.Request) []column {
-	batch := 7
-	if len(r.BatchSizes) > 1 { // the rows differ by it
+func planColumns(out *planner.Result) []column {
+	batch, step := 9, 6
+	if len(out.Request.BatchSizes) > 1 { // the rows differ by it
 		batch = 1
 	}
-	return []column{
-		{"row", "", 0}, {"scheme, min-sep", "scheme", 0}, {"strategy", "", 0}, {"k_u", "", 3}, {"batch", "", batch}, {"σ", "", 0}, {"±", "", 4},
-		{r.Objective + "/batch", r.Objective, 0}, {"as DP-SGD of", "DP-SGD", 5}, {"each", "", 9}, {"kept", "", 2}, {"state", "", 8}, {"certificate", "cert.", 6},
+	if out.Request.Workload.Optimizer == mechanism.Adam { // it ranks there
+		step = 1
 	}
+	objective := out.Request.Objective
+	columns := []column{{"row", "", 0}, {"scheme, min-sep", "scheme", 0}, {"strategy", "", 0}, {"k_u", "", 3}, {"batch", "", batch}, {"σ", "", 0}, {"±", "", 4}, {objective + "/batch", objective, 0}}
+	if memory := float64(out.ShorterMemory); memory > 0 {
+		columns = append(columns, column{fmt.Sprintf("at %.4g", memory), "", 5})
+	}
+	return append(columns, column{"step", "", step}, column{"as DP-SGD of", "DP-SGD", 7}, column{"each", "", 11}, column{"kept", "", 2}, column{"state", "", 10}, column{"certificate", "cert.", 8})
 }
 
 // shortNames are names of schemes and strategies in narrow tables.
@@ -413,7 +420,7 @@ var shortNames = strings.NewReplacer("balanced-min-sep", "balanced", "epoch-min-
 // printPlan prints a plan for a terminal of a width; 0 for any.
 func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	r := out.Request
-	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective)
+	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch,\n%s\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective, out.Training)
 	for _, why := range out.Weak {
 		fmt.Fprintf(w, "weak: %s\n\n", why)
 	}
@@ -422,7 +429,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 			fmt.Fprintf(w, "%s\n\n", text)
 		}
 	}
-	t := table{columns: planColumns(r)}
+	t := table{columns: planColumns(out)}
 	next := out.Next()
 	shown, left, seen := 0, 0, map[string]bool{}
 	for _, row := range out.Rows {
@@ -433,7 +440,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 		}
 		seen[key] = true
 		shown++
-		t.add(planRow(row))
+		t.add(planRow(row, out.ShorterMemory > 0))
 	}
 	if shown > 0 {
 		t.write(w, width)
@@ -453,7 +460,15 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	}
 }
 
-func planRow(row *planner.Row) tableRow {
+// known is a figure that is above 0 where it is known.
+func known(x float64) string {
+	if x == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+func planRow(row *planner.Row, forgets bool) tableRow {
 	minSep := ""
 	if row.Pools > 0 {
 		minSep = fmt.Sprintf(" of %d", row.Scheme.EpochSteps)
@@ -483,12 +498,9 @@ func planRow(row *planner.Row) tableRow {
 		}
 		return tableRow{cells, reason}
 	}
-	sigma, percent, same := fmt.Sprintf("%.4g", row.Noise.Multiplier), "", "-"
+	sigma, percent := fmt.Sprintf("%.4g", row.Noise.Multiplier), ""
 	if !row.Noise.Proven {
 		percent = fmt.Sprintf("%.1f%%", 100*row.Noise.StdErr/row.Noise.Multiplier)
-	}
-	if row.SameAs > 0 {
-		same = fmt.Sprintf("%.4g", row.SameAs)
 	}
 	certificate := budgetTime(row.CPU)
 	switch {
@@ -497,8 +509,15 @@ func planRow(row *planner.Row) tableRow {
 	case !row.Noise.Proven:
 		certificate = "~" + certificate
 	}
-	for _, text := range []string{fmt.Sprintf("%.4g", row.BatchSize), sigma, percent, fmt.Sprintf("%.4g", row.Relative), same,
-		fmt.Sprintf("%.3g×", row.TimesEach), fmt.Sprintf("%.3g%%", 100*row.Kept), fmt.Sprint(row.State), certificate} {
+	figures := []string{fmt.Sprintf("%.4g", row.BatchSize), sigma, percent, fmt.Sprintf("%.4g", row.Relative)}
+	if row.MayBeWorse {
+		figures[3] += " !"
+	}
+	if forgets {
+		figures = append(figures, known(row.Forgetful))
+	}
+	figures = append(figures, known(row.StepNoise), known(row.SameAs), fmt.Sprintf("%.3g×", row.TimesEach), fmt.Sprintf("%.3g%%", 100*row.Kept), fmt.Sprint(row.State), certificate)
+	for _, text := range figures {
 		cells = append(cells, cell{text: text})
 	}
 	return tableRow{cells: cells}

@@ -1,0 +1,112 @@
+package planner
+
+import (
+	"fmt"
+
+	"minsep/mechanism"
+)
+
+// How a model is trained decides how long noise stays in it. How long a model remembers a step is
+// not known before, so a ranking by one memory is looked at by a shorter one too: see
+// [mechanism.Params.Forgetful].
+
+// assumed is how a model is trained where nobody said it.
+var assumed = mechanism.Params{Workload: mechanism.TrainingWorkload}
+
+// AssumeTraining gives a request whose workload says nothing the usual one: a constant learning
+// rate, no momentum, and a memory of half of the steps.
+func (r *Request) AssumeTraining() {
+	if workload, t := r.Workload.Workload, r.Workload.Training; workload == "" && t == (mechanism.Training{}) {
+		r.Workload.Workload, r.Assumed = assumed.Workload, true
+	}
+}
+
+// training says in words how the model is trained.
+func (r *Request) training() string {
+	workload, t := r.measured(mechanism.KindIdentity).MadeFor()
+	if workload == mechanism.PrefixWorkload || workload == mechanism.MomentumWorkload {
+		t.Memory = mechanism.NoForgetting
+	} else if workload != mechanism.TrainingWorkload {
+		return fmt.Sprintf("by the workload of %s", workload)
+	}
+	text := "for " + t.Describe(r.Steps)
+	if r.Assumed {
+		text += ": assumed; --optimizer, --momentum, --schedule and --memory say how you train"
+	}
+	return text
+}
+
+// shorter is the workload of the request with a shorter memory, and that memory; nil where there is
+// none.
+func (r *Request) shorter() (*mechanism.Workload, mechanism.Memory) {
+	p, ok := r.measured(mechanism.KindIdentity).Forgetful()
+	if !ok {
+		return nil, 0
+	}
+	problem, err := p.Problem(r.matrix)
+	if err != nil {
+		return nil, 0
+	}
+	return problem.Workload, p.Memory
+}
+
+// forAdam says what the ranking is worth for Adam, and which of the rows that are tied with the
+// first has the least noise of one step; "" for other optimizers.
+func forAdam(out *Result) string {
+	if out.Request.Workload.Optimizer != mechanism.Adam {
+		return ""
+	}
+	text := "With Adam no ranking was found to hold. At one learning rate the column step ranks, the least first; at a rate times step (docs/python.md, the noise of one step) most mechanisms train about as well: prefer few bands."
+	least := out.Rows[0]
+	for _, row := range out.Rows {
+		if row.Tied && row.StepNoise < least.StepNoise {
+			least = row
+		}
+	}
+	if least != out.Rows[0] {
+		text += fmt.Sprintf(" Of the rows tied with the first, row %d, %s, has the least noise of one step.", least.Rank, least.Name())
+	}
+	return text
+}
+
+// tolerated is how much more noise than DP-SGD's comes from rounding the batch size, and the grid
+// of losses of either.
+const tolerated = 1.002
+
+// besideDPSGD fills in what a row has beside DP-SGD of the same batch size, whose noise multiplier
+// is sigma: the noise of one step, and whether the row may train worse.
+func (p *planning) besideDPSGD(row *Row, own, independent made, sigma float64) {
+	if sigma == 0 { // DP-SGD needs no noise
+		row.MayBeWorse = true
+		return
+	}
+	row.StepNoise = row.Noise.Multiplier * own.figures.StepNoise / sigma
+	row.Forgetful = row.Noise.Multiplier * own.shorter / row.BatchSize
+	least := tolerated * sigma / row.BatchSize
+	row.MayBeWorse = row.Relative > least*p.error(independent.error) || row.Forgetful > least*independent.shorter
+}
+
+// worseThanDPSGD says of the first row that it may train worse than DP-SGD, and which row does not;
+// "" if it does not.
+func worseThanDPSGD(rows []*Row) string {
+	first := rows[0]
+	if !first.MayBeWorse {
+		return ""
+	}
+	text := "The first may train worse than DP-SGD, marked !: a model that forgets sooner has more noise with it."
+	for _, row := range rows[1:] {
+		if row.Refused == "" && !row.MayBeWorse {
+			return fmt.Sprintf("%s Row %d, %s, is the first that is not.", text, row.Rank, row.Name())
+		}
+	}
+	return text
+}
+
+// marked says what the mark of rows that may be worse than DP-SGD means.
+func marked(out *Result) string {
+	text := "! has more noise than DP-SGD with the same batch size"
+	if out.ShorterMemory > 0 {
+		text += fmt.Sprintf(", by this training or by one with a memory of %.4g steps", float64(out.ShorterMemory))
+	}
+	return text + ": it may train worse."
+}
