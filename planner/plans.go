@@ -20,7 +20,7 @@ type NamedPlan struct {
 
 // ComparePlans ranks plans for minsep run. Steps, workload, objective, whom they protect, ε and δ
 // must be the same for all; graphs, batch sizes, schemes and strategies need not be. Strategies
-// that are made for Toeplitz workloads only are measured on the schedule, or the file, of others.
+// that are made for a Toeplitz workload are measured on the schedule, or the file, of others.
 func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch func(Progress)) (*Result, error) {
 	if len(plans) < 2 {
 		return nil, &ParamError{Package: "planner", Param: "compare", Value: len(plans), Rule: "needs at least two plans"}
@@ -118,7 +118,7 @@ func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
 
 // adapt gives plans of strategies that are made for Toeplitz workloads only, whose files cannot say
 // more, the workload of the first plan of another strategy, where they are what a plan for that
-// workload has.
+// workload has, or had before banded-toeplitz was made for any workload.
 func adapt(plans []NamedPlan, requests []Request) {
 	isToeplitz := func(n NamedPlan) bool { return slices.Contains(toeplitzKinds, n.Plan.Strategy.Kind) }
 	first := slices.IndexFunc(plans, func(n NamedPlan) bool { return !isToeplitz(n) })
@@ -131,7 +131,11 @@ func adapt(plans []NamedPlan, requests []Request) {
 		return [2]any{workload, training}
 	}
 	for i := range requests {
-		if r := &requests[i]; isToeplitz(plans[i]) && of(r.Workload) == of(requests[first].workload(plans[i].Plan.Strategy.Kind)) {
+		r, kind := &requests[i], plans[i].Plan.Strategy.Kind
+		for _, made := range []mechanism.Params{requests[first].workload(kind), requests[first].measured(kind).ForToeplitz()} {
+			if !isToeplitz(plans[i]) || of(r.Workload) != of(made) {
+				continue
+			}
 			r.Workload, r.matrix = requests[first].Workload, requests[first].matrix
 		}
 	}

@@ -148,7 +148,7 @@ func (r Request) Validate() error {
 // MaxSteps bounds what a plan is made for: tables beyond take too long for dozens of candidates.
 const MaxSteps = 1 << 17
 
-// toeplitzKinds are made for Toeplitz workloads only.
+// toeplitzKinds are made for Toeplitz workloads only, banded-toeplitz for others by the mean error.
 var toeplitzKinds = []string{mechanism.KindBandedToeplitz, mechanism.KindBandInv, mechanism.KindBLT}
 
 // workload are the parameters of a strategy of a kind for the request's workload, or for the next
@@ -156,7 +156,7 @@ var toeplitzKinds = []string{mechanism.KindBandedToeplitz, mechanism.KindBandInv
 // place of a file's. What is made is measured on the request's own ([Request.measured]).
 func (r Request) workload(kind string) mechanism.Params {
 	p := r.measured(kind)
-	if slices.Contains(toeplitzKinds, kind) {
+	if r.adapts(kind) {
 		p = p.ForToeplitz()
 	}
 	if kind == mechanism.KindDense {
@@ -174,9 +174,23 @@ func (r Request) measured(kind string) mechanism.Params {
 	return p
 }
 
-// adapted says whether some strategies are made for another workload than the request's.
-func (r Request) adapted() bool {
-	return !slices.Contains([]string{"", mechanism.ConstantSchedule}, r.Workload.Schedule) || r.Workload.WorkloadFile() != ""
+// adapts says whether strategies of a kind are made for another workload than the request's.
+func (r Request) adapts(kind string) bool {
+	if !slices.Contains(toeplitzKinds, kind) || kind == mechanism.KindBandedToeplitz && r.Objective != MaxSE {
+		return false
+	}
+	problem, err := r.measured(kind).Problem(r.matrix)
+	return err != nil || problem.Workload == nil || !problem.Workload.IsToeplitz()
+}
+
+// adapted are the kinds that are made for another workload than the request's.
+func (r Request) adapted() (kinds []string) {
+	for _, kind := range toeplitzKinds {
+		if r.adapts(kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 // error is the error that the request's ranking goes by.

@@ -289,3 +289,80 @@ func TestValidate(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestWorkloadFiles: strategies are made for the workload that a file has, and not for prefix sums,
+// where their kind can be: a banded Toeplitz one has the least error on it of its bands.
+func TestWorkloadFiles(t *testing.T) {
+	const n = 32
+	forgets := make([]float64, n)
+	matrix := make([][]float64, n)
+	for i := range n {
+		forgets[i] = math.Pow(.7, float64(i))
+		matrix[i] = make([]float64, i+1)
+		for j := range matrix[i] {
+			matrix[i][j] = math.Pow(.6, float64(i-j)) * (1 + float64(i%3))
+		}
+	}
+	for _, c := range []struct {
+		workload *mechanism.Workload
+		own      []string // kinds that are made for it
+		noted    string
+	}{
+		{&mechanism.Workload{Steps: n, Toeplitz: forgets}, []string{"banded-toeplitz", "banded", "band-inv", "blt"}, ""},
+		{&mechanism.Workload{Steps: n, Matrix: matrix}, []string{"banded-toeplitz", "banded"}, "band-inv and blt are made for constant"},
+	} {
+		r := small()
+		r.Schemes, r.Kinds = []string{"cyclic-poisson", "epoch-min-sep", "fixed"}, []string{"identity", "banded-toeplitz", "banded", "band-inv", "blt"}
+		r.Workload.Workload = "mine.json"
+		r.SetMatrix(c.workload)
+		out := planned(t, r)
+		seen := map[string]bool{}
+		for _, row := range out.Rows {
+			if row.Refused != "" {
+				t.Errorf("%s: %s", row.Name(), row.Refused)
+				continue
+			}
+			seen[row.Strategy.Kind] = true
+			if own := slices.Contains(c.own, row.Strategy.Kind); own != (row.Strategy.Workload == "mine.json") {
+				t.Errorf("%s is made for the workload %q", row.Name(), row.Strategy.Workload)
+			}
+			s, err := row.Strategy.Make(t.Context(), c.workload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := s.Error(c.workload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := row.Noise.Multiplier * e.RMSE / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
+				t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
+			}
+			if row.Strategy.Kind != "banded-toeplitz" || row.Bands == 1 {
+				continue
+			}
+			prefix, err := row.Strategy.ForToeplitz().Make(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := prefix.Error(c.workload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !(e.RMSE/s.ColumnNorms()[0] < .999*other.RMSE/prefix.ColumnNorms()[0]) {
+				t.Errorf("%s: an error of %g, and %g of the one for prefix sums", row.Name(), e.RMSE, other.RMSE)
+			}
+		}
+		for _, kind := range c.own {
+			if !seen[kind] && kind != "banded" {
+				t.Errorf("no %s", kind)
+			}
+		}
+		notes := strings.Join(out.Note, "\n")
+		if strings.Contains(notes, "are made for") != (c.noted != "") || !strings.Contains(notes, c.noted) {
+			t.Errorf("%q", notes)
+		}
+		if out.ShorterMemory != 0 || !strings.Contains(out.Training, "mine.json") {
+			t.Errorf("a memory of %v, %q", out.ShorterMemory, out.Training)
+		}
+	}
+}

@@ -258,6 +258,15 @@ var errLeftOut = errors.New(strings.TrimSuffix(NotEstimated, ": "))
 // plan has some dozens of candidates, and is to take a minute or two.
 const dearStrategy = 15
 
+// rowSeconds is about how long the making of a banded strategy takes besides where the workload is
+// a matrix, whose rows are looked at one by one.
+func (p *planning) rowSeconds(s mechanism.Params) float64 {
+	if p.matrix == nil || p.matrix.Matrix == nil || s.Kind != mechanism.KindBandedToeplitz && s.Kind != mechanism.KindBanded {
+		return 0
+	}
+	return 5e-8 * float64(s.Steps) * float64(s.Steps) * float64(s.Bands)
+}
+
 // dearBands is how many bands a candidate has at most that is estimated: each sample takes as long
 // as steps times bands, and many more samples are needed the fewer participations there are.
 const dearBands = 512
@@ -267,7 +276,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	if estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands && !p.whole {
 		return fmt.Errorf("%w: estimates with more than %d bands take minutes: write it into a plan, and rank that with --compare", errLeftOut, dearBands)
 	}
-	if takes := row.Strategy.Seconds(); takes > dearStrategy && !p.whole {
+	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dearStrategy && !p.whole {
 		return fmt.Errorf("%w: the strategy itself takes about %s of a processor to make: write it into a plan, and rank that with --compare", errLeftOut, seconds(takes))
 	}
 	strategy := p.make(ctx, row.Strategy)

@@ -358,8 +358,8 @@ func notes(out *Result) (list []string) {
 	if r.Unit == accounting.UnitExample && r.Populations[0].MaxPerOwner > 1 {
 		list = append(list, "SINGLE EXAMPLES are protected, and no owner of several examples.")
 	}
-	if r.adapted() {
-		list = append(list, "Toeplitz strategies (banded-toeplitz, band-inv, blt) are made for constant learning rates, or for prefix sums in place of a file's workload, and measured on the one that is asked for.")
+	if kinds := r.adapted(); len(kinds) > 0 {
+		list = append(list, inWords(kinds)+" are made for constant learning rates, or for prefix sums in place of a file's workload, and measured on the one that is asked for.")
 	}
 	if len(r.Populations) > 1 {
 		list = append(list, "What bounding keeps is from one random order, and differs a little in a run.")
