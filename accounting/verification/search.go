@@ -26,7 +26,7 @@ const (
 	enough = 0.1
 	// fine is that standard error where another estimate like the last one brings what has gone of
 	// the whole budget to fineShare at most.
-	fine, fineShare = 0.03, 1.0 / 8
+	fine, fineShare = 0.03, 1.0 / 4
 	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
 	// the estimates is used up.
 	fitReach = 3
