@@ -51,14 +51,19 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
 }
 
 // estimateGiven adds estimates of the given noise multiplier to the plan; none where δ' is given,
-// and where the budget has no samples for that.
+// and where the budget has no samples for that. Where it has none for a trial, a few samples say
+// whether δ is far too large: more budget would then buy nothing.
 func (p Problem) estimateGiven(ctx context.Context, e *estimator, pair [2]hockeyStick, out *Plan) error {
 	if _, err := e.time(ctx, pair[0]); err != nil {
 		return err
 	}
 	_, least, err := p.claim().Samples(0, []float64{pair[0].bound(), pair[1].bound()})
-	if p.Accept > 0 || err != nil || float64(least[0]+least[1]) > (1-givenShare)*e.allLeft() {
+	if p.Accept > 0 || err != nil {
 		return nil
+	}
+	most := math.Inf(1)
+	if float64(least[0]+least[1]) > (1-givenShare)*e.allLeft() {
+		most = leastSamples
 	}
 	if e.limitTo(givenShare); e.left() < 2*fewest {
 		return nil
@@ -66,7 +71,7 @@ func (p Problem) estimateGiven(ctx context.Context, e *estimator, pair [2]hockey
 	e.report(Phase{Text: "estimating δ"})
 	l := NoiseEstimate{NoiseMultiplier: p.NoiseMultiplier}
 	for i, s := range pair {
-		if l.Estimates[i], err = p.estimateDirection(ctx, e, s, e.left()/float64(len(pair)-i)); err != nil {
+		if l.Estimates[i], err = p.estimateDirection(ctx, e, s, min(most, e.left()/float64(len(pair)-i))); err != nil {
 			return err
 		}
 	}

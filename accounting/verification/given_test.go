@@ -242,6 +242,23 @@ func TestGivenNoiseMultiplierIsNoLottery(t *testing.T) {
 	}
 }
 
+// TestGivenFarAboveWithoutATrial: where the budget has no samples for a trial, and δ is far too
+// large at the noise multiplier, the error says so, in place of a budget that would be spent in
+// vain. Where it is not, more budget helps.
+func TestGivenFarAboveWithoutATrial(t *testing.T) {
+	p := Problem{Run: smallRun(), Epsilon: 0.3, Delta: 1e-7, NoiseMultiplier: 1.5, Samples: 10_000, CodeVersion: "test", Workers: 1}
+	if plan, err := p.Plan(t.Context()); !errors.Is(err, ErrEstimatedAbove) || plan.Protocol != nil {
+		t.Errorf("δ far above %g: %v", p.Delta, err)
+	}
+	const delta = 1e-6
+	less := knownCurve{.5 * delta, -36, 1e3, -60, 1e-4, .1, .6}
+	s := &simulated{claim: delta, curves: [2]knownCurve{less, less}, rng: rand.New(rand.NewPCG(1, 3)), noisy: 1}
+	p = Problem{Run: smallRun(), Epsilon: 2, Delta: delta, NoiseMultiplier: 1, CodeVersion: "test", Samples: 10_000, Workers: 1, simulated: s}
+	if _, err := p.Plan(t.Context()); !errors.Is(err, accounting.ErrTooFewSamples) {
+		t.Errorf("half of δ, and M = 1000 δ: %v", err)
+	}
+}
+
 // TestGivenEstimatesAreNotVerified: no sample of the estimates of a given noise multiplier is
 // one of its verification, and the protocol depends on them and the budget alone.
 func TestGivenEstimatesAreNotVerified(t *testing.T) {
