@@ -32,6 +32,8 @@ type Result struct {
 	Training      string           `json:"training"`
 	ShorterMemory mechanism.Memory `json:"shorter_memory,omitempty"`
 
+	Solved string `json:"solved,omitempty"` // what Solve found, in a sentence
+
 	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
 
 	// TooSmall says that the maximum batch size leaves out better mechanisms, and which one does not;
@@ -83,9 +85,13 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 	out, err := shared.finish(ctx, rows)
 	if out != nil {
 		out.Note = append(out.Note, r.tooLarge()...)
+		out.Note = append(out.Note, notAccuracy)
 	}
 	return out, err
 }
+
+// notAccuracy is the last note of a plan.
+const notAccuracy = "Less noise is not yet accuracy: data, model, learning rate and the number of steps decide too. docs/background/trainings.md compares mechanisms by what they trained."
 
 // settings are the populations and batch sizes that are tried, with examples sampled and, as the
 // request asks, owners.

@@ -88,6 +88,8 @@ type Progress struct {
 	// the best apart. 0 where plans are compared.
 	Stage, Stages int
 	Name          string // of the stage, such as "balls-in-bins"
+
+	At string // the value that Solve tries, such as "epsilon 2"; "" elsewhere
 }
 
 // Params are the parameters of the workload.

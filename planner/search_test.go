@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"minsep/accounting"
@@ -13,32 +14,50 @@ import (
 	"minsep/sampling"
 )
 
-// TestSolve: the batch size that is found reaches the target, and one that is 4 % smaller does not.
+// TestSolve: the value that is found reaches the target, and one that is 4 % further does not.
 func TestSolve(t *testing.T) {
 	r := small()
-	r.Schemes, r.Kinds = []string{"fixed", "poisson"}, []string{"identity", "banded-toeplitz"}
+	r.Schemes, r.Kinds = []string{"fixed", "poisson", "cyclic-poisson"}, []string{"identity", "banded-toeplitz"}
 	r.Populations = []Population{{MaxPerOwner: 1, Examples: 3200, Given: 3200}}
-	r.BatchSizes = []float64{50, 800}
-	at := func(batch float64) float64 {
-		one := r
-		one.BatchSizes = []float64{batch}
-		return planned(t, one).Rows[0].Relative
-	}
-	target := at(200)
-	out, err := r.Solve(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch := out.Rows[0].BatchSize
-	if out.Rows[0].Relative > target || at(batch*.96) <= target {
-		t.Errorf("batch size %g has %g, target %g; %g has %g", batch, out.Rows[0].Relative, target, batch*.96, at(batch*.96))
-	}
-	if out, err := r.Solve(t.Context(), 2*at(50)); err != nil || out.Rows[0].BatchSize != 50 {
-		t.Errorf("a target that the least batch size reaches: %+v, %v", out, err)
+	for _, c := range []struct {
+		quantity         string
+		batches          []float64
+		steps            int
+		epsilon          float64
+		between, further float64 // a value whose noise is the target, and a factor that goes beyond it
+		last             float64
+		found            string
+	}{
+		{SolveBatchSize, []float64{50, 800}, 32, 2, 200, .96, 50, "A batch size of "},
+		{SolveSteps, []float64{100}, 200, 2, 70, 1.05, 200, " steps are the most "},
+		{SolveEpsilon, []float64{100}, 32, 10, 1.7, .96, .01, "Epsilon "},
+	} {
+		r := r
+		r.BatchSizes, r.Steps, r.Epsilon = c.batches, c.steps, c.epsilon
+		noise := func(x float64) float64 {
+			return planned(t, (&solver{quantity: c.quantity}).with(r, x)).Rows[0].Relative
+		}
+		target := noise(c.between)
+		out, err := r.Solve(t.Context(), c.quantity, target)
+		if err != nil {
+			t.Fatal(c.quantity, err)
+		}
+		value := map[string]float64{SolveBatchSize: out.Request.BatchSizes[0], SolveSteps: float64(out.Request.Steps), SolveEpsilon: out.Request.Epsilon}[c.quantity]
+		if out.Rows[0].Relative > target*1.0001 || noise(value*c.further) <= target || !strings.Contains(out.Solved, c.found) {
+			t.Errorf("%s %g has %g, target %g; %g has %g: %s", c.quantity, value, out.Rows[0].Relative, target, value*c.further, noise(value*c.further), out.Solved)
+		}
+		out, err = r.Solve(t.Context(), c.quantity, 2*noise(c.last))
+		if err != nil || !strings.Contains(out.Solved, "of those that were to be tried") || !strings.Contains(out.Solved, fmt.Sprint(c.last)) {
+			t.Errorf("%s: a target that the whole range reaches: %v, %v", c.quantity, out, err)
+		}
+		var bad *ParamError
+		if _, err := r.Solve(context.Background(), c.quantity, target/1000); !errors.As(err, &bad) || bad.Param != "target" {
+			t.Errorf("%s: a target that is not reached: %v", c.quantity, err)
+		}
 	}
 	var bad *ParamError
-	if _, err := r.Solve(context.Background(), target/100); !errors.As(err, &bad) || bad.Param != "target" {
-		t.Errorf("a target that is not reached: %v", err)
+	if _, err := r.Solve(context.Background(), "delta", .1); !errors.As(err, &bad) || bad.Param != "solve" {
+		t.Errorf("a quantity that is none: %v", err)
 	}
 }
 

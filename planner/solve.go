@@ -12,64 +12,227 @@ import (
 	"minsep/sampling"
 )
 
-// solved is how close the batch size that Solve finds is to the least, as a factor.
-const solved = 1.02
+// Quantities that Solve finds.
+const (
+	SolveBatchSize = "batch-size" // the least from the first to the last of the request's batch sizes
+	SolveSteps     = "steps"      // the most of at most the request's: noise rises with the steps
+	SolveEpsilon   = "epsilon"    // the least from a thousandth of the request's ε to the whole
+)
 
-// Solve finds the least batch size between the first and the last of the request's at which the
-// best mechanism has at most the target as noise relative to the batch, to a factor of 1.02, and
-// makes the plan for it. Noise relative to the batch falls with the batch size.
-func (r Request) Solve(ctx context.Context, target float64) (*Result, error) {
+// Quantities are all that Solve finds.
+var Quantities = []string{SolveBatchSize, SolveSteps, SolveEpsilon}
+
+// How close the value that Solve finds is to the last that reaches the target, as factors: of the
+// value, and of its noise, which rises or falls at most about as fast.
+const (
+	solved      = 1.02
+	solvedNoise = 1.015
+)
+
+// mostPlans is how many plans a search makes, and usualShare the part of the noise of DP-SGD that
+// the first one is expected to have.
+const (
+	mostPlans  = 12
+	usualShare = 1. / 2
+)
+
+// solver looks for the last value of a quantity at which the best mechanism has at most a target as
+// noise relative to the batch.
+type solver struct {
+	quantity   string
+	easy, hard float64 // the range: at easy there is the least noise
+	target     float64
+	share      float64 // of the noise of DP-SGD that mechanisms have, as seen last
+
+	good, bad *tried // next to each other, as far as known: one that reaches the target, and one that does not
+}
+
+// tried is a value that was tried.
+type tried struct {
+	x, noise float64 // noise is infinite where no mechanism can be used
+	out      *Result
+}
+
+// with is a request for a value of the quantity.
+func (s *solver) with(r Request, x float64) Request {
+	switch s.quantity {
+	case SolveSteps:
+		r.Steps = int(x)
+	case SolveEpsilon:
+		r.Epsilon = x
+	default:
+		r.BatchSizes = []float64{x}
+	}
+	if watch := r.Watch; watch != nil {
+		r.Watch = func(p Progress) {
+			p.At = fmt.Sprintf("%s %.6g", s.quantity, x)
+			watch(p)
+		}
+	}
+	return r
+}
+
+// round is a value that reads well, next to x.
+func (s *solver) round(x float64) float64 {
+	if s.quantity == SolveSteps || s.quantity == SolveBatchSize && x > 100 {
+		return math.Round(x)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(x))-2)
+	return math.Round(x/unit) * unit
+}
+
+// Solve finds the value of a quantity up to which the target can be had as noise relative to the
+// batch, to 2 %, and makes the plan for it: the least batch size, the most steps, or the least ε.
+// Noise relative to the batch falls with the batch size and with ε, and rises with the steps. Each
+// value that is tried takes a whole plan; DP-SGD's noise, which is known at once, says which.
+func (r Request) Solve(ctx context.Context, quantity string, target float64) (*Result, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
 	if !(target > 0) {
 		return nil, &ParamError{Package: "planner", Param: "target", Value: target, Rule: "must be above 0"}
 	}
-	low, high := r.BatchSizes[0], r.BatchSizes[len(r.BatchSizes)-1]
-	at := func(r Request, batch float64) (*Result, error) {
-		r.BatchSizes = []float64{batch}
-		return r.Plan(ctx)
-	}
-	out, err := at(r, high)
-	if err != nil {
-		return out, err
-	}
-	if best := out.Rows[0].Relative; best > target {
-		return nil, &ParamError{Package: "planner", Param: "target", Value: target, Rule: fmt.Sprintf("is not reached: batches of %g have %.4g; give larger batch sizes, or fewer steps", high, best)}
-	}
-	narrow := r
-	narrow.Schemes, narrow.Kinds = []string{out.Rows[0].Scheme.Scheme}, []string{out.Rows[0].Strategy.Kind}
-	reached := func(batch float64) (bool, error) {
-		one, err := at(narrow, batch)
-		if errors.Is(err, ErrNone) { // the mechanism cannot be used there
-			return false, nil
+	s := &solver{quantity: quantity, easy: r.BatchSizes[len(r.BatchSizes)-1], hard: r.BatchSizes[0], target: target, share: usualShare}
+	switch quantity {
+	case SolveBatchSize:
+	case SolveSteps:
+		s.easy, s.hard = 1, float64(r.Steps)
+		if r.Workload.WorkloadFile() != "" {
+			return nil, &ParamError{Package: "planner", Param: "solve", Value: quantity, Rule: "needs a workload for any number of steps: leave out the file"}
 		}
-		return err == nil && one.Rows[0].Relative <= target, err
+	case SolveEpsilon:
+		s.easy, s.hard = r.Epsilon, r.Epsilon/1000
+	default:
+		return nil, &ParamError{Package: "planner", Param: "solve", Value: quantity, Rule: "must be " + inWords(Quantities)}
 	}
-	if enough, err := reached(low); err != nil {
-		return nil, err
-	} else if enough {
-		high = low
+	for range mostPlans {
+		x, more := s.next(ctx, r)
+		if !more {
+			break
+		}
+		out, err := s.with(r, x).Plan(ctx)
+		var bad *ParamError
+		none := errors.Is(err, ErrNone) || errors.As(err, &bad)
+		if err != nil && (!none || x == s.easy) {
+			return out, err
+		}
+		at := &tried{x, math.Inf(1), out}
+		if !none {
+			at.noise = out.Rows[0].Relative
+			if base := s.base(ctx, r, x); base > 0 {
+				s.share = at.noise / base
+			}
+		}
+		switch {
+		case at.noise <= target:
+			s.good = at
+		case x == s.easy:
+			return nil, s.unreached(at.noise)
+		default:
+			s.bad = at
+		}
 	}
-	for high/low > solved && high-low > 1 {
-		middle := math.Sqrt(low * high)
-		if middle > 100 {
-			middle = math.Round(middle)
+	if s.good == nil {
+		return nil, ErrNone
+	}
+	s.good.out.Solved = s.found(s.good.x)
+	return s.good.out, nil
+}
+
+// next is the value to try next, if there is one: nearer to hard than what reaches the target, and
+// nearer to easy than what does not.
+func (s *solver) next(ctx context.Context, r Request) (x float64, more bool) {
+	from, to := s.easy, s.hard
+	if s.good != nil {
+		from = s.good.x
+	}
+	if s.bad != nil {
+		to = s.bad.x
+	}
+	apart := math.Abs(math.Log(from / to))
+	switch {
+	case s.good != nil && (from == s.hard || s.good.noise*solvedNoise >= s.target):
+		return 0, false
+	case s.good != nil && s.bad != nil && (apart <= math.Log(solved) || s.quantity != SolveEpsilon && math.Abs(from-to) <= 1):
+		return 0, false
+	case s.bad != nil && math.IsInf(s.bad.noise, 1):
+		x = math.Sqrt(from * to)
+	default:
+		x = s.guess(ctx, r, from, to)
+	}
+	if x = s.round(x); s.good != nil && x == from || s.bad != nil && x == to {
+		if x = s.round(math.Sqrt(from * to)); s.good != nil && x == from || s.bad != nil && x == to {
+			return s.easy, s.good == nil
 		}
-		enough, err := reached(middle)
-		if err != nil {
-			return nil, err
-		}
-		if enough {
-			high = middle
+	}
+	return x, true
+}
+
+// guess is the value between two at which DP-SGD's noise, times the share, is the target: from has
+// less noise.
+func (s *solver) guess(ctx context.Context, r Request, from, to float64) float64 {
+	wanted := s.target / math.Sqrt(solvedNoise) / s.share // half of the way to what is close enough
+	if s.base(ctx, r, to) <= wanted {
+		return to
+	}
+	if s.base(ctx, r, from) > wanted {
+		return from
+	}
+	for math.Abs(math.Log(from/to)) > math.Log(solved)/8 {
+		if middle := math.Sqrt(from * to); s.base(ctx, r, middle) <= wanted {
+			from = middle
 		} else {
-			low = middle
+			to = middle
 		}
 	}
-	if high == r.BatchSizes[len(r.BatchSizes)-1] {
-		return out, nil
+	return from
+}
+
+// base is the noise of DP-SGD relative to the batch; 0 where it is not known.
+func (s *solver) base(ctx context.Context, r Request, x float64) float64 {
+	if s.quantity == SolveSteps {
+		x = math.Round(x)
 	}
-	return at(r, high)
+	r = s.with(r, x)
+	of, batch := r.Populations[0], r.BatchSizes[0]
+	units, perOwner := of.Examples, r.perOwner(of)
+	if r.Sample == sampling.SampleOwners {
+		units, perOwner = of.Owners, 1
+	}
+	p := &planning{Request: &r}
+	identity := p.make(ctx, r.workload(mechanism.KindIdentity))
+	sigma, err := p.dpsgd(units, perOwner).noiseMultiplier(batch, 1, wide, 10*narrow)
+	if err != nil || identity.err != nil {
+		return 0
+	}
+	return sigma * r.error(identity.error) / batch
+}
+
+// unreached is the error of a target that not even the easiest value of the range reaches.
+func (s *solver) unreached(best float64) error {
+	rule := ""
+	switch s.quantity {
+	case SolveSteps:
+		rule = fmt.Sprintf("is not reached: a single step has %.4g; give a larger batch size", best)
+	case SolveEpsilon:
+		rule = fmt.Sprintf("is not reached: epsilon %g has %.4g; give larger batches, fewer steps, or a larger epsilon as the most to try", s.easy, best)
+	default:
+		rule = fmt.Sprintf("is not reached: batches of %g have %.4g; give larger batch sizes, or fewer steps", s.easy, best)
+	}
+	return &ParamError{Package: "planner", Param: "target", Value: s.target, Rule: rule}
+}
+
+// found says what was found.
+func (s *solver) found(x float64) string {
+	text := map[string]string{SolveBatchSize: "A batch size of %.6g is the least", SolveSteps: "%.0f steps are the most", SolveEpsilon: "Epsilon %.4g is the least"}[s.quantity]
+	if s.quantity == SolveSteps && x == 1 {
+		text = "%.0f step is the most"
+	}
+	text = fmt.Sprintf(text, x) + fmt.Sprintf(" with noise of at most %g of the batch", s.target)
+	if x == s.hard {
+		return text + ", of those that were to be tried."
+	}
+	return text + ", to 2 %."
 }
 
 // EpsilonOf is the ε at which independent noise of a multiplier with Poisson sampling, the k_u of

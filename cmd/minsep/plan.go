@@ -26,6 +26,9 @@ import (
 	"minsep/transforms/progress"
 )
 
+// mostEpsilon is the largest ε that --solve epsilon tries unasked.
+const mostEpsilon = 10
+
 // planFlags are the flags of plan that are not a request's own.
 type planFlags struct {
 	graph       []string
@@ -58,9 +61,12 @@ Noise multipliers are proven without samples where that is possible, and else es
 nothing. Candidates that the errors of the estimates do not separate from the first are shown as tied.
 
 With a graph, every number of examples per owner from 1 to K is tried, with what bounding leaves of the data: several
-examples per owner take minutes. With X:Y, batch sizes from X to Y are tried; --solve batch-size --target T finds the least
-of them with at most T times the batch as noise. --noise-multiplier S in place of --epsilon plans for the privacy that
-independent noise (DP-SGD) of S has at batch size X.
+examples per owner take minutes. With X:Y, batch sizes from X to Y are tried. --noise-multiplier S in place of --epsilon
+plans for the privacy that independent noise (DP-SGD) of S has at batch size X.
+
+--solve finds how far one can go with at most T times the batch as noise (--target T): --solve batch-size the least batch
+size from X to Y; --solve steps the most steps, up to --steps; --solve epsilon the least epsilon, up to --epsilon (10 where
+it is left out). Noise relative to the batch rises with the steps.
 
 Where each example has one owner, owners are tried in place of examples too (--sample owners of account), with one example
 each and the largest K: batches of as many owners as of examples. --sample owners tries only these, in seconds and whatever
@@ -118,7 +124,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to this size, at a cost in delta")
 	x.StringSliceVar(&r.Schemes, "scheme", nil, "only this sampling scheme; may be repeated, or several with commas")
 	x.StringSliceVar(&r.Kinds, "kind", nil, "only this kind of strategy; may be repeated, or several with commas")
-	x.StringVar(&f.solve, "solve", "", "batch-size: find the least of --batch-size X:Y that reaches --target")
+	x.StringVar(&f.solve, "solve", "", "find the least batch-size of X:Y, the most steps, or the least epsilon that reaches --target")
 	x.Float64Var(&f.target, "target", 0, "noise relative to the batch for --solve to reach")
 	x.Uint64Var(&r.Seed, "seed", 0, "of the samples of the estimates: the same seed gives the same plan")
 	x.BoolVar(&f.compare, "compare", false, "rank the plans for minsep run that are named, instead of making one")
@@ -188,7 +194,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 	r.Watch = watchPlan
 	var out *planner.Result
 	if f.solve != "" {
-		out, err = r.Solve(ctx, f.target)
+		out, err = r.Solve(ctx, f.solve, f.target)
 	} else {
 		if len(sizes) == 2 {
 			r.BatchSizes = planner.BatchSizes(sizes[0], sizes[1])
@@ -206,6 +212,9 @@ func watchPlan(p planner.Progress) {
 	text := words.Count(p.Done, "candidate") + " so far; " + p.Text
 	if p.Stages > 0 {
 		text = fmt.Sprintf("stage %d of %d, %s: %s", p.Stage, p.Stages, p.Name, text)
+	}
+	if p.At != "" {
+		text = p.At + ", " + text
 	}
 	progress.Enter(text, "", 0, 0)
 }
@@ -260,11 +269,18 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	}
 	c.Require(bad == "", "batch-size", shown, bad)
 	c.Require(f.epochs == 0 || len(sizes) < 2, "epochs", f.epochs, "takes one batch size: plans of different numbers of steps cannot be compared; give --steps")
-	c.Require((r.Epsilon != 0) != (f.noise != 0), "epsilon and noise-multiplier", nil, "exactly one of them must be given")
+	if f.solve == planner.SolveEpsilon {
+		c.Require(f.noise == 0, "noise-multiplier", f.noise, "must be left out with --solve epsilon, which finds the epsilon")
+		r.Epsilon = cmp.Or(r.Epsilon, mostEpsilon)
+	} else {
+		c.Require((r.Epsilon != 0) != (f.noise != 0), "epsilon and noise-multiplier", nil, "exactly one of them must be given")
+	}
 	c.Require(f.noise >= 0 && f.noise <= 1e9, "noise-multiplier", f.noise, "must be above 0 and at most 1e9")
-	c.Require(f.solve == "" || f.solve == "batch-size", "solve", f.solve, "must be batch-size")
+	c.Require(f.solve == "" || slices.Contains(planner.Quantities, f.solve), "solve", f.solve, "must be batch-size, steps or epsilon")
 	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
-	c.Require(f.solve == "" || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve")
+	c.Require(f.solve != planner.SolveBatchSize || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve batch-size")
+	c.Require(f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2, "batch-size", strconv.Quote(f.batchSize), "must be one number with --solve "+f.solve)
+	c.Require(f.solve != planner.SolveSteps || f.epochs == 0, "epochs", f.epochs, "must be left out with --solve steps: --steps gives the most to try")
 	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for so many")
 	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
 	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out: it says which row is written there")
@@ -424,7 +440,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	for _, why := range out.Weak {
 		fmt.Fprintf(w, "weak: %s\n\n", why)
 	}
-	for _, text := range []string{out.Data, out.TooSmall, out.MoreData} {
+	for _, text := range []string{out.Solved, out.Data, out.TooSmall, out.MoreData} {
 		if text != "" {
 			fmt.Fprintf(w, "%s\n\n", text)
 		}

@@ -15,7 +15,7 @@ var valueNames = map[string]string{
 	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
 	"header": "HOW", "id-column": "COLUMN", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rate": "R", "log-format": "FORMAT", "log-level": "LEVEL",
 	"max-noise-state": "SIZE", "max-per-owner": "K", "memory": "FD", "min-sep": "B", "momentum": "BETA", "objective": "ERROR", "observations": "FILE", "optimizer": "NAME", "order": "ORDER", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
-	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "schedule": "NAME", "scheme": "S", "shard": "i/N", "solve": "batch-size",
+	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "schedule": "NAME", "scheme": "S", "shard": "i/N", "solve": "WHAT",
 	"strategy": "FILE", "times": "N,N,...", "title": "TEXT", "unit": "UNIT", "until": "STAGE", "without": "FILE", "words": "SOURCE", "work-dir": "DIR", "workload": "NAME",
 }
 
