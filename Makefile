@@ -18,7 +18,7 @@ BUILD_FLAGS := -trimpath -tags=disable_grpc_modules -ldflags='-s -w'
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build release wheels image buildah demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified blind look
+.PHONY: help build release wheels image buildah airflow demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified blind look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,7 +92,7 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	@printf '%s\n' '' 'docs/tutorial.md goes on from there to a trained model.'
 
 # The tests of integration read files of another module, which Go does not see when it takes a result from its cache.
-test: lint python flink buildah race-fast ## lint and run every test: a line as each package ends, and at the end what was skipped
+test: lint python airflow flink buildah race-fast ## lint and run every test: a line as each package ends, and at the end what was skipped
 	@$(GO) build -o bin/testlog ./integration/testlog
 	@$(flink_env) export PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; \
 	{ code=0; $(GO) test -timeout 40m -json -count=1 ./integration/... || code=1; $(GO) test -timeout 40m -json ./... || code=1; exit $$code; } | bin/testlog -log out/test.log
@@ -129,6 +129,14 @@ python: ## fetch what the checks in Python need, where there is a Python
 	@if ! command -v python3 > /dev/null; then echo "python3 is not here: the checks of our files by NumPy and pyarrow, and the tests of the Python package, are skipped"; \
 	elif ! { $(VENV)/bin/python -c 'import numpy, pyarrow, cryptography, fsspec, ml_dtypes, hatchling, mypy' && [ -e $(VENV)/wheels ]; } 2> /dev/null; then \
 	  python3 -m venv $(VENV) && $(VENV)/bin/pip install -q $(PYTHON_PACKAGES) && $(VENV)/bin/pip download -q --no-deps -d $(VENV)/wheels numpy pyarrow || { echo "$(PYTHON_PACKAGES) could not be fetched: their checks are skipped"; rm -rf $(VENV); }; fi
+
+# The DAG of deploy/airflow is imported and run by Airflow itself, of a version that is named.
+AIRFLOW_PACKAGES := apache-airflow-core==3.3.2 apache-airflow-providers-standard==1.21.0
+
+airflow: ## fetch Airflow for the test of its DAG, where there is a Python
+	@if ! command -v python3 > /dev/null; then echo "python3 is not here: the test of the DAG is skipped"; \
+	elif ! $(VENV)-airflow/bin/python -c 'import airflow' 2> /dev/null; then \
+	  python3 -m venv $(VENV)-airflow && $(VENV)-airflow/bin/pip install -q $(AIRFLOW_PACKAGES) || { echo "$(AIRFLOW_PACKAGES) could not be fetched: the test of the DAG is skipped"; rm -rf $(VENV)-airflow; }; fi
 
 # JAX and PyTorch are large, want other versions of NumPy than each other, and are fetched by `make trainers` only.
 JAX_PACKAGES := numpy pyarrow jax jax-privacy grain datasets scikit-learn
