@@ -19,3 +19,8 @@ func (p Problem) ToeplitzError(bands int) (func(c, grad []float64) float64, erro
 // MajorantBound gives the tests the bound that Sensitivity takes only for large Toeplitz
 // strategies.
 func (s *Strategy) MajorantBound(b, k int) float64 { return s.majorantBound(b, k) }
+
+// LogAmplifiedNoise gives the tests ln σ̂² with its gradient.
+func LogAmplifiedNoise(c, grad []float64, independent float64) float64 {
+	return logAmplifiedNoise(c, grad, independent)
+}

@@ -40,14 +40,15 @@ type Params struct {
 
 	// Parameters of the families; a nil parameter is chosen for the least loss.
 
-	Lambda     *float64  `json:"lambda,omitempty"`     // λ-CGD: 0 to 1
-	Gamma      *float64  `json:"gamma,omitempty"`      // BFR, BIFR: 0 to 1
-	Offset     *float64  `json:"offset,omitempty"`     // one-parameter: at least -1/Bands
-	Normalized *bool     `json:"normalized,omitempty"` // divide the columns by their norms; nil: the family's default
-	Buffers    int       `json:"buffers,omitempty"`    // of a BLT, at most; 0: 4
-	Arity      int       `json:"arity,omitempty"`      // of trees, at least 2; 0: 2
-	Column     []float64 `json:"column,omitempty"`     // toeplitz: first column of C, 1 to Steps/Stamps entries, the first above 0
-	Stamps     int       `json:"stamps,omitempty"`     // make the strategy for Steps/Stamps steps and repeat it; 0: 1
+	Lambda           *float64  `json:"lambda,omitempty"`            // λ-CGD: 0 to 1
+	Gamma            *float64  `json:"gamma,omitempty"`             // BFR, BIFR: 0 to 1
+	Offset           *float64  `json:"offset,omitempty"`            // one-parameter: at least -1/Bands
+	IndependentNoise float64   `json:"independent_noise,omitempty"` // amplified-toeplitz: σ that independent noise needs under the same sampling, 0.01 to 1e6; 0: 1
+	Normalized       *bool     `json:"normalized,omitempty"`        // divide the columns by their norms; nil: the family's default
+	Buffers          int       `json:"buffers,omitempty"`           // of a BLT, at most; 0: 4
+	Arity            int       `json:"arity,omitempty"`             // of trees, at least 2; 0: 2
+	Column           []float64 `json:"column,omitempty"`            // toeplitz: first column of C, 1 to Steps/Stamps entries, the first above 0
+	Stamps           int       `json:"stamps,omitempty"`            // make the strategy for Steps/Stamps steps and repeat it; 0: 1
 }
 
 // parameters are where p has the free parameters of families, by name.
@@ -100,6 +101,13 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 		c.Require(p.Bands >= 1 && p.Bands <= most, "bands", p.Bands, fmt.Sprintf("must be 1 to %d for %s", max(1, most), p.Kind))
 	}
 	p.validateSizes(f, c)
+	switch {
+	case p.IndependentNoise == 0:
+	case f.Kind != KindAmplified:
+		c.Require(false, "independent-noise", p.IndependentNoise, fmt.Sprintf("is for %s only, not for %s", KindAmplified, p.Kind))
+	default:
+		checkIndependentNoise(c, p.IndependentNoise)
+	}
 	given := p.parameters()
 	for _, free := range Parameters() {
 		x := *given[free.Name]
@@ -144,6 +152,9 @@ func (p Params) Among(kinds []string, kind string) Params {
 		if (f.Parameter == nil || f.Parameter.Name != name) && has(KindsByParameter(name)) {
 			*value = nil
 		}
+	}
+	if p.Kind != KindAmplified && slices.Contains(kinds, KindAmplified) {
+		p.IndependentNoise = 0
 	}
 	if f.Size != BandsSize && has(KindsBySize(BandsSize)) {
 		p.Bands = 0

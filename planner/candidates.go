@@ -17,7 +17,7 @@ var directions = montecarlo.Directions
 // plannedSchemes and plannedKinds are those of which candidates are made.
 var (
 	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balanced-min-sep", "balls-in-bins", "fixed", "rotation"}
-	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBISR, mechanism.KindBIFR, mechanism.KindBandInv,
+	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindAmplified, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBISR, mechanism.KindBIFR, mechanism.KindBandInv,
 		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
 )
 
@@ -243,7 +243,7 @@ func separatedPart(ctx context.Context, p *part) error {
 		}
 		if hint := latest(p.fewer, scheme, ""); hint != nil {
 			first, start = hint.Strategy.Kind, min(hint.Bands, high)
-			if first == mechanism.KindBanded {
+			if first == mechanism.KindBanded || first == mechanism.KindAmplified {
 				first = mechanism.KindBandedToeplitz
 			}
 		}
@@ -275,8 +275,12 @@ func separatedPart(ctx context.Context, p *part) error {
 		if best == nil {
 			continue
 		}
+		if err := p.amplify(ctx, best, high, func(bands int) sampling.Params { return p.with(scheme, minSep(bands)) }); err != nil {
+			return err
+		}
+		best = p.best(scheme, "")
 		strategy := p.banded(mechanism.KindBanded, best.Bands, 0)
-		if best.Strategy.Kind == mechanism.KindBSR {
+		if best.Strategy.Kind != mechanism.KindBandedToeplitz {
 			normalized := true
 			strategy = best.Strategy
 			strategy.Normalized = &normalized

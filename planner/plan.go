@@ -392,6 +392,9 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 			return err
 		}
 	}
+	if err := p.preferKnown(ctx, rows); err != nil {
+		return err
+	}
 	if err := p.preferData(ctx, rows); err != nil {
 		return err
 	}

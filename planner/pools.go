@@ -110,8 +110,12 @@ func rotationPart(ctx context.Context, p *part) error {
 	if best == nil || best.Strategy.Bands < 2 {
 		return nil
 	}
+	if err := p.amplify(ctx, best, high, func(int) sampling.Params { return scheme }); err != nil {
+		return err
+	}
+	best = p.best("rotation", "")
 	strategy := p.banded(mechanism.KindBanded, best.Strategy.Bands, 0)
-	if best.Strategy.Kind == mechanism.KindBSR {
+	if best.Strategy.Kind != mechanism.KindBandedToeplitz {
 		normalized := true
 		strategy = best.Strategy
 		strategy.Normalized = &normalized

@@ -73,8 +73,12 @@ func (out *Result) explain() {
 	if least == first {
 		why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
 	} else {
-		why("%s has a %s of the sums of gradients of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and the first uses %.3g %% of the examples in place of %.3g %%.",
-			first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), 100*first.Kept, 100*least.Kept)
+		reason := "amplified strategies stand first only where they are ahead by more"
+		if first.Kept > 1.01*least.Kept {
+			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
+		}
+		why("%s has a %s of the sums of gradients of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
+			first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), reason)
 	}
 	if text := forAdam(out); text != "" {
 		why("%s", text)

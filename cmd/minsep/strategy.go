@@ -77,6 +77,7 @@ The sensitivity is for participations at least B steps apart and at most K of th
 	for _, p := range mechanism.Parameters() {
 		parameters[p.Name] = f.Float64(p.Name, 0, parameterHelp(p))
 	}
+	f.Float64Var(&params.IndependentNoise, "independent-noise", 0, "noise multiplier that independent noise needs under the same sampling, for "+mechanism.KindAmplified+" (default 1)")
 	f.BoolVar(&normalized, "normalized", false, "divide the columns by their norms (default: for "+inWords(normalizedKinds())+")")
 	f.IntVar(&params.Buffers, "buffers", 0, "buffers of "+inWords(mechanism.KindsBySize(mechanism.BuffersSize))+", at most (default 4)")
 	f.IntVar(&params.Arity, "arity", 0, "arity of "+inWords(mechanism.KindsBySize(mechanism.AritySize))+" (default 2)")
@@ -130,7 +131,7 @@ func parameterHelp(p mechanism.Parameter) string {
 // theirs are.
 func withoutKind(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
-	names := []string{"bands", "buffers", "arity", "column", "stamps", "normalized", "objective"}
+	names := []string{"bands", "buffers", "arity", "column", "stamps", "normalized", "objective", "independent-noise"}
 	for _, p := range mechanism.Parameters() {
 		names = append(names, p.Name)
 	}

@@ -1,0 +1,209 @@
+package mechanism
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"minsep/internal/param"
+)
+
+// KindAmplified is the Toeplitz C of least error times noise multiplier under sampling (F1.3).
+const KindAmplified = "amplified-toeplitz"
+
+// Noise multipliers of independent noise that an amplified strategy can be made for.
+const (
+	minIndependentNoise     = 1e-2
+	maxIndependentNoise     = 1e6
+	defaultIndependentNoise = 1.0
+)
+
+func init() {
+	register(Family{
+		Kind: KindAmplified, Rank: 25,
+		Help:  "the best Toeplitz strategy of --bands bands for batches at random",
+		Size:  BandsSize,
+		bands: givenBands,
+		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
+			independent := p.IndependentNoise
+			if independent == 0 {
+				independent = defaultIndependentNoise
+			}
+			s, _, err := problem.AmplifiedToeplitz(p.Bands, independent)
+			return s, err
+		},
+		// an evaluation of a recursive workload, of some hundred, takes about 2 ns a step and band
+		seconds: func(p Params) float64 { return 4e-7 * float64(p.Steps) * float64(p.Bands) },
+	})
+}
+
+// AmplifiedNoise is about the noise multiplier σ̂ that a Toeplitz C with first column c, not
+// negative and c_0 above 0, needs under sampling, where independent noise needs independent (F1.3):
+// it chooses strategies, and proves nothing. It lies between ‖c‖ and Σ c times independent.
+func AmplifiedNoise(c []float64, independent float64) float64 {
+	_, square := amplified(autocorrelation(c), independent)
+	return math.Sqrt(square)
+}
+
+// IndependentNoise is the noise multiplier of independent noise at which [AmplifiedNoise] of c is
+// sigma.
+func IndependentNoise(c []float64, sigma float64) float64 {
+	level := logExcess(autocorrelation(c), sigma*sigma)
+	if level > 30 { // ln(e^x - 1) is x
+		return 1 / math.Sqrt(level)
+	}
+	return 1 / math.Sqrt(math.Log1p(math.Exp(level)))
+}
+
+// autocorrelation returns a_k = Σ_i c_i c_{i+k} for k from 0.
+func autocorrelation(c []float64) []float64 {
+	a := make([]float64, len(c))
+	for k := range a {
+		a[k] = floats.Dot(c[:len(c)-k], c[k:])
+	}
+	return a
+}
+
+// logExcess is ln Σ_{|k|<w} (exp(a_k/s) - 1).
+func logExcess(a []float64, s float64) float64 {
+	sum := 0.0
+	for k, v := range a {
+		term := -math.Exp((v-a[0])/s) * math.Expm1(-v/s) // over exp(a_0/s)
+		if k > 0 {
+			term *= 2
+		}
+		sum += term
+	}
+	return a[0]/s + math.Log(sum)
+}
+
+// amplified returns the weights E_k = exp((a_k - a_0)/s) and s = σ̂².
+func amplified(a []float64, independent float64) (weights []float64, s float64) {
+	x := 1 / (independent * independent)
+	level := x + math.Log(-math.Expm1(-x))
+	// Σ(e^{x_k} - 1) is at least its first term, and at most e^{Σx_k} - 1.
+	low, high := math.Log(a[0]/x), math.Log((2*floats.Sum(a)-a[0])/x)
+	u := low
+	for range 200 {
+		s = math.Exp(u)
+		excess := logExcess(a, s) - level
+		if excess > 0 {
+			low = u
+		} else {
+			high = u
+		}
+		total, slope := 0.0, 0.0
+		for k, v := range a {
+			twice := 2.0
+			if k == 0 {
+				twice = 1
+			}
+			e := math.Exp((v - a[0]) / s)
+			total -= twice * e * math.Expm1(-v/s)
+			slope -= twice * e * v / s
+		}
+		next := u - excess/(slope/total)
+		if !(next > low && next < high) {
+			next = (low + high) / 2
+		}
+		if math.Abs(next-u) < 1e-15*max(1, math.Abs(u)) || high-low < 1e-15 {
+			u = next
+			break
+		}
+		u = next
+	}
+	s = math.Exp(u)
+	weights = make([]float64, len(a))
+	for k, v := range a {
+		weights[k] = math.Exp((v - a[0]) / s)
+	}
+	return weights, s
+}
+
+// logAmplifiedNoise returns ln σ̂² and adds its gradient by c to grad: by the implicit function
+// theorem ∂ ln σ̂/∂c_j = Σ_{|k|<w} E_k c_{j+k} / Σ_{|k|<w} E_k a_k.
+func logAmplifiedNoise(c, grad []float64, independent float64) float64 {
+	a := autocorrelation(c)
+	weights, s := amplified(a, independent)
+	total := 2*floats.Dot(weights, a) - weights[0]*a[0]
+	for k, e := range weights {
+		floats.AddScaled(grad[:len(c)-k], 2*e/total, c[k:])
+		if k > 0 {
+			floats.AddScaled(grad[k:], 2*e/total, c[:len(c)-k])
+		}
+	}
+	return math.Log(s)
+}
+
+// AmplifiedToeplitz returns the Toeplitz strategy with a column that is not negative and least
+// error times [AmplifiedNoise], scaled to column norm one. Workloads and times are those of
+// [Problem.OptimalToeplitz], and O(bands²) an evaluation besides; participations are not looked at.
+//
+// Gap is the largest derivative of ln(squared error · σ̂²) by the logarithm of an entry, and Loss
+// the squared error times σ̂².
+func (p Problem) AmplifiedToeplitz(bands int, independent float64) (*Strategy, Convergence, error) {
+	logError, err := p.newToeplitzError(bands)
+	if err != nil {
+		return nil, Convergence{}, err
+	}
+	check := param.Checker{Package: "mechanism"}
+	checkIndependentNoise(&check, independent)
+	if err := check.Err(); err != nil {
+		return nil, Convergence{}, err
+	}
+	c, g, x := make([]float64, bands), make([]float64, bands), make([]float64, bands-1)
+	c[0] = 1
+	fractional(c[1:], .5)
+	for j := range x {
+		x[j] = math.Log(c[j+1])
+	}
+	set := func(x []float64) {
+		for j, v := range x {
+			c[j+1] = math.Exp(v)
+		}
+	}
+	result, err := p.minimize(x, 2000, func(x, grad []float64) float64 {
+		set(x)
+		clear(g)
+		value := logError(c, g) + logAmplifiedNoise(c, g, independent)
+		for j := range x {
+			grad[j] = g[j+1] * c[j+1]
+		}
+		return value
+	})
+	if err != nil {
+		return nil, result, err
+	}
+	set(x)
+	for j, v := range c {
+		if v < negligible {
+			c[j] = 0
+		}
+	}
+	floats.Scale(1/euclidean(c), c)
+	s := &Strategy{Kind: KindAmplified, Steps: p.Workload.Steps, Toeplitz: c}
+	if err := s.Validate(); err != nil {
+		return nil, result, err
+	}
+	e, err := s.Error(p.Workload)
+	if err != nil {
+		return nil, result, err
+	}
+	root := e.RMSE
+	if p.Objective == MaxError {
+		root = e.MaxSE
+	}
+	loss := math.Pow(root*AmplifiedNoise(c, independent), 2)
+	if gap := math.Abs(loss/result.Loss - 1); gap > 1e-8 {
+		result.Gap = max(result.Gap, gap)
+		return nil, result, notConverged(result, 1e-8)
+	}
+	return s, result, nil
+}
+
+// negligible is an entry, relative to the first, that is taken for 0: its logarithm falls for ever.
+const negligible = 1e-14
+
+func checkIndependentNoise(c *param.Checker, x float64) {
+	c.Require(x >= minIndependentNoise && x <= maxIndependentNoise, "independent-noise", x, "must be 0.01 to 1e6")
+}

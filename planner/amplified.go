@@ -1,0 +1,77 @@
+package planner
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// promising is the part of a row's error, by the closed form of the noise multiplier (F1.3), from
+// which on an amplified strategy in its place is estimated.
+const promising = 0.998
+
+// amplify tries the amplified strategy in place of that of a Toeplitz row: made for the noise
+// multiplier that the row's own says of independent noise under its sampling, and with as many
+// bands, where the closed form says that it has less error. More bands are tried while the error
+// falls, up to high: entries that do not pay are 0.
+func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(bands int) sampling.Params) error {
+	if best == nil || best.Strategy.Bands < 2 || !p.wanted(best.Scheme.Scheme, mechanism.KindAmplified) {
+		return nil
+	}
+	of := p.make(ctx, best.Strategy).strategy
+	if of.Toeplitz == nil || of.Normalized || !of.NonNegative() {
+		return nil
+	}
+	independent, err := strconv.ParseFloat(strconv.FormatFloat(mechanism.IndependentNoise(of.Toeplitz, best.Noise.Multiplier), 'g', 4, 64), 64)
+	if err != nil {
+		return err
+	}
+	for bands := best.Strategy.Bands; bands <= high; bands = (3*bands + 1) / 2 {
+		params := p.banded(mechanism.KindAmplified, bands, 0)
+		params.IndependentNoise = independent
+		if params.Validate() != nil || params.Seconds()+p.rowSeconds(params) > dearStrategy {
+			return nil
+		}
+		made := p.make(ctx, params)
+		if made.err != nil {
+			return ctx.Err()
+		}
+		if mechanism.AmplifiedNoise(made.strategy.Toeplitz, independent)*p.error(made.error)/best.BatchSize > promising*best.Relative {
+			return nil
+		}
+		row, err := p.evaluate(ctx, scheme(bands), params)
+		if err != nil || row == nil || row.Refused != "" || row.Relative >= best.Relative {
+			return err
+		}
+		best = row
+	}
+	return nil
+}
+
+// preferKnown puts the best row of another family before an amplified first that is not ahead of it
+// by more than the errors of both: the closed form that chose it proves nothing.
+func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
+	for rows[0].Strategy.Kind == mechanism.KindAmplified && rows[0].Refused == "" {
+		i := slices.IndexFunc(rows, func(row *Row) bool {
+			return row.Refused == "" && row.Strategy.Kind != mechanism.KindAmplified && row.Kept >= .99*rows[0].Kept
+		})
+		if i < 0 || behind(rows[0], rows[i]) {
+			return nil
+		}
+		if !rows[i].Noise.OneDirection {
+			row := rows[i]
+			copy(rows[1:i+1], rows[:i])
+			rows[0] = row
+			return nil
+		}
+		p.say(rows[i].Name() + ", the other direction")
+		if err := p.both(ctx, rows[i], true); err != nil {
+			return err
+		}
+		order(rows)
+	}
+	return nil
+}
