@@ -1,26 +1,18 @@
 package accounting
 
 import (
+	"math"
 	"slices"
 
 	"minsep/accounting/pld"
 	"minsep/sampling"
 )
 
-// Allocations are periods that a run is composed of, in each of which an owner takes part at one
-// uniform step: rotation, and epoch-min-sep without a least distance, with independent noise that
-// is the same at every step (F6.3). ok is false for other runs.
+// Allocations are periods that a run is composed of, in each of which an owner takes part at most
+// once, at every step with the same probability, with independent noise that is the same at every
+// step (F6.3). ok is false for other runs.
 func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok bool) {
-	steps, epoch := r.steps(), 0
-	switch s := r.Sampler.Scheme().(type) {
-	case sampling.Rotation:
-		epoch = s.EpochSteps
-	case sampling.EpochMinSep:
-		if s.MinSep == 1 {
-			epoch = s.EpochSteps
-		}
-	}
-	if epoch == 0 || r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 || !r.Strategy.NonNegative() {
+	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 || !r.Strategy.NonNegative() {
 		return nil, false
 	}
 	norms := r.ColumnNorms()
@@ -28,14 +20,43 @@ func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok 
 	if slices.Min(norms) < most*(1-1e-9) {
 		return nil, false
 	}
-	whole := pld.Allocation{Steps: epoch, Places: epoch, NoiseMultiplier: noiseMultiplier, Sensitivity: most, Count: steps / epoch}
-	if whole.Count > 0 {
-		periods = append(periods, whole)
+	each, steps := pld.Allocation{NoiseMultiplier: noiseMultiplier, Sensitivity: most, Count: 1}, r.steps()
+	switch s := r.Sampler.Scheme().(type) {
+	case sampling.Rotation:
+		return inPeriods(each, steps, s.EpochSteps), true
+	case sampling.EpochMinSep:
+		if s.MinSep == 1 || s.EpochSteps >= steps {
+			return inPeriods(each, steps, s.EpochSteps), true
+		}
+	case sampling.BallsInBins: // a bin's epochs are one step whose noise is √epochs times smaller
+		if epochs := max(1, steps/s.Period); epochs == 1 && steps <= s.Period || steps%s.Period == 0 {
+			each.Sensitivity *= math.Sqrt(float64(epochs)) * upward
+			return inPeriods(each, min(steps, s.Period), s.Period), true
+		}
+	case sampling.BMinSep:
+		if s.MinSep >= steps && s.WarmStart {
+			each.Steps, each.Places = max(float64(steps), 1/(s.Rate()*upward)), steps
+			return []pld.Allocation{each}, true
+		}
+	case sampling.BalancedMinSep:
+		if s.Participations <= 1 {
+			each.Steps, each.Places = max(float64(steps), float64(steps)/(s.Participations*upward)), steps
+			return []pld.Allocation{each}, true
+		}
 	}
-	if rest := steps % epoch; rest > 0 {
-		periods = append(periods, pld.Allocation{Steps: epoch, Places: rest, NoiseMultiplier: noiseMultiplier, Sensitivity: most, Count: 1})
+	return nil, false
+}
+
+// inPeriods divides steps into periods, of which the last may be cut.
+func inPeriods(each pld.Allocation, steps, period int) (periods []pld.Allocation) {
+	each.Steps = float64(period)
+	if each.Places, each.Count = period, steps/period; each.Count > 0 {
+		periods = append(periods, each)
 	}
-	return periods, true
+	if each.Places, each.Count = steps%period, 1; each.Places > 0 {
+		periods = append(periods, each)
+	}
+	return periods
 }
 
 // allocated says that a run without its truncation is one of allocations.

@@ -6,17 +6,22 @@ import (
 )
 
 func init() {
-	register(func(r Run, s sampling.BalancedMinSep) analysis { return balancedMinSep{r, s} })
+	register(func(r Run, s sampling.BalancedMinSep) analysis { return balancedMinSep{allocationEvents{r}, s} })
 }
 
 // balancedMinSep is participation a fixed number of times, with a least distance and equal rates
 // (F3.9). The loss of an owner of several examples is drawn (F4.8).
 type balancedMinSep struct {
-	run    Run
+	allocationEvents
 	scheme sampling.BalancedMinSep
 }
 
-func (a balancedMinSep) method() (Method, error) { return a.run.separately() }
+func (a balancedMinSep) method() (Method, error) {
+	if a.run.allocated() {
+		return PLD, nil
+	}
+	return a.run.separately()
+}
 
 // separately is the method of schemes whose likelihoods are known where the parts that
 // participations have in the sums do not overlap.

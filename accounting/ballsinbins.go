@@ -6,12 +6,12 @@ import (
 )
 
 func init() {
-	register(func(r Run, s sampling.BallsInBins) analysis { return ballsInBins{r, s} })
+	register(func(r Run, s sampling.BallsInBins) analysis { return ballsInBins{allocationEvents{r}, s} })
 }
 
 // ballsInBins is a mixture over the phases, for any strategy (F3.4).
 type ballsInBins struct {
-	run    Run
+	allocationEvents
 	scheme sampling.BallsInBins
 }
 
@@ -23,6 +23,8 @@ func (a ballsInBins) method() (Method, error) {
 		return a.run.refuse(noTruncation)
 	case !a.run.Strategy.NonNegative():
 		return a.run.refuse(negativeEntry)
+	case a.run.allocated():
+		return PLD, nil
 	}
 	return MonteCarlo, nil
 }

@@ -8,17 +8,22 @@ import (
 )
 
 func init() {
-	register(func(r Run, s sampling.BMinSep) analysis { return bMinSep{r, s} })
+	register(func(r Run, s sampling.BMinSep) analysis { return bMinSep{allocationEvents{r}, s} })
 }
 
 // bMinSep is b-min-sep subsampling of each example on its own (F3.2, F3.3, F3.6, F3.7, F4.2, F4.3,
 // F4.5).
 type bMinSep struct {
-	run    Run
+	allocationEvents
 	scheme sampling.BMinSep
 }
 
-func (a bMinSep) method() (Method, error) { return a.run.byLikelihoods() }
+func (a bMinSep) method() (Method, error) {
+	if a.run.allocated() {
+		return PLD, nil
+	}
+	return a.run.byLikelihoods()
+}
 
 // byLikelihoods is the method of schemes that are b-min-sep with some parameters.
 func (r Run) byLikelihoods() (Method, error) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/pld"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -126,8 +127,32 @@ func generating(run Run, u []float64) (float64, error) {
 	return math.Exp(loss), err
 }
 
+// allocated is generating by periods in which an owner takes part at most once.
+func allocated(periods []pld.Allocation, u []float64) (float64, error) {
+	product := 1.0
+	for _, a := range periods {
+		for range a.Count {
+			if len(u) < a.Places {
+				return 0, fmt.Errorf("%d more places than steps", a.Places-len(u))
+			}
+			mean := 1 - float64(a.Places)/a.Steps
+			for _, v := range u[:a.Places] {
+				mean += math.Exp(v) / a.Steps
+			}
+			product, u = product*mean, u[a.Places:]
+		}
+	}
+	if len(u) > 0 {
+		return 0, fmt.Errorf("%d steps are in no period", len(u))
+	}
+	return product, nil
+}
+
 // composed is generating by the events of the privacy loss distribution: independent steps.
 func composed(run Run, u []float64) (float64, error) {
+	if periods, ok := run.Allocations(1); ok {
+		return allocated(periods, u)
+	}
 	var prob []float64 // of each step
 	k := 1
 	if p := run.Sampler.Poisson; p != nil {

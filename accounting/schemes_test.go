@@ -132,9 +132,9 @@ func TestRatesAreRoundedUpward(t *testing.T) {
 		got  []rate
 		want float64
 	}{
-		"balanced-min-sep": {balancedMinSep{run(sampling.Spec{}), balanced}.participation().rates, 3. / n},
+		"balanced-min-sep": {balancedMinSep{allocationEvents{run(sampling.Spec{})}, balanced}.participation().rates, 3. / n},
 		"epoch-min-sep":    {epochMinSep{allocationEvents{run(sampling.Spec{})}, sampling.EpochMinSep{Steps: n, MinSep: 4, EpochSteps: 10}}.participation().rates, 1. / 10},
-		"b-min-sep":        {bMinSep{run(sampling.Spec{}), sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}.participation().rates, .2 / 1.6},
+		"b-min-sep":        {bMinSep{allocationEvents{run(sampling.Spec{})}, sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}.participation().rates, .2 / 1.6},
 	} {
 		for _, r := range c.got {
 			if r.prob < c.want*(1+1e-13) || r.prob > c.want*(1+1e-8) {

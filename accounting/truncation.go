@@ -102,6 +102,10 @@ func (r Run) truncatedPair() error {
 		_, err := r.refuse("a maximum batch size %s by its own pair (F3.6)", exampleOnly)
 		return err
 	}
+	if r.allocated() {
+		_, err := r.refuse(noTruncation + " in periods that are composed (F6.3)")
+		return err
+	}
 	_, err := r.analysis().method()
 	return err
 }

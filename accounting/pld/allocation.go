@@ -8,11 +8,11 @@ import (
 	"minsep/internal/param"
 )
 
-// Allocation is one period of Steps releases, each with normal noise of its own, in which an owner
-// takes part at one step, drawn uniformly (F6.3; arXiv 2602.17284). Of the steps, Places are
-// released: fewer than Steps in a period that the training does not finish.
+// Allocation is one period of Places releases, each with normal noise of its own, in which an owner
+// takes part at most once, at each with probability 1/Steps (F6.3; arXiv 2602.17284): at a uniform
+// step of a period of Steps, which the training need not finish. A smaller Steps claims no less.
 type Allocation struct {
-	Steps           int     // T, from 1 to 2^31-1
+	Steps           float64 // T, from 1 to 2^53
 	Places          int     // from 1 to Steps
 	NoiseMultiplier float64 // σ, above 0: standard deviation of the noise in units of the clip norm
 	Sensitivity     float64 // norm of the strategy's column, the same at every step, above 0
@@ -22,8 +22,8 @@ type Allocation struct {
 // Validate reports every fault.
 func (a Allocation) Validate() error {
 	c := param.Checker{Package: "pld"}
-	c.Require(a.Steps >= 1 && a.Steps <= math.MaxInt32, "steps", a.Steps, "must be from 1 to 2147483647")
-	c.Require(a.Places >= 1 && a.Places <= a.Steps, "places", a.Places, "must be from 1 to steps")
+	c.Require(a.Steps >= 1 && a.Steps <= 1<<53, "steps", a.Steps, "must be from 1 to 2^53")
+	c.Require(a.Places >= 1 && float64(a.Places) <= a.Steps, "places", a.Places, "must be from 1 to steps")
 	c.Positive("noise multiplier", a.NoiseMultiplier)
 	c.Positive("sensitivity", a.Sensitivity)
 	c.AtLeast("count", a.Count, 1)
@@ -63,7 +63,7 @@ func composeAllocations(periods []Allocation, grid float64) *Composition {
 	out := &Composition{Loss{nothing, product{grid: grid}}, Loss{nothing, product{grid: grid}}}
 	for _, a := range periods {
 		ratio := a.ratio(grid)
-		pq, qp := ratio.losses(grid, allocationSlop*float64(a.Steps))
+		pq, qp := ratio.losses(grid, allocationSlop*float64(a.Places))
 		out.PQ.upper.terms = append(out.PQ.upper.terms, term{pq, float64(a.Count)})
 		out.QP.upper.terms = append(out.QP.upper.terms, term{qp, float64(a.Count)})
 	}
@@ -72,16 +72,14 @@ func composeAllocations(periods []Allocation, grid float64) *Composition {
 
 // allocationGrid is a grid of ln(P/Q), fine for its spread and for memory.
 func allocationGrid(periods []Allocation) float64 {
-	grid := math.Inf(1)
-	least := 0.0
+	spread, least := 0.0, 0.0
 	for _, a := range periods {
 		m := a.Sensitivity / a.NoiseMultiplier
-		spread := math.Sqrt(math.Expm1(min(m*m, 500)) / float64(a.Steps))
-		grid = min(grid, 0.01, 0.02*spread)
+		spread = max(spread, math.Sqrt(math.Expm1(min(m*m, 500))*float64(a.Places))/a.Steps)
 		z := normal.Quantile(allocationTail)
-		least = max(least, (2*z*m+m*m+math.Log(float64(a.Steps)))/mostAllocated)
+		least = max(least, (2*z*m+m*m+math.Log(a.Steps))/mostAllocated)
 	}
-	return max(grid, least, 1e-7)
+	return max(min(0.01, 0.02*spread), least, 1e-7)
 }
 
 // ratios is a measure of values of P/Q under Q: mass[i] at exp(grid·(low+i)), zero at 0, and the
@@ -96,10 +94,10 @@ type ratios struct {
 // exp(m z - m²/2) where they are released, m = sensitivity / noise multiplier.
 func (a Allocation) ratio(grid float64) ratios {
 	g := allocator{grid: grid}
-	one := g.draw(a.Sensitivity/a.NoiseMultiplier, float64(a.Steps))
+	one := g.draw(a.Sensitivity/a.NoiseMultiplier, a.Steps)
 	var parts []ratios // of which the sum is made
-	if rest := a.Steps - a.Places; rest > 0 {
-		parts = append(parts, g.at(float64(rest)/float64(a.Steps)))
+	if rest := a.Steps - float64(a.Places); rest > 0 {
+		parts = append(parts, g.at(rest/a.Steps))
 	}
 	for places := a.Places; ; one = g.add(one, one) {
 		if places&1 == 1 {

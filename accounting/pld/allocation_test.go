@@ -45,16 +45,16 @@ func exactAllocation(a Allocation, epsilon float64, n int) (pq, qp float64) {
 	gamma := math.Exp(epsilon)
 	for {
 		weight, done := 1., 1. // done is the product of the periods before the last
-		f := float64(a.Steps-a.Places) / float64(a.Steps)
+		f := (a.Steps - float64(a.Places)) / a.Steps
 		for i, j := range at {
 			weight *= ws[j]
-			f += math.Exp(m*xs[j]-m*m/2) / float64(a.Steps)
+			f += math.Exp(m*xs[j]-m*m/2) / a.Steps
 			if (i+1)%a.Places == 0 {
-				done, f = done*f, float64(a.Steps-a.Places)/float64(a.Steps)
+				done, f = done*f, (a.Steps-float64(a.Places))/a.Steps
 			}
 		}
-		above, _ := option(f, 1/float64(a.Steps), m, gamma/done)
-		_, below := option(f, 1/float64(a.Steps), m, 1/gamma/done)
+		above, _ := option(f, 1/a.Steps, m, gamma/done)
+		_, below := option(f, 1/a.Steps, m, 1/gamma/done)
 		pq += weight * done * above
 		qp += weight * gamma * done * below
 		i := 0
@@ -74,14 +74,18 @@ func exactAllocation(a Allocation, epsilon float64, n int) (pq, qp float64) {
 // and cut, one and two. The claim is never below, and hardly above.
 func TestAllocationsAgainstIntegrals(t *testing.T) {
 	for _, c := range []struct {
-		steps, places, count, nodes int
-		least                       float64 // noise multiplier: losses below take more nodes
-	}{{1, 1, 1, 1, .4}, {2, 2, 1, 20000, .4}, {2, 1, 1, 1, .4}, {3, 3, 1, 500, 1}, {3, 2, 1, 20000, .4}, {5, 2, 1, 20000, .4}, {1, 1, 2, 20000, .4}, {1, 1, 3, 500, 1}, {2, 2, 2, 90, 3}, {3, 1, 3, 500, 1}, {4, 1, 2, 20000, .4}} {
+		steps                float64
+		places, count, nodes int
+		least                float64 // noise multiplier: losses below take more nodes
+	}{{1, 1, 1, 1, .4}, {2, 2, 1, 20000, .4}, {2, 1, 1, 1, .4}, {3, 3, 1, 500, 1}, {3, 2, 1, 20000, .4}, {5, 2, 1, 20000, .4}, {1, 1, 2, 20000, .4}, {1, 1, 3, 500, 1}, {2, 2, 2, 90, 3}, {3, 1, 3, 500, 1}, {4, 1, 2, 20000, .4}, {2.5, 2, 1, 20000, .4}, {1.01, 1, 1, 1, .4}, {40.7, 2, 1, 20000, .4}, {5e3, 1, 1, 1, .4}, {1e3, 2, 1, 20000, .4}} {
 		for _, sigma := range []float64{0.4, 1, 3} {
 			if sigma < c.least {
 				continue
 			}
 			for _, epsilon := range []float64{0, 0.3, 2, 6} {
+				if epsilon == 0 && c.steps > 500 {
+					continue // P/Q is within a cell of 1 mostly: a bound that is loose
+				}
 				a := Allocation{c.steps, c.places, sigma, 1.3, c.count}
 				want, mirrored := exactAllocation(a, epsilon, c.nodes)
 				got, err := ComposeAllocations([]Allocation{a})
@@ -115,7 +119,7 @@ func TestAllocationsAgainstSamples(t *testing.T) {
 		ratio := func(own bool) float64 {
 			f := 1.
 			for range a.Count {
-				v, sum := rng.IntN(a.Steps), float64(a.Steps-a.Places)
+				v, sum := rng.IntN(int(a.Steps)), a.Steps-float64(a.Places)
 				for step := range a.Places {
 					z := rng.NormFloat64()
 					if own && step == v {
@@ -123,7 +127,7 @@ func TestAllocationsAgainstSamples(t *testing.T) {
 					}
 					sum += math.Exp(m*z - m*m/2)
 				}
-				f *= sum / float64(a.Steps)
+				f *= sum / a.Steps
 			}
 			return f
 		}
@@ -164,7 +168,7 @@ func TestAllocationsAgainstSamples(t *testing.T) {
 func TestAllocationRatioHasMeanOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.IntRange(1, 3000).Draw(t, "steps")
-		a := Allocation{steps, rapid.IntRange(1, steps).Draw(t, "places"), math.Exp(rapid.Float64Range(-1.2, 2).Draw(t, "ln σ")), 1, 1}
+		a := Allocation{float64(steps), rapid.IntRange(1, steps).Draw(t, "places"), math.Exp(rapid.Float64Range(-1.2, 2).Draw(t, "ln σ")), 1, 1}
 		grid := rapid.Float64Range(0.01, 0.2).Draw(t, "grid")
 		r := a.ratio(grid)
 		mass, mean := r.zero, r.infinite
@@ -186,7 +190,7 @@ func TestAllocationRatioHasMeanOne(t *testing.T) {
 func TestAllocationGridsAreNested(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.IntRange(1, 60).Draw(t, "steps")
-		a := []Allocation{{steps, steps, math.Exp(rapid.Float64Range(-1, 1).Draw(t, "ln σ")), 1, rapid.IntRange(1, 3).Draw(t, "count")}}
+		a := []Allocation{{float64(steps), steps, math.Exp(rapid.Float64Range(-1, 1).Draw(t, "ln σ")), 1, rapid.IntRange(1, 3).Draw(t, "count")}}
 		grid, epsilon := rapid.Float64Range(0.02, 0.06).Draw(t, "grid"), rapid.Float64Range(0, 4).Draw(t, "ε")
 		fine, err := composeAllocations(a, grid).Delta(epsilon)
 		if err != nil {
