@@ -7,36 +7,37 @@ import (
 	"minsep/internal/param"
 )
 
-// Goal is what a trial is expected to see, from estimates: of it follows how many samples the trial
-// is worth. Nothing that is claimed depends on it.
+// Goal is the expected result of a trial, from estimates. It decides how many samples the trial
+// is worth; no claim depends on it.
 type Goal struct {
 	Bound float64 // M, finite and at least 0: every value is in [0, M]; of the divergence, if it is proven
 	// Proven says that Bound bounds the divergence: the trial takes no samples, and δ_v must not be
 	// below Bound.
 	Proven bool
 	// Mean is the expected mean of the values, and Errors how many standard errors of the trial
-	// there must be between it and the accepted mean; with Seen, the number of samples that Mean is
-	// the mean of, also those of Mean itself. Seen is 0 for none. With Errors below 0 the accepted
-	// mean is below Mean, and few samples make it more likely to be accepted.
+	// there must be between it and the accepted mean; with Seen, the number of samples that
+	// Mean is the mean of, also the standard errors of Mean itself. Seen is 0 for none. With
+	// Errors below 0 the accepted mean is below Mean, and few samples make it more likely to be
+	// accepted.
 	Mean, Errors, Seen float64
-	// Cost is what has to be added to the divergence of the trial (F3.11): its threshold is δ_v -
-	// Cost.
+	// Cost is added to the divergence of the trial (F3.11): its threshold is δ_v - Cost.
 	Cost float64
 }
 
-// mostErrors bounds what is asked for.
+// mostErrors bounds the standard errors of a goal.
 const mostErrors = 100
 
-// Test is what a trial draws and accepts.
+// Test is the number of samples that a trial draws and the mean that it accepts.
 type Test struct {
 	Samples uint64  // at least 1; 0 for a proof
 	Accept  float64 // δ' of this trial, 0 to its threshold; 0 without samples
 }
 
 // Allocate returns the thresholds and the tests that reach the goals with the fewest samples in
-// total. Each test has an accepted mean of its own: a direction, or a noise multiplier, whose
-// divergence is far below δ takes few samples. The Accept of the thresholds is the largest of them.
-// An error wraps ErrTooFewSamples where a mean is too close to δ for any number of samples.
+// total. Each test has an accepted mean of its own: a direction, or a noise multiplier, with a
+// divergence far below δ takes few samples. The Accept of the thresholds is the largest of
+// them. An error wraps ErrTooFewSamples where a mean is too close to δ for any number of
+// samples.
 func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	check := param.Checker{Package: "accounting"}
 	c.check(&check)

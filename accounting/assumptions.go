@@ -8,7 +8,8 @@ type Assumption struct {
 	Source string `json:"source"` // a section of docs/formulas.md, and the paper's theorem where it is not ours
 }
 
-// What the verification used begins with one of these, after what the training must meet.
+// One of these is the first assumption of the proof; the assumptions about the training come
+// before it.
 const (
 	sensitivityText = "the sensitivity of the strategy under the participation schema"
 	othersText      = "the participations of other examples do not depend on those of the owner: not so, see the reason"
@@ -17,9 +18,8 @@ const (
 
 var firstOfProof = []string{sensitivityText, othersText, dominationText}
 
-// assumptions lists what the certificate c of the protocol rests on: what the training must meet,
-// then what the verification used. docs/formulas.md, "What a certificate assumes", says more of
-// each.
+// assumptions lists the assumptions of the protocol's certificate c: first about the training,
+// then of the proof. docs/formulas.md, "What a certificate assumes", says more of each.
 func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 	one := Assumption{"each example is clipped on its own to the clip norm and enters no other example's gradient; nothing is released but noisy sums, divided by a constant if at all", "docs/formulas.md, F1, F3.0a"}
 	who := "examples draw their participations independently of each other, with a key that serves this training only"
@@ -73,8 +73,9 @@ func (c *Certificate) keepsPlace() bool {
 	})
 }
 
-// proofs lists what the verdicts of the first point rest on. The protocol's samples count even
-// where the released candidate was proven without them: they decided against smaller ones.
+// proofs lists the assumptions behind the verdicts of the first point. The protocol's samples
+// count even where the released candidate was proven without them: they decided against smaller
+// ones.
 func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
 	used := map[Method]bool{}
 	for _, v := range c.Points[0].Directions {

@@ -31,12 +31,12 @@ func formatOf(r Run) int {
 }
 
 // certificateMinor counts the columns that were added within the format. Such a column only
-// describes: without it the certificate claims the same. Its field has the tag since:"n" with the
-// minor that it came with. Older versions read the certificate without it, and this one makes those
-// of older versions again without it.
+// describes: without it the certificate claims the same. Its field has the tag since:"n" with
+// the minor that it came with. Older versions read the certificate without it, and this version
+// makes older certificates again without it.
 const certificateMinor = 1
 
-// Status says what a certificate is worth.
+// Status says whether a certificate is proven.
 type Status string
 
 // The two kinds of certificate file.
@@ -54,12 +54,12 @@ const (
 	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
 )
 
-// fixedGraph is what else is the same in both trainings where the adjacency is that of one example.
-// The kept examples of an owner depend on the whole graph.
+// fixedGraph names everything else that both trainings share under the adjacency of one
+// example. The kept examples of an owner depend on the whole graph.
 const fixedGraph = "which examples there are, who owns them, and which of an owner's examples are kept, is public and fixed"
 
-// MostPoints is how many points a certificate may have: what follows of them takes time that grows
-// with the third power of their number.
+// MostPoints is how many points a certificate may have: the bounds for attacks take time that
+// grows with the third power of their number.
 const MostPoints = 20
 
 // Claimed is one certified point.
@@ -72,9 +72,9 @@ type Claimed struct {
 	Directions         []Verdict `json:"directions"`          // P and Q
 }
 
-// Certificate is the public record of what was verified, certificate.json. It is made by
-// Protocol.Certificate only, a function of the protocol and its sums, so that anybody can make it
-// again and compare.
+// Certificate is the public record of a verification, certificate.json. It is made by
+// Protocol.Certificate only, a function of the protocol and its sums, so that anybody can make
+// it again and compare.
 type Certificate struct {
 	Format          int     `json:"format"`          // 1
 	Minor           int     `json:"minor,omitempty"` // at least 0: of the version that wrote it; columns above the reader's are not read
@@ -85,11 +85,11 @@ type Certificate struct {
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ: standard deviation of z in units of the clip norm, above 0
 	Method          Method  `json:"method"`           // of the weaker direction
 
-	Run         Run          `json:"run"`                       // what the claim is for
+	Run         Run          `json:"run"`                       // the run that the claim is for
 	Unit        Unit         `json:"unit"`                      // whom the claim protects; see Protected
 	Adjacency   string       `json:"adjacency"`                 // in words; follows from Unit and Run
-	Graph       string       `json:"graph,omitempty" since:"1"` // what of the example-owner graph is public and fixed; "" where the adjacency says it
-	Assumptions []Assumption `json:"assumptions"`               // what the claim rests on, with the source of each
+	Graph       string       `json:"graph,omitempty" since:"1"` // the public and fixed part of the example-owner graph; "" where the adjacency says it
+	Assumptions []Assumption `json:"assumptions"`               // of the claim, with the source of each
 	Points      []Claimed    `json:"points"`                    // the first is (Epsilon, Delta)
 
 	ProtocolSHA256 string `json:"protocol_sha256"`       // 64 hexadecimal digits: of the protocol's file in the ledger
@@ -201,7 +201,7 @@ func (c *Certificate) Validate() error {
 }
 
 // WithoutSamples reports whether the claim took no samples where it could have: its noise
-// multiplier then is one whose δ is bounded without them, and larger than samples can verify.
+// multiplier then has a bound of δ without them, and is larger than samples can verify.
 func (c *Certificate) WithoutSamples() bool {
 	method, err := c.Run.Untruncated().Method()
 	if err != nil || method != MonteCarlo {

@@ -89,7 +89,7 @@ func (a cyclicPoisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
 	return a.events(noiseMultiplier).Events()
 }
 
-// events are those of any part, without truncation.
+// events returns the events of any part, without truncation.
 func (a cyclicPoisson) events(noiseMultiplier float64) pld.CyclicPoisson {
 	s := a.scheme
 	return pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: a.run.ColumnNorms()}

@@ -9,8 +9,8 @@ func init() {
 	register(func(r Run, s sampling.EpochMinSep) analysis { return epochMinSep{allocationEvents{r}, s} })
 }
 
-// epochMinSep is participation exactly once an epoch, with a least distance (F3.8). Owners of two
-// examples have an exact loss (F4.7), those of more a drawn one (F4.8).
+// epochMinSep is participation exactly once an epoch, with a least distance (F3.8). Owners of
+// two examples have an exact loss (F4.7), owners of more a drawn one (F4.8).
 type epochMinSep struct {
 	allocationEvents
 	scheme sampling.EpochMinSep

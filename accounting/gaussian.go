@@ -7,12 +7,12 @@ import (
 	"minsep/internal/param"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
-// Gaussian is the Gaussian mechanism without amplification: a sum of sensitivity Sensitivity plus
-// normal noise of standard deviation NoiseMultiplier, both in units of the clip norm. With a
-// strategy C, Sensitivity is that of C under the participation schema (F2).
+// Gaussian is the Gaussian mechanism without amplification: a sum of sensitivity Sensitivity
+// plus normal noise of standard deviation NoiseMultiplier, both in units of the clip norm. With
+// a strategy C, Sensitivity is the sensitivity of C under the participation schema (F2).
 type Gaussian struct {
 	Sensitivity     float64 `json:"sensitivity"`      // in units of the clip norm, positive
 	NoiseMultiplier float64 `json:"noise_multiplier"` // standard deviation in units of the clip norm, positive

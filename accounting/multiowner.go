@@ -9,7 +9,7 @@ func init() {
 	register(func(r Run, s sampling.MultiOwner) analysis { return multiOwner{r, s} })
 }
 
-// multiOwner is Algorithm 3 of arXiv 2602.09338, whose accounting (F4.1, F4.4) is shown and not
+// multiOwner is Algorithm 3 of arXiv 2602.09338. Its accounting (F4.1, F4.4) is shown and not
 // proven.
 type multiOwner struct {
 	run    Run

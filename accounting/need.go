@@ -18,9 +18,9 @@ func (p *Protocol) next() Claim {
 // number of standard errors above the mean that was seen, as [Claim.Allocate] shares them out. The
 // failure probability of the protocol that was rejected is taken off δ.
 //
-// ok is false where no number of samples helps, since a mean is not below what is left of δ, where
-// more than any verification may have are needed, and where a trial was not run. Need is advice:
-// nothing that is claimed depends on it.
+// ok is false where no number of samples helps, since a mean is not below the rest of δ, where
+// more than any verification may have are needed, and where a trial was not run. Need is
+// advice: no claim depends on it.
 func (e *NotVerifiedError) Need(errors float64) (samples float64, ok bool) {
 	var goals []Goal
 	for _, v := range e.Verdicts {

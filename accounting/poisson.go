@@ -42,7 +42,7 @@ func (a poisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
 	return a.events(noiseMultiplier), nil
 }
 
-// events are those of a run with independent noise, equal ones together.
+// events returns the events of a run with independent noise, equal ones together.
 func (a poisson) events(noiseMultiplier float64) (steps []pld.Step) {
 	event := pld.Event{Prob: a.scheme.Prob, NoiseMultiplier: noiseMultiplier, Examples: a.run.MaxExamplesPerOwner}
 	if t := a.run.Sampler.Truncation; t != nil {

@@ -17,29 +17,29 @@ import (
 const protocolFormat = 1
 
 // Protocol is a verification, fixed and recorded before its first sample (F5; arXiv 2602.09338,
-// Algorithm 5). What it certifies is a function of it and of the sums of its trials, see
+// Algorithm 5). Its certificate is a function of the protocol and the sums of its trials, see
 // [Protocol.Certificate].
 //
-// Candidates have rising noise multipliers, so that each is at least as private as those before it.
-// Every candidate has, for every point (ε, δ), one trial in each direction. A trial without samples
-// is a proof: its divergence is at most Bound ≤ δ_v. A trial with samples accepts when the mean of
-// its values, each in [0, Bound] with expectation at least the divergence, is at most δ', its own
-// or that of its point. Trials use independent randomness. The result is the smallest candidate
-// that is accepted, with all larger ones, in both directions at the first point. By Theorem A.1 the
-// whole is (ε, δ_v + q(1-δ_v))-DP with one q, that of a single trial: a wrong release needs the
-// largest candidate that is not private to be accepted, and of its two directions one has a
-// divergence above δ_v.
+// Candidates have rising noise multipliers, so that each is at least as private as those before
+// it. Every candidate has, for every point (ε, δ), one trial in each direction. A trial without
+// samples is a proof: its divergence is at most Bound ≤ δ_v. A trial with samples accepts when
+// the mean of its values, each in [0, Bound] with expectation at least the divergence, is at
+// most δ', its own or its point's. Trials use independent randomness. The result is the
+// smallest candidate that is accepted, with all larger ones, in both directions at the first
+// point. By Theorem A.1 the whole is (ε, δ_v + q(1-δ_v))-DP with the q of a single trial: a
+// wrong release needs the largest candidate that is not private to be accepted, and of its two
+// directions one has a divergence above δ_v.
 //
 // Further points are certified by the same rule at the same candidate, and every point counts the
 // failure probabilities of all.
 type Protocol struct {
 	Format     int         `json:"format"`         // 1
-	Run        Run         `json:"run"`            // what privacy is claimed for
+	Run        Run         `json:"run"`            // the run that privacy is claimed for
 	Unit       Unit        `json:"unit,omitempty"` // whom the points protect: UnitExample, or empty for UnitOwner
 	Points     []Point     `json:"points"`         // at least one; the first decides which candidate is released
 	Candidates []Candidate `json:"candidates"`     // at least one, by rising noise multiplier
-	// Earlier are protocols whose samples were seen before this one was fixed, whatever they are
-	// for: they add their failure probability.
+	// Earlier are protocols with samples that were seen before this one was fixed, whatever
+	// they are for: they add their failure probability.
 	Earlier     []Earlier `json:"earlier,omitempty"`
 	KernelID    string    `json:"kernel_id,omitempty"`   // of the samples, see [montecarlo.KernelID]; "" without samples
 	CodeVersion string    `json:"code_version"`          // of minsep
@@ -49,7 +49,7 @@ type Protocol struct {
 // Point is one claim, with its thresholds.
 type Point struct {
 	Epsilon float64 `json:"epsilon"` // at least 0
-	Delta   float64 `json:"delta"`   // what is claimed: at least 1e-300, below 1
+	Delta   float64 `json:"delta"`   // the claimed δ: at least 1e-300, below 1
 	Thresholds
 }
 
@@ -67,16 +67,16 @@ type Trial struct {
 	Bound     float64              `json:"bound"`             // M, finite and at least 0: of the values; without samples, of the divergence
 	Samples   uint64               `json:"samples,omitempty"` // s, at most 1e15; 0 for a proof
 	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial, 0 to δ_v; 0 for the point's
-	// Truncation, for a run with a maximum batch size, says that Bound and values are of the pair
-	// without it, and what has to be added to their divergence: the trial's own threshold is δ_v
-	// less its cost. Without it they are of the pair for truncated batches.
+	// Truncation, for a run with a maximum batch size, says that Bound and values are of the
+	// pair without it, and holds the cost that is added to their divergence: the trial's own
+	// threshold is δ_v less this cost. Without it they are of the pair for truncated batches.
 	Truncation *Truncated `json:"truncation,omitempty"`
 	// Values says how the values are drawn, in the words of whoever draws them. It is public and
 	// part of the protocol.
 	Values json.RawMessage `json:"values,omitempty"`
 }
 
-// Earlier is what an earlier protocol adds.
+// Earlier is an earlier protocol with its failure probability.
 type Earlier struct {
 	ProtocolSHA256     string  `json:"protocol_sha256"`     // 64 hexadecimal digits
 	FailureProbability float64 `json:"failure_probability"` // of all its points, in [0, 1)
@@ -192,8 +192,8 @@ func (p *Protocol) SHA256() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// ParseProtocol reads what Encode wrote and nothing else: unknown fields, another spelling of the
-// same values, or trailing bytes are errors.
+// ParseProtocol reads the output of Encode and nothing else: unknown fields, another spelling
+// of the same values, or trailing bytes are errors.
 func ParseProtocol(data []byte) (*Protocol, error) {
 	var p Protocol
 	if err := strictjson.Unmarshal(data, &p); err != nil {

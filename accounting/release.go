@@ -7,8 +7,8 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// Tally is what the samples of one trial came to, in integers, so that it is the same in whatever
-// order they were added.
+// Tally is the sum of the samples of one trial, in integers, so that every order of addition
+// gives the same.
 type Tally struct {
 	Candidate int            `json:"candidate"` // index into Protocol.Candidates
 	Trial     int            `json:"trial"`     // index into its Trials
@@ -25,15 +25,15 @@ type Verdict struct {
 	Mean      float64              `json:"mean,omitempty"`    // of the values, 0 to Bound, rounded upward
 	Accept    float64              `json:"accept,omitempty"`  // the largest Mean that is accepted
 	Accepted  bool                 `json:"accepted"`          // whether Mean is at most Accept; true for a proof
-	// Truncation is what a maximum batch size adds to the divergence that Mean or Bound is of; nil
-	// where they are of truncated batches.
+	// Truncation is the cost of a maximum batch size, which adds to the divergence of Mean or
+	// Bound; nil where they are of truncated batches.
 	Truncation *Truncated `json:"truncation,omitempty"`
 }
 
 // ErrNotVerified is wrapped by a NotVerifiedError.
 var ErrNotVerified = errors.New("accounting: not verified")
 
-// NotVerifiedError says that no candidate was accepted, with the best result: that of the candidate
+// NotVerifiedError says that no candidate was accepted, with the best result, at the candidate
 // with the most noise.
 type NotVerifiedError struct {
 	Epsilon, Delta  float64   // of the first point
@@ -41,7 +41,7 @@ type NotVerifiedError struct {
 	Verdicts        []Verdict // both directions, at the first point
 
 	// Next is the claim of a protocol that comes after this one: its Earlier holds the failure
-	// probabilities of this protocol and of those before it.
+	// probabilities of this protocol and of the ones before it.
 	Next Claim
 	// CPU is how many seconds of processors a sample takes on this machine, about; 0 where that is
 	// not known. Release does not know it; callers that do set it.
@@ -80,16 +80,16 @@ func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err erro
 	return v, true, nil
 }
 
-// Released is what a protocol came to.
+// Released is the result of a protocol.
 type Released struct {
 	Candidate int         // index into Protocol.Candidates
 	Verdicts  [][]Verdict // of the candidate, for each point: both directions
 	Certified []bool      // for each point; true for the first
 }
 
-// Release applies the rule of Algorithm 5. Trials may be missing only for candidates below one that
-// was rejected or that is missing too: what was not run counts as rejected. Unless the first point
-// is verified at some candidate the error is a NotVerifiedError.
+// Release applies the rule of Algorithm 5. Trials may be missing only for candidates below one
+// that was rejected or that is missing too: a trial that was not run counts as rejected. Unless
+// the first point is verified at some candidate the error is a NotVerifiedError.
 func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 	byTrial := map[[2]int]*Tally{}
 	for i, t := range tallies {
@@ -135,7 +135,7 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 	return best, nil
 }
 
-// Outcome is what became of one candidate.
+// Outcome is the result of one candidate.
 type Outcome struct {
 	NoiseMultiplier float64
 	State           string    // StateReleased, StateAccepted, StateRejected or StateUntried
@@ -150,8 +150,8 @@ const (
 	StateUntried  = "untried"  // its samples were not all drawn, or do not count: one with more noise was not accepted
 )
 
-// Outcomes says what became of the candidates, by rising noise multiplier. It describes what
-// Release decides, and decides nothing.
+// Outcomes returns the result of each candidate, by rising noise multiplier. It describes the
+// decision of Release, and decides nothing.
 func (p *Protocol) Outcomes(tallies []Tally) ([]Outcome, error) {
 	released, err := p.Release(tallies)
 	if err != nil && !errors.Is(err, ErrNotVerified) {

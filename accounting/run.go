@@ -13,8 +13,8 @@ import (
 	"minsep/sampling"
 )
 
-// Run is what privacy is claimed for: everything that the privacy loss depends on but the noise
-// multiplier. All of it is public.
+// Run is the training that privacy is claimed for: everything that the privacy loss depends on
+// but the noise multiplier. All of it is public.
 type Run struct {
 	Sampler             sampling.Spec       `json:"sampler"`                // how examples or owners take part
 	Strategy            *mechanism.Strategy `json:"strategy"`               // of as many steps as the sampler
@@ -84,9 +84,9 @@ func (r Run) Method() (Method, error) {
 	return r.analysis().method()
 }
 
-// Loss is the problem for package montecarlo. The run's method must be MonteCarlo, Unproven or PLD.
-// That of a run with a maximum batch size is for its own pair (F3.6), see TruncatedPair; F3.11
-// samples that of Untruncated.
+// Loss is the problem for package montecarlo. The run's method must be MonteCarlo, Unproven or
+// PLD. The loss of a run with a maximum batch size is for its own pair (F3.6), see
+// TruncatedPair; F3.11 samples the loss of Untruncated.
 func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 	scheme := r.Sampler.Scheme()
 	spec := montecarlo.Spec{Scheme: scheme.Name(), NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy, Steps: scheme.NumSteps(), MinSep: scheme.Separation()}
@@ -105,15 +105,15 @@ func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 // ErrNoProof says that a run has no proof by closed form or privacy loss distribution.
 var ErrNoProof = errors.New("accounting: no closed form and no composition of independent events")
 
-// Majorized says that a run whose method is MonteCarlo has a proof as well, which claims more δ
-// than there is: cyclic Poisson sampling with a secret partition is a mixture over the parts, and
-// divergences are jointly convex, so that none is above that of the worst part (F3.5).
+// Majorized says that a run of the method MonteCarlo has a proof as well, which claims more δ
+// than there is: cyclic Poisson sampling with a secret partition is a mixture over the parts,
+// and divergences are jointly convex, so that none is above the worst part's (F3.5).
 func (r Run) Majorized() bool {
 	a, ok := r.analysis().(majorizedAnalysis)
 	return ok && a.majorized()
 }
 
-// Prove returns δ(epsilon) as bounds of both directions, for a run whose method is ClosedForm or
+// Prove returns δ(epsilon) as bounds of both directions, for a run of the method ClosedForm or
 // PLD, and upper bounds for one that is Majorized; for others the error is ErrNoProof. With a
 // maximum batch size it is for the run's own pair, as Loss.
 func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
@@ -135,9 +135,10 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 	return pq, qp, ErrNoProof
 }
 
-// Events are independent events that dominate a run together, as they are composed with those of
-// other runs: of the method PLD, or one Gaussian mechanism of the method ClosedForm. For other runs
-// and for those with a maximum batch size, whose proof adds a cost, the error is ErrNoProof.
+// Events are independent events that dominate a run together, to be composed with the events of
+// other runs: of the method PLD, or one Gaussian mechanism of the method ClosedForm. For other
+// runs, and for runs with a maximum batch size (their proof adds a cost), the error is
+// ErrNoProof.
 func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 	method, err := r.Method()
 	switch {
@@ -154,10 +155,10 @@ func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 	return nil, ErrNoProof
 }
 
-// Calibrate returns the smallest noise multiplier at which the run is proven (epsilon, delta)-DP,
-// Upper, and one that is proven to be too small, Lower (0 if none is known), for a run whose method
-// is ClosedForm or PLD; for others the error is ErrNoProof. When ctx ends, it ends with ctx's error
-// before the next noise multiplier.
+// Calibrate returns the smallest noise multiplier at which the run is proven (epsilon,
+// delta)-DP, Upper, and one that is proven to be too small, Lower (0 if none is known), for a
+// run of the method ClosedForm or PLD; for others the error is ErrNoProof. When ctx ends, it
+// ends with ctx's error before the next noise multiplier.
 func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket, error) {
 	method, err := r.ownMethod()
 	if err != nil {
@@ -214,7 +215,7 @@ func (r Run) ownMethod() (Method, error) {
 	return method, err
 }
 
-// sensitivity is that of a run whose method is ClosedForm.
+// sensitivity returns the sensitivity of a run of the method ClosedForm.
 func (r Run) sensitivity() (mechanism.Sensitivity, error) {
 	return r.analysis().(boundedAnalysis).sensitivity()
 }
@@ -250,13 +251,13 @@ func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket
 	return pq, qp, err
 }
 
-// leastNoiseMultiplier is the least whose losses are composed.
+// leastNoiseMultiplier is the least noise multiplier at which losses are composed.
 func (r Run) leastNoiseMultiplier() float64 {
 	return pld.LeastNoiseMultiplier(slices.Max(r.ColumnNorms()), r.MaxExamplesPerOwner)
 }
 
-// compositions are the cases of which the worst counts, of a run whose method is PLD or that is
-// Majorized.
+// compositions returns the cases of a run of the method PLD, or of one that is Majorized; the
+// worst case counts.
 func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
 	if least := r.leastNoiseMultiplier(); noiseMultiplier < least {
 		return nil, &ParamError{Package: "accounting", Param: "noise multiplier", Value: noiseMultiplier, Rule: fmt.Sprintf("must be at least %.4g with this strategy: less gives no privacy to speak of, and its losses are not computed", least)}

@@ -9,8 +9,8 @@ import (
 	"minsep/sampling"
 )
 
-// analysis is how the runs of one scheme are accounted for. Each scheme has one, in the file of its
-// name; what its method needs beside is in the interfaces below.
+// analysis is how the runs of one scheme are accounted for. Each scheme has one, in the file of
+// its name; the interfaces below hold the other needs of its method.
 type analysis interface {
 	// method says how a claim about a valid run is verified, or refuses with a RefusedError.
 	method() (Method, error)
@@ -24,7 +24,7 @@ type lossAnalysis interface {
 
 // eventAnalysis is for the method PLD.
 type eventAnalysis interface {
-	// compositions are the cases of which the worst counts.
+	// compositions returns the cases; the worst one counts.
 	compositions(noiseMultiplier float64) ([]*pld.Composition, error)
 	// dominating are events that dominate the run together, without truncation.
 	dominating(noiseMultiplier float64) ([]pld.Step, error)
@@ -39,7 +39,7 @@ type majorizedAnalysis interface {
 
 // boundedAnalysis is for the method ClosedForm.
 type boundedAnalysis interface {
-	// sensitivity is that of the strategy under the participations that the scheme allows.
+	// sensitivity is the strategy's, under the participations that the scheme allows.
 	sensitivity() (mechanism.Sensitivity, error)
 }
 

@@ -10,9 +10,10 @@ import (
 	"minsep/sampling"
 )
 
-// Statement is a paragraph for a paper: whom the claim protects and against what change, ε and δ,
-// how batches are formed and how large they are expected to be, the strategy, the noise multiplier,
-// how it was verified, what is assumed, and what the proof rests on. Nothing in it is secret.
+// Statement is a paragraph for a paper: whom the claim protects and against which change, ε and
+// δ, how batches are formed and how large they are expected to be, the strategy, the noise
+// multiplier, how it was verified, and the assumptions about the training and of the proof.
+// Nothing in it is secret.
 func (c *Certificate) Statement() string {
 	var b strings.Builder
 	if c.Status != Verified {
@@ -77,8 +78,8 @@ func (c *Certificate) ModelCard() string {
 	return b.String()
 }
 
-// cited are the assumptions with their sources: clauses of what the training must meet, and what
-// the verification used, which is the rest of the list.
+// cited returns the assumptions with their sources: clauses about the training, and the rest of
+// the list, which the proof uses.
 func cited(list []Assumption) (training, proof []string) {
 	for _, a := range list {
 		text := fmt.Sprintf("%s (%s)", a.Text, a.Source)
@@ -91,7 +92,7 @@ func cited(list []Assumption) (training, proof []string) {
 	return training, proof
 }
 
-// describeBatch says how large batches are expected to be, by what the certificate knows.
+// describeBatch says how large batches are expected to be, as far as the certificate knows.
 func describeBatch(r Run, units string) string {
 	const many = 1_000_000
 	switch s := r.Sampler.Scheme().(type) {

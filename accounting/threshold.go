@@ -48,8 +48,8 @@ func samplesFor(bound, accept, verify, q float64) float64 {
 	return math.Ceil(-math.Log(q) / divergence(accept/bound, verify/bound) * (1 + 1e-9))
 }
 
-// Thresholds are the numbers of one verification: accept when the mean is at most Accept (δ'); a
-// mechanism whose δ is above Verify (δ_v) is then released with probability at most
+// Thresholds are the numbers of one verification: accept when the mean is at most Accept (δ');
+// a mechanism with a δ above Verify (δ_v) is then released with probability at most
 // FailureProbability (q), and Verify + q(1 - Verify) is at most the δ that is claimed (arXiv
 // 2602.09338, Theorem A.1).
 type Thresholds struct {
@@ -72,8 +72,8 @@ type Claim struct {
 	// Earlier is the failure probability of the protocols that came before this one, and of other
 	// points of its own.
 	Earlier float64
-	// MostFailure is what the claim's own failure probability is at most, for the sake of other
-	// points that count it too. 0 is for no such limit.
+	// MostFailure is the upper limit of the claim's own failure probability, for the sake of
+	// other points that count it too. 0 is for no such limit.
 	MostFailure float64
 }
 
@@ -97,10 +97,11 @@ func (c Claim) allowed(verify float64) float64 {
 // most is the largest δ_v that leaves a failure probability.
 func (c Claim) most() float64 { return (c.Delta - c.Earlier) * (1 - 1e-9) }
 
-// Samples returns the fewest samples in total, over one trial for each bound, at which a mechanism
-// is accepted at means up to accept < delta, with the thresholds and the samples of each trial. A
-// trial whose bound is at most the threshold δ_v needs none. This is one entry of the table of
-// noise multipliers against samples: the σ whose δ is accept costs these samples.
+// Samples returns the fewest samples in total, over one trial for each bound, at which a
+// mechanism is accepted at means up to accept < delta, with the thresholds and the samples of
+// each trial. A trial with a bound of at most the threshold δ_v needs none. This is one entry
+// of the table of noise multipliers against samples: the σ at which δ is accept costs these
+// samples.
 func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, error) {
 	check := param.Checker{Package: "accounting"}
 	c.check(&check)
@@ -168,9 +169,9 @@ func (c Claim) leastCost(least float64, samples func(verify, q float64) float64)
 	return verify, cost(verify)
 }
 
-// Spend returns the thresholds with the largest accepted mean that a budget of samples allows, over
-// one trial for each bound, and the samples of each trial. When the budget is too small even to
-// accept a mean of 0 the error wraps ErrTooFewSamples and says what is needed.
+// Spend returns the thresholds with the largest accepted mean that a budget of samples allows,
+// over one trial for each bound, and the samples of each trial. When the budget is too small
+// even to accept a mean of 0 the error wraps ErrTooFewSamples and says how many are needed.
 func (c Claim) Spend(bounds []float64, budget uint64) (Thresholds, []uint64, error) {
 	check := param.Checker{Package: "accounting"}
 	c.check(&check)

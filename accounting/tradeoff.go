@@ -14,12 +14,12 @@ type EpsilonDelta struct {
 	Delta   float64 `json:"delta"`
 }
 
-// Guarantee holds points (ε, δ) that hold together. What follows of it for attacks is as proven, or
-// as estimated, as its points (F6.1).
+// Guarantee holds points (ε, δ) that hold together. Its bounds for attacks are as proven, or as
+// estimated, as its points (F6.1).
 type Guarantee []EpsilonDelta
 
-// Attack bounds what a test can do that tells from everything that is released whether the
-// protected unit took part: with at most so many false positives, at most so many true ones.
+// Attack bounds a test that tells from everything released whether the protected unit took
+// part: with a false positive rate of at most FPR, its true positive rate is at most TPR.
 type Attack struct {
 	FPR float64 `json:"false_positive_rate"` // in [0, 1]
 	TPR float64 `json:"true_positive_rate"`  // at most, in [0, 1]
@@ -28,7 +28,7 @@ type Attack struct {
 // AttackRates are the false positive rates at which attacks are reported.
 var AttackRates = []float64{1e-3, 1e-2, 0.1}
 
-// Guarantee is what the certificate certifies.
+// Guarantee returns the certified points.
 func (c *Certificate) Guarantee() (g Guarantee) {
 	for _, p := range c.Points {
 		g = append(g, EpsilonDelta{p.Epsilon, p.Delta})
@@ -96,8 +96,9 @@ func (g Guarantee) Delta(epsilon float64) float64 {
 	return min(known, roundedUp(most))
 }
 
-// corners are false positive rates among which those of the largest advantage, and of the largest
-// TPR less any multiple of FPR, are: where two of the lines that bound the true positive rate meet.
+// corners returns the false positive rates where two of the lines that bound the true positive
+// rate meet. The largest advantage, and the largest TPR less any multiple of FPR, are at one of
+// them.
 func (g Guarantee) corners() (rates []float64) {
 	type line struct{ at, slope float64 }
 	lines := []line{{1, 0}}
@@ -116,14 +117,14 @@ func (g Guarantee) corners() (rates []float64) {
 	return rates
 }
 
-// AttackBounds are what follows of a guarantee for attacks, and how much they are worth.
+// AttackBounds are the bounds of a guarantee for attacks, and how far they are proven.
 type AttackBounds struct {
 	Worth     string   `json:"worth"` // certified, not proven, proven or estimated, as the points are
 	Advantage float64  `json:"advantage"`
 	Rates     []Attack `json:"rates"`
 }
 
-// AttackBounds are those of the certificate's points.
+// AttackBounds returns the bounds from the certificate's points.
 func (c *Certificate) AttackBounds() AttackBounds {
 	worth := "certified"
 	if c.Status != Verified {
@@ -132,7 +133,7 @@ func (c *Certificate) AttackBounds() AttackBounds {
 	return c.Guarantee().AttackBounds(worth)
 }
 
-// AttackBounds are the bounds with what they are worth.
+// AttackBounds returns the bounds, with how far they are proven.
 func (g Guarantee) AttackBounds(worth string) AttackBounds {
 	return AttackBounds{worth, g.Advantage(), g.Attacks()}
 }

@@ -6,7 +6,7 @@ import (
 	"minsep/internal/param"
 )
 
-// Unit is what a claim protects.
+// Unit is the unit that a claim protects.
 type Unit string
 
 // The two units. In a [Protocol] the empty Unit is UnitOwner.

@@ -2,7 +2,7 @@ package accounting
 
 import "fmt"
 
-// WeakBound is what a bound of an attack must be below to be worth anything: an attacker who is
+// WeakBound is the limit below which a bound of an attack is worth anything: an attacker who is
 // right in all but one of 10,000 cases is not held off.
 const WeakBound = 0.9999
 

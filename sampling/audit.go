@@ -42,8 +42,8 @@ type Check struct {
 	Broken int64  `json:"broken,omitempty"` // how often it does not, at least 0
 }
 
-// Realized are the outcomes of chance. They are secret. Where owners follow the scheme, its entries
-// and participations are those of owners.
+// Realized are the outcomes of chance. They are secret. Where owners follow the scheme, its
+// entries and participations are the owners'.
 type Realized struct {
 	Participations           int64   `json:"participations"`                      // of all examples in all steps
 	Mean                     float64 `json:"mean"`                                // expected number of them, 0 where it is not known
@@ -72,9 +72,9 @@ type Audit struct {
 	outOfRange, disorder, tooMany, wrongSize int64
 }
 
-// separation follows the participations of numbered things, of each of which a number of
-// independent copies may take part: copies that keep a distance b can be told apart iff any
-// copies+1 participations in a row span b steps or more.
+// separation follows the participations of numbered things. A number of independent copies of
+// each may take part. Copies that keep a distance b can be told apart iff any copies+1
+// participations in a row span b steps or more.
 type separation struct {
 	start  []int64       // of the ring of each thing's last participations; nil: rings of one
 	last   paged[int32]  // rings
@@ -121,8 +121,8 @@ func (s *separation) most() (most int64) {
 	return most
 }
 
-// paged is an array of which only the pages that were asked for take memory: how many examples
-// there are may be what somebody claims.
+// paged is an array that takes memory only for the pages in use: the number of examples may be
+// a false claim.
 type paged[T any] struct {
 	pages  map[int64]*[pageSize]T
 	number int64 // of page
@@ -284,7 +284,7 @@ func (a *Audit) Checks() []Check {
 
 func count(name, rule string, broken int64) Check { return Check{name, rule, broken == 0, broken} }
 
-// participant is what follows the scheme, as part of a sentence.
+// participant names the unit that follows the scheme, as part of a sentence.
 func (a *Audit) participant() string {
 	if a.groups != nil {
 		return "owner"

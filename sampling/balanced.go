@@ -15,11 +15,11 @@ import (
 //
 // # Formal guarantees
 //
-// Two participations of one copy of an example are at least MinSep steps apart. A copy takes part
-// exactly Participations times, or, if that is not whole, ⌈κ⌉ times with probability κ-⌊κ⌋ and else
-// ⌊κ⌋ times. Every step has the rate κ/Steps up to a part of 1e-12 of it. The distribution is that
-// of the hazards of package balanced, of which Hazards is the digest, to 2^-60. Copies and examples
-// are independent of each other.
+// Two participations of one copy of an example are at least MinSep steps apart. A copy takes
+// part exactly Participations times, or, if that is not whole, ⌈κ⌉ times with probability κ-⌊κ⌋
+// and else ⌊κ⌋ times. Every step has the rate κ/Steps up to a part of 1e-12 of it. The
+// distribution follows the hazards of package balanced to 2^-60; Hazards is their digest.
+// Copies and examples are independent of each other.
 type BalancedMinSep struct {
 	Steps          int     `json:"steps"`          // 1 to MaxSteps
 	MinSep         int     `json:"min_sep"`        // least distance in steps of two participations, 1 to MaxSteps
@@ -105,8 +105,8 @@ func (s BalancedMinSep) checkNumbers() error {
 	return c.Err()
 }
 
-// Validate returns every fault of the parameters, joined; among them hazards that are not those of
-// the other fields.
+// Validate returns every fault of the parameters, joined; among them hazards that do not belong
+// to the other fields.
 func (s BalancedMinSep) Validate() error {
 	if err := s.checkNumbers(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (s BalancedMinSep) Validate() error {
 	return c.Err()
 }
 
-// distribution is that of a valid scheme.
+// distribution returns the distribution of a valid scheme.
 func (s BalancedMinSep) distribution() *balanced.Distribution {
 	distribution, err := balanced.New(s.Steps, s.MinSep, s.Participations)
 	if err != nil {

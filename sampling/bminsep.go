@@ -12,14 +12,14 @@ import (
 //
 // # Formal guarantees
 //
-// Two participations of one copy of an example are at least MinSep steps apart. Copies and examples
-// are independent of each other, so an owner of several examples may take part more often: the
-// accounting counts that (F4.2). With WarmStart every step has participation rate exactly p0 =
-// 1/(MinSep-1+1/Prob); without, every example is available at the first step, whose rate is Prob,
-// and p0 is reached after the first steps. MinSep 1 is [Poisson], Prob 1 with WarmStart is
-// [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector
-// follows this distribution whatever the others do, which is what F3.2 (arXiv 2602.09338, Theorem
-// 5.1) needs.
+// Two participations of one copy of an example are at least MinSep steps apart. Copies and
+// examples are independent of each other, so an owner of several examples may take part more
+// often: the accounting counts that (F4.2). With WarmStart every step has participation rate
+// exactly p0 = 1/(MinSep-1+1/Prob); without, every example is available at the first step,
+// which has the rate Prob, and p0 is reached after the first steps. MinSep 1 is [Poisson], Prob
+// 1 with WarmStart is [BallsInBins]. Under zero-out adjacency of one example (one copy) the
+// participation vector follows this distribution whatever the others do, as F3.2 (arXiv
+// 2602.09338, Theorem 5.1) needs.
 type BMinSep struct {
 	Prob      float64 `json:"prob"`       // probability of an available example at a step, 2^-53 to 1
 	Steps     int     `json:"steps"`      // 1 to MaxSteps

@@ -11,12 +11,12 @@ import (
 //
 // # Formal guarantees
 //
-// An example takes part only in steps congruent to its part modulo MinSep, hence at least MinSep
-// steps apart, and there with independent probability Prob: Poisson subsampling of its turns, with
-// either partition (F3.5). The public partition is row mod MinSep, whose parts differ in size by at
-// most one when MinSep does not divide the examples. The secret partition draws each copy's part
-// uniformly (to 2^-64) from its own stream, so that parts have random sizes and every step has
-// participation rate exactly Prob/MinSep.
+// An example takes part only in steps congruent to its part modulo MinSep, hence at least
+// MinSep steps apart, and there with independent probability Prob: Poisson subsampling of its
+// turns, with either partition (F3.5). The public partition is row mod MinSep; its parts differ
+// in size by at most one when MinSep does not divide the examples. The secret partition draws
+// each copy's part uniformly (to 2^-64) from its own stream, so that parts have random sizes
+// and every step has participation rate exactly Prob/MinSep.
 type CyclicPoisson struct {
 	Prob            float64 `json:"prob"`             // probability of an example at a step of its part, 2^-53 to 1
 	Steps           int     `json:"steps"`            // 1 to MaxSteps

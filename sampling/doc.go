@@ -3,16 +3,16 @@
 // A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep], [BalancedMinSep],
 // [Poisson], [BallsInBins], [CyclicPoisson], [MultiOwner], [Fixed] and [Rotation], with
 // [Truncation] after it. Its Validate reports every fault, its doc comment says under "Formal
-// guarantees" what its batches guarantee, and JSON holds it word for word in a manifest and a
-// certificate. [Spec] holds one of them, and [Kinds] lists them. [Params] are what users give, a
-// batch size for example, of which [Params.Spec] makes the scheme that is run:
+// guarantees" which guarantees its batches have, and JSON holds it word for word in a manifest
+// and a certificate. [Spec] holds one of them, and [Kinds] lists them. [Params] hold the users'
+// parameters, a batch size for example; [Params.Spec] makes the scheme that is run from them:
 //
 //	p := sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 128}
 //	spec, err := p.Spec(sampling.Population{Examples: 50000})
 //
-// In the schemes of which [Independent] speaks, each copy of an example draws its own
-// participations from its own stream (package stream), so any part of a result can be made again on
-// its own, in any order, on any machine:
+// In the schemes that are [Independent], each copy of an example draws its own participations
+// from its own stream (package stream), so any part of a result can be made again on its own,
+// in any order, on any machine:
 //
 //	process := scheme.Process()            // tables, shared
 //	src := stream.NewSource(key)           // one for each worker
@@ -39,9 +39,9 @@
 //
 // Flags, plans, their checks and help, manifests, inspection and certificates follow from these.
 //
-// Labels of formulas (F3.2, …) are those of docs/formulas.md. Steps are 0-based here; the papers
-// count from 1. Batches, batch sizes and masks are secret for every scheme: the accounting lets an
-// adversary know all other coins, and then a size reveals a participation.
+// Labels of formulas (F3.2, …) refer to docs/formulas.md. Steps are 0-based here; the papers
+// count from 1. Batches, batch sizes and masks are secret for every scheme: the accounting lets
+// an adversary know all other coins, and then a size reveals a participation.
 //
 // Stability: stable.
 package sampling
@@ -81,8 +81,8 @@ type Independent interface {
 	TotalMoments(examples int64) (mean, variance float64)
 }
 
-// Process is what one copy of an example follows: tables, which hold no randomness and may be
-// shared.
+// Process is the random process of one copy of an example: tables, which hold no randomness and
+// may be shared.
 type Process interface {
 	// Sampler returns a sampler of the process under the key of src, which also makes the
 	// addresses.

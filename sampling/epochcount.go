@@ -41,7 +41,7 @@ func (e *epochCount) passed(steps int) {
 	}
 }
 
-// rule is what each one that follows the scheme keeps.
+// rule is the rule that each participant of the scheme keeps.
 func (e *epochCount) rule(one string) string {
 	if e.cut {
 		return fmt.Sprintf("every %s takes part at most once in each epoch of %d steps", one, e.steps)

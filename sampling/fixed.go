@@ -50,8 +50,8 @@ var fixedKind = Kind{
 	scheme: func(s Spec) Scheme { return orNil(s.Fixed) },
 }
 
-// Owners are the owners of examples 0, 1, …: those of example e are Of[Ends[e-1]:Ends[e]], numbered
-// from 0.
+// Owners are the owners of examples 0, 1, …: example e has Of[Ends[e-1]:Ends[e]], numbered from
+// 0.
 type Owners struct {
 	Ends []int   // by example: where its owners end in Of
 	Of   []int32 // numbers of owners, from 0
@@ -159,8 +159,8 @@ func (s Fixed) passes(order []int32) ([]int32, error) {
 	return rows, nil
 }
 
-// greedy fills one step after the other with the examples that took part least often, in the
-// shuffled order, and whose owners are all free. failed is the first step that could not be filled,
+// greedy fills one step after the other with the examples that took part least often and have
+// only free owners, in the shuffled order. failed is the first step that could not be filled,
 // with got examples, or -1.
 func (s Fixed) greedy(order []int32, owners *Owners) (rows []int32, failed, got int) {
 	numOwners := int32(-1)

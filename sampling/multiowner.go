@@ -154,9 +154,9 @@ func (f batchSizePolynomial) slope(low, high float64) (least, most float64) {
 	return least, most
 }
 
-// monotone calls visit for the pieces of [0, 1] from left to right on each of which f rises or
-// falls; a piece around a turning point is cut until it has no more than some ulps. It stops when
-// visit returns true.
+// monotone calls visit for pieces of [0, 1] from left to right; on each of them f only rises or
+// only falls. A piece around a turning point is cut until it has no more than some ulps. It
+// stops when visit returns true.
 func (f batchSizePolynomial) monotone(low, high float64, visit func(low, high float64) bool) bool {
 	least, most := f.slope(low, high)
 	mid := low + (high-low)/2

@@ -28,7 +28,7 @@ func newGroupAudit(spec Spec, of Audited) *groupAudit {
 	return g
 }
 
-// StepOwners takes the rows of the next step of batches of owners: those of its owner i are
+// StepOwners takes the rows of the next step of batches of owners: its owner i has
 // rows[ends[i-1]:ends[i]], from 0 on.
 func (a *Audit) StepOwners(rows []int64, ends []int) { a.Step(a.groups.owned(rows, ends)) }
 

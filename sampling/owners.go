@@ -15,15 +15,16 @@ import (
 //
 // # Formal guarantees
 //
-// Everything that a scheme promises of an example holds of an owner: when it takes part, how far
-// apart, and independently of all other owners. Each time an owner takes part it brings
+// Everything that a scheme promises about an example holds for an owner: when it takes part,
+// how far apart, and independently of all other owners. Each time an owner takes part it brings
 // ExamplesPerOwner of its examples, or all where it has fewer: a uniformly random subset, drawn
-// afresh each time, independently of when it takes part and of all else. Probabilities, batch sizes
-// and maximum batch sizes count owners.
+// afresh each time, independently of when it takes part and of all else. Probabilities, batch
+// sizes and maximum batch sizes count owners.
 //
-// The trainer averages the gradients of an owner's drawn examples and clips the mean, once for each
-// owner. The participation vector of the owner then follows the distribution of the scheme whatever
-// is drawn within, so that the accounting is that of one example, however many an owner has.
+// The trainer averages the gradients of an owner's drawn examples and clips the mean, once for
+// each owner. The participation vector of the owner then follows the distribution of the scheme
+// whatever is drawn within, so that the accounting is the same as for one example, however many
+// an owner has.
 type OwnerSampling struct {
 	ExamplesPerOwner int `json:"examples_per_owner"` // G, 1 to 2^20
 }
@@ -68,7 +69,7 @@ func (o OwnerSizes) Drawn(most int) (examples int64) {
 	return examples
 }
 
-// ofOwners is what a scheme that samples owners needs to know of them.
+// ofOwners returns the population of owners, for a scheme that samples them.
 func (of Population) ofOwners() Population {
 	n := of.Owners.Total()
 	return Population{Examples: n, Neighborhoods: Neighborhoods{1: n}}

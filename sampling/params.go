@@ -12,14 +12,14 @@ import (
 // DefaultScheme is the scheme of a command that names none.
 const DefaultScheme = "b-min-sep"
 
-// Params are a scheme and its parameters as a user gives them, by flags or in a plan: a batch size
-// or a probability, whichever is known. Zero values stand for what is not given. Which schemes
-// there are, and which parameters each takes, is said by [Kinds]; [Params.Spec] makes the scheme
-// that is run. What users are told of each is in [Parameters].
+// Params are a scheme and its parameters as a user gives them, by flags or in a plan: a batch
+// size or a probability, whichever is known. Zero values stand for parameters that are not
+// given. [Kinds] lists the schemes with the parameters that each takes; [Params.Spec] makes the
+// scheme that is run. [Parameters] has the help text of each parameter.
 type Params struct {
 	Scheme            string  `json:"scheme"`                       // a name of [Kinds]
 	Steps             int     `json:"steps"`                        // n, 1 to MaxSteps
-	Sample            string  `json:"sample,omitempty"`             // what takes part: SampleExamples, also if empty, or SampleOwners
+	Sample            string  `json:"sample,omitempty"`             // the unit that takes part: SampleExamples, also if empty, or SampleOwners
 	ExamplesPerOwner  int     `json:"examples_per_owner,omitempty"` // that an owner brings each time, 1 to 2^20, with SampleOwners
 	MinSep            int     `json:"min_sep,omitempty"`            // b in steps, at least 1; the epoch T of balls-in-bins; not for poisson
 	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep and rotation, at least MinSep, instead of BatchSize
@@ -33,7 +33,7 @@ type Params struct {
 	MaxParticipations int     `json:"max_participations,omitempty"` // of one example or owner, at least 1; 0 for as many as MinSep allows
 }
 
-// Population is what a scheme needs to know of the examples to turn a batch size into a
+// Population holds the facts about the examples that a scheme needs to turn a batch size into a
 // probability.
 type Population struct {
 	Examples      int64         // at least 1; copies count; of one pool, where the kind has Pools
@@ -45,7 +45,7 @@ type Population struct {
 type Parameter struct {
 	Name    string              // of its flag; with spaces in errors, with underscores in a plan
 	Help    string              // one line
-	Zero    string              // why a 0 that is written is refused, where 0 stands for what is not given
+	Zero    string              // why a 0 that is written is refused, where 0 stands for "not given"
 	Pointer func(p *Params) any // to its field: a *string, *int, *float64 or *bool
 }
 
@@ -143,8 +143,8 @@ func (p Params) checkRate(c *param.Checker) {
 }
 
 // WithoutExamples returns parameters of the same scheme that need no number of examples: any
-// probability, epoch or participations in place of a batch size. What is known about the scheme
-// without the examples, such as how it is accounted for, is the same for both.
+// probability, epoch or participations in place of a batch size. Facts about the scheme that do
+// not depend on the examples, such as its accounting, are the same for both.
 func (p Params) WithoutExamples() Params {
 	switch {
 	case p.Kind().ExactBatchSize || p.BatchSize <= 0:

@@ -124,7 +124,7 @@ func (s BallsInBins) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.Period)
 }
 
-// TotalMoments implements [Independent]. An example whose phase is below Steps mod Period takes
+// TotalMoments implements [Independent]. An example with a phase below Steps mod Period takes
 // part once more.
 func (s BallsInBins) TotalMoments(examples int64) (mean, variance float64) {
 	more := float64(s.Steps%s.Period) / float64(s.Period)

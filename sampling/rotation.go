@@ -18,10 +18,10 @@ import (
 //
 // In each of the steps 0 … T-1, T … 2T-1, …, T = EpochSteps, an owner takes part at most once,
 // through whichever example of the period's pool is its own, and an example that is not in that
-// pool does not. Places are uniform to 2^-64, and the places of different examples and periods are
-// independent; in a period that the training does not finish, an example whose place is beyond the
-// last step does not take part. Every step has participation rate exactly 1/T for each example of
-// its pool. Participations in adjacent periods keep no distance.
+// pool does not. Places are uniform to 2^-64, and the places of different examples and periods
+// are independent; in a period that the training does not finish, an example with a place
+// beyond the last step does not take part. Every step has participation rate exactly 1/T for
+// each example of its pool. Participations in adjacent periods keep no distance.
 type Rotation struct {
 	Steps      int `json:"steps"`       // 1 to MaxSteps
 	EpochSteps int `json:"epoch_steps"` // T, of a period, at least 1
@@ -133,7 +133,7 @@ func (s *rotationSampler) Append(dst []int32, addr stream.Address, _ int64) []in
 
 // PoolMembers says which examples are in which pools.
 type PoolMembers struct {
-	Ends   []int    // by row: where its pools end in Of; they begin where those of the row before end
+	Ends   []int    // by row: where its pools end in Of; they begin where the row before ends
 	Of     []uint32 // pools of row 0, of row 1, …, each row's ascending
 	Number int      // of pools, at least 1
 	Size   int64    // examples of each

@@ -6,9 +6,9 @@ import (
 	"minsep/internal/param"
 )
 
-// Spec is one scheme, and what follows it, as parameters travel: exactly one scheme is set. Owners,
-// where set, follow it in place of examples; a truncation comes last. In JSON the scheme's name
-// on the command line holds its parameters:
+// Spec is one scheme with owners and truncation, as parameters travel: exactly one scheme is
+// set. Owners, where set, follow it in place of examples; a truncation comes last. In JSON the
+// scheme's name on the command line holds its parameters:
 //
 //	{"b-min-sep": {"prob": 0.25, "steps": 1000, "min_sep": 16, "warm_start": true}}
 type Spec struct {
@@ -28,13 +28,13 @@ type Spec struct {
 // Kinds are the schemes that users can choose, in the order in which they are listed.
 var Kinds = []Kind{bMinSepKind, epochMinSepKind, balancedMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind, rotationKind}
 
-// Kind is a scheme as users choose it: what is the same for all its parameters. It is declared in
-// the scheme's file.
+// Kind is a scheme as users choose it: everything that is the same for all its parameters. It
+// is declared in the scheme's file.
 type Kind struct {
 	Name   string    // as on the command line, in plans, and as the field of Spec
-	Help   string    // what it does, in lines of at most 104 columns
+	Help   string    // a description, in lines of at most 104 columns
 	Pools  bool      // whether the examples are from a table with pools, and from no other
-	Owners Ownership // what the batches have to do with owners
+	Owners Ownership // how the batches depend on owners
 	// Takes are the parameters that belong to this scheme, and others that name them, alone.
 	Takes []string
 	// ExactBatchSize says that a batch size is met exactly, and that no number of examples is
@@ -48,7 +48,7 @@ type Kind struct {
 	scheme       func(s Spec) Scheme                         // nil unless it is set
 }
 
-// Ownership is what batches have to do with who owns which example.
+// Ownership says how batches depend on the owners of examples.
 type Ownership int
 
 // Values of Ownership.
@@ -110,8 +110,8 @@ func (s Spec) Kind() Kind {
 // LooksAtOwners says that batches have to do with who owns which example.
 func (s Spec) LooksAtOwners() bool { return s.Owners != nil || s.Kind().Owners != OwnersIgnored }
 
-// Process returns what one copy of an example draws from: its participations, or the coins of
-// [MultiOwner]. It is nil for [Fixed], whose examples do not draw.
+// Process returns the process that one copy of an example draws from: its participations, or
+// the coins of [MultiOwner]. It is nil for [Fixed], where examples do not draw.
 func (s Spec) Process() Process {
 	switch scheme := s.Scheme().(type) {
 	case Independent:
@@ -149,7 +149,7 @@ func (s Spec) ExpectedExamples(of Population) float64 {
 	return size * float64(of.Owners.Drawn(s.Owners.ExamplesPerOwner)) / float64(of.Owners.Total())
 }
 
-// DrawnPerStep is how many examples are drawn for a step: the batch, or the coins of which some are
+// DrawnPerStep is how many examples are drawn for a step: the batch, or the coins, some of them
 // blocked. Owners' batches that are padded have as many entries as there may be.
 func (s Spec) DrawnPerStep(of Population) float64 {
 	if t := s.Truncation; s.Owners != nil && t != nil && t.Pad {

@@ -70,8 +70,8 @@ func geometric(p float64, limit int) *waitingTime {
 //
 //	Pr[wait > t] = 1 - (t+1) p0 for t < b,  π (1-p)^(t-b+2) for t ≥ b-1:
 //
-// the equilibrium distribution of the renewal process, of which each step is a participation with
-// probability p0.
+// the equilibrium distribution of the renewal process, in which each step is a participation
+// with probability p0.
 func stationary(p float64, minSep, limit int) *waitingTime {
 	exactP, q, b := newFloat(p), complement(p), newFloat(float64(minSep))
 	one := newFloat(1)

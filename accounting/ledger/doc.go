@@ -2,11 +2,11 @@
 // of days can be stopped, killed, moved to another machine and resumed, and ends in the same
 // certificate, byte for byte.
 //
-// A ledger is a folder of two files. protocol.json is the [accounting.Protocol], written whole and
-// synced before anything else: what is verified is fixed before the first sample. units.log has one
-// line a finished unit, appended and synced, with a checksum. A line that a crash has torn is cut
-// off when the ledger is opened and its unit is computed again; damage anywhere else is an error.
-// Units are integers and add up in any order.
+// A ledger is a folder of two files. protocol.json is the [accounting.Protocol], written whole
+// and synced before anything else: the claim is fixed before the first sample. units.log has
+// one line a finished unit, appended and synced, with a checksum. A line that a crash has torn
+// is cut off when the ledger is opened and its unit is computed again; damage anywhere else is
+// an error. Units are integers and add up in any order.
 //
 // Everything in a ledger is public: verification uses no secret.
 //

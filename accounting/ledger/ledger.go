@@ -32,11 +32,11 @@ var ErrOtherProtocol = errors.New("ledger: the folder holds another protocol")
 // ErrLocked says that another process has the ledger open.
 var ErrLocked = errors.New("ledger: in use by another process")
 
-// background is the context of what is written, and of a ledger that is opened to go on: requests
-// to object stores end by their limits.
+// background is the context of writes, and of a ledger that is opened to go on: requests to
+// object stores end by their limits.
 var background = context.Background()
 
-// What is read at most, in bytes: a protocol, which may hold a whole matrix; a log that is an
+// The most that is read, in bytes: a protocol, which may hold a whole matrix; a log that is an
 // object, and so in memory; a line of a log.
 const (
 	maxProtocol = 8 << 30
@@ -48,7 +48,7 @@ const (
 type CorruptError struct {
 	File string // path, or name of the object
 	Line int    // from 1
-	Err  error  // what is wrong with the line
+	Err  error  // the fault of the line
 }
 
 func (e *CorruptError) Error() string {
@@ -96,7 +96,7 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 	return Open(dir)
 }
 
-// Open opens the ledger in dir to go on with it. What a crash has left of a last line is cut off.
+// Open opens the ledger in dir to go on with it. A last line that a crash has torn is cut off.
 func Open(dir string) (*Ledger, error) {
 	b, err := readProtocol(background, dir)
 	if err != nil {
@@ -183,8 +183,8 @@ func (b *contents) replay(r io.Reader) (whole int64, err error) {
 	}
 }
 
-// Torn reports whether something follows the last whole line of a log that was opened to be read:
-// what a crash leaves, and what is gone before a certificate is made.
+// Torn reports whether a part of a line follows the last whole line of a log that was opened to
+// be read. A crash leaves it, and it is gone before a certificate is made.
 func (l *Ledger) Torn() bool { return l.torn }
 
 // Protocol returns the protocol. It must not be changed.
@@ -196,17 +196,17 @@ func (l *Ledger) Configuration() string { return l.contents.hash }
 // Entry is a finished unit.
 type Entry struct {
 	Unit   Unit   // which samples
-	Result Result // what they came to
+	Result Result // of its samples
 }
 
 // Add records a finished unit, as [Ledger.AddAll] does.
 func (l *Ledger) Add(u Unit, r Result) error { return l.AddAll([]Entry{{u, r}}) }
 
-// AddAll records finished units; they are on disk, or in the object store, when it returns. A unit
-// that is there already with the same result is no error; anything that does not fit the protocol
-// or the other units is a RefusedError, and it and what follows it are not recorded. In an object
-// store the log is one object that is written anew, so many units are better recorded at once; it
-// is ErrLocked if another process has written it since.
+// AddAll records finished units; they are on disk, or in the object store, when it returns. A
+// unit that is there already with the same result is no error; anything that does not fit the
+// protocol or the other units is a RefusedError, and it and the entries after it are not
+// recorded. In an object store the log is one object that is written anew, so many units are
+// better recorded at once; it is ErrLocked if another process has written it since.
 func (l *Ledger) AddAll(entries []Entry) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -295,7 +295,7 @@ func (l *Ledger) Units(yield func(Unit, Result) bool) {
 	}
 }
 
-// Tallies adds up the trials whose samples are all done; others are left out.
+// Tallies adds up the trials that are complete; others are left out.
 func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -315,7 +315,7 @@ func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 	return tallies
 }
 
-// Certificate is what the protocol and the finished trials certify.
+// Certificate makes the certificate of the protocol and the finished trials.
 func (l *Ledger) Certificate() (*accounting.Certificate, error) {
 	return l.contents.protocol.Certificate(l.Tallies())
 }

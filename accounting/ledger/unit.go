@@ -26,7 +26,7 @@ type Unit struct {
 	KernelID      string `json:"kernel_id"`     // the arithmetic, see [montecarlo.KernelID]; the protocol's
 }
 
-// Result is what a unit came to: integers only.
+// Result is the sum of a unit's samples: integers only.
 type Result struct {
 	Sum    montecarlo.Sum       `json:"sum"`              // of values over the trial's bound, each rounded upward
 	Losses montecarlo.Histogram `json:"losses,omitempty"` // for estimates at other ε
@@ -85,7 +85,7 @@ func (e *RefusedError) Error() string {
 		e.Unit.Candidate, e.Unit.Trial, e.Unit.First, e.Unit.First+e.Unit.Count, e.Reason)
 }
 
-// contents is what a ledger holds, in memory.
+// contents is a ledger in memory.
 type contents struct {
 	protocol *accounting.Protocol
 	hash     string

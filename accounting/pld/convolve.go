@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// What rounding does to the figures of this package, as bounds.
+// Bounds on the effect of rounding on the figures of this package.
 const (
 	unit = 0x1p-53
 	// atomError bounds the relative error of one atom's mass: quadrature, tilting, sums.
@@ -49,8 +49,9 @@ func (p product) cumulants(tilt float64) (k, k1, k2 float64) {
 	return k, k1, k2
 }
 
-// cumulants sums mass·exp(tilt·loss)·(1, loss, loss²) in blocks that share one exponential, that of
-// the block's smallest factor: nothing underflows, and for |tilt| ≤ maxTilt/grid nothing overflows.
+// cumulants sums mass·exp(tilt·loss)·(1, loss, loss²) in blocks that share one exponential, of
+// the block's smallest factor: nothing underflows, and for |tilt| ≤ maxTilt/grid nothing
+// overflows.
 func (a atoms) cumulants(tilt, grid float64) (k, mean, variance float64) {
 	const block = 128
 	ratio := math.Exp(tilt * grid)
@@ -309,10 +310,10 @@ func norm(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// maxWindow is the most cells of a window, whose transforms take some 300 MiB. Tilts of rare and
-// large losses move all of many steps into their tails, whose sum is wider than memory: of 1e6
-// steps with a probability of 1e-6 each, 2^30 cells and more. A smaller tilt has less; where none
-// has as few, as of many wide losses, the grid is made coarser.
+// maxWindow is the most cells of a window; its transforms take some 300 MiB. Tilts of rare and
+// large losses move all of many steps into their tails, and the sum of the tails is wider than
+// memory: of 1e6 steps with a probability of 1e-6 each, 2^30 cells and more. A smaller tilt has
+// less; where none has as few, as of many wide losses, the grid is made coarser.
 var maxWindow = 1 << 22 // tests change it
 
 // coarser is the product on a grid of twice the width. In an upper bound the mass between the

@@ -8,13 +8,13 @@ import (
 )
 
 // CyclicPoisson is DP-MF with cyclic Poisson sampling and a strategy of at most MinSep bands
-// (arXiv 2602.09338, section 3; F3.5): examples are divided into MinSep parts, step i draws from
-// part i mod MinSep, and each example of the part is in the batch with probability Prob. One
-// example takes part in every MinSep-th step only, where the strategy's columns do not overlap:
-// independent events, one for each of its steps, whose sensitivities are the columns' norms. The
-// worst part counts.
+// (arXiv 2602.09338, section 3; F3.5): examples are divided into MinSep parts, step i draws
+// from part i mod MinSep, and each example of the part is in the batch with probability Prob.
+// One example takes part in every MinSep-th step only, where the strategy's columns do not
+// overlap: independent events, one for each of its steps, with the columns' norms as
+// sensitivities. The worst part counts.
 type CyclicPoisson struct {
-	Prob            float64     `json:"prob"`                   // in (0, 1], within the part whose turn it is: MinSep·p0; the largest one for parts of unequal size
+	Prob            float64     `json:"prob"`                   // in (0, 1], within the part that has its turn: MinSep·p0; the largest one for parts of unequal size
 	Steps           int         `json:"steps"`                  // n, at least 1
 	MinSep          int         `json:"min_sep"`                // b, the number of parts, at least 1; 1 is DP-SGD with Poisson sampling
 	NoiseMultiplier float64     `json:"noise_multiplier"`       // σ, above 0: standard deviation of the noise in units of the clip norm
@@ -64,7 +64,7 @@ func (c CyclicPoisson) Compose(o Options) (*Composition, error) {
 	return out, nil
 }
 
-// Events are those of a part that is at least as bad as any: they dominate together.
+// Events returns the events of a part that is at least as bad as any: they dominate together.
 func (c CyclicPoisson) Events() ([]Step, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -73,8 +73,9 @@ func (c CyclicPoisson) Events() ([]Step, error) {
 	return c.group(upper, true), nil
 }
 
-// worstPhase returns column norms in falling order: those of one part of the examples, and a list
-// that dominates every part's: its j-th norm is the largest j-th norm of any part.
+// worstPhase returns two lists of column norms in falling order: the norms of one part of the
+// examples, and a list that dominates every part's: its j-th norm is the largest j-th norm of
+// any part.
 func (c CyclicPoisson) worstPhase() (lower, upper []float64) {
 	best := -1.0
 	for phase := range min(c.MinSep, c.Steps) {

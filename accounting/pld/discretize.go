@@ -16,18 +16,18 @@ type cell struct {
 	upper float64 // the share of mass that goes to the upper end when num and den both keep their mass
 }
 
-// discretize returns two discrete distributions on multiples of grid: for every ε, and after any
-// composition, the hockey-stick divergence H(num, den) lies between those of lower and upper. tail
-// is the mass under num that may be cut at either end: upward (to infinity, or to the lowest atom)
-// in upper, dropped in lower.
+// discretize returns two discrete distributions on multiples of grid: for every ε, and after
+// any composition, the hockey-stick divergence H(num, den) lies between the divergences of
+// lower and upper. tail is the mass under num that may be cut at either end: upward (to
+// infinity, or to the lowest atom) in upper, dropped in lower.
 //
 // Upper: connect the dots (Doroshenko et al. 2022). The mass of a cell goes to its two ends so that
 // both num and den keep their mass; H is then interpolated linearly in e^ε between grid points, and
 // it is convex.
 //
 // Lower: each cell is merged into one outcome, and neighbouring outcomes are merged in parts so
-// that the merged one has its loss exactly on the grid. Merging is post-processing. What cannot be
-// merged has its loss rounded down, which only lowers H.
+// that the merged one has its loss exactly on the grid. Merging is post-processing. Mass that
+// cannot be merged has its loss rounded down, which only lowers H.
 func (p pair) discretize(grid, tail float64) (lower, upper atoms) {
 	cells, low, inf := p.cells(grid, tail)
 	upper = atoms{low: low, mass: make([]float64, len(cells)+1), inf: inf}
@@ -134,12 +134,13 @@ var gauss3 = [3]struct{ node, weight float64 }{
 	{-math.Sqrt(3. / 5), 5. / 9}, {0, 8. / 9}, {math.Sqrt(3. / 5), 5. / 9},
 }
 
-// merge makes the optimistic atoms of cells. Cell i, merged into one outcome, has a loss between
-// the grid points i and i+1. At grid point i+1 what is left of cell i is merged with as much of
-// cell i+1 as puts the result on the grid. That leaves masses a[i] with a[i+1] = p[i+1] - r a[i];
-// the solution that varies slowly, a[i] = p[i+1]/(p[i+1]/p[i] + r), is followed, because any other
-// alternates about it and fails where p falls: an excess over it is merged with cell i+2 instead.
-// What cannot be merged keeps its mass and has its loss rounded down.
+// merge makes the optimistic atoms of cells. Cell i, merged into one outcome, has a loss
+// between the grid points i and i+1. At grid point i+1 the rest of cell i is merged with as
+// much of cell i+1 as puts the result on the grid. That leaves masses a[i] with a[i+1] = p[i+1]
+// - r a[i]; the solution that varies slowly, a[i] = p[i+1]/(p[i+1]/p[i] + r), is followed,
+// because any other alternates about it and fails where p falls: an excess over it is merged
+// with cell i+2 instead. The rest of a cell that cannot be merged keeps its mass and has its
+// loss rounded down.
 func merge(cells []cell, low int, grid float64) atoms {
 	out := atoms{low: low, mass: make([]float64, len(cells)+1)}
 	full := -math.Expm1(-grid)

@@ -7,7 +7,7 @@ import (
 	"minsep/internal/param"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Event is one release: a clipped gradient sum over a random batch plus normal noise.
@@ -28,17 +28,17 @@ type Event struct {
 // Truncation cuts a batch that is larger than MaxBatchSize down to a uniformly random subset of
 // that size.
 //
-// One example's zero-out adjacency only, in which its zeroed twin still takes a place in the batch.
-// Let r be the number of the other examples in the untruncated batch. The adversary is told r, and
-// in which order the others would leave, so that exactly one known other example o makes room if
-// the example is sampled and survives, which has probability Prob·s, s = MaxBatchSize/(r+1). Then
-// the sums differ by g - g_o against -g_o, of norms ≤ 2 and ≤ 1, and the dominating pair given
-// r ≥ MaxBatchSize is a mixture of means 0 and 2 against one of means 0 and -1 with weight Prob·s
-// each (arXiv 2602.09338, Corollary D.2, with min-sep 1; F3.6). Given r < MaxBatchSize it is that
-// of no truncation. Steps are independent: r is Binom(Others, Prob) afresh each time, whatever
-// happened before. A smaller s is dominated by a larger one, since its pair is a mixture of the
-// other's with (N(0,1), N(0,1)) and hockey-stick divergences are jointly convex; so values of r are
-// grouped.
+// One example's zero-out adjacency only, in which its zeroed twin still takes a place in the
+// batch. Let r be the number of the other examples in the untruncated batch. The adversary is
+// told r, and in which order the others would leave, so that exactly one known other example o
+// makes room if the example is sampled and survives, which has probability Prob·s, s =
+// MaxBatchSize/(r+1). Then the sums differ by g - g_o against -g_o, of norms ≤ 2 and ≤ 1, and
+// the dominating pair given r ≥ MaxBatchSize is a mixture of means 0 and 2 against one of means
+// 0 and -1 with weight Prob·s each (arXiv 2602.09338, Corollary D.2, with min-sep 1; F3.6).
+// Given r < MaxBatchSize it is the pair without truncation. Steps are independent: r is
+// Binom(Others, Prob) afresh each time, whatever happened before. A smaller s is dominated by a
+// larger one, since its pair is a mixture of the other's with (N(0,1), N(0,1)) and hockey-stick
+// divergences are jointly convex; so values of r are grouped.
 type Truncation struct {
 	MaxBatchSize int `json:"max_batch_size"` // at least 1
 	Others       int `json:"others"`         // other examples that are sampled at this step, at least 0

@@ -26,7 +26,7 @@ func (p pair) mirrored() pair {
 	return pair{num: flip(p.den), den: flip(p.num)}
 }
 
-// point is what the pair looks like at one x.
+// point holds the densities and the loss of the pair at one x.
 type point struct {
 	x        float64
 	density  float64 // of num

@@ -15,8 +15,8 @@ type Point struct {
 	Delta   float64 `json:"delta"`   // at least 0, at most 1
 }
 
-// Training is what is known of a training that is made Count times: the events that it is composed
-// of or, where there are none, points that hold together.
+// Training describes a training that is made Count times: the events that it is composed of or,
+// where there are none, points that hold together.
 type Training struct {
 	Events []Step  `json:"events,omitempty"`
 	Points []Point `json:"points,omitempty"` // at least one where there are no events
@@ -30,8 +30,8 @@ const LargestPoint = 500
 // togetherTail is the probability that may be cut off the events of all trainings.
 const togetherTail = 1e-20
 
-// Together composes trainings, each chosen by looking at those before (F6.2). Its lower bounds are
-// 0: trainings may be more private than what is known of them says.
+// Together composes trainings, each chosen by looking at the ones before (F6.2). Its lower
+// bounds are 0: trainings may be more private than their known events or points say.
 func Together(trainings []Training) (*Composition, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(len(trainings) > 0, "trainings", len(trainings), "must not be empty")
@@ -72,7 +72,8 @@ func Together(trainings []Training) (*Composition, error) {
 	return out, nil
 }
 
-// togetherGrid is the grid of the losses of all trainings, and what may be cut off one event.
+// togetherGrid returns the grid of the losses of all trainings, and the mass that may be cut
+// off one event.
 func togetherGrid(trainings []Training) (grid, tail float64) {
 	count, widest, spread := 0, 0.0, math.Inf(1)
 	var events []Step
@@ -105,19 +106,20 @@ func togetherGrid(trainings []Training) (grid, tail float64) {
 	return grid, tail
 }
 
-// MostTrainings bounds what is composed: the counts of atoms' errors stay small.
+// MostTrainings bounds the number of trainings composed: the counts of atoms' errors stay
+// small.
 const MostTrainings = 1_000_000
 
-// rounding bounds what a side's mass is off by: widths are differences of numbers up to 1/slope.
+// rounding bounds the error of a side's mass: widths are differences of numbers up to 1/slope.
 const rounding = 1e-15
 
 // line bounds a true positive rate by at + slope·FPR, with ln(slope) = loss.
 type line struct{ at, loss float64 }
 
-// discrete is the pair of the points' trade-off curve (F6.1, F6.2), a concave polygon: a side of
-// slope e^ℓ over a width w of false positive rates is an outcome of loss ℓ, with probability w·e^ℓ
-// under P and w under Q. What the curve has at 0 is lost altogether. Losses are put on the grid
-// such that P and Q keep their masses.
+// discrete is the pair of the points' trade-off curve (F6.1, F6.2), a concave polygon: a side
+// of slope e^ℓ over a width w of false positive rates is an outcome of loss ℓ, with probability
+// w·e^ℓ under P and w under Q. The curve's mass at 0 is lost altogether. Losses are put on the
+// grid such that P and Q keep their masses.
 func discrete(points []Point, grid float64) atoms {
 	lines := []line{{1, math.Inf(-1)}}
 	for _, p := range points {
@@ -150,13 +152,13 @@ func discrete(points []Point, grid float64) atoms {
 		out.mass[index-low] += mass * (1 - share)
 		out.mass[index+1-low] += mass * share
 	}
-	// What rounding took from the masses goes to the highest loss.
+	// Mass lost to rounding goes to the highest loss.
 	out.mass[len(out.mass)-1] += max(0, 1-out.inf-total(out.mass))
 	return out
 }
 
-// envelope returns the lines of which some part is the lowest of all over [0, 1], from the left,
-// and the widths of these parts.
+// envelope returns the lines that are the lowest of all over some part of [0, 1], from the
+// left, and the widths of these parts.
 func envelope(lines []line) (sides []line, widths []float64) {
 	at := 0.0
 	value := func(l line) float64 { return l.at + math.Exp(l.loss)*at }

@@ -2,7 +2,7 @@ package pld
 
 import "math"
 
-// slack bounds what the composed distribution's errors add to or take from δ at ε = loss
+// slack bounds the effect of the composed distribution's errors on δ, up or down, at ε = loss
 // index·grid: the mass outside the window and the rounding noise, Σ noise_j exp(-λ(loss_j - ε))
 // over loss_j ≥ ε by Cauchy–Schwarz.
 func (c *composed) slack(index int) float64 {

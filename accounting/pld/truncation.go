@@ -6,14 +6,14 @@ import (
 	"minsep/accounting/internal/binomial"
 )
 
-// group is a range of counts r of other sampled examples, first to last, all of which truncate.
+// group is a range of counts r of other sampled examples, first to last; all of them truncate.
 type group struct {
 	first, last int
 	probability float64
 }
 
 // groups divides the distribution of r ~ Binom(Others, prob) into the probability that r <
-// MaxBatchSize, at most 24 groups of larger r, and what is left over, which is below 1e-25.
+// MaxBatchSize, at most 24 groups of larger r, and the rest, which is below 1e-25.
 func (t Truncation) groups(prob float64) (below float64, list []group, rest float64) {
 	if t.Others < t.MaxBatchSize {
 		return 1, nil, 0

@@ -16,9 +16,9 @@ const (
 	mostDelta = 0.5
 )
 
-// The δ of a further point is what is expected to be accepted at the smallest candidate, by an
-// estimate of alsoEstimate times M/δ samples and trials of alsoVerify times M/δ: some 1.4 times the
-// true one.
+// The δ of a further point is the δ expected to be accepted at the smallest candidate, by an
+// estimate of alsoEstimate times M/δ samples and trials of alsoVerify times M/δ: some 1.4 times
+// the true one.
 const (
 	alsoEstimate = 400
 	alsoVerify   = 1600
@@ -51,14 +51,14 @@ func (p Problem) failureOfPoint() float64 {
 	return alsoFailure * least / float64(1+len(p.AlsoEpsilon))
 }
 
-// also adds the further points to a protocol that has none yet, with trials of their own at every
-// candidate. An ε whose δ would be above mostDelta has no point.
+// also adds the further points to a protocol that has none yet, with trials of their own at
+// every candidate. An ε with a δ above mostDelta has no point.
 func (p Problem) also(ctx context.Context, out *Plan) error {
 	if len(p.AlsoEpsilon) == 0 {
 		return nil
 	}
 	protocol := out.Protocol
-	drawn := 0.0 // the failure probability of what was fixed before, and of what is added here
+	drawn := 0.0 // the failure probability of everything fixed before, and of the points added here
 	for _, e := range p.Earlier {
 		drawn += e.FailureProbability
 	}
@@ -98,9 +98,9 @@ func (p Problem) also(ctx context.Context, out *Plan) error {
 	return protocol.Validate()
 }
 
-// point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is what
-// all points and earlier protocols lose to their failure probabilities, and own the part of this
-// point.
+// point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is
+// the part of δ that all points and earlier protocols lose to their failure probabilities, and
+// own the share of this point.
 func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, method accounting.Method, least, failure, own float64) (accounting.Point, [][]accounting.Trial, error) {
 	point := accounting.Point{Epsilon: p.Epsilon}
 	trials := make([][]accounting.Trial, len(protocol.Candidates))

@@ -11,16 +11,16 @@ import (
 // DefaultCPUTime is the budget where none is given, in time of one processor.
 const DefaultCPUTime = time.Minute
 
-// longCPUTime is that budget where tables have left too little of DefaultCPUTime for samples: what
-// needs no samples costs far more noise.
+// longCPUTime is that budget where tables have left too little of DefaultCPUTime for samples: a
+// proof without samples costs far more noise.
 const longCPUTime = 5 * DefaultCPUTime
 
 // DefaultSamples is about how many samples that is, for one example per owner; with several a
 // sample takes many times as long.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
 
-// priced returns the problem with what is left of its budget, in samples at the speed that was
-// measured; of a time two digits.
+// priced returns the problem with the rest of its budget, converted to samples at the measured
+// speed. A budget in time is rounded to two digits.
 func (p Problem) priced(e *estimator) Problem {
 	p.budget, p.weights = e.share.budget, e.weights()
 	switch {
@@ -63,7 +63,7 @@ func (e *estimator) priced(err error, estimated bool, need func() float64) error
 			few.Advised /= 1 - planShare
 		}
 	}
-	if e.share.seconds > 0 { // tables and estimates have taken what the samples lack: the same again is not enough
+	if e.share.seconds > 0 { // tables and estimates took the time that samples lack: the same again is not enough
 		few.AdvisedCPU = max(few.AdvisedCPU, moreTime*e.share.whole)
 	}
 	return few

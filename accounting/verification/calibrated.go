@@ -85,7 +85,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 		if err = p.goOn(ctx, e, out, gridIndex(start), known); err == nil {
 			err = choose()
 		}
-		if errors.Is(err, accounting.ErrTooFewSamples) && before == nil { // what the shorter budget allowed
+		if errors.Is(err, accounting.ErrTooFewSamples) && before == nil { // keep the protocol of the shorter budget
 			out.Protocol, err = protocol, nil
 		}
 	}
@@ -95,7 +95,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	return err
 }
 
-// sampled says whether any estimate drew samples: what draws none is far below δ.
+// sampled says whether any estimate drew samples: a divergence that needs none is far below δ.
 func sampled(estimates []NoiseEstimate) bool {
 	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return l.Estimates[0].Samples > 0 || l.Estimates[1].Samples > 0 })
 }
@@ -114,11 +114,11 @@ func takesSamples(c accounting.Candidate) bool {
 	return slices.ContainsFunc(c.Trials, func(t accounting.Trial) bool { return t.Samples > 0 })
 }
 
-// nearDelta is the part of δ near which estimates are made: what a verification accepts is below δ.
+// nearDelta is the part of δ near which estimates are made: a verification accepts less than δ.
 const nearDelta = 0.75
 
-// goOn makes more estimates, in what a longer budget leaves them, and adds them to the plan's. It
-// begins where they have the target, or at a grid index where there are none.
+// goOn makes more estimates, in the share that a longer budget leaves them, and adds them to
+// the plan's. It begins where they have the target, or at a grid index where there are none.
 func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from int, known NoiseEstimate) error {
 	target := nearDelta * p.Delta
 	if len(out.Estimates) > 0 {
@@ -131,12 +131,12 @@ func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from int, kn
 		}
 	}
 	if len(out.Estimates) > 0 && errors.Is(err, accounting.ErrTooFewSamples) {
-		return nil // what is known must do
+		return nil // the estimates so far must do
 	}
 	return err
 }
 
-// chosen fixes the candidates around what was estimated.
+// chosen fixes the candidates around the estimated noise multiplier.
 func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable, known NoiseEstimate) error {
 	m := newModel(out.Estimates, known, 0.8*p.Delta)
 	out.Estimate = m.at(p.Delta)

@@ -22,8 +22,8 @@ const (
 	spareChance = 1. / 7
 	safeChance  = 1. / 50
 
-	// planned is the part of the budget that candidates are chosen for: what they take is known when
-	// their tables are made.
+	// planned is the part of the budget that candidates are chosen for: their cost is known
+	// only when their tables are made.
 	planned = 0.93
 
 	// leastApart is how much more noise a candidate has than the one before, at least.
@@ -34,8 +34,8 @@ const (
 	worthMore = 0.999
 )
 
-// spareShares and safeShares are the parts of the budget that these candidates may have: the spare
-// one of what the safe one leaves.
+// spareShares and safeShares are the parts of the budget that these candidates may have: the
+// spare one takes its part of the rest that the safe one leaves.
 var (
 	spareShares = []float64{0.15, 0.25, 0.35, 0.5}
 	safeShares  = []float64{0.08, 0.2}
@@ -81,9 +81,9 @@ func (p Problem) allowance() (samples, most float64) {
 
 const maxBudget = 1e15
 
-// candidates chooses noise multipliers by rising order: the smallest that the budget affords, some
-// with more noise in case the estimates were too low, and the one whose δ is bounded without
-// samples, if there is one.
+// candidates chooses noise multipliers by rising order: the smallest that the budget affords,
+// some with more noise in case the estimates were too low, and the one with a bound of δ
+// without samples, if there is one.
 func (p Problem) candidates(m model, provable float64) ([]float64, error) {
 	budget, _ := p.allowance()
 	low, high := m.at(0.999*p.Delta), m.at(0.02*p.Delta)
@@ -210,8 +210,8 @@ func (p Problem) fix(divergences [][2]hockeyStick, method accounting.Method, m *
 	return p.assemble(divergences, method, thresholds, tests)
 }
 
-// spend chooses the thresholds and the tests of candidates, with the bounds that they really have:
-// those of the model are interpolated. A budget that was given is used up, and not exceeded.
+// spend chooses the thresholds and the tests of candidates, with their computed bounds: the
+// model only interpolates bounds. A budget that was given is used up, and not exceeded.
 func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresholds, []accounting.Test, error) {
 	var goals []accounting.Goal
 	for i, pair := range divergences {
@@ -244,8 +244,8 @@ func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresh
 	return t, tests, nil
 }
 
-// goal is that of the trial of a divergence, which is expected as g says; it is proven where the
-// bound is enough.
+// goal is the goal of a divergence's trial, with the mean that g expects. The trial is proven
+// where the bound is small enough.
 func (p Problem) goal(s hockeyStick, g accounting.Goal) accounting.Goal {
 	g.Bound, g.Cost, g.Mean = s.bound(), s.cost(), min(g.Mean, s.bound())
 	if s.total() <= provableShare*(p.Delta-p.claim().Earlier)+min(s.cost(), costSlack*p.Delta) {
@@ -254,14 +254,15 @@ func (p Problem) goal(s hockeyStick, g accounting.Goal) accounting.Goal {
 	return g
 }
 
-// fixAlike makes the protocol of candidates of which nothing was estimated: all trials accept up to
-// the same mean.
+// fixAlike makes the protocol of candidates without estimates: all trials accept up to the same
+// mean.
 func (p Problem) fixAlike(divergences [][2]hockeyStick, method accounting.Method) (*accounting.Protocol, error) {
 	var all []hockeyStick
 	for _, pair := range divergences {
 		all = append(all, pair[0], pair[1])
 	}
-	// The trials have the thresholds of what the largest cost of truncation leaves of δ.
+	// The thresholds of the trials share the δ that remains after the largest cost of
+	// truncation.
 	cost := 0.0
 	for _, s := range all {
 		cost = max(cost, s.cost())

@@ -9,10 +9,10 @@ import (
 	"minsep/accounting/montecarlo/tilt"
 )
 
-// CheckProofs computes every proof of a protocol again: the bounds of its trials without samples,
-// and what truncation costs. The bounds of sampled trials are computed again by NewWorker. Together
-// with the sums of a ledger this is all that a certificate rests on. When ctx ends, it ends with
-// ctx's error before the next bound.
+// CheckProofs computes every proof of a protocol again: the bounds of its trials without
+// samples, and the cost of truncation. The bounds of sampled trials are computed again by
+// NewWorker. Together with the sums of a ledger this is all that a certificate rests on. When
+// ctx ends, it ends with ctx's error before the next bound.
 func CheckProofs(ctx context.Context, p *accounting.Protocol) error {
 	for c, candidate := range p.Candidates {
 		for i, t := range candidate.Trials {

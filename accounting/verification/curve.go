@@ -115,8 +115,8 @@ func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func
 	return min(least, most), nil
 }
 
-// unaimed estimates a divergence of unknown size: a few samples say how many are needed, and none
-// are where a proven bound is far below that of the other direction.
+// unaimed estimates a divergence of unknown size: a few samples say how many are needed. None
+// are needed where a proven bound is far below the other direction's.
 func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok bool, err error) {
 	e = Estimate{Direction: s.direction, Bound: s.bound()}
 	if s.divergence() <= other/1000 {

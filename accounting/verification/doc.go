@@ -1,14 +1,15 @@
-// Package verification turns a claim about a training run into a protocol, and computes the units
-// of its verification, on one machine and without Beam: what the pipelines do with many workers.
+// Package verification turns a claim about a training run into a protocol, and computes the
+// units of its verification, on one machine and without Beam. The pipelines do the same with
+// many workers.
 //
-// # What is an estimate and what is a proof
+// # Estimates and proofs
 //
 // [Problem.Plan] estimates the noise multiplier that a run needs and fixes candidates and
-// thresholds around it (F5). Its samples choose, nothing else, and have keys of another purpose
-// than those of the verification. [NewWorker] computes ranges of a trial's samples; each is a
-// function of the protocol, the trial and its number alone, wherever it is computed, so that
-// anybody can draw it again. Only the release rule of package accounting, on complete trials, makes
-// a certificate.
+// thresholds around it (F5). Its samples choose, nothing else, and their keys have another
+// purpose than the keys of the verification. [NewWorker] computes ranges of a trial's samples;
+// each is a function of the protocol, the trial and its number alone, wherever it is computed,
+// so that anybody can draw it again. Only the release rule of package accounting, on complete
+// trials, makes a certificate.
 //
 // # How values are drawn
 //

@@ -21,11 +21,11 @@ type Estimate struct {
 	StdErr    float64              `json:"std_err"`   // standard error of Mean, at most √(M·mean/samples); 0 for a proven bound
 	Bound     float64              `json:"bound"`     // M, at least 0
 	Effort    float64              `json:"effort"`    // M/δ: an estimate takes several times as many samples
-	// Truncation is what truncated batches add to Mean (F3.11).
+	// Truncation is the cost of truncated batches, which adds to Mean (F3.11).
 	Truncation float64 `json:"truncation,omitempty"`
 }
 
-// Delta is the estimate of the divergence with what truncation adds.
+// Delta is the estimate of the divergence plus the cost of truncation.
 func (e Estimate) Delta() float64 { return e.Mean + e.Truncation }
 
 // NoiseEstimate holds the estimates at one noise multiplier, one for each direction.
@@ -56,15 +56,15 @@ func estimateSamples(steps int) float64 { return math.Floor(2e9 / float64(2000+s
 // TooFewError says how many samples something takes and how long that is here. It wraps
 // accounting.ErrTooFewSamples.
 type TooFewError struct {
-	What    string        // what takes the samples, as the subject of a sentence
+	What    string        // the work that takes the samples, as the subject of a sentence
 	Need    float64       // samples; 0 when that is not known
 	Allowed float64       // samples, at least 0
-	Budget  string        // of which these are what is left, in words; "" if there is none
+	Budget  string        // the whole budget, in words; Allowed is the rest of it; "" if there is none
 	Each    time.Duration // a sample, on this machine; 0 when that is not known
 	CPU     float64       // seconds of processors that a sample takes here; 0 when that is not known
 
-	// Advised is a budget that is enough, in samples, and AdvisedCPU what it takes at least in
-	// seconds of processors; 0 when that is not known.
+	// Advised is a budget that is enough, in samples, and AdvisedCPU its least cost in seconds
+	// of processors; 0 when that is not known.
 	Advised, AdvisedCPU float64
 
 	Cause error // says all but the time, if it is not nil
@@ -119,7 +119,7 @@ type estimator struct {
 	share          share
 
 	cost             // of all samples
-	of       [2]cost // of those of each direction
+	of       [2]cost // cost of the samples of each direction
 	measured uint64  // samples of all that were drawn only to know their time
 
 	kept keptSampler
@@ -132,7 +132,7 @@ type estimator struct {
 	count int    // of the noise multipliers that were tried
 }
 
-// Phase is what is being done before there is a protocol, for people who wait for it.
+// Phase is the work in progress before there is a protocol, for people who wait for it.
 type Phase struct {
 	Text     string // such as "estimating σ: candidate 4, δ between 0.0012 and 0.0009"
 	Done, Of uint64 // of this phase: samples or, while tables are made, those that are made; Of is 0 where it has none
@@ -170,8 +170,8 @@ func (c cost) each(workers int) float64 {
 // eachCPU is how many seconds of processors a sample takes so far.
 func (e *estimator) eachCPU() float64 { return e.cost.each(e.workers) }
 
-// weights are what a sample of each direction takes, over a sample of all that were drawn: tilted
-// samples take several times as long as plain ones. A budget in samples counts them.
+// weights are the cost of a sample of each direction, over the mean cost of all samples drawn:
+// tilted samples take several times as long as plain ones. A budget in samples counts them.
 func (e *estimator) weights() weights {
 	w := weights{1, 1}
 	if e.share.seconds == 0 {
@@ -248,8 +248,8 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, 
 	if err != nil {
 		return out, err
 	}
-	// The fewest samples say how many there must be. Each estimate takes a part of what the ones
-	// before it have left.
+	// The fewest samples say how many there must be. Each estimate takes a part of the budget
+	// that the ones before it have left.
 	most := max(leastSamples, 10*out.Effort)
 	if brief {
 		most = leastSamples

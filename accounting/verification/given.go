@@ -11,17 +11,18 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// How a budget is spent on the only noise multiplier, which the user gives. A protocol may fix a
-// threshold δ' for each direction before its first sample: a small one for a direction whose
-// divergence is far below δ, which takes few samples, and one near δ for the other. Estimates, with
-// a key of their own, choose them. They enter no certificate.
+// How a budget is spent on the only noise multiplier, which the user gives. A protocol may fix
+// a threshold δ' for each direction before its first sample: a small one for a direction with a
+// divergence far below δ, which takes few samples, and one near δ for the other. Estimates,
+// with a key of their own, choose them. They enter no certificate.
 const (
 	// givenShare is the part of the budget that these estimates may take.
 	givenShare = 1. / 6
 
-	// The accepted means are up to mostGiven standard errors, of the estimates and of the trials
-	// together, above the estimates. More would buy nothing: what the budget then has left is not
-	// drawn. Where the budget is too small they are as much as leastGiven standard errors below.
+	// The accepted means are up to mostGiven standard errors, of the estimates and of the
+	// trials together, above the estimates. More would buy nothing: the rest of the budget is
+	// then not drawn. Where the budget is too small they are as much as leastGiven standard
+	// errors below.
 	mostGiven  = 3
 	leastGiven = -3
 )
@@ -202,21 +203,21 @@ func (p Problem) likeliest(pair [2]hockeyStick, estimates [2]Estimate) (best acc
 	return best, of, ok
 }
 
-// Advised is a budget of samples of which a noise multiplier that was rejected is accepted when it
-// is given again, with so many standard errors above the means that were seen; see
+// Advised is a budget in samples with which a rejected noise multiplier is accepted when it is
+// given again, with so many standard errors above the means that were seen; see
 // [accounting.NotVerifiedError.Need] for ok.
 func Advised(rejected *accounting.NotVerifiedError, errors float64) (samples float64, ok bool) {
 	samples, ok = rejected.Need(errors)
 	return samples / (1 - givenShare), ok
 }
 
-// weights are what samples of both directions take, in samples of which a budget is.
+// weights are the costs of one sample of each direction, in the samples that a budget counts.
 type weights [2]float64
 
 // direction is the index of a direction.
 func direction(d montecarlo.Direction) int { return slices.Index(montecarlo.Directions[:], d) }
 
-// total is what tests take, two by two of both directions.
+// total is the cost of tests, given in pairs of both directions.
 func (w weights) total(tests []accounting.Test) (samples float64) {
 	if w == (weights{}) {
 		w = weights{1, 1}
@@ -227,8 +228,8 @@ func (w weights) total(tests []accounting.Test) (samples float64) {
 	return samples
 }
 
-// mean is what a sample takes on average where there are as many of each trial as its bound is
-// large, two by two of both directions.
+// mean is the average cost of a sample where each trial has samples in proportion to its bound.
+// Trials come in pairs of both directions.
 func (w weights) mean(bounds []float64) float64 {
 	if w == (weights{}) {
 		return 1

@@ -13,8 +13,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// hockeyStick is the divergence of one claim in one direction at one noise multiplier: what is
-// estimated and verified.
+// hockeyStick is the divergence of one claim in one direction at one noise multiplier. It is
+// the quantity that is estimated and verified.
 type hockeyStick struct {
 	spec      montecarlo.Spec
 	epsilon   float64
@@ -32,7 +32,7 @@ type sampler interface {
 	Run(ctx context.Context, first, count uint64, workers int) (ledger.Result, error)
 }
 
-// simulation is what tests of how candidates are chosen have in place of divergences and of time.
+// simulation replaces divergences and time in tests of the choice of candidates.
 type simulation interface {
 	stick(noiseMultiplier float64, d montecarlo.Direction) hockeyStick
 	// provable is tilt.SmallestProvableWhile.
@@ -102,7 +102,7 @@ func (s hockeyStick) divergence() float64 {
 	return s.proposal.Divergence
 }
 
-// cost is what has to be added to the divergence for truncated batches.
+// cost is the amount that truncated batches add to the divergence.
 func (s hockeyStick) cost() float64 {
 	if s.cut == nil {
 		return 0

@@ -10,11 +10,11 @@ import (
 	"minsep/accounting/internal/normal"
 )
 
-// model is what estimates say of noise multipliers that were not looked at. It decides what is
-// tried and how many samples that is worth; nothing that is claimed depends on it.
+// model predicts δ from estimates at noise multipliers that were not looked at. It decides
+// which ones are tried and how many samples each is worth; no claim depends on it.
 type model struct {
 	estimates []NoiseEstimate
-	bounds    []NoiseEstimate // the same, and one without samples, whose bounds are known too
+	bounds    []NoiseEstimate // the same, and one without samples that has known bounds too
 	curves    [2]curve        // of the mean of each direction that was sampled
 }
 
@@ -49,8 +49,8 @@ type curve struct {
 type slope struct{ value, weight, rate float64 } // b, its probability, and the rate of λ
 
 const (
-	// leastShape is that of λ before any value is seen: as if each order of magnitude, of some 30,
-	// were as likely.
+	// leastShape is the shape of λ before any value is seen: as if each order of magnitude, of
+	// some 30, were as likely.
 	leastShape = 0.03
 	// slopeSpread is the standard deviation of ln(b/b₀) before there are estimates, b₀ = 2 ln δ: so
 	// steep is the δ of one Gaussian mechanism.
@@ -59,7 +59,7 @@ const (
 	bend = 0.03
 )
 
-// newModel has the curves of estimates; target is the δ that they are for. Of proven the bounds
+// newModel has the curves of estimates; target is the δ that they are for. The bounds of proven
 // count, if they are not 0.
 func newModel(estimates []NoiseEstimate, proven NoiseEstimate, target float64) model {
 	m := model{estimates: estimates, bounds: slices.Clone(estimates)}
@@ -96,7 +96,7 @@ func newCurve(estimates []NoiseEstimate, direction int, centre, steep float64) c
 		c.shape += s.hits
 		all = append(all, s)
 	}
-	// ln of the probability of b, without what all have in common.
+	// ln of the probability of b, up to a constant common to all b.
 	logWeight := func(z float64) (b, rate, weight float64) {
 		b = steep * math.Exp(z*slopeSpread)
 		sum := 0.0
@@ -183,7 +183,7 @@ func (c curve) logQuantile(p, logSigma float64) float64 {
 }
 
 // goals are the goals of the trials of a noise multiplier, with so many standard errors, of the
-// estimates and of the trials, between what is expected and what is accepted.
+// estimates and of the trials, between the expected and the accepted mean.
 func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	goals := make([]accounting.Goal, 2)
 	for d := range goals {
@@ -202,8 +202,8 @@ func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	return goals
 }
 
-// proven is the bound of a direction at a noise multiplier, where estimates needed no samples: that
-// of the nearest one with no more noise, or of the one with the least.
+// proven is the bound of a direction at a noise multiplier, where estimates needed no samples:
+// the bound of the nearest estimate with no more noise, or of the estimate with the least.
 func (m model) proven(direction int, noiseMultiplier float64) (bound float64, ok bool) {
 	e := m.estimates[0].Estimates[direction]
 	for _, l := range m.estimates {
@@ -249,8 +249,8 @@ func (m model) fewest(noiseMultiplier, delta float64) (samples float64) {
 	return samples
 }
 
-// fewestVerified is how many samples a verification at a noise multiplier takes at least, in both
-// directions: those of means of 0, ln(1/q) M/δ (F5.1′).
+// fewestVerified is how many samples a verification at a noise multiplier takes at least, in
+// both directions: ln(1/q) M/δ each, for means of 0 (F5.1′).
 func (m model) fewestVerified(noiseMultiplier, delta float64, w weights) (samples float64) {
 	for d, g := range m.goals(noiseMultiplier, 0) {
 		if !g.Proven {

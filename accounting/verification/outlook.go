@@ -7,7 +7,7 @@ import (
 	"minsep/accounting"
 )
 
-// Outlook is what can be said of a verification before its estimates: whether the budget is enough
+// Outlook is a forecast of a verification before its estimates: whether the budget is enough
 // for one. It certifies nothing, and nothing is drawn for it but the samples that measure their
 // time.
 type Outlook struct {
@@ -15,7 +15,7 @@ type Outlook struct {
 	Samples bool `json:"samples"`
 
 	Budget  string  `json:"budget,omitempty"`      // in words
-	Seconds float64 `json:"cpu_seconds,omitempty"` // of processors that the whole takes at most, about; 0 for a budget in samples whose time is not known
+	Seconds float64 `json:"cpu_seconds,omitempty"` // of processors that the whole takes at most, about; 0 for a budget in samples with an unknown time
 
 	// Proven is a noise multiplier that needs no samples; 0 where there is none.
 	Proven float64 `json:"proven_noise_multiplier,omitempty"`
@@ -90,8 +90,8 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	}
 }
 
-// outlook sets what an estimate, or for the only candidate a verification, takes at a noise
-// multiplier.
+// outlook sets the cost of an estimate at a noise multiplier or, for the only candidate, of a
+// verification.
 func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMultiplier float64) error {
 	divergences, err := p.divergences(e, []float64{noiseMultiplier})
 	if err != nil {
@@ -122,7 +122,7 @@ func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMul
 	if proven {
 		o.Proven = noiseMultiplier
 	}
-	// The fewest samples accept a mean of 0 only; what is advised accepts half of δ.
+	// The fewest samples accept a mean of 0 only; the advised number accepts half of δ.
 	count := func(accept float64) float64 {
 		_, samples, _ := p.claim().Samples(accept, bounds)
 		return sum(samples)

@@ -12,8 +12,8 @@ import (
 	"minsep/accounting/montecarlo/tilt"
 )
 
-// Row is one line of the table of noise multipliers against samples: what one candidate costs whose
-// estimated δ is just accepted.
+// Row is one line of the table of noise multipliers against samples: the cost of a candidate
+// with an estimated δ that is just accepted.
 type Row struct {
 	Accept          float64 `json:"accept"`           // δ', above 0 and below δ
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ, above 0
@@ -21,23 +21,23 @@ type Row struct {
 	Seconds         float64 `json:"seconds"`          // of time on this machine, about; 0 if not known
 }
 
-// Plan is what there is to know before the first sample of a verification.
+// Plan holds everything known before the first sample of a verification.
 type Plan struct {
 	Protocol *accounting.Protocol // nil where no candidate was chosen
 	Method   accounting.Method    // of the run
-	// Estimate is the estimated smallest noise multiplier, without any slack for the verification;
-	// 0 where none was made. For proven methods it is that of the protocol.
+	// Estimate is the estimated smallest noise multiplier, without any slack for the
+	// verification; 0 where none was made. For proven methods it is the protocol's.
 	Estimate  float64
 	Estimates []NoiseEstimate // in the order in which they were made
-	Table     []Row           // by rising Accept; what takes too many samples is left out
+	Table     []Row           // by rising Accept, without rows that take too many samples
 	// Each is the time of one sample on this machine, and CPU the seconds of processors that it
 	// takes; 0 if not known.
 	Each time.Duration
 	CPU  float64
 
 	spent spent // of the budget
-	// again chooses the candidates of a calibrated plan for what a second plan, of so many samples,
-	// has left of the budget.
+	// again chooses the candidates of a calibrated plan for the budget that a second plan, of
+	// so many samples, has left.
 	again func(samples uint64) error
 }
 
@@ -99,8 +99,8 @@ func (p Problem) newEstimator() *estimator {
 // PhaseTables is the text of a phase in which tables are made.
 const PhaseTables = "tables"
 
-// divergences are those of noise multipliers, in both directions. Proposals that were made already
-// are in known.
+// divergences computes the divergences of noise multipliers, in both directions. Proposals that
+// were made already are in known.
 func (p Problem) divergences(e *estimator, sigmas []float64, known ...tilt.Provable) (divergences [][2]hockeyStick, err error) {
 	for n, sigma := range sigmas {
 		if n > 0 {

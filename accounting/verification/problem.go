@@ -10,12 +10,12 @@ import (
 	"minsep/internal/param"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Problem is a claim to be verified: (Epsilon, Delta)-differential privacy of a run.
 type Problem struct {
-	Run     accounting.Run  // what privacy is claimed for
+	Run     accounting.Run  // the run that privacy is claimed for
 	Unit    accounting.Unit // "" for accounting.UnitOwner
 	Epsilon float64         // finite, at least 0
 	Delta   float64         // at least 1e-300 and below 1
@@ -24,12 +24,12 @@ type Problem struct {
 	NoiseMultiplier float64
 
 	// The budget in samples or in time of processors. With neither, it is DefaultCPUTime, less
-	// where a part of it reaches 0.9 of δ, and five times as much where tables leave no time for
-	// samples. Estimates take a part of it, and what they leave is for the verification, over all
+	// where a part of it reaches 0.9 of δ, and five times as much where tables leave no time
+	// for samples. Estimates take a part of it, and the rest is for the verification, over all
 	// candidates and both directions. A time is turned into samples once, by the speed at which
-	// this machine makes the estimates, before there is a protocol. A number of samples bounds no
-	// time: tables, and the search for a noise multiplier that needs no samples, come on top. The
-	// samples that measure the speed for a given NoiseMultiplier do not count.
+	// this machine makes the estimates, before there is a protocol. A number of samples bounds
+	// no time: tables, and the search for a noise multiplier that needs no samples, come on
+	// top. The samples that measure the speed for a given NoiseMultiplier do not count.
 
 	Samples uint64        // over all candidates and both directions; 0 for none given
 	CPUTime time.Duration // of one processor; 0 for none given
@@ -38,13 +38,13 @@ type Problem struct {
 	// a budget. 0 is for none.
 	Accept float64
 
-	// AlsoEpsilon are further ε at which δ is certified for the same run at the noise multiplier
-	// that is released for (Epsilon, Delta). The δ of each is fixed with the protocol, from
-	// estimates; an ε whose δ would be above 1/2 is left out. Their samples are on top of the
-	// budget.
+	// AlsoEpsilon are further ε at which δ is certified for the same run at the noise
+	// multiplier that is released for (Epsilon, Delta). The δ of each is fixed with the
+	// protocol, from estimates; an ε with a δ above 1/2 is left out. Their samples are on top
+	// of the budget.
 	AlsoEpsilon []float64
 
-	Earlier     []accounting.Earlier // protocols whose samples were seen, for whatever claim
+	Earlier     []accounting.Earlier // protocols with samples that were seen, for whatever claim
 	CodeVersion string               // of minsep, for the protocol
 	PlanSHA256  string               // of the parameters of the batches, 64 hexadecimal digits; "" if not known
 
@@ -56,7 +56,7 @@ type Problem struct {
 
 	simulated simulation // nil outside of tests
 
-	// Watch, if not nil, is told what is being done, from one goroutine.
+	// Watch, if not nil, is told each phase of the work, from one goroutine.
 	Watch func(Phase)
 
 	// Workers is the number of goroutines for estimates, 0 for one a processor. It changes no

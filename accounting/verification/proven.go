@@ -27,7 +27,7 @@ const leastComposed = 1e-18
 // neither they nor bounds by moments prove anything, and the search for bounds takes minutes.
 const leastSampled = 1e-40
 
-// proven finds the smallest noise multiplier whose δ is proven without samples.
+// proven finds the smallest noise multiplier at which δ is proven without samples.
 func (p Problem) proven(ctx context.Context, out *Plan) error {
 	sigma := p.NoiseMultiplier
 	if sigma == 0 {
@@ -57,8 +57,9 @@ func (p Problem) proven(ctx context.Context, out *Plan) error {
 	return nil
 }
 
-// leastProven is the smallest noise multiplier that is proven for what truncation leaves of δ.
-// Truncation costs less at more noise: what is left at one noise multiplier is left at the next.
+// leastProven is the smallest noise multiplier that is proven for the δ that truncation leaves.
+// Truncation costs less at more noise: the δ left at one noise multiplier is left at every
+// larger one.
 func (p Problem) leastProven(ctx context.Context) (sigma float64, err error) {
 	for cost := 0.0; ; {
 		least, err := p.pair().Calibrate(ctx, p.Epsilon, p.Delta-cost)
@@ -81,7 +82,7 @@ func (p Problem) leastProven(ctx context.Context) (sigma float64, err error) {
 	}
 }
 
-// provenTrials are those of a noise multiplier at which nothing is sampled.
+// provenTrials are the trials of a noise multiplier at which nothing is sampled.
 func (p Problem) provenTrials(sigma float64, method accounting.Method) (trials []accounting.Trial, err error) {
 	pq, qp, err := p.pair().Prove(sigma, p.Epsilon)
 	if err != nil {
@@ -110,7 +111,7 @@ const costSlack = 0.01
 // on, see tilt.SmallestProvableWhile. When ctx ends, it ends with ctx's error.
 func (p Problem) provable(ctx context.Context, start float64, more func(proven, ratio float64) bool) (tilt.Provable, error) {
 	least, cost := tilt.Provable{NoiseMultiplier: start}, 0.0
-	for range 2 { // what truncation costs depends on the noise multiplier
+	for range 2 { // the cost of truncation depends on the noise multiplier
 		next, err := p.mostCost(least.NoiseMultiplier)
 		if err != nil {
 			return least, err
@@ -148,7 +149,8 @@ func (p Problem) provableAt(ctx context.Context, start, delta float64, more func
 	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
 }
 
-// bounds are those of a noise multiplier that needs no samples, where they were computed.
+// bounds returns the bounds of a noise multiplier that needs no samples, where they were
+// computed.
 func (p Problem) bounds(provable tilt.Provable) (known NoiseEstimate, err error) {
 	known.NoiseMultiplier = provable.NoiseMultiplier
 	for i, d := range montecarlo.Directions {

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// gridRatio is that of the noise multipliers that are tried (arXiv 2602.09338, Algorithm 5).
+// gridRatio is the ratio of neighbouring noise multipliers on the grid (arXiv 2602.09338,
+// Algorithm 5).
 const gridRatio = 1.01
 
 func onGrid(j int) float64 { return math.Pow(gridRatio, float64(j)) }
@@ -24,8 +25,8 @@ const (
 	// enough is the standard error of ln δ, near the target, at which estimates end: .3 % of the
 	// noise multiplier, about.
 	enough = 0.1
-	// fine is that standard error where another estimate like the last one brings what has gone of
-	// the whole budget to fineShare at most.
+	// fine is that standard error where another estimate like the last one brings the used part
+	// of the whole budget to fineShare at most.
 	fine, fineShare = 0.03, 1.0 / 4
 	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
 	// the estimates is used up.
@@ -33,10 +34,10 @@ const (
 	// mostUp and mostDown are how many steps of the grid the next estimate is away from the others
 	// at most. Downward M grows quickly.
 	mostUp, mostDown = 40, 12
-	// farUp is how many steps of the grid are between looks above all estimates of which the first
-	// took too many samples.
+	// farUp is how many steps of the grid are between looks above all estimates, where the
+	// first look took too many samples.
 	farUp = 10
-	// verifiable is the part of what is left of the whole budget that a verification may have where
+	// verifiable is the part of the rest of the whole budget that a verification may have where
 	// δ is estimated.
 	verifiable = 0.6
 )
@@ -58,7 +59,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 		switch {
 		case errors.As(err, &few):
 			tooFew = err
-			if few.spent && nearest(estimates, target) <= fitReach { // what is known must do
+			if few.spent && nearest(estimates, target) <= fitReach { // the estimates so far must do
 				return estimates, nil
 			}
 			if few.spent && e.extend() {
@@ -101,9 +102,9 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not come near it; give another delta or epsilon, or a noise multiplier", e.epsilon)}
 }
 
-// goal is the grid index that matters: where the target is expected or, if what is left of the
-// whole budget could not verify a mean of 0 there, the least above it where it could; limited then
-// is true.
+// goal is the grid index that matters: where the target is expected or, if the rest of the
+// whole budget could not verify a mean of 0 there, the least above it where it could; limited
+// then is true.
 func (e *estimator) goal(m model, target float64) (index int, limited bool) {
 	index = gridIndex(m.at(target))
 	most := gridIndex(m.bounds[len(m.bounds)-1].NoiseMultiplier)
@@ -134,7 +135,7 @@ func (e *estimator) after(m model, low, goal int) (next int, ok bool) {
 			return j, true
 		}
 	}
-	// Nearer to the target than what is known, where that can be afforded.
+	// Nearer to the target than any estimate so far, where the budget affords it.
 	for j := at + 7; j < least-1; j++ {
 		if affordable(j) {
 			return j, true

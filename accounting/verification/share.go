@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// planShare is the part of a budget that estimates may take, mostShare the part until one of them
-// is near δ, and proofShare that of the search for a smaller noise multiplier that needs no
-// samples.
+// planShare is the part of a budget that estimates may take, mostShare the part until one of
+// them is near δ, and proofShare the part of the search for a smaller noise multiplier that
+// needs no samples.
 const (
 	planShare  = 1.0 / 3
 	mostShare  = 0.55
@@ -29,13 +29,13 @@ func (p Problem) tablesToCome() float64 {
 // of some ten times as many.
 const advisedEstimates = 30
 
-// share is what estimates may take of a budget: samples, or time of processors, in which tables
-// count too. The zero share has no bound.
+// share is the part of a budget that estimates may take: samples, or time of processors, in
+// which tables count too. The zero share has no bound.
 type share struct {
 	samples float64
 	seconds float64 // since the plan began
 	reserve float64 // of the same unit, see extend
-	whole   float64 // of which this is a part, of the same unit
+	whole   float64 // the whole budget, of the same unit
 	budget  string  // the whole one, in words
 	most    float64 // samples that could be drawn when the first estimate began
 
@@ -44,7 +44,7 @@ type share struct {
 	processor time.Duration        // at begun
 }
 
-// spent is what a plan has taken of a budget.
+// spent is the part of a budget that a plan has taken.
 type spent struct {
 	samples uint64
 	seconds float64 // of processors
@@ -58,8 +58,8 @@ func (p Problem) after(first *Plan) Problem {
 	return p
 }
 
-// newShare is that of a problem whose plan begins now: of a time all of it, until the first
-// estimate begins. A verification up to a given part of δ has none.
+// newShare is the share of a problem when its plan begins: the whole of a budget in time, until
+// the first estimate begins. A verification up to a given part of δ has none.
 func (p Problem) newShare() share {
 	before := time.Duration(p.before.seconds * float64(time.Second))
 	s := share{begun: time.Now().Add(-before), clock: processorTime}
@@ -83,8 +83,9 @@ func (p Problem) newShare() share {
 	return s
 }
 
-// proofRatio is how near to the smallest noise multiplier that needs no samples the search for one
-// comes, where there are samples for others: candidates of which they decide are far below it.
+// proofRatio is how near the search comes to the smallest noise multiplier that needs no
+// samples, where there are samples for others: the candidates that samples decide are far below
+// it.
 const proofRatio = 1.03
 
 // timeForProofs says whether the search for the smallest noise multiplier that needs no samples may
@@ -104,7 +105,7 @@ func (e *estimator) timeForFineProofs(float64, float64) bool {
 	return e.share.whole == 0 || e.share.samples > 0 || e.used() < e.share.whole
 }
 
-// limitTo leaves the estimates so much of what is left of the budget.
+// limitTo leaves the estimates this part of the remaining budget.
 func (e *estimator) limitTo(part float64) {
 	switch {
 	case e.share.samples > 0:

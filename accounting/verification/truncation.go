@@ -16,7 +16,7 @@ import (
 // themselves (F3.6), or by the pair without truncation and a cost in δ (F3.11). The problem's
 // byCost chooses the second.
 
-// pair is the run whose pair is sampled or bounded.
+// pair returns the run that defines the sampled or bounded pair.
 func (p Problem) pair() accounting.Run {
 	if p.byCost {
 		return p.Run.Untruncated()
@@ -24,7 +24,7 @@ func (p Problem) pair() accounting.Run {
 	return p.Run
 }
 
-// cost is what truncation adds to a divergence; nil where the run's own pair is used.
+// cost is the addition of truncation to a divergence; nil where the run's own pair is used.
 func (p Problem) cost(noiseMultiplier float64, d montecarlo.Direction) (*accounting.Truncated, error) {
 	if !p.byCost {
 		return nil, nil
@@ -59,7 +59,7 @@ func truncationCost(run accounting.Run, noiseMultiplier, epsilon float64, d mont
 	return run.TruncationCost(d, epsilon, m)
 }
 
-// moments are those of a run by its scheme; none where there are none.
+// moments returns the moments of a run by its scheme; none where the scheme has none.
 func moments(run accounting.Run, noiseMultiplier float64) (accounting.Moments, error) {
 	m := accounting.Moments{NoiseMultiplier: noiseMultiplier}
 	list, err := tilt.Moments(run.Untruncated().Loss(noiseMultiplier))
@@ -93,8 +93,8 @@ const (
 	dear  = 0.5
 )
 
-// truncated plans for a run with a maximum batch size. Where both ways are open, that with less
-// noise is taken: nothing of what was estimated for the other one certifies anything.
+// truncated plans for a run with a maximum batch size. Where both ways are open, the one with
+// less noise is taken: the estimates for the other certify nothing.
 func (p Problem) truncated(ctx context.Context) (*Plan, error) {
 	byCost, own := p, p
 	byCost.byCost, own.byCost = true, false
@@ -190,11 +190,11 @@ func (p Problem) suggest(ctx context.Context) (int, error) {
 	return Suggest(p.Run, noise, p.Epsilon, p.Delta)
 }
 
-// noiseMultiplier is that of the main candidate.
+// noiseMultiplier is the noise multiplier of the main candidate.
 func (out *Plan) noiseMultiplier() float64 { return out.Protocol.Candidates[0].NoiseMultiplier }
 
-// share is the largest part of delta that truncation takes from a trial. A trial without samples
-// whose total is far below delta, as one whose divergence is 0, has that to spare.
+// share is the largest part of delta that truncation takes from a trial. A trial without
+// samples and with a total far below delta, as where the divergence is 0, has that to spare.
 func (out *Plan) share(delta float64) (share float64) {
 	for _, c := range out.Protocol.Candidates {
 		for _, t := range c.Trials {

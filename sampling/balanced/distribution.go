@@ -199,7 +199,7 @@ func (l *Distribution) hazard(class, step int) uint64 { return l.hazards[step*(l
 // at a step: a multiple of 2^-53.
 func (l *Distribution) Hazard(class, step int) float64 { return float64(l.hazard(class, step)) / One }
 
-// Starts returns the probabilities of the classes before the first step: those of Most and Most-1,
+// Starts returns the probabilities of the classes before the first step: of Most and of Most-1;
 // others are 0.
 func (l *Distribution) Starts() (most, less float64) {
 	return float64(l.more) / One, float64(One-l.more) / One

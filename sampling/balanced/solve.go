@@ -20,7 +20,7 @@ const (
 // sum.
 type weights struct {
 	steps, minSep, most int
-	more                float64   // probability of the class most at the start; that of most-1 otherwise
+	more                float64   // probability of the class most at the start; the class is most-1 otherwise
 	omega               []float64 // of each step
 	w                   []float64 // W_i^j
 	free                []float64 // Pr[free before step i with j left]
@@ -101,10 +101,10 @@ func (x *weights) rescale() {
 	}
 }
 
-// solve finds the ω whose rates are all alike: the distribution of maximal entropy. It is the
-// minimum of the convex function ln W - Σ (κ/n) ln ω_i of the ln ω_i, whose gradient is g times
-// κ/n. Steps along g have the length of Barzilai and Borwein, which needs 10 rounds for few
-// participations and 600 where κb/n is 9/10.
+// solve finds the ω with equal rates: the distribution of maximal entropy. It is the minimum of
+// the convex function ln W - Σ (κ/n) ln ω_i of the ln ω_i; the gradient of this function is g
+// times κ/n. Steps along g have the length of Barzilai and Borwein, which needs 10 rounds for
+// few participations and 600 where κb/n is 9/10.
 func (x *weights) solve(participations float64) error {
 	rate := participations / float64(x.steps)
 	g, last, moved := make([]float64, x.steps), make([]float64, x.steps), make([]float64, x.steps)

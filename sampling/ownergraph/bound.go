@@ -9,7 +9,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Bound bounds how much of one owner's data a run uses (F4; arXiv 2602.09338,
@@ -22,10 +22,10 @@ type ParamError = param.Error
 // getting one more copy iff each of its owners still has room, until a pass adds nothing. An
 // example that once found an owner full finds it full in every later pass.
 //
-// With MaxNeighborhood k_e > 0, the examples e whose neighbourhood |N(e)| in the graph bounded so
-// far exceeds k_e are then dropped, all at once. Since dropping examples only makes the
-// neighbourhoods of others smaller, every |N(e)| of the result is at most k_e, and the outcome
-// depends on no order. The room that they leave is not filled again.
+// With MaxNeighborhood k_e > 0, the examples e whose neighbourhood |N(e)| in the graph bounded
+// so far exceeds k_e are then dropped, all at once. Since every drop only makes the
+// neighbourhoods of other examples smaller, every |N(e)| of the result is at most k_e, and the
+// outcome depends on no order. The room that they leave is not filled again.
 //
 // The result is a function of the graph and the key.
 type Bound struct {
@@ -67,7 +67,7 @@ type Bounded struct {
 	Graph   *Graph   // the graph that was bounded, whole
 	Copies  []uint32 // by example of Graph: how often it is kept, 0 if it is dropped
 	Pools   *Pools   // with pools: of those an example is kept once that are in any; otherwise nil
-	Summary Summary  // counts of what was given, kept and dropped
+	Summary Summary  // counts of examples given, kept and dropped
 }
 
 // Greedy bounds g, one example after the other. It is the reference for the distributed transform.
@@ -103,10 +103,10 @@ func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
 	return copies
 }
 
-// Fill is the greedy pass of [Bound], from any state of it: owners has the owners of each example,
-// order the examples to be considered, in their order, rooms how many more examples each owner may
-// have, and copies how often each example has been kept. An example whose copies are c waits for
-// pass c; pass most-1 is the last. Fill changes rooms and copies.
+// Fill is the greedy pass of [Bound], from any state of it: owners has the owners of each
+// example, order the examples to be considered, in their order, rooms how many more examples
+// each owner may have, and copies how often each example has been kept. An example with c
+// copies waits for pass c; pass most-1 is the last. Fill changes rooms and copies.
 func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
 	live := order
 	for pass := uint32(0); pass < most && len(live) > 0; pass++ {

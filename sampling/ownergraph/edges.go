@@ -48,8 +48,8 @@ func (e *Edges) AppendBinary(b []byte) ([]byte, error) {
 	return e.Owners.appendBinary(e.Examples.appendBinary(b)), nil
 }
 
-// UnmarshalBinary replaces the batch, types included, with what AppendBinary wrote. It copies what
-// it keeps.
+// UnmarshalBinary replaces the batch, types included, with the output of AppendBinary. It keeps
+// no part of b.
 func (e *Edges) UnmarshalBinary(b []byte) error {
 	b, err := e.Examples.decode(b)
 	if err == nil {
@@ -87,7 +87,7 @@ func (c *IDs) appendBinary(b []byte) []byte {
 	return append(b, c.text...)
 }
 
-// decode reads one column and returns what follows it.
+// decode reads one column and returns the rest of b.
 func (c *IDs) decode(b []byte) ([]byte, error) {
 	if len(b) == 0 || b[0] > byte(String) {
 		return nil, ErrEncoding

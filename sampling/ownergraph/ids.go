@@ -10,7 +10,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// IDType says what the ids of a column are.
+// IDType is the type of the ids of a column.
 type IDType uint8
 
 const (
@@ -31,7 +31,7 @@ func (t IDType) String() string {
 // MarshalText writes "int64" or "string".
 func (t IDType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the output of MarshalText.
 func (t *IDType) UnmarshalText(b []byte) error {
 	switch string(b) {
 	case "int64":

@@ -76,7 +76,7 @@ func (g *Graph) sharing(copies []uint32) *sharing {
 // owners.
 func (s *sharing) oneByOne(sizes []int64) {
 	lists := s.owners.transpose(s.of)
-	seen := make([]uint32, len(s.examples)) // by example: 1 + the last one in whose neighbourhood it was counted
+	seen := make([]uint32, len(s.examples)) // by example: 1 + the last one that counted it in its neighbourhood
 	for i, e := range s.examples {
 		size := int64(0)
 		for _, u := range s.owners.At(i) {
@@ -94,11 +94,12 @@ func (s *sharing) oneByOne(sizes []int64) {
 // byPrefix is oneByOne for owners of many examples. It returns how many entries of owners' lists
 // were added to a union.
 //
-// N(e) is the union of the lists of e's owners. Each example's owners are put in one order, those
-// with most examples first, and examples are taken in the order of these sequences of owners: one
-// and the next share a prefix, whose union is kept. So an owner's list is added once for every
-// prefix that ends with it, and that of an owner of nearly all examples about once, not once for
-// each of its examples. That is never more than to add the lists of every example's owners afresh.
+// N(e) is the union of the lists of e's owners. Each example's owners are put in one order,
+// those with most examples first, and examples are taken in the order of these sequences of
+// owners: one and the next share a prefix, and the union of the prefix is kept. So an owner's
+// list is added once for every prefix that ends with it. The list of an owner of nearly all
+// examples is added about once, not once for each of its examples. This is never more work than
+// adding the lists of every example's owners afresh.
 func (s *sharing) byPrefix(sizes []int64) (added int64) {
 	owners := s.largestFirst()
 	lists := owners.transpose(s.of)

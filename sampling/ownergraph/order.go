@@ -13,10 +13,10 @@ import (
 type Order uint8
 
 const (
-	// FewestOwners takes the examples with the fewest owners first, those of [ManyOwners] owners
-	// and more alike, and equal ones at random. An example that is kept takes room from each of its
-	// owners, so this keeps more examples than a random order; they are those with few owners
-	// rather than with many.
+	// FewestOwners takes the examples with the fewest owners first, and equal ones at random;
+	// [ManyOwners] owners and more count alike. An example that is kept takes room from each of
+	// its owners, so this keeps more examples than a random order, and rather examples with few
+	// owners than with many.
 	FewestOwners Order = iota
 	// Random takes the examples at random, whatever their owners. One with many owners still finds
 	// one of them full more often than one with few.
@@ -39,7 +39,7 @@ func (o Order) String() string {
 // MarshalText writes a name of [Orders].
 func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the output of MarshalText.
 func (o *Order) UnmarshalText(b []byte) error {
 	for i, name := range Orders {
 		if string(b) == name {

@@ -10,7 +10,8 @@ import (
 // MaxPools is the greatest number of pools of a [Bound].
 const MaxPools = 1 << 12
 
-// Pools are pools for rotation (F3.12): sets of examples in each of which no owner has two.
+// Pools are pools for rotation (F3.12): sets of examples, with at most one example of an owner
+// in each.
 //
 // They are filled one after the other, each from all of the graph, by the greedy pass of [Bound]
 // with room for one example an owner. Examples that are in fewer of the pools so far come first,
@@ -108,7 +109,7 @@ func (p *Pools) cut(pool []uint32, used []uint16, size int) []uint32 {
 	return kept
 }
 
-// poolsOf returns by example the pools that it is in, of which there are as many as used says.
+// poolsOf returns by example the pools that it is in; used has their number.
 func poolsOf(pools [][]uint32, used []uint16) Lists {
 	l := Lists{Starts: make([]uint32, len(used)+1)}
 	for e, times := range used {

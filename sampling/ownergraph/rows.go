@@ -11,7 +11,7 @@ type Rows struct {
 	First    int64    // number of the first row; rows are numbered from 0
 	Examples IDs      // ascending
 	Copies   []uint32 // by row: how often the example is kept, at least 1
-	Ends     []uint32 // by row: where its owners end in Owners; they begin where those of the row before end
+	Ends     []uint32 // by row: where its owners end in Owners; they begin where the row before ends
 	Owners   IDs      // each row's ascending and distinct
 	Pools    []uint32 // of a table with pools: those that each row is in, ascending, at least one
 	PoolEnds []uint32 // by row: where its pools end in Pools; empty for a table without
@@ -96,8 +96,8 @@ func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// FirstRow returns the number of the first row of what [Rows.AppendBinary] wrote, without decoding
-// the rest.
+// FirstRow returns the number of the first row in the output of [Rows.AppendBinary], without
+// decoding the rest.
 func FirstRow(b []byte) (int64, error) {
 	first, k := binary.Varint(b)
 	if k <= 0 {
@@ -106,7 +106,7 @@ func FirstRow(b []byte) (int64, error) {
 	return first, nil
 }
 
-// UnmarshalBinary replaces r with what AppendBinary wrote. It copies what it keeps.
+// UnmarshalBinary replaces r with the output of AppendBinary. It keeps no part of b.
 func (r *Rows) UnmarshalBinary(b []byte) error {
 	first, k := binary.Varint(b)
 	if k <= 0 {

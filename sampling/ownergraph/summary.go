@@ -7,7 +7,7 @@ import (
 
 // Bin is a value of a histogram and how often it occurs.
 type Bin struct {
-	Value int64 `json:"value"` // what was counted, such as examples per owner
+	Value int64 `json:"value"` // the quantity that was counted, such as examples per owner
 	Count int64 `json:"count"` // how often, at least 1
 }
 
@@ -35,7 +35,7 @@ func (h Histogram) Of(value int64) int64 {
 	return 0
 }
 
-// Summary is what may be told about a bounded graph; the graph is public.
+// Summary holds the figures of a bounded graph that may be told; the graph is public.
 type Summary struct {
 	Examples       int64 `json:"examples"`        // given; counts of this struct are at least 0
 	Owners         int64 `json:"owners"`          // given
@@ -52,7 +52,7 @@ type Summary struct {
 	KeptPerOwner  Histogram `json:"kept_examples_per_owner"`  // over the owners: copies kept, from 0
 	GivenOwners   Histogram `json:"given_owners_per_example"` // over the examples
 	KeptOwners    Histogram `json:"kept_owners_per_example"`  // over the examples kept
-	Neighborhoods Histogram `json:"neighborhoods"`            // over the kept copies: |N(e)|; empty with pools, in each of which it is 1
+	Neighborhoods Histogram `json:"neighborhoods"`            // over the kept copies: |N(e)|; empty with pools, where it is 1 in each
 
 	Coverage *Coverage `json:"coverage,omitempty"` // of pools; nil without
 }
@@ -117,7 +117,7 @@ func (r *Bounded) summarize(b Bound) {
 	s.Neighborhoods = neighborhoods.histogram()
 }
 
-// tally counts values, most of which are small.
+// tally counts values; most of them are small.
 type tally struct {
 	small [256]int64
 	large map[int64]int64

@@ -14,14 +14,14 @@ import (
 // to 15 the number of the 64-byte block, low half first, and i, low half first: in terms of the
 // RFC, the block's number is counter and first word of the nonce, and i the rest of the nonce.
 type ChaCha struct {
-	state  [16]uint32 // words 12 to 15 are those of the last call
+	state  [16]uint32 // words 12 to 15 are left from the last call
 	groups [16 * 8]uint64
 }
 
 // chachaRounds is the number of rounds.
 const chachaRounds = 12
 
-// NewChaCha returns the source of key, all 256 bits of which it takes.
+// NewChaCha returns the source of key. It takes all 256 bits of the key.
 func NewChaCha(key Key) *ChaCha {
 	c := &ChaCha{state: [16]uint32{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574}}
 	for i := range 8 {
@@ -97,8 +97,8 @@ func chachaBlock(dst []uint64, state *[16]uint32, rounds int) {
 	}
 }
 
-// chachaGroups sets dst to groups of chachaVectors blocks each, from the block of state on, whose
-// number must not pass a multiple of 2³².
+// chachaGroups sets dst to groups of chachaVectors blocks each, from the block of state on. The
+// block number must not pass a multiple of 2³².
 func chachaGroups(dst *uint64, state *[16]uint32, groups int) {
 	if chachaVectors == 16 {
 		chacha512(dst, state, groups)

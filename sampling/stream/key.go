@@ -19,9 +19,9 @@ import (
 // RootSize is the length of a root key in bytes, and of a key file.
 const RootSize = 32
 
-// Root is the secret that all of a deployment's randomness comes from. It lives in a file that only
-// its owner can read, or in an object whose bucket's policy says who can, never on a command line,
-// in a log or in a pipeline graph. Its zero value is not a key.
+// Root is the secret that all of a deployment's randomness comes from. It lives in a file that
+// only its owner can read, or in an object with access by its bucket's policy, never on a
+// command line, in a log or in a pipeline graph. Its zero value is not a key.
 type Root struct{ secret [RootSize]byte }
 
 // String hides the secret from every formatting verb.

@@ -16,17 +16,17 @@
 //
 // # Construction
 //
-// With AES-128 and independent keys K1, K2 (the halves of the Key), word pair c of an address A is
-// the block AES_K2(A xor c), low word first, little endian. The address of an integer id is
-// AES_K1(copy ‖ id), a permutation, so that different ids never share an address; that of a string
-// is the first half of HMAC-SHA256 under a third key. Both are hash-then-encrypt (two-block CBC-MAC
-// with independent keys): a pseudorandom function of the pair (id, counter), with id and counter in
-// fields of their own. Two streams of N meet with probability below (N L)²/2^129 for L blocks each:
-// under 2^-56 for 1e8 streams of 1000 blocks.
+// With AES-128 and independent keys K1, K2 (the halves of the Key), word pair c of an address A
+// is the block AES_K2(A xor c), low word first, little endian. The address of an integer id is
+// AES_K1(copy ‖ id), a permutation, so that different ids never share an address; the address
+// of a string is the first half of HMAC-SHA256 under a third key. Both are hash-then-encrypt
+// (two-block CBC-MAC with independent keys): a pseudorandom function of the pair (id, counter),
+// with id and counter in fields of their own. Two streams of N meet with probability below (N
+// L)²/2^129 for L blocks each: under 2^-56 for 1e8 streams of 1000 blocks.
 //
-// Bulk block c of number i is AES_K(i ‖ c), both fields 64 bits, big endian: distinct inputs of one
-// permutation. ChaCha has a key of 256 bits, and block and number in fields of its state. What
-// these functions return is frozen; a test holds vectors of it.
+// Bulk block c of number i is AES_K(i ‖ c), both fields 64 bits, big endian: distinct inputs of
+// one permutation. ChaCha has a key of 256 bits, and block and number in fields of its state.
+// The results of these functions are frozen; a test holds vectors of them.
 //
 // Stability: stable.
 package stream

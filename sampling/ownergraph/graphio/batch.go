@@ -79,7 +79,7 @@ func (b *batcher) watch(column int, name string, line int64) {
 	}
 }
 
-// finish hands on what is left, and the warnings.
+// finish hands on the rest, and the warnings.
 func (b *batcher) finish() error {
 	if len(b.noted) == 0 || len(b.list) > 0 {
 		return b.flush()
@@ -101,7 +101,7 @@ func (b *batcher) full() error {
 	return b.flush()
 }
 
-// flush hands on what is there, unless there were faults.
+// flush hands on the edges so far, unless there were faults.
 func (b *batcher) flush() error {
 	if err := b.ctx.Err(); err != nil {
 		return err

@@ -81,7 +81,7 @@ func decompress(f File, compression string) (io.ReadCloser, error) {
 	return io.NopCloser(r), nil
 }
 
-// corrupt puts into words what a decompressor says of a damaged file.
+// corrupt puts a decompressor's error about a damaged file into words.
 func corrupt(err error) error {
 	switch {
 	case err == errDense:

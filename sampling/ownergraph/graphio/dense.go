@@ -8,9 +8,9 @@ import (
 	"minsep/internal/words"
 )
 
-// A file of a few kilobytes can stand for billions of edges: one line that repeats, or numbers that
-// follow each other. What is read from a file is therefore bounded by its size. An edge counts as
-// one unit, and every unitText bytes of string ids as one more.
+// A file of a few kilobytes can stand for billions of edges: one line that repeats, or numbers
+// that follow each other. The amount read from a file is therefore bounded by its size. An edge
+// counts as one unit, and every unitText bytes of string ids as one more.
 const (
 	freeUnits    = 1 << 22 // of any file
 	unitsPerByte = 4       // and for each of its bytes
@@ -44,7 +44,7 @@ func (b *batcher) weigh() {
 	b.units = int64(b.Examples.Len() + text/unitText)
 }
 
-// errDense is what reading ends with where a compressed text is too long.
+// errDense ends the reading of a compressed text that is too long.
 var errDense = errors.New("the text of a compressed file is longer than it may be")
 
 // denseText is the fault of a compressed file of so many bytes.
@@ -54,7 +54,7 @@ func denseText(size int64) *Fault {
 
 func mostText(size int64) int64 { return freeText + textPerByte*size }
 
-// bounded reads what a file of so many bytes decompresses to.
+// bounded reads the decompressed text of a file, up to the limit for its size.
 type bounded struct {
 	io.ReadCloser
 	left int64

@@ -9,14 +9,14 @@
 //
 // # Guarantee
 //
-// Ids are kept as given: no trimming, no change of case, no number read through a float. An owner
-// that is written in two ways would be two owners, with twice the contribution, so nothing is
-// guessed: what does not fit the type of its column, a number that is no plain integer, blanks
-// around an id, an empty id, a first line that may or may not be a header, or an example without
-// owners is a [Fault]. Nothing is left out in silence.
+// Ids are kept as given: no trimming, no change of case, no number read through a float. An
+// owner that is written in two ways would be two owners, with twice the contribution, so
+// nothing is guessed: a value that does not fit the type of its column, a number that is no
+// plain integer, blanks around an id, an empty id, a first line that may or may not be a
+// header, or an example without owners is a [Fault]. Nothing is left out in silence.
 //
-// A Fault names the file, the line or row group, the column and the rule, and says what kind of
-// value was found; it never holds the value, since ids may be personal.
+// A Fault names the file, the line or row group, the column and the rule, and says which kind
+// of value was found; it never holds the value, since ids may be personal.
 //
 // Stability: may change with every release.
 package graphio

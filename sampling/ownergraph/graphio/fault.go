@@ -17,8 +17,8 @@ type Fault struct {
 	RowGroup int    // 1-based, of a Parquet file; 0 if the fault is no row group's
 	Row      int64  // 1-based within the row group; 0 if unknown
 	Column   string // name or 1-based position; empty if the fault is no column's
-	Found    string // what was found, for example "an empty field"
-	Rule     string // what must be, and which option changes it
+	Found    string // the kind of value found, for example "an empty field"
+	Rule     string // the rule, and the option that changes it
 	Err      error  // the cause, or nil
 }
 
@@ -63,7 +63,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 // MaxFaults is how many faults the reading of one split reports before it gives up.
 const MaxFaults = 10
 
-// faults collects what is wrong with one split.
+// faults collects the faults of one split.
 type faults struct{ list []error }
 
 // add records f and says whether there is room for more.

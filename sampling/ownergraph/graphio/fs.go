@@ -12,12 +12,12 @@ import (
 
 // FS is where input files are: [Files], unless a program has another.
 type FS interface {
-	// Open opens a file whose name Expand gave.
+	// Open opens a file by a name from Expand.
 	Open(ctx context.Context, name string) (File, error)
-	// Expand returns the files that a path stands for, in order: a file stands for itself, a folder
-	// for the files in it and in its folders, and a pattern for what matches it. Names that begin
-	// with "." or "_" are left out, unless the path itself, or the part of the pattern that matches
-	// them, begins so. No file at all is an error.
+	// Expand returns the files that a path stands for, in order: a file stands for itself, a
+	// folder for the files in it and in its folders, and a pattern for the files that match it.
+	// Names that begin with "." or "_" are left out, unless the path itself, or the part of the
+	// pattern that matches them, begins so. No file at all is an error.
 	Expand(ctx context.Context, path string) ([]string, error)
 }
 
@@ -47,7 +47,7 @@ func (Files) Open(ctx context.Context, name string) (File, error) {
 type storedFile struct{ store.File }
 
 // Stamp is the size and the time of the last change of a local file. Of an object it is the
-// generation or the ETag; what is read of it is of that version, or an error.
+// generation or the ETag; every read of it is of that version, or an error.
 func (f storedFile) Stamp() (string, error) {
 	local, is := f.File.(interface{ Stat() (fs.FileInfo, error) })
 	if !is {
@@ -60,8 +60,8 @@ func (f storedFile) Stamp() (string, error) {
 	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// Expand says which files path stands for. In an object store as on this machine, folders are what
-// is between slashes.
+// Expand says which files path stands for. In an object store as on this machine, slashes
+// separate folders.
 func (Files) Expand(ctx context.Context, path string) ([]string, error) {
 	if path == "-" {
 		return nil, errors.New("standard input is read where the commands bound and form are given it; a file of this name is ./-")

@@ -12,7 +12,7 @@ import (
 // hiveNull stands in the name of a folder for a value that is null.
 const hiveNull = "__HIVE_DEFAULT_PARTITION__"
 
-// folderColumn is a column whose value stands in the name of a folder, as in owner_id=3/part-0.csv.
+// folderColumn is a column with its value in the name of a folder, as in owner_id=3/part-0.csv.
 // Hive, Spark and Arrow write tables so.
 type folderColumn struct{ name, value string } // value as it is written there
 
@@ -29,7 +29,7 @@ func folderColumns(file string) (list []folderColumn) {
 	return list
 }
 
-// inFolders finds a column among those of the folders. The value is "" if it is not there, and
+// inFolders finds a column among the folders' columns. The value is "" if it is not there, and
 // never otherwise.
 func inFolders(list []folderColumn, names []string) (value string, fault *Fault) {
 	for _, c := range list {
@@ -56,7 +56,7 @@ func inFolders(list []folderColumn, names []string) (value string, fault *Fault)
 	return value, nil
 }
 
-// folders takes from the names of the folders what the file does not say itself.
+// folders takes the columns that the file lacks from the names of the folders.
 func (in *inspected) folders(o *Options) (fault *Fault) {
 	s := &in.split
 	list := folderColumns(s.Path)
@@ -82,8 +82,8 @@ func (in *inspected) folders(o *Options) (fault *Fault) {
 	return nil
 }
 
-// checkFolders refuses a list of examples in a folder such as author=ada below what the user named,
-// which may well say the owner.
+// checkFolders refuses a list of examples in a folder such as author=ada below the path that
+// the user named; the folder may well name the owner.
 func (in *inspected) checkFolders(named string, o *Options) *Fault {
 	if !in.split.SingleOwner || o.SingleOwner {
 		return nil

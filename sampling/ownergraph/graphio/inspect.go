@@ -15,7 +15,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// idType is what a file says of the type of a column.
+// idType is the type of a column as far as the file tells it.
 type idType struct {
 	known bool // there was a record, or a schema
 	fixed bool // the format decides, not the option or the first record

@@ -10,14 +10,14 @@ import (
 	"minsep/sampling/stream"
 )
 
-// jsonFault is what is wrong with a line of NDJSON.
+// jsonFault is the fault of a line of NDJSON.
 type jsonFault struct{ column, found, rule string }
 
 func (f *jsonFault) Error() string { return f.found + ": " + f.rule }
 
 const maxJSONDepth = 100
 
-// jsonColumn is a column to be filled from JSON, whose type may still be open.
+// jsonColumn is a column to be filled from JSON; its type may still be open.
 type jsonColumn struct {
 	names []string // that the key may have
 	ids   *ownergraph.IDs

@@ -16,8 +16,8 @@ var errLongLine = fmt.Errorf("a line of more than %d MiB", MaxLine>>20)
 type lines struct {
 	r      io.Reader
 	buf    []byte
-	start  int   // of what has not been given yet in buf
-	end    int   // of what has been read into buf
+	start  int   // in buf, of the text not given yet
+	end    int   // in buf, of the text read
 	offset int64 // of buf[start] in the text
 	to     int64 // lines that begin at this offset or later are not given; 0 for all
 	number int64 // lines given so far
@@ -174,8 +174,8 @@ func (t *table) quoted(line []byte) error {
 	return nil
 }
 
-// quotedField reads the rest of a field after its opening quote, and says what is left of the line
-// and whether another field follows.
+// quotedField reads the rest of a field after its opening quote, and returns the rest of the
+// line and whether another field follows.
 func (t *table) quotedField(line []byte) (rest []byte, more bool, err error) {
 	for {
 		i := bytes.IndexByte(line, '"')

@@ -4,7 +4,7 @@ import (
 	"minsep/internal/param"
 )
 
-// ParamError is an option whose value breaks a rule.
+// ParamError is an option with a value that breaks a rule.
 type ParamError = param.Error
 
 // The formats of files. A one-column list is CSV or TSV with one column.
@@ -42,7 +42,7 @@ type Options struct {
 	ExampleType, OwnerType string
 	// SingleOwner reads examples only; each is its own owner. Lists of one column need not say so.
 	SingleOwner bool
-	// SkipOwnerless leaves out examples whose list of owners is empty or null, and counts them.
+	// SkipOwnerless leaves out examples with an empty or null list of owners, and counts them.
 	// Otherwise they are faults.
 	SkipOwnerless bool
 	// SplitBytes is the size of a split to aim at. 0: 32 MiB.

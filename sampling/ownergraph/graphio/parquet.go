@@ -195,7 +195,7 @@ func (g *rowGroup) read(file *idcolumn.File, group int) (err error) {
 	return g.readFlat()
 }
 
-// idFault records what is wrong with a row of a column, and returns errTooMany, or errDamaged if it
+// idFault records the fault of a row of a column, and returns errTooMany, or errDamaged if it
 // is no fault of one value.
 func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
 	value, isValue := err.(idcolumn.ValueError)

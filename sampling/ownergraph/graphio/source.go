@@ -175,7 +175,7 @@ func (s *Source) Read(ctx context.Context, emit func(*Batch) error) error {
 	return errors.Join(errs...)
 }
 
-// Stamp says which state of which files this is: it differs after a change of one of them.
+// Stamp identifies the state of the files: it differs after a change of one of them.
 func (s *Source) Stamp() string {
 	sum := sha256.New()
 	for _, split := range s.firsts() {

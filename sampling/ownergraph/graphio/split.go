@@ -38,20 +38,20 @@ type Split struct {
 	Example   int    `json:"example,omitempty"`   // 0-based positions
 	Owner     int    `json:"owner,omitempty"`     // 0-based position
 
-	// What the name of a folder says, of the example or of the owner of all records; "" if it says
-	// nothing.
+	// The example or the owner of all records, from the name of a folder; "" if no folder names
+	// it.
 	FolderExample string `json:"folder_example,omitempty"`
 	FolderOwner   string `json:"folder_owner,omitempty"`
 	// Strings that were asked for by name are kept as they are written, and integers are read as
 	// their digits.
 	ExampleAsIs bool `json:"example_as_is,omitempty"`
 	OwnerAsIs   bool `json:"owner_as_is,omitempty"`
-	// Number is that of the file in the graph, from 1.
+	// Number is the file's number in the graph, from 1.
 	Number int `json:"number,omitempty"`
 
 	// NDJSON and Parquet: the columns by name. NDJSON may have one of several names for the owners.
 	ExampleColumn string   `json:"example_column,omitempty"` // its name
-	OwnerColumns  []string `json:"owner_columns,omitempty"`  // names, of which one is there
+	OwnerColumns  []string `json:"owner_columns,omitempty"`  // names; one of them is there
 
 	// Parquet: row groups FirstRowGroup (0-based) and on.
 	FirstRowGroup int `json:"first_row_group,omitempty"`
@@ -60,10 +60,11 @@ type Split struct {
 
 var errTooMany = errors.New("graphio: too many faults")
 
-// Read gives the edges of the split in the order of the file, in batches of about [BatchEdges]. The
-// batch is reused: emit must not keep it. On a fault, Read goes on to look for more, up to
-// [MaxFaults], and returns them joined; edges that follow the first fault are not emitted, and what
-// was emitted before must not be used. An error of emit is returned as it is. A nil fs is [Files].
+// Read gives the edges of the split in the order of the file, in batches of about [BatchEdges].
+// The batch is reused: emit must not keep it. On a fault, Read goes on to look for more, up to
+// [MaxFaults], and returns them joined; edges that follow the first fault are not emitted, and
+// the edges emitted before must not be used. An error of emit is returned as it is. A nil fs is
+// [Files].
 func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error {
 	if fs == nil {
 		fs = Files{}
@@ -91,7 +92,7 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	if err == errTooMany {
 		err = nil
 	}
-	if fault := s.unchanged(f); fault != nil { // and what was read is worth nothing, faults included
+	if fault := s.unchanged(f); fault != nil { // and everything read is worth nothing, faults included
 		return errors.Join(fault, f.Close())
 	}
 	return errors.Join(b.err(), err, f.Close())
@@ -108,7 +109,7 @@ func (s *Split) unchanged(f File) error {
 	return nil
 }
 
-// countFrom turns line numbers within the split into those of the file.
+// countFrom turns line numbers within the split into line numbers of the file.
 func (b *batcher) countFrom(f File) {
 	if len(b.list)+len(b.noted) == 0 || b.before == 0 {
 		return

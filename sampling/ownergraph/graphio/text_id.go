@@ -9,7 +9,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// kind says what a value is, for messages that must not show it.
+// kind describes a value, for messages that must not show it.
 type kind uint8
 
 const (
@@ -33,7 +33,7 @@ func (k kind) String() string {
 	}[k]
 }
 
-// rule says what a column of type t asks of a value of kind k.
+// rule is the rule of a column of type t that a value of kind k breaks.
 func (k kind) rule(t ownergraph.IDType) string {
 	switch k {
 	case empty:
@@ -132,8 +132,9 @@ func appendText(dst *ownergraph.IDs, field []byte, asIs bool) kind {
 	return fits
 }
 
-// textType is the type that the first record gives to a column, or why it gives none. What looks
-// like a number and is no canonical integer gives none: 7 and 007 would become two owners.
+// textType is the type that the first record gives to a column, or why it gives none. A field
+// that looks like a number and is no canonical integer gives none: 7 and 007 would become two
+// owners.
 func textType(field []byte) (ownergraph.IDType, kind) {
 	if _, k := parseInt(field); k == fits {
 		return ownergraph.Int64, fits

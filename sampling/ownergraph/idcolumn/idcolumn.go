@@ -1,9 +1,9 @@
 // Package idcolumn reads columns of ids from Parquet files, page by page, into [ownergraph.IDs].
 //
-// A file may be damaged or hostile: what it says of its own sizes is checked before memory is
-// allocated for it, and the reader returns [ErrCorrupt] where the library below panics. Ids are
-// integers of at most 64 bits, or strings and fixed-length bytes of at most 255 bytes, and neither
-// null nor empty; others are a [ValueError].
+// A file may be damaged or hostile: the sizes that it states are checked before memory is
+// allocated for them, and the reader returns [ErrCorrupt] where the library below panics. Ids
+// are integers of at most 64 bits, or strings and fixed-length bytes of at most 255 bytes, and
+// neither null nor empty; others are a [ValueError].
 //
 // Stability: may change with every release.
 package idcolumn
@@ -25,8 +25,8 @@ import (
 // ErrCorrupt is returned for a file that is not as Parquet files are.
 var ErrCorrupt = errors.New("the Parquet file is corrupt or truncated")
 
-// ErrLZ4 is returned for columns that are compressed with LZ4, whose decoder takes all memory when
-// the data are damaged.
+// ErrLZ4 is returned for columns that are compressed with LZ4: its decoder takes all memory
+// when the data are damaged.
 var ErrLZ4 = errors.New("LZ4 compression is not read: write the file with zstd, snappy or gzip")
 
 // ValueError is a value that is no id. It does not say which value it is.
@@ -51,7 +51,7 @@ type File struct {
 // Open reads the footer of a file of size bytes.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	defer guard(&err)
-	var tail [8]byte // the footer's length and the magic: the library allocates what it says
+	var tail [8]byte // the footer's length and the magic: the library allocates that length
 	if size < 12 {
 		return nil, ErrCorrupt
 	}
@@ -96,7 +96,7 @@ type Column struct {
 func (f *File) Top() []*parquet.Column { return f.Root().Columns() }
 
 // Column understands a top-level column: a flat one, a repeated one, and a list as Parquet's
-// logical type LIST makes it. The error says what else it found.
+// logical type LIST makes it. The error describes any other column.
 func (f *File) Column(top *parquet.Column) (c *Column, err error) {
 	defer guard(&err)
 	c = &Column{Name: top.Name()}
@@ -159,7 +159,7 @@ func idTypeOf(t parquet.Type) (id ownergraph.IDType, unsigned, ok bool) {
 	return 0, false, false
 }
 
-// hasHalfFloats says that a column holds half floats, whose type the library leaves out as it
+// hasHalfFloats says that a column holds half floats. The library leaves out their type as it
 // reads: their two bytes are no id, since 0 and -0 differ in them.
 func (f *File) hasHalfFloats(c *Column) bool {
 	leaf := 0
@@ -197,9 +197,9 @@ func (f *File) MostValues(columns []*Column) (most int64) {
 	return most
 }
 
-// Check compares what the footer says of a column in a row group with the column and the file, and
-// returns its size in the file. A row group without rows has no pages, whatever its footer says of
-// where they are: Arrow writes the offset 0 there.
+// Check compares the footer's entry for a column in a row group with the column and the file,
+// and returns its size in the file. A row group without rows has no pages, whatever offset its
+// footer gives: Arrow writes 0 there.
 func (f *File) Check(c *Column, group int) (bytes int64, err error) {
 	rg := &f.Metadata().RowGroups[group]
 	if c.leaf >= len(rg.Columns) {

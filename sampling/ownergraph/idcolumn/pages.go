@@ -9,7 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The library allocates what a page's header asks for before it looks at the page, so headers are
+// The library allocates the size in a page's header before it looks at the page, so headers are
 // read beforehand and held against these.
 const (
 	maxPageBytes  = 256 << 20

@@ -14,7 +14,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// values are those of a page or of a dictionary.
+// values are the values of a page or of a dictionary.
 type values struct {
 	kind    parquet.Kind
 	i64     []int64
@@ -119,7 +119,7 @@ func (f *File) Reader(c *Column, group int) (r *Reader, err error) {
 	return &Reader{col: c, pages: chunk.Pages(), left: chunk.NumValues()}, nil
 }
 
-// Close frees what the reader holds.
+// Close frees the reader's memory.
 func (r *Reader) Close() {
 	parquet.Release(r.page)
 	r.page = nil
