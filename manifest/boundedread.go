@@ -50,7 +50,7 @@ type BoundedPart struct {
 	columns []*idcolumn.Column
 }
 
-// columnNames are those of a part; the last is there with pools only.
+// columnNames are the names of a part's columns; the last is there with pools only.
 var columnNames = []string{rowColumn: "row", exampleColumn: "example_id", copiesColumn: "copies", ownersColumn: "owners", poolsColumn: "pools"}
 
 // OpenBoundedPart reads the footer of a part, which is a file of size bytes, and checks its

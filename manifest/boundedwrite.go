@@ -11,10 +11,10 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// Formats of a folder with a bounded graph: its rows, in part files. With pools, in each of which
-// an owner has one example and in all of them maybe many, the rows say in which they are. A reader
-// that does not know pools would take all rows for one bounded graph, so that this is a format of
-// its own, which readers of the first refuse.
+// Formats of a folder with a bounded graph: its rows, in part files. With pools, an owner has
+// one example in each pool and maybe many in all of them together; the rows then say in which
+// pools they are. A reader that does not know pools would take all rows for one bounded graph,
+// so that this is a format of its own, which readers of the first refuse.
 const (
 	BoundedFormat      = "minsep-bounded/1"
 	BoundedPoolsFormat = "minsep-bounded/1.1"

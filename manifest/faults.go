@@ -8,8 +8,8 @@ import (
 // mostFaults is how many faults the text of [Faults] says.
 const mostFaults = 20
 
-// Faults are faults of the files of a folder, of which there may be as many as an index can list.
-// All of them are wrapped, and the text has the first.
+// Faults are faults of the files of a folder, up to as many as an index can list. All of them
+// are wrapped, and the text has the first.
 type Faults []error
 
 func (f Faults) Error() string {

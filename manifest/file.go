@@ -99,7 +99,7 @@ func (f File) Check(ctx context.Context, dir string) error {
 	return &MismatchError{f.Name, "SHA-256"}
 }
 
-// digest is the SHA-256 of what is there.
+// digest is the SHA-256 of the file's contents.
 func (f File) digest(ctx context.Context, dir string) (Digest, error) {
 	r, err := store.Open(ctx, store.Join(dir, f.Name))
 	if err != nil {

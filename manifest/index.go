@@ -41,9 +41,9 @@ type Index struct {
 	Format  string       `json:"format"`         // for example "minsep-batches/1"
 	Version string       `json:"minsep_version"` // of minsep
 	RunID   stream.RunID `json:"run_id"`         // of the training run
-	// Secret is in the index of a secret folder: bytes that nobody can guess, so that the SHA-256
-	// of the index, which public files carry, does not tell what is in it, such as the hashes of
-	// batches.
+	// Secret is in the index of a secret folder: bytes that nobody can guess, so that the
+	// SHA-256 of the index, which public files carry, does not tell its contents, such as the
+	// hashes of batches.
 	Secret       *Digest           `json:"secret,omitempty"`
 	Params       json.RawMessage   `json:"params"`           // every parameter that changes the result, no other
 	ParamsSHA256 Digest            `json:"params_sha256"`    // of Params as compact JSON
@@ -69,8 +69,8 @@ type Stage struct {
 	made   bool   // the folder was not there before
 }
 
-// ErrInvalid says that a file is not as this version writes it, or was changed since: what it
-// is in is at fault, and not the machine.
+// ErrInvalid says that a file is not as this version writes it, or was changed since: the
+// folder is at fault, and not the machine.
 var ErrInvalid = errors.New("is not what this version of minsep writes")
 
 // invalid makes an error one that is ErrInvalid, with the same text.
@@ -103,10 +103,10 @@ func Begin(dir string, secret, overwrite bool) (*Stage, error) {
 	return begin(dir, secret, overwrite, nil)
 }
 
-// Resume is Begin for a stage that can go on where it was stopped: what a killed or interrupted run
-// left in the folder is kept if that run was given the same digest, and removed if not. The digest
-// must cover everything that decides which files the stage writes; the stage must itself find out
-// which of its files are whole.
+// Resume is Begin for a stage that can go on where it was stopped: the files that a killed or
+// interrupted run left in the folder are kept if that run was given the same digest, and
+// removed if not. The digest must cover everything that decides which files the stage writes;
+// the stage must itself find out which of its files are whole.
 func Resume(dir string, secret, overwrite bool, same Digest) (*Stage, error) {
 	return begin(dir, secret, overwrite, &same)
 }
@@ -140,8 +140,8 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 		}
 		return s, err
 	}
-	// From the mark on no reader accepts the folder and every run clears it. It names what may be
-	// resumed only when nothing else is left in the folder.
+	// From the mark on no reader accepts the folder and every run clears it. It names the
+	// digest of a run to resume only when no other files are left in the folder.
 	if err := s.clear(old); err != nil {
 		return nil, err
 	}
@@ -434,7 +434,7 @@ func (ix *Index) Verify(ctx context.Context, dir string) error {
 	return faults.err()
 }
 
-// DigestOf is the SHA-256 of a folder's index: what a stage that reads the folder names as its
+// DigestOf is the SHA-256 of a folder's index. A stage that reads the folder names it as its
 // input.
 func DigestOf(ctx context.Context, dir string) (Digest, error) {
 	b, err := store.ReadFile(ctx, store.Join(dir, IndexName), maxIndex)

@@ -38,8 +38,8 @@ const (
 	NoiseFormat    = "minsep-noise/1"
 )
 
-// BatchesParams are the parameters that batches depend on, with the key and the examples: what the
-// index of batches holds, and the keys are derived with.
+// BatchesParams are the parameters that batches depend on, with the key and the examples. The
+// index of batches holds them, and the keys are derived with them.
 type BatchesParams struct {
 	Scheme sampling.Spec `json:"scheme"` // how examples take part
 }

@@ -11,7 +11,7 @@ const MaxNoiseShards = 100000
 // DefaultStepsPerFile is the number of steps of a file of noise where nothing else is asked for.
 const DefaultStepsPerFile = 1000
 
-// NoiseFacts are what the index of a folder of noise says of its files. Shards 0 is a folder with
+// NoiseFacts describe the files of a folder of noise, in its index. Shards 0 is a folder with
 // the recipe only.
 type NoiseFacts struct {
 	Steps        int   `json:"steps"`                    // at least 1

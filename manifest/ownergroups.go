@@ -43,9 +43,9 @@ func (g *ownerGroups) Close() error {
 	return g.npyFile.Close()
 }
 
-// batch reads the rows of a step, which end before row end of the shard, into dst, and where those
-// of each owner end. Rows ascend within each owner's, and owners by their first rows; padding comes
-// last. Memory grows as long as that holds: see [Batches.batch].
+// batch reads the rows of a step, which end before row end of the shard, into dst, and where
+// each owner's rows end. Rows ascend within each owner's, and owners by their first rows;
+// padding comes last. Memory grows as long as that holds: see [Batches.batch].
 func (g *ownerGroups) batch(all npyFile, dst []int64, end int64) ([]int64, error) {
 	g.ends = g.ends[:0]
 	first := g.next

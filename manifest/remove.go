@@ -24,9 +24,9 @@ var stageFile = regexp.MustCompile(`^(` + strings.Join([]string{
 // stageFolder are the names of the folders in them.
 var stageFolder = regexp.MustCompile(`^shard-\d+-of-\d+$`)
 
-// Removable refuses to remove what is in a stage's folder where some of it is not the stage's: it
-// names what the index of a finished folder does not list, what no stage writes in an unfinished
-// one, and a folder that is a link, as what it leads to may be another run's.
+// Removable refuses to remove the contents of a stage's folder where some are not the stage's:
+// it names files that the index of a finished folder does not list, files that no stage writes
+// in an unfinished one, and a folder that is a link, as its target may be another run's.
 func Removable(ctx context.Context, dir string) error {
 	if to, is := store.LinkTo(dir); is {
 		return &param.Error{Package: "manifest", Param: "folder", Value: dir, Rule: "is a link to " + to + ", and what is there is not removed: remove the link yourself, or give another --out"}
@@ -49,8 +49,8 @@ func Removable(ctx context.Context, dir string) error {
 	return &param.Error{Package: "manifest", Param: "folder", Value: dir, Rule: fmt.Sprintf("holds %s, which minsep did not write: move what you put there elsewhere", param.Printable(names[0]))}
 }
 
-// strangers are the names in a folder that are not known, with those in the folders that are. What
-// a link leads to is not looked at: the link alone is removed.
+// strangers are the names in a folder that are not known, with the unknown ones in its known
+// folders. The target of a link is not looked at: the link alone is removed.
 func strangers(ctx context.Context, dir, in string, file, folder func(name string) bool) (names []string, err error) {
 	entries, err := store.List(ctx, store.Join(dir, in))
 	if errors.Is(err, fs.ErrNotExist) {

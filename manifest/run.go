@@ -30,8 +30,9 @@ type Run struct {
 	Format  string       `json:"format"`
 	Version string       `json:"minsep_version"` // of the code that made the directory
 	RunID   stream.RunID `json:"run_id"`         // of the training run
-	// Earlier are the run ids that the directory had before, oldest first: of earlier runs of the
-	// same plan, whose table, strategy and certificate are this run's too. None is used again.
+	// Earlier are the run ids that the directory had before, oldest first: of earlier runs of
+	// the same plan, which share this run's table, strategy and certificate. None is used
+	// again.
 	Earlier []stream.RunID `json:"earlier_run_ids,omitempty"`
 	// Replaced are the run ids that the directory had before another plan replaced all that was in
 	// it, oldest first. None is used again.

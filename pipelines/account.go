@@ -89,8 +89,8 @@ type Account stages.Account
 // Validate reports every fault that can be seen without the files.
 func (a Account) Validate() error { return stages.Account(a).Validate() }
 
-// Run accounts. An error that wraps accounting.ErrNotVerified comes with a result: what was
-// estimated.
+// Run accounts. An error that wraps accounting.ErrNotVerified comes with a result: the
+// estimates.
 func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	w, err := o.begin(ctx, beginning{stage: a, looks: true, remade: manifest.CertificateFile, inputs: func(c *param.Checker) {
 		c.Require(a.From == "" || store.Resolved(a.From) != store.Resolved(o.Out), "from", a.From, "must be another directory than --out")
@@ -148,7 +148,8 @@ type claim struct {
 // ledger is the folder of the ledger.
 func (c *claim) ledger() string { return store.Join(c.dir.path, manifest.LedgerFolder) }
 
-// besides makes what is shown with a certificate: before that is written, since all of it may fail.
+// besides makes the figures that are shown with a certificate, before the certificate is
+// written, since each may fail.
 func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *AccountResult) (err error) {
 	if c.Run.Sampler.Truncation == nil {
 		if result.SuggestedMaxBatchSize, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta, accounting.Moments{}); err != nil {
@@ -183,7 +184,7 @@ func WatchPhase(p verification.Phase) {
 	progress.Enter(p.Text, unit, int64(p.Done), int64(p.Of))
 }
 
-// certify plans, or goes on with what the ledger holds, verifies, and publishes the certificate.
+// certify plans, or goes on from the ledger, verifies, and publishes the certificate.
 func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 	folder := c.ledger()
 	resume, err := c.lookAt(ctx)
@@ -279,7 +280,7 @@ func withTime(ctx context.Context, err error, p *accounting.Protocol, cpu float6
 	return err
 }
 
-// publish writes the certificate, and what the run is of.
+// publish writes the certificate, and the run's examples.
 func (c *claim) publish(certificate *accounting.Certificate, result *AccountResult) error {
 	if c.of.Identity != "" {
 		if err := manifest.SetExamples(c.dir.path, c.of.Identity); err != nil {

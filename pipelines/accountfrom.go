@@ -22,7 +22,7 @@ import (
 	"minsep/stages"
 )
 
-// claimSource is a run directory whose certificate another run takes over.
+// claimSource is a run directory from which another run takes over the certificate.
 type claimSource struct {
 	dir         string
 	certificate *accounting.Certificate
@@ -38,10 +38,10 @@ type sourceFile struct {
 	digest manifest.Digest
 }
 
-// readClaim reads the certificate of a run directory, and checks it: its ledger gives its bytes,
-// every proof holds when it is computed again, and earlier protocols are counted. The ledger's
-// files are hashed before they are checked, so that what is copied later can be held against what
-// was checked.
+// readClaim reads the certificate of a run directory, and checks it: its ledger gives its
+// bytes, every proof holds when it is computed again, and earlier protocols are counted. The
+// ledger's files are hashed before they are checked, so that the later copies can be held
+// against the checked files.
 func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	refuse := func(rule string) error {
 		return &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: rule + "; `minsep inspect " + dir + "` says more"}
@@ -169,9 +169,9 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 	return differs, nil
 }
 
-// takeOver copies the certificate of another run directory, with its ledger, after checking it and
-// that it is for what is asked for. No sample is drawn. The request is the account's own, so that
-// it counts as done when it is repeated.
+// takeOver copies the certificate of another run directory, with its ledger, after checking it
+// and that it is for the requested claim. No sample is drawn. The request is the account's own,
+// so that it counts as done when it is repeated.
 func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 	s, err := readClaim(ctx, c.From)
 	if err != nil {
@@ -222,9 +222,9 @@ func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 	})
 }
 
-// onlyOf refuses a run directory whose ledger holds anything else than what comes from the source,
-// of which a copy that was stopped leaves a part: the certificate does not count what was seen
-// there.
+// onlyOf refuses a run directory with files in its ledger that are not from the source; a
+// stopped copy may have left a part of the source's. The certificate does not count samples
+// that were seen elsewhere.
 func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 	for _, name := range stages.LedgerFiles(ctx, out) {
 		if name == manifest.LedgerFolder+"/"+manifest.RequestFile {

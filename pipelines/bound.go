@@ -27,15 +27,15 @@ type Bound stages.Bound
 // Validate reports every fault that can be seen without the graph.
 func (b Bound) Validate() error { return stages.Bound(b).Validate() }
 
-// BoundResult is what there is to say of a bounded graph. The graph is public, and so is this.
+// BoundResult describes a bounded graph. The graph is public, and so is this.
 type BoundResult struct {
 	RunID   string             `json:"run_id,omitempty"` // none after a dry run
 	Out     string             `json:"out"`              // run directory
-	Input   BoundInput         `json:"input"`            // what was read
+	Input   BoundInput         `json:"input"`            // the graph's files
 	Summary ownergraph.Summary `json:"summary,omitzero"` // none after a dry run
 }
 
-// BoundInput is what can be said of a graph's files without reading them through.
+// BoundInput holds the facts of a graph's files that are known without reading them through.
 type BoundInput struct {
 	Files       int    `json:"files"`        // at least 1
 	Bytes       int64  `json:"bytes"`        // as stored

@@ -31,8 +31,8 @@ const (
 	coinBytes   = 64    // of a coin, with the owners that it is sent to
 )
 
-// checkBundle returns an error if the parallelism is too low for batches of rows examples: what
-// formation passes on does not go through files.
+// checkBundle returns an error if the parallelism is too low for batches of rows examples:
+// formation passes its records on in memory, not through files.
 func (e engine) checkBundle(spec sampling.Spec, rows int64, perStep float64) error {
 	bytes := perStep * float64(spec.Scheme().NumSteps()) * eventBytes
 	bytes += spec.ExpectedCoins(rows) * (eventBytes + coinBytes)

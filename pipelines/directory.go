@@ -46,7 +46,7 @@ type directory struct {
 	run       stream.RunID // that is asked for; zero for the directory's own, or a fresh one
 	overwrite bool         // a finished result may be replaced
 	replaced  []string     // results that are not looked at
-	discarded bool         // of a job that is only translated: what is there is not looked at, and what is written goes to a temporary folder
+	discarded bool         // of a job that is only translated: existing files are not looked at, and new ones go to a temporary folder
 	held      *Lock        // of the caller; nil if there is none
 }
 
@@ -72,9 +72,9 @@ func (d *directory) lock() (unlock func(), err error) {
 	return d.held.Release, nil
 }
 
-// look reads what is in the directory, but for the result that the stage makes anew. It refuses
-// batches and noise that are not of the directory's run id or, unless root is nil, not made with
-// that root key.
+// look reads the results in the directory, but for the one that the stage makes anew. It
+// refuses batches and noise that are not of the directory's run id or, unless root is nil, not
+// made with that root key.
 func (d *directory) look(ctx context.Context, remade string, root *stream.Root) (stages.Present, error) {
 	if d.discarded {
 		return stages.Present{}, nil
@@ -96,10 +96,10 @@ func (d *directory) mayWrite(ctx context.Context, folder string) error {
 }
 
 // registered refuses, before anything is written, a registry that cannot be written to, and a
-// training run that is not the one which the registry has for the run id: that of the run
-// directory, or the one that is asked for. Empty fields of want are not compared. A run directory
-// that was moved is recorded where it is: see [InPlace]. found is the record of the run id; nil
-// where there is none.
+// training run that is not the one which the registry has for the run id (the run directory's,
+// or the requested one). Empty fields of want are not compared. A run directory that was moved
+// is recorded where it is: see [InPlace]. found is the record of the run id; nil where there is
+// none.
 func (w *work) registered(ctx context.Context, want registry.Record) (found *registry.Record, err error) {
 	g, err := registry.Open(w.root, w.set.KeyFile)
 	if err != nil || w.jobs.translates {
@@ -138,7 +138,7 @@ func (w *work) registered(ctx context.Context, want registry.Record) (found *reg
 	return found, nil
 }
 
-// claim records that the run of the directory serves a training run, whose fields want has as far
+// claim records that the run of the directory serves a training run; want has its fields as far
 // as they are known.
 func (w *work) claim(run manifest.Run, want registry.Record) error {
 	if w.jobs.translates {
@@ -196,8 +196,8 @@ func InPlace(ctx context.Context, g *registry.Registry, found registry.Record, o
 	return place != registry.PlaceUnknown, err
 }
 
-// TellCopy says of a run directory that it is a copy of another one, for what needs no key and no
-// record of its own.
+// TellCopy tells the user that a run directory is a copy of another one. It serves commands
+// that need no key and write no record.
 func TellCopy(ctx context.Context, o Options) {
 	if original := registry.CopyOf(ctx, o.Out); original != "" {
 		o.tell("run directory %s is a copy of %s, with the same batches and noise: train in one of the two only. minsep run --again gives a copy batches and noise of its own", o.Out, original)
@@ -222,9 +222,9 @@ func MadeAgain(ctx context.Context, o Options, folder string, found *registry.Re
 	return nil
 }
 
-// HasRoom refuses a result that does not fit into what is free, before its first byte. Of a folder
-// of the run directory that is there it says nothing: part of the result may be in it, and what is
-// replaced makes room.
+// HasRoom refuses a result that does not fit into the free space, before its first byte. It
+// accepts an existing folder of the run directory: part of the result may be in it, and
+// replaced files make room.
 func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) error {
 	for _, folder := range folders {
 		if _, err := store.Stat(ctx, store.Join(out, folder)); err == nil {

@@ -25,8 +25,8 @@ import (
 // Nothing was written.
 var ErrTranslated = errors.New("pipelines: translated, not run")
 
-// errLeft marks an error after which tasks of the job may still be writing in this process: what
-// they have written stays, marked as unfinished.
+// errLeft marks an error after which tasks of the job may still be writing in this process:
+// their output stays, marked as unfinished.
 var errLeft = errors.New("the runner did not stop in time")
 
 // stopTime is how long a runner may take to end after its job is to stop. One in this process may

@@ -21,10 +21,10 @@ type inputError struct{ faults []string }
 func (e *inputError) Error() string        { return strings.Join(e.faults, "\n") }
 func (e *inputError) Is(target error) bool { return target == ErrInput }
 
-// runnerError returns what a user can do something with in the error of a run: the faults of the
-// input, or the error of the task without the plan of the pipeline that Beam puts before it. A
-// runner whose workers are other processes hands on only the text of an error: there a fault is
-// known by how it begins.
+// runnerError returns the useful part of a run's error: the faults of the input, or the error
+// of the task without the plan of the pipeline that Beam puts before it. A runner with workers
+// in other processes hands on only the text of an error: there a fault is known by its
+// beginning.
 func runnerError(runner string, err error) error {
 	var faults []string
 	collectFaults(err, &faults)
@@ -68,8 +68,8 @@ func collectFaults(err error, lines *[]string) {
 // fullDisks are the errors of a write where no room is left, or no more may be written.
 var fullDisks = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
-// isFull reports whether a disk or a quota is full, or a file too large. Of a runner whose workers
-// are other processes there is only the text.
+// isFull reports whether a disk or a quota is full, or a file too large. A runner with workers
+// in other processes gives only the text.
 func isFull(err error) bool { return fullDisk(err) != nil }
 
 func fullDisk(err error) error {
@@ -81,8 +81,9 @@ func fullDisk(err error) error {
 	return nil
 }
 
-// withoutRoom says of a full disk which folder could not be written to, in place of which task of
-// the pipeline met it; left is what stays of the result in folder. Other errors stay as they are.
+// withoutRoom names the folder that could not be written to on a full disk, in place of the
+// task of the pipeline that met the error; left says which part of the result stays in folder.
+// Other errors stay as they are.
 func withoutRoom(err error, folder, left string) error {
 	full := fullDisk(err)
 	if full == nil {

@@ -91,8 +91,8 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	return formed, err
 }
 
-// agreesToForm refuses batches that do not match what is in the run directory, or what its run id
-// serves.
+// agreesToForm refuses batches that do not match the results in the run directory, or the
+// training run that its run id serves.
 func (w *work) agreesToForm(ctx context.Context, formed stages.FormResult, source stages.Source) error {
 	if err := w.here.AgreesToForm(formed.Scheme, source.Examples()); err != nil {
 		return err
@@ -108,14 +108,14 @@ func (w *work) agreesToForm(ctx context.Context, formed stages.FormResult, sourc
 	return err
 }
 
-// trainingOf names what batches are of, as the recipe of their noise will.
+// trainingOf names the training run of batches, as the recipe of their noise will.
 func trainingOf(formed stages.FormResult, source stages.Source) (t noise.Training, err error) {
 	t.Examples = source.Examples().Identity
 	t.Sampler, err = stages.SamplerText(formed.Scheme)
 	return t, err
 }
 
-// runGraph writes the table of a graph of which all examples are kept, and forms batches of it.
+// runGraph writes the table of a graph with all its examples kept, and forms batches of it.
 func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) {
 	table := Bound{Graph: f.Graph, Read: f.Read, Bound: ownergraph.Bound{MaxExamplesPerOwner: math.MaxInt32}, Buckets: f.Buckets}
 	if w.set.DryRun { // the number of examples, which decides the rest, is not known before the graph is read
@@ -144,8 +144,8 @@ func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) 
 	return formed, err
 }
 
-// leftIn says that a run directory has a table of the same bound and no batches: that of a run that
-// was killed.
+// leftIn says that a run directory has a table of the same bound and no batches: a killed run
+// left it.
 func (b Bound) leftIn(ctx context.Context, out string) bool {
 	_, want, err := manifest.Params(b.Bound)
 	if err != nil {
@@ -196,7 +196,8 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 	return index, err
 }
 
-// collectedFiles is the name of the file through which a pipeline tells its launcher what it wrote.
+// collectedFiles is the name of the file through which a pipeline tells its launcher the files
+// that it wrote.
 const collectedFiles = "collected-files.json"
 
 func idsOf(x stages.Source) formation.IDs {

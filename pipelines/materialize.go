@@ -101,7 +101,7 @@ func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, err
 func (m Materialize) params() manifest.MaterializedParams { return stages.Materialize(m).FilesParams() }
 
 // Look opens the examples, and refuses files that cannot be used whatever the ids of the run's
-// examples are. It is for what is done before they are known.
+// examples are. It is for the time before the ids are known.
 func (m Materialize) Look(ctx context.Context, owners bool) error {
 	_, err := m.data(ctx, ownergraph.String, owners)
 	return err
@@ -241,8 +241,8 @@ func (m Materialize) write(ctx context.Context, w *work, j *join, r MaterializeR
 	return index, err
 }
 
-// orderParams are what the key of the order within steps depends on: other batches have another
-// order.
+// orderParams is the digest that the key of the order within steps depends on: other batches
+// have another order.
 func orderParams(params, batches manifest.Digest) manifest.Digest {
 	_, digest, err := manifest.Params([]manifest.Digest{params, batches})
 	if err != nil { // digests are text

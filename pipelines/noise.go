@@ -24,8 +24,8 @@ type NoiseResult struct {
 	Out             string  `json:"out"`              // run directory
 	Kind            string  `json:"kind"`             // of the strategy
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ in units of the clip norm
-	// Certificate is the file that NoiseMultiplier was taken from, and Status the status of what it
-	// certifies; "" where σ was given.
+	// Certificate is the file that NoiseMultiplier was taken from, and Status the status of its
+	// claim; "" where σ was given.
 	Certificate string            `json:"certificate,omitempty"`
 	Status      accounting.Status `json:"status,omitempty"`  // of the certificate; "" without one
 	ClipNorm    float64           `json:"clip_norm"`         // ζ, above 0
@@ -122,7 +122,8 @@ func noCertificate() error {
 	return &ParamError{Package: "pipelines", Param: "noise multiplier", Value: "(none)", Rule: "must be given where the run directory has no certificate to take it from"}
 }
 
-// write writes the folder of noise. What is written stays after an interruption and on a full disk.
+// write writes the folder of noise. Finished files stay after an interruption and on a full
+// disk.
 func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manifest.NoiseFacts) error {
 	key, err := store.Abs(w.set.KeyFile)
 	if err != nil {

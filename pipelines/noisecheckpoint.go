@@ -55,7 +55,8 @@ func (c checkpoints) steps(ctx context.Context) (steps []int, err error) {
 	return steps, nil
 }
 
-// clean removes what streams that were killed while they wrote a checkpoint of the shard have left.
+// clean removes the files of streams that were killed while they wrote a checkpoint of the
+// shard.
 func (c checkpoints) clean(ctx context.Context) error {
 	if err := store.RemoveLeft(ctx, c.of.Checkpoint, c.prefix()); !errors.Is(err, fs.ErrNotExist) {
 		return err

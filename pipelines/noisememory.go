@@ -45,7 +45,8 @@ func (m *NoiseMemory) check(h NoiseStreamHead) error {
 	return nil
 }
 
-// writer returns what makes the rows of s until its End as they are asked for, and tells out.
+// writer returns a function that makes the rows of s until its End as they are asked for, and
+// tells out.
 func (m *NoiseMemory) writer(s *noise.Stream, h NoiseStreamHead) func(ctx context.Context, out io.Writer) error {
 	count, size := m.slots(h)
 	asked := make(chan int)

@@ -46,9 +46,9 @@ type NoiseStreamHead struct {
 	End          int64           `json:"end"`   // coordinate after the shard's last
 }
 
-// NoiseStream writes the noise of a run directory, whose recipe is there, to a stream: rows of a
-// shard from a step on, at the speed at which they are made. The values are as in the files, bit
-// for bit. It writes no file but the records of the run id.
+// NoiseStream writes the noise of a run directory with a recipe to a stream: rows of a shard
+// from a step on, at the speed at which they are made. The values are as in the files, bit for
+// bit. It writes no file but the records of the run id.
 //
 // The rules are as for [Noise]: batches, certificate and recipe in the directory must be of one
 // training run and of the root key, and the run id must serve this training run in this directory.
@@ -229,8 +229,8 @@ func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, erro
 	return nil, manifest.Digest{}, missing("has noise without a recipe")
 }
 
-// mayUse refuses a recipe that is not of the training run of the directory, or whose run id serves
-// another one, and records that it serves this one.
+// mayUse refuses a recipe that is not of the directory's training run, or has a run id that
+// serves another one. It records that the run id serves this one.
 func (w *work) mayUse(ctx context.Context, r *noise.Recipe) error {
 	training, err := w.here.Training()
 	if err != nil {

@@ -47,9 +47,10 @@ type Options struct {
 	Overwrite bool         // replace a finished result
 	DryRun    bool         // validate, look at the input, write nothing
 	WorkDir   string       // of temporary files, on every worker; "" for the system's
-	Log       *slog.Logger // nil: no logs. What is logged names no example, owner or key, and no size that is secret
+	Log       *slog.Logger // nil: no logs. Logs name no example, owner or key, and no size that is secret
 
-	// Tell is told what the user must know of a result that is no fault, in a line each; nil: nobody.
+	// Tell is told notes on a result that the user must know and that are no faults, in a line
+	// each; nil: nobody.
 	Tell func(text string)
 
 	// Replaced are results in the run directory that a plan makes again after the stage that runs:

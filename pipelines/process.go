@@ -69,8 +69,8 @@ func limitGarbage(more int64) (restore func()) {
 // SetTempDir makes dir the folder of the temporary files of this process.
 func SetTempDir(dir string) error { return os.Setenv("TMPDIR", dir) }
 
-// SetLog makes h the handler of what Prism and other packages log to slog's default logger, but for
-// level debug, where Prism's records may hold data.
+// SetLog makes h the handler of the records that Prism and other packages log to slog's default
+// logger, but for level debug, where Prism's records may hold data.
 func SetLog(h slog.Handler) { slog.SetDefault(slog.New(withoutDebug{h})) }
 
 type withoutDebug struct{ slog.Handler }

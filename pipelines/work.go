@@ -27,7 +27,7 @@ type work struct {
 // beginning are the needs of a stage that begins.
 type beginning struct {
 	stage interface{ Validate() error }
-	// inputs records the faults of what the stage reads; nil for none. All faults of parameters,
+	// inputs records the faults of the stage's inputs; nil for none. All faults of parameters,
 	// options and inputs are told at once.
 	inputs func(c *param.Checker)
 	key    bool   // the stage has the root key
@@ -80,8 +80,8 @@ func (w *work) look(ctx context.Context, b beginning) (err error) {
 	return err
 }
 
-// inRun runs what writes in the run directory, with a run id of the directory or a fresh one. A
-// fresh one does not outlive an error, unless something is kept after it.
+// inRun runs write, which writes in the run directory, with a run id of the directory or a
+// fresh one. A fresh one does not outlive an error, unless something is kept after it.
 func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) error) error {
 	run, made, err := manifest.OpenRun(w.dir.path, w.dir.run)
 	if err != nil {
@@ -100,8 +100,8 @@ func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) err
 type output struct {
 	folder string
 	secret bool
-	// resume is of a stage that can go on where it was stopped: it returns what decides the files,
-	// before anything is removed. nil: a stage that was stopped begins anew.
+	// resume is of a stage that can go on where it was stopped: it returns the digest that
+	// decides the files, before anything is removed. nil: a stage that was stopped begins anew.
 	resume func(run manifest.Run) (same manifest.Digest, err error)
 	kept   func(err error) bool // after which errors the folder stays as it is, marked as unfinished; after others it is as empty as before
 	full   string               // the way out when the disk is full

@@ -46,9 +46,9 @@ type Account struct {
 	AlsoEpsilon     []float64     // further ε at which δ is certified, see verification.Problem
 	Curve           bool          // estimate δ at other ε as well
 
-	// From is a run directory whose certificate is for the same unit, k_u, sampler, strategy, ε, δ
-	// and, with a max batch size, number of examples: it is checked and taken over with its ledger,
-	// and no sample is drawn. "" for a verification of its own.
+	// From is a run directory with a certificate for the same unit, k_u, sampler, strategy, ε,
+	// δ and, with a max batch size, number of examples: the certificate is checked and taken
+	// over with its ledger, and no sample is drawn. "" for a verification of its own.
 	From string
 }
 
@@ -161,9 +161,9 @@ func (a Account) examples(source Source, here Present) (Examples, error) {
 	return of, nil
 }
 
-// protects is whom the claim protects: the unit, and k_u, which is what the user says, or how many
-// copies of examples the owner with the most has. That only single examples are protected where an
-// owner has several must be asked for by name.
+// protects returns whom the claim protects: the unit, and k_u. k_u is given by the user, or is
+// the largest number of copies of examples that an owner has. Where owners have several
+// examples, protection of single examples only must be asked for by name.
 func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 	unit, err := accounting.ParseUnit(a.Unit)
 	switch {

@@ -11,9 +11,9 @@ import (
 	"minsep/manifest"
 )
 
-// ClaimFiles are the files of which an account leaves one in a run directory: a certificate, or an
-// accounting that is not proven. Development versions before 0.1.0 named both certificate.json;
-// their directories are still read.
+// ClaimFiles are the possible results of an account in a run directory, one of them each time:
+// a certificate, or an accounting that is not proven. Development versions before 0.1.0 named
+// both certificate.json; their directories are still read.
 var ClaimFiles = []string{manifest.CertificateFile, manifest.AccountingFile}
 
 // ClaimFile is the one of [ClaimFiles] for a certificate of a status.
@@ -38,8 +38,8 @@ func FindClaim(ctx context.Context, run string) (string, error) {
 	return "", nil
 }
 
-// ReadCertificate reads the one of [ClaimFiles] that is in a run directory, the status of which
-// says whether it certifies anything. The error wraps fs.ErrNotExist where there is none.
+// ReadCertificate reads the one of [ClaimFiles] that is in a run directory. Its status says
+// whether it certifies anything. The error wraps fs.ErrNotExist where there is none.
 func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
 	for _, name := range ClaimFiles {
 		path := store.Join(run, name)

@@ -44,7 +44,7 @@ type FormResult struct {
 	Pools             int           `json:"pools,omitempty"`             // of rotation
 	PoolExamples      int64         `json:"pool_examples,omitempty"`     // in each of them
 	ExpectedBatchSize float64       `json:"expected_batch_size"`         // in owners, where they are sampled
-	Owners            int64         `json:"owners,omitempty"`            // where they are sampled, as what follows
+	Owners            int64         `json:"owners,omitempty"`            // where they are sampled, as the next field
 	ExpectedExamples  float64       `json:"expected_examples,omitempty"` // of a batch
 	Shards            int           `json:"shards"`                      // of the files, at least 1
 }
@@ -160,7 +160,7 @@ func (s Source) Inputs() map[string]manifest.Digest {
 	return map[string]manifest.Digest{manifest.BoundedFolder: s.Table.Digest}
 }
 
-// RowsOf names the table of which rows of batches are numbers.
+// RowsOf names the table that the row numbers of batches refer to.
 func (s Source) RowsOf() string {
 	if s.Table == nil {
 		return manifest.RowsOfRange

@@ -10,8 +10,8 @@ import (
 // fewKept is the part of the examples below which it is said how more of them would be kept.
 const fewKept = 0.5
 
-// KeptText says in a sentence how much of the data a bounded table keeps, and what would keep more
-// of it where that is less than half; "" where it keeps all.
+// KeptText says in a sentence how much of the data a bounded table keeps and, where that is
+// less than half, how to keep more; "" where it keeps all.
 func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
 	if s.Kept >= s.Examples {
 		return ""

@@ -117,8 +117,8 @@ func (n Noise) Layout() manifest.NoiseFacts {
 	return facts
 }
 
-// shardCoordinates is the width of a shard of which 255 rows of state take half a GiB, and 1000
-// steps of float32 a file of one GiB.
+// shardCoordinates is the width of a shard. At this width 255 rows of state take half a GiB,
+// and 1000 steps of float32 a file of one GiB.
 const shardCoordinates = 1 << 18
 
 func defaultNoiseShards(coordinates int64) int {

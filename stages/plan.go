@@ -72,7 +72,7 @@ type PlanPrivacy struct {
 	CPUTime         string    `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
 	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`     // further ε at which δ is certified
 	Unit            string    `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
-	From            string    `json:"from,omitempty"`             // a run directory whose certificate is taken over
+	From            string    `json:"from,omitempty"`             // a run directory; its certificate is taken over
 }
 
 // PlanBatches says in which files the batches are: see [Form].

@@ -14,7 +14,7 @@ import (
 )
 
 // PlanEstimate is the expected output and cost of a stage. It follows from the plan and from
-// the tables that are there, all of which are public; nothing that came out by chance is in it.
+// the tables that are there, which are all public; nothing that came out by chance is in it.
 type PlanEstimate struct {
 	Rows   int64   `json:"rows,omitempty"`  // of the graph that is read: edges; of batches: participations; of noise: values
 	Files  int     `json:"files,omitempty"` // without the index

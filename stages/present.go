@@ -19,8 +19,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Present has the contents of a run directory on which the parts of one training run must agree.
-// What is not there is nil.
+// Present has the contents of a run directory on which the parts of one training run must
+// agree. A missing one is nil.
 type Present struct {
 	out         string
 	run         *manifest.Run
@@ -241,7 +241,8 @@ func SamplerText(s sampling.Spec) (string, error) {
 	return string(b), err
 }
 
-// Disagrees is the error for a run directory whose contents a command's parameters do not match.
+// Disagrees is the error for a run directory with contents that a command's parameters do not
+// match.
 func Disagrees(path string, differs []string, wayOut string) error {
 	return &ParamError{Package: "stages", Param: "out", Value: path, Rule: "does not match: " + strings.Join(differs, "; ") + ": " + wayOut}
 }

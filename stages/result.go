@@ -74,8 +74,8 @@ func (d *Directory) Result(stage string) Result {
 	panic("stages: no stage " + stage)
 }
 
-// Compare says whether a finished result of a stage is there, and what of it is not what run.json
-// names or the stage would make.
+// Compare says whether a finished result of a stage is there, and how it differs from the
+// result that run.json names or the stage would make.
 func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs []string, err error) {
 	watched, failures := store.WatchFailures(ctx)
 	if differs = d.notNamed(watched, r); differs != nil {

@@ -1,7 +1,7 @@
-// Package stages has the parameters of each stage as users give them, whole plans of them, and what
-// a stage's result in a run directory must say to be that of its parameters. It reads run
-// directories and writes nothing: package pipelines runs the stages, and package inspect reads what
-// they left. It knows neither Beam nor the services of object stores.
+// Package stages has the parameters of each stage as users give them, whole plans of them, and
+// the comparison of a stage's result in a run directory with its parameters. It reads run
+// directories and writes nothing: package pipelines runs the stages, and package inspect reads
+// their results. It knows neither Beam nor the services of object stores.
 //
 // The structs of parameters are [Bound], [Form], [Account] and [Noise]; a strategy's are
 // mechanism.Params. A [Plan] holds all of them.

@@ -114,17 +114,17 @@ var ownNames = map[string]bool{
 	manifest.BoundedFolder: true, manifest.StrategyFolder: true, manifest.LedgerFolder: true, manifest.BatchesFolder: true, manifest.MaterializedFolder: true, manifest.NoiseFolder: true,
 }
 
-// Strangers names what lies in a run directory and its ledger, is not minsep's, and could be taken
-// for a part of the run.
+// Strangers names the files in a run directory and its ledger that are not minsep's and could
+// be taken for a part of the run.
 func Strangers(ctx context.Context, run string) ([]string, error) {
 	here, err := misleading(ctx, run)
 	inLedger, errLedger := unlistedInLedger(ctx, run)
 	return append(here, inLedger...), errors.Join(err, errLedger)
 }
 
-// misleading names what lies in the run directory itself and could be taken for a part of the run:
-// data, and files and folders that have, but for case and an addition, the name of one of minsep's.
-// Anything else may lie there, such as a plan or a trainer's checkpoints.
+// misleading names the files in the run directory itself that could be taken for a part of the
+// run: data, and files and folders that have, but for case and an addition, the name of one of
+// minsep's. Anything else may lie there, such as a plan or a trainer's checkpoints.
 func misleading(ctx context.Context, run string) (names []string, err error) {
 	entries, err := store.List(ctx, run)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,11 +18,11 @@ import (
 // ofOneRun are the folders that serve one training run and no other, by the plan's stages.
 var ofOneRun = map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder, "materialize": manifest.MaterializedFolder}
 
-// nextRun is the plan's next run in a directory whose run has batches or noise: with a run id of
-// its own, and without those; goOn writes it. The table, the strategy and the certificate stay.
-// They hold nothing that only one run may use: the certificate is of a mechanism, and the table is
-// what every run of the plan begins with. A run that has neither batches nor noise is the next run
-// already.
+// nextRun is the plan's next run in a directory where the run has batches or noise: it has a
+// run id of its own, and neither batches nor noise; goOn writes it. The table, the strategy and
+// the certificate stay. They hold nothing that only one run may use: the certificate is of a
+// mechanism, and every run of the plan begins with the table. A run that has neither batches
+// nor noise is the next run already.
 func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *registry.Registry, run manifest.Run, committed func(stream.RunID) *manifest.RunPlan) (t taken, err error) {
 	asked := o.RunID
 	o.RunID = stream.RunID{}
@@ -61,8 +61,8 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *r
 	return taken{run: next, made: true, after: &run}, nil
 }
 
-// goOn makes the directory that of the next run, once what the next run shares with those before it
-// is known to be there and to be the plan's. What is removed is gone before the new run id is
+// goOn gives the directory to the next run, once the results that it shares with earlier runs
+// are known to be there and to be the plan's. Removed files are gone before the new run id is
 // there: after an interruption the directory has the run id of before, and the command can be
 // repeated. A run without --again then makes the same batches and noise again.
 func (r *planRun) goOn(ctx context.Context, t taken) error {
@@ -113,8 +113,9 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 	return manifest.WriteRun(r.options.Out, t.run, t.after)
 }
 
-// canMake refuses to make a result again that earlier runs of the directory have shared: under the
-// run id of today it would be another one, of which the certificate and the batches are not.
+// canMake refuses to make a result again that earlier runs of the directory have shared: under
+// the run id of today it would be another result, and the certificate and the batches would not
+// belong to it.
 func (r *planRun) canMake(s planStage) error {
 	_, finished := r.Run.Stages[s.Name()]
 	if !finished || len(r.Run.Earlier) == 0 || s.Name() != "bound" && s.Name() != "strategy" {

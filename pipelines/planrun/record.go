@@ -17,7 +17,8 @@ import (
 	"minsep/manifest"
 )
 
-// planPurpose is the purpose of the key whose commitment run.json holds. Nothing is drawn with it.
+// planPurpose is the purpose of the key behind the commitment in run.json. Nothing is drawn
+// with it.
 const planPurpose = "run: plan"
 
 func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error) {
@@ -52,8 +53,8 @@ func (r *planRun) removeEmptyRun() error {
 }
 
 // removePages removes the pages that minsep report made of the directory, before anything in it
-// changes: nothing in a page would say that it is of what was there before. Other files of these
-// names stay.
+// changes: nothing in a page would say that it shows the results of before. Other files of
+// these names stay.
 func (r *planRun) removePages(ctx context.Context) error {
 	for _, name := range []string{manifest.ReportPage, manifest.SecretReportPage} {
 		path := store.Join(r.options.Out, name)
@@ -91,7 +92,7 @@ func isPage(ctx context.Context, path string) (bool, error) {
 	return bytes.Contains(start, []byte(manifest.ReportMark)), err
 }
 
-// keep writes to run.json what a finished stage came to.
+// keep writes the result of a finished stage to run.json.
 func (r *planRun) keep(ctx context.Context, s planStage) error {
 	now, err := r.Finished(ctx, s)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package planrun runs a plan: all stages of a training run, one after the other, in one run
-// directory. A stage whose result is there and is the plan's is not run again, and results that are
-// not the plan's are refused or, if they may be overwritten, made again.
+// directory. A stage is not run again if its result is there and is the plan's. Results that
+// are not the plan's are refused or, if they may be overwritten, made again.
 //
 // Stability: may change with every release.
 package planrun
@@ -32,11 +32,11 @@ import (
 type Settings struct {
 	Until string                           // the last stage; "" for all
 	Again bool                             // begin the plan's next run: with new batches and noise, and the table, strategy and certificate that are there
-	Watch func(stage string) (stop func()) // nil, or called when a stage begins and, what it returned, when it ends
+	Watch func(stage string) (stop func()) // nil, or called when a stage begins; stop is called when it ends
 }
 
-// RunResult is what a run of a plan came to. All of it is public: sizes of batches, and of their
-// files, are not in it.
+// RunResult is the result of a run of a plan. All of it is public: sizes of batches, and of
+// their files, are not in it.
 type RunResult struct {
 	RunID      string          `json:"run_id,omitempty"`
 	Earlier    []stream.RunID  `json:"earlier_run_ids,omitempty"` // of the directory's runs before, of the same table and certificate
@@ -44,14 +44,14 @@ type RunResult struct {
 	PlanSHA256 manifest.Digest `json:"plan_sha256"`               // of Plan
 	Plan       json.RawMessage `json:"plan"`                      // as in run.json
 	Stages     []Stage         `json:"stages"`                    // in their order
-	Again      []string        `json:"made_again,omitempty"`      // stages whose results, of another plan or damaged, are replaced
+	Again      []string        `json:"made_again,omitempty"`      // stages with results, of another plan or damaged, that are replaced
 	Removed    []string        `json:"removed,omitempty"`         // pages of minsep report, of results before these
 	Seconds    float64         `json:"seconds"`                   // of time, at least 0
 
 	Examples          int64   `json:"examples,omitempty"`            // kept
 	Copies            int64   `json:"copies,omitempty"`              // of them
 	ExpectedBatchSize float64 `json:"expected_batch_size,omitempty"` // in owners, where they are sampled
-	Owners            int64   `json:"owners,omitempty"`              // where they are sampled, as what follows
+	Owners            int64   `json:"owners,omitempty"`              // where they are sampled, as the next field
 	ExpectedExamples  float64 `json:"expected_examples,omitempty"`   // of a batch
 	NoiseMultiplier   float64 `json:"noise_multiplier,omitempty"`    // σ of the certificate
 	Epsilon           float64 `json:"epsilon,omitempty"`             // of the claim
@@ -95,10 +95,11 @@ type Stage struct {
 	Estimate *stages.PlanEstimate `json:"estimate,omitempty"` // of a dry run
 }
 
-// Run runs the plan's stages in the run directory. A stage whose result is there and matches is
-// skipped; one that was stopped goes on, or begins again where it cannot. A result that does not
-// match is refused, with what differs, unless it may be overwritten. Another plan in the directory
-// is refused too; overwritten, it loses the run id: no two plans share a random number.
+// Run runs the plan's stages in the run directory. A stage is skipped if its result is there
+// and matches; one that was stopped goes on, or begins again where it cannot. A result that
+// does not match is refused, with the differences, unless it may be overwritten. Another plan
+// in the directory is refused too; overwritten, it loses the run id: no two plans share a
+// random number.
 func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (RunResult, error) {
 	if o.Out != "" {
 		p.Out = o.Out
@@ -154,7 +155,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		r.result.Warning = stages.FloatingPointOpen
 	}
 	if o.DryRun && made {
-		r.result.RunID = "" // that of the run will be another
+		r.result.RunID = "" // the run will have another one
 	}
 	if p.Graph != nil && o.DryRun {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
@@ -179,7 +180,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 			return r.result, err
 		}
 	}
-	// Before the last stage is done, some temporary files are what a stopped stage goes on from.
+	// Before the last stage is done, a stopped stage may go on from some temporary files.
 	if all, err := p.Stages(""); err == nil && !o.DryRun && len(names) > 0 && names[len(names)-1] == all[len(all)-1] {
 		if err := manifest.RemoveTemporary(o.Out); err != nil {
 			return r.result, err
@@ -190,7 +191,8 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	return r.result, nil
 }
 
-// fits refuses a plan whose batches and noise do not fit into what is free, before the first stage.
+// fits refuses a plan with more batches and noise than the free space holds, before the first
+// stage.
 func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []string) error {
 	if o.DryRun { // which may be for another machine
 		return nil
@@ -206,7 +208,8 @@ func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []strin
 	return stages.InPlan("", pipelines.HasRoom(ctx, o.Out, bytes, folders...))
 }
 
-// refuseStrangers refuses a run directory that holds what could be taken for a part of the run.
+// refuseStrangers refuses a run directory that holds files which could be taken for a part of
+// the run.
 func refuseStrangers(ctx context.Context, o pipelines.Options) error {
 	names, err := stages.Strangers(ctx, o.Out)
 	if err == nil && names != nil {
@@ -263,7 +266,7 @@ type planRun struct {
 
 	protected int64 // owners with an example in the bounded table, once that is known
 
-	compared []string // stages whose results are the plan's, as was found before the first stage
+	compared []string // stages with results of this plan, as found before the first stage
 	settled  []string // results that are the plan's by now, made or found
 
 	pending bool // in a dry run: a stage before this one is not done, so that no more can be said

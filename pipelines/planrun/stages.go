@@ -14,7 +14,7 @@ import (
 type planStage interface {
 	stages.Result
 	run(ctx context.Context, o pipelines.Options) error
-	// report takes what there is to say from a finished result, and returns the number of its
+	// report takes the figures to report from a finished result, and returns the number of its
 	// files.
 	report(ctx context.Context) (files int, err error)
 }

@@ -26,14 +26,14 @@ type taken struct {
 	corrected bool              // the run id is kept, and run.json, which names another plan, is not written yet
 	known     *registry.Record  // of the run id: its batches, or its noise too, were made before; nil for none
 	before    *manifest.RunPlan // of a corrected one, that other plan
-	after     *manifest.Run     // the run before, of which run.json still is: see goOn; nil without one
+	after     *manifest.Run     // the run before, still in run.json: see goOn; nil without one
 }
 
-// take makes the directory the plan's, with a new run.json, or finds that it is. As long as there
-// is no noise, a plan may be corrected: the run id stays, and with it the stages that still match.
-// Once there is noise, another training run needs another run id, by --overwrite: training runs
-// share neither noise nor batches. With again it becomes that of the plan's next run: see
-// [nextRun].
+// take makes the directory the plan's, with a new run.json, or finds that it is. As long as
+// there is no noise, a plan may be corrected: the run id stays, and with it the stages that
+// still match. Once there is noise, another training run needs another run id, by --overwrite:
+// training runs share neither noise nor batches. With again the directory goes to the plan's
+// next run: see [nextRun].
 func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan, again bool) (t taken, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
@@ -112,10 +112,10 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 }
 
 // mayServe refuses a run id that was asked for and serves another plan's training, or another
-// directory. Where the training was one without a plan, this is as far as it is known before the
-// first stage: of a graph the sampler and the examples are not, and the stages refuse them. known
-// is the record of a run id that has served this plan in this directory, which must not be that of
-// another run now.
+// directory. For a training without a plan, it compares only the facts that are known before
+// the first stage: a graph's sampler and examples are not known, and the stages refuse other
+// ones. known is the record of a run id that has served this plan in this directory, and must
+// not belong to another run now.
 func mayServe(ctx context.Context, p stages.Plan, records *registry.Registry, o pipelines.Options, record *manifest.RunPlan) (known *registry.Record, err error) {
 	training, err := stages.TrainingDigest(record.Plan)
 	if err != nil {
@@ -156,7 +156,8 @@ func inPlace(ctx context.Context, o pipelines.Options, records *registry.Registr
 	return known, err
 }
 
-// differences says what of a run directory is not this plan's; nil is nothing.
+// differences names the parts of a run directory that are not this plan's; nil if there are
+// none.
 func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) (list []string) {
 	if o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		list = append(list, fmt.Sprintf("its run id is %v", run.RunID))
@@ -181,7 +182,7 @@ func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) 
 // inputsGraph begins a difference in the contents of the graph's files.
 const inputsGraph = "inputs.graph is "
 
-// wayOut says what may be done where a directory is of another plan. A certificate does not depend
+// wayOut says how to go on where a directory is of another plan. A certificate does not depend
 // on the data where the sampler does not.
 func wayOut(out string, differs []string) string {
 	text := "; give another --out, "
@@ -191,9 +192,9 @@ func wayOut(out string, differs []string) string {
 	return text + "or --overwrite, which makes everything again under a new run id, batches and noise too"
 }
 
-// mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long as
-// it serves no training, and is not that of a later run of a plan that has served one; and if the
-// training stays the same.
+// mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long
+// as it serves no training, and does not belong to a later run of a plan that has served one;
+// and if the training stays the same.
 func mayCorrect(ctx context.Context, o pipelines.Options, records *registry.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
 	if run.Plan == nil || run.Plan.KeyCommitment != want.KeyCommitment || o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		return false, nil
@@ -219,9 +220,9 @@ func mayCorrect(ctx context.Context, o pipelines.Options, records *registry.Regi
 	return bytes.Equal(was, is), err
 }
 
-// outdated are the stages with a finished result that is not the plan's, or that was made from one
-// that is not. It ends at the first stage that has no result: what comes after that cannot be
-// known.
+// outdated are the stages with a finished result that is not the plan's, or that was made from
+// one that is not. It ends at the first stage that has no result: later stages cannot be
+// judged.
 func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, differs []string, err error) {
 	names, err := r.Plan.Stages("")
 	if err != nil {
@@ -280,7 +281,7 @@ func (r *planRun) ofAnotherGraph(before *manifest.RunPlan) ([]string, error) {
 	return []string{"it was made from another graph"}, nil
 }
 
-// input is the name by which other stages name the stage's result as what they are made from.
+// input is the name by which other stages name the stage's result as their input.
 func input(s planStage) string {
 	if s.Name() == "account" {
 		return "certificate"
@@ -296,8 +297,8 @@ func resultName(s planStage) string {
 	return store.Base(s.Path())
 }
 
-// correct names what of the run directory a corrected plan, or --overwrite, makes again, and
-// refuses that without --overwrite. Then run.json is the plan's.
+// correct names the results of the run directory that a corrected plan, or --overwrite, makes
+// again, and refuses that without --overwrite. Then run.json is the plan's.
 func (r *planRun) correct(ctx context.Context, t taken) error {
 	if !t.corrected && !r.options.Overwrite {
 		return nil
@@ -306,7 +307,8 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 	if err != nil {
 		return err
 	}
-	// An --overwrite that was stopped has left them; what cannot be read, the stages refuse.
+	// An --overwrite that was stopped has left them; the stages refuse results that cannot be
+	// read.
 	if here, err := stages.ReadPresent(ctx, r.options.Out, manifest.BoundedFolder, manifest.CertificateFile); err == nil {
 		r.options.Replaced = append(r.options.Replaced, here.Of(r.Run.Replaced)...)
 	}
