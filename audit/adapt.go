@@ -22,7 +22,7 @@ type adapted struct {
 const leastLevel = 1e-3
 
 // Adapt makes the attack look at some observations, with and without the canary. Observations
-// that are added afterwards, which must be others, are attacked with what it has learnt as
+// that are added afterwards, which must be others, are attacked with the learnt statistics as
 // well. Where one side has none it does nothing.
 func (a *Attack) Adapt(with, without [][]float64) {
 	if len(with) == 0 || len(without) == 0 {

@@ -40,7 +40,7 @@ type Attack struct {
 	power     float64 // the log ratio is this times the log ratio of one example
 	adapted   *adapted
 	// Exact says that scores are the logarithms of the true likelihood ratio. Otherwise they
-	// order observations about as it does: a weaker attack, whose bounds hold all the same.
+	// order observations about as it does: a weaker attack, with bounds that hold all the same.
 	Exact bool
 	// Cut says that the batches have a maximum size, which the scores do not know.
 	Cut bool

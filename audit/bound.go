@@ -21,7 +21,7 @@ type Rates struct {
 	falseTop float64 // upper confidence bound of the rate of False
 }
 
-// bounded fills in the bounds, each of which fails with probability at most alpha.
+// bounded fills in the bounds; each of them fails with probability at most alpha.
 func (r Rates) bounded(alpha float64) Rates {
 	r.trueLow = lowestRate(r.True, r.Of, alpha)
 	r.falseTop = 1 - lowestRate(r.FalseOf-r.False, r.FalseOf, alpha)
@@ -49,7 +49,7 @@ func (r Rates) estimate(epsilon float64) (delta, standardError float64) {
 	return t - gamma*f, math.Sqrt(t*(1-t)/float64(r.Of) + gamma*gamma*f*(1-f)/float64(r.FalseOf))
 }
 
-// lowestRate is Clopper and Pearson's lower bound of a probability of which there were hits in
+// lowestRate is Clopper and Pearson's lower bound of a probability, from the number of hits in
 // trials: it is above the probability with probability at most alpha. It is the p at which Pr[
 // Binom(trials, p) ≥ hits ] = I_p(hits, trials-hits+1) is alpha, rounded down.
 func lowestRate(hits, trials int, alpha float64) float64 {

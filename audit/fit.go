@@ -16,7 +16,7 @@ type Difference struct {
 	// LogP is the natural logarithm of a bound of the probability that any comparison of two
 	// samples of one distribution differs so much; at most 0.
 	LogP     float64
-	Count    int     // observations for which What is true
+	Count    int     // observations for which the statement is true
 	Of       int     // observations
 	Expected float64 // how many it would be, by both samples together
 	What     string  // such as "at most 1.5"
@@ -49,7 +49,7 @@ func compare(observed, reference *Sample) (found []Difference) {
 
 // compareCounts compares how often something is true in two samples. Given how often it is in
 // both together, which observations these are is random: the number that is observed is
-// hypergeometric, each of whose tails is below Chernoff's bound for the binomial distribution
+// hypergeometric, and each of its tails is below Chernoff's bound for the binomial distribution
 // (Hoeffding, Probability inequalities for sums of bounded random variables, 1963, section 6).
 // So this holds for every distribution and every size.
 func compareCounts(score, what string, count, of, references, ofReferences int) Difference {

@@ -10,12 +10,12 @@ import (
 const OneRunConfidence = 0.95
 
 // OneRun is a lower bound, at confidence [OneRunConfidence], of ε at delta from one run with
-// len(with) + len(without) canaries, of which each was included by a fair coin of its own. It
-// needs no independence of the canaries' observations, only of the coins (Steinke, Nasr and
-// Jagielski, arXiv 2305.08846, Theorem 5.2). Of the canaries with the greatest scores it
-// guesses that they were included, of as many with the least that they were not. The number of
-// guesses is guesses, even, to be fixed in advance; with ties at the ends the order of the
-// arguments decides for "not included" first, which can only cost correct guesses.
+// len(with) + len(without) canaries, each included by a fair coin of its own. It needs no
+// independence of the canaries' observations, only of the coins (Steinke, Nasr and Jagielski,
+// arXiv 2305.08846, Theorem 5.2). Of the canaries with the greatest scores it guesses that they
+// were included, of as many with the least that they were not. The number of guesses is
+// guesses, even, to be fixed in advance; with ties at the ends the order of the arguments
+// decides for "not included" first, which can only cost correct guesses.
 func OneRun(with, without []float64, guesses int, delta float64) float64 {
 	all := pooled(with, without)
 	m := len(all)

@@ -184,7 +184,7 @@ func (proc *process) rates() []float64 {
 }
 
 // forward calls visit for each state that can be reached at each step, with the probability to
-// reach it and that of a participation then.
+// reach it and the probability of a participation then.
 func (proc *process) forward(visit func(step int, s state, reached, prob float64)) {
 	now := proc.start
 	for step := range proc.steps {

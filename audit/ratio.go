@@ -172,8 +172,8 @@ func (r *sumRatio) log(y []float64) float64 {
 	return r.logOfExponents()
 }
 
-// products is f where nothing leaves the range: a term is a product of a few powers, most of which
-// other terms have as well, and takes a fraction of the time of an exponential.
+// products is f where nothing leaves the range: a term is a product of a few powers, mostly
+// shared with other terms, and takes a fraction of the time of an exponential.
 func (r *sumRatio) products() (sum float64) {
 	for i, d := range r.dots {
 		powers := r.powers[i*(r.most+1):][:r.most+1]
@@ -210,9 +210,9 @@ func (r *sumRatio) logOfExponents() float64 {
 	return largest + math.Log(sum)
 }
 
-// chainRatio is f of one example whose participations' columns do not overlap: a recursion over
-// the states of its process, from the last step to the first. With overlaps it is an upper bound of
-// f (F3.3), which is a test like any other, only not the best one.
+// chainRatio is f of one example without overlap between the columns of its participations: a
+// recursion over the states of its process, from the last step to the first. With overlaps it
+// is an upper bound of f (F3.3), which is a test like any other, only not the best one.
 type chainRatio struct {
 	columns      [][]float64 // C/σ²
 	halfSquares  []float64   // ‖c_i‖²/2σ²

@@ -17,11 +17,11 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Apart refuses run directories whose trainings share participations, and so do not compose: two of
-// one run id, of the run, its batches or its noise, and two with the same batches. The notes name
-// copies, as [registry.CopyOf] finds them, directories that have had more runs than the trainings
-// that are counted, by themselves and by [registry.RunsOf], and directories of which nothing can be
-// compared.
+// Apart refuses run directories with trainings that share participations, and so do not
+// compose: two of one run id, of the run, its batches or its noise, and two with the same
+// batches. The notes name copies, as [registry.CopyOf] finds them, directories that have had
+// more runs than the trainings that are counted, by themselves and by [registry.RunsOf], and
+// directories with nothing to compare.
 func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, err error) {
 	seen := map[stream.RunID]string{} // by run id the directory that has it
 	had := map[stream.RunID]bool{}    // run ids that the directories have now, or had before

@@ -19,8 +19,8 @@ import (
 	"minsep/stages"
 )
 
-// inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and
-// compares what it was made for with the batches and the bounded table beside it.
+// inspectCertificate makes a certificate again from the ledger beside it, checks every proof,
+// and compares its run with the batches and the bounded table beside it.
 func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	data, err := stages.ReadFile(ctx, path)

@@ -1,7 +1,8 @@
-// Package inspect reads a run directory without trusting it: it checks every hash, computes again
-// what can be computed again, holds the results against each other and against the plan, and comes
-// to a verdict. It needs no key, changes nothing, and knows neither Beam nor the services of object
-// stores: a program that inspects gs:// or s3:// imports their stores, as the command does.
+// Package inspect reads a run directory without trusting it: it checks every hash, repeats
+// every computation that needs no key, holds the results against each other and against the
+// plan, and comes to a verdict. It needs no key, changes nothing, and knows neither Beam nor
+// the services of object stores: a program that inspects gs:// or s3:// imports their stores,
+// as the command does.
 //
 // Stability: stable.
 package inspect
@@ -46,9 +47,10 @@ type Inspection struct {
 	owners      int64                   // with an example, in the bounded table or batches of numbers, if that can be read
 }
 
-// Directory re-reads a run directory, or one of its folders, without trusting it. What cannot be
-// read is a broken check; it returns an error only where there is nothing to inspect, or when ctx
-// ends, which it does not outlive: it changes nothing, so that its computation can be left behind.
+// Directory re-reads a run directory, or one of its folders, without trusting it. An unreadable
+// file is a broken check; it returns an error only where there is nothing to inspect, or when
+// ctx ends, which it does not outlive: it changes nothing, so that its computation can be left
+// behind.
 func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 	return leave.Behind(ctx, func() ([]Inspection, error) { return inspect(ctx, dir) })
 }
@@ -91,8 +93,8 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	return found, nil
 }
 
-// legible is a text of which everything can be read: it may have names and values that somebody
-// else wrote into a file. Long lines have only their beginning and their end.
+// legible makes all of a text readable: it may have names and values that somebody else wrote
+// into a file. Long lines have only their beginning and their end.
 func legible(text string) string {
 	const most, first, last = 800, 400, 200 // bytes
 	lines := strings.Split(text, "\n")
@@ -179,8 +181,8 @@ func filesCheck(ctx context.Context, ix *manifest.Index, dir string) sampling.Ch
 	return p
 }
 
-// runCheck checks that a folder is of the run whose directory it lies in: the run id is a part of
-// every key.
+// runCheck checks that a folder is of the run of its directory: the run id is a part of every
+// key.
 func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
 	p := sampling.Check{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
 	if run, err := manifest.ReadRun(ctx, runDir); err != nil || run.RunID != ix.RunID {
@@ -332,7 +334,7 @@ func unlistedCheck(ctx context.Context, found *Inspection, ix *manifest.Index, d
 	found.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
 }
 
-// nothingElse adds the check that there are no other files. fault says what is wrong with the extra
+// nothingElse adds the check that there are no other files. fault names the fault of the extra
 // files.
 func (i *Inspection) nothingElse(rule, fault string, names []string, err error) {
 	switch {

@@ -9,9 +9,9 @@ import (
 	"minsep/manifest"
 )
 
-// Exposed is a secret folder or file of a local run directory whose modes let group or others at
-// it. That breaks no check: copies lose modes, and the certificate still holds, as long as nobody
-// has looked.
+// Exposed is a secret folder or file of a local run directory with modes that let group or
+// others at it. That breaks no check: copies lose modes, and the certificate still holds, as
+// long as nobody has looked.
 type Exposed struct {
 	Path  string `json:"path"`  // of the folder, or of the file
 	Files int64  `json:"files"` // that group or others may read, by their own modes; at least 0

@@ -30,8 +30,8 @@ func agree(written float64, found *planner.StepNoise) bool {
 	return written == 0 || found != nil && math.Abs(written/found.Ratio-1) <= stepNoiseSlack
 }
 
-// inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the values
-// are those of the recipe cannot be known without the key.
+// inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the
+// values follow the recipe cannot be known without the key.
 func inspectNoise(ctx context.Context, dir string) (found Inspection, err error) {
 	index, err := manifest.Open(ctx, dir, manifest.NoiseFormat)
 	if err != nil {

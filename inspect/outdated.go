@@ -10,7 +10,8 @@ import (
 )
 
 // replaced says that the bounded table of a run directory is another than the one that run.json
-// names: bound ran again, with another graph or bound, after what rests on the table was made.
+// names: bound ran again, with another graph or bound, after other results were made from the
+// table.
 func replaced(ctx context.Context, run string) bool {
 	r, err := manifest.ReadRun(ctx, run)
 	if err != nil || r.Examples == "" {

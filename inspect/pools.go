@@ -10,7 +10,7 @@ import (
 
 // poolsOf are the pools of a table's rows.
 type poolsOf struct {
-	starts []int // by row: where its pools begin; and where those of the last end
+	starts []int // by row: where its pools begin; and where the last row's end
 	items  []uint32
 }
 
@@ -24,8 +24,8 @@ func (p *poolsOf) add(pools []uint32) {
 
 func (p *poolsOf) at(row int) []uint32 { return p.items[p.starts[row]:p.starts[row+1]] }
 
-// check checks the pools of a table: what rotation rests on, that no owner has two examples in one
-// of them, from the owners of the rows; and the coverage in the index.
+// check checks the pools of a table: from the owners of the rows, that no owner has two
+// examples in one pool, as rotation requires; and the coverage in the index.
 func (p *poolsOf) check(found *Inspection, g *ownergraph.Graph, rows int, bound ownergraph.Bound, told ownergraph.Summary) {
 	c := told.Coverage
 	sizes, distinct := make([]int64, bound.Pools), make([]int64, bound.Pools)

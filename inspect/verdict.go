@@ -35,7 +35,7 @@ type Report struct {
 	// sentence. Nil where none is known, and unless State is StateCertified.
 	Weak []string `json:"weak,omitempty"`
 
-	// Kept says how much of the data takes part, and what would keep more; "" where all of it does,
+	// Kept says how much of the data takes part, and how to keep more; "" where all of it does,
 	// or that is not known.
 	Kept string `json:"kept,omitempty"`
 

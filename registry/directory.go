@@ -52,8 +52,8 @@ func settle(directory string, id stream.RunID) error {
 	return nil
 }
 
-// lastRun is the run that a directory, a resolved name, had last as far as is known. What cannot be
-// read counts as not known.
+// lastRun is the run that a directory, a resolved name, had last as far as is known. A record
+// that cannot be read counts as not known.
 func lastRun(directory string) (id stream.RunID, known bool) {
 	path, known := directoryFile(directory)
 	if !known {

@@ -79,7 +79,7 @@ func (f recordFolder) claim(want Record) error {
 	}
 	path := f.record(want.RunID)
 	err := want.create(ctx, path)
-	// A temporary file that is gone was removed by the process whose claim came first.
+	// A temporary file that is gone was removed by the process with the first claim.
 	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		return f.faulty(err)
 	}

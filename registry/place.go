@@ -27,9 +27,10 @@ const (
 	PlaceUnknown              // one is in an object store and the other is not: it may be one directory, mounted
 )
 
-// PlaceOf compares a run directory with the one that is recorded for its run id. A directory that
-// had the run id before its run of today counts as one that has it, and so does one of which
-// run.json cannot be read, or is gone while its batches or its noise are of the run id.
+// PlaceOf compares a run directory with the one that is recorded for its run id. A directory
+// that had the run id before its run of today counts as one that has it, and so does one with a
+// run.json that cannot be read, or that is gone while its batches or its noise are of the run
+// id.
 func PlaceOf(ctx context.Context, recorded, dir string, id stream.RunID) (Place, error) {
 	real := store.Resolved(dir)
 	if real == recorded {
@@ -80,9 +81,9 @@ func FolderRuns(ctx context.Context, dir string) (ids []stream.RunID) {
 	return ids
 }
 
-// OtherRun is a run other than id of which a run directory has run.json, batches or noise; the zero
-// id for none. A run id that is recorded does not come back there: its batches and noise would be
-// made again, for a second training perhaps.
+// OtherRun is the id of another run that run.json, the batches or the noise of a run directory
+// belong to; the zero id for none. A run id that is recorded does not come back there: its
+// batches and noise would be made again, for a second training perhaps.
 func OtherRun(ctx context.Context, dir string, id stream.RunID) stream.RunID {
 	ids := FolderRuns(ctx, dir)
 	if run, err := manifest.ReadRun(ctx, dir); err == nil {

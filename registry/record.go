@@ -18,7 +18,7 @@ const recordFormat = "minsep-run-record/1"
 // Record says which training run a run id serves, and in which directory.
 type Record struct {
 	Format    string         `json:"format"`   // of this file
-	RunID     stream.RunID   `json:"run_id"`   // whose batches and noise these are
+	RunID     stream.RunID   `json:"run_id"`   // of the batches and the noise
 	Training  noise.Training `json:"training"` // its purpose
 	Directory string         `json:"directory"`
 
@@ -31,12 +31,13 @@ type Record struct {
 	PlanSHA256 digest.SHA256 `json:"plan_sha256,omitzero"`
 }
 
-// HasNoise reports whether noise was made, or begun. Before that, a run id serves one directory,
-// whose training may still be another one.
+// HasNoise reports whether noise was made, or begun. Before that, a run id serves one
+// directory, and its training may still change.
 func (r *Record) HasNoise() bool { return r != nil && r.ParamsSHA256 != (digest.SHA256{}) }
 
-// merged is a record of which another file says the same, or less: since a command was stopped
-// between the two, or since one is older. alike is false where they contradict each other.
+// merged combines two records of a run id, where one file says the same as the other, or less:
+// since a command was stopped between the two, or since one is older. alike is false where they
+// contradict each other.
 func (r Record) merged(other Record) (both Record, alike bool) {
 	if other.HasNoise() && !r.HasNoise() {
 		r, other = other, r

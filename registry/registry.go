@@ -1,10 +1,11 @@
 // Package registry remembers which training run a run id serves, and in which run directory.
 //
-// Training runs that differ share no random word in any case, since the run id and the parameters
-// are part of every key. What is left is a second training run with the same run id and the same
-// parameters: it would have the same batches and the same noise, and the difference of two sums
-// with the same noise shows the sums that the noise must hide. So each run id has a record. It is
-// kept beside the key file and in the user's state folder; either can refuse a claim.
+// Training runs that differ share no random word in any case, since the run id and the
+// parameters are part of every key. The remaining danger is a second training run with the same
+// run id and the same parameters: it would have the same batches and the same noise, and the
+// difference of two sums with the same noise shows the sums that the noise must hide. So each
+// run id has a record. It is kept beside the key file and in the user's state folder; either
+// can refuse a claim.
 //
 // A record on another machine, or of another user, is not seen, and one that was deleted is
 // forgotten.
@@ -137,11 +138,11 @@ func (g *Registry) Check(want Record) error {
 	return got.refuses(want, files)
 }
 
-// Claim records that the run id of want serves its training in its run directory, which must exist,
-// and nothing else. Format is filled in. It makes the records (modes 0700 and 0600) where there are
-// none, adds to them what they lack, such as that there is noise, accepts the same claim again, so
-// that a stopped run can go on, and returns a [*ClaimError] for another directory or another
-// training run. Of several processes that claim one run id at once only one succeeds.
+// Claim records that the run id of want serves its training in its run directory, which must
+// exist, and nothing else. Format is filled in. It makes the records (modes 0700 and 0600)
+// where there are none, adds missing facts, such as that there is noise, accepts the same claim
+// again, so that a stopped run can go on, and returns a [*ClaimError] for another directory or
+// another training run. Of several processes that claim one run id at once only one succeeds.
 func (g *Registry) Claim(want Record) error {
 	real, err := store.Real(want.Directory)
 	if err != nil {

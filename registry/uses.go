@@ -75,8 +75,8 @@ func readTraining(ctx context.Context, path string) (of stream.RunID, steps int,
 }
 
 // Damaged names the records of a run that are there and cannot be read, such as one that was
-// emptied: what they told, that the directory is a copy, had a later run or served a training, is
-// not known. It looks where [CopyOf], [LaterRun] and [TrainingSteps] do.
+// emptied. Their contents (that the directory is a copy, had a later run or served a training)
+// are not known. It looks where [CopyOf], [LaterRun] and [TrainingSteps] do.
 func Damaged(ctx context.Context, dir string) (paths []string) {
 	add := func(path string, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -16,9 +16,9 @@ const checkpointMagic = "minsep-noise-checkpoint/1\n"
 // ErrCheckpoint says that a checkpoint is damaged, or of other noise than the generator's.
 var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
 
-// WriteCheckpoint writes the state with which a generator of the same recipe, key and coordinates
-// goes on from the present step: the rows or buffers that it holds, as secret as the noise. What
-// follows has the same bytes as without the interruption.
+// WriteCheckpoint writes the state with which a generator of the same recipe, key and
+// coordinates goes on from the present step: the rows or buffers that it holds, as secret as
+// the noise. Later rows have the same bytes as without the interruption.
 func (g *Generator) WriteCheckpoint(w io.Writer) error {
 	return writeState(w, g.checkpointHead(g.step), g.state)
 }

@@ -9,24 +9,26 @@
 // # Guarantee
 //
 // The certificate is for the Gaussian mechanism C x + ζ σ Z, x_t being the sum of step t's
-// gradients, each of norm at most ζ. With y = ζ σ C⁻¹ Z, x + y is a post-processing of it. What is
-// released is x_t + round_g(y_t), round_g being the rounding to the nearest multiple of the grid g.
-// Where every coordinate of x_t is a multiple of g, that is round_g(x_t + y_t): a post-processing
-// again, with the same σ and the same ζ. It is so for every y_t with no coordinate halfway between
-// two multiples, which for exact normals has probability one. The duties of a trainer:
+// gradients, each of norm at most ζ. With y = ζ σ C⁻¹ Z, x + y is a post-processing of it.
+// Released is x_t + round_g(y_t), round_g being the rounding to the nearest multiple of the
+// grid g. Where every coordinate of x_t is a multiple of g, that is round_g(x_t + y_t): a
+// post-processing again, with the same σ and the same ζ. It is so for every y_t with no
+// coordinate halfway between two multiples, which for exact normals has probability one. The
+// duties of a trainer:
 //
 //   - clip each gradient to ζ, then round each of its coordinates toward zero to a multiple of g.
 //     No coordinate grows in absolute value, so no p-norm does: the sensitivity is ζ,
 //     [Recipe.Sensitivity], whatever the number of coordinates;
-//   - sum the gradients of a step without rounding: every partial sum is within 2²⁴ g in float32,
-//     2⁵³ g in float64. Beyond that, or where a gradient is not a multiple of g, what is computed
-//     depends on the order of the sum, and no longer differs by at most ζ between neighbours;
+//   - sum the gradients of a step without rounding: every partial sum is within 2²⁴ g in
+//     float32, 2⁵³ g in float64. Beyond that, or where a gradient is not a multiple of g, the
+//     computed sum depends on the order of its terms, and no longer differs by at most ζ
+//     between neighbours;
 //   - add the noise to the finished sum, once. This last addition may round: its result is a
 //     function of the exact sum of its operands.
 //
 // This closes the channel by which the low bits of a floating point sum tell x apart from its
-// neighbour (Mironov, On significance of the least significant bits for differential privacy, CCS
-// 2012): what can be released is the set of multiples of g whatever the gradients are. A value
+// neighbour (Mironov, On significance of the least significant bits for differential privacy,
+// CCS 2012): every released value is a multiple of g, whatever the gradients are. A value
 // beyond the range of its type stops the noise ([ErrRange]); that depends on y alone.
 //
 // With [NoGrid] nothing is rounded, and this channel is open: the claim is then one for real
@@ -58,10 +60,10 @@
 //
 // # Arithmetic
 //
-// All operations are IEEE double precision, rounded to nearest. With AES-128, fma rounds a product
-// and the sum that it is added to once. With ChaCha12 it rounds the product first, and then the
-// sum: an accelerator, whose compiler may fuse or not, can be made to do that, so that a program on
-// it makes the same bits. Python's readers do (docs/large-models.md).
+// All operations are IEEE double precision, rounded to nearest. With AES-128, fma rounds a
+// product and the sum that it is added to once. With ChaCha12 it rounds the product first, and
+// then the sum: an accelerator, with a compiler that may fuse or not, can be made to do that,
+// so that a program on it makes the same bits. Python's readers do (docs/large-models.md).
 //
 // # Normals
 //
@@ -76,9 +78,9 @@
 //     2⁻⁶⁴, in relative steps of 2⁻⁴⁰ or less, which move a radius by 1.6e-13 at most.
 //   - U = 2ᵏ m, m in [√½, √2): s = (m-1)/(m+1), q = s², -2 ln U = fma(-k, 2 ln 2, -fma(s q, M(q), 4
 //     s)), and R its square root.
-//   - x = ((w1 >> 12) + ½)·2⁻⁵², y = x²: sn = x S(y), cs = C(y) are the sine and cosine of π x / 4.
-//     Where bit 0 of w1 is set they change places; bit 1 is the sign of cs and bit 2 that of sn,
-//     after the exchange.
+//   - x = ((w1 >> 12) + ½)·2⁻⁵², y = x²: sn = x S(y), cs = C(y) are the sine and cosine of π x
+//     / 4. Where bit 0 of w1 is set they change places; bit 1 is the sign of cs and bit 2 the
+//     sign of sn, after the exchange.
 //   - Coordinate 2c has the normal R·cs, coordinate 2c+1 has R·sn.
 //
 // M, S and C are polynomials of degree 6 by Horner's rule in fma; their errors are below 7e-16,

@@ -12,9 +12,10 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ErrRange says that a value is beyond the range of its type on the grid, 2²⁴ multiples for float32
-// and 2⁵⁰ for float64: more than 16 deviations of the noise, which has a probability below 1e-56
-// whatever the data are; a grid too fine for float32; or a strategy whose numbers overflow.
+// ErrRange says that a value is beyond the range of its type on the grid, 2²⁴ multiples for
+// float32 and 2⁵⁰ for float64: more than 16 deviations of the noise, which has a probability
+// below 1e-56 whatever the data are; a grid too fine for float32; or a strategy with numbers
+// that overflow.
 var ErrRange = errors.New("noise: a value is beyond the multiples of the grid that its type holds")
 
 // Generator makes the rows of noise of a range of coordinates, step after step. Its values do not

@@ -87,8 +87,8 @@ const (
 	gridBits64, rangeBits64 = 40, 50
 )
 
-// maxScale bounds σ ζ: maxScale 2²⁰⁺⁴ is within the range of float32, and 1/maxScale 2⁻⁴⁶ within
-// that of float64.
+// maxScale bounds σ ζ: maxScale 2²⁰⁺⁴ is within the range of float32, and 1/maxScale 2⁻⁴⁶
+// within the range of float64.
 const maxScale = 0x1p96
 
 // chooseGrid returns the grid of a recipe for rows of the given deviations times scale; 0 stands

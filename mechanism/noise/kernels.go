@@ -4,8 +4,8 @@ package noise
 // panels at a time, one, or in portable Go.
 
 // kernels do the operations of the portable functions in each lane, with AVX2 and FMA or with
-// AVX-512, and so give the same bits. Those over rows take one panel with AVX2, whose second half
-// lies across = 8 values from the first, and with AVX-512 two panels, across values apart.
+// AVX-512, and so give the same bits. Kernels over rows take one panel with AVX2, its second
+// half across = 8 values from the first, and with AVX-512 two panels, across values apart.
 type kernels struct {
 	normals256 func(dst *float64, stride int, words *uint64, groups int, t *vectorTables) (short int)
 	// Memory at soon and later is brought nearer.
@@ -122,8 +122,8 @@ func (a arithmetic) filter(p []float64, panels, distance, steps int, h []float64
 	}
 }
 
-// buffers replaces the rows of panels by u_t of a BLT with the buffers s, lanes entries each, those
-// of a panel after the panel before. minusScales and decays have one entry a buffer.
+// buffers replaces the rows of panels by u_t of a BLT with the buffers s, lanes entries each,
+// panel after panel. minusScales and decays have one entry a buffer.
 func (a arithmetic) buffers(p []float64, panels, distance, steps int, s, minusScales, decays []float64) {
 	n := len(decays)
 	if vectors == 0 {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// vectors is the number of doubles to a vector: 8 with the instructions of kernels512_amd64.s, 4
-// with those of kernels_amd64.s, 0 where the processor has neither. Tests change it.
+// vectors is the number of doubles to a vector: 8 with the instructions of kernels512_amd64.s,
+// 4 with the ones of kernels_amd64.s, 0 where the processor has neither. Tests change it.
 var vectors = widest()
 
 func widest() int {

@@ -10,7 +10,7 @@ import (
 	"minsep/mechanism"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Noising holds the coefficients by which C⁻¹ is applied to independent normals, exactly as the

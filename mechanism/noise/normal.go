@@ -84,7 +84,7 @@ func (a arithmetic) normalsGeneric(dst []float64, stride int, words []uint64) (s
 // tailBlocks is the distance of the blocks that extend one pair; there are at most 2⁴⁷ pairs.
 const tailBlocks = 1 << 48
 
-// tailRadius returns the radius of a pair whose radius word is short.
+// tailRadius returns the radius of a pair with a short radius word.
 func (a arithmetic) tailRadius(tails wordSource, word, step, pair uint64) float64 {
 	exponent := uint64(64)
 	var next [2]uint64

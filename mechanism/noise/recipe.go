@@ -72,8 +72,8 @@ func (t Training) orUnknown() Training {
 	return t
 }
 
-// Params are the parameters of which every change changes all of the noise: their SHA-256 is part
-// of its key.
+// Params are the parameters that all of the noise depends on, with every change: their SHA-256
+// is part of its key.
 type Params struct {
 	Steps           int    `json:"steps"`            // at least 1
 	Coordinates     int64  `json:"coordinates"`      // of a gradient, 1 to 2^48
@@ -171,8 +171,8 @@ func digestJSON(v any) (Digest, error) {
 	return sha256.Sum256(b), nil
 }
 
-// GrowthError is a strategy whose inverse grows so much that no grid serves all steps: some step's
-// noise is more than 2²⁰ times σ ζ.
+// GrowthError is a strategy with an inverse that grows so much that no grid serves all steps:
+// some step's noise is more than 2²⁰ times σ ζ.
 type GrowthError struct {
 	Step   int     // of the largest deviation, from 0
 	Growth float64 // that deviation in units of σ ζ, above 2²⁰
@@ -242,8 +242,8 @@ func NoisingSHA256(s *mechanism.Strategy) (Digest, error) {
 // KeyPurpose is the purpose of the noise key.
 const KeyPurpose = "noise"
 
-// Key derives the noise key of a run from the root key. Only the parameters of r matter, not what
-// Bind sets.
+// Key derives the noise key of a run from the root key. Only the parameters of r matter, not
+// the fields that Bind sets.
 func (r *Recipe) Key(root stream.Root, run stream.RunID) stream.Key {
 	return root.Key(run, r.ParamsSHA256, KeyPurpose)
 }

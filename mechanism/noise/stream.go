@@ -88,9 +88,9 @@ func (s *Stream) Restartable() bool { return s.g.Restartable() }
 // seekRows is the least number of steps between two calls of Seek's callback.
 const seekRows = 16
 
-// Seek goes to a later step. The noise of the steps before it is made and dropped where that of the
-// step needs it; from time to time made is called with the step that is reached. It returns ctx's
-// error if that ends.
+// Seek goes to a later step. The noise of the steps before it is made and dropped where the
+// noise of the step needs it; from time to time made is called with the step that is reached.
+// It returns ctx's error if that ends.
 func (s *Stream) Seek(ctx context.Context, step int, made func(step int)) error {
 	if step < s.step || step > s.g.steps {
 		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: fmt.Sprintf("must be %d to %d", s.step, s.g.steps)}
@@ -182,9 +182,9 @@ func (s *Stream) ahead(w *worker, tile, rows int) {
 	s.next[tile] = step + rows
 }
 
-// aheadInRing is ahead for feedback, whose earlier rows are in the ring: a row takes the
-// place of the oldest one that it needs, and nothing is copied. Rows before step 0 are zeros, as
-// the ring is when it is made.
+// aheadInRing is ahead for feedback, with its earlier rows in the ring: a row takes the place
+// of the oldest one that it needs, and nothing is copied. Rows before step 0 are zeros, as the
+// ring is when it is made.
 func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 	step := s.next[tile]
 	from, to := s.panels(tile)
@@ -219,8 +219,8 @@ func (s *Stream) Write64(ctx context.Context, out io.Writer) error {
 	return write(ctx, s, out, s.round64())
 }
 
-// Fill32 sets dst to the row of the next step, each value as a float32. Its errors are those of
-// [Generator.Fill32].
+// Fill32 sets dst to the row of the next step, each value as a float32. Its errors are the
+// errors of [Generator.Fill32].
 func (s *Stream) Fill32(dst []float32) error { return fillRow(s, dst, s.g.rounding32().round32) }
 
 // Fill64 is Fill32 in float64.
@@ -355,8 +355,8 @@ func write[T float32 | float64](ctx context.Context, s *Stream, out io.Writer, r
 	return nil
 }
 
-// makePiece sets values to a step's values of the tiles [from, to), and makes the tiles whose rows
-// are used up.
+// makePiece sets values to a step's values of the tiles [from, to), and makes the tiles that
+// have no rows left.
 func makePiece[T float32 | float64](s *Stream, w *worker, values []T, step, from, to int, scales []float64, round func([]T, int, []float64, int, int, []float64) bool) ([]T, bool) {
 	g := s.g
 	scale := g.scale * g.noising.rowScale(step)
@@ -368,8 +368,8 @@ func makePiece[T float32 | float64](s *Stream, w *worker, values []T, step, from
 	origin := max(g.lo, g.base+int64(firstPanel)*lanes)
 	values = values[:min(g.hi, g.base+int64(endPanel)*lanes)-origin]
 	ok := true
-	// panels rounds some panels that lie side by side, of which only the coordinates of the range
-	// are taken.
+	// panels rounds some panels that lie side by side; only their coordinates in the range are
+	// taken.
 	panels := func(panel int, u []float64, count int) {
 		first := g.base + int64(panel)*lanes
 		if skip := int(max(g.lo-first, 0)); skip > 0 || first+int64(count)*lanes > g.hi {

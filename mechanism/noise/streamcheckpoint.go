@@ -11,10 +11,10 @@ import (
 // streamCheckpointMagic begins a checkpoint of a stream.
 const streamCheckpointMagic = "minsep-noise-stream-checkpoint/1\n"
 
-// WriteCheckpoint writes the state with which a stream of the same recipe, key and coordinates goes
-// on from the present step: the rows that it holds, as secret as the noise. What follows has the
-// same bytes as without the interruption. Where [Stream.Restartable] is true, nothing is worth a
-// checkpoint.
+// WriteCheckpoint writes the state with which a stream of the same recipe, key and coordinates
+// goes on from the present step: the rows that it holds, as secret as the noise. Later rows
+// have the same bytes as without the interruption. Where [Stream.Restartable] is true, nothing
+// is worth a checkpoint.
 func (s *Stream) WriteCheckpoint(w io.Writer) error {
 	head := s.checkpointHead(s.step)
 	for _, next := range s.next {

@@ -2,16 +2,17 @@
 //
 // # Behavior
 //
-// [Bound] gives, bit for bit, what the sequential greedy pass of [ownergraph.Bound] gives, for any
-// number of buckets and workers, order of the edges, and retries.
+// [Bound] gives the same result, bit for bit, as the sequential greedy pass of
+// [ownergraph.Bound], for any number of buckets and workers, order of the edges, and retries.
 //
 // Examples get numbers in the order of their priority: a bucket is a range of priorities, and a
-// number is the bucket and the place in it. The turn of an example in the sequential pass is its
-// number, behind the class of its owners where those with the fewest come first. From then on only
-// turns, numbers and rooms travel. In a round each owner looks at its undecided examples in the
-// order of their turns and says of each how many more copies it may take whatever the others do, or
-// that it is full; an example takes the least of what its owners allow, is dropped when one is
-// full, and otherwise waits. Both answers are those of the sequential pass:
+// number is the bucket and the place in it. The turn of an example in the sequential pass is
+// its number, behind the class of its owners where examples with the fewest owners come first.
+// From then on only turns, numbers and rooms travel. In a round each owner looks at its
+// undecided examples in the order of their turns and says of each how many more copies it may
+// take whatever the others do, or that it is full; an example takes the least number that its
+// owners allow, is dropped when one is full, and otherwise waits. Both answers are the same as
+// in the sequential pass:
 //
 //   - Let an owner have room r left after all decided examples, and let x be undecided. If fewer
 //     than r undecided ones come before x, then x finds room in the sequential pass, since at most
@@ -20,9 +21,9 @@
 //     and, as it took only its own place, still are. So when r = 0, all kept ones come before x,
 //     which finds the owner full.
 //
-// An owner with room for all its undecided examples never refuses one and takes no further part.
-// Who hears from no owner is kept. After a few rounds one worker finishes what is left, with the
-// same code as the reference.
+// An owner with room for all its undecided examples never refuses one and takes no further
+// part. Who hears from no owner is kept. After a few rounds one worker finishes the rest, with
+// the same code as the reference.
 //
 // Pools ([ownergraph.Pools]) are made by one worker, from turns and owners' numbers.
 //
@@ -47,12 +48,12 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
-// Config is what [Bound] needs besides the edges. Nothing in it is secret.
+// Config holds the parameters of [Bound] besides the edges. Nothing in it is secret.
 type Config struct {
-	Bound ownergraph.Bound // what an owner may have
+	Bound ownergraph.Bound // the limits of an owner
 
 	KeyURI       string       // of the key file, which every worker must be able to read
 	RunID        stream.RunID // of the training run
@@ -60,7 +61,7 @@ type Config struct {
 
 	Examples, Owners ownergraph.IDType // of the ids in every batch of edges
 
-	// The result does not depend on what follows.
+	// The result does not depend on the fields below.
 
 	Edges       int64  // about how many edges there are; 0 means ten million
 	Buckets     int    // of each shuffle; 0 for as many as Edges calls for
@@ -69,7 +70,7 @@ type Config struct {
 	HeavyOwner  int    // examples of an owner above which its list is not sent about; 0 for as many as Edges calls for
 	RowsPerPart int    // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
 	TempDir     string // of those files on each worker; empty for the system's
-	SharedDir   string // that every worker reads and writes, for what is too much for one bundle; empty: all goes through the runner
+	SharedDir   string // that every worker reads and writes, for output too large for one bundle; empty: all goes through the runner
 	SharedAfter int64  // bytes that a DoFn passes on in a bundle before; 0 means 64 MiB
 }
 
@@ -124,25 +125,25 @@ func (c Config) spec() spec {
 	return s
 }
 
-// Sizes are what a configuration leads to.
+// Sizes are the sizes that a configuration leads to.
 type Sizes struct {
 	Buckets    int // of each shuffle, at least 1
 	Rounds     int // before one worker finishes, at least 1
 	HeavyOwner int // examples of an owner above which its list is not sent about
 }
 
-// Sizes returns what c leads to, with its defaults.
+// Sizes returns the sizes that c leads to, with its defaults.
 func (c Config) Sizes() Sizes {
 	s := c.spec()
 	return Sizes{s.Buckets, c.rounds(), s.Heavy}
 }
 
 // rounds returns how many rounds are made. They go in pairs: one keeps examples, the next drops
-// those of the owners that this filled. With k_u = 1 they are those of the greedy maximal
-// independent set of the graph in which examples of one owner are neighbours, in random order,
-// which ends after O(log n) of them with high probability, whatever the graph (Fischer and Noever,
-// SODA 2018). How much a pair leaves was measured, see [UndecidedAfterPair]. One worker finishes
-// more than planned if need be.
+// examples of the owners that this filled. With k_u = 1 they are the rounds of the greedy
+// maximal independent set of the graph in which examples of one owner are neighbours, in random
+// order, which ends after O(log n) of them with high probability, whatever the graph (Fischer
+// and Noever, SODA 2018). How much a pair leaves was measured, see [UndecidedAfterPair]. One
+// worker finishes more than planned if need be.
 func (c Config) rounds() int {
 	if c.Rounds > 0 {
 		return c.Rounds
@@ -178,8 +179,8 @@ type Result struct {
 	Summary beam.PCollection
 }
 
-// Bound bounds the graph whose edges are chunks, []byte, each an encoded [ownergraph.Edges] of the
-// configured types. Chunks of about 64 KiB serve well. It fails with every fault of the
+// Bound bounds the graph with these edges: chunks, []byte, each an encoded [ownergraph.Edges]
+// of the configured types. Chunks of about 64 KiB serve well. It fails with every fault of the
 // configuration.
 func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	if err := c.Validate(); err != nil {

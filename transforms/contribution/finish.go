@@ -7,10 +7,10 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// finishFn decides, in one worker, every example that the rounds left undecided, by the sequential
-// greedy pass itself. The verdicts are sorted by example, and so by priority, and read pass by
-// pass: from files when memory does not hold them. What is in memory for certain is the room of
-// each owner, about 40 bytes.
+// finishFn decides, in one worker, every example that the rounds left undecided, by the
+// sequential greedy pass itself. The verdicts are sorted by example, and so by priority, and
+// read pass by pass: from files when memory does not hold them. Only the room of each owner is
+// in memory for certain, about 40 bytes.
 type finishFn struct {
 	Spec spec
 

@@ -32,7 +32,7 @@ const exampleHead = 8
 type joinFn struct {
 	Spec          spec
 	Neighborhoods bool // the decisions drop examples for the size of their neighbourhoods
-	Last          bool // count what is kept
+	Last          bool // count the kept examples
 
 	packer  *packed.Packer
 	counts  tally
@@ -146,7 +146,7 @@ func newTally() tally {
 	return tally{given: map[int64]int64{}, kept: map[int64]int64{}, sizes: map[int64]int64{}, givenOwners: map[int64]int64{}, keptOwners: map[int64]int64{}}
 }
 
-// emit emits what was counted.
+// emit emits the counts.
 func (t *tally) emit(emit packed.Emit) error {
 	b, err := t.encode()
 	if err == nil {
@@ -213,7 +213,7 @@ func (*totalFn) ProcessElement(_ uint32, parts func(*[]byte) bool, emit func([]b
 		}
 		sum.add(&s)
 	}
-	// Owners of whom nothing is kept were seen among those given only.
+	// Owners without a kept example were seen among the given ones only.
 	left := sum.Owners
 	for _, n := range sum.kept {
 		left -= n

@@ -6,7 +6,8 @@ import (
 	"minsep/transforms/progress"
 )
 
-// The details of what the stage moved, for those who plan larger ones: bytes given to each shuffle.
+// The amounts that the stage moved, for readers who plan larger ones: bytes given to each
+// shuffle.
 var (
 	edgesPacked       = packedBytes("edges")
 	membershipsPacked = packedBytes("memberships")

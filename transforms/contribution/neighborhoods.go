@@ -201,7 +201,7 @@ type neighborhoodCounter struct {
 	sizes   []sizeOf // by place, when counted
 
 	sorter  *packed.Sorter // of written members: example's number, list, copies, pattern
-	written int            // lists whose members are there
+	written int            // lists with their members written
 
 	all      *patterns // of all examples; nil if there are no heavy owners
 	patterns []string  // that occur, the first one empty
@@ -402,7 +402,7 @@ func (h *neighborhoodCounter) union(of []incidence) int64 {
 		}
 		return size
 	}
-	// The largest list, and of the others what is not in it.
+	// The largest list, and the members of the others that are not in it.
 	largest := of[0].list
 	for _, i := range of[1:] {
 		if l, m := h.lists[i.list], h.lists[largest]; l.end-l.start > m.end-m.start {

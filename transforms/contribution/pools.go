@@ -113,7 +113,7 @@ func appendPools(b []byte, pools []uint32) []byte {
 	return b
 }
 
-// poolsLen is the length of what appendPools wrote at the beginning of b.
+// poolsLen is the length of the pools that appendPools wrote at the beginning of b.
 func poolsLen(b []byte) (int, error) {
 	if len(b) < 2 || len(b) < 2+2*int(binary.BigEndian.Uint16(b)) {
 		return 0, errRecord

@@ -29,7 +29,7 @@ func (s *spec) packer(width int) *packed.Packer {
 	return packed.NewPacker(width, s.Buckets).Over(s.Overflow)
 }
 
-// Records are byte strings that sort as what they hold:
+// Records are byte strings that sort as their contents:
 //
 //	edge       priority 8, example id, owner id         by priority, to gather examples
 //	membership owner's hash and id, example's turn      by hash, to gather owners
@@ -125,7 +125,7 @@ func (s *spec) membershipWidth() int {
 	return hashBytes + turnBytes
 }
 
-func (s *spec) verdictWidth() int { return turnBytes + numberBytes + 3*s.countBytes() } // and that of a report
+func (s *spec) verdictWidth() int { return turnBytes + numberBytes + 3*s.countBytes() } // and the width of a report
 
 func (s *spec) shareWidth() int {
 	if s.Owners == ownergraph.String || s.mayBeHeavy() {
@@ -138,7 +138,7 @@ func (s *spec) sorter(width int) *packed.Sorter {
 	return &packed.Sorter{Width: width, Limit: s.SortMemory, Dir: s.TempDir}
 }
 
-// spool returns one for records of width bytes. It holds a quarter of what a sorter does.
+// spool returns one for records of width bytes. It holds a quarter of a sorter's memory.
 func (s *spec) spool(width int) packed.Spool {
 	return packed.Spool{Width: width, Limit: (s.SortMemory + 3) / 4, Dir: s.TempDir}
 }
@@ -198,9 +198,8 @@ func decodeID(c *ownergraph.IDs, b []byte) {
 	c.AppendBytes(bytes.ReplaceAll(b, []byte{0, 255}, []byte{0}))
 }
 
-// appendOwner appends a hash of the encoded owner id, by which owners are spread, and whatever it
-// takes to tell owners of equal hash apart: nothing for integers, of which the hash is a
-// permutation.
+// appendOwner appends a hash of the encoded owner id, by which owners are spread, and the bytes
+// that tell owners of equal hash apart: none for integers, since the hash permutes them.
 func (s *spec) appendOwner(b, id []byte) []byte {
 	if s.Owners == ownergraph.Int64 {
 		return binary.BigEndian.AppendUint64(b, mix(binary.BigEndian.Uint64(id)))
@@ -224,7 +223,7 @@ func (s *spec) ownerBucket(record []byte) uint32 {
 	return packed.Bucket(binary.BigEndian.Uint64(record), s.Buckets)
 }
 
-// records are read in their order: those of a [packed.Sorter] or a [packed.Spool].
+// records are the records of a [packed.Sorter] or a [packed.Spool], read in their order.
 type records interface {
 	Each(func(record []byte) error) error
 }
@@ -276,8 +275,7 @@ func fixedLen(n int) func([]byte) (int, error) {
 	}
 }
 
-// ErrIDTypes is returned for a batch of edges whose ids are of other types than the configured
-// ones.
+// ErrIDTypes is returned for a batch of edges with ids of other types than the configured ones.
 var ErrIDTypes = errors.New("contribution: conflicting id types")
 
 func (s *spec) checkTypes(e *ownergraph.Edges) error {

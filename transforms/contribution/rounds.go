@@ -21,11 +21,11 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[finishFn]())
 }
 
-// grant is what an owner with some room left allows its undecided examples, which come in the order
-// of their priority. Sequentially, copy c of each is considered before copy c+1 of any: the first
-// room of all copies to come, up to most each, find room whatever becomes of those before them. So
-// all that have fewer copies get level of them, and the first extra of those that then have level
-// get one more.
+// grant is the number of copies that an owner with some room left allows its undecided
+// examples, which come in the order of their priority. Sequentially, copy c of each is
+// considered before copy c+1 of any: the first room of all copies to come, up to most each,
+// find room whatever becomes of the copies before them. So all that have fewer copies get level
+// of them, and of the examples that then have level the first extra get one more.
 type grant struct {
 	level uint32
 	extra uint64

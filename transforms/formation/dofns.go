@@ -35,7 +35,7 @@ func init() {
 	register.Iter1[[]byte]()
 }
 
-// ExamplesSampled names the counter of rows whose participations have been drawn.
+// ExamplesSampled names the counter of rows with drawn participations.
 const ExamplesSampled = "examples sampled"
 
 var examplesSampled = progress.New(ExamplesSampled)

@@ -9,14 +9,14 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// kind says what the events of a chunk are.
+// kind is the kind of a chunk's events.
 type kind byte
 
 const (
 	taken   kind = iota // row takes part in step, unless an event of the next kind says no
 	blocked             // row does not take part in step
 	named               // ids of rows, for the long form
-	grouped             // what an owner brings to a step
+	grouped             // the rows that an owner brings to a step
 )
 
 // A chunk of events is one byte of kind, then for each event the difference of its row to the row
@@ -76,7 +76,7 @@ func (p *eventPacker) add(row int64, step int32) {
 	p.last[shard] = row
 }
 
-// flush appends copies of what has been gathered to dst.
+// flush appends copies of the gathered events to dst.
 func (p *eventPacker) flush(dst []chunk) []chunk {
 	for shard, b := range p.buffers {
 		if len(b) > 0 {
@@ -141,7 +141,7 @@ func (p *namePacker) add(ids *ownergraph.IDs, i int, row int64, steps []int32) {
 	}
 }
 
-// flush appends chunks of what has been gathered to dst.
+// flush appends chunks of the gathered names to dst.
 func (p *namePacker) flush(dst []chunk) ([]chunk, error) {
 	for shard := range p.names {
 		n := &p.names[shard]

@@ -139,7 +139,8 @@ func (t *fixedTable) sort(examples int64) error {
 // fixedChunk is the number of participations after which chunks are emitted.
 const fixedChunk = 1 << 18
 
-// emitFixed emits the formed rows as events, and the ids of those of each shard if ids is not nil.
+// emitFixed emits the formed rows as events, and the ids of each shard's rows if ids is not
+// nil.
 func emitFixed(c Config, rows []int32, ids *ownergraph.IDs, emit emitChunk) {
 	s := c.shards()
 	events, size := newEventPacker(s, taken), c.Spec.Fixed.BatchSize

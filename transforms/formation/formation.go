@@ -3,12 +3,12 @@
 //
 // # Behavior
 //
-// [Range] and [Table] draw every example's participations from its own stream, shuffle the pairs
-// (step, row) in packed chunks by shard of steps, and write each shard's files
-// ([minsep/transforms/manifestio]) in one task, which holds the shard in memory: about 12 bytes a
-// participation. For Algorithm 3 ([sampling.MultiOwner]) a second shuffle brings the coins of each
-// owner together and finds what is blocked. [sampling.Fixed] is sequential: one task holds the
-// examples, and their owners, in memory.
+// [Range] and [Table] draw every example's participations from its own stream, shuffle the
+// pairs (step, row) in packed chunks by shard of steps, and write each shard's files
+// ([minsep/transforms/manifestio]) in one task, which holds the shard in memory: about 12 bytes
+// a participation. For Algorithm 3 ([sampling.MultiOwner]) a second shuffle brings the coins of
+// each owner together and finds the blocked participations. [sampling.Fixed] is sequential: one
+// task holds the examples, and their owners, in memory.
 //
 // # Determinism
 //
@@ -41,8 +41,8 @@ import (
 // ParamError is a faulty parameter.
 type ParamError = param.Error
 
-// Config is what formation needs besides the examples. It travels with the pipeline graph, so it
-// holds where the key is, not the key.
+// Config holds the parameters of formation besides the examples. It travels with the pipeline
+// graph, so it holds where the key is, not the key.
 type Config struct {
 	Spec     sampling.Spec   `json:"spec"`          // the scheme, valid
 	Examples int64           `json:"examples"`      // rows of the table: rows are 0 to Examples-1
@@ -134,9 +134,9 @@ func Range(s beam.Scope, c Config) (beam.PCollection, error) {
 }
 
 // Table forms batches of the examples of a table: rows is a PCollection<[]byte> of encoded
-// ownergraph.Rows, which together hold the rows 0 to Examples-1 in any order. Their owners may be
-// left out unless the scheme is MultiOwner or Fixed, or owners follow it: then each row must have
-// one owner and one copy. It returns what Range returns.
+// ownergraph.Rows, which together hold the rows 0 to Examples-1 in any order. Their owners may
+// be left out unless the scheme is MultiOwner or Fixed, or owners follow it: then each row must
+// have one owner and one copy. Its results are as for Range.
 func Table(s beam.Scope, c Config, rows beam.PCollection) (beam.PCollection, error) {
 	s = s.Scope("formation.Table")
 	c.IDs.AreRow = false

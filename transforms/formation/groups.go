@@ -11,10 +11,11 @@ import (
 	"minsep/transforms/manifestio"
 )
 
-// A chunk of groups is the byte of its kind, then for each group, the rows that an owner brings to
-// a step: the difference of the owner's first row to that of the group before (signed varint), the
-// step, counted from the first of the shard, how many rows there are, and the difference of each to
-// the one before, the first counted from the owner's first row (varints).
+// A chunk of groups is the byte of its kind, then for each group, the rows that an owner brings
+// to a step: the difference of the owner's first row to the first row of the group before
+// (signed varint), the step, counted from the first of the shard, how many rows there are, and
+// the difference of each to the one before, the first counted from the owner's first row
+// (varints).
 
 // groupPacker gathers groups into a chunk a shard. Its buffers are reused after flush.
 type groupPacker struct {
@@ -35,7 +36,7 @@ func (p *groupPacker) add(first int64, step int32, rows []int64, brought []int) 
 	p.buffers[shard] = b
 }
 
-// group is what an owner brings to a step: rows[start:start+count] of its groups.
+// group holds the rows that an owner brings to a step: rows[start:start+count] of its groups.
 type group struct {
 	first, start int64 // row of the owner; of the group
 	count        int32

@@ -75,7 +75,7 @@ func appendID(b []byte, ids *ownergraph.IDs, i int) []byte {
 	return append(b, ids.Bytes(i)...)
 }
 
-// decodeID appends what appendID wrote to a column.
+// decodeID appends an id that appendID wrote to a column.
 func decodeID(ids *ownergraph.IDs, b []byte) error {
 	switch {
 	case ids.Type == ownergraph.String:
@@ -88,7 +88,8 @@ func decodeID(ids *ownergraph.IDs, b []byte) error {
 	return nil
 }
 
-// drawOwnersFn draws the participations of the owners of a bucket, and what they bring.
+// drawOwnersFn draws the participations of the owners of a bucket, and the examples that they
+// bring.
 type drawOwnersFn struct {
 	Config Config
 
@@ -171,7 +172,7 @@ func (d *ownerDrawer) drawAll(bucket *packed.Sorter, emit emitChunk) error {
 	return d.flush(emit)
 }
 
-// draw draws for the owner whose rows are gathered, and forgets it.
+// draw draws for the owner of the gathered rows, and forgets it.
 func (d *ownerDrawer) draw(emit emitChunk) error {
 	if len(d.rows) == 0 {
 		return nil

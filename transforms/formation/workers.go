@@ -12,7 +12,7 @@ type job struct {
 	rows         [][]byte
 }
 
-// output is what a job draws.
+// output holds the draws of a job.
 type output struct {
 	events   []chunk // by shard of steps
 	coins    []chunk // by bucket of owners
@@ -43,7 +43,7 @@ func startWorkers(newDrawer func() *drawer) *workers {
 	return w
 }
 
-// submit hands j over and passes what has been finished in the meantime to take.
+// submit hands j over and passes the jobs finished in the meantime to take.
 func (w *workers) submit(j job, take func(output) error) error {
 	for {
 		select {

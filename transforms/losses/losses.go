@@ -50,7 +50,7 @@ func init() {
 	register.Emitter1[[]byte]()
 }
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Config are the parameters of the computation. It travels in the pipeline graph.

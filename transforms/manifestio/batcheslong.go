@@ -34,9 +34,9 @@ type longOwnerEntry[T int64 | string] struct {
 	ExampleID T     `parquet:"example_id"`
 }
 
-// WriteLong writes the long form of a shard as Parquet with the columns step, slot and example_id,
-// sorted by step and slot, whose row groups end with a step. Padding is left out. appendID appends
-// the id, of type ids, of a row to a column.
+// WriteLong writes the long form of a shard as Parquet with the columns step, slot and
+// example_id, sorted by step and slot, with row groups that end with a step. Padding is left
+// out. appendID appends the id, of type ids, of a row to a column.
 func (s BatchSink[R]) WriteLong(starts []int64, rows []R, ids ownergraph.IDType, appendID func(R, *ownergraph.IDs)) (manifest.File, error) {
 	return manifest.WriteFile(s.Dir, LongName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
 		f := longForm[R]{s.First, starts, rows, ids, appendID}

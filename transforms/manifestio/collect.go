@@ -1,6 +1,6 @@
-// Package manifestio moves a run directory's files in and out of Beam pipelines: it reads graphs
-// and tables of examples into packed chunks, writes tables and batches, and brings what a pipeline
-// has to say back to the program that launched it.
+// Package manifestio moves a run directory's files in and out of Beam pipelines: it reads
+// graphs and tables of examples into packed chunks, writes tables and batches, and brings a
+// pipeline's reports back to the program that launched it.
 //
 // A task writes its file under a temporary name, syncs and renames it, so that a task that runs
 // twice leaves one file; the index that makes a folder readable is the launching program's, when

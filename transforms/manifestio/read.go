@@ -24,8 +24,8 @@ func init() {
 	register.Emitter1[[]byte]()
 }
 
-// BytesRead names the counter of bytes read of a graph, of which [graphio.Source.ReadBytes] are
-// expected.
+// BytesRead names the counter of bytes read of a graph. [graphio.Source.ReadBytes] is the
+// expected total.
 const BytesRead = "graph bytes read"
 
 var (
@@ -74,7 +74,7 @@ func units[T any](s beam.Scope, list []T) (beam.PCollection, error) {
 	return beam.Reshuffle(s, beam.CreateList(s, texts)), nil
 }
 
-// warned are the columns of files of which this process has warned.
+// warned holds the columns of files that this process has warned about.
 var warned sync.Map
 
 // readGraphFn reads a split.

@@ -14,8 +14,8 @@ import (
 	"minsep/transforms/progress"
 )
 
-// DataRead names the counter of rows of the data whose ids were read, of which [Source.Rows] are
-// expected.
+// DataRead names the counter of rows of the data with their ids read. [Source.Rows] is the
+// expected total.
 const DataRead = "rows of the data read"
 
 var dataRead = progress.New(DataRead)
@@ -230,8 +230,8 @@ func (f *joinFn) whole(known *ownergraph.IDs, places []place, twice []int) error
 	return nil
 }
 
-// endings says of files by name that are missing or there twice what their names mean, where that
-// may be why: "7" and "7.jpg" are both files of the id "7", and none of "7.jpg".
+// endings explains the names of files that are missing or there twice, where the names may be
+// the cause: "7" and "7.jpg" are both files of the id "7", and none of "7.jpg".
 func (f *joinFn) endings(known *ownergraph.IDs, rows []int) string {
 	if !f.Named {
 		return ""

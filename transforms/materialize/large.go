@@ -10,9 +10,10 @@ import (
 	"minsep/transforms/internal/packed"
 )
 
-// A large row travels as a file of Config.SharedDir, which is written once however many entries the
-// row has: a task holds one such row, where sorting, merging and passing on would hold many. What
-// follows an entry in a record is therefore a mark, and the values or the name of their file.
+// A large row travels as a file of Config.SharedDir, which is written once however many entries
+// the row has: a task holds one such row, where sorting, merging and passing on would hold
+// many. A mark therefore follows an entry in a record, and then the values or the name of their
+// file.
 const (
 	valuesFollow = 0
 	nameFollows  = 1
@@ -21,7 +22,7 @@ const (
 // largeOf says how many such rows would be as much as a bundle passes on.
 const largeOf = 64
 
-// isLarge says whether values are those of a large row.
+// isLarge says whether values make a large row.
 func (c Config) isLarge(values []byte) bool {
 	after := c.SharedAfter
 	if after == 0 {
@@ -47,7 +48,8 @@ type largeReader struct {
 	held []byte // the values of the row of that name
 }
 
-// values are the values of which rest, from the mark on, tells. They hold until the next call.
+// values returns the values that rest, from the mark on, holds or names. They hold until the
+// next call.
 func (r *largeReader) values(ctx context.Context, rest []byte) ([]byte, error) {
 	switch {
 	case len(rest) == 0:

@@ -66,7 +66,7 @@ type Config struct {
 	Table    string          `json:"table"`         // folder of the bounded table; empty where rows are the ids
 	Dir      string          `json:"dir"`           // of the files; exists, mode 0700
 	Shards   int             `json:"shards"`        // at least 1, at most one a step
-	Done     []int           `json:"done"`          // shards whose files are there, ascending
+	Done     []int           `json:"done"`          // shards with their files there, ascending
 	Pad      int             `json:"pad"`           // entries of a step are filled up to a multiple of it; 0: not at all
 	IDColumn string          `json:"id_column"`     // of the data
 	KeyURI   string          `json:"key_uri"`       // of the root key; see [stream.ReadKeyFile]
@@ -104,8 +104,8 @@ func (c Config) packer(width, buckets int) *packed.Packer {
 	return packed.NewPacker(width, buckets).Over(packed.Overflow{Dir: c.SharedDir, After: c.SharedAfter})
 }
 
-// Write joins the data with the batches. It returns the files that it wrote, without those of Done
-// among them, as a PCollection<string> of JSON [manifest.File].
+// Write joins the data with the batches. It returns the files that it wrote, without the files
+// of Done, as a PCollection<string> of JSON [manifest.File].
 func Write(s beam.Scope, c Config, data *Source) (beam.PCollection, error) {
 	s = s.Scope("materialize.Write")
 	if err := c.Validate(); err != nil {
@@ -151,7 +151,7 @@ func Compare(s beam.Scope, c Config, data *Source) error {
 	return nil
 }
 
-// units are the splits of the data, of which there must be one.
+// units are the splits of the data. There must be at least one.
 func (d *Source) units(s beam.Scope) (beam.PCollection, error) {
 	if len(d.Splits) == 0 {
 		return beam.PCollection{}, fmt.Errorf("%s: the data have no row", FaultPrefix)

@@ -45,8 +45,9 @@ func namedData() (*parquet.File, error) {
 	return parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
 }
 
-// Sizes of splits of files by name. Each process reads the names of the whole folder, and what does
-// not remember them for each task, so there are not many, whatever the folder has.
+// Sizes of splits of files by name. Each process reads the names of the whole folder, and one
+// that does not remember them reads them for each task, so there are few splits, however large
+// the folder is.
 const (
 	leastNamed = 1 << 10 // files of a split
 	mostSplits = 1 << 6  // of a folder
@@ -55,7 +56,7 @@ const (
 // mostNamedBytes is the size of a file that becomes one row.
 const mostNamedBytes = 128 << 20
 
-// namedFile is a file whose name is the id of an example.
+// namedFile is a file named by the id of an example.
 type namedFile struct {
 	name string
 	size int64

@@ -21,7 +21,7 @@ func note(dir string, shard int, file manifest.File) error {
 
 func noteName(shard int) string { return fmt.Sprintf("%sfile-%05d.json", store.TempPrefix, shard) }
 
-// Finished returns the shards whose files an earlier job has left whole in a folder, and the files.
+// Finished returns the shards that an earlier job has left whole in a folder, and their files.
 // A file is whole if it has the SHA-256 that was noted.
 func Finished(ctx context.Context, dir string, shards int) (done []int, files []manifest.File, err error) {
 	for shard := range shards {

@@ -25,8 +25,8 @@ type rowReader struct {
 	given  int64         // bytes of the rows that were given
 }
 
-// The rows of a split may have so many bytes, and so many for each byte of the file: a value that
-// is stored once can be that of millions of rows.
+// The rows of a split may have so many bytes, and so many for each byte of the file: a value
+// that is stored once can belong to millions of rows.
 const (
 	freeRowBytes    = 256 << 20
 	rowBytesPerByte = 200

@@ -35,7 +35,7 @@ type layout struct {
 	deeper []byte // by leaf of the data: 1 if it may be null in a file, and may not in the data
 
 	unknown []unknown  // columns of the data
-	texts   [][]string // paths of columns of the data whose values are texts or bytes
+	texts   [][]string // paths of columns of the data with texts or bytes as values
 
 	rest []format.SchemaElement // while it is made: elements of the data that are not in it yet
 }

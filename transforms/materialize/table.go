@@ -10,14 +10,14 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// table is the example table: its parts, whose rows ascend and have ascending ids.
+// table is the example table: its parts, with ascending rows and ids.
 type table struct {
 	dir    string // empty where rows are the ids
 	parts  []manifest.BoundedFile
 	firsts ownergraph.IDs // the first id of each part
 }
 
-// rangeRows is the number of rows of a part of a table whose rows are the ids.
+// rangeRows is the number of rows of a part of a table that has its rows as ids.
 const rangeRows = 1 << 20
 
 func (c Config) openTable(ctx context.Context) (*table, error) {

@@ -95,7 +95,7 @@ func (f *readFn) ProcessElement(ctx context.Context, _ uint32, places, units fun
 	}
 	defer func() { err = errors.Join(err, rows.close()) }()
 	var record, values []byte
-	at := -1 // the row whose values, or their file, these are
+	at := -1 // the row of these values, or of their file
 	return sorted.Each(func(p []byte) error {
 		if row := int(binary.BigEndian.Uint32(p)); row != at {
 			var err error
@@ -142,7 +142,7 @@ var filesWritten = progress.New("files of examples written")
 // writeFn writes the file of a shard.
 type writeFn struct {
 	Config Config
-	First  Split // whose file has the schema
+	First  Split // its file has the schema
 
 	batches *manifest.Batches
 	layout  layout
@@ -208,7 +208,7 @@ type stepWriter struct {
 	values parquet.Row
 	large  largeReader
 
-	next, end int // the step that is being written, and that after the last one
+	next, end int // the step that is being written, and the one after the last
 	entries   int // of the step so far
 	held      int // bytes of the row group so far, about
 }

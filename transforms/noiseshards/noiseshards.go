@@ -55,7 +55,7 @@ func init() {
 	register.Emitter1[string]()
 }
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Config says which files to write where. It travels in the pipeline graph.

@@ -153,7 +153,7 @@ func (w *shardWriter) file(ctx context.Context, name string, rows int) (manifest
 		}
 		made := make(chan error, 1)
 		turn := 0
-		next := func(left int) { // makes a chunk in the buffer whose turn it is
+		next := func(left int) { // makes a chunk in the buffer that has its turn
 			b, n := &w.buffers[turn%2], min(chunk, left)
 			turn++
 			go func() { made <- b.fill(w.generator, w.config.DType, n*width) }()
