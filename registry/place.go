@@ -61,8 +61,8 @@ func PlaceOf(ctx context.Context, recorded, dir string, id stream.RunID) (Place,
 	return PlaceCopy, nil
 }
 
-// FolderRuns are the run ids of the batches and the noise in a run directory, as their indexes and
-// the recipe of unfinished noise name them. What cannot be read is left out.
+// FolderRuns are the run ids of the batches and the noise in a run directory, as their indexes
+// and the recipe of unfinished noise name them. A file that cannot be read is left out.
 func FolderRuns(ctx context.Context, dir string) (ids []stream.RunID) {
 	for _, name := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
 		for _, file := range []string{manifest.IndexName, manifest.RecipeFile} {
@@ -106,8 +106,8 @@ func ServedBefore(other stream.RunID) string {
 const maxRunFile = 64 << 20
 
 // OfThisUser returns the record of a run id in the user's state folder, whatever the key: for
-// those who look at a run directory and have none. What cannot be read is left out. Another user,
-// or another machine, has other records.
+// those who look at a run directory and have none. A record that cannot be read is left out.
+// Another user, or another machine, has other records.
 func OfThisUser(id stream.RunID) (found []Record) {
 	for _, path := range recordsOfThisUser(id) {
 		if r, err := readRecord(path, id); err == nil {
@@ -134,10 +134,10 @@ func recordsOfThisUser(id stream.RunID) (paths []string) {
 	return paths
 }
 
-// CopyOf names the run directory of which this one is a copy, with the same batches and the same
-// noise; "" for none that is known. It asks the user's records of run ids, and so sees no directory
-// of another user or machine, and none whose batches were never made. That breaks no check: what is
-// certified holds of one training, and two that share their noise reveal their difference.
+// CopyOf names the original run directory of a copy with the same batches and the same noise;
+// "" where none is known. It asks the user's records of run ids, and so sees no directory of
+// another user or machine, and none without batches. A copy breaks no check: a certificate
+// holds for one training, and two that share their noise reveal their difference.
 func CopyOf(ctx context.Context, dir string) string {
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil { // not a run directory, or its inspection names its fault

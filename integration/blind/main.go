@@ -68,10 +68,10 @@ func run(w work, only string) error {
 	return nil
 }
 
-// work runs commands and keeps what they say in a folder.
+// work runs commands and keeps their output in a folder.
 type work struct {
 	command, out string
-	samples      uint64 // of each certificate; 0 for what the plan says
+	samples      uint64 // of each certificate; 0 for the plan's number
 	plans        bool   // nothing is certified
 	report       bool   // nothing is run
 }
@@ -79,7 +79,7 @@ type work struct {
 // errMissing says that a command was not run so far.
 var errMissing = errors.New("not run")
 
-// timed is what a command printed, and the processor time it took.
+// timed holds the output of a command, and the processor time it took.
 type timed struct {
 	Arguments []string        `json:"arguments"`
 	Output    json.RawMessage `json:"output"`
@@ -87,7 +87,7 @@ type timed struct {
 	Code      int             `json:"exit_code"`   // 0, or 3 where nothing could be certified
 }
 
-// minsep runs a command, or reads what it said when it ran before: its file is NAME.
+// minsep runs a command, or reads its output from when it ran before: its file is NAME.
 func (w work) minsep(name string, args ...string) (t timed, err error) {
 	file := filepath.Join(w.out, name+".json")
 	text, err := os.ReadFile(file)
@@ -131,7 +131,7 @@ func (w work) minsep(name string, args ...string) (t timed, err error) {
 	return t, os.WriteFile(file, text, 0o600)
 }
 
-// judge plans for a set and certifies what the plan names first.
+// judge plans for a set and certifies the plan's first rows.
 func (w work) judge(s set) (judged, error) {
 	j := judged{set: s}
 	dir := filepath.Join(w.out, s.name)
@@ -158,7 +158,7 @@ func (w work) judge(s set) (judged, error) {
 	}
 	rows := first(j.plan.Rows)
 	j.all = make([]certified, len(rows))
-	for _, proven := range []bool{true, false} { // what takes no samples first
+	for _, proven := range []bool{true, false} { // rows that take no samples first
 		for i, row := range rows {
 			if row.Noise.Proven != proven {
 				continue
@@ -214,10 +214,10 @@ func first(rows []*planner.Row) (list []*planner.Row) {
 // examples per owner, each of them makes a sample take owners times as long.
 const enough, owners = 2250, 3
 
-// budget is how many samples the certificate of one of the rows is given: enough by its own M/δ;
-// where its H(Q,P) was not looked at, by the largest M/δ of all rows. It is at most what account
-// has by default, about a minute of a processor. It follows from the plan, so that nobody chooses
-// it after a certificate was seen.
+// budget is how many samples the certificate of one of the rows is given: enough by its own
+// M/δ; where its H(Q,P) was not looked at, by the largest M/δ of all rows. It is at most the
+// default of account, about a minute of a processor. It follows from the plan, so that nobody
+// chooses it after a certificate was seen.
 func budget(row *planner.Row, rows []*planner.Row) uint64 {
 	effort := row.Noise.Effort
 	if row.Noise.OneDirection {
@@ -294,7 +294,7 @@ func (w work) bound(s set, dir string, perOwner int) (bounded string, err error)
 	return bounded, err
 }
 
-// flags are those of parameters, which have the names of their fields.
+// flags returns the flags of parameters, which have the names of their fields.
 func flags(params any) (list []string, err error) {
 	text, err := json.Marshal(params)
 	if err != nil {

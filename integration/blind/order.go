@@ -18,14 +18,14 @@ type certified struct {
 	sigma   float64 // certified; 0 if nothing could be
 	cpu     float64 // of the certificate, in seconds
 
-	// needed is the noise multiplier that the samples of the verification say is enough, without what
-	// a certificate adds to it; neededErr its standard error.
+	// needed is the noise multiplier that the samples of the verification say is enough,
+	// without the slack of a certificate; neededErr its standard error.
 	needed, neededErr float64
 }
 
-// needed is where the divergence would be δ by the mean of a verification, in the worse direction,
-// if it fell with σ as that of a Gaussian mechanism does. Those samples are independent of the
-// plan's. It certifies nothing, and is 0 where there are none.
+// needed is where the divergence would be δ by the mean of a verification, in the worse
+// direction, if it fell with σ as a Gaussian mechanism's does. Those samples are independent of
+// the plan's. It certifies nothing, and is 0 where there are none.
 func needed(c *accounting.Certificate) (sigma, stdErr float64, err error) {
 	gaussian := func(delta float64) float64 {
 		x, fault := accounting.GaussianNoiseMultiplier(c.Epsilon, delta, 1)
@@ -61,20 +61,21 @@ type judged struct {
 	all  []certified
 }
 
-// apart is how many standard errors two figures are apart whose order a plan takes as known.
+// apart is how many standard errors two figures are apart when a plan takes their order as
+// known.
 const apart = 3
 
-// pairs are those of a set's alternatives that both have a certificate and are more than apart
-// standard errors from each other in the plan.
+// pairs counts the pairs of a set's alternatives that both have a certificate and are more than
+// apart standard errors from each other in the plan.
 type pairs struct {
-	told    int // of which the plan says that the one has less noise than the other
+	told    int // where the plan says that one has less noise than the other
 	bounded int // the same, but of the one it knows a lower bound only (≥): it does not say so
 
 	wrong, wrongBounded []string // of each, those that have the other order
 }
 
-// compare counts pairs, in whatever order the alternatives are, by what of their certificates; 0 is
-// not known.
+// compare counts pairs, in whatever order the alternatives are, by the figure that what takes
+// from their certificates; 0 is not known.
 func compare(all []certified, what func(certified) float64) (p pairs) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {
@@ -102,9 +103,9 @@ func compare(all []certified, what func(certified) float64) (p pairs) {
 	return p
 }
 
-// tooHigh are alternatives that were certified with less noise than the plan says that they need,
-// by more than apart standard errors, or by any of what is proven with a finer grid of losses: the
-// estimate is wrong, as a certificate is not.
+// tooHigh are alternatives that were certified with less noise than the plan says that they
+// need, by more than apart standard errors or, for a proven one, by more than a finer grid of
+// losses explains: the estimate is wrong, as a certificate is not.
 func tooHigh(all []certified) (names []string) {
 	for _, c := range all {
 		slack := apart * c.row.Noise.StdErr
@@ -118,9 +119,9 @@ func tooHigh(all []certified) (names []string) {
 	return names
 }
 
-// off is by how many standard errors a plan's estimate differs at most from what the samples of the
-// certificate say, and of how many alternatives that is known: of those with bounded, only H(P,Q)
-// was looked at.
+// off is by how many standard errors a plan's estimate differs at most from the figure by the
+// certificate's samples, and for how many alternatives that is known. With bounded, it is for
+// alternatives where only H(P,Q) was looked at.
 func off(all []certified, bounded bool) (most float64, of int) {
 	for _, c := range all {
 		n := c.row.Noise
@@ -134,12 +135,12 @@ func off(all []certified, bounded bool) (most float64, of int) {
 	return most, of
 }
 
-// gridSlack is by how much, as a part, a proven noise multiplier of a plan may be above that of a
-// certificate, which has a finer grid.
+// gridSlack is by how much, as a part, a proven noise multiplier of a plan may be above a
+// certificate's, which has a finer grid.
 const gridSlack = 0.003
 
-// excess is by how much, as a part, the noise of what the plan has as the first is above the least
-// that was certified; NaN where the first has no certificate.
+// excess is by how much, as a part, the noise of the plan's first row is above the least that
+// was certified; NaN where the first has no certificate.
 func excess(all []certified) float64 {
 	first, least := math.NaN(), math.Inf(1)
 	for _, c := range all {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// set is a data set, and what a user asks of it: flags of minsep plan.
+// set is a data set, and a user's request for it: flags of minsep plan.
 type set struct {
 	name, about string
 	flags       []string
@@ -34,7 +34,7 @@ func sets() []set {
 	}
 }
 
-// phones writes owners of whom many have few examples.
+// phones writes owners; many of them have few examples.
 func phones(w io.Writer) error {
 	if _, err := fmt.Fprintln(w, "example_id,owner_id"); err != nil {
 		return err

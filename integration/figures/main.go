@@ -196,8 +196,8 @@ func noise() (*plot.Plot, error) {
 	return p, nil
 }
 
-// verification shows how the mean of fresh samples is distributed where δ is what was estimated,
-// and where it is as large as it may not be, with the largest mean that is accepted between them.
+// verification shows how the mean of fresh samples is distributed where δ is as estimated, and
+// where it is too large, with the largest mean that is accepted between them.
 func verification() (*plot.Plot, error) {
 	const samples, estimated, verify, bound = 200_000, 0.85e-5, 1e-5, 1e-3
 	accept := accounting.LargestAccept(samples, bound, verify, 1e-3)

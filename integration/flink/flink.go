@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// Config says what to start.
+// Config describes the cluster to start.
 type Config struct {
 	Home string // where `make flink` put the jars (lib) and Beam's boot program (boot)
 	Dir  string // for logs and temporary files, which exists; a new one in the system's temporary folder if empty
@@ -31,7 +31,7 @@ type Config struct {
 	TaskManagers int // with one slot each; 0: Flink runs inside the job server, with one slot a core
 	HeapMiB      int // for the tasks of a TaskManager, or of the job server with Flink inside; 0 means 1024
 
-	Settings map[string]string // of Flink, in place of those of the tests
+	Settings map[string]string // of Flink, in place of the tests' settings
 }
 
 // Cluster is a running Flink.
@@ -47,7 +47,8 @@ type Cluster struct {
 	removeDirAtEnd bool
 }
 
-// Start starts what c says and waits until it is ready. Its own errors name the log to look at.
+// Start starts the cluster of c and waits until it is ready. Its own errors name the log to
+// look at.
 func Start(ctx context.Context, c Config) (_ *Cluster, err error) {
 	if c.HeapMiB == 0 {
 		c.HeapMiB = 1024
@@ -200,9 +201,9 @@ func (k *Cluster) NoWorkers(limit time.Duration) error {
 	}
 }
 
-// common settings. Before it sorts, Flink makes one record of what a subtask has of a key; without
-// the handler a job fails when such a record is larger than a sort buffer, which has a share of the
-// managed memory.
+// common settings. Before it sorts, Flink makes one record of a subtask's values of a key;
+// without the handler a job fails when such a record is larger than a sort buffer, which has a
+// share of the managed memory.
 const common = `io.tmp.dirs: %s
 taskmanager.runtime.large-record-handler: true
 `
@@ -287,7 +288,7 @@ func (k *Cluster) waitForSlots(ctx context.Context, n int) error {
 	})
 }
 
-// overview is what the JobManager says of its slots.
+// overview is the JobManager's report of its slots.
 type overview struct {
 	Slots int `json:"slots-total"`
 }
@@ -391,7 +392,7 @@ func (k *Cluster) java(name string, options []string, class string, args ...stri
 	return k.start(name, nil, append(line, args...)...)
 }
 
-// start starts a program, with variables besides those of this process.
+// start starts a program, with variables besides this process's own.
 func (k *Cluster) start(name string, env []string, line ...string) (*process, error) {
 	cmd := exec.Command("sh", append([]string{"-c", endWithPipe, "sh"}, line...)...)
 	cmd.Env = append(os.Environ(), env...)

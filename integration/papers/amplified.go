@@ -29,7 +29,7 @@ type amplifiedRow struct {
 	sampler     func(s *mechanism.Strategy) sampling.Spec
 }
 
-// cell is one figure with amplification by sampling, and what was found for it.
+// cell is one figure with amplification by sampling, and its recomputed value.
 type cell struct {
 	Table      string  `json:"table"`
 	Row        string  `json:"row"`
@@ -58,7 +58,7 @@ func (r amplifiedRow) find(ctx context.Context, c cell) (cell, error) {
 	return c, err
 }
 
-// powers are those of two, 1 to last.
+// powers are the powers of two, 1 to last.
 func powers(last int) (list []int) {
 	for i := 1; i <= last; i *= 2 {
 		list = append(list, i)
@@ -72,7 +72,7 @@ func ballsInBins(period int) func(s *mechanism.Strategy) sampling.Spec {
 	}
 }
 
-// amplifiedRows are those whose noise multipliers are estimated.
+// amplifiedRows are the rows with estimated noise multipliers.
 func amplifiedRows() []amplifiedRow {
 	return append(rowsOfFractional(), rowsOfLambda()...)
 }
@@ -184,7 +184,7 @@ func tapered(p mechanism.Problem, b int, part float64) (*mechanism.Strategy, err
 	return mechanism.Toeplitz(p.Workload.Steps, theta)
 }
 
-// rowsOfLambda are those of Table 4 of arXiv 2601.22334, each with fixed parameters.
+// rowsOfLambda are the rows of Table 4 of arXiv 2601.22334, each with fixed parameters.
 func rowsOfLambda() (rows []amplifiedRow) {
 	const n, b = 3900, 390
 	p := mechanism.Problem{Workload: mechanism.Prefix(n), Participation: mechanism.Participation{MinSep: b}}
@@ -233,8 +233,8 @@ func rowsOfLambda() (rows []amplifiedRow) {
 	return rows
 }
 
-// runAmplified computes the cells that the file does not have yet, those of the largest ε first:
-// they take the least samples.
+// runAmplified computes the cells that the file does not have yet, the largest ε first: they
+// take the least samples.
 func runAmplified(ctx context.Context, rows []amplifiedRow, file string, w io.Writer) ([]cell, error) {
 	of := map[string]amplifiedRow{}
 	var all []cell
@@ -249,9 +249,9 @@ func runAmplified(ctx context.Context, rows []amplifiedRow, file string, w io.Wr
 	return resume(ctx, file, all, func(ctx context.Context, c cell) (cell, error) { return of[c.key()].find(ctx, c) }, w)
 }
 
-// amplifiedTables are those of the figures with amplification by sampling: of estimates one for
-// each ε, then the exact ones. Figures that the file does not have yet are computed; where that is
-// stopped, they and the exact ones are missing.
+// amplifiedTables are the tables of the figures with amplification by sampling: one of
+// estimates for each ε, then the exact ones. Figures that the file does not have yet are
+// computed; where that is stopped, they and the exact ones are missing.
 func amplifiedTables(ctx context.Context, file string) ([]table, error) {
 	rows := amplifiedRows()
 	cells, err := runAmplified(ctx, rows, file, os.Stderr)

@@ -13,9 +13,9 @@ import (
 	"minsep/sampling"
 )
 
-// grid is that of section 7.1 of arXiv 2602.09338: for each number of bands, epoch length and ε,
-// the banded Toeplitz strategy that is optimal without amplification with cyclic Poisson sampling,
-// balls-in-bins and b-min-sep.
+// grid is the grid of section 7.1 of arXiv 2602.09338: for each number of bands, epoch length
+// and ε, the banded Toeplitz strategy that is optimal without amplification with cyclic Poisson
+// sampling, balls-in-bins and b-min-sep.
 type grid struct {
 	Steps    int
 	Delta    float64
@@ -26,8 +26,8 @@ type grid struct {
 
 var published = grid{1024, 1e-3, []int{2, 4, 8, 16, 32}, []int{128, 256, 512, 1024}, []float64{.5, 1, 2, 4, 8, 16}}
 
-// point is one point of a grid, and what was found there: the mean squared error of prefix sums of
-// each scheme.
+// point is one point of a grid, with its results: the mean squared error of prefix sums of each
+// scheme.
 type point struct {
 	Bands   int     `json:"bands"`
 	Epoch   int     `json:"epoch"`
@@ -146,8 +146,8 @@ func (g grid) ratios(points []point) (figure2, figure3 []row) {
 	return figure2, figure3
 }
 
-// gridTables are those of a grid whose points are in a file, where those that are missing are
-// added.
+// gridTables are the tables of a grid with its points in a file; missing points are added to
+// the file.
 func gridTables(ctx context.Context, g grid, file string) ([]table, error) {
 	points, err := g.run(ctx, file, os.Stderr)
 	if err != nil {

@@ -1,8 +1,9 @@
 // Command papers recomputes figures of the papers that need no training run, and prints the
-// published figure beside the computed one with the relative difference; with -amplified, those
-// with amplification by sampling; with -grid, ratios of one paper's grid. They are cited by arXiv
-// number; settings that the papers leave open are the ones that give their numbers, and are named
-// in the heading of each table, as is what cannot be recomputed.
+// published figure beside the computed one with the relative difference; with -amplified, the
+// figures with amplification by sampling; with -grid, ratios of one paper's grid. They are
+// cited by arXiv number; settings that the papers leave open are the ones that give their
+// numbers, and are named in the heading of each table, as are figures that cannot be
+// recomputed.
 package main
 
 import (
@@ -31,7 +32,7 @@ type row struct {
 	open      bool    // a difference is expected, and explained or named in the note
 }
 
-// table is one published table, or what of it is recomputed.
+// table is one published table, or its recomputed part.
 type table struct {
 	heading string
 	rows    func() ([]row, error)
@@ -134,8 +135,8 @@ func (r row) far() bool {
 	return r.stdErr > 0 && math.Abs(r.computed-r.value()) > 3*r.stdErr+halfUnit(r.published)
 }
 
-// summary is what the ratios of three figures or more, printed as numbers, have in common; those
-// whose difference is expected do not count.
+// summary describes the ratios of three figures or more, printed as numbers; figures with an
+// expected difference do not count.
 func summary(rows []row) string {
 	var ratios []float64
 	var far []string

@@ -15,12 +15,13 @@ import (
 	"time"
 )
 
-// keyed is what a file keeps of a long computation: one record, known by its key.
+// keyed is one record of a long computation in a file, known by its key.
 type keyed interface{ key() string }
 
-// resume returns all with what find adds to each. Records that the file has are taken from it; the
-// others are found with all processors, in order, and each is appended when it is known. Progress
-// and what it cost go to w. Where ctx ends, what is known is returned with the context's error.
+// resume returns all, each completed by find. Records that the file has are taken from it; the
+// others are found with all processors, in order, and each is appended when it is known.
+// Progress and the time taken go to w. Where ctx ends, the known records are returned with the
+// context's error.
 func resume[T keyed](ctx context.Context, file string, all []T, find func(context.Context, T) (T, error), w io.Writer) ([]T, error) {
 	done, err := readRecords[T](file)
 	if err != nil {
@@ -89,8 +90,8 @@ func resume[T keyed](ctx context.Context, file string, all []T, find func(contex
 	return list, ctx.Err()
 }
 
-// readRecords reads the whole lines of a file, and cuts what is left: a line that was cut, as when
-// the machine stopped, counts for nothing.
+// readRecords reads the whole lines of a file, and cuts off the rest: a torn line, as when the
+// machine stopped, counts for nothing.
 func readRecords[T keyed](file string) (map[string]T, error) {
 	done := map[string]T{}
 	text, err := os.ReadFile(file)
@@ -114,7 +115,7 @@ func readRecords[T keyed](file string) (map[string]T, error) {
 	return done, err
 }
 
-// cpuTime is what this process has used.
+// cpuTime is the processor time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -24,8 +24,8 @@ type space struct {
 	sizes    []int // in order; one at least
 	start    int   // where the search begins, as an index of sizes
 
-	// The number x, searched in [low, high] beginning at from with steps of step; no number if step
-	// is 0. shown is what is printed of it, x itself if it is nil.
+	// The number x, searched in [low, high] beginning at from with steps of step; no number if
+	// step is 0. shown maps it to the printed value, x itself if it is nil.
 	name                  string
 	from, step, low, high float64
 	shown                 func(size int, x float64) float64
@@ -60,16 +60,17 @@ func (s space) parameters(f found) string {
 	return strings.Join(append([]string{text}, f.ends...), "; ")
 }
 
-// claim is what the noise multiplier of a published figure depends on, besides the strategy.
+// claim holds everything besides the strategy that the noise multiplier of a published figure
+// depends on.
 type claim struct {
 	epsilon, delta float64
 	sampler        func(s *mechanism.Strategy) sampling.Spec
 }
 
-// least looks for the strategy of the least RMSE for prefix sums: at each size by the number, over
-// sizes as long as it falls. The search goes by H(P,Q); what it finds holds for both directions.
-// The least of several estimates is too small on average, so that what is found is estimated
-// afresh.
+// least looks for the strategy of the least RMSE for prefix sums: at each size by the number,
+// over sizes as long as it falls. The search goes by H(P,Q); its result holds for both
+// directions. The least of several estimates is too small on average, so the result is
+// estimated afresh.
 func (s space) least(ctx context.Context, c claim) (found, error) {
 	var near *planner.Noise
 	best, estimates := math.Inf(1), 0 // the least of all that were estimated, and how many they are
@@ -128,9 +129,9 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 	return f, err
 }
 
-// lowest is the least of f over the number, from x: three points with the least in their middle,
-// then the lowest point of the parabola through them. Errors of a few parts of a hundred of f are
-// smaller than what a step changes.
+// lowest is the least of f over the number, from x: three points with the least in their
+// middle, then the lowest point of the parabola through them. Errors of a few parts of a
+// hundred of f are smaller than the change of a step.
 func (s space) lowest(x float64, f func(x float64) (found, error)) (found, error) {
 	if s.step == 0 {
 		return f(0)

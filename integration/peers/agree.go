@@ -40,8 +40,8 @@ type answer struct {
 	wrong string  // the rule of its kind that does not hold; ""
 }
 
-// topic is a kind of questions: how one is asked, how the peer's numbers are judged, and what
-// holds.
+// topic is a kind of questions: how one is asked, how the peer's numbers are judged, and the
+// rule that holds.
 type topic struct {
 	kind, name, rule string
 	count            int
@@ -187,8 +187,8 @@ func lossTopics() []topic {
 	return all
 }
 
-// agree asks the peer all questions of the topics whose name holds pattern, and prints a table and
-// what does not agree.
+// agree asks the peer all questions of the topics whose name holds pattern, and prints a table
+// and the disagreements.
 func agree(python, pattern string, seed uint64) error {
 	fmt.Println("| figure | cases | holds | minsep's over the peer's |\n|---|---|---|---|")
 	broken := 0

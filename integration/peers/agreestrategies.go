@@ -83,7 +83,7 @@ func strategyTopics() []topic {
 	for _, s := range []struct {
 		kind, name string
 		count      int
-		most       float64 // what minsep's loss may have over the peer's: where the family is another one
+		most       float64 // the largest ratio of minsep's loss to the peer's: where the family is another one
 		ask        func(r *rand.Rand, q *question)
 	}{
 		{mechanism.KindBandedToeplitz, "loss of the best banded Toeplitz strategy, mean and largest error", 8, 1 + 1e-6, func(r *rand.Rand, q *question) {

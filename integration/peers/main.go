@@ -7,11 +7,11 @@
 //
 //	go run ./integration/peers -python PYTHON -agree [-seed 1] [-work sensitivity]
 //
-// The second takes minutes, and is measured once. The third asks both sides for the same figures of
-// random cases, and says what does not agree.
+// The second takes minutes, and is measured once. The third asks both sides for the same
+// figures of random cases, and names the disagreements.
 //
-// PYTHON is an interpreter with jax_privacy, such as that of an environment in which
-// `pip install jax-privacy` was run. What starts and compiles is not counted.
+// PYTHON is an interpreter with jax_privacy, such as the one of an environment in which `pip
+// install jax-privacy` was run. Start and compilation are not counted.
 package main
 
 import (
@@ -144,7 +144,7 @@ func run(python string, rounds int, pattern, one string) error {
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // what is started has the core of the thread that starts it
+	runtime.LockOSThread() // a child process has the core of the thread that starts it
 	var core unix.CPUSet
 	core.Set(0)
 	if err := unix.SchedSetaffinity(0, &core); err != nil {
@@ -183,7 +183,7 @@ func run(python string, rounds int, pattern, one string) error {
 	return nil
 }
 
-// figure is what is printed for the CPU seconds of a unit of work.
+// figure is the printed number for the CPU seconds of a unit of work.
 func (w work) figure(seconds float64) float64 {
 	if w.Scale < 0 {
 		return -w.Scale / seconds

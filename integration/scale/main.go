@@ -1,7 +1,7 @@
-// Command scale measures what a graph costs to bound and to form batches of: whole stages, files
-// written, each in a process of its own on this machine, on the direct runner. It prints a line of
-// JSON for each, as they are kept in points.jsonl, from which docs/background/scale.md has its
-// figures.
+// Command scale measures the cost of bounding a graph and of forming batches of it: whole
+// stages, files written, each in a process of its own on this machine, on the direct runner. It
+// prints a line of JSON for each, as they are kept in points.jsonl, the source of the figures
+// in docs/background/scale.md.
 package main
 
 import (
@@ -43,7 +43,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// point is what one stage cost.
+// point is the cost of one stage.
 type point struct {
 	Stage   string           `json:"stage"` // bound, by a Beam job, bound-in-memory, or form
 	Shape   string           `json:"shape"`
@@ -148,7 +148,7 @@ const (
 // graphName is the name of the graph that was made last.
 const graphName = "graph.parquet"
 
-// measure runs a stage in a process of its own and prints what it cost.
+// measure runs a stage in a process of its own and prints its cost.
 func measure(p point, dir string) error {
 	arg, err := json.Marshal(p)
 	if err != nil {
@@ -175,7 +175,7 @@ func measure(p point, dir string) error {
 	return err
 }
 
-// stage runs a stage in this process and prints what its counters say.
+// stage runs a stage in this process and prints its counters.
 func stage(args []string) error {
 	if len(args) != 2 {
 		return errors.New("stage: a folder and a point")

@@ -109,11 +109,11 @@ func (p point) undecided(round int) float64 {
 	return float64(p.Counts[fmt.Sprintf("%s%d", verdictPrefix, round)]) / float64(verdictBytes) / float64(p.Edges)
 }
 
-// model is what the points say of bound.
+// model predicts the cost of bound from the points.
 type model struct {
 	measured  []point // rounds as planned, of random graphs, by size
 	law       []point // many rounds
-	planned   []point // those measured that had two rounds or more
+	planned   []point // the measured points with two rounds or more
 	hot       []point
 	cpu       line // µs per edge, over log10 of the edges
 	peak      line // GiB, over edges

@@ -1,6 +1,6 @@
-// Command testlog reads the events of `go test -json` on standard input and says, for people, how
-// the tests go: a line as each package ends, what a package that fails had to say, and at the end
-// what was skipped, by name and with its reason.
+// Command testlog reads the events of `go test -json` on standard input and says, for people,
+// how the tests go: a line as each package ends, the output of a package that fails, and at the
+// end the skipped tests, by name and with their reasons.
 //
 // Usage: go test -json ./... | testlog [-log FILE]
 //

@@ -18,7 +18,7 @@ type event struct {
 // maxLines is how much of one test's output is shown; the log has all of it.
 const maxLines = 120
 
-// report collects events and says what they come to.
+// report collects events and prints their outcome.
 type report struct {
 	out, log io.Writer
 	logName  string // for messages; "" if there is no log
@@ -27,7 +27,7 @@ type report struct {
 	open                  []place // tests that have begun and not ended, in the order in which they began
 	failed                []place // tests, in the order in which they ended
 	skipped               []place
-	build                 map[string][]string // what the compiler said, by package
+	build                 map[string][]string // the compiler's output, by package
 	tests, packages, fell int
 }
 
@@ -96,8 +96,8 @@ func (r *report) endTest(at place, action string) {
 	}
 }
 
-// endPackage prints the line of a package, as the go command says it, after what its failing tests
-// said.
+// endPackage prints the line of a package, as the go command says it, after the output of its
+// failing tests.
 func (r *report) endPackage(e event) {
 	if e.Action == "skip" { // it has no tests
 		return
@@ -122,8 +122,8 @@ func (r *report) endPackage(e event) {
 	r.failed = slices.DeleteFunc(r.failed, func(p place) bool { return p.pkg == e.Package })
 }
 
-// failure prints what a package that failed said: what the compiler did, then each test that failed
-// or did not end, then the rest.
+// failure prints the output of a package that failed: first the compiler's, then of each test
+// that failed or did not end, then the rest.
 func (r *report) failure(e event) {
 	r.show(r.build[e.FailedBuild])
 	tests := slices.Clone(r.failed)
@@ -162,7 +162,7 @@ func (r *report) show(output []string) {
 	}
 }
 
-// end prints what was skipped and the sum. It reports whether anything failed.
+// end prints the skipped tests and the sum. It reports whether anything failed.
 func (r *report) end() bool {
 	fmt.Fprintln(r.out, "skipped:")
 	if len(r.skipped) == 0 {
@@ -175,7 +175,7 @@ func (r *report) end() bool {
 	return r.fell > 0
 }
 
-// reason is what a skipped test said last, without the place in the code.
+// reason is the last output of a skipped test, without the place in the code.
 func reason(output []string) string {
 	said := "no reason given"
 	for _, line := range output {

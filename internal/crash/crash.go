@@ -1,5 +1,5 @@
-// Package crash keeps a program that fails by its own fault from ending with exit code 2, which is
-// what Go's runtime takes for a crash and what minsep's users take for bad input.
+// Package crash keeps a program that fails by its own fault from ending with exit code 2: Go's
+// runtime uses it for a crash, and minsep for bad input.
 //
 // A panic of the main goroutine is caught by [Guard]. Failures that Go lets nobody catch (memory
 // that ran out, a stack that overflowed, a panic in a goroutine of a library) ends the process by

@@ -13,8 +13,8 @@ type worker interface {
 	Run(ctx context.Context, first, count uint64, workers int) (ledger.Result, error)
 }
 
-// By is what verification.Release draws with: units by verification.NewWorker, each with so many
-// goroutines, or one a processor for 0.
+// By returns the function that verification.Release draws with: units by
+// verification.NewWorker, each with so many goroutines, or one a processor for 0.
 func By[W worker](newWorker func(p *accounting.Protocol, candidate, trial int) (W, error), goroutines int) func(context.Context, *ledger.Ledger, int, []ledger.Unit) error {
 	return func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
 		var w W

@@ -20,8 +20,8 @@ const (
 	killVariable = "MINSEP_TEST_KILL"    // n: ends the process before its change n, from 0
 )
 
-// Arm makes this process one that [Changes] or [BeforeChange] has started: it does what the
-// environment asks for.
+// Arm makes this process one that [Changes] or [BeforeChange] has started: it follows the
+// environment's request.
 func Arm() {
 	if path := os.Getenv(listVariable); path != "" {
 		list, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)

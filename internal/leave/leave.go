@@ -3,8 +3,8 @@ package leave
 
 import "context"
 
-// Behind returns what f returns, or ctx's error as soon as ctx ends: f then goes on, and nobody
-// waits for it. f must change nothing that outlives the process.
+// Behind returns the result of f, or ctx's error as soon as ctx ends: f then goes on, and
+// nobody waits for it. f must change nothing that outlives the process.
 func Behind[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type outcome struct {
 		result T

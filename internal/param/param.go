@@ -14,8 +14,8 @@ import (
 	"minsep/internal/printable"
 )
 
-// Error is a parameter whose value breaks a rule. It never holds record
-// contents, owner ids or keys.
+// Error is a parameter with a value that breaks a rule. It never holds record contents, owner
+// ids or keys.
 type Error struct {
 	Package string // the package that refuses, for example "sampling"
 	Param   string // the parameter in words, for example "min-sep"
@@ -37,7 +37,7 @@ func (e *Error) Message(name string) string {
 }
 
 // Printable is a text of the user's for a message: as it is, or quoted where it is empty or has
-// what a terminal does not show as it is.
+// characters that a terminal does not show as they are.
 func Printable(text string) string {
 	if quoted := strconv.Quote(text); text == "" || quoted != `"`+text+`"` {
 		return quoted

@@ -16,8 +16,8 @@ func changing(kind, path string) {
 	}
 }
 
-// The functions below stand for those of package os. Everything in this package that changes a
-// local file or folder calls them.
+// The functions below stand for the functions of package os. Everything in this package that
+// changes a local file or folder calls them.
 
 func makeDir(dir string, mode fs.FileMode) error {
 	changing("mkdir", dir)

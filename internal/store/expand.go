@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Expand returns the files that a path stands for, in order: a file stands for itself, a folder for
-// the files in it and in its folders, and a pattern for its matches. Names that begin with "."
-// or "_" are left out, unless the path itself, or the part of the pattern that matches them, begins
-// so. No file at all is an error. In an object store as on this machine, folders are what is
-// between slashes.
+// Expand returns the files that a path stands for, in order: a file stands for itself, a folder
+// for the files in it and in its folders, and a pattern for its matches. Names that begin with
+// "." or "_" are left out, unless the path itself, or the part of the pattern that matches
+// them, begins so. No file at all is an error. In an object store as on this machine, slashes
+// separate folders.
 func Expand(ctx context.Context, path string) ([]string, error) {
 	if err := Check(path); err != nil {
 		return nil, err

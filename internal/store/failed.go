@@ -7,14 +7,15 @@ import (
 	"sync"
 )
 
-// requestError is a request to an object store that failed for good: what it was for may be there
-// or not, and may be sound or not.
+// requestError is a request to an object store that failed for good: its object may be there or
+// not, and may be sound or not.
 type requestError struct{ error }
 
 func (e requestError) Unwrap() error { return e.error }
 
-// Failed reports whether an error is of a request to an object store that failed or was given up,
-// or of an object that was replaced while it was read: it says nothing of what is stored.
+// Failed reports whether an error is of a request to an object store that failed or was given
+// up, or of an object that was replaced while it was read: it says nothing about the stored
+// object.
 func Failed(err error) bool {
 	_, is := errors.AsType[requestError](err)
 	return is
@@ -31,8 +32,8 @@ type Failures struct {
 type failuresKey struct{}
 
 // WatchFailures returns a context under which requests to object stores that fail for good are
-// noted. It is for callers that judge what they read, and must not take what could not be read for
-// what is missing or not sound.
+// noted. It is for callers that judge objects, and must not take an unreadable object for one
+// that is missing or not sound.
 func WatchFailures(ctx context.Context) (context.Context, *Failures) {
 	outer, _ := ctx.Value(failuresKey{}).(*Failures)
 	f := &Failures{outer: outer}
@@ -46,8 +47,8 @@ func (f *Failures) Err() error {
 	return f.first
 }
 
-// failed marks and notes an error of a request, but for what is an answer: that an object is not
-// there, or is there already.
+// failed marks and notes an error of a request. It leaves alone errors that are answers: that
+// an object is not there, or is there already.
 func failed(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, ErrTooLarge) || errors.Is(err, errBucket) {
 		return err

@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// RemoveLeft removes the temporary files in a folder whose [Options.Temp] begins with temp, which
-// must not be empty, and which nobody writes any more: a process that is killed leaves its own.
-// Those that are being written, by this process or another one, are locked and stay. On a system
-// without locks the user sees to it that one process writes. An object store has none.
+// RemoveLeft removes the temporary files in a folder that have an [Options.Temp] beginning with
+// temp, which must not be empty, and that nobody writes any more: a process that is killed
+// leaves its own. Files that are being written, by this process or another one, are locked and
+// stay. On a system without locks the user sees to it that one process writes. An object store
+// has none.
 func RemoveLeft(ctx context.Context, dir, temp string) error {
 	if !isLocal(dir) {
 		return nil
@@ -32,9 +33,9 @@ func RemoveLeft(ctx context.Context, dir, temp string) error {
 	return nil
 }
 
-// createTemp makes a temporary file for the file base in dir, and locks it: see RemoveLeft. Without
-// [Options.Temp] its name is made of base, unless somebody writes that file already: so what a
-// killed process has left goes when the same file is written again.
+// createTemp makes a temporary file for the file base in dir, and locks it: see RemoveLeft.
+// Without [Options.Temp] its name is made of base, unless somebody writes that file already: so
+// the file that a killed process has left goes when the same file is written again.
 func createTemp(dir, base string, o Options) (path string, f *os.File, err error) {
 	path = filepath.Join(dir, writeName(base))
 	if o.Temp != "" || len(writeName(base)) > maxName || removeLeft(path) != nil {

@@ -18,11 +18,11 @@ type Log interface {
 	io.Closer
 }
 
-// OpenLog opens a log, or makes it, with the mode if it is local. replay takes what is there and
-// returns how much of it is whole: the rest, what a crash has left of a last line, is cut off. A
-// local log is locked, and the error for one that another process has open wraps [ErrLocked]. An
-// object cannot be added to: it is kept in memory, of at most limit bytes, and written anew in the
-// place of the version that was read.
+// OpenLog opens a log, or makes it, with the mode if it is local. replay takes the contents and
+// returns how much of them is whole: the rest, a last line that a crash has torn, is cut off. A
+// local log is locked, and the error for one that another process has open wraps [ErrLocked].
+// An object cannot be added to: it is kept in memory, of at most limit bytes, and written anew
+// in the place of the version that was read.
 func OpenLog(ctx context.Context, name string, mode fs.FileMode, limit int64, replay func(io.Reader) (whole int64, err error)) (Log, error) {
 	if !isLocal(name) {
 		return openObjectLog(ctx, name, limit, replay)

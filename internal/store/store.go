@@ -69,11 +69,11 @@ type Entry struct {
 
 // Options say how a file is written.
 type Options struct {
-	Mode fs.FileMode // of a local file; what access others have to an object is its bucket's policy
+	Mode fs.FileMode // of a local file; the bucket's policy decides who may read an object
 
-	// Temp is a part of the name that a local file has while it is not finished: [TempPrefix], Temp
-	// and something random. It tells who may remove what a killed process has left: [RemoveLeft].
-	// Without it, the next who writes the same file removes that.
+	// Temp is a part of the name that a local file has while it is not finished: [TempPrefix],
+	// Temp and something random. It tells who may remove the file that a killed process has
+	// left: [RemoveLeft]. Without it, the next writer of the same file removes that one.
 	Temp string
 
 	// Size is at least how many bytes are written, where that is known; 0 where not. A store that
@@ -87,8 +87,8 @@ type Options struct {
 	// New makes it an error that wraps fs.ErrExist if there is a file already. One of several
 	// writers at once succeeds.
 	New bool
-	// Replaces is the version of the object that there must be, or the error wraps [ErrChanged]. It
-	// is not for local files, whose writers lock.
+	// Replaces is the version of the object that there must be, or the error wraps
+	// [ErrChanged]. It is not for local files: their writers lock.
 	Replaces string
 }
 
@@ -317,7 +317,7 @@ func NearestFolder(dir string) (string, error) {
 	}
 }
 
-// Chmod gives a local folder a mode. What access others have to an object is its bucket's policy.
+// Chmod gives a local folder a mode. The bucket's policy decides who may read an object.
 func Chmod(dir string, mode fs.FileMode) error {
 	if !isLocal(dir) {
 		return nil

@@ -103,7 +103,7 @@ func (w *objectWriter) request(ctx context.Context, bucket, key string) error {
 	return w.objects.Service.Put(ctx, bucket, key, w.buffer, w.condition)
 }
 
-// abort takes back an upload that was not finished. What it leaves when it fails is never an
+// abort takes back an upload that was not finished. A failed abort leaves parts, never an
 // object.
 func (w *objectWriter) abort() {
 	if w.upload == nil {

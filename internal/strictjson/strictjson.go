@@ -1,9 +1,9 @@
-// Package strictjson decodes JSON without guessing. [Unmarshal] and [Read] are for the files that
-// programs write. [Decode] is for what people write, after [Plain]: comments are allowed, mistakes
-// are not.
+// Package strictjson decodes JSON without guessing. [Unmarshal] and [Read] are for the files
+// that programs write. [Decode] is for files that people write, after [Plain]: comments are
+// allowed, mistakes are not.
 //
-// For Decode unknown and repeated fields, values of a wrong type, required fields that are missing
-// and zeros where a field is to be left out are faults, all of which are reported at once, each
+// For Decode unknown and repeated fields, values of a wrong type, required fields that are
+// missing and zeros where a field is to be left out are faults. All are reported at once, each
 // with the path of its field.
 //
 // Fields of an embedded struct without a JSON name count as the struct's own. Three things of a
@@ -28,8 +28,8 @@ import (
 	"strings"
 )
 
-// Unmarshal decodes one JSON value into v, and refuses fields that v does not have, anything after
-// the value, and what [Distinct] refuses.
+// Unmarshal decodes one JSON value into v, and refuses fields that v does not have, anything
+// after the value, and values that [Distinct] refuses.
 func Unmarshal(b []byte, v any) error {
 	if err := Foreign(b); err != nil {
 		return err
@@ -85,7 +85,7 @@ func decode(r io.Reader, v any) error {
 // Loose is [json.Unmarshal], with an error that names no type of Go.
 func Loose(b []byte, v any) error { return worded(json.Unmarshal(b, v)) }
 
-// worded says of a value of a wrong type where it is, what it must be, and what it is.
+// worded names the place of a value of a wrong type, the right type, and the type found.
 func worded(err error) error {
 	bad, is := err.(*json.UnmarshalTypeError)
 	if !is {
@@ -234,8 +234,8 @@ func Invalid(b []byte) error {
 	return nil
 }
 
-// Decode decodes JSON into v, which points to a struct of structs, and returns every fault. What is
-// not at fault is decoded all the same.
+// Decode decodes JSON into v, which points to a struct of structs, and returns every fault.
+// Fields without a fault are decoded all the same.
 func Decode(b []byte, v any) (faults []Fault) {
 	if err := Invalid(b); err != nil {
 		return []Fault{{Rule: err.Error()}}
@@ -290,8 +290,8 @@ func paths(group string, fields []field) (list []string) {
 	return list
 }
 
-// check checks valid JSON against a type, and returns what of it is without a fault; null where
-// nothing is.
+// check checks valid JSON against a type, and returns the part without a fault; null where
+// there is none.
 func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.RawMessage) {
 	none := json.RawMessage("null")
 	for t.Kind() == reflect.Pointer {
@@ -373,7 +373,7 @@ func isZero(b []byte, t reflect.Type) bool {
 	return false
 }
 
-// rule says what is wrong with JSON that is not of a type: of a number, that it is too large to be
+// rule names the fault of JSON that is not of a type: of a number, that it is too large to be
 // held, or not in digits only.
 func rule(b []byte, t reflect.Type) string {
 	var number json.Number

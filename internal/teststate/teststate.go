@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Main runs tests. It is a testing.M whose tests, and the commands that they start, have
-// XDG_STATE_HOME set to an empty folder.
+// Main runs tests. It is a testing.M that sets XDG_STATE_HOME to an empty folder for its tests
+// and the commands that they start.
 type Main struct {
 	Tests interface{ Run() int }
 }

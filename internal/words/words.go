@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Count counts things whose plural has an s: "1 example", "2 examples", "0 examples".
+// Count counts things with a plural in s: "1 example", "2 examples", "0 examples".
 func Count[N ~int | ~int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing

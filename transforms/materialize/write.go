@@ -202,7 +202,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(
 type stepWriter struct {
 	layout layout
 	pad    int
-	//lint:ignore SA1019 its rows have no Go type: the schema is that of the user's files
+	//lint:ignore SA1019 its rows have no Go type: the schema is from the user's files
 	out    *parquet.Writer
 	row    parquet.Row
 	values parquet.Row

@@ -34,7 +34,7 @@ func saddle(n int, p float64, j int) (exponent, factor, errorBound float64) {
 	return exponent, math.Sqrt(N / (2 * math.Pi * x * (N - x))), 0x1p-48 * (16 + math.Abs(x-N*p) + far)
 }
 
-// LeastTail is what UpperTail returns at least, unless the probability is 0: it keeps bounds away
+// LeastTail is the least result of UpperTail, unless the probability is 0: it keeps bounds away
 // from underflow.
 const LeastTail = 1e-300
 
@@ -42,8 +42,8 @@ const LeastTail = 1e-300
 // above the mean it exceeds the probability by less than a factor 1 + 3e-9 + |k - np|·1e-14, down
 // to LeastTail.
 //
-// The terms Pr[= j] fall from j = k on, by a ratio that falls as well: what follows the last term
-// that is added is below a geometric series.
+// The terms Pr[= j] fall from j = k on, by a ratio that falls as well: the terms after the last
+// one added are below a geometric series.
 func UpperTail(n int, p float64, k int) float64 {
 	switch {
 	case k <= 0:

@@ -1,6 +1,6 @@
-// Command faulty bounds a graph as `minsep bound` does, except that two DoFns fail once each: one
-// in the middle of its bundle, when it has already passed edges on, and one when the first file of
-// the result has been written. It is for tests of what a runner's retries do, and prints the
+// Command faulty bounds a graph as `minsep bound` does, except that two DoFns fail once each:
+// one in the middle of its bundle, when it has already passed edges on, and one when the first
+// file of the result has been written. It is for tests of a runner's retries, and prints the
 // counters.
 package main
 

@@ -1,9 +1,10 @@
 // Package gs registers gs://bucket/key, the objects of Google Cloud Storage, with package store.
 //
-// Credentials are the application's default ones. STORAGE_EMULATOR_HOST names another server, which
-// is asked without any. A read names the generation that was opened; what is written appears when
-// its upload is closed, under the precondition that there is no object, or that of a generation,
-// where one is asked for. Data are sent with their CRC-32C, and whole objects are compared with it.
+// Credentials are the application's default ones. STORAGE_EMULATOR_HOST names another server,
+// which is asked without any. A read names the generation that was opened; a written object
+// appears when its upload is closed, under a precondition where one is asked for: that there is
+// no object, or a given generation. Data are sent with their CRC-32C, and whole objects are
+// compared with it.
 package gs
 
 import (
@@ -146,8 +147,8 @@ func (s service) Put(ctx context.Context, bucket, key string, data []byte, c sto
 	return kind(w.Close())
 }
 
-// upload is a resumable upload. The client keeps what the service has not confirmed and repeats it
-// itself.
+// upload is a resumable upload. The client keeps the data that the service has not confirmed
+// and repeats them itself.
 type upload struct {
 	w      *storage.Writer
 	cancel context.CancelFunc

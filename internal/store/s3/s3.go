@@ -1,11 +1,11 @@
 // Package s3 registers s3://bucket/key, the objects of Amazon S3 and of stores that speak its
 // protocol, with package store.
 //
-// Region and credentials are those of the AWS tools' environment and files. AWS_ENDPOINT_URL_S3 or
-// AWS_ENDPOINT_URL names another store, whose buckets are then addressed by path. A read asks for
-// the ETag that was opened; what is written appears when its upload is closed, on condition that
-// there is no object (If-None-Match), or that of an ETag (If-Match), where that is asked for: the
-// store must support it. Data are sent with their CRC-32C.
+// Region and credentials come from the AWS tools' environment and files. AWS_ENDPOINT_URL_S3 or
+// AWS_ENDPOINT_URL names another store; its buckets are then addressed by path. A read asks for
+// the ETag that was opened; a written object appears when its upload is closed, on a condition
+// where one is asked for: that there is no object (If-None-Match), or one with a given ETag
+// (If-Match). The store must support it. Data are sent with their CRC-32C.
 package s3
 
 import (
@@ -69,8 +69,8 @@ type service struct{ client *s3.Client }
 
 var temporary = retry.IsErrorRetryables(retry.DefaultRetryables)
 
-// Temporary are errors after which the client itself would repeat, those of requests too many in a
-// time, and data that arrived as others than were sent.
+// Temporary errors are the ones after which the client itself would repeat, too many requests
+// in a time, and data that arrived damaged.
 func (service) Temporary(err error) bool {
 	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && answer.HTTPStatusCode() == http.StatusTooManyRequests {
 		return true

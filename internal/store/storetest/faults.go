@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Kinds of faults of a service. Short and Wrong answers look whole, and with those of Another are
-// given to reads of an object's contents only.
+// Kinds of faults of a service. Short and Wrong answers look whole. They and answers of Another
+// are given to reads of an object's contents only.
 const (
 	Busy      = "busy"      // 503, nothing is done
 	Lost      = "lost"      // done, but the answer is a 503
@@ -27,7 +27,7 @@ const (
 
 const refused = "refused"
 
-// Faults is a service in front of which faults happen.
+// Faults is a service with faults in front of it.
 type Faults struct {
 	Service http.Handler
 	Kinds   []string

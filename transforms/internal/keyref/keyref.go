@@ -1,6 +1,6 @@
-// Package keyref lets a DoFn find its key without carrying it: the fields of a DoFn travel in the
-// pipeline graph, which runners store and show, so they hold where the key is and what to derive
-// from it, never the key.
+// Package keyref lets a DoFn find its key without carrying it: the fields of a DoFn travel in
+// the pipeline graph, which runners store and show, so they hold the place of the key and how
+// to derive from it, never the key.
 package keyref
 
 import (

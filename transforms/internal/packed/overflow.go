@@ -21,9 +21,9 @@ const DefaultOverflowAfter = 64 << 20
 // overflowFile is the number of bytes of chunks that are written as one file.
 const overflowFile = 32 << 20
 
-// Overflow says where a packer puts the chunks that are too much for one bundle. What it emits in
-// their place are references to files, which [Records] and [Sorter] read. Every worker must be able
-// to read and write the folder; who runs the pipeline makes it, and removes it when the pipeline
+// Overflow says where a packer puts the chunks that are too much for one bundle. In their place
+// it emits references to files, which [Records] and [Sorter] read. Every worker must be able to
+// read and write the folder; who runs the pipeline makes it, and removes it when the pipeline
 // has ended. A bundle that is made again writes new files.
 type Overflow struct {
 	Dir   string // empty: nowhere, all is passed on
@@ -56,8 +56,8 @@ func (o *overflow) take(bucket uint32, chunk []byte, emit Emit) {
 	}
 }
 
-// write writes the chunks that are held as one file, those of a bucket together, and emits a
-// reference for each bucket.
+// write writes the chunks that are held as one file, the chunks of a bucket together, and emits
+// a reference for each bucket.
 func (o *overflow) write(emit Emit) {
 	held := o.held
 	o.held, o.bytes = o.held[:0], 0

@@ -1,9 +1,9 @@
 // Package packed moves small records through a shuffle in chunks.
 //
-// A GroupByKey pays for each element it moves; a graph has 1e8 edges. So records of a few bytes are
-// gathered by hash bucket into chunks of about [ChunkSize] bytes, the pair (bucket, chunk) is what
-// a Beam GroupByKey sees (a KV<uint32, []byte>, with Beam's own coders), and the DoFn after it
-// sorts the bucket:
+// A GroupByKey pays for each element it moves; a graph has 1e8 edges. So records of a few bytes
+// are gathered by hash bucket into chunks of about [ChunkSize] bytes, a Beam GroupByKey sees
+// the pair (bucket, chunk) as a KV<uint32, []byte>, with Beam's own coders, and the DoFn after
+// it sorts the bucket:
 //
 //	Packer.Add(bucket, record, emit) → beam.GroupByKey → Sorter.AddAll(chunks), Sorter.Each(func(record))
 //

@@ -12,10 +12,10 @@ import (
 // DefaultSpool is the number of bytes that a Spool holds in memory.
 const DefaultSpool = 64 << 20
 
-// Spool holds records in the order in which they are added and gives them back as often as asked:
-// those of one hot owner, or of one example of many owners. The part that does not fit under Limit
-// is in a temporary file, so memory is bounded. The zero value with Width set is ready to use;
-// Close it. It is not safe for concurrent use.
+// Spool holds records in the order in which they are added and gives them back as often as
+// asked: the records of one hot owner, or of one example of many owners. The part that does not
+// fit under Limit is in a temporary file, so memory is bounded. The zero value with Width set
+// is ready to use; Close it. It is not safe for concurrent use.
 type Spool struct {
 	Width int    // of a record in bytes, or 0 for records of any length
 	Limit int    // bytes held in memory; 0 means DefaultSpool
