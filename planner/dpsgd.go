@@ -35,9 +35,14 @@ func (d DPSGD) noiseMultiplier(batch, start, step, width float64) (float64, erro
 	if prob == 1 {
 		return accounting.GaussianNoiseMultiplier(d.Epsilon, d.Delta, float64(d.MaxPerOwner)*math.Sqrt(float64(d.Steps)))
 	}
-	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: d.Steps}}, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}
-	n, err := claim{run: run, epsilon: d.Epsilon, delta: d.Delta}.proven(start, step, width)
+	n, err := d.claim(batch).proven(start, step, width)
 	return n.Multiplier, err
+}
+
+// claim is its claim at a batch size.
+func (d DPSGD) claim(batch float64) claim {
+	sampler := sampling.Spec{Poisson: &sampling.Poisson{Prob: min(1, batch/float64(d.Units)), Steps: d.Steps}}
+	return claim{run: accounting.Run{Sampler: sampler, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}, epsilon: d.Epsilon, delta: d.Delta}
 }
 
 // SameAs is the batch size at which its noise relative to the batch is relative, looked for from an

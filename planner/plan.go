@@ -196,7 +196,7 @@ func (r *Request) weak() []string {
 		protected = last.Examples
 	}
 	why := claim.Weak(protected)
-	for _, epsilon := range further(r.Epsilon) {
+	for _, epsilon := range r.further() {
 		claim = append(claim, accounting.EpsilonDelta{Epsilon: epsilon, Delta: r.Delta})
 	}
 	if claim.Weak(0) == nil && claim[:1].Weak(0) != nil { // of the attacks, last

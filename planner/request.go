@@ -43,6 +43,8 @@ type Request struct {
 	Steps      int       `json:"steps"`       // n, 1 to 131,072
 	BatchSizes []float64 `json:"batch_sizes"` // expected, in examples, above 0 and at most 1e15, rising; at least one
 
+	Together *Together `json:"together,omitempty"` // the budget that each training's claim is a part of; nil for one training
+
 	Epsilon float64 `json:"epsilon"` // above 0, at most 1e6
 	Delta   float64 `json:"delta"`   // at least 1e-300, below 1
 

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
 
 	"minsep/accounting"
 	"minsep/sampling/ownergraph"
@@ -17,7 +15,7 @@ import (
 func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 	r := out.Request
 	p := stages.Plan{Scheme: row.Scheme, Strategy: row.Strategy, Key: "key", Out: "run"}
-	p.Privacy = stages.PlanPrivacy{Epsilon: r.Epsilon, Delta: r.Delta, AlsoEpsilon: further(r.Epsilon)}
+	p.Privacy = stages.PlanPrivacy{Epsilon: r.Epsilon, Delta: r.Delta, AlsoEpsilon: r.further()}
 	if r.Unit == accounting.UnitExample {
 		p.Privacy.Unit = string(r.Unit)
 	}
@@ -36,15 +34,7 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 // further are smaller ε at which a plan has δ certified too, of three digits. They bound attacks
 // much lower than the claim alone does, at the same noise. Their δ is larger, so that they take
 // fewer samples.
-func further(epsilon float64) (list []float64) {
-	for _, part := range []float64{0.125, 0.25, 0.5, 0.75} {
-		x, err := strconv.ParseFloat(strconv.FormatFloat(part*epsilon, 'g', 3, 64), 64)
-		if err == nil && x > 0 && x < epsilon && !slices.Contains(list, x) {
-			list = append(list, x)
-		}
-	}
-	return list
-}
+func further(epsilon float64) []float64 { return parts(epsilon, []float64{0.125, 0.25, 0.5, 0.75}) }
 
 // WritePlan is the text of a plan: JSON under a comment that says where it is from.
 func (out *Result) WritePlan(row *Row, graph *stages.PlanGraph) ([]byte, error) {

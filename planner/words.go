@@ -347,6 +347,10 @@ func notes(out *Result) (list []string) {
 	if between {
 		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", apart))
 	}
+	if t := r.Together; t != nil {
+		list = append(list, fmt.Sprintf("%d trainings, each (%.4g, %.3g)-private and with the further epsilon of what is written, are to be (%.4g, %g)-private together: minsep compose run --times %d --delta %g says it of certificates. The claim of each is fitted to the first row.",
+			t.Trainings, r.Epsilon, r.Delta, t.Epsilon, t.Delta, t.Trainings, t.Delta))
+	}
 	if len(r.Populations) > 1 {
 		list = append(list, "DP-SGD in \"as DP-SGD of\" has the k_u and the examples of the row, and samples owners where the row does: compare it between rows of the same k_u only.")
 	}

@@ -43,6 +43,7 @@ type planFlags struct {
 	solve       string
 	target      float64
 	compare     bool
+	trainings   int
 	all         bool
 	row         int
 }
@@ -127,6 +128,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 	x.StringVar(&f.solve, "solve", "", "find the least batch-size of X:Y, the most steps, or the least epsilon that reaches --target")
 	x.Float64Var(&f.target, "target", 0, "noise relative to the batch for --solve to reach")
 	x.Uint64Var(&r.Seed, "seed", 0, "of the samples of the estimates: the same seed gives the same plan")
+	x.IntVar(&f.trainings, "trainings", 1, "plan for so many trainings, such as a sweep, that are within epsilon and delta together")
 	x.BoolVar(&f.compare, "compare", false, "rank the plans for minsep run that are named, instead of making one")
 	x.BoolVar(&f.all, "all", false, "print every candidate, in place of the best of each scheme")
 	x.StringVar(&a.out, "out", "", "file to write the best to, as a plan for minsep run")
@@ -199,7 +201,11 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		if len(sizes) == 2 {
 			r.BatchSizes = planner.BatchSizes(sizes[0], sizes[1])
 		}
-		out, err = r.Plan(ctx)
+		if f.trainings > 1 {
+			out, err = r.PlanTogether(ctx, f.trainings)
+		} else {
+			out, err = r.Plan(ctx)
+		}
 	}
 	if err == nil && a.out != "" {
 		err = a.writePlan(out, graph, f.row)
@@ -282,6 +288,8 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	c.Require(f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2, "batch-size", strconv.Quote(f.batchSize), "must be one number with --solve "+f.solve)
 	c.Require(f.solve != planner.SolveSteps || f.epochs == 0, "epochs", f.epochs, "must be left out with --solve steps: --steps gives the most to try")
 	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for so many")
+	c.Require(f.trainings >= 1, "trainings", f.trainings, "must be at least 1")
+	c.Require(f.trainings <= 1 || f.solve == "", "trainings", f.trainings, "must be left out with --solve")
 	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
 	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out: it says which row is written there")
 	if f.state != "" {
@@ -437,6 +445,9 @@ var shortNames = strings.NewReplacer("balanced-min-sep", "balanced", "epoch-min-
 func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch,\n%s\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective, out.Training)
+	if t := r.Together; t != nil {
+		fmt.Fprintf(w, "for each of %d trainings, which are about (%.4g, %g)-DP together by the first row\n\n", t.Trainings, t.First, t.Delta)
+	}
 	for _, why := range out.Weak {
 		fmt.Fprintf(w, "weak: %s\n\n", why)
 	}

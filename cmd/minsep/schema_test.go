@@ -131,6 +131,9 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		{"plans", []string{"request", "populations", "[]"}, reflect.TypeFor[planner.Population](), nil},
 		{"plans", []string{"rows", "[]"}, reflect.TypeFor[planner.Row](), nil},
 		{"plans", []string{"rows", "[]", "noise"}, reflect.TypeFor[planner.Noise](), nil},
+		{"plans", []string{"request", "together"}, reflect.TypeFor[planner.Together](), nil},
+		{"composition", nil, reflect.TypeFor[together](), nil},
+		{"composition", []string{"runs", "[]"}, reflect.TypeFor[composed](), nil},
 		{"common", []string{"$defs", "sampler"}, reflect.TypeFor[sampling.Spec](), nil},
 	} {
 		b, err := os.ReadFile(filepath.Join(schemaFolder, c.schema+".schema.json"))

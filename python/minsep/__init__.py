@@ -7,7 +7,7 @@
 docs/python.md has whole programs. The rules that the guarantee rests on are in docs/noise.md.
 """
 
-from ._account import Account, Candidate, Plan, account, plan
+from ._account import Account, Candidate, Composition, Plan, account, compose, plan
 from ._batches import OwnerBatch
 from ._clip import add_noise, clip_and_sum
 from ._command import Verdict
@@ -37,6 +37,7 @@ from .errors import (
 __all__ = [
     "Account",
     "Candidate",
+    "Composition",
     "ClipNorm",
     "CommandError",
     "CopyWarning",
@@ -61,6 +62,7 @@ __all__ = [
     "account",
     "add_noise",
     "clip_and_sum",
+    "compose",
     "pad",
     "plan",
     "read_examples",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Sequence, Union
 
 from . import _command
 from .errors import NotCertifiedError
@@ -80,6 +81,43 @@ def plan(*, command: str | None = None, **flags: Flag) -> Plan:
     """
     result = _command.output(["plan", *_arguments(flags)], command)
     return Plan([_candidate(row) for row in result["rows"]], list(result.get("why") or []))
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What several trainings promise together, to somebody who sees what all of them released.
+
+    protected is whom the claim protects, notes what must be known of the runs. result is all that `minsep compose` says
+    (docs/schemas/composition.schema.json).
+    """
+
+    epsilon: float
+    delta: float
+    trainings: int
+    protected: str
+    notes: list[str]
+    result: dict[str, Any]
+
+
+def compose(
+    *runs: str | os.PathLike[str], delta: float | None = None, epsilon: float | None = None, times: int | Sequence[int] = 1, command: str | None = None
+) -> Composition:
+    """Runs `minsep compose` for run directories: epsilon of all trainings together at a delta, or delta at an epsilon.
+
+    times is how often each run counts: one number, or one for each. Raises UsageError with the command's words, such as for runs
+    that share participations.
+    """
+    counts = [times] if isinstance(times, int) else list(times)
+    folders = [os.fspath(run) for run in runs]
+    arguments = ["compose", *[f"./{folder}" if folder.startswith("-") else folder for folder in folders], f"--times={','.join(map(str, counts))}"]
+    if delta is not None:
+        arguments.append(f"--delta={delta!r}")
+    if epsilon is not None:
+        arguments.append(f"--epsilon={epsilon!r}")
+    result = _command.output(arguments, command)
+    return Composition(
+        float(result["epsilon"]), float(result["delta"]), int(result["trainings"]), result["protected"], list(result.get("notes") or []), result
+    )  # fmt: skip
 
 
 def _candidate(row: dict[str, Any]) -> Candidate:

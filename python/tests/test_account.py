@@ -55,3 +55,23 @@ class Plan(runs.Case):
         self.assertEqual(got.candidates[0].row["noise"]["noise_multiplier"], got.candidates[0].noise_multiplier)
         with self.assertRaises(minsep.UsageError):
             minsep.plan(**dict(flags, epsilon=-1))
+
+
+class Compose(runs.Case):
+    def test_is_what_the_command_says(self):
+        strategy, out = str(self.folder / "s.json"), self.folder / "run"
+        runs.minsep("strategy", "--kind", "identity", "--steps", 20, "--out", strategy)
+        minsep.account(strategy=strategy, out=str(out), **POISSON)
+        one = minsep.compose(out, delta=1e-5)
+        self.assertEqual((one.trainings, one.delta), (1, 1e-5))
+        self.assertAlmostEqual(one.epsilon, 2, places=2)
+        four = minsep.compose(out, delta=1e-4, times=4)
+        self.assertEqual((four.trainings, four.result["runs"][0]["times"]), (4, 4))
+        self.assertTrue(one.epsilon < four.epsilon < 8, four.epsilon)
+        self.assertEqual(minsep.compose(out, delta=1e-4, times=[4]).epsilon, four.epsilon)
+        self.assertLessEqual(minsep.compose(out, epsilon=four.epsilon, times=4).delta, 1.001e-4)
+        for flags, words in ({"delta": 1e-5, "epsilon": 1.0}, "exactly one"), ({"delta": 1e-5, "times": [1, 2]}, "one for each"):
+            with self.assertRaisesRegex(minsep.UsageError, words):
+                minsep.compose(out, **flags)
+        with self.assertRaises(minsep.UsageError):
+            minsep.compose(out, out, delta=1e-3)

@@ -1,0 +1,239 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/pld"
+)
+
+// Together is a budget for several trainings of one plan, and what it leaves for each.
+type Together struct {
+	Trainings int     `json:"trainings"` // at least 2
+	Epsilon   float64 `json:"epsilon"`   // of all of them together
+	Delta     float64 `json:"delta"`     // likewise
+
+	// First is about the ε of so many trainings by the first row, at Delta: of its losses where they
+	// are known, else of estimates of the points that its certificate will have.
+	First float64 `json:"first"`
+}
+
+// mostTogether bounds how many trainings are planned for together.
+const mostTogether = 10_000
+
+// togetherParts are the parts of a training's ε at which δ is certified as well where many
+// trainings go by what holds at small ε.
+var togetherParts = []float64{0.04, 0.08, 0.14, 0.22, 0.32, 0.45, 0.6, 0.8}
+
+// shares are the parts of δ that the points of all trainings at their largest ε may add up to.
+var shares = []float64{0.5, 0.1}
+
+// PlanTogether is the plan for so many trainings, within r's Epsilon and Delta together.
+func (r Request) PlanTogether(ctx context.Context, trainings int) (*Result, error) {
+	if err := r.forTrainings(trainings); err != nil {
+		return nil, err
+	}
+	for pass := 1; ; pass++ {
+		out, err := r.Plan(ctx)
+		if err != nil {
+			return out, err
+		}
+		t := *r.Together
+		if t.First, err = out.composed(ctx); err != nil {
+			return out, err
+		}
+		out.Request.Together = &t
+		if miss := t.First/t.Epsilon - 1; pass == mostPasses || miss <= 0 && miss > -nearTogether {
+			return out, nil
+		}
+		r.Epsilon = floored(min(t.Epsilon, r.Epsilon*max(.3, min(2, t.Epsilon/t.First/(1+nearTogether/3)))))
+	}
+}
+
+// mostPasses bounds how often a plan is made again for another ε of each training, and nearTogether
+// is how far below the budget all of them may stay.
+const (
+	mostPasses   = 4
+	nearTogether = 0.03
+)
+
+// composed is Together.First.
+func (out *Result) composed(ctx context.Context) (float64, error) {
+	r, row := out.Request, out.Rows[0]
+	training := pld.Training{Count: r.Together.Trainings}
+	if row.Noise.Proven {
+		events, err := row.run.Events(row.Noise.Multiplier)
+		if err != nil {
+			return 0, err
+		}
+		training.Events = events
+	} else {
+		training.Points = []pld.Point{{Epsilon: r.Epsilon, Delta: r.Delta}}
+		for _, epsilon := range r.further() {
+			c := claim{run: row.run.Untruncated(), epsilon: epsilon, delta: r.Delta, seed: r.Seed}
+			delta, err := c.divergence(ctx, row.Noise.Multiplier)
+			if err != nil {
+				return 0, err
+			}
+			training.Points = append(training.Points, pld.Point{Epsilon: epsilon, Delta: min(1, delta*slackOfPoints)})
+		}
+	}
+	all, err := pld.Together([]pld.Training{training})
+	if err != nil {
+		return 0, err
+	}
+	b, err := all.Epsilon(r.Together.Delta)
+	return b.Upper, err
+}
+
+// pointSamples are how many samples estimate a point of a certificate.
+const pointSamples = 2048
+
+// divergence estimates the larger of both divergences at a noise multiplier.
+func (c claim) divergence(ctx context.Context, sigma float64) (most float64, err error) {
+	for _, direction := range directions {
+		spec := c.run.Loss(sigma)
+		proposal, tables, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: c.epsilon, Direction: direction}, coarseWork)
+		if err != nil {
+			return 0, err
+		}
+		s := searcher{claim: c, direction: direction}
+		verifier, err := tables.NewVerifier(proposal, s.key(proposal))
+		if err != nil {
+			return 0, err
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		values := make([]float64, pointSamples)
+		verifier.Values(values, 0)
+		mean, square := 0.0, 0.0
+		for _, y := range values {
+			y = max(0, y-proposal.Slack*proposal.Bound)
+			mean, square = mean+y/pointSamples, square+y*y/pointSamples
+		}
+		most = max(most, mean+2*math.Sqrt(max(0, square-mean*mean)/pointSamples))
+	}
+	return most, nil
+}
+
+// forTrainings makes r, whose Epsilon and Delta are those of so many trainings together, the
+// request for each of them. A training's ε and δ are those with which DP-SGD, of the first
+// population and batch size, needs the least noise, where the trainings are composed by the points
+// that each certifies (also_epsilon of what is written). Other mechanisms have another δ at these,
+// see [Request.PlanTogether].
+func (r *Request) forTrainings(trainings int) error {
+	if trainings < 2 || trainings > mostTogether {
+		return &ParamError{Package: "planner", Param: "trainings", Value: trainings, Rule: fmt.Sprintf("must be 2 to %d", mostTogether)}
+	}
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	together := Together{Trainings: trainings, Epsilon: r.Epsilon, Delta: r.Delta}
+	of := r.Populations[0]
+	units := of.Examples
+	if of.Owners > 0 && r.Sample != "" {
+		units = of.Owners
+	}
+	d := DPSGD{Epsilon: r.Epsilon, Delta: r.Delta, Steps: r.Steps, Units: units, MaxPerOwner: 1}
+	best := math.Inf(1)
+	for _, share := range shares {
+		d.Delta = floored(share * together.Delta / float64(trainings))
+		epsilon, sigma, err := d.epsilonOfEach(r.BatchSizes[0], together)
+		if err != nil {
+			return err
+		}
+		if sigma < best {
+			best, r.Epsilon, r.Delta = sigma, epsilon, d.Delta
+		}
+	}
+	if math.IsInf(best, 1) {
+		return &ParamError{Package: "planner", Param: "trainings", Value: trainings, Rule: fmt.Sprintf("no noise is found that leaves (%.4g, %g) for all of them: take fewer, or a larger epsilon", together.Epsilon, together.Delta)}
+	}
+	r.Together = &together
+	return nil
+}
+
+// epsilonOfEach is the largest ε of a training, with d.Delta, of three digits, at which trainings
+// are within their budget together, and the noise multiplier of DP-SGD there; infinite where there
+// is none.
+func (d DPSGD) epsilonOfEach(batch float64, together Together) (epsilon, sigma float64, err error) {
+	fits := func(x float64) (bool, float64, error) {
+		each := d
+		each.Epsilon = x
+		sigma, err := each.NoiseMultiplier(batch)
+		if err != nil || sigma == 0 {
+			return err == nil, sigma, err
+		}
+		composition, err := each.claim(batch).compose(sigma)
+		if err != nil {
+			return false, 0, err
+		}
+		points := []pld.Point{{Epsilon: x, Delta: d.Delta}}
+		for _, smaller := range parts(x, togetherParts) {
+			delta, err := composition.UpperDelta(smaller)
+			if err != nil {
+				return false, 0, err
+			}
+			points = append(points, pld.Point{Epsilon: smaller, Delta: min(1, delta*slackOfPoints)})
+		}
+		all, err := pld.Together([]pld.Training{{Points: points, Count: together.Trainings}})
+		if err != nil {
+			return false, 0, err
+		}
+		delta, err := all.UpperDelta(together.Epsilon)
+		return delta <= together.Delta, sigma, err
+	}
+	low, high := math.Log(together.Epsilon/float64(together.Trainings)/4), math.Log(together.Epsilon)
+	sigma = math.Inf(1)
+	for high-low > 2e-2 {
+		x := floored(math.Exp((low + high) / 2))
+		ok, needs, err := fits(x)
+		if err != nil {
+			return 0, 0, err
+		}
+		if ok {
+			low, epsilon, sigma = (low+high)/2, x, needs
+		} else {
+			high = (low + high) / 2
+		}
+	}
+	return epsilon, sigma, nil
+}
+
+// slackOfPoints is how far above an estimate a training's points are taken: certificates prove less
+// than is true.
+const slackOfPoints = 1.25
+
+// floored is x to three digits, at most x but for the last bit.
+func floored(x float64) float64 {
+	digit := math.Pow(10, math.Floor(math.Log10(x))-2)
+	y, err := strconv.ParseFloat(strconv.FormatFloat(math.Floor(x/digit)*digit, 'g', 3, 64), 64)
+	if err != nil {
+		return x
+	}
+	return y
+}
+
+// further are the smaller ε at which what is written has δ certified too.
+func (r *Request) further() []float64 {
+	if r.Together != nil {
+		return parts(r.Epsilon, togetherParts)
+	}
+	return further(r.Epsilon)
+}
+
+// parts are parts of ε, of three digits, each once and below it.
+func parts(epsilon float64, of []float64) (list []float64) {
+	for _, part := range of {
+		x, err := strconv.ParseFloat(strconv.FormatFloat(part*epsilon, 'g', 3, 64), 64)
+		if err == nil && x > 0 && x < epsilon && !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return list
+}
