@@ -18,13 +18,16 @@ BUILD_FLAGS := -trimpath -tags=disable_grpc_modules -ldflags='-s -w'
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build release wheels image buildah airflow demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified blind look
+.PHONY: help build man release wheels image buildah airflow demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified blind look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the command at bin/minsep
 	GOWORK=off $(GO) build $(BUILD_FLAGS) -o bin/minsep ./cmd/minsep
+
+man: build ## write the help of all commands as pages for man to out/man: man -l out/man/minsep-plan.1
+	bin/minsep man out/man
 
 release: ## build the command of the last commit for PLATFORMS, twice, compare, and write checksums to out/release
 	@version=$$(sed -n 's/^const Version = "\(.*\)"/\1/p' manifest/index.go); \

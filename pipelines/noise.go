@@ -3,6 +3,8 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
@@ -48,6 +50,10 @@ func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 // that the same call goes on where it was; after another failure it is as empty as before.
 func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true, inputs: func(c *param.Checker) {
+		if _, err := store.Stat(ctx, n.Strategy); n.Strategy != "" && errors.Is(err, fs.ErrNotExist) {
+			_, err = stages.NamedStrategy(ctx, n.Strategy)
+			c.Add(err)
+		}
 		has, err := hasCertificate(ctx, o.Out)
 		if c.Add(err); err == nil && n.FromCertificate && !has {
 			c.Add(noCertificate())

@@ -73,7 +73,11 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 		if r.Sample == sampling.SampleOwners {
 			most, units = last.Owners, "owners"
 		}
-		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: fmt.Sprintf("must be below the number of %s, %d", units, most)}
+		rule := fmt.Sprintf("must be below the number of %s, %d", units, most)
+		if last.Given > last.Examples && units == "examples" {
+			rule += fmt.Sprintf(", of %s, that --max-per-owner %d keeps", words.Grouped(last.Given), last.MaxPerOwner)
+		}
+		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: rule}
 	}
 	rows, err := shared.rows(ctx, settings)
 	if ctx.Err() != nil {

@@ -236,5 +236,5 @@ func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.S
 		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)
 		return s, err
 	}
-	return ReadStrategyFile(ctx, a.Strategy)
+	return NamedStrategy(ctx, a.Strategy)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -87,9 +88,19 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 	return s, nil
 }
 
+// NamedStrategy is ReadStrategyFile of a file that a user names: that there is none is a fault of
+// the name.
+func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error) {
+	s, err := ReadStrategyFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "does not exist: make one with `minsep strategy --out " + path + "`"}
+	}
+	return s, err
+}
+
 // Recipe returns the recipe of a training run's noise, not bound to a run, and the facts.
 func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Recipe, manifest.NoiseFacts, error) {
-	s, err := ReadStrategyFile(ctx, n.Strategy)
+	s, err := NamedStrategy(ctx, n.Strategy)
 	if err != nil {
 		return nil, manifest.NoiseFacts{}, err
 	}

@@ -97,8 +97,20 @@ func once(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// wayOut says of flags that are missing how a value is found.
+var wayOut = map[string]string{
+	"delta":         "choose it well below one over the number of owners, as docs/choosing.md says",
+	"coordinates":   "it is the number of parameters of the model",
+	"max-per-owner": "1 keeps one example of each owner, and takes the least noise",
+}
+
 // describe says a fault of a parameter.
 func describe(cmd *cobra.Command, bad *param.Error) string {
+	if rule := meant(bad.Value, bad.Rule); rule != bad.Rule {
+		better := *bad
+		better.Rule = rule
+		bad = &better
+	}
 	field := bad.Field
 	if flag := cmd.Flags().Lookup(field); flag != nil && flag.Changed && isOf(flag, bad.Value) { // in place of the plan's
 		field = "--" + field
@@ -120,7 +132,11 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 		names = append(names, "--"+flag)
 	}
 	if !given && len(names) == 1 && isEmpty(bad.Value) {
-		return names[0] + " is missing: " + bad.Rule
+		text := names[0] + " is missing: " + bad.Rule
+		if help := wayOut[strings.TrimPrefix(names[0], "--")]; help != "" {
+			text += "; " + help
+		}
+		return text
 	}
 	return bad.Message(strings.Join(names, ", "))
 }
@@ -157,10 +173,10 @@ func flagFault(err error) error {
 var typeRules = map[string]string{
 	"bool":         "must be true or false",
 	"duration":     "must be a time with a unit, such as 90s or 2h",
-	"float64":      "must be a number",
+	"float64":      "must be a number, such as 0.5 or 1e-5",
 	"float64Slice": "must be numbers with commas between them",
-	"int":          "must be a whole number",
-	"int64":        "must be a whole number",
+	"int":          "must be a whole number, such as 5000 or 5e3",
+	"int64":        "must be a whole number, such as 5000 or 5e3",
 	"intSlice":     "must be whole numbers with commas between them",
 	"order":        "must be " + strings.Join(ownergraph.Orders, " or "),
 	"type of ids":  "must be auto, int64 or string",

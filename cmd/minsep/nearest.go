@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,17 +31,53 @@ func didYouMean(cmd *cobra.Command, args []string, err error) error {
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
+		if word == "version" {
+			names = []string{"--version"}
+		}
 	}
-	if name := nearest(word, names); name != "" {
+	name := nearest(word, names)
+	if other := otherNames[word]; dashes != "" && slices.Contains(names, other) {
+		name = other
+	}
+	if name != "" {
 		return fmt.Errorf("%w (did you mean %s%s?)", err, dashes, name)
 	}
 	return err
 }
 
-// nearest is the name that takes the fewest changes of a letter, at most a third of the word's; ""
-// if none does. Hyphens, underscores and capitals do not count.
+// meant adds to a rule of which words a value may be the one that is nearest to it.
+func meant(value any, rule string) string {
+	text := fmt.Sprint(value)
+	list, ok := strings.CutPrefix(rule, "must be ")
+	list, _, _ = strings.Cut(list, ";")
+	switch {
+	case slices.Contains([]string{"dpsgd", "dp-sgd", "DP-SGD", "DPSGD"}, text) && strings.Contains(list, "poisson"):
+		return rule + " (DP-SGD is scheme poisson with kind identity)"
+	case !ok || len(text) > 40 || !listed.MatchString(strings.ToLower(text)):
+		return rule
+	}
+	names := listed.FindAllString(list, -1)
+	if name := nearest(text, names); name != "" && name != text && len(text) > 2 {
+		return rule + " (did you mean " + name + "?)"
+	}
+	return rule
+}
+
+// listed finds the words of a list that a rule has.
+var listed = regexp.MustCompile(`\b[a-z][a-z0-9]*(?:-[a-z0-9]+)*`)
+
+// otherNames are what other programs call flags.
+var otherNames = map[string]string{"lr": "learning-rate", "bs": "batch-size", "data": "graph", "input": "graph", "params": "coordinates", "parameters": "coordinates", "iterations": "steps", "max-grad-norm": "clip-norm", "output": "out"}
+
+// nearest is the only name that begins with the word, or the one that takes the fewest changes of a
+// letter, at most a third of the word's; "" if there is none. Hyphens, underscores and capitals do
+// not count.
 func nearest(word string, names []string) string {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }
+	begins := func(name string) bool { return len(word) > 1 && strings.HasPrefix(plain(name), plain(word)) }
+	if i := slices.IndexFunc(names, begins); i >= 0 && !slices.ContainsFunc(names[i+1:], begins) {
+		return names[i]
+	}
 	best, least := "", len(plain(word))/3+1
 	for _, name := range names {
 		if d := changes(plain(word), plain(name)); d < least {

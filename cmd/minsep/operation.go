@@ -206,14 +206,22 @@ type shownPath struct {
 	shown string
 }
 
-// say tells the user something: one message with one prefix, further lines of which are indented,
-// or a log record where logs are JSON.
-func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
+// asGiven is a text with paths as they were given.
+func (op *operation) asGiven(text string) string {
 	op.mu.Lock()
-	records := op.records
+	defer op.mu.Unlock()
 	for _, s := range op.shown {
 		text = s.path.ReplaceAllString(text, s.shown)
 	}
+	return text
+}
+
+// say tells the user something: one message with one prefix, further lines of which are indented,
+// or a log record where logs are JSON.
+func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
+	text = op.asGiven(text)
+	op.mu.Lock()
+	records := op.records
 	op.mu.Unlock()
 	if records != nil {
 		records.Log(context.Background(), level, text)

@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -109,8 +111,35 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if help := advice(err); help != "" {
 		text += "\n" + help
 	}
+	code := exitCode(err)
+	if a.asksJSON(args) && a.records == nil {
+		a.printError(text, code)
+		return code
+	}
 	a.say(stderr, slog.LevelError, text)
-	return exitCode(err)
+	return code
+}
+
+// asksJSON says whether results are to be JSON, also where the command line was refused before its
+// flags were read.
+func (a *app) asksJSON(args []string) bool {
+	return a.json || slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
+}
+
+// failure is an error for programs.
+type failure struct {
+	Error    []string `json:"error"` // its lines, one fault each
+	ExitCode int      `json:"exit_code"`
+}
+
+// printError writes an error as the last line of standard error: the result, if there is one, is
+// on standard output.
+func (a *app) printError(text string, code int) {
+	line, err := json.Marshal(failure{strings.Split(a.asGiven(text), "\n"), code})
+	if err != nil {
+		line = []byte(strconv.Quote(text)) // text is a string: this does not happen
+	}
+	fmt.Fprintln(a.stderr, string(line))
 }
 
 func exitCode(err error) int {
@@ -173,7 +202,7 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	addBeamFlags(f, &a.runner)
 	root.AddCommand(a.keygenCommand(), a.boundCommand(), a.formCommand(), a.materializeCommand(), a.accountCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand())
 	root.AddCommand(a.strategyCommand(), a.noiseCommand(), a.planCommand(), a.runCommand())
-	root.AddCommand(a.auditCommand(), a.composeCommand(), a.workerPoolCommand())
+	root.AddCommand(a.auditCommand(), a.composeCommand(), a.workerPoolCommand(), manCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
 		wrapArgs(c)
@@ -181,10 +210,29 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 		acceptPowers(c)
 	}
 	nameValues(root)
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Run, c.RunE = nil, helpTopic
+		}
+	}
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		io.WriteString(a.stdout, help(cmd, cmp.Or(a.screen.width, helpWidth)))
 	})
 	return root
+}
+
+// helpTopic prints the help of a command or topic by its name.
+func helpTopic(c *cobra.Command, args []string) error {
+	of, rest, err := c.Root().Find(args)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("help: no command or topic %q", rest[0])
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("%w; see minsep --help", didYouMean(c.Root(), args, err))}
+	}
+	of.InitDefaultHelpFlag()
+	return of.Help()
 }
 
 // wrapArgs makes a wrong number of arguments a usage fault.
@@ -220,6 +268,9 @@ func argumentFault(cmd *cobra.Command, args []string, err error) error {
 			text += fmt.Sprintf("; write --%s=%s", f.Name, last)
 		}
 	})
+	if last := args[len(args)-1]; cmd.Flags().Lookup("graph") != nil && !cmd.Flags().Changed("graph") && last != "true" && last != "false" {
+		text += "; write --graph " + shellWord(args[0])
+	}
 	return errors.New(text)
 }
 

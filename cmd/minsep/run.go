@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -60,6 +61,9 @@ Start with:  minsep run --example > plan.json`,
 			text, err := stages.ReadFile(cmd.Context(), args[0])
 			if errors.Is(err, store.ErrNotRegular) {
 				err = &param.Error{Package: "minsep", Param: "plan", Value: args[0], Rule: "must be a file: minsep run --example prints a plan to start from"}
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				err = &param.Error{Package: "minsep", Param: "plan", Value: args[0], Rule: "does not exist: minsep plan --out " + shellWord(args[0]) + " writes one, and minsep run --example prints one to start from"}
 			}
 			if err != nil {
 				return err

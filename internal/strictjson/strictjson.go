@@ -225,6 +225,11 @@ func Invalid(b []byte) error {
 	}
 	var v any
 	err := json.Unmarshal(b, &v)
+	if s, ok := err.(*json.SyntaxError); ok && int(s.Offset) >= len(b) {
+		if bracket, line := unclosed(b); line > 0 {
+			return fmt.Errorf("line %d: %w: the %c of line %d is not closed", 1+bytes.Count(bytes.TrimSpace(b), []byte("\n")), err, bracket, line)
+		}
+	}
 	if s, ok := err.(*json.SyntaxError); ok {
 		return fmt.Errorf("line %d: %w", 1+bytes.Count(b[:min(int(s.Offset), len(b))], []byte("\n")), err)
 	}
@@ -430,4 +435,38 @@ func described(t reflect.Type) string {
 		return "a list, each of which is " + described(t.Elem())
 	}
 	return "another value"
+}
+
+// unclosed is the last bracket of text that ends too early which is not closed, and its line; 0 if
+// all are.
+func unclosed(b []byte) (bracket byte, line int) {
+	type open struct {
+		bracket byte
+		line    int
+	}
+	var stack []open
+	at := 1
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '\n':
+			at++
+		case '{', '[':
+			stack = append(stack, open{b[i], at})
+		case '}', ']':
+			if len(stack) > 0 {
+				stack = stack[:len(stack)-1]
+			}
+		case '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	if len(stack) == 0 {
+		return 0, 0
+	}
+	last := stack[len(stack)-1]
+	return last.bracket, last.line
 }

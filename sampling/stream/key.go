@@ -77,7 +77,7 @@ func ReadKeyFile(path string) (Root, error) {
 		return Root{}, refused(path, open.Error()+": must be 0600 (chmod 600)")
 	}
 	if long, is := errors.AsType[*store.TooLongError](err); is {
-		return Root{}, refused(path, fmt.Sprintf("has %d bytes: must have exactly %d", long.Size, RootSize))
+		return Root{}, refused(path, fmt.Sprintf("is no key: has %d bytes: must have exactly %d; minsep keygen FILE makes one", long.Size, RootSize))
 	}
 	if errors.Is(err, store.ErrNotRegular) {
 		return Root{}, refused(path, "must be a regular file")

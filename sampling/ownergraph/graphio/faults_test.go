@@ -84,8 +84,15 @@ func TestFaults(t *testing.T) {
 		want              string
 	}{
 		{"neither header nor integers", "g.csv", secret + ",2\n", graphio.Options{}, "line 1: a first record that may be a header"},
-		{"wrong delimiter", "g.csv", "1;2\n", graphio.Options{}, "line 1: a first record of one field that is no integer"},
-		{"wrong delimiter, no header", "g.csv", "1;2\n", graphio.Options{Header: "no"}, "line 1: a first record of one field that is no integer"},
+		{"wrong delimiter", "g.csv", "1;2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
+		{"tabs", "g.csv", "example_id\towner_id\n1\t2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --format tsv"},
+		{"commas", "g.tsv", "1,2\n3,4\n", graphio.Options{}, "line 1: the fields are separated by another byte than by tabs: set --format csv"},
+		{"a semicolon in one line", "g.csv", "a;b\nc\n", graphio.Options{}, "line 1: a first record of one field that is no integer"},
+		{"no header with text ids", "g.csv", "SECRETa,SECRETb\nSECRETc,7\nSECRETd,SECRETe\n", graphio.Options{ExampleColumn: "photo"}, "line 1: photo: no such column"},
+		{"no header with integers", "g.csv", "SECRETa,7\nSECRETb,8\n", graphio.Options{ExampleColumn: "photo"}, "line 1: photo: no such column"},
+		{"other names", "g.csv", "photo,person\n1,2\n", graphio.Options{}, "or --example-column and --owner-column; the header has photo, person"},
+		{"a name of the header", "g.csv", "photo,person\na,b\n", graphio.Options{ExampleColumn: "photo", OwnerColumn: "owner"}, "owner: no such column in the header: set --example-column and --owner-column; the header has photo, person"},
+		{"wrong delimiter, no header", "g.csv", "1;2\n", graphio.Options{Header: "no"}, "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
 		{"no owner column", "g.csv", "example_id,x\n1,2\n", graphio.Options{}, "line 1: owner_id or owners: no such column"},
 		{"no such name", "g.csv", "a,b\n1,2\n", graphio.Options{ExampleColumn: "paper", OwnerColumn: "b"}, "paper: no such column"},
 		{"two such names", "g.csv", "example_id,owner_id,owner_id\n1,2,3\n", graphio.Options{}, "more than one such column"},

@@ -117,6 +117,7 @@ func (in *inspected) text(f File, o *Options) *Fault {
 	s.Fields = len(fields)
 	if f := in.columns(fields, o); f != nil {
 		f.Line = line
+		in.explain(f, fields, t, o)
 		return f
 	}
 	if s.Header {

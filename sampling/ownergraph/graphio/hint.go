@@ -1,0 +1,90 @@
+package graphio
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// looked is how many records after the first are looked at.
+const looked = 20
+
+// mayBeName is a field that may be shown as the name of a column.
+var mayBeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]{0,39}$`)
+
+// explain adds to a fault of the columns of CSV or TSV the cause that the first two records show:
+// another delimiter, or a header with other names.
+func (in *inspected) explain(f *Fault, first [][]byte, rest *table, o *Options) {
+	first = slices.Clone(first)
+	for i := range first {
+		first[i] = bytes.Clone(first[i])
+	}
+	var second [][]byte // the next record
+	integers := make([]bool, len(first))
+	for i := range looked {
+		fields, _, err := in.record(rest)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return
+		}
+		if i == 0 {
+			for j, field := range fields {
+				second = append(second, bytes.Clone(field))
+				if j < len(integers) {
+					integers[j] = true
+				}
+			}
+		}
+		for j := range integers {
+			if j >= len(fields) {
+				integers[j] = false
+			} else if _, k := parseInt(fields[j]); k != fits {
+				integers[j] = false
+			}
+		}
+	}
+	if flag := otherDelimiter(first, second); flag != "" && o.Delimiter == "" {
+		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+map[string]string{CSV: "commas", TSV: "tabs"}[in.split.Format], "set "+flag
+		return
+	}
+	if names := header(first, slices.Contains(integers, true), o); names != nil && o.Header != "no" {
+		f.Rule += "; the header has " + strings.Join(names, ", ")
+	}
+}
+
+// otherDelimiter is the flag that splits both records into as many fields, where each is a single
+// field as it is; "" if there is none.
+func otherDelimiter(first, second [][]byte) string {
+	if len(first) != 1 || len(second) > 1 {
+		return ""
+	}
+	for _, d := range []struct{ text, flag string }{{";", "--delimiter ';'"}, {"\t", "--format tsv"}, {"|", "--delimiter '|'"}, {",", "--format csv"}} {
+		n := bytes.Count(first[0], []byte(d.text))
+		if n > 0 && (second == nil || bytes.Count(second[0], []byte(d.text)) == n) {
+			return d.flag
+		}
+	}
+	return ""
+}
+
+// header returns the names of the columns where the first record is surely a header, and no data:
+// it has a name that was asked for, or it has no integer where those after it have one in a column.
+func header(first [][]byte, integers bool, o *Options) (names []string) {
+	sure := o.Header == "yes" || integers
+	for _, field := range first {
+		name := strings.TrimSpace(string(field))
+		if !mayBeName.MatchString(name) { // such as an integer
+			return nil
+		}
+		sure = sure || slices.Contains(o.exampleNames(), name) || slices.Contains(o.ownerNames(), name)
+		names = append(names, name)
+	}
+	if !sure {
+		return nil
+	}
+	return names
+}
