@@ -8,9 +8,9 @@ import (
 	"minsep/sampling"
 )
 
-// Allocations are periods that a run is composed of, in each of which an owner takes part at most
-// once, at every step with the same probability, with independent noise that is the same at every
-// step (F6.3). ok is false for other runs.
+// Allocations are the periods that a run is composed of, if an owner takes part at most once in
+// each, at every step with the same probability, and the noise is independent and the same at
+// every step (F6.3). ok is false for other runs.
 func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok bool) {
 	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 || !r.Strategy.NonNegative() {
 		return nil, false
@@ -28,7 +28,7 @@ func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok 
 		if s.MinSep == 1 || s.EpochSteps >= steps {
 			return inPeriods(each, steps, s.EpochSteps), true
 		}
-	case sampling.BallsInBins: // a bin's epochs are one step whose noise is √epochs times smaller
+	case sampling.BallsInBins: // a bin's epochs are one step with √epochs times less noise
 		if epochs := max(1, steps/s.Period); epochs == 1 && steps <= s.Period || steps%s.Period == 0 {
 			each.Sensitivity *= math.Sqrt(float64(epochs)) * upward
 			return inPeriods(each, min(steps, s.Period), s.Period), true
@@ -47,7 +47,7 @@ func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok 
 	return nil, false
 }
 
-// inPeriods divides steps into periods, of which the last may be cut.
+// inPeriods divides steps into periods; the last one may be cut.
 func inPeriods(each pld.Allocation, steps, period int) (periods []pld.Allocation) {
 	each.Steps = float64(period)
 	if each.Places, each.Count = period, steps/period; each.Count > 0 {

@@ -19,7 +19,7 @@ const (
 var firstOfProof = []string{sensitivityText, othersText, dominationText}
 
 // assumptions lists the assumptions of the protocol's certificate c: first about the training,
-// then of the proof. docs/formulas.md, "What a certificate assumes", says more of each.
+// then of the proof. The section on assumptions of docs/formulas.md says more of each.
 func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 	one := Assumption{"each example is clipped on its own to the clip norm and enters no other example's gradient; nothing is released but noisy sums, divided by a constant if at all", "docs/formulas.md, F1, F3.0a"}
 	who := "examples draw their participations independently of each other, with a key that serves this training only"

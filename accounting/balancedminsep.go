@@ -23,7 +23,7 @@ func (a balancedMinSep) method() (Method, error) {
 	return a.run.separately()
 }
 
-// separately is the method of schemes whose likelihoods are known where the parts that
+// separately is the method of schemes with known likelihoods where the parts that
 // participations have in the sums do not overlap.
 func (r Run) separately() (Method, error) {
 	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()

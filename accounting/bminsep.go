@@ -45,9 +45,9 @@ func (a bMinSep) loss(spec *montecarlo.Spec) {
 
 func (a bMinSep) participation() participation { return a.run.renewalParticipation(a.scheme) }
 
-// renewalParticipation is that of b-min-sep (F3.1): the same rate at every step from a warm start,
-// and one that goes up and down from a cold one, p at the first step. Given a participation the
-// probability at another step is at most p.
+// renewalParticipation is the participation of b-min-sep (F3.1): the same rate at every step
+// from a warm start, and one that goes up and down from a cold one, p at the first step. Given
+// a participation the probability at another step is at most p.
 func (r Run) renewalParticipation(s sampling.BMinSep) participation {
 	p, n, b := s.Prob, s.Steps, s.MinSep
 	distribution := participation{drawn: r.Examples, spread: p, minSep: b, independent: b == 1, separate: true, cold: !s.WarmStart}

@@ -110,7 +110,7 @@ func (p *Protocol) Validate() error {
 	last := 0.0
 	for _, candidate := range p.Candidates {
 		c.Positive("noise multiplier", candidate.NoiseMultiplier)
-		c.Require(candidate.NoiseMultiplier > last, "noise multiplier", candidate.NoiseMultiplier, "must be above that of the candidate before it")
+		c.Require(candidate.NoiseMultiplier > last, "noise multiplier", candidate.NoiseMultiplier, "must be above the candidate before it")
 		last = candidate.NoiseMultiplier
 		p.checkTrials(&c, candidate)
 	}

@@ -12,8 +12,8 @@ import (
 	"minsep/sampling"
 )
 
-// Truncated is what cutting batches to a maximum size adds to one divergence of a run (F3.11): the
-// pair without truncation is verified at a δ that is smaller by Cost.
+// Truncated is the cost of cutting batches to a maximum size, which adds to one divergence of a
+// run (F3.11): the pair without truncation is verified at a δ that is smaller by Cost.
 type Truncated struct {
 	Rule TruncationRule `json:"rule"` // the bound by which it costs so much
 	Cost float64        `json:"cost"` // in δ, at least 0, rounded upward
@@ -49,23 +49,23 @@ type Moments struct {
 	Orders          []Moment // by rising order
 }
 
-// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2) or an upper bound: as the run starts, and of
-// what comes after a known participation or before it, as after a cold start; +Inf where that is
-// not known.
+// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2) or an upper bound: LogN as the run
+// starts, and Cold for the steps after a known participation or before it, as after a cold
+// start; +Inf where that is not known.
 type Moment struct {
 	Order      int     // θ, at least 2
 	LogN, Cold float64 // in nats
 }
 
-// participation is what F3.11 needs to know of how one example takes part.
+// participation holds the facts that F3.11 needs of one example's participations.
 type participation struct {
 	rates  []rate // at the steps at which it may take part, rounded upward
-	drawn  int64  // how many entries are drawn at such a step, those of the owner among them
+	drawn  int64  // how many entries are drawn at such a step, the owner's among them
 	never  float64
 	spread float64 // u: of the probability of taking part at a step, given another step; with separate only
 	minSep int
-	// independent says that what happens at one step says nothing of another; separate, that the
-	// distribution is b-min-sep.
+	// independent says that participations at different steps are independent; separate, that
+	// the distribution is b-min-sep.
 	independent, separate, cold bool
 }
 
@@ -75,8 +75,8 @@ type rate struct {
 	steps int
 }
 
-// truncatedAnalysis is for schemes whose examples are sampled independently of each other: batches
-// that are cut are accounted for by the pair without truncation (F3.11). Only the marginals count.
+// truncatedAnalysis is for schemes that sample examples independently of each other: cut
+// batches are accounted for by the pair without truncation (F3.11). Only the marginals count.
 type truncatedAnalysis interface {
 	participation() participation
 }
@@ -84,7 +84,7 @@ type truncatedAnalysis interface {
 // upward covers the rounding of some products, powers and sums of positive numbers.
 const upward = 1 + 1e-9
 
-// Untruncated is the run without its maximum batch size: what F3.11 samples in its place.
+// Untruncated is the run without its maximum batch size. F3.11 samples it in place of the run.
 func (r Run) Untruncated() Run {
 	r.Sampler.Truncation = nil
 	return r
@@ -110,8 +110,8 @@ func (r Run) truncatedPair() error {
 	return err
 }
 
-// TruncationCost bounds what the run's maximum batch size adds to the divergence of a direction at
-// e^epsilon (F3.11). Moments must be those of the run.
+// TruncationCost bounds the addition of the run's maximum batch size to the divergence of a
+// direction at e^epsilon (F3.11). The moments must be the run's.
 func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) (Truncated, error) {
 	c := param.Checker{Package: "accounting"}
 	c.Add(r.Validate())
@@ -178,7 +178,7 @@ func (p participation) neverEnough(epsilon float64, examples int) bool {
 	return math.Pow(p.never, float64(examples)) >= math.Exp(-epsilon)*upward
 }
 
-// kappa bounds what is lost where the owner avoids the full batches: κ, at most 1. An owner of k
+// kappa bounds the loss where the owner avoids the full batches: κ, at most 1. An owner of k
 // examples has f_k ≤ f^k (F4.3), hence the moments of order θ/k.
 func (m Moments) kappa(epsilon float64, examples int) float64 {
 	seldom, often := 0.0, 0.0 // logarithms, for q' ≤ 1/2 and above
@@ -206,7 +206,7 @@ func (r Run) sharp(distribution participation) bool {
 	return distribution.separate && r.Strategy.Bands() <= distribution.minSep && r.Strategy.Columns == nil && !r.Strategy.Normalized
 }
 
-// known bounds H(P,Q) of an example of which one participation is known: h₁.
+// known bounds H(P,Q) of an example with one known participation: h₁.
 func (r Run) known(distribution participation, epsilon float64, m Moments) float64 {
 	norm := 0.0
 	for _, v := range r.Strategy.FirstColumn(nil) {
@@ -288,7 +288,7 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 // ErrNotVerified.
 type TruncationError struct {
 	MaxBatchSize int     // in examples, at least 1
-	Cost, Delta  float64 // the cost, and the δ of which it is a part
+	Cost, Delta  float64 // the cost, and the δ that it is a part of
 	Suggested    int     // in examples: the smallest maximum batch size that costs at most SuggestedShare of δ
 }
 
@@ -299,7 +299,7 @@ func (e *TruncationError) Error() string {
 
 func (e *TruncationError) Unwrap() error { return ErrNotVerified }
 
-// checkTruncation returns the threshold that a trial of the point has, after what truncation costs.
+// checkTruncation returns the threshold of a trial of the point, less the cost of truncation.
 func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify float64) {
 	cut := p.Run.Sampler.Truncation != nil
 	if t.Truncation == nil {
@@ -307,13 +307,13 @@ func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify 
 		return pt.Verify
 	}
 	_, known := p.Run.analysis().(truncatedAnalysis)
-	c.Require(cut && known, "truncation of a trial", t.Truncation.Cost, "must be left out for a run without a maximum batch size, or whose examples are not independent")
+	c.Require(cut && known, "truncation of a trial", t.Truncation.Cost, "must be left out for a run without a maximum batch size, or with examples that are not independent")
 	t.Truncation.check(c)
 	c.Require(t.Truncation.Cost <= pt.Verify, "cost of the truncation", t.Truncation.Cost, fmt.Sprintf("must be at most δ_v, %g", pt.Verify))
 	return pt.Verify - t.Truncation.Cost
 }
 
-// Pair is the run whose pair the trial is of.
+// Pair returns the run with the pair of the trial.
 func (t Trial) Pair(run Run) Run {
 	if t.Truncation != nil {
 		return run.Untruncated()

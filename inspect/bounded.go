@@ -68,7 +68,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	}
 	check("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
 		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == all && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
-	check("given graph", "the index's counts of what was given, kept and dropped add up", countsAddUp(told))
+	check("given graph", "the index's counts of given, kept and dropped examples add up", countsAddUp(told))
 	if !bound.Duplicates {
 		check("copies", "one of every example", all == int64(len(copies)))
 	}

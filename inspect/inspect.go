@@ -212,7 +212,7 @@ func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sa
 		}
 	}
 	_, ofTable := b.Index.Inputs[manifest.BoundedFolder]
-	p := sampling.Check{Name: "facts", Rule: "steps, examples, batch sizes and table of the index are those of its parameters and inputs"}
+	p := sampling.Check{Name: "facts", Rule: "steps, examples, batch sizes and table of the index agree with its parameters and inputs"}
 	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows && b.Facts.BatchSize == padded &&
 		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
 	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may differ in the last bits
@@ -247,7 +247,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	found.sampler = &params.Scheme
 	ofOwners := params.Scheme.Owners != nil
 	if batches.OfOwners() != ofOwners {
-		return found, fmt.Errorf("inspect: %s: the format of the index, %s, is not that of its scheme", dir, batches.Index.Format)
+		return found, fmt.Errorf("inspect: %s: the format of the index, %s, does not belong to its scheme", dir, batches.Index.Format)
 	}
 	found.Checks = append(found.Checks, runCheck(ctx, batches.Index, store.Dir(dir)), secretCheck(batches.Index))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
@@ -256,7 +256,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
 		digest, err := manifest.DigestOf(ctx, table)
 		if err != nil {
-			return found, fmt.Errorf("the batches' rows are those of a bounded table, which must lie beside them: %w", err)
+			return found, fmt.Errorf("the batches' rows refer to a bounded table, which must lie beside them: %w", err)
 		}
 		formedOf := batches.Index.Inputs[manifest.BoundedFolder]
 		if digest != formedOf {
@@ -320,7 +320,7 @@ func ownedOnce(of sampling.Audited) bool {
 // secretCheck checks that the SHA-256 of a secret index, which public files carry, tells nothing of
 // its contents.
 func secretCheck(ix *manifest.Index) sampling.Check {
-	p := sampling.Check{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell what is in it"}
+	p := sampling.Check{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell its contents"}
 	p.Held = ix.Secret != nil && !bytes.Equal(ix.Secret[:], make([]byte, len(ix.Secret)))
 	if !p.Held {
 		p.Broken = 1

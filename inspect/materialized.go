@@ -43,7 +43,7 @@ func inspectMaterialized(ctx context.Context, dir string) (Inspection, error) {
 		return found, err
 	}
 	facts := m.Facts.Steps == batches.Facts.Steps && m.Facts.Owners == batches.OfOwners()
-	found.check("facts", "steps and owners of the index are those of the batches", facts)
+	found.check("facts", "steps and owners of the index are as in the batches", facts)
 	if !facts {
 		return found, nil
 	}

@@ -50,7 +50,7 @@ func (p *poolsOf) check(found *Inspection, g *ownergraph.Graph, rows int, bound 
 	}
 	found.check("pools", fmt.Sprintf("every example is in one of %s, as the parameters and the coverage say", words.Count(bound.Pools, "pool")), beyond == 0 && c.Pools == bound.Pools)
 	found.check("sizes of pools", fmt.Sprintf("each has %s examples", words.Grouped(c.Size)), !slices.ContainsFunc(sizes, func(n int64) bool { return n != c.Size }))
-	found.check("coverage", "distinct examples, and pools per example, are those of the index", slices.Equal(distinct, c.Distinct) && slices.Equal(ownergraph.NewHistogram(perExample), c.PerExample))
+	found.check("coverage", "distinct examples, and pools per example, are as in the index", slices.Equal(distinct, c.Distinct) && slices.Equal(ownergraph.NewHistogram(perExample), c.PerExample))
 	if g.Examples.Len() == rows {
 		found.check("owners", "in no pool does an owner have two examples", p.twice(g) == 0)
 	}

@@ -99,7 +99,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		return nil, errors.Join(fmt.Errorf("manifest: %s: invalid facts: %s", dir, text), err)
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be a false claim
-		return nil, fmt.Errorf("manifest: %s: %d files for %d shards, each of which has at least two", dir, len(ix.Files), f.Shards)
+		return nil, fmt.Errorf("manifest: %s: %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards)
 	}
 	listed := make(map[string]bool, len(ix.Files))
 	for _, file := range ix.Files {

@@ -71,7 +71,7 @@ type Stage struct {
 
 // ErrInvalid says that a file is not as this version writes it, or was changed since: the
 // folder is at fault, and not the machine.
-var ErrInvalid = errors.New("is not what this version of minsep writes")
+var ErrInvalid = errors.New("is not as this version of minsep writes it")
 
 // invalid makes an error one that is ErrInvalid, with the same text.
 func invalid(err error) error {

@@ -83,7 +83,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 		encoded, err = again.As(s.certificate.Minor).Encode()
 	}
 	if err != nil || !bytes.Equal(encoded, data) || l.Torn() {
-		return nil, refuse("has a certificate whose bytes are not those that its ledger gives")
+		return nil, refuse("has a certificate that is not, byte for byte, the one that its ledger gives")
 	}
 	if err := verification.CheckProofs(ctx, l.Protocol()); err != nil {
 		if ctx.Err() != nil {

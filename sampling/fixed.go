@@ -31,7 +31,7 @@ var fixedKind = Kind{
 	Owners:         OwnersIfKnown,
 	Takes:          []string{"max-participations"},
 	ExactBatchSize: true,
-	examplesOnly:   "is not for fixed, whose batches are of examples, each owner's apart",
+	examplesOnly:   "is not for fixed, where batches are of examples, each owner's apart",
 	untruncated:    "is not for fixed, whose batches have one size",
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)
@@ -78,7 +78,7 @@ func (s Fixed) Validate() error {
 	c := param.Checker{Package: "sampling"}
 	c.AtLeast("batch size", s.BatchSize, 1)
 	checkSteps(&c, s.Steps, s.MinSep)
-	c.Require(s.MaxParticipations >= 0, "max participations", s.MaxParticipations, "must be at least 1, or 0 for no bound but that of min-sep")
+	c.Require(s.MaxParticipations >= 0, "max participations", s.MaxParticipations, "must be at least 1, or 0 for no bound but min-sep's")
 	return c.Err()
 }
 
@@ -116,7 +116,7 @@ func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
 		}
 	}
 	return nil, infeasible(float64(s.BatchSize), float64(low), fmt.Sprintf(
-		"step %d of %d finds only %d examples whose owners may take part at min-sep %d, at most %d times each", failed, s.Steps, got, s.MinSep, s.bound()))
+		"step %d of %d finds only %d examples with owners that may take part at min-sep %d, at most %d times each", failed, s.Steps, got, s.MinSep, s.bound()))
 }
 
 func shuffled(priority []uint64) []int32 {

@@ -38,7 +38,7 @@ not proven`,
 		}
 		return Spec{MultiOwner: &s}, err
 	},
-	examplesOnly: "is not for multi-owner, whose examples have several owners",
+	examplesOnly: "is not for multi-owner, where examples have several owners",
 	scheme:       func(s Spec) Scheme { return orNil(s.MultiOwner) },
 }
 

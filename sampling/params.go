@@ -53,7 +53,7 @@ type Parameter struct {
 var Parameters = []Parameter{
 	{"scheme", "how examples take part", "", func(p *Params) any { return &p.Scheme }},
 	{"steps", "number of training steps", "", func(p *Params) any { return &p.Steps }},
-	{"sample", "what takes part: examples, the default, or owners, each of which then brings examples of its own",
+	{"sample", "the unit that takes part: examples, the default, or owners; each owner then brings examples of its own",
 		"", func(p *Params) any { return &p.Sample }},
 	{"examples-per-owner", "examples, drawn afresh, that an owner brings each time it takes part, with --sample owners",
 		"must be at least 1", func(p *Params) any { return &p.ExamplesPerOwner }},

@@ -20,7 +20,7 @@ var poissonKind = Kind{
 	Name: "poisson",
 	Help: "each example at each step with the same probability",
 	check: func(p Params, c *param.Checker) {
-		c.Require(p.MinSep <= 1, "min-sep", p.MinSep, "must be left out for poisson, whose participations have no least distance; for one, the scheme is b-min-sep")
+		c.Require(p.MinSep <= 1, "min-sep", p.MinSep, "must be left out for poisson: its participations have no least distance; for one, the scheme is b-min-sep")
 		p.checkRate(c)
 	},
 	spec: func(p Params, of Population) (Spec, error) {

@@ -34,7 +34,7 @@ serves, pools in turn; of a table made by bound --pools; --epoch-steps T, or --b
 	Pools: true,
 	Takes: []string{"epoch-steps"},
 	check: func(p Params, c *param.Checker) {
-		c.Require(p.MinSep <= 1, "min-sep", p.MinSep, "must be left out for rotation, whose participations in adjacent periods keep no distance")
+		c.Require(p.MinSep <= 1, "min-sep", p.MinSep, "must be left out for rotation: participations in adjacent periods keep no distance")
 		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for rotation: the period (epoch-steps) gives examples of a pool / epoch-steps")
 		c.Require((p.BatchSize != 0) != (p.EpochSteps != 0), "batch size and epoch steps", nil, "exactly one of them must be given for rotation")
 		if p.BatchSize != 0 {

@@ -89,8 +89,8 @@ func (a Account) Validate() error {
 	return c.Err()
 }
 
-// Problem reads the inputs, and says of which examples the claim is. here are the contents of the
-// run directory.
+// Problem reads the inputs, and returns the problem, the request and the examples that the
+// claim is for. here are the contents of the run directory.
 func (a Account) Problem(ctx context.Context, here Present) (p verification.Problem, r Request, of Examples, err error) {
 	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.Source(ctx)
 	if err != nil {

@@ -61,9 +61,9 @@ func (f Form) Validate() error {
 	}
 	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
-	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which says who owns what")
+	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which names the owners of examples")
 	c.Require(!f.Kind().Pools || f.Examples == 0 && len(f.Graph) == 0, "scheme", f.Scheme, "needs a bounded table of pools: bound the graph with --pools, and give --bounded")
-	c.Require(f.Sample != sampling.SampleOwners || f.Examples == 0, "sample", f.Sample, "needs a graph, which says who owns what: numbered examples are their own owners")
+	c.Require(f.Sample != sampling.SampleOwners || f.Examples == 0, "sample", f.Sample, "needs a graph, which names the owners of examples: numbered examples are their own owners")
 	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
 	c.Require(f.Buckets >= 0 && f.Buckets <= maxBuckets, "buckets", f.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
 	return c.Err()

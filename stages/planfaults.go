@@ -69,7 +69,7 @@ func unknownRule(field string) string {
 // comparisonRule answers those who give the output of minsep plan in place of the file that it
 // wrote.
 const comparisonRule = "is what minsep plan --json printed, which compares mechanisms, and no plan for minsep run: " +
-	"minsep plan --out FILE writes that of the best"
+	"minsep plan --out FILE writes the plan of the best"
 
 // isComparison says whether JSON is the output of minsep plan --json.
 func isComparison(b []byte) bool {
@@ -117,7 +117,7 @@ func (p Plan) ValueFaults() error {
 	c.Require(!copies || p.Privacy.Unit != string(accounting.UnitExample), "unit", p.Privacy.Unit,
 		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once")
 	if p.Bound != nil && p.Scheme.Sample == sampling.SampleOwners {
-		c.Require(!copies, "duplicates", p.Bound.Duplicates, "must be left out with scheme.sample owners, each of whose examples is there once")
+		c.Require(!copies, "duplicates", p.Bound.Duplicates, "must be left out with scheme.sample owners: each of their examples is there once")
 		c.Require(p.Scheme.ExamplesPerOwner <= p.Bound.MaxExamplesPerOwner, "examples per owner", p.Scheme.ExamplesPerOwner,
 			fmt.Sprintf("must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner))
 	}

@@ -30,7 +30,7 @@ func (s Source) checkSample(p sampling.Params) error {
 	}
 	bad := &ParamError{Package: "stages", Param: "sample", Value: p.Sample}
 	if s.Table == nil {
-		bad.Rule = "needs a bounded table, which says who owns what: give --bounded"
+		bad.Rule = "needs a bounded table, which names the owners of examples: give --bounded"
 		return bad
 	}
 	var bound ownergraph.Bound

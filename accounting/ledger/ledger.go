@@ -52,7 +52,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("ledger: %s, line %d: corrupt: %v: put a copy of the file back, or remove this line and all after it, whose samples `minsep account` then draws again, the same ones", e.File, e.Line, e.Err)
+	return fmt.Sprintf("ledger: %s, line %d: corrupt: %v: put a copy of the file back, or remove this line and all after it; `minsep account` then draws the same samples again", e.File, e.Line, e.Err)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }

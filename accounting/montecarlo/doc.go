@@ -1,6 +1,6 @@
-// Package montecarlo draws privacy losses: ln P(y)/Q(y) of outputs y of a training run, with one
-// owner's data (P) against without (Q), for every participation process of minsep whose loss has a
-// recursion.
+// Package montecarlo draws privacy losses: ln P(y)/Q(y) of outputs y of a training run, with
+// one owner's data (P) against without (Q), for every participation process of minsep with a
+// recursion of its loss.
 //
 // # Guarantee
 //
@@ -20,7 +20,7 @@
 //
 // # Sources
 //
-// Labels (F3.2, …) are those of docs/formulas.md, which has the proofs; arXiv 2602.09338 is the
+// Labels (F3.2, …) refer to docs/formulas.md, which has the proofs; arXiv 2602.09338 is the
 // paper on b-min-sep subsampling and Monte Carlo accounting. Steps are 0-based here and 1-based
 // there.
 //

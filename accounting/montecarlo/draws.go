@@ -8,7 +8,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// draws gives the uniform numbers of one sample in order: those of its lane of its batch.
+// draws gives the uniform numbers of one sample in order, from its lane of its batch.
 type draws struct {
 	bulk   *stream.Bulk
 	number uint64 // batch
@@ -86,7 +86,7 @@ func (d *draws) smallBinomial(n int, p float64) int {
 }
 
 // largeBinomial is transformed rejection with squeeze, for n·p ≥ 10 and p ≤ ½: Hörmann, The
-// generation of binomial random variates, 1993, algorithm BTRS, whose constants these are.
+// generation of binomial random variates, 1993, algorithm BTRS, with its constants.
 func (d *draws) largeBinomial(n int, p float64) int {
 	size, q := float64(n), 1-p
 	sd := math.Sqrt(size * p * q)

@@ -25,7 +25,7 @@ func (epochMinSep) check(s Spec, c *param.Checker) {
 
 func (epochMinSep) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
 
-// exactness: that of two examples takes memory in the square of min-sep.
+// exactness: the exact loss of two examples takes memory in the square of min-sep.
 func (epochMinSep) exactness(s Spec, _ int) Exactness {
 	if k := s.examplesPerOwner(); k > 2 || k == 2 && s.MinSep*s.MinSep > maxOwnerMemory {
 		return Bound

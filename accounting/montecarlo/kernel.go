@@ -6,8 +6,8 @@ import (
 	"minsep/internal/param"
 )
 
-// KernelID names the arithmetic that samples are computed with: those of one id are equal bit for
-// bit wherever they are computed.
+// KernelID names the arithmetic that samples are computed with: samples of one id are equal bit
+// for bit wherever they are computed.
 func KernelID() string { return kernel.ID() }
 
 // NewKernel returns a kernel that computes the log ratios of all specs at the same outputs, eight

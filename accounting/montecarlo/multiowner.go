@@ -13,7 +13,8 @@ const MultiOwner = "multi-owner"
 
 func init() { schemes[MultiOwner] = multiOwner{} }
 
-// multiOwner has the published losses (F4.1) and those of one owner's examples alone (F4.4).
+// multiOwner has the published losses (F4.1) and the losses of one owner's examples alone
+// (F4.4).
 type multiOwner struct{}
 
 func (multiOwner) check(s Spec, c *param.Checker) {

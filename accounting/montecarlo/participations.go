@@ -45,9 +45,9 @@ func (p participations) each(dst []kernel.Hit, one func(dst []kernel.Hit) []kern
 	return dst
 }
 
-// counts draws how many of the other examples are sampled at each step: r_i ~ Binom(a_i, p) of the
-// a_i available, a_{i+1} = a_i - r_i + r_{i+1-b} and those whose first wait ends (F3.6). The waits
-// of a warm start are stationary and independent.
+// counts draws how many of the other examples are sampled at each step: r_i ~ Binom(a_i, p) of
+// the a_i available, a_{i+1} = a_i - r_i + r_{i+1-b} plus the examples with a first wait that
+// ends (F3.6). The waits of a warm start are stationary and independent.
 func (p participations) counts(dst []int, d *draws) []int {
 	n, b, prob := p.spec.Steps, p.spec.MinSep, p.spec.Prob
 	dst = dst[:0]

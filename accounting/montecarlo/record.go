@@ -72,7 +72,7 @@ func (s Sum) integer() *big.Int {
 	return v.Or(v.Lsh(v, 64), new(big.Int).SetUint64(s.low))
 }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads the output of MarshalText.
 func (s *Sum) UnmarshalText(text []byte) error {
 	v, ok := new(big.Int).SetString(string(text), 10)
 	if !ok || v.Sign() < 0 || v.BitLen() > 128 {
@@ -89,9 +89,9 @@ const BucketWidth = 1.0 / 1024
 // maxBuckets bounds a histogram: losses above 128 count as infinite.
 const maxBuckets = 128 * 1024
 
-// Histogram counts losses rounded upward to multiples of [BucketWidth]: entry i those in
-// ((i-1)·width, i·width], entry 0 those of at most 0, the last possible one all above 128. δ at any
-// ε is estimated from it; it certifies nothing.
+// Histogram counts losses rounded upward to multiples of [BucketWidth]: entry i counts losses
+// in ((i-1)·width, i·width], entry 0 losses of at most 0, the last possible one all above 128.
+// δ at any ε is estimated from it; it certifies nothing.
 type Histogram []uint64
 
 // Add counts one loss.
@@ -147,7 +147,7 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(pairs)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (h *Histogram) UnmarshalJSON(data []byte) error {
 	var pairs [][2]uint64
 	if err := json.Unmarshal(data, &pairs); err != nil {
@@ -164,7 +164,7 @@ func (h *Histogram) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Record is what a range of samples comes down to: integers, so that records merge in any order to
+// Record is the result of a range of samples: integers, so that records merge in any order to
 // the same bytes.
 type Record struct {
 	KernelID string    `json:"kernel_id"` // the arithmetic, see [KernelID]
@@ -198,7 +198,7 @@ func (r *Record) Merge(other *Record) error {
 	for i := 0; same && i < len(r.Epsilons); i++ {
 		same = r.Epsilons[i] == other.Epsilons[i]
 	}
-	check.Require(same, "epsilons of a record", other.Epsilons, "must be those of the record it is merged into")
+	check.Require(same, "epsilons of a record", other.Epsilons, "must be as in the record that it is merged into")
 	if err := check.Err(); err != nil {
 		return err
 	}

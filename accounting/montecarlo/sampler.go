@@ -66,7 +66,7 @@ func (s *Sampler) Losses(dst []float64, first uint64) {
 	}
 }
 
-// input draws what batch number is computed from, but for its normals.
+// input draws the input of the batch with this number, but for its normals.
 func (s *Sampler) input(number uint64) kernel.Input {
 	in := kernel.Input{Bulk: s.draws.bulk, Number: number}
 	if s.direction == Q && !s.truncated {

@@ -18,7 +18,7 @@ type scheme interface {
 	check(s Spec, c *param.Checker)
 	// bands says how many bands a strategy may have.
 	bands(s Spec) bandLimit
-	// exactness says what losses are worth for a strategy of so many bands.
+	// exactness says how exact losses are for a strategy of so many bands.
 	exactness(s Spec, bands int) Exactness
 	// ratio is the recursion of the loss in one direction.
 	ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio
@@ -26,8 +26,8 @@ type scheme interface {
 	draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit
 }
 
-// bandLimit is the number of bands, of which parameter's size, that a strategy may have at most for
-// what is said; the zero value is none.
+// bandLimit is the largest number of bands that a strategy may have, with the parameter that sets
+// it and the analysis that needs it, in words; the zero value is no limit.
 type bandLimit struct {
 	most          int
 	parameter, by string

@@ -9,7 +9,7 @@ import (
 	"minsep/mechanism"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Direction says which of the pair the outputs are drawn from.
@@ -23,7 +23,7 @@ const (
 // Directions lists both: a privacy claim needs both.
 var Directions = [...]Direction{P, Q}
 
-// Exactness says what a loss is worth.
+// Exactness says how exact a loss is.
 type Exactness string
 
 const (
@@ -36,7 +36,7 @@ const (
 // maxSquaredNorm limits ‖c_i‖²/σ²: beyond it a loss of 64-bit floats does not hold its 1e-9.
 const maxSquaredNorm = 1e6
 
-// maxSteps bounds what a loss may need memory for.
+// maxSteps bounds the steps that a loss may need memory for.
 const maxSteps = 1 << 22
 
 // MaxPerOwner is the largest k_u that there are losses for.
@@ -98,8 +98,8 @@ func (s Spec) process() likelihood.Process {
 	return likelihood.Process{Steps: s.Steps, MinSep: s.MinSep, Prob: s.Prob, WarmStart: s.WarmStart}
 }
 
-// Validate returns every fault joined, among them the combinations that have no exact loss and no
-// bound. Its cost is that of validating the strategy.
+// Validate returns every fault joined, among them the combinations that have no exact loss and
+// no bound. Its cost is mostly the validation of the strategy.
 func (s Spec) Validate() error {
 	check := param.Checker{Package: "montecarlo"}
 	s.checkNumbers(&check)
@@ -142,7 +142,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	}
 }
 
-// checkColumns checks what the recursions need of C.
+// checkColumns checks the needs of the recursions for C.
 func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
 	check.Require(c.NonNegative(), "strategy", s.kind(), "must have no negative entry: the analysis of random participations needs it")
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
@@ -165,7 +165,7 @@ func (s Spec) kind() string {
 	return s.Strategy.Kind
 }
 
-// Exactness says what losses of a valid Spec are worth; it is the same in both directions.
+// Exactness says how exact losses of a valid Spec are; it is the same in both directions.
 func (s Spec) Exactness() Exactness {
 	return s.exactness(s.Strategy.Bands())
 }

@@ -30,7 +30,7 @@ func (a Allocation) Validate() error {
 	return c.Err()
 }
 
-// What a period's likelihood ratio is computed with.
+// Constants of the computation of a period's likelihood ratio.
 const (
 	allocationTail = 1e-24 // mass, or mean, that may be cut off one draw or one sum at either end
 	allocationSlop = 1e-10 // relative, for each step of a period: quadrature, and rounding of sums of positive terms
@@ -95,7 +95,7 @@ type ratios struct {
 func (a Allocation) ratio(grid float64) ratios {
 	g := allocator{grid: grid}
 	one := g.draw(a.Sensitivity/a.NoiseMultiplier, a.Steps)
-	var parts []ratios // of which the sum is made
+	var parts []ratios // the terms of the sum
 	if rest := a.Steps - float64(a.Places); rest > 0 {
 		parts = append(parts, g.at(rest/a.Steps))
 	}
@@ -226,7 +226,7 @@ func near(out []float64, low, d int, x, y ratios, down, up float64) {
 func (g allocator) far(out, x, y []float64, reach int) {
 	full, down := math.Expm1(g.grid), math.Exp(-g.grid)
 	first := math.Exp(-g.grid*float64(reach)) / full
-	mass, share := 0.0, 0.0 // of the points of y below, and what goes to the upper neighbour
+	mass, share := 0.0, 0.0 // of the points of y below, and the part that goes to the upper neighbour
 	for i := reach; i < len(x); i++ {
 		m := y[i-reach]
 		mass += m
@@ -246,8 +246,8 @@ func (r ratios) on(low, high int) []float64 {
 	return mass
 }
 
-// trim cuts what is little off the ends: from below to 0 and the lowest point that is left, from
-// above to 0 and infinity.
+// trim cuts small masses off the ends: from below they go to 0 and the lowest remaining point,
+// from above to 0 and infinity.
 func (g allocator) trim(r *ratios) {
 	cut, from := 0.0, 0
 	for from < len(r.mass)-1 && cut+r.mass[from] < allocationTail {

@@ -98,7 +98,7 @@ func (p Problem) Validate() error {
 		c.Positive("noise multiplier", p.NoiseMultiplier)
 	case err != nil: // has a place of its own
 	case method == accounting.PLD:
-		c.Require(p.Delta >= leastComposed, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: what its privacy loss distributions cut off counts as a loss of all privacy", leastComposed))
+		c.Require(p.Delta >= leastComposed, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: the mass that its privacy loss distributions cut off counts as a loss of all privacy", leastComposed))
 	case method == accounting.MonteCarlo || method == accounting.Unproven:
 		c.Require(p.Delta >= leastSampled, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: no number of samples and no bound proves a smaller one; independent noise with scheme fixed has a closed form", leastSampled))
 	}

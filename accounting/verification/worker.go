@@ -67,7 +67,7 @@ func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(d
 	plan := *v.Tilt
 	plan.Config = tilt.Config{Spec: spec, Epsilon: w.epsilon, Direction: t.Direction}
 	if plan.Bound != t.Bound {
-		return nil, fmt.Errorf("verification: bound %g of a trial whose plan has %g", t.Bound, plan.Bound)
+		return nil, fmt.Errorf("verification: bound %g of a trial, and the plan has %g", t.Bound, plan.Bound)
 	}
 	// The verifier computes the bound again.
 	w.tilted, err = tilt.NewWatchedVerifier(plan, key, watch)

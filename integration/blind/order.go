@@ -74,8 +74,8 @@ type pairs struct {
 	wrong, wrongBounded []string // of each, those that have the other order
 }
 
-// compare counts pairs, in whatever order the alternatives are, by the figure that what takes
-// from their certificates; 0 is not known.
+// compare counts pairs, in whatever order the alternatives are, by a figure of their
+// certificates; 0 is not known.
 func compare(all []certified, what func(certified) float64) (p pairs) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {

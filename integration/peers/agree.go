@@ -187,7 +187,7 @@ func lossTopics() []topic {
 	return all
 }
 
-// agree asks the peer all questions of the topics whose name holds pattern, and prints a table
+// agree asks the peer all questions of the topics with pattern in their name, and prints a table
 // and the disagreements.
 func agree(python, pattern string, seed uint64) error {
 	fmt.Println("| figure | cases | holds | minsep's over the peer's |\n|---|---|---|---|")

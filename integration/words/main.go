@@ -1,6 +1,6 @@
-// Words counts the words in comments and documents that make a reader read a sentence twice, where
-// a noun would serve: "what", "that of" and "those of", "of which" and "whose". It prints how many
-// there are in 1,000 words, and the files that have the most.
+// Words counts the pronouns in comments and documents (see heavy) that make a reader read a
+// sentence twice, where a noun would serve. It prints their number in 1,000 words, and the files
+// with the most.
 //
 //	go run ./words            # in the folder integration
 //	go run ./words -files 40

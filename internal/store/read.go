@@ -18,7 +18,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errCorrupt says that a read object does not have the checksum that the store has.
-var errCorrupt = errors.New("what was read does not have the CRC-32C that the store has")
+var errCorrupt = errors.New("the data read do not have the CRC-32C that the store has")
 
 // errVersion is an answer of another version than the one that the store has, and was asked for.
 var errVersion = errors.New("the answer is of another version of the object than the store has")

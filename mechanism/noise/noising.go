@@ -210,7 +210,7 @@ func (n *Noising) Validate(steps int) error {
 	}
 	check.Require(kinds == 1, "kinds of coefficients", kinds, "must be one of gain and feedback, filter, scales and decays")
 	check.Require(n.Feedback == nil || n.Gain != nil, "feedback without gain", len(n.Feedback), "must have a gain")
-	check.Require(len(n.Scales) == len(n.Decays), "number of scales", len(n.Scales), fmt.Sprintf("must be that of the decays, %d", len(n.Decays)))
+	check.Require(len(n.Scales) == len(n.Decays), "number of scales", len(n.Scales), fmt.Sprintf("must be the number of decays, %d", len(n.Decays)))
 	for t, row := range n.Feedback {
 		limit := steps - 1
 		if len(n.Feedback) > 1 {

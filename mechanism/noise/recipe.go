@@ -179,7 +179,7 @@ type GrowthError struct {
 }
 
 func (e *GrowthError) Error() string {
-	return fmt.Sprintf("noise: strategy: the inverse is unstable: the noise of step %d is %.3g times that of independent noise", e.Step, e.Growth)
+	return fmt.Sprintf("noise: strategy: the inverse is unstable: the noise of step %d is %.3g times the noise of independent steps", e.Step, e.Growth)
 }
 
 // NewRecipe returns the recipe of a training run, except for its run and its key: see
@@ -321,7 +321,7 @@ func Read(rd io.Reader) (*Recipe, error) {
 		return nil, err
 	}
 	if !reflect.DeepEqual(r.Noising, want.Noising) || r.Sensitivity != want.Sensitivity || !slices.Equal(r.Derivation, want.Derivation) {
-		return nil, errors.New("noise: recipe: its coefficients, sensitivity or derivation are not those of its strategy and parameters")
+		return nil, errors.New("noise: recipe: its coefficients, sensitivity or derivation do not belong to its strategy and parameters")
 	}
 	noising, err := digestJSON(r.Noising)
 	if err != nil {
@@ -332,7 +332,7 @@ func Read(rd io.Reader) (*Recipe, error) {
 		return nil, err
 	}
 	if noising != p.NoisingSHA256 || params != r.ParamsSHA256 {
-		return nil, errors.New("noise: recipe: a SHA-256 does not match what it is of")
+		return nil, errors.New("noise: recipe: a SHA-256 does not match its contents")
 	}
 	return r, nil
 }

@@ -381,7 +381,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		err = fmt.Errorf("planrun: %s: it was made, and could not be read again: repeat the command, which goes on from there: %w", s.Path(), failed)
 	}
 	if err == nil && (!there || differs != nil) {
-		err = fmt.Errorf("planrun: %s: what was just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
+		err = fmt.Errorf("planrun: %s: the result just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
 	}
 	return StageDone, err
 }

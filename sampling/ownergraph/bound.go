@@ -22,8 +22,8 @@ type ParamError = param.Error
 // getting one more copy iff each of its owners still has room, until a pass adds nothing. An
 // example that once found an owner full finds it full in every later pass.
 //
-// With MaxNeighborhood k_e > 0, the examples e whose neighbourhood |N(e)| in the graph bounded
-// so far exceeds k_e are then dropped, all at once. Since every drop only makes the
+// With MaxNeighborhood k_e > 0, the examples e with a neighbourhood |N(e)| above k_e in the
+// graph bounded so far are then dropped, all at once. Since every drop only makes the
 // neighbourhoods of other examples smaller, every |N(e)| of the result is at most k_e, and the
 // outcome depends on no order. The room that they leave is not filled again.
 //

@@ -78,7 +78,7 @@ func (c Config) Validate() error {
 	k.Require(c.Dir != "", "dir", `""`, "must name a folder")
 	k.Add(c.keys().Validate())
 	k.Require(c.Spec.Rotation == nil || c.Pools >= 1 && !c.IDs.AreRow, "pools", c.Pools, "must be at least 1 for rotation, of a table")
-	k.Require(c.Spec.Owners == nil || !c.IDs.AreRow, "sample", sampling.SampleOwners, "needs a table, which says who owns what")
+	k.Require(c.Spec.Owners == nil || !c.IDs.AreRow, "sample", sampling.SampleOwners, "needs a table, which names the owners of examples")
 	return k.Err()
 }
 

@@ -66,7 +66,7 @@ type namedFile struct {
 func names(ctx context.Context, folder string) (names []string, err error) {
 	list, err := store.List(ctx, folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &DataError{File: folder, Rule: "must be a folder whose files have the examples' ids as names"}
+		return nil, &DataError{File: folder, Rule: "must be a folder of files named by the examples' ids"}
 	}
 	if err != nil {
 		return nil, &DataError{File: folder, Err: err}

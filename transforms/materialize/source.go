@@ -211,7 +211,7 @@ func (d *dataFile) begins() error {
 	}
 	if text := string(start); text != magic && text != encrypted {
 		return &DataError{File: d.name, Rule: "is not a Parquet file, which begins with PAR1 and is not compressed as a whole: write the examples as Parquet, " +
-			"such as by pyarrow, or give a folder of files whose names are the ids with --by-name"}
+			"such as by pyarrow, or give --by-name with a folder of files named by their ids"}
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (o *overflow) write(emit Emit) {
 	}
 	slices.SortStableFunc(held, func(a, b bucketChunk) int { return cmp.Compare(a.bucket, b.bucket) })
 	name := store.Join(o.Dir, rand.Text())
-	o.err = fault("writing what is too much for a bundle", store.Write(context.Background(), name, store.Options{Mode: 0o600}, func(w io.Writer) error {
+	o.err = fault("writing chunks that are too much for a bundle", store.Write(context.Background(), name, store.Options{Mode: 0o600}, func(w io.Writer) error {
 		for _, c := range held {
 			if _, err := w.Write(c.bytes); err != nil {
 				return err
@@ -128,7 +128,7 @@ func resolve(chunk []byte, width int) ([]byte, error) {
 	}
 	file, err := store.Open(context.Background(), string(rest[:n]))
 	if err != nil {
-		return nil, fault("reading what was too much for a bundle", err)
+		return nil, fault("reading chunks that were too much for a bundle", err)
 	}
 	defer file.Close()
 	if at < 0 || size < 0 || at > file.Size()-size {
@@ -136,7 +136,7 @@ func resolve(chunk []byte, width int) ([]byte, error) {
 	}
 	whole := make([]byte, size)
 	if _, err := io.ReadFull(io.NewSectionReader(file, at, size), whole); err != nil {
-		return nil, fault("reading what was too much for a bundle", err)
+		return nil, fault("reading chunks that were too much for a bundle", err)
 	}
 	return whole, nil
 }
