@@ -91,7 +91,7 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	@printf '%s\n' '' 'What was made, whom it protects and what a trainer must do: open $(DEMO)/run/report.html in a browser.' \
 	  '$(DEMO)/key, $(DEMO)/run/batches and $(DEMO)/run/noise are secret: the trainer has them, and nobody else.' '' \
 	  'A training of your own begins with a comparison of mechanisms; put your file in place of the graph:' ''
-	@sed -n '/^bin.minsep plan/,/[^\\]$$/s/^/  /p' docs/tutorial.md | grep .
+	@sed -n '/^bin.minsep plan/,/[^\\]$$/{s/^/  /p;/[^\\]$$/q;}' docs/tutorial.md | grep .
 	@printf '%s\n' '' 'docs/tutorial.md goes on from there to a trained model.'
 
 # The tests of integration read files of another module, which Go does not see when it takes a result from its cache.
@@ -155,12 +155,12 @@ trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: pyth
 	  elif $$python -c 'import torch, numpy' 2> /dev/null; then \
 	    $$python -m venv --system-site-packages $(VENV)-torch && $(VENV)-torch/bin/pip install -q --no-deps $(foreach p,$(TORCH_PACKAGES),'$(p)') || { echo "$(TORCH_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-torch; }; break; fi; done
 
-trainings: build trainers ## train on digits and texts with every mechanism, ten times each, or SEEDS times: an hour of processor time; resumable: out/trainings
-	@$(MAKE) --no-print-directory $(addprefix train-,jax owners torch texts)
+trainings: build trainers ## train on digits, texts and the demo's graph with every mechanism, ten times each, or SEEDS times: an hour of processor time; resumable: out/trainings
+	@$(MAKE) --no-print-directory $(addprefix train-,jax owners torch texts genes)
 
-# One program's trainings, so that make -j4 trainings runs the four side by side.
-.PHONY: $(addprefix train-,jax owners torch texts)
-$(addprefix train-,jax owners torch texts): train-%:
+# One program's trainings, so that make -j5 trainings runs them side by side, and make train-genes one alone.
+.PHONY: $(addprefix train-,jax owners torch texts genes)
+$(addprefix train-,jax owners torch texts genes): train-%: build
 	@python=$(VENV)-$(if $(filter torch,$*),torch,jax)/bin/python; \
 	if [ -e $$python ]; then MINSEP_COMMAND="$(CURDIR)/bin/minsep" PYTHONPATH="$(CURDIR)/python" $$python integration/trainer/trainings.py --out out/trainings --program $* $(if $(SEEDS),--seeds $(SEEDS)); \
 	else echo "$$python is not here: the trainings of $* are skipped"; fi

@@ -19,7 +19,7 @@ func TestTrainings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := map[string][]string{"jax": {"test_trainings.Children", "test_trainings.Jax", "test_trainings.Owners", "test_trainings.Texts", "test_trainings.Tables", "test_hosts.Jax"}, "torch": {"test_trainings.Torch", "test_hosts.Torch"}}
+	programs := map[string][]string{"jax": {"test_trainings.Children", "test_trainings.Jax", "test_trainings.Owners", "test_trainings.Texts", "test_trainings.Genes", "test_trainings.Tables", "test_hosts.Jax"}, "torch": {"test_trainings.Torch", "test_hosts.Torch"}}
 	pythons := map[string]string{}
 	for framework := range programs {
 		python := trainer(t, framework)

@@ -220,6 +220,12 @@ func TestKeepsMore(t *testing.T) {
 		if !strings.Contains(note, "=1 is within 3 standard errors") || !strings.Contains(note, "same k_u only") {
 			t.Error(note)
 		}
+		out.Rows[0].Relative, out.Why = .16, nil // a lower bound stands behind what needs no mark
+		out.explain()
+		if why := strings.Join(out.Why, "\n"); !strings.Contains(out.MoreData, " % less; --row") || !strings.Contains(why, "with 31 % less") {
+			t.Error(out.MoreData, why)
+		}
+		out.Rows[0].Relative, out.MoreData = .1, ""
 		out.Rows[0].Kept, out.Rows[1].Tied, out.Why = .5, true, nil
 		out.explain()
 		if why, note := strings.Join(out.Why, "\n"), strings.Join(out.Note, "\n"); strings.Contains(why, "--row") || strings.Contains(note, "=1") {

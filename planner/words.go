@@ -117,7 +117,7 @@ func (out *Result) explain() {
 		why("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.%s", tied, provenTied(out.Rows))
 	}
 	if next := out.Next(); next != nil {
-		why("Next is row %d, %s, with %.2g %% more%s.", next.Rank, next.Name(), 100*(next.Relative/first.Relative-1), instead(first, next))
+		why("Next is row %d, %s, with %s%s.", next.Rank, next.Name(), beside(next, first), instead(first, next))
 	}
 	for _, row := range out.Rows {
 		if row.Refused == "" && first.Kept < row.Kept/2 {
@@ -203,14 +203,23 @@ func (out *Result) Next() *Row {
 	return nil
 }
 
+// beside says how much more noise a row has than the first: a lower bound may stand behind it with
+// less.
+func beside(row, first *Row) string {
+	if more := 100 * (row.Relative/first.Relative - 1); more >= 0 {
+		return fmt.Sprintf("%.2g %% more", more)
+	}
+	return fmt.Sprintf("%.2g %% less", 100*(1-row.Relative/first.Relative))
+}
+
 // littleMore is how much more noise more than twice the data is worth a line above the table.
 const littleMore = 1.05
 
 // keepsMore says what a row costs that keeps more than twice the data of the first. The ranking
 // does not look at what is lost, and the reader has to.
 func keepsMore(first, row *Row) string {
-	text := fmt.Sprintf("The first keeps %.3g %% of the examples, row %d keeps %.3g %%: %s has %s of the batch, %.2g %% more",
-		100*first.Kept, row.Rank, 100*row.Kept, row.Name(), figure(row.Relative, row.StdErr), 100*(row.Relative/first.Relative-1))
+	text := fmt.Sprintf("The first keeps %.3g %% of the examples, row %d keeps %.3g %%: %s has %s of the batch, %s",
+		100*first.Kept, row.Rank, 100*row.Kept, row.Name(), figure(row.Relative, row.StdErr), beside(row, first))
 	if row.Plan != "" {
 		return text + "."
 	}

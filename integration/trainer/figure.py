@@ -27,12 +27,12 @@ def svg(results: list[dict[str, Any]], program: str) -> str:
         parts.append(f'<text x="{x0}" y="{TOP - 14}">ε = {epsilon}, learning rate {rate:g}</text>')
         least = math.floor(10 * min((curve.min() for curve in curves.values()), default=0)) / 10
         most = max(math.ceil(10 * max((curve[1:].max() for curve in curves.values()), default=1)) / 10, least + 0.1)
-        x = lambda step: x0 + WIDTH * step / trainings.STEPS
+        x = lambda step: x0 + WIDTH * step / of.steps
         y = lambda loss: TOP + HEIGHT * (most - loss) / (most - least)
         for loss in np.linspace(least, most, 6):
             parts.append(f'<line x1="{x0}" x2="{x0 + WIDTH}" y1="{y(loss):.1f}" y2="{y(loss):.1f}" stroke="#dddddd"/>')
             parts.append(f'<text x="{x0 - 6}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss:.2f}</text>')
-        for step in range(0, trainings.STEPS + 1, 50):
+        for step in range(0, of.steps + 1, of.steps // 4):
             parts.append(f'<text x="{x(step):.1f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">{step}</text>')
         for name, curve in curves.items():
             steps = of.task.EVERY * np.arange(1, len(curve) + 1)

@@ -50,21 +50,27 @@ def loss_of(group: list[dict[str, Any]]) -> tuple[float, float]:
 
 
 def markdown(results: list[dict[str, Any]]) -> str:
-    """A table for each program and epsilon: mechanisms by their noise, and the test loss at each learning rate."""
+    """A table for each program and epsilon: mechanisms by their noise, and the test loss at each learning rate.
+
+    Where examples have several owners, it says how many examples took part in a training on average."""
     return "\n\n".join(_table(program, epsilon, group) for (program, epsilon), group in grouped(results, "program", "epsilon").items())
 
 
 def _table(program: str, epsilon: int, results: list[dict[str, Any]]) -> str:
     rates = [rate for (rate,) in grouped(results, "learning_rate")]
-    head = [f"{program}, ε = {epsilon}", "σ", "noise", *(f"loss at {rate:g}" for rate in rates), "accuracy at the best", "trainings"]
+    counted = any(r.get("examples") for r in results)
+    head = [f"{program}, ε = {epsilon}", "σ", "noise", *(["examples"] if counted else []), *(f"loss at {rate:g}" for rate in rates)]
+    head += ["accuracy at the best", "trainings"]
     rows = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for (noise, name), group in grouped(results, "noise_error", "mechanism").items():
+    mean = lambda group, field: statistics.fmean(r[field] for r in group)
+    for name, group in sorted(((name, group) for (name,), group in grouped(results, "mechanism").items()), key=lambda g: mean(g[1], "noise_error")):
         by_rate = {rate: of_rate for (rate,), of_rate in grouped(group, "learning_rate").items()}
         losses = [_with_error(*loss_of(by_rate[rate]), digits=3) if rate in by_rate else "" for rate in rates]
         best = min(by_rate.values(), key=loss_of)
         accuracy = _with_error(*interval([100 * r["accuracy"] for r in best]), digits=1) + " %"
         counts = sorted({len(of_rate) for of_rate in by_rate.values()})
-        row = [name, f"{group[0]['noise_multiplier']:.4g}", f"{noise:.4f}", *losses, accuracy, " to ".join(map(str, {counts[0]: 0, counts[-1]: 0}))]
+        examples = [f"{mean(group, 'examples'):,.0f}"] if counted else []
+        row = [name, f"{group[0]['noise_multiplier']:.4g}", f"{mean(group, 'noise_error'):.4f}", *examples, *losses, accuracy, " to ".join(map(str, {counts[0]: 0, counts[-1]: 0}))]
         rows.append("| " + " | ".join(row) + " |")
     return "\n".join(rows)
 
