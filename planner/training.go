@@ -56,7 +56,7 @@ func forAdam(out *Result) string {
 	if out.Request.Workload.Optimizer != mechanism.Adam {
 		return ""
 	}
-	text := "With Adam no ranking was found to hold. At one learning rate the column step ranks, the least first; at a rate times step (docs/python.md, the noise of one step) most mechanisms train about as well: prefer few bands."
+	text := "With Adam no ranking was found to hold. At one learning rate the column step ranks, the least first: prefer few bands, and take the learning rate times step (docs/python.md, the noise of one step)."
 	least := out.Rows[0]
 	for _, row := range out.Rows {
 		if row.Tied && row.StepNoise < least.StepNoise {
