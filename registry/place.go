@@ -135,8 +135,8 @@ func recordsOfThisUser(id stream.RunID) (paths []string) {
 }
 
 // CopyOf names the original run directory of a copy with the same batches and the same noise;
-// "" where none is known. It asks the user's records of run ids, and so sees no directory of
-// another user or machine, and none without batches. A copy breaks no check: a certificate
+// "" where none is known. It asks the user's records of run ids, and so misses directories of
+// another user or machine, and runs without batches. A copy breaks no check: a certificate
 // holds for one training, and two that share their noise reveal their difference.
 func CopyOf(ctx context.Context, dir string) string {
 	run, err := manifest.ReadRun(ctx, dir)

@@ -164,8 +164,8 @@ func (h *Histogram) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Record is the result of a range of samples: integers, so that records merge in any order to
-// the same bytes.
+// Record is the sum of a range of samples: integers, so that records merge in any order to the
+// same bytes.
 type Record struct {
 	KernelID string    `json:"kernel_id"` // the arithmetic, see [KernelID]
 	Count    uint64    `json:"count"`     // samples, at least 0

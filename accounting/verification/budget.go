@@ -19,8 +19,8 @@ const longCPUTime = 5 * DefaultCPUTime
 // sample takes many times as long.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
 
-// priced returns the problem with the rest of its budget, converted to samples at the measured
-// speed. A budget in time is rounded to two digits.
+// priced returns the problem with the rest of its budget, in samples. A budget in time is
+// converted at the measured speed, to a number of samples with two digits.
 func (p Problem) priced(e *estimator) Problem {
 	p.budget, p.weights = e.share.budget, e.weights()
 	switch {

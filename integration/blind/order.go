@@ -119,9 +119,9 @@ func tooHigh(all []certified) (names []string) {
 	return names
 }
 
-// off is by how many standard errors a plan's estimate differs at most from the figure by the
-// certificate's samples, and for how many alternatives that is known. With bounded, it is for
-// alternatives where only H(P,Q) was looked at.
+// off is by how many standard errors a plan's estimate differs at most from needed, the figure
+// by the certificate's samples, and for how many alternatives that is known. With bounded it
+// counts the alternatives where only H(P,Q) was looked at.
 func off(all []certified, bounded bool) (most float64, of int) {
 	for _, c := range all {
 		n := c.row.Noise

@@ -58,7 +58,7 @@ func (r amplifiedRow) find(ctx context.Context, c cell) (cell, error) {
 	return c, err
 }
 
-// powers are the powers of two, 1 to last.
+// powers returns the powers of two, 1 to last.
 func powers(last int) (list []int) {
 	for i := 1; i <= last; i *= 2 {
 		list = append(list, i)

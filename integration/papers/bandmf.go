@@ -33,7 +33,7 @@ func (m bandMF) inBatches(b int) (float64, error) {
 	return rmse / full * float64(m.steps) / float64(m.epochs), err
 }
 
-// rmse is the RMSE of b bands.
+// rmse returns the RMSE of b bands.
 func (m bandMF) rmse(b int) (float64, error) {
 	s, _, err := mechanism.Problem{Workload: mechanism.Prefix(m.steps)}.OptimalToeplitz(b)
 	if err != nil {

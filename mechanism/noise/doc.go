@@ -9,9 +9,9 @@
 // # Guarantee
 //
 // The certificate is for the Gaussian mechanism C x + ζ σ Z, x_t being the sum of step t's
-// gradients, each of norm at most ζ. With y = ζ σ C⁻¹ Z, x + y is a post-processing of it.
-// Released is x_t + round_g(y_t), round_g being the rounding to the nearest multiple of the
-// grid g. Where every coordinate of x_t is a multiple of g, that is round_g(x_t + y_t): a
+// gradients, each of norm at most ζ. With y = ζ σ C⁻¹ Z, x + y is a post-processing of it. The
+// trainer releases x_t + round_g(y_t), round_g being the rounding to the nearest multiple of
+// the grid g. Where every coordinate of x_t is a multiple of g, that is round_g(x_t + y_t): a
 // post-processing again, with the same σ and the same ζ. It is so for every y_t with no
 // coordinate halfway between two multiples, which for exact normals has probability one. The
 // duties of a trainer:

@@ -72,8 +72,8 @@ func (t Training) orUnknown() Training {
 	return t
 }
 
-// Params are the parameters that all of the noise depends on, with every change: their SHA-256
-// is part of its key.
+// Params are the parameters that decide all of the noise: a change of one changes every value,
+// since their SHA-256 is part of the key.
 type Params struct {
 	Steps           int    `json:"steps"`            // at least 1
 	Coordinates     int64  `json:"coordinates"`      // of a gradient, 1 to 2^48

@@ -49,7 +49,7 @@ func (e *Edges) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // UnmarshalBinary replaces the batch, types included, with the output of AppendBinary. It keeps
-// no part of b.
+// no reference to b.
 func (e *Edges) UnmarshalBinary(b []byte) error {
 	b, err := e.Examples.decode(b)
 	if err == nil {

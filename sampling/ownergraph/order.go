@@ -15,8 +15,8 @@ type Order uint8
 const (
 	// FewestOwners takes the examples with the fewest owners first, and equal ones at random;
 	// [ManyOwners] owners and more count alike. An example that is kept takes room from each of
-	// its owners, so this keeps more examples than a random order, and rather examples with few
-	// owners than with many.
+	// its owners, so this keeps more examples than a random order, and favours examples with
+	// few owners.
 	FewestOwners Order = iota
 	// Random takes the examples at random, whatever their owners. One with many owners still finds
 	// one of them full more often than one with few.

@@ -106,7 +106,7 @@ func FirstRow(b []byte) (int64, error) {
 	return first, nil
 }
 
-// UnmarshalBinary replaces r with the output of AppendBinary. It keeps no part of b.
+// UnmarshalBinary replaces r with the output of AppendBinary. It keeps no reference to b.
 func (r *Rows) UnmarshalBinary(b []byte) error {
 	first, k := binary.Varint(b)
 	if k <= 0 {

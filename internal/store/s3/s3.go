@@ -69,8 +69,8 @@ type service struct{ client *s3.Client }
 
 var temporary = retry.IsErrorRetryables(retry.DefaultRetryables)
 
-// Temporary errors are the ones after which the client itself would repeat, too many requests
-// in a time, and data that arrived damaged.
+// Temporary reports errors after which the client itself would repeat, answers that there are
+// too many requests in a time, and data that arrived damaged.
 func (service) Temporary(err error) bool {
 	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && answer.HTTPStatusCode() == http.StatusTooManyRequests {
 		return true
