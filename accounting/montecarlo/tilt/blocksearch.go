@@ -4,18 +4,94 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// maxBlockWork bounds the multiplications of a table in blocks, about half a second.
-const maxBlockWork = 1e8
+// blocked is a family whose orders can be bounded in blocks.
+type blocked interface {
+	// blocks are the law of a run and the cut into blocks of a size.
+	blocks(s montecarlo.Spec, size int) (law.Law, cut)
+	// blockSizes are the lengths of blocks that are of use, from the longest down.
+	blockSizes(s montecarlo.Spec) []int
+	// maxBlockWork bounds the multiplications of a table.
+	maxBlockWork() float64
+}
 
-func (bMinSep) maxBlockWork() float64     { return maxBlockWork }
+func (bMinSep) blocks(s montecarlo.Spec, size int) (law.Law, cut) {
+	return law.NewMinSep(s.MinSep, s.Prob, s.WarmStart), cut{size: size, steady: true, maxBytes: maxBlockBytes}
+}
+
+// blockSizes are the divisors of min-sep.
+func (bMinSep) blockSizes(s montecarlo.Spec) (sizes []int) {
+	for size := s.MinSep; size >= 1; size-- {
+		if s.MinSep%size == 0 {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
+}
+
+func (bMinSep) maxBlockWork() float64 { return maxBlockWork }
+
+func (epochMinSep) blocks(s montecarlo.Spec, size int) (law.Law, cut) {
+	return epochLaw(s), cut{size: size, every: s.EpochSteps, maxBytes: maxBlockBytes}
+}
+
+// blockSizes are the shortest for each number of blocks that hold the last min-sep - 1 steps.
+func (epochMinSep) blockSizes(s montecarlo.Spec) (sizes []int) {
+	for parts := 1; parts <= maxBlockParts; parts++ {
+		if size := max(1, (s.MinSep-2+parts)/parts); len(sizes) == 0 || size < sizes[len(sizes)-1] {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
+}
+
 func (epochMinSep) maxBlockWork() float64 { return maxBlockWork }
+
+func (balancedMinSep) blocks(s montecarlo.Spec, size int) (law.Law, cut) {
+	return law.Balanced{Distribution: s.Balanced()}, cut{size: size, merged: coarseness, maxBytes: maxClassBlockBytes}
+}
+
+// blockSizes is the shortest length that order 3 can afford, where it has no exact table: in blocks
+// higher orders are of no use.
+func (f balancedMinSep) blockSizes(s montecarlo.Spec) []int {
+	if keptBytes(law.Balanced{Distribution: s.Balanced()}, s.Steps, 3) <= maxTableBytes {
+		return nil
+	}
+	affordable := func(size int) bool {
+		l, c := f.blocks(s, size)
+		o, err := newOutline(l, s.Steps, c)
+		return err == nil && o.work(3, false) <= maxClassBlockWork
+	}
+	size := max(1, s.MinSep/8)
+	for size > 1 && affordable(size/2) {
+		size /= 2
+	}
+	return []int{size}
+}
+
+func (balancedMinSep) maxBlockWork() float64 { return maxClassBlockWork }
+
+const (
+	// maxBlockWork bounds the multiplications of a table in blocks, about half a second.
+	maxBlockWork = 1e8
+	// maxClassBlockWork is for classes, about five seconds.
+	maxClassBlockWork = 1e9
+	// maxBlockBytes bounds the layers that are kept, maxClassBlockBytes those of classes.
+	maxBlockBytes      = 200 << 20
+	maxClassBlockBytes = 1 << 30
+	// maxBlockParts bounds the blocks that hold the last min-sep - 1 steps.
+	maxBlockParts = 12
+	// coarseness is how long intervals of balanced min-sep may be, as a share of the least age in
+	// them.
+	coarseness = 0.5
+)
 
 // blockShare is how many multiplications of a table in blocks those who limit their work allow for
 // a state of an exact one.
-const blockShare = 10
+const blockShare = 5
 
 // blockSearch looks for the order and the length of blocks with the least M.
 type blockSearch struct {
@@ -26,25 +102,44 @@ type blockSearch struct {
 	most    float64 // multiplications of a table, at most
 	patient bool    // goes on with shorter blocks as long as they are better at all
 
+	outlines map[int]outline // by the length of blocks
+
 	member    Member
 	bound     float64 // M of member, +Inf before there is one
 	walkError float64
 }
 
+// work is about how many multiplications a table takes.
+func (b *blockSearch) work(order, size int) float64 {
+	l, c := b.family.blocks(b.spec, size)
+	o, ok := b.outlines[size]
+	if !ok {
+		if b.outlines == nil {
+			b.outlines = map[int]outline{}
+		}
+		o, _ = newOutline(l, b.spec.Steps, c)
+		b.outlines[size] = o
+	}
+	if o == nil {
+		return math.Inf(1)
+	}
+	return o.work(order, c.steady)
+}
+
 // try computes M of an order and a length and reports whether it is the least so far.
 func (b *blockSearch) try(order, size int) (better bool) {
-	if order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > b.most {
+	if order > maxBlockOrder || b.work(order, size) > b.most {
 		return false
 	}
 	k := max(1, b.spec.MaxExamplesPerOwner)
 	// M/N, and a moment far above what is of use; before the waits are averaged it is somewhat
 	// larger than after.
 	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
-	s, err := b.family.blockSource(b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit))
+	s, err := newBlockSource(b.family, b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit))
 	if err != nil {
 		return false
 	}
-	m := Member{Order: order, Weight: 1, LogN: s.logN(), Block: size}
+	m := Member{Order: order, Weight: 1, LogN: s.logN(), Block: size, Tables: blockTables}
 	if bound := (mixture{[]Member{m}, b.epsilon, k}).bound(); bound < b.bound {
 		b.member, b.bound, b.walkError = m, bound, s.walkError()
 		return true
@@ -60,7 +155,7 @@ func (b *blockSearch) run(least int) {
 		if b.member.Order > 0 {
 			order = b.member.Order
 		}
-		if b.family.blockWork(b.spec, order, size) > b.most {
+		if b.work(order, size) > b.most {
 			if b.member.Order == 0 {
 				continue // longer blocks, or no order, would do
 			}

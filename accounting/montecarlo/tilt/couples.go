@@ -417,3 +417,6 @@ func searchCouples(c Config, columns *likelihood.Columns, first int, work float6
 func coupleTime(participations float64, order int) float64 {
 	return participations * float64(order) * (450 + 16*float64(order))
 }
+
+// upward is by how much a hazard is raised: more than rounding can take from it.
+const upward = 1 + 1e-12

@@ -59,7 +59,7 @@ func (c coupleCase) total() (weights map[string]float64, total float64) {
 // which tuples can be enumerated.
 func randomCoupleCase(rng *rand.Rand) coupleCase {
 	for {
-		c, _ := randomClassBlockCase(rng)
+		c, _ := randomBalancedCase(rng)
 		c.theta = 2 + rng.IntN(3)
 		var p coupleCase
 		if rng.IntN(2) == 0 {

@@ -41,7 +41,8 @@
 // states and goes on to n·b = 8e7, with 640 MB, where n < 5b; at b ≥ n the closed forms go to order
 // 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Where exact tables end before M is
 // least, b-min-sep has higher orders in blocks of steps: a supersolution of the recursion of
-// tuples, drawn from with weights of at most 1 (F5.9). Epoch-min-sep has C(b+θ-1, θ-1) states, of
+// tuples, drawn from with weights of at most 1 (F5.9). One such table serves every law whose
+// examples have one column at a time that meets others. Epoch-min-sep has C(b+θ-1, θ-1) states, of
 // which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200
 // and 256 at 3, whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB). Balanced-min-sep
 // has any order from tables of two replicas (F5.12), which serve where noise is much and

@@ -10,6 +10,10 @@ import (
 // maxOrder is the highest θ of a table.
 const maxOrder = 12
 
+// blockTables is the number of this version's tables in blocks. Others bound N_θ otherwise, and
+// draw other tuples from one key.
+const blockTables = 2
+
 // Member is one part of the proposal: with probability Weight, y is drawn with density f^Order/N
 // against Q. Order 1 is P itself.
 type Member struct {
@@ -20,6 +24,9 @@ type Member struct {
 	// Block is the length of the blocks in which N_θ is bounded and tuples get weights (F5.9); 0
 	// where both are exact.
 	Block int `json:"block,omitempty"`
+
+	// Tables is the number of the tables in blocks, see blockTables; 0 for the first ones.
+	Tables int `json:"tables,omitempty"`
 
 	// Couples says that N_θ is bounded by tables of two replicas, by which tuples are drawn (F5.12).
 	Couples bool `json:"couples,omitempty"`

@@ -100,6 +100,7 @@ func (p Proposal) Validate() error {
 			check.AtLeast("order", m.Order, 1)
 			check.Require(m.Order <= highestOrder(p.Spec) || (m.Block > 0 || m.Couples) && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", highestOrder(p.Spec)))
 			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep, "block", m.Block, "must be 0 to min-sep")
+			check.Require(m.Tables >= 0 && (m.Tables == 0 || m.Block > 0), "tables", m.Tables, "must be 0 without a block")
 			check.Require(m.Block == 0 || !m.Couples, "couples", m.Couples, "must not be set with a block")
 			check.Probability("weight", m.Weight)
 			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")

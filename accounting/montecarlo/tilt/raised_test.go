@@ -29,7 +29,7 @@ func TestMomentsAreRaised(t *testing.T) {
 		}
 		all := map[string]source{name: exact}
 		if b, ok := families[s.Scheme].(blocked); ok && s.MinSep < s.Steps {
-			if all[name+" in blocks"], err = b.blockSource(s, columns, 2, 2, true, math.Inf(1)); err != nil {
+			if all[name+" in blocks"], err = newBlockSource(b, s, columns, 2, 2, true, math.Inf(1)); err != nil {
 				t.Fatalf("%s in blocks: %v", name, err)
 			}
 		}
@@ -39,10 +39,6 @@ func TestMomentsAreRaised(t *testing.T) {
 			case tupleSource:
 				computed = s.table.lnN
 			case blockSource:
-				computed = s.table.lnN
-			case epochBlockSource:
-				computed = s.table.lnN
-			case classBlockSource:
 				computed = s.table.lnN
 			case binSource:
 				computed = s.bins.logN
@@ -56,26 +52,6 @@ func TestMomentsAreRaised(t *testing.T) {
 			if raised := s.logN() - computed; raised < 9e-10 || raised > 1e-8 {
 				t.Errorf("%s: ln N is raised by %g, want at least %g", name, raised, inflation)
 			}
-		}
-	}
-}
-
-// TestClassBlocksAreRaised: a bound of what is 1 exactly is above 1, so that no rounding of a sum
-// can take it below.
-func TestClassBlocksAreRaised(t *testing.T) {
-	c := balancedCase{toeplitz(24, 1, .5, .375), 4, 2, 1, 2}
-	l := c.distribution()
-	source, err := (balancedMinSep{}).blockSource(c.spec(), likelihood.NewColumns(c.c), 2, 2, true, math.Inf(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	walker := &classBlockWalker{t: source.(classBlockSource).table, left: make([]int, 2), last: make([]int, 2), labels: make([]uint16, 2)}
-	for i := range l.Steps {
-		for r := range walker.left { // one of the two has a participation left, and meets nobody
-			walker.left[r], walker.last[r] = r, notYet
-		}
-		if v := walker.value(i, 0); !(v > 1) || v > 1.001 {
-			t.Errorf("step %d: %v with one participation left, want hardly more than 1", i, v)
 		}
 	}
 }

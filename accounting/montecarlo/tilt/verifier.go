@@ -192,7 +192,10 @@ func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Me
 	if !ok {
 		return nil, fmt.Errorf("%w in blocks for scheme %s", ErrTable, s.Scheme)
 	}
-	return b.blockSource(s, columns, m.Order, m.Block, true, math.Inf(1))
+	if m.Tables != blockTables {
+		return nil, fmt.Errorf("tilt: tables in blocks: those of the proposal have the number %d, this version makes number %d: finish with the version that made the proposal, or begin anew", m.Tables, blockTables)
+	}
+	return newBlockSource(b, s, columns, m.Order, m.Block, true, math.Inf(1))
 }
 
 // sourceAbove makes the tables of an order, with those of a lower one where these help.

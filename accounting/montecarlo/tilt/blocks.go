@@ -1,0 +1,611 @@
+package tilt
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
+)
+
+// blocks bounds the V of F5.3 from above, for any law, where exact tables are too large (F5.9).
+// Steps are taken in blocks. A state before a block is how many of θ replicas are in each [cell]: a
+// set of labels that is not told apart. Within a block it has also how many of each sort of free
+// labels took part in it so far.
+//
+// V̂ of a state is the largest sum over the choices at a step, over the numbers of replicas that
+// may be free. Those of a cell who are not free overlap as if they had the least age in it.
+//
+// Any V̂ that is at least what F5.3 makes of it gives tuples with weights of at most N̂ = V̂ at the
+// start (see [blockWalker]).
+type blocks struct {
+	law    law.Law
+	steps  int
+	theta  int
+	begins []int // first step of each block, and the number of steps
+	cut
+	reach []float64 // ρ(t): the largest overlap over σ² of columns at least t steps apart
+	norms []float64 // ‖c_i‖²/σ²
+	most  float64   // the largest of them
+
+	sortOf   []int   // of each free label, -1 of others
+	sorts    [][]int // the free labels of each sort
+	origins  []int   // of each sort, see [cell]
+	binomial multisets
+	lists    map[int]*stateList // by the number of cells
+	shapes   []*shape           // of every block
+	blockOf  []int              // of every step, and of the end
+	chances  [][]*chances       // of every step and sort
+
+	layers []*blockLayer // of every block, when the table is kept
+	scale  []float64     // ln of the units of every block's layer
+	first  [][]law.Start // of each cell before the first block
+	starts []float64     // partial sums of π · V̂ over the states before the first step, for drawing
+
+	overlaps *overlaps // of the columns, when the table is kept
+
+	lnN float64
+}
+
+// cut says how a run is cut into blocks.
+type cut struct {
+	size     int     // of a block at least, in steps
+	every    int     // steps after which the law is the same again and the cut begins anew; 0 for never
+	merged   float64 // intervals become one up to a length of this share of their age
+	steady   bool    // the law is the same at all steps
+	maxBytes int     // of what is kept
+}
+
+// blockLayer is V̂ within a block: rows before step r ≥ 1 of the block and after its last, start
+// before step 0. The layer before has it in units of norm.
+type blockLayer struct {
+	start []float64
+	norm  float64
+	rows  []float64
+}
+
+// chances are those of free replicas of a sort at a step.
+type chances struct {
+	norm     float64     // ‖c‖²/σ²
+	self     []float64   // e^{j(j-1)/2 ‖c‖²/σ²}
+	binomial [][]float64 // [m][j] = Pr[Binom(m, η) = j]
+	weighted [][]float64 // and self[j] times it
+}
+
+const (
+	// maxBlockOrder is the highest order that is tried in blocks.
+	maxBlockOrder = 60
+	// maxStates bounds the states before a block.
+	maxStates = 4e6
+	// steadyLoss is the relative amount by which blocks taken for equal may raise N̂, in all.
+	steadyLoss = 5e-3
+)
+
+// begin are the first steps of blocks of the run, and its end.
+func (c cut) begin(steps int) (begins []int) {
+	if c.every == 0 {
+		for i := 0; i < steps; i += c.size {
+			begins = append(begins, i)
+		}
+		return append(begins, steps)
+	}
+	count := max(1, c.every/c.size)
+	for first := 0; first < steps; first += c.every {
+		for q := range count {
+			if begin := first + int(int64(c.every)*int64(q)/int64(count)); begin < steps {
+				begins = append(begins, begin)
+			}
+		}
+	}
+	return append(begins, steps)
+}
+
+// before is the block that would have a step before the run, in steps from the first.
+func (c cut) before(step int) (from, to int) {
+	period := max(c.every, c.size)
+	periods := (period - 1 - step) / period
+	begins := c.begin(periods * period)
+	k, _ := slices.BinarySearch(begins, step+periods*period+1)
+	return begins[k-1] - periods*period, begins[k] - periods*period
+}
+
+// newBlocks makes the table of an order; with keep tuples can be drawn from it, else only lnN is
+// good. It gives up where lnN is sure to exceed most: where blocks are too coarse for the order,
+// that is soon.
+func newBlocks(l law.Law, theta int, c cut, columns *likelihood.Columns, factor float64, keep bool, most float64) (*blocks, error) {
+	steps := columns.Steps
+	t := &blocks{law: l, steps: steps, theta: theta, cut: c, begins: c.begin(steps), lists: map[int]*stateList{}}
+	if theta > maxBlockOrder {
+		return nil, fmt.Errorf("%w: order %d in blocks is above %d", ErrTable, theta, maxBlockOrder)
+	}
+	t.norms = columns.SquaredNorms(factor)
+	t.most, t.reach = slices.Max(t.norms), reachOf(columns, factor)
+	if err := t.sortLabels(); err != nil {
+		return nil, err
+	}
+	t.prepare()
+	var err error
+	if t.shapes, err = t.shapesOf(); err != nil {
+		return nil, err
+	}
+	if err := t.fill(keep, most); err != nil {
+		return nil, err
+	}
+	if math.IsNaN(t.lnN) || math.IsInf(t.lnN, 0) {
+		return nil, fmt.Errorf("%w: order %d: the sums leave the range of float64", ErrTable, theta)
+	}
+	if keep {
+		t.overlaps = newOverlaps(columns, factor)
+		t.measure()
+	}
+	return t, nil
+}
+
+// reachOf is ρ(t), t = 0 … bands: the largest overlap over σ² of any two columns at least t apart.
+func reachOf(c *likelihood.Columns, factor float64) []float64 {
+	reach := make([]float64, c.Bands+1)
+	c.Backward(func(_ int, inner []float64) {
+		for d := range inner {
+			reach[d] = max(reach[d], factor*inner[d])
+		}
+	})
+	for d := c.Bands - 1; d >= 0; d-- {
+		reach[d] = max(reach[d], reach[d+1])
+	}
+	return reach
+}
+
+// prepare sets the chances of all steps. Those that are alike are shared.
+func (t *blocks) prepare() {
+	t.chances = make([][]*chances, t.steps)
+	type key struct{ hazard, norm float64 }
+	known := map[key]*chances{}
+	for i := range t.chances {
+		norm := t.most
+		if !t.steady {
+			norm = t.norms[i]
+		}
+		for _, labels := range t.sorts {
+			at := key{t.law.Hazard(labels[0], i), norm}
+			if known[at] == nil {
+				known[at] = t.newChances(at.hazard, norm)
+			}
+			t.chances[i] = append(t.chances[i], known[at])
+		}
+	}
+}
+
+func (t *blocks) newChances(hazard, norm float64) *chances {
+	c := &chances{}
+	for j := range t.theta + 1 {
+		c.self = append(c.self, math.Exp(float64(j*(j-1)/2)*norm))
+	}
+	for m := range t.theta + 1 {
+		row := binomials(nil, m, hazard)
+		c.binomial, row = append(c.binomial, row), slices.Clone(row)
+		for j := range row {
+			row[j] *= c.self[j]
+		}
+		c.weighted = append(c.weighted, row)
+	}
+	c.norm = norm
+	return c
+}
+
+// fill makes the layers from the last block to the first.
+func (t *blocks) fill(keep bool, most float64) error {
+	t.layers = make([]*blockLayer, len(t.shapes))
+	after := []float64{1}
+	var scratch []float64
+	kept := 0
+	for block := len(t.shapes) - 1; block >= 0; block-- {
+		s := t.shapes[block]
+		if block == len(t.shapes)-1 {
+			after = make([]float64, int(t.count(len(s.next))+.5))
+			for i := range after {
+				after[i] = 1
+			}
+		}
+		entries := s.length * s.size
+		if kept += 8 * (entries + len(s.row)); kept > t.maxBytes {
+			return fmt.Errorf("%w: order %d in blocks of %d steps takes more than %.3g MB", ErrTable, t.theta, t.size, float64(t.maxBytes)/(1<<20))
+		}
+		layer := func() *blockLayer {
+			if keep {
+				return &blockLayer{start: make([]float64, len(s.row)), rows: make([]float64, entries)}
+			}
+			scratch = slices.Grow(scratch[:0], entries)[:entries]
+			return &blockLayer{start: make([]float64, len(s.row)), rows: scratch}
+		}
+		here := layer()
+		t.build(here, s, t.begins[block], after)
+		here.norm = slices.Min(here.start)
+		if t.lnN += math.Log(here.norm); !(t.lnN <= most) {
+			return fmt.Errorf("%w: order %d in blocks of %d steps: the moment is above e^%.4g", ErrTable, t.theta, t.size, most)
+		}
+		before := make([]float64, len(here.start))
+		for i, v := range here.start {
+			before[i] = v / here.norm
+		}
+		t.layers[block] = here
+		if alike := t.alike(block); alike > 0 && spreadOf(before, after)*float64(alike) < steadyLoss {
+			steady := layer()
+			t.build(steady, s, t.begins[block-1], before)
+			for i, v := range steady.start {
+				steady.norm = max(steady.norm, v/before[i])
+			}
+			t.lnN += float64(alike) * math.Log(steady.norm)
+			for ; alike > 0; alike-- {
+				block--
+				t.layers[block] = steady
+			}
+		}
+		after = before
+	}
+	t.begin(after)
+	return nil
+}
+
+// measure sets what walks need to leap over blocks.
+func (t *blocks) measure() {
+	t.scale = make([]float64, len(t.layers))
+	for b := len(t.layers) - 2; b >= 0; b-- {
+		t.scale[b] = t.scale[b+1] + math.Log(t.layers[b+1].norm)
+	}
+	for b := range t.shapes {
+		for range t.begins[b+1] - t.begins[b] {
+			t.blockOf = append(t.blockOf, b)
+		}
+	}
+	t.blockOf = append(t.blockOf, len(t.shapes))
+}
+
+// alike is how many blocks before one are like it, and like the next one.
+func (t *blocks) alike(block int) (count int) {
+	if !t.steady || block == len(t.shapes)-1 || t.shapes[block+1] != t.shapes[block] {
+		return 0
+	}
+	for count < block && t.shapes[block-1-count] == t.shapes[block] {
+		count++
+	}
+	return count
+}
+
+// spreadOf is the largest ratio of two values of a state, as a logarithm.
+func spreadOf(a, b []float64) (spread float64) {
+	for i, v := range a {
+		spread = max(spread, math.Abs(math.Log(v/b[i])))
+	}
+	return spread
+}
+
+// begin sums V̂ over the starts.
+func (t *blocks) begin(before []float64) {
+	s := t.shapes[0]
+	t.starts = make([]float64, len(s.row))
+	sum := 0.0
+	for state := range t.starts {
+		cells, times := s.states.of(state)
+		prob, rest := 1.0, t.theta
+		for n, z := range cells {
+			each := 0.0
+			for _, x := range t.first[z] {
+				each += x.Prob
+			}
+			prob *= choose(rest, int(times[n])) * power(each, int(times[n]))
+			rest -= int(times[n])
+		}
+		sum += prob * before[state]
+		t.starts[state] = sum
+	}
+	t.lnN += math.Log(sum)
+}
+
+// roundingBound bounds the relative error of N̂ and of weights: every entry is a sum of at most as
+// many products as there are sets of free replicas of two sorts and more, or θ+1.
+func (t *blocks) roundingBound() float64 {
+	terms := 4*float64(t.theta) + 16
+	if len(t.sorts) > 1 {
+		terms += 8 * float64(t.theta)
+	}
+	return float64(t.steps) * terms * 0x1p-53 * (4 + t.most*float64(t.theta))
+}
+
+// build computes a layer from V̂ before the next block.
+//
+//	W_r(c) = max_F Σ_J Π_k Pr[Binom(F_k-c_k, η_k) = J_k] a_J,
+//	a_J = e^{|J| G} e^{|J|(|J|-1)/2 ‖c‖²/σ²} W_{r+1}(c+J),
+//	G = Σ_z m_z ρ(age of cell z) + |c| ρ(1) - Σ_k ρ of those of F_k that are not free for sure
+//
+// over the numbers F of replicas of each sort k that can be free, whether they took part or not.
+func (t *blocks) build(layer *blockLayer, s *shape, first int, after []float64) {
+	b := newBuilder(t, s, first)
+	for state := range s.row {
+		moves := s.after[s.place[state]:]
+		if s.row[state] < 0 {
+			layer.start[state] = after[moves[0]]
+			continue
+		}
+		b.begin(state)
+		rows := layer.rows[int(s.row[state])*s.length:]
+		next := rows[(s.length-1)*b.width : s.length*b.width]
+		for c := range next {
+			next[c] = after[moves[c]]
+		}
+		for r := s.length - 1; r >= 0; r-- {
+			into := layer.start[state : state+1]
+			if r > 0 {
+				into = rows[(r-1)*b.width : r*b.width]
+			}
+			b.step(into, next, r)
+			next = into
+		}
+	}
+}
+
+// builder computes the rows of one state.
+type builder struct {
+	t        *blocks
+	s        *shape
+	first    int     // step of the block
+	adjacent float64 // e^ρ(1)
+
+	cells []uint16
+	times []uint8
+	width int
+	parts []builderSort
+
+	share []float64 // of so many who take part: their overlaps, and with one another
+}
+
+// builderSort is what a state has of a sort: how many replicas may act, may be free at the step at
+// least and at most, or have been so at the step before, whether they took part since or not.
+type builderSort struct {
+	k, count, stride  int
+	least, most, seen int
+	relief            float64 // e^-ρ at least, for each who is free beyond the least
+	took, free        int     // of an entry
+	chances           *chances
+}
+
+func newBuilder(t *blocks, s *shape, first int) *builder {
+	return &builder{t: t, s: s, first: first, adjacent: math.Exp(t.reach[1]), share: make([]float64, t.theta+1)}
+}
+
+// begin turns to a state.
+func (b *builder) begin(state int) {
+	b.cells, b.times = b.s.states.of(state)
+	b.parts, b.width = b.parts[:0], 1
+	for k := range b.s.sorts {
+		count := 0
+		for n, z := range b.cells {
+			if b.s.actor[z] == k {
+				count += int(b.times[n])
+			}
+		}
+		if count > 0 {
+			b.parts = append(b.parts, builderSort{k: k, count: count, stride: b.width})
+		}
+		b.width *= count + 1
+	}
+}
+
+// step computes the row before a step from the one after it.
+func (b *builder) step(into, next []float64, r int) {
+	at := &b.s.steps[r]
+	x := 1.0
+	for n, z := range b.cells {
+		x *= at.gain[int(z)*(b.t.theta+1)+int(b.times[n])]
+	}
+	for p := range b.parts {
+		part := &b.parts[p]
+		part.chances = b.t.chances[b.first+r][b.s.sorts[part.k]]
+		b.count(part, at)
+		if part.seen = 0; r > 0 {
+			part.seen = b.most(part.k, b.s.steps[r-1].free)
+		}
+	}
+	if len(b.parts) == 1 {
+		b.one(into, next, x, &b.parts[0])
+		return
+	}
+	b.several(into, next, x, b.parts[0].chances.self)
+}
+
+// count sets how many replicas of a sort are free for sure, and how many may be. Those who are free
+// do not overlap.
+func (b *builder) count(p *builderSort, at *shapeStep) {
+	p.least, p.most, p.relief = 0, b.most(p.k, at.free), 0
+	for n, z := range b.cells {
+		if b.s.actor[z] != p.k {
+			continue
+		}
+		switch at.free[z] {
+		case isFree:
+			p.least += int(b.times[n])
+		case mayBeFree:
+			p.relief = max(p.relief, 1/at.gain[int(z)*(b.t.theta+1)+1])
+		}
+	}
+	if p.relief == 0 {
+		p.relief = 1
+	}
+}
+
+// most is how many replicas of a sort may be free.
+func (b *builder) most(k int, free []freedom) (most int) {
+	for n, z := range b.cells {
+		if b.s.actor[z] == k && free[z] != isBlocked {
+			most += int(b.times[n])
+		}
+	}
+	return most
+}
+
+// one is step where one sort may act.
+func (b *builder) one(into, next []float64, x float64, p *builderSort) {
+	for c := range p.seen + 1 {
+		high, each := 0.0, x
+		for free := p.least; free <= p.most; free++ {
+			if free >= c {
+				high = max(high, polynomial(p.chances.weighted[free-c], next[c:], each))
+			}
+			each *= p.relief
+		}
+		into[c] = high
+		x *= b.adjacent
+	}
+}
+
+// several is step where more sorts may act.
+func (b *builder) several(into, next []float64, x float64, self []float64) {
+	for entry := range into {
+		took, inside := 0, true
+		for i := range b.parts {
+			p := &b.parts[i]
+			p.took = entry / p.stride % (p.count + 1)
+			took += p.took
+			inside = inside && p.took <= p.seen
+		}
+		if !inside {
+			continue
+		}
+		into[entry] = b.worst(0, x*power(b.adjacent, took), self, next[entry:])
+	}
+}
+
+// worst is the largest sum over the numbers of free replicas of the sorts from one on.
+func (b *builder) worst(i int, x float64, self, next []float64) (high float64) {
+	if i == len(b.parts) {
+		product := 1.0
+		for j := range b.share {
+			b.share[j] = product * self[j]
+			product *= x
+		}
+		return b.sum(0, 0, next)
+	}
+	p := &b.parts[i]
+	for free := p.least; free <= p.most; free++ {
+		if free >= p.took {
+			p.free = free - p.took
+			high = max(high, b.worst(i+1, x, self, next))
+		}
+		x *= p.relief
+	}
+	return high
+}
+
+// sum is over the participations of the sorts from one on, after j of those before it.
+func (b *builder) sum(i, j int, next []float64) (sum float64) {
+	p := &b.parts[i]
+	row := p.chances.binomial[p.free]
+	for m, prob := range row {
+		switch {
+		case prob == 0:
+		case i == len(b.parts)-1:
+			sum += prob * b.share[j+m] * next[m*p.stride]
+		default:
+			sum += prob * b.sum(i+1, j+m, next[m*p.stride:])
+		}
+	}
+	return sum
+}
+
+// polynomial is Σ_j coef[j] x^j value[j].
+func polynomial(coef, value []float64, x float64) (sum float64) {
+	value = value[:len(coef)]
+	for j := len(coef) - 1; j >= 0; j-- {
+		sum = sum*x + coef[j]*value[j]
+	}
+	return sum
+}
+
+// power is x^m.
+func power(x float64, m int) float64 {
+	product := 1.0
+	for range m {
+		product *= x
+	}
+	return product
+}
+
+// binomials appends Pr[Binom(m, h) = j], j = 0 … m, to dst[:0].
+func binomials(dst []float64, m int, h float64) []float64 {
+	dst = dst[:0]
+	for range m + 1 {
+		dst = append(dst, 0)
+	}
+	at, step, p, ratio := 0, 1, 1-h, h/(1-h)
+	if h > .5 { // from the other end
+		at, step, p, ratio = m, -1, h, (1-h)/h
+	}
+	x := power(p, m)
+	for j := range m + 1 {
+		dst[at] = x
+		at += step
+		x *= ratio * float64(m-j) / float64(j+1)
+	}
+	return dst
+}
+
+// outline are the shapes of blocks without their states, which tell the work of any order.
+type outline []*shape
+
+func newOutline(l law.Law, steps int, c cut) (outline, error) {
+	t := &blocks{law: l, steps: steps, cut: c, begins: c.begin(steps), lists: map[int]*stateList{}, reach: []float64{0}}
+	if err := t.sortLabels(); err != nil {
+		return nil, err
+	}
+	return t.shapesOf()
+}
+
+// work is about how many multiplications a table of an order takes. Of blocks that are alike, some
+// go by before their layers are.
+func (o outline) work(theta int, steady bool) (sum float64) {
+	run := 0
+	for block, s := range o {
+		if run++; block == 0 || o[block-1] != s {
+			run = 0
+		}
+		cells := len(s.cells)
+		if steady && run > 8*cells {
+			continue
+		}
+		acting := 0
+		for _, k := range s.actor {
+			if k >= 0 {
+				acting++
+			}
+		}
+		each := float64(theta) * float64(acting) / float64(cells)
+		sum += float64(s.length) * blockStates(theta, cells-1) * (6 + (1+each)*(1+each/2))
+	}
+	return sum
+}
+
+// blockSource is a table of F5.9.
+type blockSource struct{ table *blocks }
+
+func newBlockSource(f blocked, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (source, error) {
+	if size < 1 || size > s.MinSep {
+		return nil, fmt.Errorf("%w: blocks of %d steps at min-sep %d", ErrTable, size, s.MinSep)
+	}
+	l, c := f.blocks(s, size)
+	t, err := newBlocks(l, order, c, columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep, most)
+	if err != nil {
+		return nil, err
+	}
+	return blockSource{t}, nil
+}
+
+func (s blockSource) logN() float64 {
+	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
+}
+
+func (s blockSource) walkError() float64 {
+	return float64(s.table.steps) * float64(s.table.theta+4) * 4e-15
+}
+
+func (s blockSource) walkable() bool { return true }

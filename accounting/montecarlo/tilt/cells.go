@@ -1,0 +1,571 @@
+package tilt
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/accounting/montecarlo/internal/law"
+)
+
+// cell is a set of labels that a table in blocks does not tell apart: those that participations in
+// an interval of steps have led to, or a single label without age.
+type cell struct {
+	labels   []int // before the first step of a block, ascending
+	from, to int   // the interval, in steps from the block's first; from = to: no age matters
+	origin   int   // the first sort that participations lead to the same labels; -1 before the run
+}
+
+// compareCells puts cells without an age first, then the oldest: those who took part in a block are
+// taken from the first cells that may have been free. See [shape.leave].
+func compareCells(a, b cell) int {
+	if (a.from == a.to) != (b.from == b.to) {
+		return cmp.Compare(b.from, a.from) // 0 without an age, else below 0
+	}
+	return cmp.Or(cmp.Compare(a.from, b.from), slices.Compare(a.labels, b.labels))
+}
+
+// alike says whether two cells before a block are one.
+func (c cell) alike(other cell) bool {
+	return c.from == other.from && c.to == other.to && c.origin == other.origin && (c.from < c.to || slices.Equal(c.labels, other.labels))
+}
+
+// freedom says whether replicas of a cell may take part at a step.
+type freedom uint8
+
+const (
+	isBlocked freedom = iota // none may
+	mayBeFree                // some may
+	isFree                   // all may
+)
+
+// shape is what blocks have in common that begin with the same cells.
+type shape struct {
+	cells  []cell
+	length int   // steps
+	sorts  []int // of the labels that may be free in the block
+	actor  []int // of each cell, its sort's place in sorts; -1 where nobody may be free
+	steps  []shapeStep
+	next   []cell
+	into   []int // where a cell goes with the next block
+	fresh  []int // and those of each sort of sorts who take part
+
+	states *stateList
+	place  []int32 // of each state in after, and its end
+	row    []int32 // and in the rows of a step; -1 where nobody may be free
+	size   int     // entries of a step's rows
+	after  []int32 // the states before the next block, by how many of each sort take part
+}
+
+// shapeStep is about one step of the blocks of a shape.
+type shapeStep struct {
+	free []freedom // of every cell
+	gain []float64 // e^{m ρ} at [cell·(θ+1) + m], with the overlap ρ at the least age
+}
+
+// stateList are the multisets of θ cells of so many, in the order of their numbers: the cells of
+// state s and how many replicas are in each are at begins[s] up to begins[s+1].
+type stateList struct {
+	begins []int32
+	cell   []uint16
+	times  []uint8
+}
+
+func (l *stateList) of(state int) (cells []uint16, times []uint8) {
+	from, to := l.begins[state], l.begins[state+1]
+	return l.cell[from:to], l.times[from:to]
+}
+
+// shapesOf makes the shapes of all blocks, and the cells before the first.
+func (t *blocks) shapesOf() ([]*shape, error) {
+	all := make([]*shape, len(t.begins)-1)
+	known, cells := map[string]*shape{}, t.firstCells()
+	var key []byte
+	for block := range all {
+		begin, end := t.begins[block], t.begins[block+1]
+		key = t.key(key[:0], cells, begin, end)
+		s := known[string(key)]
+		if s == nil {
+			var err error
+			if s, err = t.newShape(cells, begin, end); err != nil {
+				return nil, err
+			}
+			known[string(key)] = s
+		}
+		all[block], cells = s, s.next
+	}
+	return all, nil
+}
+
+// key is the same for blocks of one shape.
+func (t *blocks) key(key []byte, cells []cell, begin, end int) []byte {
+	add := func(x int) { key = binary.AppendVarint(key, int64(x)) }
+	if t.every > 0 {
+		add(begin % t.every)
+	}
+	add(end - begin)
+	add(min(1, t.steps-end))
+	for _, c := range cells {
+		add(c.from)
+		add(c.to)
+		add(c.origin)
+		add(len(c.labels))
+		for _, x := range c.labels {
+			add(x)
+		}
+	}
+	return key
+}
+
+// sortLabels numbers the sorts of free labels that ever take part: those of one hazard, which a
+// participation leads to one label.
+func (t *blocks) sortLabels() error {
+	t.sortOf = make([]int, t.law.Labels())
+	for x := range t.sortOf {
+		t.sortOf[x] = -1
+		if !t.law.Free(x) || !t.acts(x) {
+			continue
+		}
+		if t.law.Age(x) > 0 {
+			return fmt.Errorf("%w in blocks: columns of one example overlap", ErrTable)
+		}
+		k := slices.IndexFunc(t.sorts, func(labels []int) bool { return t.same(x, labels[0]) })
+		if k < 0 {
+			k, t.sorts = len(t.sorts), append(t.sorts, nil)
+		}
+		t.sortOf[x], t.sorts[k] = k, append(t.sorts[k], x)
+	}
+	_, kinds := t.law.Kind(0)
+	for x, sort := range t.sortOf {
+		for kind := range kinds {
+			if sort >= 0 && t.sortOf[t.law.Enter(x, kind, false)] != sort {
+				return fmt.Errorf("%w in blocks: free labels do not stay free alike", ErrTable)
+			}
+		}
+	}
+	for _, labels := range t.sorts {
+		t.origins = append(t.origins, slices.IndexFunc(t.sorts, func(other []int) bool { return t.joined(labels[0], other[0]) }))
+	}
+	return nil
+}
+
+// joined says whether participations lead two free labels to one.
+func (t *blocks) joined(x, y int) bool {
+	_, kinds := t.law.Kind(0)
+	for kind := range kinds {
+		if t.law.Enter(x, kind, true) != t.law.Enter(y, kind, true) {
+			return false
+		}
+	}
+	return true
+}
+
+// same says whether two free labels are of one sort.
+func (t *blocks) same(x, y int) bool {
+	if !t.joined(x, y) {
+		return false
+	}
+	for i := range t.steps {
+		if t.law.Hazard(x, i) != t.law.Hazard(y, i) {
+			return false
+		}
+	}
+	return true
+}
+
+// acts says whether a free label has a hazard.
+func (t *blocks) acts(label int) bool {
+	for i := range t.steps {
+		if t.law.Hazard(label, i) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// firstCells are those of the starts: waits are participations before the run.
+func (t *blocks) firstCells() (cells []cell) {
+	list, _ := t.law.Starts()
+	for _, s := range list {
+		if s.Prob > 0 {
+			cells = addTo(cells, t.startCell(s.Label))
+		}
+	}
+	slices.SortFunc(cells, compareCells)
+	t.first = make([][]law.Start, len(cells))
+	for _, s := range list {
+		if s.Prob == 0 {
+			continue
+		}
+		z := slices.IndexFunc(cells, func(c cell) bool { return slices.Contains(c.labels, s.Label) })
+		t.first[z] = append(t.first[z], s)
+	}
+	return cells
+}
+
+// startCell is the cell of one start.
+func (t *blocks) startCell(label int) cell {
+	age := t.law.Age(label)
+	if age == 0 {
+		return cell{labels: []int{label}, origin: -1}
+	}
+	from, to := t.before(-age)
+	return cell{labels: []int{label}, from: from, to: to, origin: -1}
+}
+
+// addTo adds a cell, or its labels to the one that has the same participations.
+func addTo(cells []cell, c cell) []cell {
+	for z := range cells {
+		if cells[z].alike(c) {
+			cells[z].labels = union(cells[z].labels, c.labels)
+			return cells
+		}
+	}
+	return append(cells, c)
+}
+
+func union(a, b []int) []int {
+	all := append(slices.Clone(a), b...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// freeFrom is the step at which a label before a step is first free, and its sort then; -1 if it
+// never takes part.
+func (t *blocks) freeFrom(label, step int) (at, sort int) {
+	if at = t.law.FreeAt(label, step); at >= t.steps {
+		return at, -1
+	}
+	return at, t.sortOf[t.law.Pass(label, step, at)]
+}
+
+// releases are the steps from begin on at which the labels of a cell are free, begin for those who
+// are free by then, and their sort, -1 where nobody of them takes part before end.
+func (t *blocks) releases(c cell, begin, end int) (at []int, sort int, err error) {
+	sort = -1
+	for _, label := range c.labels {
+		step, of := t.freeFrom(label, begin)
+		if of < 0 {
+			step = math.MaxInt
+		}
+		if at = append(at, step); step >= end {
+			continue
+		}
+		if sort >= 0 && sort != of {
+			return nil, 0, fmt.Errorf("%w in blocks: labels of one interval are free in two ways", ErrTable)
+		}
+		sort = of
+	}
+	return at, sort, nil
+}
+
+func (t *blocks) newShape(cells []cell, begin, end int) (*shape, error) {
+	s := &shape{cells: cells, length: end - begin, steps: make([]shapeStep, end-begin)}
+	var at [][]int
+	var latest []int // releases so far, of every sort
+	for _, c := range cells {
+		steps, sort, err := t.releases(c, begin, end)
+		if err != nil {
+			return nil, err
+		}
+		at = append(at, steps)
+		k := slices.Index(s.sorts, sort)
+		if sort >= 0 && k < 0 {
+			k = len(s.sorts)
+			s.sorts, latest = append(s.sorts, sort), append(latest, begin)
+		}
+		if s.actor = append(s.actor, k); k < 0 {
+			continue
+		}
+		if slices.Min(steps) < latest[k] { // see leave
+			return nil, fmt.Errorf("%w in blocks: a participation before another blocks for longer", ErrTable)
+		}
+		latest[k] = slices.Max(steps)
+	}
+	for r := range s.steps {
+		s.steps[r] = t.shapeStep(s, at, begin, begin+r)
+	}
+	if err := t.advance(s, begin, end); err != nil {
+		return nil, err
+	}
+	if states := max(t.count(len(cells)), t.count(len(s.next))); !(states <= maxStates) || len(cells) > math.MaxUint16 {
+		return nil, fmt.Errorf("%w: order %d in blocks has %.3g states", ErrTable, t.theta, states)
+	}
+	t.listMoves(s)
+	return s, nil
+}
+
+func (t *blocks) shapeStep(s *shape, at [][]int, begin, i int) shapeStep {
+	step := shapeStep{gain: make([]float64, 0, len(s.cells)*(t.theta+1))}
+	for z, c := range s.cells {
+		free := isBlocked
+		switch {
+		case s.actor[z] < 0:
+		case slices.Max(at[z]) <= i:
+			free = isFree
+		case slices.Min(at[z]) <= i:
+			free = mayBeFree
+		}
+		overlap := 0.0
+		if age := t.leastAge(c, begin, i); c.origin >= 0 && age > 0 {
+			overlap = t.reach[min(age, len(t.reach)-1)]
+		}
+		for m := range t.theta + 1 {
+			step.gain = append(step.gain, math.Exp(float64(m)*overlap))
+		}
+		step.free = append(step.free, free)
+	}
+	return step
+}
+
+// leastAge is that of a cell's labels that still have one at a step.
+func (t *blocks) leastAge(c cell, begin, i int) (least int) {
+	for _, label := range c.labels {
+		if age := t.law.Age(label); age == 0 || least > 0 && age+i-begin >= least {
+			continue // ages only grow, or are of no matter any more
+		}
+		if age := t.law.Age(t.law.Pass(label, begin, i)); age > 0 && (least == 0 || age < least) {
+			least = age
+		}
+	}
+	return least
+}
+
+// advance sets the cells before the next block, and where replicas go.
+func (t *blocks) advance(s *shape, begin, end int) error {
+	length := end - begin
+	if end == t.steps { // there is none
+		s.next, s.into, s.fresh = []cell{{labels: []int{0}, origin: -1}}, make([]int, len(s.cells)), make([]int, len(s.sorts))
+		return nil
+	}
+	var moved []cell // of every cell, then of every sort
+	for _, c := range s.cells {
+		moved = append(moved, t.passed(c, begin, end))
+	}
+	for k, sort := range s.sorts {
+		c := cell{from: -length, to: 0, origin: t.origins[sort]}
+		for _, x := range t.sorts[sort] {
+			for i := begin; i < end; i++ {
+				if !t.reached(s, k, x, begin, i) {
+					continue
+				}
+				kind, _ := t.law.Kind(i + 1)
+				entered := t.law.Enter(x, kind, true)
+				if at, sort := t.freeFrom(entered, i+1); at < end && sort >= 0 {
+					return fmt.Errorf("%w in blocks of %d steps: whoever takes part may do so again in the same block", ErrTable, length)
+				}
+				c.labels = append(c.labels, t.law.Pass(entered, i+1, end))
+			}
+		}
+		c.labels = union(c.labels, nil)
+		moved = append(moved, t.settled(c))
+	}
+	t.merge(moved)
+	for _, c := range moved {
+		s.next = addTo(s.next, c)
+	}
+	slices.SortFunc(s.next, compareCells)
+	for m, c := range moved {
+		z := slices.IndexFunc(s.next, c.alike)
+		if m < len(s.cells) {
+			s.into = append(s.into, z)
+		} else {
+			s.fresh = append(s.fresh, z)
+		}
+	}
+	return nil
+}
+
+// reached says whether a replica of an acting cell of a sort may have a free label at a step.
+func (t *blocks) reached(s *shape, k, label, begin, i int) bool {
+	for z, c := range s.cells {
+		if s.actor[z] != k || s.steps[i-begin].free[z] == isBlocked {
+			continue
+		}
+		if len(t.sorts[s.sorts[k]]) == 1 {
+			return true
+		}
+		for _, x := range c.labels {
+			if t.law.Pass(x, begin, i) == label {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passed is a cell before the next block, of those who do not take part.
+func (t *blocks) passed(c cell, begin, end int) cell {
+	next := cell{from: c.from - (end - begin), to: c.to - (end - begin), origin: c.origin}
+	if c.from == c.to {
+		next.from, next.to = 0, 0
+	}
+	for _, x := range c.labels {
+		next.labels = append(next.labels, t.law.Pass(x, begin, end))
+	}
+	next.labels = union(next.labels, nil)
+	return t.settled(next)
+}
+
+// settled drops the ages of a cell of which none matters.
+func (t *blocks) settled(c cell) cell {
+	if len(c.labels) == 1 && t.law.Age(c.labels[0]) == 0 {
+		return cell{labels: c.labels, origin: -1}
+	}
+	return c
+}
+
+// merge makes one interval of neighbours whose length is at most a share, t.merged, of the age of
+// the latest step in them.
+func (t *blocks) merge(cells []cell) {
+	if t.merged == 0 {
+		return
+	}
+	order := make([]int, 0, len(cells))
+	for z, c := range cells {
+		if c.from < c.to {
+			order = append(order, z)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(cells[a].origin, cells[b].origin), cmp.Compare(cells[b].to, cells[a].to))
+	})
+	group := 0 // the first cell of those that are one
+	for n := 1; n < len(order); n++ {
+		last, c := &cells[order[group]], &cells[order[n]]
+		if c.origin != last.origin || c.to != last.from || float64(last.to-c.from) > t.merged*float64(1-last.to) {
+			group = n
+			continue
+		}
+		for _, z := range order[group : n+1] {
+			cells[z].from, cells[z].to = c.from, last.to
+		}
+	}
+}
+
+// listMoves numbers the states before a block of the shape, and those after.
+func (t *blocks) listMoves(s *shape) {
+	if most := max(len(s.cells), len(s.next)); len(t.binomial) <= most {
+		t.binomial = newMultisets(2*most, t.theta+1)
+	}
+	s.states = t.statesOf(len(s.cells))
+	states := len(s.states.begins) - 1
+	s.place, s.row = make([]int32, states+1), make([]int32, states)
+	before, after := make([]uint8, len(s.cells)), make([]uint8, len(s.next))
+	counts, took := make([]int, len(s.sorts)), make([]int, len(s.sorts))
+	for state := range states {
+		cells, times := s.states.of(state)
+		clear(before)
+		clear(counts)
+		width := 1
+		for n, z := range cells {
+			before[z] = times[n]
+			if k := s.actor[z]; k >= 0 {
+				counts[k] += int(times[n])
+			}
+		}
+		for _, n := range counts {
+			width *= n + 1
+		}
+		s.place[state], s.row[state] = int32(len(s.after)), -1
+		if width > 1 {
+			s.row[state] = int32(s.size)
+			s.size += width
+		}
+		clear(took)
+		for range width {
+			s.leave(after, before, took)
+			s.after = append(s.after, int32(t.rank(after)))
+			for k := range took {
+				if took[k]++; took[k] <= counts[k] {
+					break
+				}
+				took[k] = 0
+			}
+		}
+	}
+	s.place[states] = int32(len(s.after))
+}
+
+// leave sets the counts of the next block's cells from those of this one, and from how many of each
+// sort took part. All free labels of a sort are alike: so it does not matter from which cells of
+// those who may have been free they are taken, as long as those become free first. They are taken
+// from the first cells, in the order of compareCells.
+func (s *shape) leave(after, before []uint8, took []int) {
+	clear(after)
+	for z, n := range before {
+		after[s.into[z]] += n
+	}
+	for k, n := range took {
+		after[s.fresh[k]] += uint8(n)
+		for z := 0; n > 0; z++ {
+			if s.actor[z] == k {
+				gone := min(n, int(before[z]))
+				after[s.into[z]] -= uint8(gone)
+				n -= gone
+			}
+		}
+	}
+}
+
+// count is how many states so many cells have.
+func (t *blocks) count(cells int) float64 { return blockStates(t.theta, cells-1) }
+
+// blockStates is C(θ+parts, parts).
+func blockStates(theta, parts int) float64 {
+	count := 1.0
+	for j := 1; j <= parts; j++ {
+		count *= float64(theta+j) / float64(j)
+	}
+	return count
+}
+
+// rank numbers the states: Σ_j C(m_1+…+m_j + j-1, j) over all cells but the last.
+func (t *blocks) rank(counts []uint8) (number int) {
+	sum := 0
+	for z, m := range counts[:len(counts)-1] {
+		sum += int(m)
+		number += t.binomial[z+1][sum]
+	}
+	return number
+}
+
+func (t *blocks) statesOf(cells int) *stateList {
+	if l := t.lists[cells]; l != nil {
+		return l
+	}
+	states := int(t.count(cells) + .5)
+	all := make([]uint8, states*cells)
+	counts := make([]uint8, cells)
+	eachCounts(counts[1:], t.theta, func(left int) {
+		counts[0] = uint8(left)
+		copy(all[t.rank(counts)*cells:], counts)
+	})
+	l := &stateList{begins: make([]int32, 1, states+1)}
+	for len(all) > 0 {
+		for z, m := range all[:cells] {
+			if m > 0 {
+				l.cell, l.times = append(l.cell, uint16(z)), append(l.times, m)
+			}
+		}
+		l.begins = append(l.begins, int32(len(l.cell)))
+		all = all[cells:]
+	}
+	t.lists[cells] = l
+	return l
+}
+
+// eachCounts calls f for every filling of counts whose sum is at most left, and leaves them 0.
+func eachCounts(counts []uint8, left int, f func(left int)) {
+	if len(counts) == 0 {
+		f(left)
+		return
+	}
+	for m := range left + 1 {
+		counts[0] = uint8(m)
+		eachCounts(counts[1:], left-m, f)
+	}
+	counts[0] = 0
+}
