@@ -29,15 +29,18 @@ func TestPrism(t *testing.T) {
 		p.clean("out")
 		return string(out), hashes(t, filepath.Join(p.dir, "out"))
 	}
-	if _, files := bench("bound --graph graph.tsv --header no --max-per-owner 3 --key key"); len(files) < 3 {
-		t.Fatalf("bound left %v", files)
-	}
-	if err := os.Rename(filepath.Join(p.dir, "out"), filepath.Join(p.dir, "graph")); err != nil {
-		t.Fatal(err)
+	for table, how := range map[string]string{"graph": "--max-per-owner 3", "pools": "--pools 4"} {
+		if _, files := bench("bound --graph graph.tsv --header no --key key " + how); len(files) < 3 {
+			t.Fatalf("bound %s left %v", how, files)
+		}
+		if err := os.Rename(filepath.Join(p.dir, "out"), filepath.Join(p.dir, table)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	form := "form --bounded graph --key key --steps 64 --shards 3 --scheme "
 	for i, args := range []string{
 		"bound --graph graph.tsv --header no --max-per-owner 2 --key key --buckets 3",
+		"bound --graph graph.tsv --header no --pools 4 --key key --buckets 3",
 		"bound --graph graph.tsv --header no --max-per-owner 3 --duplicates --max-neighborhood 3 --key key",
 		"form --graph graph.tsv --header no --scheme poisson --steps 64 --prob 0.01 --key key",
 		form + "b-min-sep --min-sep 4 --batch-size 20 --parquet",
@@ -48,9 +51,11 @@ func TestPrism(t *testing.T) {
 		form + "cyclic-poisson --min-sep 4 --batch-size 20 --secret-partition",
 		form + "multi-owner --min-sep 4 --batch-size 20 --buckets 3",
 		form + "fixed --min-sep 4 --batch-size 20 --max-participations 2",
+		"form --bounded pools --scheme rotation --steps 64 --epoch-steps 16 --shards 3 --key key",
 		"form --examples 5000 --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --key key",
 		"form --examples 5000 --scheme fixed --steps 64 --min-sep 4 --batch-size 20 --key key",
 		"account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --examples 3000 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000",
+		"account --scheme rotation --steps 64 --epoch-steps 16 --examples 3000 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000",
 		"noise --strategy strategy.json --noise-multiplier 2 --steps 64 --coordinates 3000 --shards 3 --key key",
 	} {
 		direct, want := bench(args)

@@ -280,6 +280,7 @@ var forms = []struct{ name, args string }{
 	{"poisson", "--bounded graph --scheme poisson --steps 100 --batch-size 64"},
 	{"balls-in-bins", "--examples 100000 --scheme balls-in-bins --steps 100 --min-sep 20"},
 	{"cyclic-poisson", "--examples 100000 --scheme cyclic-poisson --steps 100 --min-sep 10 --batch-size 100 --secret-partition"},
+	{"rotation", "--bounded pools --scheme rotation --steps 100 --epoch-steps 25 --shards 3"},
 	{"multi-owner", "--bounded wide --scheme multi-owner --steps 200 --min-sep 4 --batch-size 100 --buckets 5"},
 	{"fixed", "--bounded graph --scheme fixed --steps 100 --min-sep 4 --batch-size 64 --max-participations 2"},
 }
@@ -303,11 +304,13 @@ func allPipelines(t *testing.T, on *flink.Cluster, flags []string) {
 	both("bound", "graph", "bound --graph "+demoGraph+" --max-per-owner 2 --key key --out graph --json")
 	both("bound-job", "job", "bound --graph "+demoGraph+" --max-per-owner 2 --buckets 1 --key key --out job --json")
 	both("bound-copies", "copies", "bound --graph "+demoGraph+" --max-per-owner 3 --duplicates --max-neighborhood 40 --buckets 3 --key key --out copies --json")
+	both("bound-pools", "pools", "bound --graph "+demoGraph+" --pools 4 --buckets 3 --key key --out pools --json")
 	b.must(strings.Fields("bound --graph " + demoGraph + " --max-per-owner 20 --key key --out wide --quiet")...)
 	for _, f := range forms {
 		both("form-"+f.name, f.name, "form "+f.args+" --key key --out "+f.name+" --json")
 	}
 	both("account", "account", "account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --examples 320 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000 --out account")
+	both("account-rotation", "rotated", "account --scheme rotation --steps 64 --epoch-steps 16 --examples 320 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000 --out rotated")
 	for _, n := range noises {
 		b.must(strings.Fields("strategy " + n.args + " --out " + n.name + ".json --quiet")...)
 		both("noise-"+n.name, "noise-"+n.name, "noise --strategy "+n.name+".json --noise-multiplier 0.9 --steps 100 --coordinates 30000 --shards 3 --key key --out noise-"+n.name+" --json")
