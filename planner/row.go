@@ -89,7 +89,7 @@ const (
 
 // stepSeconds is what a sample takes for each of its steps: at a small ε, where orders are high, up
 // to three times as much.
-var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.12e-6, "balls-in-bins": 0.04e-6}
+var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
 
 // verifySamples is how many times M/δ samples a certificate draws that accepts up to .85 δ,
 // estimates included; farShare is the part of them that a direction needs whose divergence is far
