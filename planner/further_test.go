@@ -44,5 +44,11 @@ func TestWeakPlans(t *testing.T) {
 		if got := r.weak(); len(got) != c.reasons {
 			t.Errorf("%+v: %q", c, got)
 		}
+		shared := r.Populations[0]
+		shared.Owners, shared.Protected = 0, c.owners // examples of several owners
+		r.Populations = []Population{shared}
+		if got := r.weak(); len(got) != c.reasons {
+			t.Errorf("%+v, of several owners: %q", c, got)
+		}
 	}
 }

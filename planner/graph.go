@@ -60,13 +60,15 @@ func populations(ctx context.Context, graph *ownergraph.Graph, perOwner []int) (
 			p.Examples += int64(copies)
 			owners := graph.OwnersOf.At(example)
 			shared = shared || copies > 1 || copies > 0 && len(owners) > 1
-			if copies > 0 && !seen[owners[0]] {
-				seen[owners[0]] = true
-				p.Owners++
+			for _, owner := range owners {
+				if copies > 0 && !seen[owner] {
+					seen[owner] = true
+					p.Protected++
+				}
 			}
 		}
-		if shared {
-			p.Owners = 0
+		if !shared {
+			p.Owners = p.Protected
 		}
 		list = append(list, p)
 		if ctx.Err() != nil {

@@ -195,7 +195,7 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 func (r *Request) weak() []string {
 	claim := accounting.Guarantee{{Epsilon: r.Epsilon, Delta: r.Delta}}
 	last := r.Populations[len(r.Populations)-1]
-	protected := last.Owners
+	protected := max(last.Owners, last.Protected)
 	if r.Numbered || r.Unit == accounting.UnitExample {
 		protected = last.Examples
 	}

@@ -29,6 +29,9 @@ type Population struct {
 	// Owners is how many owners have examples that are kept, where each of these has one owner:
 	// only then can owners be sampled. Else 0.
 	Owners int64 `json:"owners,omitempty"`
+
+	// Protected is how many owners have examples that are kept; 0 where that is not known.
+	Protected int64 `json:"protected,omitempty"`
 }
 
 // Kept is the part of the examples that bounding leaves.

@@ -34,6 +34,7 @@ func WriteComparison(w io.Writer, a, b *Run) error {
 		s.Rows = append(s.Rows, []string{f.Name, f.Value, right[i].Value, same})
 	}
 	p.Lead = comparison(a, b, nameA, nameB)
+	s.Open = true
 	p.Sections = []Section{s}
 	for i, r := range []*Run{a, b} {
 		if r.Certificate == nil {
@@ -44,7 +45,7 @@ func WriteComparison(w io.Writer, a, b *Run) error {
 		if i == 1 { // identifiers of a page are its own
 			f.SVG = template.HTML(strings.NewReplacer(`"tradeoff-t"`, `"tradeoff2-t"`, `"tradeoff-d"`, `"tradeoff2-d"`, `tradeoff-t tradeoff-d`, `tradeoff2-t tradeoff2-d`).Replace(string(f.SVG)))
 		}
-		p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("attacks%d", i), Title: name[r], Text: []string{r.Report.Verdict}, Figures: []Figure{f}})
+		p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("attacks%d", i), Title: name[r], Open: true, Text: []string{r.Report.Verdict}, Figures: []Figure{f}})
 	}
 	return p.write(w)
 }

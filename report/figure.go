@@ -139,6 +139,9 @@ func dotsOf(points plotter.XYs, c color.Color) *plotter.Scatter {
 
 // bars draws shares of whole numbers.
 func bars(id, title, alt, x, y string, labels []string, series []barSeries) template.HTML {
+	if len(labels) < 2 { // a single bar shows nothing: the words and the numbers say it
+		return ""
+	}
 	p := chart(x, y)
 	room := 240.0
 	if len(series) > 1 { // a gap between groups

@@ -35,6 +35,7 @@ type Section struct {
 	Folded    string     // the text in place of the rows until they are opened; "" where they are shown
 	Figures   []Figure
 	Quote     []Quote
+	Open      bool // shown unasked: the others are folded under their headings
 }
 
 // table is a table with its headings and its caption.
@@ -84,6 +85,7 @@ func (r *Run) Write(w io.Writer, o Options) error {
 	p.Lead, p.Sign = r.lead(), r.sign()
 	for _, s := range []*Section{r.promise(), r.secret(o), r.trainer(), r.attacks(), r.sizes(), r.alternatives(), r.participations(), r.strategy(), r.bounds(), r.verification(), r.candidates(), r.folders(), r.checks(), r.cite()} {
 		if s != nil {
+			s.Open = len(p.Sections) == 0 || r.Report.State == inspect.StateBroken
 			p.Sections = append(p.Sections, *s)
 		}
 	}
