@@ -604,8 +604,10 @@ func (s blockSource) logN() float64 {
 	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
 }
 
+// walkError: a step adds what rounding changes in its terms, and in the sum of the units that leaps
+// over blocks go by.
 func (s blockSource) walkError() float64 {
-	return float64(s.table.steps) * float64(s.table.theta+4) * 4e-15
+	return float64(s.table.steps) * (float64(s.table.theta+4)*4e-15 + math.Abs(s.table.lnN)*0x1p-52)
 }
 
 func (s blockSource) walkable() bool { return true }

@@ -706,7 +706,7 @@ func TestTablesOfOthersAreRefused(t *testing.T) {
 			t.Errorf("tables %d: %v", tables, err)
 		}
 	}
-	p.Members[0].Block = 0
+	p.Members[0].Block, p.Members[0].Tables = 0, blockTables
 	if p.Validate() == nil {
 		t.Error("tables in blocks without a block are valid")
 	}
