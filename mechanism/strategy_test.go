@@ -105,7 +105,7 @@ func TestReadStrategyRefuses(t *testing.T) {
 		{`{"version":1,"kind":"toeplitz","steps":1,"toeplitz":[1,2]}`, "must be 1 to 1"},
 		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[0,2]}`, "above 0"},
 		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[1e999]}`, "1e999"},
-		{`{"version":1,"kind":"toeplitz","steps":3000000000,"toeplitz":[1]}`, "must be 1 to 100000000"},
+		{`{"version":1,"kind":"toeplitz","steps":3000000000,"toeplitz":[1]}`, "must be 1 to 16777216"},
 		{`{"version":1,"kind":"toeplitz","steps":3}`, "exactly one"},
 		{`{"version":1,"kind":"toeplitz","steps":3,"toeplitz":[1],"columns":[[1],[1],[1]]}`, "exactly one"},
 		{`{"version":1,"kind":"dense","steps":3,"columns":[[1],[1],[1,1]]}`, "must be 1 to 1"},

@@ -7,8 +7,8 @@ import (
 	"minsep/internal/param"
 )
 
-// MaxSteps is the largest number of steps of a strategy.
-const MaxSteps = 100_000_000
+// MaxSteps is the largest number of steps of a strategy: as many as a certificate may have.
+const MaxSteps = 1 << 24
 
 // stabilitySteps is how many leading steps of a longer Toeplitz strategy are tried for stability.
 const stabilitySteps = 1 << 21

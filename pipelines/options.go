@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 
@@ -114,6 +115,9 @@ func (o Options) validateJob(c *param.Checker) {
 	for _, name := range strings.Split(o.Out, "/") {
 		c.Require(len(name) <= maxName, "out", fmt.Sprintf("…/%.20s…", name), fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName))
 	}
+	for _, folder := range resultFolders {
+		c.Require(!isLink(o.Out, folder), "out", store.Join(o.Out, folder), "is a link, where a folder must be: what is written there would be outside of the run directory; put the whole run directory on the other disk, and remove the link")
+	}
 	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
 	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made; let a schedule start the command itself, as in deploy/dataflow and deploy/airflow")
 	if e.runner == "dataflow" {
@@ -121,6 +125,18 @@ func (o Options) validateJob(c *param.Checker) {
 	} else {
 		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
 	}
+}
+
+// resultFolders are the folders of a run directory that stages write in.
+var resultFolders = []string{manifest.BoundedFolder, manifest.StrategyFolder, manifest.LedgerFolder, manifest.BatchesFolder, manifest.MaterializedFolder, manifest.NoiseFolder}
+
+// isLink says whether a folder of a run directory on this machine is a link.
+func isLink(out, folder string) bool {
+	if out == "" || store.Shared(out) {
+		return false
+	}
+	info, err := os.Lstat(store.Join(out, folder))
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // isFile says whether a path leads to a file of this machine.

@@ -43,7 +43,7 @@ func (r *Run) promise() *Section {
 	}
 	s.Facts = append(s.Facts,
 		Fact{"Status", string(c.Status)},
-		Fact{"Noise multiplier σ", fmt.Sprintf("%.6g, in units of the clip norm", c.NoiseMultiplier)},
+		Fact{"Noise multiplier σ", accounting.RoundedUp(c.NoiseMultiplier, 6) + ", in units of the clip norm"},
 		Fact{"Sampling", fmt.Sprintf("%s, %d steps, separation %d", c.Run.Sampler.Kind().Name, c.Run.Sampler.Scheme().NumSteps(), c.Run.Sampler.Scheme().Separation())},
 		Fact{"Strategy", described(c.Run.Strategy)})
 	return s

@@ -1,12 +1,14 @@
 package stages
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 
 	"minsep/accounting"
+	"minsep/accounting/ledger"
 	"minsep/internal/store"
 	"minsep/manifest"
 )
@@ -60,6 +62,42 @@ func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, 
 		return c, nil
 	}
 	panic("unreachable")
+}
+
+// CheckClaim returns the fault of a certificate in a run directory that is not, byte for byte, the
+// certificate that the ledger beside it gives: one of the two was altered. It returns nil without a
+// certificate or a ledger. It computes no bound again, as inspect does.
+func CheckClaim(ctx context.Context, run string) error {
+	name, err := FindClaim(ctx, run)
+	if err != nil || name == "" {
+		return err
+	}
+	path := store.Join(run, name)
+	data, err := ReadFile(ctx, path)
+	if err != nil {
+		return err
+	}
+	c, err := accounting.ParseCertificate(data)
+	if err != nil {
+		return err
+	}
+	l, err := ledger.Read(ctx, store.Join(run, manifest.LedgerFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var again *accounting.Certificate
+	var given []byte
+	if err == nil {
+		again, err = l.Certificate()
+	}
+	if err == nil {
+		given, err = again.As(c.Minor).Encode()
+	}
+	if err == nil && bytes.Equal(given, data) || store.Failed(err) || ctx.Err() != nil {
+		return err
+	}
+	return &ParamError{Package: "stages", Param: "certificate", Value: path,
+		Rule: "is not the one that the ledger beside it gives: one of the two was altered, or another verification was begun; `minsep inspect " + run + "` says more, and `minsep account` repeated makes it again"}
 }
 
 // Misnamed says that a certificate is not in the file where one of its status belongs; "" if it is.

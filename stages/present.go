@@ -122,9 +122,9 @@ func ReadPresent(ctx context.Context, out string, without ...string) (p Present,
 		{manifest.BatchesFolder, func(path string) (err error) { p.batches, err = p.readBatches(ctx, path); return err }},
 		{manifest.CertificateFile, func(string) (err error) {
 			if p.certificate, err = ReadCertificate(ctx, out); errors.Is(err, fs.ErrNotExist) {
-				err = nil
+				return nil
 			}
-			return err
+			return errors.Join(err, CheckClaim(ctx, out))
 		}},
 		{manifest.NoiseFolder, func(path string) (err error) { p.noise, err = p.readNoise(ctx, path); return err }},
 	} {

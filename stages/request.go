@@ -140,8 +140,9 @@ func digestOf(s *mechanism.Strategy) (manifest.Digest, error) {
 }
 
 // Earlier lists the protocols with samples in and beside the ledger in a folder, whatever they are
-// for: they were seen before the next protocol is fixed. Of many that are tried until one is
-// accepted, each may be accepted in error.
+// for, and the protocols that one of these counts, be they there any more or not: they were seen
+// before the next protocol is fixed. Of many that are tried until one is accepted, each may be
+// accepted in error.
 func Earlier(ctx context.Context, folder string) (list []accounting.Earlier, err error) {
 	replaced, err := store.List(ctx, store.Join(folder, manifest.EarlierFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +167,14 @@ func Earlier(ctx context.Context, folder string) (list []accounting.Earlier, err
 		for _, point := range l.Protocol().Points {
 			q += point.FailureProbability
 		}
-		list = append(list, accounting.Earlier{ProtocolSHA256: l.Configuration(), FailureProbability: q})
+		for _, e := range append(slices.Clone(l.Protocol().Earlier), accounting.Earlier{ProtocolSHA256: l.Configuration(), FailureProbability: q}) {
+			same := func(other accounting.Earlier) bool { return other.ProtocolSHA256 == e.ProtocolSHA256 }
+			if i := slices.IndexFunc(list, same); i < 0 {
+				list = append(list, e)
+			} else {
+				list[i].FailureProbability = max(list[i].FailureProbability, e.FailureProbability)
+			}
+		}
 	}
 	return list, nil
 }

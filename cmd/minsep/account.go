@@ -118,7 +118,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
 	if c := r.Certificate; c != nil {
-		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", statusText(string(c.Status), r.Weak), c.Epsilon, c.Delta, c.NoiseMultiplier)
+		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %s\n", statusText(string(c.Status), r.Weak), c.Epsilon, c.Delta, accounting.RoundedUp(c.NoiseMultiplier, 6))
 		printWeak(t, r.Weak)
 		fmt.Fprintf(t, "protects\t%s\n", c.Protected())
 		if r.From != "" {

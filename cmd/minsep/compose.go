@@ -124,6 +124,9 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: %s: %w", manifest.ErrInvalid, path, err)
 		}
+		if err := stages.CheckClaim(ctx, dir); err != nil {
+			return nil, nil, err
+		}
 		if c.Status != accounting.Verified {
 			return nil, nil, &param.Error{Package: "compose", Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
 		}

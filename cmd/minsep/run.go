@@ -155,7 +155,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(r.ExpectedBatchSize, r.Owners, r.ExpectedExamples))
 	}
 	if r.Status != "" {
-		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %.6g\n", statusText(r.Status, r.Weak), r.Epsilon, r.Delta, r.NoiseMultiplier)
+		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %s\n", statusText(r.Status, r.Weak), r.Epsilon, r.Delta, accounting.RoundedUp(r.NoiseMultiplier, 6))
 		printWeak(t, r.Weak)
 		fmt.Fprintf(t, "protects\t%s\n", r.Protects)
 		printWorse(t, r.Beside, r.WithoutSamples, "privacy.cpu_time or privacy.samples")

@@ -100,6 +100,8 @@ class NoiseReader:
             row = self._stream.row()
         else:
             row = self._from_files(step)
+            if self._guard is None:
+                _unguarded.give(self._run, step, *shard_range(self._noise.coordinates, self._shard, self._shards), "read_noise")
         released = None if self._guard is None else self._guard.use_noise(step, self._shard, self._replica)
         self.next_step = step + 1
         given = row if self._layout is None else self._layout.split(row)

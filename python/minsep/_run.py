@@ -356,7 +356,7 @@ class Run:
 
         row = self._row(step, shard, shards)
         first, end = shard_range(self.coordinates, whole(shard, "shard"), whole(shards, "shards"))
-        _unguarded.give(self, whole(step, "step"), first, end)
+        _unguarded.give(self, whole(step, "step"), first, end, "run.noise")
         return row
 
     def _row(self, step: int, shard: int, shards: int) -> NDArray[Any]:

@@ -37,7 +37,7 @@ def check(run: Run) -> None:
 
 
 class _Given:
-    """What this process was given of a run's noise by run.noise."""
+    """What this process was given of a run's noise from files, without a guard."""
 
     def __init__(self) -> None:
         self.steps: dict[tuple[int, int], set[int]] = {}  # by range of coordinates
@@ -47,7 +47,7 @@ class _Given:
 _given: dict[str, _Given] = {}  # by run id
 
 
-def give(run: Run, step: int, first: int, end: int) -> None:
+def give(run: Run, step: int, first: int, end: int, by: str) -> None:
     """Warns, once in a process, where the noise of a step is given that a training has had, as a guard has recorded, or that was given
     before, in this process or, as far as the records on this machine tell, an earlier one."""
     given = _given.setdefault(run.run_id, _Given())
@@ -55,13 +55,13 @@ def give(run: Run, step: int, first: int, end: int) -> None:
     if (first, end) not in given.steps:
         path = recorded(run)
         if path is not None:
-            why = f"{run.path}: serves a training, as {path} says, and its noise is read by run.noise"
+            why = f"{run.path}: serves a training, as {path} says, and its noise is read by {by}"
         if _records.streamed(run.run_id, first, end, list(given.steps)) and why is None:
             why = f"{run.path}: its noise was read before, without a guard"
     again = any(step in steps for (a, b), steps in given.steps.items() if a < end and first < b)
     given.steps.setdefault((first, end), set()).add(step)
     if why is None and again:
-        why = f"{run.path}: the noise of step {step} was given before, by run.noise in this process"
+        why = f"{run.path}: the noise of step {step} was given before, without a guard, in this process"
     if why is None or given.warned:
         return
     given.warned = True

@@ -246,7 +246,7 @@ class Unguarded(runs.Case):
     def test_a_loop_and_a_second_one(self):
         self.assertEqual(self.said(self.all), [])
         (second,) = self.said(self.all)
-        self.assertRegex(second, f"^{self.path}: the noise of step 0 was given before, by run.noise in this process. Two sums .*StepGuard.*minsep run --again.*ignore minsep.NoGuardWarning")
+        self.assertRegex(second, f"^{self.path}: the noise of step 0 was given before, without a guard, in this process. Two sums .*StepGuard.*minsep run --again.*ignore minsep.NoGuardWarning")
         self.assertEqual(self.said(self.all), [])  # it is said once
 
     def test_parts_that_meet(self):
@@ -261,6 +261,15 @@ class Unguarded(runs.Case):
         self.assertRegex(self.stream(), "its noise was streamed before")
         (said,) = self.said(lambda: minsep.StepGuard(minsep.Run(self.path)).close())
         self.assertRegex(said, "^.*: its noise was read before, without a guard. If a training used it, this one must not")
+
+    def test_a_reader_of_files_in_another_process(self):
+        program = "noise = minsep.read_noise(run)\nfor t in range(20): noise.step(t)"
+        (said,) = self.another_process(program)
+        self.assertRegex(said, "noise is read without a guard")
+        _, said = self.another_process(program)
+        self.assertRegex(said, "its noise was read before, without a guard")
+        (said,) = self.said(lambda: minsep.StepGuard(minsep.Run(self.path)).close())
+        self.assertRegex(said, "its noise was read before, without a guard. If a training used it, this one must not")
 
     def test_after_a_stream(self):
         self.stream("--shard", "0/2")

@@ -262,20 +262,22 @@ func TestParquetFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, want string
 	}{
-		"missing":      {file("a.parquet", parquet.Group{"example_id": parquet.Int(64), "x": parquet.Int(64)}), "owner_id or owners: no such column"},
-		"double":       {file("b.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.Leaf(parquet.DoubleType)}), "owner_id: type DOUBLE: must be integers or strings"},
-		"timestamp":    {file("c.parquet", parquet.Group{"example_id": parquet.Timestamp(parquet.Millisecond), "owner_id": opt}), "example_id: type TIMESTAMP"},
-		"both":         {file("d.parquet", parquet.Group{"example_id": opt, "owner_id": opt, "owners": opt}), "more than one such column"},
-		"group":        {file("e.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": opt, "b": opt}}), "a group of columns"},
-		"list of list": {file("f.parquet", parquet.Group{"example_id": opt, "owners": parquet.List(parquet.List(opt))}), "a list of lists"},
-		"list example": {file("g.parquet", parquet.Group{"example_id": parquet.List(opt), "owners": opt}), "example_id: a list"},
-		"null":         {file("h.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": opt}, parquet.Row{one, i64(1).Level(0, 1, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 0, 1)}), "row group 1: row 2: owner_id: null"},
-		"uint64":       {file("i.parquet", parquet.Group{"example_id": parquet.Uint(64), "owner_id": parquet.Int(64)}, parquet.Row{i64(-1).Level(0, 0, 0), i64(1).Level(0, 0, 1)}), "row group 1: row 1: example_id: an integer beyond 64 bits"},
-		"long":         {file("j.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.String()}, parquet.Row{one, str(255).Level(0, 0, 1)}, parquet.Row{one, str(256).Level(0, 0, 1)}), "row group 1: row 2: owner_id: a string of more than 255 bytes"},
-		"empty":        {file("k.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.String()}, parquet.Row{one, str(0).Level(0, 0, 1)}), "owner_id: an empty id"},
-		"null list":    {file("l.parquet", list, parquet.Row{one, parquet.NullValue().Level(0, 0, 1)}), "row group 1: row 1: owners: an example without owners"},
-		"empty list":   {file("m.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 1, 1)}), "row group 1: row 2: owners: an example without owners"},
-		"null element": {file("n.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1), parquet.NullValue().Level(1, 2, 1)}), "row group 1: row 1: owners: null"},
+		"missing":       {file("a.parquet", parquet.Group{"example_id": parquet.Int(64), "x": parquet.Int(64)}), "owner_id or owners: no such column"},
+		"double":        {file("b.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.Leaf(parquet.DoubleType)}), "owner_id: type DOUBLE: must be integers or strings"},
+		"timestamp":     {file("c.parquet", parquet.Group{"example_id": parquet.Timestamp(parquet.Millisecond), "owner_id": opt}), "example_id: type TIMESTAMP"},
+		"both":          {file("d.parquet", parquet.Group{"example_id": opt, "owner_id": opt, "owners": opt}), "more than one such column"},
+		"struct of one": {file("one.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": opt}}), "a group of columns"},
+		"nested":        {file("deep.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": parquet.Group{"b": opt}}}), "a group of columns"},
+		"group":         {file("e.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": opt, "b": opt}}), "a group of columns"},
+		"list of list":  {file("f.parquet", parquet.Group{"example_id": opt, "owners": parquet.List(parquet.List(opt))}), "a list of lists"},
+		"list example":  {file("g.parquet", parquet.Group{"example_id": parquet.List(opt), "owners": opt}), "example_id: a list"},
+		"null":          {file("h.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": opt}, parquet.Row{one, i64(1).Level(0, 1, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 0, 1)}), "row group 1: row 2: owner_id: null"},
+		"uint64":        {file("i.parquet", parquet.Group{"example_id": parquet.Uint(64), "owner_id": parquet.Int(64)}, parquet.Row{i64(-1).Level(0, 0, 0), i64(1).Level(0, 0, 1)}), "row group 1: row 1: example_id: an integer beyond 64 bits"},
+		"long":          {file("j.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.String()}, parquet.Row{one, str(255).Level(0, 0, 1)}, parquet.Row{one, str(256).Level(0, 0, 1)}), "row group 1: row 2: owner_id: a string of more than 255 bytes"},
+		"empty":         {file("k.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.String()}, parquet.Row{one, str(0).Level(0, 0, 1)}), "owner_id: an empty id"},
+		"null list":     {file("l.parquet", list, parquet.Row{one, parquet.NullValue().Level(0, 0, 1)}), "row group 1: row 1: owners: an example without owners"},
+		"empty list":    {file("m.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 1, 1)}), "row group 1: row 2: owners: an example without owners"},
+		"null element":  {file("n.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1), parquet.NullValue().Level(1, 2, 1)}), "row group 1: row 1: owners: null"},
 	} {
 		_, _, _, err := read([]string{c.path}, graphio.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

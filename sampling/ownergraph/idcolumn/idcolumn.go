@@ -114,7 +114,7 @@ func (f *File) Column(top *parquet.Column) (c *Column, err error) {
 		if leaf.Leaf() {
 			break
 		}
-		if len(leaf.Columns()) != 1 {
+		if len(leaf.Columns()) != 1 || !leaf.Repeated() && !leaf.Columns()[0].Repeated() {
 			return nil, errors.New("a group of columns")
 		}
 		leaf = leaf.Columns()[0]
