@@ -130,8 +130,8 @@ func TestFilesByNameAreRefused(t *testing.T) {
 		"03.txt: its name must be the id": func(t *testing.T, dir string, p *problem) {
 			must(t, os.Rename(filepath.Join(dir, "3.txt"), filepath.Join(dir, "03.txt")))
 		},
-		"is a folder":                  func(t *testing.T, dir string, p *problem) { must(t, os.Mkdir(filepath.Join(dir, "more"), 0o700)) },
-		"must be a folder whose files": func(t *testing.T, dir string, p *problem) { must(t, os.RemoveAll(dir)) },
+		"is a folder":               func(t *testing.T, dir string, p *problem) { must(t, os.Mkdir(filepath.Join(dir, "more"), 0o700)) },
+		"must be a folder of files": func(t *testing.T, dir string, p *problem) { must(t, os.RemoveAll(dir)) },
 		"was changed since the command": func(t *testing.T, dir string, p *problem) {
 			p.change = func() { must(t, os.WriteFile(filepath.Join(dir, "3.txt"), []byte("longer than before"), 0o600)) }
 		},
