@@ -34,7 +34,7 @@ type operation struct {
 	resumeHint string
 
 	mu      sync.Mutex
-	temp    string       // folder of this command's temporary files; "" if there is none
+	temp    *tempFolder  // nil if there is none
 	records *slog.Logger // for messages to the user, where logs are JSON; nil for plain text
 	shown   []shownPath
 }
@@ -119,19 +119,21 @@ func (op *operation) begin() error {
 	temp, err := newTempFolder(op.workDir)
 	if err != nil {
 		c.Add(&param.Error{Package: "minsep", Param: "work-dir", Value: op.workDir, Rule: "must be a folder that can be written to"})
+		return c.Err()
 	}
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.temp = temp
-	c.Add(pipelines.SetTempDir(temp))
+	c.Add(pipelines.SetTempDir(temp.path))
 	return c.Err()
 }
 
 func (op *operation) removeTemp() {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	if op.temp != "" {
-		os.RemoveAll(op.temp)
+	if op.temp != nil {
+		op.temp.remove()
+		op.temp = nil
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // the copy in its place: a graph is read more than once. It returns when ctx ends, though standard
 // input may not.
 func (a *app) spool(cmd *cobra.Command, paths []string) error {
-	copied := filepath.Join(a.temp, "standard-input")
+	copied := filepath.Join(a.temp.path, "standard-input")
 	a.replace(copied, "- (standard input)")
 	a.showAs(paths...)
 	done := false

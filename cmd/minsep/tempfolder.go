@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,26 +18,40 @@ const (
 	tempOwner  = ".minsep-owner"
 )
 
-// newTempFolder makes a folder below dir, or below the system's for temporary files if dir is "",
-// and locks it until the process ends. On systems without such locks nobody can tell whose a folder
-// is, and it has none.
-func newTempFolder(dir string) (string, error) {
+// A tempFolder is a command's folder for temporary files, locked until it is removed or the process
+// ends. On systems without such locks nobody can tell whose a folder is, and it has none.
+type tempFolder struct {
+	path string
+	lock io.Closer
+}
+
+// newTempFolder makes a folder below dir, or below the system's for temporary files if dir is "".
+func newTempFolder(dir string) (*tempFolder, error) {
 	temp, err := os.MkdirTemp(dir, tempPrefix)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	var lock io.Closer
 	// The file has its name only once it is locked: a folder without it is nobody's to remove.
 	unnamed := filepath.Join(temp, tempOwner+".new")
 	if err = os.WriteFile(unnamed, []byte(thisMachine()), 0o600); err == nil {
-		if err = holdFile(unnamed); err == nil {
+		if lock, err = holdFile(unnamed); err == nil {
 			err = os.Rename(unnamed, filepath.Join(temp, tempOwner))
 		}
 	}
 	if err != nil {
+		if lock != nil {
+			lock.Close()
+		}
 		os.RemoveAll(temp)
-		return "", err
+		return nil, err
 	}
-	return temp, nil
+	return &tempFolder{path: temp, lock: lock}, nil
+}
+
+func (t *tempFolder) remove() {
+	os.RemoveAll(t.path)
+	t.lock.Close()
 }
 
 // clearTempFolders removes what commands that were killed have left below dir. What cannot be

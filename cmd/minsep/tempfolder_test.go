@@ -31,7 +31,7 @@ func TestTempFolderOfKilledCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stay := []string{other}
+	stay := []string{other.path}
 	for name, file := range map[string]string{"minsep-elsewhere": tempOwner, "minsep-new": tempOwner + ".new", "minsep-theirs": "data", "mine": tempOwner} {
 		folder := filepath.Join(p.work, name)
 		text := "another machine\n"

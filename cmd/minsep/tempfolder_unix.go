@@ -10,21 +10,17 @@ import (
 	"minsep/internal/store"
 )
 
-// held are files that stay open, and so locked, until the process ends.
-var held []*os.File
-
-// holdFile locks a file until the process ends.
-func holdFile(path string) error {
+// holdFile locks a file until the result is closed or the process ends.
+func holdFile(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := store.TryLock(f); err != nil {
 		f.Close()
-		return err
+		return nil, err
 	}
-	held = append(held, f)
-	return nil
+	return f, nil
 }
 
 // abandoned reports that a file of this user and this machine was held by a process that has ended.
