@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -189,7 +190,23 @@ func (g *Registry) complete(want Record) error {
 			return nil
 		})
 	}
+	g.removeLock(want.RunID)
 	return nil
+}
+
+// lockName is the file that is locked while a record is changed.
+func lockName(id stream.RunID) string { return "lock-" + id.String() }
+
+// removeLock removes the lock of a process that was killed when it had changed a record. Of one
+// that is at work the lock stays.
+func (g *Registry) removeLock(id stream.RunID) {
+	own := g.folders[len(g.folders)-1]
+	if _, err := os.Lstat(store.Join(own.path, lockName(id))); err != nil {
+		return
+	}
+	if unlock, err := store.LockFolder(own.path, lockName(id), 0o700, 0o600); err == nil {
+		unlock()
+	}
 }
 
 // Move records that the directory of a run id is another one now, since the one that found names
@@ -216,7 +233,7 @@ func (g *Registry) Move(found Record, directory string) error {
 // change edits the record of a run id, which there must be, and writes all of its files.
 func (g *Registry) change(id stream.RunID, edit func(now *Record, files []string) error) error {
 	own := g.folders[len(g.folders)-1]
-	unlock, err := store.LockFolder(own.path, "lock-"+id.String(), 0o700, 0o600)
+	unlock, err := store.LockFolder(own.path, lockName(id), 0o700, 0o600)
 	if err != nil {
 		return own.faulty(err)
 	}

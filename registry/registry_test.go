@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -432,6 +433,17 @@ func TestStoppedClaim(t *testing.T) {
 		if r, err := readRecord(file, begun.RunID); err != nil || !r.HasNoise() {
 			t.Errorf("%s was not mended: %+v (%v)", file, r, err)
 		}
+	}
+
+	lock := filepath.Join(filepath.Dir(files[len(files)-1]), lockName(begun.RunID)) // of a command that was killed when it had mended the record
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Claim(whole); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(lock); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the lock stays: %v", err)
 	}
 }
 

@@ -31,6 +31,17 @@ const killedChangePlan = `{
 	"key": "key", "out": "run",
 }`
 
+const killedRotationPlan = `{
+	"graph": {"paths": ["shared.tsv"], "header": "no"}, "bound": {"max_examples_per_owner": 1, "pools": 3},
+	"scheme": {"scheme": "rotation", "steps": 14, "epoch_steps": 4, "max_batch_size": 60},
+	"strategy": {"kind": "bsr", "bands": 3},
+	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 2000},
+	"noise": {"coordinates": 100, "steps_per_file": 4, "shards": 2},
+	"batches": {"parquet": true, "shards": 2},
+	"materialize": {"examples": ["examples.parquet"], "shards": 2},
+	"key": "key", "out": "run",
+}`
+
 // killedPlace is a folder in which commands run in processes of their own that are killed.
 type killedPlace struct {
 	t         *testing.T
@@ -40,7 +51,7 @@ type killedPlace struct {
 func newKilledPlace(t *testing.T) killedPlace {
 	t.Helper()
 	p := killedPlace{t, filepath.Join(t.TempDir(), "place"), filepath.Join(t.TempDir(), "kept")}
-	var graph strings.Builder
+	var graph, shared strings.Builder
 	type example struct {
 		ID   string `parquet:"example_id"`
 		Text string `parquet:"text"`
@@ -48,6 +59,7 @@ func newKilledPlace(t *testing.T) killedPlace {
 	var examples []example
 	for e := range 300 {
 		fmt.Fprintf(&graph, "example-%d\towner-%d\n", e, e/2)
+		fmt.Fprintf(&shared, "example-%d\towner-%d\nexample-%d\towner-%d\n", e, e/2, e, 150+e*e%97)
 		examples = append(examples, example{fmt.Sprintf("example-%d", e), fmt.Sprintf("text %d", e)})
 	}
 	if err := os.MkdirAll(filepath.Join(p.dir, "tmp"), 0o700); err != nil {
@@ -56,8 +68,9 @@ func newKilledPlace(t *testing.T) killedPlace {
 	if err := stream.CreateKeyFile(filepath.Join(p.dir, "key")); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"graph.tsv": graph.String(), "plan.json": strings.Replace(killedChangePlan, "EPSILON", "8", 1),
-		"other.json": strings.Replace(killedChangePlan, "EPSILON", "9", 1)} {
+	for name, text := range map[string]string{"graph.tsv": graph.String(), "shared.tsv": shared.String(),
+		"plan.json": strings.Replace(killedChangePlan, "EPSILON", "8", 1), "other.json": strings.Replace(killedChangePlan, "EPSILON", "9", 1),
+		"rotation.json": strings.Replace(killedRotationPlan, "EPSILON", "8", 1), "otherrotation.json": strings.Replace(killedRotationPlan, "EPSILON", "9", 1)} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -123,6 +136,19 @@ noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-pe
 materialize --examples examples.parquet --key key --run run --shards 2
 form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --shards 4 --key key --out run --overwrite
 
+run rotation.json --run-id 000000000000000000000000000000d1
+run rotation.json --again --run-id 000000000000000000000000000000d2
+run otherrotation.json --overwrite --run-id 000000000000000000000000000000d3
+report run --out page.html
+
+bound --graph shared.tsv --header no --pools 3 --key key --out run --run-id 000000000000000000000000000000e1
+form --bounded run --scheme rotation --steps 14 --epoch-steps 4 --shards 2 --key key --out run
+strategy --kind bsr --steps 14 --bands 3 --out strategy.json
+account --bounded run --scheme rotation --steps 14 --epoch-steps 4 --strategy strategy.json --epsilon 8 --delta 1e-2 --samples 2000 --out run
+noise --strategy strategy.json --steps 14 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
+materialize --examples examples.parquet --key key --run run --shards 2
+form --bounded run --scheme rotation --steps 14 --epoch-steps 4 --shards 4 --key key --out run --overwrite
+
 bound --graph graph.tsv --header no --pools 2 --key key --out run --run-id 000000000000000000000000000000c1
 form --bounded run --scheme rotation --steps 8 --epoch-steps 4 --shards 2 --key key --out run
 strategy --kind identity --steps 8 --out strategy.json
@@ -181,7 +207,7 @@ func (p killedPlace) killed(line string) (kills int) {
 }
 
 // telling are changes that have shown faults.
-var telling = regexp.MustCompile(`materialized/.*collected|(link|remove) .*run/.*(index|run|protocol)\.json$|rename .*earlier/.*/protocol\.json|remove run/noise/.*notes|rename strategy.json`)
+var telling = regexp.MustCompile(`materialized/.*collected|(link|remove) .*run/.*(index|run|protocol)\.json$|rename .*earlier/.*/protocol\.json|remove .*/lock-|remove run/noise/.*notes|rename strategy.json`)
 
 // finishedBefore is what a command of a single stage says that was killed after it had finished.
 var finishedBefore = regexp.MustCompile(`(holds a finished result|is there already): nothing is overwritten`)
