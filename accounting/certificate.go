@@ -131,7 +131,7 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 		PlanSHA256:      p.PlanSHA256,
 		CodeVersion:     p.CodeVersion,
 	}
-	if p.Run.MaxExamplesPerOwner > 1 || method == Unproven {
+	if p.Run.MaxExamplesPerOwner > 1 || p.Run.Sampler.Rotation != nil || method == Unproven {
 		c.Adjacency = ownerAdjacency
 	}
 	if p.Run.Sampler.Owners != nil {

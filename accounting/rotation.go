@@ -23,6 +23,8 @@ func (a rotation) method() (Method, error) {
 		return a.run.refuse("it is for one example per owner in each pool: leave out max per owner")
 	case a.run.allocated():
 		return PLD, nil
+	case a.run.Sampler.Truncation != nil:
+		return a.run.refuse(noTruncation)
 	case !a.run.Strategy.NonNegative():
 		return a.run.refuse(negativeEntry)
 	case bands > period:

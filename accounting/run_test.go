@@ -31,6 +31,7 @@ func TestMethodTable(t *testing.T) {
 	secret := sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 32, MinSep: 4, SecretPartition: true}}
 	multi := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 32, MinSep: 4}}
 	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 10, Steps: 32, MinSep: 4}}
+	rotation := sampling.Spec{Rotation: &sampling.Rotation{Steps: 32, EpochSteps: 8}}
 	with := func(s sampling.Spec) sampling.Spec { s.Truncation = cut; return s }
 	for _, c := range []struct {
 		name     string
@@ -67,6 +68,9 @@ func TestMethodTable(t *testing.T) {
 		{"multi-owner", multi, banded(32, 4), 2, Unproven},
 		{"multi-owner bands > b", multi, banded(32, 5), 2, ""},
 		{"multi-owner truncated", with(multi), banded(32, 4), 1, ""},
+		{"rotation", rotation, banded(32, 4), 1, MonteCarlo},
+		{"rotation truncated", with(rotation), banded(32, 4), 1, MonteCarlo},
+		{"rotation, independent noise, truncated", with(rotation), mechanism.Identity(32), 1, PLD},
 		{"fixed", fixed, banded(32, 8), 1, ClosedForm},
 		{"fixed owners", fixed, negative, 5, ClosedForm},
 	} {

@@ -99,6 +99,9 @@ func describeBatch(r Run, units string) string {
 	case sampling.Fixed:
 		return fmt.Sprintf(", with batches of %d %s", s.BatchSize, units)
 	case sampling.Independent:
+		if r.Sampler.Rotation != nil {
+			units += " of a pool"
+		}
 		if r.Examples > 0 {
 			return fmt.Sprintf(", with an expected batch size of %.6g of %d %s", s.ExpectedBatchSize(r.Examples), r.Examples, units)
 		}
@@ -117,6 +120,9 @@ func describeSampler(r Run) string {
 	text += describeBatch(r, units)
 	if s.Separation() > 1 {
 		text += fmt.Sprintf(", two participations of %s at least %d steps apart", unit, s.Separation())
+	}
+	if s := r.Sampler.Rotation; s != nil {
+		text += fmt.Sprintf(", once in each period of %s for each example of the period's pool", words.Count(s.EpochSteps, "step"))
 	}
 	if t := r.Sampler.Truncation; t != nil {
 		text += fmt.Sprintf(", batches cut to %d %s at random", t.MaxBatchSize, units)

@@ -41,7 +41,7 @@ func (u Unit) protected(run Run) string {
 	case u == UnitExample:
 		return "SINGLE EXAMPLES ONLY: AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
 	case run.Sampler.Rotation != nil:
-		return "an owner of whom each pool has at most one example"
+		return "an owner with any number of examples, at most one in each pool"
 	case examplesPerOwner > 1:
 		return fmt.Sprintf("an owner of whom at most %d examples are kept", examplesPerOwner)
 	}

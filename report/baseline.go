@@ -22,13 +22,13 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 	if r.Report.State == inspect.StateBroken {
 		return nil
 	}
-	beside := planner.BesideDPSGD(c, r.copies(), batch, mechanism.Params{}, planner.RMSE)
+	beside := planner.BesideDPSGD(c, r.drawn(), batch, mechanism.Params{}, planner.RMSE)
 	if beside == nil {
 		return nil
 	}
 	b := &Baseline{Beside: *beside}
 	var err error
-	if b.BatchSize, err = planner.ClaimOf(c, r.copies()).SameAs(ctx, beside.Unit, batch, beside.Ratio*beside.Relative); err != nil {
+	if b.BatchSize, err = planner.ClaimOf(c, r.drawn()).SameAs(ctx, beside.Unit, batch, beside.Ratio*beside.Relative); err != nil {
 		b.BatchSize = 0
 	}
 	return b

@@ -44,9 +44,18 @@ func (r *Run) promise() *Section {
 	s.Facts = append(s.Facts,
 		Fact{"Status", string(c.Status)},
 		Fact{"Noise multiplier σ", accounting.RoundedUp(c.NoiseMultiplier, 6) + ", in units of the clip norm"},
-		Fact{"Sampling", fmt.Sprintf("%s, %d steps, separation %d", c.Run.Sampler.Kind().Name, c.Run.Sampler.Scheme().NumSteps(), c.Run.Sampler.Scheme().Separation())},
+		Fact{"Sampling", sampled(c.Run.Sampler)},
 		Fact{"Strategy", described(c.Run.Strategy)})
 	return s
+}
+
+// sampled is a sampler in a few words.
+func sampled(s sampling.Spec) string {
+	text := fmt.Sprintf("%s, %d steps, ", s.Kind().Name, s.Scheme().NumSteps())
+	if s.Rotation != nil {
+		return text + fmt.Sprintf("periods of %d", s.Rotation.EpochSteps)
+	}
+	return text + fmt.Sprintf("separation %d", s.Scheme().Separation())
 }
 
 // described is a strategy in a few words.
@@ -177,13 +186,26 @@ func (r *Run) copies() int64 {
 	return 0
 }
 
+// drawn is how many of them there are to be drawn from at a step: of pools one serves at a time.
+func (r *Run) drawn() int64 {
+	switch {
+	case r.Scheme == nil || r.Scheme.Rotation == nil:
+		return r.copies()
+	case r.Bounded != nil && r.Bounded.Coverage != nil:
+		return r.Bounded.Coverage.Size
+	case r.Certificate != nil:
+		return r.Certificate.Run.Examples
+	}
+	return 0
+}
+
 // batchSize is the expected batch size; 0 where it is not known.
 func (r *Run) batchSize() float64 {
 	if r.Batches != nil && r.Batches.ExpectedBatchSize != nil {
 		return *r.Batches.ExpectedBatchSize
 	}
-	if s := r.independent(); s != nil && r.copies() > 0 {
-		return s.ExpectedBatchSize(r.copies())
+	if s := r.independent(); s != nil && r.drawn() > 0 {
+		return s.ExpectedBatchSize(r.drawn())
 	}
 	if r.Scheme != nil && r.Scheme.Fixed != nil {
 		return float64(r.Scheme.Fixed.BatchSize)

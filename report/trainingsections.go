@@ -16,14 +16,17 @@ func (r *Run) sizes() *Section {
 		return nil
 	}
 	s := &Section{ID: "sizes", Title: "Batch size and noise"}
-	s.Facts = []Fact{{"Expected batch size", fmt.Sprintf("%.6g of %s", batch, words.Grouped(r.copies()))}}
+	s.Facts = []Fact{{"Expected batch size", fmt.Sprintf("%.6g of %s", batch, words.Grouped(r.drawn()))}}
+	if r.Scheme.Rotation != nil {
+		s.Facts[0].Value += " examples of a pool"
+	}
 	if o := r.Scheme.Owners; o != nil {
 		s.Facts[0].Value += fmt.Sprintf(" owners, each with up to %d examples", o.ExamplesPerOwner)
 	}
 	if t := r.Scheme.Truncation; t != nil {
 		s.Facts = append(s.Facts, Fact{"Maximum batch size", fmt.Sprint(t.MaxBatchSize)})
 	}
-	if band := batchBand(r.copies(), batch); band != nil && r.independent() != nil {
+	if band := batchBand(r.drawn(), batch); band != nil && r.independent() != nil {
 		s.Facts = append(s.Facts, Fact{"Range of batch sizes", fmt.Sprintf("%s to %s at a step, with probability %g (by the scheme, before any maximum)", words.Grouped(band.Low), words.Grouped(band.High), band.Prob)})
 	}
 	c := r.Certificate
@@ -142,6 +145,10 @@ func (r *Run) participations() *Section {
 	}
 	s := &Section{ID: "law", Title: "Participations by the scheme", Figures: l.figures(r.participant())}
 	s.Text = []string{"This is what the scheme does on average. It is drawn for this page, and shows nothing of the batches of this run."}
+	if r.Scheme.Rotation != nil {
+		s.Figures = l.figures("owner")
+		s.Text = append(s.Text, "It is of an owner of whom every pool has an example. Other owners, and most examples, take part less often.")
+	}
 	return s
 }
 
