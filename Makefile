@@ -18,7 +18,7 @@ BUILD_FLAGS := -trimpath -tags=disable_grpc_modules -ldflags='-s -w'
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build man release wheels image buildah airflow demo test test-flink test-cluster flink python trainers trainings race race-fast lint fuzz bench scale papers amplified blind look
+.PHONY: help build man release wheels image buildah airflow demo test test-flink test-cluster flink python trainers hf trainings race race-fast lint fuzz bench scale papers amplified blind look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -154,6 +154,15 @@ trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: pyth
 	  if [ $$python = none ]; then echo "no Python here has torch (Debian: apt-get install python3-torch): its tests are skipped"; \
 	  elif $$python -c 'import torch, numpy' 2> /dev/null; then \
 	    $$python -m venv --system-site-packages $(VENV)-torch && $(VENV)-torch/bin/pip install -q --no-deps $(foreach p,$(TORCH_PACKAGES),'$(p)') || { echo "$(TORCH_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-torch; }; break; fi; done
+
+# PyTorch 2 and packages of Hugging Face. The wheel of PyTorch for Linux has CUDA: 5.9 GB, so that make test does not fetch them, and names what it skips.
+HF_PACKAGES := numpy pyarrow torch>=2.4 transformers>=5 peft accelerate datasets
+
+hf: python ## fetch PyTorch 2, transformers and peft, and run the tests of minsep.torch.private and minsep.hf
+	@$(VENV)-hf/bin/python -c 'import torch.func, transformers, peft, accelerate, datasets' 2> /dev/null || { \
+	  python3 -m venv $(VENV)-hf && $(VENV)-hf/bin/pip install -q $(foreach p,$(HF_PACKAGES),'$(p)') || { echo "$(HF_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-hf; }; }
+	@if [ -e $(VENV)-hf ]; then mkdir -p bin && $(GO) build -o bin/minsep ./cmd/minsep && \
+	  cd python && MINSEP_COMMAND=$(CURDIR)/bin/minsep ../$(VENV)-hf/bin/python -m unittest tests.test_private tests.test_hf; fi
 
 trainings: build trainers ## train on digits, texts and the demo's graph with every mechanism, ten times each, or SEEDS times: an hour of processor time; resumable: out/trainings
 	@$(MAKE) --no-print-directory $(addprefix train-,jax owners torch texts genes)

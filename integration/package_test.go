@@ -56,35 +56,56 @@ func TestPythonPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	site, bin := newWheel(t, python), buildCommand(t)
-	for name, python := range map[string]string{"": python, "jax": trainer(t, "jax"), "torch": trainer(t, "torch")} {
-		if python == "" {
-			t.Logf("%s is not here (make trainers fetches it): its tests are skipped", name)
-			continue
-		}
-		cmd := exec.Command(python, "-m", "unittest", "discover", "-v", "-t", ".", "-s", "tests")
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "PYTHONPATH="+site, "MINSEP_COMMAND="+bin, "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", python, err, out)
-		}
-		for line := range strings.Lines(string(out)) {
-			if strings.Contains(line, "skipped '") {
-				t.Log(strings.TrimSpace(line))
+	for _, framework := range []string{"numpy", "jax", "torch", "hf"} {
+		t.Run(framework, func(t *testing.T) {
+			python := python
+			if framework != "numpy" {
+				python = needTrainer(t, framework)
 			}
-		}
+			cmd := exec.Command(python, "-m", "unittest", "discover", "-v", "-t", ".", "-s", "tests")
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "PYTHONPATH="+site, "MINSEP_COMMAND="+bin, "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1")
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", python, err, out)
+			}
+			for line := range strings.Lines(string(out)) {
+				if strings.Contains(line, "skipped '") {
+					t.Log(strings.TrimSpace(line))
+				}
+			}
+		})
 	}
 }
 
-// trainer returns the Python with the packages of a framework, which make trainers fetches; "" if
-// it is not here.
+// needTrainer returns the Python with the packages of a framework, and skips the test by their
+// name where they are not.
+func needTrainer(t *testing.T, framework string) string {
+	t.Helper()
+	python := trainer(t, framework)
+	if python == "" {
+		packages, fetch := framework, "make trainers"
+		if framework == "hf" {
+			packages, fetch = "PyTorch 2 with transformers, peft and datasets", "make hf"
+		}
+		t.Skipf("%s: not here: %s fetches it", packages, fetch)
+	}
+	return python
+}
+
+// trainer returns the Python with the packages of a framework, which make trainers or make hf
+// fetches; "" if it is not here.
 func trainer(t *testing.T, framework string) string {
 	t.Helper()
 	python, err := filepath.Abs("../.venv-" + framework + "/bin/python")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if exec.Command(python, "-c", "import "+framework).Run() != nil {
+	packages := framework
+	if framework == "hf" {
+		packages = "torch.func, transformers, peft, datasets"
+	}
+	if exec.Command(python, "-c", "import "+packages).Run() != nil {
 		return ""
 	}
 	return python
@@ -125,16 +146,15 @@ func TestPythonDocument(t *testing.T) {
 				runShell(t, at, dir, b.text)
 			case b.language == "python":
 				ran++
-				python := python
-				if framework := imports(b.text); framework != "" {
-					if python = trainer(t, framework); python == "" {
-						t.Logf("%s: skipped: %s is not here: make trainers fetches it", at, framework)
-						continue
+				t.Run(at, func(t *testing.T) {
+					python := python
+					if framework := imports(b.text); framework != "" {
+						python = needTrainer(t, framework)
 					}
-				}
-				if err := runProgram(at, dir, python, b.text, env...); err != nil {
-					t.Error(err)
-				}
+					if err := runProgram(at, dir, python, b.text, env...); err != nil {
+						t.Error(err)
+					}
+				})
 			default:
 				t.Errorf("%s: a block in %q: nothing runs it", at, b.language)
 			}
@@ -214,9 +234,11 @@ func TestNoiseDocument(t *testing.T) {
 }
 
 // imports names the framework that a program imports, whose Python runs it; data sets are beside
-// JAX.
+// JAX, and PyTorch 2 is beside transformers.
 func imports(program string) string {
 	switch {
+	case strings.Contains(program, "dp.private("), strings.Contains(program, "minsep.hf"):
+		return "hf"
 	case strings.Contains(program, "import torch"):
 		return "torch"
 	case strings.Contains(program, "import jax"), strings.Contains(program, "import datasets"):

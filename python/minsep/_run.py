@@ -53,6 +53,7 @@ class Run:
         self._directory = Directory(path)
         self._command = command
         self._positions: NDArray[np.int64] | None = None
+        self._joined: int | None = None  # how many ids join had
         self._use = _Use()
         where = self._directory.where(RUN_NAME)
         try:
@@ -294,7 +295,7 @@ class Run:
         self._use.looked_up = True
         joined = object.__new__(Run)
         joined.__dict__.update(self.__dict__)
-        joined._positions = positions
+        joined._positions, joined._joined = positions, len(ids)
         return joined
 
     # Noise

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import math
-from typing import Any, Callable, Iterator
+import os
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import numpy as np
 import torch
@@ -17,7 +19,10 @@ from ._pad import padded
 from ._reader import NoiseReader
 from ._run import Run, need_run
 from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, check_rows, flatten, map_leaves, rows_of
-from .errors import TrainingError
+from .errors import MissingPackageError, TrainingError
+
+if TYPE_CHECKING:
+    from ._private import Private
 
 
 def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
@@ -90,8 +95,12 @@ def clipped_sum(loss: Callable[..., torch.Tensor], clip_norm: ClipNorm, grid: fl
     is padding only is left out. Where owners are sampled, rows are `batch.rows`, and owners=`batch.owners` must be given: the mean of each owner's
     gradients is clipped. A microbatch then has whole owners, and is larger for an owner who has more examples.
     """
+    return summed(per_example(loss), clip_norm, grid, microbatch)
+
+
+def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, microbatch: int | None) -> Callable[..., Any]:
+    """The function of `clipped_sum`, of a function for the gradients of the examples of a microbatch."""
     check_microbatch(microbatch)
-    gradients = per_example(loss)
 
     def total(params: Any, rows: Any, *batch: torch.Tensor, owners: Any = None) -> Any:
         count = len(batch[0])
@@ -130,6 +139,43 @@ def _whole_owners(numbers: Any, size: int) -> Iterator[tuple[int, int]]:
         last = end
     if last > first:
         yield first, last
+
+
+def private(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    run: Run,
+    *,
+    loss: Callable[..., torch.Tensor],
+    key: str | os.PathLike[str] | None = None,
+    microbatch: int | None = None,
+    scheduler: Any = None,
+    folder: str | os.PathLike[str] | None = None,
+    checkpoint: str | None = None,
+    checkpoint_steps: int = 100,
+) -> Private:
+    """A private training of a model, as one object: `loader(data)` gives the batches, `step(x, y)` trains on one, and `state_dict` and
+    `load_state_dict` save all that a resume needs. It needs PyTorch 2 or later.
+
+    loss(model, x, y) is the loss of a batch of one example, a number; it is called with the model and one example of the tensors that `step`
+    was given, each with a first dimension of 1. The parameters that require a gradient are trained, as those of LoRA, and must be the
+    optimizer's; frozen ones have no gradient and no noise. Each step makes the gradients of microbatch examples at a time, by
+    vmap, or, with microbatch 1, one by one; clips and sums them as `clipped_sum`, takes the guard's step, adds the noise, divides by the expected batch
+    size, puts the mean into p.grad and lets the optimizer step, and the scheduler, if one is given. Where owners are sampled,
+    the mean of each owner's gradients is clipped.
+
+    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. Random numbers, as those of dropout, are seeded by step, from a secret in
+    that folder. The model's mode is left as it is.
+
+    Raises ValueError for layers that mix examples, such as BatchNorm in training mode, buffers and weights that change in forward, other parameters in
+    the optimizer than those that are trained, and another number of coordinates than the run's; TrainingError for steps of the optimizer with other
+    gradients.
+    """
+    if importlib.util.find_spec("torch.func") is None:
+        raise MissingPackageError(f"private: needs PyTorch 2 or later, and this is {torch.__version__}: install a newer one, or take clipped_sum, read_noise and add_noise")
+    from ._private import Private
+
+    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps)
 
 
 def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.optim.Optimizer:

@@ -27,7 +27,8 @@ KEY = ROOT / "key"
 
 
 def has(*packages: str) -> bool:
-    return all(importlib.util.find_spec(p) is not None for p in packages)
+    """Whether packages, or modules of them, are installed."""
+    return all(importlib.util.find_spec(".".join(p.split(".")[: i + 1])) is not None for p in packages for i in range(p.count(".") + 1))
 
 
 def needs(*packages: str):

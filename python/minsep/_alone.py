@@ -1,0 +1,136 @@
+"""Batches for PyTorch in which an example depends on no other: each is collated alone, with random numbers of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import torch
+
+from . import _seeds
+from . import torch as pieces
+from ._guard import StepGuard
+from ._run import Run
+from .errors import TrainingError
+
+
+class Loader:
+    """The batches of a run from the guard's next step on, of which each is given to a step before the next one is taken.
+
+    training gives the guard and the secret seed when a loop begins. A length that is given is that of the whole run, however many steps are left.
+    """
+
+    def __init__(self, run: Run, data: Any, collate: Callable[[list[Any]], Any] | None, training: Callable[[], tuple[StepGuard, str]], length: int | None, **options: Any) -> None:
+        _check_data(run, data)
+        self._run, self._data, self._collate, self._training, self._length, self._options = run, data, collate, training, length, options
+
+    def __len__(self) -> int:
+        return self._run.steps - self._training()[0].next_step if self._length is None else self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        guard, seed = self._training()
+        examples = Alone(self._data, self._collate, seed)
+        loader = torch.utils.data.DataLoader(examples, batch_sampler=_Places(self._run, guard), collate_fn=Joined(examples), **self._options)
+        return _given(iter(loader), guard, guard.next_step)
+
+
+def _given(batches: Iterator[Any], guard: StepGuard, step: int) -> Iterator[Any]:
+    for batch in batches:
+        if guard.next_step != step:
+            raise TrainingError(
+                f"batch of step {step}: the next step is {guard.next_step}: give each batch of the loader to step once, an empty one too, before the next one is taken; a step that is left out changes what the noise hides"
+            )
+        yield batch
+        step += 1
+
+
+def _check_data(run: Run, data: Any) -> None:
+    """Refuses a data set that has no places, or others than those that run.join had."""
+    if isinstance(data, torch.utils.data.IterableDataset) or not hasattr(data, "__getitem__"):
+        raise ValueError("data: must have its examples by position, in the order of the ids that run.join had, and be no stream")
+    if run._joined is not None and hasattr(data, "__len__") and len(data) != run._joined:
+        raise ValueError(f"data: has {len(data)} examples, and run.join had {run._joined} ids: other examples than those of the batches would be trained on. Give run.join the ids of these data, in their order")
+
+
+class _Places(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
+    """The places of the examples of each step: (step, row)."""
+
+    def __init__(self, run: Run, guard: StepGuard) -> None:
+        self._batches, self._guard = pieces.Batches(run, guard), guard
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        first, batches = self._guard.next_step, iter(self._batches)
+        return ([(step, row) for row in rows] for step, rows in zip(itertools.count(first), batches))
+
+
+class Alone:
+    """A data set of (step, row): the example at a row, as a batch of one. Its random numbers depend on the seed, the step and the row alone."""
+
+    def __init__(self, data: Any, collate: Callable[[list[Any]], Any] | None, seed: str) -> None:
+        self._data, self._collate, self._seed = data, collate, seed
+
+    def __getitems__(self, places: list[tuple[int, int]]) -> list[Any]:
+        collate = self._collate or torch.utils.data.default_collate
+        with restored():
+            found = []
+            for step, row in places:
+                sow(_seeds.number(self._seed, step, row))
+                found.append(collate([self._data[row]]))
+            return found
+
+
+class Joined:
+    """A collate_fn of batches of one, and of none: it has the shapes of the first example of all."""
+
+    def __init__(self, examples: Alone) -> None:
+        self._examples = examples
+
+    def __call__(self, ones: list[Any]) -> Any:
+        return join(ones) if ones else join(self._examples.__getitems__([(0, 0)]), slice(0))
+
+
+def join(ones: list[Any], part: slice = slice(None)) -> Any:
+    """One batch of batches of one."""
+    first = ones[0]
+    if isinstance(first, torch.Tensor):
+        shapes = {tuple(x.shape) for x in ones}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"collate_fn: gives examples of the shapes {' and '.join(map(str, sorted(shapes)[:2]))}: each is given to it alone, so that none depends on others, as one that is padded to the longest "
+                "of its batch does: pad every example to one length, such as tokenizer(text, padding=\"max_length\", truncation=True, max_length=…)"
+            )
+        if not first.ndim or len(first) != 1:
+            raise ValueError(f"collate_fn: gives a tensor of shape {tuple(first.shape)} for one example: must have the examples as its first dimension, which is 1 there")
+        return torch.cat(ones)[part]
+    if hasattr(first, "keys"):
+        if any(set(x.keys()) != set(first.keys()) for x in ones):
+            raise ValueError("collate_fn: gives examples of other keys than each other: give each the same, so that none depends on others")
+        return {name: join([x[name] for x in ones], part) for name in first.keys()}
+    if isinstance(first, (list, tuple)):
+        return [join(list(parts), part) for parts in zip(*ones)]
+    raise TypeError(f"collate_fn: gives {type(first).__name__}, and must give tensors, or lists and dicts of tensors")
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """Leaves the random numbers of a program as they are: those of torch on a CPU, NumPy and Python."""
+    state = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state[0])
+        np.random.set_state(state[1])
+        random.setstate(state[2])
+
+
+def sow(number: int) -> None:
+    """Seeds the random numbers that `restored` keeps."""
+    torch.default_generator.manual_seed(number)
+    np.random.seed(number % 2**32)
+    random.seed(number)

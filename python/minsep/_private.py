@@ -1,0 +1,331 @@
+"""A training in PyTorch as one object: gradients by example, clipping, noise, guard and checkpoint."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable
+
+import numpy as np
+import torch
+from torch.func import functional_call, grad, vmap
+
+from . import _seeds
+from . import torch as pieces
+from ._alone import Loader, restored, sow
+from ._batches import PADDING, OwnerBatch
+from ._guard import StepGuard
+from ._models import check_modules, check_parameters, check_types
+from ._reader import NoiseReader, read_noise
+from ._run import Run, need_run
+from ._tree import check_microbatch, counted
+from .errors import TrainingError
+
+_CHANGES = (
+    "model: its {} changes in forward, as running statistics do: it would hold what examples gave it without clipping and noise. Put its layer into eval mode, or take one without such a buffer"
+)
+
+
+class Private:
+    """A private training of a model. See `minsep.torch.private`."""
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, run: Run, *, loss: Callable[..., torch.Tensor], key: str | os.PathLike[str] | None,
+        microbatch: int | None, scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int) -> None:
+        self.run, self.model, self.optimizer, self.scheduler = need_run(run, "private(model, optimizer, run, loss=loss)"), model, optimizer, scheduler
+        check_types(model, optimizer, loss, scheduler)
+        check_microbatch(microbatch)
+        self._loss, self._microbatch, self._folder = _Loss(model, loss), microbatch, folder
+        self._noise_options = {"key": None if key is None else os.fspath(key), "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps}
+        self._guard: StepGuard | None = None
+        self._reader: NoiseReader | None = None
+        self._seed = ""  # secret, of random numbers
+        self._made: list[tuple[torch.Tensor, torch.Tensor, int]] = []  # parameters with the gradients that a step made, and their versions
+        self._names = list(self._trained())
+        self._check()
+        self._hook = optimizer.register_step_pre_hook(lambda _, given, named: self._check_gradients(*given, **named))
+
+    # Guard and checkpoint
+
+    @property
+    def guard(self) -> StepGuard:
+        """The training's guard. It is made when it is first needed, without a checkpoint where load_state_dict was not called before."""
+        if self._guard is None:
+            self._begin(None, False)
+        assert self._guard is not None
+        return self._guard
+
+    def _begin(self, state: dict[str, Any] | None, replay: bool) -> None:
+        guard = StepGuard(self.run, state, replay=replay, folder=self._folder)
+        try:
+            guard.taken_by("private(…).step")
+            assert guard._folder is not None  # one process keeps the record
+            self._seed = _seeds.secret(guard._folder)
+            self._reader = read_noise(self.run, self._trained(), guard=guard, **self._noise_options)  # type: ignore[arg-type]
+        except BaseException:
+            guard.close()
+            raise
+        self._guard = guard
+
+    def training_state(self) -> dict[str, Any]:
+        """The guard's state, strings and a number: for a program that saves model, optimizer and scheduler itself."""
+        return self.guard.state_dict()
+
+    def load_training_state(self, state: dict[str, Any], *, replay: bool = True) -> None:
+        """Goes on from what training_state gave, with model, optimizer and scheduler of the same step. It must come before the first step and loader."""
+        if self._guard is not None:
+            raise TrainingError("load_state_dict: the training has begun already: call it once, before state_dict, loader and step")
+        if not isinstance(state, dict):
+            raise ValueError("state: must be what training_state gave, which is \"minsep\" in what state_dict gave")
+        self._begin(state, replay)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Model, optimizer, scheduler and guard, for torch.save: all that the training needs to go on. The seed of its random numbers stays in the folder of its record."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "minsep": self.training_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any], *, replay: bool = True) -> None:
+        """Goes on from a checkpoint, before the first step and before a loader.
+
+        Steps that were taken after the checkpoint are repeated. Random numbers are seeded by step and example, and are the same again; what the
+        device does otherwise than before is seen by the guard, which refuses a step that releases something else. With replay=False a
+        checkpoint from before the last step is refused at once.
+        """
+        if not isinstance(state, dict) or set(state) != {"model", "optimizer", "scheduler", "minsep"}:
+            raise ValueError("state: must be what state_dict gave")
+        if (state["scheduler"] is None) != (self.scheduler is None):
+            raise ValueError("state: has a scheduler, and there is none here, or the other way round: give private the same scheduler=")
+        self.load_training_state(state["minsep"], replay=replay)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes state_dict to a file, so that a kill leaves the file of before or this one."""
+        path = os.fspath(path)
+        with open(path + ".new", "wb") as file:
+            torch.save(self.state_dict(), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path + ".new", path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Goes on from the file that save wrote, as load_state_dict does; where there is none, the training begins, and the file is written at once, so that a
+        start after a kill finds it."""
+        if os.path.exists(path):
+            self.load_state_dict(torch.load(path, map_location=next(iter(self._trained().values())).device))
+        else:
+            self.save(path)
+
+    def close(self) -> None:
+        """Ends the training here: the stream of noise ends, the record of the training is for the next process, and the optimizer is as it was."""
+        self._hook.remove()
+        if self._reader is not None:
+            self._reader.close()
+        if self._guard is not None:
+            self._guard.close()
+
+    # Batches
+
+    def loader(self, data: Any, *, collate_fn: Callable[[list[Any]], Any] | None = None, **options: Any) -> Loader:
+        """Batches that are left, from a torch.utils.data.DataLoader: its data must be in the order of the ids that `run.join` had.
+
+        collate_fn is given each example alone, in a list, and makes a batch of one: so an example depends on no other, as one that is padded
+        to the longest would. Random numbers of torch, NumPy and Python in data and collate_fn are seeded by step and example. options are those of
+        DataLoader. Each batch must be given to `step` before the next is taken.
+        """
+        for name in "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "worker_init_fn", "generator":
+            if name in options:
+                raise ValueError(f"{name}: must be left out: the batches are those of the run, whose guarantee is for them and no others, and its random numbers are those of the training")
+        return Loader(self.run, data, collate_fn, self.secrets, None, **options)
+
+    def secrets(self) -> tuple[StepGuard, str]:
+        """The guard and the seed of the training, for a loader."""
+        return self.guard, self._seed
+
+    # Steps
+
+    def step(self, *batch: Any, rows: Any = None, **named: Any) -> None:
+        """Trains on the batch of the next step: tensors that have the examples as their first dimension, in the order of the batch's rows.
+
+        loss is given them, each with one example. A batch of the loader comes as it is, an empty one too. A batch with padding comes with rows,
+        as `minsep.pad(run.batch(t), …)` gave them.
+        """
+        self.make_gradients(*batch, rows=rows, **named)
+        self.optimizer.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+
+    def make_gradients(self, *batch: Any, rows: Any = None, **named: Any) -> None:
+        """The first half of step: leaves the noisy mean in p.grad, for one step of the optimizer that the program makes itself."""
+        guard = self.guard
+        step = guard.next_step
+        if step >= self.run.steps:
+            guard.take(step)  # which refuses it
+        with guard.telling():
+            self._check()
+            names = sorted(named)
+            examples = [_tensor(x, f"argument {i + 1}") for i, x in enumerate(batch)] + [_tensor(named[name], name) for name in names]
+            if not examples:
+                raise ValueError("batch: must be given: step(x, y), the tensors that loss takes after the model")
+            own, owners = self._rows(step, rows)
+            total = self._sum(step, names, examples, own, owners)
+        guard.take(step)
+        assert self._reader is not None
+        trained = self._trained()
+        mean = pieces.add_noise(total, self._reader.step(step), self.run.grid, self.run.expected_batch_size)
+        self._made = []
+        for name, p in trained.items():
+            p.grad = mean[name].to(p.dtype)
+            self._made.append((p, p.grad, p.grad._version))
+
+    def _rows(self, step: int, rows: Any) -> tuple[Any, Any]:
+        """The rows of the examples of a step, and their owners where those are sampled. rows are those with padding, if there is any."""
+        batch = self.run.batch(step)
+        given = batch if rows is None else rows
+        if isinstance(given, OwnerBatch) and isinstance(batch, OwnerBatch):
+            own, owners = given.rows, given.owners
+        else:
+            own, owners = given, None
+        plain = batch.rows if isinstance(batch, OwnerBatch) else batch
+        own = np.asarray(own)
+        if not np.array_equal(own[own != PADDING], plain) or isinstance(batch, OwnerBatch) and not np.array_equal(given.offsets, batch.offsets):
+            raise TrainingError(f"step {step}: rows: are not those of the batch of this step, whose noise they would have: give minsep.pad(run.batch({step}), …), or leave them out where there is no padding")
+        return own, owners
+
+    def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], rows: Any, owners: Any) -> Any:
+        """The sum of the clipped gradients. A forward that changes buffers or weights is refused."""
+        buffers = {name: b.detach().clone() for name, b in self._loss.named_buffers()}
+        weights = dict(self._loss.named_parameters())
+        versions = {name: x._version for name, x in [*buffers.items(), *weights.items()]}
+
+        def loss(params: Any, *one: torch.Tensor) -> torch.Tensor:
+            first = len(one) - len(names)
+            parts = [x[None] for x in one]
+            values = {f"model.{name}": p for name, p in params.items()} | buffers
+            return functional_call(self._loss, values, tuple(parts[:first]), dict(zip(names, parts[first:])))
+
+        make = _one_by_one(loss) if self._microbatch == 1 else _together(loss)
+        total = pieces.summed(make, self.run.clip_norm, self.run.grid, self._microbatch)
+        params = {name: p.detach() for name, p in self._trained().items()}
+        devices = {p.device for p in params.values() if p.device.type == "cuda"}
+        with restored(), torch.random.fork_rng([*devices]):
+            number = _seeds.number(self._seed, step)
+            sow(number)
+            torch.manual_seed(number)
+            found = total(params, rows, *examples, owners=owners)
+        before = dict(self._loss.named_buffers())
+        for name, b in buffers.items():
+            if b._version != versions[name] and not torch.equal(b, before[name]):
+                raise ValueError(_CHANGES.format(f"buffer {name.removeprefix('model.')}"))
+        for name, p in weights.items():
+            if p._version != versions[name]:
+                raise TrainingError(
+                    f"model: its parameter {name.removeprefix('model.')} changes in forward, and has been changed by the examples of this step without clipping and noise: discard it, and begin again from "
+                    "a checkpoint, with a model that changes none"
+                )
+        return found
+
+    # Checks
+
+    def _trained(self) -> dict[str, torch.Tensor]:
+        """The parameters that are trained, by name, tied ones once."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def _check(self) -> None:
+        """Refuses a model and an optimizer that cannot be trained privately, at every step, as modes and parameters change."""
+        trained = self._trained()
+        if list(trained) != self._names:
+            changed = sorted({*trained} ^ {*self._names})[0]
+            raise TrainingError(f"model: {changed}: is trained now and was not at the beginning, or the other way round: set requires_grad before private(model, optimizer, run), and make a run of as many coordinates")
+        check_parameters(trained, self.model, self._loss.loss, self.optimizer)
+        for part in self.model, self._loss.loss:
+            if isinstance(part, torch.nn.Module):
+                check_modules(part)
+        count = sum(p.numel() for p in trained.values())
+        if count != self.run.coordinates:
+            raise ValueError(
+                f"model: has {counted(count, 'trained coordinate')}, and the noise of {self.run.path} has {self.run.coordinates}: plan and run with `--coordinates {count}` and another `--out`; "
+                "or set requires_grad of the parameters that are not trained to False"
+            )
+
+    def _check_gradients(self, *given: Any, **named: Any) -> None:
+        """Refuses a step of the optimizer with gradients that are not those that a step has just made. given are the optimizer and a closure, if there is one."""
+        made, self._made = self._made, []
+        if len(given) > 1 and given[1] is not None or named.get("closure") is not None:
+            raise TrainingError("optimizer.step: has a closure, whose backward pass would add gradients of examples without noise: leave it out")
+        if not made:
+            raise TrainingError(
+                "optimizer.step: no noisy gradients were made for it: each step of the training has one step of the optimizer, which step makes itself. Leave out optimizer.step, "
+                "and a second one in the same step"
+            )
+        if any(p.grad is not g or g._version != version for p, g, version in made):
+            raise TrainingError(
+                "optimizer.step: gradients were changed or put away since the noise was added: a backward pass would add gradients of examples without noise. Leave out backward, zero_grad, "
+                "gradient clipping and scaling between noise and step: gradients are clipped by example, and averaged already"
+            )
+
+
+class _Loss(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """The loss of an example as a module, so that all that the loss asks of the model has the parameters of functional_call."""
+
+    def __init__(self, model: torch.nn.Module, loss: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.model, self.loss = model, loss
+
+    def forward(self, *batch: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        value = self.loss(self.model, *batch, **named)
+        if not isinstance(value, torch.Tensor) or value.ndim:
+            given = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+            raise ValueError(f"loss: must give one number, a tensor without dimensions, for a batch of one example, and not {given}")
+        return value
+
+
+def _together(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """The gradients of a microbatch at once, by vmap."""
+
+    def gradients(params: Any, *batch: torch.Tensor) -> Any:
+        if len(batch[0]) == 0:
+            return _none(params)
+        try:
+            return vmap(grad(loss), (None, *(0 for _ in batch)), randomness="different")(params, *batch)
+        except RuntimeError as err:
+            if "mutate a captured Tensor" in str(err):
+                raise ValueError(_CHANGES.format("buffer, or another tensor of its own,")) from err
+            if "vmap" not in str(err) and "broadcast shape" not in str(err):
+                raise
+            raise ValueError(
+                "model: cannot make the gradients of several examples at once, as its forward looks at values or changes tensors in place. Give microbatch=1, which makes them one by one; or, "
+                'for a model of transformers with an attention_mask, attn_implementation="eager"'
+            ) from err
+
+    return gradients
+
+
+def _one_by_one(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """The gradients of a microbatch one after the other, for models that vmap cannot run."""
+
+    def gradients(params: Any, *batch: torch.Tensor) -> Any:
+        found = [one(params, *(x[i] for x in batch)) for i in range(len(batch[0]))]
+        return {name: torch.stack([g[name] for g in found]) for name in params} if found else _none(params)
+
+    def one(params: Any, *example: torch.Tensor) -> Any:
+        held = {name: p.detach().requires_grad_() for name, p in params.items()}
+        with torch.enable_grad():
+            given = torch.autograd.grad(loss(held, *example), list(held.values()), allow_unused=True)
+        return {name: torch.zeros_like(p) if g is None else g for (name, p), g in zip(held.items(), given)}
+
+    return gradients
+
+
+def _none(params: Any) -> Any:
+    return {name: torch.zeros((0, *p.shape), dtype=p.dtype, device=p.device) for name, p in params.items()}
+
+
+def _tensor(value: Any, name: str) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor) or value.ndim == 0:
+        raise ValueError(f"batch: {name}: must be a tensor that has the examples as its first dimension, and not {type(value).__name__}")
+    return value
