@@ -133,7 +133,7 @@ func filesFormed(ctx context.Context, dir string) (f formedFiles, err error) {
 	}
 	var facts manifest.BatchesFacts
 	if err := strictjson.Loose(ix.Facts, &facts); err != nil {
-		return f, fmt.Errorf("inspect: %s: facts: %w", folder, err)
+		return f, manifest.Invalid(fmt.Errorf("inspect: %s: facts: %w", store.Join(folder, manifest.IndexName), err))
 	}
 	of := facts.Examples
 	if facts.Owners > 0 {

@@ -166,9 +166,17 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		}
 	}
 	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {
-		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: "must be a run directory or a folder of one"}
+		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: notRun(isFile)}
 	}
 	return folders, nil
+}
+
+// notRun says how a run directory is named where something else was.
+func notRun(isFile bool) string {
+	if isFile {
+		return "is a file: name a run directory, as minsep run makes from a plan, or a folder of one"
+	}
+	return "holds nothing that minsep made: name a run directory, as minsep run makes, or a folder of one"
 }
 
 // filesCheck checks sizes and hashes.

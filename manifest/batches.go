@@ -90,16 +90,16 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	}
 	b := &Batches{Dir: dir, Index: ix}
 	if err := strictjson.Unmarshal(ix.Facts, &b.Facts); err != nil {
-		return nil, fmt.Errorf("manifest: %s: facts: %w", dir, err)
+		return nil, invalid(fmt.Errorf("manifest: %s: facts: %w", dir, err))
 	}
 	f := b.Facts
 	if f.Examples < 0 || f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || (f.RowType != DInt32 && f.RowType != DInt64) ||
 		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) || (f.Owners > 0) != b.OfOwners() || (f.ExamplesPerOwner > 0) != b.OfOwners() {
 		text, err := json.Marshal(f)
-		return nil, errors.Join(fmt.Errorf("manifest: %s: invalid facts: %s", dir, text), err)
+		return nil, invalid(errors.Join(fmt.Errorf("manifest: %s: invalid facts: %s", dir, text), err))
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be a false claim
-		return nil, fmt.Errorf("manifest: %s: %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards)
+		return nil, invalid(fmt.Errorf("manifest: %s: %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards))
 	}
 	listed := make(map[string]bool, len(ix.Files))
 	for _, file := range ix.Files {
@@ -117,7 +117,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 			}
 		}
 	}
-	return b, faults.err()
+	return b, invalid(faults.err())
 }
 
 // OfOwners says that owners take part, each with some of its examples.

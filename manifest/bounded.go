@@ -43,7 +43,7 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 		return nil, err
 	}
 	if err := strictjson.Unmarshal(ix.Facts, &b.Summary); err != nil {
-		return nil, fmt.Errorf("manifest: %s: facts: %w", dir, err)
+		return nil, invalid(fmt.Errorf("manifest: %s: facts: %w", dir, err))
 	}
 	var faults Faults
 	if (b.Summary.Coverage != nil) != b.OfPools() {

@@ -73,13 +73,16 @@ type Stage struct {
 // folder is at fault, and not the machine.
 var ErrInvalid = errors.New("is not as this version of minsep writes it")
 
-// invalid makes an error one that is ErrInvalid, with the same text.
+// nil stays nil.
 func invalid(err error) error {
 	if err == nil {
 		return nil
 	}
 	return &invalidError{err}
 }
+
+// Invalid is for packages that read files beside this one.
+func Invalid(err error) error { return invalid(err) }
 
 type invalidError struct{ error }
 

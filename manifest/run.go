@@ -40,6 +40,7 @@ type Run struct {
 	// Examples are the examples of the run, once a stage knows them: see [BoundedExamples] and
 	// [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`
+	Name     string   `json:"name,omitempty"` // of the plan, the title of a report; it decides nothing
 	Plan     *RunPlan `json:"plan,omitempty"` // of a directory that a whole plan is run in
 	// Stages are the plan's finished stages, by name: they bind their results to the plan
 	// and to each other.

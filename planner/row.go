@@ -22,7 +22,7 @@ type Row struct {
 	Bands int   `json:"bands"` // of C, 1 to n
 	Noise Noise `json:"noise"`
 
-	RMSE  float64 `json:"rmse"`   // of the sums of gradients over the steps, above 0, at the noise multiplier, in units of the clip norm
+	RMSE  float64 `json:"rmse"`   // of the noise in the request's sums of gradients, by default the models of the training, over the steps, above 0, at the noise multiplier, in units of the clip norm
 	MaxSE float64 `json:"max_se"` // of the step with the largest, likewise
 
 	BatchSize  float64 `json:"batch_size"`              // expected, in examples, or in owners where they are sampled, above 0

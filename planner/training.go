@@ -36,6 +36,20 @@ func (r *Request) training() string {
 	return text
 }
 
+// errorOf says in words in which sums the noise is measured.
+func (r *Request) errorOf() string {
+	switch workload, _ := r.measured(mechanism.KindIdentity).MadeFor(); workload {
+	case mechanism.TrainingWorkload:
+		return "the models of the training"
+	case mechanism.MomentumWorkload:
+		return "models that forget nothing"
+	case mechanism.PrefixWorkload:
+		return "the sums of all gradients so far"
+	default:
+		return fmt.Sprintf("the sums of %s", workload)
+	}
+}
+
 // shorter is the workload of the request with a shorter memory, and that memory; nil where there is
 // none.
 func (r *Request) shorter() (*mechanism.Workload, mechanism.Memory) {

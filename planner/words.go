@@ -54,7 +54,7 @@ func (row *Row) StrategyName() string {
 // explain says why the first is first, and what the next best gives up.
 func (out *Result) explain() {
 	r := out.Request
-	objective := map[string]string{RMSE: "root mean square error", MaxSE: "largest error"}[r.Objective]
+	objective := map[string]string{RMSE: "root mean square", MaxSE: "largest"}[r.Objective] + " noise"
 	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
 		out.Why = refusals(out)
 		return
@@ -71,14 +71,14 @@ func (out *Result) explain() {
 		}
 	}
 	if least == first {
-		why("%s has the least %s of the sums of gradients: %s of the expected batch size %.4g.", first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize)
+		why("%s has the least %s in %s: %s of the expected batch size %.4g.", first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize)
 	} else {
 		reason := "amplified strategies stand first only where they are ahead by more"
 		if first.Kept > 1.01*least.Kept {
 			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
 		}
-		why("%s has a %s of the sums of gradients of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
-			first.Name(), objective, figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), reason)
+		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
+			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), reason)
 	}
 	if text := forAdam(out); text != "" {
 		why("%s", text)

@@ -8,6 +8,7 @@ import (
 	"minsep/internal/digest"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
 )
@@ -91,8 +92,8 @@ func readRecord(path string, id stream.RunID) (*Record, error) {
 		err = fmt.Errorf("is of run %v in format %q: this version reads %q", r.RunID, r.Format, recordFormat)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("registry: record of a run id %s: was changed or damaged: %w: put a copy of it back: the records beside the key and in the user's state folder are alike; "+
-			"where none is whole, train with another run, which minsep run --again makes, or another --out", path, err)
+		return nil, manifest.Invalid(fmt.Errorf("registry: record of a run id %s: was changed or damaged: %w: put a copy of it back: the records beside the key and in the user's state folder are alike; "+
+			"where none is whole, train with another run, which minsep run --again makes, or another --out", path, err))
 	}
 	return &r, nil
 }

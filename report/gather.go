@@ -28,7 +28,7 @@ type Options struct {
 	Curve      bool      // δ at other ε, by estimates where samples are needed: seconds to minutes of a processor
 	Compare    bool      // for WriteComparison only, which shows less: DP-SGD beside the run is left out
 	Plan       string    // file with the output of minsep plan --json: the alternatives; "" for none
-	Title      string    // of the page, such as the data's name; "" for the run id
+	Title      string    // of the page, such as the data's name; "" for the plan's name or else the run id
 	Now        time.Time // when the page is made; zero for not saying so
 }
 

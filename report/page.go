@@ -70,11 +70,13 @@ func (r *Run) Write(w io.Writer, o Options) error {
 	if r.Report.Weak != nil {
 		p.State = "weak"
 	}
-	if r.Info != nil {
-		p.Title += " " + r.Info.RunID.String()
-	}
-	if o.Title != "" {
+	switch {
+	case o.Title != "":
 		p.Title = o.Title
+	case r.Info != nil && r.Info.Name != "":
+		p.Title = r.Info.Name
+	case r.Info != nil:
+		p.Title += " " + r.Info.RunID.String()
 	}
 	if o.ShowSecret {
 		p.Title = "SECRET: " + p.Title

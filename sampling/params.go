@@ -73,7 +73,7 @@ var Parameters = []Parameter{
 		"", func(p *Params) any { return &p.SecretPartition }},
 	{"max-batch-size", "cut larger batches to a random subset of this size, in owners with --sample owners",
 		"must be at least 1", func(p *Params) any { return &p.MaxBatchSize }},
-	{"pad", "with max-batch-size: fill smaller batches up to it with row -1",
+	{"pad", "with max-batch-size: fill smaller batches up to it with rows of -1, whose gradients the trainer counts as zero",
 		"", func(p *Params) any { return &p.Pad }},
 	{"max-participations", "fixed: let nobody take part more often than this",
 		"must be at least 1", func(p *Params) any { return &p.MaxParticipations }},
@@ -101,7 +101,7 @@ func (p Params) Validate() error {
 	c.Require(p.MaxParticipations >= 0, "max participations", p.MaxParticipations, "must be at least 1")
 	c.Require(p.MaxBatchSize >= 0, "max batch size", p.MaxBatchSize, "must be at least 1")
 	c.Require(p.MaxBatchSize == 0 || kind.untruncated == "", "max batch size", p.MaxBatchSize, kind.untruncated)
-	c.Require(!p.Pad || p.MaxBatchSize > 0, "pad", p.Pad, "needs a max batch size to pad to: give max-batch-size")
+	c.Require(!p.Pad || p.MaxBatchSize > 0, "pad", p.Pad, "fills batches up to the max batch size, and needs one: give --max-batch-size, or leave it out")
 	return c.Err()
 }
 

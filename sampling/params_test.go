@@ -187,7 +187,7 @@ func TestParamsRefuse(t *testing.T) {
 		{"a negative bound", "fixed", func(p *sampling.Params) { p.MaxParticipations = -2 }, "max participations", "at least 1"},
 		{"fixed with a limit", "fixed", func(p *sampling.Params) { p.MaxBatchSize = 7 }, "max batch size", "whose batches have one size"},
 		{"a negative limit", "poisson", func(p *sampling.Params) { p.MaxBatchSize = -7 }, "max batch size", "at least 1"},
-		{"padding without a limit", "poisson", func(p *sampling.Params) { p.Pad = true }, "pad", "needs a max batch size"},
+		{"padding without a limit", "poisson", func(p *sampling.Params) { p.Pad = true }, "pad", "fills batches up to the max batch size"},
 	} {
 		p := kindParams[c.scheme]
 		p.Scheme = c.scheme

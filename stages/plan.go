@@ -27,9 +27,13 @@ var PlanExample string
 // only with a graph, and the last one only where it asks for it.
 var Stages = []string{"bound", "strategy", "account", "form", "noise", "materialize"}
 
+// MaxName is how many bytes the name of a plan has at most.
+const MaxName = 200
+
 // Plan is a whole run: a graph, or a number of examples, to a directory with a certificate, batches
 // and noise.
 type Plan struct {
+	Name     string            `json:"name,omitempty"`     // of the data or the training, the title of its report: a line of at most MaxName bytes; it decides nothing
 	Graph    *PlanGraph        `json:"graph,omitempty"`    // with Bound; or
 	Bound    *ownergraph.Bound `json:"bound,omitempty"`    // how to bound it
 	Examples int64             `json:"examples,omitempty"` // this many examples, each its own owner

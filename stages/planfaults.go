@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"minsep/accounting"
 	"minsep/internal/param"
+	"minsep/internal/printable"
 	"minsep/internal/strictjson"
 	"minsep/sampling"
 )
@@ -126,6 +128,7 @@ func (p Plan) ValueFaults() error {
 	if p.Materialize != nil {
 		c.Add(InPlan("materialize", p.MaterializeParams().Validate()))
 	}
+	c.Require(len(p.Name) <= MaxName && printable.Line(p.Name) == p.Name, "name", strconv.Quote(p.Name), fmt.Sprintf("must be one line of at most %d bytes", MaxName))
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
 	return InPlan("", c.Err())
 }

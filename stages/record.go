@@ -17,7 +17,7 @@ type PlanRecord struct {
 
 // Record is the plan for run.json.
 func (p Plan) Record(inputs map[string]manifest.Digest) (*manifest.RunPlan, error) {
-	p.Key, p.Out, p.Privacy.From = "", "", ""
+	p.Name, p.Key, p.Out, p.Privacy.From = "", "", "", ""
 	if p.Graph != nil {
 		g := *p.Graph
 		g.Paths = nil

@@ -85,6 +85,9 @@ batches do not add up: two directories of one run id, or with the same batches, 
 			if err := check.Err(); err != nil {
 				return err
 			}
+			if err := mustBeFolders(cmd.Context(), args); err != nil {
+				return err
+			}
 			notes, err := inspect.Apart(cmd.Context(), args, trainings)
 			if err != nil {
 				return err
@@ -93,7 +96,7 @@ batches do not add up: two directories of one run id, or with the same batches, 
 			if err != nil {
 				return err
 			}
-			t.Notes = notes
+			t.Notes = append(t.Notes, notes...)
 			if err := t.compose(all, byDelta, delta, epsilon); err != nil {
 				return err
 			}
@@ -107,6 +110,16 @@ batches do not add up: two directories of one run id, or with the same batches, 
 	return c
 }
 
+// mustBeFolders refuses a file in place of a run directory, such as a plan.
+func mustBeFolders(ctx context.Context, dirs []string) error {
+	check := param.Checker{Package: "compose"}
+	for _, dir := range dirs {
+		of, err := store.Stat(ctx, dir)
+		check.Require(err != nil || of.Dir, "run directory", dir, "is a file: name a run directory, as minsep run makes from a plan")
+	}
+	return check.Err()
+}
+
 // readTogether reads the certificates of the runs, which must protect the same.
 func readTogether(ctx context.Context, dirs []string, times []int) (*together, []pld.Training, error) {
 	t := &together{Assumes: apart}
@@ -115,20 +128,23 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 		path := store.Join(dir, manifest.CertificateFile)
 		data, err := stages.ReadFile(ctx, path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, &param.Error{Package: "compose", Param: "run directory", Value: dir, Rule: "must hold " + manifest.CertificateFile + ": minsep account makes one"}
+			return nil, nil, &param.Error{Package: "compose", Param: "run directory", Value: dir, Rule: withoutCertificate(ctx, dir)}
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		c, err := accounting.ParseCertificate(data)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %s: %w", manifest.ErrInvalid, path, err)
+			return nil, nil, fmt.Errorf("%s: %w: %w", path, manifest.ErrInvalid, err)
 		}
 		if err := stages.CheckClaim(ctx, dir); err != nil {
 			return nil, nil, err
 		}
 		if c.Status != accounting.Verified {
 			return nil, nil, &param.Error{Package: "compose", Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
+		}
+		if _, err := store.Stat(ctx, store.Join(dir, manifest.LedgerFolder)); errors.Is(err, fs.ErrNotExist) {
+			t.Notes = append(t.Notes, dir+" has no ledger: nobody can check its certificate, which is taken on trust here; put the folder back, as minsep inspect asks too")
 		}
 		of := composed{Directory: dir, Times: times[i]}
 		for _, p := range c.Guarantee() {
@@ -149,6 +165,14 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 		}
 	}
 	return t, all, nil
+}
+
+// withoutCertificate says how a run directory is named, or completed, where there is no certificate.
+func withoutCertificate(ctx context.Context, dir string) string {
+	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
+		return "does not exist: name a run directory, as minsep run makes"
+	}
+	return "must hold " + manifest.CertificateFile + ": minsep account makes one, and minsep run makes it from a plan"
 }
 
 // trainingOf is what a certificate proves of a training: the events that it is composed of where it

@@ -138,6 +138,11 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 		}
 		return text
 	}
+	if bad.Value == true { // the flag's name says it
+		without := *bad
+		without.Value = nil
+		bad = &without
+	}
 	return bad.Message(strings.Join(names, ", "))
 }
 

@@ -89,7 +89,7 @@ A broken run gets a page that says so, and the command exits with 3.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Title, "title", "", "title of the page, such as the name of the data (default: the run id)")
+	f.StringVar(&o.Title, "title", "", "title of the page, such as the name of the data (default: the name of the plan, or the run id)")
 	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, report-secret.html with --show-secret; comparison.html with --compare)")
 	f.BoolVar(&o.ShowSecret, "show-secret", false, "also show realised batch sizes and participation counts")
 	f.BoolVar(&o.Curve, "curve", false, "also show delta at other epsilon: estimates, where samples are needed, in seconds to minutes")

@@ -108,6 +108,15 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		o.KeyFile = p.Key
 	}
 	o.Out = p.Out
+	if o.Out != "" {
+		if err := store.Check(o.Out); err != nil { // each file in it would have the same fault
+			var bad *param.Error
+			if errors.As(err, &bad) {
+				bad.Param, bad.Field = "out", "out"
+			}
+			return RunResult{}, err
+		}
+	}
 	names, inputs, err := check(ctx, p, o, how)
 	if err != nil {
 		return RunResult{}, err

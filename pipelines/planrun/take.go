@@ -76,6 +76,11 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 		differs := differences(o, run, want)
 		if differs == nil {
 			known, err := inPlace(ctx, o, records, run)
+			if err == nil && !o.DryRun && p.Name != "" && p.Name != run.Name {
+				before := run
+				run.Name = p.Name
+				err = manifest.WriteRun(o.Out, run, &before)
+			}
 			return taken{run: run, known: known}, err
 		}
 		if may, err := mayCorrect(ctx, o, records, run, want); err != nil {
@@ -83,7 +88,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 		} else if may {
 			known, err := inPlace(ctx, o, records, run)
 			before := run.Plan
-			run.Plan = want
+			run.Plan, run.Name = want, p.Name
 			return taken{run: run, corrected: true, before: before, known: known}, err
 		}
 		if !o.Overwrite {
@@ -94,7 +99,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 		}
 		old = &run
 	}
-	next := manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID}
+	next := manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID, Name: p.Name}
 	if old != nil {
 		next.Replaced = old.Used()
 	}

@@ -50,8 +50,8 @@ def account(*, out: str | None = None, command: str | None = None, **flags: Flag
 class Candidate:
     """A way to train that `minsep plan` has ranked.
 
-    noise_multiplier is proven, or estimated with the standard error noise_error; relative is the root mean square error of the
-    sums of gradients in units of the batch. tied says that the errors of estimates do not separate it from the first. row is
+    noise_multiplier is proven, or estimated with the standard error noise_error; relative is the root mean square noise in
+    the models of the training, or in the sums of another workload, in units of the batch. tied says that the errors of estimates do not separate it from the first. row is
     all that the command says of it.
     """
 

@@ -88,12 +88,13 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 
 // agree decides the types for all files and reports those that cannot be read with them.
 func (s *Source) agree(files []*inspected, o *Options) []*Fault {
+	given := files
 	files = slices.DeleteFunc(slices.Clone(files), func(in *inspected) bool { return !in.records })
 	if len(files) == 0 {
 		if s.Files == 0 {
 			return nil // each has had its fault
 		}
-		return []*Fault{{Found: "no record in any file", Rule: "it needs at least one edge"}}
+		return []*Fault{nothing(given)}
 	}
 	s.SingleOwner = files[0].split.SingleOwner
 	var list []*Fault
@@ -111,6 +112,24 @@ func (s *Source) agree(files []*inspected, o *Options) []*Fault {
 		list = append(list, f...)
 	}
 	return list
+}
+
+// nothing is the fault of files without a record.
+func nothing(files []*inspected) *Fault {
+	f := &Fault{Found: "no record in any file", Rule: "a graph needs at least one edge, such as the line 7,alice under the header example_id,owner_id"}
+	if len(files) != 1 {
+		return f
+	}
+	f.File, f.Number = files[0].split.Path, files[0].split.Number
+	switch {
+	case files[0].size == 0:
+		f.Found = "the file is empty"
+	case files[0].split.Header:
+		f.Found = "a header, and no record under it"
+	default:
+		f.Found = "no record in the file"
+	}
+	return f
 }
 
 // agreeType decides the type of one column: by the formats that have types, else by the option,
