@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -167,6 +168,8 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	case op.logFormat != "text" && op.logFormat != "json":
 		c.Require(false, "log-format", op.logFormat, "must be text or json")
 	case off:
+	case op.logFormat == "text" && level >= slog.LevelWarn:
+		h = people{op: op, stderr: stderr, level: level}
 	case op.logFormat == "text":
 		h = slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
 	default:
@@ -181,6 +184,39 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	}
 	return c.Err()
 }
+
+// people writes the warnings and errors of stages as the command's own, in place of records. Those
+// who ask for more than warnings get records of everything.
+type people struct {
+	op     *operation
+	stderr io.Writer
+	level  slog.Level
+	attrs  []slog.Attr
+}
+
+func (p people) Enabled(_ context.Context, level slog.Level) bool { return level >= p.level }
+
+func (p people) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	add := func(a slog.Attr) bool { text += fmt.Sprintf("; %s %s", a.Key, a.Value); return true }
+	for _, a := range p.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	if r.Level < slog.LevelError {
+		text = "warning: " + text
+	}
+	p.op.say(p.stderr, r.Level, text)
+	return nil
+}
+
+// WithAttrs serves loggers of Beam, as WithGroup does, which leaves the group out.
+func (p people) WithAttrs(attrs []slog.Attr) slog.Handler {
+	p.attrs = slices.Concat(p.attrs, attrs)
+	return p
+}
+
+func (p people) WithGroup(string) slog.Handler { return p }
 
 // showAs has messages show these paths as they were given, where the stages have made them
 // absolute. Of a pattern it is the folder.

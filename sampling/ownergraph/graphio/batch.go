@@ -17,8 +17,8 @@ type Batch struct {
 	// Ownerless counts the examples without owners that were left out here, see
 	// [Options].SkipOwnerless.
 	Ownerless int64
-	// Warnings are places that are not faults: where ids that are kept as they are written stop
-	// being integers. They come with the last batch of a split, which may have no edges.
+	// Warnings are places that are not faults: where a column of words has numbers that are kept as
+	// they are written. They come with the last batch of a split, which may have no edges.
 	Warnings []*Fault
 
 	units int64 // see mostUnits
@@ -38,9 +38,8 @@ type batcher struct {
 	before int64
 
 	folder  ownergraph.IDs // the id that the folder's name says, if it says one
-	watched [2]struct{ ints, warned bool }
-	spelled [2]spelled // by column
-	noted   []*Fault   // the warnings
+	spelled [2]spelled     // by column
+	noted   []*Fault       // the warnings
 }
 
 func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) error) *batcher {
@@ -67,16 +66,6 @@ func (b *batcher) takeFolder() *Fault {
 		}
 	}
 	return nil
-}
-
-// watch notes the line where a column (0 for examples) of ids that are kept as they are written
-// stops being integers.
-func (b *batcher) watch(column int, name string, line int64) {
-	if w := &b.watched[column]; !w.warned {
-		w.warned = true
-		b.noted = append(b.noted, &Fault{File: b.split.Path, Number: b.split.Number, Line: line, Column: name, Found: "the ids stop being integers here",
-			Rule: "--id-type string keeps them as they are written, and 7, 007 and 7.0 are three of them"})
-	}
 }
 
 // finish hands on the rest, and the warnings.

@@ -255,9 +255,8 @@ func TestFirstRecordsMustAgree(t *testing.T) {
 	}
 }
 
-// TestWhereIntegersEnd: a warning names the file, the line and the column, once for each split, and
-// no id.
-func TestWhereIntegersEnd(t *testing.T) {
+// TestStringsAskedFor: ids that are asked for as strings may stop being integers without a word.
+func TestStringsAskedFor(t *testing.T) {
 	for name, text := range map[string]string{
 		"g.csv":    "example_id,owner_id\n1,7\n1,8\n1,SECRET\n1,9\n1,OTHER\n",
 		"g.tsv":    "1\t7\n1\t8\n1\t8\n1\tSECRET\n1\t9\n1\tOTHER\n",
@@ -277,8 +276,7 @@ func TestWhereIntegersEnd(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || edges < 4 || len(warnings) != 1 || !strings.Contains(warnings[0], path+": line 4: ") || !strings.Contains(warnings[0], "stop being integers") ||
-			strings.Contains(warnings[0], "SECRET") {
+		if err != nil || edges < 4 || len(warnings) != 0 {
 			t.Errorf("%s: %d edges, %q, %v", name, edges, warnings, err)
 		}
 	}

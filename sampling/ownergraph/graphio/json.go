@@ -25,8 +25,6 @@ type jsonColumn struct {
 	asIs  bool // strings, and integers by their digits
 
 	inFolder bool // the column is not of the file but of its folder: names are those that the file must not have
-	ints     bool // there was an integer
-	stopped  bool // and then something else, as asIs allows
 
 	spelled *spelled // the ids that were read; nil while the file is only looked at
 	odd     []*Fault // of numbers in this line
@@ -207,7 +205,6 @@ func (j *jsonLine) id(c *jsonColumn) *jsonFault {
 		if k := spelling(s); !c.asIs && !c.take(s, k) {
 			return bad(k.String(), k.rule(ownergraph.String))
 		}
-		c.watch(s)
 		c.ids.AppendBytes(s)
 	case b == '-' || '0' <= b && b <= '9':
 		number := j.number()
@@ -218,7 +215,6 @@ func (j *jsonLine) id(c *jsonColumn) *jsonFault {
 		case k != fits && k != bigInteger, len(number) > stream.MaxStringID:
 			return bad("a number that is not a plain integer", "must be an integer such as 7, and not 7.0 or 7e0, or a string")
 		case c.asIs:
-			c.watch(number)
 			c.ids.AppendBytes(number)
 			return nil
 		case !c.is(ownergraph.Int64):
@@ -243,15 +239,6 @@ func (c *jsonColumn) take(id []byte, k kind) bool {
 		c.odd = append(c.odd, f)
 		return f
 	})
-}
-
-// watch notes where ids that are kept as they are written stop being integers.
-func (c *jsonColumn) watch(id []byte) {
-	if _, k := parseInt(id); k == fits {
-		c.ints = true
-	} else {
-		c.stopped = c.stopped || c.ints
-	}
 }
 
 // is says whether an id of type t may go into the column, and decides its type if it was open.

@@ -257,13 +257,6 @@ func (b *batcher) appendField(dst *ownergraph.IDs, column int, fields [][]byte, 
 	if k != fits {
 		dst.AppendBytes(fields[at])
 	}
-	if asIs && !b.watched[column].warned {
-		if _, k := parseInt(fields[at]); k == fits {
-			b.watched[column].ints = true
-		} else if b.watched[column].ints {
-			b.watch(column, name(), line)
-		}
-	}
 	return nil
 }
 
@@ -314,11 +307,6 @@ func (s *Split) readJSON(l *lines, b *batcher) error {
 		}
 		for range j.owners {
 			b.Examples.AppendFrom(&example, 0)
-		}
-		for i, c := range []*jsonColumn{&j.example, &j.owner} {
-			if c.ints && c.stopped {
-				b.watch(i, c.names[0], l.number)
-			}
 		}
 		if err := b.full(); err != nil {
 			return err
