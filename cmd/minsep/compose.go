@@ -167,7 +167,8 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 	return t, all, nil
 }
 
-// withoutCertificate says how a run directory is named, or completed, where there is no certificate.
+// withoutCertificate says how a run directory is named, or completed, where there is no
+// certificate.
 func withoutCertificate(ctx context.Context, dir string) string {
 	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
 		return "does not exist: name a run directory, as minsep run makes"
