@@ -65,6 +65,7 @@ type Audit struct {
 	realized Realized
 	steps    int
 
+	spread *spread        // of schemes with one rate at all steps
 	epoch  *epochCount    // of epoch-min-sep
 	rotate *rotationAudit // of rotation
 	groups *groupAudit    // where owners follow the scheme: from there on they are its examples
@@ -154,6 +155,7 @@ func NewAudit(spec Spec, of Audited) *Audit {
 	}
 	a := &Audit{spec: spec, of: of, groups: groups, examples: newSeparation(of.Copies)}
 	a.realized.SmallestBatch = math.MaxInt
+	a.spread = newSpread(spec, a.drawn())
 	if s := spec.EpochMinSep; s != nil {
 		a.epoch = newEpochCount(*s, of.total(), spec.Truncation != nil)
 	}
@@ -179,6 +181,9 @@ func (a *Audit) Step(rows []int64) {
 	a.realized.SmallestBatch = min(a.realized.SmallestBatch, entries)
 	a.realized.LargestBatch = max(a.realized.LargestBatch, entries)
 	a.size(len(rows), entries)
+	if a.spread != nil {
+		a.spread.step(entries)
+	}
 
 	scheme := a.spec.Scheme()
 	same := uint32(0) // entries of this row so far
@@ -255,6 +260,9 @@ func (a *Audit) Checks() []Check {
 			count("batch sizes", a.sizeRule(), a.wrongSize+a.groups.wrongSize),
 			count("separation of owners", fmt.Sprintf("two participations of an owner are at least %d steps apart", b), a.examples.broken))
 	}
+	if a.spread != nil {
+		checks = append(checks, a.spread.check(a.plural()))
+	}
 	if a.spec.BalancedMinSep != nil {
 		checks = append(checks, count("times of "+a.plural(), a.timesRule(), a.timesBroken()))
 	}
@@ -290,6 +298,14 @@ func (a *Audit) participant() string {
 		return "owner"
 	}
 	return "copy of an example"
+}
+
+// drawn is how many copies of examples are drawn from at a step: of pools one serves at a time.
+func (a *Audit) drawn() int64 {
+	if a.spec.Rotation != nil {
+		return a.of.Pools.Size
+	}
+	return a.of.total()
 }
 
 // plural names all that follow the scheme.
@@ -328,13 +344,12 @@ func (a *Audit) totalCheck() Check {
 		tolerance = math.Sqrt(variance / falseAlarm)
 	} else {
 		s := a.spec.Scheme().(Independent)
-		all, most := a.of.total(), float64((s.NumSteps()+s.Separation()-1)/s.Separation())
+		most := float64((s.NumSteps() + s.Separation() - 1) / s.Separation())
 		if a.rotate != nil { // only a last period that is cut is random
-			all, most = a.rotate.pools.Size, 1
+			most = 1
 		}
-		mean, variance = s.TotalMoments(all)
-		l := math.Log(2 / falseAlarm)
-		tolerance = most*l/3 + math.Sqrt(most*l/3*(most*l/3)+2*variance*l)
+		mean, variance = s.TotalMoments(a.drawn())
+		tolerance = deviation(variance, most, falseAlarm)
 	}
 	a.realized.Mean, a.realized.StandardDeviation = mean, math.Sqrt(variance)
 	got := float64(a.realized.Participations)

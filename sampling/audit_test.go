@@ -84,6 +84,10 @@ func TestAuditFindsEachFault(t *testing.T) {
 			slices.Sort(b[4])
 			return b
 		}},
+		{"spread over steps", func(b [][]int64) [][]int64 {
+			b[9] = nil
+			return b
+		}},
 		{"participations", func(b [][]int64) [][]int64 {
 			for t := range b {
 				b[t] = b[t][:len(b[t])*3/4]

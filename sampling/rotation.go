@@ -2,6 +2,7 @@ package sampling
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -154,10 +155,11 @@ type rotationAudit struct {
 	cut                   bool // batches are truncated: participations may be missing
 	pools                 *PoolMembers
 	owners                *Owners       // nil if they are not known
-	seen                  paged[uint32] // by row: 1 + the period of its last participation
+	seen                  paged[uint32] // by row: 1 + the step of its last participation
 	took                  paged[uint32] // by owner, too
 	inside                int64         // participations in this period, each example's counted once
 	foreign, again, twice int64
+	pairs, same           int64 // of an example's places in two periods in a row of its own; equal ones
 }
 
 func newRotationAudit(spec Spec, of Audited) *rotationAudit {
@@ -171,12 +173,20 @@ func (a *rotationAudit) visit(row int64, step int) {
 		a.foreign++
 		return
 	}
-	if last := a.seen.at(row); *last == period {
+	last := a.seen.at(row)
+	switch before := int(*last) - 1; {
+	case before >= 0 && before/a.spec.EpochSteps == step/a.spec.EpochSteps:
 		a.again++
-	} else {
-		*last = period
+	default:
 		a.inside++
+		if before >= 0 {
+			a.pairs++
+			if before%a.spec.EpochSteps == step%a.spec.EpochSteps {
+				a.same++
+			}
+		}
 	}
+	*last = uint32(step) + 1
 	if a.owners == nil {
 		return
 	}
@@ -200,6 +210,18 @@ func (a *rotationAudit) passed(steps int) {
 	a.inside = 0
 }
 
+// places checks that an example's places in two periods are equal as often as by chance: each time
+// with probability 1/T, independently.
+func (a *rotationAudit) places() Check {
+	prob := 1 / float64(a.spec.EpochSteps)
+	off := deviation(float64(a.pairs)*prob*(1-prob), 1, falseAlarm)
+	broken := int64(0)
+	if math.Abs(float64(a.same)-float64(a.pairs)*prob) > off {
+		broken = 1
+	}
+	return count("places", fmt.Sprintf("an example's places in its periods are equal as often as by chance (false alarm %g)", falseAlarm), broken)
+}
+
 func (a *rotationAudit) checks() []Check {
 	often := fmt.Sprintf("every example of its pool takes part exactly once in each of %d full periods of %d steps, and at most once in one that is cut", a.spec.Steps/a.spec.EpochSteps, a.spec.EpochSteps)
 	if a.cut {
@@ -208,6 +230,9 @@ func (a *rotationAudit) checks() []Check {
 	checks := []Check{
 		count("pools of batches", fmt.Sprintf("the batches of a period are of its pool, of %d in turn", a.pools.Number), a.foreign),
 		count("periods", often, a.again),
+	}
+	if !a.cut { // which batches are cut is not independent of the places
+		checks = append(checks, a.places())
 	}
 	if a.owners != nil {
 		checks = append(checks, count("owners in a period", "no owner takes part twice in a period", a.twice))

@@ -159,3 +159,36 @@ func TestRotationAudit(t *testing.T) {
 		}
 	}
 }
+
+// TestRotationSpread finds batches that keep every rule for single examples and are not random: a
+// period's examples all at one step, or at the same places in each period.
+func TestRotationSpread(t *testing.T) {
+	const rows = 400
+	s := sampling.Rotation{Steps: 30, EpochSteps: 4}
+	pools := &sampling.PoolMembers{Number: 1, Size: rows}
+	for range rows {
+		pools.Of = append(pools.Of, 0)
+		pools.Ends = append(pools.Ends, len(pools.Of))
+	}
+	random := formRotation(s, pools, membersOf(pools), rows)
+	for broken, place := range map[string]func(row, step int) bool{
+		"": func(row, step int) bool { return slices.Contains(random[step], int64(row)) },
+		"spread over steps": func(row, step int) bool {
+			return (row+step/4)%4 == 0 && step%4 == 1 || (row+step/4)%4 != 0 && step%4 == 2
+		},
+		"places": func(row, step int) bool { return step%4 == row%4 },
+	} {
+		batches := make([][]int64, s.Steps)
+		for step := range batches {
+			for row := range rows {
+				if place(row, step) {
+					batches[step] = append(batches[step], int64(row))
+				}
+			}
+		}
+		got := brokenChecks(sampling.Spec{Rotation: &s}, sampling.Audited{Examples: rows, Pools: pools}, batches)
+		if !strings.HasPrefix(got, broken) || broken == "" && got != "" {
+			t.Errorf("broken: %q, want %q", got, broken)
+		}
+	}
+}

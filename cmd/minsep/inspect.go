@@ -27,8 +27,8 @@ func (a *app) inspectCommand() *cobra.Command {
 		Use:   "inspect DIR",
 		Short: "Read a run directory again and check everything in it",
 		Long: `inspect reads a run directory, or one of its folders, without trusting it: sizes and hashes of the files, the
-bound of every owner, the separation of every example and owner, batch sizes, and the number of participations against
-its distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it;
+bound of every owner, the separation of every example and owner, the batch sizes and the number of participations against
+their distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it;
 --recheck recomputes some units of its verification as well.
 
 The first line is the verdict: "certified: ", with the claim and what matches it; "certified, but weak: ", where the claim
